@@ -1,0 +1,107 @@
+// All that the executor knows of any backend.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/config.h"
+#include "runtime/base/fork_guard.h"
+#include "runtime/base/kinds.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/base/tensor.h"
+#include "runtime/base/world.h"
+#include "runtime/timeline/timeline.h"
+#include "runtime/transport/store.h"
+
+namespace dabke {
+
+/// A process set as a backend sees it.
+struct ProcessSetInfo {
+  ProcessSetId id = kWorldSet;
+  std::vector<Rank> ranks;  // world ranks in set order
+  int rank = 0;             // this process's index in `ranks`
+  int size() const { return static_cast<int>(ranks.size()); }
+};
+
+/// What a backend is asked whether it can run. Average never appears: the order has turned it into sum and a scale.
+struct ResponseKind {
+  CollectiveKind kind = CollectiveKind::allreduce;
+  ReduceOp op = ReduceOp::sum;
+  DType dtype = DType::f32;
+  DeviceType device = DeviceType::host;
+};
+
+/// One tensor of a batch. Counts are in elements, one for each rank of the set, in set order.
+struct BatchEntry {
+  const void* input = nullptr;   // may be null when it has no elements
+  void* output = nullptr;        // may equal input (in place), never overlaps it otherwise
+  std::int64_t elements = 0;     // of the input
+  // allgather: elements that each rank contributes; reducescatter: elements of each rank's slice;
+  // alltoall: elements that each rank sends here.
+  std::span<const std::int64_t> receive_counts;
+  // alltoall: elements that go to each rank.
+  std::span<const std::int64_t> send_counts;
+};
+
+/// Tensors that run as one collective, the same on every rank of the set.
+struct Batch {
+  std::uint64_t order = 0;  // number in the job's one sequence
+  CollectiveKind kind = CollectiveKind::allreduce;
+  ReduceOp op = ReduceOp::sum;  // sum, min, max or product
+  DType dtype = DType::f32;
+  Device device;
+  int root = 0;            // rank within the set
+  double prescale = 1;     // every input element is multiplied by this before it is reduced
+  double postscale = 1;    // and every output element by this after
+  const ProcessSetInfo* process_set = nullptr;
+  std::vector<BatchEntry> entries;
+  TimePoint deadline = kNever;
+
+  Timeline* timeline = nullptr;  // null: off
+  std::vector<Timeline::TensorId> timeline_ids;  // of the entries; empty when the timeline is off
+};
+
+/// Called exactly once when a batch has ended, from any thread.
+struct Completion {
+  void (*call)(void* context, const Status& status) = nullptr;
+  void* context = nullptr;
+  void operator()(const Status& status) const { call(context, status); }
+};
+
+class Collective {
+ public:
+  virtual ~Collective() = default;
+  virtual std::string_view name() const = 0;  // as in the timeline and in DABKE_CPU_OPERATIONS
+  /// Pure, so that the answer can be kept.
+  virtual bool can_run(const ResponseKind& kind) const = 0;
+  /// Ordered and collective over the set: makes communicators at a point that all its ranks have agreed on.
+  virtual Status prepare(const ProcessSetInfo& set) = 0;
+  /// Runs on the lane's thread. The batch stays alive until `done` was called.
+  virtual void run(const Batch& batch, Completion done) = 0;
+  /// The set is gone; drops its communicators. Ordered after the set's last batch.
+  virtual void release(ProcessSetId set) = 0;
+  /// Nothing has run for a while: give back what is cheap to make again. On the lane's thread.
+  virtual void idle() = 0;
+  /// From any thread; every run in flight, and every later one, ends with that cause.
+  virtual void abort(const Status& cause) = 0;
+};
+
+/// What a backend is made from. It all outlives the backend.
+struct BackendContext {
+  const World& world;
+  const Config& config;
+  std::shared_ptr<Store> store;  // of this job and epoch
+  ForkGuard& fork_guard;
+  Log log;
+};
+
+/// The backends of this build in order of preference, as far as DABKE_CPU_OPERATIONS lets them; reading this function
+/// shows what the program can do. An error when a backend was asked for by name that is not there.
+Result<std::vector<std::unique_ptr<Collective>>> make_backends(const BackendContext& context);
+
+}  // namespace dabke

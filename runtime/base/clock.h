@@ -1,0 +1,32 @@
+#pragma once
+
+#include <chrono>
+
+namespace dabke {
+
+using Clock = std::chrono::steady_clock;
+using TimePoint = Clock::time_point;
+using Duration = Clock::duration;
+
+inline constexpr TimePoint kNever = TimePoint::max();
+
+/// Seconds as a double to a Duration; saturates instead of overflowing.
+constexpr Duration seconds_to_duration(double seconds) {
+  constexpr double kMost = 1e9;
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds < kMost ? seconds : kMost));
+}
+
+/// `now + wait`, where a negative wait means for ever.
+inline TimePoint deadline_after(double seconds) {
+  return seconds < 0 ? kNever : Clock::now() + seconds_to_duration(seconds);
+}
+
+/// Milliseconds left until `deadline` for poll-like calls: -1 for ever, rounded up, never negative otherwise.
+inline int poll_timeout_ms(TimePoint deadline, TimePoint now = Clock::now()) {
+  if (deadline == kNever) return -1;
+  if (deadline <= now) return 0;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - now).count();
+  return left > 1'000'000'000 ? 1'000'000'000 : static_cast<int>(left);
+}
+
+}  // namespace dabke

@@ -1,0 +1,201 @@
+#include "runtime/base/config.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+namespace dabke {
+namespace {
+
+constexpr Range any() { return {}; }
+constexpr Range at_least(double least) { return {.least = least}; }
+constexpr Range one_of(std::string_view choices) { return {.choices = choices}; }
+
+// clang-format off
+constexpr Knob kKnobs[] = {
+    {"FUSION_THRESHOLD", "FUSION_THRESHOLD", "fusion-threshold-mb", 1 << 20, &Config::fusion_threshold, at_least(0), "bytes",
+     "Largest fusion buffer: small tensors are packed up to this size and travel as one. 0 turns fusion off."},
+    {"CYCLE_TIME", "CYCLE_TIME", "cycle-time-ms", 1, &Config::cycle_time, at_least(0), "ms",
+     "Longest deliberate wait for more tensors to fuse. 0 adapts: order at once while idle, gather while busy."},
+    {"DISABLE_GROUP_FUSION", "DISABLE_GROUP_FUSION", "disable-group-fusion", 1, &Config::disable_group_fusion, any(), "",
+     "Keep the tensors of a group out of batches with tensors outside it."},
+    {"DETERMINISTIC", "", "deterministic", 1, &Config::deterministic, any(), "",
+     "Make batches a function of names and sizes alone, so that runs repeat bit for bit on every backend."},
+    {"DUPLICATE_NAMES", "", "duplicate-names", 1, &Config::duplicate_names, one_of("queue,error"), "",
+     "A name submitted while it is still pending: queue it behind the first, or fail it as Horovod does."},
+    {"CONTROLLER", "CONTROLLER", "controller", 1, &Config::controller, one_of("auto,tcp,mpi,gloo"), "",
+     "What carries the negotiation. gloo is Horovod's word for tcp."},
+    {"CPU_OPERATIONS", "CPU_OPERATIONS", "cpu-operations", 1, &Config::cpu_operations, one_of("auto,gloo,mpi,shm,tcp"), "",
+     "Which backend moves host tensors."},
+    {"NETWORK_INTERFACE", "GLOO_IFACE", "network-interface", 1, &Config::network_interface, any(), "",
+     "Network interface for links between ranks, such as eth0. Empty: loopback on one host, else the route to the launcher."},
+    {"START_TIMEOUT_SECONDS", "START_TIMEOUT", "start-timeout", 1, &Config::start_timeout, at_least(0.1), "seconds",
+     "How long init waits for all ranks to arrive."},
+    {"PEER_TIMEOUT_SECONDS", "", "peer-timeout-seconds", 1, &Config::peer_timeout, at_least(0), "seconds",
+     "How long a peer on another host may be silent before it counts as lost. 0: for ever."},
+    {"GLOO_TIMEOUT_SECONDS", "GLOO_TIMEOUT_SECONDS", "gloo-timeout-seconds", 1, &Config::gloo_timeout, at_least(0), "seconds",
+     "Limit for one collective on the gloo backend. 0: none, because lost peers are noticed by other means."},
+    {"TIMELINE", "TIMELINE", "timeline-filename", 1, &Config::timeline, any(), "",
+     "Write a Chrome trace of every tensor to this file. DYNAMIC: only between dabke_start_timeline and dabke_stop_timeline."},
+    {"TIMELINE_MARK_CYCLES", "TIMELINE_MARK_CYCLES", "timeline-mark-cycles", 1, &Config::timeline_mark_cycles, any(), "",
+     "Mark every round of orders in the timeline."},
+    {"STALL_CHECK_TIME_SECONDS", "STALL_CHECK_TIME_SECONDS", "stall-check-warning-time-seconds", 1, &Config::stall_check_time, at_least(0.1), "seconds",
+     "Report a tensor that some ranks submitted and others did not after this time."},
+    {"STALL_SHUTDOWN_TIME_SECONDS", "STALL_SHUTDOWN_TIME_SECONDS", "stall-check-shutdown-time-seconds", 1, &Config::stall_shutdown_time, at_least(0), "seconds",
+     "Fail the job when a tensor is stalled for this time. 0: never."},
+    {"STALL_CHECK_DISABLE", "STALL_CHECK_DISABLE", "no-stall-check", 1, &Config::stall_check_disable, any(), "",
+     "Report no stalls."},
+    {"THREAD_AFFINITY", "THREAD_AFFINITY", "thread-affinity", 1, &Config::thread_affinity, any(), "",
+     "Core for the coordinator thread of each local rank: a comma-separated list, indexed by local rank."},
+    {"LOG_LEVEL", "LOG_LEVEL", "log-level", 1, &Config::log_level, one_of("trace,debug,info,warning,error,fatal"), "",
+     "Least severe messages to print on stderr."},
+    {"LOG_HIDE_TIME", "LOG_HIDE_TIME", "log-hide-timestamp", 1, &Config::log_hide_time, any(), "",
+     "Print log lines without the time."},
+};
+// clang-format on
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+template <class Visit>
+void each_choice(std::string_view choices, Visit visit) {
+  while (!choices.empty()) {
+    const auto comma = choices.find(',');
+    visit(choices.substr(0, comma));
+    choices.remove_prefix(comma == std::string_view::npos ? choices.size() : comma + 1);
+  }
+}
+
+template <class Number>
+std::optional<Number> parse_number(std::string_view text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<bool> parse_bool(std::string_view text) {
+  const std::string word = lower(text);
+  if (word == "1" || word == "true" || word == "yes" || word == "on") return true;
+  if (word == "0" || word == "false" || word == "no" || word == "off") return false;
+  return std::nullopt;
+}
+
+template <class Number>
+bool set_number(Config& config, Number Config::*field, const Range& range, std::string_view text) {
+  const auto value = parse_number<Number>(text);
+  if (!value || std::isnan(static_cast<double>(*value))) return false;
+  if (static_cast<double>(*value) < range.least || static_cast<double>(*value) > range.most) return false;
+  config.*field = *value;
+  return true;
+}
+
+struct Setter {
+  Config& config;
+  const Range& range;
+  std::string_view text;
+
+  bool operator()(bool Config::*field) const {
+    const auto value = parse_bool(text);
+    if (value) config.*field = *value;
+    return value.has_value();
+  }
+  bool operator()(std::int64_t Config::*field) const { return set_number(config, field, range, text); }
+  bool operator()(double Config::*field) const { return set_number(config, field, range, text); }
+  bool operator()(std::string Config::*field) const {
+    if (range.choices.empty()) {
+      config.*field = std::string(text);
+      return true;
+    }
+    bool found = false;
+    const std::string word = lower(text);
+    each_choice(range.choices, [&](std::string_view choice) { found = found || choice == word; });
+    if (found) config.*field = word;
+    return found;
+  }
+};
+
+}  // namespace
+
+std::span<const Knob> knobs() { return kKnobs; }
+
+std::string Knob::accepts() const {
+  if (is_switch()) return "0 or 1";
+  if (std::holds_alternative<std::string Config::*>(field)) {
+    if (range.choices.empty()) return "text";
+    std::string out = "one of";
+    each_choice(range.choices, [&](std::string_view choice) { out += fmt::format(" {}", choice); });
+    return out;
+  }
+  const bool whole = std::holds_alternative<std::int64_t Config::*>(field);
+  std::string out = whole ? "whole number" : "number";
+  if (!unit.empty()) out += fmt::format(" of {}", unit);
+  if (std::isfinite(range.least)) out += fmt::format(", at least {}", range.least);
+  if (std::isfinite(range.most)) out += fmt::format(", at most {}", range.most);
+  return out;
+}
+
+Status set_knob(Config& config, const Knob& knob, std::string_view text, std::string_view source) {
+  if (std::visit(Setter{config, knob.range, text}, knob.field)) return {};
+  return {Code::invalid_argument,
+          fmt::format("{}={} is not valid: expected {}. {}", source, text, knob.accepts(), knob.help)};
+}
+
+std::string knob_value(const Config& config, const Knob& knob) {
+  return std::visit(
+      [&](auto field) -> std::string {
+        const auto& value = config.*field;
+        if constexpr (std::is_same_v<decltype(field), bool Config::*>) {
+          return value ? "1" : "0";
+        } else {
+          return fmt::format("{}", value);
+        }
+      },
+      knob.field);
+}
+
+Environment process_environment() {
+  return [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    return value ? std::optional<std::string>(value) : std::nullopt;
+  };
+}
+
+Result<Config> config_from_environment(const Environment& environment) {
+  Config config;
+  for (const Knob& knob : knobs()) {
+    std::string name = knob.env_name();
+    auto text = environment(name);
+    if (!text && !knob.horovod.empty()) {
+      name = "HOROVOD_" + std::string(knob.horovod);
+      text = environment(name);
+    }
+    if (text) DABKE_CHECK(set_knob(config, knob, *text, name));
+  }
+  return config;
+}
+
+std::string knobs_as_markdown() {
+  std::string out =
+      "# Configuration\n\n"
+      "Printed from the knob table by `dabkerun --print-knobs`; do not edit. `DABKE_X` is read first, then the\n"
+      "Horovod variable of the same meaning. A value that is not accepted stops `dabke_init` with the row's text.\n\n"
+      "| variable | also read | dabkerun flag | default | accepts | meaning |\n"
+      "| --- | --- | --- | --- | --- | --- |\n";
+  const Config defaults;
+  for (const Knob& knob : knobs()) {
+    const std::string value = knob_value(defaults, knob);
+    out += fmt::format("| `{}` | {} | `--{}` | {} | {} | {} |\n", knob.env_name(),
+                       knob.horovod.empty() ? "" : fmt::format("`HOROVOD_{}`", knob.horovod), knob.flag,
+                       value.empty() ? "empty" : fmt::format("`{}`", value), knob.accepts(), knob.help);
+  }
+  return out;
+}
+
+}  // namespace dabke

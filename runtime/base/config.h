@@ -1,0 +1,87 @@
+// What a user can set: defaults live in Config, all else in one row of the knob table.
+// The environment name, its Horovod alias, the launcher's flag, --help and docs/configuration.md come from the row.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "runtime/base/status.h"
+
+namespace dabke {
+
+struct Config {
+  std::int64_t fusion_threshold = 128 << 20;
+  double cycle_time = 0;
+  bool disable_group_fusion = false;
+  bool deterministic = false;
+  std::string duplicate_names = "queue";
+
+  std::string controller = "auto";
+  std::string cpu_operations = "auto";
+  std::string network_interface;
+  double start_timeout = 30;
+  double peer_timeout = 30;
+  double gloo_timeout = 0;
+
+  std::string timeline;
+  bool timeline_mark_cycles = false;
+
+  double stall_check_time = 60;
+  double stall_shutdown_time = 0;
+  bool stall_check_disable = false;
+
+  std::string thread_affinity;
+  std::string log_level = "warning";
+  bool log_hide_time = false;
+};
+
+/// What values a knob takes: a number from `least` to `most`, one of `choices` (comma separated), or any text.
+struct Range {
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
+  std::string_view choices;
+};
+
+using KnobField = std::variant<bool Config::*, std::int64_t Config::*, double Config::*, std::string Config::*>;
+
+struct Knob {
+  std::string_view env;      // DABKE_<env>
+  std::string_view horovod;  // HOROVOD_<horovod> means the same; empty: Horovod has no such knob
+  std::string_view flag;     // dabkerun --<flag>
+  double flag_scale;         // the flag's value times this is the variable's (megabytes, say)
+  KnobField field;
+  Range range;
+  std::string_view unit;  // of the variable; empty: none
+  std::string_view help;
+
+  std::string env_name() const { return "DABKE_" + std::string(env); }
+  bool is_switch() const { return std::holds_alternative<bool Config::*>(field); }
+  /// "number of bytes, at least 0" and the like.
+  std::string accepts() const;
+};
+
+/// Every knob, in the order in which help and docs show them.
+std::span<const Knob> knobs();
+
+/// Sets one knob from text; `source` (the name of a variable or flag) goes into the error.
+Status set_knob(Config& config, const Knob& knob, std::string_view text, std::string_view source);
+/// The knob's value as the text that set_knob reads back.
+std::string knob_value(const Config& config, const Knob& knob);
+
+/// Looks up an environment variable; nothing when it is not set.
+using Environment = std::function<std::optional<std::string>(const std::string& name)>;
+Environment process_environment();
+
+/// Defaults, overridden by DABKE_X, else by HOROVOD_X. The error names the variable, its value and what it accepts.
+Result<Config> config_from_environment(const Environment& environment);
+
+/// docs/configuration.md, printed from the table.
+std::string knobs_as_markdown();
+
+}  // namespace dabke

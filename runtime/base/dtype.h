@@ -1,0 +1,106 @@
+// The element types of tensors. One row each; everything that is known of a dtype hangs on it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+
+#include "runtime/base/half.h"
+#include "runtime/base/status.h"
+
+namespace dabke {
+
+// clang-format off
+// A backend's column is plain tokens that only its own file expands, so this header needs no vendor header.
+//   id    name       C++ type       MPI           NCCL           DLPack code, bits
+#define DABKE_DTYPES(X)                                                          \
+  X(b8,   "bool",     bool,          MPI_C_BOOL,   std::nullopt,  6, 8)          \
+  X(i8,   "int8",     std::int8_t,   MPI_INT8_T,   ncclInt8,      0, 8)          \
+  X(i16,  "int16",    std::int16_t,  MPI_INT16_T,  std::nullopt,  0, 16)         \
+  X(i32,  "int32",    std::int32_t,  MPI_INT32_T,  ncclInt32,     0, 32)         \
+  X(i64,  "int64",    std::int64_t,  MPI_INT64_T,  ncclInt64,     0, 64)         \
+  X(u8,   "uint8",    std::uint8_t,  MPI_UINT8_T,  ncclUint8,     1, 8)          \
+  X(u16,  "uint16",   std::uint16_t, MPI_UINT16_T, std::nullopt,  1, 16)         \
+  X(u32,  "uint32",   std::uint32_t, MPI_UINT32_T, ncclUint32,    1, 32)         \
+  X(u64,  "uint64",   std::uint64_t, MPI_UINT64_T, ncclUint64,    1, 64)         \
+  X(f16,  "float16",  f16,           mpi_f16(),    ncclFloat16,   2, 16)         \
+  X(bf16, "bfloat16", bf16,          mpi_bf16(),   ncclBfloat16,  4, 16)         \
+  X(f32,  "float32",  float,         MPI_FLOAT,    ncclFloat32,   2, 32)         \
+  X(f64,  "float64",  double,        MPI_DOUBLE,   ncclFloat64,   2, 64)
+// clang-format on
+
+enum class DType : std::uint8_t {
+#define X(id, ...) id,
+  DABKE_DTYPES(X)
+#undef X
+};
+
+inline constexpr auto kDTypes = std::to_array<DType>({
+#define X(id, ...) DType::id,
+    DABKE_DTYPES(X)
+#undef X
+});
+
+constexpr std::string_view name_of(DType dtype) {
+  switch (dtype) {
+#define X(id, name, ...) \
+  case DType::id: return name;
+    DABKE_DTYPES(X)
+#undef X
+  }
+  return "unknown";
+}
+
+/// Bytes of one element.
+constexpr std::size_t size_of(DType dtype) {
+  switch (dtype) {
+#define X(id, name, type, ...) \
+  case DType::id: return sizeof(type);
+    DABKE_DTYPES(X)
+#undef X
+  }
+  return 0;
+}
+
+/// Calls `visitor(std::type_identity<T>{})` with the C++ type of `dtype`.
+template <class Visitor>
+constexpr decltype(auto) visit_dtype(DType dtype, Visitor&& visitor) {
+  switch (dtype) {
+#define X(id, name, type, ...) \
+  case DType::id: return visitor(std::type_identity<type>{});
+    DABKE_DTYPES(X)
+#undef X
+  }
+  __builtin_unreachable();
+}
+
+/// The dtype of a C++ type: `dtype_of<float> == DType::f32`.
+template <class T>
+struct DTypeOf;
+#define X(id, name, type, ...) \
+  template <>                  \
+  struct DTypeOf<type> {       \
+    static constexpr DType value = DType::id; \
+  };
+DABKE_DTYPES(X)
+#undef X
+template <class T>
+inline constexpr DType dtype_of = DTypeOf<T>::value;
+
+/// The dtype with this DLPack type code and width, or nothing.
+constexpr std::optional<DType> dtype_from_dlpack(int code, int bits) {
+#define X(id, name, type, mpi, nccl, dl_code, dl_bits) \
+  if (code == dl_code && bits == dl_bits) return DType::id;
+  DABKE_DTYPES(X)
+#undef X
+  return std::nullopt;
+}
+
+constexpr bool is_floating(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f32 || dtype == DType::f64;
+}
+
+}  // namespace dabke

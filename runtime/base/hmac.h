@@ -1,0 +1,28 @@
+// Proof of knowing the job's key.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/status.h"
+#include "runtime/base/world.h"
+
+namespace dabke {
+
+using Digest = std::array<std::byte, 32>;
+
+/// HMAC-SHA256 (RFC 2104) of `message` under the job's key.
+Digest hmac_sha256(const JobKey& key, std::span<const std::byte> message);
+/// Compares in constant time.
+bool digests_equal(const Digest& a, const Digest& b);
+/// Fills `out` from the operating system's random source.
+Status random_bytes(std::span<std::byte> out);
+
+std::string to_hex(std::span<const std::byte> bytes);
+/// The bytes of `hex` into `out`; an error when it is not exactly 2*out.size() hexadecimal digits.
+Status from_hex(std::string_view hex, std::span<std::byte> out);
+
+}  // namespace dabke

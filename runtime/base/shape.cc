@@ -1,0 +1,30 @@
+#include "runtime/base/shape.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace dabke {
+
+Shape::Shape(std::span<const std::int64_t> dims) : rank_(dims.size()) {
+  if (rank_ > kInline) heap_.resize(rank_);
+  std::copy(dims.begin(), dims.end(), data());
+}
+
+std::int64_t Shape::elements() const {
+  return std::accumulate(dims().begin(), dims().end(), std::int64_t{1}, std::multiplies<>());
+}
+
+std::int64_t Shape::row_elements() const {
+  if (rank_ == 0) return 1;
+  return std::accumulate(dims().begin() + 1, dims().end(), std::int64_t{1}, std::multiplies<>());
+}
+
+std::string Shape::to_string() const { return fmt::format("[{}]", fmt::join(dims(), ", ")); }
+
+bool operator==(const Shape& a, const Shape& b) { return std::ranges::equal(a.dims(), b.dims()); }
+
+}  // namespace dabke

@@ -1,0 +1,103 @@
+// Errors are values: Status is a code and a message, Result<T> a T or a Status.
+#pragma once
+
+#include <cassert>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace dabke {
+
+// One row a code: C++ name, C suffix and value (dabke.h repeats them, a test compares), what it means.
+#define DABKE_CODES(X)                                                                       \
+  X(ok, 0, "ok")                                                                             \
+  X(in_progress, 1, "not complete yet")                                                      \
+  X(invalid_argument, 2, "an argument is not valid")                                         \
+  X(not_initialized, 3, "dabke_init has not been called, or dabke_shutdown has")             \
+  X(already_initialized, 4, "dabke_init was called twice")                                   \
+  X(mismatch, 5, "ranks passed different shapes, dtypes, operations, roots or process sets") \
+  X(duplicate_name, 6, "a tensor of this name is still pending")                             \
+  X(unknown_process_set, 7, "no such process set, or this rank is not in it")                \
+  X(peer_lost, 8, "a rank of the job is gone")                                               \
+  X(shut_down, 9, "a rank has shut down")                                                    \
+  X(stalled, 10, "the stall shutdown time is over")                                          \
+  X(aborted, 11, "the job was aborted")                                                      \
+  X(timeout, 12, "the time limit is over")                                                   \
+  X(not_implemented, 13, "not implemented yet")                                              \
+  X(not_built, 14, "this build has no such part")                                            \
+  X(unsupported, 15, "no backend can run this")                                              \
+  X(out_of_memory, 16, "out of memory")                                                      \
+  X(transport, 17, "a network or operating system call failed")                              \
+  X(forked, 18, "this process is a fork of a rank; only the parent may call")                \
+  X(internal, 19, "a defect of the runtime")
+
+enum class Code : int {
+#define X(id, value, text) id = value,
+  DABKE_CODES(X)
+#undef X
+};
+
+/// The code's name as in `DABKE_ERROR_<NAME>`, lower case.
+std::string_view name_of(Code code);
+/// What the code means, in one line.
+std::string_view text_of(Code code);
+
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
+  static Status ok() { return {}; }
+
+  bool is_ok() const { return code_ == Code::ok; }
+  explicit operator bool() const { return is_ok(); }
+  Code code() const { return code_; }
+  const std::string& message() const { return message_; }
+
+ private:
+  Code code_ = Code::ok;
+  std::string message_;
+};
+
+/// A Status with `what` and the text of `errno_value`; code transport.
+Status system_error(std::string_view what, int errno_value);
+
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : held_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit on purpose
+  Result(Status status) : held_(std::in_place_index<1>, std::move(status)) {
+    assert(!std::get<1>(held_).is_ok() && "a Result is a value or an error");
+  }
+
+  bool is_ok() const { return held_.index() == 0; }
+  explicit operator bool() const { return is_ok(); }
+  T& operator*() { return std::get<0>(held_); }
+  const T& operator*() const { return std::get<0>(held_); }
+  T* operator->() { return &std::get<0>(held_); }
+  const T* operator->() const { return &std::get<0>(held_); }
+  T take() { return std::move(std::get<0>(held_)); }
+  Status status() const { return is_ok() ? Status() : std::get<1>(held_); }
+
+ private:
+  std::variant<T, Status> held_;
+};
+
+// Passes an error up: returns the Status from the enclosing function.
+#define DABKE_CHECK(expression)                                            \
+  do {                                                                     \
+    if (::dabke::Status dabke_status_ = (expression); !dabke_status_.is_ok()) return dabke_status_; \
+  } while (false)
+
+#define DABKE_CONCAT_(a, b) a##b
+#define DABKE_CONCAT(a, b) DABKE_CONCAT_(a, b)
+// `DABKE_ASSIGN(auto link, connect(...));` declares `link`, or passes the error up.
+#define DABKE_ASSIGN(declaration, expression) \
+  DABKE_ASSIGN_IMPL_(DABKE_CONCAT(dabke_result_, __COUNTER__), declaration, expression)
+#define DABKE_ASSIGN_IMPL_(result, declaration, expression) \
+  auto result = (expression);                               \
+  if (!result.is_ok()) return result.status();              \
+  declaration = result.take()
+
+}  // namespace dabke

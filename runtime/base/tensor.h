@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/shape.h"
+
+namespace dabke {
+
+enum class DeviceType : std::uint8_t { host, cuda };
+
+struct Device {
+  DeviceType type = DeviceType::host;
+  std::int32_t index = 0;
+  friend bool operator==(const Device&, const Device&) = default;
+  /// "host" or "cuda:0"
+  std::string to_string() const {
+    return type == DeviceType::host ? "host" : "cuda:" + std::to_string(index);
+  }
+};
+
+/// Contiguous (row-major) memory of somebody else. `data` may be null when there are no elements.
+struct TensorView {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  Device device;
+  Shape shape;
+
+  std::int64_t elements() const { return shape.elements(); }
+  std::size_t size_bytes() const { return static_cast<std::size_t>(elements()) * size_of(dtype); }
+};
+
+}  // namespace dabke

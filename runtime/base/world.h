@@ -1,0 +1,37 @@
+// Who takes part: the job, this process's place in it, and the epoch. Immutable for one init.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dabke {
+
+using Rank = int;
+using ProcessSetId = std::int32_t;
+inline constexpr ProcessSetId kWorldSet = 0;
+
+/// 128 random bits; tells jobs apart.
+using JobId = std::array<std::byte, 16>;
+/// The shared secret of a job: peers prove that they know it.
+using JobKey = std::array<std::byte, 32>;
+
+struct World {
+  JobId job_id{};
+  JobKey job_key{};
+  std::uint64_t epoch = 1;  // counts the inits of the job; given by the store, never by a local counter
+  Rank rank = 0;
+  int size = 1;
+  int local_rank = 0;  // among the ranks of this host
+  int local_size = 1;
+  int cross_rank = 0;  // among the ranks of equal local_rank
+  int cross_size = 1;
+  std::vector<std::string> hosts;  // by rank
+
+  /// Whether every host has the same number of ranks.
+  bool is_homogeneous = true;
+};
+
+}  // namespace dabke

@@ -1,0 +1,35 @@
+// Packing: the tensors of a batch lie one behind the other in a fusion buffer, travel as one, and are unpacked.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "runtime/base/status.h"
+
+namespace dabke {
+
+/// Page-aligned memory that grows and never shrinks by itself. One a lane.
+class FusionBuffer {
+ public:
+  /// At least `bytes` bytes; code out_of_memory if there are none. What it held before is gone when it grew.
+  Result<std::byte*> reserve(std::size_t bytes);
+  std::size_t capacity() const { return capacity_; }
+  void drop();
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const;
+  };
+  std::unique_ptr<std::byte, Free> memory_;
+  std::size_t capacity_ = 0;
+};
+
+/// Entries begin at multiples of this, so that every one is aligned for SIMD.
+inline constexpr std::size_t kFusionAlignment = 64;
+constexpr std::size_t fusion_padded(std::size_t bytes) {
+  return (bytes + kFusionAlignment - 1) / kFusionAlignment * kFusionAlignment;
+}
+
+}  // namespace dabke
