@@ -1,0 +1,302 @@
+// The collectives and their handles.
+#include <span>
+
+#include "bindings/c/state.h"
+#include "bindings/c/structs.h"
+#include "bindings/c/tensor.h"
+
+using namespace dabke;
+
+namespace {
+
+/// The arguments of any collective, single or grouped.
+struct Call {
+  CollectiveKind kind;
+  std::span<const char* const> names;
+  std::span<const DLTensor* const> inputs;
+  const DLTensor* const* outputs = nullptr;  // null, or as many as inputs; each may be null
+  const dabke_options* options = nullptr;
+};
+
+Status set_options(Operation& operation, const dabke_options& options) {
+  Request& request = operation.request;
+  if (options.op < DABKE_AVERAGE || options.op > DABKE_PRODUCT) {
+    return {Code::invalid_argument, fmt::format("{} '{}': reduce operation {} does not exist; use a dabke_reduce_op",
+                                                name_of(request.kind), request.name, static_cast<int>(options.op))};
+  }
+  request.process_set = options.process_set;
+  if (reduces(request.kind)) {
+    request.op = static_cast<ReduceOp>(options.op);
+    request.prescale = options.prescale_factor;
+    request.postscale = options.postscale_factor;
+  }
+  if (request.kind == CollectiveKind::broadcast) request.root = options.root_rank;
+  if (request.kind == CollectiveKind::alltoall && options.splits_count != 0) {
+    if (options.splits == nullptr) {
+      return {Code::invalid_argument, fmt::format("alltoall '{}': splits_count is {}, but splits is NULL", request.name,
+                                                  options.splits_count)};
+    }
+    operation.splits.assign(options.splits, options.splits + options.splits_count);
+  }
+  request.priority = options.priority;
+  request.compression = static_cast<std::uint8_t>(options.compression);
+  if (options.group != nullptr && options.group_size > 1) {
+    operation.group = options.group;
+    operation.group_size = options.group_size;
+  }
+  return {};
+}
+
+void set_functions(Operation& operation, const dabke_options& options) {
+  if (options.output_allocator != nullptr) {
+    operation.allocate = [give = options.output_allocator, context = options.output_allocator_context](
+                             std::size_t index, const TensorView& output) -> void* {
+      DLTensor tensor = to_dlpack(output);
+      return give(context, index, &tensor) == 0 ? tensor.data : nullptr;
+    };
+  }
+  if (options.callback != nullptr) {
+    operation.callback = [call = options.callback, context = options.callback_context](Operation& done) {
+      call(context, static_cast<dabke_handle*>(&done), static_cast<dabke_status>(done.status().code()));
+    };
+  }
+}
+
+Status set_tensors(Operation& operation, const Call& call) {
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const char* name = call.names[i];
+    if (name == nullptr || *name == '\0') {
+      return {Code::invalid_argument, fmt::format("{}: name number {} is empty", name_of(call.kind), i)};
+    }
+    const std::string who = fmt::format("{} '{}'", name_of(call.kind), name);
+    DABKE_ASSIGN(TensorView input, from_dlpack(call.inputs[i], who));
+    TensorView output;
+    if (call.outputs != nullptr && call.outputs[i] != nullptr) {
+      DABKE_ASSIGN(output, from_dlpack(call.outputs[i], who + ", output"));
+    }
+    operation.request.tensors.push_back({name, input.dtype, input.shape});
+    operation.inputs.push_back(std::move(input));
+    operation.outputs.push_back(std::move(output));
+  }
+  return {};
+}
+
+Result<OperationRef> start(const Call& call) {
+  const auto runtime = current_runtime();
+  if (!runtime) return no_runtime();
+  dabke_options options = DABKE_OPTIONS_INIT;
+  DABKE_CHECK(read_struct(call.options, options, "dabke_options"));
+  auto operation = OperationRef::adopt(new dabke_handle);
+  Request& request = operation->request;
+  request.kind = call.kind;
+  request.name = call.names.empty() || call.names[0] == nullptr ? std::string(name_of(call.kind)) : call.names[0];
+  DABKE_CHECK(set_tensors(*operation, call));
+  DABKE_CHECK(set_options(*operation, options));
+  set_functions(*operation, options);
+  DABKE_CHECK(runtime->submit(operation));
+  return operation;
+}
+
+dabke_status start(const Call& call, dabke_handle** handle) {
+  if (handle != nullptr) *handle = nullptr;
+  auto started = start(call);
+  if (started && handle != nullptr) *handle = static_cast<dabke_handle*>(started->detach());
+  return report(started.status());
+}
+
+/// Blocking; the handle is kept when the caller wants it and all went well.
+dabke_status run(const Call& call, dabke_handle** handle = nullptr) {
+  if (handle != nullptr) *handle = nullptr;
+  auto started = start(call);
+  if (!started) return report(started.status());
+  OperationRef operation = started.take();
+  operation->wait_until(kNever);
+  const Status status = operation->status();
+  if (status && handle != nullptr) *handle = static_cast<dabke_handle*>(operation.detach());
+  return report(status);
+}
+
+Status grouped(CollectiveKind kind, const char* const* names, const DLTensor* const* inputs,
+               const DLTensor* const* outputs, std::size_t count, const dabke_options* options, Call& call) {
+  if (count == 0 || names == nullptr || inputs == nullptr) {
+    return {Code::invalid_argument, fmt::format("grouped {}: a group needs at least one name and tensor", name_of(kind))};
+  }
+  call = {kind, {names, count}, {inputs, count}, outputs, options};
+  return {};
+}
+
+Call single(CollectiveKind kind, const char* const* name, const DLTensor* const* input, const DLTensor* const* output,
+            const dabke_options* options) {
+  return {kind, {name, 1}, {input, 1}, output, options};
+}
+
+Call without_tensor(CollectiveKind kind, const dabke_options* options) { return {kind, {}, {}, nullptr, options}; }
+
+dabke_status missing_handle() { return report({Code::invalid_argument, "the handle is NULL"}); }
+
+Status completed(const dabke_handle* handle) {
+  if (handle == nullptr) return {Code::invalid_argument, "the handle is NULL"};
+  return handle->status();
+}
+
+}  // namespace
+
+extern "C" {
+
+dabke_status dabke_allreduce_async(const char* name, const DLTensor* input, const DLTensor* output,
+                                   const dabke_options* options, dabke_handle** handle) {
+  return start(single(CollectiveKind::allreduce, &name, &input, &output, options), handle);
+}
+dabke_status dabke_allreduce(const char* name, const DLTensor* input, const DLTensor* output,
+                             const dabke_options* options) {
+  return run(single(CollectiveKind::allreduce, &name, &input, &output, options));
+}
+dabke_status dabke_broadcast_async(const char* name, const DLTensor* input, const DLTensor* output,
+                                   const dabke_options* options, dabke_handle** handle) {
+  return start(single(CollectiveKind::broadcast, &name, &input, &output, options), handle);
+}
+dabke_status dabke_broadcast(const char* name, const DLTensor* input, const DLTensor* output,
+                             const dabke_options* options) {
+  return run(single(CollectiveKind::broadcast, &name, &input, &output, options));
+}
+dabke_status dabke_reducescatter_async(const char* name, const DLTensor* input, const DLTensor* output,
+                                       const dabke_options* options, dabke_handle** handle) {
+  return start(single(CollectiveKind::reducescatter, &name, &input, &output, options), handle);
+}
+dabke_status dabke_reducescatter(const char* name, const DLTensor* input, const DLTensor* output,
+                                 const dabke_options* options) {
+  if (output == nullptr) {
+    return report({Code::invalid_argument, "dabke_reducescatter: output is NULL; pass one, or use dabke_reducescatter_async, "
+                                           "whose handle can own it"});
+  }
+  return run(single(CollectiveKind::reducescatter, &name, &input, &output, options));
+}
+dabke_status dabke_allgather_async(const char* name, const DLTensor* input, const dabke_options* options,
+                                   dabke_handle** handle) {
+  return start(single(CollectiveKind::allgather, &name, &input, nullptr, options), handle);
+}
+dabke_status dabke_allgather(const char* name, const DLTensor* input, const dabke_options* options,
+                             dabke_handle** handle) {
+  return run(single(CollectiveKind::allgather, &name, &input, nullptr, options), handle);
+}
+dabke_status dabke_alltoall_async(const char* name, const DLTensor* input, const dabke_options* options,
+                                  dabke_handle** handle) {
+  return start(single(CollectiveKind::alltoall, &name, &input, nullptr, options), handle);
+}
+dabke_status dabke_alltoall(const char* name, const DLTensor* input, const dabke_options* options,
+                            dabke_handle** handle) {
+  return run(single(CollectiveKind::alltoall, &name, &input, nullptr, options), handle);
+}
+
+// The grouped forms: both collectives, with and without waiting, check and forward alike.
+#define DABKE_GROUPED(kind, outputs, act)                                                                      \
+  Call call{};                                                                                                 \
+  const Status status = grouped(CollectiveKind::kind, names, inputs, outputs, count, options, call);           \
+  return status ? act : report(status)
+
+dabke_status dabke_grouped_allreduce_async(const char* const* names, const DLTensor* const* inputs,
+                                           const DLTensor* const* outputs, size_t count, const dabke_options* options,
+                                           dabke_handle** handle) {
+  DABKE_GROUPED(allreduce, outputs, start(call, handle));
+}
+dabke_status dabke_grouped_allreduce(const char* const* names, const DLTensor* const* inputs,
+                                     const DLTensor* const* outputs, size_t count, const dabke_options* options) {
+  DABKE_GROUPED(allreduce, outputs, run(call));
+}
+dabke_status dabke_grouped_allgather_async(const char* const* names, const DLTensor* const* inputs, size_t count,
+                                           const dabke_options* options, dabke_handle** handle) {
+  DABKE_GROUPED(allgather, nullptr, start(call, handle));
+}
+dabke_status dabke_grouped_allgather(const char* const* names, const DLTensor* const* inputs, size_t count,
+                                     const dabke_options* options, dabke_handle** handle) {
+  DABKE_GROUPED(allgather, nullptr, run(call, handle));
+}
+dabke_status dabke_grouped_reducescatter_async(const char* const* names, const DLTensor* const* inputs,
+                                               const DLTensor* const* outputs, size_t count,
+                                               const dabke_options* options, dabke_handle** handle) {
+  DABKE_GROUPED(reducescatter, outputs, start(call, handle));
+}
+dabke_status dabke_grouped_reducescatter(const char* const* names, const DLTensor* const* inputs,
+                                         const DLTensor* const* outputs, size_t count, const dabke_options* options) {
+  DABKE_GROUPED(reducescatter, outputs, run(call));
+}
+#undef DABKE_GROUPED
+
+dabke_status dabke_barrier_async(const dabke_options* options, dabke_handle** handle) {
+  return start(without_tensor(CollectiveKind::barrier, options), handle);
+}
+dabke_status dabke_barrier(const dabke_options* options) {
+  return run(without_tensor(CollectiveKind::barrier, options));
+}
+dabke_status dabke_join_async(const dabke_options* options, dabke_handle** handle) {
+  return start(without_tensor(CollectiveKind::join, options), handle);
+}
+dabke_status dabke_join(const dabke_options* options, int32_t* last_rank) {
+  dabke_handle* handle = nullptr;
+  const dabke_status status = run(without_tensor(CollectiveKind::join, options), &handle);
+  if (status == DABKE_OK && last_rank != nullptr) *last_rank = static_cast<int32_t>(handle->value);
+  dabke_handle_free(handle);
+  return status;
+}
+
+void dabke_handle_retain(dabke_handle* handle) {
+  if (handle) handle->retain();
+}
+void dabke_handle_free(dabke_handle* handle) {
+  if (handle) handle->release();
+}
+int dabke_poll(const dabke_handle* handle) { return handle != nullptr && handle->is_done(); }
+
+dabke_status dabke_wait(dabke_handle* handle, double timeout_seconds) {
+  if (handle == nullptr) return missing_handle();
+  if (!handle->is_done() && !current_runtime()) {
+    // A forked child would wait for threads that it does not have.
+    if (const Status none = no_runtime(); none.code() == Code::forked) return report(none);
+  }
+  handle->wait_until(deadline_after(timeout_seconds));
+  return report(handle->status());
+}
+dabke_status dabke_handle_status(const dabke_handle* handle) {
+  return handle ? static_cast<dabke_status>(handle->status().code()) : missing_handle();
+}
+const char* dabke_handle_message(const dabke_handle* handle) {
+  return handle != nullptr && handle->is_done() ? handle->message().c_str() : "";
+}
+size_t dabke_handle_output_count(const dabke_handle* handle) { return handle ? handle->outputs.size() : 0; }
+
+dabke_status dabke_handle_output(const dabke_handle* handle, size_t index, const DLTensor** output) {
+  if (const Status status = completed(handle); !status) return report(status);
+  if (index >= handle->outputs.size() || output == nullptr) {
+    return report({Code::invalid_argument, fmt::format("output {} was asked for, but there are {}", index,
+                                                       handle->outputs.size())});
+  }
+  std::call_once(handle->outputs_made, [handle] {
+    for (const TensorView& view : handle->outputs) handle->dl_outputs.push_back(to_dlpack(view));
+  });
+  *output = &handle->dl_outputs[index];
+  return DABKE_OK;
+}
+dabke_status dabke_handle_received_splits(const dabke_handle* handle, const int64_t** splits, size_t* count) {
+  if (const Status status = completed(handle); !status) return report(status);
+  if (handle->request.kind != CollectiveKind::alltoall || splits == nullptr || count == nullptr) {
+    return report({Code::invalid_argument, "received splits belong to an alltoall; pass where to put them"});
+  }
+  *splits = handle->received_splits.data();
+  *count = handle->received_splits.size();
+  return DABKE_OK;
+}
+dabke_status dabke_handle_last_joined_rank(const dabke_handle* handle, int32_t* rank) {
+  if (const Status status = completed(handle); !status) return report(status);
+  if (handle->request.kind != CollectiveKind::join || rank == nullptr) {
+    return report({Code::invalid_argument, "the last joined rank belongs to a join; pass where to put it"});
+  }
+  *rank = static_cast<int32_t>(handle->value);
+  return DABKE_OK;
+}
+dabke_status dabke_wait_stream(dabke_handle* handle, void* stream) {
+  (void)stream;
+  if (handle == nullptr) return missing_handle();
+  return report({Code::not_implemented, "dabke_wait_stream: CUDA streams are not implemented yet"});
+}
+
+}  // extern "C"

@@ -1,0 +1,281 @@
+// Start and end, queries, process sets, and what looks inside. The collectives are in collectives.cc.
+#include "dabke/dabke.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "bindings/c/state.h"
+#include "bindings/c/structs.h"
+#include "runtime/negotiation/process_sets.h"
+
+using namespace dabke;
+
+namespace {
+
+dabke_status not_implemented(const char* function, const char* what) {
+  return report({Code::not_implemented, fmt::format("{}: {} not implemented yet", function, what)});
+}
+
+/// "NAME=value" settings before the environment.
+Result<Environment> with_settings(const char* const* settings) {
+  if (settings == nullptr) return process_environment();
+  auto given = std::make_shared<std::map<std::string, std::string>>();
+  for (; *settings != nullptr; ++settings) {
+    const std::string_view text(*settings);
+    const auto equals = text.find('=');
+    std::string name(text.substr(0, equals));
+    if (!name.starts_with("DABKE_")) name = "DABKE_" + name;
+    const bool known = std::ranges::any_of(knobs(), [&](const Knob& knob) { return knob.env_name() == name; });
+    if (equals == std::string_view::npos || !known) {
+      return Status(Code::invalid_argument,
+                    fmt::format("setting '{}' is not NAME=value with a name from docs/configuration.md", text));
+    }
+    (*given)[name] = text.substr(equals + 1);
+  }
+  return Environment([given, process = process_environment()](const std::string& name) -> std::optional<std::string> {
+    const auto found = given->find(name);
+    return found != given->end() ? found->second : process(name);
+  });
+}
+
+Result<std::vector<Rank>> set_ranks(const int32_t* ranks, std::size_t count, int world_size) {
+  if (ranks == nullptr || count == 0) return Status(Code::invalid_argument, "a process set needs at least one rank");
+  std::vector<Rank> sorted(ranks, ranks + count);
+  std::ranges::sort(sorted);
+  if (sorted.front() < 0 || sorted.back() >= world_size) {
+    return Status(Code::invalid_argument, fmt::format("process set of ranks {}: ranks go from 0 to {}",
+                                                      ranks_to_string(sorted), world_size - 1));
+  }
+  if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end()) {
+    return Status(Code::invalid_argument, fmt::format("process set: rank {} was given twice", *twice));
+  }
+  return sorted;
+}
+
+/// Negotiates a change of the process sets and waits for it.
+Result<std::int64_t> change_sets(Runtime& runtime, CollectiveKind kind, std::vector<Rank> ranks) {
+  auto operation = OperationRef::adopt(new Operation);
+  operation->request.kind = kind;
+  operation->request.name = name_of(kind);
+  operation->request.ranks = std::move(ranks);
+  DABKE_CHECK(runtime.submit(operation));
+  operation->wait_until(kNever);
+  DABKE_CHECK(operation->status());
+  return operation->value;
+}
+
+Status add_set(Runtime& runtime, const int32_t* ranks, std::size_t count, dabke_process_set* id) {
+  DABKE_ASSIGN(std::vector<Rank> sorted, set_ranks(ranks, count, runtime.world().size));
+  DABKE_ASSIGN(const std::int64_t value, change_sets(runtime, CollectiveKind::add_process_set, std::move(sorted)));
+  if (id != nullptr) *id = static_cast<dabke_process_set>(value);
+  return {};
+}
+
+Result<std::shared_ptr<const ProcessSetInfo>> find_set(dabke_process_set id) {
+  const auto runtime = current_runtime();
+  if (!runtime) return no_runtime();
+  auto set = runtime->process_sets().find(id);
+  if (!set) return Status(Code::unknown_process_set, fmt::format("process set {} does not exist", id));
+  return set;
+}
+
+template <class Read>
+int world_number(Read read) {
+  const auto runtime = current_runtime();
+  return runtime ? read(runtime->world()) : -1;
+}
+
+bool is_one_of(const char* name, std::initializer_list<std::string_view> names) {
+  return name != nullptr && std::ranges::find(names, std::string_view(name)) != names.end();
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* dabke_status_name(dabke_status status) { return name_of(static_cast<Code>(status)).data(); }
+const char* dabke_status_text(dabke_status status) { return text_of(static_cast<Code>(status)).data(); }
+const char* dabke_last_error(void) { return last_error(); }
+
+dabke_status dabke_init(const dabke_init_options* options) {
+  dabke_init_options given = DABKE_INIT_OPTIONS_INIT;
+  if (Status status = read_struct(options, given, "dabke_init_options"); !status) return report(status);
+  if (given.mpi_comm != nullptr) return not_implemented("dabke_init", "starting from an MPI communicator is");
+  const auto open = [&]() -> Result<std::unique_ptr<Runtime>> {
+    DABKE_ASSIGN(const Environment environment, with_settings(given.settings));
+    DABKE_ASSIGN(const Config config, config_from_environment(environment));
+    DABKE_ASSIGN(auto runtime, Runtime::open(config, environment));
+    for (std::size_t i = 0; i < given.process_set_count; ++i) {
+      DABKE_CHECK(add_set(*runtime, given.process_set_ranks[i], given.process_set_sizes[i], nullptr));
+    }
+    return runtime;
+  };
+  return report(start_runtime(open));
+}
+
+dabke_status dabke_shutdown(void) { return report(stop_runtime()); }
+int dabke_is_initialized(void) { return current_runtime() ? 1 : 0; }
+
+dabke_status dabke_abort(const char* reason) {
+  const auto runtime = current_runtime();
+  if (!runtime) return report(no_runtime());
+  runtime->abort(reason ? reason : "no reason was given");
+  return DABKE_OK;
+}
+
+int dabke_rank(void) {
+  return world_number([](const World& world) { return world.rank; });
+}
+int dabke_size(void) {
+  return world_number([](const World& world) { return world.size; });
+}
+int dabke_local_rank(void) {
+  return world_number([](const World& world) { return world.local_rank; });
+}
+int dabke_local_size(void) {
+  return world_number([](const World& world) { return world.local_size; });
+}
+int dabke_cross_rank(void) {
+  return world_number([](const World& world) { return world.cross_rank; });
+}
+int dabke_cross_size(void) {
+  return world_number([](const World& world) { return world.cross_size; });
+}
+int dabke_is_homogeneous(void) {
+  return world_number([](const World& world) { return world.is_homogeneous ? 1 : 0; });
+}
+
+#define DABKE_TEXT_(x) #x
+#define DABKE_TEXT(x) DABKE_TEXT_(x)
+const char* dabke_version(void) {
+  return DABKE_TEXT(DABKE_VERSION_MAJOR) "." DABKE_TEXT(DABKE_VERSION_MINOR) "." DABKE_TEXT(DABKE_VERSION_PATCH);
+}
+int dabke_version_number(void) {
+  return DABKE_VERSION_MAJOR * 10000 + DABKE_VERSION_MINOR * 100 + DABKE_VERSION_PATCH;
+}
+
+int dabke_backend_built(const char* name) { return is_one_of(name, {"gloo"}); }
+int dabke_backend_enabled(const char* name) {
+  const auto runtime = current_runtime();
+  if (!runtime || name == nullptr) return 0;
+  return std::ranges::count(runtime->backend_names(), std::string_view(name)) != 0;
+}
+int dabke_controller_built(const char* name) { return is_one_of(name, {"tcp"}); }
+int dabke_controller_enabled(const char* name) {
+  const auto runtime = current_runtime();
+  return runtime && name != nullptr && runtime->channel_name() == name;
+}
+int dabke_mpi_threads_supported(void) { return -1; }
+
+dabke_status dabke_add_process_set(const int32_t* ranks, size_t count, dabke_process_set* process_set) {
+  const auto runtime = current_runtime();
+  return report(runtime ? add_set(*runtime, ranks, count, process_set) : no_runtime());
+}
+
+dabke_status dabke_remove_process_set(dabke_process_set process_set) {
+  const auto runtime = current_runtime();
+  if (!runtime) return report(no_runtime());
+  if (process_set == DABKE_WORLD) return report({Code::invalid_argument, "the world (process set 0) cannot be removed"});
+  if (auto set = find_set(process_set); !set) return report(set.status());
+  return report(change_sets(*runtime, CollectiveKind::remove_process_set, {process_set}).status());
+}
+
+dabke_status dabke_process_set_rank(dabke_process_set process_set, int32_t* rank) {
+  auto set = find_set(process_set);
+  if (set && rank) *rank = (*set)->rank;
+  return report(set.status());
+}
+dabke_status dabke_process_set_size(dabke_process_set process_set, int32_t* size) {
+  auto set = find_set(process_set);
+  if (set && size) *size = (*set)->size();
+  return report(set.status());
+}
+dabke_status dabke_process_set_included(dabke_process_set process_set, int* included) {
+  auto set = find_set(process_set);
+  if (set && included) *included = (*set)->rank >= 0;
+  return report(set.status());
+}
+dabke_status dabke_process_set_ranks(dabke_process_set process_set, int32_t* ranks, size_t capacity, size_t* count) {
+  auto set = find_set(process_set);
+  if (!set) return report(set.status());
+  const std::vector<Rank>& all = (*set)->ranks;
+  if (ranks) std::copy_n(all.begin(), std::min(capacity, all.size()), ranks);
+  if (count) *count = all.size();
+  return DABKE_OK;
+}
+dabke_status dabke_process_set_ids(dabke_process_set* ids, size_t capacity, size_t* count) {
+  const auto runtime = current_runtime();
+  if (!runtime) return report(no_runtime());
+  const std::vector<ProcessSetId> all = runtime->process_sets().ids();
+  if (ids) std::copy_n(all.begin(), std::min(capacity, all.size()), ids);
+  if (count) *count = all.size();
+  return DABKE_OK;
+}
+
+void* dabke_alloc(size_t size_bytes) {
+  (void)size_bytes;
+  (void)not_implemented("dabke_alloc", "memory shared between ranks is");
+  return nullptr;
+}
+void dabke_free(void* memory) { (void)memory; }
+
+dabke_status dabke_start_timeline(const char* path, int mark_cycles) {
+  const auto runtime = current_runtime();
+  if (!runtime) return report(no_runtime());
+  if (path == nullptr || *path == '\0') return report({Code::invalid_argument, "dabke_start_timeline: the path is empty"});
+  return report(runtime->start_timeline(path, mark_cycles != 0));
+}
+dabke_status dabke_stop_timeline(void) {
+  const auto runtime = current_runtime();
+  return report(runtime ? runtime->stop_timeline() : no_runtime());
+}
+dabke_status dabke_annotate_begin(const char* name) {
+  (void)name;
+  return not_implemented("dabke_annotate_begin", "spans of the application are");
+}
+dabke_status dabke_annotate_end(void) { return not_implemented("dabke_annotate_end", "spans of the application are"); }
+dabke_status dabke_mark_step(uint64_t step) {
+  (void)step;
+  return not_implemented("dabke_mark_step", "step marks are");
+}
+
+size_t dabke_config_count(void) { return knobs().size(); }
+dabke_status dabke_config_get(size_t index, dabke_config_row* row) {
+  if (index >= knobs().size()) {
+    return report({Code::invalid_argument, fmt::format("dabke_config_get: there are {} rows", knobs().size())});
+  }
+  const Knob& knob = knobs()[index];
+  const auto runtime = current_runtime();
+  thread_local std::string texts[6];
+  texts[0] = knob.env_name();
+  texts[1] = knob.horovod.empty() ? "" : "HOROVOD_" + std::string(knob.horovod);
+  texts[2] = "--" + std::string(knob.flag);
+  texts[3] = knob_value(runtime ? runtime->config() : Config{}, knob);
+  texts[4] = knob_value(Config{}, knob);
+  texts[5] = knob.accepts();
+  const dabke_config_row out{sizeof(dabke_config_row), texts[0].c_str(), texts[1].c_str(), texts[2].c_str(),
+                             texts[3].c_str(),         texts[4].c_str(), texts[5].c_str(), knob.help.data()};
+  return report(write_struct(out, row, "dabke_config_row"));
+}
+
+dabke_status dabke_get_statistics(dabke_statistics* statistics) {
+  const auto runtime = current_runtime();
+  if (!runtime) return report(no_runtime());
+  const Statistics& now = runtime->statistics();
+  const dabke_statistics out{sizeof(dabke_statistics), now.tensors_submitted, now.tensors_completed, now.tensors_failed,
+                             now.batches,              now.bytes,             now.messages_sent,     now.messages_received,
+                             now.negotiation_seconds,  now.execution_seconds};
+  return report(write_struct(out, statistics, "dabke_statistics"));
+}
+
+dabke_status dabke_dump(const char* path) {
+  (void)path;
+  return not_implemented("dabke_dump", "the flight recorder is");
+}
+dabke_status dabke_set_stack_provider(dabke_stack_provider provider, void* context) {
+  (void)provider;
+  (void)context;
+  return not_implemented("dabke_set_stack_provider", "stacks in stall reports are");
+}
+
+}  // extern "C"

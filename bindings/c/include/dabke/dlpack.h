@@ -1,0 +1,58 @@
+/* The tensor description of the DLPack 1.x standard (https://dmlc.github.io/dlpack/latest/c_api.html): the part that
+ * dabke.h uses, byte for byte the standard's layout. The include guard is the standard header's own, so that a program
+ * which includes both gets whichever comes first. */
+#ifndef DLPACK_DLPACK_H_
+#define DLPACK_DLPACK_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DLPACK_MAJOR_VERSION 1
+#define DLPACK_MINOR_VERSION 0
+
+typedef enum {
+  kDLCPU = 1,
+  kDLCUDA = 2,
+  kDLCUDAHost = 3,
+  kDLCUDAManaged = 13
+} DLDeviceType;
+
+typedef struct {
+  DLDeviceType device_type;
+  int32_t device_id;
+} DLDevice;
+
+typedef enum {
+  kDLInt = 0U,
+  kDLUInt = 1U,
+  kDLFloat = 2U,
+  kDLOpaqueHandle = 3U,
+  kDLBfloat = 4U,
+  kDLComplex = 5U,
+  kDLBool = 6U
+} DLDataTypeCode;
+
+typedef struct {
+  uint8_t code;   /* a DLDataTypeCode */
+  uint8_t bits;   /* of one lane */
+  uint16_t lanes; /* 1 for scalars; the only number of lanes dabke takes */
+} DLDataType;
+
+typedef struct {
+  void* data;
+  DLDevice device;
+  int32_t ndim;
+  DLDataType dtype;
+  int64_t* shape;
+  int64_t* strides; /* in elements; NULL: compact, row-major */
+  uint64_t byte_offset;
+} DLTensor;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

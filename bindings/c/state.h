@@ -1,0 +1,31 @@
+// The one runtime that stands behind the C API, and what is known of the calling thread's last error.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "dabke/dabke.h"
+#include "runtime/runtime.h"
+
+/// A handle is an operation, and the DLPack form of its outputs.
+struct dabke_handle final : dabke::Operation {
+  mutable std::once_flag outputs_made;
+  mutable std::vector<DLTensor> dl_outputs;
+};
+
+namespace dabke {
+
+/// The running runtime; null before init, after shutdown and in a forked child.
+std::shared_ptr<Runtime> current_runtime();
+/// Why there is none: not_initialized, or forked.
+Status no_runtime();
+/// Opens the runtime by `open`, unless there is one.
+Status start_runtime(const std::function<Result<std::unique_ptr<Runtime>>()>& open);
+/// Shuts the runtime down, if there is one.
+Status stop_runtime();
+
+/// The status as a code; keeps its text for dabke_last_error.
+dabke_status report(const Status& status);
+const char* last_error();
+
+}  // namespace dabke

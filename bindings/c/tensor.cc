@@ -1,0 +1,86 @@
+#include "bindings/c/tensor.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace dabke {
+namespace {
+
+constexpr std::int32_t kMostDimensions = 64;
+
+std::string dlpack_dtype_name(DLDataType dtype) {
+  constexpr const char* kCodes[] = {"int", "uint", "float", "handle", "bfloat", "complex", "bool"};
+  std::string name = dtype.code < std::size(kCodes) ? kCodes[dtype.code] : fmt::format("code {} ", dtype.code);
+  return fmt::format("{}{}{}", name, dtype.bits, dtype.lanes == 1 ? "" : fmt::format("x{}", dtype.lanes));
+}
+
+Result<Device> device_from(const DLDevice& device, const std::string& who) {
+  switch (device.device_type) {
+    case kDLCPU:
+    case kDLCUDAHost: return Device{DeviceType::host, 0};
+    case kDLCUDA:
+    case kDLCUDAManaged: return Device{DeviceType::cuda, device.device_id};
+  }
+  return Status(Code::unsupported, fmt::format("{}: device type {} is not supported; use host or CUDA memory", who,
+                                               static_cast<int>(device.device_type)));
+}
+
+Status check_compact(const DLTensor& tensor, const std::string& who) {
+  if (tensor.strides == nullptr) return {};
+  std::int64_t elements = 1;
+  for (std::int32_t i = 0; i < tensor.ndim; ++i) elements *= tensor.shape[i];
+  if (elements == 0) return {};
+  std::int64_t wanted = 1;
+  for (std::int32_t i = tensor.ndim - 1; i >= 0; --i) {
+    if (tensor.shape[i] != 1 && tensor.strides[i] != wanted) {
+      const std::span<const std::int64_t> strides(tensor.strides, static_cast<std::size_t>(tensor.ndim));
+      return {Code::invalid_argument, fmt::format("{}: the tensor has strides [{}], but must be compact and row-major; "
+                                                  "pass a contiguous copy",
+                                                  who, fmt::join(strides, ", "))};
+    }
+    wanted *= tensor.shape[i];
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<TensorView> from_dlpack(const DLTensor* tensor, const std::string& who) {
+  if (tensor == nullptr) return Status(Code::invalid_argument, fmt::format("{}: the tensor is NULL", who));
+  const auto dtype = tensor->dtype.lanes == 1 ? dtype_from_dlpack(tensor->dtype.code, tensor->dtype.bits) : std::nullopt;
+  if (!dtype) {
+    return Status(Code::unsupported, fmt::format("{}: dtype {} is not supported", who, dlpack_dtype_name(tensor->dtype)));
+  }
+  if (tensor->ndim < 0 || tensor->ndim > kMostDimensions || (tensor->ndim > 0 && tensor->shape == nullptr)) {
+    return Status(Code::invalid_argument, fmt::format("{}: ndim {} needs a shape and must be between 0 and {}", who,
+                                                      tensor->ndim, kMostDimensions));
+  }
+  const Shape shape(std::span<const std::int64_t>(tensor->shape, static_cast<std::size_t>(tensor->ndim)));
+  std::int64_t bytes = static_cast<std::int64_t>(size_of(*dtype));
+  for (const std::int64_t dim : shape.dims()) {
+    if (dim < 0 || __builtin_mul_overflow(bytes, dim == 0 ? 1 : dim, &bytes)) {
+      return Status(Code::invalid_argument, fmt::format("{}: impossible shape {}", who, shape.to_string()));
+    }
+  }
+  DABKE_CHECK(check_compact(*tensor, who));
+  DABKE_ASSIGN(const Device device, device_from(tensor->device, who));
+  void* data = tensor->data ? static_cast<std::byte*>(tensor->data) + tensor->byte_offset : nullptr;
+  return TensorView{data, *dtype, device, shape};
+}
+
+DLTensor to_dlpack(const TensorView& view) {
+  DLTensor out{};
+  out.data = view.data;
+  out.device = {view.device.type == DeviceType::host ? kDLCPU : kDLCUDA, view.device.index};
+  out.ndim = static_cast<std::int32_t>(view.shape.rank());
+  switch (view.dtype) {
+#define X(id, name, type, mpi, nccl, code, bits) \
+  case DType::id: out.dtype = {code, bits, 1}; break;
+    DABKE_DTYPES(X)
+#undef X
+  }
+  out.shape = const_cast<std::int64_t*>(view.shape.dims().data());
+  return out;
+}
+
+}  // namespace dabke

@@ -1,0 +1,298 @@
+// Dabke for C++20: a header-only wrapper of the C API (dabke/dabke.h), with owned handles and errors as exceptions.
+//
+//   dabke::Session session;                                   // init; shutdown at the end of the scope
+//   std::vector<float> gradient = ...;
+//   auto pending = dabke::allreduce_async("layer1.grad", gradient, {.op = DABKE_AVERAGE});
+//   ...
+//   pending.wait();                                           // gradient now holds the average
+#ifndef DABKE_DABKE_HPP
+#define DABKE_DABKE_HPP
+
+#include <cstdint>
+#include <initializer_list>
+#include <ranges>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "dabke/dabke.h"
+
+namespace dabke {
+
+/// What every failing call throws.
+class Error : public std::runtime_error {
+ public:
+  Error(dabke_status status, const std::string& message) : std::runtime_error(message), status_(status) {}
+  dabke_status status() const { return status_; }
+
+ private:
+  dabke_status status_;
+};
+
+namespace detail {
+
+inline void check(dabke_status status) {
+  if (status != DABKE_OK) throw Error(status, dabke_last_error());
+}
+
+template <class T>
+constexpr DLDataType dtype_of() {
+  using U = std::remove_cv_t<T>;
+  constexpr auto bits = static_cast<std::uint8_t>(sizeof(U) * 8);
+  if constexpr (std::is_same_v<U, bool>) {
+    return {kDLBool, bits, 1};
+  } else if constexpr (std::is_floating_point_v<U>) {
+    static_assert(sizeof(U) <= 8, "long double has no dtype");
+    return {kDLFloat, bits, 1};
+  } else {
+    static_assert(std::is_integral_v<U>, "use Tensor with a DLDataType for other element types");
+    return {std::is_signed_v<U> ? kDLInt : kDLUInt, bits, 1};
+  }
+}
+
+}  // namespace detail
+
+/// A view of somebody else's row-major memory: a range of numbers (one dimension), or pointer, dtype and shape.
+class Tensor {
+ public:
+  /// Nothing: as an output it means in place.
+  Tensor() = default;
+  Tensor(void* data, DLDataType dtype, std::vector<std::int64_t> shape) : data_(data), dtype_(dtype), shape_(std::move(shape)) {}
+  template <class T>
+  Tensor(T* data, std::vector<std::int64_t> shape)
+      : Tensor(const_cast<std::remove_const_t<T>*>(data), detail::dtype_of<T>(), std::move(shape)) {}
+  template <std::ranges::contiguous_range R>
+    requires(!std::is_same_v<std::remove_cvref_t<R>, Tensor>)
+  Tensor(R&& range)  // NOLINT: implicit on purpose
+      : Tensor(std::ranges::data(range), {static_cast<std::int64_t>(std::ranges::size(range))}) {}
+
+  bool empty() const { return shape_.empty() && data_ == nullptr; }
+  /// Valid while this object lives.
+  DLTensor dl() const {
+    DLTensor out{};
+    out.data = data_;
+    out.device = {kDLCPU, 0};
+    out.ndim = static_cast<std::int32_t>(shape_.size());
+    out.dtype = dtype_;
+    out.shape = const_cast<std::int64_t*>(shape_.data());
+    return out;
+  }
+
+ private:
+  void* data_ = nullptr;
+  DLDataType dtype_{kDLFloat, 32, 1};
+  std::vector<std::int64_t> shape_;
+};
+
+/// The options that most calls need; the rest of dabke_options is reached through the C API.
+struct Options {
+  dabke_process_set process_set = DABKE_WORLD;
+  dabke_reduce_op op = DABKE_AVERAGE;
+  int root_rank = 0;
+  double prescale_factor = 1;
+  double postscale_factor = 1;
+  std::vector<std::int64_t> splits = {};
+  int priority = 0;
+
+  dabke_options c() const {
+    dabke_options out = DABKE_OPTIONS_INIT;
+    out.process_set = process_set;
+    out.op = op;
+    out.root_rank = root_rank;
+    out.prescale_factor = prescale_factor;
+    out.postscale_factor = postscale_factor;
+    out.splits = splits.empty() ? nullptr : splits.data();
+    out.splits_count = splits.size();
+    out.priority = priority;
+    return out;
+  }
+};
+
+/// A pending operation. Dropping it does not cancel; the tensors' memory must live until it has completed.
+class Handle {
+ public:
+  Handle() = default;
+  explicit Handle(dabke_handle* handle) : handle_(handle) {}
+  Handle(Handle&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Handle& operator=(Handle other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Handle() { dabke_handle_free(handle_); }
+
+  dabke_handle* c() const { return handle_; }
+  bool poll() const { return dabke_poll(handle_) != 0; }
+  /// Whether it completed in time; throws Error when it failed. Negative: no limit.
+  bool wait(double timeout_seconds = -1) const {
+    const dabke_status status = dabke_wait(handle_, timeout_seconds);
+    if (status != DABKE_OK && status != DABKE_IN_PROGRESS) throw Error(status, dabke_handle_message(handle_));
+    return status == DABKE_OK;
+  }
+  const DLTensor& output(std::size_t index = 0) const {
+    const DLTensor* out = nullptr;
+    detail::check(dabke_handle_output(handle_, index, &out));
+    return *out;
+  }
+  /// Output `index` as elements of T, of which it must consist. Lives as long as the handle.
+  template <class T>
+  std::span<T> elements(std::size_t index = 0) const {
+    const DLTensor& out = output(index);
+    const DLDataType want = detail::dtype_of<T>();
+    if (out.dtype.code != want.code || out.dtype.bits != want.bits) {
+      throw Error(DABKE_ERROR_INVALID_ARGUMENT, "the output has another element type");
+    }
+    std::size_t count = 1;
+    for (std::int32_t i = 0; i < out.ndim; ++i) count *= static_cast<std::size_t>(out.shape[i]);
+    return {static_cast<T*>(out.data), count};
+  }
+  std::span<const std::int64_t> received_splits() const {
+    const std::int64_t* splits = nullptr;
+    std::size_t count = 0;
+    detail::check(dabke_handle_received_splits(handle_, &splits, &count));
+    return {splits, count};
+  }
+  int last_joined_rank() const {
+    std::int32_t rank = -1;
+    detail::check(dabke_handle_last_joined_rank(handle_, &rank));
+    return rank;
+  }
+
+ private:
+  dabke_handle* handle_ = nullptr;
+};
+
+/// Joins the job; leaves it at the end of the scope.
+class Session {
+ public:
+  explicit Session(const dabke_init_options* options = nullptr) { detail::check(dabke_init(options)); }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session() { (void)dabke_shutdown(); }
+};
+
+inline int rank() { return dabke_rank(); }
+inline int size() { return dabke_size(); }
+inline int local_rank() { return dabke_local_rank(); }
+inline int local_size() { return dabke_local_size(); }
+
+namespace detail {
+
+template <class Start>
+Handle start(Start&& begin, const Tensor& input, const Tensor& output, const Options& options) {
+  const DLTensor in = input.dl();
+  const DLTensor out = output.dl();
+  const dabke_options c = options.c();
+  dabke_handle* handle = nullptr;
+  check(begin(&in, output.empty() ? nullptr : &out, &c, &handle));
+  return Handle(handle);
+}
+
+template <class Start>
+Handle start_group(Start&& begin, std::span<const std::string> names, std::span<const Tensor> inputs,
+                   const Options& options) {
+  if (names.size() != inputs.size()) throw Error(DABKE_ERROR_INVALID_ARGUMENT, "a group needs one name for each tensor");
+  std::vector<const char*> c_names;
+  std::vector<DLTensor> tensors;
+  std::vector<const DLTensor*> pointers;
+  for (const std::string& name : names) c_names.push_back(name.c_str());
+  for (const Tensor& input : inputs) tensors.push_back(input.dl());
+  for (const DLTensor& tensor : tensors) pointers.push_back(&tensor);
+  const dabke_options c = options.c();
+  dabke_handle* handle = nullptr;
+  check(begin(c_names.data(), pointers.data(), pointers.size(), &c, &handle));
+  return Handle(handle);
+}
+
+}  // namespace detail
+
+// Each collective has an asynchronous form, and a blocking one without the suffix. See dabke.h for what they mean.
+
+inline Handle allreduce_async(const std::string& name, const Tensor& input, const Options& options = {},
+                              const Tensor& output = {}) {
+  return detail::start([&](auto... a) { return dabke_allreduce_async(name.c_str(), a...); }, input, output, options);
+}
+inline void allreduce(const std::string& name, const Tensor& input, const Options& options = {},
+                      const Tensor& output = {}) {
+  allreduce_async(name, input, options, output).wait();
+}
+inline Handle broadcast_async(const std::string& name, const Tensor& input, const Options& options = {},
+                              const Tensor& output = {}) {
+  return detail::start([&](auto... a) { return dabke_broadcast_async(name.c_str(), a...); }, input, output, options);
+}
+inline void broadcast(const std::string& name, const Tensor& input, const Options& options = {},
+                      const Tensor& output = {}) {
+  broadcast_async(name, input, options, output).wait();
+}
+inline Handle reducescatter_async(const std::string& name, const Tensor& input, const Options& options = {},
+                                  const Tensor& output = {}) {
+  return detail::start([&](auto... a) { return dabke_reducescatter_async(name.c_str(), a...); }, input, output, options);
+}
+inline Handle reducescatter(const std::string& name, const Tensor& input, const Options& options = {},
+                            const Tensor& output = {}) {
+  Handle handle = reducescatter_async(name, input, options, output);
+  handle.wait();
+  return handle;
+}
+inline Handle allgather_async(const std::string& name, const Tensor& input, const Options& options = {}) {
+  return detail::start([&](auto in, auto, auto... a) { return dabke_allgather_async(name.c_str(), in, a...); }, input, {},
+                       options);
+}
+inline Handle allgather(const std::string& name, const Tensor& input, const Options& options = {}) {
+  Handle handle = allgather_async(name, input, options);
+  handle.wait();
+  return handle;
+}
+inline Handle alltoall_async(const std::string& name, const Tensor& input, const Options& options = {}) {
+  return detail::start([&](auto in, auto, auto... a) { return dabke_alltoall_async(name.c_str(), in, a...); }, input, {},
+                       options);
+}
+inline Handle alltoall(const std::string& name, const Tensor& input, const Options& options = {}) {
+  Handle handle = alltoall_async(name, input, options);
+  handle.wait();
+  return handle;
+}
+/// In place; one handle for the group.
+inline Handle grouped_allreduce_async(std::span<const std::string> names, std::span<const Tensor> inputs,
+                                      const Options& options = {}) {
+  return detail::start_group(
+      [](auto names, auto inputs, auto... a) { return dabke_grouped_allreduce_async(names, inputs, nullptr, a...); },
+      names, inputs, options);
+}
+inline Handle grouped_allgather_async(std::span<const std::string> names, std::span<const Tensor> inputs,
+                                      const Options& options = {}) {
+  return detail::start_group([](auto... a) { return dabke_grouped_allgather_async(a...); }, names, inputs, options);
+}
+inline Handle grouped_reducescatter_async(std::span<const std::string> names, std::span<const Tensor> inputs,
+                                          const Options& options = {}) {
+  return detail::start_group(
+      [](auto names, auto inputs, auto... a) { return dabke_grouped_reducescatter_async(names, inputs, nullptr, a...); },
+      names, inputs, options);
+}
+inline void barrier(const Options& options = {}) {
+  const dabke_options c = options.c();
+  detail::check(dabke_barrier(&c));
+}
+/// The world rank that joined last.
+inline int join(const Options& options = {}) {
+  const dabke_options c = options.c();
+  std::int32_t last = -1;
+  detail::check(dabke_join(&c, &last));
+  return last;
+}
+
+inline dabke_process_set add_process_set(std::span<const std::int32_t> ranks) {
+  dabke_process_set id = DABKE_WORLD;
+  detail::check(dabke_add_process_set(ranks.data(), ranks.size(), &id));
+  return id;
+}
+inline dabke_process_set add_process_set(std::initializer_list<std::int32_t> ranks) {
+  return add_process_set(std::span(ranks.begin(), ranks.size()));
+}
+inline void remove_process_set(dabke_process_set id) { detail::check(dabke_remove_process_set(id)); }
+
+}  // namespace dabke
+
+#endif

@@ -1,0 +1,52 @@
+// Turns a task into a batch: inputs, outputs and counts, with neutral data where this rank has joined.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "runtime/task.h"
+
+namespace dabke {
+
+class BatchBuilder {
+ public:
+  explicit BatchBuilder(const Task& task);
+
+  /// Whether the ranks must tell one another their row counts before outputs can be made (allgather, alltoall).
+  bool needs_exchange() const;
+  /// The batch of that exchange; valid until build().
+  const Batch& exchange_batch();
+  /// Outputs and counts; after the exchange, where there is one.
+  Status build();
+  const Batch& batch() const { return batch_; }
+
+ private:
+  std::size_t ranks() const { return static_cast<std::size_t>(task_.process_set->size()); }
+  std::int64_t* counts();
+  void start(Batch& batch) const;
+  Status set_input(const TaskEntry& entry, BatchEntry& out);
+  Status set_output(const TaskEntry& entry, BatchEntry& out, Shape shape);
+  Shape output_shape(const TaskEntry& entry, std::size_t entry_index, BatchEntry& out);
+  std::vector<std::int64_t> send_rows(const TaskEntry& entry) const;
+  Result<void*> scratch(std::size_t bytes);
+
+  struct Free {
+    void operator()(void* memory) const;
+  };
+
+  const Task& task_;
+  Batch batch_;
+  Batch exchange_;
+  bool any_joined_ = false;
+  std::vector<std::int64_t> sent_;      // exchange: what this rank says
+  std::vector<std::int64_t> received_;  // exchange: what all said, by rank
+  std::vector<std::int64_t> exchange_counts_;
+  std::vector<std::unique_ptr<std::int64_t[]>> counts_;
+  std::vector<std::unique_ptr<void, Free>> scratch_;
+};
+
+/// Rows of each rank's block when `rows` are dealt out: the first rows % ranks blocks have one more.
+std::int64_t scattered_rows(std::int64_t rows, int ranks, int index);
+
+}  // namespace dabke

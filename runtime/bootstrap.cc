@@ -1,0 +1,473 @@
+#include "runtime/bootstrap.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "runtime/base/hmac.h"
+#include "runtime/base/owned.h"
+#include "runtime/transport/http_store.h"
+
+namespace dabke {
+namespace {
+
+constexpr int kMostRanks = 1 << 20;
+constexpr std::string_view kFileScheme = "file:";
+constexpr std::string_view kHttpScheme = "http://";
+
+/// A variable's value and the name under which it was found.
+struct Variable {
+  std::string name;
+  std::string value;
+};
+
+std::optional<Variable> look_up(const Environment& environment, std::string_view name) {
+  for (const std::string_view vendor : {"DABKE_", "HOROVOD_"}) {
+    const std::string full = fmt::format("{}{}", vendor, name);
+    if (auto value = environment(full); value && !value->empty()) return Variable{full, std::move(*value)};
+  }
+  return std::nullopt;
+}
+
+struct Number {
+  std::string name;
+  int value;
+};
+
+Result<std::optional<Number>> number(const Environment& environment, std::string_view name, int least) {
+  const auto found = look_up(environment, name);
+  if (!found) return std::optional<Number>();
+  int value = 0;
+  const char* last = found->value.data() + found->value.size();
+  const auto [end, error] = std::from_chars(found->value.data(), last, value);
+  if (error == std::errc() && end == last && value >= least && value <= kMostRanks) {
+    return std::optional(Number{found->name, value});
+  }
+  return Status(Code::invalid_argument, fmt::format("{} is '{}', but must be a whole number from {} to {}",
+                                                    found->name, found->value, least, kMostRanks));
+}
+
+Status check_below(const Number& rank, const Number& size) {
+  if (rank.value < size.value) return {};
+  return {Code::invalid_argument, fmt::format("{} is {}, but must be below {}, which is {}", rank.name,
+                                              rank.value, size.name, size.value)};
+}
+
+/// local_rank and its kin, as the launcher gave them.
+struct Place {
+  int local_rank, local_size, cross_rank, cross_size;
+};
+
+Result<std::optional<Place>> place_from(const Environment& environment, int size) {
+  constexpr std::string_view kNames[] = {"LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE"};
+  std::vector<Number> numbers;
+  std::vector<std::string> absent;
+  for (const auto name : kNames) {
+    DABKE_ASSIGN(auto found, number(environment, name, name.ends_with("SIZE") ? 1 : 0));
+    if (found) {
+      numbers.push_back(*found);
+    } else {
+      absent.push_back(fmt::format("DABKE_{}", name));
+    }
+  }
+  if (numbers.empty()) return std::optional<Place>();
+  if (!absent.empty()) {
+    return Status(
+        Code::invalid_argument,
+        fmt::format(
+            "{} is set but not {}; set all of LOCAL_RANK, LOCAL_SIZE, CROSS_RANK and CROSS_SIZE, or none",
+            numbers.front().name, fmt::join(absent, ", ")));
+  }
+  DABKE_CHECK(check_below(numbers[0], numbers[1]));
+  DABKE_CHECK(check_below(numbers[2], numbers[3]));
+  for (const Number& one : {numbers[1], numbers[3]}) {
+    if (one.value > size) {
+      return Status(Code::invalid_argument,
+                    fmt::format("{} is {}, above the size of the job, {}", one.name, one.value, size));
+    }
+  }
+  return std::optional(Place{numbers[0].value, numbers[1].value, numbers[2].value, numbers[3].value});
+}
+
+/// What the environment says, before anybody else is asked.
+struct Given {
+  int rank = 0;
+  int size = 1;
+  std::optional<Place> place;
+  std::string host;
+  std::optional<std::string> rendezvous;
+  std::optional<Variable> job_id;
+  std::optional<Variable> job_key;
+};
+
+Result<std::string> host_name(const Environment& environment) {
+  std::string host;
+  std::string source = "gethostname()";
+  if (const auto given = look_up(environment, "HOSTNAME")) {
+    host = given->value;
+    source = given->name;
+  } else {
+    char buffer[256] = "";
+    if (::gethostname(buffer, sizeof buffer - 1) != 0) return system_error("gethostname", errno);
+    host = buffer;
+  }
+  const auto bad = [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 127; };
+  if (!host.empty() && std::ranges::none_of(host, bad)) return host;
+  return Status(
+      Code::invalid_argument,
+      fmt::format("{} says '{}', which is no host name; set DABKE_HOSTNAME to a name without spaces", source,
+                  host));
+}
+
+Result<Given> read_environment(const Environment& environment) {
+  Given given;
+  DABKE_ASSIGN(const auto rank, number(environment, "RANK", 0));
+  DABKE_ASSIGN(const auto size, number(environment, "SIZE", 1));
+  given.rendezvous = environment("DABKE_RENDEZVOUS");
+  if (given.rendezvous && given.rendezvous->empty()) given.rendezvous.reset();
+  if (rank && !size) {
+    return Status(
+        Code::invalid_argument,
+        fmt::format("{} is set but DABKE_SIZE is not; set both, or start with dabkerun", rank->name));
+  }
+  if (size && size->value > 1 && !rank) {
+    return Status(Code::invalid_argument,
+                  fmt::format("{} is {} but DABKE_RANK is not set; set both, or start with dabkerun",
+                              size->name, size->value));
+  }
+  if (given.rendezvous && !size) {
+    return Status(Code::invalid_argument,
+                  "DABKE_RENDEZVOUS is set but DABKE_SIZE is not; set DABKE_RANK and DABKE_SIZE as "
+                  "well, or start with dabkerun");
+  }
+  if (size) given.size = size->value;
+  if (rank) {
+    given.rank = rank->value;
+    DABKE_CHECK(check_below(*rank, *size));
+  }
+  if (given.size > 1 && !given.rendezvous) {
+    return Status(
+        Code::invalid_argument,
+        fmt::format(
+            "{} is {} but DABKE_RENDEZVOUS is not set, so the ranks cannot find each other; start with "
+            "dabkerun, or set it to file:/a/directory/that/all/ranks/see",
+            size->name, given.size));
+  }
+  DABKE_ASSIGN(given.place, place_from(environment, given.size));
+  DABKE_ASSIGN(given.host, host_name(environment));
+  const auto secret = [&](const char* name) -> std::optional<Variable> {
+    auto value = environment(name);
+    return value && !value->empty() ? std::optional(Variable{name, *value}) : std::nullopt;
+  };
+  given.job_id = secret("DABKE_JOB_ID");
+  given.job_key = secret("DABKE_JOB_KEY");
+  if (given.job_id.has_value() != given.job_key.has_value()) {
+    return Status(Code::invalid_argument, fmt::format("{} is set but {} is not; set both, or neither",
+                                                      given.job_id ? "DABKE_JOB_ID" : "DABKE_JOB_KEY",
+                                                      given.job_id ? "DABKE_JOB_KEY" : "DABKE_JOB_ID"));
+  }
+  return given;
+}
+
+struct Secret {
+  JobId id{};
+  JobKey key{};
+};
+
+Result<Secret> random_secret() {
+  Secret secret;
+  DABKE_CHECK(random_bytes(secret.id));
+  DABKE_CHECK(random_bytes(secret.key));
+  return secret;
+}
+
+/// The key itself never goes into a message.
+Result<Secret> given_secret(const Given& given) {
+  Secret secret;
+  if (const auto status = from_hex(given.job_id->value, secret.id); !status.is_ok()) {
+    return Status(Code::invalid_argument, fmt::format("DABKE_JOB_ID: {}", status.message()));
+  }
+  if (!from_hex(given.job_key->value, secret.key).is_ok()) {
+    return Status(Code::invalid_argument,
+                  fmt::format("DABKE_JOB_KEY has {} characters, but must be {} hexadecimal digits",
+                              given.job_key->value.size(), 2 * secret.key.size()));
+  }
+  return secret;
+}
+
+/// Makes `path` with a random secret unless there is one: written aside first, so that nobody reads half of
+/// it.
+Status make_secret_file(const std::string& path) {
+  if (::access(path.c_str(), F_OK) == 0) return {};
+  DABKE_ASSIGN(const Secret secret, random_secret());
+  const std::string text = fmt::format("{}\n{}\n", to_hex(secret.id), to_hex(secret.key));
+  const std::string temporary = fmt::format("{}.{}", path, to_hex(secret.id));
+  Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!fd) return system_error(fmt::format("cannot create {}", temporary), errno);
+  const bool written =
+      ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+      ::close(fd.release()) == 0 &&
+      (::link(temporary.c_str(), path.c_str()) == 0 || errno == EEXIST);  // another rank was first
+  const int error = errno;
+  ::unlink(temporary.c_str());
+  return written ? Status() : system_error(fmt::format("cannot write {}", path), error);
+}
+
+Result<Secret> secret_in_directory(const std::string& directory) {
+  const std::string path = directory + "/job-secret";
+  DABKE_CHECK(make_secret_file(path));
+  const auto refuse = [&](std::string_view why) {
+    return Status(Code::invalid_argument,
+                  fmt::format("{} {}; remove it, or set DABKE_JOB_ID and DABKE_JOB_KEY", path, why));
+  };
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!fd) return refuse(fmt::format("cannot be read ({})", std::generic_category().message(errno)));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return system_error(fmt::format("fstat({})", path), errno);
+  if (!S_ISREG(info.st_mode)) return refuse("is not a plain file");
+  if (info.st_uid != ::geteuid())
+    return refuse(fmt::format("belongs to user {}, not to {}", info.st_uid, ::geteuid()));
+  if ((info.st_mode & 077) != 0) return refuse("can be used by other users, who then know the job's key");
+  constexpr std::size_t kIdDigits = 32, kKeyDigits = 64, kLength = kIdDigits + 1 + kKeyDigits + 1;
+  std::string text(kLength + 1, '\0');
+  const ssize_t got = ::read(fd.get(), text.data(), text.size());
+  Secret secret;
+  if (got != static_cast<ssize_t>(kLength) || !from_hex(text.substr(0, kIdDigits), secret.id).is_ok() ||
+      !from_hex(text.substr(kIdDigits + 1, kKeyDigits), secret.key).is_ok()) {
+    return refuse("does not hold a job's id and key");
+  }
+  return secret;
+}
+
+/// The store of all jobs, and the secret of this one.
+struct Rendezvous {
+  std::shared_ptr<Store> store;
+  Secret secret;
+};
+
+Result<Rendezvous> open_rendezvous(const Given& given) {
+  Rendezvous found;
+  if (!given.rendezvous) {
+    found.store = make_memory_store();
+    DABKE_ASSIGN(found.secret, given.job_id ? given_secret(given) : random_secret());
+    return found;
+  }
+  const std::string& address = *given.rendezvous;
+  if (address.starts_with(kFileScheme)) {
+    const std::string directory = address.substr(kFileScheme.size());
+    DABKE_ASSIGN(found.store, open_file_store(directory));
+    DABKE_ASSIGN(found.secret, given.job_id ? given_secret(given) : secret_in_directory(directory));
+    return found;
+  }
+  if (!address.starts_with(kHttpScheme)) {
+    return Status(Code::invalid_argument,
+                  fmt::format("DABKE_RENDEZVOUS is '{}', but must be http://host:port or "
+                              "file:/absolute/directory",
+                              address));
+  }
+  if (!given.job_id) {
+    return Status(Code::invalid_argument,
+                  fmt::format("DABKE_RENDEZVOUS is '{}' but DABKE_JOB_ID and DABKE_JOB_KEY are not set; "
+                              "set them as the launcher that serves it does, or start with dabkerun",
+                              address));
+  }
+  DABKE_ASSIGN(found.secret, given_secret(given));
+  DABKE_ASSIGN(found.store, open_http_store(address, found.secret.id, found.secret.key));
+  return found;
+}
+
+// ---- what ranks tell each other
+// -------------------------------------------------------------------------------------
+
+std::string hello_key(Rank rank) { return fmt::format("hello/{}", rank); }
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const auto end = text.find('\n');
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return lines;
+}
+
+struct Meeting {
+  const Given& given;
+  Store& job;    // the job's part of the store
+  Store& store;  // the epoch's part of it
+  std::uint64_t epoch;
+  TimePoint deadline;
+};
+
+Status size_mismatch(Rank a, int size_a, Rank b, std::string_view size_b) {
+  return {Code::mismatch,
+          fmt::format("rank {} was started with a size of {}, rank {} with a size of {}; all ranks of a job "
+                      "must have the same",
+                      a, size_a, b, size_b)};
+}
+
+/// Says which ranks have not come in this epoch, and whether their earlier inits explain it.
+Status explain_absence(const Meeting& meeting, double waited) {
+  constexpr std::size_t kMostNamed = 8;
+  const auto now = Clock::now();
+  std::vector<std::string> absent;
+  std::size_t count = 0;
+  bool other_epochs = false;
+  for (Rank rank = 0; rank < meeting.given.size; ++rank) {
+    if (meeting.store.get(hello_key(rank), now).is_ok() || ++count > kMostNamed) continue;
+    const auto inits = meeting.job.get(fmt::format("inits/{}", rank), now);
+    other_epochs = other_epochs || inits.is_ok();
+    absent.push_back(fmt::format("{}{}", rank, inits.is_ok() ? fmt::format(" (in epoch {})", *inits) : ""));
+  }
+  std::string who = fmt::format("rank{} {}", count > 1 ? "s" : "", fmt::join(absent, ", "));
+  if (count > absent.size()) who += fmt::format(" and {} more", count - absent.size());
+  if (count == 0) who = "rank 0 (it came, but then left no list of hosts)";
+  std::string text = fmt::format(
+      "rank {} waited {} s in epoch {} at {} for {}; start all {} ranks, or wait longer with "
+      "DABKE_START_TIMEOUT_SECONDS",
+      meeting.given.rank, waited, meeting.epoch, meeting.job.describe(), who, meeting.given.size);
+  if (other_epochs) {
+    text +=
+        ". Epochs count the inits of each rank: those of an interrupted job in the same place count too, and "
+        "so do two "
+        "processes with the same rank; give every job a place of its own";
+  }
+  return {Code::timeout, std::move(text)};
+}
+
+/// Rank 0: everybody's host, by rank.
+Result<std::vector<std::string>> gather_hosts(const Meeting& meeting, double patience) {
+  std::vector<std::string> hosts;
+  for (Rank rank = 0; rank < meeting.given.size; ++rank) {
+    const auto hello = meeting.store.get(hello_key(rank), meeting.deadline);
+    if (!hello.is_ok() && hello.status().code() == Code::timeout) return explain_absence(meeting, patience);
+    if (!hello.is_ok()) return hello.status();
+    const auto lines = lines_of(*hello);
+    if (lines.size() != 2)
+      return Status(Code::internal, fmt::format("rank {} left a hello that makes no sense", rank));
+    if (lines[0] != std::to_string(meeting.given.size))
+      return size_mismatch(0, meeting.given.size, rank, lines[0]);
+    hosts.push_back(lines[1]);
+  }
+  return hosts;
+}
+
+/// The others: what rank 0 found out.
+Result<std::vector<std::string>> read_roster(const Meeting& meeting, double patience) {
+  // Rank 0 may have begun to wait a little later than we; its verdict is worth more than ours.
+  constexpr Duration kVerdict = std::chrono::seconds(1);
+  const auto roster = meeting.store.get("roster", meeting.deadline + kVerdict);
+  if (!roster.is_ok() && roster.status().code() == Code::timeout) return explain_absence(meeting, patience);
+  if (!roster.is_ok()) return roster.status();
+  auto lines = lines_of(*roster);
+  if (lines.size() >= 3 && lines[0] == "error") {
+    int code = 0;
+    std::from_chars(lines[1].data(), lines[1].data() + lines[1].size(), code);
+    return Status(code == 0 ? Code::internal : static_cast<Code>(code), lines[2]);
+  }
+  if (lines.empty() || lines[0] != "hosts")
+    return Status(Code::internal, "rank 0 left a roster that makes no sense");
+  lines.erase(lines.begin());
+  if (static_cast<int>(lines.size()) == meeting.given.size) return lines;
+  return size_mismatch(0, static_cast<int>(lines.size()), meeting.given.rank,
+                       std::to_string(meeting.given.size));
+}
+
+Result<std::vector<std::string>> exchange_hosts(const Meeting& meeting, double patience) {
+  const Given& given = meeting.given;
+  DABKE_CHECK(meeting.store.set(hello_key(given.rank), fmt::format("{}\n{}\n", given.size, given.host)));
+  if (given.rank != 0) return read_roster(meeting, patience);
+  auto hosts = gather_hosts(meeting, patience);
+  std::string roster = "hosts\n";
+  if (hosts.is_ok()) {
+    for (const auto& host : *hosts) roster += host + "\n";
+  } else {
+    std::string text = hosts.status().message();
+    std::ranges::replace(text, '\n', ' ');
+    roster = fmt::format("error\n{}\n{}\n", static_cast<int>(hosts.status().code()), text);
+  }
+  const Status told = meeting.store.set("roster", roster);
+  if (hosts.is_ok() && !told.is_ok()) return told;
+  return hosts;
+}
+
+/// A rank's place among the ranks of its host, and among those of its own local rank.
+Place place_among(const std::vector<std::string>& hosts, Rank self) {
+  const auto local_rank_of = [&](std::size_t rank) {
+    return static_cast<int>(
+        std::count(hosts.begin(), hosts.begin() + static_cast<std::ptrdiff_t>(rank), hosts[rank]));
+  };
+  const auto me = static_cast<std::size_t>(self);
+  Place place{local_rank_of(me), static_cast<int>(std::ranges::count(hosts, hosts[me])), 0, 0};
+  std::map<std::string_view, int> seen;  // how many ranks of each host came before
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    if (seen[hosts[rank]]++ != place.local_rank) continue;
+    if (rank < me) ++place.cross_rank;
+    ++place.cross_size;
+  }
+  return place;
+}
+
+bool equally_filled(const std::vector<std::string>& hosts) {
+  std::map<std::string_view, int> ranks;
+  for (const auto& host : hosts) ++ranks[host];
+  return std::ranges::all_of(ranks, [&](const auto& entry) { return entry.second == ranks.begin()->second; });
+}
+
+/// What crashed epochs left. Everybody is past them: all ranks have said hello in a later one.
+void sweep(Store& job, std::uint64_t epoch) {
+  constexpr std::uint64_t kMostAtOnce = 8;
+  for (std::uint64_t old = epoch > kMostAtOnce ? epoch - kMostAtOnce : 1; old < epoch; ++old) {
+    // Only tidying: what cannot be removed now costs a little space and harms nobody.
+    (void)job.remove_all(std::to_string(old));
+  }
+}
+
+}  // namespace
+
+Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment) {
+  const TimePoint deadline = deadline_after(config.start_timeout);
+  DABKE_ASSIGN(const Given given, read_environment(environment));
+  DABKE_ASSIGN(const Rendezvous rendezvous, open_rendezvous(given));
+  const auto job = with_prefix(rendezvous.store, to_hex(rendezvous.secret.id));
+
+  Bootstrapped joined;
+  World& world = joined.world;
+  world.job_id = rendezvous.secret.id;
+  world.job_key = rendezvous.secret.key;
+  world.rank = given.rank;
+  world.size = given.size;
+  DABKE_ASSIGN(world.epoch, job->increment(fmt::format("inits/{}", given.rank)));
+  joined.store = with_prefix(job, std::to_string(world.epoch));
+
+  const Meeting meeting{given, *job, *joined.store, world.epoch, deadline};
+  DABKE_ASSIGN(world.hosts, exchange_hosts(meeting, config.start_timeout));
+  if (given.rank == 0) sweep(*job, world.epoch);
+
+  const Place place = given.place ? *given.place : place_among(world.hosts, given.rank);
+  world.local_rank = place.local_rank;
+  world.local_size = place.local_size;
+  world.cross_rank = place.cross_rank;
+  world.cross_size = place.cross_size;
+  world.is_homogeneous = equally_filled(world.hosts);
+  return joined;
+}
+
+Status leave_epoch(const Bootstrapped& joined) {
+  DABKE_ASSIGN(const std::uint64_t left, joined.store->increment("left"));
+  if (left < static_cast<std::uint64_t>(joined.world.size)) return {};
+  return joined.store->remove_all("");
+}
+
+}  // namespace dabke

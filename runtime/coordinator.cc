@@ -1,0 +1,384 @@
+#include "runtime/coordinator.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include "runtime/base/thread.h"
+#include "runtime/fusion/planner.h"
+
+namespace dabke {
+namespace {
+
+// One batch runs and one waits: more would only take tensors out of the next fused batch.
+constexpr std::size_t kBusyTasks = 2;
+// A run that fails because a peer died fails here before the peer's death is known; the cause deserves a moment.
+constexpr Duration kCauseGrace = std::chrono::seconds(1);
+constexpr Duration kCloseTime = std::chrono::seconds(2);
+
+Machine::Options machine_options(const World& world, const Config& config) {
+  Machine::Options options;
+  options.rank = world.rank;
+  options.duplicates_are_errors = config.duplicate_names == "error";
+  options.fusion_threshold = config.deterministic ? 0 : config.fusion_threshold;
+  options.group_fusion = !config.disable_group_fusion;
+  options.sequencer.size = world.size;
+  options.sequencer.hosts = world.hosts;
+  options.sequencer.linger_limit = seconds_to_duration(config.cycle_time / 1000);
+  if (!config.stall_check_disable) {
+    options.sequencer.stall_check = seconds_to_duration(config.stall_check_time);
+    options.sequencer.stall_shutdown = seconds_to_duration(config.stall_shutdown_time);
+  }
+  return options;
+}
+
+Unit* unit_of(Token token) { return reinterpret_cast<Unit*>(token); }
+
+}  // namespace
+
+Coordinator::Coordinator(Parts parts)
+    : world_(parts.world),
+      config_(parts.config),
+      channel_(std::move(parts.channel)),
+      process_sets_(parts.process_sets),
+      statistics_(parts.statistics),
+      log_(parts.log),
+      machine_(machine_options(parts.world, parts.config)),
+      lane_(parts.backends, *this, parts.log) {
+  thread_ = start_thread("dabke-coord", [this] { loop(); });
+}
+
+Coordinator::~Coordinator() { shut_down(); }
+
+void Coordinator::submit(OperationRef operation) {
+  statistics_.tensors_submitted += std::max<std::size_t>(1, operation->request.tensors.size());
+  if (!post(operation)) complete(std::move(operation), {Code::shut_down, "dabke_shutdown was called on this rank"});
+}
+
+void Coordinator::abort(Status cause) { post(std::move(cause)); }
+
+void Coordinator::set_timeline(std::shared_ptr<Timeline> timeline) { post(std::move(timeline)); }
+
+void Coordinator::shut_down() {
+  if (!thread_.joinable()) return;
+  post(Leave{});
+  thread_.join();
+}
+
+bool Coordinator::post(Command command) {
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    if (closed_) return false;
+    inbox_.push_back(std::move(command));
+  }
+  wake();
+  return true;
+}
+
+void Coordinator::wake() {
+  if (sleeping_.exchange(false)) channel_->wake();
+}
+
+void Coordinator::pin_thread() const {
+  std::string_view list = config_.thread_affinity;
+  for (int i = 0; i < world_.local_rank && !list.empty(); ++i) {
+    const auto comma = list.find(',');
+    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
+  }
+  if (list.empty()) return;
+  unsigned core = 0;
+  const auto parsed = std::from_chars(list.data(), list.data() + std::min(list.find(','), list.size()), core);
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  CPU_SET(core, &cores);
+  if (parsed.ec != std::errc() || sched_setaffinity(0, sizeof cores, &cores) != 0) {
+    log_.warning("DABKE_THREAD_AFFINITY={}: cannot run on core '{}'; the coordinator thread is not pinned. Expected a "
+                 "comma-separated list of core numbers.",
+                 config_.thread_affinity, list);
+  }
+}
+
+void Coordinator::loop() {
+  pin_thread();
+  while (true) {
+    const TimePoint now = Clock::now();
+    drain_inbox(now);
+    wants_room_ = true;  // before the lane is looked at, so that no end of a batch is missed
+    machine_.set_data_plane_busy(lane_.outstanding() >= kBusyTasks);
+    machine_.tick(now);
+    perform(machine_.take_actions(now), now);
+    record_readiness();
+    if (!machine_.holds_back()) wants_room_ = false;
+    judge_failures(now);
+    if (is_finished()) break;
+    sleeping_ = true;
+    channel_->poll(nothing_to_do() ? next_deadline() : now, *this);
+    sleeping_ = false;
+  }
+  lane_.stop();
+  channel_->close(Clock::now() + kCloseTime);
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    closed_ = true;
+  }
+  drain_inbox(Clock::now());  // what came after the goodbye
+  perform(machine_.take_actions(Clock::now()), Clock::now());
+  callbacks_.stop();
+}
+
+bool Coordinator::is_finished() {
+  if (!leaving_ || !machine_.is_over() || lane_.outstanding() != 0) return false;
+  const std::lock_guard lock(failed_mutex_);
+  return failed_.empty();
+}
+
+bool Coordinator::nothing_to_do() {
+  if (wants_room_ && lane_.outstanding() < kBusyTasks) return false;
+  if (is_finished()) return false;
+  {
+    const std::lock_guard lock(failed_mutex_);
+    if (!failed_.empty() && failed_since_ == kNever) return false;
+  }
+  const std::lock_guard lock(inbox_mutex_);
+  return inbox_.empty();
+}
+
+TimePoint Coordinator::next_deadline() const {
+  const TimePoint verdict = failed_since_ == kNever ? kNever : failed_since_ + kCauseGrace;
+  return std::min(machine_.next_tick(), verdict);
+}
+
+void Coordinator::drain_inbox(TimePoint now) {
+  std::vector<Command> commands;
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    commands.swap(inbox_);
+  }
+  for (Command& command : commands) {
+    if (auto* operation = std::get_if<OperationRef>(&command)) {
+      accept(std::move(*operation), now);
+    } else if (auto* cause = std::get_if<Status>(&command)) {
+      machine_.abort(*cause);
+    } else if (auto* timeline = std::get_if<std::shared_ptr<Timeline>>(&command)) {
+      timeline_ = std::move(*timeline);
+    } else {
+      leaving_ = true;
+      machine_.leave();
+    }
+  }
+}
+
+void Coordinator::accept(OperationRef operation, TimePoint now) {
+  std::unique_ptr<Unit> unit;
+  if (operation->group.empty()) {
+    unit = std::make_unique<Unit>();
+    unit->operations.push_back(std::move(operation));
+  } else {
+    auto collected = groups_.add(operation);
+    if (!collected) return complete(std::move(operation), collected.status());
+    unit = collected.take();
+    if (!unit) {
+      if (over_ || leaving_) {
+        for (OperationRef& member : groups_.take_all()) {
+          complete(std::move(member), over_ && !over_->is_ok() ? *over_ : Status(Code::shut_down, "the job is over"));
+        }
+      }
+      return;
+    }
+  }
+  Request request = request_of(*unit);
+  unit->tensors_left = request.tensors.size();
+  const Token token = reinterpret_cast<Token>(unit.release());  // comes back in exactly one action
+  machine_.submit(token, std::move(request), now);
+}
+
+void Coordinator::on_message(Rank peer, std::span<const std::byte> message) {
+  ++statistics_.messages_received;
+  machine_.message_from(peer, message, Clock::now());
+}
+
+void Coordinator::on_peer_lost(Rank peer, const Status& cause) { machine_.peer_lost(peer, cause); }
+
+void Coordinator::perform(std::vector<Action> actions, TimePoint now) {
+  for (Action& action : actions) {
+    if (auto* send = std::get_if<SendAction>(&action)) {
+      ++statistics_.messages_sent;
+      channel_->send(send->peer, send->message);
+    } else if (auto* run = std::get_if<ExecuteAction>(&action)) {
+      execute(*run, now);
+    } else if (auto* done = std::get_if<CompleteAction>(&action)) {
+      std::unique_ptr<Unit> unit(unit_of(done->token));
+      unit->operations.front()->value = done->value;
+      complete(std::move(unit), done->status);
+    } else if (auto* set = std::get_if<ProcessSetAction>(&action)) {
+      if (!set->ranks.empty()) {
+        process_sets_.add(set->id, set->ranks);
+      } else {
+        auto task = std::make_unique<Task>();
+        task->process_set = process_sets_.find(set->id);
+        process_sets_.remove(set->id);
+        if (task->process_set && task->process_set->rank >= 0) lane_.push(std::move(task));
+      }
+    } else if (auto* warn = std::get_if<WarnAction>(&action)) {
+      log_.warning("{}", warn->text);
+    } else if (auto* end = std::get_if<OverAction>(&action)) {
+      over(end->cause);
+    }
+  }
+}
+
+void Coordinator::over(const Status& cause) {
+  over_ = cause;
+  const Status status = cause ? Status(Code::shut_down, "the job is over: a rank has shut down") : cause;
+  for (OperationRef& member : groups_.take_all()) complete(std::move(member), status);
+  if (cause) return;
+  if (!leaving_) log_.error("{}", cause.message());
+  lane_.abort(cause);
+}
+
+void Coordinator::start_operations(const OrderedRequest& ordered, TimePoint now) {
+  if (ordered.token == 0) return;
+  for (const OperationRef& operation : unit_of(ordered.token)->operations) {
+    operation->ordered_at = now;
+    const Duration waited = now - operation->submitted_at;
+    statistics_.negotiation_seconds += std::chrono::duration<double>(waited).count();
+  }
+}
+
+void Coordinator::execute(ExecuteAction& action, TimePoint now) {
+  if (timeline_) timeline_->mark_cycle();
+  std::vector<PlanItem> items;
+  std::vector<std::pair<std::size_t, std::size_t>> at;  // of each item: the request and its tensor
+  for (std::size_t r = 0; r < action.requests.size(); ++r) {
+    const OrderedRequest& ordered = action.requests[r];
+    const Request& agreed = ordered.agreed;
+    start_operations(ordered, now);
+    for (std::size_t t = 0; t < agreed.tensors.size(); ++t) {
+      const bool apart = !action.group_fusion && agreed.tensors.size() > 1;
+      items.push_back({{agreed.process_set, agreed.kind, agreed.op, agreed.tensors[t].dtype, agreed.device, agreed.root,
+                        agreed.compression, agreed.prescale, agreed.postscale, ordered.contributors,
+                        apart ? static_cast<int>(r) : -1},
+                       agreed.tensors[t].size_bytes()});
+      at.emplace_back(r, t);
+    }
+  }
+  for (const auto& batch : plan_batches(items, static_cast<std::size_t>(action.fusion_threshold))) {
+    lane_.push(make_task(action, at, batch));
+  }
+}
+
+std::unique_ptr<Task> Coordinator::make_task(const ExecuteAction& action,
+                                             const std::vector<std::pair<std::size_t, std::size_t>>& at,
+                                             const std::vector<std::size_t>& batch) {
+  const OrderedRequest& first = action.requests[at[batch.front()].first];
+  auto task = std::make_unique<Task>();
+  task->order = first.number;
+  task->kind = first.agreed.kind;
+  task->op = first.agreed.op;
+  task->dtype = first.agreed.tensors[at[batch.front()].second].dtype;
+  task->prescale = first.agreed.prescale;
+  task->postscale = first.agreed.postscale;
+  if (task->op == ReduceOp::average) {
+    task->op = ReduceOp::sum;
+    task->postscale /= first.contributors;
+  }
+  task->process_set = process_sets_.find(first.agreed.process_set);
+  if (task->kind == CollectiveKind::broadcast) {
+    const auto& ranks = task->process_set->ranks;
+    task->root = static_cast<int>(std::ranges::find(ranks, first.agreed.root) - ranks.begin());
+  }
+  task->timeline = timeline_;
+  for (const std::size_t item : batch) {
+    const auto [request, tensor] = at[item];
+    const OrderedRequest& ordered = action.requests[request];
+    TaskEntry entry{nullptr, 0, unit_of(ordered.token), ordered.request.tensors[tensor]};
+    if (entry.unit != nullptr) {  // the tensors of a unit are its operations' one behind the other
+      std::size_t index = tensor;
+      auto operation = entry.unit->operations.begin();
+      while (index >= (*operation)->inputs.size()) index -= (*operation++)->inputs.size();
+      entry.operation = operation->get();
+      entry.index = index;
+    }
+    if (timeline_) {
+      task->timeline_ids.push_back(timeline_->tensor(entry.tensor.name));
+      timeline_->op_start(task->timeline_ids.back(), task->kind);
+    }
+    task->entries.push_back(std::move(entry));
+  }
+  return task;
+}
+
+void Coordinator::unit_finished(std::unique_ptr<Unit> unit, const Status& status) {
+  if (status) return complete(std::move(unit), status);
+  {
+    const std::lock_guard lock(failed_mutex_);
+    failed_.push_back({std::move(unit), status});
+  }
+  wake();
+}
+
+void Coordinator::batch_ran(std::size_t size_bytes, double seconds) {
+  ++statistics_.batches;
+  statistics_.bytes += size_bytes;
+  statistics_.execution_seconds += seconds;
+}
+
+void Coordinator::tasks_left(std::size_t left) {
+  if (left < kBusyTasks && (wants_room_.exchange(false) || leaving_)) wake();
+}
+
+/// Runs that failed end with the job's first cause. When none has come after a moment, their own failure is the cause.
+void Coordinator::judge_failures(TimePoint now) {
+  std::vector<Failed> failed;
+  Status cause;
+  {
+    const std::lock_guard lock(failed_mutex_);
+    if (failed_.empty()) return;
+    if (failed_since_ == kNever) failed_since_ = now;
+    if (over_ && !over_->is_ok()) {
+      cause = *over_;
+    } else if (now >= failed_since_ + kCauseGrace) {
+      cause = failed_.front().status;
+    } else {
+      return;
+    }
+    failed.swap(failed_);
+    failed_since_ = kNever;
+  }
+  if (!over_ || over_->is_ok()) {
+    machine_.abort(cause);
+    perform(machine_.take_actions(now), now);
+    lane_.abort(cause);  // also when the negotiation had said goodbye before
+  }
+  for (Failed& one : failed) {
+    const Request& request = one.unit->operations.front()->request;
+    complete(std::move(one.unit),
+             {cause.code(), fmt::format("{} '{}': {}", name_of(request.kind), request.name, cause.message())});
+  }
+}
+
+void Coordinator::record_readiness() {
+  for (const Sequencer::Readiness& ready : machine_.take_readiness()) {
+    if (!timeline_) continue;
+    const Timeline::TensorId tensor = timeline_->tensor(ready.name);
+    if (ready.first) timeline_->negotiate_start(tensor, ready.kind);
+    timeline_->rank_ready(tensor, ready.set_rank);
+    if (ready.last) timeline_->negotiate_end(tensor);
+  }
+}
+
+void Coordinator::complete(std::unique_ptr<Unit> unit, const Status& status) {
+  for (OperationRef& operation : unit->operations) complete(std::move(operation), status);
+}
+
+void Coordinator::complete(OperationRef operation, const Status& status) {
+  const std::size_t tensors = std::max<std::size_t>(1, operation->request.tensors.size());
+  statistics_.tensors_completed += tensors;
+  if (!status) statistics_.tensors_failed += tensors;
+  operation->complete(status);
+  if (operation->callback) callbacks_.push(std::move(operation));
+}
+
+}  // namespace dabke

@@ -1,0 +1,111 @@
+// The coordinator: the thread in each process that negotiates, plans batches and hands them to the lane.
+//
+// Training threads leave commands in the inbox and wake it when it sleeps; the lane tells it of ends and failures.
+// It sleeps in ControlChannel::poll and does no work without an event.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/config.h"
+#include "runtime/callback_thread.h"
+#include "runtime/control/control_channel.h"
+#include "runtime/group_collector.h"
+#include "runtime/host_lane.h"
+#include "runtime/negotiation/machine.h"
+#include "runtime/process_set_table.h"
+#include "runtime/statistics.h"
+
+namespace dabke {
+
+class Coordinator final : private ControlSink, private LaneObserver {
+ public:
+  struct Parts {
+    const World& world;
+    const Config& config;
+    std::unique_ptr<ControlChannel> channel;
+    std::vector<std::unique_ptr<Collective>>& backends;
+    ProcessSetTable& process_sets;
+    Statistics& statistics;
+    Log log;
+  };
+
+  explicit Coordinator(Parts parts);
+  ~Coordinator() override;
+
+  /// From any thread. The operation completes exactly once.
+  void submit(OperationRef operation);
+  void abort(Status cause);
+  /// Null stops the timeline; the old one is closed by its last user.
+  void set_timeline(std::shared_ptr<Timeline> timeline);
+  /// Leaves the job, runs what was ordered, closes the links. Returns when the threads have ended.
+  void shut_down();
+  std::string_view channel_name() const { return channel_->name(); }
+
+ private:
+  struct Leave {};
+  using Command = std::variant<OperationRef, Status, std::shared_ptr<Timeline>, Leave>;
+  struct Failed {  // runs that failed before the first cause was known
+    std::unique_ptr<Unit> unit;
+    Status status;
+  };
+
+  void on_message(Rank peer, std::span<const std::byte> message) override;
+  void on_peer_lost(Rank peer, const Status& cause) override;
+  void unit_finished(std::unique_ptr<Unit> unit, const Status& status) override;
+  void batch_ran(std::size_t size_bytes, double seconds) override;
+  void tasks_left(std::size_t left) override;
+
+  void loop();
+  bool post(Command command);
+  void wake();
+  bool nothing_to_do();
+  bool is_finished();
+  void drain_inbox(TimePoint now);
+  void accept(OperationRef operation, TimePoint now);
+  void perform(std::vector<Action> actions, TimePoint now);
+  void execute(ExecuteAction& action, TimePoint now);
+  std::unique_ptr<Task> make_task(const ExecuteAction& action, const std::vector<std::pair<std::size_t, std::size_t>>& at,
+                                  const std::vector<std::size_t>& batch);
+  void start_operations(const OrderedRequest& ordered, TimePoint now);
+  void over(const Status& cause);
+  void judge_failures(TimePoint now);
+  void record_readiness();
+  void complete(std::unique_ptr<Unit> unit, const Status& status);
+  void complete(OperationRef operation, const Status& status);
+  TimePoint next_deadline() const;
+  void pin_thread() const;
+
+  const World& world_;
+  const Config& config_;
+  std::unique_ptr<ControlChannel> channel_;
+  ProcessSetTable& process_sets_;
+  Statistics& statistics_;
+  Log log_;
+  Machine machine_;
+  GroupCollector groups_;
+  CallbackThread callbacks_;
+  std::shared_ptr<Timeline> timeline_;
+
+  std::mutex inbox_mutex_;
+  std::vector<Command> inbox_;
+  bool closed_ = false;  // nobody reads the inbox any more
+  std::mutex failed_mutex_;
+  std::vector<Failed> failed_;
+  TimePoint failed_since_ = kNever;
+  std::atomic<bool> sleeping_{false};
+  std::atomic<bool> wants_room_{false};  // the root holds orders back until the lane has less to do
+  std::atomic<bool> leaving_{false};
+  std::optional<Status> over_;
+
+  HostLane lane_;
+  std::jthread thread_;
+};
+
+}  // namespace dabke

@@ -1,0 +1,34 @@
+#include "runtime/fusion/planner.h"
+
+#include <algorithm>
+
+#include "runtime/fusion/fusion_buffer.h"
+
+namespace dabke {
+
+std::vector<std::vector<std::size_t>> plan_batches(std::span<const PlanItem> items, std::size_t threshold) {
+  struct Open {
+    FusionKey key;
+    std::size_t batch;
+    std::size_t size_bytes;
+  };
+  std::vector<std::vector<std::size_t>> batches;
+  std::vector<Open> open;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const PlanItem& item = items[i];
+    const std::size_t bytes = fusion_padded(item.size_bytes);
+    const bool alone = threshold == 0 || bytes >= kAloneBytes || bytes > threshold ||
+                       item.key.kind == CollectiveKind::alltoall;
+    const auto fits = [&](const Open& o) { return o.key == item.key && o.size_bytes + bytes <= threshold; };
+    if (const auto found = std::ranges::find_if(open, fits); !alone && found != open.end()) {
+      batches[found->batch].push_back(i);
+      found->size_bytes += bytes;
+      continue;
+    }
+    if (!alone) open.push_back({item.key, batches.size(), bytes});
+    batches.push_back({i});
+  }
+  return batches;
+}
+
+}  // namespace dabke

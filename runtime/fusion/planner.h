@@ -1,0 +1,44 @@
+// Which ordered tensors travel together. A pure function of what all ranks have agreed on, so every rank plans alike.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/base/kinds.h"
+#include "runtime/base/tensor.h"
+#include "runtime/base/world.h"
+
+namespace dabke {
+
+/// What must be equal for two tensors to share a batch.
+struct FusionKey {
+  ProcessSetId process_set = kWorldSet;
+  CollectiveKind kind = CollectiveKind::allreduce;
+  ReduceOp op = ReduceOp::sum;
+  DType dtype = DType::f32;
+  DeviceType device = DeviceType::host;
+  Rank root = 0;
+  std::uint8_t compression = 0;
+  double prescale = 1;
+  double postscale = 1;
+  int contributors = 0;
+  int group = -1;  // the request's place in the list where groups are kept apart
+  friend bool operator==(const FusionKey&, const FusionKey&) = default;
+};
+
+struct PlanItem {
+  FusionKey key;
+  std::size_t size_bytes = 0;
+};
+
+/// Tensors of at least this size gain nothing from company: they travel alone, in place, without a fusion copy.
+inline constexpr std::size_t kAloneBytes = 4 << 20;
+
+/// Batches of indices into `items`. A batch begins where its first item stands and takes later items of its key as long
+/// as the sum of their padded sizes stays within `threshold`, passing over items that do not fit; 0 turns fusion off.
+/// alltoall is never fused. Batches are in the order of their first items.
+std::vector<std::vector<std::size_t>> plan_batches(std::span<const PlanItem> items, std::size_t threshold);
+
+}  // namespace dabke

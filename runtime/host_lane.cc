@@ -1,0 +1,155 @@
+#include "runtime/host_lane.h"
+
+#include <algorithm>
+#include <semaphore>
+
+#include <fmt/format.h>
+
+#include "runtime/base/thread.h"
+
+namespace dabke {
+namespace {
+
+constexpr auto kIdleAfter = std::chrono::seconds(5);
+
+struct Done {
+  std::binary_semaphore over{0};
+  Status status;
+  static void call(void* context, const Status& status) {
+    auto* done = static_cast<Done*>(context);
+    done->status = status;
+    done->over.release();
+  }
+};
+
+}  // namespace
+
+HostLane::HostLane(std::vector<std::unique_ptr<Collective>>& backends, LaneObserver& observer, Log log)
+    : backends_(backends), observer_(observer), log_(std::move(log)) {
+  thread_ = start_thread("dabke-host-lane", [this] { loop(); });
+}
+
+HostLane::~HostLane() { stop(); }
+
+void HostLane::push(std::unique_ptr<Task> task) {
+  outstanding_.fetch_add(1);
+  if (task->timeline) task->timeline->activity_start(task->timeline_ids, "QUEUE");
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(task));
+  }
+  changed_.notify_one();
+}
+
+void HostLane::abort(const Status& cause) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (aborted_.is_ok()) aborted_ = cause;
+  }
+  for (const auto& backend : backends_) backend->abort(cause);
+}
+
+void HostLane::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::unique_ptr<Task> HostLane::next() {
+  std::unique_lock lock(mutex_);
+  const auto something = [this] { return !queue_.empty() || stopping_; };
+  if (!changed_.wait_for(lock, kIdleAfter, something)) {
+    lock.unlock();
+    for (const auto& backend : backends_) backend->idle();
+    lock.lock();
+    changed_.wait(lock, something);  // idle was said once; now sleep without a limit
+  }
+  if (queue_.empty()) return nullptr;
+  auto task = std::move(queue_.front());
+  queue_.pop_front();
+  return task;
+}
+
+void HostLane::loop() {
+  while (auto task = next()) {
+    if (task->entries.empty()) {
+      release(*task);
+    } else {
+      run(*task);
+    }
+    observer_.tasks_left(outstanding_.fetch_sub(1) - 1);
+  }
+}
+
+void HostLane::run(Task& task) {
+  if (task.timeline) task.timeline->activity_end(task.timeline_ids);
+  const TimePoint start = Clock::now();
+  std::size_t size_bytes = 0;
+  Status status = run_batch(task, &size_bytes);
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  if (task.timeline) {
+    for (std::size_t i = 0; i < task.entries.size(); ++i) {
+      const TensorSpec& tensor = task.entries[i].tensor;
+      if (status) {
+        task.timeline->op_end(task.timeline_ids[i], tensor.dtype, tensor.shape);
+      } else {
+        task.timeline->op_error(task.timeline_ids[i], status);
+      }
+    }
+  }
+  observer_.batch_ran(size_bytes, seconds);
+  finish_entries(task, status);
+}
+
+void HostLane::finish_entries(const Task& task, const Status& status) {
+  for (const TaskEntry& entry : task.entries) {
+    Unit* unit = entry.unit;
+    if (unit == nullptr) continue;
+    if (!status && unit->first_error.is_ok()) unit->first_error = status;
+    if (--unit->tensors_left == 0) {
+      const Status outcome = unit->first_error;
+      observer_.unit_finished(std::unique_ptr<Unit>(unit), outcome);
+    }
+  }
+}
+
+Status HostLane::run_batch(const Task& task, std::size_t* size_bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!aborted_.is_ok()) return aborted_;
+  }
+  DABKE_ASSIGN(Collective * backend, backend_for(task));
+  if (prepared_.insert({backend, task.process_set->id}).second) DABKE_CHECK(backend->prepare(*task.process_set));
+  BatchBuilder builder(task);
+  if (builder.needs_exchange()) DABKE_CHECK(run_on(*backend, builder.exchange_batch()));
+  DABKE_CHECK(builder.build());
+  for (const BatchEntry& entry : builder.batch().entries) {
+    *size_bytes += static_cast<std::size_t>(entry.elements) * size_of(task.dtype);
+  }
+  return run_on(*backend, builder.batch());
+}
+
+Status HostLane::run_on(Collective& backend, const Batch& batch) {
+  Done done;
+  backend.run(batch, {&Done::call, &done});
+  done.over.acquire();
+  return done.status;
+}
+
+Result<Collective*> HostLane::backend_for(const Task& task) {
+  const ResponseKind kind{task.kind, task.op, task.dtype, DeviceType::host};
+  const auto found = std::ranges::find_if(backends_, [&](const auto& backend) { return backend->can_run(kind); });
+  if (found != backends_.end()) return found->get();
+  return Status(Code::unsupported, fmt::format("no backend runs {} of {}", name_of(task.kind), name_of(task.dtype)));
+}
+
+void HostLane::release(const Task& task) {
+  for (const auto& backend : backends_) {
+    if (prepared_.erase({backend.get(), task.process_set->id}) != 0) backend->release(task.process_set->id);
+  }
+}
+
+}  // namespace dabke

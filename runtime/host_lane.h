@@ -1,0 +1,66 @@
+// The lane of host tensors: one thread that runs batches strictly in order, apart from the negotiation.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/log.h"
+#include "runtime/batch_builder.h"
+
+namespace dabke {
+
+/// Told by a lane, on its thread.
+class LaneObserver {
+ public:
+  virtual ~LaneObserver() = default;
+  /// Every tensor of the unit has run. The observer owns it from here.
+  virtual void unit_finished(std::unique_ptr<Unit> unit, const Status& status) = 0;
+  /// One batch has run, with whatever result; its units are told next.
+  virtual void batch_ran(std::size_t size_bytes, double seconds) = 0;
+  /// One task less: `left` have not ended yet.
+  virtual void tasks_left(std::size_t left) = 0;
+};
+
+class HostLane {
+ public:
+  HostLane(std::vector<std::unique_ptr<Collective>>& backends, LaneObserver& observer, Log log);
+  ~HostLane();
+
+  void push(std::unique_ptr<Task> task);
+  /// Tasks that have not ended yet.
+  std::size_t outstanding() const { return outstanding_.load(); }
+  /// From any thread: what runs and what is queued ends with `cause`.
+  void abort(const Status& cause);
+  /// Runs what is queued, then ends the thread.
+  void stop();
+
+ private:
+  void loop();
+  std::unique_ptr<Task> next();
+  void run(Task& task);
+  Status run_batch(const Task& task, std::size_t* size_bytes);
+  Status run_on(Collective& backend, const Batch& batch);
+  Result<Collective*> backend_for(const Task& task);
+  void finish_entries(const Task& task, const Status& status);
+  void release(const Task& task);
+
+  std::vector<std::unique_ptr<Collective>>& backends_;
+  LaneObserver& observer_;
+  Log log_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::unique_ptr<Task>> queue_;
+  bool stopping_ = false;
+  Status aborted_;
+  std::atomic<std::size_t> outstanding_{0};
+  std::set<std::pair<Collective*, ProcessSetId>> prepared_;
+  std::jthread thread_;
+};
+
+}  // namespace dabke

@@ -1,0 +1,40 @@
+// Which process sets there are. Every rank holds the same table at the same point of the order sequence.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/base/world.h"
+
+namespace dabke {
+
+class ProcessSets {
+ public:
+  explicit ProcessSets(int world_size);
+
+  /// Null when there is no such set.
+  const std::vector<Rank>* ranks_of(ProcessSetId id) const;
+  /// Index of `rank` within the set; -1 when the set does not exist or does not hold it.
+  int index_in(ProcessSetId id, Rank rank) const;
+  bool contains(ProcessSetId id, Rank rank) const { return index_in(id, rank) >= 0; }
+  std::optional<ProcessSetId> find(const std::vector<Rank>& ranks) const;
+  std::vector<ProcessSetId> ids() const;
+
+  /// `ranks` ascending and unique.
+  void add(ProcessSetId id, std::vector<Rank> ranks);
+  void remove(ProcessSetId id);
+  /// Never used before in this init.
+  ProcessSetId next_id() const { return next_id_; }
+
+ private:
+  std::map<ProcessSetId, std::vector<Rank>> sets_;
+  ProcessSetId next_id_ = 1;
+};
+
+/// "0-3, 7" for ascending ranks.
+std::string ranks_to_string(const std::vector<Rank>& ranks);
+
+}  // namespace dabke

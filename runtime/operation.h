@@ -1,0 +1,107 @@
+// One call of a collective: what the user gave, and what became of it. The body of a handle.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/base/clock.h"
+#include "runtime/negotiation/request.h"
+
+namespace dabke {
+
+/// Counted by intrusive references: the user holds one, the runtime another until it has completed.
+class Operation {
+ public:
+  Operation() = default;
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  virtual ~Operation() = default;
+
+  // ---- set before submit, constant after
+  Request request;  // process_set, kind, op, ...; tensors and ranks
+  std::vector<TensorView> inputs;
+  /// Where results go; data null: from `allocate`, or memory of our own.
+  std::vector<TensorView> outputs;
+  std::vector<std::int64_t> splits;  // alltoall: rows to each rank of the set; empty: equal parts
+  std::string group;                 // with others of this name and `group_size`; empty: on its own
+  std::uint32_t group_size = 0;
+  /// Memory for output `index`, whose dtype and shape are set; null when there is none.
+  std::function<void*(std::size_t index, const TensorView& output)> allocate;
+  std::function<void(Operation&)> callback;
+
+  // ---- results; read them after is_done()
+  std::vector<std::int64_t> received_splits;
+  std::int64_t value = 0;  // join: last rank; add_process_set: the id
+
+  void retain() { references_.fetch_add(1, std::memory_order_relaxed); }
+  void release() {
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+
+  bool is_done() const { return done_.load(std::memory_order_acquire); }
+  /// Whether it completed before `deadline`. Sleeps; several threads may wait.
+  bool wait_until(TimePoint deadline);
+  /// ok, an error, or in_progress.
+  Status status() const;
+  const std::string& message() const { return status_.message(); }
+
+  /// Memory for output `index` of the size that its view says: the user's, else our own.
+  Status provide_output(std::size_t index);
+  /// Once only. Wakes the waiters; the callback is the caller's to run.
+  void complete(Status status);
+
+  TimePoint submitted_at{};
+  TimePoint ordered_at{};
+
+ private:
+  struct Free {
+    void operator()(void* memory) const;
+  };
+
+  std::atomic<int> references_{1};
+  std::atomic<bool> done_{false};
+  Status status_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::unique_ptr<void, Free>> owned_;
+};
+
+/// A counted reference to an Operation.
+class OperationRef {
+ public:
+  OperationRef() = default;
+  /// Takes a reference of its own.
+  explicit OperationRef(Operation* operation) : operation_(operation) {
+    if (operation_) operation_->retain();
+  }
+  /// Takes over the caller's.
+  static OperationRef adopt(Operation* operation) {
+    OperationRef ref;
+    ref.operation_ = operation;
+    return ref;
+  }
+  OperationRef(const OperationRef& other) : OperationRef(other.operation_) {}
+  OperationRef(OperationRef&& other) noexcept : operation_(std::exchange(other.operation_, nullptr)) {}
+  OperationRef& operator=(OperationRef other) noexcept {
+    std::swap(operation_, other.operation_);
+    return *this;
+  }
+  ~OperationRef() {
+    if (operation_) operation_->release();
+  }
+  Operation* get() const { return operation_; }
+  Operation* operator->() const { return operation_; }
+  Operation& operator*() const { return *operation_; }
+  Operation* detach() { return std::exchange(operation_, nullptr); }
+
+ private:
+  Operation* operation_ = nullptr;
+};
+
+}  // namespace dabke

@@ -1,0 +1,111 @@
+#include "runtime/runtime.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "runtime/control/tcp_channel.h"
+#include "runtime/submit_check.h"
+
+namespace dabke {
+namespace {
+
+LogLevel log_level(const std::string& name) {
+  constexpr std::string_view kNames[] = {"trace", "debug", "info", "warning", "error", "fatal"};
+  return static_cast<LogLevel>(std::ranges::find(kNames, name) - std::begin(kNames));
+}
+
+Result<std::unique_ptr<ControlChannel>> make_channel(const BackendContext& context) {
+  if (context.config.controller == "mpi") {
+    return Status(Code::not_built,
+                  "DABKE_CONTROLLER=mpi: this build has no MPI; leave it unset, or use tcp, which needs no MPI");
+  }
+  std::vector<Rank> neighbours;  // a star around the root
+  for (Rank rank = 0; rank < context.world.size; ++rank) {
+    const bool linked = context.world.rank == Machine::kRoot || rank == Machine::kRoot;
+    if (linked && rank != context.world.rank) neighbours.push_back(rank);
+  }
+  return TcpChannel::open(context.world, neighbours, context.config, context.store, context.fork_guard, context.log);
+}
+
+}  // namespace
+
+Runtime::Factories Runtime::default_factories() { return {make_channel, make_backends}; }
+
+Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, const Environment& environment) {
+  DABKE_ASSIGN(Bootstrapped place, bootstrap(config, environment));
+  return open(config, std::move(place), default_factories());
+}
+
+Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, Bootstrapped place, const Factories& factories) {
+  std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(place)));
+  DABKE_CHECK(runtime->start(factories));
+  return runtime;
+}
+
+Runtime::Runtime(const Config& config, Bootstrapped place)
+    : config_(config),
+      world_(std::move(place.world)),
+      store_(std::move(place.store)),
+      log_({log_level(config.log_level), config.log_hide_time, world_.rank}),
+      process_sets_(world_.rank, world_.size) {}
+
+Runtime::~Runtime() { (void)shut_down(); }
+
+Status Runtime::start(const Factories& factories) {
+  const BackendContext context{world_, config_, store_, fork_guard_, log_};
+  DABKE_ASSIGN(backends_, factories.backends(context));
+  DABKE_ASSIGN(auto channel, factories.channel(context));
+  coordinator_ = std::make_unique<Coordinator>(Coordinator::Parts{world_, config_, std::move(channel), backends_,
+                                                                  process_sets_, statistics_, log_});
+  log_.debug("rank {} of {} on {}, epoch {}, control over {}", world_.rank, world_.size,
+             world_.hosts.empty() ? "this host" : world_.hosts[static_cast<std::size_t>(world_.rank)], world_.epoch,
+             coordinator_->channel_name());
+  if (config_.timeline.empty() || config_.timeline == "DYNAMIC") return {};
+  return start_timeline(config_.timeline, config_.timeline_mark_cycles);
+}
+
+std::vector<std::string_view> Runtime::backend_names() const {
+  std::vector<std::string_view> names;
+  for (const auto& backend : backends_) names.push_back(backend->name());
+  return names;
+}
+
+Status Runtime::submit(OperationRef operation) {
+  DABKE_CHECK(check_operation(*operation, process_sets_, backends_));
+  operation->submitted_at = Clock::now();
+  coordinator_->submit(std::move(operation));
+  return {};
+}
+
+void Runtime::abort(std::string reason) {
+  coordinator_->abort({Code::aborted, fmt::format("rank {} aborted the job: {}", world_.rank, reason)});
+}
+
+Status Runtime::start_timeline(const std::string& path, bool mark_cycles) {
+  if (world_.rank != Machine::kRoot) return {};  // the root sees every rank's readiness, and writes for all
+  const std::lock_guard lock(timeline_mutex_);
+  if (timeline_) {
+    return {Code::invalid_argument, fmt::format("cannot start timeline '{}': one is being written; stop it first", path)};
+  }
+  DABKE_ASSIGN(auto opened, Timeline::open({path, mark_cycles}));
+  timeline_ = std::move(opened);
+  coordinator_->set_timeline(timeline_);
+  return {};
+}
+
+Status Runtime::stop_timeline() {
+  const std::lock_guard lock(timeline_mutex_);
+  if (!timeline_) return {};
+  coordinator_->set_timeline(nullptr);
+  return std::exchange(timeline_, nullptr)->close();
+}
+
+Status Runtime::shut_down() {
+  if (!coordinator_) return {};
+  coordinator_->shut_down();
+  const std::lock_guard lock(timeline_mutex_);
+  return timeline_ ? std::exchange(timeline_, nullptr)->close() : Status::ok();
+}
+
+}  // namespace dabke

@@ -1,0 +1,64 @@
+// One rank of a job, from init to shutdown. Owns everything; there may be several in one process (tests do).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/bootstrap.h"
+#include "runtime/coordinator.h"
+
+namespace dabke {
+
+class Runtime {
+ public:
+  /// How to make the parts that a test may want to be others.
+  struct Factories {
+    std::function<Result<std::unique_ptr<ControlChannel>>(const BackendContext&)> channel;
+    std::function<Result<std::vector<std::unique_ptr<Collective>>>(const BackendContext&)> backends;
+  };
+  static Factories default_factories();
+
+  /// Joins the job that the environment describes. Collective.
+  static Result<std::unique_ptr<Runtime>> open(const Config& config, const Environment& environment);
+  static Result<std::unique_ptr<Runtime>> open(const Config& config, Bootstrapped place, const Factories& factories);
+  ~Runtime();
+
+  const World& world() const { return world_; }
+  const Config& config() const { return config_; }
+  const ProcessSetTable& process_sets() const { return process_sets_; }
+  const Statistics& statistics() const { return statistics_; }
+  std::vector<std::string_view> backend_names() const;
+  std::string_view channel_name() const { return coordinator_->channel_name(); }
+
+  /// Fails at once on what can be told alone, and the operation is untouched; otherwise it completes exactly once.
+  Status submit(OperationRef operation);
+  /// Every pending and later operation of every rank ends with this reason.
+  void abort(std::string reason);
+  Status start_timeline(const std::string& path, bool mark_cycles);
+  Status stop_timeline();
+  /// Leaves the job; returns when all threads have ended and the timeline is written.
+  Status shut_down();
+
+  /// In the atfork handler of a child only: drops what must not stay open there. Nothing else may be called after.
+  void close_in_child() { fork_guard_.close_all_in_child(); }
+
+ private:
+  Runtime(const Config& config, Bootstrapped place);
+  Status start(const Factories& factories);
+
+  Config config_;
+  World world_;
+  std::shared_ptr<Store> store_;
+  Log log_;
+  ForkGuard fork_guard_;
+  Statistics statistics_;
+  ProcessSetTable process_sets_;
+  std::vector<std::unique_ptr<Collective>> backends_;
+  std::mutex timeline_mutex_;
+  std::shared_ptr<Timeline> timeline_;
+  std::unique_ptr<Coordinator> coordinator_;
+};
+
+}  // namespace dabke

@@ -1,0 +1,41 @@
+// What the coordinator hands to a lane: tensors that run as one batch, and whom to tell.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "ops/collective.h"
+#include "runtime/operation.h"
+
+namespace dabke {
+
+/// Operations that are negotiated as one: a single one, or the members of a group. Completes when all of its tensors
+/// have run. Owned by whoever completes it last.
+struct Unit {
+  std::vector<OperationRef> operations;
+  std::size_t tensors_left = 0;  // touched by the lane alone once ordered
+  Status first_error;
+};
+
+struct TaskEntry {
+  Operation* operation = nullptr;  // null on a rank that has joined: neutral data
+  std::size_t index = 0;           // of the tensor within the operation
+  Unit* unit = nullptr;
+  TensorSpec tensor;  // this rank's own
+};
+
+struct Task {
+  std::uint64_t order = 0;
+  CollectiveKind kind = CollectiveKind::allreduce;
+  ReduceOp op = ReduceOp::sum;  // never average
+  DType dtype = DType::f32;
+  int root = 0;  // within the set
+  double prescale = 1;
+  double postscale = 1;
+  std::shared_ptr<const ProcessSetInfo> process_set;
+  std::vector<TaskEntry> entries;  // none: the set was removed, drop what belongs to it
+  std::shared_ptr<Timeline> timeline;
+  std::vector<Timeline::TensorId> timeline_ids;
+};
+
+}  // namespace dabke
