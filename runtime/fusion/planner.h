@@ -1,4 +1,5 @@
-// Which ordered tensors travel together. A pure function of what all ranks have agreed on, so every rank plans alike.
+// Which ordered tensors travel together. A pure function of what all ranks have agreed on, so every rank
+// plans alike.
 #pragma once
 
 #include <cstddef>
@@ -33,12 +34,13 @@ struct PlanItem {
   std::size_t size_bytes = 0;
 };
 
-/// Tensors of at least this size gain nothing from company: they travel alone, in place, without a fusion copy.
+/// Tensors of at least this size gain nothing from company: they travel alone, in place, without a fusion
+/// copy.
 inline constexpr std::size_t kAloneBytes = 4 << 20;
 
-/// Batches of indices into `items`. A batch begins where its first item stands and takes later items of its key as long
-/// as the sum of their padded sizes stays within `threshold`, passing over items that do not fit; 0 turns fusion off.
-/// alltoall is never fused. Batches are in the order of their first items.
+/// Batches of indices into `items`. A batch begins where its first item stands and takes later items of its
+/// key as long as the sum of their padded sizes stays within `threshold`, passing over items that do not fit;
+/// 0 turns fusion off. alltoall is never fused. Batches are in the order of their first items.
 std::vector<std::vector<std::size_t>> plan_batches(std::span<const PlanItem> items, std::size_t threshold);
 
 }  // namespace dabke

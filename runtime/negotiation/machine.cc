@@ -28,8 +28,9 @@ Status Machine::check(const Request& request) const {
   if (leaving_) return {Code::shut_down, "dabke_shutdown was called on this rank"};
   const auto* ranks = sets_.ranks_of(request.process_set);
   if (ranks == nullptr) {
-    return {Code::unknown_process_set, fmt::format("'{}': process set {} does not exist (it may have been removed)",
-                                                   request.name, request.process_set)};
+    return {Code::unknown_process_set,
+            fmt::format("'{}': process set {} does not exist (it may have been removed)", request.name,
+                        request.process_set)};
   }
   for (const Rank rank : *ranks) {
     if (left_[static_cast<std::size_t>(rank)]) {
@@ -38,9 +39,10 @@ Status Machine::check(const Request& request) const {
   }
   if (std::ranges::find(joined_, request.process_set) != joined_.end()) {
     return {Code::invalid_argument,
-            fmt::format("'{}': this rank has joined process set {}; nothing can be submitted there until the join "
-                        "completes",
-                        request.name, request.process_set)};
+            fmt::format(
+                "'{}': this rank has joined process set {}; nothing can be submitted there until the join "
+                "completes",
+                request.name, request.process_set)};
   }
   return {};
 }
@@ -50,10 +52,11 @@ void Machine::submit(Token token, Request request, TimePoint now) {
   if (request.kind == CollectiveKind::join) joined_.push_back(request.process_set);
   auto& queue = waiting_[{request.process_set, request.name}];
   if (!queue.empty() && options_.duplicates_are_errors) {
-    return complete(token, {Code::duplicate_name,
-                            fmt::format("{} '{}': a tensor of this name is still pending; wait for it or choose another "
-                                        "name (DABKE_DUPLICATE_NAMES=queue would queue it)",
-                                        name_of(request.kind), request.name)});
+    return complete(
+        token, {Code::duplicate_name,
+                fmt::format("{} '{}': a tensor of this name is still pending; wait for it or choose another "
+                            "name (DABKE_DUPLICATE_NAMES=queue would queue it)",
+                            name_of(request.kind), request.name)});
   }
   queue.push_back({token, request});
   if (queue.size() == 1) announce(std::move(request), now);
@@ -81,7 +84,8 @@ void Machine::send(Rank peer, const Message& message) {
 void Machine::message_from(Rank peer, std::span<const std::byte> bytes, TimePoint now) {
   if (failed_) return;
   auto decoded = decode(bytes);
-  if (!decoded) return abort({Code::internal, fmt::format("from {}: {}", who(peer), decoded.status().message())});
+  if (!decoded)
+    return abort({Code::internal, fmt::format("from {}: {}", who(peer), decoded.status().message())});
   Message message = decoded.take();
   if (auto* fail = std::get_if<FailMessage>(&message)) {
     const Status cause(fail->code == Code::ok ? Code::aborted : fail->code, fail->text);
@@ -105,8 +109,9 @@ void Machine::peer_lost(Rank peer, const Status& cause) {
   peer_gone_[static_cast<std::size_t>(peer)] = true;
   const bool expected = left_[static_cast<std::size_t>(peer)] || (sequencer_ && sequencer_->has_left(peer));
   if (failed_ || expected) return;
-  const Status lost(Code::peer_lost, fmt::format("{} is gone: {} (it was killed, or ended without dabke_shutdown)",
-                                                 who(peer), cause.message()));
+  const Status lost(Code::peer_lost,
+                    fmt::format("{} is gone: {} (it was killed, or ended without dabke_shutdown)", who(peer),
+                                cause.message()));
   if (over_) return fail_last_runs(lost);
   if (is_root()) return abort(lost);
   fail_everything(lost, lost);
@@ -152,7 +157,8 @@ void Machine::abort(const Status& cause) {
 
 std::vector<Action> Machine::take_actions(TimePoint now) {
   flush_announcements();
-  // An order may let a queued request of the same name become ready at once, so there may be more after the first.
+  // An order may let a queued request of the same name become ready at once, so there may be more after the
+  // first.
   while (sequencer_ && !over_) {
     for (std::string& text : sequencer_->take_warnings()) actions_.emplace_back(WarnAction{std::move(text)});
     if (const auto& failure = sequencer_->failure()) {
@@ -177,7 +183,8 @@ void Machine::broadcast_orders(TimePoint now) {
   std::vector<OrdersMessage> to(left_.size(), header);  // each rank's projection of the sequence
   for (const Order& order : orders) {
     if (order.new_set >= 0) sets_.add(order.new_set, order.request.ranks);
-    const auto* members = sets_.ranks_of(order.kind == Order::Kind::left ? kWorldSet : order.request.process_set);
+    const auto* members =
+        sets_.ranks_of(order.kind == Order::Kind::left ? kWorldSet : order.request.process_set);
     if (members == nullptr) continue;  // removed by an order of this very list
     for (const Rank member : *members) to[static_cast<std::size_t>(member)].orders.push_back(order);
     if (order.kind == Order::Kind::run && order.request.kind == CollectiveKind::remove_process_set) {
@@ -204,7 +211,8 @@ void Machine::apply(Order& order, ExecuteAction& execute, TimePoint now) {
   if (order.kind == Order::Kind::run && moves_data(order.request.kind)) return run(order, execute, now);
   // Everything else keeps its place after the data orders before it.
   if (!execute.requests.empty()) {
-    actions_.emplace_back(ExecuteAction{execute.fusion_threshold, execute.group_fusion, std::move(execute.requests)});
+    actions_.emplace_back(
+        ExecuteAction{execute.fusion_threshold, execute.group_fusion, std::move(execute.requests)});
     execute.requests.clear();
   }
   if (order.kind == Order::Kind::left) return apply_left(order.rank);
@@ -265,7 +273,8 @@ void Machine::apply_left(Rank rank) {
                                                               : fmt::format("{} has shut down", who(rank)));
     return fail_everything(cause, Status::ok());
   }
-  const Status cause(Code::shut_down, fmt::format("{} has shut down and can take part in nothing more", who(rank)));
+  const Status cause(Code::shut_down,
+                     fmt::format("{} has shut down and can take part in nothing more", who(rank)));
   for (const ProcessSetId id : sets_.ids()) {
     if (sets_.contains(id, rank)) fail_set(id, cause);
   }
@@ -278,7 +287,8 @@ void Machine::fail_set(ProcessSetId set, const Status& cause) {
       continue;
     }
     for (const Waiting& waiting : entry->second) {
-      complete(waiting.token, {cause.code(), fmt::format("'{}' cannot run: {}", waiting.request.name, cause.message())});
+      complete(waiting.token,
+               {cause.code(), fmt::format("'{}' cannot run: {}", waiting.request.name, cause.message())});
     }
     entry = waiting_.erase(entry);
   }
@@ -296,8 +306,8 @@ void Machine::fail_everything(const Status& cause, const Status& over) {
   cause_ = cause;
   for (const auto& [key, queue] : waiting_) {
     for (const Waiting& waiting : queue) {
-      complete(waiting.token,
-               {cause.code(), fmt::format("{} '{}': {}", name_of(waiting.request.kind), key.second, cause.message())});
+      complete(waiting.token, {cause.code(), fmt::format("{} '{}': {}", name_of(waiting.request.kind),
+                                                         key.second, cause.message())});
     }
   }
   waiting_.clear();

@@ -2,10 +2,13 @@
 //
 // Pure: no threads, sockets or clocks; so one process can run thousands of these under a seeded scheduler.
 // The plain form: every rank reports to rank 0, whose Sequencer calls the orders.
-//   1. submit(): the request is announced to the root, unless one of its name is still pending here; then it queues.
-//   2. An order comes back: the oldest request of that name leaves the queue and becomes part of an ExecuteAction (or
+//   1. submit(): the request is announced to the root, unless one of its name is still pending here; then it
+//   queues.
+//   2. An order comes back: the oldest request of that name leaves the queue and becomes part of an
+//   ExecuteAction (or
 //      completes at once, where no data moves); the next of its name is announced.
-//   3. The first cause of failure ends everything: each pending token completes exactly once, later ones at once.
+//   3. The first cause of failure ends everything: each pending token completes exactly once, later ones at
+//   once.
 // A token stands for the runtime's operation; 0 is never a token.
 #pragma once
 
@@ -28,7 +31,8 @@ struct OrderedRequest {
   std::uint64_t number = 0;
   Token token = 0;
   Request agreed;   // the same on every rank: what batches are planned from
-  Request request;  // this rank's own; on a joined rank the others', with no rows where the first dimension is free
+  Request request;  // this rank's own; on a joined rank the others', with no rows where the first dimension
+                    // is free
   int contributors = 0;
 };
 
@@ -54,13 +58,14 @@ struct ProcessSetAction {
 struct WarnAction {
   std::string text;
 };
-/// The negotiation is over; everything that was pending has been completed by actions before this one. `cause` is ok
-/// after a clean goodbye; otherwise runs in flight are to be aborted with it. A failure during the last runs after a
-/// clean goodbye comes as a second OverAction.
+/// The negotiation is over; everything that was pending has been completed by actions before this one.
+/// `cause` is ok after a clean goodbye; otherwise runs in flight are to be aborted with it. A failure during
+/// the last runs after a clean goodbye comes as a second OverAction.
 struct OverAction {
   Status cause;
 };
-using Action = std::variant<SendAction, ExecuteAction, CompleteAction, ProcessSetAction, WarnAction, OverAction>;
+using Action =
+    std::variant<SendAction, ExecuteAction, CompleteAction, ProcessSetAction, WarnAction, OverAction>;
 
 class Machine {
  public:
@@ -81,8 +86,8 @@ class Machine {
   void set_data_plane_busy(bool busy);
   void tick(TimePoint now);
   TimePoint next_tick() const;
-  /// This rank shuts down: OverAction follows when the root has taken it out of the sequence, or at once when the
-  /// negotiation is over anyway.
+  /// This rank shuts down: OverAction follows when the root has taken it out of the sequence, or at once when
+  /// the negotiation is over anyway.
   void leave();
   /// Ends the job on every rank with this cause.
   void abort(const Status& cause);
@@ -123,7 +128,7 @@ class Machine {
 
   Options options_;
   ProcessSets sets_;
-  std::unique_ptr<Sequencer> sequencer_;  // on the root
+  std::unique_ptr<Sequencer> sequencer_;        // on the root
   std::map<Key, std::deque<Waiting>> waiting_;  // the front one is announced
   std::vector<Request> announcements_;
   std::vector<Action> actions_;

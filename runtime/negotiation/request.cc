@@ -14,7 +14,8 @@ bool first_dimension_is_free(CollectiveKind kind) {
 
 bool same_shape(CollectiveKind kind, const Shape& a, const Shape& b) {
   if (!first_dimension_is_free(kind)) return a == b;
-  return a.rank() == b.rank() && std::ranges::equal(a.dims().subspan(a.rank() ? 1 : 0), b.dims().subspan(b.rank() ? 1 : 0));
+  return a.rank() == b.rank() &&
+         std::ranges::equal(a.dims().subspan(a.rank() ? 1 : 0), b.dims().subspan(b.rank() ? 1 : 0));
 }
 
 std::string tensors_difference(const Request& a, const Request& b) {

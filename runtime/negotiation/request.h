@@ -36,12 +36,13 @@ struct Request {
   std::vector<Rank> ranks;          // add_process_set: the new set; remove_process_set: the set's id, alone
 
   std::size_t size_bytes() const;
-  /// "allreduce (average) of float32 [2, 3]", "broadcast from rank 1 of ...", "group of 3: ..."; for messages.
+  /// "allreduce (average) of float32 [2, 3]", "broadcast from rank 1 of ...", "group of 3: ..."; for
+  /// messages.
   std::string describe() const;
 };
 
-/// What two ranks' requests of one name disagree in ("shape", "dtype", "operation", ...); empty when they agree.
-/// allgather and alltoall may differ in the first dimension.
+/// What two ranks' requests of one name disagree in ("shape", "dtype", "operation", ...); empty when they
+/// agree. allgather and alltoall may differ in the first dimension.
 std::string difference(const Request& a, const Request& b);
 
 }  // namespace dabke

@@ -7,8 +7,8 @@
 namespace dabke {
 namespace {
 
-// Two ranks may well submit one name to two overlapping sets in opposite order and wait for neither; only when nothing
-// has resolved it for this long is it the mistake of passing different process sets.
+// Two ranks may well submit one name to two overlapping sets in opposite order and wait for neither; only
+// when nothing has resolved it for this long is it the mistake of passing different process sets.
 constexpr Duration kProcessSetGrace = std::chrono::seconds(1);
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
@@ -23,7 +23,8 @@ Sequencer::Sequencer(Options options)
 void Sequencer::report(Rank rank, Request request, TimePoint now) {
   const ProcessSetId id = request.process_set;
   const int index = sets_.index_in(id, rank);
-  // The rank learns from the order stream that the set or one of its ranks is gone, and fails the request by itself.
+  // The rank learns from the order stream that the set or one of its ranks is gone, and fails the request by
+  // itself.
   if (index < 0 || holds_left_rank(id)) return;
   if (request.kind == CollectiveKind::join) return join(rank, request);
 
@@ -36,7 +37,8 @@ void Sequencer::report(Rank rank, Request request, TimePoint now) {
     pending.since = pending.warned = now;
   }
   if (pending.reported[at(index)]) {
-    failure_ = FailMessage{Code::internal, fmt::format("rank {} reported '{}' twice before it was ordered", rank, name)};
+    failure_ = FailMessage{Code::internal,
+                           fmt::format("rank {} reported '{}' twice before it was ordered", rank, name)};
     return;
   }
   pending.reported[at(index)] = true;
@@ -46,7 +48,7 @@ void Sequencer::report(Rank rank, Request request, TimePoint now) {
       pending.variants, [&](const Variant& v) { return difference(v.request, request).empty(); });
   const CollectiveKind kind = request.kind;
   if (same != pending.variants.end()) {
-    same->ranks.push_back(rank);
+    same->ranks.insert(std::ranges::upper_bound(same->ranks, rank), rank);
   } else {
     pending.variants.push_back({std::move(request), {rank}});
   }
@@ -123,16 +125,20 @@ void Sequencer::finish_all_complete(ProcessSetId id) {
 }
 
 Order Sequencer::decide(ProcessSetId id, Pending pending) {
-  if (pending.variants.size() > 1) return mismatch(pending);
+  if (pending.variants.size() > 1) {
+    std::ranges::sort(pending.variants, {}, [](const Variant& v) { return v.ranks.front(); });
+    return mismatch(pending);
+  }
   Request& request = pending.variants.front().request;
   Order order;
   if (request.kind == CollectiveKind::broadcast) {
     const int root = sets_.index_in(id, request.root);
     if (root < 0 || !pending.reported[at(root)]) {
-      return error_order(request, Code::invalid_argument,
-                         fmt::format("broadcast '{}': root rank {} has joined and has no data to send; broadcast "
-                                     "from a rank that still takes part",
-                                     request.name, request.root));
+      return error_order(
+          request, Code::invalid_argument,
+          fmt::format("broadcast '{}': root rank {} has joined and has no data to send; broadcast "
+                      "from a rank that still takes part",
+                      request.name, request.root));
     }
   }
   if (request.kind == CollectiveKind::add_process_set) {
@@ -162,7 +168,8 @@ Order Sequencer::decide(ProcessSetId id, Pending pending) {
 Order Sequencer::mismatch(const Pending& pending) const {
   const Request& request = pending.variants.front().request;
   const std::string what = difference(request, pending.variants[1].request);
-  std::string text = fmt::format("Mismatched {} for '{}' in process set {}:", what, request.name, request.process_set);
+  std::string text =
+      fmt::format("Mismatched {} for '{}' in process set {}:", what, request.name, request.process_set);
   for (std::size_t i = 0; i < pending.variants.size(); ++i) {
     text += fmt::format("{} {} submitted {}", i ? ";" : "", who(pending.variants[i].ranks),
                         pending.variants[i].request.describe());
@@ -192,7 +199,8 @@ std::vector<Rank> Sequencer::missing_ranks(ProcessSetId id, const Pending& pendi
   return missing;
 }
 
-bool Sequencer::wait_for_each_other(ProcessSetId a, const Pending& x, ProcessSetId b, const Pending& y) const {
+bool Sequencer::wait_for_each_other(ProcessSetId a, const Pending& x, ProcessSetId b,
+                                    const Pending& y) const {
   // Somebody is in x and is waited for in y, and the other way round.
   const auto held_up = [&](ProcessSetId here, const Pending& in, ProcessSetId there, const Pending& waited) {
     return std::ranges::any_of(missing_ranks(there, waited), [&](Rank rank) {
@@ -219,7 +227,8 @@ void Sequencer::fail_process_set_mismatch(const std::string& name, ProcessSetId 
   for (const ProcessSetId id : {a, b}) {
     for (const Variant& variant : states_[id].pending.at(name).variants) {
       text += fmt::format("{} {} submitted {} in process set {} (ranks {})", text.ends_with(":") ? "" : ";",
-                          who(variant.ranks), variant.request.describe(), id, ranks_to_string(*sets_.ranks_of(id)));
+                          who(variant.ranks), variant.request.describe(), id,
+                          ranks_to_string(*sets_.ranks_of(id)));
     }
   }
   text += ". Every rank must pass the same process set.";
@@ -275,15 +284,17 @@ void Sequencer::check_stall(ProcessSetId id, const std::string& name, Pending& p
   }
 }
 
-std::string Sequencer::stall_text(ProcessSetId id, const std::string& name, const Pending& pending, TimePoint now) const {
+std::string Sequencer::stall_text(ProcessSetId id, const std::string& name, const Pending& pending,
+                                  TimePoint now) const {
   std::vector<Rank> have;
-  for (const Variant& variant : pending.variants) have.insert(have.end(), variant.ranks.begin(), variant.ranks.end());
+  for (const Variant& variant : pending.variants)
+    have.insert(have.end(), variant.ranks.begin(), variant.ranks.end());
   std::ranges::sort(have);
   const std::vector<Rank> missing = missing_ranks(id, pending);
   std::string text = fmt::format(
       "Stalled for {:.0f} s: '{}' ({}) of process set {} was submitted by {} and is waited for from {}.",
-      std::chrono::duration<double>(now - pending.since).count(), name, pending.variants.front().request.describe(), id,
-      who(have), who(missing));
+      std::chrono::duration<double>(now - pending.since).count(), name,
+      pending.variants.front().request.describe(), id, who(have), who(missing));
   constexpr std::size_t kShown = 8;
   for (std::size_t i = 0; i < std::min(missing.size(), kShown); ++i) text += submitted_instead(missing[i]);
   if (missing.size() > kShown) text += fmt::format(" And {} ranks more.", missing.size() - kShown);
@@ -302,7 +313,8 @@ std::string Sequencer::submitted_instead(Rank rank) const {
   if (names.empty()) return fmt::format(" Rank {} has nothing else pending.", rank);
   constexpr std::size_t kShown = 6;
   std::string text = fmt::format(" Rank {} has submitted instead:", rank);
-  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) text += fmt::format("{} '{}'", i ? "," : "", names[i]);
+  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
+    text += fmt::format("{} '{}'", i ? "," : "", names[i]);
   if (names.size() > kShown) text += fmt::format(" and {} more", names.size() - kShown);
   return text + ".";
 }
@@ -328,10 +340,13 @@ TimePoint Sequencer::next_tick() const {
 
 std::vector<Order> Sequencer::take_orders(TimePoint now) {
   if (ready_.empty()) return {};
-  const bool limit_over = options_.linger_limit > Duration::zero() && now >= ready_since_ + options_.linger_limit;
+  const bool limit_over =
+      options_.linger_limit > Duration::zero() && now >= ready_since_ + options_.linger_limit;
   if (busy_ && !must_flush_ && !limit_over) return {};
   // Among what is ready at the same time, priority decides; departures and process sets keep their places.
-  const auto movable = [](const Order& order) { return order.kind == Order::Kind::run && moves_data(order.request.kind); };
+  const auto movable = [](const Order& order) {
+    return order.kind == Order::Kind::run && moves_data(order.request.kind);
+  };
   for (auto first = ready_.begin(); first != ready_.end();) {
     auto last = first;
     while (last != ready_.end() && movable(*last)) ++last;

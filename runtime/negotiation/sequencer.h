@@ -1,11 +1,14 @@
 // The root's half of the negotiation: collects what every rank has ready, and calls one order.
 //
 // Pure: no threads, sockets or clocks. Time comes in as an argument.
-//   1. report() notes that a rank has a request ready. The first rank's request stands for all that equal it; a request
+//   1. report() notes that a rank has a request ready. The first rank's request stands for all that equal it;
+//   a request
 //      that differs is kept beside it with its ranks.
-//   2. When every rank of the set has reported or joined, the request moves to the ready list: to run, or as an error
+//   2. When every rank of the set has reported or joined, the request moves to the ready list: to run, or as
+//   an error
 //      that names the difference and the ranks.
-//   3. take_orders() numbers what is ready. While the data plane is busy it holds back, so that what becomes ready
+//   3. take_orders() numbers what is ready. While the data plane is busy it holds back, so that what becomes
+//   ready
 //      meanwhile travels in the same batch (the adaptive linger).
 #pragma once
 
@@ -92,7 +95,8 @@ class Sequencer {
   bool wait_for_each_other(ProcessSetId a, const Pending& x, ProcessSetId b, const Pending& y) const;
   void fail_process_set_mismatch(const std::string& name, ProcessSetId a, ProcessSetId b);
   void check_stall(ProcessSetId id, const std::string& name, Pending& pending, TimePoint now);
-  std::string stall_text(ProcessSetId id, const std::string& name, const Pending& pending, TimePoint now) const;
+  std::string stall_text(ProcessSetId id, const std::string& name, const Pending& pending,
+                         TimePoint now) const;
   std::string submitted_instead(Rank rank) const;
   std::string who(const std::vector<Rank>& ranks) const;
   bool holds_left_rank(ProcessSetId id) const;

@@ -19,10 +19,8 @@ class Writer {
   static constexpr bool kReading = false;
 
   template <class T>
-    requires std::is_arithmetic_v<T> || std::is_enum_v<T>
-  void operator()(const T& value) {
-    append(&value, sizeof value);
-  }
+  requires std::is_arithmetic_v<T> || std::is_enum_v<T>
+  void operator()(const T& value) { append(&value, sizeof value); }
   void operator()(const std::string& text) {
     (*this)(static_cast<std::uint32_t>(text.size()));
     append(text.data(), text.size());
@@ -43,8 +41,8 @@ class Reader {
   static constexpr bool kReading = true;
 
   template <class T>
-    requires(std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) || std::is_enum_v<T>
-  void operator()(T& value) {
+  requires(std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) || std::is_enum_v<T> void operator()(
+                                                                       T& value) {
     if (const std::byte* from = take(sizeof value)) std::memcpy(&value, from, sizeof value);
   }
   void operator()(bool& value) {
@@ -57,8 +55,8 @@ class Reader {
     const std::size_t n = count(1);
     if (const std::byte* from = take(n)) text.assign(reinterpret_cast<const char*>(from), n);
   }
-  /// A list's length; each element takes at least `least_bytes`, so a length that cannot be true is refused before
-  /// anything is allocated for it.
+  /// A list's length; each element takes at least `least_bytes`, so a length that cannot be true is refused
+  /// before anything is allocated for it.
   std::size_t count(std::size_t least_bytes) {
     std::uint32_t n = 0;
     (*this)(n);
@@ -113,7 +111,8 @@ void shape(Archive& archive, S& value) {
     // The product must stay a sane number of elements, or size computations would overflow.
     std::int64_t elements = 1;
     for (const std::int64_t dim : dims) {
-      if (dim < 0 || __builtin_mul_overflow(elements, dim == 0 ? 1 : dim, &elements) || elements > (1LL << 56)) {
+      if (dim < 0 || __builtin_mul_overflow(elements, dim == 0 ? 1 : dim, &elements) ||
+          elements > (1LL << 56)) {
         return archive.fail("a shape with an impossible dimension");
       }
     }
@@ -181,9 +180,11 @@ Result<Message> decode_as(std::size_t kind, Reader& reader) {
     if (kind != I) return decode_as<I + 1>(kind, reader);
     std::variant_alternative_t<I, Message> message;
     body(reader, message);
-    if (reader.failed()) return Status(Code::transport, fmt::format("negotiation message refused: {}", reader.error()));
+    if (reader.failed())
+      return Status(Code::transport, fmt::format("negotiation message refused: {}", reader.error()));
     if (reader.left() != 0) {
-      return Status(Code::transport, fmt::format("negotiation message refused: {} bytes too many", reader.left()));
+      return Status(Code::transport,
+                    fmt::format("negotiation message refused: {} bytes too many", reader.left()));
     }
     return Message(std::move(message));
   }

@@ -1,8 +1,9 @@
 // The negotiation's messages and their bytes.
 //
-// Layout: everything little-endian, numbers at their natural width, no padding; text and lists begin with a 32-bit
-// count. A message is one byte MessageKind and the fields of its struct in order of declaration. The links refuse peers
-// of another kWireVersion, so a decoder meets only its own version; bytes that do not fit are an error, never misread.
+// Layout: everything little-endian, numbers at their natural width, no padding; text and lists begin with a
+// 32-bit count. A message is one byte MessageKind and the fields of its struct in order of declaration. The
+// links refuse peers of another kWireVersion, so a decoder meets only its own version; bytes that do not fit
+// are an error, never misread.
 #pragma once
 
 #include <cstddef>
@@ -36,12 +37,12 @@ struct Order {
   enum class Kind : std::uint8_t { run, error, left };
   std::uint64_t number = 0;
   Kind kind = Kind::run;
-  Request request;             // run: whole, because a joined rank never saw it; error: name and process set
+  Request request;  // run: whole, because a joined rank never saw it; error: name and process set
   std::int32_t contributors = 0;  // run: ranks whose data counts; the divisor of an average
-  Rank rank = -1;              // left: who; join: who joined last
-  ProcessSetId new_set = -1;   // add_process_set: its id
-  Code error = Code::ok;       // error
-  std::string text;            // error
+  Rank rank = -1;                 // left: who; join: who joined last
+  ProcessSetId new_set = -1;      // add_process_set: its id
+  Code error = Code::ok;          // error
+  std::string text;               // error
 };
 
 /// Down: orders with consecutive numbers as far as the receiver takes part in them.

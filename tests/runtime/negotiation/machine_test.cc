@@ -1,0 +1,392 @@
+#include <catch2/catch.hpp>
+
+#include "tests/runtime/negotiation/simulated_job.h"
+
+namespace dabke::testing {
+
+using Catch::Contains;
+using Catch::StartsWith;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+TEST_CASE("a tensor runs when every rank has submitted it, and not before") {
+  SimulatedJob job(3);
+  const Token first = job.submit(0, allreduce("x"));
+  job.submit(1, allreduce("x"));
+  job.run();
+  CHECK(job.outcome(first).completions == 0);
+  job.submit(2, allreduce("x"));
+  job.run();
+  CHECK(job.outcome(first).ran);
+  CHECK(job.outcome(first).contributors == 3);
+  CHECK(job.all_complete());
+}
+
+TEST_CASE("a job of one rank orders at once") {
+  SimulatedJob job(1);
+  CHECK(job.outcome(job.submit(0, allreduce("x"))).ran);
+  CHECK(job.messages() == 0);
+}
+
+TEST_CASE("a mismatch names the tensor, both signatures and the ranks, and the next tensor works") {
+  SimulatedJob job(4);
+  const auto [make_b, what] = GENERATE(table<std::function<Request()>, std::string>({
+      {[] { return allreduce("x", {5}); }, "shape"},
+      {[] {
+         Request r = allreduce("x");
+         r.tensors[0].dtype = DType::f16;
+         return r;
+       },
+       "dtype"},
+      {[] {
+         Request r = allreduce("x");
+         r.op = ReduceOp::max;
+         return r;
+       },
+       "reduce operation"},
+      {[] {
+         Request r = allreduce("x");
+         r.kind = CollectiveKind::broadcast;
+         return r;
+       },
+       "operation"},
+      {[] {
+         Request r = allreduce("x");
+         r.prescale = 2;
+         return r;
+       },
+       "scale factor"},
+      {[] {
+         Request r = allreduce("x");
+         r.tensors.push_back({"y", DType::f32, Shape{1}});
+         return r;
+       },
+       "group size"},
+  }));
+  std::vector<Token> tokens;
+  for (const Rank rank : {0, 1, 3}) tokens.push_back(job.submit(rank, allreduce("x")));
+  tokens.push_back(job.submit(2, make_b()));
+  job.run();
+  for (const Token token : tokens) {
+    const Status& status = job.outcome(token).status;
+    CHECK(status.code() == Code::mismatch);
+    CHECK_THAT(status.message(), StartsWith("Mismatched " + what + " for 'x'"));
+    CHECK_THAT(status.message(), Contains("ranks 0, 1, 3 submitted allreduce (sum) of float32 [4]"));
+    CHECK_THAT(status.message(), Contains("rank 2 submitted " + make_b().describe()));
+  }
+  for (Rank rank = 0; rank < 4; ++rank) tokens.push_back(job.submit(rank, allreduce("x")));
+  job.run();
+  CHECK(job.outcome(tokens.back()).ran);
+  CHECK(job.all_complete());
+}
+
+TEST_CASE("an allgather's first dimension may differ by rank, the others may not") {
+  SimulatedJob job(2);
+  const auto gather = [](Shape shape) {
+    Request request = allreduce("g", std::move(shape));
+    request.kind = CollectiveKind::allgather;
+    return request;
+  };
+  const Token fine = job.submit(0, gather({2, 3}));
+  job.submit(1, gather({5, 3}));
+  job.run();
+  CHECK(job.outcome(fine).ran);
+  const Token wrong = job.submit(0, gather({2, 3}));
+  job.submit(1, gather({2, 4}));
+  job.run();
+  CHECK_THAT(job.outcome(wrong).status.message(), StartsWith("Mismatched shape"));
+}
+
+TEST_CASE("a name that is still pending queues behind the first") {
+  SimulatedJob job(2);
+  const Token first = job.submit(0, allreduce("x", {1}));
+  const Token second = job.submit(0, allreduce("x", {2}));
+  job.submit(1, allreduce("x", {1}));
+  job.run();
+  CHECK(job.outcome(first).ran);
+  CHECK(job.outcome(second).completions == 0);
+  job.submit(1, allreduce("x", {2}));
+  job.run();
+  CHECK(job.outcome(second).ran);
+  CHECK(job.all_complete());
+}
+
+TEST_CASE("a name that is still pending is an error where that was asked for, and the first goes on") {
+  Machine::Options options;
+  options.duplicates_are_errors = true;
+  SimulatedJob job(2, 1, options);
+  const Token first = job.submit(0, allreduce("x"));
+  const Token second = job.submit(0, allreduce("x"));
+  CHECK(job.outcome(second).status.code() == Code::duplicate_name);
+  job.submit(1, allreduce("x"));
+  job.run();
+  CHECK(job.outcome(first).ran);
+}
+
+TEST_CASE("while the data plane is busy orders are held back, then go out together") {
+  SimulatedJob job(2);
+  job.machine(0).set_data_plane_busy(true);
+  std::vector<Token> tokens;
+  for (const char* name : {"a", "b"}) {
+    for (Rank rank = 0; rank < 2; ++rank) tokens.push_back(job.submit(rank, allreduce(name)));
+  }
+  job.run();
+  CHECK(job.machine(0).holds_back());
+  CHECK(job.outcome(tokens[0]).completions == 0);
+  const std::size_t before = job.messages();
+  job.machine(0).set_data_plane_busy(false);
+  job.advance(milliseconds(0));
+  job.run();
+  CHECK(job.all_complete());
+  CHECK(job.messages() == before + 1);
+}
+
+TEST_CASE("a cycle time bounds how long orders are held back") {
+  Machine::Options options;
+  options.sequencer.linger_limit = milliseconds(5);
+  SimulatedJob job(2, 1, options);
+  job.machine(0).set_data_plane_busy(true);
+  const Token token = job.submit(0, allreduce("a"));
+  job.submit(1, allreduce("a"));
+  job.run();
+  CHECK(job.machine(0).next_tick() == job.now() + milliseconds(5));
+  job.advance(milliseconds(5));
+  CHECK(job.outcome(token).ran);
+}
+
+TEST_CASE("higher priority comes first among what is ready at the same time") {
+  SimulatedJob job(2);
+  job.machine(0).set_data_plane_busy(true);
+  for (const auto& [name, priority] : {std::pair("low", 0), {"high", 9}, {"middle", 5}}) {
+    for (Rank rank = 0; rank < 2; ++rank) {
+      Request request = allreduce(name);
+      request.priority = priority;
+      job.submit(rank, request);
+    }
+  }
+  job.run();
+  job.machine(0).set_data_plane_busy(false);
+  job.advance(milliseconds(0));
+  job.run();
+  CHECK(job.executed(1) == std::vector<std::string>{"0:high", "0:middle", "0:low"});
+}
+
+TEST_CASE("a joined rank takes part without a token and does not count") {
+  SimulatedJob job(3);
+  const Token joined = job.submit(2, plain(CollectiveKind::join, "join"));
+  const Token x = job.submit(0, allreduce("x"));
+  job.submit(1, allreduce("x"));
+  job.run();
+  CHECK(job.outcome(x).ran);
+  CHECK(job.outcome(x).contributors == 2);
+  CHECK(job.executed(2) == std::vector<std::string>{"0:x"});
+  CHECK(job.outcome(joined).completions == 0);
+  const Token early = job.submit(2, allreduce("y"));
+  CHECK(job.outcome(early).status.code() == Code::invalid_argument);
+  job.submit(0, plain(CollectiveKind::join, "join"));
+  job.run();
+  job.submit(1, plain(CollectiveKind::join, "join"));
+  job.run();
+  CHECK(job.outcome(joined).value == 1);
+  CHECK(job.all_complete());
+  const Token after = job.submit(2, allreduce("z"));
+  job.submit(0, allreduce("z"));
+  job.submit(1, allreduce("z"));
+  job.run();
+  CHECK(job.outcome(after).contributors == 3);
+}
+
+TEST_CASE("a broadcast from a joined rank is an error, not a hang") {
+  SimulatedJob job(2);
+  job.submit(1, plain(CollectiveKind::join, "join"));
+  Request request = allreduce("w");
+  request.kind = CollectiveKind::broadcast;
+  request.root = 1;
+  const Token token = job.submit(0, request);
+  job.run();
+  CHECK_THAT(job.outcome(token).status.message(), Contains("root rank 1 has joined"));
+}
+
+TEST_CASE("process sets are added and removed in agreement, and disagreement is an error") {
+  SimulatedJob job(3);
+  const auto add = [](std::vector<Rank> ranks) {
+    Request request = plain(CollectiveKind::add_process_set, "add_process_set");
+    request.ranks = std::move(ranks);
+    return request;
+  };
+  std::vector<Token> tokens;
+  for (Rank rank = 0; rank < 3; ++rank) tokens.push_back(job.submit(rank, add({0, 2})));
+  job.run();
+  const auto set = static_cast<ProcessSetId>(job.outcome(tokens[1]).value);
+  CHECK(set == 1);
+  for (Rank rank = 0; rank < 3; ++rank) CHECK(job.machine(rank).sets().contains(set, 2));
+  for (Rank rank = 0; rank < 3; ++rank) tokens.push_back(job.submit(rank, add({0, 2})));
+  job.run();
+  CHECK_THAT(job.outcome(tokens[4]).status.message(), Contains("exists already: its id is 1"));
+  for (Rank rank = 0; rank < 3; ++rank) tokens.push_back(job.submit(rank, add({0, rank == 1 ? 1 : 2})));
+  job.run();
+  CHECK_THAT(job.outcome(tokens[7]).status.message(), StartsWith("Mismatched process set"));
+
+  const Token inside = job.submit(0, allreduce("x", {4}, set));
+  job.submit(2, allreduce("x", {4}, set));
+  job.run();
+  CHECK(job.outcome(inside).ran);
+  CHECK(job.executed(1).empty());
+
+  const Token orphan = job.submit(0, allreduce("late", {4}, set));
+  for (Rank rank = 0; rank < 3; ++rank) {
+    Request request = plain(CollectiveKind::remove_process_set, "remove_process_set");
+    request.ranks = {set};
+    job.submit(rank, request);
+  }
+  job.run();
+  CHECK(job.outcome(orphan).status.code() == Code::unknown_process_set);
+  CHECK(job.all_complete());
+}
+
+TEST_CASE("one name in two process sets, each waiting for the other's ranks, is a mismatch after a second") {
+  SimulatedJob job(3);
+  for (Rank rank = 0; rank < 3; ++rank) {
+    Request request = plain(CollectiveKind::add_process_set, "add_process_set");
+    request.ranks = {0, 1};
+    job.submit(rank, request);
+  }
+  job.run();
+  const Token a = job.submit(0, allreduce("x", {4}, 1));
+  const Token b = job.submit(1, allreduce("x", {4}, kWorldSet));
+  job.run();
+  job.advance(milliseconds(500));
+  CHECK(job.outcome(a).completions == 0);
+  job.advance(milliseconds(600));
+  job.run();
+  for (const Token token : {a, b}) {
+    CHECK_THAT(job.outcome(token).status.message(), StartsWith("Mismatched process set for 'x'"));
+    CHECK_THAT(job.outcome(token).status.message(), Contains("rank 0 submitted"));
+    CHECK_THAT(job.outcome(token).status.message(), Contains("rank 1 submitted"));
+  }
+}
+
+TEST_CASE("a stall report names the tensor, who is missing, and what they submitted instead") {
+  Machine::Options options;
+  options.sequencer.stall_check = seconds(60);
+  options.sequencer.stall_shutdown = seconds(150);
+  options.sequencer.hosts = {"ada", "bob", "cy"};
+  SimulatedJob job(3, 1, options);
+  const Token x = job.submit(0, allreduce("x"));
+  job.submit(2, allreduce("x"));
+  job.submit(1, allreduce("other"));
+  job.run();
+  CHECK(job.machine(0).next_tick() == job.now() + seconds(60));
+  job.advance(seconds(59));
+  CHECK(job.warnings().empty());
+  job.advance(seconds(1));
+  REQUIRE(job.warnings().size() == 2);
+  CHECK_THAT(job.warnings()[1], StartsWith("Stalled for 60 s: 'x' (allreduce (sum) of float32 [4])"));
+  CHECK_THAT(job.warnings()[1], Contains("submitted by ranks 0, 2 and is waited for from rank 1 on bob"));
+  CHECK_THAT(job.warnings()[1], Contains("Rank 1 has submitted instead: 'other'"));
+  job.advance(seconds(90));
+  job.run();
+  CHECK(job.outcome(x).status.code() == Code::stalled);
+  CHECK_THAT(job.outcome(x).status.message(), Contains("Stalled for 150 s"));
+  CHECK(job.all_complete());
+}
+
+TEST_CASE("a rank that shuts down fails what waits for it, by name, and other process sets go on") {
+  SimulatedJob job(3);
+  for (Rank rank = 0; rank < 3; ++rank) {
+    Request request = plain(CollectiveKind::add_process_set, "add_process_set");
+    request.ranks = {0, 1};
+    job.submit(rank, request);
+  }
+  job.run();
+  const Token waits = job.submit(0, allreduce("x"));
+  job.machine(2).leave();
+  job.advance(milliseconds(0));
+  job.run();
+  CHECK(job.is_over(2));
+  CHECK(job.outcome(waits).status.code() == Code::shut_down);
+  CHECK_THAT(job.outcome(waits).status.message(), Contains("rank 2 has shut down"));
+  const Token later = job.submit(1, allreduce("y"));
+  CHECK(job.outcome(later).status.code() == Code::shut_down);
+  job.kill(2);  // its link closes after the goodbye: no loss
+  job.run();
+  const Token pair = job.submit(0, allreduce("z", {4}, 1));
+  job.submit(1, allreduce("z", {4}, 1));
+  job.run();
+  CHECK(job.outcome(pair).ran);
+  job.machine(0).leave();
+  job.advance(milliseconds(0));
+  job.run();
+  CHECK(job.is_over(1));
+  CHECK(job.all_complete());
+}
+
+TEST_CASE("a lost rank fails everything on every rank with one text that names it") {
+  const Rank victim = GENERATE(0, 1, 3);
+  Machine::Options options;
+  options.sequencer.hosts = {"ada", "bob", "cy", "dee"};
+  SimulatedJob job(4, 1, options);
+  std::vector<Token> tokens;
+  for (Rank rank = 0; rank < 4; ++rank) {
+    if (rank != victim) tokens.push_back(job.submit(rank, allreduce("x")));
+  }
+  job.run();
+  job.kill(victim);
+  job.run();
+  for (Rank rank = 0; rank < 4; ++rank) {
+    if (rank != victim) tokens.push_back(job.submit(rank, allreduce("later")));
+  }
+  for (const Token token : tokens) {
+    CHECK(job.outcome(token).completions == 1);
+    CHECK(job.outcome(token).status.code() == Code::peer_lost);
+    CHECK_THAT(job.outcome(token).status.message(),
+               Contains("rank " + std::to_string(victim) + " on " +
+                        options.sequencer.hosts[static_cast<std::size_t>(victim)]));
+  }
+}
+
+TEST_CASE("an abort reaches every rank with its reason") {
+  SimulatedJob job(3);
+  const Token x = job.submit(1, allreduce("x"));
+  const Token y = job.submit(0, allreduce("y"));
+  job.machine(2).abort({Code::aborted, "rank 2 aborted the job: loss is NaN"});
+  job.advance(milliseconds(0));
+  job.run();
+  for (const Token token : {x, y}) CHECK_THAT(job.outcome(token).status.message(), Contains("loss is NaN"));
+}
+
+TEST_CASE("bytes that are no message end the job and say whose they were") {
+  SimulatedJob job(2);
+  const Token x = job.submit(0, allreduce("x"));
+  job.machine(0).message_from(1, std::vector{std::byte{77}}, job.now());
+  job.advance(milliseconds(0));
+  CHECK_THAT(job.outcome(x).status.message(),
+             Contains("from rank 1: negotiation message of unknown kind 77"));
+}
+
+TEST_CASE("overlapping process sets in a triangle do not deadlock, whatever order the ranks submit in") {
+  const unsigned seed = GENERATE(take(20, random(1, 1 << 20)));
+  CAPTURE(seed);
+  SimulatedJob job(3, seed);
+  const std::vector<std::vector<Rank>> pairs{{0, 1}, {1, 2}, {0, 2}};
+  for (const auto& pair : pairs) {
+    for (Rank rank = 0; rank < 3; ++rank) {
+      Request request = plain(CollectiveKind::add_process_set, "add_process_set");
+      request.ranks = pair;
+      job.submit(rank, request);
+    }
+    job.run();
+  }
+  job.submit(0, allreduce("t", {4}, 1));
+  job.submit(1, allreduce("t", {4}, 2));
+  job.submit(2, allreduce("t", {4}, 3));
+  job.submit(0, allreduce("t", {4}, 3));
+  job.submit(1, allreduce("t", {4}, 1));
+  job.submit(2, allreduce("t", {4}, 2));
+  job.run();
+  job.advance(seconds(5));
+  CHECK(job.all_complete());
+  CHECK(job.numbers_increase());
+}
+
+}  // namespace dabke::testing

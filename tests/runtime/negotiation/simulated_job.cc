@@ -1,0 +1,119 @@
+#include "tests/runtime/negotiation/simulated_job.h"
+
+#include <fmt/format.h>
+
+namespace dabke::testing {
+
+Request allreduce(const std::string& name, Shape shape, ProcessSetId set) {
+  Request request = plain(CollectiveKind::allreduce, name, set);
+  request.tensors = {{name, DType::f32, std::move(shape)}};
+  return request;
+}
+
+Request plain(CollectiveKind kind, const std::string& name, ProcessSetId set) {
+  Request request;
+  request.kind = kind;
+  request.name = name;
+  request.process_set = set;
+  return request;
+}
+
+SimulatedJob::SimulatedJob(int size, unsigned seed, Machine::Options options) : random_(seed) {
+  now_ += std::chrono::hours(1);
+  options.sequencer.size = size;
+  for (Rank rank = 0; rank < size; ++rank) {
+    options.rank = rank;
+    ranks_.push_back({Machine(options), {}, 0, false, false});
+  }
+}
+
+void SimulatedJob::advance(Duration by) {
+  now_ += by;
+  for (Rank rank = 0; rank < size(); ++rank) {
+    machine(rank).tick(now_);
+    take_actions(rank);
+  }
+}
+
+Token SimulatedJob::submit(Rank rank, Request request) {
+  const Token token = next_token_++;
+  outcomes_[token];
+  machine(rank).submit(token, std::move(request), now_);
+  take_actions(rank);
+  return token;
+}
+
+void SimulatedJob::take_actions(Rank rank) {
+  SimulatedRank& self = ranks_[static_cast<std::size_t>(rank)];
+  if (self.dead) return;
+  for (Action& action : self.machine.take_actions(now_)) {
+    if (auto* send = std::get_if<SendAction>(&action)) {
+      links_[{rank, send->peer}].push_back(std::move(send->message));
+      ++messages_;
+    } else if (auto* execute = std::get_if<ExecuteAction>(&action)) {
+      for (const OrderedRequest& ordered : execute->requests) {
+        numbers_increase_ = numbers_increase_ && ordered.number > self.last_number;
+        self.last_number = ordered.number;
+        self.executed.push_back(fmt::format("{}:{}", ordered.agreed.process_set, ordered.agreed.name));
+        if (ordered.token == 0) continue;
+        Outcome& outcome = outcomes_[ordered.token];
+        ++outcome.completions;
+        outcome.ran = true;
+        outcome.contributors = ordered.contributors;
+      }
+    } else if (auto* done = std::get_if<CompleteAction>(&action)) {
+      Outcome& outcome = outcomes_[done->token];
+      ++outcome.completions;
+      outcome.status = done->status;
+      outcome.value = done->value;
+    } else if (auto* warn = std::get_if<WarnAction>(&action)) {
+      warnings_.push_back(warn->text);
+    } else if (std::holds_alternative<OverAction>(action)) {
+      self.over = true;
+    }
+  }
+}
+
+bool SimulatedJob::step() {
+  std::vector<std::pair<Rank, Rank>> full;
+  for (auto& [link, queue] : links_) {
+    if (!queue.empty()) full.push_back(link);
+  }
+  if (full.empty()) {
+    if (losses_.empty()) return false;
+    const Rank lost = losses_.back();
+    losses_.pop_back();
+    for (Rank rank = 0; rank < size(); ++rank) {
+      if (rank == lost || (rank != Machine::kRoot && lost != Machine::kRoot)) continue;  // links form a star
+      machine(rank).peer_lost(lost, {Code::transport, "connection reset"});
+      take_actions(rank);
+    }
+    return true;
+  }
+  const auto link = full[random_() % full.size()];
+  const auto message = std::move(links_[link].front());
+  links_[link].pop_front();
+  if (ranks_[static_cast<std::size_t>(link.second)].dead) return true;
+  machine(link.second).message_from(link.first, message, now_);
+  take_actions(link.second);
+  return true;
+}
+
+void SimulatedJob::run() {
+  while (step()) {
+  }
+}
+
+void SimulatedJob::kill(Rank rank) {
+  ranks_[static_cast<std::size_t>(rank)].dead = true;
+  losses_.push_back(rank);
+}
+
+bool SimulatedJob::all_complete() const {
+  for (const auto& [token, outcome] : outcomes_) {
+    if (outcome.completions != 1) return false;
+  }
+  return true;
+}
+
+}  // namespace dabke::testing

@@ -1,0 +1,79 @@
+// Machines of all ranks in one process, joined by links whose order is kept but which interleave as a seed
+// decides.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "runtime/negotiation/machine.h"
+
+namespace dabke::testing {
+
+struct Outcome {
+  int completions = 0;
+  bool ran = false;  // completed by an ExecuteAction
+  Status status;
+  std::int64_t value = 0;
+  int contributors = 0;
+};
+
+class SimulatedJob {
+ public:
+  explicit SimulatedJob(int size, unsigned seed = 1, Machine::Options options = {});
+
+  int size() const { return static_cast<int>(ranks_.size()); }
+  Machine& machine(Rank rank) { return ranks_[static_cast<std::size_t>(rank)].machine; }
+  TimePoint now() const { return now_; }
+  void advance(Duration by);
+
+  /// Submits and returns the token.
+  Token submit(Rank rank, Request request);
+  /// Delivers messages in random interleaving until there are none left.
+  void run();
+  /// Delivers one message of a random link, if there is any.
+  bool step();
+  /// The rank dies: its messages still under way arrive, then its peers learn of it.
+  void kill(Rank rank);
+
+  const Outcome& outcome(Token token) const { return outcomes_.at(token); }
+  /// Every token completed exactly once.
+  bool all_complete() const;
+  /// What this rank ran, as "set:name" in order; the numbers of the orders are strictly increasing.
+  const std::vector<std::string>& executed(Rank rank) const {
+    return ranks_[static_cast<std::size_t>(rank)].executed;
+  }
+  const std::vector<std::string>& warnings() const { return warnings_; }
+  bool is_over(Rank rank) const { return ranks_[static_cast<std::size_t>(rank)].over; }
+  bool numbers_increase() const { return numbers_increase_; }
+  std::size_t messages() const { return messages_; }
+
+ private:
+  struct SimulatedRank {
+    Machine machine;
+    std::vector<std::string> executed;
+    std::uint64_t last_number = 0;
+    bool over = false;
+    bool dead = false;
+  };
+  void take_actions(Rank rank);
+
+  std::mt19937 random_;
+  TimePoint now_{};
+  Token next_token_ = 1;
+  std::vector<SimulatedRank> ranks_;
+  std::map<std::pair<Rank, Rank>, std::deque<std::vector<std::byte>>> links_;
+  std::map<Token, Outcome> outcomes_;
+  std::vector<std::string> warnings_;
+  std::vector<Rank> losses_;
+  bool numbers_increase_ = true;
+  std::size_t messages_ = 0;
+};
+
+/// A request for a tensor of float32.
+Request allreduce(const std::string& name, Shape shape = {4}, ProcessSetId set = kWorldSet);
+Request plain(CollectiveKind kind, const std::string& name, ProcessSetId set = kWorldSet);
+
+}  // namespace dabke::testing

@@ -1,0 +1,102 @@
+#include "runtime/negotiation/wire.h"
+
+#include <catch2/catch.hpp>
+
+#include <random>
+
+namespace dabke {
+namespace {
+
+Request sample_request() {
+  Request request;
+  request.name = "layer1.grad";
+  request.process_set = 3;
+  request.kind = CollectiveKind::reducescatter;
+  request.op = ReduceOp::average;
+  request.root = 2;
+  request.priority = -4;
+  request.prescale = 0.5;
+  request.tensors = {{"a", DType::bf16, Shape{2, 3}},
+                     {"b", DType::bf16, Shape{1, 2, 3, 4, 5, 6, 7}},
+                     {"c", DType::b8, Shape{}}};
+  request.ranks = {0, 5};
+  return request;
+}
+
+std::vector<std::byte> bytes_of(const Message& message) {
+  std::vector<std::byte> out;
+  encode(message, out);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a message comes back from its bytes as it was") {
+  Order order;
+  order.number = 1ULL << 40;
+  order.request = sample_request();
+  order.contributors = 3;
+  order.rank = 1;
+  order.new_set = 9;
+  order.text = "why";
+  const auto bytes = bytes_of(OrdersMessage{1 << 20, false, {order, order}});
+  auto decoded = decode(bytes);
+  REQUIRE(decoded);
+  const auto& orders = std::get<OrdersMessage>(*decoded);
+  REQUIRE(orders.orders.size() == 2);
+  CHECK(orders.fusion_threshold == 1 << 20);
+  CHECK_FALSE(orders.group_fusion);
+  const Order& back = orders.orders[1];
+  CHECK(back.number == order.number);
+  CHECK(back.request.tensors == order.request.tensors);
+  CHECK(back.request.ranks == order.request.ranks);
+  CHECK(difference(back.request, order.request).empty());
+  CHECK(back.request.priority == -4);
+  CHECK(back.new_set == 9);
+  CHECK(back.text == "why");
+  CHECK(std::holds_alternative<GoodbyeMessage>(*decode(bytes_of(GoodbyeMessage{}))));
+  CHECK(std::get<FailMessage>(*decode(bytes_of(FailMessage{Code::stalled, "late"}))).text == "late");
+}
+
+TEST_CASE("a message cut short anywhere is refused") {
+  const auto bytes = bytes_of(ReadyMessage{{sample_request(), sample_request()}});
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    CHECK_FALSE(decode(std::span(bytes).first(length)));
+  }
+  CHECK(decode(bytes));
+}
+
+TEST_CASE("a message with bytes too many, an unknown kind or an impossible value is refused") {
+  auto bytes = bytes_of(ReadyMessage{{sample_request()}});
+  bytes.push_back(std::byte{0});
+  CHECK_FALSE(decode(bytes));
+  CHECK_FALSE(decode(std::vector{std::byte{200}}));
+  Request request = sample_request();
+  request.kind = static_cast<CollectiveKind>(99);
+  CHECK_FALSE(decode(bytes_of(ReadyMessage{{request}})));
+  request = sample_request();
+  request.tensors[0].shape = Shape{-1};
+  CHECK_FALSE(decode(bytes_of(ReadyMessage{{request}})));
+  request.tensors[0].shape = Shape{1LL << 40, 1LL << 40};
+  CHECK_FALSE(decode(bytes_of(ReadyMessage{{request}})));
+}
+
+TEST_CASE("random and mutated bytes never crash the decoder") {
+  std::mt19937 random(20240607);
+  const auto good = bytes_of(ReadyMessage{{sample_request(), sample_request()}});
+  int refused = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::vector<std::byte> bytes = good;
+    if (round % 2 == 0) {
+      bytes.resize(random() % 200);
+      for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+    } else {
+      for (unsigned i = 0; i < 1 + random() % 4; ++i)
+        bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+    }
+    refused += !decode(bytes);
+  }
+  CHECK(refused > 10000);
+}
+
+}  // namespace dabke
