@@ -28,7 +28,8 @@ struct ProcessSetInfo {
   int size() const { return static_cast<int>(ranks.size()); }
 };
 
-/// What a backend is asked whether it can run. Average never appears: the order has turned it into sum and a scale.
+/// What a backend is asked whether it can run. Average never appears: the order has turned it into sum and a
+/// scale.
 struct ResponseKind {
   CollectiveKind kind = CollectiveKind::allreduce;
   ReduceOp op = ReduceOp::sum;
@@ -38,9 +39,9 @@ struct ResponseKind {
 
 /// One tensor of a batch. Counts are in elements, one for each rank of the set, in set order.
 struct BatchEntry {
-  const void* input = nullptr;   // may be null when it has no elements
-  void* output = nullptr;        // may equal input (in place), never overlaps it otherwise
-  std::int64_t elements = 0;     // of the input
+  const void* input = nullptr;  // may be null when it has no elements
+  void* output = nullptr;       // may equal input (in place), never overlaps it otherwise
+  std::int64_t elements = 0;    // of the input
   // allgather: elements that each rank contributes; reducescatter: elements of each rank's slice;
   // alltoall: elements that each rank sends here.
   std::span<const std::int64_t> receive_counts;
@@ -55,14 +56,14 @@ struct Batch {
   ReduceOp op = ReduceOp::sum;  // sum, min, max or product
   DType dtype = DType::f32;
   Device device;
-  int root = 0;            // rank within the set
-  double prescale = 1;     // every input element is multiplied by this before it is reduced
-  double postscale = 1;    // and every output element by this after
+  int root = 0;          // rank within the set
+  double prescale = 1;   // every input element is multiplied by this before it is reduced
+  double postscale = 1;  // and every output element by this after
   const ProcessSetInfo* process_set = nullptr;
   std::vector<BatchEntry> entries;
   TimePoint deadline = kNever;
 
-  Timeline* timeline = nullptr;  // null: off
+  Timeline* timeline = nullptr;                  // null: off
   std::vector<Timeline::TensorId> timeline_ids;  // of the entries; empty when the timeline is off
 };
 
@@ -100,8 +101,8 @@ struct BackendContext {
   Log log;
 };
 
-/// The backends of this build in order of preference, as far as DABKE_CPU_OPERATIONS lets them; reading this function
-/// shows what the program can do. An error when a backend was asked for by name that is not there.
+/// The backends of this build in order of preference, as far as DABKE_CPU_OPERATIONS lets them; reading this
+/// function shows what the program can do. An error when a backend was asked for by name that is not there.
 Result<std::vector<std::unique_ptr<Collective>>> make_backends(const BackendContext& context);
 
 }  // namespace dabke

@@ -58,7 +58,8 @@ std::int64_t* BatchBuilder::counts() { return counts_.emplace_back(new std::int6
 
 Result<void*> BatchBuilder::scratch(std::size_t bytes) {
   void* memory = std::aligned_alloc(kFusionAlignment, fusion_padded(std::max<std::size_t>(bytes, 1)));
-  if (memory == nullptr) return Status(Code::out_of_memory, fmt::format("no memory for {} bytes of neutral data", bytes));
+  if (memory == nullptr)
+    return Status(Code::out_of_memory, fmt::format("no memory for {} bytes of neutral data", bytes));
   scratch_.emplace_back(memory);
   return memory;
 }

@@ -13,7 +13,8 @@ class BatchBuilder {
  public:
   explicit BatchBuilder(const Task& task);
 
-  /// Whether the ranks must tell one another their row counts before outputs can be made (allgather, alltoall).
+  /// Whether the ranks must tell one another their row counts before outputs can be made (allgather,
+  /// alltoall).
   bool needs_exchange() const;
   /// The batch of that exchange; valid until build().
   const Batch& exchange_batch();

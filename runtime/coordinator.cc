@@ -14,7 +14,8 @@ namespace {
 
 // One batch runs and one waits: more would only take tensors out of the next fused batch.
 constexpr std::size_t kBusyTasks = 2;
-// A run that fails because a peer died fails here before the peer's death is known; the cause deserves a moment.
+// A run that fails because a peer died fails here before the peer's death is known; the cause deserves a
+// moment.
 constexpr Duration kCauseGrace = std::chrono::seconds(1);
 constexpr Duration kCloseTime = std::chrono::seconds(2);
 
@@ -54,7 +55,8 @@ Coordinator::~Coordinator() { shut_down(); }
 
 void Coordinator::submit(OperationRef operation) {
   statistics_.tensors_submitted += std::max<std::size_t>(1, operation->request.tensors.size());
-  if (!post(operation)) complete(std::move(operation), {Code::shut_down, "dabke_shutdown was called on this rank"});
+  if (!post(operation))
+    complete(std::move(operation), {Code::shut_down, "dabke_shutdown was called on this rank"});
 }
 
 void Coordinator::abort(Status cause) { post(std::move(cause)); }
@@ -94,9 +96,10 @@ void Coordinator::pin_thread() const {
   CPU_ZERO(&cores);
   CPU_SET(core, &cores);
   if (parsed.ec != std::errc() || sched_setaffinity(0, sizeof cores, &cores) != 0) {
-    log_.warning("DABKE_THREAD_AFFINITY={}: cannot run on core '{}'; the coordinator thread is not pinned. Expected a "
-                 "comma-separated list of core numbers.",
-                 config_.thread_affinity, list);
+    log_.warning(
+        "DABKE_THREAD_AFFINITY={}: cannot run on core '{}'; the coordinator thread is not pinned. Expected a "
+        "comma-separated list of core numbers.",
+        config_.thread_affinity, list);
   }
 }
 
@@ -182,7 +185,8 @@ void Coordinator::accept(OperationRef operation, TimePoint now) {
     if (!unit) {
       if (over_ || leaving_) {
         for (OperationRef& member : groups_.take_all()) {
-          complete(std::move(member), over_ && !over_->is_ok() ? *over_ : Status(Code::shut_down, "the job is over"));
+          complete(std::move(member),
+                   over_ && !over_->is_ok() ? *over_ : Status(Code::shut_down, "the job is over"));
         }
       }
       return;
@@ -257,9 +261,9 @@ void Coordinator::execute(ExecuteAction& action, TimePoint now) {
     start_operations(ordered, now);
     for (std::size_t t = 0; t < agreed.tensors.size(); ++t) {
       const bool apart = !action.group_fusion && agreed.tensors.size() > 1;
-      items.push_back({{agreed.process_set, agreed.kind, agreed.op, agreed.tensors[t].dtype, agreed.device, agreed.root,
-                        agreed.compression, agreed.prescale, agreed.postscale, ordered.contributors,
-                        apart ? static_cast<int>(r) : -1},
+      items.push_back({{agreed.process_set, agreed.kind, agreed.op, agreed.tensors[t].dtype, agreed.device,
+                        agreed.root, agreed.compression, agreed.prescale, agreed.postscale,
+                        ordered.contributors, apart ? static_cast<int>(r) : -1},
                        agreed.tensors[t].size_bytes()});
       at.emplace_back(r, t);
     }
@@ -329,7 +333,8 @@ void Coordinator::tasks_left(std::size_t left) {
   if (left < kBusyTasks && (wants_room_.exchange(false) || leaving_)) wake();
 }
 
-/// Runs that failed end with the job's first cause. When none has come after a moment, their own failure is the cause.
+/// Runs that failed end with the job's first cause. When none has come after a moment, their own failure is
+/// the cause.
 void Coordinator::judge_failures(TimePoint now) {
   std::vector<Failed> failed;
   Status cause;
@@ -354,8 +359,8 @@ void Coordinator::judge_failures(TimePoint now) {
   }
   for (Failed& one : failed) {
     const Request& request = one.unit->operations.front()->request;
-    complete(std::move(one.unit),
-             {cause.code(), fmt::format("{} '{}': {}", name_of(request.kind), request.name, cause.message())});
+    complete(std::move(one.unit), {cause.code(), fmt::format("{} '{}': {}", name_of(request.kind),
+                                                             request.name, cause.message())});
   }
 }
 

@@ -1,7 +1,7 @@
 // The coordinator: the thread in each process that negotiates, plans batches and hands them to the lane.
 //
-// Training threads leave commands in the inbox and wake it when it sleeps; the lane tells it of ends and failures.
-// It sleeps in ControlChannel::poll and does no work without an event.
+// Training threads leave commands in the inbox and wake it when it sleeps; the lane tells it of ends and
+// failures. It sleeps in ControlChannel::poll and does no work without an event.
 #pragma once
 
 #include <atomic>
@@ -71,7 +71,8 @@ class Coordinator final : private ControlSink, private LaneObserver {
   void accept(OperationRef operation, TimePoint now);
   void perform(std::vector<Action> actions, TimePoint now);
   void execute(ExecuteAction& action, TimePoint now);
-  std::unique_ptr<Task> make_task(const ExecuteAction& action, const std::vector<std::pair<std::size_t, std::size_t>>& at,
+  std::unique_ptr<Task> make_task(const ExecuteAction& action,
+                                  const std::vector<std::pair<std::size_t, std::size_t>>& at,
                                   const std::vector<std::size_t>& batch);
   void start_operations(const OrderedRequest& ordered, TimePoint now);
   void over(const Status& cause);

@@ -26,10 +26,11 @@ Result<std::unique_ptr<Unit>> GroupCollector::add(OperationRef operation) {
     const bool alike = a.kind == b.kind && a.op == b.op && a.root == b.root && a.prescale == b.prescale &&
                        a.postscale == b.postscale && first.group_size == operation->group_size;
     if (!alike) {
-      return Status(Code::invalid_argument,
-                    fmt::format("'{}' does not fit its group '{}', which began with '{}': all members must have the "
-                                "same collective, reduce operation, root, scales and group_size",
-                                b.name, operation->group, a.name));
+      return Status(
+          Code::invalid_argument,
+          fmt::format("'{}' does not fit its group '{}', which began with '{}': all members must have the "
+                      "same collective, reduce operation, root, scales and group_size",
+                      b.name, operation->group, a.name));
     }
   }
   members.push_back(std::move(operation));
@@ -38,7 +39,8 @@ Result<std::unique_ptr<Unit>> GroupCollector::add(OperationRef operation) {
   unit->operations = std::move(members);
   groups_.erase(key);
   // Ranks may submit the members in different orders; the group is the same.
-  std::ranges::sort(unit->operations, {}, [](const OperationRef& op) { return std::string_view(op->request.name); });
+  std::ranges::sort(unit->operations, {},
+                    [](const OperationRef& op) { return std::string_view(op->request.name); });
   return unit;
 }
 

@@ -1,4 +1,5 @@
-// Members of a group that are submitted one by one wait here until the group is whole, and are then negotiated as one.
+// Members of a group that are submitted one by one wait here until the group is whole, and are then
+// negotiated as one.
 #pragma once
 
 #include <map>
@@ -15,8 +16,8 @@ Request request_of(const Unit& unit);
 
 class GroupCollector {
  public:
-  /// The whole group's unit once its last member has come, null before. A member that does not fit the others (another
-  /// collective, process set or group size) is refused.
+  /// The whole group's unit once its last member has come, null before. A member that does not fit the others
+  /// (another collective, process set or group size) is refused.
   Result<std::unique_ptr<Unit>> add(OperationRef operation);
   /// Everything incomplete; the collector is empty then.
   std::vector<OperationRef> take_all();

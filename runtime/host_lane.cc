@@ -122,7 +122,8 @@ Status HostLane::run_batch(const Task& task, std::size_t* size_bytes) {
     if (!aborted_.is_ok()) return aborted_;
   }
   DABKE_ASSIGN(Collective * backend, backend_for(task));
-  if (prepared_.insert({backend, task.process_set->id}).second) DABKE_CHECK(backend->prepare(*task.process_set));
+  if (prepared_.insert({backend, task.process_set->id}).second)
+    DABKE_CHECK(backend->prepare(*task.process_set));
   BatchBuilder builder(task);
   if (builder.needs_exchange()) DABKE_CHECK(run_on(*backend, builder.exchange_batch()));
   DABKE_CHECK(builder.build());
@@ -141,9 +142,11 @@ Status HostLane::run_on(Collective& backend, const Batch& batch) {
 
 Result<Collective*> HostLane::backend_for(const Task& task) {
   const ResponseKind kind{task.kind, task.op, task.dtype, DeviceType::host};
-  const auto found = std::ranges::find_if(backends_, [&](const auto& backend) { return backend->can_run(kind); });
+  const auto found =
+      std::ranges::find_if(backends_, [&](const auto& backend) { return backend->can_run(kind); });
   if (found != backends_.end()) return found->get();
-  return Status(Code::unsupported, fmt::format("no backend runs {} of {}", name_of(task.kind), name_of(task.dtype)));
+  return Status(Code::unsupported,
+                fmt::format("no backend runs {} of {}", name_of(task.kind), name_of(task.dtype)));
 }
 
 void HostLane::release(const Task& task) {

@@ -19,7 +19,9 @@ bool Operation::wait_until(TimePoint deadline) {
   return true;
 }
 
-Status Operation::status() const { return is_done() ? status_ : Status(Code::in_progress, "not complete yet"); }
+Status Operation::status() const {
+  return is_done() ? status_ : Status(Code::in_progress, "not complete yet");
+}
 
 Status Operation::provide_output(std::size_t index) {
   TensorView& output = outputs[index];
@@ -32,8 +34,8 @@ Status Operation::provide_output(std::size_t index) {
     if (output.data) owned_.emplace_back(output.data);
   }
   if (output.data != nullptr) return {};
-  return {Code::out_of_memory, fmt::format("{} '{}': no memory for an output of {} bytes", name_of(request.kind),
-                                           request.tensors[index].name, bytes)};
+  return {Code::out_of_memory, fmt::format("{} '{}': no memory for an output of {} bytes",
+                                           name_of(request.kind), request.tensors[index].name, bytes)};
 }
 
 void Operation::complete(Status status) {

@@ -17,15 +17,17 @@ LogLevel log_level(const std::string& name) {
 
 Result<std::unique_ptr<ControlChannel>> make_channel(const BackendContext& context) {
   if (context.config.controller == "mpi") {
-    return Status(Code::not_built,
-                  "DABKE_CONTROLLER=mpi: this build has no MPI; leave it unset, or use tcp, which needs no MPI");
+    return Status(
+        Code::not_built,
+        "DABKE_CONTROLLER=mpi: this build has no MPI; leave it unset, or use tcp, which needs no MPI");
   }
   std::vector<Rank> neighbours;  // a star around the root
   for (Rank rank = 0; rank < context.world.size; ++rank) {
     const bool linked = context.world.rank == Machine::kRoot || rank == Machine::kRoot;
     if (linked && rank != context.world.rank) neighbours.push_back(rank);
   }
-  return TcpChannel::open(context.world, neighbours, context.config, context.store, context.fork_guard, context.log);
+  return TcpChannel::open(context.world, neighbours, context.config, context.store, context.fork_guard,
+                          context.log);
 }
 
 }  // namespace
@@ -37,7 +39,8 @@ Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, const Envir
   return open(config, std::move(place), default_factories());
 }
 
-Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, Bootstrapped place, const Factories& factories) {
+Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, Bootstrapped place,
+                                               const Factories& factories) {
   std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(place)));
   DABKE_CHECK(runtime->start(factories));
   return runtime;
@@ -56,11 +59,11 @@ Status Runtime::start(const Factories& factories) {
   const BackendContext context{world_, config_, store_, fork_guard_, log_};
   DABKE_ASSIGN(backends_, factories.backends(context));
   DABKE_ASSIGN(auto channel, factories.channel(context));
-  coordinator_ = std::make_unique<Coordinator>(Coordinator::Parts{world_, config_, std::move(channel), backends_,
-                                                                  process_sets_, statistics_, log_});
+  coordinator_ = std::make_unique<Coordinator>(
+      Coordinator::Parts{world_, config_, std::move(channel), backends_, process_sets_, statistics_, log_});
   log_.debug("rank {} of {} on {}, epoch {}, control over {}", world_.rank, world_.size,
-             world_.hosts.empty() ? "this host" : world_.hosts[static_cast<std::size_t>(world_.rank)], world_.epoch,
-             coordinator_->channel_name());
+             world_.hosts.empty() ? "this host" : world_.hosts[static_cast<std::size_t>(world_.rank)],
+             world_.epoch, coordinator_->channel_name());
   if (config_.timeline.empty() || config_.timeline == "DYNAMIC") return {};
   return start_timeline(config_.timeline, config_.timeline_mark_cycles);
 }
@@ -86,7 +89,8 @@ Status Runtime::start_timeline(const std::string& path, bool mark_cycles) {
   if (world_.rank != Machine::kRoot) return {};  // the root sees every rank's readiness, and writes for all
   const std::lock_guard lock(timeline_mutex_);
   if (timeline_) {
-    return {Code::invalid_argument, fmt::format("cannot start timeline '{}': one is being written; stop it first", path)};
+    return {Code::invalid_argument,
+            fmt::format("cannot start timeline '{}': one is being written; stop it first", path)};
   }
   DABKE_ASSIGN(auto opened, Timeline::open({path, mark_cycles}));
   timeline_ = std::move(opened);

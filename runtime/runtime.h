@@ -22,7 +22,8 @@ class Runtime {
 
   /// Joins the job that the environment describes. Collective.
   static Result<std::unique_ptr<Runtime>> open(const Config& config, const Environment& environment);
-  static Result<std::unique_ptr<Runtime>> open(const Config& config, Bootstrapped place, const Factories& factories);
+  static Result<std::unique_ptr<Runtime>> open(const Config& config, Bootstrapped place,
+                                               const Factories& factories);
   ~Runtime();
 
   const World& world() const { return world_; }
@@ -32,7 +33,8 @@ class Runtime {
   std::vector<std::string_view> backend_names() const;
   std::string_view channel_name() const { return coordinator_->channel_name(); }
 
-  /// Fails at once on what can be told alone, and the operation is untouched; otherwise it completes exactly once.
+  /// Fails at once on what can be told alone, and the operation is untouched; otherwise it completes exactly
+  /// once.
   Status submit(OperationRef operation);
   /// Every pending and later operation of every rank ends with this reason.
   void abort(std::string reason);
@@ -41,7 +43,8 @@ class Runtime {
   /// Leaves the job; returns when all threads have ended and the timeline is written.
   Status shut_down();
 
-  /// In the atfork handler of a child only: drops what must not stay open there. Nothing else may be called after.
+  /// In the atfork handler of a child only: drops what must not stay open there. Nothing else may be called
+  /// after.
   void close_in_child() { fork_guard_.close_all_in_child(); }
 
  private:

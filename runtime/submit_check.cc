@@ -14,7 +14,8 @@ namespace {
 
 class Check {
  public:
-  Check(Operation& operation, const ProcessSetInfo& set) : op_(operation), request_(operation.request), set_(set) {}
+  Check(Operation& operation, const ProcessSetInfo& set)
+      : op_(operation), request_(operation.request), set_(set) {}
 
   Status run(const std::vector<std::unique_ptr<Collective>>& backends) {
     DABKE_CHECK(check_request());
@@ -34,7 +35,8 @@ class Check {
   }
 
   Status check_request() const {
-    if (request_.name.empty()) return {Code::invalid_argument, fmt::format("{}: the name is empty", name_of(request_.kind))};
+    if (request_.name.empty())
+      return {Code::invalid_argument, fmt::format("{}: the name is empty", name_of(request_.kind))};
     if (moves_data(request_.kind) && request_.tensors.empty()) {
       return bad("the group has no tensors");
     }
@@ -50,7 +52,8 @@ class Check {
         request_.op != ReduceOp::average) {
       return bad("reduce operation {} is not supported here; use sum or average", name_of(request_.op));
     }
-    if (request_.kind == CollectiveKind::broadcast && std::ranges::find(set_.ranks, request_.root) == set_.ranks.end()) {
+    if (request_.kind == CollectiveKind::broadcast &&
+        std::ranges::find(set_.ranks, request_.root) == set_.ranks.end()) {
       return bad("root rank {} is not in process set {}, which has ranks {}", request_.root, set_.id,
                  ranks_to_string(set_.ranks));
     }
@@ -62,9 +65,11 @@ class Check {
     const TensorView& input = op_.inputs[i];
     DABKE_CHECK(check_memory(tensor, input, "input"));
     if (tensor.dtype == DType::b8 && reduces(request_.kind) && request_.op == ReduceOp::average) {
-      return bad("tensor '{}' is bool, which has no average; use sum (or), product (and), min or max", tensor.name);
+      return bad("tensor '{}' is bool, which has no average; use sum (or), product (and), min or max",
+                 tensor.name);
     }
-    const bool has_rows = request_.kind == CollectiveKind::allgather || request_.kind == CollectiveKind::alltoall ||
+    const bool has_rows = request_.kind == CollectiveKind::allgather ||
+                          request_.kind == CollectiveKind::alltoall ||
                           request_.kind == CollectiveKind::reducescatter;
     if (has_rows && tensor.shape.rank() == 0) {
       return bad("tensor '{}' is a scalar; it needs at least one dimension", tensor.name);
@@ -74,15 +79,16 @@ class Check {
 
   Status check_memory(const TensorSpec& tensor, const TensorView& view, std::string_view what) const {
     if (view.device.type != DeviceType::host) {
-      return {Code::unsupported, fmt::format("{} '{}': {} of tensor '{}' is on {}, and this build has no backend for "
-                                             "device memory; copy it to the host",
-                                             name_of(request_.kind), request_.name, what, tensor.name,
-                                             view.device.to_string())};
+      return {Code::unsupported,
+              fmt::format("{} '{}': {} of tensor '{}' is on {}, and this build has no backend for "
+                          "device memory; copy it to the host",
+                          name_of(request_.kind), request_.name, what, tensor.name, view.device.to_string())};
     }
-    if (view.data == nullptr && view.elements() != 0) return bad("the {} of tensor '{}' has no data", what, tensor.name);
+    if (view.data == nullptr && view.elements() != 0)
+      return bad("the {} of tensor '{}' has no data", what, tensor.name);
     if (reinterpret_cast<std::uintptr_t>(view.data) % size_of(view.dtype) != 0) {
-      return bad("the {} of tensor '{}' at {} is not aligned to its {}-byte elements", what, tensor.name, view.data,
-                 size_of(view.dtype));
+      return bad("the {} of tensor '{}' at {} is not aligned to its {}-byte elements", what, tensor.name,
+                 view.data, size_of(view.dtype));
     }
     return {};
   }
@@ -94,7 +100,8 @@ class Check {
       return bad("{} rows cannot be divided evenly among {} ranks; pass splits", rows, set_.size());
     }
     if (op_.splits.size() != static_cast<std::size_t>(set_.size())) {
-      return bad("{} splits were given for {} ranks; there must be one for each", op_.splits.size(), set_.size());
+      return bad("{} splits were given for {} ranks; there must be one for each", op_.splits.size(),
+                 set_.size());
     }
     std::int64_t total = 0;
     for (const std::int64_t split : op_.splits) {
@@ -109,7 +116,8 @@ class Check {
     TensorView& output = op_.outputs[i];
     const TensorView& input = op_.inputs[i];
     if (request_.kind == CollectiveKind::allgather || request_.kind == CollectiveKind::alltoall) {
-      output = TensorView{nullptr, tensor.dtype, input.device, tensor.shape};  // its first dimension is still to come
+      output = TensorView{nullptr, tensor.dtype, input.device,
+                          tensor.shape};  // its first dimension is still to come
       return {};
     }
     Shape wanted = tensor.shape;
@@ -121,8 +129,8 @@ class Check {
     }
     if (output.data == nullptr) output = TensorView{nullptr, tensor.dtype, input.device, wanted};
     if (output.dtype != tensor.dtype || !(output.shape == wanted)) {
-      return bad("the output of tensor '{}' is {} {}, but the result is {} {}", tensor.name, name_of(output.dtype),
-                 output.shape.to_string(), name_of(tensor.dtype), wanted.to_string());
+      return bad("the output of tensor '{}' is {} {}, but the result is {} {}", tensor.name,
+                 name_of(output.dtype), output.shape.to_string(), name_of(tensor.dtype), wanted.to_string());
     }
     DABKE_CHECK(check_memory(tensor, output, "output"));
     return check_overlap(tensor, input, output);
@@ -141,8 +149,8 @@ class Check {
     const ReduceOp op = request_.op == ReduceOp::average ? ReduceOp::sum : request_.op;
     const ResponseKind kind{request_.kind, op, dtype, request_.device};
     if (std::ranges::any_of(backends, [&](const auto& backend) { return backend->can_run(kind); })) return {};
-    return {Code::unsupported, fmt::format("{} '{}': no backend of this job can run it for {}", name_of(request_.kind),
-                                           request_.name, name_of(dtype))};
+    return {Code::unsupported, fmt::format("{} '{}': no backend of this job can run it for {}",
+                                           name_of(request_.kind), request_.name, name_of(dtype))};
   }
 
   Operation& op_;
@@ -158,9 +166,11 @@ Status check_operation(Operation& operation, const ProcessSetTable& sets,
   if (!set || set->rank < 0) {
     return {Code::unknown_process_set,
             set ? fmt::format("{} '{}': this rank is not in process set {}, which has ranks {}",
-                              name_of(operation.request.kind), operation.request.name, set->id, ranks_to_string(set->ranks))
+                              name_of(operation.request.kind), operation.request.name, set->id,
+                              ranks_to_string(set->ranks))
                 : fmt::format("{} '{}': process set {} does not exist; dabke_add_process_set makes one",
-                              name_of(operation.request.kind), operation.request.name, operation.request.process_set)};
+                              name_of(operation.request.kind), operation.request.name,
+                              operation.request.process_set)};
   }
   return Check(operation, *set).run(backends);
 }

@@ -1,4 +1,5 @@
-// What can be told about an operation before any other rank is asked. One set of checks, in one order, for all collectives.
+// What can be told about an operation before any other rank is asked. One set of checks, in one order, for
+// all collectives.
 #pragma once
 
 #include <memory>

@@ -9,8 +9,8 @@
 
 namespace dabke {
 
-/// Operations that are negotiated as one: a single one, or the members of a group. Completes when all of its tensors
-/// have run. Owned by whoever completes it last.
+/// Operations that are negotiated as one: a single one, or the members of a group. Completes when all of its
+/// tensors have run. Owned by whoever completes it last.
 struct Unit {
   std::vector<OperationRef> operations;
   std::size_t tensors_left = 0;  // touched by the lane alone once ordered

@@ -21,8 +21,9 @@ struct Call {
 Status set_options(Operation& operation, const dabke_options& options) {
   Request& request = operation.request;
   if (options.op < DABKE_AVERAGE || options.op > DABKE_PRODUCT) {
-    return {Code::invalid_argument, fmt::format("{} '{}': reduce operation {} does not exist; use a dabke_reduce_op",
-                                                name_of(request.kind), request.name, static_cast<int>(options.op))};
+    return {Code::invalid_argument,
+            fmt::format("{} '{}': reduce operation {} does not exist; use a dabke_reduce_op",
+                        name_of(request.kind), request.name, static_cast<int>(options.op))};
   }
   request.process_set = options.process_set;
   if (reduces(request.kind)) {
@@ -33,8 +34,8 @@ Status set_options(Operation& operation, const dabke_options& options) {
   if (request.kind == CollectiveKind::broadcast) request.root = options.root_rank;
   if (request.kind == CollectiveKind::alltoall && options.splits_count != 0) {
     if (options.splits == nullptr) {
-      return {Code::invalid_argument, fmt::format("alltoall '{}': splits_count is {}, but splits is NULL", request.name,
-                                                  options.splits_count)};
+      return {Code::invalid_argument, fmt::format("alltoall '{}': splits_count is {}, but splits is NULL",
+                                                  request.name, options.splits_count)};
     }
     operation.splits.assign(options.splits, options.splits + options.splits_count);
   }
@@ -89,7 +90,8 @@ Result<OperationRef> start(const Call& call) {
   auto operation = OperationRef::adopt(new dabke_handle);
   Request& request = operation->request;
   request.kind = call.kind;
-  request.name = call.names.empty() || call.names[0] == nullptr ? std::string(name_of(call.kind)) : call.names[0];
+  request.name =
+      call.names.empty() || call.names[0] == nullptr ? std::string(name_of(call.kind)) : call.names[0];
   DABKE_CHECK(set_tensors(*operation, call));
   DABKE_CHECK(set_options(*operation, options));
   set_functions(*operation, options);
@@ -119,18 +121,21 @@ dabke_status run(const Call& call, dabke_handle** handle = nullptr) {
 Status grouped(CollectiveKind kind, const char* const* names, const DLTensor* const* inputs,
                const DLTensor* const* outputs, std::size_t count, const dabke_options* options, Call& call) {
   if (count == 0 || names == nullptr || inputs == nullptr) {
-    return {Code::invalid_argument, fmt::format("grouped {}: a group needs at least one name and tensor", name_of(kind))};
+    return {Code::invalid_argument,
+            fmt::format("grouped {}: a group needs at least one name and tensor", name_of(kind))};
   }
   call = {kind, {names, count}, {inputs, count}, outputs, options};
   return {};
 }
 
-Call single(CollectiveKind kind, const char* const* name, const DLTensor* const* input, const DLTensor* const* output,
-            const dabke_options* options) {
+Call single(CollectiveKind kind, const char* const* name, const DLTensor* const* input,
+            const DLTensor* const* output, const dabke_options* options) {
   return {kind, {name, 1}, {input, 1}, output, options};
 }
 
-Call without_tensor(CollectiveKind kind, const dabke_options* options) { return {kind, {}, {}, nullptr, options}; }
+Call without_tensor(CollectiveKind kind, const dabke_options* options) {
+  return {kind, {}, {}, nullptr, options};
+}
 
 dabke_status missing_handle() { return report({Code::invalid_argument, "the handle is NULL"}); }
 
@@ -166,8 +171,9 @@ dabke_status dabke_reducescatter_async(const char* name, const DLTensor* input, 
 dabke_status dabke_reducescatter(const char* name, const DLTensor* input, const DLTensor* output,
                                  const dabke_options* options) {
   if (output == nullptr) {
-    return report({Code::invalid_argument, "dabke_reducescatter: output is NULL; pass one, or use dabke_reducescatter_async, "
-                                           "whose handle can own it"});
+    return report({Code::invalid_argument,
+                   "dabke_reducescatter: output is NULL; pass one, or use dabke_reducescatter_async, "
+                   "whose handle can own it"});
   }
   return run(single(CollectiveKind::reducescatter, &name, &input, &output, options));
 }
@@ -189,22 +195,24 @@ dabke_status dabke_alltoall(const char* name, const DLTensor* input, const dabke
 }
 
 // The grouped forms: both collectives, with and without waiting, check and forward alike.
-#define DABKE_GROUPED(kind, outputs, act)                                                                      \
-  Call call{};                                                                                                 \
-  const Status status = grouped(CollectiveKind::kind, names, inputs, outputs, count, options, call);           \
+#define DABKE_GROUPED(kind, outputs, act)                                                            \
+  Call call{};                                                                                       \
+  const Status status = grouped(CollectiveKind::kind, names, inputs, outputs, count, options, call); \
   return status ? act : report(status)
 
 dabke_status dabke_grouped_allreduce_async(const char* const* names, const DLTensor* const* inputs,
-                                           const DLTensor* const* outputs, size_t count, const dabke_options* options,
-                                           dabke_handle** handle) {
+                                           const DLTensor* const* outputs, size_t count,
+                                           const dabke_options* options, dabke_handle** handle) {
   DABKE_GROUPED(allreduce, outputs, start(call, handle));
 }
 dabke_status dabke_grouped_allreduce(const char* const* names, const DLTensor* const* inputs,
-                                     const DLTensor* const* outputs, size_t count, const dabke_options* options) {
+                                     const DLTensor* const* outputs, size_t count,
+                                     const dabke_options* options) {
   DABKE_GROUPED(allreduce, outputs, run(call));
 }
-dabke_status dabke_grouped_allgather_async(const char* const* names, const DLTensor* const* inputs, size_t count,
-                                           const dabke_options* options, dabke_handle** handle) {
+dabke_status dabke_grouped_allgather_async(const char* const* names, const DLTensor* const* inputs,
+                                           size_t count, const dabke_options* options,
+                                           dabke_handle** handle) {
   DABKE_GROUPED(allgather, nullptr, start(call, handle));
 }
 dabke_status dabke_grouped_allgather(const char* const* names, const DLTensor* const* inputs, size_t count,
@@ -217,7 +225,8 @@ dabke_status dabke_grouped_reducescatter_async(const char* const* names, const D
   DABKE_GROUPED(reducescatter, outputs, start(call, handle));
 }
 dabke_status dabke_grouped_reducescatter(const char* const* names, const DLTensor* const* inputs,
-                                         const DLTensor* const* outputs, size_t count, const dabke_options* options) {
+                                         const DLTensor* const* outputs, size_t count,
+                                         const dabke_options* options) {
   DABKE_GROUPED(reducescatter, outputs, run(call));
 }
 #undef DABKE_GROUPED
@@ -267,8 +276,8 @@ size_t dabke_handle_output_count(const dabke_handle* handle) { return handle ? h
 dabke_status dabke_handle_output(const dabke_handle* handle, size_t index, const DLTensor** output) {
   if (const Status status = completed(handle); !status) return report(status);
   if (index >= handle->outputs.size() || output == nullptr) {
-    return report({Code::invalid_argument, fmt::format("output {} was asked for, but there are {}", index,
-                                                       handle->outputs.size())});
+    return report({Code::invalid_argument,
+                   fmt::format("output {} was asked for, but there are {}", index, handle->outputs.size())});
   }
   std::call_once(handle->outputs_made, [handle] {
     for (const TensorView& view : handle->outputs) handle->dl_outputs.push_back(to_dlpack(view));

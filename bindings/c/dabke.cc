@@ -25,21 +25,25 @@ Result<Environment> with_settings(const char* const* settings) {
     const auto equals = text.find('=');
     std::string name(text.substr(0, equals));
     if (!name.starts_with("DABKE_")) name = "DABKE_" + name;
-    const bool known = std::ranges::any_of(knobs(), [&](const Knob& knob) { return knob.env_name() == name; });
+    const bool known =
+        std::ranges::any_of(knobs(), [&](const Knob& knob) { return knob.env_name() == name; });
     if (equals == std::string_view::npos || !known) {
-      return Status(Code::invalid_argument,
-                    fmt::format("setting '{}' is not NAME=value with a name from docs/configuration.md", text));
+      return Status(
+          Code::invalid_argument,
+          fmt::format("setting '{}' is not NAME=value with a name from docs/configuration.md", text));
     }
     (*given)[name] = text.substr(equals + 1);
   }
-  return Environment([given, process = process_environment()](const std::string& name) -> std::optional<std::string> {
-    const auto found = given->find(name);
-    return found != given->end() ? found->second : process(name);
-  });
+  return Environment(
+      [given, process = process_environment()](const std::string& name) -> std::optional<std::string> {
+        const auto found = given->find(name);
+        return found != given->end() ? found->second : process(name);
+      });
 }
 
 Result<std::vector<Rank>> set_ranks(const int32_t* ranks, std::size_t count, int world_size) {
-  if (ranks == nullptr || count == 0) return Status(Code::invalid_argument, "a process set needs at least one rank");
+  if (ranks == nullptr || count == 0)
+    return Status(Code::invalid_argument, "a process set needs at least one rank");
   std::vector<Rank> sorted(ranks, ranks + count);
   std::ranges::sort(sorted);
   if (sorted.front() < 0 || sorted.back() >= world_size) {
@@ -66,7 +70,8 @@ Result<std::int64_t> change_sets(Runtime& runtime, CollectiveKind kind, std::vec
 
 Status add_set(Runtime& runtime, const int32_t* ranks, std::size_t count, dabke_process_set* id) {
   DABKE_ASSIGN(std::vector<Rank> sorted, set_ranks(ranks, count, runtime.world().size));
-  DABKE_ASSIGN(const std::int64_t value, change_sets(runtime, CollectiveKind::add_process_set, std::move(sorted)));
+  DABKE_ASSIGN(const std::int64_t value,
+               change_sets(runtime, CollectiveKind::add_process_set, std::move(sorted)));
   if (id != nullptr) *id = static_cast<dabke_process_set>(value);
   return {};
 }
@@ -148,7 +153,8 @@ int dabke_is_homogeneous(void) {
 #define DABKE_TEXT_(x) #x
 #define DABKE_TEXT(x) DABKE_TEXT_(x)
 const char* dabke_version(void) {
-  return DABKE_TEXT(DABKE_VERSION_MAJOR) "." DABKE_TEXT(DABKE_VERSION_MINOR) "." DABKE_TEXT(DABKE_VERSION_PATCH);
+  return DABKE_TEXT(DABKE_VERSION_MAJOR) "." DABKE_TEXT(DABKE_VERSION_MINOR) "." DABKE_TEXT(
+      DABKE_VERSION_PATCH);
 }
 int dabke_version_number(void) {
   return DABKE_VERSION_MAJOR * 10000 + DABKE_VERSION_MINOR * 100 + DABKE_VERSION_PATCH;
@@ -175,7 +181,8 @@ dabke_status dabke_add_process_set(const int32_t* ranks, size_t count, dabke_pro
 dabke_status dabke_remove_process_set(dabke_process_set process_set) {
   const auto runtime = current_runtime();
   if (!runtime) return report(no_runtime());
-  if (process_set == DABKE_WORLD) return report({Code::invalid_argument, "the world (process set 0) cannot be removed"});
+  if (process_set == DABKE_WORLD)
+    return report({Code::invalid_argument, "the world (process set 0) cannot be removed"});
   if (auto set = find_set(process_set); !set) return report(set.status());
   return report(change_sets(*runtime, CollectiveKind::remove_process_set, {process_set}).status());
 }
@@ -195,7 +202,8 @@ dabke_status dabke_process_set_included(dabke_process_set process_set, int* incl
   if (set && included) *included = (*set)->rank >= 0;
   return report(set.status());
 }
-dabke_status dabke_process_set_ranks(dabke_process_set process_set, int32_t* ranks, size_t capacity, size_t* count) {
+dabke_status dabke_process_set_ranks(dabke_process_set process_set, int32_t* ranks, size_t capacity,
+                                     size_t* count) {
   auto set = find_set(process_set);
   if (!set) return report(set.status());
   const std::vector<Rank>& all = (*set)->ranks;
@@ -222,7 +230,8 @@ void dabke_free(void* memory) { (void)memory; }
 dabke_status dabke_start_timeline(const char* path, int mark_cycles) {
   const auto runtime = current_runtime();
   if (!runtime) return report(no_runtime());
-  if (path == nullptr || *path == '\0') return report({Code::invalid_argument, "dabke_start_timeline: the path is empty"});
+  if (path == nullptr || *path == '\0')
+    return report({Code::invalid_argument, "dabke_start_timeline: the path is empty"});
   return report(runtime->start_timeline(path, mark_cycles != 0));
 }
 dabke_status dabke_stop_timeline(void) {
@@ -233,7 +242,9 @@ dabke_status dabke_annotate_begin(const char* name) {
   (void)name;
   return not_implemented("dabke_annotate_begin", "spans of the application are");
 }
-dabke_status dabke_annotate_end(void) { return not_implemented("dabke_annotate_end", "spans of the application are"); }
+dabke_status dabke_annotate_end(void) {
+  return not_implemented("dabke_annotate_end", "spans of the application are");
+}
 dabke_status dabke_mark_step(uint64_t step) {
   (void)step;
   return not_implemented("dabke_mark_step", "step marks are");
@@ -242,7 +253,8 @@ dabke_status dabke_mark_step(uint64_t step) {
 size_t dabke_config_count(void) { return knobs().size(); }
 dabke_status dabke_config_get(size_t index, dabke_config_row* row) {
   if (index >= knobs().size()) {
-    return report({Code::invalid_argument, fmt::format("dabke_config_get: there are {} rows", knobs().size())});
+    return report(
+        {Code::invalid_argument, fmt::format("dabke_config_get: there are {} rows", knobs().size())});
   }
   const Knob& knob = knobs()[index];
   const auto runtime = current_runtime();
@@ -262,9 +274,10 @@ dabke_status dabke_get_statistics(dabke_statistics* statistics) {
   const auto runtime = current_runtime();
   if (!runtime) return report(no_runtime());
   const Statistics& now = runtime->statistics();
-  const dabke_statistics out{sizeof(dabke_statistics), now.tensors_submitted, now.tensors_completed, now.tensors_failed,
-                             now.batches,              now.bytes,             now.messages_sent,     now.messages_received,
-                             now.negotiation_seconds,  now.execution_seconds};
+  const dabke_statistics out{sizeof(dabke_statistics), now.tensors_submitted, now.tensors_completed,
+                             now.tensors_failed,       now.batches,           now.bytes,
+                             now.messages_sent,        now.messages_received, now.negotiation_seconds,
+                             now.execution_seconds};
   return report(write_struct(out, statistics, "dabke_statistics"));
 }
 

@@ -13,8 +13,8 @@ struct State {
   bool forked = false;
 };
 
-// The only mutable variable at namespace scope. Never destroyed: a process that ends without dabke_shutdown must not
-// say goodbye, because its peers would take the loss for a clean end.
+// The only mutable variable at namespace scope. Never destroyed: a process that ends without dabke_shutdown
+// must not say goodbye, because its peers would take the loss for a clean end.
 State& state = *new State;
 
 std::string& last_error_text() {
@@ -44,8 +44,9 @@ std::shared_ptr<Runtime> current_runtime() {
 Status no_runtime() {
   const std::lock_guard lock(state.mutex);
   if (state.forked) {
-    return {Code::forked, "this process was forked from a rank of a job and is not part of it; only the parent may call, "
-                          "or exec a new program"};
+    return {Code::forked,
+            "this process was forked from a rank of a job and is not part of it; only the parent may call, "
+            "or exec a new program"};
   }
   return {Code::not_initialized, "call dabke_init first"};
 }

@@ -12,22 +12,26 @@
 
 namespace dabke {
 
-/// Copies a caller's struct over `out`, which holds the defaults. A longer one is taken when its unknown tail is zero.
+/// Copies a caller's struct over `out`, which holds the defaults. A longer one is taken when its unknown tail
+/// is zero.
 template <class T>
 Status read_struct(const T* from, T& out, std::string_view name) {
   if (from == nullptr) return {};
   const std::size_t size = from->struct_size;
   if (size < sizeof(std::size_t) || size > (1 << 16)) {
     return {Code::invalid_argument,
-            fmt::format("{}.struct_size is {}; set it to sizeof({}), or begin with the struct's _INIT", name, size, name)};
+            fmt::format("{}.struct_size is {}; set it to sizeof({}), or begin with the struct's _INIT", name,
+                        size, name)};
   }
   const auto* bytes = reinterpret_cast<const unsigned char*>(from);
   for (std::size_t i = sizeof(T); i < size; ++i) {
     if (bytes[i] != 0) {
-      return {Code::invalid_argument,
-              fmt::format("{} is longer than this library knows, and byte {} is set: the program was built for a newer "
-                          "dabke; install that one",
-                          name, i)};
+      return {
+          Code::invalid_argument,
+          fmt::format(
+              "{} is longer than this library knows, and byte {} is set: the program was built for a newer "
+              "dabke; install that one",
+              name, i)};
     }
   }
   std::memcpy(static_cast<void*>(&out), from, std::min(size, sizeof(T)));
@@ -39,7 +43,8 @@ Status read_struct(const T* from, T& out, std::string_view name) {
 template <class T>
 Status write_struct(const T& from, T* to, std::string_view name) {
   if (to == nullptr || to->struct_size < sizeof(std::size_t)) {
-    return {Code::invalid_argument, fmt::format("{}: pass a struct whose struct_size is sizeof({})", name, name)};
+    return {Code::invalid_argument,
+            fmt::format("{}: pass a struct whose struct_size is sizeof({})", name, name)};
   }
   const std::size_t size = to->struct_size;
   std::memcpy(static_cast<void*>(to), &from, std::min(size, sizeof(T)));

@@ -10,7 +10,8 @@ constexpr std::int32_t kMostDimensions = 64;
 
 std::string dlpack_dtype_name(DLDataType dtype) {
   constexpr const char* kCodes[] = {"int", "uint", "float", "handle", "bfloat", "complex", "bool"};
-  std::string name = dtype.code < std::size(kCodes) ? kCodes[dtype.code] : fmt::format("code {} ", dtype.code);
+  std::string name =
+      dtype.code < std::size(kCodes) ? kCodes[dtype.code] : fmt::format("code {} ", dtype.code);
   return fmt::format("{}{}{}", name, dtype.bits, dtype.lanes == 1 ? "" : fmt::format("x{}", dtype.lanes));
 }
 
@@ -21,8 +22,8 @@ Result<Device> device_from(const DLDevice& device, const std::string& who) {
     case kDLCUDA:
     case kDLCUDAManaged: return Device{DeviceType::cuda, device.device_id};
   }
-  return Status(Code::unsupported, fmt::format("{}: device type {} is not supported; use host or CUDA memory", who,
-                                               static_cast<int>(device.device_type)));
+  return Status(Code::unsupported, fmt::format("{}: device type {} is not supported; use host or CUDA memory",
+                                               who, static_cast<int>(device.device_type)));
 }
 
 Status check_compact(const DLTensor& tensor, const std::string& who) {
@@ -34,9 +35,10 @@ Status check_compact(const DLTensor& tensor, const std::string& who) {
   for (std::int32_t i = tensor.ndim - 1; i >= 0; --i) {
     if (tensor.shape[i] != 1 && tensor.strides[i] != wanted) {
       const std::span<const std::int64_t> strides(tensor.strides, static_cast<std::size_t>(tensor.ndim));
-      return {Code::invalid_argument, fmt::format("{}: the tensor has strides [{}], but must be compact and row-major; "
-                                                  "pass a contiguous copy",
-                                                  who, fmt::join(strides, ", "))};
+      return {Code::invalid_argument,
+              fmt::format("{}: the tensor has strides [{}], but must be compact and row-major; "
+                          "pass a contiguous copy",
+                          who, fmt::join(strides, ", "))};
     }
     wanted *= tensor.shape[i];
   }
@@ -47,13 +49,16 @@ Status check_compact(const DLTensor& tensor, const std::string& who) {
 
 Result<TensorView> from_dlpack(const DLTensor* tensor, const std::string& who) {
   if (tensor == nullptr) return Status(Code::invalid_argument, fmt::format("{}: the tensor is NULL", who));
-  const auto dtype = tensor->dtype.lanes == 1 ? dtype_from_dlpack(tensor->dtype.code, tensor->dtype.bits) : std::nullopt;
+  const auto dtype =
+      tensor->dtype.lanes == 1 ? dtype_from_dlpack(tensor->dtype.code, tensor->dtype.bits) : std::nullopt;
   if (!dtype) {
-    return Status(Code::unsupported, fmt::format("{}: dtype {} is not supported", who, dlpack_dtype_name(tensor->dtype)));
+    return Status(Code::unsupported,
+                  fmt::format("{}: dtype {} is not supported", who, dlpack_dtype_name(tensor->dtype)));
   }
   if (tensor->ndim < 0 || tensor->ndim > kMostDimensions || (tensor->ndim > 0 && tensor->shape == nullptr)) {
-    return Status(Code::invalid_argument, fmt::format("{}: ndim {} needs a shape and must be between 0 and {}", who,
-                                                      tensor->ndim, kMostDimensions));
+    return Status(Code::invalid_argument,
+                  fmt::format("{}: ndim {} needs a shape and must be between 0 and {}", who, tensor->ndim,
+                              kMostDimensions));
   }
   const Shape shape(std::span<const std::int64_t>(tensor->shape, static_cast<std::size_t>(tensor->ndim)));
   std::int64_t bytes = static_cast<std::int64_t>(size_of(*dtype));

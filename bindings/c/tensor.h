@@ -6,8 +6,8 @@
 
 namespace dabke {
 
-/// The view that `tensor` describes. Strided memory, vector dtypes and unknown dtypes are refused; `who` ("allreduce 'x'")
-/// begins the message.
+/// The view that `tensor` describes. Strided memory, vector dtypes and unknown dtypes are refused; `who`
+/// ("allreduce 'x'") begins the message.
 Result<TensorView> from_dlpack(const DLTensor* tensor, const std::string& who);
 /// `shape` points into `view`.
 DLTensor to_dlpack(const TensorView& view);

@@ -13,7 +13,8 @@ inline constexpr TimePoint kNever = TimePoint::max();
 /// Seconds as a double to a Duration; saturates instead of overflowing.
 constexpr Duration seconds_to_duration(double seconds) {
   constexpr double kMost = 1e9;
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds < kMost ? seconds : kMost));
+  return std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(seconds < kMost ? seconds : kMost));
 }
 
 /// `now + wait`, where a negative wait means for ever.

@@ -59,7 +59,8 @@ constexpr Knob kKnobs[] = {
 
 std::string lower(std::string_view text) {
   std::string out(text);
-  std::ranges::transform(out, out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::ranges::transform(out, out.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return out;
 }
 
@@ -184,8 +185,10 @@ Result<Config> config_from_environment(const Environment& environment) {
 std::string knobs_as_markdown() {
   std::string out =
       "# Configuration\n\n"
-      "Printed from the knob table by `dabkerun --print-knobs`; do not edit. `DABKE_X` is read first, then the\n"
-      "Horovod variable of the same meaning. A value that is not accepted stops `dabke_init` with the row's text.\n\n"
+      "Printed from the knob table by `dabkerun --print-knobs`; do not edit. `DABKE_X` is read first, then "
+      "the\n"
+      "Horovod variable of the same meaning. A value that is not accepted stops `dabke_init` with the row's "
+      "text.\n\n"
       "| variable | also read | dabkerun flag | default | accepts | meaning |\n"
       "| --- | --- | --- | --- | --- | --- |\n";
   const Config defaults;

@@ -1,5 +1,6 @@
 // What a user can set: defaults live in Config, all else in one row of the knob table.
-// The environment name, its Horovod alias, the launcher's flag, --help and docs/configuration.md come from the row.
+// The environment name, its Horovod alias, the launcher's flag, --help and docs/configuration.md come from
+// the row.
 #pragma once
 
 #include <cstdint>
@@ -41,14 +42,16 @@ struct Config {
   bool log_hide_time = false;
 };
 
-/// What values a knob takes: a number from `least` to `most`, one of `choices` (comma separated), or any text.
+/// What values a knob takes: a number from `least` to `most`, one of `choices` (comma separated), or any
+/// text.
 struct Range {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
   std::string_view choices;
 };
 
-using KnobField = std::variant<bool Config::*, std::int64_t Config::*, double Config::*, std::string Config::*>;
+using KnobField =
+    std::variant<bool Config::*, std::int64_t Config::*, double Config::*, std::string Config::*>;
 
 struct Knob {
   std::string_view env;      // DABKE_<env>
@@ -78,7 +81,8 @@ std::string knob_value(const Config& config, const Knob& knob);
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 Environment process_environment();
 
-/// Defaults, overridden by DABKE_X, else by HOROVOD_X. The error names the variable, its value and what it accepts.
+/// Defaults, overridden by DABKE_X, else by HOROVOD_X. The error names the variable, its value and what it
+/// accepts.
 Result<Config> config_from_environment(const Environment& environment);
 
 /// docs/configuration.md, printed from the table.

@@ -80,9 +80,9 @@ constexpr decltype(auto) visit_dtype(DType dtype, Visitor&& visitor) {
 /// The dtype of a C++ type: `dtype_of<float> == DType::f32`.
 template <class T>
 struct DTypeOf;
-#define X(id, name, type, ...) \
-  template <>                  \
-  struct DTypeOf<type> {       \
+#define X(id, name, type, ...)                \
+  template <>                                 \
+  struct DTypeOf<type> {                      \
     static constexpr DType value = DType::id; \
   };
 DABKE_DTYPES(X)

@@ -1,4 +1,5 @@
-// Descriptors that a forked child must not keep: while a child holds a link open, peers cannot see that the rank died.
+// Descriptors that a forked child must not keep: while a child holds a link open, peers cannot see that the
+// rank died.
 #pragma once
 
 #include <unistd.h>
@@ -10,14 +11,16 @@
 
 namespace dabke {
 
-/// A lock-free table of descriptors, so that the atfork handler may walk it whatever the other threads were doing.
+/// A lock-free table of descriptors, so that the atfork handler may walk it whatever the other threads were
+/// doing.
 class ForkGuard {
  public:
   ForkGuard() = default;
   ForkGuard(const ForkGuard&) = delete;
   ForkGuard& operator=(const ForkGuard&) = delete;
   ~ForkGuard() {
-    for (Chunk* chunk = first_.next.load(); chunk != nullptr;) delete std::exchange(chunk, chunk->next.load());
+    for (Chunk* chunk = first_.next.load(); chunk != nullptr;)
+      delete std::exchange(chunk, chunk->next.load());
   }
 
   /// From any thread. Whoever closes the descriptor removes it first.

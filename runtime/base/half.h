@@ -19,10 +19,13 @@ struct f16 {
     const auto x = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t sign = (x >> 16) & 0x8000u;
     const std::uint32_t magnitude = x & 0x7fffffffu;
-    if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
-    if (magnitude >= 0x47800000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // 65536 and above: infinity
-    if (magnitude < 0x38800000u) {  // below 2^-14: a subnormal, whose unit is 2^-24
-      const float scaled = std::bit_cast<float>(magnitude) + 0.5f;  // 0.5 has ulp 2^-24, so the sum rounds to even there
+    if (magnitude > 0x7f800000u)
+      return static_cast<std::uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
+    if (magnitude >= 0x47800000u)
+      return static_cast<std::uint16_t>(sign | 0x7c00u);  // 65536 and above: infinity
+    if (magnitude < 0x38800000u) {                        // below 2^-14: a subnormal, whose unit is 2^-24
+      const float scaled =
+          std::bit_cast<float>(magnitude) + 0.5f;  // 0.5 has ulp 2^-24, so the sum rounds to even there
       return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(scaled) - 0x3f000000u));
     }
     const std::uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
@@ -52,7 +55,8 @@ struct bf16 {
 
   static std::uint16_t from_float(float value) {
     const auto x = std::bit_cast<std::uint32_t>(value);
-    if ((x & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>((x >> 16) | 0x40u);  // a quiet NaN stays one
+    if ((x & 0x7fffffffu) > 0x7f800000u)
+      return static_cast<std::uint16_t>((x >> 16) | 0x40u);  // a quiet NaN stays one
     return static_cast<std::uint16_t>((x + 0x7fffu + ((x >> 16) & 1u)) >> 16);
   }
 };

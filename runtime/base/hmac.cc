@@ -21,7 +21,9 @@ Digest hmac_sha256(const JobKey& key, std::span<const std::byte> message) {
   return digest;
 }
 
-bool digests_equal(const Digest& a, const Digest& b) { return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }
+bool digests_equal(const Digest& a, const Digest& b) {
+  return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
 
 Status random_bytes(std::span<std::byte> out) {
   while (!out.empty()) {
@@ -42,7 +44,8 @@ std::string to_hex(std::span<const std::byte> bytes) {
 
 Status from_hex(std::string_view hex, std::span<std::byte> out) {
   if (hex.size() != 2 * out.size()) {
-    return {Code::invalid_argument, fmt::format("expected {} hexadecimal digits, got {}", 2 * out.size(), hex.size())};
+    return {Code::invalid_argument,
+            fmt::format("expected {} hexadecimal digits, got {}", 2 * out.size(), hex.size())};
   }
   for (std::size_t i = 0; i < out.size(); ++i) {
     unsigned value = 0;

@@ -64,8 +64,8 @@ Log::Log(const Options& options)
 
 Log Log::to_string(std::shared_ptr<std::string> sink, const Options& options) {
   Log log;
-  log.backend_ = std::make_shared<Backend>(
-      Backend{make_logger(std::make_shared<StringSink>(std::move(sink)), options)});
+  log.backend_ =
+      std::make_shared<Backend>(Backend{make_logger(std::make_shared<StringSink>(std::move(sink)), options)});
   return log;
 }
 

@@ -85,8 +85,8 @@ class [[nodiscard]] Result {
 };
 
 // Passes an error up: returns the Status from the enclosing function.
-#define DABKE_CHECK(expression)                                            \
-  do {                                                                     \
+#define DABKE_CHECK(expression)                                                                     \
+  do {                                                                                              \
     if (::dabke::Status dabke_status_ = (expression); !dabke_status_.is_ok()) return dabke_status_; \
   } while (false)
 

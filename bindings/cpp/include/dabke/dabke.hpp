@@ -1,4 +1,5 @@
-// Dabke for C++20: a header-only wrapper of the C API (dabke/dabke.h), with owned handles and errors as exceptions.
+// Dabke for C++20: a header-only wrapper of the C API (dabke/dabke.h), with owned handles and errors as
+// exceptions.
 //
 //   dabke::Session session;                                   // init; shutdown at the end of the scope
 //   std::vector<float> gradient = ...;
@@ -55,18 +56,19 @@ constexpr DLDataType dtype_of() {
 
 }  // namespace detail
 
-/// A view of somebody else's row-major memory: a range of numbers (one dimension), or pointer, dtype and shape.
+/// A view of somebody else's row-major memory: a range of numbers (one dimension), or pointer, dtype and
+/// shape.
 class Tensor {
  public:
   /// Nothing: as an output it means in place.
   Tensor() = default;
-  Tensor(void* data, DLDataType dtype, std::vector<std::int64_t> shape) : data_(data), dtype_(dtype), shape_(std::move(shape)) {}
+  Tensor(void* data, DLDataType dtype, std::vector<std::int64_t> shape)
+      : data_(data), dtype_(dtype), shape_(std::move(shape)) {}
   template <class T>
   Tensor(T* data, std::vector<std::int64_t> shape)
       : Tensor(const_cast<std::remove_const_t<T>*>(data), detail::dtype_of<T>(), std::move(shape)) {}
   template <std::ranges::contiguous_range R>
-    requires(!std::is_same_v<std::remove_cvref_t<R>, Tensor>)
-  Tensor(R&& range)  // NOLINT: implicit on purpose
+  requires(!std::is_same_v<std::remove_cvref_t<R>, Tensor>) Tensor(R&& range)  // NOLINT: implicit on purpose
       : Tensor(std::ranges::data(range), {static_cast<std::int64_t>(std::ranges::size(range))}) {}
 
   bool empty() const { return shape_.empty() && data_ == nullptr; }
@@ -193,7 +195,8 @@ Handle start(Start&& begin, const Tensor& input, const Tensor& output, const Opt
 template <class Start>
 Handle start_group(Start&& begin, std::span<const std::string> names, std::span<const Tensor> inputs,
                    const Options& options) {
-  if (names.size() != inputs.size()) throw Error(DABKE_ERROR_INVALID_ARGUMENT, "a group needs one name for each tensor");
+  if (names.size() != inputs.size())
+    throw Error(DABKE_ERROR_INVALID_ARGUMENT, "a group needs one name for each tensor");
   std::vector<const char*> c_names;
   std::vector<DLTensor> tensors;
   std::vector<const DLTensor*> pointers;
@@ -208,11 +211,13 @@ Handle start_group(Start&& begin, std::span<const std::string> names, std::span<
 
 }  // namespace detail
 
-// Each collective has an asynchronous form, and a blocking one without the suffix. See dabke.h for what they mean.
+// Each collective has an asynchronous form, and a blocking one without the suffix. See dabke.h for what they
+// mean.
 
 inline Handle allreduce_async(const std::string& name, const Tensor& input, const Options& options = {},
                               const Tensor& output = {}) {
-  return detail::start([&](auto... a) { return dabke_allreduce_async(name.c_str(), a...); }, input, output, options);
+  return detail::start([&](auto... a) { return dabke_allreduce_async(name.c_str(), a...); }, input, output,
+                       options);
 }
 inline void allreduce(const std::string& name, const Tensor& input, const Options& options = {},
                       const Tensor& output = {}) {
@@ -220,7 +225,8 @@ inline void allreduce(const std::string& name, const Tensor& input, const Option
 }
 inline Handle broadcast_async(const std::string& name, const Tensor& input, const Options& options = {},
                               const Tensor& output = {}) {
-  return detail::start([&](auto... a) { return dabke_broadcast_async(name.c_str(), a...); }, input, output, options);
+  return detail::start([&](auto... a) { return dabke_broadcast_async(name.c_str(), a...); }, input, output,
+                       options);
 }
 inline void broadcast(const std::string& name, const Tensor& input, const Options& options = {},
                       const Tensor& output = {}) {
@@ -228,7 +234,8 @@ inline void broadcast(const std::string& name, const Tensor& input, const Option
 }
 inline Handle reducescatter_async(const std::string& name, const Tensor& input, const Options& options = {},
                                   const Tensor& output = {}) {
-  return detail::start([&](auto... a) { return dabke_reducescatter_async(name.c_str(), a...); }, input, output, options);
+  return detail::start([&](auto... a) { return dabke_reducescatter_async(name.c_str(), a...); }, input,
+                       output, options);
 }
 inline Handle reducescatter(const std::string& name, const Tensor& input, const Options& options = {},
                             const Tensor& output = {}) {
@@ -237,8 +244,9 @@ inline Handle reducescatter(const std::string& name, const Tensor& input, const 
   return handle;
 }
 inline Handle allgather_async(const std::string& name, const Tensor& input, const Options& options = {}) {
-  return detail::start([&](auto in, auto, auto... a) { return dabke_allgather_async(name.c_str(), in, a...); }, input, {},
-                       options);
+  return detail::start(
+      [&](auto in, auto, auto... a) { return dabke_allgather_async(name.c_str(), in, a...); }, input, {},
+      options);
 }
 inline Handle allgather(const std::string& name, const Tensor& input, const Options& options = {}) {
   Handle handle = allgather_async(name, input, options);
@@ -246,8 +254,8 @@ inline Handle allgather(const std::string& name, const Tensor& input, const Opti
   return handle;
 }
 inline Handle alltoall_async(const std::string& name, const Tensor& input, const Options& options = {}) {
-  return detail::start([&](auto in, auto, auto... a) { return dabke_alltoall_async(name.c_str(), in, a...); }, input, {},
-                       options);
+  return detail::start([&](auto in, auto, auto... a) { return dabke_alltoall_async(name.c_str(), in, a...); },
+                       input, {}, options);
 }
 inline Handle alltoall(const std::string& name, const Tensor& input, const Options& options = {}) {
   Handle handle = alltoall_async(name, input, options);
@@ -258,17 +266,22 @@ inline Handle alltoall(const std::string& name, const Tensor& input, const Optio
 inline Handle grouped_allreduce_async(std::span<const std::string> names, std::span<const Tensor> inputs,
                                       const Options& options = {}) {
   return detail::start_group(
-      [](auto names, auto inputs, auto... a) { return dabke_grouped_allreduce_async(names, inputs, nullptr, a...); },
+      [](auto names, auto inputs, auto... a) {
+        return dabke_grouped_allreduce_async(names, inputs, nullptr, a...);
+      },
       names, inputs, options);
 }
 inline Handle grouped_allgather_async(std::span<const std::string> names, std::span<const Tensor> inputs,
                                       const Options& options = {}) {
-  return detail::start_group([](auto... a) { return dabke_grouped_allgather_async(a...); }, names, inputs, options);
+  return detail::start_group([](auto... a) { return dabke_grouped_allgather_async(a...); }, names, inputs,
+                             options);
 }
 inline Handle grouped_reducescatter_async(std::span<const std::string> names, std::span<const Tensor> inputs,
                                           const Options& options = {}) {
   return detail::start_group(
-      [](auto names, auto inputs, auto... a) { return dabke_grouped_reducescatter_async(names, inputs, nullptr, a...); },
+      [](auto names, auto inputs, auto... a) {
+        return dabke_grouped_reducescatter_async(names, inputs, nullptr, a...);
+      },
       names, inputs, options);
 }
 inline void barrier(const Options& options = {}) {
