@@ -48,22 +48,21 @@ Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, Bootstrappe
 
 Runtime::Runtime(const Config& config, Bootstrapped place)
     : config_(config),
-      world_(std::move(place.world)),
-      store_(std::move(place.store)),
-      log_({log_level(config.log_level), config.log_hide_time, world_.rank}),
-      process_sets_(world_.rank, world_.size) {}
+      place_(std::move(place)),
+      log_({log_level(config.log_level), config.log_hide_time, world().rank}),
+      process_sets_(world().rank, world().size) {}
 
 Runtime::~Runtime() { (void)shut_down(); }
 
 Status Runtime::start(const Factories& factories) {
-  const BackendContext context{world_, config_, store_, fork_guard_, log_};
+  const BackendContext context{world(), config_, place_.store, fork_guard_, log_};
   DABKE_ASSIGN(backends_, factories.backends(context));
   DABKE_ASSIGN(auto channel, factories.channel(context));
   coordinator_ = std::make_unique<Coordinator>(
-      Coordinator::Parts{world_, config_, std::move(channel), backends_, process_sets_, statistics_, log_});
-  log_.debug("rank {} of {} on {}, epoch {}, control over {}", world_.rank, world_.size,
-             world_.hosts.empty() ? "this host" : world_.hosts[static_cast<std::size_t>(world_.rank)],
-             world_.epoch, coordinator_->channel_name());
+      Coordinator::Parts{world(), config_, std::move(channel), backends_, process_sets_, statistics_, log_});
+  log_.debug("rank {} of {} on {}, epoch {}, control over {}", world().rank, world().size,
+             world().hosts.empty() ? "this host" : world().hosts[static_cast<std::size_t>(world().rank)],
+             world().epoch, coordinator_->channel_name());
   if (config_.timeline.empty() || config_.timeline == "DYNAMIC") return {};
   return start_timeline(config_.timeline, config_.timeline_mark_cycles);
 }
@@ -82,11 +81,11 @@ Status Runtime::submit(OperationRef operation) {
 }
 
 void Runtime::abort(std::string reason) {
-  coordinator_->abort({Code::aborted, fmt::format("rank {} aborted the job: {}", world_.rank, reason)});
+  coordinator_->abort({Code::aborted, fmt::format("rank {} aborted the job: {}", world().rank, reason)});
 }
 
 Status Runtime::start_timeline(const std::string& path, bool mark_cycles) {
-  if (world_.rank != Machine::kRoot) return {};  // the root sees every rank's readiness, and writes for all
+  if (world().rank != Machine::kRoot) return {};  // the root sees every rank's readiness, and writes for all
   const std::lock_guard lock(timeline_mutex_);
   if (timeline_) {
     return {Code::invalid_argument,
@@ -106,8 +105,10 @@ Status Runtime::stop_timeline() {
 }
 
 Status Runtime::shut_down() {
-  if (!coordinator_) return {};
+  if (!coordinator_ || std::exchange(left_, true)) return {};
   coordinator_->shut_down();
+  // Only tidying: a store that is gone keeps nothing.
+  (void)leave_epoch(place_);
   const std::lock_guard lock(timeline_mutex_);
   return timeline_ ? std::exchange(timeline_, nullptr)->close() : Status::ok();
 }

@@ -26,7 +26,7 @@ class Runtime {
                                                const Factories& factories);
   ~Runtime();
 
-  const World& world() const { return world_; }
+  const World& world() const { return place_.world; }
   const Config& config() const { return config_; }
   const ProcessSetTable& process_sets() const { return process_sets_; }
   const Statistics& statistics() const { return statistics_; }
@@ -52,8 +52,7 @@ class Runtime {
   Status start(const Factories& factories);
 
   Config config_;
-  World world_;
-  std::shared_ptr<Store> store_;
+  Bootstrapped place_;
   Log log_;
   ForkGuard fork_guard_;
   Statistics statistics_;
@@ -62,6 +61,7 @@ class Runtime {
   std::mutex timeline_mutex_;
   std::shared_ptr<Timeline> timeline_;
   std::unique_ptr<Coordinator> coordinator_;
+  bool left_ = false;
 };
 
 }  // namespace dabke

@@ -1,13 +1,20 @@
 // The timeline of one rank as a Chrome trace, with the event names that Horovod's users know.
 //
-// Any thread records into a bounded lock-free queue; a writer thread of its own sleeps until there is something, and
-// writes. The file is a JSON array that is valid after close() and readable up to the last flush when the process is
-// killed (the trace event format allows the closing bracket to be missing).
+// Any thread records into a bounded lock-free queue; a writer thread of its own sleeps until there is
+// something, and writes. The file is a JSON array that is valid after close() and readable up to the last
+// flush when the process is killed (the trace event format allows the closing bracket to be missing).
 //
-// One tensor is one "process" of the trace. Its life: negotiate_start, rank_ready..., negotiate_end; then op_start, any
-// number of activity_start / activity_end pairs (QUEUE, MEMCPY_IN_FUSION_BUFFER, GLOO_ALLREDUCE, ...), op_end.
+// One tensor is one "process" of the trace. Its life: negotiate_start,
+// rank_ready..., negotiate_end; then op_start, any number of activity_start /
+// activity_end pairs (QUEUE, MEMCPY_IN_FUSION_BUFFER, GLOO_ALLREDUCE, ...), op_end.
+//
+// A record that finds the queue full is dropped, and nobody waits: a trace with a marked
+// gap is worth more than a training step that the trace itself made slow. Gaps are
+// events named RECORDS_LOST, and the last event of the file says how many records were
+// lost in all. Begin and end stay properly nested whatever was dropped (trace_writer.h).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -29,13 +36,16 @@ class Timeline {
   struct Options {
     std::string path;
     bool mark_cycles = false;
+    std::size_t queue_records = std::size_t{1}
+                                << 18;  // 64 bytes each; emptied every 20 ms while records come
   };
 
   /// Opens the file and starts the writer; an error names the path and why it cannot be written.
   static Result<std::unique_ptr<Timeline>> open(Options options);
   virtual ~Timeline() = default;  // closes
 
-  /// The id of a tensor's row; the same name gives the same id. From any thread.
+  /// The id of a tensor's row, which is its pid in the file; the same name gives the same id. A look-up under
+  /// a lock: keep the id. Like all that follows, from any thread.
   virtual TensorId tensor(std::string_view name) = 0;
 
   virtual void negotiate_start(TensorId tensor, CollectiveKind kind) = 0;
@@ -50,7 +60,9 @@ class Timeline {
   virtual void op_error(TensorId tensor, const Status& status) = 0;
   virtual void mark_cycle() = 0;
 
-  /// Writes everything recorded so far, ends the array and closes the file. Later records are dropped.
+  /// Writes everything recorded so far, ends the array and closes the file.
+  /// Later records are dropped. Returns the first error of writing since open(),
+  /// such as a full disk, with path and cause; so does every later call.
   virtual Status close() = 0;
 };
 

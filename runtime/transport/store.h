@@ -1,6 +1,7 @@
 // The rendezvous store: where ranks leave addresses for one another before any link exists.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,6 +20,12 @@ class Store {
   virtual Result<std::string> get(const std::string& key, TimePoint deadline) = 0;
   /// Adds one to the counter `key` (0 at first) in one atomic step and returns the new value.
   virtual Result<std::uint64_t> increment(const std::string& key) = 0;
+  /// Forgets `prefix` and every key below `prefix/`; with an empty prefix all keys. Nobody may be using them any more.
+  /// A store that goes away with its job need not do anything.
+  virtual Status remove_all(const std::string& prefix) {
+    (void)prefix;
+    return {};
+  }
   /// "http://127.0.0.1:4711", "file:/shared/job7", "memory"; for messages.
   virtual std::string describe() const = 0;
 };

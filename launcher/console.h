@@ -1,0 +1,64 @@
+// Writes whole lines to dabkerun's own stdout and stderr without ever blocking the launcher.
+#pragma once
+
+#include <poll.h>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dabke {
+
+/// Lines wait in memory until poll says that a write will not block, so a pager that is not read or a
+/// terminal stopped with Ctrl-S holds up the output and not the launcher: signals and dying ranks are still
+/// handled. When both descriptors are one file (2>&1), both streams share one queue, or a line of one would
+/// tear a line of the other.
+class Console {
+ public:
+  enum class Stream { out, error };
+
+  /// Borrows the descriptors.
+  Console(int out_fd, int error_fd);
+
+  /// `line` ends with its terminator. Dropped when the stream is broken.
+  void write(Stream stream, std::string_view line);
+  /// So much is waiting that whoever fills this stream should stop for now.
+  bool is_full(Stream stream) const;
+  bool is_drained() const;
+
+  /// For the caller's poll; one entry a queue, with POLLOUT while something is waiting.
+  void add_poll_entries(std::vector<pollfd>& entries) const;
+  void handle(const pollfd& entry);
+  /// Writes what is waiting until all is written or `timeout_ms` is over.
+  void flush(int timeout_ms);
+
+  /// Drops what is waiting.
+  void abandon();
+
+  /// Nobody reads stdout any more.
+  bool stdout_is_closed() const { return queues_[0].closed; }
+  /// What went wrong in writing, once; empty: nothing.
+  std::string take_error();
+
+ private:
+  struct Queue {
+    int fd = -1;
+    bool is_file = false;  // a write never blocks for long, whatever its size
+    bool closed = false;   // nobody reads
+    bool failed = false;   // cannot be written for another reason
+    std::string waiting;
+    std::size_t written = 0;  // of `waiting`
+  };
+
+  const Queue& queue_of(Stream stream) const { return queues_[stream == Stream::error && !shared_ ? 1 : 0]; }
+  Queue& queue_of(Stream stream) { return queues_[stream == Stream::error && !shared_ ? 1 : 0]; }
+  void write_some(Queue& queue);
+  static void drop(Queue& queue);
+
+  Queue queues_[2];
+  bool shared_ = false;
+  std::string error_;
+};
+
+}  // namespace dabke

@@ -1,0 +1,70 @@
+// Tables of the flags that are no knobs, and what to say about those of Horovod that are not here.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace dabke {
+
+/// Other spellings. Horovod's single dashes are none that the parser knows.
+struct Alias {
+  std::string_view spelling;
+  std::string_view flag;
+};
+inline constexpr std::array kAliases{
+    Alias{"-np", "--num-proc"},
+    Alias{"-cb", "--check-build"},
+    Alias{"-hostfile", "--hostfile"},
+    Alias{"-prefix-timestamp", "--prefix-output-with-timestamp"},
+    Alias{"--log-with-timestamp", "--no-log-hide-timestamp"},
+    Alias{"--log-without-timestamp", "--log-hide-timestamp"},
+};
+
+/// Flags of horovodrun that this version refuses, because to ignore them would change what a job does.
+struct Refusal {
+  std::string_view flag;
+  std::string_view reason;
+};
+inline constexpr std::string_view kOneHost = "this version starts ranks on this host only; leave it out";
+inline constexpr std::string_view kNoMpi =
+    "this version does not launch through MPI; leave it out, ranks then meet over tcp and move data by gloo";
+inline constexpr std::string_view kNoElastic = "elastic jobs are not supported by this version; leave it out";
+inline constexpr std::string_view kNoTuning = "autotuning is not supported by this version; leave it out";
+inline constexpr std::string_view kNoHierarchy =
+    "this version runs on one host, where it has no meaning; leave it out";
+inline constexpr std::array kRefusals{
+    Refusal{"--mpi", kNoMpi},
+    Refusal{"--mpi-args", kNoMpi},
+    Refusal{"--tcp", kNoMpi},
+    Refusal{"--binding-args", kNoMpi},
+    Refusal{"--mpi-threads-disable", kNoMpi},
+    Refusal{"--jsrun", "this version does not launch through jsrun; leave it out"},
+    Refusal{"--config-file",
+            "config files are not supported by this version; give flags or DABKE_ variables"},
+    Refusal{"-p", kOneHost},
+    Refusal{"--ssh-port", kOneHost},
+    Refusal{"-i", kOneHost},
+    Refusal{"--ssh-identity-file", kOneHost},
+    Refusal{"--network-interfaces", "give one name with --network-interface"},
+    Refusal{"--num-nccl-streams", "NCCL is not supported by this version; leave it out"},
+    Refusal{"--host-discovery-script", kNoElastic},
+    Refusal{"--min-np", kNoElastic},
+    Refusal{"--min-num-proc", kNoElastic},
+    Refusal{"--max-np", kNoElastic},
+    Refusal{"--max-num-proc", kNoElastic},
+    Refusal{"--slots-per-host", kNoElastic},
+    Refusal{"--elastic-timeout", kNoElastic},
+    Refusal{"--reset-limit", kNoElastic},
+    Refusal{"--blacklist-cooldown-range", kNoElastic},
+    Refusal{"--autotune", kNoTuning},
+    Refusal{"--autotune-log-file", kNoTuning},
+    Refusal{"--autotune-warmup-samples", kNoTuning},
+    Refusal{"--autotune-steps-per-sample", kNoTuning},
+    Refusal{"--autotune-bayes-opt-max-samples", kNoTuning},
+    Refusal{"--autotune-gaussian-process-noise", kNoTuning},
+    Refusal{"--hierarchical-allreduce", kNoHierarchy},
+    Refusal{"--hierarchical-allgather", kNoHierarchy},
+    Refusal{"--torus-allreduce", kNoHierarchy},
+};
+
+}  // namespace dabke

@@ -1,0 +1,36 @@
+// Which hosts a job may use, and how many ranks each takes.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/status.h"
+
+namespace dabke {
+
+struct Host {
+  std::string name;
+  int slots = 1;
+  friend bool operator==(const Host&, const Host&) = default;
+};
+
+/// "a:4,b:2"; also "a" (one slot) and "[::1]:2". `source` (the flag's name) goes into the error.
+Result<std::vector<Host>> parse_host_list(std::string_view text, std::string_view source);
+/// Lines "name slots=N", "name:N" or "name"; empty lines and those after '#' do not count. `path` goes into
+/// the error.
+Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view path);
+Result<std::vector<Host>> read_hostfile(const std::string& path);
+
+/// Hosts named twice become one with the slots of both, at the place of the first.
+std::vector<Host> merge_hosts(const std::vector<Host>& hosts);
+
+std::string this_host_name();
+/// By name, or because the name resolves to an address of this machine.
+bool is_this_host(const std::string& name);
+
+/// The one host that this version can use: a job may name it in several ways. Its name is the first one
+/// given.
+Result<Host> only_local_host(const std::vector<Host>& hosts);
+
+}  // namespace dabke

@@ -1,0 +1,268 @@
+#include "launcher/job.h"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "launcher/supervisor.h"
+
+namespace dabke {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Ranks that die together are reported in whatever order; what comes within this time is sorted before
+/// anybody is blamed.
+constexpr auto kSettle = 10ms;
+/// Beyond the supervisor's own limits (kPatience to SIGKILL, as much again for the kernel).
+constexpr auto kAbandonAfter = 2 * kPatience + 3s;
+
+std::int64_t to_ns(TimePoint time) { return std::chrono::nanoseconds(time.time_since_epoch()).count(); }
+
+}  // namespace
+
+void Job::add_rank(const Place& place, SpawnedWorker worker, OutputStyle style, Fd output_file,
+                   Fd error_file) {
+  Member member{.place = place,
+                .supervisor = worker.supervisor,
+                .channel = std::move(worker.channel),
+                .output = WorkerOutput(std::move(worker.output), place.rank, Console::Stream::out, style),
+                .error_output =
+                    WorkerOutput(std::move(worker.error_output), place.rank, Console::Stream::error, style)};
+  member.output.copy_to(std::move(output_file));
+  member.error_output.copy_to(std::move(error_file));
+  members_.push_back(std::move(member));
+}
+
+void Job::say(std::string_view text) {
+  console_.write(Console::Stream::error, fmt::format("dabkerun: {}\n", text));
+}
+
+int Job::run() {
+  while (has_running_supervisor() || is_waiting_for_output()) turn();
+  const Outcome outcome = conclude(ends_, interrupted_by_);
+  if (reader_gone_) return 128 + SIGPIPE;
+  for (const std::string& line : outcome.lines) say(line);
+  console_.flush(2000);
+  return outcome.exit_code;
+}
+
+int Job::give_up(const std::string& why) {
+  say(why);
+  announced_ = true;
+  end_all(Command::kEnd);
+  while (has_running_supervisor() || is_waiting_for_output()) turn();
+  console_.flush(2000);
+  return 1;
+}
+
+bool Job::has_running_supervisor() const { return std::ranges::any_of(members_, &Member::is_supervised); }
+
+bool Job::is_waiting_for_output() const {
+  return !console_.is_drained() || std::ranges::any_of(members_, [](const Member& member) {
+    return member.output.is_open() || member.error_output.is_open();
+  });
+}
+
+void Job::turn() {
+  std::vector<pollfd> entries;
+  add_poll_entries(entries);
+  if (::poll(entries.data(), entries.size(), poll_timeout_ms(next_deadline())) > 0) handle_entries(entries);
+  check_time();
+}
+
+TimePoint Job::next_deadline() const {
+  TimePoint next = kNever;
+  for (const auto& each : {settled_at_, kill_at_, abandon_at_}) {
+    if (each) next = std::min(next, *each);
+  }
+  for (const Member& member : members_) {
+    next = std::min({next, member.output.release_at(), member.error_output.release_at()});
+  }
+  return next;
+}
+
+void Job::add_poll_entries(std::vector<pollfd>& entries) const {
+  entries.push_back({signals_, POLLIN, 0});
+  for (const Member& member : members_) {
+    if (member.is_supervised()) entries.push_back({member.channel.get(), POLLIN, 0});
+    for (const WorkerOutput* output : {&member.output, &member.error_output}) {
+      // The rank then waits in write() until the console has caught up, as it would without a launcher.
+      if (output->is_open() && !console_.is_full(output->stream()))
+        entries.push_back({output->pipe(), POLLIN, 0});
+    }
+  }
+  console_.add_poll_entries(entries);
+}
+
+void Job::handle_entries(const std::vector<pollfd>& entries) {
+  std::unordered_map<int, short> ready;
+  for (const pollfd& entry : entries) {
+    if (entry.revents != 0) ready[entry.fd] = entry.revents;
+  }
+  if (ready.contains(signals_)) take_signal();
+  for (Member& member : members_) {
+    if (member.is_supervised() && ready.contains(member.channel.get())) take_reports(member);
+    for (WorkerOutput* output : {&member.output, &member.error_output}) {
+      if (output->is_open() && ready.contains(output->pipe())) output->read(console_);
+    }
+  }
+  for (const pollfd& entry : entries) console_.handle(entry);
+  if (const std::string error = console_.take_error(); !error.empty()) say(error);
+}
+
+void Job::drop_output() {
+  for (Member& member : members_) {
+    member.output.close(console_);
+    member.error_output.close(console_);
+  }
+  console_.abandon();
+}
+
+void Job::take_signal() {
+  signalfd_siginfo info{};
+  if (::read(signals_, &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return;
+  const int signal = static_cast<int>(info.ssi_signo);
+  if (signal == SIGTSTP) {
+    stop_and_continue();
+  } else if (!has_running_supervisor()) {
+    drop_output();  // only output that nobody reads is left
+  } else if (!interrupted_by_ && !announced_) {
+    say(fmt::format(
+        "{}: passing it on to all ranks; those still running {} s later, or at a second Ctrl-C, are killed",
+        signal_name(signal), kPatience.count()));
+    interrupted_by_ = signal;
+    command_all(signal);
+    told_to_end_ns_ = to_ns(Clock::now());
+    kill_at_ = Clock::now() + kPatience;
+    abandon_at_ = Clock::now() + kAbandonAfter;
+  } else if (signal == SIGINT) {
+    say("SIGINT: killing the ranks that still run");
+    end_all(Command::kKill);
+  } else if (interrupted_by_) {
+    command_all(signal);
+  }
+}
+
+/// Ctrl-Z: the ranks are in sessions of their own, so the terminal does not stop them.
+void Job::stop_and_continue() {
+  command_all(SIGSTOP);
+  ::kill(::getpid(), SIGSTOP);
+  command_all(SIGCONT);
+}
+
+void Job::take_reports(Member& member) {
+  for (;;) {
+    Report report;
+    const ssize_t got = ::recv(member.channel.get(), &report, sizeof report, MSG_DONTWAIT);
+    if (got == static_cast<ssize_t>(sizeof report)) {
+      take_report(member, report);
+      continue;
+    }
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return;
+    break;
+  }
+  ::waitpid(member.supervisor, nullptr, 0);
+  member.channel = Fd();
+  if (!member.end) {
+    member_ended(member,
+                 {.kind = RankEnd::Kind::supervisor_lost, .value = 0, .time_ns = to_ns(Clock::now())});
+  }
+}
+
+void Job::take_report(Member& member, const Report& report) {
+  switch (report.kind) {
+    case Report::Kind::started:
+      member.pid = report.value;
+      if (verbose_)
+        say(fmt::format("rank {} runs on host {} as pid {}", member.place.rank, member.place.host,
+                        member.pid));
+      return;
+    case Report::Kind::left_behind:
+      say(fmt::format("rank {}: {} of its processes did not end on SIGKILL; they hang in the kernel",
+                      member.place.rank, report.value));
+      return;
+    case Report::Kind::not_started:
+      member_ended(member,
+                   {.kind = RankEnd::Kind::not_started, .value = report.value, .time_ns = report.time_ns});
+      return;
+    case Report::Kind::exited: break;
+  }
+  RankEnd end{.time_ns = report.time_ns};
+  set_wait_status(end, report.value);
+  member_ended(member, std::move(end));
+}
+
+void Job::member_ended(Member& member, RankEnd end) {
+  end.rank = member.place.rank;
+  end.host = member.place.host;
+  end.pid = member.pid;
+  end.after_our_signal = told_to_end_ns_ != 0 && end.time_ns >= told_to_end_ns_;
+  if (verbose_) say(fmt::format("rank {} {}", end.rank, describe(end)));
+  member.end = end;
+  ends_.push_back(end);
+  if (is_failure(end) && !interrupted_by_ && !announced_ && !settled_at_)
+    settled_at_ = Clock::now() + kSettle;
+}
+
+void Job::check_time() {
+  const TimePoint now = Clock::now();
+  for (Member& member : members_) {
+    for (WorkerOutput* output : {&member.output, &member.error_output}) {
+      if (output->release_at() <= now) output->release(console_);
+      if (!member.is_supervised()) output->drain(console_);
+    }
+  }
+  if (console_.stdout_is_closed() && !reader_gone_) {
+    reader_gone_ = true;
+    announced_ = true;
+    if (has_running_supervisor()) say("nobody reads stdout any more; ending the job");
+    end_all(Command::kEnd);
+  }
+  if (settled_at_ && now >= *settled_at_) announce_failure();
+  if (kill_at_ && now >= *kill_at_) end_all(Command::kKill);
+  if (abandon_at_ && now >= *abandon_at_) {
+    for (const Member& member : members_) {
+      if (member.is_supervised()) ::kill(member.supervisor, SIGKILL);
+    }
+    abandon_at_.reset();
+  }
+}
+
+void Job::announce_failure() {
+  settled_at_.reset();
+  if (announced_ || interrupted_by_) return;
+  announced_ = true;
+  const RankEnd* first = first_failure(ends_);
+  const bool is_anyone_left = std::ranges::any_of(members_, [](const Member& member) { return !member.end; });
+  if (first == nullptr || !is_anyone_left) return;
+  say(fmt::format("rank {} on host {} (pid {}) {}; ending the other ranks", first->rank, first->host,
+                  first->pid, describe(*first)));
+  end_all(Command::kEnd);
+}
+
+void Job::command_all(std::int32_t command) {
+  for (const Member& member : members_) {
+    if (member.is_supervised())
+      (void)!::send(member.channel.get(), &command, sizeof command, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+}
+
+void Job::end_all(std::int32_t command) {
+  command_all(command);
+  kill_at_.reset();
+  if (told_to_end_ns_ == 0) told_to_end_ns_ = to_ns(Clock::now());
+  if (!abandon_at_) abandon_at_ = Clock::now() + kAbandonAfter;
+}
+
+}  // namespace dabke

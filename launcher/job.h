@@ -1,0 +1,80 @@
+// A running job: watches its ranks, carries their output and signals, and ends them together.
+#pragma once
+
+#include <poll.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/console.h"
+#include "launcher/outcome.h"
+#include "launcher/placement.h"
+#include "launcher/spawn.h"
+#include "launcher/worker_output.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/owned.h"
+
+namespace dabke {
+
+/// One thread, one poll; nothing in it blocks but that.
+class Job {
+ public:
+  /// `signals` is a signalfd of what to forward.
+  Job(Console& console, int signals, bool verbose)
+      : console_(console), signals_(signals), verbose_(verbose) {}
+
+  void add_rank(const Place& place, SpawnedWorker worker, OutputStyle style, Fd output_file, Fd error_file);
+  /// Until every rank has ended and its output is written. What dabkerun returns.
+  int run();
+  /// A rank could not be started: ends the others, says `why`, and returns what dabkerun returns.
+  int give_up(const std::string& why);
+
+ private:
+  struct Member {
+    Place place;
+    pid_t supervisor = -1;
+    Fd channel;
+    WorkerOutput output, error_output;
+    pid_t pid = 0;
+    std::optional<RankEnd> end;
+    /// Whether its supervisor is still there, and so perhaps processes of the rank.
+    bool is_supervised() const { return static_cast<bool>(channel); }
+  };
+
+  void say(std::string_view text);
+  bool has_running_supervisor() const;
+  bool is_waiting_for_output() const;
+  void turn();
+  TimePoint next_deadline() const;
+  void add_poll_entries(std::vector<pollfd>& entries) const;
+  void handle_entries(const std::vector<pollfd>& entries);
+  void drop_output();
+  void take_signal();
+  void stop_and_continue();
+  void take_reports(Member& member);
+  void take_report(Member& member, const Report& report);
+  void member_ended(Member& member, RankEnd end);
+  void check_time();
+  void announce_failure();
+  void command_all(std::int32_t command);
+  void end_all(std::int32_t command);
+
+  Console& console_;
+  const int signals_;
+  const bool verbose_;
+  std::vector<Member> members_;
+  std::vector<RankEnd> ends_;
+  std::optional<int> interrupted_by_;
+  bool reader_gone_ = false;             // of stdout
+  std::int64_t told_to_end_ns_ = 0;      // when the ranks were told to end; 0: not yet
+  std::optional<TimePoint> settled_at_;  // a moment after the first failure
+  bool announced_ = false;
+  std::optional<TimePoint> kill_at_;     // ranks that had a signal forwarded and still run
+  std::optional<TimePoint> abandon_at_;  // supervisors that do not answer
+};
+
+}  // namespace dabke

@@ -1,0 +1,182 @@
+#include "launcher/launch.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "launcher/hosts.h"
+#include "launcher/job.h"
+#include "launcher/placement.h"
+#include "launcher/program.h"
+#include "launcher/rendezvous_server.h"
+#include "launcher/spawn.h"
+#include "launcher/worker_environment.h"
+#include "runtime/base/hmac.h"
+
+extern char** environ;
+
+namespace dabke {
+namespace {
+
+constexpr int kUsageError = 2;
+
+int fail(int exit_code, const std::string& message) {
+  fmt::print(stderr, "dabkerun: {}\n", message);
+  return exit_code;
+}
+
+Result<std::vector<Host>> hosts_of(const Options& options) {
+  if (!options.hosts.empty()) return parse_host_list(options.hosts, "-H");
+  if (!options.hostfile.empty()) return read_hostfile(options.hostfile);
+  return std::vector<Host>{{this_host_name(), options.num_proc}};
+}
+
+Result<std::vector<Place>> plan(const Options& options) {
+  DABKE_ASSIGN(const std::vector<Host> hosts, hosts_of(options));
+  DABKE_ASSIGN(const Host local, only_local_host(merge_hosts(hosts)));
+  return place_ranks({local}, options.num_proc);
+}
+
+std::vector<int> usable_cores() {
+  std::vector<int> cores;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+/// Signals arrive through the descriptor from now on. One that was ignored when dabkerun began (nohup, a
+/// shell's background job) stays ignored.
+Fd route_signals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGTSTP}) {
+    struct sigaction action {};
+    ::sigaction(signal, nullptr, &action);
+    if (action.sa_handler != SIG_IGN) ::sigaddset(&set, signal);
+  }
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  return Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+/// Takes note of what the ranks are to get back, and changes it for dabkerun itself.
+InheritedState prepare_process() {
+  InheritedState inherited;
+  ::sigprocmask(SIG_SETMASK, nullptr, &inherited.signal_mask);
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &ignore, &inherited.on_sigpipe);
+  ::getrlimit(RLIMIT_NOFILE, &inherited.open_files);
+  rlimit raised = inherited.open_files;
+  raised.rlim_cur =
+      raised.rlim_max;  // a rank takes three descriptors here, and one for each request to the store
+  ::setrlimit(RLIMIT_NOFILE, &raised);
+  return inherited;
+}
+
+struct Secrets {
+  JobId id{};
+  JobKey key{};
+};
+
+Result<Secrets> make_secrets() {
+  Secrets secrets;
+  DABKE_CHECK(random_bytes(secrets.id));
+  DABKE_CHECK(random_bytes(secrets.key));
+  return secrets;
+}
+
+/// A background job of a shell must not take the terminal's input from the shell.
+bool may_read_stdin() { return ::isatty(STDIN_FILENO) == 0 || ::tcgetpgrp(STDIN_FILENO) == ::getpgrp(); }
+
+struct OutputFiles {
+  Fd output, error_output;
+};
+
+Result<std::vector<OutputFiles>> open_output_files(const Options& options, const std::vector<Place>& places) {
+  std::vector<OutputFiles> files(places.size());
+  if (options.output_directory.empty()) return files;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    DABKE_ASSIGN(files[i].output,
+                 open_output_file(options.output_directory, places[i].rank, places[i].size, "stdout"));
+    DABKE_ASSIGN(files[i].error_output,
+                 open_output_file(options.output_directory, places[i].rank, places[i].size, "stderr"));
+  }
+  return files;
+}
+
+Pinning pinning_for(const Options& options, const std::vector<Place>& places) {
+  if (!options.pin_to_cores) return {};
+  Pinning pinning = pin_to_cores(usable_cores(), places.front().local_size);
+  if (!pinning.warning.empty()) fmt::print(stderr, "dabkerun: {}\n", pinning.warning);
+  return pinning;
+}
+
+Status spawn_all(Job& job, const Options& options, const std::string& program, const JobFacts& facts,
+                 const std::vector<Place>& places, std::vector<OutputFiles> files,
+                 const InheritedState& inherited) {
+  std::vector<std::string> environment;
+  for (char** each = environ; *each != nullptr; ++each) environment.emplace_back(*each);
+  const Pinning pinning = pinning_for(options, places);
+  const bool with_stdin = options.stdin_to_rank_0 && may_read_stdin();
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const Place& place = places[i];
+    SpawnRequest request{.program = program,
+                         .arguments = options.command,
+                         .environment = worker_environment(environment, facts, place),
+                         .rank = place.rank,
+                         .gets_stdin = with_stdin && place.rank == 0};
+    if (!pinning.cores.empty()) request.cores = pinning.cores[static_cast<std::size_t>(place.local_rank)];
+    if (options.verbose && !request.cores.empty()) {
+      fmt::print(stderr, "dabkerun: rank {} is pinned to cores: {}\n", place.rank, rank_list(request.cores));
+    }
+    DABKE_ASSIGN(SpawnedWorker worker, spawn_worker(request, inherited));
+    job.add_rank(place, std::move(worker), {.prefix = options.prefix, .timestamps = options.timestamps},
+                 std::move(files[i].output), std::move(files[i].error_output));
+  }
+  return {};
+}
+
+}  // namespace
+
+int launch(const Options& options) {
+  auto places = plan(options);
+  if (!places.is_ok()) return fail(kUsageError, places.status().message());
+  const char* path = std::getenv("PATH");
+  const ProgramSearch program =
+      find_program(options.command.front(), path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin");
+  if (program.path.empty()) return fail(program.exit_code, program.message);
+  auto files = open_output_files(options, *places);
+  if (!files.is_ok()) return fail(kUsageError, files.status().message());
+  const auto secrets = make_secrets();
+  if (!secrets.is_ok()) return fail(1, secrets.status().message());
+
+  const InheritedState inherited = prepare_process();
+  const Fd signals = route_signals();
+  auto server = RendezvousServer::listen("127.0.0.1", secrets->id, secrets->key);
+  if (!server.is_ok()) return fail(1, server.status().message());
+  const JobFacts facts{(*server)->url(), to_hex(secrets->id), to_hex(secrets->key), options.knobs};
+  if (options.verbose) {
+    fmt::print(stderr, "dabkerun: job {}, {} ranks on host {}, rendezvous store {}\n", facts.job_id,
+               places->size(), places->front().host, facts.rendezvous);
+  }
+
+  Console console(STDOUT_FILENO, STDERR_FILENO);
+  Job job(console, signals.get(), options.verbose);
+  const Status spawned = spawn_all(job, options, program.path, facts, *places, files.take(), inherited);
+  (*server)->start();  // threads, so no fork from here on
+  return spawned.is_ok() ? job.run() : job.give_up(spawned.message());
+}
+
+}  // namespace dabke

@@ -1,0 +1,37 @@
+// The command line of dabkerun.
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/status.h"
+
+namespace dabke {
+
+enum class Action { run, help, version, check_build, print_knobs };
+
+struct Options {
+  Action action = Action::run;
+  int num_proc = 0;      // 0: one rank for each slot of the hosts
+  std::string hosts;     // -H; empty: not given
+  std::string hostfile;  // empty: not given
+  std::string output_directory;
+  bool prefix = true;
+  bool timestamps = false;
+  bool stdin_to_rank_0 = true;
+  bool pin_to_cores = false;
+  bool verbose = false;
+  std::vector<std::pair<std::string, std::string>> knobs;  // DABKE_X and its value, from flags
+  std::vector<std::string> command;
+};
+
+/// `arguments` without the program's name. Everything from the first word that is neither a flag nor a flag's
+/// value, or after --, is the command. The error is one line that names flag and value and says what to do.
+Result<Options> parse_command_line(std::span<const std::string> arguments);
+
+/// What --help prints; derived from the same tables.
+std::string help_text();
+
+}  // namespace dabke

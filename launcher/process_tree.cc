@@ -1,0 +1,74 @@
+#include "launcher/process_tree.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "runtime/base/owned.h"
+
+namespace dabke {
+namespace {
+
+struct Stat {
+  pid_t parent = 0;
+  bool is_zombie = false;
+};
+
+/// From "<pid> (<name>) <state> <parent> ..."; the name may hold anything, so the last ')' ends it.
+bool read_stat(const char* pid, Stat& stat) {
+  const std::string path = std::string("/proc/") + pid + "/stat";
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  char buffer[512];
+  const ssize_t got = fd ? ::read(fd.get(), buffer, sizeof buffer) : -1;
+  if (got <= 0) return false;
+  const std::string_view text(buffer, static_cast<std::size_t>(got));
+  const auto name_end = text.rfind(')');
+  if (name_end == std::string_view::npos || text.size() < name_end + 5) return false;
+  stat.is_zombie = text[name_end + 2] == 'Z' || text[name_end + 2] == 'X';
+  std::from_chars(text.data() + name_end + 4, text.data() + text.size(), stat.parent);
+  return true;
+}
+
+}  // namespace
+
+std::vector<pid_t> descendants_of(pid_t ancestor) {
+  struct Child {
+    pid_t pid;
+    bool is_zombie;
+  };
+  std::unordered_map<pid_t, std::vector<Child>> children;
+  const auto close = [](DIR* directory) { ::closedir(directory); };
+  const std::unique_ptr<DIR, decltype(close)> proc(::opendir("/proc"), close);
+  if (!proc) return {};
+  while (const dirent* entry = ::readdir(proc.get())) {
+    pid_t pid = 0;
+    const char* end = entry->d_name + std::strlen(entry->d_name);
+    Stat stat;
+    if (std::from_chars(entry->d_name, end, pid).ptr != end || !read_stat(entry->d_name, stat)) continue;
+    children[stat.parent].push_back({pid, stat.is_zombie});
+  }
+  std::vector<pid_t> found;
+  std::vector<pid_t> to_visit{ancestor};
+  while (!to_visit.empty()) {
+    const pid_t parent = to_visit.back();
+    to_visit.pop_back();
+    const auto at = children.find(parent);
+    if (at == children.end()) continue;
+    for (const Child child : at->second) {
+      if (!child.is_zombie) found.push_back(child.pid);
+      to_visit.push_back(child.pid);  // a zombie leader may still have threads whose children live
+    }
+    children.erase(at);  // a pid that came back as its own ancestor must not make a circle
+  }
+  return found;
+}
+
+}  // namespace dabke

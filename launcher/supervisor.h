@@ -1,0 +1,70 @@
+// The small process that stands over one rank, so that nothing of the rank outlives it or the launcher.
+//
+// 1. The launcher forks it; it has a session of its own, so the terminal's Ctrl-C reaches the launcher alone.
+// 2. It is a subreaper: whatever the rank leaves behind, double-forked daemons included, becomes its child.
+// 3. A channel (a pair of sockets, one message a datagram) joins it to the launcher. End of file there means
+// that the
+//    launcher is gone, even by kill -9, and has the same effect as Command::kEnd.
+// 4. It reports the start of the program, its exit, and ends itself once no descendant is left. The launcher
+// sees that as
+//    end of file.
+// 5. Ending: SIGTERM to every descendant, kPatience later SIGKILL, until the kernel says that there are no
+// children.
+#pragma once
+
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dabke {
+
+/// From SIGTERM to SIGKILL.
+inline constexpr std::chrono::seconds kPatience{5};
+
+/// To the supervisor: a signal number to hand to the rank's process group, or one of these.
+struct Command {
+  static constexpr std::int32_t kEnd = -1;   // SIGTERM, later SIGKILL, to the whole tree
+  static constexpr std::int32_t kKill = -2;  // SIGKILL at once
+};
+
+/// From the supervisor.
+struct Report {
+  enum class Kind : std::int32_t {
+    started,      // value: pid of the rank's program, which may still fail to start
+    not_started,  // value: errno
+    exited,       // value: as from waitpid
+    left_behind,  // value: how many processes survived SIGKILL
+  };
+  Kind kind = Kind::started;
+  std::int32_t value = 0;
+  std::int64_t time_ns = 0;  // steady clock, which all processes of a host share
+};
+
+/// What dabkerun found when it started and each rank gets back.
+struct InheritedState {
+  sigset_t signal_mask{};
+  struct sigaction on_sigpipe {};
+  rlimit open_files{};
+};
+
+/// All that the supervisor needs, ready before the fork. Strings for execve must outlive it.
+struct WorkerProcess {
+  std::string program;  // path
+  std::vector<std::string> arguments;
+  std::vector<std::string> environment;  // NAME=value
+  std::vector<int> cores;                // to pin to; empty: not pinned
+  int rank = 0;
+  int input = -1, output = -1, error_output = -1;  // become 0, 1 and 2 of the program
+  int channel = -1;
+  InheritedState inherited;
+};
+
+/// Called in the child of a fork that had one thread and all signals blocked that matter; closes every other
+/// descriptor.
+[[noreturn]] void supervise(const WorkerProcess& worker);
+
+}  // namespace dabke

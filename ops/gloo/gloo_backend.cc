@@ -1,0 +1,218 @@
+#include "ops/gloo/gloo_backend.h"
+
+#include <fmt/format.h>
+#include <gloo/common/error.h>
+#include <gloo/common/logging.h>
+
+#include <algorithm>
+#include <new>
+
+#include "ops/gloo/gloo_threads.h"
+
+namespace dabke {
+namespace {
+
+const char* activity_of(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::allreduce: return "GLOO_ALLREDUCE";
+    case CollectiveKind::allgather: return "GLOO_ALLGATHER";
+    case CollectiveKind::broadcast: return "GLOO_BCAST";
+    case CollectiveKind::alltoall: return "GLOO_ALLTOALL";
+    case CollectiveKind::reducescatter: return "GLOO_REDUCESCATTER";
+    default: return nullptr;
+  }
+}
+
+/// FNV-1a. Not for secrets: it only keeps keys of sets with other ranks apart.
+std::uint64_t hash_of(const std::vector<Rank>& ranks) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const Rank rank : ranks) {
+    for (int byte = 0; byte < 4; ++byte) {
+      hash = (hash ^ (static_cast<std::uint32_t>(rank) >> (8 * byte) & 0xffu)) * 0x100000001b3u;
+    }
+  }
+  return hash;
+}
+
+/// Runs `function` with Gloo's exceptions turned into a Status that keeps its text.
+template <class Function>
+Status without_exceptions(Function function) {
+  try {
+    const SigpipeBlocked blocked;
+    return function();
+  } catch (const std::bad_alloc&) {
+    return Status(Code::out_of_memory, "Gloo ran out of memory");
+  } catch (const gloo::Exception& error) {
+    return Status(Code::transport, error.what());
+  } catch (const std::exception& error) {  // gloo::EnforceNotMet among them
+    return Status(Code::internal, error.what());
+  }
+}
+
+/// "gloo allreduce of 3 tensors (order 17), rank 1 of 4 in process set 0 (world rank 1)"
+std::string describe(const Batch& batch) {
+  const ProcessSetInfo& set = *batch.process_set;
+  return fmt::format("gloo {} of {} tensor{} (order {}), rank {} of {} in process set {} (world rank {})",
+                     name_of(batch.kind), batch.entries.size(), batch.entries.size() == 1 ? "" : "s",
+                     batch.order, set.rank, set.size(), set.id,
+                     set.ranks[static_cast<std::size_t>(set.rank)]);
+}
+
+}  // namespace
+
+bool GlooBackend::can_run(const ResponseKind& kind) const {
+  if (kind.device != DeviceType::host) return false;
+  if (reduces(kind.kind) && (kind.op == ReduceOp::average || kind.op == ReduceOp::adasum)) return false;
+  return kind.kind <= CollectiveKind::barrier;
+}
+
+Status GlooBackend::prepare(const ProcessSetInfo& set) {
+  const std::lock_guard lock(mutex_);
+  DABKE_CHECK(watchdog_.aborted());
+  if (set.size() > 1) DABKE_CHECK(open_device());
+  return open_set(set).status();
+}
+
+void GlooBackend::run(const Batch& batch, Completion done) { done(run_batch(batch)); }
+
+void GlooBackend::release(ProcessSetId set) {
+  const std::lock_guard lock(mutex_);
+  if (device_) device_->resume();  // closing connections waits for its thread
+  sets_.erase(set);
+}
+
+void GlooBackend::idle() {
+  const std::lock_guard lock(mutex_);
+  packer_.drop();
+  scratch_.drop();
+  const bool is_used =
+      std::ranges::any_of(sets_, [](const auto& row) { return !row.second.contexts.empty(); });
+  if (!is_used) {
+    device_.reset();
+  } else if (device_) {
+    device_->park();
+  }
+}
+
+Result<GlooBackend::Set*> GlooBackend::open_set(const ProcessSetInfo& set) {
+  const auto [row, is_new] = sets_.try_emplace(set.id);
+  if (is_new) {
+    row->second.members = hash_of(set.ranks);
+    row->second.incarnation = ++incarnations_[{set.id, row->second.members}];
+  }
+  return &row->second;
+}
+
+Status GlooBackend::open_device() {
+  if (device_) {
+    device_->resume();
+    return Status::ok();
+  }
+  DABKE_ASSIGN(const SocketAddress address,
+               choose_address(context_.config, context_.world, context_.store->describe()));
+  DABKE_ASSIGN(device_, GlooDevice::open(address, context_.fork_guard));
+  return Status::ok();
+}
+
+Result<GlooContext*> GlooBackend::open_context(const ProcessSetInfo& info, Set& set,
+                                               GlooAlgorithm algorithm) {
+  if (const auto row = set.contexts.find(algorithm); row != set.contexts.end()) return row->second.get();
+  const std::string key =
+      fmt::format("gloo/{}-{:x}-{}/{}", info.id, set.members, set.incarnation, name_of(algorithm));
+  const TimePoint deadline = deadline_after(context_.config.start_timeout);
+  auto context = std::make_unique<GlooContext>(*device_, info, context_.fork_guard);
+  DABKE_CHECK(watchdog_.begin(&context->sockets(), kNever, Status::ok()));
+  const Status connected = without_exceptions([&] {
+    return context->connect(*context_.store, key, deadline, [this] { return watchdog_.aborted(); });
+  });
+  const Status ended = watchdog_.end();
+  DABKE_CHECK(ended);
+  if (!connected.is_ok()) {
+    return Status(connected.code(),
+                  fmt::format("connecting to the other ranks (limit {} s, DABKE_START_TIMEOUT_SECONDS): {}",
+                              context_.config.start_timeout, connected.message()));
+  }
+  return set.contexts.emplace(algorithm, std::move(context)).first->second.get();
+}
+
+Status GlooBackend::run_batch(const Batch& batch) {
+  const std::lock_guard lock(mutex_);
+  DABKE_CHECK(watchdog_.aborted());
+  if (batch.process_set->size() == 1) {
+    run_alone(batch);
+    return Status::ok();
+  }
+  DABKE_ASSIGN(Set* const set, open_set(*batch.process_set));
+  DABKE_CHECK(set->failed);
+  auto packed = packer_.pack(batch);
+  Status status = packed.status();
+  if (status.is_ok()) status = run_packed(batch, *packed);
+  if (status.is_ok()) {
+    packer_.unpack(batch);
+    return status;
+  }
+  // The other ranks may wait for what this one will never send: closing the connections tells them.
+  set->contexts.clear();
+  const Status aborted = watchdog_.aborted();
+  set->failed = aborted.is_ok()
+                    ? Status(status.code(), fmt::format("{}: {}", describe(batch), status.message()))
+                    : aborted;
+  return set->failed;
+}
+
+Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed) {
+  // What is empty on all ranks needs no run. A reducescatter's slice may be empty on one alone, as an
+  // alltoall's blocks.
+  const bool is_empty = packed.elements == 0 && packed.send_elements == 0;
+  if (is_empty && batch.kind != CollectiveKind::barrier && batch.kind != CollectiveKind::alltoall)
+    return Status::ok();
+  DABKE_CHECK(open_device());
+  const ProcessSetInfo& info = *batch.process_set;
+  const GlooAlgorithm algorithm =
+      choose_algorithm(batch.kind, packed.elements * size_of(batch.dtype), info.size());
+  DABKE_ASSIGN(Set* const set, open_set(info));
+  DABKE_ASSIGN(GlooContext* const context, open_context(info, *set, algorithm));
+
+  const double limit = context_.config.gloo_timeout;
+  const TimePoint deadline = std::min(batch.deadline, limit > 0 ? deadline_after(limit) : kNever);
+  Status on_deadline;
+  if (deadline != kNever) {
+    const double seconds = std::chrono::duration<double>(deadline - Clock::now()).count();
+    on_deadline = Status(Code::timeout,
+                         fmt::format("not done within its limit of {:.3g} s; a rank is late, stopped or gone "
+                                     "(see DABKE_GLOO_TIMEOUT_SECONDS)",
+                                     seconds));
+  }
+  DABKE_CHECK(watchdog_.begin(&context->sockets(), deadline, std::move(on_deadline)));
+  const char* const activity = activity_of(batch.kind);
+  const ActivityScope scope(activity ? batch.timeline : nullptr, batch.timeline_ids, activity);
+  const Status status = without_exceptions([&] { return run_algorithm(batch, packed, algorithm, *context); });
+  const Status ended = watchdog_.end();
+  if (ended.is_ok()) return status;
+  // It may have been done just before it was ended: then the result is there, and only the connections are
+  // gone.
+  if (status.is_ok())
+    set->failed = Status(ended.code(), fmt::format("{}: {}", describe(batch), ended.message()));
+  return status.is_ok() ? status : ended;
+}
+
+Status GlooBackend::run_algorithm(const Batch& batch, const PackedBatch& packed, GlooAlgorithm algorithm,
+                                  GlooContext& context) {
+  const GlooRun run{context.gloo(), context.next_tag(), batch.dtype, batch.op};
+  switch (batch.kind) {
+    case CollectiveKind::allreduce:
+      return gloo_allreduce(run, algorithm, packed.data, packed.elements, scratch_);
+    case CollectiveKind::allgather: gloo_allgather(run, packed.data, packed.receive_counts); break;
+    case CollectiveKind::broadcast: gloo_broadcast(run, packed.data, packed.elements, batch.root); break;
+    case CollectiveKind::alltoall:
+      gloo_alltoall(run, packed.send, packed.send_counts, packed.data, packed.receive_counts);
+      break;
+    case CollectiveKind::reducescatter:
+      return gloo_reducescatter(run, packed.send, packed.send_counts, packed.data, scratch_);
+    case CollectiveKind::barrier: gloo_barrier(run); break;
+    default: return Status(Code::unsupported, fmt::format("gloo cannot run {}", name_of(batch.kind)));
+  }
+  return Status::ok();
+}
+
+}  // namespace dabke

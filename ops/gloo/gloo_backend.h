@@ -1,0 +1,64 @@
+// Gloo: all collectives between processes without shared memory, with no MPI and no server.
+//
+// A device (one thread of Gloo's) is made with the first collective that needs one. Each algorithm has a
+// context of its own in each process set, connected when it first runs: runs are in the same order on all
+// ranks, so that is an agreed point. Waits inside Gloo have no time limit; they end by data, by a lost
+// connection, or because the watchdog shuts the context's sockets down.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "ops/collective.h"
+#include "ops/gloo/gloo_algorithms.h"
+#include "ops/gloo/gloo_context.h"
+#include "ops/gloo/gloo_device.h"
+#include "ops/gloo/watchdog.h"
+#include "ops/pack.h"
+
+namespace dabke {
+
+class GlooBackend final : public Collective {
+ public:
+  explicit GlooBackend(const BackendContext& context) : context_(context) {}
+
+  std::string_view name() const override { return "gloo"; }
+  bool can_run(const ResponseKind& kind) const override;
+  Status prepare(const ProcessSetInfo& set) override;
+  void run(const Batch& batch, Completion done) override;
+  void release(ProcessSetId set) override;
+  void idle() override;
+  void abort(const Status& cause) override { watchdog_.abort(cause); }
+
+ private:
+  struct Set {
+    std::uint64_t incarnation = 0;
+    std::uint64_t members = 0;  // hash of its ranks
+    std::map<GlooAlgorithm, std::unique_ptr<GlooContext>> contexts;
+    Status failed;  // its connections are gone, so everything later fails as the first did
+  };
+
+  Result<Set*> open_set(const ProcessSetInfo& set);
+  Status open_device();
+  Result<GlooContext*> open_context(const ProcessSetInfo& info, Set& set, GlooAlgorithm algorithm);
+  Status run_batch(const Batch& batch);
+  Status run_packed(const Batch& batch, const PackedBatch& packed);
+  Status run_algorithm(const Batch& batch, const PackedBatch& packed, GlooAlgorithm algorithm,
+                       GlooContext& context);
+
+  const BackendContext context_;
+  std::mutex mutex_;  // for everything but the watchdog, in case lanes share the backend
+  std::unique_ptr<GlooDevice> device_;
+  std::map<ProcessSetId, Set> sets_;  // their contexts need the device
+  // How often a set of this id and these ranks was made. The ranks count alike, because they all were in
+  // every one of them.
+  std::map<std::pair<ProcessSetId, std::uint64_t>, std::uint64_t> incarnations_;
+  Packer packer_;
+  FusionBuffer scratch_;
+  Watchdog watchdog_;  // ends before what it watches
+};
+
+}  // namespace dabke

@@ -1,0 +1,122 @@
+#include "ops/gloo/gloo_context.h"
+
+#include <fmt/format.h>
+#include <gloo/transport/context.h>
+#include <gloo/transport/tcp/address.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace dabke {
+namespace {
+
+using std::chrono::milliseconds;
+
+// No limit: Gloo answers a timed-out receive by closing the pair behind everybody's back. Its clocks overflow
+// beyond.
+constexpr milliseconds kForever = std::chrono::hours(24 * 365);
+// So often the wait for a peer's addresses asks whether it is still wanted.
+constexpr milliseconds kPatience(20);
+
+SocketAddress to_socket_address(const std::vector<char>& gloo_bytes) {
+  const gloo::transport::tcp::Address address(gloo_bytes);
+  const sockaddr_storage& storage = address.getSockaddr();
+  const std::size_t length = storage.ss_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  return SocketAddress(reinterpret_cast<const sockaddr*>(&storage), static_cast<socklen_t>(length));
+}
+
+Result<std::string> wait_for(Store& store, const std::string& key, TimePoint deadline,
+                             const std::function<Status()>& interrupted) {
+  for (;;) {
+    DABKE_CHECK(interrupted());
+    const TimePoint now = Clock::now();
+    auto value = store.get(key, std::min(deadline, now + kPatience));
+    if (value.is_ok() || value.status().code() != Code::timeout || now >= deadline) return value;
+  }
+}
+
+}  // namespace
+
+/// Gloo's context with its pairs made by us: its own rendezvous can be neither interrupted nor asked for its
+/// sockets.
+class GlooContext::Mesh final : public gloo::Context {
+ public:
+  Mesh(int rank, int size, std::shared_ptr<gloo::transport::Device> device) : gloo::Context(rank, size) {
+    device_ = std::move(device);
+    transportContext_ = device_->createContext(rank, size);
+  }
+
+  /// Listens for every peer; returns where, by rank.
+  std::vector<std::vector<char>> listen(milliseconds connect_limit) {
+    // A pair keeps the limit that it is made with, waits five times as long for its connection, and uses it
+    // for no more.
+    transportContext_->setTimeout(std::max(connect_limit / 5, milliseconds(1)));
+    std::vector<std::vector<char>> addresses(static_cast<std::size_t>(size));
+    for (int peer = 0; peer < size; ++peer) {
+      if (peer != rank)
+        addresses[static_cast<std::size_t>(peer)] = transportContext_->createPair(peer)->address().bytes();
+    }
+    return addresses;
+  }
+  void connect(int peer, const std::vector<char>& address) {
+    transportContext_->getPair(peer)->connect(address);
+  }
+  void lift_limits() {
+    transportContext_->setTimeout(kForever);
+    setTimeout(kForever);
+  }
+};
+
+GlooContext::GlooContext(GlooDevice& device, const ProcessSetInfo& set, ForkGuard& fork_guard)
+    : sockets_(fork_guard),
+      mesh_(std::make_shared<Mesh>(set.rank, set.size(), device.gloo())),
+      context_(mesh_) {}
+
+GlooContext::~GlooContext() { sockets_.forget(); }
+
+Status GlooContext::connect(Store& store, const std::string& key, TimePoint deadline,
+                            const std::function<Status()>& interrupted) {
+  const int rank = mesh_->rank;
+  const int size = mesh_->size;
+  const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
+  const auto own = mesh_->listen(std::clamp(left, milliseconds(1), kForever));
+
+  // Each rank leaves one value: the address for every peer, all of one length, its own place left blank.
+  const std::size_t length = own[rank == 0 ? 1 : 0].size();
+  std::string value;
+  for (const auto& address : own)
+    value += address.empty() ? std::string(length, '\0') : std::string(address.begin(), address.end());
+  DABKE_CHECK(store.set(fmt::format("{}/{}", key, rank), value));
+
+  std::vector<std::vector<char>> theirs(static_cast<std::size_t>(size));
+  std::vector<PairSockets::Pair> pairs;
+  for (int peer = 0; peer < size; ++peer) {
+    if (peer == rank) continue;
+    const std::string peer_key = fmt::format("{}/{}", key, peer);
+    DABKE_ASSIGN(const std::string all, wait_for(store, peer_key, deadline, interrupted));
+    if (all.size() != length * static_cast<std::size_t>(size)) {
+      return Status(
+          Code::transport,
+          fmt::format(
+              "'{}' in the {} store has {} bytes instead of {}: the ranks run different builds of Gloo",
+              peer_key, store.describe(), all.size(), length * static_cast<std::size_t>(size)));
+    }
+    const char* const mine = all.data() + length * static_cast<std::size_t>(rank);
+    theirs[static_cast<std::size_t>(peer)].assign(mine, mine + length);
+    pairs.push_back({to_socket_address(own[static_cast<std::size_t>(peer)]),
+                     to_socket_address(theirs[static_cast<std::size_t>(peer)])});
+  }
+  sockets_.expect(std::move(pairs));
+  // Every rank in the same order, so that no circle of ranks can wait for one another.
+  for (int peer = 0; peer < size; ++peer) {
+    if (peer == rank) continue;
+    DABKE_CHECK(interrupted());
+    mesh_->connect(peer, theirs[static_cast<std::size_t>(peer)]);
+  }
+  sockets_.adopt();
+  mesh_->lift_limits();
+  return Status::ok();
+}
+
+}  // namespace dabke

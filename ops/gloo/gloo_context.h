@@ -1,0 +1,43 @@
+// The connections of one algorithm in one process set.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gloo/context.h>
+
+#include "ops/collective.h"
+#include "ops/gloo/gloo_device.h"
+#include "ops/gloo/pair_sockets.h"
+
+namespace dabke {
+
+class GlooContext {
+ public:
+  GlooContext(GlooDevice& device, const ProcessSetInfo& set, ForkGuard& fork_guard);
+  ~GlooContext();
+
+  /// Collective over the set. Ranks find one another by `store`, where `key` must be new and the same for all
+  /// of them.
+  ///   errors  timeout, naming the key; transport; what `interrupted` returns, which is asked while waiting
+  ///   throws  what Gloo does
+  Status connect(Store& store, const std::string& key, TimePoint deadline,
+                 const std::function<Status()>& interrupted);
+
+  const std::shared_ptr<gloo::Context>& gloo() const { return context_; }
+  PairSockets& sockets() { return sockets_; }
+  /// For the next run: a message of one run is never taken for another's.
+  std::uint32_t next_tag() { return tag_++; }
+
+ private:
+  class Mesh;
+
+  PairSockets sockets_;
+  std::shared_ptr<Mesh> mesh_;
+  std::shared_ptr<gloo::Context> context_;  // mesh_
+  std::uint32_t tag_ = 0;
+};
+
+}  // namespace dabke

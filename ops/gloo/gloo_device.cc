@@ -1,0 +1,110 @@
+#include "ops/gloo/gloo_device.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <string>
+
+#include "ops/gloo/gloo_threads.h"
+
+namespace dabke {
+namespace {
+
+/// Whether `fd` is an epoll set that watches `watched`.
+bool is_epoll_watching(int fd, int watched) {
+  std::ifstream info(fmt::format("/proc/self/fdinfo/{}", fd));
+  for (std::string word; info >> word;) {
+    if (int target = -1; word == "tfd:" && info >> target && target == watched) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<GlooDevice>> GlooDevice::open(const SocketAddress& address, ForkGuard& fork_guard) {
+  GuardedFd brake_fd(Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), fork_guard);
+  if (!brake_fd) return system_error("eventfd", errno);
+  const std::string text = address.to_string();
+  gloo::transport::tcp::attr attributes;
+  attributes.hostname = text.substr(0, text.rfind(':'));
+  if (attributes.hostname.front() == '[')
+    attributes.hostname = attributes.hostname.substr(1, attributes.hostname.size() - 2);
+  attributes.ai_family = address.family();
+  try {
+    const AllSignalsBlocked blocked;  // inherited by the device's thread
+    auto device = gloo::transport::tcp::CreateDevice(attributes);
+    return std::unique_ptr<GlooDevice>(new GlooDevice(std::move(device), std::move(brake_fd), fork_guard));
+  } catch (const std::exception& error) {
+    return Status(Code::transport,
+                  fmt::format("Gloo cannot use address {}: {}", attributes.hostname, error.what()));
+  }
+}
+
+GlooDevice::GlooDevice(std::shared_ptr<gloo::transport::Device> device, GuardedFd brake_fd,
+                       ForkGuard& fork_guard)
+    : fork_guard_(fork_guard),
+      brake_fd_(std::move(brake_fd)),
+      brake_(brake_fd_.get()),
+      device_(std::move(device)) {
+  tcp().registerDescriptor(brake_fd_.get(), EPOLLIN, &brake_);
+  guard_epoll();
+}
+
+GlooDevice::~GlooDevice() {
+  resume();  // unregistering waits for the thread
+  tcp().unregisterDescriptor(brake_fd_.get(), &brake_);
+  if (epoll_fd_ != -1) fork_guard_.remove(epoll_fd_);
+}
+
+/// Gloo makes its epoll set without CLOEXEC and does not show it; ours is the one that watches our eventfd.
+void GlooDevice::guard_epoll() {
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc/self/fd"), ::closedir);
+  if (!directory) return;
+  while (const dirent* entry = ::readdir(directory.get())) {
+    const int fd = std::atoi(entry->d_name);
+    if (entry->d_name[0] == '.' || !is_epoll_watching(fd, brake_fd_.get())) continue;
+    ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+    fork_guard_.add(fd);
+    epoll_fd_ = fd;
+    return;
+  }
+}
+
+void GlooDevice::park() { brake_.pull(); }
+void GlooDevice::resume() { brake_.release(); }
+
+void GlooDevice::Brake::handleEvents(int) {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const ssize_t got = ::read(fd_, &count, sizeof count);  // so that it does not fire again
+  std::unique_lock lock(mutex_);
+  released_.wait(lock, [&] { return !pulled_; });
+}
+
+void GlooDevice::Brake::pull() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (pulled_) return;
+    pulled_ = true;
+  }
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t put =
+      ::write(fd_, &one, sizeof one);  // an eventfd this far from full takes it
+}
+
+void GlooDevice::Brake::release() {
+  {
+    const std::lock_guard lock(mutex_);
+    pulled_ = false;
+  }
+  released_.notify_all();
+}
+
+}  // namespace dabke

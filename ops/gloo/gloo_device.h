@@ -1,0 +1,62 @@
+// Gloo's device: the thread that moves data for all contexts of this process.
+//
+// A device's thread wakes a hundred times a second even when nothing moves. Contexts cannot be dropped to end
+// that, because the other ranks would go on using theirs: dropping one is only right at a point in the order
+// sequence, and idleness is not one. So an idle device is parked instead: a handler that we register blocks
+// its thread until the next run. Nothing is lost meanwhile, since whatever peers send waits in the sockets.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+
+#include <gloo/transport/tcp/device.h>
+
+#include "runtime/base/fork_guard.h"
+#include "runtime/base/status.h"
+#include "runtime/transport/guarded_fd.h"
+#include "runtime/transport/network.h"
+
+namespace dabke {
+
+class GlooDevice {
+ public:
+  /// Its sockets will have this address.
+  static Result<std::unique_ptr<GlooDevice>> open(const SocketAddress& address, ForkGuard& fork_guard);
+  /// Every context that was made with it must be gone.
+  ~GlooDevice();
+
+  const std::shared_ptr<gloo::transport::Device>& gloo() const { return device_; }
+
+  /// Stops the thread when it has dealt with what it is doing; resume() starts it again. Both may be called
+  /// twice.
+  void park();
+  void resume();
+
+ private:
+  class Brake final : public gloo::transport::tcp::Handler {
+   public:
+    explicit Brake(int fd) : fd_(fd) {}
+    void handleEvents(int events) override;  // on Gloo's thread
+    void pull();
+    void release();
+
+   private:
+    const int fd_;
+    std::mutex mutex_;
+    std::condition_variable released_;
+    bool pulled_ = false;
+  };
+
+  GlooDevice(std::shared_ptr<gloo::transport::Device> device, GuardedFd brake_fd, ForkGuard& fork_guard);
+  gloo::transport::tcp::Device& tcp() const { return static_cast<gloo::transport::tcp::Device&>(*device_); }
+  void guard_epoll();
+
+  ForkGuard& fork_guard_;
+  GuardedFd brake_fd_;  // an eventfd that wakes Gloo's thread
+  Brake brake_;
+  std::shared_ptr<gloo::transport::Device> device_;
+  int epoll_fd_ = -1;  // Gloo's
+};
+
+}  // namespace dabke

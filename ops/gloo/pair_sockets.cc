@@ -1,0 +1,93 @@
+#include "ops/gloo/pair_sockets.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "runtime/base/owned.h"
+
+namespace dabke {
+namespace {
+
+bool same_address(const SocketAddress& a, const SocketAddress& b) {
+  return a.length() == b.length() && a.length() != 0 && std::memcmp(a.get(), b.get(), a.length()) == 0;
+}
+
+/// Whether it is the socket of one of the pairs: the one that we connected to the peer's listener, or that
+/// listens for, or was accepted from, the peer. The other end, which may be in this process, has its
+/// addresses the other way round.
+bool belongs_to(int fd, const std::vector<PairSockets::Pair>& pairs) {
+  const auto own = SocketAddress::local_of(fd);
+  if (!own.is_ok() || own->length() == 0) return false;
+  const auto peer = SocketAddress::remote_of(fd);
+  return std::ranges::any_of(pairs, [&](const PairSockets::Pair& pair) {
+    return same_address(*own, pair.own) || (peer.is_ok() && same_address(*peer, pair.peer));
+  });
+}
+
+/// Calls `visit(fd)` for every descriptor that is a socket of one of the pairs.
+template <class Visit>
+void for_each_socket_of(const std::vector<PairSockets::Pair>& pairs, Visit visit) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc/self/fd"), ::closedir);
+  if (!directory) return;
+  while (const dirent* entry = ::readdir(directory.get())) {
+    const int fd = std::atoi(entry->d_name);
+    struct stat facts;
+    if (entry->d_name[0] == '.' || ::fstat(fd, &facts) != 0 || !S_ISSOCK(facts.st_mode)) continue;
+    if (belongs_to(fd, pairs)) visit(fd);
+  }
+}
+
+/// What a duplicate refers to cannot change, whoever closes `fd` and whoever gets its number next.
+Fd duplicate_of(int fd) { return Fd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
+
+}  // namespace
+
+void PairSockets::expect(std::vector<Pair> pairs) {
+  const std::lock_guard lock(mutex_);
+  expected_ = std::move(pairs);
+}
+
+void PairSockets::adopt() {
+  const std::lock_guard lock(mutex_);
+  for_each_socket_of(expected_, [&](int fd) {
+    struct stat facts;
+    if (::fstat(fd, &facts) != 0) return;
+    ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+    fork_guard_.add(fd);
+    sockets_.push_back({fd, facts.st_ino});
+  });
+  expected_.clear();
+}
+
+void PairSockets::forget() {
+  const std::lock_guard lock(mutex_);
+  for (const Socket& socket : sockets_) fork_guard_.remove(socket.fd);
+  sockets_.clear();
+  expected_.clear();
+}
+
+void PairSockets::shut_down() {
+  const std::lock_guard lock(mutex_);
+  for (const Socket& socket : sockets_) {
+    struct stat facts;
+    const Fd duplicate = duplicate_of(socket.fd);
+    // Without a descriptor to spare the check has a gap of nanoseconds; not ending the wait would be worse.
+    const int fd = duplicate ? duplicate.get() : socket.fd;
+    if (::fstat(fd, &facts) == 0 && facts.st_ino == socket.inode) ::shutdown(fd, SHUT_RDWR);
+  }
+  if (expected_.empty()) return;
+  for_each_socket_of(expected_, [&](int fd) {
+    const Fd duplicate = duplicate_of(fd);
+    if (duplicate && belongs_to(duplicate.get(), expected_)) ::shutdown(duplicate.get(), SHUT_RDWR);
+  });
+}
+
+}  // namespace dabke

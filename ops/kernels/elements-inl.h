@@ -1,0 +1,136 @@
+// How elements get into vectors and back: whole vectors at any address, and what is left over through a
+// padded copy, so that an element's result never depends on where in the tensor it lies. Compiled once for
+// each instruction set; hence the guard that toggles.
+#if defined(DABKE_OPS_KERNELS_ELEMENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef DABKE_OPS_KERNELS_ELEMENTS_INL_H_
+#undef DABKE_OPS_KERNELS_ELEMENTS_INL_H_
+#else
+#define DABKE_OPS_KERNELS_ELEMENTS_INL_H_
+#endif
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "hwy/highway.h"
+#include "runtime/base/half.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace dabke::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Elements that are computed as they are stored.
+template <class T>
+struct Plain {
+  using D = hn::ScalableTag<T>;
+  using V = hn::Vec<D>;
+  static constexpr std::size_t kBytes = sizeof(T);
+  static HWY_INLINE V load(const std::uint8_t* from) {
+    return hn::LoadU(D(), reinterpret_cast<const T*>(from));
+  }
+  static HWY_INLINE void store(V v, std::uint8_t* into) { hn::StoreU(v, D(), reinterpret_cast<T*>(into)); }
+};
+
+// 16-bit formats are computed in float32: these are the vectors of a float32 vector's lane count.
+using FloatTag = hn::ScalableTag<float>;
+using FloatVec = hn::Vec<FloatTag>;
+using WordTag = hn::RebindToUnsigned<FloatTag>;
+using ShortTag = hn::Rebind<std::uint16_t, FloatTag>;
+
+HWY_INLINE hn::Vec<WordTag> load_shorts(const std::uint8_t* from) {
+  return hn::PromoteTo(WordTag(), hn::LoadU(ShortTag(), reinterpret_cast<const std::uint16_t*>(from)));
+}
+/// Each word must fit into 16 bits.
+HWY_INLINE void store_shorts(hn::Vec<WordTag> words, std::uint8_t* into) {
+  // Through the signed narrowing: the unsigned one takes signed words and saturates, which every value here
+  // survives.
+  const auto shorts = hn::DemoteTo(ShortTag(), hn::BitCast(hn::RebindToSigned<WordTag>(), words));
+  hn::StoreU(shorts, ShortTag(), reinterpret_cast<std::uint16_t*>(into));
+}
+
+struct Bfloat16 {
+  using D = FloatTag;
+  using V = FloatVec;
+  static constexpr std::size_t kBytes = 2;
+  static HWY_INLINE V load(const std::uint8_t* from) {
+    return hn::BitCast(D(), hn::ShiftLeft<16>(load_shorts(from)));
+  }
+  static HWY_INLINE void store(V v, std::uint8_t* into) {
+    const WordTag dw;
+    const auto bits = hn::BitCast(dw, v);
+    const auto high = hn::ShiftRight<16>(bits);
+    const auto is_odd = hn::And(high, hn::Set(dw, 1));
+    const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(dw, 0x7fff)), is_odd));
+    const auto is_nan = hn::RebindMask(dw, hn::IsNaN(v));
+    store_shorts(hn::IfThenElse(is_nan, hn::Or(high, hn::Set(dw, 0x40)), rounded), into);
+  }
+};
+
+struct Float16 {
+  using D = FloatTag;
+  using V = FloatVec;
+  static constexpr std::size_t kBytes = 2;
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+  // The hardware converts as f16 does: to nearest even, subnormals and infinities included.
+  using HalfTag = hn::Rebind<hwy::float16_t, FloatTag>;
+  static HWY_INLINE V load(const std::uint8_t* from) {
+    const auto shorts = hn::LoadU(ShortTag(), reinterpret_cast<const std::uint16_t*>(from));
+    return hn::PromoteTo(D(), hn::BitCast(HalfTag(), shorts));
+  }
+  static HWY_INLINE void store(V v, std::uint8_t* into) {
+    const auto shorts = hn::BitCast(ShortTag(), hn::DemoteTo(HalfTag(), v));
+    hn::StoreU(shorts, ShortTag(), reinterpret_cast<std::uint16_t*>(into));
+  }
+#else
+  // Highway's own conversion without hardware drops subnormals and does not round to even, so here is f16's,
+  // in vectors.
+  static HWY_INLINE V load(const std::uint8_t* from) {
+    const WordTag dw;
+    const auto half = load_shorts(from);
+    const auto sign = hn::ShiftLeft<16>(hn::And(half, hn::Set(dw, 0x8000)));
+    const auto magnitude = hn::And(half, hn::Set(dw, 0x7fff));
+    const auto moved = hn::ShiftLeft<13>(magnitude);
+    const auto normal = hn::Add(moved, hn::Set(dw, 112u << 23));
+    const auto special = hn::Or(moved, hn::Set(dw, 0x7f800000));
+    // A subnormal is its mantissa times 2^-24: put it under the exponent of 2^-14, whose unit that is, and
+    // subtract 2^-14.
+    const auto base = hn::Set(dw, 0x38800000);
+    const auto subnormal =
+        hn::BitCast(dw, hn::Sub(hn::BitCast(D(), hn::Or(moved, base)), hn::BitCast(D(), base)));
+    auto bits = hn::IfThenElse(less(magnitude, 0x400), subnormal, normal);
+    bits = hn::IfThenElse(less(magnitude, 0x7c00), bits, special);
+    return hn::BitCast(D(), hn::Or(bits, sign));
+  }
+  static HWY_INLINE void store(V v, std::uint8_t* into) {
+    const WordTag dw;
+    const auto bits = hn::BitCast(dw, v);
+    const auto sign = hn::And(hn::ShiftRight<16>(bits), hn::Set(dw, 0x8000));
+    const auto magnitude = hn::And(bits, hn::Set(dw, 0x7fffffff));
+    const auto payload = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(dw, 0x3ff));
+    const auto nan = hn::Or(payload, hn::Set(dw, 0x7e00));
+    // 0.5 has the unit 2^-24 of float16's subnormals, so adding it rounds to even there.
+    const auto sum = hn::Add(hn::BitCast(D(), magnitude), hn::Set(D(), 0.5f));
+    const auto subnormal = hn::Sub(hn::BitCast(dw, sum), hn::Set(dw, 0x3f000000));
+    const auto is_odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(dw, 1));
+    const auto rounded = hn::Add(hn::Add(magnitude, hn::Set(dw, 0xfff)), is_odd);
+    const auto normal = hn::ShiftRight<13>(hn::Sub(rounded, hn::Set(dw, 112u << 23)));
+    auto half = hn::IfThenElse(less(magnitude, 0x38800000), subnormal, normal);
+    half = hn::IfThenElse(less(magnitude, 0x47800000), half, hn::Set(dw, 0x7c00));
+    half = hn::IfThenElse(less(magnitude, 0x7f800001), half, nan);
+    store_shorts(hn::Or(half, sign), into);
+  }
+
+ private:
+  /// Both below 2^31, so the signed comparison that every target has serves.
+  static HWY_INLINE hn::Mask<WordTag> less(hn::Vec<WordTag> words, std::uint32_t limit) {
+    const hn::RebindToSigned<WordTag> di;
+    return hn::RebindMask(WordTag(),
+                          hn::Lt(hn::BitCast(di, words), hn::Set(di, static_cast<std::int32_t>(limit))));
+  }
+#endif
+};
+
+}  // namespace dabke::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,9 @@
+// Which instruction sets the kernels are compiled for. Included before any Highway header.
+//
+// Each one costs compile time and code size, so those that give these loops nothing over a neighbour are left
+// out: SSSE3 (every x86-64 CPU that has it and matters has SSE4 too) and AVX3_DL (what it adds is for dot
+// products, tables and bit counts). What stays is AVX3, AVX2 and SSE4, NEON elsewhere, and Highway's one-lane
+// target as the way out for CPUs with none of them.
+#pragma once
+
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)

@@ -1,0 +1,133 @@
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+#include "ops/kernels/highway_targets.h"
+#include "ops/kernels/kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/kernels/scale.cc"
+#include "hwy/foreach_target.h"  // includes this file again for each instruction set
+#include "hwy/highway.h"
+#include "ops/kernels/elements-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace dabke::kernels::HWY_NAMESPACE {
+
+template <class Elements>
+struct Multiply {
+  using D = typename Elements::D;
+  hn::Vec<D> factor;
+  explicit Multiply(double by) : factor(hn::Set(D(), static_cast<hn::TFromD<D>>(by))) {}
+
+  static std::size_t bytes_a_step() { return hn::Lanes(D()) * Elements::kBytes; }
+  HWY_INLINE void operator()(std::uint8_t* into, const std::uint8_t* from) const {
+    Elements::store(hn::Mul(Elements::load(from), factor), into);
+  }
+};
+
+/// float32 times a factor that float32 cannot hold: computed in float64, so that 41 * (1/41) is 1.
+struct MultiplyWide {
+  using D = hn::ScalableTag<double>;
+  using Narrow = hn::Rebind<float, D>;
+  hn::Vec<D> factor;
+  explicit MultiplyWide(double by) : factor(hn::Set(D(), by)) {}
+
+  static std::size_t bytes_a_step() { return hn::Lanes(D()) * sizeof(float); }
+  HWY_INLINE void operator()(std::uint8_t* into, const std::uint8_t* from) const {
+#if HWY_TARGET == HWY_SCALAR  // whose DemoteTo gives the largest number where infinity is due
+    float value;
+    std::memcpy(&value, from, sizeof(value));
+    value = static_cast<float>(value * hn::GetLane(factor));
+    std::memcpy(into, &value, sizeof(value));
+#else
+    const auto wide = hn::PromoteTo(D(), hn::LoadU(Narrow(), reinterpret_cast<const float*>(from)));
+    const auto narrow = hn::DemoteTo(Narrow(), hn::Mul(wide, factor));
+    hn::StoreU(narrow, Narrow(), reinterpret_cast<float*>(into));
+#endif
+  }
+};
+
+template <class Step>
+void scale_vectors(const Step step, std::uint8_t* into, const std::uint8_t* from, std::size_t bytes) {
+  const std::size_t width = Step::bytes_a_step();
+  std::size_t i = 0;
+  for (; i + width <= bytes; i += width) step(into + i, from + i);
+  if (const std::size_t left = bytes - i; left != 0) {
+    std::uint8_t last[HWY_MAX_BYTES] = {};
+    std::memcpy(last, from + i, left);
+    step(last, last);
+    std::memcpy(into + i, last, left);
+  }
+}
+
+template <class T>
+T scaled(T value, double factor) {
+  // A double holds the product of an int32 to 2^-53; for 64 bits only long double keeps the low digits of the
+  // value.
+  using Real = std::conditional_t<sizeof(T) == 8, long double, double>;
+  constexpr Real kUnit = 0x1p-40;
+  Real exact = static_cast<Real>(value) * static_cast<Real>(factor);
+  const Real nearest = std::rint(exact);
+  if (std::fabs(exact - nearest) <= std::fabs(nearest) * kUnit) exact = nearest;
+  // Out of range is undefined for the cast; the nearest value that exists is the least surprise.
+  if (std::isnan(exact)) return 0;
+  if (exact <= static_cast<Real>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
+  if (exact >= static_cast<Real>(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
+  return static_cast<T>(exact);
+}
+
+template <class T>
+void scale_integers(std::uint8_t* into, const std::uint8_t* from, std::size_t elements, double factor) {
+  for (std::size_t i = 0; i < elements; ++i) {
+    T value;
+    std::memcpy(&value, from + i * sizeof(T), sizeof(T));
+    value = scaled(value, factor);
+    std::memcpy(into + i * sizeof(T), &value, sizeof(T));
+  }
+}
+
+void scale_dtype(DType dtype, std::uint8_t* into, const std::uint8_t* from, std::size_t n, double factor) {
+  switch (dtype) {
+    case DType::b8: return;  // the caller copies or clears
+    case DType::f16: return scale_vectors(Multiply<Float16>(factor), into, from, 2 * n);
+    case DType::bf16: return scale_vectors(Multiply<Bfloat16>(factor), into, from, 2 * n);
+    case DType::f64: return scale_vectors(Multiply<Plain<double>>(factor), into, from, 8 * n);
+    case DType::f32:
+      if (static_cast<double>(static_cast<float>(factor)) == factor) {
+        return scale_vectors(Multiply<Plain<float>>(factor), into, from, 4 * n);
+      }
+      return scale_vectors(MultiplyWide(factor), into, from, 4 * n);
+    case DType::i8: return scale_integers<std::int8_t>(into, from, n, factor);
+    case DType::i16: return scale_integers<std::int16_t>(into, from, n, factor);
+    case DType::i32: return scale_integers<std::int32_t>(into, from, n, factor);
+    case DType::i64: return scale_integers<std::int64_t>(into, from, n, factor);
+    case DType::u8: return scale_integers<std::uint8_t>(into, from, n, factor);
+    case DType::u16: return scale_integers<std::uint16_t>(into, from, n, factor);
+    case DType::u32: return scale_integers<std::uint32_t>(into, from, n, factor);
+    case DType::u64: return scale_integers<std::uint64_t>(into, from, n, factor);
+  }
+}
+
+}  // namespace dabke::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace dabke::kernels {
+
+HWY_EXPORT(scale_dtype);
+
+void scale(DType dtype, void* into, const void* from, std::size_t elements, double factor) {
+  if (elements == 0) return;
+  if (dtype == DType::b8 && factor == 0) {
+    std::memset(into, 0, elements);
+  } else if (dtype == DType::b8 || factor == 1) {
+    if (into != from) std::memcpy(into, from, elements * size_of(dtype));
+  } else {
+    HWY_DYNAMIC_DISPATCH(scale_dtype)
+    (dtype, static_cast<std::uint8_t*>(into), static_cast<const std::uint8_t*>(from), elements, factor);
+  }
+}
+
+}  // namespace dabke::kernels
+#endif

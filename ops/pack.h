@@ -1,0 +1,75 @@
+// A batch as one contiguous piece of memory, for backends whose collectives take one. Scaling happens inside
+// the copies.
+//
+// What a collective works on, in elements; every rank's blocks are in set order, and a block holds the pieces
+// of all entries one behind the other:
+//   allreduce, broadcast   `data`, the entries one behind the other, each padded with fusion_padded; in place
+//   allgather              `data`, one block a rank (`receive_counts`), this rank's already filled in; in
+//   place reducescatter          `send`, one block for each rank that it goes to (`send_counts`); this rank's
+//   sum into `data` alltoall               `send`, one block for each rank that it goes to (`send_counts`);
+//   `data`, one for each that it
+//                          came from (`receive_counts`)
+// A batch of one entry is not copied: the collective works on its output, and on its input where it has a
+// `send`.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "ops/collective.h"
+#include "runtime/fusion/fusion_buffer.h"
+
+namespace dabke {
+
+struct PackedBatch {
+  const std::byte* send = nullptr;  // reducescatter and alltoall only; never overlaps `data`
+  std::byte* data = nullptr;        // may be null when it has no elements
+  std::size_t send_elements = 0;
+  std::size_t elements = 0;  // of `data`
+  std::span<const std::size_t> send_counts;
+  std::span<const std::size_t> receive_counts;
+};
+
+/// Packs and unpacks one batch at a time, and keeps its memory for the next. Not thread-safe.
+class Packer {
+ public:
+  /// Copies the inputs, multiplied by the batch's prescale, to where the collective wants them. The result is
+  /// valid until the next pack(). Code out_of_memory when the buffer cannot be had.
+  Result<PackedBatch> pack(const Batch& batch);
+  /// Copies what the collective made of it to the outputs, multiplied by the batch's postscale. The batch is
+  /// pack()'s.
+  void unpack(const Batch& batch);
+  /// Gives the buffer back.
+  void drop() { buffer_.drop(); }
+
+ private:
+  /// A run of elements that is contiguous in a tensor and in a buffer.
+  struct Piece {
+    const std::byte* input;  // null in pieces that are only unpacked
+    std::byte* output;       // null in pieces that are only packed
+    std::size_t offset;      // in the buffer, in bytes
+    std::size_t elements;
+  };
+
+  void count(const Batch& batch);
+  Status place(const Batch& batch);
+  void list_pieces(const Batch& batch);
+  void list_whole_entries(const Batch& batch);
+  void list_blocks_in(const Batch& batch);
+  void list_blocks_out(const Batch& batch);
+
+  FusionBuffer buffer_;
+  PackedBatch packed_;
+  std::byte* send_ = nullptr;  // packed_.send where that is ours to write
+  bool through_buffer_ = false;
+  std::vector<std::size_t> send_counts_;
+  std::vector<std::size_t> receive_counts_;
+  std::vector<Piece> in_;   // to packed_.send, or to packed_.data where there is no send
+  std::vector<Piece> out_;  // from packed_.data
+};
+
+/// What any collective does in a process set of one rank: outputs become the scaled inputs.
+void run_alone(const Batch& batch);
+
+}  // namespace dabke

@@ -1,0 +1,77 @@
+// What the launcher's rendezvous store and its client agree on.
+//
+// 1. One HTTP/1.1 request a connection, and nothing idle in between:
+//      PUT    <value path><key>                body = value; 200
+//      GET    <value path><key>?wait_ms=<n>    200 with the value, or 404 when n ms are over; n is at most
+//      kLongestWait POST   <counter path><key>              200 with the new count as decimal text; 409 when
+//      the key holds other text DELETE <value path><prefix>             forgets prefix and all below prefix/;
+//      an empty prefix forgets all; 200
+//    A counter is a value whose text is a number, so GET reads it. Keys are percent-encoded, '/' is left as
+//    it is.
+// 2. Every request names the job and carries a nonce, and proves knowledge of the job's key over all of it.
+//    The nonce is `<client>-<n>`: 16 random bytes in hexadecimal, made once for each client, and a count
+//    from 1. The store takes each nonce once, so a request that was recorded cannot be played again. No clock
+//    is involved, because the clocks of hosts differ.
+// 3. Every answer to a genuine request carries the proof of the store over nonce, status and body. 403 alone
+// comes
+//    without: whoever gets it has another job or key.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/hmac.h"
+
+namespace dabke::store_protocol {
+
+inline constexpr std::string_view kValuePath = "/dabke/1/value/";
+inline constexpr std::string_view kCounterPath = "/dabke/1/counter/";
+inline constexpr std::string_view kWaitParameter = "wait_ms";
+
+inline constexpr std::string_view kJobHeader = "X-Dabke-Job";
+inline constexpr std::string_view kNonceHeader = "X-Dabke-Nonce";
+inline constexpr std::string_view kProofHeader = "X-Dabke-Proof";
+
+inline constexpr int kOk = 200;
+inline constexpr int kRefused = 403;
+inline constexpr int kNotThere = 404;
+inline constexpr int kNotACounter = 409;
+
+/// A longer wait is several requests, so that no request outlives a client for long.
+inline constexpr std::chrono::milliseconds kLongestWait{20'000};
+/// Values are addresses and small tables; more is a mistake.
+inline constexpr std::size_t kLargestValue = std::size_t{64} << 20;
+/// As it travels, percent-encoded.
+inline constexpr std::size_t kLongestKey = 4096;
+
+inline std::string proof(const JobKey& key, std::string_view message) {
+  return to_hex(hmac_sha256(key, std::as_bytes(std::span(message.data(), message.size()))));
+}
+
+/// No part before the body can hold a newline, so the text says one thing only. `target` is as sent: path and
+/// query.
+inline std::string request_proof(const JobKey& key, std::string_view job, std::string_view method,
+                                 std::string_view target, std::string_view nonce, std::string_view body) {
+  std::string message = "dabke store request 1\n";
+  for (const std::string_view part : {job, method, target, nonce}) message.append(part).append("\n");
+  return proof(key, message.append(body));
+}
+
+inline std::string answer_proof(const JobKey& key, std::string_view nonce, int status,
+                                std::string_view body) {
+  std::string message = "dabke store answer 1\n";
+  message.append(nonce).append("\n").append(std::to_string(status)).append("\n");
+  return proof(key, message.append(body));
+}
+
+/// Compares in constant time.
+inline bool proofs_equal(std::string_view a, std::string_view b) {
+  Digest left{};
+  Digest right{};
+  return from_hex(a, left).is_ok() && from_hex(b, right).is_ok() && digests_equal(left, right);
+}
+
+}  // namespace dabke::store_protocol

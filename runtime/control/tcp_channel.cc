@@ -1,0 +1,361 @@
+#include "runtime/control/tcp_channel.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "runtime/transport/link_setup.h"
+
+namespace dabke {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kBeat = 1s;
+// After a process has ended, its link is read until this long after the last bytes came, or until the whole
+// time is over: the kernel may still be moving what it sent, and a child that holds the link may write for
+// ever.
+constexpr Duration kLastWords = 200ms;
+constexpr Duration kLastWordsInAll = 1s;
+
+// What an epoll event is about: a peer's index, and which of its descriptors.
+constexpr std::uint64_t kWakeTag = ~std::uint64_t{0};
+constexpr std::uint64_t link_tag(std::uint64_t index) { return 2 * index; }
+constexpr std::uint64_t process_tag(std::uint64_t index) { return 2 * index + 1; }
+
+Status epoll_add(int epoll, int fd, std::uint64_t tag) {
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = tag}};
+  if (::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0) return {};
+  return system_error("epoll_ctl", errno);
+}
+
+/// Hands a link's frames on as messages of its peer; beats end here.
+class MessageSink final : public FrameSink {
+ public:
+  MessageSink(Rank peer, ControlSink& sink) : peer_(peer), sink_(sink) {}
+  void on_frame(std::span<const std::byte> frame) override {
+    if (frame.empty()) return;
+    delivered_ = true;
+    sink_.on_message(peer_, frame);
+  }
+  bool delivered() const { return delivered_; }
+
+ private:
+  Rank peer_;
+  ControlSink& sink_;
+  bool delivered_ = false;
+};
+
+class NullSink final : public FrameSink {
+ public:
+  void on_frame(std::span<const std::byte>) override {}
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ControlChannel>> TcpChannel::open(const World& world, std::span<const Rank> neighbours,
+                                                         const Config& config, std::shared_ptr<Store> store,
+                                                         ForkGuard& guard, Log log) {
+  DABKE_ASSIGN(auto channel, open_as(identity_of_this_process(), world, neighbours, config, std::move(store),
+                                     guard, std::move(log)));
+  return std::unique_ptr<ControlChannel>(std::move(channel));
+}
+
+Result<std::unique_ptr<TcpChannel>> TcpChannel::open_as(const ProcessIdentity& self, const World& world,
+                                                        std::span<const Rank> neighbours,
+                                                        const Config& config, std::shared_ptr<Store> store,
+                                                        ForkGuard& guard, Log log) {
+  std::unique_ptr<TcpChannel> channel(new TcpChannel(config, guard, log));
+  DABKE_CHECK(channel->start());
+  DABKE_ASSIGN(const SocketAddress address, choose_address(config, world, store->describe()));
+  DABKE_ASSIGN(auto links, open_tcp_links({.world = world,
+                                           .neighbours = neighbours,
+                                           .listen_at = address,
+                                           .store = std::move(store),
+                                           .guard = guard,
+                                           .log = log,
+                                           .deadline = deadline_after(config.start_timeout),
+                                           .self = self,
+                                           .peer_timeout = seconds_to_duration(config.peer_timeout)}));
+  std::ranges::sort(links, {}, [](const auto& link) { return link->peer().rank; });
+  for (auto& link : links) DABKE_CHECK(channel->add_peer(self, world, std::move(link)));
+  if (channel->any_beats_) channel->next_beat_ = Clock::now() + kBeat;
+  return channel;
+}
+
+TcpChannel::~TcpChannel() = default;
+
+Status TcpChannel::start() {
+  epoll_ = GuardedFd(Fd(::epoll_create1(EPOLL_CLOEXEC)), guard_);
+  if (!epoll_) return system_error("epoll_create1", errno);
+  wake_fd_ = GuardedFd(Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), guard_);
+  if (!wake_fd_) return system_error("eventfd", errno);
+  return epoll_add(epoll_.get(), wake_fd_.get(), kWakeTag);
+}
+
+Status TcpChannel::add_peer(const ProcessIdentity& self, const World& world, std::unique_ptr<Link> link) {
+  const std::uint64_t index = peers_.size();
+  Peer& peer = peers_.emplace_back();
+  peer.rank = link->peer().rank;
+  peer.name = fmt::format("rank {} on {}", peer.rank, world.hosts.at(static_cast<std::size_t>(peer.rank)));
+  peer.link = std::move(link);
+  peer.last_heard = Clock::now();
+  DABKE_CHECK(epoll_add(epoll_.get(), peer.link->descriptor(), link_tag(index)));
+  const ProcessIdentity& process = peer.link->peer().process;
+  peer.beats = !self.shares_pids_with(process);
+  any_beats_ = any_beats_ || peer.beats;
+  // Ranks that are threads of one process end together.
+  if (peer.beats || process.pid == self.pid) return {};
+  return watch_process_of(peer, index);
+}
+
+Status TcpChannel::watch_process_of(Peer& peer, std::uint64_t index) {
+  auto watched = watch_process(peer.link->peer().process.pid);
+  if (watched.is_ok()) {
+    peer.process = GuardedFd(watched.take(), guard_);
+    return epoll_add(epoll_.get(), peer.process.get(), process_tag(index));
+  }
+  if (watched.status().code() == Code::peer_lost) {
+    on_process_ended(peer);
+  } else {  // forbidden, or no descriptor left: the end of the link still tells
+    log_.warning("cannot watch the process of {}: {}", peer.name, watched.status().message());
+  }
+  return {};
+}
+
+TcpChannel::Peer* TcpChannel::find(Rank rank) {
+  const auto found = std::ranges::lower_bound(peers_, rank, {}, &Peer::rank);
+  return found != peers_.end() && found->rank == rank ? &*found : nullptr;
+}
+
+void TcpChannel::send(Rank rank, std::span<const std::byte> message) {
+  assert(!message.empty() && "an empty frame is a beat");
+  Peer* const peer = find(rank);
+  assert(peer != nullptr && "only neighbours can be sent to");
+  if (!peer->link || !peer->failure.is_ok()) return;
+  const Status status = peer->link->send(message);
+  if (!status.is_ok() && status.code() == Code::invalid_argument) {
+    // The peer would wait for this message for ever, so the link cannot go on without it.
+    peer->failure = status;
+    failures_ = true;
+    return;
+  }
+  write_interest(*peer);
+}
+
+/// Arms or disarms the wait for room to send.
+void TcpChannel::write_interest(Peer& peer) {
+  const bool wanted = peer.link->wants_write();
+  if (wanted == peer.waits_to_write) return;
+  const auto index = static_cast<std::uint64_t>(&peer - peers_.data());
+  epoll_event event{.events = wanted ? EPOLLIN | EPOLLOUT : EPOLLIN, .data = {.u64 = link_tag(index)}};
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, peer.link->descriptor(), &event) == 0)
+    peer.waits_to_write = wanted;
+}
+
+void TcpChannel::poll(TimePoint deadline, ControlSink& sink) {
+  while (true) {
+    auto now = Clock::now();
+    const int timeout_ms = poll_timeout_ms(std::min(deadline, next_timer()), now);
+    std::array<epoll_event, 64> events;
+    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms);
+    ++wake_ups_;
+    bool seen = false;
+    for (int i = 0; i < count; ++i) {
+      const epoll_event& event = events[static_cast<std::size_t>(i)];
+      seen = handle(event.data.u64, event.events, sink) || seen;
+    }
+    now = Clock::now();
+    // After the reading: when we ourselves were stopped for long, the peer's words are there, only unread.
+    seen = keep_time(now, count < static_cast<int>(events.size()), sink) || seen;
+    if (seen || now >= deadline) return;
+  }
+}
+
+/// Whether poll() has something to return for.
+bool TcpChannel::handle(std::uint64_t tag, std::uint32_t events, ControlSink& sink) {
+  if (tag == kWakeTag) {
+    std::uint64_t count = 0;
+    // Emptied before the flag falls: a wake() in between would else be swallowed.
+    if (::read(wake_fd_.get(), &count, sizeof count) < 0) count = 0;
+    wake_pending_.exchange(false);
+    return true;
+  }
+  Peer& peer = peers_[tag / 2];
+  if (!peer.link) return false;  // lost by an earlier event of this round
+  if (tag == process_tag(tag / 2)) {
+    on_process_ended(peer);
+    return read(peer, sink);
+  }
+  if ((events & EPOLLOUT) != 0) {
+    peer.link->flush();
+    write_interest(peer);
+  }
+  return (events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0 && read(peer, sink);
+}
+
+std::string TcpChannel::process_ended(const Peer& peer) {
+  return fmt::format("process {} of {} ended", peer.link->peer().process.pid, peer.name);
+}
+
+bool TcpChannel::read(Peer& peer, ControlSink& sink) {
+  // Called when the link is readable: some bytes, or the end, have come.
+  if (peer.beats) peer.last_heard = Clock::now();
+  const bool ended = peer.ended_at != kNever;
+  if (ended) peer.last_word = Clock::now() + kLastWords;
+  MessageSink messages(peer.rank, sink);
+  const auto received = peer.link->receive(messages);
+  if (received.is_ok() && *received != Link::Received::closed) return messages.delivered();
+  std::string cause;
+  if (ended) {
+    cause = process_ended(peer);
+  } else {
+    cause = fmt::format("{}: {}", peer.name,
+                        received.is_ok() ? "it closed its connection" : received.status().message());
+  }
+  lose(peer, Status(Code::peer_lost, std::move(cause)), sink);
+  return true;
+}
+
+void TcpChannel::on_process_ended(Peer& peer) {
+  const auto now = Clock::now();
+  peer.ended_at = now + kLastWordsInAll;
+  peer.last_word = now + kLastWords;
+  ++ending_;
+  peer.process.reset();  // out of epoll with it: it would stay readable
+}
+
+TimePoint TcpChannel::next_timer() const {
+  if (failures_) return TimePoint::min();
+  TimePoint next = next_beat_;
+  if (ending_ > 0) {
+    for (const Peer& peer : peers_) {
+      if (peer.link) next = std::min({next, peer.ended_at, peer.last_word});
+    }
+  }
+  return next;  // silence is looked for at the beats, which come often enough
+}
+
+/// What has its time; whether a peer was lost. `all_read`: no link has anything that was not looked at.
+bool TcpChannel::keep_time(TimePoint now, bool all_read, ControlSink& sink) {
+  bool lost = failures_ && report_failures(sink);
+  lost = (ending_ > 0 && end_last_words(now, sink)) || lost;
+  if (now < next_beat_) return lost;
+  next_beat_ = now + kBeat;
+  for (Peer& peer : peers_) {
+    if (!peer.link || !peer.beats) continue;
+    if (all_read && patience_ > Duration::zero() && now - peer.last_heard >= patience_) {
+      const double seconds = std::chrono::duration<double>(patience_).count();
+      lose(peer,
+           Status(Code::peer_lost,
+                  fmt::format("{}: nothing heard for {} s (DABKE_PEER_TIMEOUT_SECONDS)", peer.name, seconds)),
+           sink);
+      lost = true;
+      continue;
+    }
+    // While something is queued, the queue is the sign of life; beats would only pile up behind it.
+    if (!peer.link->wants_write()) (void)peer.link->send({});
+    write_interest(peer);
+  }
+  return lost;
+}
+
+bool TcpChannel::report_failures(ControlSink& sink) {
+  failures_ = false;
+  for (Peer& peer : peers_) {
+    if (!peer.link || peer.failure.is_ok()) continue;
+    lose(peer, Status(Code::peer_lost, fmt::format("{}: {}", peer.name, peer.failure.message())), sink);
+  }
+  return true;
+}
+
+bool TcpChannel::end_last_words(TimePoint now, ControlSink& sink) {
+  bool lost = false;
+  for (Peer& peer : peers_) {
+    if (!peer.link || std::min(peer.ended_at, peer.last_word) > now) continue;
+    lose(peer, Status(Code::peer_lost, process_ended(peer)), sink);
+    lost = true;
+  }
+  return lost;
+}
+
+void TcpChannel::lose(Peer& peer, Status cause, ControlSink& sink) {
+  forget(peer);
+  sink.on_peer_lost(peer.rank, cause);
+}
+
+void TcpChannel::forget(Peer& peer) {
+  if (peer.link && peer.ended_at != kNever) --ending_;
+  peer.ended_at = peer.last_word = kNever;
+  peer.process.reset();
+  peer.link.reset();
+  peer.beats = false;
+}
+
+void TcpChannel::wake() {
+  // One write serves all calls until poll() has seen it. The exchanges here and there order what the caller
+  // did before wake() ahead of what the driver does after poll().
+  if (wake_pending_.exchange(true)) return;
+  const std::uint64_t one = 1;
+  if (::write(wake_fd_.get(), &one, sizeof one) < 0) {
+    // The counter is full: then it is readable, and nothing is missed.
+  }
+}
+
+void TcpChannel::close(TimePoint deadline) {
+  flush_all(deadline);
+  for (Peer& peer : peers_) forget(peer);
+  any_beats_ = false;
+  next_beat_ = kNever;
+}
+
+/// Until every peer's host has all that we sent. What comes meanwhile is read and thrown away: two ranks that
+/// close at the same time must not wait for each other's room, and closing with unread bytes would cut off
+/// our last ones.
+void TcpChannel::flush_all(TimePoint deadline) {
+  NullSink nothing;
+  std::vector<Link*> open;
+  for (Peer& peer : peers_) {
+    if (peer.link && peer.failure.is_ok()) open.push_back(peer.link.get());
+  }
+  std::vector<bool> finished(open.size(), false);
+  while (true) {
+    std::vector<pollfd> waiting;
+    int unfinished = 0;
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      if (open[i] == nullptr) continue;
+      open[i]->flush();
+      if (!open[i]->wants_write() && !finished[i]) {
+        open[i]->finish_sending();
+        finished[i] = true;
+      }
+      const auto received = open[i]->receive(nothing);
+      const bool over = !received.is_ok() || (finished[i] && open[i]->all_arrived());
+      if (over) {
+        open[i] = nullptr;
+        continue;
+      }
+      // At its end a stream stays readable for ever; then only time or room to send is worth waiting for.
+      const bool at_end = *received == Link::Received::closed;
+      const int events = (at_end ? 0 : POLLIN) | (open[i]->wants_write() ? POLLOUT : 0);
+      ++unfinished;
+      if (events != 0) waiting.push_back({open[i]->descriptor(), static_cast<short>(events), 0});
+    }
+    const auto now = Clock::now();
+    if (unfinished == 0 || now >= deadline) return;
+    // The arrival of our last bytes makes nothing readable, hence the look every few milliseconds.
+    constexpr Duration kLook = 2ms;
+    const int timeout_ms = poll_timeout_ms(std::min(deadline, now + kLook), now);
+    if (::poll(waiting.data(), waiting.size(), timeout_ms) < 0 && errno != EINTR) return;
+  }
+}
+
+}  // namespace dabke

@@ -1,0 +1,104 @@
+// The control channel over our own TCP links to any set of neighbours.
+//
+// A neighbour's loss is noticed by whichever comes first:
+//   - its link ends (closed, reset, or TCP_USER_TIMEOUT between hosts);
+//   - its process ends, seen through a pidfd when it shares our host and pid namespace: this works even while
+//   a child
+//     of it still holds the link open;
+//   - silence: a neighbour whose process we cannot watch gets an empty frame every second, and is lost when
+//   nothing
+//     came from it for config.peer_timeout seconds. Neighbours we can watch get no such beat, so an idle
+//     channel on one host never wakes.
+// Whatever it is, the messages that were sent before are delivered first.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/config.h"
+#include "runtime/base/fork_guard.h"
+#include "runtime/base/log.h"
+#include "runtime/control/control_channel.h"
+#include "runtime/transport/guarded_fd.h"
+#include "runtime/transport/link.h"
+#include "runtime/transport/store.h"
+
+namespace dabke {
+
+class TcpChannel final : public ControlChannel {
+ public:
+  /// Returns once all neighbours are connected and have proved themselves. Code timeout after
+  /// config.start_timeout seconds, naming the ranks and hosts that are missing. `guard` must outlive the
+  /// channel.
+  static Result<std::unique_ptr<ControlChannel>> open(const World& world, std::span<const Rank> neighbours,
+                                                      const Config& config, std::shared_ptr<Store> store,
+                                                      ForkGuard& guard, Log log);
+  /// The same, as a process that says to be `self`: with it a test makes neighbours of one host look like two
+  /// hosts.
+  static Result<std::unique_ptr<TcpChannel>> open_as(const ProcessIdentity& self, const World& world,
+                                                     std::span<const Rank> neighbours, const Config& config,
+                                                     std::shared_ptr<Store> store, ForkGuard& guard, Log log);
+  ~TcpChannel() override;
+
+  std::string_view name() const override { return "tcp"; }
+  /// `message` is not empty: an empty frame is a beat.
+  void send(Rank peer, std::span<const std::byte> message) override;
+  void poll(TimePoint deadline, ControlSink& sink) override;
+  void wake() override;
+  void close(TimePoint deadline) override;
+
+  /// How often poll() came back from waiting in the kernel, for whatever reason.
+  std::uint64_t wake_ups() const { return wake_ups_; }
+
+ private:
+  struct Peer {
+    Rank rank = -1;
+    std::string name;  // "rank 3 on host-b"
+    std::unique_ptr<Link> link;
+    GuardedFd process;  // pidfd; empty when not watched
+    bool beats = false;
+    bool waits_to_write = false;   // what epoll watches
+    TimePoint last_heard;          // of a peer with beats
+    TimePoint ended_at = kNever;   // its process ended: the link is read until then at the latest
+    TimePoint last_word = kNever;  // and no longer than this after the last bytes
+    Status failure;                // found outside poll(), to be reported by the next one
+  };
+
+  TcpChannel(const Config& config, ForkGuard& guard, Log log)
+      : patience_(seconds_to_duration(config.peer_timeout)), guard_(guard), log_(std::move(log)) {}
+  Status start();
+  Status add_peer(const ProcessIdentity& self, const World& world, std::unique_ptr<Link> link);
+  Status watch_process_of(Peer& peer, std::uint64_t index);
+
+  bool report_failures(ControlSink& sink);
+  bool end_last_words(TimePoint now, ControlSink& sink);
+  bool handle(std::uint64_t tag, std::uint32_t events, ControlSink& sink);
+  bool read(Peer& peer, ControlSink& sink);
+  static std::string process_ended(const Peer& peer);
+  void on_process_ended(Peer& peer);
+  bool keep_time(TimePoint now, bool all_read, ControlSink& sink);
+  TimePoint next_timer() const;
+  void write_interest(Peer& peer);
+  void lose(Peer& peer, Status cause, ControlSink& sink);
+  void forget(Peer& peer);
+  Peer* find(Rank rank);
+  void flush_all(TimePoint deadline);
+
+  Duration patience_;  // with a silent peer; zero: for ever
+  ForkGuard& guard_;
+  Log log_;
+  GuardedFd epoll_;
+  GuardedFd wake_fd_;
+  std::atomic<bool> wake_pending_{false};
+  std::vector<Peer> peers_;  // by rank; its order is fixed once open
+  bool any_beats_ = false;
+  int ending_ = 0;         // peers whose process has ended and whose link is still read
+  bool failures_ = false;  // some peer has a failure to report
+  TimePoint next_beat_ = kNever;
+  std::uint64_t wake_ups_ = 0;
+};
+
+}  // namespace dabke

@@ -1,0 +1,84 @@
+// A bounded queue of many producers and one consumer, without locks: a producer claims a position with one
+// compare-and-swap, writes its cell and publishes it. A full queue refuses; nobody ever waits for anybody.
+//
+// Each cell counts its own turns: 2 * lap while it is free
+// for the producer of that lap, 2 * lap + 1 while it is full.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace dabke {
+
+template <class T>
+class MpscQueue {
+ public:
+  /// The capacity is rounded up to a power of two, 16 at least.
+  explicit MpscQueue(std::size_t capacity)
+      : capacity_(std::bit_ceil(std::max<std::size_t>(capacity, 16))),
+        lap_shift_(std::countr_zero(capacity_)),
+        cells_(std::make_unique<Cell[]>(capacity_)) {}
+
+  std::size_t capacity() const { return capacity_; }
+
+  /// The position that the value got, counted from 0 for
+  /// ever; nothing when the queue is full. From any thread.
+  std::optional<std::uint64_t> push(T&& value) {
+    std::uint64_t position = tail_.load(std::memory_order_relaxed);
+    while (true) {
+      Cell& cell = cell_at(position);
+      const std::uint64_t turn = cell.turn.load(std::memory_order_acquire);
+      const std::uint64_t free_turn = turn_at(position);
+      if (turn < free_turn) return std::nullopt;  // still holds the value of the lap before
+      if (turn > free_turn) {                     // another producer was faster
+        position = tail_.load(std::memory_order_relaxed);
+        continue;
+      }
+      // Sequentially consistent, so that a producer which then looks whether the consumer sleeps, and a
+      // consumer which says that it sleeps and then asks empty(), cannot miss each other.
+      if (tail_.compare_exchange_weak(position, position + 1, std::memory_order_seq_cst,
+                                      std::memory_order_relaxed)) {
+        cell.value = std::move(value);
+        cell.turn.store(free_turn + 1, std::memory_order_release);
+        return position;
+      }
+    }
+  }
+
+  /// False when there is nothing, or the next position is claimed but not published yet. The consumer only.
+  bool pop(T& value) {
+    Cell& cell = cell_at(head_);
+    const std::uint64_t full_turn = turn_at(head_) + 1;
+    if (cell.turn.load(std::memory_order_acquire) != full_turn) return false;
+    value = std::move(cell.value);
+    cell.turn.store(full_turn + 1, std::memory_order_release);
+    ++head_;
+    return true;
+  }
+
+  /// Whether every claimed position was popped. The consumer only.
+  bool empty() const { return tail_.load(std::memory_order_seq_cst) == head_; }
+
+ private:
+  struct alignas(64) Cell {
+    std::atomic<std::uint64_t> turn{0};
+    T value{};
+  };
+
+  Cell& cell_at(std::uint64_t position) { return cells_[position & (capacity_ - 1)]; }
+  std::uint64_t turn_at(std::uint64_t position) const { return 2 * (position >> lap_shift_); }
+
+  const std::size_t capacity_;
+  const int lap_shift_;
+  const std::unique_ptr<Cell[]> cells_;
+  alignas(64) std::atomic<std::uint64_t> tail_{0};  // the next position to claim
+  alignas(64) std::uint64_t head_ = 0;              // the next position to pop
+};
+
+}  // namespace dabke

@@ -1,0 +1,209 @@
+#include "runtime/timeline/timeline.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "runtime/timeline/doze.h"
+#include "runtime/timeline/mpsc_queue.h"
+#include "runtime/timeline/record.h"
+#include "runtime/timeline/tensor_names.h"
+#include "runtime/timeline/trace_file.h"
+#include "runtime/timeline/trace_writer.h"
+
+namespace dabke {
+namespace {
+
+/// Between two looks into the queue while records are coming. What was seen is in the file right after.
+constexpr std::chrono::milliseconds kNap{20};
+/// How long close() waits for a thread that was interrupted in the middle of a record.
+constexpr std::chrono::seconds kPatience{1};
+
+class QueuedTimeline final : public Timeline {
+ public:
+  QueuedTimeline(TraceFile file, const Options& options)
+      : mark_cycles_(options.mark_cycles), file_(std::move(file)), queue_(options.queue_records) {}
+  ~QueuedTimeline() override { static_cast<void>(close().is_ok()); }
+
+  /// Starts the writer thread, with all signals blocked: none of the application's may land there.
+  Status start();
+
+  TensorId tensor(std::string_view name) override { return names_.number_of(name); }
+  void negotiate_start(TensorId tensor, CollectiveKind kind) override {
+    push(
+        {.tensor = tensor, .what = Record::What::negotiate_start, .detail = static_cast<std::uint8_t>(kind)});
+  }
+  void rank_ready(TensorId tensor, int set_rank) override {
+    push({.tensor = tensor, .what = Record::What::rank_ready, .number = set_rank});
+  }
+  void negotiate_end(TensorId tensor) override {
+    push({.tensor = tensor, .what = Record::What::negotiate_end});
+  }
+  void op_start(TensorId tensor, CollectiveKind kind) override {
+    push({.tensor = tensor, .what = Record::What::op_start, .detail = static_cast<std::uint8_t>(kind)});
+  }
+  void activity_start(std::span<const TensorId> tensors, const char* activity) override {
+    const std::int64_t now = now_ns();
+    for (const TensorId tensor : tensors) {
+      push_at(now, {.tensor = tensor, .what = Record::What::activity_start, .text = activity});
+    }
+  }
+  void activity_end(std::span<const TensorId> tensors) override {
+    const std::int64_t now = now_ns();
+    for (const TensorId tensor : tensors)
+      push_at(now, {.tensor = tensor, .what = Record::What::activity_end});
+  }
+  void op_end(TensorId tensor, DType dtype, const Shape& shape) override {
+    Record record{.tensor = tensor, .what = Record::What::op_end, .detail = static_cast<std::uint8_t>(dtype)};
+    record.set_shape(shape);
+    push(std::move(record));
+  }
+  void op_error(TensorId tensor, const Status& status) override {
+    push({.tensor = tensor,
+          .what = Record::What::op_error,
+          .spill = std::make_unique<const Record::Spill>(Record::Spill{{}, status})});
+  }
+  void mark_cycle() override {
+    if (mark_cycles_) push({.what = Record::What::cycle});
+  }
+  Status close() override;
+
+ private:
+  std::int64_t now_ns() const {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_).count();
+  }
+  void push(Record record) { push_at(now_ns(), std::move(record)); }
+  void push_at(std::int64_t time_ns, Record record) {
+    if (closing_.load(std::memory_order_relaxed)) return;
+    record.time_ns = time_ns;
+    const auto position = queue_.push(std::move(record));
+    if (!position) lost_.fetch_add(1, std::memory_order_relaxed);
+    // Records that come faster than the nap expects: the writer is called at every quarter of the queue.
+    doze_.stir(!position || (*position & (queue_.capacity() / 4 - 1)) == 0);
+  }
+
+  // The writer thread's part.
+  void write_until_closed();
+  /// Whether there was anything.
+  bool drain(TraceWriter& writer);
+  void drain_stragglers(TraceWriter& writer);
+  void add_new_rows(TraceWriter& writer);
+
+  const bool mark_cycles_;
+  const TimePoint start_ = Clock::now();
+  const std::int64_t start_since_epoch_us_ = std::chrono::duration_cast<std::chrono::microseconds>(
+                                                 std::chrono::system_clock::now().time_since_epoch())
+                                                 .count();
+  TensorNames names_;
+  TraceFile file_;  // the writer thread's, and close()'s after it
+  MpscQueue<Record> queue_;
+  Doze doze_;
+  std::atomic<bool> closing_{false};
+  std::atomic<std::uint64_t> lost_{0};
+  std::uint64_t written_ = 0;      // the writer thread's
+  std::uint64_t marked_lost_ = 0;  // the writer thread's
+  Status writer_error_;            // the writer thread's, and close()'s after it
+
+  std::mutex close_mutex_;
+  bool closed_ = false;
+  Status close_status_;
+  std::jthread writer_;
+};
+
+Status QueuedTimeline::start() {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  Status status;
+  try {
+    writer_ = std::jthread([this] { write_until_closed(); });
+  } catch (const std::system_error& error) {
+    status = Status(Code::transport, fmt::format("cannot start the timeline's thread: {}", error.what()));
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return status;
+}
+
+Status QueuedTimeline::close() {
+  const std::lock_guard lock(close_mutex_);
+  if (std::exchange(closed_, true)) return close_status_;
+  closing_ = true;
+  doze_.wake();
+  if (writer_.joinable()) writer_.join();
+  close_status_ = file_.close();
+  if (close_status_.is_ok()) close_status_ = writer_error_;
+  return close_status_;
+}
+
+void QueuedTimeline::write_until_closed() {
+  pthread_setname_np(pthread_self(), "dabke-timeline");
+  try {
+    TraceWriter writer(file_, start_since_epoch_us_);
+    while (!closing_) {
+      if (drain(writer)) {
+        doze_.nap(kNap, [this] { return closing_.load(); });
+      } else {
+        doze_.sleep([this] { return closing_ || !queue_.empty(); });
+      }
+    }
+    drain_stragglers(writer);
+    writer.finish(now_ns(), written_, lost_);
+    file_.flush();
+  } catch (const std::exception& error) {
+    // Out of memory. The job goes on; records fill the queue and are dropped.
+    writer_error_ = Status(Code::out_of_memory, fmt::format("the timeline stopped early: {}", error.what()));
+  }
+}
+
+bool QueuedTimeline::drain(TraceWriter& writer) {
+  // Before the records, so that a mark stands where the queue was still full.
+  if (const std::uint64_t lost = lost_; lost != marked_lost_) {
+    writer.mark_lost(now_ns(), lost - std::exchange(marked_lost_, lost));
+  }
+  const std::uint64_t written_before = written_;
+  Record record;
+  while (queue_.pop(record)) {
+    if (record.tensor > writer.rows()) add_new_rows(writer);
+    writer.write(record);
+    ++written_;
+  }
+  add_new_rows(writer);
+  file_.flush();
+  return written_ != written_before;
+}
+
+void QueuedTimeline::drain_stragglers(TraceWriter& writer) {
+  // A thread may have claimed its place and be interrupted before it could fill it; what others recorded
+  // after it waits behind that place.
+  const TimePoint deadline = Clock::now() + kPatience;
+  drain(writer);
+  while (!queue_.empty() && Clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    drain(writer);
+  }
+}
+
+void QueuedTimeline::add_new_rows(TraceWriter& writer) {
+  const std::size_t count = names_.count();
+  while (writer.rows() < count) writer.add_row(names_.name(static_cast<std::uint32_t>(writer.rows() + 1)));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Timeline>> Timeline::open(Options options) {
+  DABKE_ASSIGN(TraceFile file, TraceFile::open(options.path));
+  auto timeline = std::make_unique<QueuedTimeline>(std::move(file), options);
+  DABKE_CHECK(timeline->start());
+  return std::unique_ptr<Timeline>(std::move(timeline));
+}
+
+}  // namespace dabke

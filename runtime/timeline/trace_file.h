@@ -1,0 +1,43 @@
+// The file of a trace: a JSON array that ends with its bracket after every flush, so that it can be read at
+// any time, also when the process is killed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "runtime/base/owned.h"
+#include "runtime/base/status.h"
+
+namespace dabke {
+
+class TraceFile {
+ public:
+  /// Empties or makes the file. It must be one that can be written anywhere: no pipe, no terminal.
+  static Result<TraceFile> open(std::string path);
+
+  /// Begins the next event of the array; the caller appends one JSON object to what it gets.
+  fmt::appender next_event();
+  /// Flushes when much has gathered. Call between events.
+  void flush_if_large();
+  /// Writes all events that have gathered. After the first error it only throws them away: see close().
+  void flush();
+  /// Flushes and closes; the first error since open(), with the path and its cause.
+  Status close();
+
+ private:
+  TraceFile(std::string path, Fd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  Status write_at(std::uint64_t offset, const char* data, std::size_t size) const;
+  void give_up(Status cause);
+
+  std::string path_;
+  Fd fd_;
+  fmt::memory_buffer events_;
+  bool any_event_ = false;
+  std::uint64_t end_ = 0;  // where the next event goes: over the closing bracket
+  Status error_;
+};
+
+}  // namespace dabke

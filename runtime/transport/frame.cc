@@ -1,0 +1,36 @@
+#include "runtime/transport/frame.h"
+
+#include <fmt/format.h>
+
+#include "runtime/transport/little_endian.h"
+
+namespace dabke {
+
+std::array<std::byte, kFrameHeaderBytes> frame_header(std::size_t length) {
+  std::array<std::byte, kFrameHeaderBytes> header{};
+  store_le(static_cast<std::uint32_t>(length), header.data());
+  return header;
+}
+
+std::span<std::byte> FrameDecoder::writable() {
+  constexpr std::size_t kLeast = 2048;
+  return bytes_.writable(kLeast);
+}
+
+Status FrameDecoder::deliver(FrameSink& sink) {
+  while (bytes_.size() >= kFrameHeaderBytes) {
+    const std::size_t length = load_le<std::uint32_t>(bytes_.readable().data());
+    if (length > kMaxFrameBytes) {
+      return {Code::transport,
+              fmt::format("received a message length of {} bytes, above the limit of {}; the stream is "
+                          "damaged or the peer is no rank of this job",
+                          length, kMaxFrameBytes)};
+    }
+    if (bytes_.size() < kFrameHeaderBytes + length) return {};
+    sink.on_frame(bytes_.readable().subspan(kFrameHeaderBytes, length));
+    bytes_.consume(kFrameHeaderBytes + length);
+  }
+  return {};
+}
+
+}  // namespace dabke

@@ -1,0 +1,333 @@
+// A client of its own rather than a library's: a rank waits in poll until a deadline and nowhere else, raises
+// no SIGPIPE when the launcher dies, works with descriptors above 1,023, and libdabke.so links no HTTP or TLS
+// library.
+#include "runtime/transport/http_store.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "runtime/base/hmac.h"
+#include "runtime/base/owned.h"
+#include "runtime/base/store_protocol.h"
+
+namespace dabke {
+namespace {
+
+namespace protocol = store_protocol;
+using namespace std::chrono_literals;
+
+/// For connecting, sending and being answered, apart from what the store was asked to wait.
+constexpr auto kAnswerLimit = 15s;
+constexpr std::size_t kLargestHead = 16 << 10;
+
+struct Address {
+  std::string host, port;
+  sockaddr_storage socket_address{};
+  socklen_t length = 0;
+};
+
+struct Answer {
+  int status = 0;
+  std::string proof;
+  std::string body;
+};
+
+std::string percent_encoded(std::string_view key) {
+  constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
+  std::string out;
+  for (const char c : key) {
+    if (kPlain.find(c) != std::string_view::npos) {
+      out += c;
+    } else {
+      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return out;
+}
+
+Status wait_for(int fd, short events, TimePoint deadline) {
+  for (;;) {
+    pollfd entry{fd, events, 0};
+    const int ready = ::poll(&entry, 1, poll_timeout_ms(deadline));
+    if (ready > 0) return {};
+    if (ready == 0) return {Code::timeout, "no answer in time; dabkerun may be stopped or overloaded"};
+    if (errno != EINTR) return system_error("poll", errno);
+  }
+}
+
+Result<Fd> connect_to(const Address& address, TimePoint deadline) {
+  Fd fd(::socket(address.socket_address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return system_error("socket", errno);
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.socket_address), address.length) == 0) {
+    return fd;
+  }
+  if (errno != EINPROGRESS && errno != EINTR) return system_error("connect", errno);
+  DABKE_CHECK(wait_for(fd.get(), POLLOUT, deadline));
+  int error = 0;
+  socklen_t size = sizeof error;
+  ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error != 0) return system_error("connect", error);
+  return fd;
+}
+
+Status send_all(int fd, std::string_view bytes, TimePoint deadline) {
+  while (!bytes.empty()) {
+    const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent >= 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(sent));
+    } else if (errno == EAGAIN) {
+      DABKE_CHECK(wait_for(fd, POLLOUT, deadline));
+    } else if (errno != EINTR) {
+      return system_error("send", errno);
+    }
+  }
+  return {};
+}
+
+bool same_word(std::string_view a, std::string_view b) {
+  return std::ranges::equal(
+      a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
+
+Result<std::size_t> parse_size(std::string_view text) {
+  std::size_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value > protocol::kLargestValue) {
+    return Status(Code::transport, fmt::format("bad Content-Length '{}'", text));
+  }
+  return value;
+}
+
+/// Status line and headers, without the empty line; `body_bytes` is what the answer announces.
+Status parse_head(std::string_view head, Answer& answer, std::size_t& body_bytes) {
+  const auto space = head.find(' ');
+  if (!head.starts_with("HTTP/1.") || space == std::string_view::npos || head.size() < space + 4) {
+    return {Code::transport, "what answers there does not speak HTTP"};
+  }
+  std::from_chars(head.data() + space + 1, head.data() + space + 4, answer.status);
+  for (auto at = head.find("\r\n"); at != std::string_view::npos;) {
+    const auto next = head.find("\r\n", at + 2);
+    const std::string_view line = head.substr(at + 2, next == std::string_view::npos ? next : next - at - 2);
+    at = next;
+    const auto colon = line.find(':');
+    if (colon == std::string_view::npos) continue;
+    std::string_view value = line.substr(colon + 1);
+    value.remove_prefix(std::min(value.find_first_not_of(' '), value.size()));
+    if (same_word(line.substr(0, colon), protocol::kProofHeader)) answer.proof = value;
+    if (same_word(line.substr(0, colon), "Content-Length")) {
+      DABKE_ASSIGN(body_bytes, parse_size(value));
+    }
+  }
+  return {};
+}
+
+Result<Answer> receive_answer(int fd, TimePoint deadline) {
+  Answer answer;
+  std::string received;
+  std::size_t head_bytes = 0;  // with the empty line; 0 while it is not complete
+  std::size_t body_bytes = 0;
+  std::array<char, 16 << 10> chunk;
+  for (;;) {
+    const ssize_t got = ::recv(fd, chunk.data(), chunk.size(), 0);
+    if (got < 0 && errno == EAGAIN) {
+      DABKE_CHECK(wait_for(fd, POLLIN, deadline));
+      continue;
+    }
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_error("recv", errno);
+    if (got == 0) return Status(Code::transport, "the connection was closed before the answer was complete");
+    received.append(chunk.data(), static_cast<std::size_t>(got));
+    if (head_bytes == 0) {
+      const auto end = received.find("\r\n\r\n");
+      if (end == std::string::npos && received.size() > kLargestHead) {
+        return Status(Code::transport, "what answers there does not speak HTTP");
+      }
+      if (end == std::string::npos) continue;
+      head_bytes = end + 4;
+      DABKE_CHECK(parse_head(std::string_view(received).substr(0, end), answer, body_bytes));
+    }
+    if (received.size() < head_bytes + body_bytes) continue;
+    answer.body = received.substr(head_bytes, body_bytes);
+    return answer;
+  }
+}
+
+class HttpStore final : public Store {
+ public:
+  HttpStore(Address address, const JobId& job, const JobKey& key, std::string client)
+      : address_(std::move(address)),
+        authority_(address_.host.find(':') == std::string::npos
+                       ? fmt::format("{}:{}", address_.host, address_.port)
+                       : fmt::format("[{}]:{}", address_.host, address_.port)),
+        job_(to_hex(job)),
+        key_(key),
+        client_(std::move(client)) {}
+
+  Status set(const std::string& key, std::string_view value) override {
+    DABKE_ASSIGN(const std::string path, path_of(protocol::kValuePath, key));
+    if (value.size() > protocol::kLargestValue) {
+      return {Code::invalid_argument, fmt::format("'{}' has {} bytes; the {} store takes at most {}", key,
+                                                  value.size(), describe(), protocol::kLargestValue)};
+    }
+    return ask("PUT", path, value, 0ms).status();
+  }
+
+  Result<std::string> get(const std::string& key, TimePoint deadline) override {
+    DABKE_ASSIGN(const std::string path, path_of(protocol::kValuePath, key));
+    for (;;) {
+      const auto left = deadline == kNever
+                            ? protocol::kLongestWait
+                            : std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+      const auto wait = std::clamp(left, std::chrono::milliseconds(0), protocol::kLongestWait);
+      DABKE_ASSIGN(
+          Answer answer,
+          ask("GET", fmt::format("{}?{}={}", path, protocol::kWaitParameter, wait.count()), "", wait));
+      if (answer.status == protocol::kOk) return std::move(answer.body);
+      if (deadline != kNever && Clock::now() >= deadline) {
+        return Status(Code::timeout, fmt::format("nobody set '{}' in the {} store in time", key, describe()));
+      }
+    }
+  }
+
+  Result<std::uint64_t> increment(const std::string& key) override {
+    DABKE_ASSIGN(const std::string path, path_of(protocol::kCounterPath, key));
+    DABKE_ASSIGN(const Answer answer, ask("POST", path, "", 0ms));
+    if (answer.status == protocol::kNotACounter) {
+      return Status(Code::invalid_argument, fmt::format("'{}' holds text, which is no counter", key));
+    }
+    std::uint64_t count = 0;
+    const char* last = answer.body.data() + answer.body.size();
+    if (const auto [end, error] = std::from_chars(answer.body.data(), last, count);
+        error != std::errc() || end != last) {
+      return Status(Code::internal,
+                    fmt::format("the {} store answered '{}' for a count", describe(), answer.body));
+    }
+    return count;
+  }
+
+  Status remove_all(const std::string& prefix) override {
+    return ask("DELETE", std::string(protocol::kValuePath) + percent_encoded(prefix), "", 0ms).status();
+  }
+
+  std::string describe() const override { return "http://" + authority_; }
+
+ private:
+  Result<std::string> path_of(std::string_view path, const std::string& key) const {
+    std::string out = percent_encoded(key);
+    if (key.empty() || out.size() > protocol::kLongestKey) {
+      return Status(Code::invalid_argument, fmt::format("'{}' is no key: expected 1 to {} characters",
+                                                        key.substr(0, 80), protocol::kLongestKey));
+    }
+    return std::string(path) + out;
+  }
+
+  /// `wait`: how long the store may take on purpose. Never sent twice: an increment must count once.
+  Result<Answer> ask(std::string_view method, const std::string& target, std::string_view body,
+                     std::chrono::milliseconds wait) {
+    const std::string nonce = fmt::format("{}-{}", client_, ++sent_);
+    std::string request = fmt::format(
+        "{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: application/octet-stream\r\n"
+        "Content-Length: {}\r\n{}: {}\r\n{}: {}\r\n{}: {}\r\n\r\n",
+        method, target, authority_, body.size(), protocol::kJobHeader, job_, protocol::kNonceHeader, nonce,
+        protocol::kProofHeader, protocol::request_proof(key_, job_, method, target, nonce, body));
+    request.append(body);
+    Result<Answer> answer = exchange(request, Clock::now() + wait + kAnswerLimit);
+    if (!answer.is_ok()) {
+      return Status(Code::transport,
+                    fmt::format("no answer from the rendezvous store {}: {}. It is served by the dabkerun "
+                                "that started this rank and ends with it.",
+                                describe(), answer.status().message()));
+    }
+    if (answer->status == protocol::kRefused ||
+        !protocol::proofs_equal(answer->proof,
+                                protocol::answer_proof(key_, nonce, answer->status, answer->body))) {
+      return Status(
+          Code::invalid_argument,
+          fmt::format(
+              "the rendezvous store {} {}: key or job do not match. DABKE_RENDEZVOUS, DABKE_JOB_ID and "
+              "DABKE_JOB_KEY must all come from the same dabkerun.",
+              describe(),
+              answer->status == protocol::kRefused ? "refused this process" : "gave no valid proof"));
+    }
+    if (answer->status != protocol::kOk && answer->status != protocol::kNotThere &&
+        answer->status != protocol::kNotACounter) {
+      return Status(Code::internal, fmt::format("the rendezvous store {} answered {} with status {}: {}",
+                                                describe(), method, answer->status, answer->body));
+    }
+    return answer;
+  }
+
+  Result<Answer> exchange(const std::string& request, TimePoint deadline) const {
+    DABKE_ASSIGN(const Fd fd, connect_to(address_, deadline));
+    // A store that refuses may close before it has read everything; its answer is there to be read all the
+    // same.
+    const Status sent = send_all(fd.get(), request, deadline);
+    Result<Answer> answer = receive_answer(fd.get(), deadline);
+    if (!answer.is_ok() && !sent.is_ok()) return sent;
+    return answer;
+  }
+
+  const Address address_;
+  const std::string authority_;
+  const std::string job_;
+  const JobKey key_;
+  const std::string client_;
+  std::atomic<std::uint64_t> sent_{0};
+};
+
+Result<Address> resolve(const std::string& url) {
+  const Status bad(Code::invalid_argument,
+                   fmt::format("'{}' is no address of a rendezvous store: expected http://host:port", url));
+  std::string_view rest = url;
+  if (!rest.starts_with("http://")) return bad;
+  rest.remove_prefix(std::strlen("http://"));
+  if (rest.ends_with('/')) rest.remove_suffix(1);
+  const auto colon = rest.rfind(':');
+  if (colon == std::string_view::npos || colon == 0 || rest.find('/') != std::string_view::npos) return bad;
+  Address address{std::string(rest.substr(0, colon)), std::string(rest.substr(colon + 1))};
+  if (address.host.starts_with('[') && address.host.ends_with(']')) {
+    address.host = address.host.substr(1, address.host.size() - 2);
+  }
+  unsigned port = 0;
+  const char* last = address.port.data() + address.port.size();
+  if (const auto [end, error] = std::from_chars(address.port.data(), last, port);
+      error != std::errc() || end != last || port == 0 || port > 65535) {
+    return bad;
+  }
+
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (const int error = ::getaddrinfo(address.host.c_str(), address.port.c_str(), &hints, &found);
+      error != 0) {
+    return Status(Code::transport, fmt::format("the host of the rendezvous store {} is not found: {}", url,
+                                               ::gai_strerror(error)));
+  }
+  std::memcpy(&address.socket_address, found->ai_addr, found->ai_addrlen);
+  address.length = found->ai_addrlen;
+  ::freeaddrinfo(found);
+  return address;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Store>> open_http_store(const std::string& url, const JobId& job, const JobKey& key) {
+  DABKE_ASSIGN(Address address, resolve(url));
+  std::array<std::byte, 16> client{};
+  DABKE_CHECK(random_bytes(client));
+  return std::shared_ptr<Store>(std::make_shared<HttpStore>(std::move(address), job, key, to_hex(client)));
+}
+
+}  // namespace dabke

@@ -1,0 +1,46 @@
+// Opens links from one rank to a set of others.
+//
+//   1. Of each pair the lower rank listens; it leaves its address in the store under `<prefix>/<rank>`.
+//   2. The higher rank gets the address and connects. When the connection fails it tries again, a little
+//   later each time.
+//   3. Both prove themselves (handshake.h). A client that is silent, slow or no rank of this epoch is
+//   dropped; it costs
+//      the others nothing, because all clients are served side by side.
+//   4. The listener is closed once all have come.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/fork_guard.h"
+#include "runtime/base/log.h"
+#include "runtime/base/world.h"
+#include "runtime/transport/link.h"
+#include "runtime/transport/network.h"
+#include "runtime/transport/store.h"
+
+namespace dabke {
+
+struct LinkSetup {
+  const World& world;
+  std::span<const Rank> neighbours;  // any other ranks, each once
+  SocketAddress listen_at;           // port 0
+  std::shared_ptr<Store> store;      // of this job and epoch
+  ForkGuard& guard;                  // must outlive the links
+  Log log;
+  TimePoint deadline;
+  std::string prefix = "links";
+  ProcessIdentity self = identity_of_this_process();
+  Duration peer_timeout = Duration::zero();  // of the links; see TcpLink
+  Duration client_patience =
+      std::chrono::seconds(10);  // for a client that connected and does not prove itself
+};
+
+/// One link for each neighbour, in their order. Code timeout names the ranks and hosts that are missing, what
+/// is known of each, and what to do; code mismatch when a neighbour is of another build, job, epoch or key.
+Result<std::vector<std::unique_ptr<Link>>> open_tcp_links(const LinkSetup& setup);
+
+}  // namespace dabke

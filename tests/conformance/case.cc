@@ -1,0 +1,195 @@
+#include "tests/conformance/case.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+namespace dabke::testing {
+namespace {
+
+constexpr std::int64_t kColumns = 3;  // of tensors whose first dimension is dealt out
+
+
+std::int64_t block_rows(std::int64_t rows, int ranks, int index) {
+  return rows / ranks + (index < rows % ranks ? 1 : 0);
+}
+
+}  // namespace
+
+std::string Case::name() const {
+  std::string text = fmt::format("{}.{} {} {} [{}]", number, name_of(kind), name_of(op), name_of(dtype), length);
+  if (tensors > 1) text += fmt::format(" group of {}", tensors);
+  if (prescale != 1 || postscale != 1) text += fmt::format(" scales {} {}", prescale, postscale);
+  if (rows != Rows::alike) text += rows == Rows::uneven ? " uneven" : " rows on one rank";
+  if (root != 0) text += fmt::format(" root {}", root);
+  if (!in_place) text += " to another output";
+  if (!set_ranks.empty()) text += fmt::format(" of set {}", set);
+  return text;
+}
+
+CaseRun::CaseRun(const Case& what, Rank& self) : case_(what), self_(&self), set_ranks_(what.set_ranks) {
+  if (set_ranks_.empty()) {
+    set_ranks_.resize(static_cast<std::size_t>(self.size()));
+    std::iota(set_ranks_.begin(), set_ranks_.end(), 0);
+  }
+  me_ = static_cast<int>(std::ranges::find(set_ranks_, self.rank()) - set_ranks_.begin());
+  for (int tensor = 0; tensor < case_.tensors; ++tensor) {
+    Buffer& input = inputs_.emplace_back(dtype_of_tensor(tensor), input_shape(tensor));
+    visit_dtype(input.dtype, [&]<class T>(std::type_identity<T>) {
+      for (std::int64_t i = 0; i < input.shape.elements(); ++i) {
+        const T value = input_value<T>(me_, i, case_.number + tensor);
+        std::memcpy(input.bytes.data() + static_cast<std::size_t>(i) * sizeof(T), &value, sizeof(T));
+      }
+    });
+    if (has_own_output()) outputs_.emplace_back(input.dtype, output_shape(tensor));
+  }
+}
+
+/// In a group the second tensor has another dtype, so that groups are seen to run in several batches.
+DType CaseRun::dtype_of_tensor(int tensor) const {
+  if (tensor != 1) return case_.dtype;
+  return case_.dtype == DType::f32 ? DType::i32 : DType::f32;
+}
+
+bool CaseRun::has_own_output() const {
+  return !case_.in_place && case_.kind != CollectiveKind::allgather && case_.kind != CollectiveKind::alltoall;
+}
+
+/// Rows that a rank brings to an allgather.
+std::int64_t CaseRun::rows_of(int rank, int tensor) const {
+  switch (case_.rows) {
+    case Case::Rows::alike: return case_.length + tensor;
+    case Case::Rows::uneven: return case_.length + (rank * 2 + tensor) % 5;
+    case Case::Rows::one_rank: return rank == case_.number % ranks() ? case_.length : 0;
+  }
+  return 0;
+}
+
+/// Rows that go from one rank to another in an alltoall.
+std::int64_t CaseRun::rows_between(int from, int to) const {
+  switch (case_.rows) {
+    case Case::Rows::alike: return case_.length;
+    case Case::Rows::uneven: return case_.length / ranks() + (from + 2 * to) % 3;
+    case Case::Rows::one_rank: return to == case_.number % ranks() ? case_.length + from : 0;
+  }
+  return 0;
+}
+
+std::int64_t CaseRun::first_row_to(int from, int to) const {
+  std::int64_t row = 0;
+  for (int before = 0; before < to; ++before) row += rows_between(from, before);
+  return row;
+}
+
+Shape CaseRun::input_shape(int tensor) const {
+  if (case_.kind == CollectiveKind::allgather) return {rows_of(me_, tensor), kColumns};
+  if (case_.kind == CollectiveKind::alltoall) return {first_row_to(me_, ranks()), kColumns};
+  if (case_.kind == CollectiveKind::reducescatter) return {case_.length + tensor, kColumns};
+  return tensor == 0 ? Shape{case_.length} : Shape{case_.length, 1, tensor};
+}
+
+Shape CaseRun::output_shape(int tensor) const {
+  Shape shape = input_shape(tensor);
+  std::int64_t rows = 0;
+  if (case_.kind == CollectiveKind::allgather) {
+    for (int rank = 0; rank < ranks(); ++rank) rows += rows_of(rank, tensor);
+  } else if (case_.kind == CollectiveKind::alltoall) {
+    for (int rank = 0; rank < ranks(); ++rank) rows += rows_between(rank, me_);
+  } else if (case_.kind == CollectiveKind::reducescatter) {
+    rows = block_rows(shape[0], ranks(), me_);
+  } else {
+    return shape;
+  }
+  shape.set(0, rows);
+  return shape;
+}
+
+void CaseRun::submit() {
+  std::vector<Argument> arguments;
+  for (int tensor = 0; tensor < case_.tensors; ++tensor) {
+    const auto i = static_cast<std::size_t>(tensor);
+    Argument argument{inputs_[i].view()};
+    if (has_own_output()) argument.output = outputs_[i].view();
+    arguments.push_back(std::move(argument));
+  }
+  Call call{.name = case_.name(), .op = case_.op, .set = case_.set};
+  if (reduces(case_.kind)) {
+    call.prescale = case_.prescale;
+    call.postscale = case_.postscale;
+  }
+  if (case_.kind == CollectiveKind::broadcast) call.root = set_ranks_[static_cast<std::size_t>(case_.root)];
+  if (case_.kind == CollectiveKind::alltoall && case_.rows != Case::Rows::alike) {
+    for (int to = 0; to < ranks(); ++to) call.splits.push_back(rows_between(me_, to));
+  }
+  pending_ = self_->start(case_.kind, std::move(arguments), call);
+}
+
+std::string CaseRun::finish() {
+  if (const Status status = pending_.wait(); !status) return case_.name() + ": " + status.message();
+  for (int tensor = 0; tensor < case_.tensors; ++tensor) {
+    if (std::string wrong = check(tensor); !wrong.empty()) {
+      return fmt::format("{}: rank {}, tensor {}: {}", case_.name(), self_->rank(), tensor, wrong);
+    }
+  }
+  if (case_.kind != CollectiveKind::alltoall) return {};
+  std::vector<std::int64_t> splits;
+  for (int from = 0; from < ranks(); ++from) splits.push_back(rows_between(from, me_));
+  return pending_.received_splits() == splits ? "" : case_.name() + ": wrong received splits";
+}
+
+std::string CaseRun::check(int tensor) const {
+  const TensorView& output = pending_.operation().outputs[static_cast<std::size_t>(tensor)];
+  const Shape want = output_shape(tensor);
+  if (!(output.shape == want)) return "shape " + output.shape.to_string() + " instead of " + want.to_string();
+  return visit_dtype(output.dtype, [&]<class T>(std::type_identity<T>) {
+    return check_elements<T>(tensor, static_cast<const T*>(output.data));
+  });
+}
+
+template <class T>
+std::string CaseRun::check_elements(int tensor, const T* data) const {
+  const bool inexact = case_.op == ReduceOp::average && (ranks() & (ranks() - 1)) != 0 && reduces(case_.kind);
+  const std::int64_t count = output_shape(tensor).elements();
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T got = element_at<T>(data, static_cast<std::size_t>(i));
+    const T want = expected<T>(tensor, i);
+    if (!matches(got, want, inexact)) return fmt::format("element {} is {} instead of {}", i, number(got), number(want));
+  }
+  if (!has_own_output()) return {};
+  const Buffer& input = inputs_[static_cast<std::size_t>(tensor)];
+  for (std::int64_t i = 0; i < input.shape.elements(); ++i) {
+    const T was = input_value<T>(me_, i, case_.number + tensor);
+    const T is = element_at<T>(input.bytes.data(), static_cast<std::size_t>(i));
+    if (!matches(is, was, false)) return fmt::format("input {} was changed", i);
+  }
+  return {};
+}
+
+template <class T>
+T CaseRun::expected(int tensor, std::int64_t index) const {
+  const int salt = case_.number + tensor;
+  switch (case_.kind) {
+    case CollectiveKind::broadcast: return input_value<T>(case_.root, index, salt);
+    case CollectiveKind::allgather:
+      for (int rank = 0;; ++rank) {
+        const std::int64_t theirs = rows_of(rank, tensor) * kColumns;
+        if (index < theirs) return input_value<T>(rank, index, salt);
+        index -= theirs;
+      }
+    case CollectiveKind::alltoall:
+      for (int from = 0;; ++from) {
+        const std::int64_t theirs = rows_between(from, me_) * kColumns;
+        if (index < theirs) return input_value<T>(from, first_row_to(from, me_) * kColumns + index, salt);
+        index -= theirs;
+      }
+    case CollectiveKind::reducescatter:
+      for (int before = 0; before < me_; ++before) {
+        index += block_rows(case_.length + tensor, ranks(), before) * kColumns;
+      }
+      [[fallthrough]];
+    default: return expected_value<T>(case_.op, ranks(), index, salt, case_.prescale, case_.postscale);
+  }
+}
+
+}  // namespace dabke::testing

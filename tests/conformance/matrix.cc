@@ -1,0 +1,74 @@
+#include "tests/conformance/matrix.h"
+
+#include <cstdlib>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+
+namespace dabke::testing {
+namespace {
+
+using Row = std::vector<int>;
+using Pair = std::tuple<std::size_t, int, std::size_t, int>;  // two parameters and their values
+
+std::vector<Row> all_rows(const std::vector<int>& counts) {
+  std::vector<Row> rows = {{}};
+  for (const int count : counts) {
+    std::vector<Row> longer;
+    for (const Row& row : rows) {
+      for (int value = 0; value < count; ++value) {
+        longer.push_back(row);
+        longer.back().push_back(value);
+      }
+    }
+    rows = std::move(longer);
+  }
+  return rows;
+}
+
+std::vector<Pair> pairs_of(const Row& row) {
+  std::vector<Pair> pairs;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    for (std::size_t j = i + 1; j < row.size(); ++j) pairs.emplace_back(i, row[i], j, row[j]);
+  }
+  return pairs;
+}
+
+}  // namespace
+
+bool matrix_is_pairwise() {
+  const char* value = std::getenv("DABKE_TEST_MATRIX");
+  const std::string text = value ? value : "full";
+  if (text == "pairwise") return true;
+  if (text == "full") return false;
+  throw std::runtime_error("DABKE_TEST_MATRIX is '" + text + "', but must be full or pairwise");
+}
+
+/// Greedy: each time the row with the most pairs that have not met yet.
+std::vector<Row> choose_rows(const std::vector<int>& counts, bool pairwise) {
+  const std::vector<Row> all = all_rows(counts);
+  if (!pairwise || counts.size() < 2) return all;
+  std::set<Pair> open;
+  for (const Row& row : all) {
+    for (const Pair& pair : pairs_of(row)) open.insert(pair);
+  }
+  std::vector<Row> chosen;
+  while (!open.empty()) {
+    const Row* best = nullptr;
+    std::size_t best_met = 0;
+    for (const Row& row : all) {
+      std::size_t met = 0;
+      for (const Pair& pair : pairs_of(row)) met += open.count(pair);
+      if (met > best_met) {
+        best = &row;
+        best_met = met;
+      }
+    }
+    for (const Pair& pair : pairs_of(*best)) open.erase(pair);
+    chosen.push_back(*best);
+  }
+  return chosen;
+}
+
+}  // namespace dabke::testing

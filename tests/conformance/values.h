@@ -1,0 +1,133 @@
+// Elements of tests: what each rank puts in, and arithmetic that says what must come out.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/kinds.h"
+#include "runtime/base/tensor.h"
+
+namespace dabke::testing {
+
+/// A tensor that owns its memory; without elements it has none.
+struct Buffer {
+  Buffer() = default;
+  Buffer(DType element, Shape dims)
+      : dtype(element), shape(std::move(dims)), bytes(static_cast<std::size_t>(shape.elements()) * size_of(element)) {}
+  TensorView view() { return {bytes.empty() ? nullptr : bytes.data(), dtype, {}, shape}; }
+
+  DType dtype = DType::f32;
+  Shape shape;
+  std::vector<std::byte> bytes;
+};
+
+template <class T>
+T element_at(const void* data, std::size_t index) {
+  T value;
+  std::memcpy(&value, static_cast<const std::byte*>(data) + index * sizeof(T), sizeof(T));
+  return value;
+}
+
+template <class T>
+inline constexpr bool is_float = std::is_same_v<T, f16> || std::is_same_v<T, bf16> || std::is_floating_point_v<T>;
+
+template <class T>
+double number(T value) {
+  if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) {
+    return static_cast<double>(static_cast<float>(value));
+  } else {
+    return static_cast<double>(value);
+  }
+}
+
+template <class T>
+T from_number(double value) {
+  if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) {
+    return T(static_cast<float>(value));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+/// What `rank` has at `index`: small numbers (halves for floating dtypes), so that sums and products of a few ranks are
+/// exact in every dtype, whatever the order.
+template <class T>
+T input_value(int rank, std::int64_t index, int salt) {
+  const std::int64_t mixed = rank * 5 + index * 3 + (index >> 3) + salt * 7;
+  if constexpr (std::is_same_v<T, bool>) {
+    return mixed % 4 != 0;
+  } else if constexpr (is_float<T>) {
+    return from_number<T>(static_cast<double>(mixed % 7 - 3) / 2);
+  } else if constexpr (std::is_signed_v<T>) {
+    return static_cast<T>(mixed % 5 - 2);
+  } else {
+    return static_cast<T>(mixed % 5);
+  }
+}
+
+/// value * factor as documented: integers truncate toward zero, a bool stays what it is.
+template <class T>
+T scaled(T value, double factor) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return value;
+  } else if constexpr (is_float<T>) {
+    return from_number<T>(number(value) * factor);
+  } else {
+    return static_cast<T>(std::trunc(static_cast<long double>(value) * static_cast<long double>(factor)));
+  }
+}
+
+template <class T>
+T reduced(ReduceOp op, T a, T b) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return op == ReduceOp::sum || op == ReduceOp::max ? a || b : a && b;
+  } else if (op == ReduceOp::min || op == ReduceOp::max) {
+    return (number(a) < number(b)) == (op == ReduceOp::min) ? a : b;
+  } else if constexpr (is_float<T>) {
+    return from_number<T>(op == ReduceOp::product ? number(a) * number(b) : number(a) + number(b));
+  } else {
+    const auto x = static_cast<std::uint64_t>(a);  // wraps instead of overflowing
+    const auto y = static_cast<std::uint64_t>(b);
+    return static_cast<T>(op == ReduceOp::product ? x * y : x + y);
+  }
+}
+
+/// The reduction of what `ranks` ranks have at `index`.
+template <class T>
+T expected_value(ReduceOp op, int ranks, std::int64_t index, int salt, double prescale, double postscale) {
+  T result = scaled(input_value<T>(0, index, salt), prescale);
+  for (int rank = 1; rank < ranks; ++rank) {
+    result = reduced(op, result, scaled(input_value<T>(rank, index, salt), prescale));
+  }
+  if (op != ReduceOp::average) return scaled(result, postscale);
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(std::trunc(static_cast<long double>(result) * static_cast<long double>(postscale) / ranks));
+  } else {
+    return from_number<T>(number(result) * postscale / ranks);
+  }
+}
+
+/// Distance between neighbouring numbers near 1.
+template <class T>
+constexpr double epsilon_of() {
+  if (std::is_same_v<T, f16>) return 0x1p-10;
+  if (std::is_same_v<T, bf16>) return 0x1p-7;
+  return std::is_same_v<T, float> ? 0x1p-23 : 0x1p-52;
+}
+
+/// Exactly, but for a third of something, which may be rounded the one way or the other.
+template <class T>
+bool matches(T got, T want, bool inexact) {
+  if constexpr (is_float<T>) {
+    if (inexact) return std::abs(number(got) - number(want)) <= 2 * epsilon_of<T>() * std::abs(number(want));
+  }
+  return number(got) == number(want);
+}
+
+}  // namespace dabke::testing

@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""Runs the tests of one build directory and counts test cases.
+
+    tests/counting/run.py BUILD_DIR [TEST...] [--label NAME] [--counts FILE] [--timeout-multiplier N]
+
+A Catch2 program counts as its test cases, any other test as one. What cannot be counted is a failure, never left out:
+a program that crashed, hung, ended badly after its last test case or ran none; a test that Meson lists and did not run;
+a build directory without tests. Ends with code 0 only when nothing failed. --counts writes "passed failed skipped".
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import xml.parsers.expat
+from dataclasses import dataclass, field
+
+WRAPPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'wrapper.py')
+REPORT_LINE = re.compile(r'^catch2 report: (.+)$', re.MULTILINE)
+# As Meson's testlog.json says them.
+PASSED = {'OK', 'EXPECTEDFAIL'}
+SKIPPED = 'SKIP'
+
+
+@dataclass
+class Counts:
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    failures: list = field(default_factory=list)  # one text each
+    skips: list = field(default_factory=list)
+
+    def fail(self, text):
+        self.failed += 1
+        self.failures.append(text)
+
+    def skip(self, text):
+        self.skipped += 1
+        self.skips.append(text)
+
+
+@dataclass
+class CatchReport:
+    """What a Catch2 XML report says, however early it ends."""
+    passed: int = 0
+    failed: list = field(default_factory=list)      # names
+    unfinished: str = ''                            # the test case that was running when the report ended
+    details: list = field(default_factory=list)     # lines about failed expressions, for people
+
+
+def read_catch_report(path):
+    report = CatchReport()
+    stack, name, text, ok = [], '', '', None
+
+    def start(tag, attributes):
+        nonlocal name, text, ok
+        stack.append(tag)
+        text = ''
+        if tag == 'TestCase':
+            name, ok = attributes.get('name', '?'), None
+        elif tag == 'OverallResult' and stack[-2:-1] == ['TestCase']:
+            ok = attributes.get('success') == 'true'
+        elif tag in ('Expression', 'Exception', 'Failure', 'FatalErrorCondition'):
+            if attributes.get('success') != 'true':
+                report.details.append(f"{attributes.get('filename', '?')}:{attributes.get('line', '?')}: "
+                                      f"in '{name}': {attributes.get('type', tag)}")
+
+    def end(tag):
+        nonlocal name, text
+        stack.pop()
+        if tag in ('Original', 'Expanded', 'Exception', 'Failure', 'FatalErrorCondition', 'Info', 'Warning'):
+            if text.strip():
+                report.details.append(f'    {tag.lower()}: {text.strip()}')
+        elif tag == 'TestCase':
+            if ok:
+                report.passed += 1
+            else:
+                report.failed.append(name)
+            name = ''
+        text = ''
+
+    def characters(data):
+        nonlocal text
+        text += data
+
+    parser = xml.parsers.expat.ParserCreate()
+    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, characters
+    try:
+        with open(path, 'rb') as file:
+            parser.ParseFile(file)
+    except (OSError, xml.parsers.expat.ExpatError):
+        pass  # the program did not come to the end; what it wrote until then counts
+    report.unfinished = name
+    return report
+
+
+def how_it_ended(entry):
+    if entry['result'] == 'TIMEOUT':
+        return f"hung: stopped after {entry.get('duration', 0):.0f} s"
+    code = entry.get('returncode', 0)
+    if code < 0:
+        try:
+            return f'was killed by {signal.Signals(-code).name}'
+        except ValueError:
+            return f'was killed by signal {-code}'
+    return f'ended with code {code}'
+
+
+def count_entry(counts, entry):
+    """One line of testlog.json."""
+    name, result = entry['name'], entry['result']
+    match = REPORT_LINE.search(entry.get('stdout') or '')
+    if not match:
+        if result in PASSED:
+            counts.passed += 1
+        elif result == SKIPPED:
+            counts.skip(name)
+        else:
+            counts.fail(f'{name}: {how_it_ended(entry)}')
+        return
+    report = read_catch_report(match.group(1))
+    counts.passed += report.passed
+    for case in report.failed:
+        counts.fail(f'{name}: {case}')
+    if report.unfinished:
+        counts.fail(f"{name}: {how_it_ended(entry)} in '{report.unfinished}'; what comes after it did not run")
+    if report.failed or report.unfinished:
+        return
+    if result == SKIPPED:
+        counts.skip(name)
+    elif result not in PASSED:
+        counts.fail(f'{name}: {how_it_ended(entry)} after {report.passed} test cases that passed')
+    elif report.passed == 0:
+        counts.fail(f'{name}: ran no test case')
+
+
+def count_log(lines, expected_names):
+    """`expected_names`: what Meson was to run."""
+    counts = Counts()
+    missing = list(expected_names)
+    for line in lines:
+        if not line.strip():
+            continue
+        entry = json.loads(line)
+        # "room:test" or "project:room / test", depending on Meson's version and the test's suites.
+        name = entry['name'].rsplit(' / ', 1)[-1]
+        for candidate in (name, name.rsplit(':', 1)[-1]):
+            if candidate in missing:
+                missing.remove(candidate)
+                break
+        count_entry(counts, entry)
+    for name in missing:
+        counts.fail(f'{name}: was not run')
+    if counts.passed + counts.failed + counts.skipped == 0:
+        counts.fail('there was no test to run')
+    return counts
+
+
+def meson_command():
+    """As quickstart chose it, or the one on the PATH."""
+    return os.environ.get('MESON', 'meson')
+
+
+def logs_in(folder):
+    # Meson puts the wrapper's name behind the log's.
+    return [os.path.join(folder, name) for name in os.listdir(folder)
+            if name.startswith('dabke-tests') and name.endswith('.json')]
+
+
+def run(build_dir, tests, timeout_multiplier):
+    folder = os.path.join(build_dir, 'meson-logs')
+    reports = os.path.join(folder, 'catch2')
+    shutil.rmtree(reports, ignore_errors=True)
+    os.makedirs(reports)
+    for log in logs_in(folder):
+        os.remove(log)
+    if not tests:
+        listed = subprocess.run([meson_command(), 'introspect', '--tests', build_dir], check=True, capture_output=True)
+        tests = [test['name'] for test in json.loads(listed.stdout)]
+    # The settings of whoever runs this are not the tests'.
+    environment = {name: value for name, value in os.environ.items()
+                   if name.startswith('DABKE_TEST_') or not name.startswith(('DABKE_', 'HOROVOD_'))}
+    environment['DABKE_TEST_REPORTS'] = os.path.abspath(reports)
+    subprocess.run([meson_command(), 'test', '-C', build_dir, '--no-rebuild', '--print-errorlogs',
+                    '--logbase', 'dabke-tests', '--wrapper', f'{sys.executable} {WRAPPER}',
+                    '--timeout-multiplier', str(timeout_multiplier), *tests], env=environment, check=False)
+    lines = []
+    for log in logs_in(folder):
+        with open(log, encoding='utf-8', errors='replace') as file:
+            lines += file
+    return count_log(lines, tests)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('build_dir')
+    parser.add_argument('--label', default='')
+    parser.add_argument('--counts')
+    parser.add_argument('tests', nargs='*', metavar='TEST', help='as meson test --list names them; all, if none is given')
+    parser.add_argument('--timeout-multiplier', type=float, default=1, metavar='N')
+    options = parser.parse_args()
+    counts = run(options.build_dir, options.tests, options.timeout_multiplier)
+    label = f'[{options.label}] ' if options.label else ''
+    for text in counts.skips:
+        print(f'SKIPPED {label}{text}')
+    for text in counts.failures:
+        print(f'FAILED {label}{text}')
+    print(f'{label}{counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped')
+    if options.counts:
+        with open(options.counts, 'w', encoding='utf-8') as file:
+            file.write(f'{counts.passed} {counts.failed} {counts.skipped}\n')
+    return 1 if counts.failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

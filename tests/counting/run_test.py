@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Whether the counter counts right: run_test.py VICTIM, the program of victim.cc."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+import run  # noqa: E402
+
+VICTIM = ''
+
+
+def entry(name, result, returncode=0, stdout='', duration=1.0):
+    return json.dumps({'name': name, 'result': result, 'returncode': returncode, 'stdout': stdout, 'duration': duration})
+
+
+class Counting(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def run_victim(self, tag, timeout=None):
+        """What Meson would write about `victim TAG` under the wrapper, counted."""
+        environment = dict(os.environ, DABKE_TEST_REPORTS=self.folder.name)
+        # The victim crashes on purpose: a sanitizer has nothing to add.
+        environment['ASAN_OPTIONS'] = 'handle_segv=0:detect_leaks=0'
+        environment['TSAN_OPTIONS'] = 'handle_segv=0'
+        program = subprocess.Popen([sys.executable, os.path.join(HERE, 'wrapper.py'), VICTIM, tag], env=environment,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        result = None
+        try:
+            stdout, _ = program.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            program.terminate()
+            stdout, _ = program.communicate()
+            result = 'TIMEOUT'
+        code = program.returncode
+        result = result or ('OK' if code == 0 else 'SKIP' if code == 77 else 'FAIL')
+        self.returncode, self.stdout = code, stdout
+        return run.count_log([entry('victim', result, code, stdout)], ['victim'])
+
+    def check(self, counts, passed, failed, text=''):
+        self.assertEqual((counts.passed, counts.failed, counts.skipped), (passed, failed, 0), counts.failures)
+        if text:
+            self.assertIn(text, counts.failures[0])
+
+    def test_a_catch2_program_counts_as_its_test_cases(self):
+        self.check(self.run_victim('[pass]'), 2, 0)
+        self.assertEqual(self.returncode, 0)
+
+    def test_a_failed_test_case_is_counted_named_and_explained(self):
+        self.check(self.run_victim('[fail]'), 0, 1, 'victim: a claim that does not hold')
+        self.assertIn('1 == 2', self.stdout)
+        self.assertIn('victim.cc:', self.stdout)
+
+    def test_an_uncaught_exception_is_a_failure(self):
+        self.check(self.run_victim('[throws]'), 0, 1, 'an exception nobody catches')
+
+    def test_seventy_seven_failed_checks_are_not_a_skipped_test(self):
+        self.check(self.run_victim('[skipcode]'), 0, 1, 'seventy-seven')
+        self.assertEqual(self.returncode, 77)
+
+    def test_a_crash_is_a_failure_that_names_the_test_case(self):
+        self.check(self.run_victim('[crash]'), 1, 1, 'it crashes here')
+        self.assertNotEqual(self.returncode, 0)
+
+    def test_a_killed_program_is_a_failure_that_names_the_test_case(self):
+        self.check(self.run_victim('[killed]'), 1, 1, "was killed by SIGKILL in 'it is killed here'")
+
+    def test_a_hanging_program_is_a_failure(self):
+        self.check(self.run_victim('[hang]', timeout=5), 1, 1, 'it hangs here')
+
+    def test_a_program_that_leaves_early_with_code_0_is_a_failure(self):
+        self.check(self.run_victim('[leaves]'), 1, 1, 'it leaves with code 0')
+
+    def test_a_bad_end_after_good_test_cases_is_a_failure(self):
+        self.check(self.run_victim('[badend]'), 2, 1, 'ended with code 3 after 2 test cases that passed')
+
+    def test_a_program_that_runs_no_test_case_is_a_failure(self):
+        self.check(self.run_victim('[nothing]'), 0, 1, 'ran no test case')
+
+    def test_other_tests_count_as_one_each(self):
+        counts = run.count_log([entry('a', 'OK'), entry('b', 'FAIL', 2), entry('c', 'SKIP', 77),
+                                entry('d', 'TIMEOUT', -15, duration=30), entry('e', 'ERROR', -11)], list('abcde'))
+        self.assertEqual((counts.passed, counts.failed, counts.skipped), (1, 3, 1))
+        self.assertEqual(counts.failures, ['b: ended with code 2', 'd: hung: stopped after 30 s',
+                                           'e: was killed by SIGSEGV'])
+        self.assertEqual(counts.skips, ['c'])
+
+    def test_a_test_that_did_not_run_is_a_failure(self):
+        self.check(run.count_log([entry('dabke:room / a', 'OK')], ['a', 'b']), 1, 1, 'b: was not run')
+
+    def test_no_tests_at_all_is_a_failure(self):
+        self.check(run.count_log([], []), 0, 1, 'there was no test to run')
+
+    def test_a_report_that_is_not_there_is_a_failure(self):
+        self.check(run.count_log([entry('a', 'OK', stdout='catch2 report: /nowhere/a.xml\n')], ['a']), 0, 1)
+
+
+if __name__ == '__main__':
+    VICTIM = os.path.abspath(sys.argv.pop(1))
+    unittest.main()

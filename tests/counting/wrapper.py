@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""Stands before each test in `meson test --wrapper`: lets a Catch2 program write its XML report beside the log.
+
+Any other program is run as it is. The wrapper ends as its program ended.
+"""
+import hashlib
+import mmap
+import os
+import resource
+import signal
+import subprocess
+import sys
+
+MARK = b'A Catch2 test executable'  # what Catch2 answers to --libidentify; looked for, so that nothing is run to find out
+
+
+def is_catch2(path):
+    try:
+        with open(path, 'rb') as file:
+            if file.read(4) != b'\x7fELF':
+                return False
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                return content.find(MARK) >= 0
+    except OSError:
+        return False
+
+
+def end_as(returncode):
+    if returncode < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if -returncode not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(-returncode, signal.SIG_DFL)
+        os.kill(os.getpid(), -returncode)
+    sys.exit(returncode)
+
+
+def main():
+    command = sys.argv[1:]
+    folder = os.environ.get('DABKE_TEST_REPORTS')
+    if not folder or not is_catch2(command[0]):
+        os.execvp(command[0], command)
+    # Several tests may be one program with other arguments or environment.
+    key = hashlib.sha256('\0'.join([*command, *(f'{k}={v}' for k, v in sorted(os.environ.items()))]).encode()).hexdigest()
+    report = os.path.join(folder, f'{os.path.basename(command[0])}-{key[:16]}.xml')
+    print(f'catch2 report: {report}', flush=True)
+    program = subprocess.Popen([*command, '--reporter', 'xml', '--out', report, '--durations', 'yes'])
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda received, _: program.send_signal(received))
+    returncode = program.wait()
+    if returncode != 0:
+        sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+        from run import read_catch_report
+        print(*read_catch_report(report).details, sep='\n', flush=True)
+    end_as(returncode)
+
+
+if __name__ == '__main__':
+    main()

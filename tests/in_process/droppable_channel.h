@@ -1,0 +1,64 @@
+// A channel that a test can cut, as when the process behind it is killed: no goodbye is said.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "runtime/control/control_channel.h"
+
+namespace dabke::testing {
+
+class DroppableChannel final : public ControlChannel {
+ public:
+  /// Lets a test cut the channel from any thread, while the channel lives.
+  class Knife {
+   public:
+    void cut() {
+      const std::lock_guard lock(mutex_);
+      is_cut_ = true;
+      if (channel_) channel_->inner_->wake();
+    }
+
+   private:
+    friend class DroppableChannel;
+    std::mutex mutex_;
+    std::atomic<bool> is_cut_{false};
+    DroppableChannel* channel_ = nullptr;
+  };
+
+  DroppableChannel(std::unique_ptr<ControlChannel> inner, std::vector<int> neighbours, std::shared_ptr<Knife> knife)
+      : inner_(std::move(inner)), neighbours_(std::move(neighbours)), knife_(std::move(knife)) {
+    const std::lock_guard lock(knife_->mutex_);
+    knife_->channel_ = this;
+  }
+  ~DroppableChannel() override {
+    const std::lock_guard lock(knife_->mutex_);
+    knife_->channel_ = nullptr;
+  }
+
+  std::string_view name() const override { return inner_->name(); }
+  void send(int peer, std::span<const std::byte> message) override {
+    if (!over_) inner_->send(peer, message);
+  }
+  void poll(TimePoint deadline, ControlSink& sink) override {
+    if (!over_ && !knife_->is_cut_) inner_->poll(deadline, sink);
+    if (over_) return inner_->poll(deadline, sink);
+    if (!knife_->is_cut_) return;
+    over_ = true;
+    inner_->close(TimePoint{});
+    for (const int peer : neighbours_) sink.on_peer_lost(peer, Status(Code::peer_lost, "this rank's channel was cut"));
+  }
+  void wake() override { inner_->wake(); }
+  void close(TimePoint deadline) override { inner_->close(deadline); }
+
+ private:
+  std::unique_ptr<ControlChannel> inner_;
+  std::vector<int> neighbours_;
+  std::shared_ptr<Knife> knife_;
+  bool over_ = false;
+};
+
+}  // namespace dabke::testing

@@ -1,0 +1,188 @@
+#include "tests/in_process/job.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "tests/in_process/sim_channel.h"
+#include "tests/in_process/threads_collective.h"
+
+namespace dabke::testing {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr auto kPatience = std::chrono::seconds(300);
+#else
+constexpr auto kPatience = std::chrono::seconds(60);
+#endif
+// For what is left to end once the job has been aborted.
+constexpr auto kAbortPatience = std::chrono::seconds(20);
+
+using Channel = Result<std::unique_ptr<ControlChannel>>;
+
+/// Threads that run one function for each index, and the first exception of any.
+class Threads {
+ public:
+  Threads(int count, const std::function<void(int)>& function, const std::function<void()>& when_one_throws)
+      : left_(count) {
+    for (int i = 0; i < count; ++i) {
+      threads_.emplace_back([this, i, function, when_one_throws] {
+        std::exception_ptr thrown;
+        try {
+          function(i);
+        } catch (...) {
+          thrown = std::current_exception();
+        }
+        if (thrown && note(thrown)) when_one_throws();
+        const std::lock_guard lock(mutex_);
+        --left_;
+        ended_.notify_all();
+      });
+    }
+  }
+
+  bool wait_for(Duration patience) {
+    std::unique_lock lock(mutex_);
+    return ended_.wait_for(lock, patience, [this] { return left_ == 0; });
+  }
+  std::exception_ptr join() {
+    for (std::jthread& thread : threads_) thread.join();
+    return first_;
+  }
+
+ private:
+  /// Whether this is the first.
+  bool note(std::exception_ptr thrown) {
+    const std::lock_guard lock(mutex_);
+    if (first_) return false;
+    first_ = std::move(thrown);
+    return true;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  int left_;
+  std::exception_ptr first_;
+  std::vector<std::jthread> threads_;
+};
+
+/// Runs on all indices; whoever hangs is described, aborted, and fails the test.
+void run_watched(int count, const std::function<void(int)>& function, const std::function<std::string()>& describe,
+                 const std::function<void()>& abort) {
+  Threads threads(count, function, abort);
+  std::string hang;
+  if (!threads.wait_for(kPatience)) {
+    hang = fmt::format("ranks hang after {} s:\n{}", kPatience.count(), describe());
+    std::fprintf(stderr, "%s\n", hang.c_str());
+    abort();
+    if (!threads.wait_for(kAbortPatience)) {
+      std::fprintf(stderr, "and did not even end when the job was aborted:\n%s\n", describe().c_str());
+      std::_Exit(1);  // there is no other way to end a thread that waits for ever
+    }
+  }
+  const std::exception_ptr thrown = threads.join();
+  if (!hang.empty()) throw std::runtime_error(hang);
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+std::vector<int> neighbours_of(int rank, int size) {
+  if (rank != 0) return {0};
+  std::vector<int> all;
+  for (int peer = 1; peer < size; ++peer) all.push_back(peer);
+  return all;
+}
+
+World world_of(int rank, int size, const JobId& id) {
+  World world;
+  world.job_id = id;
+  std::memset(world.job_key.data(), 0x5a, world.job_key.size());
+  world.rank = world.local_rank = rank;
+  world.size = world.local_size = size;
+  world.hosts.assign(static_cast<std::size_t>(size), "node");
+  return world;
+}
+
+JobId fresh_job_id() {
+  std::random_device random;
+  JobId id;
+  for (std::byte& byte : id) byte = static_cast<std::byte>(random());
+  return id;
+}
+
+}  // namespace
+
+Config quiet_config() {
+  Config config;
+  config.log_level = "fatal";  // what goes wrong here goes wrong on purpose, or the test says so
+  return config;
+}
+
+Job::Job(const Setup& setup, int size, const Config& config) {
+  open(setup, size, [&](int) { return config; });
+}
+
+Job::Job(const Setup& setup, int size, const std::function<Config(int rank)>& config_of) {
+  open(setup, size, config_of);
+}
+
+void Job::open(const Setup& setup, int size, const std::function<Config(int rank)>& config_of) {
+  const auto store = make_memory_store();
+  const auto network = std::make_shared<SimNetwork>(size);
+  const auto hub = std::make_shared<ThreadsHub>();
+  const JobId id = fresh_job_id();
+  ranks_.resize(static_cast<std::size_t>(size));
+  for (int i = 0; i < size; ++i) knives_.push_back(std::make_shared<DroppableChannel::Knife>());
+  const auto open_one = [&](int rank) {
+    Runtime::Factories factories = Runtime::default_factories();
+    factories.channel = [&, make = factories.channel](const BackendContext& context) -> Channel {
+      auto made = setup.control == Setup::Control::sim ? Channel(network->open(rank)) : make(context);
+      if (!made) return made;
+      return Channel(std::make_unique<DroppableChannel>(made.take(), neighbours_of(rank, size),
+                                                        knives_[static_cast<std::size_t>(rank)]));
+    };
+    if (setup.data == Setup::Data::threads) {
+      factories.backends = [&](const BackendContext&) {
+        std::vector<std::unique_ptr<Collective>> backends;
+        backends.push_back(std::make_unique<ThreadsCollective>(hub));
+        return Result(std::move(backends));
+      };
+    }
+    const Config config = config_of(rank);
+    ranks_[static_cast<std::size_t>(rank)] =
+        std::make_unique<Rank>(rank, must(Runtime::open(config, {world_of(rank, size, id), store}, factories)));
+  };
+  run_watched(size, open_one, [] { return std::string("opening the ranks"); }, [] {});
+}
+
+Job::~Job() {
+  try {
+    run_watched(size(), [this](int index) { rank(index).close(); }, [this] { return describe(); }, [] {});
+  } catch (const std::exception& hang) {
+    std::fprintf(stderr, "while shutting down: %s\n", hang.what());
+    std::_Exit(1);
+  }
+}
+
+void Job::run_threads(const std::function<void(int index)>& function) {
+  const auto run_one = [&](int index) {
+    rank(index).set_phase("running");
+    function(index);
+    rank(index).set_phase("done");
+  };
+  const auto abort = [this] {
+    for (const auto& rank : ranks_) rank->runtime().abort("the test has failed");
+  };
+  run_watched(size(), run_one, [this] { return describe(); }, abort);
+}
+
+std::string Job::describe() {
+  std::string text;
+  for (const auto& rank : ranks_) text += "  " + rank->describe() + "\n";
+  return text;
+}
+
+}  // namespace dabke::testing

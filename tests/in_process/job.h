@@ -1,0 +1,71 @@
+// Jobs whose ranks are threads of the test: each with a Runtime of its own, over a shared store.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+#include "tests/in_process/droppable_channel.h"
+#include "tests/in_process/rank.h"
+#include "tests/in_process/setups.h"
+
+namespace dabke::testing {
+
+/// What tests begin from: quiet about expected failures.
+Config quiet_config();
+
+class Job {
+ public:
+  /// Opens all ranks; throws when one cannot be.
+  Job(const Setup& setup, int size, const Config& config = quiet_config());
+  /// Each rank's configuration may differ.
+  Job(const Setup& setup, int size, const std::function<Config(int rank)>& config_of);
+  /// Shuts all ranks down at the same time.
+  ~Job();
+
+  int size() const { return static_cast<int>(ranks_.size()); }
+  Rank& rank(int index) { return *ranks_[static_cast<std::size_t>(index)]; }
+
+  /// Runs `function(Rank&)` on a thread for each rank, and returns what they returned, by rank. When one throws, the job
+  /// is aborted, so that the others end too, and the exception is rethrown here. When they have not ended after
+  /// a minute (more under sanitizers), says what each rank waits for and fails.
+  template <class Function>
+  auto run(Function&& function) {
+    using Seen = std::invoke_result_t<Function&, Rank&>;
+    if constexpr (std::is_void_v<Seen>) {
+      run_threads([&](int index) { function(rank(index)); });
+    } else {
+      std::vector<std::optional<Seen>> seen(ranks_.size());
+      run_threads([&](int index) { seen[static_cast<std::size_t>(index)].emplace(function(rank(index))); });
+      std::vector<Seen> all;
+      for (auto& one : seen) all.push_back(std::move(*one));
+      return all;
+    }
+  }
+
+  /// Cuts a rank's control channel as if its process had been killed.
+  void cut(int rank) { knives_[static_cast<std::size_t>(rank)]->cut(); }
+
+ private:
+  void open(const Setup& setup, int size, const std::function<Config(int rank)>& config_of);
+  void run_threads(const std::function<void(int index)>& function);
+  std::string describe();
+
+  std::vector<std::shared_ptr<DroppableChannel::Knife>> knives_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+};
+
+/// A job of its own for one function.
+template <class Function>
+auto run_on_ranks(const Setup& setup, int size, Function&& function) {
+  return Job(setup, size).run(std::forward<Function>(function));
+}
+template <class Function>
+auto run_on_ranks(const Setup& setup, int size, const Config& config, Function&& function) {
+  return Job(setup, size, config).run(std::forward<Function>(function));
+}
+
+}  // namespace dabke::testing

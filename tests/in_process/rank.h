@@ -1,0 +1,181 @@
+// One rank of a test's job, as the thread that plays it sees it.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/runtime.h"
+
+namespace dabke::testing {
+
+/// Throws when the operation failed; the harness rethrows on the main thread.
+inline void must(const Status& status) {
+  if (!status) throw std::runtime_error(std::string(name_of(status.code())) + ": " + status.message());
+}
+template <class T>
+T must(Result<T> result) {
+  must(result.status());
+  return result.take();
+}
+
+/// The error that must have come; an ok status throws.
+inline Status must_fail(const Status& status) {
+  if (status) throw std::runtime_error("this should have failed, and did not");
+  return status;
+}
+
+struct Call {
+  std::string name = {};  // empty: numbered, alike on ranks that make the same calls
+  ReduceOp op = ReduceOp::sum;
+  ProcessSetId set = kWorldSet;
+  int root = 0;
+  double prescale = 1;
+  double postscale = 1;
+  std::int32_t priority = 0;
+  std::vector<std::int64_t> splits = {};
+  std::string group = {};
+  std::uint32_t group_size = 0;
+  std::function<void(Operation&)> callback = {};
+};
+
+/// An operation under way.
+class Pending {
+ public:
+  Pending() = default;
+  explicit Pending(Status refused) : refused_(std::move(refused)) {}
+  explicit Pending(OperationRef operation) : operation_(std::move(operation)) {}
+
+  Status wait() const {
+    if (!refused_) return refused_;
+    operation_->wait_until(kNever);
+    return operation_->status();
+  }
+  bool wait_for(double seconds) const { return !refused_ || operation_->wait_until(deadline_after(seconds)); }
+  bool is_done() const { return !refused_ || operation_->is_done(); }
+  Operation& operation() const { return *operation_; }
+  std::int64_t value() const { return operation_->value; }
+  const std::vector<std::int64_t>& received_splits() const { return operation_->received_splits; }
+  template <class T>
+  std::vector<T> output(std::size_t index = 0) const {
+    const TensorView& view = operation_->outputs[index];
+    const T* data = static_cast<const T*>(view.data);
+    return std::vector<T>(data, data + view.elements());
+  }
+
+ private:
+  Status refused_;
+  OperationRef operation_;
+};
+
+/// One tensor of a call.
+struct Argument {
+  TensorView input;
+  TensorView output = {};  // data null: in place, or made by the runtime
+  std::string name = {};   // within a group; empty: numbered
+};
+
+template <class T>
+TensorView view_of(std::vector<T>& data) {
+  return {data.data(), dtype_of<T>, {}, Shape{static_cast<std::int64_t>(data.size())}};
+}
+
+class Rank {
+ public:
+  Rank(int rank, std::unique_ptr<Runtime> runtime) : rank_(rank), runtime_(std::move(runtime)) {}
+
+  int rank() const { return rank_; }
+  int size() const { return runtime_->world().size; }
+  Runtime& runtime() { return *runtime_; }
+  Config const& config() const { return runtime_->config(); }
+
+  /// Any collective. The tensors' memory must live until it has completed.
+  Pending start(CollectiveKind kind, std::vector<Argument> arguments, const Call& call = {});
+
+  // In place, on vectors of numbers.
+  template <class T>
+  Pending allreduce_async(std::vector<T>& data, const Call& call = {}) {
+    return start(CollectiveKind::allreduce, {{view_of(data)}}, call);
+  }
+  template <class T>
+  Status allreduce(std::vector<T>& data, const Call& call = {}) {
+    return allreduce_async(data, call).wait();
+  }
+  template <class T>
+  Status allreduce(std::vector<T>& data, ReduceOp op, ProcessSetId set = kWorldSet) {
+    return allreduce(data, {.op = op, .set = set});
+  }
+  template <class T>
+  Pending broadcast_async(std::vector<T>& data, const Call& call = {}) {
+    return start(CollectiveKind::broadcast, {{view_of(data)}}, call);
+  }
+  template <class T>
+  Status broadcast(std::vector<T>& data, const Call& call = {}) {
+    return broadcast_async(data, call).wait();
+  }
+
+  // The output is the runtime's.
+  template <class T>
+  Pending allgather_async(std::vector<T>& data, const Call& call = {}) {
+    return start(CollectiveKind::allgather, {{view_of(data)}}, call);
+  }
+  template <class T>
+  Result<std::vector<T>> allgather(std::vector<T>& data, const Call& call = {}) {
+    return output_of<T>(allgather_async(data, call));
+  }
+  template <class T>
+  Pending alltoall_async(std::vector<T>& data, const Call& call = {}) {
+    return start(CollectiveKind::alltoall, {{view_of(data)}}, call);
+  }
+  template <class T>
+  Result<std::vector<T>> alltoall(std::vector<T>& data, const Call& call = {}) {
+    return output_of<T>(alltoall_async(data, call));
+  }
+  template <class T>
+  Pending reducescatter_async(std::vector<T>& data, const Call& call = {}) {
+    return start(CollectiveKind::reducescatter, {{view_of(data)}}, call);
+  }
+  template <class T>
+  Result<std::vector<T>> reducescatter(std::vector<T>& data, const Call& call = {}) {
+    return output_of<T>(reducescatter_async(data, call));
+  }
+
+  Pending barrier_async(const Call& call = {});
+  Status barrier(const Call& call = {}) { return barrier_async(call).wait(); }
+  Pending join_async(ProcessSetId set = kWorldSet);
+  /// The world rank that joined last.
+  Result<int> join(ProcessSetId set = kWorldSet);
+  Result<ProcessSetId> try_add_process_set(std::vector<int> ranks);
+  /// Throws when it fails.
+  ProcessSetId add_process_set(std::vector<int> ranks) { return must(try_add_process_set(std::move(ranks))); }
+  Status remove_process_set(ProcessSetId set);
+
+  /// What this rank is doing, and what it waits for; from any thread.
+  std::string describe();
+  void set_phase(const char* phase) { phase_ = phase; }
+  void close();
+
+ private:
+  template <class T>
+  static Result<std::vector<T>> output_of(const Pending& pending) {
+    DABKE_CHECK(pending.wait());
+    return pending.output<T>();
+  }
+  Pending submit(OperationRef operation);
+
+  int rank_;
+  std::unique_ptr<Runtime> runtime_;
+  std::atomic<int> calls_{0};
+  std::atomic<const char*> phase_{"idle"};
+  std::mutex mutex_;
+  std::vector<OperationRef> submitted_;  // the pending ones are among them; for describe()
+};
+
+}  // namespace dabke::testing

@@ -1,0 +1,24 @@
+// What the runtime is tested over: a data backend and a control channel, among ranks that are threads of one process.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace dabke::testing {
+
+struct Setup {
+  enum class Data { gloo, threads };  // threads: ThreadsCollective
+  enum class Control { tcp, sim };    // sim: SimChannel
+  std::string name;
+  Data data = Data::threads;
+  Control control = Control::sim;
+};
+
+/// Every backend that ranks in one process can use, as far as DABKE_TEST_BACKENDS (names separated by commas; unset: all)
+/// lets them. ThreadSanitizer builds leave gloo out by it.
+std::vector<Setup> backends_for_threads();
+
+inline std::ostream& operator<<(std::ostream& out, const Setup& setup) { return out << setup.name; }
+
+}  // namespace dabke::testing

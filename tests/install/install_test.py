@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Installs the build into a temporary folder and uses it from outside the tree, as a user would.
+
+    install_test.py BUILD_DIR SOURCE_DIR VERSION [compiler flags]
+"""
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD, SOURCE, VERSION, FLAGS = '', '', '', []
+
+CPP_PROGRAM = r"""
+#include <dabke/dabke.hpp>
+
+#include <cstdio>
+#include <vector>
+
+int main() {
+  dabke::Session session;
+  std::vector<float> numbers{1, 2, 3};
+  dabke::allreduce("numbers", numbers, {.op = DABKE_SUM});
+  std::printf("rank %d of %d: %g\n", dabke::rank(), dabke::size(), static_cast<double>(numbers[2]));
+}
+"""
+
+
+def meson_of_the_build():
+    """A build directory can be installed only by the version of Meson that made it."""
+    with open(os.path.join(BUILD, 'meson-info', 'meson-info.json'), encoding='utf-8') as file:
+        wanted = json.load(file)['meson_version']['full']
+    candidates = [os.environ.get('MESON'), shutil.which('meson'), '/usr/bin/meson']
+    for candidate in filter(None, candidates):
+        seen = subprocess.run([candidate, '--version'], capture_output=True, text=True, check=False)
+        if seen.returncode == 0 and seen.stdout.strip() == wanted:
+            return candidate
+    raise RuntimeError(f'Meson {wanted}, which made {BUILD}, is not there; tried {candidates}')
+
+
+def run(*command, environment=None):
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=120, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f'{" ".join(command)} ended with code {done.returncode}:\n{done.stdout}')
+    return done.stdout
+
+
+class Installed(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix='dabke-install-')
+        cls.addClassCleanup(cls.folder.cleanup)
+        stage = os.path.join(cls.folder.name, 'stage')
+        run(meson_of_the_build(), 'install', '-C', BUILD, '--no-rebuild', '--destdir', stage)
+        (pc,) = glob.glob(f'{stage}/**/dabke.pc', recursive=True)
+        (library,) = glob.glob(f'{stage}/**/libdabke.so', recursive=True)
+        (header,) = glob.glob(f'{stage}/**/dabke/dabke.h', recursive=True)
+        (launcher,) = glob.glob(f'{stage}/**/dabkerun', recursive=True)
+        cls.stage, cls.library, cls.headers, cls.launcher = stage, library, os.path.dirname(header), launcher
+        # No job around the test run may leak into the programs, and every library path points into the installation.
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(('DABKE_', 'HOROVOD_'))}
+        cls.environment = dict(kept, PKG_CONFIG_PATH=os.path.dirname(pc), LD_LIBRARY_PATH=os.path.dirname(library))
+
+    def pkg_config(self, *arguments):
+        return run('pkg-config', *arguments, 'dabke', environment=self.environment).split()
+
+    def build(self, compiler, source, name, flags):
+        program = os.path.join(self.folder.name, name)
+        run(*compiler, *flags, *FLAGS, source, '-o', program, *self.pkg_config('--cflags', '--libs'),
+            environment=self.environment)
+        return program
+
+    def test_pkg_config_knows_the_version_and_points_into_the_installation(self):
+        self.assertEqual(self.pkg_config('--modversion'), [VERSION])
+        for flag in self.pkg_config('--cflags-only-I', '--libs-only-L'):
+            self.assertTrue(os.path.realpath(flag[2:]).startswith(os.path.realpath(self.stage)), flag)
+        self.assertEqual(self.pkg_config('--libs-only-l'), ['-ldabke'])
+
+    def test_the_public_headers_are_installed_and_no_others(self):
+        self.assertEqual(sorted(os.listdir(self.headers)), ['dabke.h', 'dabke.hpp', 'dlpack.h'])
+
+    def test_the_smallest_c11_program_builds_outside_the_tree_and_runs(self):
+        source = os.path.join(self.folder.name, 'hello.c')
+        shutil.copy(os.path.join(SOURCE, 'examples', 'hello.c'), source)
+        program = self.build(['cc'], source, 'hello', ['-std=c11', '-Wall', '-Wextra', '-pedantic', '-Werror'])
+        self.assertIn('0', run(program, environment=self.environment))
+
+    def test_it_runs_under_the_installed_launcher(self):
+        source = os.path.join(self.folder.name, 'hello.c')
+        shutil.copy(os.path.join(SOURCE, 'examples', 'hello.c'), source)
+        program = self.build(['cc'], source, 'hello2', ['-std=c11'])
+        out = run(self.launcher, '-np', '2', program, environment=self.environment)
+        self.assertIn('[0]<stdout>:', out)
+        self.assertIn('[1]<stdout>:', out)
+        self.assertIn(VERSION, run(self.launcher, '--version', environment=self.environment))
+
+    def test_a_cpp_program_builds_without_warnings_and_runs(self):
+        source = os.path.join(self.folder.name, 'numbers.cc')
+        with open(source, 'w', encoding='utf-8') as file:
+            file.write(CPP_PROGRAM)
+        program = self.build(['c++'], source, 'numbers', ['-std=c++20', '-Wall', '-Wextra', '-pedantic', '-Werror'])
+        self.assertEqual(run(program, environment=self.environment), 'rank 0 of 1: 3\n')
+
+    def test_the_library_exports_nothing_but_dabke_names(self):
+        names = [line.split()[-1] for line in run('nm', '-D', '--defined-only', self.library).splitlines()]
+        self.assertGreater(len(names), 50)
+        versions = {name.split('@')[-1] for name in names if '@' in name}
+        foreign = [name for name in names if not name.startswith('dabke_') and name not in versions]
+        self.assertEqual(foreign, [])
+
+    def test_the_library_is_tied_to_no_mpi_and_no_cuda(self):
+        out = run('ldd', self.library, environment=self.environment)
+        self.assertIn('libgloo', out)
+        for part in ('libmpi', 'libmpich', 'libopen-rte', 'libcuda', 'libcudart', 'libnccl'):
+            self.assertNotIn(part, out)
+
+    def test_the_library_has_a_soname_with_the_abi_version(self):
+        out = run('readelf', '-d', self.library)
+        self.assertRegex(out, r'SONAME.*\[libdabke\.so\.0\]')
+
+
+if __name__ == '__main__':
+    BUILD, SOURCE, VERSION, FLAGS = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,91 @@
+#include "launcher/outcome.h"
+
+#include <signal.h>
+
+#include <cerrno>
+
+#include <catch2/catch.hpp>
+
+namespace dabke {
+namespace {
+
+RankEnd exited(int rank, int code, std::int64_t time_ms, bool after_our_signal = false) {
+  return {.rank = rank,
+          .host = "h",
+          .pid = 100 + rank,
+          .kind = RankEnd::Kind::exited,
+          .value = code,
+          .time_ns = time_ms * 1'000'000,
+          .after_our_signal = after_our_signal};
+}
+
+RankEnd signalled(int rank, int signal, std::int64_t time_ms, bool after_our_signal = false) {
+  RankEnd end = exited(rank, signal, time_ms, after_our_signal);
+  end.kind = RankEnd::Kind::signalled;
+  return end;
+}
+
+}  // namespace
+
+TEST_CASE("a job whose ranks all end with 0 succeeds in silence") {
+  const Outcome outcome = conclude({exited(0, 0, 5), exited(1, 0, 1)}, std::nullopt);
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.lines.empty());
+}
+
+TEST_CASE("the first failure by time gives the exit code, and the others are its consequences") {
+  const Outcome outcome =
+      conclude({exited(0, 1, 900), signalled(2, SIGKILL, 100), exited(1, 1, 800), exited(4, 0, 50),
+                signalled(3, SIGTERM, 950, true), signalled(5, SIGKILL, 5000, true)},
+               std::nullopt);
+  CHECK(outcome.exit_code == 137);
+  CHECK(outcome.lines ==
+        std::vector<std::string>{"first failure: rank 2 on host h (pid 102) was killed by SIGKILL (signal "
+                                 "9): killed from outside: by kill -9, a "
+                                 "batch system, or the kernel when memory ran out (see dmesg)",
+                                 "after that: rank 3 ended by dabkerun; ranks 0-1 exited with status code 1; "
+                                 "rank 5 killed by dabkerun, not having "
+                                 "ended on SIGTERM"});
+}
+
+TEST_CASE("a crash goes before an error exit that the clock shows a moment earlier") {
+  const std::vector<RankEnd> together{exited(0, 1, 100), signalled(1, SIGKILL, 102)};
+  CHECK(first_failure(together)->rank == 1);
+  const std::vector<RankEnd> apart{exited(0, 1, 100), signalled(1, SIGKILL, 300)};
+  CHECK(first_failure(apart)->rank == 0);
+  const std::vector<RankEnd> ended_by_us{exited(0, 1, 100), signalled(1, SIGKILL, 102, true)};
+  CHECK(first_failure(ended_by_us)->rank == 0);
+}
+
+TEST_CASE("an interrupted job says so, names who had to be killed, and returns 128 and the signal") {
+  const Outcome outcome = conclude({signalled(0, SIGINT, 1, true), signalled(1, SIGKILL, 2, true)}, SIGINT);
+  CHECK(outcome.exit_code == 130);
+  CHECK(outcome.lines == std::vector<std::string>{"the job was ended by SIGINT",
+                                                  "killed because they did not end on it: rank 1"});
+  CHECK(conclude({exited(0, 0, 1, true)}, SIGTERM).exit_code == 0);
+}
+
+TEST_CASE("exit codes are those of a shell") {
+  CHECK(exit_code_of(exited(0, 3, 0)) == 3);
+  CHECK(exit_code_of(signalled(0, SIGSEGV, 0)) == 139);
+  RankEnd end = exited(0, ENOENT, 0);
+  end.kind = RankEnd::Kind::not_started;
+  CHECK(exit_code_of(end) == 127);
+  end.value = EACCES;
+  CHECK(exit_code_of(end) == 126);
+  CHECK(describe(end) == "could not be started: Permission denied");
+}
+
+TEST_CASE("signals have names") {
+  CHECK(signal_name(SIGKILL) == "SIGKILL");
+  CHECK(signal_name(SIGSEGV) == "SIGSEGV");
+  CHECK(signal_name(SIGRTMIN + 3) == "signal " + std::to_string(SIGRTMIN + 3));
+}
+
+TEST_CASE("lists of ranks are short") {
+  CHECK(rank_list({}).empty());
+  CHECK(rank_list({3}) == "3");
+  CHECK(rank_list({7, 0, 2, 1, 5, 6, 9}) == "0-2,5-7,9");
+}
+
+}  // namespace dabke

@@ -1,0 +1,154 @@
+#include "launcher_run.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+namespace dabke {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Pipe {
+  Fd read_end, write_end;
+};
+
+Pipe make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("pipe");
+  return {Fd(ends[0]), Fd(ends[1])};
+}
+
+}  // namespace
+
+LauncherRun::LauncherRun(std::vector<std::string> arguments, const LauncherSetup& setup)
+    : begin_(std::chrono::steady_clock::now()) {
+  Pipe input = make_pipe(), out = make_pipe(), error = make_pipe();
+  arguments.insert(arguments.begin(), DABKERUN);
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  pid_ = ::fork();
+  if (pid_ < 0) throw std::runtime_error("fork");
+  if (pid_ == 0) {
+    ::dup2(input.read_end.get(), 0);
+    ::dup2(out.write_end.get(), 1);
+    ::dup2(setup.one_output ? 1 : error.write_end.get(), 2);
+    for (const std::string& variable : setup.environment) ::putenv(::strdup(variable.c_str()));
+    for (const int signal : setup.ignored_signals) ::signal(signal, SIG_IGN);
+    ::execv(DABKERUN, pointers.data());
+    ::_exit(127);
+  }
+  out_ = std::move(out.read_end);
+  error_ = std::move(error.read_end);
+  // Small enough for the pipe, so this does not wait.
+  if (::write(input.write_end.get(), setup.input.data(), setup.input.size()) < 0)
+    throw std::runtime_error("write");
+}
+
+LauncherRun::~LauncherRun() {
+  if (pid_ <= 0) return;
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+}
+
+void LauncherRun::signal(int signal) const { ::kill(pid_, signal); }
+
+bool LauncherRun::read_some(std::chrono::milliseconds limit) {
+  std::array<pollfd, 2> entries{{{out_.get(), POLLIN, 0}, {error_.get(), POLLIN, 0}}};
+  if (::poll(entries.data(), entries.size(), static_cast<int>(limit.count())) <= 0) return false;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].revents == 0) continue;
+    std::array<char, 64 << 10> chunk;
+    const ssize_t got = ::read(entries[i].fd, chunk.data(), chunk.size());
+    if (got > 0) (i == 0 ? result_.out : result_.error).append(chunk.data(), static_cast<std::size_t>(got));
+    if (got <= 0) (i == 0 ? out_ : error_) = Fd();
+  }
+  return true;
+}
+
+bool LauncherRun::wait_for_output(const std::string& text, int times) {
+  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  for (;;) {
+    int found = 0;
+    for (auto at = result_.out.find(text); at != std::string::npos; at = result_.out.find(text, at + 1))
+      ++found;
+    if (found >= times) return true;
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (!out_ || left <= 0ms) return false;
+    read_some(left);
+  }
+}
+
+Finished LauncherRun::finish() {
+  const auto deadline = begin_ + 60s;
+  while ((out_ || error_) && std::chrono::steady_clock::now() < deadline) read_some(100ms);
+  if (out_ || error_) throw std::runtime_error("dabkerun did not end within 60 s");
+  int status = 0;
+  ::waitpid(pid_, &status, 0);
+  pid_ = -1;
+  result_.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  result_.took =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin_);
+  return result_;
+}
+
+TemporaryDirectory::TemporaryDirectory() {
+  std::string name = std::filesystem::temp_directory_path() / "dabke-test-XXXXXX";
+  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
+  path_ = name;
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+pid_t TemporaryDirectory::pid_in(const std::string& name) const {
+  for (int i = 0; i < 20'000 && !std::filesystem::exists(path_ / name); ++i) std::this_thread::sleep_for(1ms);
+  return std::atoi(text_of(name).c_str());
+}
+
+std::string TemporaryDirectory::text_of(const std::string& name) const {
+  std::ifstream file(path_ / name, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+bool is_gone(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  if (!std::getline(file, line)) return true;
+  const auto name_end = line.rfind(')');
+  return name_end != std::string::npos && line[name_end + 2] == 'Z';
+}
+
+bool is_gone_within(pid_t pid, std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (!is_gone(pid)) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(5ms);
+  }
+  return true;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace dabke

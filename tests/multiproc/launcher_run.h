@@ -1,0 +1,74 @@
+// Runs the real dabkerun and keeps what it says.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/owned.h"
+
+namespace dabke {
+
+struct Finished {
+  int exit_code = -1;  // as a shell gives it
+  std::string out, error;
+  std::chrono::milliseconds took{0};
+};
+
+struct LauncherSetup {
+  std::string input;                     // for stdin, which then ends
+  std::vector<std::string> environment;  // NAME=value, added
+  bool one_output = false;               // 2>&1
+  std::vector<int> ignored_signals;      // at the start, as under nohup
+};
+
+/// One dabkerun. Its destructor kills it if it still runs; the tests say that nothing is left then.
+class LauncherRun {
+ public:
+  explicit LauncherRun(std::vector<std::string> arguments, const LauncherSetup& setup = {});
+  ~LauncherRun();
+
+  pid_t pid() const { return pid_; }
+  void signal(int signal) const;
+  /// Waits until stdout has `text` this many times; false when 20 s are over or it has ended without.
+  bool wait_for_output(const std::string& text, int times = 1);
+  /// Nobody reads its stdout any more.
+  void close_output() { out_ = Fd(); }
+  /// Reads both streams until they end and waits for the exit; 60 s at most.
+  Finished finish();
+
+ private:
+  bool read_some(std::chrono::milliseconds limit);
+
+  pid_t pid_ = -1;
+  Fd out_, error_;
+  Finished result_;
+  std::chrono::steady_clock::time_point begin_;
+};
+
+/// A fresh directory that goes with its owner.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory();
+  ~TemporaryDirectory();
+  std::string path() const { return path_; }
+  /// The pid in file `name`, which is waited for.
+  pid_t pid_in(const std::string& name) const;
+  std::string text_of(const std::string& name) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Gone, or a zombie that nobody has reaped yet.
+bool is_gone(pid_t pid);
+/// Whether it is gone before the time is over.
+bool is_gone_within(pid_t pid, std::chrono::milliseconds limit);
+
+std::vector<std::string> lines_of(const std::string& text);
+
+}  // namespace dabke

@@ -1,0 +1,352 @@
+// The real dabkerun with real processes.
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "launcher_run.h"
+
+namespace dabke {
+namespace {
+
+using namespace std::chrono_literals;
+using Catch::Contains;
+using Catch::EndsWith;
+using Catch::StartsWith;
+using Words = std::vector<std::string>;
+
+const std::string kWorker = LAUNCHER_WORKER;
+
+Finished run(const Words& arguments, const LauncherSetup& setup = {}) {
+  return LauncherRun(arguments, setup).finish();
+}
+
+std::vector<std::string> sorted_lines(const std::string& text) {
+  auto lines = lines_of(text);
+  std::ranges::sort(lines);
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("a job whose ranks succeed returns 0, says nothing of its own and starts fast") {
+  const Finished job = run({"-np", "4", "true"});
+  CHECK(job.exit_code == 0);
+  CHECK(job.out.empty());
+  CHECK(job.error.empty());
+  CHECK(job.took < 2s);  // about 30 ms; more only on a machine that is busy
+}
+
+TEST_CASE("the exit code of the first rank that fails is that of dabkerun, and the last line names it") {
+  const Finished job = run({"-np", "3", kWorker, "exit", "2", "7"});
+  CHECK(job.exit_code == 7);
+  const auto lines = lines_of(job.error);
+  REQUIRE(lines.size() == 3);
+  CHECK_THAT(lines[0], StartsWith("dabkerun: rank 2 on host "));
+  CHECK_THAT(lines[0], EndsWith(" exited with status code 7; ending the other ranks"));
+  CHECK_THAT(
+      lines[1],
+      StartsWith("dabkerun: first failure: rank 2 on host ") && Contains("(pid ") &&
+          EndsWith("exited with status code 7: the program reported an error; look for its last lines, "
+                   "marked [2]"));
+  CHECK(lines[2] == "dabkerun: after that: ranks 0-1 ended by dabkerun");
+  CHECK(job.took < 4s);
+}
+
+TEST_CASE(
+    "a rank killed by a signal is reported with the signal's name, and dabkerun returns 128 and the signal") {
+  struct Example {
+    int signal;
+    std::string name;
+  };
+  const auto example =
+      GENERATE(Example{SIGKILL, "SIGKILL (signal 9"}, Example{SIGSEGV, "SIGSEGV (signal 11"},
+               Example{SIGTERM, "SIGTERM (signal 15"}, Example{SIGABRT, "SIGABRT (signal 6"});
+  const Finished job = run({"-np", "2", kWorker, "raise", "1", std::to_string(example.signal)});
+  CHECK(job.exit_code == 128 + example.signal);
+  CHECK_THAT(job.error, Contains("first failure: rank 1 ") && Contains("was killed by " + example.name));
+}
+
+TEST_CASE("kill -9 of a rank from outside ends the job, which names that rank and leaves nothing running") {
+  const TemporaryDirectory directory;
+  LauncherRun launcher({"-np", "3", kWorker, "sleep", directory.path()});
+  REQUIRE(launcher.wait_for_output("ready", 3));
+  ::kill(directory.pid_in("1"), SIGKILL);
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 137);
+  CHECK_THAT(job.error, Contains("first failure: rank 1 ") && Contains("SIGKILL"));
+  for (const char* rank : {"0", "1", "2"}) CHECK(is_gone(directory.pid_in(rank)));
+}
+
+TEST_CASE("a rank that does not end on SIGTERM is killed after 5 s") {
+  const Finished job = run({"-np", "2", kWorker, "deaf", "0"});
+  CHECK(job.exit_code == 4);
+  CHECK(job.took > 4500ms);
+  CHECK(job.took < 8s);
+  CHECK_THAT(job.error, Contains("rank 1 killed by dabkerun, not having ended on SIGTERM"));
+}
+
+TEST_CASE("a command that cannot be run fails before anything is started, with the code of a shell") {
+  CHECK(run({"-np", "2", "no-such-program"}).exit_code == 127);
+  const Finished job = run({"-np", "2", "/etc/passwd"});
+  CHECK(job.exit_code == 126);
+  CHECK_THAT(job.error, StartsWith("dabkerun: cannot run '/etc/passwd': it is not executable"));
+  CHECK(lines_of(job.error).size() == 1);
+}
+
+TEST_CASE("a script whose interpreter is missing is reported as not started") {
+  const TemporaryDirectory directory;
+  const std::string script = directory.path() + "/script";
+  std::FILE* file = std::fopen(script.c_str(), "w");
+  REQUIRE(file != nullptr);
+  std::fputs("#!/no/such/interpreter\n", file);
+  std::fclose(file);
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  const Finished job = run({"-np", "2", script});
+  CHECK(job.exit_code == 127);
+  CHECK_THAT(
+      job.error,
+      Contains("could not be started: No such file or directory: the file is there, so the interpreter in "
+               "its first line is missing"));
+}
+
+TEST_CASE("a wrong command line gives one line and exit code 2") {
+  for (const Words& words :
+       {Words{"-np", "0", "true"}, Words{"-np", "2"}, Words{"--no-such-flag", "true"},
+        Words{"-np", "1", "--cycle-time-ms", "x", "true"}, Words{"-np", "2", "-H", "localhost:1", "true"},
+        Words{"-np", "2", "-H", "192.0.2.1:2", "true"}}) {
+    const Finished job = run(words);
+    CAPTURE(job.error);
+    CHECK(job.exit_code == 2);
+    CHECK(job.out.empty());
+    CHECK_THAT(job.error, StartsWith("dabkerun: ") && EndsWith("\n"));
+    CHECK(lines_of(job.error).size() == 1);
+  }
+}
+
+TEST_CASE("what asks for information needs no command") {
+  CHECK_THAT(run({"--version"}).out, StartsWith("dabkerun ") && EndsWith("\n"));
+  CHECK_THAT(run({"--help"}).out, StartsWith("Usage: dabkerun -np N"));
+  CHECK_THAT(run({"--print-knobs"}).out, StartsWith("# Configuration"));
+  const Finished report = run({"-cb"});
+  CHECK(report.exit_code == 0);
+  CHECK_THAT(report.out, StartsWith("Dabke v") && Contains("Available Controllers:\n    [X] TCP\n") &&
+                             Contains("Available Tensor Operations:\n    [X] Gloo\n"));
+}
+
+TEST_CASE("each line is prefixed with its rank and stream") {
+  const Finished job = run({"-np", "2", "sh", "-c", "echo out; echo err >&2"});
+  CHECK(sorted_lines(job.out) == Words{"[0]<stdout>:out", "[1]<stdout>:out"});
+  CHECK(sorted_lines(job.error) == Words{"[0]<stderr>:err", "[1]<stderr>:err"});
+  CHECK(run({"-np", "1", "echo", "one"}).out == "[0]<stdout>:one\n");
+  CHECK(run({"-np", "1", "--no-prefix", "echo", "one"}).out == "one\n");
+}
+
+TEST_CASE("a time goes before the prefix when asked for") {
+  const std::string line = run({"-np", "1", "--prefix-output-with-timestamp", "echo", "x"}).out;
+  CHECK_THAT(line,
+             Catch::Matches("[A-Z][a-z]{2} [A-Z][a-z]{2} [ 0-9]{2} [0-9:]{8} [0-9]{4}\\[0\\]<stdout>:x\n"));
+}
+
+TEST_CASE("lines of chatty ranks are complete, in order and not torn, also when both streams are one pipe") {
+  const bool one_output = GENERATE(false, true);
+  constexpr int kLines = 3000;
+  const Finished job =
+      run({"-np", "2", kWorker, "chatter", std::to_string(kLines)}, {.one_output = one_output});
+  CHECK(job.exit_code == 0);
+  std::array<int, 2> next{0, 0};
+  bool good = true;
+  for (const std::string& line : lines_of(job.out)) {
+    if (line.find("<stderr>:rank ") == 3) continue;
+    const int rank = line[1] - '0';
+    int& i = next.at(static_cast<std::size_t>(rank));
+    const std::string expected =
+        "[" + std::to_string(rank) + "]<stdout>:rank " + std::to_string(rank) + " line " + std::to_string(i) +
+        " " + std::string(static_cast<std::size_t>(i * 37 % 301), static_cast<char>('a' + rank));
+    ++i;
+    if (good) CHECK(line == expected);
+    good = good && line == expected;
+  }
+  CHECK(next == std::array<int, 2>{kLines, kLines});
+}
+
+TEST_CASE("bytes pass unchanged, and a last line without newline is completed") {
+  CHECK(run({"-np", "1", "printf", "a\\377\\200b\\nlast"}).out ==
+        "[0]<stdout>:a\xff\x80"
+        "b\n[0]<stdout>:last\n");
+  CHECK(run({"-np", "1", "printf", "1%%\\r2%%\\rdone\\n"}).out ==
+        "[0]<stdout>:1%\r[0]<stdout>:2%\r[0]<stdout>:done\n");
+  CHECK(run({"-np", "1", "printf", "a\\r\\nb\\r\\n"}).out == "[0]<stdout>:a\r\n[0]<stdout>:b\r\n");
+}
+
+TEST_CASE("a very long line is split at 1 MiB and loses nothing") {
+  constexpr std::size_t kMiB = 1 << 20;
+  const Finished job = run({"-np", "1", kWorker, "long", std::to_string(5 * kMiB / 2)});
+  const auto lines = lines_of(job.out);
+  REQUIRE(lines.size() == 3);
+  const std::string prefix = "[0]<stdout>:";
+  CHECK((lines[0] == prefix + std::string(kMiB, 'x') && lines[1] == lines[0]));
+  CHECK(lines[2] == prefix + std::string(kMiB / 2, 'x'));
+}
+
+TEST_CASE("--output-filename also keeps what each rank printed, without prefixes") {
+  const TemporaryDirectory directory;
+  const Finished job = run({"-np", "11", "--output-filename", directory.path() + "/new/logs", "sh", "-c",
+                            "printf \"out $DABKE_RANK\"; echo err >&2"});
+  CHECK(job.exit_code == 0);
+  CHECK(lines_of(job.out).size() == 11);
+  CHECK(directory.text_of("new/logs/rank.00/stdout") == "out 0");
+  CHECK(directory.text_of("new/logs/rank.10/stdout") == "out 10");
+  CHECK(directory.text_of("new/logs/rank.10/stderr") == "err\n");
+  CHECK(run({"-np", "1", "--output-filename", directory.path(), "echo", "x"}).exit_code == 0);
+  CHECK(directory.text_of("rank.0/stdout") == "x\n");
+}
+
+TEST_CASE("rank 0 reads stdin, or nobody does") {
+  const LauncherSetup setup{.input = "one\ntwo\n"};
+  CHECK(run({"-np", "2", "cat"}, setup).out == "[0]<stdout>:one\n[0]<stdout>:two\n");
+  CHECK(run({"-np", "2", "--stdin", "none", "cat"}, setup).out.empty());
+}
+
+TEST_CASE(
+    "flags of knobs and the place of each rank arrive as environment variables, and little else changes") {
+  const Finished job =
+      run({"-np", "2", "-H", "localhost:4", "--no-prefix", "--output-filename", "/dev/null/no", "true"});
+  CHECK(job.exit_code == 2);
+  const Finished environment = run({"-np", "1", "-H", "localhost:4", "--no-prefix", "--cycle-time-ms", "3.5",
+                                    "--no-stall-check", "--fusion-threshold-mb", "64", "env"},
+                                   {.environment = {"OMP_NUM_THREADS=3", "DABKE_LOG_LEVEL=info"}});
+  std::map<std::string, std::string> seen;
+  for (const std::string& line : lines_of(environment.out))
+    seen[line.substr(0, line.find('='))] = line.substr(line.find('=') + 1);
+  CHECK(seen["DABKE_CYCLE_TIME"] == "3.5");
+  CHECK(seen["DABKE_STALL_CHECK_DISABLE"] == "1");
+  CHECK(seen["DABKE_FUSION_THRESHOLD"] == "67108864");
+  CHECK(seen["DABKE_LOG_LEVEL"] == "info");
+  CHECK(seen["OMP_NUM_THREADS"] == "3");
+  CHECK(seen["PYTHONUNBUFFERED"] == "1");
+  CHECK(seen["DABKE_HOSTNAME"] == "localhost");
+  CHECK_THAT(seen["DABKE_RENDEZVOUS"], Catch::Matches("http://127\\.0\\.0\\.1:[0-9]+"));
+  CHECK_THAT(seen["DABKE_JOB_ID"], Catch::Matches("[0-9a-f]{32}"));
+  CHECK_THAT(seen["DABKE_JOB_KEY"], Catch::Matches("[0-9a-f]{64}"));
+  for (const std::string prefix : {"DABKE_", "HOROVOD_"}) {
+    for (const char* name : {"RANK", "LOCAL_RANK", "CROSS_RANK"}) CHECK(seen[prefix + name] == "0");
+    for (const char* name : {"SIZE", "LOCAL_SIZE", "CROSS_SIZE"}) CHECK(seen[prefix + name] == "1");
+  }
+}
+
+TEST_CASE("a rank gets descriptors 0, 1 and 2 alone, and the signals as dabkerun found them") {
+  const Finished descriptors = run({"-np", "3", "--no-prefix", kWorker, "descriptors"});
+  CHECK(lines_of(descriptors.out) == Words{"0 1 2 ", "0 1 2 ", "0 1 2 "});
+  CHECK(run({"-np", "1", "--no-prefix", kWorker, "signals"}).out == "done\n");
+  CHECK(run({"-np", "1", "--no-prefix", kWorker, "signals"}, {.ignored_signals = {SIGHUP}}).out ==
+        "ignored 1\ndone\n");
+  rlimit limit{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  CHECK(run({"-np", "1", "--no-prefix", "sh", "-c", "ulimit -Sn"}).out ==
+        std::to_string(limit.rlim_cur) + "\n");
+}
+
+TEST_CASE("SIGINT, SIGTERM and SIGHUP reach every rank, and a rank that handles them may end with 0") {
+  const int signal = GENERATE(SIGINT, SIGTERM, SIGHUP);
+  LauncherRun launcher({"-np", "3", kWorker, "catch"});
+  REQUIRE(launcher.wait_for_output("ready", 3));
+  launcher.signal(signal);
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 0);
+  CHECK(job.took < 4s);
+  CHECK(sorted_lines(job.out) == Words{"[0]<stdout>:caught", "[0]<stdout>:ready", "[1]<stdout>:caught",
+                                       "[1]<stdout>:ready", "[2]<stdout>:caught", "[2]<stdout>:ready"});
+}
+
+TEST_CASE("a job ended by SIGINT returns 130") {
+  LauncherRun launcher({"-np", "2", kWorker, "sleep"});
+  REQUIRE(launcher.wait_for_output("ready", 2));
+  launcher.signal(SIGINT);
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 130);
+  CHECK_THAT(job.error, StartsWith("dabkerun: SIGINT: passing it on to all ranks") &&
+                            EndsWith("dabkerun: the job was ended by SIGINT\n"));
+  CHECK(job.took < 4s);
+}
+
+TEST_CASE("ranks that do not end on SIGINT are killed after 5 s, or at once by a second SIGINT") {
+  const bool twice = GENERATE(false, true);
+  LauncherRun launcher({"-np", "2", kWorker, "deaf", "-1"});
+  REQUIRE(launcher.wait_for_output("ready", 2));
+  launcher.signal(SIGINT);
+  if (twice) {
+    std::this_thread::sleep_for(100ms);
+    launcher.signal(SIGINT);
+  }
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 130);
+  CHECK_THAT(job.error, Contains("killed because they did not end on it: ranks 0-1"));
+  CHECK((twice ? job.took < 4s : job.took > 4500ms && job.took < 8s));
+}
+
+TEST_CASE("nothing is left 6 s after kill -9 of dabkerun, not even a daemon of a rank that ignores SIGTERM") {
+  const TemporaryDirectory directory;
+  LauncherRun launcher({"-np", "2", kWorker, "daemon", directory.path(), "stay"});
+  REQUIRE(launcher.wait_for_output("ready", 2));
+  const std::array pids{directory.pid_in("daemon.0"), directory.pid_in("daemon.1")};
+  for (const pid_t pid : pids) CHECK_FALSE(is_gone(pid));
+  launcher.signal(SIGKILL);
+  const auto begin = std::chrono::steady_clock::now();
+  for (const pid_t pid : pids) CHECK(is_gone_within(pid, 6s));
+  CHECK(std::chrono::steady_clock::now() - begin < 6s);
+  CHECK(launcher.finish().exit_code == 137);
+}
+
+TEST_CASE("a daemon that a finished rank leaves behind is ended, and dabkerun waits for that") {
+  const TemporaryDirectory directory;
+  const Finished job = run({"-np", "2", kWorker, "daemon", directory.path(), "leave"});
+  CHECK(job.exit_code == 0);
+  for (const char* name : {"daemon.0", "daemon.1"}) CHECK(is_gone(directory.pid_in(name)));
+  CHECK(job.took < 9s);
+}
+
+TEST_CASE("what a rank's own pipeline still prints after its end is not lost") {
+  const Finished job = run({"-np", "1", "--no-prefix", "sh", "-c", "(sleep 0.1; echo late) & echo early"});
+  CHECK(job.out == "early\nlate\n");
+  CHECK(job.exit_code == 0);
+}
+
+TEST_CASE("when nobody reads stdout any more the job ends") {
+  const TemporaryDirectory directory;
+  LauncherRun launcher({"-np", "2", kWorker, "sleep", directory.path()});
+  REQUIRE(launcher.wait_for_output("ready", 2));
+  launcher.close_output();
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 128 + SIGPIPE);
+  CHECK_THAT(job.error, Contains("nobody reads stdout any more"));
+  for (const char* rank : {"0", "1"}) CHECK(is_gone(directory.pid_in(rank)));
+  CHECK(job.took < 4s);
+}
+
+TEST_CASE("a reader that is slow loses nothing and does not stop signals") {
+  LauncherRun launcher({"-np", "2", "yes"});
+  std::this_thread::sleep_for(
+      300ms);  // the pipe and the launcher's memory are full, and both ranks wait in write
+  launcher.signal(SIGINT);
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 130);
+  CHECK(job.took < 8s);
+  const auto lines = lines_of(job.out);
+  CHECK(std::ranges::all_of(
+      lines, [](const std::string& line) { return line == "[0]<stdout>:y" || line == "[1]<stdout>:y"; }));
+}
+
+TEST_CASE("the job's key is on no command line") {
+  const Finished job =
+      run({"-np", "1", "sh", "-c",
+           "echo $DABKE_JOB_KEY | grep -l -a -f - /proc/[0-9]*/cmdline 2>/dev/null; echo done"});
+  CHECK(job.out == "[0]<stdout>:done\n");
+}
+
+}  // namespace dabke

@@ -1,0 +1,132 @@
+// A rank for the launcher's tests: does one simple or naughty thing, named by its first argument.
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+int rank() { return std::atoi(std::getenv("DABKE_RANK")); }
+
+void write_fully(int fd, const std::string& text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const ssize_t wrote = ::write(fd, text.data() + at, text.size() - at);
+    if (wrote < 0) std::_Exit(99);
+    at += static_cast<std::size_t>(wrote);
+  }
+}
+
+[[noreturn]] void sleep_for_ever() {
+  for (;;) ::pause();
+}
+
+/// Complete at once, because the test reads it while this process goes on.
+void leave_pid(const std::string& path) {
+  std::ofstream(path + ".new") << ::getpid() << std::flush;
+  std::filesystem::rename(path + ".new", path);
+}
+
+/// Lines of many lengths, in pieces that end anywhere.
+void chatter(int lines) {
+  std::string out;
+  for (int i = 0; i < lines; ++i) {
+    out += "rank " + std::to_string(rank()) + " line " + std::to_string(i) + " " +
+           std::string(static_cast<std::size_t>(i * 37 % 301), static_cast<char>('a' + rank())) + "\n";
+  }
+  for (std::size_t at = 0, step = 1; at < out.size(); at += step, step = step * 7 % 5003) {
+    const std::string piece = out.substr(at, step);
+    write_fully(1, piece);
+    if (at % 3 == 0) write_fully(2, "rank " + std::to_string(rank()) + " at " + std::to_string(at) + "\n");
+  }
+}
+
+/// A daemon as daemons are made: two forks and a session of its own, deaf to SIGTERM, holding stdout open.
+void start_daemon(const std::string& pid_file) {
+  if (::fork() != 0) return;
+  ::setsid();
+  if (::fork() != 0) ::_exit(0);
+  ::signal(SIGTERM, SIG_IGN);
+  ::signal(SIGHUP, SIG_IGN);
+  leave_pid(pid_file);
+  sleep_for_ever();
+}
+
+void print_descriptors() {
+  std::vector<int> open;
+  for (int fd = 0; fd < 20'000; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0) open.push_back(fd);
+  }
+  for (const int fd : open) std::printf("%d ", fd);
+  std::printf("\n");
+}
+
+void print_signals() {
+  sigset_t blocked;
+  ::sigprocmask(SIG_SETMASK, nullptr, &blocked);
+  struct sigaction action {};
+  for (int signal = 1; signal < 32; ++signal) {
+    ::sigaction(signal, nullptr, &action);
+    if (::sigismember(&blocked, signal) != 0) std::printf("blocked %d\n", signal);
+    if (action.sa_handler == SIG_IGN) std::printf("ignored %d\n", signal);
+  }
+  std::printf("done\n");
+}
+
+void on_signal(int) {
+  write_fully(1, "caught\n");
+  std::_Exit(0);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  const std::string argument = argc > 2 ? argv[2] : "";
+  const int number = std::atoi(argument.c_str());
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  if (what == "exit") {  // <rank> <code>: the others sleep
+    if (rank() == number) return std::atoi(argv[3]);
+    sleep_for_ever();
+  }
+  if (what == "raise") {  // <rank> <signal>: the others sleep
+    if (rank() == number) ::raise(std::atoi(argv[3]));
+    sleep_for_ever();
+  }
+  if (what == "deaf") {  // does not end on SIGTERM; <rank> fails at once, -1: nobody
+    ::signal(SIGTERM, SIG_IGN);
+    ::signal(SIGINT, SIG_IGN);
+    std::printf("ready\n");
+    if (rank() == number) return 4;
+    sleep_for_ever();
+  }
+  if (what == "catch") {
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, on_signal);
+    std::printf("ready\n");
+    sleep_for_ever();
+  }
+  if (what == "sleep") {  // <directory>: leaves its pid there
+    if (!argument.empty()) leave_pid(argument + "/" + std::to_string(rank()));
+    std::printf("ready\n");
+    sleep_for_ever();
+  }
+  if (what == "daemon") {  // <directory> stay|leave
+    start_daemon(argument + "/daemon." + std::to_string(rank()));
+    while (!std::filesystem::exists(argument + "/daemon." + std::to_string(rank()))) ::usleep(1000);
+    std::printf("ready\n");
+    if (std::strcmp(argv[3], "leave") == 0) return 0;
+    sleep_for_ever();
+  }
+  if (what == "chatter") chatter(number);
+  if (what == "long") write_fully(1, std::string(static_cast<std::size_t>(number), 'x') + "\n");
+  if (what == "descriptors") print_descriptors();
+  if (what == "signals") print_signals();
+  return 0;
+}

@@ -1,0 +1,395 @@
+// How runs on gloo end when something is wrong, and what they leave behind.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/ops/gloo/rank_threads.h"
+
+namespace dabke {
+namespace {
+
+using std::chrono::milliseconds;
+using test::RankThread;
+using test::run_on_ranks;
+
+double ms_since(TimePoint start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// Far above what an idle machine takes (a few milliseconds), far below any time limit that could end a wait
+// instead.
+constexpr double kPromptMs = 2000;
+
+/// Memory for one collective of a kind over `size` ranks, `elements` floats a rank.
+struct Work {
+  Work(CollectiveKind kind, int size, std::size_t elements = 1000)
+      : input(elements * static_cast<std::size_t>(size), 1.0f),
+        output(input.size()),
+        counts(static_cast<std::size_t>(size), static_cast<std::int64_t>(elements)) {
+    batch.kind = kind;
+    if (kind == CollectiveKind::barrier) return;
+    const bool is_part = kind == CollectiveKind::allgather;
+    const auto count = static_cast<std::int64_t>(is_part ? elements : input.size());
+    batch.entries.push_back({input.data(), output.data(), count, counts, counts});
+  }
+  std::vector<float> input, output;
+  std::vector<std::int64_t> counts;
+  Batch batch;
+};
+
+constexpr CollectiveKind kKinds[] = {CollectiveKind::allreduce,     CollectiveKind::allgather,
+                                     CollectiveKind::broadcast,     CollectiveKind::alltoall,
+                                     CollectiveKind::reducescatter, CollectiveKind::barrier};
+
+/// The process's open descriptors, and its threads.
+std::vector<int> open_fds() {
+  std::vector<int> fds;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::atoi(entry.path().filename().c_str());
+    if (::fcntl(fd, F_GETFD) != -1) fds.push_back(fd);
+  }
+  std::erase_if(fds, [](int fd) { return ::fcntl(fd, F_GETFD) == -1; });  // the iterator's own
+  return fds;
+}
+std::size_t thread_count() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) ++count;
+  return count;
+}
+
+/// How often the process's threads have slept and been woken.
+std::int64_t wakeups() {
+  std::int64_t total = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream status(task.path() / "status");
+    for (std::string word; status >> word;) {
+      if (std::int64_t count = 0; word == "voluntary_ctxt_switches:" && status >> count) total += count;
+    }
+  }
+  return total;
+}
+
+struct Ended {
+  Status status;
+  double ms = 0;
+};
+
+}  // namespace
+
+TEST_CASE("abort ends a run that waits for a peer, with its cause, promptly") {
+  const auto kind = GENERATE(from_range(kKinds));
+  const std::size_t elements = GENERATE(1000u, 3'000'000u);
+  if (elements > 1000 && kind == CollectiveKind::barrier) return;
+  std::promise<void> waiting, done;
+  const auto released = done.get_future().share();
+  const auto ended = run_on_ranks(3, [&, kind, elements](RankThread& self) {
+    Work first(kind, 3, elements);
+    Ended result{self.run(first.batch), 0};  // connects
+    if (!result.status.is_ok()) return result;
+    if (self.world.rank == 2) {  // does not come
+      released.wait();
+      return result;
+    }
+    TimePoint start;
+    std::jthread aborter([&] {
+      std::this_thread::sleep_for(milliseconds(30));
+      start = Clock::now();
+      self.backend->abort(Status(Code::peer_lost, "rank 2 is gone"));
+    });
+    // A broadcast's root may be done before anybody has received, so it goes on until it cannot.
+    for (int i = 0; i < 10000 && result.status.is_ok(); ++i) {
+      Work again(kind, 3, elements);
+      result.status = self.run(again.batch);
+    }
+    aborter.join();
+    result.ms = ms_since(start);
+    if (self.world.rank == 0) done.set_value();
+    Work later(kind, 3);
+    const Status after = self.run(later.batch);
+    if (after.message() != result.status.message())
+      result.status = Status(Code::internal, "later: " + after.message());
+    return result;
+  });
+  INFO(name_of(kind) << " of " << elements);
+  for (const int rank : {0, 1}) {
+    CHECK(ended[static_cast<std::size_t>(rank)].status.code() == Code::peer_lost);
+    CHECK(ended[static_cast<std::size_t>(rank)].status.message() == "rank 2 is gone");
+    CHECK(ended[static_cast<std::size_t>(rank)].ms < kPromptMs);
+  }
+}
+
+TEST_CASE("abort ends the wait for a rank that never connects") {
+  RankThread self(0, 2, make_memory_store());
+  std::jthread aborter([&] {
+    std::this_thread::sleep_for(milliseconds(50));
+    self.backend->abort(Status(Code::aborted, "enough"));
+  });
+  Work work(CollectiveKind::allreduce, 2);
+  const TimePoint start = Clock::now();
+  const Status status = self.run(work.batch);
+  CHECK(status.code() == Code::aborted);
+  CHECK(status.message() == "enough");
+  CHECK(ms_since(start) < kPromptMs);
+}
+
+TEST_CASE("abort ends the connecting to a rank that has left its address and sleeps") {
+  // Leaves its address, and reads nobody's until it may.
+  class Sleepy final : public Store {
+   public:
+    Sleepy(std::shared_ptr<Store> store, std::shared_future<void> woken)
+        : store_(std::move(store)), woken_(std::move(woken)) {}
+    Status set(const std::string& key, std::string_view value) override { return store_->set(key, value); }
+    Result<std::string> get(const std::string& key, TimePoint deadline) override {
+      woken_.wait();
+      return store_->get(key, deadline);
+    }
+    Result<std::uint64_t> increment(const std::string& key) override { return store_->increment(key); }
+    std::string describe() const override { return store_->describe(); }
+
+   private:
+    std::shared_ptr<Store> store_;
+    std::shared_future<void> woken_;
+  };
+  // Which of two ranks listens is Gloo's choice by address; among four rounds both happen.
+  for (int round = 0; round < 4; ++round) {
+    std::promise<void> wake;
+    const auto store = make_memory_store();
+    RankThread awake(0, 2, store);
+    RankThread asleep(1, 2, std::make_shared<Sleepy>(store, wake.get_future().share()));
+    auto sleeper = std::async(std::launch::async, [&] {
+      Work work(CollectiveKind::allreduce, 2);
+      return asleep.run(work.batch);
+    });
+    std::jthread aborter([&] {
+      std::this_thread::sleep_for(milliseconds(60));
+      awake.backend->abort(Status(Code::aborted, "enough"));
+    });
+    Work work(CollectiveKind::allreduce, 2);
+    const TimePoint start = Clock::now();
+    const Status status = awake.run(work.batch);
+    CHECK(status.message() == "enough");
+    CHECK(ms_since(start) < kPromptMs);
+    asleep.backend->abort(Status(Code::aborted, "enough"));
+    wake.set_value();
+    CHECK(sleeper.get().message() == "enough");
+  }
+}
+
+TEST_CASE("a rank that never comes is an error after the start timeout, which names its key") {
+  Config config;
+  config.start_timeout = 0.2;
+  RankThread self(0, 2, make_memory_store(), config);
+  Work work(CollectiveKind::broadcast, 2);
+  const Status status = self.run(work.batch);
+  CHECK(status.code() == Code::timeout);
+  CHECK(status.message().find("gloo broadcast of 1 tensor (order 0), rank 0 of 2 in process set 0") !=
+        std::string::npos);
+  CHECK(status.message().find("DABKE_START_TIMEOUT_SECONDS") != std::string::npos);
+  CHECK(status.message().find("broadcast/1") != std::string::npos);
+}
+
+TEST_CASE("a run ends at its deadline, and the ranks that wait for it end too") {
+  const bool by_config = GENERATE(false, true);
+  Config config;
+  config.gloo_timeout = by_config ? 0.2 : 0;
+  const auto ended = run_on_ranks(
+      3,
+      [=](RankThread& self) {
+        Work first(CollectiveKind::allreduce, 3);
+        Ended result{self.run(first.batch), 0};
+        if (self.world.rank == 2 || !result.status.is_ok()) {
+          std::this_thread::sleep_for(milliseconds(400));
+          return result;
+        }
+        Work late(CollectiveKind::allreduce, 3);
+        if (!by_config && self.world.rank == 0) late.batch.deadline = Clock::now() + milliseconds(200);
+        result.status = self.run(late.batch);
+        return result;
+      },
+      config);
+  CHECK(ended[0].status.code() == Code::timeout);
+  CHECK(ended[0].status.message().find("limit of 0.2 s") != std::string::npos);
+  CHECK_FALSE(ended[1].status.is_ok());
+}
+
+TEST_CASE("when one rank's run fails the others' runs fail, and say what Gloo said") {
+  const auto ended = run_on_ranks(3, [](RankThread& self) {
+    Work first(CollectiveKind::allreduce, 3);
+    Status status = self.run(first.batch);
+    if (self.world.rank == 1 || !status.is_ok()) return status;  // leaves
+    Work second(CollectiveKind::allreduce, 3);
+    status = self.run(second.batch);
+    Work third(CollectiveKind::broadcast, 3);
+    return self.run(third.batch);  // the set has failed; no new connections are tried
+  });
+  CHECK(ended[1].is_ok());
+  for (const std::size_t rank : {0u, 2u}) {
+    CHECK(ended[rank].code() == Code::transport);
+    CHECK(ended[rank].message().find("gloo allreduce of 1 tensor") != std::string::npos);
+    CHECK(ended[rank].message().find("onnection") != std::string::npos);
+  }
+}
+
+namespace {
+
+/// Rank 1 as a process of its own, which does one allreduce and then `last` in the middle of an endless row
+/// of them.
+pid_t fork_peer(const std::string& directory, int signal_to_self) {
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  RankThread self(1, 2, open_file_store(directory).take());
+  for (int i = 0; i < 2; ++i) {
+    Work work(CollectiveKind::allreduce, 2);
+    (void)self.run(work.batch);
+  }
+  ::kill(::getpid(), signal_to_self);
+  ::_exit(0);
+}
+
+}  // namespace
+
+TEST_CASE("abort ends a run whose peer was stopped, and a killed peer ends it by itself") {
+  const int signal = GENERATE(SIGSTOP, SIGKILL);
+  const std::size_t elements = GENERATE(1000u, 3'000'000u);
+  char directory[] = "/tmp/dabke-gloo-test-XXXXXX";
+  REQUIRE(::mkdtemp(directory) != nullptr);
+  const pid_t peer = fork_peer(directory, signal);  // before this process has threads
+  {
+    RankThread self(0, 2, open_file_store(directory).take());
+    Status status;
+    for (int i = 0; i < 2; ++i) {
+      Work work(CollectiveKind::allreduce, 2);
+      status = self.run(work.batch);
+      CHECK(status.is_ok());
+    }
+    TimePoint start = Clock::now();
+    std::jthread aborter([&] {
+      if (signal == SIGKILL) return;
+      int state = 0;
+      ::waitpid(peer, &state, WUNTRACED);
+      std::this_thread::sleep_for(milliseconds(50));
+      start = Clock::now();
+      self.backend->abort(Status(Code::peer_lost, "rank 1 is stopped"));
+    });
+    Work work(CollectiveKind::reducescatter, 2, elements);
+    Work same(CollectiveKind::allreduce, 2);
+    status = self.run(signal == SIGSTOP ? same.batch : work.batch);
+    if (signal == SIGKILL) {
+      // The peer may have been killed before it listened for the reducescatter: then nobody but abort can
+      // know.
+      status = self.run(same.batch);
+    }
+    aborter.join();
+    CHECK_FALSE(status.is_ok());
+    CHECK(ms_since(start) < 35'000);
+    if (signal == SIGSTOP) {
+      CHECK(status.message() == "rank 1 is stopped");
+      CHECK(ms_since(start) < kPromptMs);
+    }
+  }
+  ::kill(peer, SIGKILL);
+  ::waitpid(peer, nullptr, 0);
+  std::filesystem::remove_all(directory);
+}
+
+TEST_CASE("fifty rounds of making and destroying leak no descriptor and no thread") {
+  const auto round = [] {
+    return run_on_ranks(3, [](RankThread& self) {
+      Work sum(CollectiveKind::allreduce, 3), scatter(CollectiveKind::reducescatter, 3);
+      return self.run(sum.batch).is_ok() && self.run(scatter.batch).is_ok();
+    });
+  };
+  CHECK(round() == std::vector(3, true));
+  const auto fds = open_fds().size();
+  const auto threads = thread_count();
+  int good = 0;
+  for (int i = 0; i < 50; ++i) good += round() == std::vector(3, true);
+  CHECK(good == 50);
+  CHECK(open_fds().size() == fds);
+  CHECK(thread_count() == threads);
+}
+
+TEST_CASE("every descriptor of a connected backend is closed by exec, and by a forked child") {
+  const auto before = open_fds();
+  std::promise<void> looked;
+  std::atomic<int> connected = 0;
+  const auto done = looked.get_future().share();
+  std::vector<int> kept;
+  std::vector<std::size_t> left_in_child;
+  const auto store = make_memory_store();
+  std::vector<std::unique_ptr<RankThread>> ranks;
+  for (int rank = 0; rank < 3; ++rank) ranks.push_back(std::make_unique<RankThread>(rank, 3, store));
+  std::vector<std::future<bool>> runs;
+  for (auto& rank : ranks) {
+    runs.push_back(std::async(std::launch::async, [&rank] {
+      Work sum(CollectiveKind::allreduce, 3), gather(CollectiveKind::allgather, 3);
+      return rank->run(sum.batch).is_ok() && rank->run(gather.batch).is_ok();
+    }));
+  }
+  for (auto& run : runs) CHECK(run.get());
+  const auto after = open_fds();
+  CHECK(after.size() >
+        before.size() + 12);  // six ends of three connections, for two contexts; and what the devices need
+  for (const int fd : after) {
+    if (std::ranges::find(before, fd) == before.end() && (::fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0)
+      kept.push_back(fd);
+  }
+  CHECK(kept.empty());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (auto& rank : ranks) rank->fork_guard.close_all_in_child();
+    int open = 0;
+    for (const int fd : after) {
+      if (std::ranges::find(before, fd) == before.end() && ::fcntl(fd, F_GETFD) != -1) ++open;
+    }
+    ::_exit(open);
+  }
+  int state = -1;
+  ::waitpid(child, &state, 0);
+  CHECK(state == 0);
+}
+
+TEST_CASE("an idle backend sleeps without waking, and runs again") {
+  std::vector<std::unique_ptr<RankThread>> ranks;
+  const auto store = make_memory_store();
+  for (int rank = 0; rank < 2; ++rank) ranks.push_back(std::make_unique<RankThread>(rank, 2, store));
+  const auto allreduce = [&] {
+    auto other = std::async(std::launch::async, [&] {
+      Work work(CollectiveKind::allreduce, 2);
+      return ranks[1]->run(work.batch);
+    });
+    Work work(CollectiveKind::allreduce, 2);
+    const bool is_good = ranks[0]->run(work.batch).is_ok();
+    return is_good && other.get().is_ok() && work.output[0] == 2;
+  };
+  CHECK(allreduce());
+  const auto count = [] {
+    const auto start = wakeups();
+    std::this_thread::sleep_for(milliseconds(500));
+    return wakeups() - start;
+  };
+  CHECK(count() > 50);  // Gloo's two threads, each a hundred times a second: what idle() is there to end
+  for (auto& rank : ranks) rank->backend->idle();
+  CHECK(count() < 20);
+  CHECK(allreduce());
+  for (auto& rank : ranks) rank->backend->idle();
+  for (auto& rank : ranks) rank->backend->release(kWorldSet);
+  for (auto& rank : ranks) rank->backend->idle();  // nothing is left to keep
+  CHECK(allreduce());
+  ranks[0]->backend->idle();
+  Work late(CollectiveKind::allreduce, 2);
+  std::jthread aborter([&] {
+    std::this_thread::sleep_for(milliseconds(20));
+    ranks[0]->backend->abort(Status(Code::aborted, "enough"));
+  });
+  CHECK(ranks[0]->run(late.batch).message() == "enough");
+}
+
+}  // namespace dabke

@@ -1,0 +1,59 @@
+// Control channels of ranks that are threads or forked processes of the test.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/control/tcp_channel.h"
+#include "tests/runtime/transport/ranks.h"
+
+namespace dabke::test {
+
+/// Writes down what a channel saw.
+class Recorder final : public ControlSink {
+ public:
+  void on_message(Rank peer, std::span<const std::byte> message) override {
+    messages[peer].push_back(text_of(message));
+    ++count;
+    if (answer) answer(peer, message);
+  }
+  void on_peer_lost(Rank peer, const Status& cause) override {
+    lost[peer] += cause.message();
+    lost_after[peer] = messages[peer].size();
+    if (cause.code() != Code::peer_lost) lost[peer] += " with a wrong code";
+  }
+
+  std::map<Rank, std::vector<std::string>> messages;
+  std::map<Rank, std::string> lost;  // causes; two of one peer would run together
+  std::map<Rank, std::size_t> lost_after;
+  std::size_t count = 0;
+  std::function<void(Rank, std::span<const std::byte>)> answer;
+};
+
+inline Result<std::unique_ptr<TcpChannel>> open_channel(
+    const World& world, std::vector<Rank> neighbours, std::shared_ptr<Store> store, ForkGuard& guard,
+    const Config& config = {}, const ProcessIdentity& self = identity_of_this_process()) {
+  return TcpChannel::open_as(self, world, neighbours, config, std::move(store), guard, Log());
+}
+
+/// Root 0 with all, the others with the root.
+inline std::vector<Rank> star(Rank self, int size) {
+  return self == 0 ? all_but(0, size) : std::vector<Rank>{0};
+}
+
+/// Polls until `done` or `seconds` are over; whether it was done.
+inline bool poll_until(ControlChannel& channel, Recorder& recorder, const std::function<bool()>& done,
+                       double seconds = 20) {
+  const auto deadline = deadline_after(seconds);
+  while (!done()) {
+    if (Clock::now() >= deadline) return false;
+    channel.poll(deadline, recorder);
+  }
+  return true;
+}
+
+}  // namespace dabke::test

@@ -1,0 +1,163 @@
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "tests/runtime/control/channels.h"
+
+using namespace dabke;
+using namespace dabke::test;
+using Catch::Contains;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// What rank 1, a process of its own, does once it is connected; then it says so in the store and holds
+/// still.
+using RankOne = void (*)(TcpChannel& channel, ForkGuard& guard);
+
+void hold_still() {
+  for (;;) ::pause();
+}
+
+/// Forks rank 1; the pid. It never returns into the test.
+pid_t start_rank_one(const std::string& directory, RankOne then) {
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid;
+  ::alarm(60);  // whatever happens to the test
+  ForkGuard guard;
+  const auto store = open_file_store(directory).take();
+  auto channel = open_channel(world_of(1, 2), {0}, store, guard);
+  if (!channel.is_ok()) ::_exit(2);
+  then(**channel, guard);
+  (void)store->set("done", "yes");
+  hold_still();
+  ::_exit(0);
+}
+
+/// Ends all children, grandchildren too (this process adopts them).
+void reap_everybody() {
+  const std::string path = fmt::format("/proc/self/task/{}/children", ::syscall(SYS_gettid));
+  for (int round = 0; round < 200; ++round) {
+    std::ifstream file(path);
+    for (pid_t pid = 0; file >> pid;) ::kill(pid, SIGKILL);
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+    if (::waitpid(-1, nullptr, WNOHANG) < 0) return;
+    ::usleep(5000);
+  }
+}
+
+struct Loss {
+  std::string cause;
+  std::vector<std::string> messages;
+  double seconds = 0;  // from the kill to the news
+};
+
+/// Rank 0 waits until rank 1 has done its part, kills it, and says what came and how it knew.
+Loss lose_rank_one(RankOne then) {
+  TemporaryDirectory directory;
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const pid_t pid = start_rank_one(directory.path(), then);
+  ForkGuard guard;
+  const auto store = open_file_store(directory.path()).take();
+  auto opened = open_channel(world_of(0, 2), {1}, store, guard);
+  REQUIRE(opened.is_ok());
+  const auto channel = opened.take();
+  Recorder recorder;
+  REQUIRE(store->get("done", deadline_after(20)).is_ok());
+  ::kill(pid, SIGKILL);
+  const auto killed = Clock::now();
+  poll_until(
+      *channel, recorder, [&] { return !recorder.lost.empty(); }, 10);
+  Loss loss{recorder.lost[1], recorder.messages[1],
+            std::chrono::duration<double>(Clock::now() - killed).count()};
+  reap_everybody();
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+  return loss;
+}
+
+}  // namespace
+
+TEST_CASE("kill -9 of a rank is noticed at once") {
+  const auto loss = lose_rank_one([](TcpChannel&, ForkGuard&) {});
+  CHECK_THAT(loss.cause, Contains("rank 1 on host-a") || Contains("of rank 1 on host-a ended"));
+  CHECK(loss.seconds < 2);
+}
+
+TEST_CASE("kill -9 of a rank whose forked child lives on is noticed, because the child dropped the links") {
+  const auto loss = lose_rank_one([](TcpChannel&, ForkGuard& guard) {
+    if (::fork() == 0) {
+      guard.close_all_in_child();  // what the runtime's atfork handler does
+      hold_still();
+    }
+  });
+  CHECK_FALSE(loss.cause.empty());
+  CHECK(loss.seconds < 2);
+}
+
+TEST_CASE("kill -9 of a rank is noticed even while a child that never ran the handler holds its links") {
+  const auto loss = lose_rank_one([](TcpChannel&, ForkGuard&) {
+    if (::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr) == 0) hold_still();
+  });
+  CHECK_THAT(loss.cause, Catch::Matches("process [0-9]+ of rank 1 on host-a ended"));
+  CHECK(loss.seconds < 2);
+}
+
+TEST_CASE("what a rank sent before it died is delivered before its loss, whoever holds the link") {
+  const auto loss = lose_rank_one([](TcpChannel& channel, ForkGuard&) {
+    if (::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr) == 0) hold_still();
+    for (int i = 0; i < 50; ++i)
+      channel.send(0, bytes_of(std::string(1000, static_cast<char>('a' + i % 26))));
+    channel.send(0, bytes_of("goodbye"));
+  });
+  REQUIRE(loss.messages.size() == 51);
+  CHECK(loss.messages.back() == "goodbye");
+  CHECK_THAT(loss.cause, Contains("of rank 1 on host-a ended"));
+}
+
+TEST_CASE("a rank that was dead before its process could be watched is lost, not an error of open") {
+  TemporaryDirectory directory;
+  const pid_t pid = start_rank_one(directory.path(), [](TcpChannel& channel, ForkGuard&) {
+    channel.send(0, bytes_of("only this"));
+    channel.close(deadline_after(5));
+    ::_exit(0);
+  });
+  ForkGuard guard;
+  const auto store = open_file_store(directory.path()).take();
+  auto opened = open_channel(world_of(0, 2), {1}, store, guard);
+  REQUIRE(opened.is_ok());
+  ::waitpid(pid, nullptr, 0);
+  const auto channel = opened.take();
+  Recorder recorder;
+  CHECK(poll_until(*channel, recorder, [&] { return !recorder.lost.empty(); }));
+  CHECK(recorder.messages[1] == std::vector<std::string>{"only this"});
+}
+
+TEST_CASE("a stopped rank is slow, not lost") {
+  TemporaryDirectory directory;
+  const pid_t pid = start_rank_one(directory.path(), [](TcpChannel& channel, ForkGuard&) {
+    Recorder recorder;
+    recorder.answer = [&](Rank peer, std::span<const std::byte> message) { channel.send(peer, message); };
+    for (;;) channel.poll(kNever, recorder);
+  });
+  ForkGuard guard;
+  const auto store = open_file_store(directory.path()).take();
+  auto opened = open_channel(world_of(0, 2), {1}, store, guard);
+  REQUIRE(opened.is_ok());
+  const auto channel = opened.take();
+  Recorder recorder;
+  ::kill(pid, SIGSTOP);
+  channel->send(1, bytes_of("take your time"));
+  channel->poll(Clock::now() + 1500ms, recorder);
+  CHECK(recorder.lost.empty());
+  CHECK(recorder.count == 0);
+  ::kill(pid, SIGCONT);
+  CHECK(poll_until(*channel, recorder, [&] { return recorder.count == 1; }));
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
+}

@@ -1,0 +1,288 @@
+#include "runtime/control/tcp_channel.h"
+
+#include <sys/resource.h>
+
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "tests/runtime/control/channels.h"
+
+using namespace dabke;
+using namespace dabke::test;
+using Catch::Contains;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Identities that look like processes of two hosts.
+ProcessIdentity on_another_host(Rank rank) {
+  ProcessIdentity self = identity_of_this_process();
+  self.boot_id.fill(static_cast<std::byte>(rank + 1));
+  return self;
+}
+
+long voluntary_switches() {
+  rusage usage{};
+  ::getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nvcsw;
+}
+
+}  // namespace
+
+TEST_CASE("in a star every message reaches the root and every answer its rank, in order") {
+  constexpr int kSize = 4;
+  constexpr int kMessages = 500;
+  const auto store = make_memory_store();
+  const auto seen = run_ranks(kSize, [&](Rank self) -> std::string {
+    ForkGuard guard;
+    auto opened = open_channel(world_of(self, kSize), star(self, kSize), store, guard);
+    if (!opened.is_ok()) return opened.status().message();
+    auto channel = opened.take();
+    Recorder recorder;
+    if (self == 0) {
+      recorder.answer = [&](Rank peer, std::span<const std::byte> message) { channel->send(peer, message); };
+    } else {
+      for (int i = 0; i < kMessages; ++i) channel->send(0, bytes_of(fmt::format("{} of {}", i, self)));
+    }
+    const std::size_t expected = self == 0 ? kMessages * (kSize - 1) : kMessages;
+    if (!poll_until(*channel, recorder, [&] { return recorder.count == expected; }))
+      return "messages are missing";
+    for (const auto& [peer, messages] : recorder.messages) {
+      for (int i = 0; i < kMessages; ++i) {
+        if (messages[static_cast<std::size_t>(i)] != fmt::format("{} of {}", i, self == 0 ? peer : self))
+          return "out of order";
+      }
+    }
+    channel->close(deadline_after(5));
+    return "ok";
+  });
+  CHECK(seen == std::vector<std::string>(kSize, "ok"));
+}
+
+TEST_CASE("in a full mesh 10 MB messages cross in both directions at once") {
+  constexpr int kSize = 4;
+  const auto store = make_memory_store();
+  const auto seen = run_ranks(kSize, [&](Rank self) -> std::string {
+    ForkGuard guard;
+    auto opened = open_channel(world_of(self, kSize), all_but(self, kSize), store, guard);
+    if (!opened.is_ok()) return opened.status().message();
+    auto channel = opened.take();
+    Recorder recorder;
+    for (const Rank peer : all_but(self, kSize)) {
+      std::string message(10 << 20, static_cast<char>('0' + self));
+      message.back() = static_cast<char>('a' + peer);
+      channel->send(peer, bytes_of(message));
+    }
+    if (!poll_until(
+            *channel, recorder, [&] { return recorder.count == kSize - 1; }, 60))
+      return "messages are missing";
+    for (const auto& [peer, messages] : recorder.messages) {
+      const std::string& message = messages.at(0);
+      if (message.size() != 10 << 20 || message[12345] != static_cast<char>('0' + peer)) return "damaged";
+      if (message.back() != static_cast<char>('a' + self)) return "meant for another";
+    }
+    channel->close(deadline_after(20));
+    return "ok";
+  });
+  CHECK(seen == std::vector<std::string>(kSize, "ok"));
+}
+
+TEST_CASE("close sends what is queued, and the peer gets all of it before the loss") {
+  const auto store = make_memory_store();
+  constexpr std::size_t kBytes = 20 << 20;  // more than the sockets hold
+  const auto seen = run_ranks(2, [&](Rank self) -> std::string {
+    ForkGuard guard;
+    auto opened = open_channel(world_of(self, 2), {1 - self}, store, guard);
+    if (!opened.is_ok()) return opened.status().message();
+    auto channel = opened.take();
+    if (self == 0) {
+      channel->send(1, bytes_of(std::string(kBytes, 'x')));
+      channel->send(1, bytes_of("goodbye"));
+      channel->close(deadline_after(20));
+      channel->send(1, bytes_of("to nobody"));
+      return "";
+    }
+    Recorder recorder;
+    channel->send(0, bytes_of("never read"));
+    if (!poll_until(*channel, recorder, [&] { return !recorder.lost.empty(); })) return "no loss";
+    const auto& messages = recorder.messages[0];
+    if (messages.size() != 2 || messages[0].size() != kBytes || messages[1] != "goodbye")
+      return "messages are missing";
+    if (recorder.lost_after[0] != 2) return "lost too early";
+    channel->send(0, bytes_of("to nobody"));
+    channel->poll(Clock::now(), recorder);
+    channel->poll(Clock::now() + 10ms, recorder);
+    return recorder.lost[0];
+  });
+  CHECK(seen[1] == "rank 0 on host-a: it closed its connection");
+}
+
+TEST_CASE("close does not wait longer than its deadline for a peer that does not read") {
+  const auto store = make_memory_store();
+  std::atomic<bool> closed = false;
+  const auto seen = run_ranks(2, [&](Rank self) -> double {
+    ForkGuard guard;
+    auto opened = open_channel(world_of(self, 2), {1 - self}, store, guard);
+    if (!opened.is_ok()) return 1000;
+    auto channel = opened.take();
+    if (self == 1) {
+      closed.wait(false);
+      return 0;
+    }
+    channel->send(1, bytes_of(std::string(50 << 20, 'x')));
+    const auto begun = Clock::now();
+    channel->close(begun + 200ms);
+    closed = true;
+    closed.notify_all();
+    return std::chrono::duration<double>(Clock::now() - begun).count();
+  });
+  CHECK(seen[0] >= 0.19);
+  CHECK(seen[0] < 5);
+}
+
+TEST_CASE("wake makes the current or the next poll return, from any thread") {
+  const auto store = make_memory_store();
+  ForkGuard guard;
+  const auto channel = open_channel(world_of(0, 1), {}, store, guard).take();
+  Recorder recorder;
+  channel->wake();
+  channel->wake();
+  const auto begun = Clock::now();
+  channel->poll(deadline_after(20), recorder);  // the next
+  CHECK(Clock::now() - begun < 10s);
+  channel->poll(Clock::now() + 20ms, recorder);  // two wakes were one
+  CHECK(Clock::now() - begun >= 20ms);
+
+  // What the waker did before wake() is seen after poll(), and no wake is lost.
+  std::atomic<int> submitted = 0;
+  int seen = 0;
+  const auto deadline = deadline_after(60);
+  const std::jthread submitter([&] {
+    for (int i = 0; i < 20'000; ++i) {
+      submitted.fetch_add(1, std::memory_order_relaxed);
+      channel->wake();
+    }
+  });
+  while (seen < 20'000 && Clock::now() < deadline) {
+    channel->poll(deadline, recorder);
+    seen = submitted.load(std::memory_order_relaxed);
+  }
+  CHECK(seen == 20'000);
+  CHECK(Clock::now() < deadline);
+}
+
+TEST_CASE("an idle channel on one host never wakes") {
+  const auto store = make_memory_store();
+  const auto seen = run_ranks(2, [&](Rank self) -> std::pair<std::uint64_t, long> {
+    ForkGuard guard;
+    auto opened = open_channel(world_of(self, 2), {1 - self}, store, guard);
+    if (!opened.is_ok()) return {1000, 1000};
+    auto channel = opened.take();
+    Recorder recorder;
+    channel->poll(Clock::now(), recorder);
+    const auto wake_ups = channel->wake_ups();
+    const auto switches = voluntary_switches();
+    channel->poll(Clock::now() + 2500ms, recorder);  // longer than two beats
+    const std::pair<std::uint64_t, long> woken{channel->wake_ups() - wake_ups,
+                                               voluntary_switches() - switches};
+    channel->close(Clock::now());
+    return woken;
+  });
+  for (const auto& [wake_ups, switches] : seen) {
+    CHECK(wake_ups == 1);  // the deadline
+    CHECK(switches <= 2);
+  }
+}
+
+TEST_CASE("between hosts a beat a second keeps an idle link alive, and nobody sees it") {
+  const auto store = make_memory_store();
+  Config config;
+  config.peer_timeout = 2;
+  const auto seen = run_ranks(2, [&](Rank self) -> std::string {
+    ForkGuard guard;
+    auto opened = open_channel(world_of(self, 2), {1 - self}, store, guard, config, on_another_host(self));
+    if (!opened.is_ok()) return opened.status().message();
+    auto channel = opened.take();
+    Recorder recorder;
+    const auto until = Clock::now() + 3500ms;
+    while (Clock::now() < until) channel->poll(until, recorder);
+    if (!recorder.lost.empty()) return recorder.lost[1 - self];
+    if (channel->wake_ups() > 12) return fmt::format("{} wake-ups", channel->wake_ups());
+    channel->send(1 - self, bytes_of("still here"));
+    const bool heard = poll_until(*channel, recorder, [&] { return recorder.count == 1; });
+    channel->close(deadline_after(5));
+    const bool beats_unseen = recorder.messages[1 - self] == std::vector<std::string>{"still here"};
+    return heard && beats_unseen ? "ok" : "not heard";
+  });
+  CHECK(seen == std::vector<std::string>(2, "ok"));
+}
+
+TEST_CASE("between hosts a silent peer is lost after the peer timeout, and never when that is 0") {
+  const auto store = make_memory_store();
+  std::atomic<bool> over = false;
+  const double timeout = GENERATE(1.0, 0.0);
+  const auto seen = run_ranks(2, [&](Rank self) -> std::string {
+    ForkGuard guard;
+    Config config;
+    config.peer_timeout = timeout;
+    auto opened = open_channel(world_of(self, 2), {1 - self}, store, guard, config, on_another_host(self));
+    if (!opened.is_ok()) return opened.status().message();
+    auto channel = opened.take();
+    if (self == 1) {  // says nothing, not even a beat
+      over.wait(false);
+      return "";
+    }
+    Recorder recorder;
+    channel->poll(Clock::now() + 3s, recorder);
+    over = true;
+    over.notify_all();
+    return recorder.lost[1];
+  });
+  CHECK(seen[0] ==
+        (timeout > 0 ? "rank 1 on host-a: nothing heard for 1 s (DABKE_PEER_TIMEOUT_SECONDS)" : ""));
+}
+
+TEST_CASE("a message too long to send ends the link with that cause") {
+  const auto store = make_memory_store();
+  const auto seen = run_ranks(2, [&](Rank self) -> std::string {
+    ForkGuard guard;
+    auto opened = open_channel(world_of(self, 2), {1 - self}, store, guard);
+    if (!opened.is_ok()) return opened.status().message();
+    auto channel = opened.take();
+    if (self == 0) channel->send(1, std::vector<std::byte>(kMaxFrameBytes + 1));
+    Recorder recorder;
+    return poll_until(*channel, recorder, [&] { return !recorder.lost.empty(); }) ? recorder.lost[1 - self]
+                                                                                  : "no loss";
+  });
+  CHECK_THAT(seen[0], Contains("rank 1 on host-a: a message of 268435457 bytes"));
+  CHECK_THAT(seen[1], Contains("rank 0 on host-a"));
+}
+
+TEST_CASE("open names the ranks that do not come, and leaves nothing behind") {
+  const auto store = make_memory_store();
+  ForkGuard guard;
+  Config config;
+  config.start_timeout = 0.2;
+  const auto before = open_descriptors();
+  const std::vector<Rank> neighbours{0, 2};
+  const auto opened = TcpChannel::open(world_of(1, 3), neighbours, config, store, guard, Log());
+  REQUIRE_FALSE(opened.is_ok());
+  CHECK(opened.status().code() == Code::timeout);
+  CHECK_THAT(opened.status().message(), Contains("rank 0 on host-a") && Contains("rank 2 on host-a"));
+  CHECK(open_descriptors() == before);
+}
+
+TEST_CASE("a hundred rounds of open and close leave no descriptor") {
+  const auto before = open_descriptors();
+  for (int round = 0; round < 100; ++round) {
+    const auto store = make_memory_store();
+    const auto opened = run_ranks(3, [&](Rank self) -> std::string {
+      ForkGuard guard;
+      auto channel = open_channel(world_of(self, 3), all_but(self, 3), store, guard);
+      if (channel.is_ok()) (*channel)->close(deadline_after(5));
+      return channel.status().message();
+    });
+    REQUIRE(opened == std::vector<std::string>(3, ""));
+  }
+  CHECK(open_descriptors() == before);
+}

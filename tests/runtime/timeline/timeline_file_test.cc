@@ -1,0 +1,275 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "runtime/base/owned.h"
+#include "tests/runtime/timeline/trace.h"
+
+namespace dabke {
+namespace {
+
+using namespace std::chrono_literals;
+using test::Json;
+
+TEST_CASE("a trace begins with the time of its start") {
+  test::TempFolder folder;
+  const std::string path = folder.file("trace.json");
+  const auto now_us = [] {
+    return std::chrono::duration_cast<std::chrono::microseconds>(
+               std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  };
+  const auto before = now_us();
+  REQUIRE(test::must_open({.path = path})->close().is_ok());
+  const Json trace = test::read_trace(path);
+  REQUIRE(trace.size() == 3);
+  CHECK(trace[0]["name"] == "process_name");
+  CHECK(trace[0]["pid"] == 0);
+  const std::int64_t start = trace[0]["args"]["start_time_since_epoch_in_micros"];
+  CHECK(start >= before);
+  CHECK(start <= now_us());
+  CHECK(trace[1] ==
+        Json{{"name", "process_sort_index"}, {"ph", "M"}, {"pid", 0}, {"args", {{"sort_index", 0}}}});
+}
+
+TEST_CASE("names with quotes, newlines, bad UTF-8 and a megabyte make a valid file") {
+  test::TempFolder folder;
+  const std::string path = folder.file("trace.json");
+  const std::vector<std::string> names = {"a \"quoted\" \\ name",
+                                          "two\nlines\t\x01\x7f",
+                                          "",
+                                          "\xd8\xaf\xd8\xa8\xd9\x83\xd8\xa9 \xf0\x9f\x92\x83",
+                                          "{}{:d}%s",
+                                          std::string("a\0b", 3),
+                                          std::string(1 << 20, '\"'),
+                                          std::string(1 << 20, 'x')};
+  const std::vector<std::string> bad = {"\xff\xfe", "cut \xe2\x82", "\xc0\xaf", "\xed\xa0\x80",
+                                        "\xf5\x80\x80\x80"};
+  {
+    const auto timeline = test::must_open({.path = path});
+    for (const std::string& name : names)
+      timeline->negotiate_start(timeline->tensor(name), CollectiveKind::barrier);
+    for (const std::string& name : bad) timeline->negotiate_end(timeline->tensor(name));
+  }
+  const Json trace = test::read_trace(path);
+  std::vector<std::string> seen;
+  for (const Json& event : trace) {
+    if (event.value("name", "") == "process_name" && event["pid"] != 0) seen.push_back(event["args"]["name"]);
+  }
+  REQUIRE(seen.size() == names.size() + bad.size());
+  CHECK(std::equal(names.begin(), names.end(), seen.begin()));
+  for (std::size_t i = names.size(); i < seen.size(); ++i)
+    CHECK(seen[i].find("\xef\xbf\xbd") != std::string::npos);
+}
+
+TEST_CASE("times are microseconds since the start, with fractions, taken when the record is made") {
+  test::TempFolder folder;
+  const std::string path = folder.file("trace.json");
+  const auto before = Clock::now();
+  const auto timeline = test::must_open({.path = path});
+  const auto id = timeline->tensor("x");
+  std::vector<double> least, most;
+  const auto opened = Clock::now();
+  for (int i = 0; i < 100; ++i) {
+    least.push_back(std::chrono::duration<double, std::micro>(Clock::now() - opened).count());
+    timeline->rank_ready(id, i);
+    most.push_back(std::chrono::duration<double, std::micro>(Clock::now() - before).count());
+  }
+  REQUIRE(timeline->close().is_ok());
+  const auto events = test::events_of(test::read_trace(path), 1);
+  REQUIRE(events.size() == 100);
+  int outside = 0, with_fraction = 0;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const double ts = events[i]["ts"];
+    outside += ts < least[i] - 0.002 || ts > most[i] + 0.002;
+    with_fraction += ts != static_cast<double>(static_cast<std::int64_t>(ts));
+  }
+  CHECK(outside == 0);
+  CHECK(with_fraction > 0);
+}
+
+TEST_CASE("a file that cannot be opened is refused with its path and the reason") {
+  test::TempFolder folder;
+  const std::string pipe = folder.file("pipe");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const std::string plain = folder.file("plain");
+  { const std::ofstream made(plain); }
+  struct Case {
+    std::string path, reason;
+  };
+  for (const auto& [path, reason] :
+       {Case{folder.path(), "Is a directory"},
+        Case{folder.path() + "/no/such/trace.json", "No such file or directory"},
+        Case{plain + "/trace.json", "Not a directory"}, Case{"", "No such file or directory"},
+        Case{std::string(5000, 'x'), "File name too long"}, Case{pipe, "'" + pipe + "'"}}) {
+    const auto timeline = Timeline::open({.path = path});
+    REQUIRE_FALSE(timeline.is_ok());
+    CHECK_THAT(timeline.status().message(), Catch::Contains("'" + path + "'") && Catch::Contains(reason));
+  }
+}
+
+TEST_CASE("a pipe that somebody reads is refused too") {
+  test::TempFolder folder;
+  const std::string path = folder.file("pipe");
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  const Fd reader(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  const auto timeline = Timeline::open({.path = path});
+  REQUIRE_FALSE(timeline.is_ok());
+  CHECK_THAT(timeline.status().message(), Catch::Contains("regular file"));
+}
+
+TEST_CASE("a full disk disturbs nobody and is what close returns, each time") {
+  const auto timeline = test::must_open({.path = "/dev/full"});
+  const auto id = timeline->tensor("x");
+  for (int i = 0; i < 100'000; ++i) timeline->rank_ready(id, i);
+  const Status status = timeline->close();
+  CHECK(status.code() == Code::transport);
+  CHECK_THAT(status.message(), Catch::Contains("/dev/full") && Catch::Contains("No space left on device"));
+  timeline->rank_ready(id, 1);
+  CHECK(timeline->close().message() == status.message());
+}
+
+/// Runs `body` in a forked child; its exit status as of waitpid.
+template <class Body>
+int in_child(Body body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body());
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+
+TEST_CASE("a file size limit is reported like a full disk, and the file is whole up to there") {
+  test::TempFolder folder;
+  const std::string path = folder.file("trace.json");
+  const int status = in_child([&] {
+    const struct rlimit limit = {100'000, 100'000};
+    ::setrlimit(RLIMIT_FSIZE, &limit);  // SIGXFSZ would kill us, were it not blocked in the writer
+    const auto timeline = test::must_open({.path = path});
+    const auto id = timeline->tensor("x");
+    for (int i = 0; i < 100'000; ++i) {
+      timeline->rank_ready(id, i);
+      if (i % 1000 == 0) std::this_thread::sleep_for(1ms);  // several flushes
+    }
+    const Status closed = timeline->close();
+    return closed.message().find("File too large") != std::string::npos && closed.message().find(path) ? 0
+                                                                                                       : 1;
+  });
+  CHECK(status == 0);
+  const Json trace = test::read_trace(path);
+  CHECK(trace.is_array());
+  CHECK(trace[0]["pid"] == 0);
+}
+
+TEST_CASE("everything recorded before close is in the file, and nothing after") {
+  test::TempFolder folder;
+  const std::string path = folder.file("trace.json");
+  const auto timeline = test::must_open({.path = path});
+  const auto id = timeline->tensor("x");
+  for (int i = 0; i < 50'000; ++i) timeline->rank_ready(id, i);
+  REQUIRE(timeline->close().is_ok());
+  timeline->rank_ready(id, -1);
+  REQUIRE(timeline->close().is_ok());
+  const auto events = test::events_of(test::read_trace(path), 1);
+  REQUIRE(events.size() == 50'000);
+  CHECK(events.back()["name"] == "49999");
+}
+
+TEST_CASE("a second timeline in the same process starts anew, over the old file") {
+  test::TempFolder folder;
+  const std::string path = folder.file("trace.json");
+  for (int round = 0; round < 50; ++round) {
+    const auto timeline = test::must_open({.path = path});
+    for (int i = round; i < 50; ++i) timeline->rank_ready(timeline->tensor("x"), i);
+  }
+  const auto events = test::events_of(test::read_trace(path), 1);
+  REQUIRE(events.size() == 1);
+  CHECK(events[0]["name"] == "49");
+}
+
+/// Waits until the file parses and holds `count` events of the first row; nothing when that takes too long.
+std::optional<Json> wait_for_events(const std::string& path, std::size_t count) {
+  const auto deadline = Clock::now() + 20s;
+  while (Clock::now() < deadline) {
+    const Json trace = Json::parse(test::read_file(path), nullptr, false);
+    if (trace.is_array() && test::events_of(trace, 1).size() >= count) return trace;
+    std::this_thread::sleep_for(2ms);
+  }
+  return std::nullopt;
+}
+
+TEST_CASE("what was recorded is in a readable file soon, without close") {
+  test::TempFolder folder;
+  const std::string path = folder.file("trace.json");
+  const auto timeline = test::must_open({.path = path});
+  const auto id = timeline->tensor("x");
+  std::size_t count = 0;
+  for (int round = 0; round < 5; ++round) {
+    const auto start = Clock::now();
+    timeline->rank_ready(id, round);
+    const auto trace = wait_for_events(path, ++count);
+    REQUIRE(trace);
+    CHECK(Clock::now() - start < 5s);           // a slow machine; usually at once
+    std::this_thread::sleep_for(round * 15ms);  // the writer naps, or sleeps without limit
+  }
+}
+
+TEST_CASE("after kill -9 the file is readable up to the last flush") {
+  test::TempFolder folder;
+  const std::string path = folder.file("trace.json");
+  int pipe_fds[2];
+  REQUIRE(::pipe2(pipe_fds, O_CLOEXEC) == 0);
+  const Fd reader(pipe_fds[0]);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto timeline = test::must_open({.path = path});
+    const auto id = timeline->tensor("x");
+    for (int i = 0; i < 1000; ++i) timeline->rank_ready(id, i);
+    if (!wait_for_events(path, 1000)) ::_exit(1);
+    static_cast<void>(::write(pipe_fds[1], "x", 1));
+    while (true) {  // and goes on, so that the kill comes in the middle of writing
+      timeline->negotiate_start(id, CollectiveKind::allreduce);
+      timeline->negotiate_end(id);
+      if (timeline->tensor("x") == 0) break;
+    }
+    ::_exit(1);
+  }
+  ::close(pipe_fds[1]);
+  struct pollfd wait = {reader.get(), POLLIN, 0};
+  char byte = 0;
+  const bool flushed = ::poll(&wait, 1, 30'000) == 1 && ::read(reader.get(), &byte, 1) == 1;
+  // Goes on until it has written much more: the kill comes in the middle of that.
+  const auto size = [&path] { return std::filesystem::file_size(path); };
+  const auto deadline = Clock::now() + 20s;
+  for (const auto before = size(); size() < before + 500'000 && Clock::now() < deadline;) {
+    std::this_thread::sleep_for(1ms);
+  }
+  ::kill(child, SIGKILL);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  REQUIRE(flushed);
+  REQUIRE(WIFSIGNALED(status));
+  // A kill inside a write may cut the last event; trace viewers read what is whole, and so do we.
+  std::string text = test::read_file(path);
+  Json trace = Json::parse(text, nullptr, false);
+  if (trace.is_discarded()) trace = Json::parse(text.substr(0, text.rfind("}") + 1) + "]", nullptr, false);
+  if (trace.is_discarded()) trace = Json::parse(text.substr(0, text.rfind(",\n")) + "]", nullptr, false);
+  REQUIRE(trace.is_array());
+  CHECK(test::events_of(trace, 1).size() > 1000);
+}
+
+}  // namespace
+}  // namespace dabke

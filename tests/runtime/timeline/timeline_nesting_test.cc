@@ -1,0 +1,202 @@
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "tests/runtime/timeline/trace.h"
+
+namespace dabke {
+namespace {
+
+using test::Json;
+using Lines = std::vector<std::string>;
+
+/// What is in the file after `record` has recorded.
+template <class Record>
+Json trace_of(Record record, Timeline::Options options = {}) {
+  test::TempFolder folder;
+  options.path = folder.file("trace.json");
+  const auto timeline = test::must_open(options);
+  record(*timeline);
+  if (const Status status = timeline->close(); !status.is_ok()) throw std::runtime_error(status.message());
+  return test::read_trace(options.path);
+}
+
+void negotiate(Timeline& timeline, Timeline::TensorId id, CollectiveKind kind = CollectiveKind::allreduce) {
+  timeline.negotiate_start(id, kind);
+  timeline.rank_ready(id, 0);
+  timeline.rank_ready(id, 1);
+  timeline.negotiate_end(id);
+}
+
+TEST_CASE("the life of a tensor is written with the names and fields that Horovod's users know") {
+  const Json trace = trace_of([](Timeline& timeline) {
+    const auto id = timeline.tensor("allreduce.fc.w");
+    negotiate(timeline, id);
+    timeline.op_start(id, CollectiveKind::allreduce);
+    for (const char* activity : {"QUEUE", "MEMCPY_IN_FUSION_BUFFER", "GLOO_ALLREDUCE"}) {
+      timeline.activity_start(std::span(&id, 1), activity);
+      timeline.activity_end(std::span(&id, 1));
+    }
+    timeline.op_end(id, DType::f32, Shape{2, 3});
+  });
+  CHECK(test::outline_of(trace, 1) == Lines{"B NEGOTIATE_ALLREDUCE", "X 0", "X 1", "E", "B ALLREDUCE",
+                                            "B QUEUE", "E", "B MEMCPY_IN_FUSION_BUFFER", "E",
+                                            "B GLOO_ALLREDUCE", "E", "E"});
+  CHECK(test::nesting_fault(trace) == "");
+  const auto events = test::events_of(trace, 1);
+  CHECK(events.back()["args"] == Json{{"dtype", "float32"}, {"shape", "[2, 3]"}, {"bytes", 24}});
+  CHECK(events[1]["dur"] == 0);
+  for (const Json& event : events) {
+    CHECK(event["ts"].is_number());
+    CHECK_FALSE(event.contains("tid"));
+    CHECK(event.contains("name") == (event["ph"] != "E"));
+  }
+}
+
+TEST_CASE("every tensor gets a pid, with its name and its place, in the order the names came") {
+  const Json trace = trace_of([](Timeline& timeline) {
+    CHECK(timeline.tensor("b") == 1);
+    CHECK(timeline.tensor("a") == 2);
+    CHECK(timeline.tensor("b") == 1);
+    negotiate(timeline, 2);
+  });
+  std::vector<Json> metadata;
+  for (const Json& event : trace) {
+    if (event["ph"] == "M" && event["pid"] != 0) metadata.push_back(event);
+  }
+  const auto row = [](const char* what, int pid, Json args) {
+    return Json{{"name", what}, {"ph", "M"}, {"pid", pid}, {"args", std::move(args)}};
+  };
+  CHECK(metadata == std::vector{row("process_name", 1, {{"name", "b"}}),
+                                row("process_sort_index", 1, {{"sort_index", 1}}),
+                                row("process_name", 2, {{"name", "a"}}),
+                                row("process_sort_index", 2, {{"sort_index", 2}})});
+  CHECK(test::outline_of(trace, 2).size() == 4);
+}
+
+TEST_CASE("every collective has its names") {
+  const auto kind = GENERATE(CollectiveKind::allreduce, CollectiveKind::allgather, CollectiveKind::broadcast,
+                             CollectiveKind::alltoall, CollectiveKind::reducescatter);
+  const std::string name(timeline_name_of(kind));
+  const Json trace = trace_of([kind](Timeline& timeline) {
+    const auto id = timeline.tensor("x");
+    negotiate(timeline, id, kind);
+    timeline.op_start(id, kind);
+    timeline.op_end(id, DType::bf16, Shape{});
+  });
+  CHECK(test::outline_of(trace, 1) == Lines{"B NEGOTIATE_" + name, "X 0", "X 1", "E", "B " + name, "E"});
+  CHECK(test::events_of(trace, 1).back()["args"] ==
+        Json{{"dtype", "bfloat16"}, {"shape", "[]"}, {"bytes", 2}});
+}
+
+TEST_CASE("shapes of many and of huge dimensions are kept") {
+  const Json trace = trace_of([](Timeline& timeline) {
+    const auto id = timeline.tensor("x");
+    for (const Shape& shape :
+         {Shape{1, 2, 3, 4, 5, 6, 7, 8}, Shape{1, 2, 1, 2, 1, 2, 1, 2, 1}, Shape{0, 5'000'000'000}}) {
+      timeline.op_start(id, CollectiveKind::allreduce);
+      timeline.op_end(id, DType::u8, shape);
+    }
+  });
+  std::vector<std::string> shapes;
+  for (const Json& event : test::events_of(trace, 1)) {
+    if (event["ph"] == "E") shapes.push_back(event["args"]["shape"]);
+  }
+  CHECK(shapes == Lines{"[1, 2, 3, 4, 5, 6, 7, 8]", "[1, 2, 1, 2, 1, 2, 1, 2, 1]", "[0, 5000000000]"});
+}
+
+TEST_CASE("an error ends what is open and is shown with its text") {
+  const Json trace = trace_of([](Timeline& timeline) {
+    const auto id = timeline.tensor("x");
+    timeline.negotiate_start(id, CollectiveKind::broadcast);
+    timeline.op_error(id, Status(Code::mismatch, "broadcast 'x': root 0\nand \"1\""));
+    timeline.op_start(id, CollectiveKind::broadcast);
+    timeline.activity_start(std::span(&id, 1), "GLOO_BCAST");
+    timeline.op_error(id, Status(Code::peer_lost, "rank 1 is gone"));
+  });
+  CHECK(test::outline_of(trace, 1) == Lines{"B NEGOTIATE_BROADCAST", "E", "B ERROR", "E", "B BROADCAST",
+                                            "B GLOO_BCAST", "E", "E", "B ERROR", "E"});
+  const auto events = test::events_of(trace, 1);
+  CHECK(events[2]["args"] == Json{{"code", "mismatch"}, {"error", "broadcast 'x': root 0\nand \"1\""}});
+  CHECK(events[8]["args"]["error"] == "rank 1 is gone");
+  CHECK(test::nesting_fault(trace) == "");
+}
+
+TEST_CASE("a negotiation that begins before the operation has ended is drawn after it") {
+  const Json trace = trace_of([](Timeline& timeline) {
+    const auto id = timeline.tensor("x");
+    timeline.op_start(id, CollectiveKind::allreduce);
+    timeline.activity_start(std::span(&id, 1), "GLOO_ALLREDUCE");
+    timeline.negotiate_start(id, CollectiveKind::allreduce);
+    timeline.rank_ready(id, 1);
+    timeline.activity_end(std::span(&id, 1));
+    timeline.op_end(id, DType::f32, Shape{1});
+    timeline.rank_ready(id, 0);
+    timeline.negotiate_end(id);
+    timeline.op_start(id, CollectiveKind::allreduce);
+    negotiate(timeline, id);  // complete before the operation's end
+    timeline.op_end(id, DType::f32, Shape{1});
+  });
+  CHECK(test::outline_of(trace, 1) == Lines{"B ALLREDUCE", "B GLOO_ALLREDUCE", "X 1", "E", "E",  //
+                                            "B NEGOTIATE_ALLREDUCE", "X 0", "E", "B ALLREDUCE", "X 0", "X 1",
+                                            "E", "B NEGOTIATE_ALLREDUCE", "E"});
+  CHECK(test::nesting_fault(trace) == "");
+}
+
+TEST_CASE("what is still open at the end is closed and marked as unfinished") {
+  const Json trace = trace_of([](Timeline& timeline) {
+    timeline.negotiate_start(timeline.tensor("stalled"), CollectiveKind::allreduce);
+    const auto id = timeline.tensor("running");
+    timeline.op_start(id, CollectiveKind::allreduce);
+    timeline.activity_start(std::span(&id, 1), "GLOO_ALLREDUCE");
+    timeline.negotiate_start(id, CollectiveKind::allreduce);
+  });
+  CHECK(test::nesting_fault(trace) == "");
+  CHECK(test::events_of(trace, 1).back()["args"]["unfinished"] == true);
+  CHECK(test::outline_of(trace, 2) ==
+        Lines{"B ALLREDUCE", "B GLOO_ALLREDUCE", "E", "E", "B NEGOTIATE_ALLREDUCE", "E"});
+}
+
+TEST_CASE("records in any order, of any tensor, give proper nesting") {
+  const auto seed = GENERATE(range(1u, 40u));
+  const Json trace = trace_of([seed](Timeline& timeline) {
+    timeline.tensor("x");
+    timeline.tensor("y");
+    std::uint32_t state = seed * 2654435761u;
+    const auto random = [&state](std::uint32_t below) {
+      state = state * 1664525u + 1013904223u;
+      return (state >> 16) % below;
+    };
+    for (int i = 0; i < 400; ++i) {
+      const Timeline::TensorId id = random(4);  // 0 and 3 are no tensors
+      switch (random(8)) {
+        case 0: timeline.negotiate_start(id, CollectiveKind::allreduce); break;
+        case 1: timeline.rank_ready(id, static_cast<int>(random(9))); break;
+        case 2: timeline.negotiate_end(id); break;
+        case 3: timeline.op_start(id, CollectiveKind::alltoall); break;
+        case 4: timeline.activity_start(std::span(&id, 1), "QUEUE"); break;
+        case 5: timeline.activity_end(std::span(&id, 1)); break;
+        case 6: timeline.op_end(id, DType::f16, Shape{i, 2}); break;
+        case 7: timeline.op_error(id, Status(Code::timeout, "too late")); break;
+      }
+    }
+  });
+  CHECK(test::nesting_fault(trace) == "");
+  CHECK(test::totals_of(trace) == Json{{"records", 400}, {"lost", 0}});
+}
+
+TEST_CASE("cycles are marked only when that is asked for") {
+  const bool mark = GENERATE(true, false);
+  const Json trace = trace_of([](Timeline& timeline) { timeline.mark_cycle(); }, {.mark_cycles = mark});
+  const auto events = test::events_of(trace, 0);
+  REQUIRE(events.size() == (mark ? 1 : 0));
+  if (mark) {
+    CHECK(events[0]["ph"] == "i");
+    CHECK(events[0]["name"] == "CYCLE_START");
+    CHECK(events[0]["s"] == "g");
+  }
+}
+
+}  // namespace
+}  // namespace dabke

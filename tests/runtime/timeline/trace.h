@@ -1,0 +1,105 @@
+// Reads traces back, for the tests.
+#pragma once
+
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/timeline/timeline.h"
+
+namespace dabke::test {
+
+using Json = nlohmann::json;
+
+/// A folder that is removed, with the files in it, at the end.
+class TempFolder {
+ public:
+  TempFolder() : path_("/tmp/dabke_timeline_XXXXXX") {
+    if (!::mkdtemp(path_.data())) throw std::runtime_error("mkdtemp failed");
+  }
+  ~TempFolder() {
+    for (const std::string& file : files_) ::unlink(file.c_str());
+    ::rmdir(path_.c_str());
+  }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+  const std::string& path() const { return path_; }
+  std::string file(const std::string& name) { return files_.emplace_back(path_ + "/" + name); }
+
+ private:
+  std::string path_;
+  std::vector<std::string> files_;
+};
+
+inline std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+inline Json read_trace(const std::string& path) { return Json::parse(read_file(path)); }
+
+inline std::unique_ptr<Timeline> must_open(Timeline::Options options) {
+  auto timeline = Timeline::open(std::move(options));
+  if (!timeline) throw std::runtime_error(timeline.status().message());
+  return timeline.take();
+}
+
+/// The events of one row without its metadata.
+inline std::vector<Json> events_of(const Json& trace, int pid) {
+  std::vector<Json> found;
+  for (const Json& event : trace) {
+    if (event["pid"] == pid && event["ph"] != "M") found.push_back(event);
+  }
+  return found;
+}
+
+/// "B NEGOTIATE_ALLREDUCE", "X 0", "E", ... of one row.
+inline std::vector<std::string> outline_of(const Json& trace, int pid) {
+  std::vector<std::string> lines;
+  for (const Json& event : events_of(trace, pid)) {
+    std::string line = event["ph"];
+    if (event.contains("name")) line += " " + event["name"].get<std::string>();
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+/// "" when every row's begins and ends are properly nested, all ended, and never go back in time; else what
+/// is wrong.
+inline std::string nesting_fault(const Json& trace) {
+  struct Row {
+    int depth = 0;
+    double last = 0;
+  };
+  std::map<int, Row> rows;
+  for (const Json& event : trace) {
+    const std::string ph = event["ph"];
+    if (ph != "B" && ph != "E") continue;
+    Row& row = rows[event["pid"]];
+    row.depth += ph == "B" ? 1 : -1;
+    if (row.depth < 0) return "an end without begin: " + event.dump();
+    const double time = event["ts"];
+    if (time < row.last) return "goes back in time: " + event.dump();
+    row.last = time;
+  }
+  for (const auto& [pid, row] : rows) {
+    if (row.depth != 0) return "row " + std::to_string(pid) + " does not end";
+  }
+  return "";
+}
+
+/// The args of the last event: {"records": n, "lost": m}.
+inline Json totals_of(const Json& trace) {
+  const Json& last = trace.back();
+  return last.value("name", "") == "timeline_end" ? last["args"] : Json();
+}
+
+}  // namespace dabke::test
