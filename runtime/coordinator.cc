@@ -111,8 +111,9 @@ void Coordinator::loop() {
     wants_room_ = true;  // before the lane is looked at, so that no end of a batch is missed
     machine_.set_data_plane_busy(lane_.outstanding() >= kBusyTasks);
     machine_.tick(now);
-    perform(machine_.take_actions(now), now);
-    record_readiness();
+    std::vector<Action> actions = machine_.take_actions(now);
+    record_readiness();  // before the orders that it led to
+    perform(std::move(actions), now);
     if (!machine_.holds_back()) wants_room_ = false;
     judge_failures(now);
     if (is_finished()) break;

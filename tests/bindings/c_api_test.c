@@ -1,0 +1,436 @@
+/* The C API from C11, in a job of one rank: every function, its results and its refusals. */
+#define _POSIX_C_SOURCE 200809L
+#include <dabke/dabke.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static int failures = 0;
+static int checks = 0;
+
+#define CHECK(condition)                                                      \
+  do {                                                                        \
+    ++checks;                                                                 \
+    if (!(condition)) {                                                       \
+      ++failures;                                                             \
+      printf("%s:%d: %s (last error: %s)\n", __FILE__, __LINE__, #condition, dabke_last_error()); \
+    }                                                                         \
+  } while (0)
+#define CHECK_SAYS(text) CHECK(strstr(dabke_last_error(), text) != NULL)
+
+static DLTensor tensor_of(void* data, uint8_t code, uint8_t bits, int32_t ndim, int64_t* shape) {
+  DLTensor tensor;
+  memset(&tensor, 0, sizeof tensor);
+  tensor.data = data;
+  tensor.device.device_type = kDLCPU;
+  tensor.ndim = ndim;
+  tensor.dtype.code = code;
+  tensor.dtype.bits = bits;
+  tensor.dtype.lanes = 1;
+  tensor.shape = shape;
+  return tensor;
+}
+
+static DLTensor floats(float* data, int64_t* count) { return tensor_of(data, kDLFloat, 32, 1, count); }
+
+static void before_init(void) {
+  float x = 1;
+  int64_t one = 1;
+  DLTensor t = floats(&x, &one);
+  dabke_handle* handle = (dabke_handle*)&x;
+  dabke_statistics statistics;
+  CHECK(dabke_is_initialized() == 0);
+  CHECK(dabke_rank() == -1 && dabke_size() == -1 && dabke_local_rank() == -1 && dabke_local_size() == -1);
+  CHECK(dabke_cross_rank() == -1 && dabke_cross_size() == -1 && dabke_is_homogeneous() == -1);
+  CHECK(dabke_allreduce_async("x", &t, NULL, NULL, &handle) == DABKE_ERROR_NOT_INITIALIZED);
+  CHECK(handle == NULL);
+  CHECK_SAYS("dabke_init");
+  CHECK(dabke_barrier(NULL) == DABKE_ERROR_NOT_INITIALIZED);
+  statistics.struct_size = sizeof statistics;
+  CHECK(dabke_get_statistics(&statistics) == DABKE_ERROR_NOT_INITIALIZED);
+  CHECK(dabke_abort("x") == DABKE_ERROR_NOT_INITIALIZED);
+  CHECK(dabke_shutdown() == DABKE_OK);
+  CHECK(dabke_backend_enabled("gloo") == 0);
+}
+
+static void version_and_tables(void) {
+  dabke_config_row row;
+  size_t i;
+  int seen = 0;
+  CHECK(strcmp(dabke_version(), "0.1.0") == 0);
+  CHECK(dabke_version_number() == 100);
+  CHECK(strcmp(dabke_status_name(DABKE_ERROR_PEER_LOST), "peer_lost") == 0);
+  CHECK(strlen(dabke_status_text(DABKE_ERROR_MISMATCH)) > 0);
+  CHECK(strcmp(dabke_status_name((dabke_status)999), "unknown") == 0);
+  CHECK(dabke_backend_built("gloo") == 1 && dabke_backend_built("nccl") == 0 && dabke_backend_built(NULL) == 0);
+  CHECK(dabke_controller_built("tcp") == 1 && dabke_controller_built("mpi") == 0);
+  CHECK(dabke_mpi_threads_supported() == -1);
+  for (i = 0; i < dabke_config_count(); ++i) {
+    row.struct_size = sizeof row;
+    CHECK(dabke_config_get(i, &row) == DABKE_OK);
+    CHECK(strncmp(row.name, "DABKE_", 6) == 0 && strncmp(row.flag, "--", 2) == 0 && row.help[0] != '\0');
+    if (strcmp(row.name, "DABKE_FUSION_THRESHOLD") == 0) {
+      ++seen;
+      CHECK(strcmp(row.horovod_name, "HOROVOD_FUSION_THRESHOLD") == 0);
+      CHECK(strcmp(row.default_value, "134217728") == 0);
+    }
+  }
+  CHECK(seen == 1);
+  row.struct_size = sizeof row;
+  CHECK(dabke_config_get(dabke_config_count(), &row) == DABKE_ERROR_INVALID_ARGUMENT);
+}
+
+static void init_and_settings(void) {
+  const char* bad_value[] = {"FUSION_THRESHOLD=lots", NULL};
+  const char* bad_name[] = {"NO_SUCH_KNOB=1", NULL};
+  const char* good[] = {"DABKE_CYCLE_TIME=2.5", "STALL_CHECK_TIME_SECONDS=7", NULL};
+  dabke_init_options options = DABKE_INIT_OPTIONS_INIT;
+  dabke_config_row row;
+  size_t i;
+  options.settings = bad_value;
+  CHECK(dabke_init(&options) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("DABKE_FUSION_THRESHOLD=lots");
+  CHECK_SAYS("whole number of bytes");
+  options.settings = bad_name;
+  CHECK(dabke_init(&options) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("NO_SUCH_KNOB=1");
+  options.settings = good;
+  options.struct_size = 3;
+  CHECK(dabke_init(&options) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("struct_size is 3");
+  options.struct_size = sizeof options;
+  options.mpi_comm = &options;
+  CHECK(dabke_init(&options) == DABKE_ERROR_NOT_IMPLEMENTED);
+  options.mpi_comm = NULL;
+  CHECK(dabke_init(&options) == DABKE_OK);
+  CHECK(dabke_init(NULL) == DABKE_ERROR_ALREADY_INITIALIZED);
+  for (i = 0; i < dabke_config_count(); ++i) {
+    row.struct_size = sizeof row;
+    CHECK(dabke_config_get(i, &row) == DABKE_OK);
+    if (strcmp(row.name, "DABKE_CYCLE_TIME") == 0) CHECK(strcmp(row.value, "2.5") == 0);
+  }
+  CHECK(dabke_shutdown() == DABKE_OK);
+  CHECK(dabke_init(NULL) == DABKE_OK);
+  CHECK(dabke_is_initialized() == 1 && dabke_rank() == 0 && dabke_size() == 1 && dabke_is_homogeneous() == 1);
+  CHECK(dabke_local_size() == 1 && dabke_cross_size() == 1);
+  CHECK(dabke_backend_enabled("gloo") == 1 && dabke_controller_enabled("tcp") == 1);
+}
+
+static void structs_grow(void) {
+  struct {
+    dabke_options known;
+    long tail[2];
+  } longer;
+  dabke_options init = DABKE_OPTIONS_INIT;
+  float x = 3;
+  int64_t one = 1;
+  DLTensor t = floats(&x, &one);
+  memset(&longer, 0, sizeof longer);
+  longer.known = init;
+  longer.known.struct_size = sizeof longer;
+  longer.known.postscale_factor = 2;
+  CHECK(dabke_allreduce("grown", &t, NULL, &longer.known) == DABKE_OK);
+  CHECK(x == 6);
+  longer.tail[1] = 1;
+  CHECK(dabke_allreduce("grown", &t, NULL, &longer.known) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("newer dabke");
+  init.struct_size = offsetof(dabke_options, prescale_factor); /* an older header */
+  init.op = DABKE_SUM;
+  CHECK(dabke_allreduce("shrunk", &t, NULL, &init) == DABKE_OK);
+  CHECK(x == 6);
+}
+
+static void every_collective(void) {
+  float in[6] = {1, 2, 3, 4, 5, 6};
+  float out[6] = {0};
+  int64_t shape[2] = {3, 2};
+  DLTensor a = tensor_of(in, kDLFloat, 32, 2, shape);
+  DLTensor b = tensor_of(out, kDLFloat, 32, 2, shape);
+  const DLTensor* group_in[2];
+  const DLTensor* result = NULL;
+  const char* names[2] = {"g1", "g2"};
+  const int64_t* splits = NULL;
+  size_t count = 0;
+  int32_t last = -1;
+  dabke_handle* handle = NULL;
+  group_in[0] = &a;
+  group_in[1] = &b;
+
+  CHECK(dabke_allreduce("r", &a, &b, NULL) == DABKE_OK && out[5] == 6);
+  CHECK(dabke_broadcast("b", &a, NULL, NULL) == DABKE_OK && in[0] == 1);
+  CHECK(dabke_reducescatter("s", &a, &b, NULL) == DABKE_OK && out[0] == 1);
+  CHECK(dabke_reducescatter("s", &a, NULL, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+
+  CHECK(dabke_allgather("g", &a, NULL, &handle) == DABKE_OK);
+  CHECK(dabke_handle_output_count(handle) == 1);
+  CHECK(dabke_handle_output(handle, 0, &result) == DABKE_OK);
+  CHECK(result->ndim == 2 && result->shape[0] == 3 && ((float*)result->data)[4] == 5);
+  CHECK(dabke_handle_output(handle, 1, &result) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK(dabke_handle_received_splits(handle, &splits, &count) == DABKE_ERROR_INVALID_ARGUMENT);
+  dabke_handle_free(handle);
+
+  CHECK(dabke_alltoall("a", &a, NULL, &handle) == DABKE_OK);
+  CHECK(dabke_handle_received_splits(handle, &splits, &count) == DABKE_OK && count == 1 && splits[0] == 3);
+  dabke_handle_free(handle);
+
+  CHECK(dabke_grouped_allreduce(names, group_in, NULL, 2, NULL) == DABKE_OK);
+  CHECK(dabke_grouped_allgather(names, group_in, 2, NULL, &handle) == DABKE_OK);
+  CHECK(dabke_handle_output_count(handle) == 2);
+  dabke_handle_free(handle);
+  CHECK(dabke_grouped_reducescatter_async(names, group_in, NULL, 2, NULL, &handle) == DABKE_OK);
+  CHECK(dabke_wait(handle, 10) == DABKE_OK);
+  dabke_handle_free(handle);
+  CHECK(dabke_grouped_allreduce(names, group_in, NULL, 0, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+
+  CHECK(dabke_barrier(NULL) == DABKE_OK);
+  CHECK(dabke_join(NULL, &last) == DABKE_OK && last == 0);
+}
+
+static void members_of_a_group_wait_for_each_other(void) {
+  float x = 1, y = 2;
+  int64_t one = 1;
+  DLTensor a = floats(&x, &one), b = floats(&y, &one);
+  dabke_options options = DABKE_OPTIONS_INIT;
+  dabke_handle *first = NULL, *second = NULL;
+  options.group = "pair";
+  options.group_size = 2;
+  CHECK(dabke_allreduce_async("p1", &a, NULL, &options, &first) == DABKE_OK);
+  CHECK(dabke_wait(first, 0.05) == DABKE_IN_PROGRESS);
+  CHECK(dabke_allreduce_async("p2", &b, NULL, &options, &second) == DABKE_OK);
+  CHECK(dabke_wait(first, 10) == DABKE_OK && dabke_wait(second, 10) == DABKE_OK);
+  dabke_handle_free(first);
+  dabke_handle_free(second);
+}
+
+static int give(void* context, size_t index, DLTensor* tensor) {
+  (void)index;
+  tensor->data = context;
+  return context == NULL;
+}
+
+static void called_back(void* context, dabke_handle* handle, dabke_status status) {
+  *(volatile int*)context = status == DABKE_OK && dabke_poll(handle) ? 1 : -1;
+}
+
+static void handles_allocators_and_callbacks(void) {
+  float x[4] = {1, 2, 3, 4};
+  float memory[4] = {0};
+  int64_t four = 4;
+  DLTensor t = floats(x, &four);
+  const DLTensor* result = NULL;
+  dabke_options options = DABKE_OPTIONS_INIT;
+  dabke_handle* handle = NULL;
+  volatile int called = 0;
+  const struct timespec moment = {0, 10000000};
+  int i;
+  options.output_allocator = give;
+  options.output_allocator_context = memory;
+  CHECK(dabke_allgather("own", &t, &options, &handle) == DABKE_OK);
+  CHECK(dabke_handle_output(handle, 0, &result) == DABKE_OK && result->data == memory && memory[3] == 4);
+  dabke_handle_retain(handle);
+  dabke_handle_free(handle);
+  CHECK(dabke_handle_status(handle) == DABKE_OK && strcmp(dabke_handle_message(handle), "") == 0);
+  dabke_handle_free(handle);
+
+  options.output_allocator = NULL;
+  options.callback = called_back;
+  options.callback_context = (void*)&called;
+  CHECK(dabke_allreduce_async("called", &t, NULL, &options, NULL) == DABKE_OK);
+  for (i = 0; i < 1000 && called == 0; ++i) nanosleep(&moment, NULL); /* the callback has a thread of its own */
+  CHECK(called == 1);
+  CHECK(dabke_poll(NULL) == 0 && dabke_wait(NULL, 0) == DABKE_ERROR_INVALID_ARGUMENT);
+  dabke_handle_free(NULL);
+  dabke_handle_retain(NULL);
+}
+
+static void bad_tensors(void) {
+  char raw[32] = {0};
+  float x[6] = {0};
+  int64_t shape[2] = {3, 2}, strides[2] = {1, 3}, negative = -1, zero = 0;
+  DLTensor t = tensor_of(x, kDLFloat, 32, 2, shape);
+  dabke_options options = DABKE_OPTIONS_INIT;
+  int64_t splits[2] = {1, 2};
+  CHECK(dabke_allreduce("", &t, NULL, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK(dabke_allreduce(NULL, &t, NULL, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK(dabke_allreduce("t", NULL, NULL, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  t.strides = strides;
+  CHECK(dabke_allreduce("t", &t, NULL, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("strides [1, 3]");
+  strides[0] = 2;
+  strides[1] = 1;
+  CHECK(dabke_allreduce("t", &t, NULL, NULL) == DABKE_OK);
+  t.strides = NULL;
+  t.byte_offset = 1;
+  CHECK(dabke_allreduce("t", &t, NULL, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("not aligned");
+  t = tensor_of(raw, kDLComplex, 64, 2, shape);
+  CHECK(dabke_allreduce("t", &t, NULL, NULL) == DABKE_ERROR_UNSUPPORTED);
+  CHECK_SAYS("complex64");
+  t = tensor_of(x, kDLFloat, 32, 1, &negative);
+  CHECK(dabke_allreduce("t", &t, NULL, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  t = tensor_of(NULL, kDLFloat, 32, 1, &zero);
+  CHECK(dabke_allreduce("empty", &t, NULL, NULL) == DABKE_OK);
+  t = tensor_of(NULL, kDLFloat, 32, 2, shape);
+  CHECK(dabke_allreduce("t", &t, NULL, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  t = tensor_of(x, kDLFloat, 32, 0, NULL);
+  CHECK(dabke_allreduce("scalar", &t, NULL, NULL) == DABKE_OK);
+  CHECK(dabke_allgather("scalar", &t, NULL, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("at least one dimension");
+  t = tensor_of(x, kDLFloat, 32, 2, shape);
+  t.device.device_type = kDLCUDA;
+  CHECK(dabke_allreduce("t", &t, NULL, NULL) == DABKE_ERROR_UNSUPPORTED);
+  t.device.device_type = kDLCPU;
+  options.op = (dabke_reduce_op)77;
+  CHECK(dabke_allreduce("t", &t, NULL, &options) == DABKE_ERROR_INVALID_ARGUMENT);
+  options.op = DABKE_ADASUM;
+  CHECK(dabke_allreduce("t", &t, NULL, &options) == DABKE_ERROR_NOT_IMPLEMENTED);
+  options.op = DABKE_MAX;
+  CHECK(dabke_reducescatter("t", &t, &t, &options) == DABKE_ERROR_INVALID_ARGUMENT);
+  options.op = DABKE_SUM;
+  options.root_rank = 5;
+  CHECK(dabke_broadcast("t", &t, NULL, &options) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("root rank 5");
+  options.root_rank = 0;
+  options.process_set = 9;
+  CHECK(dabke_allreduce("t", &t, NULL, &options) == DABKE_ERROR_UNKNOWN_PROCESS_SET);
+  options.process_set = DABKE_WORLD;
+  options.splits = splits;
+  options.splits_count = 2;
+  CHECK(dabke_alltoall("t", &t, &options, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  options.splits_count = 1;
+  CHECK(dabke_alltoall("t", &t, &options, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("add up to 1");
+}
+
+static void process_sets(void) {
+  const int32_t ranks[2] = {0, 0};
+  const int32_t outside[1] = {4};
+  int32_t number = -1, copied[4] = {-1, -1, -1, -1};
+  int included = 0;
+  size_t count = 0;
+  dabke_process_set id = 99, ids[4];
+  CHECK(dabke_add_process_set(ranks, 1, &id) == DABKE_ERROR_INVALID_ARGUMENT); /* the world's ranks */
+  CHECK_SAYS("exists already: its id is 0");
+  CHECK(dabke_add_process_set(ranks, 2, &id) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK(dabke_add_process_set(outside, 1, &id) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK(dabke_add_process_set(NULL, 0, &id) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK(dabke_remove_process_set(DABKE_WORLD) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK(dabke_remove_process_set(5) == DABKE_ERROR_UNKNOWN_PROCESS_SET);
+  CHECK(dabke_process_set_rank(DABKE_WORLD, &number) == DABKE_OK && number == 0);
+  CHECK(dabke_process_set_size(DABKE_WORLD, &number) == DABKE_OK && number == 1);
+  CHECK(dabke_process_set_included(DABKE_WORLD, &included) == DABKE_OK && included == 1);
+  CHECK(dabke_process_set_ranks(DABKE_WORLD, copied, 4, &count) == DABKE_OK && count == 1 && copied[0] == 0);
+  CHECK(dabke_process_set_ids(ids, 4, &count) == DABKE_OK && count == 1 && ids[0] == 0);
+  CHECK(dabke_process_set_size(7, &number) == DABKE_ERROR_UNKNOWN_PROCESS_SET);
+}
+
+static void what_is_to_come_says_so(void) {
+  float x = 0;
+  int64_t one = 1;
+  DLTensor t = floats(&x, &one);
+  dabke_options options = DABKE_OPTIONS_INIT;
+  dabke_handle* handle = NULL;
+  CHECK(dabke_alloc(64) == NULL);
+  CHECK_SAYS("not implemented");
+  dabke_free(NULL);
+  CHECK(dabke_dump("/tmp/x") == DABKE_ERROR_NOT_IMPLEMENTED);
+  CHECK(dabke_set_stack_provider(NULL, NULL) == DABKE_ERROR_NOT_IMPLEMENTED);
+  CHECK(dabke_annotate_begin("x") == DABKE_ERROR_NOT_IMPLEMENTED);
+  CHECK(dabke_annotate_end() == DABKE_ERROR_NOT_IMPLEMENTED);
+  CHECK(dabke_mark_step(1) == DABKE_ERROR_NOT_IMPLEMENTED);
+  options.compression = DABKE_COMPRESSION_FLOAT16;
+  CHECK(dabke_allreduce("t", &t, NULL, &options) == DABKE_ERROR_NOT_IMPLEMENTED);
+  CHECK(dabke_allreduce_async("t", &t, NULL, NULL, &handle) == DABKE_OK);
+  CHECK(dabke_wait_stream(handle, NULL) == DABKE_ERROR_NOT_IMPLEMENTED);
+  CHECK(dabke_wait(handle, -1) == DABKE_OK);
+  dabke_handle_free(handle);
+}
+
+static void timeline_and_statistics(void) {
+  char path[] = "/tmp/dabke-c-api-XXXXXX";
+  float x = 0;
+  int64_t one = 1;
+  DLTensor t = floats(&x, &one);
+  dabke_statistics statistics;
+  FILE* file;
+  const int fd = mkstemp(path);
+  CHECK(fd >= 0);
+  close(fd);
+  CHECK(dabke_start_timeline(NULL, 0) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK(dabke_start_timeline("/no/such/folder/trace.json", 0) != DABKE_OK);
+  CHECK_SAYS("/no/such/folder/trace.json");
+  CHECK(dabke_start_timeline(path, 1) == DABKE_OK);
+  CHECK(dabke_start_timeline(path, 1) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK(dabke_allreduce("traced", &t, NULL, NULL) == DABKE_OK);
+  CHECK(dabke_stop_timeline() == DABKE_OK);
+  CHECK(dabke_stop_timeline() == DABKE_OK);
+  file = fopen(path, "r");
+  CHECK(file != NULL && fgetc(file) == '[');
+  if (file) fclose(file);
+  unlink(path);
+  memset(&statistics, 0, sizeof statistics);
+  statistics.struct_size = sizeof statistics;
+  CHECK(dabke_get_statistics(&statistics) == DABKE_OK);
+  CHECK(statistics.tensors_submitted >= statistics.tensors_completed && statistics.batches > 0);
+  statistics.struct_size = 0;
+  CHECK(dabke_get_statistics(&statistics) == DABKE_ERROR_INVALID_ARGUMENT);
+}
+
+static void a_forked_child_is_told_so(void) {
+  int status = 0;
+  const pid_t child = fork();
+  if (child == 0) {
+    const int ok = dabke_barrier(NULL) == DABKE_ERROR_FORKED && dabke_init(NULL) == DABKE_ERROR_FORKED &&
+                   dabke_is_initialized() == 0 && strstr(dabke_last_error(), "forked") != NULL;
+    _exit(ok ? 0 : 1);
+  }
+  CHECK(child > 0 && waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  CHECK(dabke_barrier(NULL) == DABKE_OK);
+}
+
+static void handles_outlive_shutdown(void) {
+  float x = 5;
+  int64_t one = 1;
+  DLTensor t = floats(&x, &one);
+  const DLTensor* result = NULL;
+  dabke_handle *done = NULL, *never = NULL;
+  dabke_options options = DABKE_OPTIONS_INIT;
+  CHECK(dabke_allgather("kept", &t, NULL, &done) == DABKE_OK);
+  options.group = "half";
+  options.group_size = 2;
+  CHECK(dabke_allreduce_async("alone", &t, NULL, &options, &never) == DABKE_OK);
+  CHECK(dabke_shutdown() == DABKE_OK);
+  CHECK(dabke_handle_output(done, 0, &result) == DABKE_OK && ((float*)result->data)[0] == 5);
+  CHECK(dabke_wait(never, 5) == DABKE_ERROR_SHUT_DOWN);
+  CHECK(strlen(dabke_handle_message(never)) > 0);
+  CHECK(dabke_init(NULL) == DABKE_OK);
+  dabke_handle_free(done);
+  dabke_handle_free(never);
+  CHECK(dabke_abort("enough") == DABKE_OK);
+  CHECK(dabke_allreduce("after", &t, NULL, NULL) == DABKE_ERROR_ABORTED);
+  CHECK_SAYS("enough");
+  CHECK(dabke_shutdown() == DABKE_OK);
+}
+
+int main(void) {
+  before_init();
+  version_and_tables();
+  init_and_settings();
+  structs_grow();
+  every_collective();
+  members_of_a_group_wait_for_each_other();
+  handles_allocators_and_callbacks();
+  bad_tensors();
+  process_sets();
+  what_is_to_come_says_so();
+  timeline_and_statistics();
+  a_forked_child_is_told_so();
+  handles_outlive_shutdown();
+  printf("%d checks, %d failed\n", checks, failures);
+  return failures != 0;
+}

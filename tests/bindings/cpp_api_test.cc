@@ -1,0 +1,73 @@
+// The C++ wrapper over the installed library's API, in a job of one rank.
+#include "dabke/dabke.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <array>
+
+TEST_CASE("a session begins and ends a job") {
+  {
+    const dabke::Session session;
+    CHECK(dabke::rank() == 0);
+    CHECK(dabke::size() == 1);
+    CHECK_THROWS_AS(dabke::Session(), dabke::Error);
+  }
+  CHECK(dabke::rank() == -1);
+}
+
+TEST_CASE("a collective works on any contiguous range") {
+  const dabke::Session session;
+  std::vector<float> vector{1, 2, 3};
+  dabke::allreduce("vector", vector, {.op = DABKE_SUM, .postscale_factor = 2});
+  CHECK(vector == std::vector<float>{2, 4, 6});
+  std::array<std::int64_t, 2> array{7, 8};
+  dabke::broadcast("array", array);
+  const std::vector<double> from{1.5};
+  std::vector<double> to(1);
+  dabke::allreduce("elsewhere", from, {}, to);
+  CHECK(to == from);
+  std::vector<float> empty;
+  dabke::allreduce("empty", empty);
+}
+
+TEST_CASE("a handle gives outputs of its element type and shape") {
+  const dabke::Session session;
+  std::vector<std::int32_t> rows{1, 2, 3, 4, 5, 6};
+  const dabke::Handle gathered = dabke::allgather("rows", dabke::Tensor(rows.data(), {2, 3}));
+  CHECK(gathered.output().ndim == 2);
+  CHECK(gathered.output().shape[0] == 2);
+  CHECK(gathered.elements<std::int32_t>()[5] == 6);
+  CHECK_THROWS_AS(gathered.elements<float>(), dabke::Error);
+  const dabke::Handle exchanged = dabke::alltoall("rows", dabke::Tensor(rows.data(), {2, 3}), {.splits = {2}});
+  CHECK(exchanged.received_splits()[0] == 2);
+  const dabke::Handle scattered = dabke::reducescatter("rows", rows);
+  CHECK(scattered.elements<std::int32_t>().size() == 6);
+}
+
+TEST_CASE("a group has one handle") {
+  const dabke::Session session;
+  std::vector<float> a{1}, b{2, 3};
+  const std::vector<std::string> names{"a", "b"};
+  const std::vector<dabke::Tensor> tensors{a, b};
+  dabke::grouped_allreduce_async(names, tensors, {.op = DABKE_SUM}).wait();
+  CHECK(b[1] == 3);
+  const dabke::Handle gathered = dabke::grouped_allgather_async(names, tensors);
+  gathered.wait();
+  CHECK(gathered.elements<float>(1).size() == 2);
+  CHECK_THROWS_AS(dabke::grouped_allreduce_async({names.data(), 1}, tensors), dabke::Error);
+}
+
+TEST_CASE("barrier and join return, and errors carry status and text") {
+  const dabke::Session session;
+  dabke::barrier();
+  CHECK(dabke::join() == 0);
+  std::vector<float> x{1};
+  try {
+    dabke::broadcast("x", x, {.root_rank = 3});
+    FAIL("no error");
+  } catch (const dabke::Error& error) {
+    CHECK(error.status() == DABKE_ERROR_INVALID_ARGUMENT);
+    CHECK_THAT(error.what(), Catch::Contains("root rank 3"));
+  }
+  CHECK_THROWS_AS(dabke::add_process_set({0}), dabke::Error);
+}
