@@ -1,0 +1,92 @@
+// What the survivors see when a real process dies, stops, or disagrees.
+#include <catch2/catch.hpp>
+
+#include <csignal>
+#include <random>
+#include <thread>
+
+#include "tests/multiproc/rank_processes.h"
+
+namespace dabke {
+
+using Catch::Contains;
+using namespace std::chrono_literals;
+
+namespace {
+
+// The promise is 2 s; a machine with more ranks than cores and a sanitizer needs a little to end a process after that.
+constexpr auto kNoticed = 3s;
+
+void survivors_name_rank(RankProcesses& ranks, int size, int victim) {
+  for (int rank = 0; rank < size; ++rank) {
+    if (rank == victim) continue;
+    CAPTURE(rank);
+    CHECK(ranks.exit_code(rank, kNoticed) == 3);
+    CHECK_THAT(ranks.output(rank), Contains("error peer_lost"));
+    CHECK_THAT(ranks.output(rank), Contains("rank " + std::to_string(victim) + " on "));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("processes that find each other in a directory compute the same sums") {
+  const int size = GENERATE(1, 2, 4);
+  RankProcesses ranks(size, "sums");
+  for (int rank = 0; rank < size; ++rank) {
+    CHECK(ranks.exit_code(rank, 60s) == 0);
+    CHECK_THAT(ranks.output(rank), Contains("sums are right"));
+  }
+}
+
+TEST_CASE("survivors of a killed rank learn of it in 2 seconds, by name, also when its forked child lives on") {
+  const std::string kind = GENERATE("alone", "with-child");
+  CAPTURE(kind);
+  RankProcesses ranks(3, kind);
+  REQUIRE(ranks.wait_for_output(2, "ready"));
+  REQUIRE(ranks.wait_for_output(0, "waiting"));
+  REQUIRE(ranks.wait_for_output(1, "waiting"));
+  ranks.signal(2, SIGKILL);
+  survivors_name_rank(ranks, 3, 2);
+  if (kind == "with-child") {
+    const std::string output = ranks.output(2);
+    const pid_t child = std::stoi(output.substr(output.find("child ") + 6));
+    CHECK_FALSE(is_gone(child));  // or the test would have shown nothing
+    ::kill(child, SIGKILL);
+  }
+}
+
+TEST_CASE("survivors of a rank killed in the middle of a large allreduce learn of it in 2 seconds") {
+  std::mt19937 random(std::random_device{}());
+  for (const int victim : {2, 0, 1}) {
+    RankProcesses ranks(3, "large");
+    for (int rank = 0; rank < 3; ++rank) REQUIRE(ranks.wait_for_output(rank, "ready"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 200));  // anywhere in one
+    ranks.signal(victim, SIGKILL);
+    survivors_name_rank(ranks, 3, victim);
+  }
+}
+
+TEST_CASE("a stopped rank is slow, not dead") {
+  RankProcesses ranks(3, "steps");
+  for (int rank = 0; rank < 3; ++rank) REQUIRE(ranks.wait_for_output(rank, "ready"));
+  ranks.signal(1, SIGSTOP);
+  std::this_thread::sleep_for(3s);
+  ranks.signal(1, SIGCONT);
+  for (int rank = 0; rank < 3; ++rank) {
+    CHECK(ranks.exit_code(rank, 60s) == 0);
+    CHECK_THAT(ranks.output(rank), Contains("done"));
+  }
+}
+
+TEST_CASE("a mismatch reaches every process, and the next collective works") {
+  RankProcesses ranks(3, "mismatch");
+  for (int rank = 0; rank < 3; ++rank) {
+    CHECK(ranks.exit_code(rank, 60s) == 0);
+    CHECK_THAT(ranks.output(rank), Contains("Mismatched shape for 'odd'"));
+    CHECK_THAT(ranks.output(rank), Contains("ranks 0, 2 submitted"));
+    CHECK_THAT(ranks.output(rank), Contains("rank 1 on"));
+    CHECK_THAT(ranks.output(rank), Contains("next is right"));
+  }
+}
+
+}  // namespace dabke

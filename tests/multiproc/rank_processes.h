@@ -1,0 +1,38 @@
+// Ranks as processes of their own, started by the test and not by dabkerun, so that survivors live to tell.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "tests/multiproc/launcher_run.h"
+
+namespace dabke {
+
+class RankProcesses {
+ public:
+  RankProcesses(int size, const std::string& what);
+  /// Kills what still runs.
+  ~RankProcesses();
+
+  void signal(int rank, int signal) const;
+  /// Whether the rank has printed `text`; waits up to 30 s.
+  bool wait_for_output(int rank, const std::string& text) const;
+  std::string output(int rank) const;
+  /// The rank's exit code (128 + signal when killed), or -1 when it has not ended within the limit.
+  int exit_code(int rank, std::chrono::milliseconds limit);
+
+ private:
+  struct Process {
+    pid_t pid = -1;
+    int code = -1;
+  };
+  std::string file(int rank) const { return "rank" + std::to_string(rank); }
+
+  TemporaryDirectory place_;
+  std::vector<Process> ranks_;
+};
+
+}  // namespace dabke

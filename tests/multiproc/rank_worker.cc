@@ -1,0 +1,118 @@
+// One rank for the tests of real processes: what it does is its first argument.
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "dabke/dabke.hpp"
+
+namespace {
+
+void say(const std::string& line) {
+  const std::string text = line + "\n";
+  if (write(STDOUT_FILENO, text.data(), text.size()) < 0) std::abort();
+}
+
+/// Waits for the test to kill it.
+[[noreturn]] void wait_for_the_end() {
+  say("ready");
+  while (true) pause();
+}
+
+int sums() {
+  const int n = dabke::size();
+  for (int round = 0; round < 20; ++round) {
+    std::vector<float> x(1000 + static_cast<std::size_t>(round));
+    std::iota(x.begin(), x.end(), static_cast<float>(dabke::rank()));
+    dabke::allreduce("x", x, {.op = DABKE_SUM});
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const float want = static_cast<float>(n) * static_cast<float>(i) + static_cast<float>(n * (n - 1)) / 2;
+      if (x[i] != want) {
+        say("wrong sum");
+        return 1;
+      }
+    }
+  }
+  dabke::barrier();
+  say("sums are right");
+  return 0;
+}
+
+/// The last rank becomes a victim; the others wait for it.
+int victim(const std::string& kind) {
+  std::vector<float> x(16, 1);
+  dabke::allreduce("together", x);
+  if (dabke::rank() == dabke::size() - 1) {
+    if (kind == "with-child") {
+      if (const pid_t child = fork(); child == 0) {
+        sleep(60);
+        _exit(0);
+      } else {
+        say("child " + std::to_string(child));
+      }
+    }
+    wait_for_the_end();
+  }
+  say("waiting");
+  dabke::allreduce("waited for", x);
+  return 0;
+}
+
+int large() {
+  std::vector<float> x(16 << 20, 0);
+  dabke::allreduce("warm", x);
+  say("ready");
+  for (int i = 0; i < 100000; ++i) dabke::allreduce("large", x);
+  return 0;
+}
+
+int steps() {
+  std::vector<float> x(64, 1);
+  dabke::allreduce("first", x);
+  say("ready");
+  for (int i = 0; i < 200; ++i) {
+    dabke::allreduce("step", x);
+    usleep(10000);
+  }
+  say("done");
+  return 0;
+}
+
+int mismatch() {
+  std::vector<double> x(dabke::rank() == 1 ? 3 : 2, 1);
+  try {
+    dabke::allreduce("odd", x);
+    return 1;
+  } catch (const dabke::Error& error) {
+    say(error.what());
+  }
+  std::vector<double> y(2, 1);
+  dabke::allreduce("even", y, {.op = DABKE_SUM});
+  say(y[1] == dabke::size() ? "next is right" : "next is wrong");
+  return 0;
+}
+
+int run(const std::string& what) {
+  const dabke::Session session;
+  if (what == "sums") return sums();
+  if (what == "large") return large();
+  if (what == "steps") return steps();
+  if (what == "mismatch") return mismatch();
+  return victim(what);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc > 1 ? argv[1] : "sums");
+  } catch (const dabke::Error& error) {
+    say(std::string("error ") + dabke_status_name(error.status()) + ": " + error.what());
+    return 3;
+  }
+}
