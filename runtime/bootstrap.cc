@@ -1,7 +1,5 @@
 #include "runtime/bootstrap.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,8 +14,8 @@
 #include <fmt/ranges.h>
 
 #include "runtime/base/hmac.h"
-#include "runtime/base/owned.h"
 #include "runtime/transport/http_store.h"
+#include "runtime/transport/job_secret.h"
 
 namespace dabke {
 namespace {
@@ -180,94 +178,28 @@ Result<Given> read_environment(const Environment& environment) {
   return given;
 }
 
-struct Secret {
-  JobId id{};
-  JobKey key{};
-};
-
-Result<Secret> random_secret() {
-  Secret secret;
-  DABKE_CHECK(random_bytes(secret.id));
-  DABKE_CHECK(random_bytes(secret.key));
-  return secret;
-}
-
-/// The key itself never goes into a message.
-Result<Secret> given_secret(const Given& given) {
-  Secret secret;
-  if (const auto status = from_hex(given.job_id->value, secret.id); !status.is_ok()) {
-    return Status(Code::invalid_argument, fmt::format("DABKE_JOB_ID: {}", status.message()));
-  }
-  if (!from_hex(given.job_key->value, secret.key).is_ok()) {
-    return Status(Code::invalid_argument,
-                  fmt::format("DABKE_JOB_KEY has {} characters, but must be {} hexadecimal digits",
-                              given.job_key->value.size(), 2 * secret.key.size()));
-  }
-  return secret;
-}
-
-/// Makes `path` with a random secret unless there is one: written aside first, so that nobody reads half of
-/// it.
-Status make_secret_file(const std::string& path) {
-  if (::access(path.c_str(), F_OK) == 0) return {};
-  DABKE_ASSIGN(const Secret secret, random_secret());
-  const std::string text = fmt::format("{}\n{}\n", to_hex(secret.id), to_hex(secret.key));
-  const std::string temporary = fmt::format("{}.{}", path, to_hex(secret.id));
-  Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!fd) return system_error(fmt::format("cannot create {}", temporary), errno);
-  const bool written =
-      ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-      ::close(fd.release()) == 0 &&
-      (::link(temporary.c_str(), path.c_str()) == 0 || errno == EEXIST);  // another rank was first
-  const int error = errno;
-  ::unlink(temporary.c_str());
-  return written ? Status() : system_error(fmt::format("cannot write {}", path), error);
-}
-
-Result<Secret> secret_in_directory(const std::string& directory) {
-  const std::string path = directory + "/job-secret";
-  DABKE_CHECK(make_secret_file(path));
-  const auto refuse = [&](std::string_view why) {
-    return Status(Code::invalid_argument,
-                  fmt::format("{} {}; remove it, or set DABKE_JOB_ID and DABKE_JOB_KEY", path, why));
-  };
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!fd) return refuse(fmt::format("cannot be read ({})", std::generic_category().message(errno)));
-  struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return system_error(fmt::format("fstat({})", path), errno);
-  if (!S_ISREG(info.st_mode)) return refuse("is not a plain file");
-  if (info.st_uid != ::geteuid())
-    return refuse(fmt::format("belongs to user {}, not to {}", info.st_uid, ::geteuid()));
-  if ((info.st_mode & 077) != 0) return refuse("can be used by other users, who then know the job's key");
-  constexpr std::size_t kIdDigits = 32, kKeyDigits = 64, kLength = kIdDigits + 1 + kKeyDigits + 1;
-  std::string text(kLength + 1, '\0');
-  const ssize_t got = ::read(fd.get(), text.data(), text.size());
-  Secret secret;
-  if (got != static_cast<ssize_t>(kLength) || !from_hex(text.substr(0, kIdDigits), secret.id).is_ok() ||
-      !from_hex(text.substr(kIdDigits + 1, kKeyDigits), secret.key).is_ok()) {
-    return refuse("does not hold a job's id and key");
-  }
-  return secret;
+Result<JobSecret> secret_of(const Given& given) {
+  return parse_job_secret(given.job_id->value, given.job_key->value);
 }
 
 /// The store of all jobs, and the secret of this one.
 struct Rendezvous {
   std::shared_ptr<Store> store;
-  Secret secret;
+  JobSecret secret;
 };
 
 Result<Rendezvous> open_rendezvous(const Given& given) {
   Rendezvous found;
   if (!given.rendezvous) {
     found.store = make_memory_store();
-    DABKE_ASSIGN(found.secret, given.job_id ? given_secret(given) : random_secret());
+    DABKE_ASSIGN(found.secret, given.job_id ? secret_of(given) : random_job_secret());
     return found;
   }
   const std::string& address = *given.rendezvous;
   if (address.starts_with(kFileScheme)) {
     const std::string directory = address.substr(kFileScheme.size());
     DABKE_ASSIGN(found.store, open_file_store(directory));
-    DABKE_ASSIGN(found.secret, given.job_id ? given_secret(given) : secret_in_directory(directory));
+    DABKE_ASSIGN(found.secret, given.job_id ? secret_of(given) : job_secret_in(directory));
     return found;
   }
   if (!address.starts_with(kHttpScheme)) {
@@ -282,7 +214,7 @@ Result<Rendezvous> open_rendezvous(const Given& given) {
                               "set them as the launcher that serves it does, or start with dabkerun",
                               address));
   }
-  DABKE_ASSIGN(found.secret, given_secret(given));
+  DABKE_ASSIGN(found.secret, secret_of(given));
   DABKE_ASSIGN(found.store, open_http_store(address, found.secret.id, found.secret.key));
   return found;
 }

@@ -20,6 +20,9 @@ struct Config {
   std::int64_t fusion_threshold = 128 << 20;
   double cycle_time = 0;
   bool disable_group_fusion = false;
+  std::int64_t cache_capacity = 131'072;
+  bool hierarchical_allreduce = false;
+  bool hierarchical_allgather = false;
   bool deterministic = false;
   std::string duplicate_names = "queue";
 

@@ -24,8 +24,11 @@ Machine::Machine(Options options)
 }
 
 Status Machine::check(const Request& request) const {
-  if (over_) return cause_;
-  if (leaving_) return {Code::shut_down, "dabke_shutdown was called on this rank"};
+  const auto because = [&request](const Status& cause) {
+    return Status(cause.code(), fmt::format("{} '{}': {}", name_of(request.kind), request.name, cause.message()));
+  };
+  if (over_) return because(cause_);
+  if (leaving_) return because({Code::shut_down, "dabke_shutdown was called on this rank"});
   const auto* ranks = sets_.ranks_of(request.process_set);
   if (ranks == nullptr) {
     return {Code::unknown_process_set,
@@ -110,8 +113,7 @@ void Machine::peer_lost(Rank peer, const Status& cause) {
   const bool expected = left_[static_cast<std::size_t>(peer)] || (sequencer_ && sequencer_->has_left(peer));
   if (failed_ || expected) return;
   const Status lost(Code::peer_lost,
-                    fmt::format("{} is gone: {} (it was killed, or ended without dabke_shutdown)", who(peer),
-                                cause.message()));
+                    fmt::format("{} (killed, or ended without dabke_shutdown)", cause.message()));
   if (over_) return fail_last_runs(lost);
   if (is_root()) return abort(lost);
   fail_everything(lost, lost);

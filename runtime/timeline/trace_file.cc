@@ -47,10 +47,12 @@ void TraceFile::flush() {
   const std::size_t size = events_.size();
   if (size != 0 && error_.is_ok()) {
     events_.append(kClosing);
-    if (Status status = write_at(end_, events_.data(), events_.size()); status.is_ok()) {
+    std::size_t written = 0;
+    error_ = write_at(end_, {events_.data(), events_.size()}, written);
+    if (error_.is_ok()) {
       end_ += size;
     } else {
-      give_up(std::move(status));
+      keep_whole_events(written);
     }
   }
   events_.clear();
@@ -66,28 +68,34 @@ Status TraceFile::close() {
   return error_;
 }
 
-Status TraceFile::write_at(std::uint64_t offset, const char* data, std::size_t size) const {
-  while (size > 0) {
-    const ssize_t written = ::pwrite(fd_.get(), data, size, static_cast<off_t>(offset));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      return system_error(fmt::format("writing the timeline '{}' failed at byte {}", path_, offset),
-                          written < 0 ? errno : ENOSPC);
+Status TraceFile::write_at(std::uint64_t offset, std::string_view text, std::size_t& written) const {
+  while (written < text.size()) {
+    const std::uint64_t at = offset + written;
+    const ssize_t step =
+        ::pwrite(fd_.get(), text.data() + written, text.size() - written, static_cast<off_t>(at));
+    if (step < 0 && errno == EINTR) continue;
+    if (step <= 0) {
+      return system_error(fmt::format("writing the timeline '{}' failed at byte {}", path_, at),
+                          step < 0 ? errno : ENOSPC);
     }
-    offset += static_cast<std::uint64_t>(written);
-    data += written;
-    size -= static_cast<std::size_t>(written);
+    written += static_cast<std::size_t>(step);
   }
   return Status::ok();
 }
 
-void TraceFile::give_up(Status cause) {
-  error_ = std::move(cause);
-  // Cut what was half written, so that the file is whole up to the flush before; where that fails too, there
-  // is nothing left to do, and the first error is the one to report.
-  if (end_ > 0 && ::ftruncate(fd_.get(), static_cast<off_t>(end_)) == 0) {
-    static_cast<void>(write_at(end_, kClosing.data(), kClosing.size()).is_ok());
+void TraceFile::keep_whole_events(std::size_t written) {
+  // A newline stands only between events, since JSON escapes
+  // those in strings. The bracket must fit where there was room.
+  std::size_t keep = 0;
+  if (written > kClosing.size()) {
+    const std::size_t separator = std::string_view(events_.data(), written - kClosing.size()).rfind(",\n");
+    if (separator != std::string_view::npos) keep = separator;
   }
+  end_ += keep;
+  // Where this fails too, there is nothing left to do, and the first error is the one to report.
+  if (::ftruncate(fd_.get(), static_cast<off_t>(end_)) != 0 || end_ == 0) return;
+  std::size_t closing_written = 0;
+  (void)write_at(end_, kClosing, closing_written);
 }
 
 }  // namespace dabke

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -24,13 +25,16 @@ class TraceFile {
   void flush_if_large();
   /// Writes all events that have gathered. After the first error it only throws them away: see close().
   void flush();
-  /// Flushes and closes; the first error since open(), with the path and its cause.
+  /// Flushes and closes; the first error since open(), with the path and its cause. After an error the file
+  /// holds whole events up to where there was room, or nothing.
   Status close();
 
  private:
   TraceFile(std::string path, Fd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
-  Status write_at(std::uint64_t offset, const char* data, std::size_t size) const;
-  void give_up(Status cause);
+  /// `written` counts the bytes that got there, also when there is an error.
+  Status write_at(std::uint64_t offset, std::string_view text, std::size_t& written) const;
+  /// After an error: cuts the file behind the last event that is whole, and ends the array there.
+  void keep_whole_events(std::size_t written);
 
   std::string path_;
   Fd fd_;
