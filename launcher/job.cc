@@ -49,7 +49,8 @@ void Job::say(std::string_view text) {
 
 int Job::run() {
   while (has_running_supervisor() || is_waiting_for_output()) turn();
-  const Outcome outcome = conclude(ends_, interrupted_by_);
+  Outcome outcome = conclude(ends_, interrupted_by_);
+  if (outcome.exit_code == 0 && output_lost_) outcome.exit_code = 1;
   if (reader_gone_) return 128 + SIGPIPE;
   for (const std::string& line : outcome.lines) say(line);
   console_.flush(2000);
@@ -117,7 +118,10 @@ void Job::handle_entries(const std::vector<pollfd>& entries) {
     }
   }
   for (const pollfd& entry : entries) console_.handle(entry);
-  if (const std::string error = console_.take_error(); !error.empty()) say(error);
+  if (const std::string error = console_.take_error(); !error.empty()) {
+    output_lost_ = true;
+    say(error);
+  }
 }
 
 void Job::drop_output() {

@@ -69,6 +69,7 @@ class Job {
   std::vector<Member> members_;
   std::vector<RankEnd> ends_;
   std::optional<int> interrupted_by_;
+  bool output_lost_ = false;
   bool reader_gone_ = false;             // of stdout
   std::int64_t told_to_end_ns_ = 0;      // when the ranks were told to end; 0: not yet
   std::optional<TimePoint> settled_at_;  // a moment after the first failure

@@ -127,7 +127,7 @@ void Packer::list_whole_entries(const Batch& batch) {
     if (batch.entries.size() > 1) {
       // The padding travels and is reduced with the rest, so it must be something.
       offset = fusion_padded(end);
-      std::memset(packed_.data + end, 0, offset - end);
+      if (offset != end) std::memset(packed_.data + end, 0, offset - end);
     }
   }
 }

@@ -2,14 +2,15 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string_view>
 
 #include "runtime/base/owned.h"
 
@@ -32,6 +33,16 @@ bool belongs_to(int fd, const std::vector<PairSockets::Pair>& pairs) {
   });
 }
 
+/// The inode of a socket; 0 when it is none. Not by fstat: these are other people's descriptors, which they
+/// may be closing at this moment, and ThreadSanitizer takes using one for a race.
+ino_t socket_inode(int fd) {
+  char text[64] = "";
+  if (::readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), text, sizeof text - 1) <= 0) return 0;
+  constexpr std::string_view kSocket = "socket:[";
+  if (!std::string_view(text).starts_with(kSocket)) return 0;
+  return std::strtoul(text + kSocket.size(), nullptr, 10);
+}
+
 /// Calls `visit(fd)` for every descriptor that is a socket of one of the pairs.
 template <class Visit>
 void for_each_socket_of(const std::vector<PairSockets::Pair>& pairs, Visit visit) {
@@ -39,8 +50,7 @@ void for_each_socket_of(const std::vector<PairSockets::Pair>& pairs, Visit visit
   if (!directory) return;
   while (const dirent* entry = ::readdir(directory.get())) {
     const int fd = std::atoi(entry->d_name);
-    struct stat facts;
-    if (entry->d_name[0] == '.' || ::fstat(fd, &facts) != 0 || !S_ISSOCK(facts.st_mode)) continue;
+    if (entry->d_name[0] == '.' || socket_inode(fd) == 0) continue;
     if (belongs_to(fd, pairs)) visit(fd);
   }
 }
@@ -58,11 +68,9 @@ void PairSockets::expect(std::vector<Pair> pairs) {
 void PairSockets::adopt() {
   const std::lock_guard lock(mutex_);
   for_each_socket_of(expected_, [&](int fd) {
-    struct stat facts;
-    if (::fstat(fd, &facts) != 0) return;
     ::fcntl(fd, F_SETFD, FD_CLOEXEC);
     fork_guard_.add(fd);
-    sockets_.push_back({fd, facts.st_ino});
+    sockets_.push_back({fd, socket_inode(fd)});
   });
   expected_.clear();
 }
@@ -77,11 +85,10 @@ void PairSockets::forget() {
 void PairSockets::shut_down() {
   const std::lock_guard lock(mutex_);
   for (const Socket& socket : sockets_) {
-    struct stat facts;
     const Fd duplicate = duplicate_of(socket.fd);
     // Without a descriptor to spare the check has a gap of nanoseconds; not ending the wait would be worse.
     const int fd = duplicate ? duplicate.get() : socket.fd;
-    if (::fstat(fd, &facts) == 0 && facts.st_ino == socket.inode) ::shutdown(fd, SHUT_RDWR);
+    if (socket_inode(fd) == socket.inode) ::shutdown(fd, SHUT_RDWR);
   }
   if (expected_.empty()) return;
   for_each_socket_of(expected_, [&](int fd) {

@@ -39,7 +39,13 @@ void add_cases(std::vector<Case>& cases, CollectiveKind kind, std::vector<int> c
   }
 }
 
-std::vector<Case> cases_for(int ranks) {
+/// Every case has one placement and pair of scales, another for its neighbours in dtype, op, length and size.
+bool is_typical(const std::vector<int>& row, int ranks) {
+  return (row[0] * 31 + row[1] * 17 + row[2] * 7 + ranks * 3) % 8 == row[3] * 2 + row[4];
+}
+
+/// With `thorough` every case comes with every placement and pair of scales, which is too much for a slow backend.
+std::vector<Case> cases_for(int ranks, bool thorough) {
   std::vector<Case> cases;
   for (const int tensors : {1, 3}) {
     for (const CollectiveKind kind : {CollectiveKind::allreduce, CollectiveKind::reducescatter}) {
@@ -53,7 +59,8 @@ std::vector<Case> cases_for(int ranks) {
         one.prescale = kScales[row[3]][0];
         one.postscale = kScales[row[3]][1];
         one.in_place = row[4] == 0;
-        return one.dtype != DType::b8 || one.op != ReduceOp::average;
+        if (one.dtype == DType::b8 && one.op == ReduceOp::average) return false;
+        return thorough || matrix_is_pairwise() || is_typical(row, ranks);
       });
     }
     add_cases(cases, CollectiveKind::allgather, {kDTypeCount, count_of(kLengths), count_of(kRows)},
@@ -126,7 +133,7 @@ TEST_CASE("every collective gives what arithmetic says, for every dtype, reduce 
   Config config = quiet_config();
   config.fusion_threshold = fusion_threshold;
   Job job(backend, ranks, config);
-  check_cases(job, cases_for(ranks), 128);
+  check_cases(job, cases_for(ranks, backend.name == "threads"), 128);
 }
 
 TEST_CASE("large tensors give what arithmetic says, alone and among small ones") {

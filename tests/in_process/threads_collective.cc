@@ -13,10 +13,10 @@ namespace {
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
+/// All but the prescale, which is each rank's own business: neutral data is not scaled.
 std::string signature_of(const Batch& batch) {
-  return fmt::format("order {}: {} ({}) of {} tensors of {}, root {}, scales {} and {}", batch.order,
-                     name_of(batch.kind), name_of(batch.op), batch.entries.size(), name_of(batch.dtype), batch.root,
-                     batch.prescale, batch.postscale);
+  return fmt::format("order {}: {} ({}) of {} tensors of {}, root {}, postscale {}", batch.order, name_of(batch.kind),
+                     name_of(batch.op), batch.entries.size(), name_of(batch.dtype), batch.root, batch.postscale);
 }
 
 std::shared_ptr<const ThreadsHub::Deposit> deposit_of(const Batch& batch) {

@@ -1,32 +1,31 @@
 #!/usr/bin/env python3
 """Installs the build into a temporary folder and uses it from outside the tree, as a user would.
 
-    install_test.py BUILD_DIR SOURCE_DIR VERSION [compiler flags]
+    install_test.py BUILD_DIR SOURCE_DIR VERSION examples|no-examples [compiler flags]
 """
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
-BUILD, SOURCE, VERSION, FLAGS = '', '', '', []
+BUILD, SOURCE, VERSION, EXAMPLES, FLAGS = '', '', '', False, []
 
-CPP_PROGRAM = r"""
-#include <dabke/dabke.hpp>
+C_FLAGS = ['-std=c11', '-Wall', '-Wextra', '-pedantic', '-Werror']
+CPP_FLAGS = ['-std=c++20', '-Wall', '-Wextra', '-pedantic', '-Werror']
 
-#include <cstdio>
-#include <vector>
 
-int main() {
-  dabke::Session session;
-  std::vector<float> numbers{1, 2, 3};
-  dabke::allreduce("numbers", numbers, {.op = DABKE_SUM});
-  std::printf("rank %d of %d: %g\n", dabke::rank(), dabke::size(), static_cast<double>(numbers[2]));
-}
-"""
+def readme_examples():
+    """[(language, program, output)]: each program of the README, and the output that it shows for it."""
+    with open(os.path.join(SOURCE, 'README.md'), encoding='utf-8') as file:
+        blocks = re.findall(r'^```(\w*)\n(.*?)^```$', file.read(), re.DOTALL | re.MULTILINE)
+    programs = [i for i, (language, _) in enumerate(blocks) if language in ('c', 'cpp')]
+    outputs = {i: next(text for language, text in blocks[i:] if not language) for i in programs}
+    return [(blocks[i][0], blocks[i][1], outputs[i]) for i in programs]
 
 
 def meson_of_the_build():
@@ -86,24 +85,37 @@ class Installed(unittest.TestCase):
     def test_the_smallest_c11_program_builds_outside_the_tree_and_runs(self):
         source = os.path.join(self.folder.name, 'hello.c')
         shutil.copy(os.path.join(SOURCE, 'examples', 'hello.c'), source)
-        program = self.build(['cc'], source, 'hello', ['-std=c11', '-Wall', '-Wextra', '-pedantic', '-Werror'])
+        program = self.build(['cc'], source, 'hello', C_FLAGS)
         self.assertIn('0', run(program, environment=self.environment))
 
     def test_it_runs_under_the_installed_launcher(self):
         source = os.path.join(self.folder.name, 'hello.c')
         shutil.copy(os.path.join(SOURCE, 'examples', 'hello.c'), source)
-        program = self.build(['cc'], source, 'hello2', ['-std=c11'])
+        program = self.build(['cc'], source, 'hello2', C_FLAGS)
         out = run(self.launcher, '-np', '2', program, environment=self.environment)
         self.assertIn('[0]<stdout>:', out)
         self.assertIn('[1]<stdout>:', out)
         self.assertIn(VERSION, run(self.launcher, '--version', environment=self.environment))
 
-    def test_a_cpp_program_builds_without_warnings_and_runs(self):
-        source = os.path.join(self.folder.name, 'numbers.cc')
-        with open(source, 'w', encoding='utf-8') as file:
-            file.write(CPP_PROGRAM)
-        program = self.build(['c++'], source, 'numbers', ['-std=c++20', '-Wall', '-Wextra', '-pedantic', '-Werror'])
-        self.assertEqual(run(program, environment=self.environment), 'rank 0 of 1: 3\n')
+    def test_the_programs_in_the_readme_build_without_warnings_and_print_what_it_says(self):
+        examples = readme_examples()
+        self.assertEqual([language for language, _, _ in examples], ['c', 'cpp'])
+        for language, text, expected in examples:
+            source = os.path.join(self.folder.name, f'readme.{language}')
+            with open(source, 'w', encoding='utf-8') as file:
+                file.write(text)
+            compiler, flags = (['cc'], C_FLAGS) if language == 'c' else (['c++'], CPP_FLAGS)
+            program = self.build(compiler, source, f'readme_{language}', flags)
+            seen = run(self.launcher, '-np', '2', program, environment=self.environment)
+            self.assertEqual(sorted(seen.splitlines()), sorted(expected.splitlines()))
+            run(program, environment=self.environment)  # without a launcher: a job of one
+
+    def test_the_digits_example_is_installed_with_its_data_where_examples_are_on(self):
+        programs = glob.glob(f'{self.stage}/**/dabke/digits', recursive=True)
+        self.assertEqual(len(programs), 1 if EXAMPLES else 0)
+        for program in programs:
+            out = run(self.launcher, '-np', '2', program, '--epochs', '1', environment=self.environment)
+            self.assertRegex(out, r'accuracy \d+\.\d %')
 
     def test_the_library_exports_nothing_but_dabke_names(self):
         names = [line.split()[-1] for line in run('nm', '-D', '--defined-only', self.library).splitlines()]
@@ -124,5 +136,5 @@ class Installed(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    BUILD, SOURCE, VERSION, FLAGS = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]
+    BUILD, SOURCE, VERSION, EXAMPLES, FLAGS = (*sys.argv[1:4], sys.argv[4] == 'examples', sys.argv[5:])
     unittest.main(argv=sys.argv[:1])

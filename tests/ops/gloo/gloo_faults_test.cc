@@ -1,7 +1,6 @@
 // How runs on gloo end when something is wrong, and what they leave behind.
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,17 +83,17 @@ struct Ended {
 }  // namespace
 
 TEST_CASE("abort ends a run that waits for a peer, with its cause, promptly") {
-  const auto kind = GENERATE(from_range(kKinds));
-  const std::size_t elements = GENERATE(1000u, 3'000'000u);
+  const auto kind = GENERATE(from_range(std::vector(std::begin(kKinds), std::end(kKinds))));
+  const std::size_t elements = GENERATE(1000u, 300'000u);
   if (elements > 1000 && kind == CollectiveKind::barrier) return;
-  std::promise<void> waiting, done;
+  std::promise<void> done;
   const auto released = done.get_future().share();
   const auto ended = run_on_ranks(3, [&, kind, elements](RankThread& self) {
     Work first(kind, 3, elements);
     Ended result{self.run(first.batch), 0};  // connects
     if (!result.status.is_ok()) return result;
     if (self.world.rank == 2) {  // does not come
-      released.wait();
+      released.wait_for(std::chrono::seconds(60));
       return result;
     }
     TimePoint start;
@@ -113,16 +112,20 @@ TEST_CASE("abort ends a run that waits for a peer, with its cause, promptly") {
     if (self.world.rank == 0) done.set_value();
     Work later(kind, 3);
     const Status after = self.run(later.batch);
-    if (after.message() != result.status.message())
+    if (after.message() != "rank 2 is gone")
       result.status = Status(Code::internal, "later: " + after.message());
     return result;
   });
   INFO(name_of(kind) << " of " << elements);
-  for (const int rank : {0, 1}) {
-    CHECK(ended[static_cast<std::size_t>(rank)].status.code() == Code::peer_lost);
-    CHECK(ended[static_cast<std::size_t>(rank)].status.message() == "rank 2 is gone");
-    CHECK(ended[static_cast<std::size_t>(rank)].ms < kPromptMs);
+  int with_cause = 0;
+  for (const std::size_t rank : {0u, 1u}) {
+    const Status& status = ended[rank].status;
+    with_cause += status.message() == "rank 2 is gone";
+    // Whoever is aborted second may have seen the connections of the first go.
+    CHECK((status.code() == Code::peer_lost || status.code() == Code::transport));
+    CHECK(ended[rank].ms < kPromptMs);
   }
+  CHECK(with_cause >= 1);
 }
 
 TEST_CASE("abort ends the wait for a rank that never connects") {
@@ -239,60 +242,47 @@ TEST_CASE("when one rank's run fails the others' runs fail, and say what Gloo sa
 
 namespace {
 
-/// Rank 1 as a process of its own, which does one allreduce and then `last` in the middle of an endless row
-/// of them.
-pid_t fork_peer(const std::string& directory, int signal_to_self) {
+/// Rank 1 as a process of its own, which takes part in two allreduces and then sends itself `signal`.
+pid_t fork_peer(const std::string& directory, std::size_t elements, int signal) {
   const pid_t child = ::fork();
   if (child != 0) return child;
   RankThread self(1, 2, open_file_store(directory).take());
   for (int i = 0; i < 2; ++i) {
-    Work work(CollectiveKind::allreduce, 2);
+    Work work(CollectiveKind::allreduce, 2, elements);
     (void)self.run(work.batch);
   }
-  ::kill(::getpid(), signal_to_self);
+  ::kill(::getpid(), signal);
   ::_exit(0);
 }
 
 }  // namespace
 
-TEST_CASE("abort ends a run whose peer was stopped, and a killed peer ends it by itself") {
+TEST_CASE("a killed peer ends a run by itself, and abort ends one whose peer was stopped") {
   const int signal = GENERATE(SIGSTOP, SIGKILL);
-  const std::size_t elements = GENERATE(1000u, 3'000'000u);
+  const std::size_t elements = GENERATE(1000u, 300'000u);
   char directory[] = "/tmp/dabke-gloo-test-XXXXXX";
   REQUIRE(::mkdtemp(directory) != nullptr);
-  const pid_t peer = fork_peer(directory, signal);  // before this process has threads
+  const pid_t peer = fork_peer(directory, elements, signal);  // while this process has no other threads
   {
     RankThread self(0, 2, open_file_store(directory).take());
-    Status status;
     for (int i = 0; i < 2; ++i) {
-      Work work(CollectiveKind::allreduce, 2);
-      status = self.run(work.batch);
-      CHECK(status.is_ok());
+      Work work(CollectiveKind::allreduce, 2, elements);
+      CHECK(self.run(work.batch).is_ok());
     }
+    int state = 0;
+    ::waitpid(peer, &state, WUNTRACED);
     TimePoint start = Clock::now();
     std::jthread aborter([&] {
       if (signal == SIGKILL) return;
-      int state = 0;
-      ::waitpid(peer, &state, WUNTRACED);
       std::this_thread::sleep_for(milliseconds(50));
       start = Clock::now();
       self.backend->abort(Status(Code::peer_lost, "rank 1 is stopped"));
     });
-    Work work(CollectiveKind::reducescatter, 2, elements);
-    Work same(CollectiveKind::allreduce, 2);
-    status = self.run(signal == SIGSTOP ? same.batch : work.batch);
-    if (signal == SIGKILL) {
-      // The peer may have been killed before it listened for the reducescatter: then nobody but abort can
-      // know.
-      status = self.run(same.batch);
-    }
+    Work work(CollectiveKind::allreduce, 2, elements);
+    const Status status = self.run(work.batch);
     aborter.join();
-    CHECK_FALSE(status.is_ok());
-    CHECK(ms_since(start) < 35'000);
-    if (signal == SIGSTOP) {
-      CHECK(status.message() == "rank 1 is stopped");
-      CHECK(ms_since(start) < kPromptMs);
-    }
+    CHECK(ms_since(start) < kPromptMs);
+    CHECK(status.code() == (signal == SIGKILL ? Code::transport : Code::peer_lost));
   }
   ::kill(peer, SIGKILL);
   ::waitpid(peer, nullptr, 0);
@@ -318,11 +308,7 @@ TEST_CASE("fifty rounds of making and destroying leak no descriptor and no threa
 
 TEST_CASE("every descriptor of a connected backend is closed by exec, and by a forked child") {
   const auto before = open_fds();
-  std::promise<void> looked;
-  std::atomic<int> connected = 0;
-  const auto done = looked.get_future().share();
   std::vector<int> kept;
-  std::vector<std::size_t> left_in_child;
   const auto store = make_memory_store();
   std::vector<std::unique_ptr<RankThread>> ranks;
   for (int rank = 0; rank < 3; ++rank) ranks.push_back(std::make_unique<RankThread>(rank, 3, store));

@@ -85,7 +85,7 @@ bool SimulatedJob::step() {
     losses_.pop_back();
     for (Rank rank = 0; rank < size(); ++rank) {
       if (rank == lost || (rank != Machine::kRoot && lost != Machine::kRoot)) continue;  // links form a star
-      machine(rank).peer_lost(lost, {Code::transport, "connection reset"});
+      machine(rank).peer_lost(lost, {Code::peer_lost, fmt::format("rank {}: connection reset", lost)});
       take_actions(rank);
     }
     return true;

@@ -72,8 +72,8 @@ inline std::vector<std::string> outline_of(const Json& trace, int pid) {
   return lines;
 }
 
-/// "" when every row's begins and ends are properly nested, all ended, and never go back in time; else what
-/// is wrong.
+/// "" when every row's begins and ends are properly nested,
+/// all ended, and never go back in time; else what is wrong.
 inline std::string nesting_fault(const Json& trace) {
   struct Row {
     int depth = 0;

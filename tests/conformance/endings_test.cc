@@ -1,0 +1,245 @@
+// How jobs end: shutdown, abort, a lost rank. Whatever happens, every operation completes exactly once.
+#include <atomic>
+#include <deque>
+#include <filesystem>
+
+#include <catch2/catch.hpp>
+
+#include "tests/in_process/job.h"
+
+namespace dabke::testing {
+namespace {
+
+using Catch::Matchers::Contains;
+
+/// Operations with callbacks that are counted.
+class Counted {
+ public:
+  explicit Counted(Rank& self) : self_(self) {}
+
+  void allreduce(const std::string& name, std::size_t length = 4) {
+    auto& data = data_.emplace_back(length, 1.0f);
+    auto& calls = calls_.emplace_back(0);
+    pending_.push_back(self_.allreduce_async(data, {.name = name, .callback = [&calls](Operation&) { ++calls; }}));
+  }
+  /// By order of submission.
+  std::vector<Status> wait() {
+    std::vector<Status> all;
+    for (const Pending& one : pending_) all.push_back(one.wait());
+    return all;
+  }
+  /// After shutdown, when all callbacks have run.
+  bool each_called_once() const {
+    return std::ranges::all_of(calls_, [](const std::atomic<int>& calls) { return calls == 1; });
+  }
+
+ private:
+  Rank& self_;
+  std::deque<std::vector<float>> data_;
+  std::deque<std::atomic<int>> calls_;
+  std::vector<Pending> pending_;
+};
+
+struct Ended {
+  std::vector<Status> statuses;
+  Status later;  // of what is submitted after the end
+  bool each_called_once = false;
+};
+
+std::size_t entries_of(const char* folder) {
+  const std::filesystem::directory_iterator entries(folder);
+  return static_cast<std::size_t>(std::distance(begin(entries), end(entries)));
+}
+std::size_t open_descriptors() { return entries_of("/proc/self/fd"); }
+std::size_t running_threads() { return entries_of("/proc/self/task"); }
+
+Status submit_later(Rank& self) {
+  std::vector<float> x(2);
+  return self.allreduce(x, {.name = "later"});
+}
+
+}  // namespace
+
+TEST_CASE("abort ends every pending and later operation of every rank with its reason, exactly once") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  const int aborting = GENERATE(0, 2);
+  CAPTURE(backend, aborting);
+  const auto seen = run_on_ranks(backend, 3, [&](Rank& self) {
+    Counted counted(self);
+    for (int i = 0; i < 50; ++i) {
+      if (i % 3 != self.rank()) counted.allreduce("never " + std::to_string(i));  // some rank does not come
+    }
+    if (self.rank() == aborting) self.runtime().abort("the loss is NaN");
+    Ended out{counted.wait(), submit_later(self)};
+    self.close();
+    out.each_called_once = counted.each_called_once();
+    return out;
+  });
+  const std::string reason = "rank " + std::to_string(aborting) + " aborted the job: the loss is NaN";
+  for (const Ended& one : seen) {
+    for (const Status& status : one.statuses) {
+      CHECK(status.code() == Code::aborted);
+      CHECK_THAT(status.message(), Contains(reason) && Contains("'never "));
+    }
+    CHECK(one.later.code() == Code::aborted);
+    CHECK_THAT(one.later.message(), Contains(reason));
+    CHECK(one.each_called_once);
+  }
+}
+
+TEST_CASE("a lost rank fails what waits for it, on every rank, with its name and host, exactly once") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  const int lost = GENERATE(0, 1, 2);
+  CAPTURE(backend, lost);
+  Job job(backend, 3);
+  const auto seen = job.run([&](Rank& self) {
+    Counted counted(self);
+    counted.allreduce("before");
+    for (const Status& status : counted.wait()) must(status);
+    if (self.rank() == lost) {
+      job.cut(lost);
+      self.close();  // callbacks have run then
+      return Ended{};
+    }
+    for (int i = 0; i < 50; ++i) counted.allreduce("waits " + std::to_string(i));
+    Ended out{counted.wait(), submit_later(self)};
+    out.statuses.erase(out.statuses.begin());
+    self.close();
+    out.each_called_once = counted.each_called_once();
+    return out;
+  });
+  const std::string name = "rank " + std::to_string(lost) + " on node";
+  for (int rank = 0; rank < 3; ++rank) {
+    if (rank == lost) continue;
+    const Ended& one = seen[static_cast<std::size_t>(rank)];
+    for (const Status& status : one.statuses) {
+      CHECK(status.code() == Code::peer_lost);
+      CHECK_THAT(status.message(), Contains(name));
+    }
+    CHECK(one.later.code() == Code::peer_lost);
+    CHECK_THAT(one.later.message(), Contains(name));
+    CHECK(one.each_called_once);
+  }
+}
+
+TEST_CASE("a rank that is lost while data moves ends the runs in flight with that cause") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  Job job(backend, 3);
+  const auto seen = job.run([&](Rank& self) {
+    Counted counted(self);
+    counted.allreduce("before", 1 << 16);
+    for (const Status& status : counted.wait()) must(status);
+    if (self.rank() != 2) {
+      for (int i = 0; i < 20; ++i) counted.allreduce("flies " + std::to_string(i), 1 << 18);
+    } else {
+      for (int i = 0; i < 10; ++i) counted.allreduce("flies " + std::to_string(i), 1 << 18);
+      job.cut(2);
+    }
+    Ended out{counted.wait(), submit_later(self)};
+    self.close();
+    out.each_called_once = counted.each_called_once();
+    return out;
+  });
+  for (int rank = 0; rank < 2; ++rank) {
+    const Ended& one = seen[static_cast<std::size_t>(rank)];
+    CHECK(one.each_called_once);
+    CHECK_FALSE(one.statuses.back().is_ok());
+    for (const Status& status : one.statuses) {
+      if (status) continue;
+      CHECK(status.code() == Code::peer_lost);
+      CHECK_THAT(status.message(), Contains("rank 2 on node"));
+    }
+    CHECK(one.later.code() == Code::peer_lost);
+  }
+}
+
+TEST_CASE("shutdown by one rank fails what waits for it, by its name, while other process sets go on") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  struct Left {
+    Status world, set_of_left, later;
+    std::vector<float> others = {1};
+  };
+  const auto seen = run_on_ranks(backend, 4, [&](Rank& self) {
+    const auto first = self.add_process_set({0, 1});
+    const auto second = self.add_process_set({2, 3});
+    Left out;
+    if (self.rank() == 3) {
+      self.close();
+      return out;
+    }
+    std::vector<float> x = {1};
+    out.world = self.allreduce(x, {.name = "world"});
+    if (self.rank() == 2) {
+      out.set_of_left = self.allreduce(x, {.name = "pair", .set = second});
+    } else {
+      for (int i = 0; i < 5; ++i) must(self.allreduce(out.others, {.name = "goes on", .set = first}));
+    }
+    out.later = submit_later(self);
+    return out;
+  });
+  for (int rank = 0; rank < 3; ++rank) {
+    const Left& one = seen[static_cast<std::size_t>(rank)];
+    CHECK(one.world.code() == Code::shut_down);
+    CHECK_THAT(one.world.message(), Contains("rank 3 on node has shut down"));
+    CHECK(one.later.code() == Code::shut_down);
+  }
+  CHECK(seen[2].set_of_left.code() == Code::shut_down);
+  CHECK(seen[0].others == std::vector{32.0f});
+  CHECK(seen[1].others == std::vector{32.0f});
+}
+
+TEST_CASE("a rank that shuts down completes what it had submitted, with a result or an error") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  const int leaving = GENERATE(0, 1);
+  CAPTURE(backend, leaving);
+  const auto seen = run_on_ranks(backend, 2, [&](Rank& self) {
+    Counted counted(self);
+    for (int i = 0; i < 20; ++i) counted.allreduce("both " + std::to_string(i), 1000);
+    if (self.rank() == leaving) {
+      counted.allreduce("alone");
+      self.close();  // while the other rank may still wait for its part
+    }
+    Ended out{counted.wait(), submit_later(self)};
+    self.close();
+    out.each_called_once = counted.each_called_once();
+    return out;
+  });
+  for (const Ended& one : seen) {
+    CHECK(one.each_called_once);
+    CHECK(one.later.code() == Code::shut_down);
+    for (const Status& status : one.statuses) CHECK((status.is_ok() || status.code() == Code::shut_down));
+  }
+  CHECK(seen[static_cast<std::size_t>(leaving)].statuses.back().code() == Code::shut_down);
+}
+
+TEST_CASE("operations that every rank submitted before a barrier survive a shutdown right after it") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  const auto seen = run_on_ranks(backend, 3, [&](Rank& self) {
+    Counted counted(self);
+    for (int i = 0; i < 20; ++i) counted.allreduce("agreed " + std::to_string(i), 10000);
+    must(self.barrier());
+    self.close();
+    return counted.wait();  // which waits for nothing any more
+  });
+  for (const auto& statuses : seen) {
+    for (const Status& status : statuses) CHECK(status.is_ok());
+  }
+}
+
+TEST_CASE("a job can be opened and closed two hundred times without leaving a thread or a descriptor behind") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  const auto once = [&](bool moves_data) {
+    run_on_ranks(backend, 2, [&](Rank& self) {
+      std::vector<float> x(3, 1.0f);
+      if (moves_data) must(self.allreduce(x));
+    });
+  };
+  for (int i = 0; i < 3; ++i) once(true);  // what is made once for the process
+  const std::size_t descriptors = open_descriptors();
+  const std::size_t threads = running_threads();
+  for (int i = 0; i < 200; ++i) once(i % 4 != 0);
+  CHECK(open_descriptors() == descriptors);
+  CHECK(running_threads() == threads);
+}
+
+}  // namespace dabke::testing

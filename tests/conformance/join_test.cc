@@ -1,0 +1,140 @@
+// Ranks with uneven data: who has none left joins, and the others go on.
+#include <algorithm>
+#include <limits>
+
+#include <catch2/catch.hpp>
+
+#include "tests/in_process/job.h"
+
+namespace dabke::testing {
+namespace {
+
+using Catch::Matchers::Contains;
+
+constexpr int kRanks = 3;
+
+/// Rank r has r + 1 steps; in step s the ranks from s on take part.
+int steps_of(int rank) { return rank + 1; }
+
+struct Seen {
+  std::vector<std::vector<double>> results;  // by step
+  int last = -1;
+};
+
+}  // namespace
+
+TEST_CASE("a joined rank counts in no reduction, and join returns the last rank") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  const auto op = GENERATE(ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product);
+  const double prescale = GENERATE(1.0, 2.0);
+  CAPTURE(backend, name_of(op), prescale);
+  const auto seen = run_on_ranks(backend, kRanks, [&](Rank& self) {
+    Seen out;
+    for (int step = 0; step < steps_of(self.rank()); ++step) {
+      std::vector<double> x(5, self.rank() - 1.5);
+      must(self.allreduce(x, {.name = "step " + std::to_string(step), .op = op, .prescale = prescale}));
+      out.results.push_back(x);
+    }
+    out.last = must(self.join());
+    std::vector<double> after = {1};
+    must(self.allreduce(after, {.name = "after"}));
+    out.results.push_back(after);
+    return out;
+  });
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const Seen& one = seen[static_cast<std::size_t>(rank)];
+    CHECK(one.last == kRanks - 1);
+    CHECK(one.results.back() == std::vector<double>{kRanks});
+    for (int step = 0; step < steps_of(rank); ++step) {
+      std::vector<double> terms;
+      for (int other = step; other < kRanks; ++other) terms.push_back((other - 1.5) * prescale);
+      double want = op == ReduceOp::product ? 1 : 0;
+      for (const double term : terms) want = op == ReduceOp::product ? want * term : want + term;
+      if (op == ReduceOp::average) want /= static_cast<double>(terms.size());
+      if (op == ReduceOp::min) want = *std::ranges::min_element(terms);
+      if (op == ReduceOp::max) want = *std::ranges::max_element(terms);
+      const auto& got = one.results[static_cast<std::size_t>(step)];
+      CHECK(got.size() == 5);
+      for (const double value : got) CHECK(value == Approx(want));
+    }
+  }
+}
+
+TEST_CASE("a joined rank gives no rows to allgather and alltoall, and takes its slice of a reducescatter") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  struct Gathered {
+    std::vector<int> gathered, exchanged, scattered;
+    std::vector<std::int64_t> splits;
+  };
+  const auto seen = run_on_ranks(backend, kRanks, [&](Rank& self) {
+    Gathered out;
+    if (self.rank() != 0) {
+      std::vector<int> mine(static_cast<std::size_t>(self.rank()), self.rank());
+      out.gathered = must(self.allgather(mine, {.name = "gather"}));
+      std::vector<int> rows = {self.rank() * 10, self.rank() * 10 + 1, self.rank() * 10 + 2};
+      const Pending exchange = self.alltoall_async(rows, {.name = "exchange"});
+      must(exchange.wait());
+      out.exchanged = exchange.output<int>();
+      out.splits = exchange.received_splits();
+      std::vector<int> terms = {1, 2, 3, 4, 5, 6};
+      out.scattered = must(self.reducescatter(terms, {.name = "scatter"}));
+    }
+    must(self.join());
+    return out;
+  });
+  for (int rank = 1; rank < kRanks; ++rank) {
+    const Gathered& one = seen[static_cast<std::size_t>(rank)];
+    CHECK(one.gathered == std::vector{1, 2, 2});
+    CHECK(one.splits == std::vector<std::int64_t>{0, 1, 1});
+    CHECK(one.exchanged == std::vector{10 + rank, 20 + rank});
+    CHECK(one.scattered == (rank == 1 ? std::vector{6, 8} : std::vector{10, 12}));
+  }
+}
+
+TEST_CASE("broadcast works from a rank that still takes part, and is an error from a joined one") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  struct Cast {
+    std::vector<int> from_last;
+    Status from_joined;
+  };
+  const auto seen = run_on_ranks(backend, kRanks, [&](Rank& self) {
+    Cast out;
+    if (self.rank() != 0) {
+      out.from_last = {self.rank(), self.rank()};
+      must(self.broadcast(out.from_last, {.name = "good", .root = 2}));
+      std::vector<int> x = {1};
+      out.from_joined = self.broadcast(x, {.name = "bad", .root = 0});
+    }
+    must(self.join());
+    return out;
+  });
+  for (int rank = 1; rank < kRanks; ++rank) {
+    const Cast& one = seen[static_cast<std::size_t>(rank)];
+    CHECK(one.from_last == std::vector{2, 2});
+    CHECK(one.from_joined.code() == Code::invalid_argument);
+    CHECK_THAT(one.from_joined.message(), Contains("root rank 0 has joined"));
+  }
+}
+
+TEST_CASE("nothing can be submitted to a set between this rank's join and its end") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  const auto seen = run_on_ranks(backend, 2, [&](Rank& self) {
+    Status refused;
+    Pending joined;
+    if (self.rank() == 0) {
+      joined = self.join_async();
+      std::vector<int> x = {1};
+      refused = self.allreduce(x, {.name = "late"});
+    } else {
+      std::vector<int> x = {1};
+      must(self.allreduce(x, {.name = "other"}));  // needs rank 0 to have joined
+      joined = self.join_async();
+    }
+    must(joined.wait());
+    return refused;
+  });
+  CHECK(seen[0].code() == Code::invalid_argument);
+  CHECK_THAT(seen[0].message(), Contains("has joined"));
+}
+
+}  // namespace dabke::testing

@@ -1,0 +1,130 @@
+// Names that are used twice, groups whose members come one by one, submissions from several threads and callbacks.
+#include <atomic>
+#include <semaphore>
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "tests/in_process/job.h"
+
+namespace dabke::testing {
+
+using Catch::Matchers::Contains;
+
+TEST_CASE("a name that is still pending queues, and each submission gets its own result, in order") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  const auto seen = run_on_ranks(backend, 3, [&](Rank& self) {
+    std::vector<std::vector<int>> data;
+    for (int i = 0; i < 20; ++i) data.push_back({i, self.rank()});
+    std::vector<Pending> pending;
+    for (auto& one : data) pending.push_back(self.allreduce_async(one, {.name = "same"}));
+    for (const Pending& one : pending) must(one.wait());
+    return data;
+  });
+  std::vector<std::vector<int>> want;
+  for (int i = 0; i < 20; ++i) want.push_back({3 * i, 3});
+  for (const auto& one : seen) CHECK(one == want);
+}
+
+TEST_CASE("with DUPLICATE_NAMES=error a name that is still pending is refused, and the first one is not harmed") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  Config config = quiet_config();
+  config.duplicate_names = "error";
+  const auto seen = run_on_ranks(backend, 2, config, [&](Rank& self) {
+    std::vector<int> first = {1};
+    std::vector<int> second = {1};
+    Status refused;
+    Pending pending;
+    if (self.rank() == 0) {  // rank 1 comes later, so the first one is pending for sure
+      pending = self.allreduce_async(first, {.name = "same"});
+      refused = self.allreduce(second, {.name = "same"});
+    }
+    must(self.barrier());
+    if (self.rank() == 1) pending = self.allreduce_async(first, {.name = "same"});
+    must(pending.wait());
+    return std::pair(refused, first);
+  });
+  CHECK(seen[0].first.code() == Code::duplicate_name);
+  CHECK_THAT(seen[0].first.message(), Contains("'same'"));
+  CHECK(seen[0].second == std::vector{2});
+  CHECK(seen[1].second == std::vector{2});
+}
+
+TEST_CASE("members of a group that come one by one, in another order on each rank, run together") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  const auto seen = run_on_ranks(backend, 2, [&](Rank& self) {
+    std::vector<std::vector<float>> data = {{1}, {2, 2}, {3, 3, 3}};
+    std::vector<Pending> pending(3);
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::size_t which = self.rank() == 0 ? i : 2 - i;
+      const bool done_early = i > 0 && pending[self.rank() == 0 ? 0 : 2].is_done();
+      if (done_early) throw std::runtime_error("a member completed before its group was whole");
+      pending[which] =
+          self.allreduce_async(data[which], {.name = "m" + std::to_string(which), .group = "g", .group_size = 3});
+    }
+    for (const Pending& one : pending) must(one.wait());
+    return data;
+  });
+  for (const auto& one : seen) CHECK(one == std::vector<std::vector<float>>{{2}, {4, 4}, {6, 6, 6}});
+}
+
+TEST_CASE("several threads of a rank submit at once") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  constexpr int kThreads = 4;
+  constexpr int kEach = 50;
+  const auto seen = run_on_ranks(backend, 2, [&](Rank& self) {
+    std::vector<std::vector<int>> data(kThreads * kEach, std::vector<int>(3, self.rank() + 1));
+    std::vector<Status> wrong(kThreads);
+    {
+      std::vector<std::jthread> threads;
+      for (int t = 0; t < kThreads; ++t) {
+        threads.emplace_back([&, t] {
+          for (int i = 0; i < kEach; ++i) {
+            auto& mine = data[static_cast<std::size_t>(t * kEach + i)];
+            const Status status = self.allreduce(mine, {.name = std::to_string(t) + "." + std::to_string(i)});
+            if (!status) wrong[static_cast<std::size_t>(t)] = status;
+          }
+        });
+      }
+    }
+    for (const Status& status : wrong) must(status);
+    return data;
+  });
+  for (const auto& of_rank : seen) {
+    CHECK(of_rank == std::vector(kThreads * kEach, std::vector<int>(3, 3)));
+  }
+}
+
+TEST_CASE("a callback may submit, runs once for each operation, and sees it complete") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  struct Chain {
+    Rank& self;
+    std::vector<int> data = {0};
+    std::atomic<int> calls{0};
+    std::binary_semaphore over{0};
+    Status wrong;
+
+    void next() {
+      const Pending pending = self.allreduce_async(data, {.name = "link", .callback = [this](Operation& done) {
+                                                            ++calls;
+                                                            wrong = done.status();
+                                                            if (!wrong || calls == 10) return over.release();
+                                                            data = {1};
+                                                            next();
+                                                          }});
+    }
+  };
+  const auto seen = run_on_ranks(backend, 2, [&](Rank& self) {
+    Chain chain{self};
+    chain.next();
+    chain.over.acquire();
+    must(chain.wrong);
+    return std::pair(chain.calls.load(), chain.data);
+  });
+  for (const auto& [calls, data] : seen) {
+    CHECK(calls == 10);
+    CHECK(data == std::vector{2});
+  }
+}
+
+}  // namespace dabke::testing

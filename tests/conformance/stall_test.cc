@@ -1,0 +1,122 @@
+// A tensor that some ranks submitted and others did not.
+#include <stdio.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+
+#include <catch2/catch.hpp>
+
+#include "tests/in_process/job.h"
+
+namespace dabke::testing {
+namespace {
+
+using Catch::Matchers::Contains;
+
+/// What the process writes to its standard error meanwhile.
+class CapturedErrors {
+ public:
+  CapturedErrors() : file_(::tmpfile()), before_(::dup(STDERR_FILENO)) {
+    ::fflush(stderr);
+    ::dup2(::fileno(file_), STDERR_FILENO);
+  }
+  ~CapturedErrors() {
+    ::fflush(stderr);
+    ::dup2(before_, STDERR_FILENO);
+    ::close(before_);
+    ::fclose(file_);
+  }
+  CapturedErrors(const CapturedErrors&) = delete;
+  CapturedErrors& operator=(const CapturedErrors&) = delete;
+
+  std::string text() const {
+    std::ifstream in("/proc/self/fd/" + std::to_string(::fileno(file_)));
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+ private:
+  FILE* file_;
+  int before_;
+};
+
+}  // namespace
+
+TEST_CASE("a stall is reported once a period, with the missing ranks and what they submitted instead") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  Config config = quiet_config();
+  config.log_level = "warning";
+  config.stall_check_time = 0.2;
+  std::string warned;
+  {
+    const CapturedErrors errors;
+    std::atomic<bool> reported{false};
+    run_on_ranks(backend, 3, config, [&](Rank& self) {
+      std::vector<float> late(4);
+      std::vector<float> other(2);
+      const std::string first = self.rank() == 2 ? "other" : "late";
+      Pending pending = self.rank() == 2 ? self.allreduce_async(other, {.name = "other"})
+                                         : self.allreduce_async(late, {.name = "late"});
+      while (!reported) {  // the report is the event; rank 0 writes it
+        reported = errors.text().find("'late'") != std::string::npos && errors.text().find("'other'") != std::string::npos;
+        (void)pending.wait_for(0.02);
+      }
+      Pending rest = self.rank() == 2 ? self.allreduce_async(late, {.name = "late"})
+                                      : self.allreduce_async(other, {.name = "other"});
+      must(pending.wait());
+      must(rest.wait());
+    });
+    warned = errors.text();
+  }
+  CAPTURE(warned);
+  CHECK_THAT(warned, Contains("Stalled for"));
+  CHECK_THAT(warned, Contains("'late' (allreduce (sum) of float32 [4]) of process set 0 was submitted by ranks 0, 1 and "
+                              "is waited for from rank 2 on node"));
+  CHECK_THAT(warned, Contains("Rank 2 has submitted instead: 'other'."));
+  CHECK_THAT(warned, Contains("'other' (allreduce (sum) of float32 [2]) of process set 0 was submitted by rank 2 on node "
+                              "and is waited for from ranks 0, 1"));
+  CHECK_THAT(warned, Contains("dabke rank 0 warning"));
+}
+
+TEST_CASE("without a stall nothing is reported, and STALL_CHECK_DISABLE reports none at all") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  Config config = quiet_config();
+  config.log_level = "warning";
+  config.stall_check_time = 0.1;
+  config.stall_check_disable = GENERATE(false, true);
+  const CapturedErrors errors;
+  run_on_ranks(backend, 2, config, [&](Rank& self) {
+    std::vector<float> x(4);
+    Pending waits;
+    if (self.config().stall_check_disable && self.rank() == 0) {
+      waits = self.allreduce_async(x, {.name = "x"});
+      (void)waits.wait_for(0.3);
+    } else {
+      for (int i = 0; i < 10; ++i) must(self.barrier({.name = "b", .set = kWorldSet}));
+    }
+    if (self.config().stall_check_disable && self.rank() == 0) {
+      for (int i = 0; i < 10; ++i) must(self.barrier({.name = "b"}));
+      must(waits.wait());
+    } else if (self.config().stall_check_disable) {
+      must(self.allreduce(x, {.name = "x"}));
+    }
+  });
+  CHECK(errors.text() == "");
+}
+
+TEST_CASE("after the stall shutdown time the job fails on every rank with the text of the report") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  Config config = quiet_config();
+  config.stall_check_time = 0.1;
+  config.stall_shutdown_time = 0.3;
+  const auto seen = run_on_ranks(backend, 3, config, [&](Rank& self) {
+    std::vector<float> x(4);
+    return self.allreduce(x, {.name = self.rank() == 1 ? "other" : "late"});
+  });
+  for (const Status& status : seen) {
+    CHECK(status.code() == Code::stalled);
+    CHECK_THAT(status.message(), Contains("Stalled for"));
+  }
+}
+
+}  // namespace dabke::testing
