@@ -44,10 +44,10 @@ struct Flags {
 
 std::string positive(const std::string& text) {
   try {
-    if (const double value = std::stod(text); std::isfinite(value) && value > 0) return "";
+    if (const float value = std::stof(text); std::isfinite(value) && value > 0) return "";
   } catch (const std::exception&) {
   }
-  return "Value " + text + " is not a number above 0";
+  return "Value " + text + " is not a float32 number above 0";
 }
 
 void add_flags(CLI::App& app, Flags& flags) {
@@ -61,6 +61,7 @@ void add_flags(CLI::App& app, Flags& flags) {
       ->check(CLI::Validator(positive, "POSITIVE"))
       ->capture_default_str();
   app.add_option("--seed", flags.seed, "Of the initial weights and of the order of the images")
+      ->check(CLI::Range(0, 2'147'483'647))
       ->capture_default_str();
   app.add_option("--data", flags.data,
                  "The CSV file with the images; default: digits.csv beside this program");
@@ -150,7 +151,7 @@ void train_epoch(Model& model, const Images& images, int epoch, const Flags& fla
 
 Score evaluate(Model& model, const Images& images) {
   const Slice mine = digits::slice_of_rank({0, images.size()}, dabke::rank(), dabke::size());
-  const auto all = digits::permutation(images.size(), 0);
+  const auto all = digits::permutation(images.size(), 0);  // any order will do
   return sum_over_ranks(
       "held_out.score",
       model.evaluate(images.pick(std::span(all).subspan(mine.begin, mine.end - mine.begin))));

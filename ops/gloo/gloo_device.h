@@ -1,10 +1,10 @@
 // Gloo's device: the thread that moves data for all contexts of this process.
 //
-// A device's thread wakes a hundred times a second even when nothing moves: 2.3 ms of processor time a second were
-// measured, and 0.004 ms when parked. Contexts cannot be dropped to end that, because the other ranks would go on
-// using theirs: dropping one is only right at a point in the order sequence, and idleness is not one. So an idle device
-// is parked: a handler that we register blocks its thread until the next run. Nothing is lost meanwhile, since whatever
-// peers send waits in the sockets.
+// A device's thread wakes a hundred times a second even when nothing moves: 2.3 ms of processor time a second
+// were measured, and 0.004 ms when parked. Contexts cannot be dropped to end that, because the other ranks
+// would go on using theirs: dropping one is only right at a point in the order sequence, and idleness is not
+// one. So an idle device is parked: a handler that we register blocks its thread until the next run. Nothing
+// is lost meanwhile, since whatever peers send waits in the sockets.
 #pragma once
 
 #include <condition_variable>

@@ -96,7 +96,11 @@ void Machine::message_from(Rank peer, std::span<const std::byte> bytes, TimePoin
     if (is_root()) return abort(cause);
     return fail_everything(cause, cause);
   }
-  if (over_) return;
+  if (over_) {
+    // The root left first. Whoever leaves after it is not lost, though the last runs here may go on.
+    if (std::holds_alternative<GoodbyeMessage>(message)) left_[static_cast<std::size_t>(peer)] = true;
+    return;
+  }
   if (is_root()) {
     if (auto* ready = std::get_if<ReadyMessage>(&message)) {
       for (Request& request : ready->requests) sequencer_->report(peer, std::move(request), now);
@@ -138,8 +142,11 @@ TimePoint Machine::next_tick() const { return over_ || !sequencer_ ? kNever : se
 void Machine::leave() {
   if (leaving_) return;
   leaving_ = true;
-  if (over_) return;
-  if (is_root()) return sequencer_->goodbye(options_.rank);
+  if (failed_) return;
+  if (is_root()) {
+    if (!over_) sequencer_->goodbye(options_.rank);
+    return;
+  }
   flush_announcements();
   send(kRoot, GoodbyeMessage{});
 }
