@@ -47,6 +47,7 @@ Coordinator::Coordinator(Parts parts)
       statistics_(parts.statistics),
       log_(parts.log),
       machine_(machine_options(parts.world, parts.config)),
+      timeline_(std::move(parts.timeline)),
       lane_(parts.backends, *this, parts.log) {
   thread_ = start_thread("dabke-coord", [this] { loop(); });
 }

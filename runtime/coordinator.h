@@ -34,6 +34,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
     ProcessSetTable& process_sets;
     Statistics& statistics;
     Log log;
+    std::shared_ptr<Timeline> timeline;  // from the first message on; null: off
   };
 
   explicit Coordinator(Parts parts);

@@ -58,13 +58,14 @@ Status Runtime::start(const Factories& factories) {
   const BackendContext context{world(), config_, place_.store, fork_guard_, log_};
   DABKE_ASSIGN(backends_, factories.backends(context));
   DABKE_ASSIGN(auto channel, factories.channel(context));
-  coordinator_ = std::make_unique<Coordinator>(
-      Coordinator::Parts{world(), config_, std::move(channel), backends_, process_sets_, statistics_, log_});
+  const bool traces = !config_.timeline.empty() && config_.timeline != "DYNAMIC";
+  if (traces) DABKE_CHECK(open_timeline(config_.timeline, config_.timeline_mark_cycles));
+  coordinator_ = std::make_unique<Coordinator>(Coordinator::Parts{
+      world(), config_, std::move(channel), backends_, process_sets_, statistics_, log_, timeline_});
   log_.debug("rank {} of {} on {}, epoch {}, control over {}", world().rank, world().size,
              world().hosts.empty() ? "this host" : world().hosts[static_cast<std::size_t>(world().rank)],
              world().epoch, coordinator_->channel_name());
-  if (config_.timeline.empty() || config_.timeline == "DYNAMIC") return {};
-  return start_timeline(config_.timeline, config_.timeline_mark_cycles);
+  return {};
 }
 
 std::vector<std::string_view> Runtime::backend_names() const {
@@ -84,15 +85,20 @@ void Runtime::abort(std::string reason) {
   coordinator_->abort({Code::aborted, fmt::format("rank {} aborted the job: {}", world().rank, reason)});
 }
 
-Status Runtime::start_timeline(const std::string& path, bool mark_cycles) {
+Status Runtime::open_timeline(const std::string& path, bool mark_cycles) {
   if (world().rank != Machine::kRoot) return {};  // the root sees every rank's readiness, and writes for all
-  const std::lock_guard lock(timeline_mutex_);
   if (timeline_) {
     return {Code::invalid_argument,
             fmt::format("cannot start timeline '{}': one is being written; stop it first", path)};
   }
   DABKE_ASSIGN(auto opened, Timeline::open({path, mark_cycles}));
   timeline_ = std::move(opened);
+  return {};
+}
+
+Status Runtime::start_timeline(const std::string& path, bool mark_cycles) {
+  const std::lock_guard lock(timeline_mutex_);
+  DABKE_CHECK(open_timeline(path, mark_cycles));
   coordinator_->set_timeline(timeline_);
   return {};
 }

@@ -50,6 +50,7 @@ class Runtime {
  private:
   Runtime(const Config& config, Bootstrapped place);
   Status start(const Factories& factories);
+  Status open_timeline(const std::string& path, bool mark_cycles);
 
   Config config_;
   Bootstrapped place_;

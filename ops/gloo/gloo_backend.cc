@@ -60,6 +60,10 @@ std::string describe(const Batch& batch) {
 
 }  // namespace
 
+GlooBackend::~GlooBackend() {
+  if (device_) device_->resume();  // closing connections waits for its thread
+}
+
 bool GlooBackend::can_run(const ResponseKind& kind) const {
   if (kind.device != DeviceType::host) return false;
   if (reduces(kind.kind) && (kind.op == ReduceOp::average || kind.op == ReduceOp::adasum)) return false;

@@ -24,6 +24,7 @@ namespace dabke {
 class GlooBackend final : public Collective {
  public:
   explicit GlooBackend(const BackendContext& context) : context_(context) {}
+  ~GlooBackend() override;
 
   std::string_view name() const override { return "gloo"; }
   bool can_run(const ResponseKind& kind) const override;

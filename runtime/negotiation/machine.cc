@@ -96,11 +96,7 @@ void Machine::message_from(Rank peer, std::span<const std::byte> bytes, TimePoin
     if (is_root()) return abort(cause);
     return fail_everything(cause, cause);
   }
-  if (over_) {
-    // The root left first. Whoever leaves after it is not lost, though the last runs here may go on.
-    if (std::holds_alternative<GoodbyeMessage>(message)) left_[static_cast<std::size_t>(peer)] = true;
-    return;
-  }
+  if (over_) return note_departures(peer, message);
   if (is_root()) {
     if (auto* ready = std::get_if<ReadyMessage>(&message)) {
       for (Request& request : ready->requests) sequencer_->report(peer, std::move(request), now);
@@ -110,6 +106,16 @@ void Machine::message_from(Rank peer, std::span<const std::byte> bytes, TimePoin
     return;
   }
   if (auto* orders = std::get_if<OrdersMessage>(&message)) apply(std::move(*orders), now);
+}
+
+/// After this rank's own end its last runs may go on for a while: whoever leaves meanwhile is not lost.
+void Machine::note_departures(Rank peer, const Message& message) {
+  if (std::holds_alternative<GoodbyeMessage>(message)) left_[static_cast<std::size_t>(peer)] = true;
+  const auto* orders = std::get_if<OrdersMessage>(&message);
+  if (orders == nullptr) return;
+  for (const Order& order : orders->orders) {
+    if (order.kind == Order::Kind::left) left_[static_cast<std::size_t>(order.rank)] = true;
+  }
 }
 
 void Machine::peer_lost(Rank peer, const Status& cause) {
@@ -202,7 +208,7 @@ void Machine::broadcast_orders(TimePoint now) {
   }
   for (Rank peer = 1; peer < options_.sequencer.size; ++peer) {
     const std::size_t i = static_cast<std::size_t>(peer);
-    if (!to[i].orders.empty() && !left_[i] && !peer_gone_[i]) send(peer, to[i]);
+    if (!to[i].orders.empty() && !peer_gone_[i]) send(peer, to[i]);  // who has left hears of other departures only
   }
   apply(std::move(to[kRoot]), now);
 }

@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""Whether the counter counts right: run_test.py VICTIM, the program of victim.cc."""
+"""Whether the counter counts right, and whether there is nothing that it never sees.
+
+    run_test.py VICTIM BUILD_DIR SOURCE_DIR    VICTIM is the program of victim.cc
+"""
+import glob
 import json
 import os
 import subprocess
@@ -11,7 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import run  # noqa: E402
 
-VICTIM = ''
+VICTIM, BUILD, SOURCE = '', '', ''
 
 
 def entry(name, result, returncode=0, stdout='', duration=1.0):
@@ -101,6 +105,15 @@ class Counting(unittest.TestCase):
         self.check(run.count_log([entry('a', 'OK', stdout='catch2 report: /nowhere/a.xml\n')], ['a']), 0, 1)
 
 
+class Completeness(unittest.TestCase):
+    def test_every_file_of_tests_is_compiled(self):
+        with open(os.path.join(BUILD, 'compile_commands.json'), encoding='utf-8') as file:
+            compiled = {os.path.realpath(os.path.join(each['directory'], each['file'])) for each in json.load(file)}
+        files = glob.glob(os.path.join(SOURCE, 'tests', '**', '*_test.c*'), recursive=True)
+        self.assertGreater(len(files), 10)
+        self.assertEqual([file for file in files if os.path.realpath(file) not in compiled], [])
+
+
 if __name__ == '__main__':
-    VICTIM = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    VICTIM, BUILD, SOURCE = sys.argv[1:]
+    unittest.main(argv=sys.argv[:1])

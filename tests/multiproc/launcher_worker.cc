@@ -97,7 +97,10 @@ int main(int argc, char** argv) {
     sleep_for_ever();
   }
   if (what == "raise") {  // <rank> <signal>: the others sleep
-    if (rank() == number) ::raise(std::atoi(argv[3]));
+    if (rank() == number) {
+      ::signal(std::atoi(argv[3]), SIG_DFL);  // sanitizers and debuggers have handlers of their own
+      ::raise(std::atoi(argv[3]));
+    }
     sleep_for_ever();
   }
   if (what == "deaf") {  // does not end on SIGTERM; <rank> fails at once, -1: nobody

@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+
+#include <cstdio>
+#include <cstdlib>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -376,6 +379,26 @@ TEST_CASE("an idle backend sleeps without waking, and runs again") {
     ranks[0]->backend->abort(Status(Code::aborted, "enough"));
   });
   CHECK(ranks[0]->run(late.batch).message() == "enough");
+}
+
+TEST_CASE("an idle backend can be destroyed while it has connections") {
+  std::vector<std::unique_ptr<RankThread>> ranks;
+  const auto store = make_memory_store();
+  for (int rank = 0; rank < 2; ++rank) ranks.push_back(std::make_unique<RankThread>(rank, 2, store));
+  auto other = std::async(std::launch::async, [&] {
+    Work work(CollectiveKind::allreduce, 2);
+    return ranks[1]->run(work.batch);
+  });
+  Work work(CollectiveKind::allreduce, 2);
+  CHECK(ranks[0]->run(work.batch));
+  CHECK(other.get());
+  for (auto& rank : ranks) rank->backend->idle();
+  auto destroyed = std::async(std::launch::async, [&] { ranks.clear(); });
+  // Without an end the test could only hang: Gloo cannot be got out of such a wait.
+  if (destroyed.wait_for(std::chrono::seconds(20)) != std::future_status::ready) {
+    std::fputs("an idle backend cannot be destroyed\n", stderr);
+    std::_Exit(1);
+  }
 }
 
 }  // namespace dabke
