@@ -140,7 +140,8 @@ bool Coordinator::is_finished() {
 }
 
 bool Coordinator::nothing_to_do() {
-  if (wants_room_ && lane_.outstanding() < kBusyTasks) return false;
+  // Not wants_room_: the lane may have taken it down already, when nobody slept yet who could be woken.
+  if (machine_.holds_back() && lane_.outstanding() < kBusyTasks) return false;
   if (is_finished()) return false;
   {
     const std::lock_guard lock(failed_mutex_);

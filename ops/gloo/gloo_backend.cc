@@ -125,7 +125,7 @@ Result<GlooContext*> GlooBackend::open_context(const ProcessSetInfo& info, Set& 
       fmt::format("gloo/{}-{:x}-{}/{}", info.id, set.members, set.incarnation, name_of(algorithm));
   const TimePoint deadline = deadline_after(context_.config.start_timeout);
   auto context = std::make_unique<GlooContext>(*device_, info, context_.fork_guard);
-  DABKE_CHECK(watchdog_.begin(&context->sockets(), kNever, Status::ok()));
+  DABKE_CHECK(watchdog_.begin(context.get(), kNever, Status::ok()));
   const Status connected = without_exceptions([&] {
     return context->connect(*context_.store, key, deadline, [this] { return watchdog_.aborted(); });
   });
@@ -187,7 +187,7 @@ Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed) {
                                      "(see DABKE_GLOO_TIMEOUT_SECONDS)",
                                      seconds));
   }
-  DABKE_CHECK(watchdog_.begin(&context->sockets(), deadline, std::move(on_deadline)));
+  DABKE_CHECK(watchdog_.begin(context, deadline, std::move(on_deadline)));
   const char* const activity = activity_of(batch.kind);
   const ActivityScope scope(activity ? batch.timeline : nullptr, batch.timeline_ids, activity);
   const Status status = without_exceptions([&] { return run_algorithm(batch, packed, algorithm, *context); });

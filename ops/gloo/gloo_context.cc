@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "ops/gloo/interruptible_buffers.h"
+
 namespace dabke {
 namespace {
 
@@ -44,14 +46,15 @@ class GlooContext::Mesh final : public gloo::Context {
  public:
   Mesh(int rank, int size, std::shared_ptr<gloo::transport::Device> device) : gloo::Context(rank, size) {
     device_ = std::move(device);
-    transportContext_ = device_->createContext(rank, size);
+    buffers_ = std::make_shared<InterruptibleBuffers>(device_->createContext(rank, size));
+    transportContext_ = buffers_;
   }
 
   /// Listens for every peer; returns where, by rank.
   std::vector<std::vector<char>> listen(milliseconds connect_limit) {
     // A pair keeps the limit that it is made with, waits five times as long for its connection, and uses it
     // for no more.
-    transportContext_->setTimeout(std::max(connect_limit / 5, milliseconds(1)));
+    buffers_->inner().setTimeout(std::max(connect_limit / 5, milliseconds(1)));
     std::vector<std::vector<char>> addresses(static_cast<std::size_t>(size));
     for (int peer = 0; peer < size; ++peer) {
       if (peer != rank)
@@ -63,9 +66,13 @@ class GlooContext::Mesh final : public gloo::Context {
     transportContext_->getPair(peer)->connect(address);
   }
   void lift_limits() {
-    transportContext_->setTimeout(kForever);
+    buffers_->inner().setTimeout(kForever);
     setTimeout(kForever);
   }
+  void interrupt() { buffers_->interrupt(); }
+
+ private:
+  std::shared_ptr<InterruptibleBuffers> buffers_;  // transportContext_
 };
 
 GlooContext::GlooContext(GlooDevice& device, const ProcessSetInfo& set, ForkGuard& fork_guard)
@@ -74,6 +81,11 @@ GlooContext::GlooContext(GlooDevice& device, const ProcessSetInfo& set, ForkGuar
       context_(mesh_) {}
 
 GlooContext::~GlooContext() { sockets_.forget(); }
+
+void GlooContext::interrupt() {
+  sockets_.shut_down();
+  mesh_->interrupt();
+}
 
 Status GlooContext::connect(Store& store, const std::string& key, TimePoint deadline,
                             const std::function<Status()>& interrupted) {

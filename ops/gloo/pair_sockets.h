@@ -33,7 +33,7 @@ class PairSockets {
   /// Before Gloo closes them.
   void forget();
 
-  /// Ends both directions of every connection, and the waiting for one. From any thread, as often as one
+  /// Ends every connection, and the waiting for one. From any thread, as often as one
   /// likes.
   void shut_down();
 

@@ -6,8 +6,7 @@
 
 namespace dabke {
 
-// Shutting down is repeated until the run has ended: while a context connects, Gloo may just have been about
-// to make a socket.
+// Interrupting is repeated until the run has ended: Gloo may just have been about to make a socket, or to wait.
 constexpr auto kAgain = std::chrono::milliseconds(5);
 
 Watchdog::~Watchdog() {
@@ -18,11 +17,11 @@ Watchdog::~Watchdog() {
   changed_.notify_all();
 }
 
-Status Watchdog::begin(PairSockets* sockets, TimePoint deadline, Status on_deadline) {
+Status Watchdog::begin(GlooContext* context, TimePoint deadline, Status on_deadline) {
   {
     const std::lock_guard lock(mutex_);
     DABKE_CHECK(aborted_);
-    running_ = sockets;
+    running_ = context;
     deadline_ = deadline;
     on_deadline_ = std::move(on_deadline);
     ended_by_ = Status::ok();
@@ -61,7 +60,7 @@ void Watchdog::loop() {
       ended_by_ = aborted_.is_ok() ? on_deadline_ : aborted_;
     }
     if (running_ != nullptr && !ended_by_.is_ok()) {
-      running_->shut_down();  // under the lock, so that it cannot go away meanwhile
+      running_->interrupt();  // under the lock, so that it cannot go away meanwhile
       changed_.wait_for(lock, kAgain);
     } else if (running_ == nullptr || deadline_ == kNever) {
       changed_.wait(lock);

@@ -1,4 +1,4 @@
-// Ends a run that blocks inside Gloo, at its deadline or by abort(), by shutting its sockets down.
+// Ends a run that blocks inside Gloo, at its deadline or by abort(), by interrupting its context.
 #pragma once
 
 #include <condition_variable>
@@ -6,7 +6,7 @@
 #include <optional>
 #include <thread>
 
-#include "ops/gloo/pair_sockets.h"
+#include "ops/gloo/gloo_context.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 
@@ -18,9 +18,9 @@ class Watchdog {
   Watchdog() = default;
   ~Watchdog();
 
-  /// A run begins that `sockets` can end. An error, the cause, after abort(). `on_deadline` is what end()
+  /// A run begins that `context` runs. An error, the cause, after abort(). `on_deadline` is what end()
   /// says if the deadline passes first.
-  Status begin(PairSockets* sockets, TimePoint deadline, Status on_deadline);
+  Status begin(GlooContext* context, TimePoint deadline, Status on_deadline);
   /// The run has returned, or blocks no more. What ended it, if it was this.
   Status end();
 
@@ -34,7 +34,7 @@ class Watchdog {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  PairSockets* running_ = nullptr;
+  GlooContext* running_ = nullptr;
   TimePoint deadline_ = kNever;
   Status on_deadline_;
   Status ended_by_;

@@ -96,9 +96,8 @@ void Machine::message_from(Rank peer, std::span<const std::byte> bytes, TimePoin
     if (is_root()) return abort(cause);
     return fail_everything(cause, cause);
   }
-  if (over_) return note_departures(peer, message);
   if (is_root()) {
-    if (auto* ready = std::get_if<ReadyMessage>(&message)) {
+    if (auto* ready = std::get_if<ReadyMessage>(&message); ready && !over_) {
       for (Request& request : ready->requests) sequencer_->report(peer, std::move(request), now);
     } else if (std::holds_alternative<GoodbyeMessage>(message)) {
       sequencer_->goodbye(peer);
@@ -109,13 +108,8 @@ void Machine::message_from(Rank peer, std::span<const std::byte> bytes, TimePoin
 }
 
 /// After this rank's own end its last runs may go on for a while: whoever leaves meanwhile is not lost.
-void Machine::note_departures(Rank peer, const Message& message) {
-  if (std::holds_alternative<GoodbyeMessage>(message)) left_[static_cast<std::size_t>(peer)] = true;
-  const auto* orders = std::get_if<OrdersMessage>(&message);
-  if (orders == nullptr) return;
-  for (const Order& order : orders->orders) {
-    if (order.kind == Order::Kind::left) left_[static_cast<std::size_t>(order.rank)] = true;
-  }
+void Machine::note_departure(const Order& order) {
+  if (order.kind == Order::Kind::left) left_[static_cast<std::size_t>(order.rank)] = true;
 }
 
 void Machine::peer_lost(Rank peer, const Status& cause) {
@@ -216,8 +210,11 @@ void Machine::broadcast_orders(TimePoint now) {
 void Machine::apply(OrdersMessage message, TimePoint now) {
   ExecuteAction execute{message.fusion_threshold, message.group_fusion, {}};
   for (Order& order : message.orders) {
-    if (over_) return;
-    apply(order, execute, now);
+    if (over_) {
+      note_departure(order);
+    } else {
+      apply(order, execute, now);
+    }
   }
   if (!execute.requests.empty()) actions_.emplace_back(std::move(execute));
 }

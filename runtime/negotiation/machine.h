@@ -114,7 +114,7 @@ class Machine {
   void announce(Request request, TimePoint now);
   void flush_announcements();
   void send(Rank peer, const Message& message);
-  void note_departures(Rank peer, const Message& message);
+  void note_departure(const Order& order);
   void broadcast_orders(TimePoint now);
   void apply(OrdersMessage message, TimePoint now);
   void apply(Order& order, ExecuteAction& execute, TimePoint now);

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <dabke/dabke.h>
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,7 +214,7 @@ static int give(void* context, size_t index, DLTensor* tensor) {
 }
 
 static void called_back(void* context, dabke_handle* handle, dabke_status status) {
-  *(volatile int*)context = status == DABKE_OK && dabke_poll(handle) ? 1 : -1;
+  *(atomic_int*)context = status == DABKE_OK && dabke_poll(handle) ? 1 : -1;
 }
 
 static void handles_allocators_and_callbacks(void) {
@@ -224,7 +225,7 @@ static void handles_allocators_and_callbacks(void) {
   const DLTensor* result = NULL;
   dabke_options options = DABKE_OPTIONS_INIT;
   dabke_handle* handle = NULL;
-  volatile int called = 0;
+  atomic_int called = 0;
   const struct timespec moment = {0, 10000000};
   int i;
   options.output_allocator = give;
@@ -238,7 +239,7 @@ static void handles_allocators_and_callbacks(void) {
 
   options.output_allocator = NULL;
   options.callback = called_back;
-  options.callback_context = (void*)&called;
+  options.callback_context = &called;
   CHECK(dabke_allreduce_async("called", &t, NULL, &options, NULL) == DABKE_OK);
   for (i = 0; i < 1000 && called == 0; ++i) nanosleep(&moment, NULL); /* the callback has a thread of its own */
   CHECK(called == 1);

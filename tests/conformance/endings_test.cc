@@ -1,5 +1,7 @@
 // How jobs end: shutdown, abort, a lost rank. Whatever happens, every operation completes exactly once.
+#include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <deque>
 #include <filesystem>
 
@@ -16,6 +18,9 @@ using Catch::Matchers::Contains;
 class Counted {
  public:
   explicit Counted(Rank& self) : self_(self) {}
+  ~Counted() { self_.close(); }  // after which nobody uses the tensors and counters
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
 
   void allreduce(const std::string& name, std::size_t length = 4) {
     auto& data = data_.emplace_back(length, 1.0f);
@@ -91,14 +96,15 @@ TEST_CASE("a lost rank fails what waits for it, on every rank, with its name and
   const auto backend = GENERATE(from_range(backends_for_threads()));
   const int lost = GENERATE(0, 1, 2);
   CAPTURE(backend, lost);
+  std::barrier everybody_has_it(3);
   Job job(backend, 3);
   const auto seen = job.run([&](Rank& self) {
     Counted counted(self);
     counted.allreduce("before");
     for (const Status& status : counted.wait()) must(status);
+    everybody_has_it.arrive_and_wait();
     if (self.rank() == lost) {
       job.cut(lost);
-      self.close();  // callbacks have run then
       return Ended{};
     }
     for (int i = 0; i < 50; ++i) counted.allreduce("waits " + std::to_string(i));
@@ -124,11 +130,13 @@ TEST_CASE("a lost rank fails what waits for it, on every rank, with its name and
 
 TEST_CASE("a rank that is lost while data moves ends the runs in flight with that cause") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
+  std::barrier everybody_has_it(3);
   Job job(backend, 3);
   const auto seen = job.run([&](Rank& self) {
     Counted counted(self);
     counted.allreduce("before", 1 << 16);
     for (const Status& status : counted.wait()) must(status);
+    everybody_has_it.arrive_and_wait();
     if (self.rank() != 2) {
       for (int i = 0; i < 20; ++i) counted.allreduce("flies " + std::to_string(i), 1 << 18);
     } else {

@@ -55,10 +55,12 @@ TEST_CASE("a stall is reported once a period, with the missing ranks and what th
       std::vector<float> late(4);
       std::vector<float> other(2);
       const std::string first = self.rank() == 2 ? "other" : "late";
+      must(self.barrier());
       Pending pending = self.rank() == 2 ? self.allreduce_async(other, {.name = "other"})
                                          : self.allreduce_async(late, {.name = "late"});
       while (!reported) {  // the report is the event; rank 0 writes it
-        reported = errors.text().find("'late'") != std::string::npos && errors.text().find("'other'") != std::string::npos;
+        const std::string text = errors.text();
+        if (text.find("'late' (") != std::string::npos && text.find("'other' (") != std::string::npos) reported = true;
         (void)pending.wait_for(0.02);
       }
       Pending rest = self.rank() == 2 ? self.allreduce_async(late, {.name = "late"})

@@ -13,6 +13,8 @@ import sys
 
 MARK = b'A Catch2 test executable'  # what Catch2 answers to --libidentify; looked for, so that nothing is run to find out
 
+MOST_DETAILS = 60  # lines about failed checks that are printed
+
 
 def is_catch2(path):
     try:
@@ -50,7 +52,11 @@ def main():
     if returncode != 0:
         sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
         from run import read_catch_report
-        print(*read_catch_report(report).details, sep='\n', flush=True)
+        details = read_catch_report(report).details
+        print(*details[:MOST_DETAILS], sep='\n')
+        if len(details) > MOST_DETAILS:
+            print(f'... and {len(details) - MOST_DETAILS} lines more in {report}')
+        sys.stdout.flush()
     end_as(returncode)
 
 

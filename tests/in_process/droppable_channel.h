@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "runtime/control/control_channel.h"
 
 namespace dabke::testing {
@@ -49,7 +51,9 @@ class DroppableChannel final : public ControlChannel {
     if (!knife_->is_cut_) return;
     over_ = true;
     inner_->close(TimePoint{});
-    for (const int peer : neighbours_) sink.on_peer_lost(peer, Status(Code::peer_lost, "this rank's channel was cut"));
+    for (const int peer : neighbours_) {
+      sink.on_peer_lost(peer, Status(Code::peer_lost, fmt::format("rank {} on node: the channel was cut", peer)));
+    }
   }
   void wake() override { inner_->wake(); }
   void close(TimePoint deadline) override { inner_->close(deadline); }

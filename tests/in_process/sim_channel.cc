@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace dabke::testing {
 
 class SimChannel final : public ControlChannel {
@@ -46,7 +48,7 @@ void SimChannel::poll(TimePoint deadline, ControlSink& sink) {
     if (letter.message) {
       sink.on_message(letter.from, *letter.message);
     } else {
-      sink.on_peer_lost(letter.from, Status(Code::peer_lost, "its channel was closed"));
+      sink.on_peer_lost(letter.from, Status(Code::peer_lost, fmt::format("rank {} on node: it closed its channel", letter.from)));
     }
   }
 }

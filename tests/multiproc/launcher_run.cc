@@ -45,6 +45,8 @@ LauncherRun::LauncherRun(std::vector<std::string> arguments, const LauncherSetup
     ::dup2(out.write_end.get(), 1);
     ::dup2(setup.one_output ? 1 : error.write_end.get(), 2);
     for (const std::string& variable : setup.environment) ::putenv(::strdup(variable.c_str()));
+    // Whatever the one who runs the tests ignores (a shell's background job does) is not what is tested.
+    for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
     for (const int signal : setup.ignored_signals) ::signal(signal, SIG_IGN);
     ::execv(DABKERUN, pointers.data());
     ::_exit(127);
