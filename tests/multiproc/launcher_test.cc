@@ -84,7 +84,8 @@ TEST_CASE("kill -9 of a rank from outside ends the job, which names that rank an
 }
 
 TEST_CASE("a rank that does not end on SIGTERM is killed after 5 s") {
-  const Finished job = run({"-np", "2", kWorker, "deaf", "0"});
+  const TemporaryDirectory directory;
+  const Finished job = run({"-np", "2", kWorker, "deaf", "0", directory.path()});
   CHECK(job.exit_code == 4);
   CHECK(job.took > 4500ms);
   CHECK(job.took < 8s);

@@ -103,11 +103,15 @@ int main(int argc, char** argv) {
     }
     sleep_for_ever();
   }
-  if (what == "deaf") {  // does not end on SIGTERM; <rank> fails at once, -1: nobody
+  if (what == "deaf") {  // <rank> [directory]: does not end on SIGTERM; <rank> fails when rank 1 is deaf, -1: nobody
     ::signal(SIGTERM, SIG_IGN);
     ::signal(SIGINT, SIG_IGN);
     std::printf("ready\n");
-    if (rank() == number) return 4;
+    if (rank() == number) {
+      while (!std::filesystem::exists(std::string(argv[3]) + "/1")) ::usleep(1000);
+      return 4;
+    }
+    if (argc > 3) leave_pid(std::string(argv[3]) + "/" + std::to_string(rank()));
     sleep_for_ever();
   }
   if (what == "catch") {
