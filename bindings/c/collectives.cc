@@ -1,4 +1,5 @@
 // The collectives and their handles.
+#include <cstring>
 #include <span>
 
 #include "bindings/c/state.h"
@@ -20,14 +21,17 @@ struct Call {
 
 Status set_options(Operation& operation, const dabke_options& options) {
   Request& request = operation.request;
-  if (options.op < DABKE_AVERAGE || options.op > DABKE_PRODUCT) {
+  int op = 0;  // a caller's number may be none of the enum's, and must not be read as one
+  static_assert(sizeof op == sizeof options.op);
+  std::memcpy(&op, &options.op, sizeof op);
+  if (op < DABKE_AVERAGE || op > DABKE_PRODUCT) {
     return {Code::invalid_argument,
             fmt::format("{} '{}': reduce operation {} does not exist; use a dabke_reduce_op",
-                        name_of(request.kind), request.name, static_cast<int>(options.op))};
+                        name_of(request.kind), request.name, op)};
   }
   request.process_set = options.process_set;
   if (reduces(request.kind)) {
-    request.op = static_cast<ReduceOp>(options.op);
+    request.op = static_cast<ReduceOp>(op);
     request.prescale = options.prescale_factor;
     request.postscale = options.postscale_factor;
   }
