@@ -27,7 +27,8 @@ class GlooContext {
                  const std::function<Status()>& interrupted);
 
   const std::shared_ptr<gloo::Context>& gloo() const { return context_; }
-  /// Ends the run or the connecting that blocks inside Gloo. From any thread; to be repeated until it has ended.
+  /// Ends the run or the connecting that blocks inside Gloo. From any thread; to be repeated until it has
+  /// ended.
   void interrupt();
   /// For the next run: a message of one run is never taken for another's.
   std::uint32_t next_tag() { return tag_++; }

@@ -91,8 +91,9 @@ void PairSockets::shut_down() {
     if (socket_inode(fd) == socket.inode) ::shutdown(fd, SHUT_RDWR);
   }
   if (expected_.empty()) return;
-  // Only the reading half: Gloo may just be about to ask a new connection for its peer's address, and a connection
-  // that is shut down altogether has none, which would be an exception on Gloo's thread and the process's end.
+  // Only the reading half: Gloo may just be about to ask a new connection for its peer's address, and a
+  // connection that is shut down altogether has none, which would be an exception on Gloo's thread and the
+  // process's end.
   for_each_socket_of(expected_, [&](int fd) {
     const Fd duplicate = duplicate_of(fd);
     if (duplicate && belongs_to(duplicate.get(), expected_)) ::shutdown(duplicate.get(), SHUT_RD);

@@ -6,7 +6,8 @@
 
 namespace dabke {
 
-// Interrupting is repeated until the run has ended: Gloo may just have been about to make a socket, or to wait.
+// Interrupting is repeated until the run has ended: Gloo may just have been about to make a socket, or to
+// wait.
 constexpr auto kAgain = std::chrono::milliseconds(5);
 
 Watchdog::~Watchdog() {

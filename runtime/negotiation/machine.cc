@@ -25,7 +25,8 @@ Machine::Machine(Options options)
 
 Status Machine::check(const Request& request) const {
   const auto because = [&request](const Status& cause) {
-    return Status(cause.code(), fmt::format("{} '{}': {}", name_of(request.kind), request.name, cause.message()));
+    return Status(cause.code(),
+                  fmt::format("{} '{}': {}", name_of(request.kind), request.name, cause.message()));
   };
   if (over_) return because(cause_);
   if (leaving_) return because({Code::shut_down, "dabke_shutdown was called on this rank"});
@@ -202,7 +203,8 @@ void Machine::broadcast_orders(TimePoint now) {
   }
   for (Rank peer = 1; peer < options_.sequencer.size; ++peer) {
     const std::size_t i = static_cast<std::size_t>(peer);
-    if (!to[i].orders.empty() && !peer_gone_[i]) send(peer, to[i]);  // who has left hears of other departures only
+    if (!to[i].orders.empty() && !peer_gone_[i])
+      send(peer, to[i]);  // who has left hears of other departures only
   }
   apply(std::move(to[kRoot]), now);
 }

@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::int64_t kColumns = 3;  // of tensors whose first dimension is dealt out
 
-
 std::int64_t block_rows(std::int64_t rows, int ranks, int index) {
   return rows / ranks + (index < rows % ranks ? 1 : 0);
 }
@@ -18,7 +17,8 @@ std::int64_t block_rows(std::int64_t rows, int ranks, int index) {
 }  // namespace
 
 std::string Case::name() const {
-  std::string text = fmt::format("{}.{} {} {} [{}]", number, name_of(kind), name_of(op), name_of(dtype), length);
+  std::string text =
+      fmt::format("{}.{} {} {} [{}]", number, name_of(kind), name_of(op), name_of(dtype), length);
   if (tensors > 1) text += fmt::format(" group of {}", tensors);
   if (prescale != 1 || postscale != 1) text += fmt::format(" scales {} {}", prescale, postscale);
   if (rows != Rows::alike) text += rows == Rows::uneven ? " uneven" : " rows on one rank";
@@ -154,7 +154,8 @@ std::string CaseRun::check_elements(int tensor, const T* data) const {
   for (std::int64_t i = 0; i < count; ++i) {
     const T got = element_at<T>(data, static_cast<std::size_t>(i));
     const T want = expected<T>(tensor, i);
-    if (!matches(got, want, inexact)) return fmt::format("element {} is {} instead of {}", i, number(got), number(want));
+    if (!matches(got, want, inexact))
+      return fmt::format("element {} is {} instead of {}", i, number(got), number(want));
   }
   if (!has_own_output()) return {};
   const Buffer& input = inputs_[static_cast<std::size_t>(tensor)];

@@ -25,7 +25,8 @@ class Counted {
   void allreduce(const std::string& name, std::size_t length = 4) {
     auto& data = data_.emplace_back(length, 1.0f);
     auto& calls = calls_.emplace_back(0);
-    pending_.push_back(self_.allreduce_async(data, {.name = name, .callback = [&calls](Operation&) { ++calls; }}));
+    pending_.push_back(
+        self_.allreduce_async(data, {.name = name, .callback = [&calls](Operation&) { ++calls; }}));
   }
   /// By order of submission.
   std::vector<Status> wait() {
@@ -234,7 +235,8 @@ TEST_CASE("operations that every rank submitted before a barrier survive a shutd
   }
 }
 
-TEST_CASE("a job can be opened and closed two hundred times without leaving a thread or a descriptor behind") {
+TEST_CASE(
+    "a job can be opened and closed two hundred times without leaving a thread or a descriptor behind") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   const auto once = [&](bool moves_data) {
     run_on_ranks(backend, 2, [&](Rank& self) {

@@ -34,12 +34,14 @@ class TempFile {
 std::vector<std::string> outline(const Json& trace, const std::string& name) {
   Json pid;
   for (const Json& event : trace) {
-    if (event["ph"] == "M" && event["name"] == "process_name" && event["args"].value("name", "") == name) pid = event["pid"];
+    if (event["ph"] == "M" && event["name"] == "process_name" && event["args"].value("name", "") == name)
+      pid = event["pid"];
   }
   std::vector<std::string> lines;
   for (const Json& event : trace) {
     if (event["ph"] == "M" || event["pid"] != pid) continue;
-    lines.push_back(event["ph"].get<std::string>() + (event.contains("name") ? " " + event["name"].get<std::string>() : ""));
+    lines.push_back(event["ph"].get<std::string>() +
+                    (event.contains("name") ? " " + event["name"].get<std::string>() : ""));
   }
   return lines;
 }
@@ -65,8 +67,9 @@ TEST_CASE("statistics count tensors, batches, bytes and messages") {
     (void)must_fail(self.allreduce(wrong, {.name = "wrong"}));
     must(self.barrier());
     const Statistics& s = self.runtime().statistics();
-    return Counters{s.tensors_submitted, s.tensors_completed, s.tensors_failed,      s.batches,          s.bytes,
-                    s.messages_sent,     s.messages_received, s.negotiation_seconds, s.execution_seconds};
+    return Counters{
+        s.tensors_submitted, s.tensors_completed, s.tensors_failed,      s.batches,          s.bytes,
+        s.messages_sent,     s.messages_received, s.negotiation_seconds, s.execution_seconds};
   });
   for (const Counters& one : seen) {
     CHECK(one.submitted == 9);
@@ -105,8 +108,9 @@ TEST_CASE("the timeline of a job is a Chrome trace with the events of each tenso
         std::vector<std::string>{"B NEGOTIATE_ALLREDUCE", "E", "B ALLREDUCE", "B QUEUE", "E",
                                  gloo ? "B GLOO_ALLREDUCE" : "B THREADS_COLLECTIVE", "E", "E"});
   CHECK(without_ranks(outline(trace, "rows")) ==
-        std::vector<std::string>{"B NEGOTIATE_ALLGATHER", "E", "B ALLGATHER", "B QUEUE", "E", "B ALLOCATE_OUTPUT", "E",
-                                 gloo ? "B GLOO_ALLGATHER" : "B THREADS_COLLECTIVE", "E", "E"});
+        std::vector<std::string>{"B NEGOTIATE_ALLGATHER", "E", "B ALLGATHER", "B QUEUE", "E",
+                                 "B ALLOCATE_OUTPUT", "E", gloo ? "B GLOO_ALLGATHER" : "B THREADS_COLLECTIVE",
+                                 "E", "E"});
   CHECK(without_ranks(outline(trace, "weights")) ==
         std::vector<std::string>{"B NEGOTIATE_BROADCAST", "E", "B BROADCAST", "B QUEUE", "E",
                                  gloo ? "B GLOO_BCAST" : "B THREADS_COLLECTIVE", "E", "E"});

@@ -1,4 +1,5 @@
-// Which combinations of parameters are tested: all of them, or so many that every two values of two parameters meet.
+// Which combinations of parameters are tested: all of them, or so many that every two values of two
+// parameters meet.
 #pragma once
 
 #include <vector>

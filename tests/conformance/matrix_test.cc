@@ -13,7 +13,8 @@ namespace dabke::testing {
 namespace {
 
 constexpr std::int64_t kLengths[] = {0, 1, 7, 1001};
-constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max, ReduceOp::product};
+constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max,
+                             ReduceOp::product};
 constexpr double kScales[][2] = {{1, 1}, {0.5, 1}, {1, 2}, {3, 0.5}};
 constexpr Case::Rows kRows[] = {Case::Rows::alike, Case::Rows::uneven, Case::Rows::one_rank};
 
@@ -44,7 +45,8 @@ bool is_typical(const std::vector<int>& row, int ranks) {
   return (row[0] * 31 + row[1] * 17 + row[2] * 7 + ranks * 3) % 8 == row[3] * 2 + row[4];
 }
 
-/// With `thorough` every case comes with every placement and pair of scales, which is too much for a slow backend.
+/// With `thorough` every case comes with every placement and pair of scales, which is too much for a slow
+/// backend.
 std::vector<Case> cases_for(int ranks, bool thorough) {
   std::vector<Case> cases;
   for (const int tensors : {1, 3}) {
@@ -91,14 +93,16 @@ std::vector<Case> cases_for(int ranks, bool thorough) {
 }
 
 /// Submits the cases in an order of this rank's own, `together` at a time, and says what came out wrong.
-std::vector<std::string> run_cases(Rank& self, const std::vector<Case>& cases, unsigned seed, std::size_t together) {
+std::vector<std::string> run_cases(Rank& self, const std::vector<Case>& cases, unsigned seed,
+                                   std::size_t together) {
   std::mt19937 random(seed + static_cast<unsigned>(self.rank()) * 7919);
   std::vector<std::string> wrong;
   for (std::size_t first = 0; first < cases.size(); first += together) {
     std::vector<CaseRun> runs;
     for (std::size_t i = first; i < std::min(cases.size(), first + together); ++i) {
       const Case& one = cases[i];
-      const bool mine = one.set_ranks.empty() || std::ranges::find(one.set_ranks, self.rank()) != one.set_ranks.end();
+      const bool mine =
+          one.set_ranks.empty() || std::ranges::find(one.set_ranks, self.rank()) != one.set_ranks.end();
       if (mine) runs.emplace_back(one, self);
     }
     std::ranges::shuffle(runs, random);
@@ -148,13 +152,21 @@ TEST_CASE("large tensors give what arithmetic says, alone and among small ones")
   };
   for (const DType dtype : {DType::f32, DType::bf16, DType::i64, DType::u8}) {
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::max}) {
-      add({.kind = CollectiveKind::allreduce, .dtype = dtype, .op = op, .length = kLarge, .in_place = op == ReduceOp::sum});
+      add({.kind = CollectiveKind::allreduce,
+           .dtype = dtype,
+           .op = op,
+           .length = kLarge,
+           .in_place = op == ReduceOp::sum});
     }
     add({.kind = CollectiveKind::reducescatter, .dtype = dtype, .length = kLarge / 4 + 1});
-    add({.kind = CollectiveKind::allgather, .dtype = dtype, .length = kLarge / 8, .rows = Case::Rows::uneven});
+    add({.kind = CollectiveKind::allgather,
+         .dtype = dtype,
+         .length = kLarge / 8,
+         .rows = Case::Rows::uneven});
     add({.kind = CollectiveKind::broadcast, .dtype = dtype, .length = kLarge, .root = ranks - 1});
     add({.kind = CollectiveKind::alltoall, .dtype = dtype, .length = kLarge / 8, .rows = Case::Rows::uneven});
-    for (int i = 0; i < 6; ++i) add({.kind = CollectiveKind::allreduce, .dtype = dtype, .length = 1 + i * 100});
+    for (int i = 0; i < 6; ++i)
+      add({.kind = CollectiveKind::allreduce, .dtype = dtype, .length = 1 + i * 100});
   }
   Job job(backend, ranks);
   check_cases(job, cases, 16);
@@ -178,8 +190,9 @@ TEST_CASE("disjoint, overlapping and circular process sets run side by side in a
   std::vector<Case> cases;
   for (int round = 0; round < 10; ++round) {
     for (std::size_t set = 0; set <= sets.size(); ++set) {  // the last one is the world
-      for (const CollectiveKind kind : {CollectiveKind::allreduce, CollectiveKind::allgather, CollectiveKind::broadcast,
-                                        CollectiveKind::alltoall, CollectiveKind::reducescatter}) {
+      for (const CollectiveKind kind :
+           {CollectiveKind::allreduce, CollectiveKind::allgather, CollectiveKind::broadcast,
+            CollectiveKind::alltoall, CollectiveKind::reducescatter}) {
         Case one{.kind = kind, .op = round % 2 ? ReduceOp::average : ReduceOp::sum, .length = 5 + round};
         if (set < sets.size()) {
           one.set = ids.front()[set];

@@ -51,7 +51,8 @@ std::vector<Disagreement> disagreements() {
   const auto sum = tensor(CollectiveKind::allreduce, {6}, {});
   const std::string text = "allreduce (sum) of float32 [6]";
   return {
-      {"shape", sum, tensor(CollectiveKind::allreduce, {2, 3}, {}), text, "allreduce (sum) of float32 [2, 3]"},
+      {"shape", sum, tensor(CollectiveKind::allreduce, {2, 3}, {}), text,
+       "allreduce (sum) of float32 [2, 3]"},
       {"dtype", sum, of_ints, text, "allreduce (sum) of int32 [6]"},
       {"operation", sum, tensor(CollectiveKind::allgather, {6}, {}), text, "allgather of float32 [6]"},
       {"reduce operation", sum, tensor(CollectiveKind::allreduce, {6}, {.op = ReduceOp::max}), text,
@@ -60,8 +61,9 @@ std::vector<Disagreement> disagreements() {
        "allreduce (sum) of float32 [6], prescale 0.5"},
       {"scale factor", sum, tensor(CollectiveKind::allreduce, {6}, {.postscale = 3}), text,
        "allreduce (sum) of float32 [6], postscale 3"},
-      {"root rank", tensor(CollectiveKind::broadcast, {6}, {.root = 0}), tensor(CollectiveKind::broadcast, {6}, {.root = 1}),
-       "broadcast from rank 0 of float32 [6]", "broadcast from rank 1 of float32 [6]"},
+      {"root rank", tensor(CollectiveKind::broadcast, {6}, {.root = 0}),
+       tensor(CollectiveKind::broadcast, {6}, {.root = 1}), "broadcast from rank 0 of float32 [6]",
+       "broadcast from rank 1 of float32 [6]"},
       {"group size", group(3), group(2), "allreduce (sum), group of 3", "allreduce (sum), group of 2"},
       {"shape", tensor(CollectiveKind::allgather, {2, 3}, {}), tensor(CollectiveKind::allgather, {3, 2}, {}),
        "allgather of float32 [2, 3]", "allgather of float32 [3, 2]"},
@@ -70,7 +72,9 @@ std::vector<Disagreement> disagreements() {
 
 }  // namespace
 
-TEST_CASE("a mismatch gives every rank an error with tensor, both signatures and ranks, and the next collective works") {
+TEST_CASE(
+    "a mismatch gives every rank an error with tensor, both signatures and ranks, and the next collective "
+    "works") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   Job job(backend, 3);
   for (const Disagreement& one : disagreements()) {
@@ -170,8 +174,8 @@ TEST_CASE("one bad member fails all of its group and nothing else") {
     if (self.rank() == 1) data[1].resize(5);
     std::vector<Pending> members;
     for (std::size_t i = 0; i < data.size(); ++i) {
-      members.push_back(
-          self.allreduce_async(data[i], {.name = "member " + std::to_string(i), .group = "g", .group_size = 3}));
+      members.push_back(self.allreduce_async(
+          data[i], {.name = "member " + std::to_string(i), .group = "g", .group_size = 3}));
     }
     std::vector<float> x(2);
     Seen out;

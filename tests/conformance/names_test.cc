@@ -1,4 +1,5 @@
-// Names that are used twice, groups whose members come one by one, submissions from several threads and callbacks.
+// Names that are used twice, groups whose members come one by one, submissions from several threads and
+// callbacks.
 #include <atomic>
 #include <semaphore>
 #include <thread>
@@ -26,7 +27,8 @@ TEST_CASE("a name that is still pending queues, and each submission gets its own
   for (const auto& one : seen) CHECK(one == want);
 }
 
-TEST_CASE("with DUPLICATE_NAMES=error a name that is still pending is refused, and the first one is not harmed") {
+TEST_CASE(
+    "with DUPLICATE_NAMES=error a name that is still pending is refused, and the first one is not harmed") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   Config config = quiet_config();
   config.duplicate_names = "error";
@@ -59,8 +61,8 @@ TEST_CASE("members of a group that come one by one, in another order on each ran
       const std::size_t which = self.rank() == 0 ? i : 2 - i;
       const bool done_early = i > 0 && pending[self.rank() == 0 ? 0 : 2].is_done();
       if (done_early) throw std::runtime_error("a member completed before its group was whole");
-      pending[which] =
-          self.allreduce_async(data[which], {.name = "m" + std::to_string(which), .group = "g", .group_size = 3});
+      pending[which] = self.allreduce_async(
+          data[which], {.name = "m" + std::to_string(which), .group = "g", .group_size = 3});
     }
     for (const Pending& one : pending) must(one.wait());
     return data;
@@ -105,13 +107,14 @@ TEST_CASE("a callback may submit, runs once for each operation, and sees it comp
     Status wrong;
 
     void next() {
-      const Pending pending = self.allreduce_async(data, {.name = "link", .callback = [this](Operation& done) {
-                                                            ++calls;
-                                                            wrong = done.status();
-                                                            if (!wrong || calls == 10) return over.release();
-                                                            data = {1};
-                                                            next();
-                                                          }});
+      const Pending pending =
+          self.allreduce_async(data, {.name = "link", .callback = [this](Operation& done) {
+                                        ++calls;
+                                        wrong = done.status();
+                                        if (!wrong || calls == 10) return over.release();
+                                        data = {1};
+                                        next();
+                                      }});
     }
   };
   const auto seen = run_on_ranks(backend, 2, [&](Rank& self) {

@@ -1,4 +1,5 @@
-// What is special about numbers: the same bits everywhere, infinities, integers beyond what a double can hold.
+// What is special about numbers: the same bits everywhere, infinities, integers beyond what a double can
+// hold.
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -11,7 +12,9 @@
 namespace dabke::testing {
 TEST_CASE("allreduce averages over the process set, not over the world") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
-  const auto filled = [](float value) { return std::vector<float>(1001, value); };  // odd, so two blocks are uneven
+  const auto filled = [](float value) {
+    return std::vector<float>(1001, value);
+  };  // odd, so two blocks are uneven
   const auto seen = run_on_ranks(backend, 4, [&](Rank& self) {
     const auto pair = self.add_process_set({0, 1});  // every rank takes part in making it
     auto x = filled(static_cast<float>(self.rank()));
@@ -60,7 +63,8 @@ TEST_CASE("NaN and infinity come out of a reduction as they must") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const auto seen = run_on_ranks(backend, 3, [&](Rank& self) {
     const bool last = self.rank() == 2;
-    const std::vector<float> values = {last ? nan : 1.0f, last ? inf : 1.0f, self.rank() == 0 ? -inf : inf, 2.0f};
+    const std::vector<float> values = {last ? nan : 1.0f, last ? inf : 1.0f, self.rank() == 0 ? -inf : inf,
+                                       2.0f};
     std::vector<std::vector<float>> out;
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product}) {
       auto x = values;
@@ -93,7 +97,10 @@ TEST_CASE("integers keep every bit, and wrap where they overflow") {
     std::vector<std::int8_t> small;
   };
   const auto seen = run_on_ranks(backend, 3, [&](Rank& self) {
-    Seen out{{kOdd * (self.rank() + 1), -kOdd}, {kOdd - self.rank(), kOdd + self.rank()}, {~std::uint64_t{0}}, {100}};
+    Seen out{{kOdd * (self.rank() + 1), -kOdd},
+             {kOdd - self.rank(), kOdd + self.rank()},
+             {~std::uint64_t{0}},
+             {100}};
     must(self.allreduce(out.sum, ReduceOp::sum));
     must(self.allreduce(out.most, ReduceOp::max));
     must(self.allreduce(out.wrapped, ReduceOp::sum));
@@ -154,7 +161,8 @@ TEST_CASE("a thousand small tensors submitted at once are fused, and each gets i
   };
   const auto seen = run_on_ranks(backend, 3, [&](Rank& self) {
     std::vector<std::vector<float>> tensors;
-    for (int i = 0; i < 1000; ++i) tensors.emplace_back(static_cast<std::size_t>(i % 7 + 1), static_cast<float>(i));
+    for (int i = 0; i < 1000; ++i)
+      tensors.emplace_back(static_cast<std::size_t>(i % 7 + 1), static_cast<float>(i));
     std::vector<Pending> pending;
     const std::uint64_t before = self.runtime().statistics().batches;
     for (auto& tensor : tensors) pending.push_back(self.allreduce_async(tensor));

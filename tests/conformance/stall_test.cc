@@ -60,7 +60,8 @@ TEST_CASE("a stall is reported once a period, with the missing ranks and what th
                                          : self.allreduce_async(late, {.name = "late"});
       while (!reported) {  // the report is the event; rank 0 writes it
         const std::string text = errors.text();
-        if (text.find("'late' (") != std::string::npos && text.find("'other' (") != std::string::npos) reported = true;
+        if (text.find("'late' (") != std::string::npos && text.find("'other' (") != std::string::npos)
+          reported = true;
         (void)pending.wait_for(0.02);
       }
       Pending rest = self.rank() == 2 ? self.allreduce_async(late, {.name = "late"})
@@ -72,11 +73,15 @@ TEST_CASE("a stall is reported once a period, with the missing ranks and what th
   }
   CAPTURE(warned);
   CHECK_THAT(warned, Contains("Stalled for"));
-  CHECK_THAT(warned, Contains("'late' (allreduce (sum) of float32 [4]) of process set 0 was submitted by ranks 0, 1 and "
-                              "is waited for from rank 2 on node"));
+  CHECK_THAT(
+      warned,
+      Contains("'late' (allreduce (sum) of float32 [4]) of process set 0 was submitted by ranks 0, 1 and "
+               "is waited for from rank 2 on node"));
   CHECK_THAT(warned, Contains("Rank 2 has submitted instead: 'other'."));
-  CHECK_THAT(warned, Contains("'other' (allreduce (sum) of float32 [2]) of process set 0 was submitted by rank 2 on node "
-                              "and is waited for from ranks 0, 1"));
+  CHECK_THAT(
+      warned,
+      Contains("'other' (allreduce (sum) of float32 [2]) of process set 0 was submitted by rank 2 on node "
+               "and is waited for from ranks 0, 1"));
   CHECK_THAT(warned, Contains("dabke rank 0 warning"));
 }
 

@@ -19,7 +19,9 @@ namespace dabke::testing {
 struct Buffer {
   Buffer() = default;
   Buffer(DType element, Shape dims)
-      : dtype(element), shape(std::move(dims)), bytes(static_cast<std::size_t>(shape.elements()) * size_of(element)) {}
+      : dtype(element),
+        shape(std::move(dims)),
+        bytes(static_cast<std::size_t>(shape.elements()) * size_of(element)) {}
   TensorView view() { return {bytes.empty() ? nullptr : bytes.data(), dtype, {}, shape}; }
 
   DType dtype = DType::f32;
@@ -35,7 +37,8 @@ T element_at(const void* data, std::size_t index) {
 }
 
 template <class T>
-inline constexpr bool is_float = std::is_same_v<T, f16> || std::is_same_v<T, bf16> || std::is_floating_point_v<T>;
+inline constexpr bool is_float =
+    std::is_same_v<T, f16> || std::is_same_v<T, bf16> || std::is_floating_point_v<T>;
 
 template <class T>
 double number(T value) {
@@ -55,8 +58,8 @@ T from_number(double value) {
   }
 }
 
-/// What `rank` has at `index`: small numbers (halves for floating dtypes), so that sums and products of a few ranks are
-/// exact in every dtype, whatever the order.
+/// What `rank` has at `index`: small numbers (halves for floating dtypes), so that sums and products of a few
+/// ranks are exact in every dtype, whatever the order.
 template <class T>
 T input_value(int rank, std::int64_t index, int salt) {
   const std::int64_t mixed = rank * 5 + index * 3 + (index >> 3) + salt * 7;
@@ -107,7 +110,8 @@ T expected_value(ReduceOp op, int ranks, std::int64_t index, int salt, double pr
   }
   if (op != ReduceOp::average) return scaled(result, postscale);
   if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(std::trunc(static_cast<long double>(result) * static_cast<long double>(postscale) / ranks));
+    return static_cast<T>(
+        std::trunc(static_cast<long double>(result) * static_cast<long double>(postscale) / ranks));
   } else {
     return from_number<T>(number(result) * postscale / ranks);
   }

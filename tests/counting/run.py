@@ -202,6 +202,10 @@ def main():
     parser.add_argument('tests', nargs='*', metavar='TEST', help='as meson test --list names them; all, if none is given')
     parser.add_argument('--timeout-multiplier', type=float, default=1, metavar='N')
     options = parser.parse_args()
+    # Whoever starts this in the background may have had signals ignored, and tests would inherit that.
+    for number in signal.valid_signals():
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     counts = run(options.build_dir, options.tests, options.timeout_multiplier)
     label = f'[{options.label}] ' if options.label else ''
     for text in counts.skips:

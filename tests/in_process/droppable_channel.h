@@ -31,7 +31,8 @@ class DroppableChannel final : public ControlChannel {
     DroppableChannel* channel_ = nullptr;
   };
 
-  DroppableChannel(std::unique_ptr<ControlChannel> inner, std::vector<int> neighbours, std::shared_ptr<Knife> knife)
+  DroppableChannel(std::unique_ptr<ControlChannel> inner, std::vector<int> neighbours,
+                   std::shared_ptr<Knife> knife)
       : inner_(std::move(inner)), neighbours_(std::move(neighbours)), knife_(std::move(knife)) {
     const std::lock_guard lock(knife_->mutex_);
     knife_->channel_ = this;
@@ -52,7 +53,8 @@ class DroppableChannel final : public ControlChannel {
     over_ = true;
     inner_->close(TimePoint{});
     for (const int peer : neighbours_) {
-      sink.on_peer_lost(peer, Status(Code::peer_lost, fmt::format("rank {} on node: the channel was cut", peer)));
+      sink.on_peer_lost(peer,
+                        Status(Code::peer_lost, fmt::format("rank {} on node: the channel was cut", peer)));
     }
   }
   void wake() override { inner_->wake(); }

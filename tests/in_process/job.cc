@@ -71,8 +71,8 @@ class Threads {
 };
 
 /// Runs on all indices; whoever hangs is described, aborted, and fails the test.
-void run_watched(int count, const std::function<void(int)>& function, const std::function<std::string()>& describe,
-                 const std::function<void()>& abort) {
+void run_watched(int count, const std::function<void(int)>& function,
+                 const std::function<std::string()>& describe, const std::function<void()>& abort) {
   Threads threads(count, function, abort);
   std::string hang;
   if (!threads.wait_for(kPatience)) {
@@ -152,15 +152,17 @@ void Job::open(const Setup& setup, int size, const std::function<Config(int rank
       };
     }
     const Config config = config_of(rank);
-    ranks_[static_cast<std::size_t>(rank)] =
-        std::make_unique<Rank>(rank, must(Runtime::open(config, {world_of(rank, size, id), store}, factories)));
+    ranks_[static_cast<std::size_t>(rank)] = std::make_unique<Rank>(
+        rank, must(Runtime::open(config, {world_of(rank, size, id), store}, factories)));
   };
-  run_watched(size, open_one, [] { return std::string("opening the ranks"); }, [] {});
+  run_watched(
+      size, open_one, [] { return std::string("opening the ranks"); }, [] {});
 }
 
 Job::~Job() {
   try {
-    run_watched(size(), [this](int index) { rank(index).close(); }, [this] { return describe(); }, [] {});
+    run_watched(
+        size(), [this](int index) { rank(index).close(); }, [this] { return describe(); }, [] {});
   } catch (const std::exception& hang) {
     std::fprintf(stderr, "while shutting down: %s\n", hang.what());
     std::_Exit(1);
@@ -176,7 +178,8 @@ void Job::run_threads(const std::function<void(int index)>& function) {
   const auto abort = [this] {
     for (const auto& rank : ranks_) rank->runtime().abort("the test has failed");
   };
-  run_watched(size(), run_one, [this] { return describe(); }, abort);
+  run_watched(
+      size(), run_one, [this] { return describe(); }, abort);
 }
 
 std::string Job::describe() {

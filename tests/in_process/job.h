@@ -29,9 +29,9 @@ class Job {
   int size() const { return static_cast<int>(ranks_.size()); }
   Rank& rank(int index) { return *ranks_[static_cast<std::size_t>(index)]; }
 
-  /// Runs `function(Rank&)` on a thread for each rank, and returns what they returned, by rank. When one throws, the job
-  /// is aborted, so that the others end too, and the exception is rethrown here. When they have not ended after
-  /// a minute (more under sanitizers), says what each rank waits for and fails.
+  /// Runs `function(Rank&)` on a thread for each rank, and returns what they returned, by rank. When one
+  /// throws, the job is aborted, so that the others end too, and the exception is rethrown here. When they
+  /// have not ended after a minute (more under sanitizers), says what each rank waits for and fails.
   template <class Function>
   auto run(Function&& function) {
     using Seen = std::invoke_result_t<Function&, Rank&>;

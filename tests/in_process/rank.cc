@@ -20,7 +20,8 @@ Pending Rank::start(CollectiveKind kind, std::vector<Argument> arguments, const 
   for (Argument& argument : arguments) {
     std::string name = argument.name;
     if (name.empty()) {
-      name = arguments.size() == 1 ? request.name : fmt::format("{}.{}", request.name, request.tensors.size());
+      name =
+          arguments.size() == 1 ? request.name : fmt::format("{}.{}", request.name, request.tensors.size());
     }
     request.tensors.push_back({std::move(name), argument.input.dtype, argument.input.shape});
     operation->inputs.push_back(std::move(argument.input));
@@ -50,7 +51,9 @@ Pending Rank::barrier_async(const Call& call) {
   return start(CollectiveKind::barrier, {}, named);
 }
 
-Pending Rank::join_async(ProcessSetId set) { return start(CollectiveKind::join, {}, {.name = "join", .set = set}); }
+Pending Rank::join_async(ProcessSetId set) {
+  return start(CollectiveKind::join, {}, {.name = "join", .set = set});
+}
 
 Result<int> Rank::join(ProcessSetId set) {
   const Pending joined = join_async(set);
@@ -90,8 +93,9 @@ std::string Rank::describe() {
   for (const OperationRef& operation : submitted_) {
     if (operation->is_done() || ++shown > kShown) continue;
     const double age = std::chrono::duration<double>(Clock::now() - operation->submitted_at).count();
-    text += fmt::format("\n    pending for {:.1f} s: '{}' in process set {}: {}", age, operation->request.name,
-                        operation->request.process_set, operation->request.describe());
+    text +=
+        fmt::format("\n    pending for {:.1f} s: '{}' in process set {}: {}", age, operation->request.name,
+                    operation->request.process_set, operation->request.describe());
   }
   if (shown > kShown) text += fmt::format("\n    and {} more", shown - kShown);
   return text;

@@ -19,7 +19,8 @@ std::vector<Setup> backends_for_threads() {
   std::istringstream names(wanted);
   for (std::string name; std::getline(names, name, ',');) {
     const auto found = std::ranges::find(all, name, &Setup::name);
-    if (found == all.end()) throw std::runtime_error("DABKE_TEST_BACKENDS: there is no backend '" + name + "'");
+    if (found == all.end())
+      throw std::runtime_error("DABKE_TEST_BACKENDS: there is no backend '" + name + "'");
     chosen.push_back(*found);
   }
   return chosen;

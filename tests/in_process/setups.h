@@ -1,4 +1,5 @@
-// What the runtime is tested over: a data backend and a control channel, among ranks that are threads of one process.
+// What the runtime is tested over: a data backend and a control channel, among ranks that are threads of one
+// process.
 #pragma once
 
 #include <ostream>
@@ -15,8 +16,8 @@ struct Setup {
   Control control = Control::sim;
 };
 
-/// Every backend that ranks in one process can use, as far as DABKE_TEST_BACKENDS (names separated by commas; unset: all)
-/// lets them. ThreadSanitizer builds leave gloo out by it.
+/// Every backend that ranks in one process can use, as far as DABKE_TEST_BACKENDS (names separated by commas;
+/// unset: all) lets them. ThreadSanitizer builds leave gloo out by it.
 std::vector<Setup> backends_for_threads();
 
 inline std::ostream& operator<<(std::ostream& out, const Setup& setup) { return out << setup.name; }

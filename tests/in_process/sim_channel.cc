@@ -48,7 +48,9 @@ void SimChannel::poll(TimePoint deadline, ControlSink& sink) {
     if (letter.message) {
       sink.on_message(letter.from, *letter.message);
     } else {
-      sink.on_peer_lost(letter.from, Status(Code::peer_lost, fmt::format("rank {} on node: it closed its channel", letter.from)));
+      sink.on_peer_lost(
+          letter.from,
+          Status(Code::peer_lost, fmt::format("rank {} on node: it closed its channel", letter.from)));
     }
   }
 }

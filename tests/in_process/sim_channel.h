@@ -1,5 +1,5 @@
-// A control channel between threads of one process: queues instead of sockets. For tests, and for ThreadSanitizer, which
-// then sees every hand-over between ranks.
+// A control channel between threads of one process: queues instead of sockets. For tests, and for
+// ThreadSanitizer, which then sees every hand-over between ranks.
 #pragma once
 
 #include <condition_variable>

@@ -15,8 +15,9 @@ std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 /// All but the prescale, which is each rank's own business: neutral data is not scaled.
 std::string signature_of(const Batch& batch) {
-  return fmt::format("order {}: {} ({}) of {} tensors of {}, root {}, postscale {}", batch.order, name_of(batch.kind),
-                     name_of(batch.op), batch.entries.size(), name_of(batch.dtype), batch.root, batch.postscale);
+  return fmt::format("order {}: {} ({}) of {} tensors of {}, root {}, postscale {}", batch.order,
+                     name_of(batch.kind), name_of(batch.op), batch.entries.size(), name_of(batch.dtype),
+                     batch.root, batch.postscale);
 }
 
 std::shared_ptr<const ThreadsHub::Deposit> deposit_of(const Batch& batch) {
@@ -36,7 +37,8 @@ std::shared_ptr<const ThreadsHub::Deposit> deposit_of(const Batch& batch) {
 }
 
 Status defect(const Batch& batch, std::string_view what) {
-  return {Code::internal, fmt::format("the runtime broke a promise to its backends: {}: {}", signature_of(batch), what)};
+  return {Code::internal,
+          fmt::format("the runtime broke a promise to its backends: {}: {}", signature_of(batch), what)};
 }
 
 /// One entry of a batch, with what all ranks gave for it.
@@ -69,8 +71,10 @@ class EntryRun {
   Status reduce(std::size_t offset, std::size_t size, std::int64_t elements) {
     DABKE_CHECK(copy(input(0), offset, 0, size));
     for (std::size_t rank = 1; rank < all_.size(); ++rank) {
-      if (input(rank).size() != input(0).size()) return defect(batch_, "ranks gave inputs of different sizes");
-      kernels::reduce(batch_.dtype, batch_.op, entry_.output, entry_.output, input(rank).data() + offset, at(elements));
+      if (input(rank).size() != input(0).size())
+        return defect(batch_, "ranks gave inputs of different sizes");
+      kernels::reduce(batch_.dtype, batch_.op, entry_.output, entry_.output, input(rank).data() + offset,
+                      at(elements));
     }
     kernels::scale(batch_.dtype, entry_.output, entry_.output, at(elements), batch_.postscale);
     return {};
@@ -102,7 +106,8 @@ class EntryRun {
     std::size_t to = 0;
     for (std::size_t rank = 0; rank < all_.size(); ++rank) {
       const auto& sent = all_[rank]->send_counts[index_];
-      if (sent[at(me)] != entry_.receive_counts[rank]) return defect(batch_, "sent and received counts differ");
+      if (sent[at(me)] != entry_.receive_counts[rank])
+        return defect(batch_, "sent and received counts differ");
       const std::int64_t before = std::accumulate(sent.begin(), sent.begin() + me, std::int64_t{0});
       DABKE_CHECK(copy(input(rank), bytes(before), to, bytes(sent[at(me)])));
       to += bytes(sent[at(me)]);
@@ -155,7 +160,8 @@ Status ThreadsCollective::run(const Batch& batch) {
   DABKE_ASSIGN(const ThreadsHub::Deposits all,
                hub_->exchange(*batch.process_set, ++round->second, deposit_of(batch), aborted_));
   for (const auto& deposit : all) {
-    if (deposit->signature != all.front()->signature) return defect(batch, "another rank runs " + deposit->signature);
+    if (deposit->signature != all.front()->signature)
+      return defect(batch, "another rank runs " + deposit->signature);
   }
   for (std::size_t i = 0; i < batch.entries.size(); ++i) DABKE_CHECK(EntryRun(batch, i, all).run());
   return {};

@@ -1,8 +1,9 @@
 // A data backend between threads of one process, over plain memory, for tests.
 //
-// Each rank leaves a copy of its inputs with the hub, waits for the copies of all others, and computes its outputs from
-// them in rank order; so no rank ever looks into memory that another may give up. It also checks what the runtime
-// promises to every backend: that all ranks run the same batches in the same order, and that their counts fit together.
+// Each rank leaves a copy of its inputs with the hub, waits for the copies of all others, and computes its
+// outputs from them in rank order; so no rank ever looks into memory that another may give up. It also checks
+// what the runtime promises to every backend: that all ranks run the same batches in the same order, and that
+// their counts fit together.
 #pragma once
 
 #include <condition_variable>
@@ -30,8 +31,8 @@ class ThreadsHub {
   using Deposits = std::vector<std::shared_ptr<const Deposit>>;  // by rank within the set
 
   /// Leaves `mine` and waits for the other ranks of the set, or until `cause` is an error.
-  Result<Deposits> exchange(const ProcessSetInfo& set, std::uint64_t round, std::shared_ptr<const Deposit> mine,
-                            const Status& cause);
+  Result<Deposits> exchange(const ProcessSetInfo& set, std::uint64_t round,
+                            std::shared_ptr<const Deposit> mine, const Status& cause);
   /// Sets `cause`, unless it is an error already, and ends the waits that watch it.
   void abort(Status& cause, const Status& with);
 

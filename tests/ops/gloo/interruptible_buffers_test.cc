@@ -1,0 +1,73 @@
+// Waits that Gloo itself would never end.
+#include <atomic>
+#include <thread>
+
+#include <gloo/transport/unbound_buffer.h>
+#include <catch2/catch.hpp>
+
+#include "ops/gloo/gloo_context.h"
+#include "ops/gloo/gloo_device.h"
+
+namespace dabke {
+namespace {
+
+Status never() { return Status::ok(); }
+
+struct End {
+  explicit End(int rank) : set{kWorldSet, {0, 1}, rank} {
+    auto address = SocketAddress::parse("127.0.0.1:0");
+    REQUIRE(address.is_ok());
+    auto opened = GlooDevice::open(*address, guard);
+    REQUIRE(opened.is_ok());
+    device = opened.take();
+    context = std::make_unique<GlooContext>(*device, set, guard);
+  }
+  ForkGuard guard;
+  ProcessSetInfo set;
+  std::unique_ptr<GlooDevice> device;
+  std::unique_ptr<GlooContext> context;
+};
+
+}  // namespace
+
+TEST_CASE(
+    "a wait for a send whose connection broke while it was written can be interrupted, though Gloo forgets "
+    "it") {
+  const auto store = make_memory_store();
+  End here(0);
+  End there(1);
+  Status connected;
+  {
+    const std::jthread other(
+        [&] { connected = there.context->connect(*store, "k", deadline_after(30), never); });
+    REQUIRE(here.context->connect(*store, "k", deadline_after(30), never).is_ok());
+  }
+  REQUIRE(connected.is_ok());
+  std::vector<char> memory(64 << 20);  // more than the sockets hold
+  const auto out = here.context->gloo()->createUnboundBuffer(memory.data(), memory.size());
+  {
+    const auto in = there.context->gloo()->createUnboundBuffer(memory.data(), memory.size());
+    there.device->park();  // so that nothing is read, and the writing gets stuck
+    in->recv(0, 1, 0, memory.size());
+    out->send(1, 1, 0, memory.size());
+  }
+  there.device->resume();
+  there.context.reset();
+
+  std::atomic<bool> over{false};
+  bool thrown = false;
+  {
+    const std::jthread waiting([&] {
+      try {
+        out->waitSend();
+      } catch (const std::exception&) {
+        thrown = true;
+      }
+      over = true;
+    });
+    while (!over) here.context->interrupt();
+  }
+  CHECK(thrown);
+}
+
+}  // namespace dabke
