@@ -14,23 +14,31 @@ namespace {
 
 // One batch runs and one waits: more would only take tensors out of the next fused batch.
 constexpr std::size_t kBusyTasks = 2;
+// Where the time of a batch on the common backends begins to grow with its size.
+constexpr std::int64_t kLearnedBatchBytes = 8 << 20;
 // A run that fails because a peer died fails here before the peer's death is known; the cause deserves a
 // moment.
 constexpr Duration kCauseGrace = std::chrono::seconds(1);
 constexpr Duration kCloseTime = std::chrono::seconds(2);
 
-Machine::Options machine_options(const World& world, const Config& config) {
+Machine::Options machine_options(const World& world, const Config& config,
+                                 std::vector<std::vector<Rank>> static_sets) {
   Machine::Options options;
   options.rank = world.rank;
+  options.static_sets = std::move(static_sets);
   options.duplicates_are_errors = config.duplicate_names == "error";
   options.fusion_threshold = config.deterministic ? 0 : config.fusion_threshold;
   options.group_fusion = !config.disable_group_fusion;
-  options.sequencer.size = world.size;
-  options.sequencer.hosts = world.hosts;
+  options.topology = Coordinator::topology_of(world, config);
   options.sequencer.linger_limit = seconds_to_duration(config.cycle_time / 1000);
+  options.sequencer.cache_capacity = static_cast<std::size_t>(config.cache_capacity);
+  if (options.fusion_threshold > 0 && config.learned_batches) {
+    options.sequencer.learned_batch_bytes =
+        static_cast<std::size_t>(std::min(options.fusion_threshold, kLearnedBatchBytes));
+  }
   if (!config.stall_check_disable) {
-    options.sequencer.stall_check = seconds_to_duration(config.stall_check_time);
-    options.sequencer.stall_shutdown = seconds_to_duration(config.stall_shutdown_time);
+    options.stall_check = seconds_to_duration(config.stall_check_time);
+    options.stall_shutdown = seconds_to_duration(config.stall_shutdown_time);
   }
   return options;
 }
@@ -39,6 +47,10 @@ Unit* unit_of(Token token) { return reinterpret_cast<Unit*>(token); }
 
 }  // namespace
 
+std::shared_ptr<const Topology> Coordinator::topology_of(const World& world, const Config& config) {
+  return std::make_shared<const Topology>(world.size, world.hosts, static_cast<int>(config.tree_radix));
+}
+
 Coordinator::Coordinator(Parts parts)
     : world_(parts.world),
       config_(parts.config),
@@ -46,7 +58,7 @@ Coordinator::Coordinator(Parts parts)
       process_sets_(parts.process_sets),
       statistics_(parts.statistics),
       log_(parts.log),
-      machine_(machine_options(parts.world, parts.config)),
+      machine_(machine_options(parts.world, parts.config, std::move(parts.static_sets))),
       timeline_(std::move(parts.timeline)),
       lane_(parts.backends, *this, parts.log) {
   thread_ = start_thread("dabke-coord", [this] { loop(); });
@@ -58,6 +70,10 @@ void Coordinator::submit(OperationRef operation) {
   statistics_.tensors_submitted += std::max<std::size_t>(1, operation->request.tensors.size());
   if (!post(operation))
     complete(std::move(operation), {Code::shut_down, "dabke_shutdown was called on this rank"});
+}
+
+void Coordinator::want(const Operation& operation) {
+  if (keeps_back_ && !operation.is_done()) post(Want{operation.request.process_set, operation.request.name});
 }
 
 void Coordinator::abort(Status cause) { post(std::move(cause)); }
@@ -111,11 +127,13 @@ void Coordinator::loop() {
     drain_inbox(now);
     wants_room_ = true;  // before the lane is looked at, so that no end of a batch is missed
     machine_.set_data_plane_busy(lane_.outstanding() >= kBusyTasks);
+    machine_.record_readiness(timeline_ != nullptr);
     machine_.tick(now);
     std::vector<Action> actions = machine_.take_actions(now);
     record_readiness();  // before the orders that it led to
     perform(std::move(actions), now);
     if (!machine_.holds_back()) wants_room_ = false;
+    keeps_back_ = machine_.keeps_back();
     judge_failures(now);
     if (is_finished()) break;
     sleeping_ = true;
@@ -165,13 +183,15 @@ void Coordinator::drain_inbox(TimePoint now) {
   for (Command& command : commands) {
     if (auto* operation = std::get_if<OperationRef>(&command)) {
       accept(std::move(*operation), now);
+    } else if (const auto* wanted = std::get_if<Want>(&command)) {
+      machine_.want(wanted->process_set, wanted->name, now);
     } else if (auto* cause = std::get_if<Status>(&command)) {
       machine_.abort(*cause);
     } else if (auto* timeline = std::get_if<std::shared_ptr<Timeline>>(&command)) {
       timeline_ = std::move(*timeline);
     } else {
       leaving_ = true;
-      machine_.leave();
+      machine_.leave(now);
     }
   }
 }
@@ -212,7 +232,7 @@ void Coordinator::perform(std::vector<Action> actions, TimePoint now) {
   for (Action& action : actions) {
     if (auto* send = std::get_if<SendAction>(&action)) {
       ++statistics_.messages_sent;
-      channel_->send(send->peer, send->message);
+      channel_->send(send->peer, *send->message);
     } else if (auto* run = std::get_if<ExecuteAction>(&action)) {
       execute(*run, now);
     } else if (auto* done = std::get_if<CompleteAction>(&action)) {
@@ -260,13 +280,13 @@ void Coordinator::execute(ExecuteAction& action, TimePoint now) {
   std::vector<std::pair<std::size_t, std::size_t>> at;  // of each item: the request and its tensor
   for (std::size_t r = 0; r < action.requests.size(); ++r) {
     const OrderedRequest& ordered = action.requests[r];
-    const Request& agreed = ordered.agreed;
+    const Request& agreed = *ordered.agreed;
     start_operations(ordered, now);
     for (std::size_t t = 0; t < agreed.tensors.size(); ++t) {
       const bool apart = !action.group_fusion && agreed.tensors.size() > 1;
       items.push_back({{agreed.process_set, agreed.kind, agreed.op, agreed.tensors[t].dtype, agreed.device,
                         agreed.root, agreed.compression, agreed.prescale, agreed.postscale,
-                        ordered.contributors, apart ? static_cast<int>(r) : -1},
+                        ordered.contributors, apart ? static_cast<std::int64_t>(r) : -1, ordered.batch},
                        agreed.tensors[t].size_bytes()});
       at.emplace_back(r, t);
     }
@@ -282,25 +302,25 @@ std::unique_ptr<Task> Coordinator::make_task(const ExecuteAction& action,
   const OrderedRequest& first = action.requests[at[batch.front()].first];
   auto task = std::make_unique<Task>();
   task->order = first.number;
-  task->kind = first.agreed.kind;
-  task->op = first.agreed.op;
-  task->dtype = first.agreed.tensors[at[batch.front()].second].dtype;
-  task->prescale = first.agreed.prescale;
-  task->postscale = first.agreed.postscale;
+  task->kind = first.agreed->kind;
+  task->op = first.agreed->op;
+  task->dtype = first.agreed->tensors[at[batch.front()].second].dtype;
+  task->prescale = first.agreed->prescale;
+  task->postscale = first.agreed->postscale;
   if (task->op == ReduceOp::average) {
     task->op = ReduceOp::sum;
     task->postscale /= first.contributors;
   }
-  task->process_set = process_sets_.find(first.agreed.process_set);
+  task->process_set = process_sets_.find(first.agreed->process_set);
   if (task->kind == CollectiveKind::broadcast) {
     const auto& ranks = task->process_set->ranks;
-    task->root = static_cast<int>(std::ranges::find(ranks, first.agreed.root) - ranks.begin());
+    task->root = static_cast<int>(std::ranges::find(ranks, first.agreed->root) - ranks.begin());
   }
   task->timeline = timeline_;
   for (const std::size_t item : batch) {
     const auto [request, tensor] = at[item];
     const OrderedRequest& ordered = action.requests[request];
-    TaskEntry entry{nullptr, 0, unit_of(ordered.token), ordered.request.tensors[tensor]};
+    TaskEntry entry{nullptr, 0, unit_of(ordered.token), ordered.request->tensors[tensor]};
     if (entry.unit != nullptr) {  // the tensors of a unit are its operations' one behind the other
       std::size_t index = tensor;
       auto operation = entry.unit->operations.begin();
@@ -368,7 +388,7 @@ void Coordinator::judge_failures(TimePoint now) {
 }
 
 void Coordinator::record_readiness() {
-  for (const Sequencer::Readiness& ready : machine_.take_readiness()) {
+  for (const Machine::Readiness& ready : machine_.take_readiness()) {
     if (!timeline_) continue;
     const Timeline::TensorId tensor = timeline_->tensor(ready.name);
     if (ready.first) timeline_->negotiate_start(tensor, ready.kind);

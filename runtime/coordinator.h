@@ -32,16 +32,22 @@ class Coordinator final : private ControlSink, private LaneObserver {
     std::unique_ptr<ControlChannel> channel;
     std::vector<std::unique_ptr<Collective>>& backends;
     ProcessSetTable& process_sets;
+    std::vector<std::vector<Rank>> static_sets;  // by id, from 1 on; in `process_sets` already
     Statistics& statistics;
     Log log;
     std::shared_ptr<Timeline> timeline;  // from the first message on; null: off
   };
+
+  /// The tree of this job's negotiation.
+  static std::shared_ptr<const Topology> topology_of(const World& world, const Config& config);
 
   explicit Coordinator(Parts parts);
   ~Coordinator() override;
 
   /// From any thread. The operation completes exactly once.
   void submit(OperationRef operation);
+  /// A thread is about to wait for it: it must not be kept back for others.
+  void want(const Operation& operation);
   void abort(Status cause);
   /// Null stops the timeline; the old one is closed by its last user.
   void set_timeline(std::shared_ptr<Timeline> timeline);
@@ -51,7 +57,11 @@ class Coordinator final : private ControlSink, private LaneObserver {
 
  private:
   struct Leave {};
-  using Command = std::variant<OperationRef, Status, std::shared_ptr<Timeline>, Leave>;
+  struct Want {
+    ProcessSetId process_set;
+    std::string name;
+  };
+  using Command = std::variant<OperationRef, Want, Status, std::shared_ptr<Timeline>, Leave>;
   struct Failed {  // runs that failed before the first cause was known
     std::unique_ptr<Unit> unit;
     Status status;
@@ -104,6 +114,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
   std::atomic<bool> sleeping_{false};
   std::atomic<bool> wants_room_{false};  // the root holds orders back until the lane has less to do
   std::atomic<bool> leaving_{false};
+  std::atomic<bool> keeps_back_{false};  // there are learned batches
   std::optional<Status> over_;
 
   HostLane lane_;

@@ -21,11 +21,8 @@ Result<std::unique_ptr<ControlChannel>> make_channel(const BackendContext& conte
         Code::not_built,
         "DABKE_CONTROLLER=mpi: this build has no MPI; leave it unset, or use tcp, which needs no MPI");
   }
-  std::vector<Rank> neighbours;  // a star around the root
-  for (Rank rank = 0; rank < context.world.size; ++rank) {
-    const bool linked = context.world.rank == Machine::kRoot || rank == Machine::kRoot;
-    if (linked && rank != context.world.rank) neighbours.push_back(rank);
-  }
+  const std::vector<Rank> neighbours =
+      Coordinator::topology_of(context.world, context.config)->neighbours(context.world.rank);
   return TcpChannel::open(context.world, neighbours, context.config, context.store, context.fork_guard,
                           context.log);
 }
@@ -56,12 +53,16 @@ Runtime::~Runtime() { (void)shut_down(); }
 
 Status Runtime::start(const Factories& factories) {
   const BackendContext context{world(), config_, place_.store, fork_guard_, log_};
+  DABKE_ASSIGN(auto static_sets, parse_process_sets(config_.process_sets, world().size));
+  for (std::size_t i = 0; i < static_sets.size(); ++i) {
+    process_sets_.add(static_cast<ProcessSetId>(i + 1), static_sets[i]);
+  }
   DABKE_ASSIGN(backends_, factories.backends(context));
   DABKE_ASSIGN(auto channel, factories.channel(context));
   const bool traces = !config_.timeline.empty() && config_.timeline != "DYNAMIC";
   if (traces) DABKE_CHECK(open_timeline(config_.timeline, config_.timeline_mark_cycles));
   coordinator_ = std::make_unique<Coordinator>(Coordinator::Parts{
-      world(), config_, std::move(channel), backends_, process_sets_, statistics_, log_, timeline_});
+      world(), config_, std::move(channel), backends_, process_sets_, std::move(static_sets), statistics_, log_, timeline_});
   log_.debug("rank {} of {} on {}, epoch {}, control over {}", world().rank, world().size,
              world().hosts.empty() ? "this host" : world().hosts[static_cast<std::size_t>(world().rank)],
              world().epoch, coordinator_->channel_name());

@@ -36,6 +36,8 @@ class Runtime {
   /// Fails at once on what can be told alone, and the operation is untouched; otherwise it completes exactly
   /// once.
   Status submit(OperationRef operation);
+  /// To be called before waiting for an operation: learned batches do not keep it back any more.
+  void want(const Operation& operation) { coordinator_->want(operation); }
   /// Every pending and later operation of every rank ends with this reason.
   void abort(std::string reason);
   Status start_timeline(const std::string& path, bool mark_cycles);

@@ -116,6 +116,7 @@ dabke_status run(const Call& call, dabke_handle** handle = nullptr) {
   auto started = start(call);
   if (!started) return report(started.status());
   OperationRef operation = started.take();
+  if (const auto runtime = current_runtime()) runtime->want(*operation);
   operation->wait_until(kNever);
   const Status status = operation->status();
   if (status && handle != nullptr) *handle = static_cast<dabke_handle*>(operation.detach());
@@ -262,9 +263,12 @@ int dabke_poll(const dabke_handle* handle) { return handle != nullptr && handle-
 
 dabke_status dabke_wait(dabke_handle* handle, double timeout_seconds) {
   if (handle == nullptr) return missing_handle();
-  if (!handle->is_done() && !current_runtime()) {
-    // A forked child would wait for threads that it does not have.
-    if (const Status none = no_runtime(); none.code() == Code::forked) return report(none);
+  if (!handle->is_done()) {
+    if (const auto runtime = current_runtime()) {
+      runtime->want(*handle);
+    } else if (const Status none = no_runtime(); none.code() == Code::forked) {
+      return report(none);  // it would wait for threads that a forked child does not have
+    }
   }
   handle->wait_until(deadline_after(timeout_seconds));
   return report(handle->status());

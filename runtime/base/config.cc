@@ -12,6 +12,7 @@ namespace {
 
 constexpr Range any() { return {}; }
 constexpr Range at_least(double least) { return {.least = least}; }
+constexpr Range between(double least, double most) { return {.least = least, .most = most}; }
 constexpr Range one_of(std::string_view choices) { return {.choices = choices}; }
 
 // clang-format off
@@ -22,8 +23,10 @@ constexpr Knob kKnobs[] = {
      "Longest deliberate wait for more tensors to fuse. 0 adapts: order at once while idle, gather while busy."},
     {"DISABLE_GROUP_FUSION", "DISABLE_GROUP_FUSION", "disable-group-fusion", 1, &Config::disable_group_fusion, any(), "",
      "Keep the tensors of a group out of batches with tensors outside it."},
-    {"CACHE_CAPACITY", "CACHE_CAPACITY", "cache-capacity", 1, &Config::cache_capacity, at_least(0), "tensors",
-     "How many tensors the response cache remembers. Without effect in this version: whole signatures are negotiated."},
+    {"CACHE_CAPACITY", "CACHE_CAPACITY", "cache-capacity", 1, &Config::cache_capacity, between(0, 1 << 20), "tensors",
+     "How many signatures the response cache remembers: a tensor in it is negotiated by its number alone. 0 turns it off."},
+    {"LEARNED_BATCHES", "", "learned-batches", 1, &Config::learned_batches, any(), "",
+     "Find out which tensors become ready together in every step, and negotiate and fuse them together from then on."},
     {"HIERARCHICAL_ALLREDUCE", "HIERARCHICAL_ALLREDUCE", "hierarchical-allreduce", 1, &Config::hierarchical_allreduce, any(), "",
      "Reduce inside each host first, then between hosts. Without effect on one host."},
     {"HIERARCHICAL_ALLGATHER", "HIERARCHICAL_ALLGATHER", "hierarchical-allgather", 1, &Config::hierarchical_allgather, any(), "",
@@ -34,6 +37,10 @@ constexpr Knob kKnobs[] = {
      "A name submitted while it is still pending: queue it behind the first, or fail it as Horovod does."},
     {"CONTROLLER", "CONTROLLER", "controller", 1, &Config::controller, one_of("auto,tcp,mpi,gloo"), "",
      "What carries the negotiation. gloo is Horovod's word for tcp."},
+    {"TREE_RADIX", "", "tree-radix", 1, &Config::tree_radix, between(0, 1024), "children",
+     "How many other hosts report to a host on the negotiation's way to rank 0. 0: every rank reports to rank 0 itself."},
+    {"PROCESS_SETS", "", "process-sets", 1, &Config::process_sets, any(), "",
+     "Process sets that exist from the start, with the ids 1, 2, ...: ranks with commas, sets with semicolons (0,1;2,3)."},
     {"CPU_OPERATIONS", "CPU_OPERATIONS", "cpu-operations", 1, &Config::cpu_operations, one_of("auto,gloo,mpi,shm,tcp"), "",
      "Which backend moves host tensors."},
     {"NETWORK_INTERFACE", "GLOO_IFACE", "network-interface", 1, &Config::network_interface, any(), "",

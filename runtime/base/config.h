@@ -21,12 +21,15 @@ struct Config {
   double cycle_time = 0;
   bool disable_group_fusion = false;
   std::int64_t cache_capacity = 131'072;
+  bool learned_batches = true;
   bool hierarchical_allreduce = false;
   bool hierarchical_allgather = false;
   bool deterministic = false;
   std::string duplicate_names = "queue";
 
   std::string controller = "auto";
+  std::int64_t tree_radix = 8;
+  std::string process_sets;
   std::string cpu_operations = "auto";
   std::string network_interface;
   double start_timeout = 30;

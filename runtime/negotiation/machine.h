@@ -1,44 +1,50 @@
 // The negotiation of one rank: events in, actions out.
 //
 // Pure: no threads, sockets or clocks; so one process can run thousands of these under a seeded scheduler.
-// The plain form: every rank reports to rank 0, whose Sequencer calls the orders.
-//   1. submit(): the request is announced to the root, unless one of its name is still pending here; then it
-//   queues.
-//   2. An order comes back: the oldest request of that name leaves the queue and becomes part of an
-//   ExecuteAction (or
-//      completes at once, where no data moves); the next of its name is announced.
-//   3. The first cause of failure ends everything: each pending token completes exactly once, later ones at
-//   once.
-// A token stands for the runtime's operation; 0 is never a token.
+// The ranks form a tree (topology.h). Every message goes to a neighbour in it.
+//   1. submit(): the name is announced, unless one of its name is still pending here; then it queues. Announced is a slot
+//      where the signature is known, else the signature itself.
+//   2. What is ready in all of a rank's subtree goes up (collector.h). The root's Sequencer makes orders of it.
+//   3. Orders go down, to the subtrees that they concern; each rank runs its projection of the one sequence. The oldest
+//      request of the name leaves the queue and becomes part of an ExecuteAction (or completes at once, where no data
+//      moves); the next of its name is announced.
+//   4. Whoever learns of a failure tells all its neighbours. The first cause ends everything: each pending token completes
+//      exactly once, later ones at once.
+// A rank that shuts down takes those with it that report through it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
+#include <set>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "runtime/negotiation/inquiry.h"
+#include "runtime/negotiation/learned_batches.h"
 #include "runtime/negotiation/sequencer.h"
 
 namespace dabke {
 
-using Token = std::uint64_t;
+/// Two ranks may well submit one name to two overlapping sets in opposite order and wait for neither; only when nothing
+/// has resolved it for this long is it looked at as the mistake of passing different process sets.
+inline constexpr Duration kSuspectAfter = std::chrono::seconds(1);
 
 /// A request that all ranks run now. `token` is 0 on a rank that has joined: it takes part with neutral data.
 struct OrderedRequest {
   std::uint64_t number = 0;
   Token token = 0;
-  Request agreed;   // the same on every rank: what batches are planned from
-  Request request;  // this rank's own; on a joined rank the others', with no rows where the first dimension
-                    // is free
+  RequestRef agreed;   // the same on every rank: what batches are planned from
+  RequestRef request;  // this rank's own; on a joined rank the others', with no rows where the first dimension is free
   int contributors = 0;
+  std::uint64_t batch = 0;  // fused with its like only; 0: with whatever fits
 };
 
 struct SendAction {
   Rank peer;
-  std::vector<std::byte> message;
+  std::shared_ptr<const std::vector<std::byte>> message;
 };
 /// Equal on every rank of a process set as far as that set's requests go.
 struct ExecuteAction {
@@ -64,23 +70,42 @@ struct WarnAction {
 struct OverAction {
   Status cause;
 };
-using Action =
-    std::variant<SendAction, ExecuteAction, CompleteAction, ProcessSetAction, WarnAction, OverAction>;
+using Action = std::variant<SendAction, ExecuteAction, CompleteAction, ProcessSetAction, WarnAction, OverAction>;
 
 class Machine {
  public:
   struct Options {
     Rank rank = 0;
+    std::shared_ptr<const Topology> topology;  // shared: it is the same on every rank
     bool duplicates_are_errors = false;
     std::int64_t fusion_threshold = 0;
     bool group_fusion = true;
+    Duration stall_check{};                         // zero: off
+    Duration stall_shutdown{};                      // zero: never
+    std::vector<std::vector<Rank>> static_sets;     // ids from 1 on
     Sequencer::Options sequencer;
   };
   static constexpr Rank kRoot = 0;
 
+  /// Below this rank (itself included) a name became ready; what the root sees, for the timeline.
+  struct Readiness {
+    std::string name;
+    CollectiveKind kind;
+    int set_rank = 0;
+    bool first = false;  // nobody had reported it before
+    bool last = false;   // now everybody has
+  };
+  /// One batch of reports waited for this rank.
+  struct Lateness {
+    Rank rank;
+    Duration by;
+  };
+
   explicit Machine(Options options);
 
   void submit(Token token, Request request, TimePoint now);
+  /// A thread waits for this name: it is not to be kept back.
+  void want(ProcessSetId set, const std::string& name, TimePoint now);
   void message_from(Rank peer, std::span<const std::byte> message, TimePoint now);
   void peer_lost(Rank peer, const Status& cause);
   void set_data_plane_busy(bool busy);
@@ -88,54 +113,119 @@ class Machine {
   TimePoint next_tick() const;
   /// This rank shuts down: OverAction follows when the root has taken it out of the sequence, or at once when
   /// the negotiation is over anyway.
-  void leave();
+  void leave(TimePoint now);
   /// Ends the job on every rank with this cause.
   void abort(const Status& cause);
 
   /// What is to be done, in this order. Announces what was submitted since the last call.
   std::vector<Action> take_actions(TimePoint now);
-  /// Root only; for the timeline.
-  std::vector<Sequencer::Readiness> take_readiness();
+  /// Root only.
+  void record_readiness(bool on) { records_readiness_ = on && is_root(); }
+  std::vector<Readiness> take_readiness() { return std::exchange(readiness_, {}); }
+  std::vector<Lateness> take_lateness() { return std::exchange(lateness_, {}); }
 
   const ProcessSets& sets() const { return sets_; }
   bool is_over() const { return over_; }
   /// Whether something is ready that will be ordered when the data plane has less to do.
   bool holds_back() const { return sequencer_ && !over_ && sequencer_->holds_back(); }
+  /// Whether waiting threads are to be announced by want().
+  bool keeps_back() const { return learned_.any(); }
+  std::uint64_t last_order() const { return last_order_; }
+  struct CacheCounts {
+    std::uint64_t hits = 0;
+    std::uint64_t misses = 0;
+  };
+  const CacheCounts& cache_counts() const { return cache_counts_; }
 
  private:
-  struct Waiting {
-    Token token;
-    Request request;
-  };
-  using Key = std::pair<ProcessSetId, std::string>;
-
   bool is_root() const { return options_.rank == kRoot; }
+  Rank parent() const { return options_.topology->parent(options_.rank); }
+  const std::vector<Rank>& children() const { return options_.topology->children(options_.rank); }
   Status check(const Request& request) const;
-  void announce(Request request, TimePoint now);
-  void flush_announcements();
-  void send(Rank peer, const Message& message);
-  void note_departure(const Order& order);
+
+  // ---- up
+  void join(Token token, const Request& request, TimePoint now);
+  void note_join(ProcessSetId set, int reporter, Rank last, TimePoint now);
+  void announce(Name& name, TimePoint now);
+  void report_slots(const std::vector<Slot>& slots, TimePoint now);
+  void report_slot(Name& name, int reporter, TimePoint now);
+  void report_in_full(Name& name, int reporter, const Report& report, TimePoint now);
+  void took(Name& name, Collector::Took took, int reporter, TimePoint now);
+  void note_readiness(const Name& name, int reporter, bool complete);
+  void from_child(int reporter, const ReadyMessage& message, TimePoint now);
+  void slot_from_child(int reporter, Slot slot, std::uint64_t seen, TimePoint now);
+  bool is_void(ProcessSetId set, const std::string& name, std::uint64_t seen) const;
+  void note_seen(int reporter, std::uint64_t seen);
+  void note_late(Rank rank, Duration by);
+  void flush_up();
+
+  // ---- down
   void broadcast_orders(TimePoint now);
+  void pass_down(const OrdersMessage& message, std::shared_ptr<const std::vector<std::byte>> bytes);
+  bool concerns(const Order& order, int reporter) const;
   void apply(OrdersMessage message, TimePoint now);
   void apply(Order& order, ExecuteAction& execute, TimePoint now);
-  void run(Order& order, ExecuteAction& execute, TimePoint now);
+  void run(Order& order, Name& name, ExecuteAction& execute, TimePoint now);
+  void complete_order(Order& order, Name& name, TimePoint now);
+  void apply_error(const Order& order, TimePoint now);
+  void apply_evict(const Order& order);
+  void apply_learned(const Order& order, TimePoint now);
   void apply_left(Rank rank);
-  Waiting take_front(const Key& key, TimePoint now);
+  void note_departure(Rank rank);
+  Waiting take_front(Name& name, TimePoint now);
+
+  // ---- stalls
+  void look_for_stalls(TimePoint now);
+  void inquire(Inquiry inquiry, TimePoint now);
+  void answer(const InquiryMessage& message, TimePoint now);
+  void judge_inquiries(TimePoint now);
+  void judge(const Inquiry& inquiry, TimePoint now);
+
+  // ---- ends
+  void fail(const Status& cause, Rank except);
   void fail_set(ProcessSetId set, const Status& cause);
-  void complete(Token token, Status status, std::int64_t value = 0);
   void fail_everything(const Status& cause, const Status& over);
   void fail_last_runs(const Status& cause);
-  std::string who(Rank rank) const;
+  void complete(Token token, Status status, std::int64_t value = 0);
+
+  void send(Rank peer, const Message& message);
+  void send_bytes(Rank peer, std::shared_ptr<const std::vector<std::byte>> bytes);
+  std::string who(Rank rank) const { return options_.topology->name(rank); }
 
   Options options_;
   ProcessSets sets_;
-  std::unique_ptr<Sequencer> sequencer_;        // on the root
-  std::map<Key, std::deque<Waiting>> waiting_;  // the front one is announced
-  std::vector<Request> announcements_;
+  Names names_;
+  Collector collector_;
+  LearnedBatches learned_;
+  std::unique_ptr<Sequencer> sequencer_;  // on the root
+  ReadyMessage up_;
   std::vector<Action> actions_;
+
+  std::map<ProcessSetId, Token> joins_;      // pending here
+  std::map<ProcessSetId, Rank> last_joined_;  // below this rank
+  std::uint64_t last_order_ = 0;
+  std::uint64_t learned_at_ = 0;             // the order that brought the learned batches
+  std::vector<std::uint64_t> seen_;          // by reporter: the last order each child knows
+  struct Void {
+    ProcessSetId set;
+    std::string name;
+    std::uint64_t until;
+  };
+  std::vector<Void> voids_;
+
+  std::vector<Inquiry> inquiries_;  // on the root
+  std::uint32_t next_inquiry_ = 1;
+  TimePoint next_check_ = kNever;
+  TimePoint last_submit_{};
+
+  bool records_readiness_ = false;
+  std::vector<Readiness> readiness_;
+  std::vector<Lateness> lateness_;
+  CacheCounts cache_counts_;
+
   std::vector<bool> left_;
   std::vector<bool> peer_gone_;
-  std::vector<ProcessSetId> joined_;  // sets in which this rank's join is pending
+  std::set<Rank> goodbyes_;  // on the root
   bool leaving_ = false;
   bool over_ = false;
   bool failed_ = false;

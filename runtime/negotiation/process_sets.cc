@@ -1,33 +1,30 @@
 #include "runtime/negotiation/process_sets.h"
 
 #include <algorithm>
-#include <numeric>
+#include <charconv>
 
 #include <fmt/format.h>
 
 namespace dabke {
 
-ProcessSets::ProcessSets(int world_size) {
-  std::vector<Rank> all(static_cast<std::size_t>(world_size));
-  std::iota(all.begin(), all.end(), 0);
-  sets_.emplace(kWorldSet, std::move(all));
-}
+ProcessSets::ProcessSets(Ranks everybody) { sets_.emplace(kWorldSet, std::move(everybody)); }
 
 const std::vector<Rank>* ProcessSets::ranks_of(ProcessSetId id) const {
   const auto found = sets_.find(id);
-  return found == sets_.end() ? nullptr : &found->second;
+  return found == sets_.end() ? nullptr : found->second.get();
 }
 
 int ProcessSets::index_in(ProcessSetId id, Rank rank) const {
   const auto* ranks = ranks_of(id);
   if (ranks == nullptr) return -1;
+  if (id == kWorldSet) return rank;
   const auto at = std::ranges::lower_bound(*ranks, rank);
   return at != ranks->end() && *at == rank ? static_cast<int>(at - ranks->begin()) : -1;
 }
 
 std::optional<ProcessSetId> ProcessSets::find(const std::vector<Rank>& ranks) const {
   for (const auto& [id, members] : sets_) {
-    if (members == ranks) return id;
+    if (*members == ranks) return id;
   }
   return std::nullopt;
 }
@@ -39,11 +36,43 @@ std::vector<ProcessSetId> ProcessSets::ids() const {
 }
 
 void ProcessSets::add(ProcessSetId id, std::vector<Rank> ranks) {
-  sets_.insert_or_assign(id, std::move(ranks));
+  sets_.insert_or_assign(id, std::make_shared<const std::vector<Rank>>(std::move(ranks)));
   next_id_ = std::max(next_id_, id + 1);
 }
 
 void ProcessSets::remove(ProcessSetId id) { sets_.erase(id); }
+
+Result<std::vector<std::vector<Rank>>> parse_process_sets(std::string_view text, int world_size) {
+  const auto refuse = [&](std::string_view why) {
+    return Status(Code::invalid_argument,
+                  fmt::format("DABKE_PROCESS_SETS='{}': {}; expected ranks from 0 to {} with commas between them and "
+                              "sets with semicolons between them, such as 0,1;2,3",
+                              text, why, world_size - 1));
+  };
+  std::vector<std::vector<Rank>> sets;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    std::vector<Rank>& set = sets.emplace_back();
+    std::string_view members = rest.substr(0, rest.find(';'));
+    rest.remove_prefix(std::min(members.size() + 1, rest.size()));
+    while (!members.empty()) {
+      const std::string_view member = members.substr(0, members.find(','));
+      members.remove_prefix(std::min(member.size() + 1, members.size()));
+      Rank rank = -1;
+      const auto parsed = std::from_chars(member.data(), member.data() + member.size(), rank);
+      if (parsed.ec != std::errc() || parsed.ptr != member.data() + member.size()) {
+        return refuse(fmt::format("'{}' is not a rank", member));
+      }
+      if (rank < 0 || rank >= world_size) return refuse(fmt::format("there is no rank {}", rank));
+      set.push_back(rank);
+    }
+    if (set.empty()) return refuse("a set is empty");
+    std::ranges::sort(set);
+    if (std::ranges::adjacent_find(set) != set.end()) return refuse("a rank is twice in one set");
+    if (std::ranges::find(sets.begin(), sets.end() - 1, set) != sets.end() - 1) return refuse("a set is there twice");
+  }
+  return sets;
+}
 
 std::string ranks_to_string(const std::vector<Rank>& ranks) {
   std::string out;

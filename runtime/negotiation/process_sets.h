@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,7 +14,10 @@ namespace dabke {
 
 class ProcessSets {
  public:
-  explicit ProcessSets(int world_size);
+  using Ranks = std::shared_ptr<const std::vector<Rank>>;
+
+  /// `everybody`: ranks 0 to size - 1.
+  explicit ProcessSets(Ranks everybody);
 
   /// Null when there is no such set.
   const std::vector<Rank>* ranks_of(ProcessSetId id) const;
@@ -22,6 +26,7 @@ class ProcessSets {
   bool contains(ProcessSetId id, Rank rank) const { return index_in(id, rank) >= 0; }
   std::optional<ProcessSetId> find(const std::vector<Rank>& ranks) const;
   std::vector<ProcessSetId> ids() const;
+  std::size_t count() const { return sets_.size(); }
 
   /// `ranks` ascending and unique.
   void add(ProcessSetId id, std::vector<Rank> ranks);
@@ -30,9 +35,12 @@ class ProcessSets {
   ProcessSetId next_id() const { return next_id_; }
 
  private:
-  std::map<ProcessSetId, std::vector<Rank>> sets_;
+  std::map<ProcessSetId, Ranks> sets_;
   ProcessSetId next_id_ = 1;
 };
+
+/// Ranks with commas, sets with semicolons: "0,1;2,3". Ascending; the error names what is wrong.
+Result<std::vector<std::vector<Rank>>> parse_process_sets(std::string_view text, int world_size);
 
 /// "0-3, 7" for ascending ranks.
 std::string ranks_to_string(const std::vector<Rank>& ranks);

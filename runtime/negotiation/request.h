@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,8 @@ struct Request {
   /// messages.
   std::string describe() const;
 };
+
+using RequestRef = std::shared_ptr<const Request>;
 
 /// What two ranks' requests of one name disagree in ("shape", "dtype", "operation", ...); empty when they
 /// agree. allgather and alltoall may differ in the first dimension.

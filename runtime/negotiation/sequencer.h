@@ -1,119 +1,95 @@
-// The root's half of the negotiation: collects what every rank has ready, and calls one order.
+// The root's half of the negotiation: turns what has become ready everywhere into the job's one sequence of orders.
 //
 // Pure: no threads, sockets or clocks. Time comes in as an argument.
-//   1. report() notes that a rank has a request ready. The first rank's request stands for all that equal it;
-//   a request
-//      that differs is kept beside it with its ranks.
-//   2. When every rank of the set has reported or joined, the request moves to the ready list: to run, or as
-//   an error
-//      that names the difference and the ranks.
-//   3. take_orders() numbers what is ready. While the data plane is busy it holds back, so that what becomes
-//   ready
+//   1. complete() decides what a name that all its ranks have reported becomes: a run, or an error that names the
+//      difference and the ranks.
+//   2. take_orders() numbers what is ready. While the data plane is busy it holds back, so that what becomes ready
 //      meanwhile travels in the same batch (the adaptive linger).
+//   3. There a signature gets its slot. The root alone gives and takes slots, inside the order stream: a rank that did so
+//      by itself would take later slots for other tensors.
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <list>
+#include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "runtime/base/clock.h"
+#include "runtime/negotiation/collector.h"
+#include "runtime/negotiation/names.h"
 #include "runtime/negotiation/process_sets.h"
-#include "runtime/negotiation/wire.h"
+#include "runtime/negotiation/step_learner.h"
 
 namespace dabke {
 
 class Sequencer {
  public:
   struct Options {
-    int size = 1;
-    std::vector<std::string> hosts;  // by rank; may be empty
-    Duration linger_limit{};         // longest deliberate wait; zero: as long as the data plane is busy
-    Duration stall_check{};          // zero: off
-    Duration stall_shutdown{};       // zero: never
-  };
-  /// A rank reported a request; for the timeline.
-  struct Readiness {
-    std::string name;
-    CollectiveKind kind;
-    int set_rank = 0;
-    bool first = false;  // nobody had reported it before
-    bool last = false;   // now everybody has
+    Duration linger_limit{};             // longest deliberate wait; zero: as long as the data plane is busy
+    std::size_t cache_capacity = 131'072;  // slots; 0: none
+    std::size_t learned_batch_bytes = 0;   // 0: learns no batches
   };
 
-  explicit Sequencer(Options options);
+  Sequencer(Options options, std::shared_ptr<const Topology> topology, Names& names);
 
-  void report(Rank rank, Request request, TimePoint now);
-  /// The rank submits nothing more: what still waits for it can never be ordered.
-  void goodbye(Rank rank);
+  void add_static_set(ProcessSetId id, std::vector<Rank> ranks) { sets_.add(id, std::move(ranks)); }
+  void complete(Name& name, Collector::Taken taken, TimePoint now);
+  /// All ranks of the set have joined.
+  void all_joined(ProcessSetId id, Rank last, TimePoint now);
+  /// The rank, and all that report through it, submit nothing more.
+  void goodbye(Rank rank, TimePoint now);
+  /// Fails a name that not everybody has reported.
+  void force_error(ProcessSetId set, const std::string& name, Code code, std::string text, TimePoint now);
+  void wanted(Slot slot, TimePoint now);
+
   /// Whether the root's own data plane has enough to do, so that waiting for more tensors costs nothing.
   void set_data_plane_busy(bool busy) { busy_ = busy; }
   bool holds_back() const { return busy_ && !ready_.empty(); }
-  /// Looks for stalls and for one name pending in two process sets.
-  void tick(TimePoint now);
-  /// When tick() or take_orders() has something to do at the latest.
+  /// When take_orders() has something to do at the latest.
   TimePoint next_tick() const;
-
   std::vector<Order> take_orders(TimePoint now);
-  std::vector<std::string> take_warnings() { return std::exchange(warnings_, {}); }
-  std::vector<Readiness> take_readiness() { return std::exchange(readiness_, {}); }
-  /// The job cannot go on: a defect of a peer, or the stall shutdown time.
-  const std::optional<FailMessage>& failure() const { return failure_; }
-
-  bool has_left(Rank rank) const { return left_[static_cast<std::size_t>(rank)]; }
 
  private:
-  struct Variant {
-    Request request;
-    std::vector<Rank> ranks;
+  struct Ready {
+    Order order;
+    Name* name = nullptr;  // of a run
+    RequestRef request;    // also of a cached one
+    TimePoint at{};
   };
-  struct Pending {
-    std::vector<Variant> variants;  // the first rank's request first; more than one: a mismatch
-    std::vector<bool> reported;     // by index in the set
-    int count = 0;
-    TimePoint since{};
-    TimePoint warned{};
-    std::optional<TimePoint> suspect_since;  // this name waits in another set too, each for the other's ranks
-  };
-  struct SetState {
-    std::map<std::string, Pending> pending;
-    std::vector<bool> joined;  // by index in the set; empty: nobody
-    int joined_count = 0;
+  struct Place {  // of a slot
+    std::uint32_t uses = 0;
+    ProcessSetId process_set = kWorldSet;
+    std::list<Slot>::iterator in_use;
   };
 
-  void join(Rank rank, const Request& request);
-  bool is_complete(const SetState& set, const Pending& pending) const;
-  void finish(ProcessSetId id, const std::string& name);
-  void finish_all_complete(ProcessSetId id);
-  Order decide(ProcessSetId id, Pending pending);
-  Order mismatch(const Pending& pending) const;
-  Order error_order(const Request& request, Code code, std::string text) const;
-  std::vector<Rank> missing_ranks(ProcessSetId id, const Pending& pending) const;
-  void suspect_process_sets(ProcessSetId id, const std::string& name, TimePoint now);
-  bool wait_for_each_other(ProcessSetId a, const Pending& x, ProcessSetId b, const Pending& y) const;
-  void fail_process_set_mismatch(const std::string& name, ProcessSetId a, ProcessSetId b);
-  void check_stall(ProcessSetId id, const std::string& name, Pending& pending, TimePoint now);
-  std::string stall_text(ProcessSetId id, const std::string& name, const Pending& pending,
-                         TimePoint now) const;
-  std::string submitted_instead(Rank rank) const;
+  void push(Order order, TimePoint now, Name* name = nullptr, RequestRef request = nullptr);
+  void push_error(ProcessSetId set, const std::string& name, Code code, std::string text, bool forced, TimePoint now);
+  void push_mismatch(const Name& name, const Report& report, TimePoint now);
+  std::optional<Slot> take_slot(ProcessSetId set, std::vector<Order>& orders);
+  void give_back_all(ProcessSetId set);
+  bool evict_one(std::vector<Order>& orders);
+  void give_back(Slot slot);
+  void number(Order order, std::vector<Order>& orders);
+  void sequence(Ready ready, std::vector<Order>& orders);
+  void announce_learned(std::vector<Order>& orders);
   std::string who(const std::vector<Rank>& ranks) const;
-  bool holds_left_rank(ProcessSetId id) const;
 
   Options options_;
-  ProcessSets sets_;
-  std::map<ProcessSetId, SetState> states_;
-  std::vector<bool> left_;
-  std::vector<Order> ready_;
+  std::shared_ptr<const Topology> topology_;
+  Names& names_;
+  ProcessSets sets_;  // as they are after all that is in the ready list
+  StepLearner learner_;
+  std::vector<Ready> ready_;
   bool must_flush_ = false;
   bool busy_ = false;
   TimePoint ready_since_{};
-  TimePoint next_check_ = kNever;
   std::uint64_t next_number_ = 1;
-  std::optional<FailMessage> failure_;
-  std::vector<std::string> warnings_;
-  std::vector<Readiness> readiness_;
+
+  std::vector<Place> places_;
+  std::vector<std::uint32_t> free_places_;
+  std::list<Slot> in_use_;  // the longest unused first
 };
 
 }  // namespace dabke

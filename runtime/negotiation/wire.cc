@@ -1,5 +1,6 @@
 #include "runtime/negotiation/wire.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <type_traits>
@@ -26,6 +27,10 @@ class Writer {
     append(text.data(), text.size());
   }
   void count(std::size_t n) { (*this)(static_cast<std::uint32_t>(n)); }
+  void varint(std::uint64_t value) {
+    for (; value >= 0x80; value >>= 7) out_.push_back(static_cast<std::byte>(value | 0x80));
+    out_.push_back(static_cast<std::byte>(value));
+  }
 
  private:
   void append(const void* from, std::size_t bytes) {
@@ -65,6 +70,24 @@ class Reader {
       return 0;
     }
     return n;
+  }
+  std::uint64_t varint() {
+    std::uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      std::uint8_t byte = 0;
+      (*this)(byte);
+      value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) return value;
+    }
+    fail("a number of more than 64 bits");
+    return 0;
+  }
+  void varint(std::uint64_t& value) { value = varint(); }
+  void varint(std::uint32_t& value) { value = static_cast<std::uint32_t>(varint()); }
+  std::uint8_t byte() {
+    std::uint8_t value = 0;
+    (*this)(value);
+    return value;
   }
   void fail(std::string_view why) {
     if (error_.empty()) error_ = why;
@@ -148,27 +171,216 @@ void fields(Archive& archive, R& request) requires std::is_same_v<std::remove_co
   list(archive, request.ranks, sizeof(Rank), [&](auto& rank) { archive(rank); });
 }
 
+template <class Archive, class R>
+void request_ref(Archive& archive, R& request) {
+  if constexpr (Archive::kReading) {
+    auto read = std::make_shared<Request>();
+    fields(archive, *read);
+    request = std::move(read);
+  } else {
+    fields(archive, *request);
+  }
+}
+
+template <class Archive, class T>
+void numbers(Archive& archive, T& values) {
+  list(archive, values, sizeof(typename T::value_type), [&](auto& value) { archive(value); });
+}
+
+struct SlotRun {
+  Slot first;
+  std::uint64_t length;
+};
+
+std::size_t varint_bytes(std::uint64_t value) { return (static_cast<std::size_t>(std::bit_width(value | 1)) + 6) / 7; }
+
+void slots(Writer& archive, const std::vector<Slot>& all) {
+  std::vector<SlotRun> runs;
+  std::size_t run_bytes = 0;
+  for (const Slot slot : all) {
+    if (!runs.empty() && runs.back().first + runs.back().length == slot) {
+      ++runs.back().length;
+    } else {
+      runs.push_back({slot, 1});
+      run_bytes += varint_bytes(slot) + 1;
+    }
+  }
+  if (runs.size() > 1) {
+    const auto [least, most] = std::ranges::minmax(all);
+    const std::uint64_t bytes = (most - least) / 8 + 1;
+    if (bytes < run_bytes) {
+      archive(std::uint8_t{1});
+      archive.varint(least);
+      archive.varint(bytes);
+      std::vector<std::uint8_t> bits(bytes);
+      for (const Slot slot : all) bits[(slot - least) / 8] |= static_cast<std::uint8_t>(1U << ((slot - least) % 8));
+      for (const std::uint8_t byte : bits) archive(byte);
+      return;
+    }
+  }
+  archive(std::uint8_t{0});
+  archive.varint(runs.size());
+  for (const SlotRun& run : runs) {
+    archive.varint(run.first);
+    archive.varint(run.length);
+  }
+}
+
+void slots(Reader& archive, std::vector<Slot>& all) {
+  const std::uint8_t form = archive.byte();
+  if (form == 1) {
+    const Slot first = archive.varint();
+    const std::uint64_t bytes = archive.varint();
+    if (bytes > archive.left()) return archive.fail("a bitmap longer than the message");
+    for (std::uint64_t i = 0; i < bytes; ++i) {
+      for (unsigned byte = archive.byte(); byte != 0; byte &= byte - 1) {
+        all.push_back(first + i * 8 + static_cast<unsigned>(std::countr_zero(byte)));
+      }
+    }
+    return;
+  }
+  if (form != 0) return archive.fail("slots of an unknown form");
+  for (std::uint64_t runs = archive.varint(); runs > 0 && !archive.failed(); --runs) {
+    const Slot first = archive.varint();
+    const std::uint64_t length = archive.varint();
+    if (length > kMostSlotsInMessage - all.size()) return archive.fail("more slots than there can be");
+    for (std::uint64_t i = 0; i < length; ++i) all.push_back(first + i);
+  }
+}
+
+template <class Archive, class O>
+void order_fields(Archive& archive, O& order) {
+  archive(order.number);
+  checked_enum(archive, order.kind, static_cast<std::uint64_t>(Order::Kind::release), "order");
+  archive(order.slot);
+  bool has_request = order.request != nullptr;
+  archive(has_request);
+  if (has_request) request_ref(archive, order.request);
+  archive(order.contributors);
+  archive(order.rank);
+  archive(order.new_set);
+  archive(order.error);
+  archive(order.text);
+  archive(order.forced);
+  list(archive, order.batches, 6, [&](auto& batch) {
+    archive(batch.hold_us);
+    slots(archive, batch.slots);
+  });
+  if constexpr (Archive::kReading) {
+    if (order.kind == Order::Kind::error && !order.request) archive.fail("an error without a name");
+    if (order.kind == Order::Kind::run && !order.request && order.slot == kNoSlot) {
+      archive.fail("an order of nothing");
+    }
+  }
+}
+
+enum OrderForm : std::uint8_t { kCachedRun, kFull, kEnd };
+
+bool is_plain_cached(const Order& order) {
+  return order.kind == Order::Kind::run && !order.request && order.contributors == 0;
+}
+
+void orders(Writer& archive, const std::vector<Order>& all) {
+  for (std::size_t i = 0; i < all.size();) {
+    if (!is_plain_cached(all[i])) {
+      archive(std::uint8_t{kFull});
+      order_fields(archive, all[i++]);
+      continue;
+    }
+    std::size_t end = i + 1;
+    while (end < all.size() && is_plain_cached(all[end]) && all[end].number == all[i].number + (end - i) &&
+           all[end].slot == all[i].slot + (end - i)) {
+      ++end;
+    }
+    archive(std::uint8_t{kCachedRun});
+    archive.varint(all[i].number);
+    archive.varint(all[i].slot);
+    archive.varint(end - i);
+    i = end;
+  }
+  archive(std::uint8_t{kEnd});
+}
+
+void orders(Reader& archive, std::vector<Order>& all) {
+  while (!archive.failed()) {
+    const std::uint8_t form = archive.byte();
+    if (form == kEnd) return;
+    if (form == kFull) {
+      order_fields(archive, all.emplace_back());
+    } else if (form == kCachedRun) {
+      const std::uint64_t number = archive.varint();
+      const Slot slot = archive.varint();
+      const std::uint64_t length = archive.varint();
+      if (length > kMostSlotsInMessage - all.size()) return archive.fail("more orders than there can be");
+      for (std::uint64_t i = 0; i < length; ++i) {
+        Order& order = all.emplace_back();
+        order.number = number + i;
+        order.slot = slot + i;
+      }
+    } else {
+      archive.fail("an order of an unknown form");
+    }
+  }
+}
+
 template <class Archive, class M>
 void body(Archive& archive, M& message) {
   using Plain = std::remove_const_t<M>;
   if constexpr (std::is_same_v<Plain, ReadyMessage>) {
-    list(archive, message.requests, 40, [&](auto& request) { fields(archive, request); });
+    archive.varint(message.seen);
+    slots(archive, message.slots);
+    std::uint32_t late = static_cast<std::uint32_t>(message.late_rank + 1);
+    archive.varint(late);
+    if constexpr (Archive::kReading) message.late_rank = static_cast<Rank>(late) - 1;
+    archive.varint(message.late_us);
+    slots(archive, message.wanted);
+    list(archive, message.reports, 9, [&](auto& report) {
+      list(archive, report.variants, 40, [&](auto& variant) {
+        request_ref(archive, variant.request);
+        numbers(archive, variant.ranks);
+      });
+      archive(report.contributors);
+      archive(report.root_absent);
+      if constexpr (Archive::kReading) {
+        if (report.variants.empty()) archive.fail("a report of nothing");
+      }
+    });
+    list(archive, message.joins, 8, [&](auto& join) {
+      archive(join.process_set);
+      archive(join.last);
+    });
+  } else if constexpr (std::is_same_v<Plain, GoodbyeMessage>) {
+    archive(message.rank);
   } else if constexpr (std::is_same_v<Plain, FailMessage>) {
     archive(message.code);
     archive(message.text);
   } else if constexpr (std::is_same_v<Plain, OrdersMessage>) {
     archive(message.fusion_threshold);
     archive(message.group_fusion);
-    list(archive, message.orders, 40, [&](auto& order) {
-      archive(order.number);
-      checked_enum(archive, order.kind, static_cast<std::uint64_t>(Order::Kind::left), "order");
-      fields(archive, order.request);
-      archive(order.contributors);
-      archive(order.rank);
-      archive(order.new_set);
-      archive(order.error);
-      archive(order.text);
-    });
+    orders(archive, message.orders);
+  } else if constexpr (std::is_same_v<Plain, InquiryMessage>) {
+    archive(message.id);
+    archive(message.everybody);
+    archive(message.process_set);
+    archive(message.name);
+  } else if constexpr (std::is_same_v<Plain, AnswerMessage>) {
+    archive(message.id);
+    archive(message.rank);
+    archive(message.last_order);
+    archive(message.idle_ms);
+    numbers(archive, message.sets);
+    list(archive, message.signatures, 4, [&](auto& text) { archive(text); });
+    list(archive, message.instead, 4, [&](auto& text) { archive(text); });
+    archive(message.instead_count);
+    archive(message.stack);
+    if constexpr (Archive::kReading) {
+      if (message.sets.size() != message.signatures.size()) archive.fail("sets without signatures");
+    }
+  } else if constexpr (std::is_same_v<Plain, NoticeMessage>) {
+    archive(message.process_set);
+    archive(message.name);
+    archive(message.age_ms);
+    archive(message.suspect);
   }
 }
 

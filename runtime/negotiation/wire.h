@@ -1,9 +1,19 @@
 // The negotiation's messages and their bytes.
 //
-// Layout: everything little-endian, numbers at their natural width, no padding; text and lists begin with a
-// 32-bit count. A message is one byte MessageKind and the fields of its struct in order of declaration. The
-// links refuse peers of another kWireVersion, so a decoder meets only its own version; bytes that do not fit
-// are an error, never misread.
+// Layout: everything little-endian, no padding. Text and lists begin with a 32-bit count; numbers stand at their natural
+// width, or as a varint (seven bits a byte, the lowest first, the top bit set on all but the last byte) where this file
+// says so. A message is one byte, its index in Message, and the fields of its struct in order of declaration, except:
+//   - Slots: one byte of form, then
+//       0, runs: a varint count of runs; of each a varint first slot and a varint length. Keeps the order.
+//       1, bitmap: the varint first slot, a varint count of bytes, and the bytes; slot `first + i` is bit i%8 of byte i/8.
+//     The writer takes the shorter.
+//   - Orders: one byte of form, then
+//       0, a run of cached orders: varints of the first number, the first slot and how many. They count up in both, and
+//          every rank of the set contributes.
+//       1, one order in full.
+//     A byte of form 2 ends the list.
+// The links refuse peers of another kWireVersion, so a decoder meets only its own version; bytes that do not fit are an
+// error, never misread.
 #pragma once
 
 #include <cstddef>
@@ -18,41 +28,119 @@
 
 namespace dabke {
 
-/// Up: these became ready on the sender.
-struct ReadyMessage {
-  std::vector<Request> requests;
+/// Stands for a signature that all ranks of its process set know. Never used twice in one init: the low half is a place
+/// in the root's table, the high half counts how often that place was taken.
+using Slot = std::uint64_t;
+inline constexpr Slot kNoSlot = ~Slot{0};
+inline constexpr std::size_t kMostSlotsInMessage = std::size_t{1} << 20;
+
+/// One signature under which ranks submitted a name.
+struct Variant {
+  RequestRef request;
+  std::vector<Rank> ranks;  // ascending; empty: all that the report stands for
 };
 
-/// Up: the sender submits nothing more.
-struct GoodbyeMessage {};
+/// A name became ready in a whole subtree; in full, because it has no slot yet, has changed, or ranks have joined.
+struct Report {
+  std::vector<Variant> variants;  // at least one; more: a mismatch
+  std::int32_t contributors = 0;  // ranks that submitted it; fewer than there are where some have joined
+  bool root_absent = false;       // broadcast: its root rank is among those that have joined
+};
 
-/// Both ways: the job is over, because of this. Down it is the first cause.
+struct JoinReport {
+  ProcessSetId process_set = kWorldSet;
+  Rank last = -1;  // of the subtree's ranks in the set, all of which have joined, the one that came last
+};
+
+/// Up: these became ready in all of the sender's subtree.
+struct ReadyMessage {
+  std::uint64_t seen = 0;     // varint: the number of the last order that the sender knows
+  std::vector<Slot> slots;    // Slots
+  Rank late_rank = -1;        // varint, plus 1: who kept the others waiting longest, and
+  std::uint32_t late_us = 0;  // varint: how long
+  std::vector<Slot> wanted;   // Slots: somebody waits for these now
+  std::vector<Report> reports;
+  std::vector<JoinReport> joins;  // after all else
+};
+
+/// Up: this rank submits nothing more.
+struct GoodbyeMessage {
+  Rank rank = -1;
+};
+
+/// Every way: the job is over, because of this.
 struct FailMessage {
   Code code = Code::aborted;
   std::string text;
 };
 
+/// Tensors that become ready together in every step, and are reported and run together.
+struct LearnedBatch {
+  std::uint32_t hold_us = 0;  // longest time that a rank may keep the first of them back for the others
+  std::vector<Slot> slots;
+};
+
 /// One element of the job's one sequence.
 struct Order {
-  enum class Kind : std::uint8_t { run, error, left };
+  enum class Kind : std::uint8_t {
+    run,
+    error,    // the name fails on every rank
+    left,     // `rank` has shut down, and with it all that report through it
+    evict,    // the slot means nothing from here on
+    learned,  // `batches` from here on; none: forget them
+    release,  // report what is kept back
+  };
   std::uint64_t number = 0;
   Kind kind = Kind::run;
-  Request request;  // run: whole, because a joined rank never saw it; error: name and process set
-  std::int32_t contributors = 0;  // run: ranks whose data counts; the divisor of an average
+  Slot slot = kNoSlot;            // run: whose signature it is, or, with `request`, becomes
+  RequestRef request;             // run: null when the slot says it all; error: name, kind, process set
+  std::int32_t contributors = 0;  // run: ranks whose data counts; the divisor of an average; 0: all of the set
   Rank rank = -1;                 // left: who; join: who joined last
   ProcessSetId new_set = -1;      // add_process_set: its id
   Code error = Code::ok;          // error
   std::string text;               // error
+  bool forced = false;            // error: not everybody had reported; reports from before it mean nothing
+  std::vector<LearnedBatch> batches;
 };
 
-/// Down: orders with consecutive numbers as far as the receiver takes part in them.
+/// Down: the orders, in sequence, that concern the receiver's subtree.
 struct OrdersMessage {
   std::int64_t fusion_threshold = 0;  // the root's settings, so that every rank packs the same batches
   bool group_fusion = true;
   std::vector<Order> orders;
 };
 
-using Message = std::variant<ReadyMessage, GoodbyeMessage, FailMessage, OrdersMessage>;
+/// Down: what do you know of this name? To the ranks of the set that the root has not heard of, or to everybody.
+struct InquiryMessage {
+  std::uint32_t id = 0;
+  bool everybody = false;
+  ProcessSetId process_set = kWorldSet;
+  std::string name;
+};
+
+/// Up: one rank's answer.
+struct AnswerMessage {
+  std::uint32_t id = 0;
+  Rank rank = -1;
+  std::uint64_t last_order = 0;
+  std::uint64_t idle_ms = 0;            // since it last submitted anything
+  std::vector<ProcessSetId> sets;       // where it waits for this name
+  std::vector<std::string> signatures;  // of these
+  std::vector<std::string> instead;     // other names that it waits for, some
+  std::uint32_t instead_count = 0;      // all
+  std::string stack;                    // of its training threads, if it can tell
+};
+
+/// Up: the sender's subtree waits for some of its own ranks with this name; the root might not know of it.
+struct NoticeMessage {
+  ProcessSetId process_set = kWorldSet;
+  std::string name;
+  std::uint64_t age_ms = 0;
+  bool suspect = false;  // not for long yet, but it may have been submitted to another process set
+};
+
+using Message = std::variant<ReadyMessage, GoodbyeMessage, FailMessage, OrdersMessage, InquiryMessage, AnswerMessage,
+                             NoticeMessage>;
 
 /// Appends to `out`.
 void encode(const Message& message, std::vector<std::byte>& out);

@@ -268,9 +268,9 @@ TEST_CASE("one name in two process sets, each waiting for the other's ranks, is 
 
 TEST_CASE("a stall report names the tensor, who is missing, and what they submitted instead") {
   Machine::Options options;
-  options.sequencer.stall_check = seconds(60);
-  options.sequencer.stall_shutdown = seconds(150);
-  options.sequencer.hosts = {"ada", "bob", "cy"};
+  options.stall_check = seconds(60);
+  options.stall_shutdown = seconds(150);
+  options.topology = std::make_shared<const Topology>(3, std::vector<std::string>{"ada", "bob", "cy"}, 8);
   SimulatedJob job(3, 1, options);
   const Token x = job.submit(0, allreduce("x"));
   job.submit(2, allreduce("x"));
@@ -280,6 +280,7 @@ TEST_CASE("a stall report names the tensor, who is missing, and what they submit
   job.advance(seconds(59));
   CHECK(job.warnings().empty());
   job.advance(seconds(1));
+  job.run();
   REQUIRE(job.warnings().size() == 2);
   CHECK_THAT(job.warnings()[1], StartsWith("Stalled for 60 s: 'x' (allreduce (sum) of float32 [4])"));
   CHECK_THAT(job.warnings()[1], Contains("submitted by ranks 0, 2 and is waited for from rank 1 on bob"));
@@ -300,7 +301,7 @@ TEST_CASE("a rank that shuts down fails what waits for it, by name, and other pr
   }
   job.run();
   const Token waits = job.submit(0, allreduce("x"));
-  job.machine(2).leave();
+  job.machine(2).leave(job.now());
   job.advance(milliseconds(0));
   job.run();
   CHECK(job.is_over(2));
@@ -314,7 +315,7 @@ TEST_CASE("a rank that shuts down fails what waits for it, by name, and other pr
   job.submit(1, allreduce("z", {4}, 1));
   job.run();
   CHECK(job.outcome(pair).ran);
-  job.machine(0).leave();
+  job.machine(0).leave(job.now());
   job.advance(milliseconds(0));
   job.run();
   CHECK(job.is_over(1));

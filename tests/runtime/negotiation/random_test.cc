@@ -76,7 +76,7 @@ TEST_CASE("whatever rank dies whenever, every token of the survivors completes e
   for (int i = 0; i < 40; ++i) {
     if (i == death) {
       if (random() % 2 == 0) {
-        job.machine(victim).leave();
+        job.machine(victim).leave(job.now());
         job.advance(std::chrono::milliseconds(0));
       } else {
         job.kill(victim);
@@ -92,7 +92,7 @@ TEST_CASE("whatever rank dies whenever, every token of the survivors completes e
   job.run();
   for (Rank rank = 0; rank < size; ++rank) {
     if (rank == victim) continue;
-    job.machine(rank).leave();
+    job.machine(rank).leave(job.now());
     job.advance(std::chrono::milliseconds(0));
   }
   job.run();

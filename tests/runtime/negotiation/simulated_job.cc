@@ -20,11 +20,18 @@ Request plain(CollectiveKind kind, const std::string& name, ProcessSetId set) {
 
 SimulatedJob::SimulatedJob(int size, unsigned seed, Machine::Options options) : random_(seed) {
   now_ += std::chrono::hours(1);
-  options.sequencer.size = size;
+  if (!options.topology) options.topology = std::make_shared<const Topology>(size, std::vector<std::string>(), 8);
+  topology_ = options.topology;
   for (Rank rank = 0; rank < size; ++rank) {
     options.rank = rank;
-    ranks_.push_back({Machine(options), {}, 0, false, false});
+    ranks_.push_back({std::make_unique<Machine>(options), {}, 0, false, false});
   }
+}
+
+std::shared_ptr<const Topology> tree_of(int size, int ranks_per_host, int radix) {
+  std::vector<std::string> hosts;
+  for (int rank = 0; rank < size; ++rank) hosts.push_back(fmt::format("node{}", rank / ranks_per_host));
+  return std::make_shared<const Topology>(size, std::move(hosts), radix);
 }
 
 void SimulatedJob::advance(Duration by) {
@@ -46,15 +53,15 @@ Token SimulatedJob::submit(Rank rank, Request request) {
 void SimulatedJob::take_actions(Rank rank) {
   SimulatedRank& self = ranks_[static_cast<std::size_t>(rank)];
   if (self.dead) return;
-  for (Action& action : self.machine.take_actions(now_)) {
+  for (Action& action : self.machine->take_actions(now_)) {
     if (auto* send = std::get_if<SendAction>(&action)) {
-      links_[{rank, send->peer}].push_back(std::move(send->message));
+      links_[{rank, send->peer}].push_back(send->message);
       ++messages_;
     } else if (auto* execute = std::get_if<ExecuteAction>(&action)) {
       for (const OrderedRequest& ordered : execute->requests) {
         numbers_increase_ = numbers_increase_ && ordered.number > self.last_number;
         self.last_number = ordered.number;
-        self.executed.push_back(fmt::format("{}:{}", ordered.agreed.process_set, ordered.agreed.name));
+        self.executed.push_back(fmt::format("{}:{}", ordered.agreed->process_set, ordered.agreed->name));
         if (ordered.token == 0) continue;
         Outcome& outcome = outcomes_[ordered.token];
         ++outcome.completions;
@@ -83,8 +90,7 @@ bool SimulatedJob::step() {
     if (losses_.empty()) return false;
     const Rank lost = losses_.back();
     losses_.pop_back();
-    for (Rank rank = 0; rank < size(); ++rank) {
-      if (rank == lost || (rank != Machine::kRoot && lost != Machine::kRoot)) continue;  // links form a star
+    for (const Rank rank : topology_->neighbours(lost)) {
       machine(rank).peer_lost(lost, {Code::peer_lost, fmt::format("rank {}: connection reset", lost)});
       take_actions(rank);
     }
@@ -94,7 +100,7 @@ bool SimulatedJob::step() {
   const auto message = std::move(links_[link].front());
   links_[link].pop_front();
   if (ranks_[static_cast<std::size_t>(link.second)].dead) return true;
-  machine(link.second).message_from(link.first, message, now_);
+  machine(link.second).message_from(link.first, *message, now_);
   take_actions(link.second);
   return true;
 }

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -25,7 +26,7 @@ class SimulatedJob {
   explicit SimulatedJob(int size, unsigned seed = 1, Machine::Options options = {});
 
   int size() const { return static_cast<int>(ranks_.size()); }
-  Machine& machine(Rank rank) { return ranks_[static_cast<std::size_t>(rank)].machine; }
+  Machine& machine(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)].machine; }
   TimePoint now() const { return now_; }
   void advance(Duration by);
 
@@ -52,7 +53,7 @@ class SimulatedJob {
 
  private:
   struct SimulatedRank {
-    Machine machine;
+    std::unique_ptr<Machine> machine;
     std::vector<std::string> executed;
     std::uint64_t last_number = 0;
     bool over = false;
@@ -60,17 +61,21 @@ class SimulatedJob {
   };
   void take_actions(Rank rank);
 
+  std::shared_ptr<const Topology> topology_;
   std::mt19937 random_;
   TimePoint now_{};
   Token next_token_ = 1;
   std::vector<SimulatedRank> ranks_;
-  std::map<std::pair<Rank, Rank>, std::deque<std::vector<std::byte>>> links_;
+  std::map<std::pair<Rank, Rank>, std::deque<std::shared_ptr<const std::vector<std::byte>>>> links_;
   std::map<Token, Outcome> outcomes_;
   std::vector<std::string> warnings_;
   std::vector<Rank> losses_;
   bool numbers_increase_ = true;
   std::size_t messages_ = 0;
 };
+
+/// Hosts of `ranks_per_host` ranks each.
+std::shared_ptr<const Topology> tree_of(int size, int ranks_per_host, int radix);
 
 /// A request for a tensor of float32.
 Request allreduce(const std::string& name, Shape shape = {4}, ProcessSetId set = kWorldSet);

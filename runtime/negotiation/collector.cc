@@ -1,0 +1,220 @@
+#include "runtime/negotiation/collector.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace dabke {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+}  // namespace
+
+Collector::Collector(std::shared_ptr<const Topology> topology, Rank self)
+    : topology_(std::move(topology)), self_(self), children_(topology_->children(self)) {
+  Set& world = sets_[kWorldSet];
+  world.ranks_behind.assign(at(reporters()), 1);
+  for (int i = 1; i < reporters(); ++i) world.ranks_behind[at(i)] = topology_->subtree_size(rank_of(i));
+  world.expected = reporters();
+  world.joined.resize(at(reporters()));
+}
+
+int Collector::reporter_of(Rank rank) const {
+  if (rank == self_) return 0;
+  Rank before = rank;
+  for (Rank up = topology_->parent(rank); up >= 0; before = std::exchange(up, topology_->parent(up))) {
+    if (up != self_) continue;
+    return 1 + static_cast<int>(std::ranges::lower_bound(children_, before) - children_.begin());
+  }
+  return -1;
+}
+
+void Collector::add_set(ProcessSetId id, const std::vector<Rank>& ranks) {
+  Set& set = sets_[id];
+  set = {};
+  set.ranks_behind.resize(at(reporters()));
+  set.joined.resize(at(reporters()));
+  set.ranks = std::make_shared<const std::vector<Rank>>(ranks);
+  for (const Rank rank : ranks) {
+    const int reporter = reporter_of(rank);
+    if (reporter >= 0 && set.ranks_behind[at(reporter)]++ == 0) ++set.expected;
+  }
+}
+
+const Collector::Set* Collector::find(ProcessSetId id) const {
+  const auto found = sets_.find(id);
+  return found == sets_.end() ? nullptr : &found->second;
+}
+
+void Collector::end_set(ProcessSetId id) {
+  if (const auto found = sets_.find(id); found != sets_.end()) found->second.open = false;
+}
+
+bool Collector::is_open(ProcessSetId id) const {
+  const Set* set = find(id);
+  return set != nullptr && set->open;
+}
+
+bool Collector::concerns(ProcessSetId id, int reporter) const {
+  const Set* set = find(id);
+  return set != nullptr && set->ranks_behind[at(reporter)] > 0;
+}
+
+int Collector::ranks_behind(ProcessSetId id, int reporter) const {
+  const Set* set = find(id);
+  return set == nullptr ? 0 : set->ranks_behind[at(reporter)];
+}
+
+Collector::Took Collector::note(Name& name, int reporter, std::int32_t contributors, TimePoint now) {
+  Collection& collection = name.collection;
+  if (collection.empty()) {
+    collection.reported.assign(at(reporters()), false);
+    collection.since = collection.warned = now;
+    collection.contributors = 0;
+    collection.root_absent = collection.suspected = false;
+  }
+  if (collection.reported[at(reporter)]) return Took::twice;
+  collection.reported[at(reporter)] = true;
+  ++collection.count;
+  collection.contributors += contributors;
+  return Took::yes;
+}
+
+Collector::Took Collector::report(Name& name, int reporter, TimePoint now) {
+  const Set* set = find(name.process_set);
+  if (set == nullptr || !set->open || set->ranks_behind[at(reporter)] == 0) return Took::no;
+  const Took took = note(name, reporter, set->ranks_behind[at(reporter)], now);
+  if (took == Took::yes && !name.collection.candidates.empty()) add_candidate(name, reporter, name.agreed, {});
+  return took;
+}
+
+Collector::Took Collector::report(Name& name, int reporter, const Report& report, TimePoint now) {
+  const Set* set = find(name.process_set);
+  if (set == nullptr || !set->open || set->ranks_behind[at(reporter)] == 0) return Took::no;
+  spell_out(name);
+  if (const Took took = note(name, reporter, report.contributors, now); took != Took::yes) return took;
+  name.collection.root_absent = name.collection.root_absent || report.root_absent;
+  for (const Variant& variant : report.variants) add_candidate(name, reporter, variant.request, variant.ranks);
+  return Took::yes;
+}
+
+void Collector::spell_out(Name& name) {
+  Collection& collection = name.collection;
+  if (collection.empty() || !collection.candidates.empty()) return;
+  for (int reporter = 0; reporter < reporters(); ++reporter) {
+    if (collection.reported[at(reporter)]) add_candidate(name, reporter, name.agreed, {});
+  }
+}
+
+void Collector::add_candidate(Name& name, int reporter, const RequestRef& request, const std::vector<Rank>& ranks) {
+  auto& candidates = name.collection.candidates;
+  const auto same = std::ranges::find_if(candidates, [&](const Collection::Candidate& candidate) {
+    return candidate.request == request || difference(*candidate.request, *request).empty();
+  });
+  if (same != candidates.end()) {
+    same->parts.push_back({reporter, ranks});
+  } else {
+    candidates.push_back({request, {{reporter, ranks}}});
+  }
+}
+
+bool Collector::is_complete(const Name& name) const {
+  const Set* set = find(name.process_set);
+  const Collection& collection = name.collection;
+  if (set == nullptr || collection.empty()) return false;
+  if (collection.count == set->expected) return true;
+  if (set->joined_count == 0) return false;
+  for (int reporter = 0; reporter < reporters(); ++reporter) {
+    const std::size_t i = at(reporter);
+    if (set->ranks_behind[i] > 0 && !collection.reported[i] && !set->joined[i]) return false;
+  }
+  return true;
+}
+
+std::vector<Rank> Collector::list_ranks_behind(const Set& set, int reporter) const {
+  if (reporter == 0) return {self_};
+  std::vector<Rank> subtree = topology_->subtree(rank_of(reporter));
+  if (!set.ranks) return subtree;
+  std::vector<Rank> both;
+  std::ranges::set_intersection(subtree, *set.ranks, std::back_inserter(both));
+  return both;
+}
+
+Report Collector::full_report(const Set& set, const Name& name) const {
+  const Collection& collection = name.collection;
+  Report report;
+  report.contributors = collection.contributors;
+  report.root_absent = collection.root_absent;
+  const bool mismatch = collection.candidates.size() > 1;
+  for (const Collection::Candidate& candidate : collection.candidates) {
+    Variant& variant = report.variants.emplace_back(Variant{candidate.request, {}});
+    if (!mismatch) continue;
+    for (const Collection::Part& part : candidate.parts) {
+      const std::vector<Rank> ranks = part.ranks.empty() ? list_ranks_behind(set, part.reporter) : part.ranks;
+      variant.ranks.insert(variant.ranks.end(), ranks.begin(), ranks.end());
+    }
+    std::ranges::sort(variant.ranks);
+  }
+  const Request& first = *report.variants.front().request;
+  if (first.kind == CollectiveKind::broadcast) {
+    const int reporter = reporter_of(first.root);
+    if (reporter >= 0 && !collection.reported[at(reporter)]) report.root_absent = true;
+  }
+  return report;
+}
+
+Collector::Taken Collector::take(Name& name) {
+  const Set& set = *find(name.process_set);
+  Collection& collection = name.collection;
+  Taken taken;
+  taken.by_slot = collection.candidates.empty() && collection.count == set.expected;
+  if (!taken.by_slot) {
+    spell_out(name);
+    taken.report = full_report(set, name);
+  }
+  collection.count = 0;
+  collection.candidates.clear();
+  return taken;
+}
+
+void Collector::join(ProcessSetId id, int reporter) {
+  Set& set = sets_.at(id);
+  if (set.joined[at(reporter)]) return;
+  set.joined[at(reporter)] = true;
+  ++set.joined_count;
+}
+
+bool Collector::all_joined(ProcessSetId id) const {
+  const Set* set = find(id);
+  return set != nullptr && set->joined_count == set->expected;
+}
+
+bool Collector::anybody_joined(ProcessSetId id) const {
+  const Set* set = find(id);
+  return set != nullptr && set->joined_count > 0;
+}
+
+void Collector::forget_joins(ProcessSetId id) {
+  const auto found = sets_.find(id);
+  if (found == sets_.end()) return;
+  found->second.joined.assign(at(reporters()), false);
+  found->second.joined_count = 0;
+}
+
+bool Collector::has_joined(ProcessSetId id, int reporter) const {
+  const Set* set = find(id);
+  return set != nullptr && set->joined[at(reporter)];
+}
+
+std::vector<int> Collector::missing(const Name& name) const {
+  std::vector<int> out;
+  const Set* set = find(name.process_set);
+  if (set == nullptr || name.collection.empty()) return out;
+  for (int reporter = 0; reporter < reporters(); ++reporter) {
+    const std::size_t i = at(reporter);
+    if (set->ranks_behind[i] > 0 && !name.collection.reported[i] && !set->joined[i]) out.push_back(reporter);
+  }
+  return out;
+}
+
+}  // namespace dabke

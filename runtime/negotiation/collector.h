@@ -1,0 +1,83 @@
+// Gathers, on one rank, who of its subtree has a name ready: the rank itself and its children in the tree.
+//
+// What is complete here goes up as one report; on the root it is ready to be ordered. Equal signatures merge; unequal
+// ones are kept with their ranks. A reporter all of whose ranks have joined the set is not waited for.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "runtime/negotiation/names.h"
+#include "runtime/negotiation/topology.h"
+
+namespace dabke {
+
+class Collector {
+ public:
+  Collector(std::shared_ptr<const Topology> topology, Rank self);
+
+  /// 0 for this rank, 1 + i for the subtree of its i-th child, -1 for all else.
+  int reporter_of(Rank rank) const;
+  int reporters() const { return 1 + static_cast<int>(children_.size()); }
+  Rank rank_of(int reporter) const { return reporter == 0 ? self_ : children_[static_cast<std::size_t>(reporter) - 1]; }
+
+  void add_set(ProcessSetId id, const std::vector<Rank>& ranks);
+  void remove_set(ProcessSetId id) { sets_.erase(id); }
+  /// A rank of the set has shut down: nothing can become ready there any more.
+  void end_set(ProcessSetId id);
+  bool is_open(ProcessSetId id) const;
+  /// Whether any rank that reports through this one is in the set.
+  bool concerns(ProcessSetId id, int reporter) const;
+
+  /// How many ranks of the set report through it.
+  int ranks_behind(ProcessSetId id, int reporter) const;
+
+  enum class Took { no, yes, twice };
+  /// By slot: with the signature that the name has agreed on.
+  Took report(Name& name, int reporter, TimePoint now);
+  Took report(Name& name, int reporter, const Report& report, TimePoint now);
+  /// The name's slot ends: what came by slot becomes reports in full.
+  void spell_out(Name& name);
+  bool is_complete(const Name& name) const;
+
+  struct Taken {
+    bool by_slot = false;  // everybody, with the agreed signature
+    Report report;         // else
+  };
+  /// Of a complete name; forgets what was gathered.
+  Taken take(Name& name);
+
+  /// All ranks behind the reporter have joined. Names may have become complete by it.
+  void join(ProcessSetId id, int reporter);
+  bool all_joined(ProcessSetId id) const;
+  bool anybody_joined(ProcessSetId id) const;
+  /// The join has completed.
+  void forget_joins(ProcessSetId id);
+
+  bool has_joined(ProcessSetId id, int reporter) const;
+  /// Whom the name still waits for.
+  std::vector<int> missing(const Name& name) const;
+
+ private:
+  struct Set {
+    std::vector<int> ranks_behind;  // by reporter: how many of the set
+    int expected = 0;               // reporters with any
+    std::vector<bool> joined;       // by reporter
+    int joined_count = 0;
+    bool open = true;
+    std::shared_ptr<const std::vector<Rank>> ranks;  // null: everybody
+  };
+  const Set* find(ProcessSetId id) const;
+  Took note(Name& name, int reporter, std::int32_t contributors, TimePoint now);
+  void add_candidate(Name& name, int reporter, const RequestRef& request, const std::vector<Rank>& ranks);
+  std::vector<Rank> list_ranks_behind(const Set& set, int reporter) const;
+  Report full_report(const Set& set, const Name& name) const;
+
+  std::shared_ptr<const Topology> topology_;
+  Rank self_;
+  std::vector<Rank> children_;
+  std::map<ProcessSetId, Set> sets_;
+};
+
+}  // namespace dabke

@@ -1,0 +1,107 @@
+#include "runtime/negotiation/inquiry.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace dabke {
+namespace {
+
+std::string who(const Topology& topology, const std::vector<Rank>& ranks) {
+  return ranks.size() == 1 ? topology.name(ranks.front()) : "ranks " + ranks_to_string(ranks);
+}
+
+const std::string* signature_in(const AnswerMessage& answer, ProcessSetId set) {
+  const auto found = std::ranges::find(answer.sets, set);
+  return found == answer.sets.end() ? nullptr
+                                    : &answer.signatures[static_cast<std::size_t>(found - answer.sets.begin())];
+}
+
+std::string describe(Rank rank, const AnswerMessage* answer, const Topology& topology) {
+  if (answer == nullptr) {
+    return fmt::format(" {} does not answer: its process is stopped or busy, or the network to it is.",
+                       topology.name(rank));
+  }
+  std::string text;
+  if (answer->instead.empty()) {
+    text = fmt::format(" Rank {} has nothing else pending: it has not come to this call.", rank);
+  } else {
+    text = fmt::format(" Rank {} has submitted instead:", rank);
+    for (std::size_t i = 0; i < answer->instead.size(); ++i) {
+      text += fmt::format("{} '{}'", i ? "," : "", answer->instead[i]);
+    }
+    if (answer->instead_count > answer->instead.size()) {
+      text += fmt::format(" and {} more", answer->instead_count - answer->instead.size());
+    }
+    text += ".";
+  }
+  text += fmt::format(" It last submitted something {:.1f} s ago; the last order it has is number {}.",
+                      static_cast<double>(answer->idle_ms) / 1000, answer->last_order);
+  if (!answer->stack.empty()) text += "\n" + answer->stack;
+  return text;
+}
+
+}  // namespace
+
+std::optional<std::string> stall_text(const Inquiry& inquiry, const Topology& topology, TimePoint now) {
+  std::vector<Rank> have = inquiry.have;
+  std::vector<Rank> missing;
+  std::string signature = inquiry.signature;
+  for (const Rank rank : inquiry.asked) {
+    const auto answer = inquiry.answers.find(rank);
+    const std::string* here =
+        answer == inquiry.answers.end() ? nullptr : signature_in(answer->second, inquiry.process_set);
+    if (here == nullptr) {
+      missing.push_back(rank);
+    } else {
+      have.push_back(rank);
+      if (signature.empty()) signature = *here;
+    }
+  }
+  if (missing.empty() || have.empty()) return std::nullopt;
+  std::ranges::sort(have);
+  std::string text = fmt::format(
+      "Stalled for {:.0f} s: '{}' ({}) of process set {} was submitted by {} and is waited for from {}.",
+      std::chrono::duration<double>(now - inquiry.since).count(), inquiry.name, signature, inquiry.process_set,
+      who(topology, have), who(topology, missing));
+  constexpr std::size_t kShown = 8;
+  for (std::size_t i = 0; i < std::min(missing.size(), kShown); ++i) {
+    const auto answer = inquiry.answers.find(missing[i]);
+    text += describe(missing[i], answer == inquiry.answers.end() ? nullptr : &answer->second, topology);
+  }
+  if (missing.size() > kShown) text += fmt::format(" And {} ranks more.", missing.size() - kShown);
+  return text;
+}
+
+std::optional<ProcessSetMismatch> process_set_mismatch(const Inquiry& inquiry, const ProcessSets& sets,
+                                                       const Topology& topology) {
+  const ProcessSetId here = inquiry.process_set;
+  for (const ProcessSetId other : sets.ids()) {
+    if (other == here) continue;
+    // Somebody waits in the other set and is waited for here, and the other way round.
+    bool waited_for_here = false;
+    bool waited_for_there = false;
+    for (const auto& [rank, answer] : inquiry.answers) {
+      const bool in_here = signature_in(answer, here) != nullptr;
+      const bool in_other = signature_in(answer, other) != nullptr;
+      waited_for_here = waited_for_here || (in_other && !in_here);
+      waited_for_there = waited_for_there || (in_here && !in_other && sets.contains(other, rank));
+    }
+    if (!waited_for_here || !waited_for_there) continue;
+    std::string text = fmt::format("Mismatched process set for '{}':", inquiry.name);
+    for (const ProcessSetId id : {here, other}) {
+      std::map<std::string, std::vector<Rank>> by_signature;
+      for (const auto& [rank, answer] : inquiry.answers) {
+        if (const std::string* signature = signature_in(answer, id)) by_signature[*signature].push_back(rank);
+      }
+      for (const auto& [signature, ranks] : by_signature) {
+        text += fmt::format("{} {} submitted {} in process set {} (ranks {})", text.ends_with(":") ? "" : ";",
+                            who(topology, ranks), signature, id, ranks_to_string(*sets.ranks_of(id)));
+      }
+    }
+    return ProcessSetMismatch{other, text + ". Every rank must pass the same process set."};
+  }
+  return std::nullopt;
+}
+
+}  // namespace dabke

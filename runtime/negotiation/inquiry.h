@@ -1,0 +1,48 @@
+// What the root asks when a name does not become ready: who has it, who has not, and what these wait for instead.
+//
+//   1. Whoever sees a name incomplete in its subtree for too long tells the root.
+//   2. The root asks the ranks that it has not heard of; each answers for itself.
+//   3. When all have answered, or a second is over, the answers become a text. Who does not answer is stopped, or cut
+//      off.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/clock.h"
+#include "runtime/negotiation/process_sets.h"
+#include "runtime/negotiation/topology.h"
+#include "runtime/negotiation/wire.h"
+
+namespace dabke {
+
+struct Inquiry {
+  enum class Purpose { stall_report, stall_shutdown, process_set_mismatch };
+  std::uint32_t id = 0;
+  Purpose purpose = Purpose::stall_report;
+  ProcessSetId process_set = kWorldSet;
+  std::string name;
+  std::string signature;    // of those that have it; empty until one has told
+  TimePoint since{};        // the first report
+  TimePoint deadline{};
+  std::vector<Rank> have;   // known without asking
+  std::vector<Rank> asked;
+  std::map<Rank, AnswerMessage> answers;
+
+  bool everybody_answered() const { return answers.size() >= asked.size(); }
+};
+
+/// Whether the name still waits for anybody, and the report of it.
+std::optional<std::string> stall_text(const Inquiry& inquiry, const Topology& topology, TimePoint now);
+
+struct ProcessSetMismatch {
+  ProcessSetId other;
+  std::string text;
+};
+/// Whether ranks of this set wait for each other in another one, with the same name.
+std::optional<ProcessSetMismatch> process_set_mismatch(const Inquiry& inquiry, const ProcessSets& sets,
+                                                       const Topology& topology);
+
+}  // namespace dabke

@@ -1,0 +1,234 @@
+// The machine's way down: orders, and what they do here.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "runtime/negotiation/machine.h"
+
+namespace dabke {
+namespace {
+
+/// A joined rank takes part with no rows where it may.
+RequestRef without_rows(const RequestRef& request) {
+  if (request->kind != CollectiveKind::allgather && request->kind != CollectiveKind::alltoall) return request;
+  auto empty = std::make_shared<Request>(*request);
+  for (TensorSpec& tensor : empty->tensors) tensor.shape.set(0, 0);
+  return empty;
+}
+
+}  // namespace
+
+void Machine::broadcast_orders(TimePoint now) {
+  OrdersMessage message{options_.fusion_threshold, options_.group_fusion, sequencer_->take_orders(now)};
+  if (message.orders.empty()) return;
+  if (!children().empty()) pass_down(message, nullptr);
+  apply(std::move(message), now);
+}
+
+bool Machine::concerns(const Order& order, int reporter) const {
+  switch (order.kind) {
+    case Order::Kind::left:
+    case Order::Kind::learned:
+    case Order::Kind::release: return true;
+    default: break;
+  }
+  if (order.request) return collector_.concerns(order.request->process_set, reporter);
+  const Name* name = names_.by_slot(order.slot);
+  return name != nullptr && collector_.concerns(name->process_set, reporter);
+}
+
+/// `bytes`: the message, if it came as one.
+void Machine::pass_down(const OrdersMessage& message, std::shared_ptr<const std::vector<std::byte>> bytes) {
+  const auto encoded = [](const OrdersMessage& part) {
+    std::vector<std::byte> out;
+    encode(part, out);
+    return std::make_shared<const std::vector<std::byte>>(std::move(out));
+  };
+  const bool only_world = sets_.count() == 1;  // then every order is for everybody
+  for (int reporter = 1; reporter < collector_.reporters(); ++reporter) {
+    const auto is_for_it = [&](const Order& order) { return only_world || concerns(order, reporter); };
+    if (std::ranges::all_of(message.orders, is_for_it)) {
+      if (!bytes) bytes = encoded(message);
+      send_bytes(collector_.rank_of(reporter), bytes);
+      continue;
+    }
+    OrdersMessage part{message.fusion_threshold, message.group_fusion, {}};
+    std::ranges::copy_if(message.orders, std::back_inserter(part.orders), is_for_it);
+    if (!part.orders.empty()) send_bytes(collector_.rank_of(reporter), encoded(part));
+  }
+}
+
+void Machine::apply(OrdersMessage message, TimePoint now) {
+  ExecuteAction execute{message.fusion_threshold, message.group_fusion, {}};
+  for (Order& order : message.orders) {
+    if (failed_) return;
+    last_order_ = order.number;
+    if (!over_) {
+      apply(order, execute, now);
+    } else if (order.kind == Order::Kind::left) {
+      note_departure(order.rank);
+    }
+  }
+  if (!execute.requests.empty()) actions_.emplace_back(std::move(execute));
+}
+
+void Machine::apply(Order& order, ExecuteAction& execute, TimePoint now) {
+  Name* name = nullptr;
+  if (order.kind == Order::Kind::run) {
+    if (order.request && order.request->kind != CollectiveKind::join) {
+      if (!collector_.is_open(order.request->process_set)) return;
+      name = &names_.get(order.request->process_set, order.request->name);
+      if (order.slot != kNoSlot) {
+        collector_.spell_out(*name);
+        names_.bind(*name, order.slot, order.request);
+      }
+    } else if (!order.request) {
+      name = names_.by_slot(order.slot);
+      if (name == nullptr) return;  // of a set that is gone
+    }
+    const RequestRef& agreed = order.request ? order.request : name->agreed;
+    if (moves_data(agreed->kind)) {
+      if (!order.request) order.request = name->agreed;
+      if (order.contributors == 0) {
+        order.contributors = static_cast<std::int32_t>(sets_.ranks_of(name->process_set)->size());
+      }
+      return run(order, *name, execute, now);
+    }
+    if (!order.request) order.request = name->agreed;
+  }
+  // Everything else keeps its place after the data orders before it.
+  if (!execute.requests.empty()) {
+    actions_.emplace_back(
+        ExecuteAction{execute.fusion_threshold, execute.group_fusion, std::move(execute.requests)});
+    execute.requests.clear();
+  }
+  switch (order.kind) {
+    case Order::Kind::run: {
+      if (name != nullptr) return complete_order(order, *name, now);
+      const ProcessSetId set = order.request->process_set;  // a join
+      collector_.forget_joins(set);
+      const auto join = joins_.find(set);
+      if (join == joins_.end()) return;
+      complete(join->second, {}, order.rank);
+      joins_.erase(join);
+      return;
+    }
+    case Order::Kind::error: return apply_error(order, now);
+    case Order::Kind::left: return apply_left(order.rank);
+    case Order::Kind::evict: return apply_evict(order);
+    case Order::Kind::learned: return apply_learned(order, now);
+    case Order::Kind::release: return report_slots(learned_.release_all(), now);
+  }
+}
+
+void Machine::run(Order& order, Name& name, ExecuteAction& execute, TimePoint now) {
+  const bool member = sets_.contains(name.process_set, options_.rank);
+  Waiting mine = take_front(name, now);
+  if (member) {
+    OrderedRequest ordered{order.number, mine.token, std::move(order.request), std::move(mine.request),
+                           order.contributors, name.batch == 0 ? 0 : (learned_at_ << 20) + name.batch};
+    if (mine.token == 0) ordered.request = without_rows(ordered.agreed);
+    execute.requests.push_back(std::move(ordered));
+  }
+  names_.tidy(name);
+}
+
+/// Of a collective that moves no data.
+void Machine::complete_order(Order& order, Name& name, TimePoint now) {
+  const Waiting mine = take_front(name, now);
+  if (order.request->kind == CollectiveKind::add_process_set) {
+    sets_.add(order.new_set, order.request->ranks);
+    collector_.add_set(order.new_set, order.request->ranks);
+    actions_.emplace_back(ProcessSetAction{order.new_set, order.request->ranks});
+  } else if (order.request->kind == CollectiveKind::remove_process_set) {
+    const ProcessSetId gone = order.request->ranks.front();
+    fail_set(gone, {Code::unknown_process_set, fmt::format("process set {} was removed", gone)});
+    sets_.remove(gone);
+    collector_.remove_set(gone);
+    names_.remove_set(gone);
+    last_joined_.erase(gone);
+    actions_.emplace_back(ProcessSetAction{gone, {}});
+  }
+  if (mine.token) complete(mine.token, {}, order.new_set);
+  names_.tidy(name);
+}
+
+void Machine::apply_error(const Order& order, TimePoint now) {
+  const ProcessSetId set = order.request->process_set;
+  Name* name = names_.find(set, order.request->name);
+  if (order.forced && !children().empty()) voids_.push_back({set, order.request->name, order.number});
+  if (name == nullptr) return;
+  if (order.forced) name->collection = {};
+  if (name->held) {
+    name->held = false;
+    if (name->batch != 0) report_slots(learned_.release(name->batch), now);
+  }
+  const Waiting mine = take_front(*name, now);
+  if (mine.token) complete(mine.token, {order.error, order.text});
+  names_.tidy(*name);
+}
+
+void Machine::apply_evict(const Order& order) {
+  Name* name = names_.by_slot(order.slot);
+  if (name == nullptr) return;
+  collector_.spell_out(*name);
+  names_.unbind(*name, order.number);
+  name->batch = 0;
+  names_.tidy(*name);
+}
+
+void Machine::apply_learned(const Order& order, TimePoint now) {
+  report_slots(learned_.release_all(), now);
+  names_.for_each([](Name& name) { name.batch = 0; });
+  // Of other sets' tensors this rank knows nothing.
+  std::vector<LearnedBatch> mine;
+  for (const LearnedBatch& batch : order.batches) {
+    LearnedBatch known{batch.hold_us, {}};
+    for (const Slot slot : batch.slots) {
+      const Name* name = names_.by_slot(slot);
+      if (name != nullptr && sets_.contains(name->process_set, options_.rank)) known.slots.push_back(slot);
+    }
+    if (known.slots.empty()) continue;
+    mine.push_back(std::move(known));
+    for (const Slot slot : mine.back().slots) {
+      names_.by_slot(slot)->batch = static_cast<std::uint32_t>(mine.size());
+    }
+  }
+  (void)learned_.learn(mine);
+  learned_at_ = order.number;
+}
+
+Waiting Machine::take_front(Name& name, TimePoint now) {
+  if (name.waiting.empty()) return {};
+  Waiting front = std::move(name.waiting.front());
+  name.waiting.pop_front();
+  if (!name.waiting.empty()) announce(name, now);
+  return front;
+}
+
+void Machine::note_departure(Rank rank) {
+  for (const Rank gone : options_.topology->subtree(rank)) left_[static_cast<std::size_t>(gone)] = true;
+}
+
+void Machine::apply_left(Rank rank) {
+  note_departure(rank);
+  if (left_[static_cast<std::size_t>(options_.rank)]) {
+    const Status cause(Code::shut_down, rank == options_.rank ? "dabke_shutdown was called on this rank"
+                                                              : fmt::format("{} has shut down", who(rank)));
+    return fail_everything(cause, Status::ok());
+  }
+  const Status cause(Code::shut_down, fmt::format("{} has shut down and can take part in nothing more", who(rank)));
+  for (const ProcessSetId id : sets_.ids()) {
+    const auto& ranks = *sets_.ranks_of(id);
+    if (std::ranges::none_of(ranks, [&](Rank r) { return left_[static_cast<std::size_t>(r)]; })) continue;
+    if (collector_.is_open(id)) {
+      collector_.end_set(id);
+      fail_set(id, cause);
+      names_.for_each([&](Name& name) {
+        if (name.process_set == id) name.collection = {};
+      });
+    }
+  }
+}
+
+}  // namespace dabke

@@ -1,0 +1,182 @@
+// The machine's watch over names that do not become ready.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "runtime/negotiation/machine.h"
+
+namespace dabke {
+namespace {
+
+constexpr Duration kAnswerTime = std::chrono::seconds(1);
+constexpr std::size_t kMostInquiries = 16;  // at one time
+constexpr std::size_t kShownInstead = 6;
+
+}  // namespace
+
+void Machine::look_for_stalls(TimePoint now) {
+  next_check_ = kNever;
+  std::vector<Inquiry> found;
+  names_.for_each([&](Name& name) {
+    Collection& collection = name.collection;
+    if (collection.empty()) return;
+    const auto& candidates = collection.candidates;
+    Inquiry inquiry{.process_set = name.process_set,
+                    .name = name.name,
+                    .signature = candidates.empty() ? name.agreed->describe() : candidates.front().request->describe(),
+                    .since = collection.since};
+    const auto due = [&](TimePoint at) {
+      if (now < at) next_check_ = std::min(next_check_, at);
+      return now >= at;
+    };
+    if (name.slot == kNoSlot && sets_.count() > 1 && !collection.suspected && due(collection.since + kSuspectAfter)) {
+      collection.suspected = true;
+      inquiry.purpose = Inquiry::Purpose::process_set_mismatch;
+      found.push_back(inquiry);
+    }
+    if (options_.stall_check <= Duration::zero()) return;
+    if (is_root() && options_.stall_shutdown > Duration::zero() && due(collection.since + options_.stall_shutdown)) {
+      next_check_ = std::min(next_check_, now + kAnswerTime);
+      inquiry.purpose = Inquiry::Purpose::stall_shutdown;
+      found.push_back(inquiry);
+    } else if (due(collection.warned + options_.stall_check)) {
+      collection.warned = now;
+      next_check_ = std::min(next_check_, now + options_.stall_check);
+      inquiry.purpose = Inquiry::Purpose::stall_report;
+      found.push_back(inquiry);
+    }
+  });
+  std::ranges::sort(found, {}, [](const Inquiry& inquiry) { return std::tuple(inquiry.since, inquiry.name); });
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    Inquiry& inquiry = found[i];
+    if (i >= kMostInquiries) {
+      if (is_root()) {
+        actions_.emplace_back(WarnAction{
+            fmt::format("Stalled as well, for as long or less: {} names more, '{}' the next of them.",
+                        found.size() - i, inquiry.name)});
+      }
+      return;
+    }
+    if (is_root()) {
+      inquire(std::move(inquiry), now);
+    } else {
+      const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(now - inquiry.since);
+      send(parent(), NoticeMessage{inquiry.process_set, inquiry.name, static_cast<std::uint64_t>(age.count()),
+                                   inquiry.purpose == Inquiry::Purpose::process_set_mismatch});
+    }
+  }
+}
+
+void Machine::inquire(Inquiry inquiry, TimePoint now) {
+  const bool mismatch = inquiry.purpose == Inquiry::Purpose::process_set_mismatch;
+  const auto same = std::ranges::find_if(inquiries_, [&](const Inquiry& other) {
+    const bool other_mismatch = other.purpose == Inquiry::Purpose::process_set_mismatch;
+    return other.process_set == inquiry.process_set && other.name == inquiry.name && other_mismatch == mismatch;
+  });
+  if (same != inquiries_.end()) {
+    if (inquiry.purpose == Inquiry::Purpose::stall_shutdown) same->purpose = inquiry.purpose;
+    return;
+  }
+  if (sets_.ranks_of(inquiry.process_set) == nullptr) return;
+  inquiry.id = next_inquiry_++;
+  inquiry.deadline = now + kAnswerTime;
+  const Name* name = names_.find(inquiry.process_set, inquiry.name);
+  const bool known = name != nullptr && !name->collection.empty();
+  if (known) inquiry.since = name->collection.since;
+  const InquiryMessage message{inquiry.id, mismatch, inquiry.process_set, inquiry.name};
+  bool ask_self = false;
+  std::vector<bool> ask(static_cast<std::size_t>(collector_.reporters()));
+  // A mismatch is between this set and another, whose ranks know of it.
+  for (const Rank rank : *sets_.ranks_of(mismatch ? kWorldSet : inquiry.process_set)) {
+    const int reporter = collector_.reporter_of(rank);
+    const auto i = static_cast<std::size_t>(reporter);
+    if (!mismatch && collector_.has_joined(inquiry.process_set, reporter)) continue;
+    if (!mismatch && known && name->collection.reported[i]) {
+      inquiry.have.push_back(rank);
+      continue;
+    }
+    inquiry.asked.push_back(rank);
+    if (reporter == 0) {
+      ask_self = true;
+    } else {
+      ask[i] = true;
+    }
+  }
+  for (int reporter = 1; reporter < collector_.reporters(); ++reporter) {
+    if (ask[static_cast<std::size_t>(reporter)]) send(collector_.rank_of(reporter), message);
+  }
+  inquiries_.push_back(std::move(inquiry));
+  if (ask_self) answer(message, now);
+  judge_inquiries(now);
+}
+
+/// Passes the question on, and answers it for this rank.
+void Machine::answer(const InquiryMessage& message, TimePoint now) {
+  if (over_) return;
+  if (!is_root()) {
+    for (int reporter = 1; reporter < collector_.reporters(); ++reporter) {
+      if (message.everybody || collector_.concerns(message.process_set, reporter)) send(collector_.rank_of(reporter), message);
+    }
+  }
+  if (!message.everybody && !sets_.contains(message.process_set, options_.rank)) return;
+  AnswerMessage mine;
+  mine.id = message.id;
+  mine.rank = options_.rank;
+  mine.last_order = last_order_;
+  if (last_submit_ != TimePoint{}) {
+    mine.idle_ms = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(now - last_submit_).count());
+  }
+  for (const ProcessSetId set : sets_.ids()) {
+    const Name* name = names_.find(set, message.name);
+    if (name == nullptr || name->waiting.empty()) continue;
+    mine.sets.push_back(set);
+    mine.signatures.push_back(name->waiting.front().request->describe());
+  }
+  names_.for_each([&](const Name& name) {
+    if (name.waiting.empty() || name.name == message.name) return;
+    ++mine.instead_count;
+    mine.instead.push_back(name.name);
+  });
+  std::ranges::sort(mine.instead);
+  if (mine.instead.size() > kShownInstead) mine.instead.resize(kShownInstead);
+  if (!is_root()) return send(parent(), mine);
+  const auto inquiry = std::ranges::find(inquiries_, mine.id, &Inquiry::id);
+  if (inquiry != inquiries_.end()) inquiry->answers.insert_or_assign(mine.rank, std::move(mine));
+}
+
+void Machine::judge_inquiries(TimePoint now) {
+  const auto is_done = [now](const Inquiry& inquiry) {
+    return inquiry.everybody_answered() || now >= inquiry.deadline;
+  };
+  while (!over_) {  // judging one may settle others
+    const auto done = std::ranges::find_if(inquiries_, is_done);
+    if (done == inquiries_.end()) return;
+    const Inquiry inquiry = std::move(*done);
+    inquiries_.erase(done);
+    judge(inquiry, now);
+  }
+}
+
+void Machine::judge(const Inquiry& inquiry, TimePoint now) {
+  if (inquiry.purpose == Inquiry::Purpose::process_set_mismatch) {
+    const auto mismatch = process_set_mismatch(inquiry, sets_, *options_.topology);
+    if (!mismatch) return;
+    for (const ProcessSetId set : {inquiry.process_set, mismatch->other}) {
+      sequencer_->force_error(set, inquiry.name, Code::mismatch, mismatch->text, now);
+      std::erase_if(inquiries_, [&](const Inquiry& other) {  // its answers are about what has just been failed
+        return other.process_set == set && other.name == inquiry.name;
+      });
+    }
+    return;
+  }
+  const Name* name = names_.find(inquiry.process_set, inquiry.name);
+  const bool pending = name != nullptr && !name->collection.empty();
+  if (!inquiry.have.empty() && !pending) return;  // it was ordered meanwhile
+  const auto text = stall_text(inquiry, *options_.topology, now);
+  if (!text) return;
+  if (inquiry.purpose == Inquiry::Purpose::stall_shutdown) return abort({Code::stalled, *text});
+  actions_.emplace_back(WarnAction{*text});
+}
+
+}  // namespace dabke

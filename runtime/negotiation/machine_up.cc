@@ -1,0 +1,173 @@
+// The machine's way up: what is ready in this rank's subtree.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "runtime/negotiation/machine.h"
+
+namespace dabke {
+
+void Machine::announce(Name& name, TimePoint now) {
+  const Request& mine = *name.waiting.front().request;
+  const bool cached = name.slot != kNoSlot && difference(*name.agreed, mine).empty() &&
+                      name.agreed->priority == mine.priority;
+  ++(cached ? cache_counts_.hits : cache_counts_.misses);
+  if (!cached) {
+    // In its batch's place, so that the others of the batch do not wait for it.
+    if (name.batch != 0) report_slots(learned_.release(name.batch), now);
+    return report_in_full(name, 0, {{{name.waiting.front().request, {}}}, 1, false}, now);
+  }
+  if (name.batch == 0) return report_slot(name, 0, now);
+  name.held = true;
+  report_slots(learned_.ready(name.batch, name.slot, now), now);
+}
+
+/// Of this rank itself.
+void Machine::report_slots(const std::vector<Slot>& slots, TimePoint now) {
+  for (const Slot slot : slots) {
+    Name* name = names_.by_slot(slot);
+    if (name == nullptr || !std::exchange(name->held, false)) continue;
+    report_slot(*name, 0, now);
+  }
+}
+
+void Machine::report_slot(Name& name, int reporter, TimePoint now) {
+  took(name, collector_.report(name, reporter, now), reporter, now);
+}
+
+void Machine::report_in_full(Name& name, int reporter, const Report& report, TimePoint now) {
+  took(name, collector_.report(name, reporter, report, now), reporter, now);
+}
+
+void Machine::took(Name& name, Collector::Took took, int reporter, TimePoint now) {
+  // The rank learns from the order stream that the set or one of its ranks is gone, and fails the request by itself.
+  if (took == Collector::Took::no) return names_.tidy(name);
+  if (took == Collector::Took::twice) {
+    return abort({Code::internal, fmt::format("{} reported '{}' twice before it was ordered",
+                                              who(collector_.rank_of(reporter)), name.name)});
+  }
+  const bool complete = collector_.is_complete(name);
+  note_readiness(name, reporter, complete);
+  if (!complete) {
+    TimePoint check = kNever;
+    if (options_.stall_check > Duration::zero()) check = name.collection.since + options_.stall_check;
+    if (is_root() && options_.stall_shutdown > Duration::zero()) {
+      check = std::min(check, name.collection.since + options_.stall_shutdown);
+    }
+    if (name.slot == kNoSlot && sets_.count() > 1) check = std::min(check, name.collection.since + kSuspectAfter);
+    next_check_ = std::min(next_check_, check);
+    return;
+  }
+  if (name.collection.count > 1) note_late(collector_.rank_of(reporter), now - name.collection.since);
+  Collector::Taken taken = collector_.take(name);
+  if (sequencer_) {
+    sequencer_->complete(name, std::move(taken), now);
+  } else if (taken.by_slot) {
+    up_.slots.push_back(name.slot);
+  } else {
+    up_.reports.push_back(std::move(taken.report));
+  }
+  if (name.waiting.empty()) names_.tidy(name);
+}
+
+void Machine::note_readiness(const Name& name, int reporter, bool complete) {
+  if (!records_readiness_) return;
+  const auto& candidates = name.collection.candidates;
+  const Request& request = candidates.empty() ? *name.agreed : *candidates.front().request;
+  readiness_.push_back({name.name, request.kind, sets_.index_in(name.process_set, collector_.rank_of(reporter)),
+                        name.collection.count == 1, complete});
+}
+
+void Machine::note_join(ProcessSetId set, int reporter, Rank last, TimePoint now) {
+  if (!collector_.is_open(set)) return;
+  collector_.join(set, reporter);
+  last_joined_[set] = last;
+  std::vector<Name*> complete;
+  names_.for_each([&](Name& name) {
+    if (name.process_set == set && collector_.is_complete(name)) complete.push_back(&name);
+  });
+  std::ranges::sort(complete, {}, [](const Name* name) { return name->collection.since; });
+  for (Name* name : complete) {
+    Collector::Taken taken = collector_.take(*name);
+    if (sequencer_) {
+      sequencer_->complete(*name, std::move(taken), now);
+    } else {
+      up_.reports.push_back(std::move(taken.report));
+    }
+  }
+  if (!collector_.all_joined(set)) return;
+  if (sequencer_) {
+    sequencer_->all_joined(set, last, now);
+  } else {
+    up_.joins.push_back({set, last});
+  }
+}
+
+void Machine::from_child(int reporter, const ReadyMessage& message, TimePoint now) {
+  if (reporter <= 0) return;
+  const Duration late_before = std::chrono::microseconds(message.late_us);
+  if (message.late_rank >= 0) note_late(message.late_rank, late_before);
+  for (const Slot slot : message.slots) slot_from_child(reporter, slot, message.seen, now);
+  for (const Report& report : message.reports) {
+    const Request& request = *report.variants.front().request;
+    if (is_void(request.process_set, request.name, message.seen) || !collector_.is_open(request.process_set)) continue;
+    report_in_full(names_.get(request.process_set, request.name), reporter, report, now);
+  }
+  for (const JoinReport& join : message.joins) note_join(join.process_set, reporter, join.last, now);
+  for (const Slot slot : message.wanted) {
+    if (sequencer_) {
+      sequencer_->wanted(slot, now);
+    } else {
+      up_.wanted.push_back(slot);
+    }
+  }
+  note_seen(reporter, message.seen);
+}
+
+void Machine::slot_from_child(int reporter, Slot slot, std::uint64_t seen, TimePoint now) {
+  if (Name* name = names_.by_slot(slot)) {
+    if (!is_void(name->process_set, name->name, seen)) report_slot(*name, reporter, now);
+    return;
+  }
+  // Reported before the child knew of the eviction.
+  const Names::Evicted* evicted = names_.evicted(slot);
+  if (evicted == nullptr || is_void(evicted->process_set, evicted->agreed->name, seen)) return;
+  if (!collector_.is_open(evicted->process_set)) return;
+  const RequestRef agreed = evicted->agreed;
+  report_in_full(names_.get(agreed->process_set, agreed->name), reporter,
+                 {{{agreed, {}}}, collector_.ranks_behind(agreed->process_set, reporter), false}, now);
+}
+
+bool Machine::is_void(ProcessSetId set, const std::string& name, std::uint64_t seen) const {
+  return std::ranges::any_of(
+      voids_, [&](const Void& one) { return one.set == set && seen < one.until && one.name == name; });
+}
+
+void Machine::note_seen(int reporter, std::uint64_t seen) {
+  seen_[static_cast<std::size_t>(reporter)] = seen;
+  if (voids_.empty() && !names_.any_evicted()) return;
+  const std::uint64_t by_all = *std::min_element(seen_.begin() + 1, seen_.end());
+  names_.forget_evicted(by_all);
+  std::erase_if(voids_, [&](const Void& one) { return one.until <= by_all; });
+}
+
+void Machine::note_late(Rank rank, Duration by) {
+  if (sequencer_) {
+    lateness_.push_back({rank, by});
+    return;
+  }
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(by).count();
+  const auto late_us = static_cast<std::uint32_t>(std::min<std::int64_t>(us, 0xffffffff));
+  if (up_.late_rank >= 0 && up_.late_us >= late_us) return;
+  up_.late_rank = rank;
+  up_.late_us = late_us;
+}
+
+void Machine::flush_up() {
+  if (is_root() || over_) return;
+  if (up_.slots.empty() && up_.reports.empty() && up_.joins.empty() && up_.wanted.empty()) return;
+  up_.seen = last_order_;
+  send(parent(), std::exchange(up_, {}));
+}
+
+}  // namespace dabke

@@ -1,0 +1,99 @@
+#include "runtime/negotiation/step_learner.h"
+
+#include <algorithm>
+
+namespace dabke {
+namespace {
+
+constexpr int kEqualSteps = 3;
+constexpr std::size_t kFirstBatchPart = 8;
+constexpr auto kLeastHold = std::chrono::microseconds(200);
+constexpr auto kMostHold = std::chrono::milliseconds(20);
+
+bool can_share_a_batch(const Request& a, const Request& b) {
+  return a.tensors.size() == 1 && b.tensors.size() == 1 && a.process_set == b.process_set && a.kind == b.kind &&
+         a.op == b.op && a.tensors[0].dtype == b.tensors[0].dtype && a.device == b.device && a.root == b.root &&
+         a.compression == b.compression && a.prescale == b.prescale && a.postscale == b.postscale;
+}
+
+}  // namespace
+
+void StepLearner::ordered(Slot slot, const RequestRef& request, TimePoint ready_at) {
+  if (batch_bytes_ == 0) return;
+  if (in_step_.contains(slot)) end_step();
+  in_step_.insert(slot);
+  step_.push_back({slot, request, ready_at});
+}
+
+void StepLearner::end_step() {
+  std::vector<Slot> slots(in_step_.begin(), in_step_.end());
+  std::ranges::sort(slots);
+  if (slots == last_step_) {
+    ++equal_steps_;
+  } else {
+    equal_steps_ = 0;
+    forget();
+  }
+  if (equal_steps_ >= kEqualSteps && !learned_ && step_.size() > 1) {
+    learned_ = true;
+    change_ = cut();
+  }
+  last_step_ = std::move(slots);
+  step_.clear();
+  in_step_.clear();
+}
+
+void StepLearner::disturbed() {
+  forget();
+  equal_steps_ = 0;
+  last_step_.clear();
+  step_.clear();
+  in_step_.clear();
+}
+
+void StepLearner::wanted(Slot slot) {
+  ends_.insert(slot);
+  forget();
+  equal_steps_ = 0;
+}
+
+void StepLearner::forget() {
+  if (!learned_) return;
+  learned_ = false;
+  if (change_ && !change_->empty()) {
+    change_.reset();  // never announced
+  } else {
+    change_.emplace();
+  }
+}
+
+std::optional<std::vector<LearnedBatch>> StepLearner::take_change() { return std::exchange(change_, std::nullopt); }
+
+std::vector<LearnedBatch> StepLearner::cut() const {
+  std::vector<Seen> by_readiness = step_;
+  std::ranges::stable_sort(by_readiness, {}, &Seen::ready_at);
+  std::vector<LearnedBatch> batches;
+  std::size_t bytes = 0;
+  const Seen* first = nullptr;
+  const Seen* last = nullptr;
+  for (const Seen& seen : by_readiness) {
+    const std::size_t size = seen.request->size_bytes();
+    const std::size_t target = batches.size() <= 1 ? batch_bytes_ / kFirstBatchPart : batch_bytes_;
+    const bool goes_on = last != nullptr && bytes + size <= target && !ends_.contains(last->slot) &&
+                         can_share_a_batch(*last->request, *seen.request);
+    if (!goes_on) {
+      batches.emplace_back();
+      bytes = 0;
+      first = &seen;
+    }
+    batches.back().slots.push_back(seen.slot);
+    bytes += size;
+    last = &seen;
+    const auto hold = std::clamp<Duration>(2 * (seen.ready_at - first->ready_at), kLeastHold, kMostHold);
+    batches.back().hold_us =
+        static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(hold).count());
+  }
+  return batches;
+}
+
+}  // namespace dabke

@@ -1,0 +1,55 @@
+// Who reports to whom: the tree along which readiness travels up and orders travel down.
+//
+// The ranks of a host report to its lowest rank, the host's leader; beyond 32 of them, through each other. The leaders
+// form a tree of the given radix in the order of their ranks. Rank 0 is the root. Every rank computes the same tree
+// from the list of hosts.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/world.h"
+
+namespace dabke {
+
+class Topology {
+ public:
+  static constexpr int kLocalRadix = 32;
+
+  /// `hosts` by rank; empty: all on one host. `radix` 0: everybody reports to rank 0.
+  Topology(int size, std::vector<std::string> hosts, int radix);
+
+  int size() const { return static_cast<int>(parents_.size()); }
+  int radix() const { return radix_; }
+  /// -1 for the root.
+  Rank parent(Rank rank) const { return parents_[at(rank)]; }
+  /// Ascending.
+  const std::vector<Rank>& children(Rank rank) const { return children_[at(rank)]; }
+  bool is_below(Rank rank, Rank above) const;
+  /// `above` itself and all below it, ascending.
+  std::vector<Rank> subtree(Rank above) const;
+  /// How many they are.
+  int subtree_size(Rank above) const { return sizes_[at(above)]; }
+  /// Whom `rank` exchanges messages with.
+  std::vector<Rank> neighbours(Rank rank) const;
+  /// Longest way from the root, in hops.
+  int depth() const;
+
+  /// "rank 3 on host-b".
+  std::string name(Rank rank) const;
+  const std::shared_ptr<const std::vector<Rank>>& everybody() const { return everybody_; }
+
+ private:
+  static std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
+
+  int radix_;
+  std::vector<std::string> hosts_;
+  std::vector<Rank> parents_;
+  std::vector<std::vector<Rank>> children_;
+  std::vector<int> sizes_;
+  std::shared_ptr<const std::vector<Rank>> everybody_;
+};
+
+}  // namespace dabke
