@@ -136,6 +136,8 @@ class Machine {
     std::uint64_t misses = 0;
   };
   const CacheCounts& cache_counts() const { return cache_counts_; }
+  /// What this rank and the root disagree in, when no message is under way; empty when nothing. For tests.
+  std::string difference_in_tables(const Machine& root) const;
 
  private:
   bool is_root() const { return options_.rank == kRoot; }

@@ -91,9 +91,12 @@ class Names {
 
   template <class Each>
   void for_each(Each each) {
-    for (auto& [key, name] : names_) each(*name);
+    for (const auto& [key, name] : names_) each(*name);
   }
-  std::size_t size() const { return names_.size(); }
+  template <class Each>
+  void for_each(Each each) const {
+    for (const auto& [key, name] : names_) each(*name);
+  }
 
  private:
   struct Hash {

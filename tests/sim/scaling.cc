@@ -1,0 +1,105 @@
+#include "tests/sim/scaling.h"
+
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "tests/sim/sim.h"
+
+namespace dabke::sim {
+namespace {
+
+using std::chrono::microseconds;
+
+constexpr int kTensors = 500;
+constexpr int kWarmUpSteps = 8;  // first sight, learning, and some more
+constexpr int kSteps = 3;
+constexpr int kRanksPerHost = 8;
+constexpr int kRadix = 8;
+constexpr auto kHop = microseconds(20);
+constexpr auto kBetween = microseconds(40);  // gradients become ready one after the other
+
+struct Row {
+  double root_messages = 0;  // received, a batch
+  double batches = 0;        // a step
+  double most_bytes = 0;     // up and down at any rank but the root's way down, a step
+  double root_cpu_ms = 0;    // a step
+  double latency_us = 0;     // last tensor ready on the last rank until its order is everywhere
+};
+
+Row measure(int ranks, int radix) {
+  SimOptions options;
+  options.ranks = ranks;
+  options.ranks_per_host = kRanksPerHost;
+  options.radix = radix;
+  options.hop = kHop;
+  options.jitter = 0.2;
+  options.machine.sequencer.learned_batch_bytes = 1 << 20;
+  Sim sim(options);
+  std::vector<Request> requests;
+  for (int i = 0; i < kTensors; ++i) {
+    Request request;
+    request.name = fmt::format("layer{}.weight.grad", i);
+    request.tensors = {{request.name, DType::f32, Shape{50'000}}};
+    requests.push_back(request);
+  }
+  Row row;
+  std::uint64_t batches_before = 0;
+  for (int step = 0; step < kWarmUpSteps + kSteps; ++step) {
+    if (step == kWarmUpSteps) {
+      sim.forget_traffic();
+      batches_before = sim.batches(0);
+    }
+    TimePoint last_ready{};
+    TimePoint last_done{};
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      const auto skew = microseconds(std::uniform_int_distribution<int>(0, 200)(sim.random()));
+      for (int i = 0; i < kTensors; ++i) {
+        sim.after(skew + i * kBetween, [&sim, &requests, &last_ready, &last_done, rank, i] {
+          last_ready = std::max(last_ready, sim.now());
+          sim.submit(rank, requests[static_cast<std::size_t>(i)],
+                     [&sim, &last_done](const Completed&) { last_done = std::max(last_done, sim.now()); });
+        });
+      }
+    }
+    sim.run(std::chrono::seconds(10));
+    if (sim.pending() > 0) throw Violation(fmt::format("{} operations never completed", sim.pending()));
+    if (step >= kWarmUpSteps) {
+      row.latency_us += std::chrono::duration<double, std::micro>(last_done - last_ready).count() / kSteps;
+    }
+  }
+  const double batches = static_cast<double>(sim.batches(0) - batches_before);
+  row.batches = batches / kSteps;
+  row.root_messages = static_cast<double>(sim.traffic(0).received_messages) / batches;
+  row.root_cpu_ms = sim.traffic(0).cpu_seconds * 1000 / kSteps;
+  for (Rank rank = 1; rank < ranks; ++rank) {
+    // A rank's own link to its parent: what it sent up and what came down.
+    const bool leaf = sim.traffic(rank).sent_bytes < sim.traffic(rank).received_bytes * 3;
+    const double bytes = static_cast<double>(sim.traffic(rank).received_bytes + sim.traffic(rank).sent_bytes) / kSteps;
+    if (leaf) row.most_bytes = std::max(row.most_bytes, bytes);
+  }
+  return row;
+}
+
+}  // namespace
+
+int print_scaling(int most_ranks) {
+  fmt::print("{} tensors a step, all cached; {} ranks a host, radix {}, {} us a hop; over {} steps after {}\n\n", kTensors,
+             kRanksPerHost, kRadix, kHop.count(), kSteps, kWarmUpSteps);
+  fmt::print("| ranks | form | depth | messages to the root, a batch | batches a step | bytes a rank and step | "
+             "root CPU, ms a step | last ready to done, us |\n|---|---|---|---|---|---|---|---|\n");
+  for (int ranks = 16; ranks <= most_ranks; ranks *= 4) {
+    for (const int radix : {kRadix, 0}) {
+      const Row row = measure(ranks, radix);
+      std::vector<std::string> hosts;
+      for (int rank = 0; rank < ranks; ++rank) hosts.push_back(fmt::format("node{}", rank / kRanksPerHost));
+      fmt::print("| {} | {} | {} | {:.1f} | {:.1f} | {:.0f} | {:.2f} | {:.0f} |\n", ranks, radix == 0 ? "star" : "tree",
+                 Topology(ranks, hosts, radix).depth(), row.root_messages, row.batches, row.most_bytes, row.root_cpu_ms,
+                 row.latency_us);
+      std::fflush(stdout);
+    }
+  }
+  return 0;
+}
+
+}  // namespace dabke::sim

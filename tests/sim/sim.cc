@@ -1,0 +1,228 @@
+#include "tests/sim/sim.h"
+
+#include <time.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace dabke::sim {
+namespace {
+
+double cpu_now() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+}  // namespace
+
+Sim::Sim(SimOptions options) : options_(std::move(options)), random_(options_.seed), nodes_(at(options_.ranks)) {
+  now_ += std::chrono::hours(1);
+  std::vector<std::string> hosts;
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    hosts.push_back(fmt::format("node{}", rank / options_.ranks_per_host));
+  }
+  topology_ = std::make_shared<const Topology>(options_.ranks, std::move(hosts), options_.radix);
+  for (Rank rank = 0; rank < options_.ranks; ++rank) {
+    Machine::Options machine = options_.machine;
+    machine.rank = rank;
+    machine.topology = topology_;
+    nodes_[at(rank)].machine = std::make_unique<Machine>(std::move(machine));
+  }
+}
+
+void Sim::forget_traffic() {
+  for (Node& node : nodes_) node.traffic = {};
+}
+
+void Sim::schedule(TimePoint when, std::function<void()> run) { queue_.push({when, sequence_++, std::move(run)}); }
+
+void Sim::after(Duration delay, std::function<void()> then) { schedule(now_ + delay, std::move(then)); }
+
+Duration Sim::delay() {
+  const double extra = std::uniform_real_distribution<double>(0, options_.jitter)(random_);
+  return options_.hop + std::chrono::duration_cast<Duration>(options_.hop * extra);
+}
+
+template <class Call>
+void Sim::at_root_timed(Rank rank, Call call) {
+  if (rank != Machine::kRoot) return call();
+  const double before = cpu_now();
+  call();
+  nodes_[0].traffic.cpu_seconds += cpu_now() - before;
+}
+
+void Sim::submit(Rank rank, Request request, std::function<void(const Completed&)> done) {
+  const Token token = next_token_++;
+  pending_.emplace(token, Pending{rank, request.name, std::move(done)});
+  machine(rank).submit(token, std::move(request), now_);
+  settle(rank);
+}
+
+void Sim::want(Rank rank, ProcessSetId set, const std::string& name) {
+  if (is_dead(rank)) return;
+  machine(rank).want(set, name, now_);
+  settle(rank);
+}
+
+void Sim::leave(Rank rank) {
+  if (is_dead(rank)) return;
+  machine(rank).leave(now_);
+  settle(rank);
+}
+
+void Sim::kill(Rank rank) {
+  nodes_[at(rank)].dead = true;
+  std::erase_if(pending_, [&](const auto& entry) { return entry.second.rank == rank; });
+  for (const Rank peer : topology_->neighbours(rank)) {
+    // After what it sent before.
+    TimePoint when = now_ + delay();
+    if (const auto link = nodes_[at(rank)].link_free_at.find(peer); link != nodes_[at(rank)].link_free_at.end()) {
+      when = std::max(when, link->second);
+    }
+    schedule(when, [this, rank, peer] {
+      if (is_dead(peer)) return;
+      machine(peer).peer_lost(rank, {Code::peer_lost, fmt::format("rank {}: connection reset", rank)});
+      settle(peer);
+    });
+  }
+}
+
+void Sim::settle(Rank rank) {
+  Node& node = nodes_[at(rank)];
+  if (node.dead) return;
+  std::vector<Action> actions;
+  at_root_timed(rank, [&] {
+    node.machine->set_data_plane_busy(node.lane_free_at > now_ + options_.batch_time);
+    actions = node.machine->take_actions(now_);
+  });
+  for (Action& action : actions) {
+    if (const auto* send_it = std::get_if<SendAction>(&action)) {
+      send(rank, *send_it);
+    } else if (const auto* run_it = std::get_if<ExecuteAction>(&action)) {
+      execute(rank, *run_it);
+    } else if (const auto* done = std::get_if<CompleteAction>(&action)) {
+      complete(rank, done->token, {done->status, false, done->value, 0});
+    } else if (const auto* warn = std::get_if<WarnAction>(&action)) {
+      ++warnings_;
+      last_warning_ = warn->text;
+    } else if (std::holds_alternative<OverAction>(action)) {
+      node.over = true;
+    }
+  }
+  const TimePoint tick = node.machine->next_tick();
+  if (tick < node.tick_at) {
+    node.tick_at = tick;
+    schedule(std::max(tick, now_), [this, rank] {
+      Node& self = nodes_[at(rank)];
+      self.tick_at = kNever;
+      if (self.dead) return;
+      at_root_timed(rank, [&] { self.machine->tick(now_); });
+      settle(rank);
+    });
+  }
+}
+
+void Sim::send(Rank from, const SendAction& action) {
+  Node& node = nodes_[at(from)];
+  const Rank to = action.peer;
+  node.traffic.sent_bytes += action.message->size();
+  TimePoint& free_at = node.link_free_at[to];
+  free_at = std::max(free_at, now_ + delay());
+  schedule(free_at, [this, from, to, message = action.message] {
+    Node& receiver = nodes_[at(to)];
+    if (receiver.dead) return;
+    ++receiver.traffic.received_messages;
+    receiver.traffic.received_bytes += message->size();
+    at_root_timed(to, [&] { receiver.machine->message_from(from, *message, now_); });
+    settle(to);
+  });
+}
+
+void Sim::execute(Rank rank, const ExecuteAction& action) {
+  Node& node = nodes_[at(rank)];
+  ++node.execute_actions;
+  std::size_t bytes = 0;
+  std::vector<std::pair<Token, int>> tokens;
+  for (const OrderedRequest& ordered : action.requests) {
+    if (ordered.number <= node.last_number) {
+      throw Violation(fmt::format("rank {} executes order {} after {}", rank, ordered.number, node.last_number));
+    }
+    node.last_number = ordered.number;
+    ++node.executed;
+    bytes += ordered.agreed->size_bytes();
+    if (!machine(rank).sets().contains(ordered.agreed->process_set, rank)) {
+      throw Violation(fmt::format("rank {} executes '{}' of a set that it is not in", rank, ordered.agreed->name));
+    }
+    const auto [entry, fresh] = agreed_.try_emplace(ordered.number, Agreed{ordered.agreed, ordered.contributors, ordered.batch});
+    const Agreed& agreed = entry->second;
+    const int members = static_cast<int>(machine(rank).sets().ranks_of(ordered.agreed->process_set)->size());
+    const bool same = fresh || (agreed.request->name == ordered.agreed->name &&
+                                agreed.request->process_set == ordered.agreed->process_set &&
+                                difference(*agreed.request, *ordered.agreed).empty() &&
+                                agreed.contributors == ordered.contributors);
+    if (!same) {
+      throw Violation(fmt::format("order {} is '{}' of set {} from {} ranks here, and '{}' of set {} from {} on rank {}",
+                                  ordered.number, agreed.request->name, agreed.request->process_set,
+                                  agreed.contributors, ordered.agreed->name, ordered.agreed->process_set,
+                                  ordered.contributors, rank));
+    }
+    if (++entry->second.seen == members) agreed_.erase(entry);
+    if (ordered.token != 0) {
+      if (!difference(*ordered.agreed, *ordered.request).empty()) {
+        throw Violation(fmt::format("rank {} runs '{}' with another signature than it submitted", rank,
+                                    ordered.agreed->name));
+      }
+      tokens.emplace_back(ordered.token, ordered.contributors);
+    }
+  }
+  const auto time = std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(static_cast<double>(bytes) * options_.seconds_per_byte));
+  node.lane_free_at = std::max(node.lane_free_at, now_) + options_.batch_time + time;
+  schedule(node.lane_free_at, [this, rank, tokens = std::move(tokens)] {
+    for (const auto& [token, contributors] : tokens) complete(rank, token, {Status::ok(), true, 0, contributors});
+    settle(rank);
+  });
+}
+
+void Sim::complete(Rank rank, Token token, const Completed& result) {
+  if (nodes_[at(rank)].dead) return;
+  const auto found = pending_.find(token);
+  if (found == pending_.end() || found->second.rank != rank) {
+    throw Violation(fmt::format("rank {} completes token {} once more, or not its own", rank, token));
+  }
+  const Pending pending = std::move(found->second);
+  pending_.erase(found);
+  // Not within the machine's own event: what it does next comes after.
+  if (pending.done) schedule(now_, [done = pending.done, result] { done(result); });
+}
+
+void Sim::run(Duration limit) {
+  const TimePoint end = now_ + limit;
+  while (!queue_.empty() && queue_.top().at <= end) {
+    Event event = std::move(const_cast<Event&>(queue_.top()));
+    queue_.pop();
+    now_ = std::max(now_, event.at);
+    ++events_;
+    event.run();
+  }
+}
+
+void Sim::check_quiet() {
+  if (!pending_.empty()) {
+    const Pending& one = pending_.begin()->second;
+    throw Violation(fmt::format("{} operations never completed; '{}' of rank {} is one of them{}", pending_.size(),
+                                one.name, one.rank, last_warning_.empty() ? "" : "; " + last_warning_));
+  }
+  const Machine* root = nodes_[0].dead || nodes_[0].over ? nullptr : nodes_[0].machine.get();
+  for (Rank rank = 0; rank < ranks() && root != nullptr; ++rank) {
+    const Node& node = nodes_[at(rank)];
+    if (node.dead || node.over) continue;
+    if (const std::string what = node.machine->difference_in_tables(*root); !what.empty()) {
+      throw Violation(fmt::format("rank {} and the root differ: {}", rank, what));
+    }
+  }
+}
+
+}  // namespace dabke::sim

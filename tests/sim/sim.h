@@ -1,0 +1,141 @@
+// Thousands of negotiation machines in one process, under virtual time.
+//
+// Every link keeps its order and has its own random delay; which event comes next is decided by a seed, so a run can be
+// replayed. After every event what happened is held against the invariants: an order means the same on every rank that
+// executes it, numbers only go up, and a token completes once.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <queue>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/negotiation/machine.h"
+
+namespace dabke::sim {
+
+/// An invariant does not hold.
+class Violation : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct SimOptions {
+  int ranks = 4;
+  int ranks_per_host = 2;
+  int radix = 2;
+  unsigned seed = 1;
+  Duration hop = std::chrono::microseconds(10);  // least delay of a message
+  double jitter = 5;                             // times the hop, at most, on top
+  double seconds_per_byte = 1e-9;                // of the data plane
+  Duration batch_time = std::chrono::microseconds(20);
+  Machine::Options machine;
+};
+
+struct Completed {
+  Status status;
+  bool ran = false;
+  std::int64_t value = 0;
+  int contributors = 0;
+};
+
+struct Traffic {
+  std::uint64_t received_messages = 0;
+  std::uint64_t received_bytes = 0;
+  std::uint64_t sent_bytes = 0;
+  double cpu_seconds = 0;  // of the root only
+};
+
+class Sim {
+ public:
+  explicit Sim(SimOptions options);
+
+  int ranks() const { return options_.ranks; }
+  TimePoint now() const { return now_; }
+  std::mt19937& random() { return random_; }
+  Machine& machine(Rank rank) { return *nodes_[at(rank)].machine; }
+  bool is_dead(Rank rank) const { return nodes_[at(rank)].dead; }
+  bool is_over(Rank rank) const { return nodes_[at(rank)].over; }
+  const Traffic& traffic(Rank rank) const { return nodes_[at(rank)].traffic; }
+  void forget_traffic();
+  std::uint64_t warnings() const { return warnings_; }
+  std::uint64_t events() const { return events_; }
+  std::uint64_t orders(Rank rank) const { return nodes_[at(rank)].executed; }
+  std::uint64_t batches(Rank rank) const { return nodes_[at(rank)].execute_actions; }
+  const std::string& last_warning() const { return last_warning_; }
+
+  /// `done` is called when it completes, within the event that completes it.
+  void submit(Rank rank, Request request, std::function<void(const Completed&)> done);
+  void want(Rank rank, ProcessSetId set, const std::string& name);
+  void leave(Rank rank);
+  void kill(Rank rank);
+  void after(Duration delay, std::function<void()> then);
+
+  /// Until nothing is left to happen, or `limit` of virtual time is over.
+  void run(Duration limit);
+  /// What must hold when nothing is under way any more: nothing pending, and one table of slots on all living ranks.
+  void check_quiet();
+  std::size_t pending() const { return pending_.size(); }
+
+ private:
+  struct Event {
+    TimePoint at;
+    std::uint64_t sequence;
+    std::function<void()> run;
+    bool operator>(const Event& other) const { return std::pair(at, sequence) > std::pair(other.at, other.sequence); }
+  };
+  struct Node {
+    std::unique_ptr<Machine> machine;
+    bool dead = false;
+    bool over = false;
+    std::uint64_t last_number = 0;
+    std::uint64_t executed = 0;
+    std::uint64_t execute_actions = 0;
+    TimePoint tick_at = kNever;
+    TimePoint lane_free_at{};
+    std::map<Rank, TimePoint> link_free_at;
+    Traffic traffic;
+  };
+  struct Agreed {
+    RequestRef request;
+    int contributors;
+    std::uint64_t batch;
+    int seen = 0;
+  };
+  struct Pending {
+    Rank rank;
+    std::string name;
+    std::function<void(const Completed&)> done;
+  };
+
+  static std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
+  void schedule(TimePoint when, std::function<void()> run);
+  void settle(Rank rank);
+  void send(Rank from, const SendAction& action);
+  void execute(Rank rank, const ExecuteAction& action);
+  void complete(Rank rank, Token token, const Completed& result);
+  Duration delay();
+  template <class Call>
+  void at_root_timed(Rank rank, Call call);
+
+  SimOptions options_;
+  std::shared_ptr<const Topology> topology_;
+  std::mt19937 random_;
+  TimePoint now_{};
+  std::uint64_t sequence_ = 0;
+  std::uint64_t events_ = 0;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
+  std::vector<Node> nodes_;
+  Token next_token_ = 1;
+  std::unordered_map<Token, Pending> pending_;
+  std::unordered_map<std::uint64_t, Agreed> agreed_;  // by number
+  std::uint64_t warnings_ = 0;
+  std::string last_warning_;
+};
+
+}  // namespace dabke::sim
