@@ -23,10 +23,10 @@ class Writer {
   requires std::is_arithmetic_v<T> || std::is_enum_v<T>
   void operator()(const T& value) { append(&value, sizeof value); }
   void operator()(const std::string& text) {
-    (*this)(static_cast<std::uint32_t>(text.size()));
+    count(text.size());
     append(text.data(), text.size());
   }
-  void count(std::size_t n) { (*this)(static_cast<std::uint32_t>(n)); }
+  void count(std::size_t n) { varint(n); }
   void varint(std::uint64_t value) {
     for (; value >= 0x80; value >>= 7) out_.push_back(static_cast<std::byte>(value | 0x80));
     out_.push_back(static_cast<std::byte>(value));
@@ -63,8 +63,7 @@ class Reader {
   /// A list's length; each element takes at least `least_bytes`, so a length that cannot be true is refused
   /// before anything is allocated for it.
   std::size_t count(std::size_t least_bytes) {
-    std::uint32_t n = 0;
-    (*this)(n);
+    const std::uint64_t n = varint();
     if (n > in_.size() / least_bytes) {
       fail("a list longer than the message");
       return 0;

@@ -1,8 +1,8 @@
 // The negotiation's messages and their bytes.
 //
-// Layout: everything little-endian, no padding. Text and lists begin with a 32-bit count; numbers stand at their natural
-// width, or as a varint (seven bits a byte, the lowest first, the top bit set on all but the last byte) where this file
-// says so. A message is one byte, its index in Message, and the fields of its struct in order of declaration, except:
+// Layout: everything little-endian, no padding. Numbers stand at their natural width, or as a varint (seven bits a byte,
+// the lowest first, the top bit set on all but the last byte) where this file says so; text and lists begin with a varint
+// count. A message is one byte, its index in Message, and the fields of its struct in order of declaration, except:
 //   - Slots: one byte of form, then
 //       0, runs: a varint count of runs; of each a varint first slot and a varint length. Keeps the order.
 //       1, bitmap: the varint first slot, a varint count of bytes, and the bytes; slot `first + i` is bit i%8 of byte i/8.

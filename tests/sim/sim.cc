@@ -1,7 +1,5 @@
 #include "tests/sim/sim.h"
 
-#include <time.h>
-
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -9,11 +7,8 @@
 namespace dabke::sim {
 namespace {
 
-double cpu_now() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
+/// The clock of the thread's CPU time would cost more than what is measured.
+double wall_now() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
 
 }  // namespace
 
@@ -48,9 +43,9 @@ Duration Sim::delay() {
 template <class Call>
 void Sim::at_root_timed(Rank rank, Call call) {
   if (rank != Machine::kRoot) return call();
-  const double before = cpu_now();
+  const double before = wall_now();
   call();
-  nodes_[0].traffic.cpu_seconds += cpu_now() - before;
+  nodes_[0].traffic.cpu_seconds += wall_now() - before;
 }
 
 void Sim::submit(Rank rank, Request request, std::function<void(const Completed&)> done) {
@@ -127,7 +122,8 @@ void Sim::settle(Rank rank) {
 void Sim::send(Rank from, const SendAction& action) {
   Node& node = nodes_[at(from)];
   const Rank to = action.peer;
-  node.traffic.sent_bytes += action.message->size();
+  Node& below = topology_->parent(from) == to ? node : nodes_[at(to)];
+  below.traffic.parent_link_bytes += action.message->size();
   TimePoint& free_at = node.link_free_at[to];
   free_at = std::max(free_at, now_ + delay());
   schedule(free_at, [this, from, to, message = action.message] {

@@ -47,7 +47,7 @@ struct Completed {
 struct Traffic {
   std::uint64_t received_messages = 0;
   std::uint64_t received_bytes = 0;
-  std::uint64_t sent_bytes = 0;
+  std::uint64_t parent_link_bytes = 0;  // both ways
   double cpu_seconds = 0;  // of the root only
 };
 
