@@ -23,7 +23,7 @@
 namespace dabke {
 
 /// From SIGTERM to SIGKILL.
-inline constexpr std::chrono::seconds kPatience{5};
+inline constexpr std::chrono::seconds kPatience{4};  // so that all is over within 5 s
 
 /// To the supervisor: a signal number to hand to the rank's process group, or one of these.
 struct Command {

@@ -1,11 +1,10 @@
 #include "runtime/coordinator.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include <fmt/format.h>
-#include <sched.h>
 
+#include "runtime/base/core_list.h"
 #include "runtime/base/thread.h"
 #include "runtime/fusion/planner.h"
 
@@ -101,22 +100,12 @@ void Coordinator::wake() {
 }
 
 void Coordinator::pin_thread() const {
-  std::string_view list = config_.thread_affinity;
-  for (int i = 0; i < world_.local_rank && !list.empty(); ++i) {
-    const auto comma = list.find(',');
-    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
-  }
-  if (list.empty()) return;
-  unsigned core = 0;
-  const auto parsed = std::from_chars(list.data(), list.data() + std::min(list.find(','), list.size()), core);
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  CPU_SET(core, &cores);
-  if (parsed.ec != std::errc() || sched_setaffinity(0, sizeof cores, &cores) != 0) {
-    log_.warning(
-        "DABKE_THREAD_AFFINITY={}: cannot run on core '{}'; the coordinator thread is not pinned. Expected a "
-        "comma-separated list of core numbers.",
-        config_.thread_affinity, list);
+  const auto cores = parse_core_list(config_.thread_affinity, "DABKE_THREAD_AFFINITY");  // checked at init
+  const auto mine = static_cast<std::size_t>(world_.local_rank);
+  if (!cores || mine >= cores->size()) return;
+  if (const Status pinned = pin_this_thread((*cores)[mine]); !pinned) {
+    log_.warning("DABKE_THREAD_AFFINITY={}: {}; the coordinator thread is not pinned",
+                 config_.thread_affinity, pinned.message());
   }
 }
 

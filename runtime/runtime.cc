@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/core_list.h"
 #include "runtime/control/tcp_channel.h"
 #include "runtime/submit_check.h"
 
@@ -53,6 +54,7 @@ Runtime::~Runtime() { (void)shut_down(); }
 
 Status Runtime::start(const Factories& factories) {
   const BackendContext context{world(), config_, place_.store, fork_guard_, log_};
+  DABKE_CHECK(parse_core_list(config_.thread_affinity, "DABKE_THREAD_AFFINITY").status());
   DABKE_ASSIGN(auto static_sets, parse_process_sets(config_.process_sets, world().size));
   for (std::size_t i = 0; i < static_sets.size(); ++i) {
     process_sets_.add(static_cast<ProcessSetId>(i + 1), static_sets[i]);
@@ -61,8 +63,9 @@ Status Runtime::start(const Factories& factories) {
   DABKE_ASSIGN(auto channel, factories.channel(context));
   const bool traces = !config_.timeline.empty() && config_.timeline != "DYNAMIC";
   if (traces) DABKE_CHECK(open_timeline(config_.timeline, config_.timeline_mark_cycles));
-  coordinator_ = std::make_unique<Coordinator>(Coordinator::Parts{
-      world(), config_, std::move(channel), backends_, process_sets_, std::move(static_sets), statistics_, log_, timeline_});
+  coordinator_ = std::make_unique<Coordinator>(
+      Coordinator::Parts{world(), config_, std::move(channel), backends_, process_sets_,
+                         std::move(static_sets), statistics_, log_, timeline_});
   log_.debug("rank {} of {} on {}, epoch {}, control over {}", world().rank, world().size,
              world().hosts.empty() ? "this host" : world().hosts[static_cast<std::size_t>(world().rank)],
              world().epoch, coordinator_->channel_name());

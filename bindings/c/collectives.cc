@@ -43,6 +43,14 @@ Status set_options(Operation& operation, const dabke_options& options) {
     }
     operation.splits.assign(options.splits, options.splits + options.splits_count);
   }
+  if (options.stream != nullptr || options.ready_event != nullptr) {
+    return {
+        Code::not_implemented,
+        fmt::format(
+            "{} '{}': CUDA streams and events are not implemented yet; leave stream and ready_event NULL, "
+            "and call when the data is there",
+            name_of(request.kind), request.name)};
+  }
   request.priority = options.priority;
   request.compression = static_cast<std::uint8_t>(options.compression);
   if (options.group != nullptr && options.group_size > 1) {
@@ -86,7 +94,7 @@ Status set_tensors(Operation& operation, const Call& call) {
   return {};
 }
 
-Result<OperationRef> start(const Call& call) {
+Result<OperationRef> start_unguarded(const Call& call) {
   const auto runtime = current_runtime();
   if (!runtime) return no_runtime();
   dabke_options options = DABKE_OPTIONS_INIT;
@@ -101,6 +109,10 @@ Result<OperationRef> start(const Call& call) {
   set_functions(*operation, options);
   DABKE_CHECK(runtime->submit(operation));
   return operation;
+}
+
+Result<OperationRef> start(const Call& call) {
+  return without_exceptions([&] { return start_unguarded(call); });
 }
 
 dabke_status start(const Call& call, dabke_handle** handle) {

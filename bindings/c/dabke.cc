@@ -106,6 +106,14 @@ dabke_status dabke_init(const dabke_init_options* options) {
   dabke_init_options given = DABKE_INIT_OPTIONS_INIT;
   if (Status status = read_struct(options, given, "dabke_init_options"); !status) return report(status);
   if (given.mpi_comm != nullptr) return not_implemented("dabke_init", "starting from an MPI communicator is");
+  if (given.process_set_count > 0 &&
+      (given.process_set_ranks == nullptr || given.process_set_sizes == nullptr)) {
+    return report(
+        {Code::invalid_argument,
+         fmt::format(
+             "dabke_init: process_set_count is {}, but process_set_ranks or process_set_sizes is NULL",
+             given.process_set_count)});
+  }
   const auto open = [&]() -> Result<std::unique_ptr<Runtime>> {
     DABKE_ASSIGN(const Environment environment, with_settings(given.settings));
     DABKE_ASSIGN(const Config config, config_from_environment(environment));
@@ -115,7 +123,7 @@ dabke_status dabke_init(const dabke_init_options* options) {
     }
     return runtime;
   };
-  return report(start_runtime(open));
+  return report(without_exceptions([&]() -> Status { return start_runtime(open); }));
 }
 
 dabke_status dabke_shutdown(void) { return report(stop_runtime()); }

@@ -1,8 +1,10 @@
 // The one runtime that stands behind the C API, and what is known of the calling thread's last error.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
+#include <new>
 
 #include "dabke/dabke.h"
 #include "runtime/runtime.h"
@@ -27,5 +29,18 @@ Status stop_runtime();
 /// The status as a code; keeps its text for dabke_last_error.
 dabke_status report(const Status& status);
 const char* last_error();
+
+/// No exception crosses the C border: what the standard library throws for want of memory or threads becomes
+/// a Status.
+template <class Call>
+auto without_exceptions(Call call) -> decltype(call()) {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return Status(Code::out_of_memory, "out of memory");
+  } catch (const std::exception& error) {
+    return Status(Code::internal, error.what());
+  }
+}
 
 }  // namespace dabke

@@ -25,7 +25,7 @@ struct FusionKey {
   double prescale = 1;
   double postscale = 1;
   int contributors = 0;
-  std::int64_t group = -1;     // the request's place in the list where groups are kept apart
+  std::int64_t group = -1;    // the request's place in the list where groups are kept apart
   std::uint64_t learned = 0;  // the learned batch it belongs to; 0: none
   friend bool operator==(const FusionKey&, const FusionKey&) = default;
 };

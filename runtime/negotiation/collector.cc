@@ -84,7 +84,8 @@ Collector::Took Collector::report(Name& name, int reporter, TimePoint now) {
   const Set* set = find(name.process_set);
   if (set == nullptr || !set->open || set->ranks_behind[at(reporter)] == 0) return Took::no;
   const Took took = note(name, reporter, set->ranks_behind[at(reporter)], now);
-  if (took == Took::yes && !name.collection.candidates.empty()) add_candidate(name, reporter, name.agreed, {});
+  if (took == Took::yes && !name.collection.candidates.empty())
+    add_candidate(name, reporter, name.agreed, {});
   return took;
 }
 
@@ -94,7 +95,8 @@ Collector::Took Collector::report(Name& name, int reporter, const Report& report
   spell_out(name);
   if (const Took took = note(name, reporter, report.contributors, now); took != Took::yes) return took;
   name.collection.root_absent = name.collection.root_absent || report.root_absent;
-  for (const Variant& variant : report.variants) add_candidate(name, reporter, variant.request, variant.ranks);
+  for (const Variant& variant : report.variants)
+    add_candidate(name, reporter, variant.request, variant.ranks);
   return Took::yes;
 }
 
@@ -106,7 +108,8 @@ void Collector::spell_out(Name& name) {
   }
 }
 
-void Collector::add_candidate(Name& name, int reporter, const RequestRef& request, const std::vector<Rank>& ranks) {
+void Collector::add_candidate(Name& name, int reporter, const RequestRef& request,
+                              const std::vector<Rank>& ranks) {
   auto& candidates = name.collection.candidates;
   const auto same = std::ranges::find_if(candidates, [&](const Collection::Candidate& candidate) {
     return candidate.request == request || difference(*candidate.request, *request).empty();

@@ -1,7 +1,8 @@
 // Gathers, on one rank, who of its subtree has a name ready: the rank itself and its children in the tree.
 //
-// What is complete here goes up as one report; on the root it is ready to be ordered. Equal signatures merge; unequal
-// ones are kept with their ranks. A reporter all of whose ranks have joined the set is not waited for.
+// What is complete here goes up as one report; on the root it is ready to be ordered. Equal signatures merge;
+// unequal ones are kept with their ranks. A reporter all of whose ranks have joined the set is not waited
+// for.
 #pragma once
 
 #include <map>
@@ -20,7 +21,9 @@ class Collector {
   /// 0 for this rank, 1 + i for the subtree of its i-th child, -1 for all else.
   int reporter_of(Rank rank) const;
   int reporters() const { return 1 + static_cast<int>(children_.size()); }
-  Rank rank_of(int reporter) const { return reporter == 0 ? self_ : children_[static_cast<std::size_t>(reporter) - 1]; }
+  Rank rank_of(int reporter) const {
+    return reporter == 0 ? self_ : children_[static_cast<std::size_t>(reporter) - 1];
+  }
 
   void add_set(ProcessSetId id, const std::vector<Rank>& ranks);
   void remove_set(ProcessSetId id) { sets_.erase(id); }

@@ -13,8 +13,9 @@ std::string who(const Topology& topology, const std::vector<Rank>& ranks) {
 
 const std::string* signature_in(const AnswerMessage& answer, ProcessSetId set) {
   const auto found = std::ranges::find(answer.sets, set);
-  return found == answer.sets.end() ? nullptr
-                                    : &answer.signatures[static_cast<std::size_t>(found - answer.sets.begin())];
+  return found == answer.sets.end()
+             ? nullptr
+             : &answer.signatures[static_cast<std::size_t>(found - answer.sets.begin())];
 }
 
 std::string describe(Rank rank, const AnswerMessage* answer, const Topology& topology) {
@@ -62,8 +63,8 @@ std::optional<std::string> stall_text(const Inquiry& inquiry, const Topology& to
   std::ranges::sort(have);
   std::string text = fmt::format(
       "Stalled for {:.0f} s: '{}' ({}) of process set {} was submitted by {} and is waited for from {}.",
-      std::chrono::duration<double>(now - inquiry.since).count(), inquiry.name, signature, inquiry.process_set,
-      who(topology, have), who(topology, missing));
+      std::chrono::duration<double>(now - inquiry.since).count(), inquiry.name, signature,
+      inquiry.process_set, who(topology, have), who(topology, missing));
   constexpr std::size_t kShown = 8;
   for (std::size_t i = 0; i < std::min(missing.size(), kShown); ++i) {
     const auto answer = inquiry.answers.find(missing[i]);

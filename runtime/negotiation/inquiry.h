@@ -1,8 +1,10 @@
-// What the root asks when a name does not become ready: who has it, who has not, and what these wait for instead.
+// What the root asks when a name does not become ready: who has it, who has not, and what these wait for
+// instead.
 //
 //   1. Whoever sees a name incomplete in its subtree for too long tells the root.
 //   2. The root asks the ranks that it has not heard of; each answers for itself.
-//   3. When all have answered, or a second is over, the answers become a text. Who does not answer is stopped, or cut
+//   3. When all have answered, or a second is over, the answers become a text. Who does not answer is
+//   stopped, or cut
 //      off.
 #pragma once
 
@@ -24,10 +26,10 @@ struct Inquiry {
   Purpose purpose = Purpose::stall_report;
   ProcessSetId process_set = kWorldSet;
   std::string name;
-  std::string signature;    // of those that have it; empty until one has told
-  TimePoint since{};        // the first report
+  std::string signature;  // of those that have it; empty until one has told
+  TimePoint since{};      // the first report
   TimePoint deadline{};
-  std::vector<Rank> have;   // known without asking
+  std::vector<Rank> have;  // known without asking
   std::vector<Rank> asked;
   std::map<Rank, AnswerMessage> answers;
 

@@ -1,8 +1,8 @@
 // What a rank does with the batches that the root has learned: it reports a batch's tensors together.
 //
-// The first of a batch to become ready here is kept back until the last is, or until the batch's time is over, or
-// somebody wants one of them. From then on until all of the batch have been ready once, the others are not kept back.
-// So nothing depends on the guess being right. Pure.
+// The first of a batch to become ready here is kept back until the last is, or until the batch's time is
+// over, or somebody wants one of them. From then on until all of the batch have been ready once, the others
+// are not kept back. So nothing depends on the guess being right. Pure.
 #pragma once
 
 #include <cstdint>

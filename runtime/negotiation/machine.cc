@@ -24,25 +24,29 @@ Machine::Machine(Options options)
 
 Status Machine::check(const Request& request) const {
   const auto because = [&request](const Status& cause) {
-    return Status(cause.code(), fmt::format("{} '{}': {}", name_of(request.kind), request.name, cause.message()));
+    return Status(cause.code(),
+                  fmt::format("{} '{}': {}", name_of(request.kind), request.name, cause.message()));
   };
   if (over_) return because(cause_);
   if (leaving_) return because({Code::shut_down, "dabke_shutdown was called on this rank"});
   const auto* ranks = sets_.ranks_of(request.process_set);
   if (ranks == nullptr) {
-    return {Code::unknown_process_set, fmt::format("'{}': process set {} does not exist (it may have been removed)",
-                                                   request.name, request.process_set)};
+    return {Code::unknown_process_set,
+            fmt::format("'{}': process set {} does not exist (it may have been removed)", request.name,
+                        request.process_set)};
   }
   if (!collector_.is_open(request.process_set)) {
-    const auto gone = std::ranges::find_if(*ranks, [&](Rank r) { return left_[static_cast<std::size_t>(r)]; });
+    const auto gone =
+        std::ranges::find_if(*ranks, [&](Rank r) { return left_[static_cast<std::size_t>(r)]; });
     return {Code::shut_down, fmt::format("'{}' cannot run: {} has shut down", request.name,
                                          gone == ranks->end() ? "a rank" : who(*gone))};
   }
   if (joins_.contains(request.process_set)) {
     return {Code::invalid_argument,
-            fmt::format("'{}': this rank has joined process set {}; nothing can be submitted there until the join "
-                        "completes",
-                        request.name, request.process_set)};
+            fmt::format(
+                "'{}': this rank has joined process set {}; nothing can be submitted there until the join "
+                "completes",
+                request.name, request.process_set)};
   }
   return {};
 }
@@ -54,11 +58,11 @@ void Machine::submit(Token token, Request request, TimePoint now) {
   if (request.kind == CollectiveKind::join) return join(token, request, now);
   Name& name = names_.get(request.process_set, request.name);
   if (!name.waiting.empty() && options_.duplicates_are_errors) {
-    return complete(token,
-                    {Code::duplicate_name,
-                     fmt::format("{} '{}': a tensor of this name is still pending; wait for it or choose another "
-                                 "name (DABKE_DUPLICATE_NAMES=queue would queue it)",
-                                 name_of(request.kind), request.name)});
+    return complete(
+        token, {Code::duplicate_name,
+                fmt::format("{} '{}': a tensor of this name is still pending; wait for it or choose another "
+                            "name (DABKE_DUPLICATE_NAMES=queue would queue it)",
+                            name_of(request.kind), request.name)});
   }
   name.waiting.push_back({token, std::make_shared<const Request>(std::move(request))});
   if (name.waiting.size() == 1) announce(name, now);
@@ -80,7 +84,8 @@ void Machine::want(ProcessSetId set, const std::string& name, TimePoint now) {
 void Machine::message_from(Rank peer, std::span<const std::byte> bytes, TimePoint now) {
   if (failed_) return;
   auto decoded = decode(bytes);
-  if (!decoded) return abort({Code::internal, fmt::format("from {}: {}", who(peer), decoded.status().message())});
+  if (!decoded)
+    return abort({Code::internal, fmt::format("from {}: {}", who(peer), decoded.status().message())});
   Message message = decoded.take();
   if (const auto* failure = std::get_if<FailMessage>(&message)) {
     return fail({failure->code == Code::ok ? Code::aborted : failure->code, failure->text}, peer);
@@ -109,11 +114,12 @@ void Machine::message_from(Rank peer, std::span<const std::byte> bytes, TimePoin
     if (inquiry != inquiries_.end()) inquiry->answers.insert_or_assign(answered->rank, std::move(*answered));
     judge_inquiries(now);
   } else if (auto* notice = std::get_if<NoticeMessage>(&message)) {
-    inquire({.purpose = notice->suspect ? Inquiry::Purpose::process_set_mismatch : Inquiry::Purpose::stall_report,
-             .process_set = notice->process_set,
-             .name = notice->name,
-             .since = now - std::chrono::milliseconds(notice->age_ms)},
-            now);
+    inquire(
+        {.purpose = notice->suspect ? Inquiry::Purpose::process_set_mismatch : Inquiry::Purpose::stall_report,
+         .process_set = notice->process_set,
+         .name = notice->name,
+         .since = now - std::chrono::milliseconds(notice->age_ms)},
+        now);
   }
 }
 
@@ -157,7 +163,8 @@ void Machine::leave(TimePoint now) {
 
 std::vector<Action> Machine::take_actions(TimePoint now) {
   flush_up();
-  // An order may let a queued request of the same name become ready at once, so there may be more after the first.
+  // An order may let a queued request of the same name become ready at once, so there may be more after the
+  // first.
   while (sequencer_ && !over_) {
     const std::size_t before = actions_.size();
     broadcast_orders(now);
@@ -197,7 +204,8 @@ void Machine::fail_set(ProcessSetId set, const Status& cause) {
   });
   for (Name* name : failed) {
     for (const Waiting& waiting : std::exchange(name->waiting, {})) {
-      complete(waiting.token, {cause.code(), fmt::format("'{}' cannot run: {}", name->name, cause.message())});
+      complete(waiting.token,
+               {cause.code(), fmt::format("'{}' cannot run: {}", name->name, cause.message())});
     }
     name->held = false;
   }
@@ -213,11 +221,12 @@ void Machine::fail_everything(const Status& cause, const Status& over) {
   cause_ = cause;
   names_.for_each([&](Name& name) {
     for (const Waiting& waiting : name.waiting) {
-      complete(waiting.token, {cause.code(), fmt::format("{} '{}': {}", name_of(waiting.request->kind), name.name,
-                                                         cause.message())});
+      complete(waiting.token, {cause.code(), fmt::format("{} '{}': {}", name_of(waiting.request->kind),
+                                                         name.name, cause.message())});
     }
   });
-  for (const auto& [set, token] : joins_) complete(token, {cause.code(), fmt::format("join: {}", cause.message())});
+  for (const auto& [set, token] : joins_)
+    complete(token, {cause.code(), fmt::format("join: {}", cause.message())});
   names_.clear();
   joins_.clear();
   up_ = {};

@@ -2,13 +2,17 @@
 //
 // Pure: no threads, sockets or clocks; so one process can run thousands of these under a seeded scheduler.
 // The ranks form a tree (topology.h). Every message goes to a neighbour in it.
-//   1. submit(): the name is announced, unless one of its name is still pending here; then it queues. Announced is a slot
+//   1. submit(): the name is announced, unless one of its name is still pending here; then it queues.
+//   Announced is a slot
 //      where the signature is known, else the signature itself.
-//   2. What is ready in all of a rank's subtree goes up (collector.h). The root's Sequencer makes orders of it.
-//   3. Orders go down, to the subtrees that they concern; each rank runs its projection of the one sequence. The oldest
-//      request of the name leaves the queue and becomes part of an ExecuteAction (or completes at once, where no data
-//      moves); the next of its name is announced.
-//   4. Whoever learns of a failure tells all its neighbours. The first cause ends everything: each pending token completes
+//   2. What is ready in all of a rank's subtree goes up (collector.h). The root's Sequencer makes orders of
+//   it.
+//   3. Orders go down, to the subtrees that they concern; each rank runs its projection of the one sequence.
+//   The oldest
+//      request of the name leaves the queue and becomes part of an ExecuteAction (or completes at once, where
+//      no data moves); the next of its name is announced.
+//   4. Whoever learns of a failure tells all its neighbours. The first cause ends everything: each pending
+//   token completes
 //      exactly once, later ones at once.
 // A rank that shuts down takes those with it that report through it.
 #pragma once
@@ -28,8 +32,9 @@
 
 namespace dabke {
 
-/// Two ranks may well submit one name to two overlapping sets in opposite order and wait for neither; only when nothing
-/// has resolved it for this long is it looked at as the mistake of passing different process sets.
+/// Two ranks may well submit one name to two overlapping sets in opposite order and wait for neither; only
+/// when nothing has resolved it for this long is it looked at as the mistake of passing different process
+/// sets.
 inline constexpr Duration kSuspectAfter = std::chrono::seconds(1);
 
 /// A request that all ranks run now. `token` is 0 on a rank that has joined: it takes part with neutral data.
@@ -37,7 +42,8 @@ struct OrderedRequest {
   std::uint64_t number = 0;
   Token token = 0;
   RequestRef agreed;   // the same on every rank: what batches are planned from
-  RequestRef request;  // this rank's own; on a joined rank the others', with no rows where the first dimension is free
+  RequestRef request;  // this rank's own; on a joined rank the others', with no rows where the first
+                       // dimension is free
   int contributors = 0;
   std::uint64_t batch = 0;  // fused with its like only; 0: with whatever fits
 };
@@ -70,7 +76,8 @@ struct WarnAction {
 struct OverAction {
   Status cause;
 };
-using Action = std::variant<SendAction, ExecuteAction, CompleteAction, ProcessSetAction, WarnAction, OverAction>;
+using Action =
+    std::variant<SendAction, ExecuteAction, CompleteAction, ProcessSetAction, WarnAction, OverAction>;
 
 class Machine {
  public:
@@ -80,9 +87,9 @@ class Machine {
     bool duplicates_are_errors = false;
     std::int64_t fusion_threshold = 0;
     bool group_fusion = true;
-    Duration stall_check{};                         // zero: off
-    Duration stall_shutdown{};                      // zero: never
-    std::vector<std::vector<Rank>> static_sets;     // ids from 1 on
+    Duration stall_check{};                      // zero: off
+    Duration stall_shutdown{};                   // zero: never
+    std::vector<std::vector<Rank>> static_sets;  // ids from 1 on
     Sequencer::Options sequencer;
   };
   static constexpr Rank kRoot = 0;
@@ -203,11 +210,11 @@ class Machine {
   ReadyMessage up_;
   std::vector<Action> actions_;
 
-  std::map<ProcessSetId, Token> joins_;      // pending here
+  std::map<ProcessSetId, Token> joins_;       // pending here
   std::map<ProcessSetId, Rank> last_joined_;  // below this rank
   std::uint64_t last_order_ = 0;
-  std::uint64_t learned_at_ = 0;             // the order that brought the learned batches
-  std::vector<std::uint64_t> seen_;          // by reporter: the last order each child knows
+  std::uint64_t learned_at_ = 0;     // the order that brought the learned batches
+  std::vector<std::uint64_t> seen_;  // by reporter: the last order each child knows
   struct Void {
     ProcessSetId set;
     std::string name;

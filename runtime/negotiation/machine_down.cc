@@ -125,8 +125,12 @@ void Machine::run(Order& order, Name& name, ExecuteAction& execute, TimePoint no
   const bool member = sets_.contains(name.process_set, options_.rank);
   Waiting mine = take_front(name, now);
   if (member) {
-    OrderedRequest ordered{order.number, mine.token, std::move(order.request), std::move(mine.request),
-                           order.contributors, name.batch == 0 ? 0 : (learned_at_ << 20) + name.batch};
+    OrderedRequest ordered{order.number,
+                           mine.token,
+                           std::move(order.request),
+                           std::move(mine.request),
+                           order.contributors,
+                           name.batch == 0 ? 0 : (learned_at_ << 20) + name.batch};
     if (mine.token == 0) ordered.request = without_rows(ordered.agreed);
     execute.requests.push_back(std::move(ordered));
   }
@@ -217,7 +221,8 @@ void Machine::apply_left(Rank rank) {
                                                               : fmt::format("{} has shut down", who(rank)));
     return fail_everything(cause, Status::ok());
   }
-  const Status cause(Code::shut_down, fmt::format("{} has shut down and can take part in nothing more", who(rank)));
+  const Status cause(Code::shut_down,
+                     fmt::format("{} has shut down and can take part in nothing more", who(rank)));
   for (const ProcessSetId id : sets_.ids()) {
     const auto& ranks = *sets_.ranks_of(id);
     if (std::ranges::none_of(ranks, [&](Rank r) { return left_[static_cast<std::size_t>(r)]; })) continue;

@@ -21,21 +21,24 @@ void Machine::look_for_stalls(TimePoint now) {
     Collection& collection = name.collection;
     if (collection.empty()) return;
     const auto& candidates = collection.candidates;
-    Inquiry inquiry{.process_set = name.process_set,
-                    .name = name.name,
-                    .signature = candidates.empty() ? name.agreed->describe() : candidates.front().request->describe(),
-                    .since = collection.since};
+    Inquiry inquiry{
+        .process_set = name.process_set,
+        .name = name.name,
+        .signature = candidates.empty() ? name.agreed->describe() : candidates.front().request->describe(),
+        .since = collection.since};
     const auto due = [&](TimePoint at) {
       if (now < at) next_check_ = std::min(next_check_, at);
       return now >= at;
     };
-    if (name.slot == kNoSlot && sets_.count() > 1 && !collection.suspected && due(collection.since + kSuspectAfter)) {
+    if (name.slot == kNoSlot && sets_.count() > 1 && !collection.suspected &&
+        due(collection.since + kSuspectAfter)) {
       collection.suspected = true;
       inquiry.purpose = Inquiry::Purpose::process_set_mismatch;
       found.push_back(inquiry);
     }
     if (options_.stall_check <= Duration::zero()) return;
-    if (is_root() && options_.stall_shutdown > Duration::zero() && due(collection.since + options_.stall_shutdown)) {
+    if (is_root() && options_.stall_shutdown > Duration::zero() &&
+        due(collection.since + options_.stall_shutdown)) {
       next_check_ = std::min(next_check_, now + kAnswerTime);
       inquiry.purpose = Inquiry::Purpose::stall_shutdown;
       found.push_back(inquiry);
@@ -46,7 +49,8 @@ void Machine::look_for_stalls(TimePoint now) {
       found.push_back(inquiry);
     }
   });
-  std::ranges::sort(found, {}, [](const Inquiry& inquiry) { return std::tuple(inquiry.since, inquiry.name); });
+  std::ranges::sort(found, {},
+                    [](const Inquiry& inquiry) { return std::tuple(inquiry.since, inquiry.name); });
   for (std::size_t i = 0; i < found.size(); ++i) {
     Inquiry& inquiry = found[i];
     if (i >= kMostInquiries) {
@@ -71,7 +75,8 @@ void Machine::inquire(Inquiry inquiry, TimePoint now) {
   const bool mismatch = inquiry.purpose == Inquiry::Purpose::process_set_mismatch;
   const auto same = std::ranges::find_if(inquiries_, [&](const Inquiry& other) {
     const bool other_mismatch = other.purpose == Inquiry::Purpose::process_set_mismatch;
-    return other.process_set == inquiry.process_set && other.name == inquiry.name && other_mismatch == mismatch;
+    return other.process_set == inquiry.process_set && other.name == inquiry.name &&
+           other_mismatch == mismatch;
   });
   if (same != inquiries_.end()) {
     if (inquiry.purpose == Inquiry::Purpose::stall_shutdown) same->purpose = inquiry.purpose;
@@ -115,7 +120,8 @@ void Machine::answer(const InquiryMessage& message, TimePoint now) {
   if (over_) return;
   if (!is_root()) {
     for (int reporter = 1; reporter < collector_.reporters(); ++reporter) {
-      if (message.everybody || collector_.concerns(message.process_set, reporter)) send(collector_.rank_of(reporter), message);
+      if (message.everybody || collector_.concerns(message.process_set, reporter))
+        send(collector_.rank_of(reporter), message);
     }
   }
   if (!message.everybody && !sets_.contains(message.process_set, options_.rank)) return;
@@ -164,9 +170,10 @@ void Machine::judge(const Inquiry& inquiry, TimePoint now) {
     if (!mismatch) return;
     for (const ProcessSetId set : {inquiry.process_set, mismatch->other}) {
       sequencer_->force_error(set, inquiry.name, Code::mismatch, mismatch->text, now);
-      std::erase_if(inquiries_, [&](const Inquiry& other) {  // its answers are about what has just been failed
-        return other.process_set == set && other.name == inquiry.name;
-      });
+      std::erase_if(inquiries_,
+                    [&](const Inquiry& other) {  // its answers are about what has just been failed
+                      return other.process_set == set && other.name == inquiry.name;
+                    });
     }
     return;
   }
@@ -197,7 +204,8 @@ std::string Machine::difference_in_tables(const Machine& root) const {
   });
   root.names_.for_each([&](const Name& name) {
     if (name.slot == kNoSlot || !sets_.contains(name.process_set, options_.rank)) return;
-    if (names_.by_slot(name.slot) == nullptr) note(fmt::format("slot {} ('{}') is not known here", name.slot, name.name));
+    if (names_.by_slot(name.slot) == nullptr)
+      note(fmt::format("slot {} ('{}') is not known here", name.slot, name.name));
   });
   if (sets_.ids() != root.sets_.ids()) note("the process sets");
   return what;

@@ -40,7 +40,8 @@ void Machine::report_in_full(Name& name, int reporter, const Report& report, Tim
 }
 
 void Machine::took(Name& name, Collector::Took took, int reporter, TimePoint now) {
-  // The rank learns from the order stream that the set or one of its ranks is gone, and fails the request by itself.
+  // The rank learns from the order stream that the set or one of its ranks is gone, and fails the request by
+  // itself.
   if (took == Collector::Took::no) return names_.tidy(name);
   if (took == Collector::Took::twice) {
     return abort({Code::internal, fmt::format("{} reported '{}' twice before it was ordered",
@@ -54,7 +55,8 @@ void Machine::took(Name& name, Collector::Took took, int reporter, TimePoint now
     if (is_root() && options_.stall_shutdown > Duration::zero()) {
       check = std::min(check, name.collection.since + options_.stall_shutdown);
     }
-    if (name.slot == kNoSlot && sets_.count() > 1) check = std::min(check, name.collection.since + kSuspectAfter);
+    if (name.slot == kNoSlot && sets_.count() > 1)
+      check = std::min(check, name.collection.since + kSuspectAfter);
     next_check_ = std::min(next_check_, check);
     return;
   }
@@ -74,7 +76,8 @@ void Machine::note_readiness(const Name& name, int reporter, bool complete) {
   if (!records_readiness_) return;
   const auto& candidates = name.collection.candidates;
   const Request& request = candidates.empty() ? *name.agreed : *candidates.front().request;
-  readiness_.push_back({name.name, request.kind, sets_.index_in(name.process_set, collector_.rank_of(reporter)),
+  readiness_.push_back({name.name, request.kind,
+                        sets_.index_in(name.process_set, collector_.rank_of(reporter)),
                         name.collection.count == 1, complete});
 }
 
@@ -110,7 +113,8 @@ void Machine::from_child(int reporter, const ReadyMessage& message, TimePoint no
   for (const Slot slot : message.slots) slot_from_child(reporter, slot, message.seen, now);
   for (const Report& report : message.reports) {
     const Request& request = *report.variants.front().request;
-    if (is_void(request.process_set, request.name, message.seen) || !collector_.is_open(request.process_set)) continue;
+    if (is_void(request.process_set, request.name, message.seen) || !collector_.is_open(request.process_set))
+      continue;
     report_in_full(names_.get(request.process_set, request.name), reporter, report, now);
   }
   for (const JoinReport& join : message.joins) note_join(join.process_set, reporter, join.last, now);

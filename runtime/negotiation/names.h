@@ -19,7 +19,8 @@ namespace dabke {
 /// The runtime's operation; 0 is never one.
 using Token = std::uint64_t;
 
-/// Readiness of one name on its way through one rank. A reporter is 0 for the rank itself, 1 + i for its i-th child.
+/// Readiness of one name on its way through one rank. A reporter is 0 for the rank itself, 1 + i for its i-th
+/// child.
 struct Collection {
   struct Part {  // of a variant
     int reporter;
@@ -101,7 +102,8 @@ class Names {
  private:
   struct Hash {
     std::size_t operator()(const Key& key) const {
-      return std::hash<std::string>()(key.second) ^ (static_cast<std::size_t>(key.first) * 0x9e3779b97f4a7c15U);
+      return std::hash<std::string>()(key.second) ^
+             (static_cast<std::size_t>(key.first) * 0x9e3779b97f4a7c15U);
     }
   };
   static std::size_t place(Slot slot) { return slot & 0xffffffffU; }

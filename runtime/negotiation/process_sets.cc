@@ -44,10 +44,11 @@ void ProcessSets::remove(ProcessSetId id) { sets_.erase(id); }
 
 Result<std::vector<std::vector<Rank>>> parse_process_sets(std::string_view text, int world_size) {
   const auto refuse = [&](std::string_view why) {
-    return Status(Code::invalid_argument,
-                  fmt::format("DABKE_PROCESS_SETS='{}': {}; expected ranks from 0 to {} with commas between them and "
-                              "sets with semicolons between them, such as 0,1;2,3",
-                              text, why, world_size - 1));
+    return Status(
+        Code::invalid_argument,
+        fmt::format("DABKE_PROCESS_SETS='{}': {}; expected ranks from 0 to {} with commas between them and "
+                    "sets with semicolons between them, such as 0,1;2,3",
+                    text, why, world_size - 1));
   };
   std::vector<std::vector<Rank>> sets;
   std::string_view rest = text;
@@ -69,7 +70,8 @@ Result<std::vector<std::vector<Rank>>> parse_process_sets(std::string_view text,
     if (set.empty()) return refuse("a set is empty");
     std::ranges::sort(set);
     if (std::ranges::adjacent_find(set) != set.end()) return refuse("a rank is twice in one set");
-    if (std::ranges::find(sets.begin(), sets.end() - 1, set) != sets.end() - 1) return refuse("a set is there twice");
+    if (std::ranges::find(sets.begin(), sets.end() - 1, set) != sets.end() - 1)
+      return refuse("a set is there twice");
   }
   return sets;
 }

@@ -27,8 +27,8 @@ void Sequencer::push(Order order, TimePoint now, Name* name, RequestRef request)
   ready_.push_back({std::move(order), name, std::move(request), now});
 }
 
-void Sequencer::push_error(ProcessSetId set, const std::string& name, Code code, std::string text, bool forced,
-                           TimePoint now) {
+void Sequencer::push_error(ProcessSetId set, const std::string& name, Code code, std::string text,
+                           bool forced, TimePoint now) {
   Request request;
   request.name = name;
   request.process_set = set;
@@ -41,7 +41,8 @@ void Sequencer::push_error(ProcessSetId set, const std::string& name, Code code,
   push(std::move(order), now);
 }
 
-void Sequencer::force_error(ProcessSetId set, const std::string& name, Code code, std::string text, TimePoint now) {
+void Sequencer::force_error(ProcessSetId set, const std::string& name, Code code, std::string text,
+                            TimePoint now) {
   push_error(set, name, code, std::move(text), true, now);
 }
 
@@ -61,14 +62,16 @@ void Sequencer::complete(Name& name, Collector::Taken taken, TimePoint now) {
   };
   if (request->kind == CollectiveKind::broadcast &&
       (taken.report.root_absent || sets_.index_in(name.process_set, request->root) < 0)) {
-    return fail(Code::invalid_argument, fmt::format("broadcast '{}': root rank {} has joined and has no data to send; "
-                                                    "broadcast from a rank that still takes part",
-                                                    name.name, request->root));
+    return fail(Code::invalid_argument,
+                fmt::format("broadcast '{}': root rank {} has joined and has no data to send; "
+                            "broadcast from a rank that still takes part",
+                            name.name, request->root));
   }
   if (request->kind == CollectiveKind::add_process_set) {
     if (const auto existing = sets_.find(request->ranks)) {
-      return fail(Code::invalid_argument, fmt::format("a process set of ranks {} exists already: its id is {}",
-                                                      ranks_to_string(request->ranks), *existing));
+      return fail(Code::invalid_argument,
+                  fmt::format("a process set of ranks {} exists already: its id is {}",
+                              ranks_to_string(request->ranks), *existing));
     }
     order.new_set = sets_.next_id();
     sets_.add(order.new_set, request->ranks);
@@ -90,9 +93,11 @@ void Sequencer::push_mismatch(const Name& name, const Report& report, TimePoint 
   auto variants = report.variants;
   std::ranges::sort(variants, {}, [](const Variant& v) { return v.ranks.empty() ? -1 : v.ranks.front(); });
   const std::string what = difference(*variants[0].request, *variants[1].request);
-  std::string text = fmt::format("Mismatched {} for '{}' in process set {}:", what, name.name, name.process_set);
+  std::string text =
+      fmt::format("Mismatched {} for '{}' in process set {}:", what, name.name, name.process_set);
   for (std::size_t i = 0; i < variants.size(); ++i) {
-    text += fmt::format("{} {} submitted {}", i ? ";" : "", who(variants[i].ranks), variants[i].request->describe());
+    text += fmt::format("{} {} submitted {}", i ? ";" : "", who(variants[i].ranks),
+                        variants[i].request->describe());
   }
   text += fmt::format(". Every rank of the process set must pass the same {}.", what);
   push_error(name.process_set, name.name, Code::mismatch, std::move(text), false, now);
@@ -132,7 +137,8 @@ TimePoint Sequencer::next_tick() const {
 
 std::vector<Order> Sequencer::take_orders(TimePoint now) {
   if (ready_.empty()) return {};
-  const bool limit_over = options_.linger_limit > Duration::zero() && now >= ready_since_ + options_.linger_limit;
+  const bool limit_over =
+      options_.linger_limit > Duration::zero() && now >= ready_since_ + options_.linger_limit;
   if (busy_ && !must_flush_ && !limit_over) return {};
   // Among what is ready at the same time, priority decides; departures and process sets keep their places.
   const auto movable = [](const Ready& ready) {
@@ -141,8 +147,9 @@ std::vector<Order> Sequencer::take_orders(TimePoint now) {
   for (auto first = ready_.begin(); first != ready_.end();) {
     auto last = first;
     while (last != ready_.end() && movable(*last)) ++last;
-    std::stable_sort(first, last,
-                     [](const Ready& a, const Ready& b) { return a.request->priority > b.request->priority; });
+    std::stable_sort(first, last, [](const Ready& a, const Ready& b) {
+      return a.request->priority > b.request->priority;
+    });
     first = last == ready_.end() ? last : std::next(last);
   }
   std::vector<Order> orders;

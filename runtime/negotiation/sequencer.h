@@ -1,11 +1,15 @@
-// The root's half of the negotiation: turns what has become ready everywhere into the job's one sequence of orders.
+// The root's half of the negotiation: turns what has become ready everywhere into the job's one sequence of
+// orders.
 //
 // Pure: no threads, sockets or clocks. Time comes in as an argument.
-//   1. complete() decides what a name that all its ranks have reported becomes: a run, or an error that names the
+//   1. complete() decides what a name that all its ranks have reported becomes: a run, or an error that names
+//   the
 //      difference and the ranks.
-//   2. take_orders() numbers what is ready. While the data plane is busy it holds back, so that what becomes ready
+//   2. take_orders() numbers what is ready. While the data plane is busy it holds back, so that what becomes
+//   ready
 //      meanwhile travels in the same batch (the adaptive linger).
-//   3. There a signature gets its slot. The root alone gives and takes slots, inside the order stream: a rank that did so
+//   3. There a signature gets its slot. The root alone gives and takes slots, inside the order stream: a rank
+//   that did so
 //      by itself would take later slots for other tensors.
 #pragma once
 
@@ -27,7 +31,7 @@ namespace dabke {
 class Sequencer {
  public:
   struct Options {
-    Duration linger_limit{};             // longest deliberate wait; zero: as long as the data plane is busy
+    Duration linger_limit{};               // longest deliberate wait; zero: as long as the data plane is busy
     std::size_t cache_capacity = 131'072;  // slots; 0: none
     std::size_t learned_batch_bytes = 0;   // 0: learns no batches
   };
@@ -65,7 +69,8 @@ class Sequencer {
   };
 
   void push(Order order, TimePoint now, Name* name = nullptr, RequestRef request = nullptr);
-  void push_error(ProcessSetId set, const std::string& name, Code code, std::string text, bool forced, TimePoint now);
+  void push_error(ProcessSetId set, const std::string& name, Code code, std::string text, bool forced,
+                  TimePoint now);
   void push_mismatch(const Name& name, const Report& report, TimePoint now);
   std::optional<Slot> take_slot(ProcessSetId set, std::vector<Order>& orders);
   void give_back_all(ProcessSetId set);

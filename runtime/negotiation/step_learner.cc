@@ -11,9 +11,10 @@ constexpr auto kLeastHold = std::chrono::microseconds(200);
 constexpr auto kMostHold = std::chrono::milliseconds(20);
 
 bool can_share_a_batch(const Request& a, const Request& b) {
-  return a.tensors.size() == 1 && b.tensors.size() == 1 && a.process_set == b.process_set && a.kind == b.kind &&
-         a.op == b.op && a.tensors[0].dtype == b.tensors[0].dtype && a.device == b.device && a.root == b.root &&
-         a.compression == b.compression && a.prescale == b.prescale && a.postscale == b.postscale;
+  return a.tensors.size() == 1 && b.tensors.size() == 1 && a.process_set == b.process_set &&
+         a.kind == b.kind && a.op == b.op && a.tensors[0].dtype == b.tensors[0].dtype &&
+         a.device == b.device && a.root == b.root && a.compression == b.compression &&
+         a.prescale == b.prescale && a.postscale == b.postscale;
 }
 
 }  // namespace
@@ -67,7 +68,9 @@ void StepLearner::forget() {
   }
 }
 
-std::optional<std::vector<LearnedBatch>> StepLearner::take_change() { return std::exchange(change_, std::nullopt); }
+std::optional<std::vector<LearnedBatch>> StepLearner::take_change() {
+  return std::exchange(change_, std::nullopt);
+}
 
 std::vector<LearnedBatch> StepLearner::cut() const {
   std::vector<Seen> by_readiness = step_;

@@ -13,8 +13,8 @@ std::vector<std::vector<Rank>> ranks_by_host(int size, const std::vector<std::st
   std::map<std::string, std::size_t> index;
   std::vector<std::vector<Rank>> groups;
   for (Rank rank = 0; rank < size; ++rank) {
-    const auto [entry, fresh] =
-        index.try_emplace(hosts.empty() ? std::string() : hosts[static_cast<std::size_t>(rank)], groups.size());
+    const auto [entry, fresh] = index.try_emplace(
+        hosts.empty() ? std::string() : hosts[static_cast<std::size_t>(rank)], groups.size());
     if (fresh) groups.emplace_back();
     groups[entry->second].push_back(rank);
   }
@@ -24,7 +24,11 @@ std::vector<std::vector<Rank>> ranks_by_host(int size, const std::vector<std::st
 }  // namespace
 
 Topology::Topology(int size, std::vector<std::string> hosts, int radix)
-    : radix_(radix), hosts_(std::move(hosts)), parents_(at(size), -1), children_(at(size)), sizes_(at(size), 1) {
+    : radix_(radix),
+      hosts_(std::move(hosts)),
+      parents_(at(size), -1),
+      children_(at(size)),
+      sizes_(at(size), 1) {
   if (radix == 0) {
     std::fill(parents_.begin() + 1, parents_.end(), 0);
   } else {

@@ -1,8 +1,8 @@
 // Who reports to whom: the tree along which readiness travels up and orders travel down.
 //
-// The ranks of a host report to its lowest rank, the host's leader; beyond 32 of them, through each other. The leaders
-// form a tree of the given radix in the order of their ranks. Rank 0 is the root. Every rank computes the same tree
-// from the list of hosts.
+// The ranks of a host report to its lowest rank, the host's leader; beyond 32 of them, through each other.
+// The leaders form a tree of the given radix in the order of their ranks. Rank 0 is the root. Every rank
+// computes the same tree from the list of hosts.
 #pragma once
 
 #include <memory>

@@ -191,7 +191,9 @@ struct SlotRun {
   std::uint64_t length;
 };
 
-std::size_t varint_bytes(std::uint64_t value) { return (static_cast<std::size_t>(std::bit_width(value | 1)) + 6) / 7; }
+std::size_t varint_bytes(std::uint64_t value) {
+  return (static_cast<std::size_t>(std::bit_width(value | 1)) + 6) / 7;
+}
 
 void slots(Writer& archive, const std::vector<Slot>& all) {
   std::vector<SlotRun> runs;
@@ -212,7 +214,8 @@ void slots(Writer& archive, const std::vector<Slot>& all) {
       archive.varint(least);
       archive.varint(bytes);
       std::vector<std::uint8_t> bits(bytes);
-      for (const Slot slot : all) bits[(slot - least) / 8] |= static_cast<std::uint8_t>(1U << ((slot - least) % 8));
+      for (const Slot slot : all)
+        bits[(slot - least) / 8] |= static_cast<std::uint8_t>(1U << ((slot - least) % 8));
       for (const std::uint8_t byte : bits) archive(byte);
       return;
     }

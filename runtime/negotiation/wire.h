@@ -1,19 +1,22 @@
 // The negotiation's messages and their bytes.
 //
-// Layout: everything little-endian, no padding. Numbers stand at their natural width, or as a varint (seven bits a byte,
-// the lowest first, the top bit set on all but the last byte) where this file says so; text and lists begin with a varint
-// count. A message is one byte, its index in Message, and the fields of its struct in order of declaration, except:
+// Layout: everything little-endian, no padding. Numbers stand at their natural width, or as a varint (seven
+// bits a byte, the lowest first, the top bit set on all but the last byte) where this file says so; text and
+// lists begin with a varint count. A message is one byte, its index in Message, and the fields of its struct
+// in order of declaration, except:
 //   - Slots: one byte of form, then
 //       0, runs: a varint count of runs; of each a varint first slot and a varint length. Keeps the order.
-//       1, bitmap: the varint first slot, a varint count of bytes, and the bytes; slot `first + i` is bit i%8 of byte i/8.
+//       1, bitmap: the varint first slot, a varint count of bytes, and the bytes; slot `first + i` is bit i%8
+//       of byte i/8.
 //     The writer takes the shorter.
 //   - Orders: one byte of form, then
-//       0, a run of cached orders: varints of the first number, the first slot and how many. They count up in both, and
+//       0, a run of cached orders: varints of the first number, the first slot and how many. They count up in
+//       both, and
 //          every rank of the set contributes.
 //       1, one order in full.
 //     A byte of form 2 ends the list.
-// The links refuse peers of another kWireVersion, so a decoder meets only its own version; bytes that do not fit are an
-// error, never misread.
+// The links refuse peers of another kWireVersion, so a decoder meets only its own version; bytes that do not
+// fit are an error, never misread.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +31,8 @@
 
 namespace dabke {
 
-/// Stands for a signature that all ranks of its process set know. Never used twice in one init: the low half is a place
-/// in the root's table, the high half counts how often that place was taken.
+/// Stands for a signature that all ranks of its process set know. Never used twice in one init: the low half
+/// is a place in the root's table, the high half counts how often that place was taken.
 using Slot = std::uint64_t;
 inline constexpr Slot kNoSlot = ~Slot{0};
 inline constexpr std::size_t kMostSlotsInMessage = std::size_t{1} << 20;
@@ -40,7 +43,8 @@ struct Variant {
   std::vector<Rank> ranks;  // ascending; empty: all that the report stands for
 };
 
-/// A name became ready in a whole subtree; in full, because it has no slot yet, has changed, or ranks have joined.
+/// A name became ready in a whole subtree; in full, because it has no slot yet, has changed, or ranks have
+/// joined.
 struct Report {
   std::vector<Variant> variants;  // at least one; more: a mismatch
   std::int32_t contributors = 0;  // ranks that submitted it; fewer than there are where some have joined
@@ -92,14 +96,15 @@ struct Order {
   };
   std::uint64_t number = 0;
   Kind kind = Kind::run;
-  Slot slot = kNoSlot;            // run: whose signature it is, or, with `request`, becomes
-  RequestRef request;             // run: null when the slot says it all; error: name, kind, process set
-  std::int32_t contributors = 0;  // run: ranks whose data counts; the divisor of an average; 0: all of the set
-  Rank rank = -1;                 // left: who; join: who joined last
-  ProcessSetId new_set = -1;      // add_process_set: its id
-  Code error = Code::ok;          // error
-  std::string text;               // error
-  bool forced = false;            // error: not everybody had reported; reports from before it mean nothing
+  Slot slot = kNoSlot;  // run: whose signature it is, or, with `request`, becomes
+  RequestRef request;   // run: null when the slot says it all; error: name, kind, process set
+  std::int32_t contributors =
+      0;                      // run: ranks whose data counts; the divisor of an average; 0: all of the set
+  Rank rank = -1;             // left: who; join: who joined last
+  ProcessSetId new_set = -1;  // add_process_set: its id
+  Code error = Code::ok;      // error
+  std::string text;           // error
+  bool forced = false;        // error: not everybody had reported; reports from before it mean nothing
   std::vector<LearnedBatch> batches;
 };
 
@@ -110,7 +115,8 @@ struct OrdersMessage {
   std::vector<Order> orders;
 };
 
-/// Down: what do you know of this name? To the ranks of the set that the root has not heard of, or to everybody.
+/// Down: what do you know of this name? To the ranks of the set that the root has not heard of, or to
+/// everybody.
 struct InquiryMessage {
   std::uint32_t id = 0;
   bool everybody = false;
@@ -139,8 +145,8 @@ struct NoticeMessage {
   bool suspect = false;  // not for long yet, but it may have been submitted to another process set
 };
 
-using Message = std::variant<ReadyMessage, GoodbyeMessage, FailMessage, OrdersMessage, InquiryMessage, AnswerMessage,
-                             NoticeMessage>;
+using Message = std::variant<ReadyMessage, GoodbyeMessage, FailMessage, OrdersMessage, InquiryMessage,
+                             AnswerMessage, NoticeMessage>;
 
 /// Appends to `out`.
 void encode(const Message& message, std::vector<std::byte>& out);

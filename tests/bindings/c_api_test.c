@@ -345,6 +345,9 @@ static void what_is_to_come_says_so(void) {
   CHECK(dabke_mark_step(1) == DABKE_ERROR_NOT_IMPLEMENTED);
   options.compression = DABKE_COMPRESSION_FLOAT16;
   CHECK(dabke_allreduce("t", &t, NULL, &options) == DABKE_ERROR_NOT_IMPLEMENTED);
+  options.compression = DABKE_COMPRESSION_NONE;
+  options.stream = &x;
+  CHECK(dabke_allreduce("t", &t, NULL, &options) == DABKE_ERROR_NOT_IMPLEMENTED);
   CHECK(dabke_allreduce_async("t", &t, NULL, NULL, &handle) == DABKE_OK);
   CHECK(dabke_wait_stream(handle, NULL) == DABKE_ERROR_NOT_IMPLEMENTED);
   CHECK(dabke_wait(handle, -1) == DABKE_OK);

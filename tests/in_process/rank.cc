@@ -42,7 +42,7 @@ Pending Rank::submit(OperationRef operation) {
   if (submitted_.size() >= 256) {
     std::erase_if(submitted_, [](const OperationRef& one) { return one->is_done(); });
   }
-  return Pending(std::move(operation));
+  return Pending(std::move(operation), *runtime_);
 }
 
 Pending Rank::barrier_async(const Call& call) {

@@ -51,10 +51,11 @@ class Pending {
  public:
   Pending() = default;
   explicit Pending(Status refused) : refused_(std::move(refused)) {}
-  explicit Pending(OperationRef operation) : operation_(std::move(operation)) {}
+  Pending(OperationRef operation, Runtime& runtime) : operation_(std::move(operation)), runtime_(&runtime) {}
 
   Status wait() const {
     if (!refused_) return refused_;
+    runtime_->want(*operation_);
     operation_->wait_until(kNever);
     return operation_->status();
   }
@@ -73,6 +74,7 @@ class Pending {
  private:
   Status refused_;
   OperationRef operation_;
+  Runtime* runtime_ = nullptr;
 };
 
 /// One tensor of a call.

@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <random>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "tests/sim/scaling.h"
 #include "tests/sim/workload.h"
@@ -17,7 +17,8 @@ bool run(unsigned seed, int ranks, bool verbose) {
   try {
     const auto result = dabke::sim::run_random_job(seed, ranks);
     if (verbose) {
-      fmt::print("seed {}: {}: {} events, {} orders executed\n", seed, result.text, result.events, result.orders);
+      fmt::print("seed {}: {}: {} events, {} orders executed\n", seed, result.text, result.events,
+                 result.orders);
     }
     return true;
   } catch (const dabke::sim::Violation& violation) {
@@ -30,26 +31,31 @@ bool run(unsigned seed, int ranks, bool verbose) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Simulates the negotiation of many ranks under random delays, and checks that it keeps its promises."};
+  CLI::App app{
+      "Simulates the negotiation of many ranks under random delays, and checks that it keeps its promises."};
   unsigned seed = 0;
   int ranks = 0;
   double for_seconds = 0;
   int scaling = 0;
   app.add_option("--seed", seed, "Run the job of this seed alone, and say what it was.");
-  app.add_option("--ranks", ranks, "With so many ranks; unless given, the seed decides.")->check(CLI::Range(1, 65536));
+  app.add_option("--ranks", ranks, "With so many ranks; unless given, the seed decides.")
+      ->check(CLI::Range(1, 65536));
   app.add_option("--for", for_seconds, "Seconds to go on with new random seeds after the fixed ones.");
-  app.add_option("--scaling", scaling, "Instead, print the table of what negotiation costs, up to so many ranks.");
+  app.add_option("--scaling", scaling,
+                 "Instead, print the table of what negotiation costs, up to so many ranks.");
   CLI11_PARSE(app, argc, argv);
   if (scaling > 0) return dabke::sim::print_scaling(scaling);
   if (seed != 0) return run(seed, ranks, true) ? 0 : 1;
 
   int failed = 0;
   int ran = 0;
-  for (unsigned fixed = 1; fixed <= kFixedSeeds && failed < 5; ++fixed, ++ran) failed += !run(fixed, ranks, false);
+  for (unsigned fixed = 1; fixed <= kFixedSeeds && failed < 5; ++fixed, ++ran)
+    failed += !run(fixed, ranks, false);
   for (unsigned fixed = 1; fixed <= 3 && failed < 5; ++fixed, ++ran) failed += !run(fixed, 256, false);
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(for_seconds);
   std::random_device source;
-  for (; std::chrono::steady_clock::now() < end && failed < 5; ++ran) failed += !run(source() | 1U, ranks, false);
+  for (; std::chrono::steady_clock::now() < end && failed < 5; ++ran)
+    failed += !run(source() | 1U, ranks, false);
   fmt::print("{} random jobs simulated, {} of them failed\n", ran, failed);
   return failed == 0 ? 0 : 1;
 }

@@ -79,7 +79,8 @@ Row measure(int ranks, int radix) {
   row.batches = batches / kSteps;
   row.root_messages = static_cast<double>(sim.traffic(0).received_messages) / batches;
   for (Rank rank = 1; rank < ranks; ++rank) {
-    row.most_bytes = std::max(row.most_bytes, static_cast<double>(sim.traffic(rank).parent_link_bytes) / kSteps);
+    row.most_bytes =
+        std::max(row.most_bytes, static_cast<double>(sim.traffic(rank).parent_link_bytes) / kSteps);
   }
   return row;
 }
@@ -89,18 +90,20 @@ Row measure(int ranks, int radix) {
 int print_scaling(int most_ranks) {
   // The garbage that thousands of other ranks leave in this one heap is not the root's to sort.
   ::mallopt(M_MXFAST, 0);
-  fmt::print("{} tensors a step, all cached; {} ranks a host, radix {}, {} us a hop; over {} steps after {}\n\n", kTensors,
-             kRanksPerHost, kRadix, kHop.count(), kSteps, kWarmUpSteps);
-  fmt::print("| ranks | form | depth | messages to the root, a batch | batches a step | bytes a rank and step | "
-             "root CPU, ms a step | last ready to done, us |\n|---|---|---|---|---|---|---|---|\n");
+  fmt::print(
+      "{} tensors a step, all cached; {} ranks a host, radix {}, {} us a hop; over {} steps after {}\n\n",
+      kTensors, kRanksPerHost, kRadix, kHop.count(), kSteps, kWarmUpSteps);
+  fmt::print(
+      "| ranks | form | depth | messages to the root, a batch | batches a step | bytes a rank and step | "
+      "root CPU, ms a step | last ready to done, us |\n|---|---|---|---|---|---|---|---|\n");
   for (int ranks = 16; ranks <= most_ranks; ranks *= 4) {
     for (const int radix : {kRadix, 0}) {
       const Row row = measure(ranks, radix);
       std::vector<std::string> hosts;
       for (int rank = 0; rank < ranks; ++rank) hosts.push_back(fmt::format("node{}", rank / kRanksPerHost));
-      fmt::print("| {} | {} | {} | {:.1f} | {:.1f} | {:.0f} | {:.2f} | {:.0f} |\n", ranks, radix == 0 ? "star" : "tree",
-                 Topology(ranks, hosts, radix).depth(), row.root_messages, row.batches, row.most_bytes, row.root_cpu_ms,
-                 row.latency_us);
+      fmt::print("| {} | {} | {} | {:.1f} | {:.1f} | {:.0f} | {:.2f} | {:.0f} |\n", ranks,
+                 radix == 0 ? "star" : "tree", Topology(ranks, hosts, radix).depth(), row.root_messages,
+                 row.batches, row.most_bytes, row.root_cpu_ms, row.latency_us);
       std::fflush(stdout);
     }
   }

@@ -12,7 +12,8 @@ double wall_now() { return std::chrono::duration<double>(Clock::now().time_since
 
 }  // namespace
 
-Sim::Sim(SimOptions options) : options_(std::move(options)), random_(options_.seed), nodes_(at(options_.ranks)) {
+Sim::Sim(SimOptions options)
+    : options_(std::move(options)), random_(options_.seed), nodes_(at(options_.ranks)) {
   now_ += std::chrono::hours(1);
   std::vector<std::string> hosts;
   for (int rank = 0; rank < options_.ranks; ++rank) {
@@ -31,7 +32,9 @@ void Sim::forget_traffic() {
   for (Node& node : nodes_) node.traffic = {};
 }
 
-void Sim::schedule(TimePoint when, std::function<void()> run) { queue_.push({when, sequence_++, std::move(run)}); }
+void Sim::schedule(TimePoint when, std::function<void()> run) {
+  queue_.push({when, sequence_++, std::move(run)});
+}
 
 void Sim::after(Duration delay, std::function<void()> then) { schedule(now_ + delay, std::move(then)); }
 
@@ -73,7 +76,8 @@ void Sim::kill(Rank rank) {
   for (const Rank peer : topology_->neighbours(rank)) {
     // After what it sent before.
     TimePoint when = now_ + delay();
-    if (const auto link = nodes_[at(rank)].link_free_at.find(peer); link != nodes_[at(rank)].link_free_at.end()) {
+    if (const auto link = nodes_[at(rank)].link_free_at.find(peer);
+        link != nodes_[at(rank)].link_free_at.end()) {
       when = std::max(when, link->second);
     }
     schedule(when, [this, rank, peer] {
@@ -143,15 +147,18 @@ void Sim::execute(Rank rank, const ExecuteAction& action) {
   std::vector<std::pair<Token, int>> tokens;
   for (const OrderedRequest& ordered : action.requests) {
     if (ordered.number <= node.last_number) {
-      throw Violation(fmt::format("rank {} executes order {} after {}", rank, ordered.number, node.last_number));
+      throw Violation(
+          fmt::format("rank {} executes order {} after {}", rank, ordered.number, node.last_number));
     }
     node.last_number = ordered.number;
     ++node.executed;
     bytes += ordered.agreed->size_bytes();
     if (!machine(rank).sets().contains(ordered.agreed->process_set, rank)) {
-      throw Violation(fmt::format("rank {} executes '{}' of a set that it is not in", rank, ordered.agreed->name));
+      throw Violation(
+          fmt::format("rank {} executes '{}' of a set that it is not in", rank, ordered.agreed->name));
     }
-    const auto [entry, fresh] = agreed_.try_emplace(ordered.number, Agreed{ordered.agreed, ordered.contributors, ordered.batch});
+    const auto [entry, fresh] =
+        agreed_.try_emplace(ordered.number, Agreed{ordered.agreed, ordered.contributors, ordered.batch});
     const Agreed& agreed = entry->second;
     const int members = static_cast<int>(machine(rank).sets().ranks_of(ordered.agreed->process_set)->size());
     const bool same = fresh || (agreed.request->name == ordered.agreed->name &&
@@ -159,10 +166,10 @@ void Sim::execute(Rank rank, const ExecuteAction& action) {
                                 difference(*agreed.request, *ordered.agreed).empty() &&
                                 agreed.contributors == ordered.contributors);
     if (!same) {
-      throw Violation(fmt::format("order {} is '{}' of set {} from {} ranks here, and '{}' of set {} from {} on rank {}",
-                                  ordered.number, agreed.request->name, agreed.request->process_set,
-                                  agreed.contributors, ordered.agreed->name, ordered.agreed->process_set,
-                                  ordered.contributors, rank));
+      throw Violation(
+          fmt::format("order {} is '{}' of set {} from {} ranks here, and '{}' of set {} from {} on rank {}",
+                      ordered.number, agreed.request->name, agreed.request->process_set, agreed.contributors,
+                      ordered.agreed->name, ordered.agreed->process_set, ordered.contributors, rank));
     }
     if (++entry->second.seen == members) agreed_.erase(entry);
     if (ordered.token != 0) {
@@ -177,7 +184,8 @@ void Sim::execute(Rank rank, const ExecuteAction& action) {
       std::chrono::duration<double>(static_cast<double>(bytes) * options_.seconds_per_byte));
   node.lane_free_at = std::max(node.lane_free_at, now_) + options_.batch_time + time;
   schedule(node.lane_free_at, [this, rank, tokens = std::move(tokens)] {
-    for (const auto& [token, contributors] : tokens) complete(rank, token, {Status::ok(), true, 0, contributors});
+    for (const auto& [token, contributors] : tokens)
+      complete(rank, token, {Status::ok(), true, 0, contributors});
     settle(rank);
   });
 }
@@ -208,8 +216,9 @@ void Sim::run(Duration limit) {
 void Sim::check_quiet() {
   if (!pending_.empty()) {
     const Pending& one = pending_.begin()->second;
-    throw Violation(fmt::format("{} operations never completed; '{}' of rank {} is one of them{}", pending_.size(),
-                                one.name, one.rank, last_warning_.empty() ? "" : "; " + last_warning_));
+    throw Violation(fmt::format("{} operations never completed; '{}' of rank {} is one of them{}",
+                                pending_.size(), one.name, one.rank,
+                                last_warning_.empty() ? "" : "; " + last_warning_));
   }
   const Machine* root = nodes_[0].dead || nodes_[0].over ? nullptr : nodes_[0].machine.get();
   for (Rank rank = 0; rank < ranks() && root != nullptr; ++rank) {

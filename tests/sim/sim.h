@@ -1,8 +1,8 @@
 // Thousands of negotiation machines in one process, under virtual time.
 //
-// Every link keeps its order and has its own random delay; which event comes next is decided by a seed, so a run can be
-// replayed. After every event what happened is held against the invariants: an order means the same on every rank that
-// executes it, numbers only go up, and a token completes once.
+// Every link keeps its order and has its own random delay; which event comes next is decided by a seed, so a
+// run can be replayed. After every event what happened is held against the invariants: an order means the
+// same on every rank that executes it, numbers only go up, and a token completes once.
 #pragma once
 
 #include <functional>
@@ -48,7 +48,7 @@ struct Traffic {
   std::uint64_t received_messages = 0;
   std::uint64_t received_bytes = 0;
   std::uint64_t parent_link_bytes = 0;  // both ways
-  double cpu_seconds = 0;  // of the root only
+  double cpu_seconds = 0;               // of the root only
 };
 
 class Sim {
@@ -78,7 +78,8 @@ class Sim {
 
   /// Until nothing is left to happen, or `limit` of virtual time is over.
   void run(Duration limit);
-  /// What must hold when nothing is under way any more: nothing pending, and one table of slots on all living ranks.
+  /// What must hold when nothing is under way any more: nothing pending, and one table of slots on all living
+  /// ranks.
   void check_quiet();
   std::size_t pending() const { return pending_.size(); }
 
@@ -87,7 +88,9 @@ class Sim {
     TimePoint at;
     std::uint64_t sequence;
     std::function<void()> run;
-    bool operator>(const Event& other) const { return std::pair(at, sequence) > std::pair(other.at, other.sequence); }
+    bool operator>(const Event& other) const {
+      return std::pair(at, sequence) > std::pair(other.at, other.sequence);
+    }
   };
   struct Node {
     std::unique_ptr<Machine> machine;

@@ -20,10 +20,10 @@ struct Op {
   Request request;
   int set = kWorld;  // index into the job's sets
   bool mismatch = false;
-  Rank odd = -1;                  // mismatch: who submits something else
-  int adds = -1;                  // the set it adds
-  int removes = -1;               // the set it removes
-  int contributors = 0;           // 0: all of the set
+  Rank odd = -1;         // mismatch: who submits something else
+  int adds = -1;         // the set it adds
+  int removes = -1;      // the set it removes
+  int contributors = 0;  // 0: all of the set
 };
 
 struct Step {
@@ -81,7 +81,8 @@ class Generator {
     if (op.request.kind == CollectiveKind::barrier) return op;
     const int tensors = op.request.kind == CollectiveKind::allreduce && chance(0.1) ? pick(2, 4) : 1;
     for (int i = 0; i < tensors; ++i) {
-      op.request.tensors.push_back({tensors == 1 ? name : fmt::format("{}.{}", name, i), DType::f32, Shape{shape, 3}});
+      op.request.tensors.push_back(
+          {tensors == 1 ? name : fmt::format("{}.{}", name, i), DType::f32, Shape{shape, 3}});
     }
     return op;
   }
@@ -111,7 +112,8 @@ class Generator {
       if (op.request.kind == CollectiveKind::broadcast && op.set != kWorld) {
         op.request.root = job.sets[static_cast<std::size_t>(op.set)].ranks.front();
       }
-      if (!plain && op.request.kind == CollectiveKind::allreduce && op.set == kWorld && ranks_ > 1 && chance(0.05)) {
+      if (!plain && op.request.kind == CollectiveKind::allreduce && op.set == kWorld && ranks_ > 1 &&
+          chance(0.05)) {
         op.mismatch = true;
         op.odd = pick(0, ranks_ - 1);
       }
@@ -174,7 +176,8 @@ class Program {
     std::vector<Op> mine;
     if (step < job_.steps.size()) {
       for (const Op& op : job_.steps[step].ops) {
-        if (op.set == kWorld || std::ranges::count(job_.sets[index(op.set)].ranks, rank_) > 0) mine.push_back(op);
+        if (op.set == kWorld || std::ranges::count(job_.sets[index(op.set)].ranks, rank_) > 0)
+          mine.push_back(op);
       }
     }
     return mine;
@@ -186,7 +189,8 @@ class Program {
     // Equal names keep their order; so do process sets, whose ids depend on it.
     if (!job_.keeps_order) {
       std::ranges::shuffle(todo_, sim_.random());
-      std::ranges::stable_sort(todo_, {}, [](const Op& op) { return op.adds >= 0 || op.removes >= 0 ? op.adds : -1; });
+      std::ranges::stable_sort(todo_, {},
+                               [](const Op& op) { return op.adds >= 0 || op.removes >= 0 ? op.adds : -1; });
     }
     submit_next();
   }
@@ -199,7 +203,8 @@ class Program {
         Op op;
         op.request.name = fmt::format("t{}", i);
         op.request.tensors = {{op.request.name, DType::f32, Shape{1 + i, 3}}};
-        op.contributors = static_cast<int>(std::ranges::count_if(job_.rounds, [&](int n) { return n > round_; }));
+        op.contributors =
+            static_cast<int>(std::ranges::count_if(job_.rounds, [&](int n) { return n > round_; }));
         todo_.push_back(op);
       }
       ++round_;
@@ -257,7 +262,8 @@ class Program {
     submitted_.push_back(key);
     sim_.submit(rank_, request, [this, op, blocks, key](const Completed& completed) {
       --waiting_;
-      if (const auto found = std::ranges::find(submitted_, key); found != submitted_.end()) submitted_.erase(found);
+      if (const auto found = std::ranges::find(submitted_, key); found != submitted_.end())
+        submitted_.erase(found);
       check(op, completed);
       if (failed_) return;
       if (blocks) return submit_next();
@@ -274,8 +280,8 @@ class Program {
     }
     const Code expected = op.mismatch ? Code::mismatch : Code::ok;
     if (code != expected) {
-      throw Violation(fmt::format("rank {}: '{}' ended with {} '{}'", rank_, op.request.name, static_cast<int>(code),
-                                  completed.status.message()));
+      throw Violation(fmt::format("rank {}: '{}' ended with {} '{}'", rank_, op.request.name,
+                                  static_cast<int>(code), completed.status.message()));
     }
     if (op.adds >= 0) {
       auto& id = job_.sets[index(op.adds)].id;
@@ -283,7 +289,8 @@ class Program {
       id = static_cast<ProcessSetId>(completed.value);
     }
     if (completed.ran) {
-      const int all = op.set == kWorld ? sim_.ranks() : static_cast<int>(job_.sets[index(op.set)].ranks.size());
+      const int all =
+          op.set == kWorld ? sim_.ranks() : static_cast<int>(job_.sets[index(op.set)].ranks.size());
       const int contributors = op.contributors == 0 ? all : op.contributors;
       if (completed.contributors != contributors) {
         throw Violation(fmt::format("rank {}: '{}' has {} contributors instead of {}", rank_, op.request.name,
@@ -313,7 +320,9 @@ class Program {
 
 RunResult run_random_job(unsigned seed, int ranks) {
   std::mt19937 random(seed);
-  const auto pick = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
+  const auto pick = [&](int least, int most) {
+    return std::uniform_int_distribution<int>(least, most)(random);
+  };
   SimOptions options;
   options.seed = seed;
   options.ranks = ranks > 0 ? ranks : pick(1, 14);
@@ -327,8 +336,10 @@ RunResult run_random_job(unsigned seed, int ranks) {
   Generator generator(random, options.ranks);
   Job job = generator.job();
   std::vector<std::unique_ptr<Program>> programs;
-  for (Rank rank = 0; rank < options.ranks; ++rank) programs.push_back(std::make_unique<Program>(sim, job, rank));
-  for (const auto& program : programs) sim.after(microseconds(pick(0, 500)), [&program] { program->start(); });
+  for (Rank rank = 0; rank < options.ranks; ++rank)
+    programs.push_back(std::make_unique<Program>(sim, job, rank));
+  for (const auto& program : programs)
+    sim.after(microseconds(pick(0, 500)), [&program] { program->start(); });
 
   const int ending = pick(0, 5);  // 0: a rank dies, 1: a rank leaves early
   const Rank victim = pick(0, options.ranks - 1);
@@ -344,10 +355,11 @@ RunResult run_random_job(unsigned seed, int ranks) {
   }
   sim.run(minutes(10));
   RunResult result;
-  result.text = fmt::format("{} ranks, {} a host, radix {}, {} slots, {}", options.ranks, options.ranks_per_host,
-                            options.radix, options.machine.sequencer.cache_capacity,
-                            !disturbed ? "to the end" : ending == 0 ? fmt::format("rank {} dies", victim)
-                                                                     : fmt::format("rank {} leaves", victim));
+  result.text = fmt::format("{} ranks, {} a host, radix {}, {} slots, {}", options.ranks,
+                            options.ranks_per_host, options.radix, options.machine.sequencer.cache_capacity,
+                            !disturbed    ? "to the end"
+                            : ending == 0 ? fmt::format("rank {} dies", victim)
+                                          : fmt::format("rank {} leaves", victim));
   if (!disturbed) {
     sim.check_quiet();
     for (Rank rank = 0; rank < options.ranks; ++rank) {

@@ -338,7 +338,8 @@ TEST_CASE("a lost rank fails everything on every rank with one text that names i
   for (const Token token : tokens) {
     CHECK(job.outcome(token).completions == 1);
     CHECK(job.outcome(token).status.code() == Code::peer_lost);
-    CHECK_THAT(job.outcome(token).status.message(), Contains("rank " + std::to_string(victim) + ": connection reset"));
+    CHECK_THAT(job.outcome(token).status.message(),
+               Contains("rank " + std::to_string(victim) + ": connection reset"));
   }
 }
 

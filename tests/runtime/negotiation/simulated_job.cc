@@ -20,7 +20,8 @@ Request plain(CollectiveKind kind, const std::string& name, ProcessSetId set) {
 
 SimulatedJob::SimulatedJob(int size, unsigned seed, Machine::Options options) : random_(seed) {
   now_ += std::chrono::hours(1);
-  if (!options.topology) options.topology = std::make_shared<const Topology>(size, std::vector<std::string>(), 8);
+  if (!options.topology)
+    options.topology = std::make_shared<const Topology>(size, std::vector<std::string>(), 8);
   topology_ = options.topology;
   for (Rank rank = 0; rank < size; ++rank) {
     options.rank = rank;
@@ -57,6 +58,7 @@ void SimulatedJob::take_actions(Rank rank) {
     if (auto* send = std::get_if<SendAction>(&action)) {
       links_[{rank, send->peer}].push_back(send->message);
       ++messages_;
+      bytes_ += send->message->size();
     } else if (auto* execute = std::get_if<ExecuteAction>(&action)) {
       for (const OrderedRequest& ordered : execute->requests) {
         numbers_increase_ = numbers_increase_ && ordered.number > self.last_number;
@@ -96,12 +98,18 @@ bool SimulatedJob::step() {
     }
     return true;
   }
-  const auto link = full[random_() % full.size()];
-  const auto message = std::move(links_[link].front());
-  links_[link].pop_front();
-  if (ranks_[static_cast<std::size_t>(link.second)].dead) return true;
-  machine(link.second).message_from(link.first, *message, now_);
-  take_actions(link.second);
+  const auto [from, to] = full[random_() % full.size()];
+  return step_link(from, to);
+}
+
+bool SimulatedJob::step_link(Rank from, Rank to) {
+  auto& link = links_[{from, to}];
+  if (link.empty()) return false;
+  const auto message = std::move(link.front());
+  link.pop_front();
+  if (ranks_[static_cast<std::size_t>(to)].dead) return true;
+  machine(to).message_from(from, *message, now_);
+  take_actions(to);
   return true;
 }
 

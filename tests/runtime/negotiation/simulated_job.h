@@ -50,6 +50,9 @@ class SimulatedJob {
   bool is_over(Rank rank) const { return ranks_[static_cast<std::size_t>(rank)].over; }
   bool numbers_increase() const { return numbers_increase_; }
   std::size_t messages() const { return messages_; }
+  std::size_t bytes() const { return bytes_; }
+  /// Delivers the next message of this link, if there is one.
+  bool step_link(Rank from, Rank to);
 
  private:
   struct SimulatedRank {
@@ -72,6 +75,7 @@ class SimulatedJob {
   std::vector<Rank> losses_;
   bool numbers_increase_ = true;
   std::size_t messages_ = 0;
+  std::size_t bytes_ = 0;
 };
 
 /// Hosts of `ranks_per_host` ranks each.

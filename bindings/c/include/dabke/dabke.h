@@ -1,18 +1,18 @@
 /* Dabke: collective communication for distributed training. The C API (C11).
  *
- * Every rank of a job calls dabke_init, hands named tensors to collectives, and calls dabke_shutdown. A name stands for
- * the same tensor on every rank; ranks may submit in any order. The data moves when all ranks of the process set have
- * submitted the name.
+ * Every rank of a job calls dabke_init, hands named tensors to collectives, and calls dabke_shutdown. A name
+ * stands for the same tensor on every rank; ranks may submit in any order. The data moves when all ranks of
+ * the process set have submitted the name.
  *
  * Threads     every function may be called from any thread.
- * Ownership   what a function takes by pointer it copies before it returns (names, shapes, options, splits), except the
- *             tensors' data: that must live, and must not be touched, until the operation has completed. Strings and
- *             arrays that a function hands out belong to the library; each function says how long they live.
- * Errors      a function that can fail returns a dabke_status. dabke_last_error() is the text of the calling thread's
- *             last failed call; an operation that fails later carries its text in its handle.
- * Units       times in seconds, sizes in bytes, counts in elements, unless the name says otherwise.
- * Growth      every struct begins with size_t struct_size = sizeof(the struct). A longer struct than the library knows
- *             is taken when its unknown tail is zero, and refused otherwise; a shorter one gets defaults for the rest.
+ * Ownership   what a function takes by pointer it copies before it returns (names, shapes, options, splits),
+ * except the tensors' data: that must live, and must not be touched, until the operation has completed.
+ * Strings and arrays that a function hands out belong to the library; each function says how long they live.
+ * Errors      a function that can fail returns a dabke_status. dabke_last_error() is the text of the calling
+ * thread's last failed call; an operation that fails later carries its text in its handle. Units       times
+ * in seconds, sizes in bytes, counts in elements, unless the name says otherwise. Growth      every struct
+ * begins with size_t struct_size = sizeof(the struct). A longer struct than the library knows is taken when
+ * its unknown tail is zero, and refused otherwise; a shorter one gets defaults for the rest.
  */
 #ifndef DABKE_DABKE_H
 #define DABKE_DABKE_H
@@ -36,11 +36,13 @@
 extern "C" {
 #endif
 
-/* ---- status ---------------------------------------------------------------------------------------------------- */
+/* ---- status
+ * ---------------------------------------------------------------------------------------------------- */
 
 typedef enum dabke_status {
   DABKE_OK = 0,
-  DABKE_IN_PROGRESS = 1, /* dabke_wait whose time was up, dabke_handle_status of a pending operation; not an error */
+  DABKE_IN_PROGRESS =
+      1, /* dabke_wait whose time was up, dabke_handle_status of a pending operation; not an error */
   DABKE_ERROR_INVALID_ARGUMENT = 2,
   DABKE_ERROR_NOT_INITIALIZED = 3,
   DABKE_ERROR_ALREADY_INITIALIZED = 4,
@@ -65,45 +67,50 @@ typedef enum dabke_status {
 DABKE_API const char* dabke_status_name(dabke_status status);
 DABKE_API const char* dabke_status_text(dabke_status status);
 
-/* The text of the calling thread's last failed call, "" when none failed. Valid until its next failing call. */
+/* The text of the calling thread's last failed call, "" when none failed. Valid until its next failing call.
+ */
 DABKE_API const char* dabke_last_error(void);
 
-/* ---- start and end --------------------------------------------------------------------------------------------- */
+/* ---- start and end
+ * --------------------------------------------------------------------------------------------- */
 
 typedef int32_t dabke_process_set; /* 0 is the world: all ranks */
 #define DABKE_WORLD 0
 
 typedef struct dabke_init_options {
   size_t struct_size;
-  /* "NAME=value" pairs of the knob table, such as "TIMELINE=trace.json"; they come before the environment. NULL-ended;
-   * may be NULL. */
+  /* "NAME=value" pairs of the knob table, such as "TIMELINE=trace.json"; they come before the environment.
+   * NULL-ended; may be NULL. */
   const char* const* settings;
-  /* Process sets to make at once, equal on all ranks: process_set_ranks[i] points to process_set_sizes[i] world ranks.
-   * They get the ids 1, 2, ... in this order. */
+  /* Process sets to make at once, equal on all ranks: process_set_ranks[i] points to process_set_sizes[i]
+   * world ranks. They get the ids 1, 2, ... in this order. */
   const int32_t* const* process_set_ranks;
   const size_t* process_set_sizes;
   size_t process_set_count;
   /* An MPI_Comm of the application, by address, to take ranks from; NULL: find the job in the environment. */
   const void* mpi_comm;
 } dabke_init_options;
-#define DABKE_INIT_OPTIONS_INIT {sizeof(dabke_init_options), NULL, NULL, NULL, 0, NULL}
+#define DABKE_INIT_OPTIONS_INIT \
+  { sizeof(dabke_init_options), NULL, NULL, NULL, 0, NULL }
 
-/* Joins the job that the environment describes (dabkerun sets it); without one, a job of a single rank. Collective:
- * returns when all ranks have come, or after START_TIMEOUT_SECONDS with an error that names the missing ones. `options`
- * may be NULL. May be called again after dabke_shutdown. */
+/* Joins the job that the environment describes (dabkerun sets it); without one, a job of a single rank.
+ * Collective: returns when all ranks have come, or after START_TIMEOUT_SECONDS with an error that names the
+ * missing ones. `options` may be NULL. May be called again after dabke_shutdown. */
 DABKE_API dabke_status dabke_init(const dabke_init_options* options);
 
-/* Leaves the job: operations that all ranks have agreed on run to their end, others fail with DABKE_ERROR_SHUT_DOWN.
- * Ranks that still wait for this one get that error, naming it. Handles stay valid. Without init it does nothing. */
+/* Leaves the job: operations that all ranks have agreed on run to their end, others fail with
+ * DABKE_ERROR_SHUT_DOWN. Ranks that still wait for this one get that error, naming it. Handles stay valid.
+ * Without init it does nothing. */
 DABKE_API dabke_status dabke_shutdown(void);
 
 DABKE_API int dabke_is_initialized(void);
 
-/* Fails every pending and later operation on every rank with DABKE_ERROR_ABORTED and `reason` (copied). The job is over
- * after that; dabke_shutdown is still to be called. */
+/* Fails every pending and later operation on every rank with DABKE_ERROR_ABORTED and `reason` (copied). The
+ * job is over after that; dabke_shutdown is still to be called. */
 DABKE_API dabke_status dabke_abort(const char* reason);
 
-/* This process's place; -1 before init. local: among the ranks of this host. cross: among those of equal local rank. */
+/* This process's place; -1 before init. local: among the ranks of this host. cross: among those of equal
+ * local rank. */
 DABKE_API int dabke_rank(void);
 DABKE_API int dabke_size(void);
 DABKE_API int dabke_local_rank(void);
@@ -117,24 +124,27 @@ DABKE_API int dabke_is_homogeneous(void);
 DABKE_API const char* dabke_version(void);
 DABKE_API int dabke_version_number(void);
 
-/* 1 when this build has the backend ("gloo", "mpi", "shm", "tcp", "nccl", "cuda") or controller ("tcp", "mpi", "shm"),
- * 0 when not. The enabled forms say whether the running job uses it; 0 before init. */
+/* 1 when this build has the backend ("gloo", "mpi", "shm", "tcp", "nccl", "cuda") or controller ("tcp",
+ * "mpi", "shm"), 0 when not. The enabled forms say whether the running job uses it; 0 before init. */
 DABKE_API int dabke_backend_built(const char* name);
 DABKE_API int dabke_backend_enabled(const char* name);
 DABKE_API int dabke_controller_built(const char* name);
 DABKE_API int dabke_controller_enabled(const char* name);
-/* 1 when MPI is in use and may be called from several threads, 0 when it may not, -1 when MPI is not in use. */
+/* 1 when MPI is in use and may be called from several threads, 0 when it may not, -1 when MPI is not in use.
+ */
 DABKE_API int dabke_mpi_threads_supported(void);
 
-/* ---- options of a collective ------------------------------------------------------------------------------------ */
+/* ---- options of a collective
+ * ------------------------------------------------------------------------------------ */
 
 typedef enum dabke_reduce_op { /* the numbers are Horovod's */
-  DABKE_AVERAGE = 0,           /* the sum over the ranks that took part, divided by their number */
-  DABKE_SUM = 1,
-  DABKE_ADASUM = 2,
-  DABKE_MIN = 3,
-  DABKE_MAX = 4,
-  DABKE_PRODUCT = 5
+                               DABKE_AVERAGE =
+                                   0, /* the sum over the ranks that took part, divided by their number */
+                               DABKE_SUM = 1,
+                               DABKE_ADASUM = 2,
+                               DABKE_MIN = 3,
+                               DABKE_MAX = 4,
+                               DABKE_PRODUCT = 5
 } dabke_reduce_op;
 
 typedef enum dabke_compression {
@@ -145,54 +155,60 @@ typedef enum dabke_compression {
 
 typedef struct dabke_handle dabke_handle;
 
-/* Called once when the operation has completed, on a thread of the runtime that holds no lock. It may submit, it may
- * not wait. `handle` is valid during the call, whether or not the caller has freed it. */
+/* Called once when the operation has completed, on a thread of the runtime that holds no lock. It may submit,
+ * it may not wait. `handle` is valid during the call, whether or not the caller has freed it. */
 typedef void (*dabke_callback)(void* context, dabke_handle* handle, dabke_status status);
 
-/* Gives memory for an output whose size was not known before: `tensor` has dtype, device and shape (row-major); the
- * function sets data (64-byte aligned, if it can be) and returns 0, or anything else when it has none. The memory is the
- * caller's. `index` counts the tensors of a group. Called on a thread of the runtime. */
+/* Gives memory for an output whose size was not known before: `tensor` has dtype, device and shape
+ * (row-major); the function sets data (64-byte aligned, if it can be) and returns 0, or anything else when it
+ * has none. The memory is the caller's. `index` counts the tensors of a group. Called on a thread of the
+ * runtime. */
 typedef int (*dabke_output_allocator)(void* context, size_t index, DLTensor* tensor);
 
 typedef struct dabke_options {
   size_t struct_size;
   dabke_process_set process_set;
-  dabke_reduce_op op;       /* allreduce, reducescatter (there average and sum only) */
-  int32_t root_rank;        /* broadcast: the world rank whose data everybody gets, also inside a process set */
-  double prescale_factor;   /* every input element is multiplied by this before it is reduced */
-  double postscale_factor;  /* and every result by this */
-  const int64_t* splits;    /* alltoall: rows for each rank of the set; NULL: equal parts */
+  dabke_reduce_op op;     /* allreduce, reducescatter (there average and sum only) */
+  int32_t root_rank;      /* broadcast: the world rank whose data everybody gets, also inside a process set */
+  double prescale_factor; /* every input element is multiplied by this before it is reduced */
+  double postscale_factor; /* and every result by this */
+  const int64_t* splits;   /* alltoall: rows for each rank of the set; NULL: equal parts */
   size_t splits_count;
-  const char* group;        /* tensors with the same group name are ordered together; see group_size */
-  uint32_t group_size;      /* how many tensors the group has on every rank */
-  int32_t priority;         /* higher first among what is ready at the same time */
+  const char* group;   /* tensors with the same group name are ordered together; see group_size */
+  uint32_t group_size; /* how many tensors the group has on every rank */
+  int32_t priority;    /* higher first among what is ready at the same time */
   dabke_compression compression;
-  void* stream;             /* cudaStream_t on which the input is produced; NULL: ready now */
-  void* ready_event;        /* cudaEvent_t after which the input is ready */
+  void* stream;      /* cudaStream_t on which the input is produced; NULL: ready now */
+  void* ready_event; /* cudaEvent_t after which the input is ready */
   dabke_output_allocator output_allocator;
   void* output_allocator_context;
   dabke_callback callback;
   void* callback_context;
 } dabke_options;
-/* The defaults: world, average, root 0, no scaling. A NULL options pointer means these. A struct of zeros does not: its
- * scale factors are 0. */
-#define DABKE_OPTIONS_INIT \
-  {sizeof(dabke_options), DABKE_WORLD, DABKE_AVERAGE, 0, 1.0, 1.0, NULL, 0, NULL, 0, 0, DABKE_COMPRESSION_NONE, \
-   NULL, NULL, NULL, NULL, NULL, NULL}
+/* The defaults: world, average, root 0, no scaling. A NULL options pointer means these. A struct of zeros
+ * does not: its scale factors are 0. */
+#define DABKE_OPTIONS_INIT                                                               \
+  {                                                                                      \
+    sizeof(dabke_options), DABKE_WORLD, DABKE_AVERAGE, 0, 1.0, 1.0, NULL, 0, NULL, 0, 0, \
+        DABKE_COMPRESSION_NONE, NULL, NULL, NULL, NULL, NULL, NULL                       \
+  }
 
-/* ---- collectives ------------------------------------------------------------------------------------------------ */
+/* ---- collectives
+ * ------------------------------------------------------------------------------------------------ */
 
-/* Tensors: dtypes bool, (u)int8/16/32/64, float16, bfloat16, float32, float64; compact row-major memory aligned to the
- * element. Anything else is refused, naming the tensor. A tensor without elements may have data == NULL.
+/* Tensors: dtypes bool, (u)int8/16/32/64, float16, bfloat16, float32, float64; compact row-major memory
+ * aligned to the element. Anything else is refused, naming the tensor. A tensor without elements may have
+ * data == NULL.
  *
- * Asynchronous forms return at once, never block, and give a handle that the caller frees. They fail at once, with no
- * handle, on what can be told alone (bad argument, unknown process set, before init); what only the ranks together can
- * tell (a mismatch) is the operation's status, on every rank. `handle` may be NULL when the result is not wanted
- * otherwise. `output` may be NULL or equal to the input's memory: then the operation works in place.
- * A name that is still pending on this rank is queued behind the first (see DUPLICATE_NAMES). */
+ * Asynchronous forms return at once, never block, and give a handle that the caller frees. They fail at once,
+ * with no handle, on what can be told alone (bad argument, unknown process set, before init); what only the
+ * ranks together can tell (a mismatch) is the operation's status, on every rank. `handle` may be NULL when
+ * the result is not wanted otherwise. `output` may be NULL or equal to the input's memory: then the operation
+ * works in place. A name that is still pending on this rank is queued behind the first (see DUPLICATE_NAMES).
+ */
 
-/* output = reduction of all ranks' inputs, elementwise; same shape and dtype on every rank. On bool, sum and max are OR,
- * product and min are AND. Integers wrap; their average truncates toward zero. */
+/* output = reduction of all ranks' inputs, elementwise; same shape and dtype on every rank. On bool, sum and
+ * max are OR, product and min are AND. Integers wrap; their average truncates toward zero. */
 DABKE_API dabke_status dabke_allreduce_async(const char* name, const DLTensor* input, const DLTensor* output,
                                              const dabke_options* options, dabke_handle** handle);
 DABKE_API dabke_status dabke_allreduce(const char* name, const DLTensor* input, const DLTensor* output,
@@ -206,18 +222,20 @@ DABKE_API dabke_status dabke_grouped_allreduce(const char* const* names, const D
                                                const DLTensor* const* outputs, size_t count,
                                                const dabke_options* options);
 
-/* The ranks' inputs one behind the other, by first dimension, which alone may differ by rank (0 too). At least one
- * dimension. The output comes from options->output_allocator or is owned by the handle: dabke_handle_output. */
-DABKE_API dabke_status dabke_allgather_async(const char* name, const DLTensor* input, const dabke_options* options,
-                                             dabke_handle** handle);
+/* The ranks' inputs one behind the other, by first dimension, which alone may differ by rank (0 too). At
+ * least one dimension. The output comes from options->output_allocator or is owned by the handle:
+ * dabke_handle_output. */
+DABKE_API dabke_status dabke_allgather_async(const char* name, const DLTensor* input,
+                                             const dabke_options* options, dabke_handle** handle);
 /* Blocking: *handle is complete, and is to be freed. */
 DABKE_API dabke_status dabke_allgather(const char* name, const DLTensor* input, const dabke_options* options,
                                        dabke_handle** handle);
 DABKE_API dabke_status dabke_grouped_allgather_async(const char* const* names, const DLTensor* const* inputs,
                                                      size_t count, const dabke_options* options,
                                                      dabke_handle** handle);
-DABKE_API dabke_status dabke_grouped_allgather(const char* const* names, const DLTensor* const* inputs, size_t count,
-                                               const dabke_options* options, dabke_handle** handle);
+DABKE_API dabke_status dabke_grouped_allgather(const char* const* names, const DLTensor* const* inputs,
+                                               size_t count, const dabke_options* options,
+                                               dabke_handle** handle);
 
 /* Every rank's output becomes the input of options->root_rank. Same shape and dtype everywhere. */
 DABKE_API dabke_status dabke_broadcast_async(const char* name, const DLTensor* input, const DLTensor* output,
@@ -225,21 +243,24 @@ DABKE_API dabke_status dabke_broadcast_async(const char* name, const DLTensor* i
 DABKE_API dabke_status dabke_broadcast(const char* name, const DLTensor* input, const DLTensor* output,
                                        const dabke_options* options);
 
-/* Row block i of the input goes to rank i of the set; the output is what came, by source rank. options->splits gives
- * the rows of each block (its sum is the first dimension); without them the first dimension is divided evenly and must
- * be a multiple of the set's size. Output as with allgather; the rows from each rank: dabke_handle_received_splits. */
-DABKE_API dabke_status dabke_alltoall_async(const char* name, const DLTensor* input, const dabke_options* options,
-                                            dabke_handle** handle);
+/* Row block i of the input goes to rank i of the set; the output is what came, by source rank.
+ * options->splits gives the rows of each block (its sum is the first dimension); without them the first
+ * dimension is divided evenly and must be a multiple of the set's size. Output as with allgather; the rows
+ * from each rank: dabke_handle_received_splits. */
+DABKE_API dabke_status dabke_alltoall_async(const char* name, const DLTensor* input,
+                                            const dabke_options* options, dabke_handle** handle);
 DABKE_API dabke_status dabke_alltoall(const char* name, const DLTensor* input, const dabke_options* options,
                                       dabke_handle** handle);
 
-/* Reduces (sum or average) like allreduce, then rank i of the set keeps the i-th block of rows. With n ranks and d rows
- * the first d % n ranks get d / n + 1 rows, the others d / n. `output` NULL: as with allgather. */
-DABKE_API dabke_status dabke_reducescatter_async(const char* name, const DLTensor* input, const DLTensor* output,
-                                                 const dabke_options* options, dabke_handle** handle);
+/* Reduces (sum or average) like allreduce, then rank i of the set keeps the i-th block of rows. With n ranks
+ * and d rows the first d % n ranks get d / n + 1 rows, the others d / n. `output` NULL: as with allgather. */
+DABKE_API dabke_status dabke_reducescatter_async(const char* name, const DLTensor* input,
+                                                 const DLTensor* output, const dabke_options* options,
+                                                 dabke_handle** handle);
 DABKE_API dabke_status dabke_reducescatter(const char* name, const DLTensor* input, const DLTensor* output,
                                            const dabke_options* options);
-DABKE_API dabke_status dabke_grouped_reducescatter_async(const char* const* names, const DLTensor* const* inputs,
+DABKE_API dabke_status dabke_grouped_reducescatter_async(const char* const* names,
+                                                         const DLTensor* const* inputs,
                                                          const DLTensor* const* outputs, size_t count,
                                                          const dabke_options* options, dabke_handle** handle);
 DABKE_API dabke_status dabke_grouped_reducescatter(const char* const* names, const DLTensor* const* inputs,
@@ -250,43 +271,49 @@ DABKE_API dabke_status dabke_grouped_reducescatter(const char* const* names, con
 DABKE_API dabke_status dabke_barrier_async(const dabke_options* options, dabke_handle** handle);
 DABKE_API dabke_status dabke_barrier(const dabke_options* options);
 
-/* This rank has no more data: until every rank of the set has joined it takes part in the others' collectives with the
- * neutral element (of the sum, minimum, ...; no rows in an allgather or alltoall) and does not count in an average. A
- * broadcast from a joined rank is an error. Completes when all ranks have joined; *last_rank, if not NULL, becomes the
- * world rank that joined last. */
+/* This rank has no more data: until every rank of the set has joined it takes part in the others' collectives
+ * with the neutral element (of the sum, minimum, ...; no rows in an allgather or alltoall) and does not count
+ * in an average. A broadcast from a joined rank is an error. Completes when all ranks have joined;
+ * *last_rank, if not NULL, becomes the world rank that joined last. */
 DABKE_API dabke_status dabke_join_async(const dabke_options* options, dabke_handle** handle);
 DABKE_API dabke_status dabke_join(const dabke_options* options, int32_t* last_rank);
 
-/* ---- handles ---------------------------------------------------------------------------------------------------- */
+/* ---- handles
+ * ---------------------------------------------------------------------------------------------------- */
 
-/* A handle outlives shutdown and re-init, until its last reference is freed. Freeing it early never cancels. */
+/* A handle outlives shutdown and re-init, until its last reference is freed. Freeing it early never cancels.
+ */
 DABKE_API void dabke_handle_retain(dabke_handle* handle);
 DABKE_API void dabke_handle_free(dabke_handle* handle); /* NULL is allowed */
 
 /* 1 when the operation has completed, with whatever result; 0 when not. Never blocks. */
 DABKE_API int dabke_poll(const dabke_handle* handle);
-/* Waits at most `timeout_seconds` (negative: without limit), sleeping. Several threads may wait. Returns the operation's
- * status, or DABKE_IN_PROGRESS when the time was up. */
+/* Waits at most `timeout_seconds` (negative: without limit), sleeping. Several threads may wait. Returns the
+ * operation's status, or DABKE_IN_PROGRESS when the time was up. */
 DABKE_API dabke_status dabke_wait(dabke_handle* handle, double timeout_seconds);
 /* The operation's status, DABKE_IN_PROGRESS while pending; once set it never changes. */
 DABKE_API dabke_status dabke_handle_status(const dabke_handle* handle);
 /* The operation's error text, "" when there is none. Lives as long as the handle. */
 DABKE_API const char* dabke_handle_message(const dabke_handle* handle);
-/* Output number `index` of a completed operation. The tensor, and memory that the handle owns, live as long as it. */
+/* Output number `index` of a completed operation. The tensor, and memory that the handle owns, live as long
+ * as it. */
 DABKE_API size_t dabke_handle_output_count(const dabke_handle* handle);
 DABKE_API dabke_status dabke_handle_output(const dabke_handle* handle, size_t index, const DLTensor** output);
 /* alltoall: the rows that came from each rank of the set. Lives as long as the handle. */
-DABKE_API dabke_status dabke_handle_received_splits(const dabke_handle* handle, const int64_t** splits, size_t* count);
+DABKE_API dabke_status dabke_handle_received_splits(const dabke_handle* handle, const int64_t** splits,
+                                                    size_t* count);
 /* join: the world rank that joined last. */
 DABKE_API dabke_status dabke_handle_last_joined_rank(const dabke_handle* handle, int32_t* rank);
 /* Makes `stream` (a cudaStream_t) wait for the operation, without blocking the host. */
 DABKE_API dabke_status dabke_wait_stream(dabke_handle* handle, void* stream);
 
-/* ---- process sets ----------------------------------------------------------------------------------------------- */
+/* ---- process sets
+ * ----------------------------------------------------------------------------------------------- */
 
-/* Collective over the world: every rank calls with the same ranks (order does not matter, duplicates are refused), in
- * the same order of calls. A set that exists already is an error. */
-DABKE_API dabke_status dabke_add_process_set(const int32_t* ranks, size_t count, dabke_process_set* process_set);
+/* Collective over the world: every rank calls with the same ranks (order does not matter, duplicates are
+ * refused), in the same order of calls. A set that exists already is an error. */
+DABKE_API dabke_status dabke_add_process_set(const int32_t* ranks, size_t count,
+                                             dabke_process_set* process_set);
 /* Collective over the world. The world itself cannot be removed. */
 DABKE_API dabke_status dabke_remove_process_set(dabke_process_set process_set);
 /* This rank's index within the set, -1 when it is not in it; and the set's size. */
@@ -299,31 +326,36 @@ DABKE_API dabke_status dabke_process_set_ranks(dabke_process_set process_set, in
 /* Writes at most `capacity` ids, the world's first; *count becomes the number of sets. */
 DABKE_API dabke_status dabke_process_set_ids(dabke_process_set* ids, size_t capacity, size_t* count);
 
-/* ---- memory ----------------------------------------------------------------------------------------------------- */
+/* ---- memory
+ * ----------------------------------------------------------------------------------------------------- */
 
-/* Memory that collectives reduce in place, without copies, between ranks of one host. 64-byte aligned. Valid from here
- * to dabke_free, whatever init and shutdown do. NULL on failure: dabke_last_error. */
+/* Memory that collectives reduce in place, without copies, between ranks of one host. 64-byte aligned. Valid
+ * from here to dabke_free, whatever init and shutdown do. NULL on failure: dabke_last_error. */
 DABKE_API void* dabke_alloc(size_t size_bytes);
 DABKE_API void dabke_free(void* memory); /* NULL is allowed; waits for operations that use it */
 
-/* ---- looking inside --------------------------------------------------------------------------------------------- */
+/* ---- looking inside
+ * --------------------------------------------------------------------------------------------- */
 
-/* Starts or stops writing the timeline (docs/timeline.md) while the job runs. Starting needs TIMELINE=DYNAMIC or unset. */
+/* Starts or stops writing the timeline (docs/timeline.md) while the job runs. Starting needs TIMELINE=DYNAMIC
+ * or unset. */
 DABKE_API dabke_status dabke_start_timeline(const char* path, int mark_cycles);
 DABKE_API dabke_status dabke_stop_timeline(void);
 
-/* A span of the application's own in the timeline, on the calling thread's row; and the end of a training step. */
+/* A span of the application's own in the timeline, on the calling thread's row; and the end of a training
+ * step. */
 DABKE_API dabke_status dabke_annotate_begin(const char* name);
 DABKE_API dabke_status dabke_annotate_end(void);
 DABKE_API dabke_status dabke_mark_step(uint64_t step);
 
-/* One row of the knob table. The strings are static, except value: valid until the calling thread's next call. */
+/* One row of the knob table. help is static; the other strings are valid until the calling thread's next call
+ * of dabke_config_get. */
 typedef struct dabke_config_row {
   size_t struct_size;
-  const char* name;          /* DABKE_FUSION_THRESHOLD */
-  const char* horovod_name;  /* HOROVOD_FUSION_THRESHOLD, or "" */
-  const char* flag;          /* --fusion-threshold-mb */
-  const char* value;         /* in the running job; the default before init */
+  const char* name;         /* DABKE_FUSION_THRESHOLD */
+  const char* horovod_name; /* HOROVOD_FUSION_THRESHOLD, or "" */
+  const char* flag;         /* --fusion-threshold-mb */
+  const char* value;        /* in the running job; the default before init */
   const char* default_value;
   const char* accepts;
   const char* help;
@@ -335,21 +367,21 @@ DABKE_API dabke_status dabke_config_get(size_t index, dabke_config_row* row);
 typedef struct dabke_statistics {
   size_t struct_size;
   uint64_t tensors_submitted;
-  uint64_t tensors_completed;  /* with whatever result */
+  uint64_t tensors_completed; /* with whatever result */
   uint64_t tensors_failed;
-  uint64_t batches;            /* collectives run; several tensors fused count once */
-  uint64_t bytes;              /* of input tensors in these batches */
-  uint64_t messages_sent;      /* of the negotiation */
+  uint64_t batches;       /* collectives run; several tensors fused count once */
+  uint64_t bytes;         /* of input tensors in these batches */
+  uint64_t messages_sent; /* of the negotiation */
   uint64_t messages_received;
-  double negotiation_seconds;  /* sum over tensors, submit to order received */
-  double execution_seconds;    /* sum over batches */
+  double negotiation_seconds; /* sum over tensors, submit to order received */
+  double execution_seconds;   /* sum over batches */
 } dabke_statistics;
 DABKE_API dabke_status dabke_get_statistics(dabke_statistics* statistics);
 
 /* Writes the flight recorder to `path`. */
 DABKE_API dabke_status dabke_dump(const char* path);
-/* Called when a stack of this process is wanted (a stall report): writes at most `capacity` bytes of text and returns
- * their number. NULL removes it. */
+/* Called when a stack of this process is wanted (a stall report): writes at most `capacity` bytes of text and
+ * returns their number. NULL removes it. */
 typedef size_t (*dabke_stack_provider)(void* context, char* text, size_t capacity);
 DABKE_API dabke_status dabke_set_stack_provider(dabke_stack_provider provider, void* context);
 

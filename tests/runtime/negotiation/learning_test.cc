@@ -1,0 +1,156 @@
+// Learned batches: found by the root, kept to by the ranks, and never a reason to wait for ever.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+
+#include "tests/runtime/negotiation/simulated_job.h"
+
+namespace dabke::testing {
+namespace {
+
+using std::chrono::milliseconds;
+
+Machine::Options learning(std::size_t batch_bytes = 1 << 20) {
+  Machine::Options options;
+  options.sequencer.learned_batch_bytes = batch_bytes;
+  return options;
+}
+
+/// Every rank submits the names in this order; all of them complete.
+void step(SimulatedJob& job, const std::vector<std::string>& names) {
+  std::vector<Token> tokens;
+  for (const std::string& name : names) {
+    for (Rank rank = 0; rank < job.size(); ++rank) tokens.push_back(job.submit(rank, allreduce(name)));
+  }
+  job.run();
+  job.advance(milliseconds(50));  // as long as anything is ever kept back
+  job.run();
+  for (const Token token : tokens) REQUIRE(job.outcome(token).ran);
+}
+
+}  // namespace
+
+TEST_CASE("after equal steps the tensors of a batch are reported together, in one message a rank") {
+  SimulatedJob job(3, 1, learning());
+  for (int i = 0; i < 6; ++i) step(job, {"a", "b", "c"});
+  REQUIRE(job.machine(1).keeps_back());
+  for (const char* name : {"a", "b"}) job.submit(1, allreduce(name));
+  const std::size_t before = job.messages();
+  job.submit(1, allreduce("c"));
+  CHECK(job.messages() == before + 1);
+  for (const char* name : {"a", "b", "c"}) {
+    job.submit(0, allreduce(name));
+    job.submit(2, allreduce(name));
+  }
+  job.run();
+  CHECK(job.all_complete());
+}
+
+TEST_CASE("who waits for one of a batch gets it, though nobody has submitted the other") {
+  const bool everybody_waits = GENERATE(false, true);
+  CAPTURE(everybody_waits);
+  SimulatedJob job(3, 1, learning());
+  for (int i = 0; i < 10; ++i) step(job, {"a", "b"});
+  REQUIRE(job.machine(2).keeps_back());
+  std::vector<Token> tokens;
+  for (Rank rank = 0; rank < 3; ++rank) tokens.push_back(job.submit(rank, allreduce("a")));
+  job.run();
+  CHECK_FALSE(job.outcome(tokens[0]).ran);
+  for (Rank rank = everybody_waits ? 0 : 2; rank < 3; ++rank) {
+    job.machine(rank).want(kWorldSet, "a", job.now());
+    job.advance(milliseconds(0));
+  }
+  job.run();  // no time passes
+  for (const Token token : tokens) CHECK(job.outcome(token).ran);
+  // And next time nobody keeps it back: the batch ends there.
+  for (int i = 0; i < 6; ++i) step(job, {"a", "b"});
+  std::vector<Token> next;
+  for (Rank rank = 0; rank < 3; ++rank) next.push_back(job.submit(rank, allreduce("a")));
+  job.run();
+  for (const Token token : next) CHECK(job.outcome(token).ran);
+  for (Rank rank = 0; rank < 3; ++rank) job.submit(rank, allreduce("b"));
+  job.run();
+  CHECK(job.all_complete());
+}
+
+TEST_CASE("what is kept back is let go when its time is over, whether anybody waits or not") {
+  SimulatedJob job(2, 1, learning());
+  for (int i = 0; i < 6; ++i) step(job, {"a", "b"});
+  const Token a = job.submit(0, allreduce("a"));
+  job.submit(1, allreduce("a"));
+  job.run();
+  CHECK_FALSE(job.outcome(a).ran);
+  REQUIRE(job.machine(1).next_tick() <= job.now() + milliseconds(20));
+  job.advance(milliseconds(20));
+  job.run();
+  CHECK(job.outcome(a).ran);
+}
+
+TEST_CASE("a barrier, a join and a shutdown let go what is kept back") {
+  const int which = GENERATE(0, 1, 2);
+  SimulatedJob job(2, 1, learning());
+  for (int i = 0; i < 6; ++i) step(job, {"a", "b"});
+  const Token a = job.submit(0, allreduce("a"));
+  job.submit(1, allreduce("a"));
+  job.run();
+  for (Rank rank = 0; rank < 2; ++rank) {
+    if (which == 0) job.submit(rank, plain(CollectiveKind::barrier, "barrier"));
+    if (which == 1) job.submit(rank, plain(CollectiveKind::join, "join"));
+    if (which == 2) job.machine(1 - rank).leave(job.now());
+    job.advance(milliseconds(0));
+    job.run();
+  }
+  CHECK(job.outcome(a).completions == 1);
+  CHECK(job.outcome(a).ran == (which != 2 || job.outcome(a).status.is_ok()));
+}
+
+TEST_CASE("a step that differs ends what was learned, and learning begins again") {
+  SimulatedJob job(2, 1, learning());
+  for (int i = 0; i < 6; ++i) step(job, {"a", "b"});
+  REQUIRE(job.machine(1).keeps_back());
+  step(job, {"a", "b", "new"});
+  CHECK_FALSE(job.machine(1).keeps_back());
+  for (int i = 0; i < 6; ++i) step(job, {"a", "b", "new"});
+  CHECK(job.machine(1).keeps_back());
+  step(job, {"a", "new"});
+  step(job, {"a", "new"});
+  CHECK_FALSE(job.machine(1).keeps_back());
+}
+
+TEST_CASE("a changed shape within a learned batch is negotiated anew, and nothing waits for it") {
+  SimulatedJob job(2, 1, learning());
+  for (int i = 0; i < 6; ++i) step(job, {"a", "b"});
+  std::vector<Token> tokens;
+  for (Rank rank = 0; rank < 2; ++rank) {
+    tokens.push_back(job.submit(rank, allreduce("a")));
+    tokens.push_back(job.submit(rank, allreduce("b", {77})));
+  }
+  job.run();
+  for (const Token token : tokens) CHECK(job.outcome(token).ran);
+}
+
+TEST_CASE("batches are cut in the order of readiness, small at first, by what can be fused") {
+  StepLearner learner(1000);
+  const auto request = [](const char* name, std::int64_t elements, DType dtype = DType::f32) {
+    Request r = allreduce(name, {elements});
+    r.tensors[0].dtype = dtype;
+    return std::make_shared<const Request>(std::move(r));
+  };
+  const std::vector<RequestRef> requests{request("a", 30),  request("b", 30),  request("c", 100),
+                                         request("d", 100), request("e", 100), request("f", 10, DType::f16)};
+  TimePoint now{};
+  for (int step = 0; step < 6; ++step) {
+    for (Slot slot = 0; slot < requests.size(); ++slot) {
+      learner.ordered(slot, requests[slot], now += std::chrono::microseconds(500));
+    }
+  }
+  const auto change = learner.take_change();
+  REQUIRE(change);
+  std::vector<std::vector<Slot>> cut;
+  for (const LearnedBatch& batch : *change) cut.push_back(batch.slots);
+  CHECK(cut == std::vector<std::vector<Slot>>{{0}, {1, 2, 3}, {4}, {5}});
+  CHECK((*change)[1].hold_us == 2000);
+  CHECK((*change)[0].hold_us == 200);
+}
+
+}  // namespace dabke::testing
