@@ -31,7 +31,7 @@ Machine::Options machine_options(const World& world, const Config& config,
   options.topology = Coordinator::topology_of(world, config);
   options.sequencer.linger_limit = seconds_to_duration(config.cycle_time / 1000);
   options.sequencer.cache_capacity = static_cast<std::size_t>(config.cache_capacity);
-  if (options.fusion_threshold > 0 && config.learned_batches) {
+  if (options.fusion_threshold > 0 && !config.disable_learned_batches) {
     options.sequencer.learned_batch_bytes =
         static_cast<std::size_t>(std::min(options.fusion_threshold, kLearnedBatchBytes));
   }
@@ -56,6 +56,7 @@ Coordinator::Coordinator(Parts parts)
       channel_(std::move(parts.channel)),
       process_sets_(parts.process_sets),
       statistics_(parts.statistics),
+      profile_(parts.profile),
       log_(parts.log),
       machine_(machine_options(parts.world, parts.config, std::move(parts.static_sets))),
       timeline_(std::move(parts.timeline)),
@@ -121,6 +122,7 @@ void Coordinator::loop() {
     std::vector<Action> actions = machine_.take_actions(now);
     record_readiness();  // before the orders that it led to
     perform(std::move(actions), now);
+    record_profile();
     if (!machine_.holds_back()) wants_room_ = false;
     keeps_back_ = machine_.keeps_back();
     judge_failures(now);
@@ -259,7 +261,9 @@ void Coordinator::start_operations(const OrderedRequest& ordered, TimePoint now)
   for (const OperationRef& operation : unit_of(ordered.token)->operations) {
     operation->ordered_at = now;
     const Duration waited = now - operation->submitted_at;
-    statistics_.negotiation_seconds += std::chrono::duration<double>(waited).count();
+    const double seconds = std::chrono::duration<double>(waited).count();
+    statistics_.negotiation_seconds += seconds;
+    profile_.waited(ordered.agreed->kind, seconds);
   }
 }
 
@@ -335,10 +339,11 @@ void Coordinator::unit_finished(std::unique_ptr<Unit> unit, const Status& status
   wake();
 }
 
-void Coordinator::batch_ran(std::size_t size_bytes, double seconds) {
+void Coordinator::batch_ran(const BatchReport& batch) {
   ++statistics_.batches;
-  statistics_.bytes += size_bytes;
-  statistics_.execution_seconds += seconds;
+  statistics_.bytes += batch.size_bytes;
+  statistics_.execution_seconds += batch.seconds;
+  profile_.ran(batch);
 }
 
 void Coordinator::tasks_left(std::size_t left) {
@@ -384,6 +389,13 @@ void Coordinator::record_readiness() {
     timeline_->rank_ready(tensor, ready.set_rank);
     if (ready.last) timeline_->negotiate_end(tensor);
   }
+}
+
+void Coordinator::record_profile() {
+  for (const Machine::Lateness& late : machine_.take_lateness()) {
+    profile_.late(late.rank, late.kind, std::chrono::duration<double>(late.by).count());
+  }
+  profile_.cache(machine_.cache_counts().hits, machine_.cache_counts().misses);
 }
 
 void Coordinator::complete(std::unique_ptr<Unit> unit, const Status& status) {

@@ -34,6 +34,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
     ProcessSetTable& process_sets;
     std::vector<std::vector<Rank>> static_sets;  // by id, from 1 on; in `process_sets` already
     Statistics& statistics;
+    Profile& profile;
     Log log;
     std::shared_ptr<Timeline> timeline;  // from the first message on; null: off
   };
@@ -70,7 +71,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
   void on_message(Rank peer, std::span<const std::byte> message) override;
   void on_peer_lost(Rank peer, const Status& cause) override;
   void unit_finished(std::unique_ptr<Unit> unit, const Status& status) override;
-  void batch_ran(std::size_t size_bytes, double seconds) override;
+  void batch_ran(const BatchReport& batch) override;
   void tasks_left(std::size_t left) override;
 
   void loop();
@@ -89,6 +90,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
   void over(const Status& cause);
   void judge_failures(TimePoint now);
   void record_readiness();
+  void record_profile();
   void complete(std::unique_ptr<Unit> unit, const Status& status);
   void complete(OperationRef operation, const Status& status);
   TimePoint next_deadline() const;
@@ -99,6 +101,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
   std::unique_ptr<ControlChannel> channel_;
   ProcessSetTable& process_sets_;
   Statistics& statistics_;
+  Profile& profile_;
   Log log_;
   Machine machine_;
   GroupCollector groups_;

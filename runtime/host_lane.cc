@@ -87,9 +87,9 @@ void HostLane::loop() {
 void HostLane::run(Task& task) {
   if (task.timeline) task.timeline->activity_end(task.timeline_ids);
   const TimePoint start = Clock::now();
-  std::size_t size_bytes = 0;
-  Status status = run_batch(task, &size_bytes);
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  BatchReport report{.kind = task.kind, .tensors = task.entries.size()};
+  Status status = run_batch(task, report);
+  report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   if (task.timeline) {
     for (std::size_t i = 0; i < task.entries.size(); ++i) {
       const TensorSpec& tensor = task.entries[i].tensor;
@@ -100,7 +100,7 @@ void HostLane::run(Task& task) {
       }
     }
   }
-  observer_.batch_ran(size_bytes, seconds);
+  observer_.batch_ran(report);
   finish_entries(task, status);
 }
 
@@ -116,19 +116,20 @@ void HostLane::finish_entries(const Task& task, const Status& status) {
   }
 }
 
-Status HostLane::run_batch(const Task& task, std::size_t* size_bytes) {
+Status HostLane::run_batch(const Task& task, BatchReport& report) {
   {
     const std::lock_guard lock(mutex_);
     if (!aborted_.is_ok()) return aborted_;
   }
   DABKE_ASSIGN(Collective * backend, backend_for(task));
+  report.backend = backend->name();
   if (prepared_.insert({backend, task.process_set->id}).second)
     DABKE_CHECK(backend->prepare(*task.process_set));
   BatchBuilder builder(task);
   if (builder.needs_exchange()) DABKE_CHECK(run_on(*backend, builder.exchange_batch()));
   DABKE_CHECK(builder.build());
   for (const BatchEntry& entry : builder.batch().entries) {
-    *size_bytes += static_cast<std::size_t>(entry.elements) * size_of(task.dtype);
+    report.size_bytes += static_cast<std::size_t>(entry.elements) * size_of(task.dtype);
   }
   return run_on(*backend, builder.batch());
 }

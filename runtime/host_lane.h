@@ -12,6 +12,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/batch_builder.h"
+#include "runtime/profile.h"
 
 namespace dabke {
 
@@ -22,7 +23,7 @@ class LaneObserver {
   /// Every tensor of the unit has run. The observer owns it from here.
   virtual void unit_finished(std::unique_ptr<Unit> unit, const Status& status) = 0;
   /// One batch has run, with whatever result; its units are told next.
-  virtual void batch_ran(std::size_t size_bytes, double seconds) = 0;
+  virtual void batch_ran(const BatchReport& batch) = 0;
   /// One task less: `left` have not ended yet.
   virtual void tasks_left(std::size_t left) = 0;
 };
@@ -44,7 +45,7 @@ class HostLane {
   void loop();
   std::unique_ptr<Task> next();
   void run(Task& task);
-  Status run_batch(const Task& task, std::size_t* size_bytes);
+  Status run_batch(const Task& task, BatchReport& report);
   Status run_on(Collective& backend, const Batch& batch);
   Result<Collective*> backend_for(const Task& task);
   void finish_entries(const Task& task, const Status& status);

@@ -1,6 +1,7 @@
 #include "runtime/runtime.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include <fmt/format.h>
 
@@ -65,7 +66,7 @@ Status Runtime::start(const Factories& factories) {
   if (traces) DABKE_CHECK(open_timeline(config_.timeline, config_.timeline_mark_cycles));
   coordinator_ = std::make_unique<Coordinator>(
       Coordinator::Parts{world(), config_, std::move(channel), backends_, process_sets_,
-                         std::move(static_sets), statistics_, log_, timeline_});
+                         std::move(static_sets), statistics_, profile_, log_, timeline_});
   log_.debug("rank {} of {} on {}, epoch {}, control over {}", world().rank, world().size,
              world().hosts.empty() ? "this host" : world().hosts[static_cast<std::size_t>(world().rank)],
              world().epoch, coordinator_->channel_name());
@@ -117,6 +118,10 @@ Status Runtime::stop_timeline() {
 Status Runtime::shut_down() {
   if (!coordinator_ || std::exchange(left_, true)) return {};
   coordinator_->shut_down();
+  if (config_.profile && world().rank == Machine::kRoot) {
+    const double seconds = std::chrono::duration<double>(Clock::now() - opened_at_).count();
+    std::fputs(profile_.to_text(world().size, seconds).c_str(), stderr);
+  }
   // Only tidying: a store that is gone keeps nothing.
   (void)leave_epoch(place_);
   const std::lock_guard lock(timeline_mutex_);

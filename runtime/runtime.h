@@ -30,6 +30,7 @@ class Runtime {
   const Config& config() const { return config_; }
   const ProcessSetTable& process_sets() const { return process_sets_; }
   const Statistics& statistics() const { return statistics_; }
+  const Profile& profile() const { return profile_; }
   std::vector<std::string_view> backend_names() const;
   std::string_view channel_name() const { return coordinator_->channel_name(); }
 
@@ -59,6 +60,8 @@ class Runtime {
   Log log_;
   ForkGuard fork_guard_;
   Statistics statistics_;
+  Profile profile_;
+  TimePoint opened_at_ = Clock::now();
   ProcessSetTable process_sets_;
   std::vector<std::unique_ptr<Collective>> backends_;
   std::mutex timeline_mutex_;

@@ -282,11 +282,54 @@ dabke_status dabke_get_statistics(dabke_statistics* statistics) {
   const auto runtime = current_runtime();
   if (!runtime) return report(no_runtime());
   const Statistics& now = runtime->statistics();
-  const dabke_statistics out{sizeof(dabke_statistics), now.tensors_submitted, now.tensors_completed,
-                             now.tensors_failed,       now.batches,           now.bytes,
-                             now.messages_sent,        now.messages_received, now.negotiation_seconds,
-                             now.execution_seconds};
+  const dabke_statistics out{sizeof(dabke_statistics),
+                             now.tensors_submitted,
+                             now.tensors_completed,
+                             now.tensors_failed,
+                             now.batches,
+                             now.bytes,
+                             now.messages_sent,
+                             now.messages_received,
+                             now.negotiation_seconds,
+                             now.execution_seconds,
+                             runtime->profile().cache_hits_and_misses().first,
+                             runtime->profile().cache_hits_and_misses().second};
   return report(write_struct(out, statistics, "dabke_statistics"));
+}
+
+dabke_status dabke_get_collective_statistics(size_t index, dabke_collective_statistics* row) {
+  const auto runtime = current_runtime();
+  if (!runtime) return report(no_runtime());
+  const auto rows = runtime->profile().rows();
+  if (index >= rows.size()) {
+    return report({Code::invalid_argument,
+                   fmt::format("dabke_get_collective_statistics: there are {} rows", rows.size())});
+  }
+  const Profile::Row& from = rows[index];
+  thread_local std::string backend;
+  backend = from.backend;
+  const dabke_collective_statistics out{sizeof(dabke_collective_statistics),
+                                        name_of(from.kind).data(),
+                                        backend.c_str(),
+                                        from.batches,
+                                        from.tensors,
+                                        from.bytes,
+                                        from.seconds};
+  return report(write_struct(out, row, "dabke_collective_statistics"));
+}
+
+dabke_status dabke_get_late_seconds(int rank, double* seconds) {
+  const auto runtime = current_runtime();
+  if (!runtime) return report(no_runtime());
+  if (rank < 0 || rank >= runtime->world().size || seconds == nullptr) {
+    return report({Code::invalid_argument,
+                   seconds == nullptr ? std::string("dabke_get_late_seconds: seconds is NULL")
+                                      : fmt::format("dabke_get_late_seconds: there is no rank {}", rank)});
+  }
+  const auto lateness = runtime->profile().lateness();
+  const auto found = lateness.find(rank);
+  *seconds = found == lateness.end() ? 0 : found->second.seconds;
+  return DABKE_OK;
 }
 
 dabke_status dabke_dump(const char* path) {

@@ -21,7 +21,7 @@ struct Config {
   double cycle_time = 0;
   bool disable_group_fusion = false;
   std::int64_t cache_capacity = 131'072;
-  bool learned_batches = true;
+  bool disable_learned_batches = false;
   bool hierarchical_allreduce = false;
   bool hierarchical_allgather = false;
   bool deterministic = false;
@@ -42,6 +42,8 @@ struct Config {
   double stall_check_time = 60;
   double stall_shutdown_time = 0;
   bool stall_check_disable = false;
+
+  bool profile = false;
 
   std::string thread_affinity;
   std::string log_level = "warning";

@@ -106,6 +106,7 @@ class Machine {
   struct Lateness {
     Rank rank;
     Duration by;
+    CollectiveKind kind;  // of the first of them
   };
 
   explicit Machine(Options options);
@@ -165,7 +166,10 @@ class Machine {
   void slot_from_child(int reporter, Slot slot, std::uint64_t seen, TimePoint now);
   bool is_void(ProcessSetId set, const std::string& name, std::uint64_t seen) const;
   void note_seen(int reporter, std::uint64_t seen);
-  void note_late(Rank rank, Duration by);
+  void note_late(Rank rank, Duration by, CollectiveKind kind);
+  CollectiveKind kind_of(const ReadyMessage& message) const;
+  /// Of a name that somebody has reported.
+  static const Request& request_of(const Name& name);
   void flush_up();
 
   // ---- down
@@ -226,6 +230,7 @@ class Machine {
   std::uint32_t next_inquiry_ = 1;
   TimePoint next_check_ = kNever;
   TimePoint last_submit_{};
+  TimePoint late_until_{};
 
   bool records_readiness_ = false;
   std::vector<Readiness> readiness_;

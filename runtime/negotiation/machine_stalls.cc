@@ -20,12 +20,10 @@ void Machine::look_for_stalls(TimePoint now) {
   names_.for_each([&](Name& name) {
     Collection& collection = name.collection;
     if (collection.empty()) return;
-    const auto& candidates = collection.candidates;
-    Inquiry inquiry{
-        .process_set = name.process_set,
-        .name = name.name,
-        .signature = candidates.empty() ? name.agreed->describe() : candidates.front().request->describe(),
-        .since = collection.since};
+    Inquiry inquiry{.process_set = name.process_set,
+                    .name = name.name,
+                    .signature = request_of(name).describe(),
+                    .since = collection.since};
     const auto due = [&](TimePoint at) {
       if (now < at) next_check_ = std::min(next_check_, at);
       return now >= at;

@@ -60,7 +60,12 @@ void Machine::took(Name& name, Collector::Took took, int reporter, TimePoint now
     next_check_ = std::min(next_check_, check);
     return;
   }
-  if (name.collection.count > 1) note_late(collector_.rank_of(reporter), now - name.collection.since);
+  if (name.collection.count > 1) {
+    // Many names wait at the same time for one rank: that time counts once.
+    const TimePoint from = std::max(name.collection.since, late_until_);
+    late_until_ = now;
+    note_late(collector_.rank_of(reporter), now - from, request_of(name).kind);
+  }
   Collector::Taken taken = collector_.take(name);
   if (sequencer_) {
     sequencer_->complete(name, std::move(taken), now);
@@ -74,9 +79,7 @@ void Machine::took(Name& name, Collector::Took took, int reporter, TimePoint now
 
 void Machine::note_readiness(const Name& name, int reporter, bool complete) {
   if (!records_readiness_) return;
-  const auto& candidates = name.collection.candidates;
-  const Request& request = candidates.empty() ? *name.agreed : *candidates.front().request;
-  readiness_.push_back({name.name, request.kind,
+  readiness_.push_back({name.name, request_of(name).kind,
                         sets_.index_in(name.process_set, collector_.rank_of(reporter)),
                         name.collection.count == 1, complete});
 }
@@ -109,7 +112,7 @@ void Machine::note_join(ProcessSetId set, int reporter, Rank last, TimePoint now
 void Machine::from_child(int reporter, const ReadyMessage& message, TimePoint now) {
   if (reporter <= 0) return;
   const Duration late_before = std::chrono::microseconds(message.late_us);
-  if (message.late_rank >= 0) note_late(message.late_rank, late_before);
+  if (message.late_rank >= 0) note_late(message.late_rank, late_before, kind_of(message));
   for (const Slot slot : message.slots) slot_from_child(reporter, slot, message.seen, now);
   for (const Report& report : message.reports) {
     const Request& request = *report.variants.front().request;
@@ -155,9 +158,20 @@ void Machine::note_seen(int reporter, std::uint64_t seen) {
   std::erase_if(voids_, [&](const Void& one) { return one.until <= by_all; });
 }
 
-void Machine::note_late(Rank rank, Duration by) {
+const Request& Machine::request_of(const Name& name) {
+  const auto& candidates = name.collection.candidates;
+  return candidates.empty() ? *name.agreed : *candidates.front().request;
+}
+
+CollectiveKind Machine::kind_of(const ReadyMessage& message) const {
+  if (!message.reports.empty()) return message.reports.front().variants.front().request->kind;
+  const Name* name = message.slots.empty() ? nullptr : names_.by_slot(message.slots.front());
+  return name == nullptr ? CollectiveKind::allreduce : name->agreed->kind;
+}
+
+void Machine::note_late(Rank rank, Duration by, CollectiveKind kind) {
   if (sequencer_) {
-    lateness_.push_back({rank, by});
+    if (by > Duration::zero()) lateness_.push_back({rank, by, kind});
     return;
   }
   const auto us = std::chrono::duration_cast<std::chrono::microseconds>(by).count();

@@ -360,6 +360,8 @@ static void timeline_and_statistics(void) {
   int64_t one = 1;
   DLTensor t = floats(&x, &one);
   dabke_statistics statistics;
+  dabke_collective_statistics row;
+  double late = -1;
   FILE* file;
   const int fd = mkstemp(path);
   CHECK(fd >= 0);
@@ -380,8 +382,19 @@ static void timeline_and_statistics(void) {
   statistics.struct_size = sizeof statistics;
   CHECK(dabke_get_statistics(&statistics) == DABKE_OK);
   CHECK(statistics.tensors_submitted >= statistics.tensors_completed && statistics.batches > 0);
+  CHECK(statistics.cache_misses > 0);
   statistics.struct_size = 0;
   CHECK(dabke_get_statistics(&statistics) == DABKE_ERROR_INVALID_ARGUMENT);
+
+  memset(&row, 0, sizeof row);
+  row.struct_size = sizeof row;
+  CHECK(dabke_get_collective_statistics(0, &row) == DABKE_OK);
+  CHECK(row.batches > 0 && row.tensors >= row.batches && strlen(row.collective) > 0 && strlen(row.backend) > 0);
+  CHECK(dabke_get_collective_statistics(1000, &row) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK(dabke_get_late_seconds(0, &late) == DABKE_OK && late == 0);
+  CHECK(dabke_get_late_seconds(1, &late) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("no rank 1");
+  CHECK(dabke_get_late_seconds(0, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
 }
 
 static void a_forked_child_is_told_so(void) {

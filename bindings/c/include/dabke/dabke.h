@@ -375,8 +375,27 @@ typedef struct dabke_statistics {
   uint64_t messages_received;
   double negotiation_seconds; /* sum over tensors, submit to order received */
   double execution_seconds;   /* sum over batches */
+  uint64_t cache_hits;        /* negotiations by number alone */
+  uint64_t cache_misses;      /* with the whole signature */
 } dabke_statistics;
 DABKE_API dabke_status dabke_get_statistics(dabke_statistics* statistics);
+
+/* The same by collective and backend: one row each for what has run on this rank. DABKE_ERROR_INVALID_ARGUMENT past the
+ * last row. The strings are static or valid until the calling thread's next call. */
+typedef struct dabke_collective_statistics {
+  size_t struct_size;
+  const char* collective; /* "allreduce", ... */
+  const char* backend;    /* "gloo", ... */
+  uint64_t batches;
+  uint64_t tensors;
+  uint64_t bytes;
+  double seconds;
+} dabke_collective_statistics;
+DABKE_API dabke_status dabke_get_collective_statistics(size_t index, dabke_collective_statistics* row);
+
+/* For how many seconds the others have waited for `rank` because it was the last to submit. Complete on rank 0; elsewhere
+ * 0. */
+DABKE_API dabke_status dabke_get_late_seconds(int rank, double* seconds);
 
 /* Writes the flight recorder to `path`. */
 DABKE_API dabke_status dabke_dump(const char* path);

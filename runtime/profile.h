@@ -1,0 +1,70 @@
+// Where a rank's communication time goes: by collective and backend, and by the rank that the others waited
+// for.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/kinds.h"
+#include "runtime/base/world.h"
+
+namespace dabke {
+
+/// One batch that has run.
+struct BatchReport {
+  CollectiveKind kind = CollectiveKind::allreduce;
+  std::string_view backend;  // empty: none could run it
+  std::size_t tensors = 0;
+  std::size_t size_bytes = 0;  // of this rank's input
+  double seconds = 0;
+};
+
+/// From any thread.
+class Profile {
+ public:
+  struct Row {
+    CollectiveKind kind = CollectiveKind::allreduce;
+    std::string backend;
+    std::uint64_t batches = 0;
+    std::uint64_t tensors = 0;
+    std::uint64_t bytes = 0;
+    double seconds = 0;
+  };
+  struct Wait {  // submit to order
+    std::uint64_t tensors = 0;
+    double seconds = 0;
+  };
+  struct Late {  // kept the others waiting
+    std::uint64_t times = 0;
+    double seconds = 0;
+  };
+
+  void ran(const BatchReport& batch);
+  void waited(CollectiveKind kind, double seconds);
+  void late(Rank rank, CollectiveKind kind, double seconds);
+  void cache(std::uint64_t hits, std::uint64_t misses);
+
+  std::vector<Row> rows() const;
+  /// By rank, as far as this rank has seen: all of it on rank 0.
+  std::map<Rank, Late> lateness() const;
+  std::pair<std::uint64_t, std::uint64_t> cache_hits_and_misses() const;
+
+  /// The table that DABKE_PROFILE prints: one row a collective and backend, then who was late.
+  std::string to_text(int size, double wall_seconds) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::pair<CollectiveKind, std::string>, Row> rows_;
+  std::map<CollectiveKind, Wait> waits_;
+  std::map<std::pair<CollectiveKind, Rank>, Late> late_;
+  std::uint64_t hits_ = 0;
+  std::uint64_t misses_ = 0;
+};
+
+}  // namespace dabke
