@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/control/tcp_channel.h"
+#include "runtime/control/link_channel.h"
 #include "runtime/submit_check.h"
 
 namespace dabke {
@@ -26,7 +26,7 @@ Result<std::unique_ptr<ControlChannel>> make_channel(const BackendContext& conte
     const bool linked = context.world.rank == Machine::kRoot || rank == Machine::kRoot;
     if (linked && rank != context.world.rank) neighbours.push_back(rank);
   }
-  return TcpChannel::open(context.world, neighbours, context.config, context.store, context.fork_guard,
+  return LinkChannel::open(context.world, neighbours, context.config, context.store, context.fork_guard,
                           context.log);
 }
 
