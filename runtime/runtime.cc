@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "runtime/base/core_list.h"
-#include "runtime/control/tcp_channel.h"
+#include "runtime/control/link_channel.h"
 #include "runtime/submit_check.h"
 
 namespace dabke {
@@ -25,7 +25,7 @@ Result<std::unique_ptr<ControlChannel>> make_channel(const BackendContext& conte
   }
   const std::vector<Rank> neighbours =
       Coordinator::topology_of(context.world, context.config)->neighbours(context.world.rank);
-  return TcpChannel::open(context.world, neighbours, context.config, context.store, context.fork_guard,
+  return LinkChannel::open(context.world, neighbours, context.config, context.store, context.fork_guard,
                           context.log);
 }
 

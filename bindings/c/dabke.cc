@@ -174,10 +174,11 @@ int dabke_backend_enabled(const char* name) {
   if (!runtime || name == nullptr) return 0;
   return std::ranges::count(runtime->backend_names(), std::string_view(name)) != 0;
 }
-int dabke_controller_built(const char* name) { return is_one_of(name, {"tcp"}); }
+int dabke_controller_built(const char* name) { return is_one_of(name, {"shm", "tcp"}); }
 int dabke_controller_enabled(const char* name) {
   const auto runtime = current_runtime();
-  return runtime && name != nullptr && runtime->channel_name() == name;
+  // "shm+tcp" is both.
+  return runtime && is_one_of(name, {"shm", "tcp"}) && runtime->channel_name().find(name) != std::string_view::npos;
 }
 int dabke_mpi_threads_supported(void) { return -1; }
 

@@ -41,6 +41,8 @@ class Link {
 
   virtual ~Link() = default;
   virtual const LinkPeer& peer() const = 0;
+  /// Whether it goes through memory that both processes share; then poll_ready() is worth asking often.
+  virtual bool is_shared_memory() const { return false; }
   /// Readable when receive() has something to do; wait for it to be writable only while wants_write().
   virtual int descriptor() const = 0;
   /// Whether bytes are queued that the peer has not taken yet.
@@ -60,6 +62,17 @@ class Link {
   virtual void finish_sending() = 0;
   /// Whether the peer's host has all that was sent, so that closing cannot lose any of it.
   virtual bool all_arrived() const = 0;
+
+  // Around sleeping. A peer in shared memory makes no system call for a link whose driver is awake, so:
+  //   if (link.prepare_to_sleep()) { wait for descriptor(); link.woken(); }
+  // Over a socket the kernel does all this.
+
+  /// Whether flush() or receive() has something to do, as far as can be seen without a system call.
+  virtual bool poll_ready() const { return false; }
+  /// Asks the peer to make descriptor() readable from now on. False, and nothing was asked: poll_ready().
+  virtual bool prepare_to_sleep() { return true; }
+  /// After the wait, however it ended.
+  virtual void woken() {}
 };
 
 }  // namespace dabke

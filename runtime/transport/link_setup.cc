@@ -12,6 +12,8 @@
 #include <fmt/ranges.h>
 
 #include "runtime/transport/handshake.h"
+#include "runtime/transport/shm/local_socket.h"
+#include "runtime/transport/shm/shm_agreement.h"
 #include "runtime/transport/tcp_link.h"
 
 namespace dabke {
@@ -21,7 +23,9 @@ using namespace std::chrono_literals;
 
 constexpr Duration kFirstRetry = 20ms;
 constexpr Duration kLastRetry = 1s;
-constexpr std::uint64_t kListener = 0;  // in epoll; every connection has a number of its own from 1 on
+// In epoll; every connection has a number of its own from 2 on.
+constexpr std::uint64_t kListener = 0;
+constexpr std::uint64_t kLocalListener = 1;
 
 class Setup {
  public:
@@ -38,28 +42,37 @@ class Setup {
     TimePoint retry_at{};
     Duration retry_after = kFirstRetry;
     std::string trouble;  // why the last attempt came to nothing
+    bool tries_local = false;
+    std::string no_local =
+        "it listens on no local socket that this rank sees";  // why there is no shared memory
   };
   /// A connection whose handshake is under way.
   struct Connection {
     GuardedFd fd;
     Handshake handshake;
     Neighbour* connects_to;  // null: we accepted it
-    SocketAddress remote;
+    std::string remote;      // for messages
     TimePoint deadline;
     bool established = false;
-    std::uint32_t events = 0;  // that epoll watches
+    std::uint32_t events = 0;                    // that epoll watches
+    std::optional<ShmAgreement> agreement = {};  // on a local socket
   };
 
   Status prepare();
   Status listen();
   Status look_up_addresses();
   Status start_connections(TimePoint now);
+  Status start_connection(Neighbour& n, Fd fd, bool local);
+  Status listen_locally(const std::string& address);
+  std::string local_name(Rank listener, const std::string& address) const;
   Status wait_for_events();
-  Status accept_clients();
+  Status accept_clients(int listener, bool local);
   Status serve(std::uint64_t number);
   Status converse(Connection& connection);
   Status watch(Connection& connection, std::uint64_t number);
+  Status agree(Connection& connection, std::uint64_t number);
   Status finish(std::uint64_t number);
+  Status check_without_shared_memory(const Neighbour& n, const LinkPeer& peer) const;
   Status give_up(std::uint64_t number, const Status& why);
   void drop_overdue(TimePoint now);
   TimePoint next_event(TimePoint now) const;
@@ -76,8 +89,9 @@ class Setup {
   std::vector<Neighbour> neighbours_;  // by rank
   GuardedFd epoll_;
   GuardedFd listener_;
+  GuardedFd local_listener_;
   std::map<std::uint64_t, Connection> connections_;
-  std::uint64_t last_number_ = kListener;
+  std::uint64_t last_number_ = kLocalListener;
   Duration lookup_slice_ = 20ms;
   std::vector<std::string> refused_;  // the first few clients that were turned away
 };
@@ -98,7 +112,9 @@ Result<std::vector<std::unique_ptr<Link>>> Setup::run() {
 }
 
 Status Setup::prepare() {
-  for (const Rank rank : given_.neighbours) neighbours_.push_back({.rank = rank});
+  const bool local =
+      given_.shared_memory != SharedMemory::never && given_.self.boot_id != ProcessIdentity().boot_id;
+  for (const Rank rank : given_.neighbours) neighbours_.push_back({.rank = rank, .tries_local = local});
   std::ranges::sort(neighbours_, {}, &Neighbour::rank);
   if (neighbours_.empty()) return {};
   const World& world = given_.world;
@@ -115,7 +131,31 @@ Status Setup::listen() {
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &event) != 0)
     return system_error("epoll_ctl", errno);
   DABKE_ASSIGN(const SocketAddress bound, SocketAddress::local_of(listener_.get()));
+  if (neighbours_.front().tries_local) {
+    if (auto status = listen_locally(bound.to_string()); !status.is_ok())
+      given_.log.warning("rank {} offers no shared memory: {}", given_.world.rank, status.message());
+  }
   return given_.store->set(fmt::format("{}/{}", given_.prefix, given_.world.rank), bound.to_string());
+}
+
+Status Setup::listen_locally(const std::string& address) {
+  DABKE_ASSIGN(Fd fd, local_listen(local_name(given_.world.rank, address)));
+  local_listener_ = GuardedFd(std::move(fd), given_.guard);
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = kLocalListener}};
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, local_listener_.get(), &event) != 0)
+    return system_error("epoll_ctl", errno);
+  return {};
+}
+
+/// Known to whoever knows the job's key, so that nobody else can take it first. The address tells apart what
+/// one rank sets up at the same time, the boot id hosts that share a network namespace only by name.
+std::string Setup::local_name(Rank listener, const std::string& address) const {
+  const World& world = given_.world;
+  const std::string job = to_hex(world.job_id);
+  const std::string text =
+      fmt::format("{} {} {} {} {}", job, world.epoch, listener, address, to_hex(given_.self.boot_id));
+  const Digest digest = hmac_sha256(world.job_key, std::as_bytes(std::span(text)));
+  return fmt::format("dabke/{}/{}/{}/{}", job, world.epoch, listener, to_hex(std::span(digest).first(12)));
 }
 
 /// Asks the store for the next address that is not known yet, for a short while each time, so that ranks
@@ -145,19 +185,41 @@ Status Setup::start_connections(TimePoint now) {
     if (!n.address || n.link || n.attempt != 0 || n.retry_at > now) continue;
     n.retry_at = now + n.retry_after;
     n.retry_after = std::min(2 * n.retry_after, kLastRetry);
+    if (std::exchange(n.tries_local, false)) {
+      if (auto fd = local_connect(local_name(n.rank, n.address->to_string())); fd.is_ok()) {
+        DABKE_CHECK(start_connection(n, fd.take(), true));
+        continue;
+      }
+    }
     auto fd = tcp_connect(*n.address);
     if (!fd.is_ok()) {
       n.trouble = fd.status().message();
       continue;
     }
-    DABKE_ASSIGN(Handshake handshake, Handshake::connect(self_, n.rank));
-    n.attempt = ++last_number_;
-    Connection connection{GuardedFd(fd.take(), given_.guard), std::move(handshake), &n, *n.address,
-                          given_.deadline};
-    auto& stored = connections_.emplace(n.attempt, std::move(connection)).first->second;
-    DABKE_CHECK(watch(stored, n.attempt));
+    DABKE_CHECK(start_connection(n, fd.take(), false));
   }
   return {};
+}
+
+Status Setup::start_connection(Neighbour& n, Fd fd, bool local) {
+  if (local) {
+    if (auto status = check_same_user(fd.get()); !status.is_ok()) {
+      n.no_local = status.message();
+      n.retry_at = {};
+      return {};
+    }
+  }
+  DABKE_ASSIGN(Handshake handshake, Handshake::connect(self_, n.rank));
+  n.attempt = ++last_number_;
+  Connection connection{GuardedFd(std::move(fd), given_.guard),
+                        std::move(handshake),
+                        &n,
+                        n.address->to_string(),
+                        given_.deadline,
+                        local};
+  if (local) connection.agreement.emplace(true, given_.guard);
+  auto& stored = connections_.emplace(n.attempt, std::move(connection)).first->second;
+  return watch(stored, n.attempt);
 }
 
 Status Setup::wait_for_events() {
@@ -168,7 +230,13 @@ Status Setup::wait_for_events() {
   if (count < 0 && errno != EINTR) return system_error("epoll_wait", errno);
   for (int i = 0; i < count; ++i) {
     const std::uint64_t number = events[static_cast<std::size_t>(i)].data.u64;
-    DABKE_CHECK(number == kListener ? accept_clients() : serve(number));
+    if (number == kListener) {
+      DABKE_CHECK(accept_clients(listener_.get(), false));
+    } else if (number == kLocalListener) {
+      DABKE_CHECK(accept_clients(local_listener_.get(), true));
+    } else {
+      DABKE_CHECK(serve(number));
+    }
   }
   return {};
 }
@@ -183,25 +251,39 @@ TimePoint Setup::next_event(TimePoint now) const {
   return next;
 }
 
-Status Setup::accept_clients() {
+Status Setup::accept_clients(int listener, bool local) {
   // More than this are not ranks of ours; the oldest stranger makes room, and a rank that loses its turn
   // comes again.
   const std::size_t most = 2 * neighbours_.size() + 64;
   while (true) {
-    DABKE_ASSIGN(Fd fd, tcp_accept(listener_.get()));
+    DABKE_ASSIGN(Fd fd, tcp_accept(listener));
     if (!fd) return {};
     const auto accepted = [](const auto& entry) { return entry.second.connects_to == nullptr; };
     if (connections_.size() >= most) {
       const auto oldest = std::ranges::find_if(connections_, accepted);
       if (oldest != connections_.end()) connections_.erase(oldest);
     }
-    auto remote = SocketAddress::remote_of(fd.get());
-    if (!remote.is_ok()) continue;  // gone already
+    std::string remote = "a local socket";
+    if (local) {
+      if (auto status = check_same_user(fd.get()); !status.is_ok()) {
+        given_.log.warning("rank {} dropped a local client: {}", given_.world.rank, status.message());
+        continue;
+      }
+    } else {
+      auto address = SocketAddress::remote_of(fd.get());
+      if (!address.is_ok()) continue;  // gone already
+      remote = address->to_string();
+    }
     DABKE_ASSIGN(Handshake handshake,
                  Handshake::accept(self_, [this](Rank rank) { return may_connect(rank); }));
     const auto deadline = std::min(given_.deadline, Clock::now() + given_.client_patience);
-    Connection connection{
-        GuardedFd(std::move(fd), given_.guard), std::move(handshake), nullptr, *remote, deadline, true};
+    Connection connection{GuardedFd(std::move(fd), given_.guard),
+                          std::move(handshake),
+                          nullptr,
+                          std::move(remote),
+                          deadline,
+                          true};
+    if (local) connection.agreement.emplace(false, given_.guard);
     auto& stored = connections_.emplace(++last_number_, std::move(connection)).first->second;
     DABKE_CHECK(watch(stored, last_number_));
   }
@@ -215,13 +297,14 @@ Status Setup::serve(std::uint64_t number) {
     if (auto status = tcp_connected(connection.fd.get()); !status.is_ok()) return give_up(number, status);
     // A port of our own may be picked as the source of a connection to it while nobody listens there.
     const auto local = SocketAddress::local_of(connection.fd.get());
-    if (local.is_ok() && local->to_string() == connection.remote.to_string()) {
+    if (local.is_ok() && local->to_string() == connection.remote) {
       return give_up(number, Status(Code::transport, "nobody listens there"));
     }
     connection.established = true;
   }
   if (auto status = converse(connection); !status.is_ok()) return give_up(number, status);
-  if (connection.handshake.done() && connection.handshake.outgoing().empty()) return finish(number);
+  if (connection.handshake.done() && connection.handshake.outgoing().empty())
+    return connection.agreement ? agree(connection, number) : finish(number);
   return watch(connection, number);
 }
 
@@ -249,7 +332,7 @@ Status Setup::converse(Connection& connection) {
     const Status status = handshake.receive(std::span(bytes).first(static_cast<std::size_t>(got)));
     if (status.is_ok()) continue;
     if (connection.connects_to != nullptr || handshake.outgoing().empty()) return status;
-    const std::string text = fmt::format("{}: {}", connection.remote.to_string(), status.message());
+    const std::string text = fmt::format("{}: {}", connection.remote, status.message());
     given_.log.warning("rank {} refused a link from {}", given_.world.rank, text);
     if (refused_.size() < 4) refused_.push_back(text);
     connection.deadline = std::min(connection.deadline, Clock::now() + 1s);
@@ -269,16 +352,50 @@ Status Setup::watch(Connection& connection, std::uint64_t number) {
   return {};
 }
 
-/// The handshake is done: the connection becomes the neighbour's link.
+/// The handshake is done on a local socket; now for the memory.
+Status Setup::agree(Connection& connection, std::uint64_t number) {
+  auto agreed = connection.agreement->advance(connection.fd.get());
+  if (!agreed.is_ok()) return give_up(number, agreed.status());
+  return *agreed ? finish(number) : watch(connection, number);
+}
+
+/// A neighbour that could be in shared memory is not.
+Status Setup::check_without_shared_memory(const Neighbour& n, const LinkPeer& peer) const {
+  if (given_.shared_memory == SharedMemory::never) return {};
+  const std::string who =
+      fmt::format("rank {} on {}", n.rank, given_.world.hosts.at(static_cast<std::size_t>(n.rank)));
+  const bool same_host = peer.process.boot_id == given_.self.boot_id;
+  const std::string why = !same_host                   ? "it is on another host"
+                          : n.rank > given_.world.rank ? "it came over TCP, and its own log says why"
+                                                       : n.no_local;
+  if (given_.shared_memory == SharedMemory::required) {
+    return {
+        Code::transport,
+        fmt::format("DABKE_CONTROLLER=shm: rank {} shares no memory with {}: {}; auto uses TCP between them",
+                    given_.world.rank, who, why)};
+  }
+  if (same_host && n.rank < given_.world.rank)
+    given_.log.info("rank {} talks over TCP with {}, though on the same host: {}", given_.world.rank, who,
+                    why);
+  return {};
+}
+
+/// The connection becomes the neighbour's link.
 Status Setup::finish(std::uint64_t number) {
   Connection connection = std::move(connections_.extract(number).mapped());
   Neighbour& n = *neighbour(connection.handshake.peer_rank());
   if (n.link) return {};  // two clients proved to be the same rank at the same moment; the first stays
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.fd.get(), nullptr) != 0)
     return system_error("epoll_ctl", errno);
-  LinkPeer peer{n.rank, connection.handshake.peer_process(), connection.remote.to_string()};
-  n.link = std::make_unique<TcpLink>(std::move(connection.fd), std::move(peer), given_.peer_timeout);
+  LinkPeer peer{n.rank, connection.handshake.peer_process(), connection.remote};
   n.attempt = 0;
+  if (connection.agreement) {
+    peer.address = "shared memory";
+    DABKE_ASSIGN(n.link, connection.agreement->take_link(std::move(connection.fd), std::move(peer)));
+    return {};
+  }
+  DABKE_CHECK(check_without_shared_memory(n, peer));
+  n.link = std::make_unique<TcpLink>(std::move(connection.fd), std::move(peer), given_.peer_timeout);
   return {};
 }
 
@@ -287,8 +404,17 @@ Status Setup::give_up(std::uint64_t number, const Status& why) {
   const auto found = connections_.find(number);
   Neighbour* const n = found->second.connects_to;
   const bool final = found->second.handshake.failed();
-  const std::string remote = found->second.remote.to_string();
+  const std::string remote = found->second.remote;
+  const bool local = found->second.agreement.has_value();
   connections_.erase(found);
+  if (n != nullptr && local) {  // by TCP then, at once
+    n->attempt = 0;
+    n->retry_at = {};
+    n->no_local = why.message();
+    return {};
+  }
+  if (n == nullptr && local)
+    given_.log.info("rank {}: no shared memory: {}", given_.world.rank, why.message());
   if (n == nullptr) {
     given_.log.debug("rank {} dropped a client at {}: {}", given_.world.rank, remote, why.message());
     return {};
@@ -310,7 +436,7 @@ void Setup::drop_overdue(TimePoint now) {
     }
     if (!connection.handshake.failed()) {
       const std::string text =
-          fmt::format("{}: it connected and did not prove itself in time", connection.remote.to_string());
+          fmt::format("{}: it connected and did not prove itself in time", connection.remote);
       given_.log.warning("rank {} dropped a client at {}", given_.world.rank, text);
       if (refused_.size() < 4) refused_.push_back(text);
     }
@@ -352,8 +478,6 @@ bool Setup::may_connect(Rank rank) {
 
 }  // namespace
 
-Result<std::vector<std::unique_ptr<Link>>> open_tcp_links(const LinkSetup& setup) {
-  return Setup(setup).run();
-}
+Result<std::vector<std::unique_ptr<Link>>> open_links(const LinkSetup& setup) { return Setup(setup).run(); }
 
 }  // namespace dabke

@@ -7,6 +7,11 @@
 //   dropped; it costs
 //      the others nothing, because all clients are served side by side.
 //   4. The listener is closed once all have come.
+//
+// Where shared memory is wanted, the lower rank listens on a Unix socket as well, before it leaves its
+// address, and the higher one tries that first. Nobody listens there when the ranks are on two hosts, or in
+// containers that do not share a network; then, and whenever anything else goes wrong on that socket, it goes
+// on as above. So both always agree: the higher rank decides by where it comes.
 #pragma once
 
 #include <memory>
@@ -24,6 +29,12 @@
 
 namespace dabke {
 
+enum class SharedMemory {
+  never,
+  where_possible,
+  required,  // an error names the neighbour with which it cannot be had, and why
+};
+
 struct LinkSetup {
   const World& world;
   std::span<const Rank> neighbours;  // any other ranks, each once
@@ -37,10 +48,11 @@ struct LinkSetup {
   Duration peer_timeout = Duration::zero();  // of the links; see TcpLink
   Duration client_patience =
       std::chrono::seconds(10);  // for a client that connected and does not prove itself
+  SharedMemory shared_memory = SharedMemory::never;
 };
 
 /// One link for each neighbour, in their order. Code timeout names the ranks and hosts that are missing, what
 /// is known of each, and what to do; code mismatch when a neighbour is of another build, job, epoch or key.
-Result<std::vector<std::unique_ptr<Link>>> open_tcp_links(const LinkSetup& setup);
+Result<std::vector<std::unique_ptr<Link>>> open_links(const LinkSetup& setup);
 
 }  // namespace dabke

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <map>
 
-#include "runtime/control/tcp_channel.h"
+#include "runtime/control/link_channel.h"
 #include "tests/runtime/transport/ranks.h"
 
 using namespace dabke;
@@ -248,7 +248,7 @@ TEST_CASE("two hundred rounds in one process count the epochs up and leave nothi
       if (!joined.is_ok()) return joined.status().message();
       ForkGuard guard;
       auto channel =
-          TcpChannel::open(joined->world, std::vector<Rank>{1 - rank}, {}, joined->store, guard, Log());
+          LinkChannel::open(joined->world, std::vector<Rank>{1 - rank}, {}, joined->store, guard, Log());
       if (!channel.is_ok()) return channel.status().message();
       (*channel)->close(deadline_after(5));
       if (const auto left = leave_epoch(*joined); !left.is_ok()) return left.message();

@@ -318,7 +318,9 @@ class Program {
 
 }  // namespace
 
-RunResult run_random_job(unsigned seed, int ranks) {
+namespace {
+
+RunResult run_job(unsigned seed, int ranks, RunResult& result) {
   std::mt19937 random(seed);
   const auto pick = [&](int least, int most) {
     return std::uniform_int_distribution<int>(least, most)(random);
@@ -353,13 +355,12 @@ RunResult run_random_job(unsigned seed, int ranks) {
       }
     });
   }
-  sim.run(minutes(10));
-  RunResult result;
   result.text = fmt::format("{} ranks, {} a host, radix {}, {} slots, {}", options.ranks,
                             options.ranks_per_host, options.radix, options.machine.sequencer.cache_capacity,
                             !disturbed    ? "to the end"
                             : ending == 0 ? fmt::format("rank {} dies", victim)
                                           : fmt::format("rank {} leaves", victim));
+  sim.run(minutes(10));
   if (!disturbed) {
     sim.check_quiet();
     for (Rank rank = 0; rank < options.ranks; ++rank) {
@@ -381,6 +382,17 @@ RunResult run_random_job(unsigned seed, int ranks) {
   }
   result.events = sim.events();
   return result;
+}
+
+}  // namespace
+
+RunResult run_random_job(unsigned seed, int ranks) {
+  RunResult result;
+  try {
+    return run_job(seed, ranks, result);
+  } catch (const Violation& violation) {
+    throw Violation(fmt::format("{}: {}", result.text, violation.what()));
+  }
 }
 
 }  // namespace dabke::sim

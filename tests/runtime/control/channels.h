@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/control/tcp_channel.h"
+#include "runtime/control/link_channel.h"
 #include "tests/runtime/transport/ranks.h"
 
 namespace dabke::test {
@@ -34,10 +34,24 @@ class Recorder final : public ControlSink {
   std::function<void(Rank, std::span<const std::byte>)> answer;
 };
 
-inline Result<std::unique_ptr<TcpChannel>> open_channel(
+/// DABKE_CONTROLLER of the channels that a test opens, for as long as this lives.
+class Over {
+ public:
+  explicit Over(std::string controller) { current() = std::move(controller); }
+  ~Over() { current() = "auto"; }
+  Over(const Over&) = delete;
+  Over& operator=(const Over&) = delete;
+  static std::string& current() {
+    static std::string controller = "auto";
+    return controller;
+  }
+};
+
+inline Result<std::unique_ptr<LinkChannel>> open_channel(
     const World& world, std::vector<Rank> neighbours, std::shared_ptr<Store> store, ForkGuard& guard,
-    const Config& config = {}, const ProcessIdentity& self = identity_of_this_process()) {
-  return TcpChannel::open_as(self, world, neighbours, config, std::move(store), guard, Log());
+    Config config = {}, const ProcessIdentity& self = identity_of_this_process()) {
+  config.controller = Over::current();
+  return LinkChannel::open_as(self, world, neighbours, config, std::move(store), guard, Log());
 }
 
 /// Root 0 with all, the others with the root.

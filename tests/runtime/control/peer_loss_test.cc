@@ -18,7 +18,7 @@ namespace {
 
 /// What rank 1, a process of its own, does once it is connected; then it says so in the store and holds
 /// still.
-using RankOne = void (*)(TcpChannel& channel, ForkGuard& guard);
+using RankOne = void (*)(LinkChannel& channel, ForkGuard& guard);
 
 void hold_still() {
   for (;;) ::pause();
@@ -84,13 +84,15 @@ Loss lose_rank_one(RankOne then) {
 }  // namespace
 
 TEST_CASE("kill -9 of a rank is noticed at once") {
-  const auto loss = lose_rank_one([](TcpChannel&, ForkGuard&) {});
+  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
+  const auto loss = lose_rank_one([](LinkChannel&, ForkGuard&) {});
   CHECK_THAT(loss.cause, Contains("rank 1 on host-a") || Contains("of rank 1 on host-a ended"));
   CHECK(loss.seconds < 2);
 }
 
 TEST_CASE("kill -9 of a rank whose forked child lives on is noticed, because the child dropped the links") {
-  const auto loss = lose_rank_one([](TcpChannel&, ForkGuard& guard) {
+  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
+  const auto loss = lose_rank_one([](LinkChannel&, ForkGuard& guard) {
     if (::fork() == 0) {
       guard.close_all_in_child();  // what the runtime's atfork handler does
       hold_still();
@@ -101,7 +103,8 @@ TEST_CASE("kill -9 of a rank whose forked child lives on is noticed, because the
 }
 
 TEST_CASE("kill -9 of a rank is noticed even while a child that never ran the handler holds its links") {
-  const auto loss = lose_rank_one([](TcpChannel&, ForkGuard&) {
+  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
+  const auto loss = lose_rank_one([](LinkChannel&, ForkGuard&) {
     if (::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr) == 0) hold_still();
   });
   CHECK_THAT(loss.cause, Catch::Matches("process [0-9]+ of rank 1 on host-a ended"));
@@ -109,7 +112,8 @@ TEST_CASE("kill -9 of a rank is noticed even while a child that never ran the ha
 }
 
 TEST_CASE("what a rank sent before it died is delivered before its loss, whoever holds the link") {
-  const auto loss = lose_rank_one([](TcpChannel& channel, ForkGuard&) {
+  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
+  const auto loss = lose_rank_one([](LinkChannel& channel, ForkGuard&) {
     if (::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr) == 0) hold_still();
     for (int i = 0; i < 50; ++i)
       channel.send(0, bytes_of(std::string(1000, static_cast<char>('a' + i % 26))));
@@ -121,8 +125,9 @@ TEST_CASE("what a rank sent before it died is delivered before its loss, whoever
 }
 
 TEST_CASE("a rank that was dead before its process could be watched is lost, not an error of open") {
+  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
   TemporaryDirectory directory;
-  const pid_t pid = start_rank_one(directory.path(), [](TcpChannel& channel, ForkGuard&) {
+  const pid_t pid = start_rank_one(directory.path(), [](LinkChannel& channel, ForkGuard&) {
     channel.send(0, bytes_of("only this"));
     channel.close(deadline_after(5));
     ::_exit(0);
@@ -139,8 +144,9 @@ TEST_CASE("a rank that was dead before its process could be watched is lost, not
 }
 
 TEST_CASE("a stopped rank is slow, not lost") {
+  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
   TemporaryDirectory directory;
-  const pid_t pid = start_rank_one(directory.path(), [](TcpChannel& channel, ForkGuard&) {
+  const pid_t pid = start_rank_one(directory.path(), [](LinkChannel& channel, ForkGuard&) {
     Recorder recorder;
     recorder.answer = [&](Rank peer, std::span<const std::byte> message) { channel.send(peer, message); };
     for (;;) channel.poll(kNever, recorder);

@@ -34,7 +34,7 @@ struct Change {
 
 Opened open_links(const World& world, std::vector<Rank> neighbours, std::shared_ptr<Store> store,
                   ForkGuard& guard, const Change& change = {}) {
-  auto links = open_tcp_links({.world = world,
+  auto links = dabke::open_links({.world = world,
                                .neighbours = neighbours,
                                .listen_at = change.listen_at,
                                .store = std::move(store),

@@ -1,4 +1,9 @@
-// The control channel over our own TCP links to any set of neighbours.
+// The control channel over our own links to any set of neighbours: through shared memory where both ranks are
+// on one host and can, else over TCP.
+//
+// While there are links in shared memory, poll() looks at them and at the wake flag for a short, bounded
+// while (waiting.h) before it declares on each of them that it sleeps, and sleeps. Until then neither a peer
+// nor wake() makes a system call.
 //
 // A neighbour's loss is noticed by whichever comes first:
 //   - its link ends (closed, reset, or TCP_USER_TIMEOUT between hosts);
@@ -28,7 +33,7 @@
 
 namespace dabke {
 
-class TcpChannel final : public ControlChannel {
+class LinkChannel final : public ControlChannel {
  public:
   /// Returns once all neighbours are connected and have proved themselves. Code timeout after
   /// config.start_timeout seconds, naming the ranks and hosts that are missing. `guard` must outlive the
@@ -38,12 +43,14 @@ class TcpChannel final : public ControlChannel {
                                                       ForkGuard& guard, Log log);
   /// The same, as a process that says to be `self`: with it a test makes neighbours of one host look like two
   /// hosts.
-  static Result<std::unique_ptr<TcpChannel>> open_as(const ProcessIdentity& self, const World& world,
-                                                     std::span<const Rank> neighbours, const Config& config,
-                                                     std::shared_ptr<Store> store, ForkGuard& guard, Log log);
-  ~TcpChannel() override;
+  static Result<std::unique_ptr<LinkChannel>> open_as(const ProcessIdentity& self, const World& world,
+                                                      std::span<const Rank> neighbours, const Config& config,
+                                                      std::shared_ptr<Store> store, ForkGuard& guard,
+                                                      Log log);
+  ~LinkChannel() override;
 
-  std::string_view name() const override { return "tcp"; }
+  /// "shm", "tcp" or, when the neighbours differ, "shm+tcp".
+  std::string_view name() const override;
   /// `message` is not empty: an empty frame is a beat.
   void send(Rank peer, std::span<const std::byte> message) override;
   void poll(TimePoint deadline, ControlSink& sink) override;
@@ -67,7 +74,7 @@ class TcpChannel final : public ControlChannel {
     Status failure;                // found outside poll(), to be reported by the next one
   };
 
-  TcpChannel(const Config& config, ForkGuard& guard, Log log)
+  LinkChannel(const Config& config, ForkGuard& guard, Log log)
       : patience_(seconds_to_duration(config.peer_timeout)), guard_(guard), log_(std::move(log)) {}
   Status start();
   Status add_peer(const ProcessIdentity& self, const World& world, std::unique_ptr<Link> link);
@@ -75,6 +82,10 @@ class TcpChannel final : public ControlChannel {
 
   bool report_failures(ControlSink& sink);
   bool end_last_words(TimePoint now, ControlSink& sink);
+  bool look(ControlSink& sink);
+  bool prepare_to_sleep();
+  void woken();
+  bool take_wake();
   bool handle(std::uint64_t tag, std::uint32_t events, ControlSink& sink);
   bool read(Peer& peer, ControlSink& sink);
   static std::string process_ended(const Peer& peer);
@@ -93,10 +104,14 @@ class TcpChannel final : public ControlChannel {
   GuardedFd epoll_;
   GuardedFd wake_fd_;
   std::atomic<bool> wake_pending_{false};
-  std::vector<Peer> peers_;  // by rank; its order is fixed once open
+  std::atomic<bool> asleep_{false};  // poll() is, or is about to be, in the kernel
+  std::vector<Peer> peers_;          // by rank; its order is fixed once open
   bool any_beats_ = false;
-  int ending_ = 0;         // peers whose process has ended and whose link is still read
-  bool failures_ = false;  // some peer has a failure to report
+  std::size_t shared_ = 0;        // links in shared memory, when it was opened
+  std::size_t over_tcp_ = 0;      // the others
+  int polls_without_kernel_ = 0;  // in a row
+  int ending_ = 0;                // peers whose process has ended and whose link is still read
+  bool failures_ = false;         // some peer has a failure to report
   TimePoint next_beat_ = kNever;
   std::uint64_t wake_ups_ = 0;
 };

@@ -1,4 +1,4 @@
-#include "runtime/control/tcp_channel.h"
+#include "runtime/control/link_channel.h"
 
 #include <sys/resource.h>
 
@@ -30,6 +30,7 @@ long voluntary_switches() {
 }  // namespace
 
 TEST_CASE("in a star every message reaches the root and every answer its rank, in order") {
+  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
   constexpr int kSize = 4;
   constexpr int kMessages = 500;
   const auto store = make_memory_store();
@@ -60,6 +61,7 @@ TEST_CASE("in a star every message reaches the root and every answer its rank, i
 }
 
 TEST_CASE("in a full mesh 10 MB messages cross in both directions at once") {
+  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
   constexpr int kSize = 4;
   const auto store = make_memory_store();
   const auto seen = run_ranks(kSize, [&](Rank self) -> std::string {
@@ -88,6 +90,7 @@ TEST_CASE("in a full mesh 10 MB messages cross in both directions at once") {
 }
 
 TEST_CASE("close sends what is queued, and the peer gets all of it before the loss") {
+  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
   const auto store = make_memory_store();
   constexpr std::size_t kBytes = 20 << 20;  // more than the sockets hold
   const auto seen = run_ranks(2, [&](Rank self) -> std::string {
@@ -118,6 +121,7 @@ TEST_CASE("close sends what is queued, and the peer gets all of it before the lo
 }
 
 TEST_CASE("close does not wait longer than its deadline for a peer that does not read") {
+  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
   const auto store = make_memory_store();
   std::atomic<bool> closed = false;
   const auto seen = run_ranks(2, [&](Rank self) -> double {
@@ -141,6 +145,7 @@ TEST_CASE("close does not wait longer than its deadline for a peer that does not
 }
 
 TEST_CASE("wake makes the current or the next poll return, from any thread") {
+  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
   const auto store = make_memory_store();
   ForkGuard guard;
   const auto channel = open_channel(world_of(0, 1), {}, store, guard).take();
@@ -172,6 +177,7 @@ TEST_CASE("wake makes the current or the next poll return, from any thread") {
 }
 
 TEST_CASE("an idle channel on one host never wakes") {
+  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
   const auto store = make_memory_store();
   const auto seen = run_ranks(2, [&](Rank self) -> std::pair<std::uint64_t, long> {
     ForkGuard guard;
@@ -195,6 +201,7 @@ TEST_CASE("an idle channel on one host never wakes") {
 }
 
 TEST_CASE("between hosts a beat a second keeps an idle link alive, and nobody sees it") {
+  const Over controller(GENERATE(as<std::string>(), "tcp", "auto"));
   const auto store = make_memory_store();
   Config config;
   config.peer_timeout = 2;
@@ -218,6 +225,7 @@ TEST_CASE("between hosts a beat a second keeps an idle link alive, and nobody se
 }
 
 TEST_CASE("between hosts a silent peer is lost after the peer timeout, and never when that is 0") {
+  const Over controller(GENERATE(as<std::string>(), "tcp", "auto"));
   const auto store = make_memory_store();
   std::atomic<bool> over = false;
   const double timeout = GENERATE(1.0, 0.0);
@@ -243,6 +251,7 @@ TEST_CASE("between hosts a silent peer is lost after the peer timeout, and never
 }
 
 TEST_CASE("a message too long to send ends the link with that cause") {
+  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
   const auto store = make_memory_store();
   const auto seen = run_ranks(2, [&](Rank self) -> std::string {
     ForkGuard guard;
@@ -259,13 +268,14 @@ TEST_CASE("a message too long to send ends the link with that cause") {
 }
 
 TEST_CASE("open names the ranks that do not come, and leaves nothing behind") {
+  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
   const auto store = make_memory_store();
   ForkGuard guard;
   Config config;
   config.start_timeout = 0.2;
   const auto before = open_descriptors();
   const std::vector<Rank> neighbours{0, 2};
-  const auto opened = TcpChannel::open(world_of(1, 3), neighbours, config, store, guard, Log());
+  const auto opened = LinkChannel::open(world_of(1, 3), neighbours, config, store, guard, Log());
   REQUIRE_FALSE(opened.is_ok());
   CHECK(opened.status().code() == Code::timeout);
   CHECK_THAT(opened.status().message(), Contains("rank 0 on host-a") && Contains("rank 2 on host-a"));
@@ -273,6 +283,7 @@ TEST_CASE("open names the ranks that do not come, and leaves nothing behind") {
 }
 
 TEST_CASE("a hundred rounds of open and close leave no descriptor") {
+  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
   const auto before = open_descriptors();
   for (int round = 0; round < 100; ++round) {
     const auto store = make_memory_store();
@@ -285,4 +296,70 @@ TEST_CASE("a hundred rounds of open and close leave no descriptor") {
     REQUIRE(opened == std::vector<std::string>(3, ""));
   }
   CHECK(open_descriptors() == before);
+}
+
+TEST_CASE("neighbours of one host share memory, those of another talk over TCP, and one channel has both") {
+  constexpr int kSize = 3;
+  const auto store = make_memory_store();
+  const auto seen = run_ranks(kSize, [&](Rank self) -> std::string {
+    ForkGuard guard;
+    auto opened = open_channel(world_of(self, kSize), all_but(self, kSize), store, guard, {},
+                               self == 2 ? on_another_host(2) : identity_of_this_process());
+    if (!opened.is_ok()) return opened.status().message();
+    auto channel = opened.take();
+    for (const Rank peer : all_but(self, kSize)) channel->send(peer, bytes_of("hello"));
+    Recorder recorder;
+    const bool heard = poll_until(*channel, recorder, [&] { return recorder.count == kSize - 1; });
+    const std::string name(channel->name());
+    channel->close(deadline_after(5));
+    return heard ? name : "not heard";
+  });
+  CHECK(seen == std::vector<std::string>{"shm+tcp", "shm+tcp", "tcp"});
+}
+
+TEST_CASE("shm as the controller is an error that names the neighbour where memory cannot be shared") {
+  const Over controller("shm");
+  const auto store = make_memory_store();
+  const auto seen = run_ranks(2, [&](Rank self) -> std::string {
+    ForkGuard guard;
+    auto config = Config();
+    config.start_timeout = 5;
+    return open_channel(world_of(self, 2), {1 - self}, store, guard, config, on_another_host(self))
+        .status()
+        .message();
+  });
+  CHECK_THAT(
+      seen[1],
+      Contains("DABKE_CONTROLLER=shm: rank 1 shares no memory with rank 0 on host-a: it is on another"));
+}
+
+TEST_CASE("a busy link in shared memory does not starve one over TCP") {
+  constexpr int kSize = 3;
+  const auto store = make_memory_store();
+  std::atomic<bool> over = false;
+  const auto seen = run_ranks(kSize, [&](Rank self) -> std::string {
+    ForkGuard guard;
+    auto opened = open_channel(world_of(self, kSize), star(self, kSize), store, guard, {},
+                               self == 2 ? on_another_host(2) : identity_of_this_process());
+    if (!opened.is_ok()) return opened.status().message();
+    auto channel = opened.take();
+    Recorder recorder;
+    // Ranks 0 and 1 always have a message under way.
+    if (self < 2) {
+      recorder.answer = [&](Rank peer, std::span<const std::byte> message) {
+        if (peer + self == 1 && !over) channel->send(peer, message);
+      };
+    }
+    if (self == 1) channel->send(0, bytes_of("again"));
+    if (self == 2) channel->send(0, bytes_of("me too"));
+    if (self == 0) {
+      const bool heard = poll_until(*channel, recorder, [&] { return recorder.messages.count(2) != 0; });
+      over = true;
+      channel->close(deadline_after(5));
+      return heard ? "heard" : "starved";
+    }
+    poll_until(*channel, recorder, [&] { return !recorder.lost.empty(); });
+    return "heard";
+  });
+  CHECK(seen == std::vector<std::string>(kSize, "heard"));
 }

@@ -1,4 +1,4 @@
-#include "runtime/control/tcp_channel.h"
+#include "runtime/control/link_channel.h"
 
 #include <poll.h>
 #include <sys/epoll.h>
@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "runtime/transport/link_setup.h"
+#include "runtime/transport/shm/waiting.h"
 
 namespace dabke {
 namespace {
@@ -25,6 +26,13 @@ constexpr Duration kBeat = 1s;
 // ever.
 constexpr Duration kLastWords = 200ms;
 constexpr Duration kLastWordsInAll = 1s;
+// However busy shared memory is, sockets, pidfds and timers get their turn once in so many calls.
+constexpr int kMostPollsWithoutKernel = 32;
+
+SharedMemory shared_memory_of(const Config& config) {
+  if (config.controller == "auto") return SharedMemory::where_possible;
+  return config.controller == "shm" ? SharedMemory::required : SharedMemory::never;
+}
 
 // What an epoll event is about: a peer's index, and which of its descriptors.
 constexpr std::uint64_t kWakeTag = ~std::uint64_t{0};
@@ -61,39 +69,46 @@ class NullSink final : public FrameSink {
 
 }  // namespace
 
-Result<std::unique_ptr<ControlChannel>> TcpChannel::open(const World& world, std::span<const Rank> neighbours,
-                                                         const Config& config, std::shared_ptr<Store> store,
-                                                         ForkGuard& guard, Log log) {
+Result<std::unique_ptr<ControlChannel>> LinkChannel::open(const World& world,
+                                                          std::span<const Rank> neighbours,
+                                                          const Config& config, std::shared_ptr<Store> store,
+                                                          ForkGuard& guard, Log log) {
   DABKE_ASSIGN(auto channel, open_as(identity_of_this_process(), world, neighbours, config, std::move(store),
                                      guard, std::move(log)));
   return std::unique_ptr<ControlChannel>(std::move(channel));
 }
 
-Result<std::unique_ptr<TcpChannel>> TcpChannel::open_as(const ProcessIdentity& self, const World& world,
-                                                        std::span<const Rank> neighbours,
-                                                        const Config& config, std::shared_ptr<Store> store,
-                                                        ForkGuard& guard, Log log) {
-  std::unique_ptr<TcpChannel> channel(new TcpChannel(config, guard, log));
+Result<std::unique_ptr<LinkChannel>> LinkChannel::open_as(const ProcessIdentity& self, const World& world,
+                                                          std::span<const Rank> neighbours,
+                                                          const Config& config, std::shared_ptr<Store> store,
+                                                          ForkGuard& guard, Log log) {
+  std::unique_ptr<LinkChannel> channel(new LinkChannel(config, guard, log));
   DABKE_CHECK(channel->start());
   DABKE_ASSIGN(const SocketAddress address, choose_address(config, world, store->describe()));
-  DABKE_ASSIGN(auto links, open_tcp_links({.world = world,
-                                           .neighbours = neighbours,
-                                           .listen_at = address,
-                                           .store = std::move(store),
-                                           .guard = guard,
-                                           .log = log,
-                                           .deadline = deadline_after(config.start_timeout),
-                                           .self = self,
-                                           .peer_timeout = seconds_to_duration(config.peer_timeout)}));
+  DABKE_ASSIGN(auto links, open_links({.world = world,
+                                       .neighbours = neighbours,
+                                       .listen_at = address,
+                                       .store = std::move(store),
+                                       .guard = guard,
+                                       .log = log,
+                                       .deadline = deadline_after(config.start_timeout),
+                                       .self = self,
+                                       .peer_timeout = seconds_to_duration(config.peer_timeout),
+                                       .shared_memory = shared_memory_of(config)}));
   std::ranges::sort(links, {}, [](const auto& link) { return link->peer().rank; });
   for (auto& link : links) DABKE_CHECK(channel->add_peer(self, world, std::move(link)));
   if (channel->any_beats_) channel->next_beat_ = Clock::now() + kBeat;
   return channel;
 }
 
-TcpChannel::~TcpChannel() = default;
+LinkChannel::~LinkChannel() = default;
 
-Status TcpChannel::start() {
+std::string_view LinkChannel::name() const {
+  if (shared_ == 0) return "tcp";
+  return over_tcp_ == 0 ? "shm" : "shm+tcp";
+}
+
+Status LinkChannel::start() {
   epoll_ = GuardedFd(Fd(::epoll_create1(EPOLL_CLOEXEC)), guard_);
   if (!epoll_) return system_error("epoll_create1", errno);
   wake_fd_ = GuardedFd(Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), guard_);
@@ -101,12 +116,13 @@ Status TcpChannel::start() {
   return epoll_add(epoll_.get(), wake_fd_.get(), kWakeTag);
 }
 
-Status TcpChannel::add_peer(const ProcessIdentity& self, const World& world, std::unique_ptr<Link> link) {
+Status LinkChannel::add_peer(const ProcessIdentity& self, const World& world, std::unique_ptr<Link> link) {
   const std::uint64_t index = peers_.size();
   Peer& peer = peers_.emplace_back();
   peer.rank = link->peer().rank;
   peer.name = fmt::format("rank {} on {}", peer.rank, world.hosts.at(static_cast<std::size_t>(peer.rank)));
   peer.link = std::move(link);
+  ++(peer.link->is_shared_memory() ? shared_ : over_tcp_);
   peer.last_heard = Clock::now();
   DABKE_CHECK(epoll_add(epoll_.get(), peer.link->descriptor(), link_tag(index)));
   const ProcessIdentity& process = peer.link->peer().process;
@@ -117,7 +133,7 @@ Status TcpChannel::add_peer(const ProcessIdentity& self, const World& world, std
   return watch_process_of(peer, index);
 }
 
-Status TcpChannel::watch_process_of(Peer& peer, std::uint64_t index) {
+Status LinkChannel::watch_process_of(Peer& peer, std::uint64_t index) {
   auto watched = watch_process(peer.link->peer().process.pid);
   if (watched.is_ok()) {
     peer.process = GuardedFd(watched.take(), guard_);
@@ -131,12 +147,12 @@ Status TcpChannel::watch_process_of(Peer& peer, std::uint64_t index) {
   return {};
 }
 
-TcpChannel::Peer* TcpChannel::find(Rank rank) {
+LinkChannel::Peer* LinkChannel::find(Rank rank) {
   const auto found = std::ranges::lower_bound(peers_, rank, {}, &Peer::rank);
   return found != peers_.end() && found->rank == rank ? &*found : nullptr;
 }
 
-void TcpChannel::send(Rank rank, std::span<const std::byte> message) {
+void LinkChannel::send(Rank rank, std::span<const std::byte> message) {
   assert(!message.empty() && "an empty frame is a beat");
   Peer* const peer = find(rank);
   assert(peer != nullptr && "only neighbours can be sent to");
@@ -151,8 +167,9 @@ void TcpChannel::send(Rank rank, std::span<const std::byte> message) {
   write_interest(*peer);
 }
 
-/// Arms or disarms the wait for room to send.
-void TcpChannel::write_interest(Peer& peer) {
+/// Arms or disarms the wait for room to send. In shared memory prepare_to_sleep() does that.
+void LinkChannel::write_interest(Peer& peer) {
+  if (peer.link->is_shared_memory()) return;
   const bool wanted = peer.link->wants_write();
   if (wanted == peer.waits_to_write) return;
   const auto index = static_cast<std::uint64_t>(&peer - peers_.data());
@@ -161,18 +178,26 @@ void TcpChannel::write_interest(Peer& peer) {
     peer.waits_to_write = wanted;
 }
 
-void TcpChannel::poll(TimePoint deadline, ControlSink& sink) {
+void LinkChannel::poll(TimePoint deadline, ControlSink& sink) {
   while (true) {
+    bool seen = false;
+    if (shared_ > 0 && !failures_) {
+      for (Waiting wait; !seen && wait.again();) seen = look(sink);
+      if (seen && ++polls_without_kernel_ < kMostPollsWithoutKernel) return;
+    }
+    polls_without_kernel_ = 0;
     auto now = Clock::now();
-    const int timeout_ms = poll_timeout_ms(std::min(deadline, next_timer()), now);
+    const bool sleeps = !seen && prepare_to_sleep();
+    const int timeout_ms = sleeps ? poll_timeout_ms(std::min(deadline, next_timer()), now) : 0;
     std::array<epoll_event, 64> events;
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms);
     ++wake_ups_;
-    bool seen = false;
+    if (!seen) woken();
     for (int i = 0; i < count; ++i) {
       const epoll_event& event = events[static_cast<std::size_t>(i)];
       seen = handle(event.data.u64, event.events, sink) || seen;
     }
+    seen = take_wake() || seen;
     now = Clock::now();
     // After the reading: when we ourselves were stopped for long, the peer's words are there, only unread.
     seen = keep_time(now, count < static_cast<int>(events.size()), sink) || seen;
@@ -180,14 +205,46 @@ void TcpChannel::poll(TimePoint deadline, ControlSink& sink) {
   }
 }
 
+/// Without a system call: what has come through shared memory, and wake().
+bool LinkChannel::look(ControlSink& sink) {
+  bool seen = take_wake();
+  for (Peer& peer : peers_) {
+    if (!peer.link || !peer.link->poll_ready()) continue;
+    peer.link->flush();
+    seen = read(peer, sink) || seen;
+  }
+  return seen;
+}
+
+/// Asks everybody for a wake-up. False: something has come meanwhile, and nobody may sleep.
+bool LinkChannel::prepare_to_sleep() {
+  asleep_.store(true);
+  if (wake_pending_.load()) return false;
+  for (Peer& peer : peers_) {
+    if (peer.link && !peer.link->prepare_to_sleep()) return false;
+  }
+  return true;
+}
+
+void LinkChannel::woken() {
+  asleep_.store(false);
+  for (Peer& peer : peers_) {
+    if (peer.link) peer.link->woken();
+  }
+}
+
+/// The exchanges here and in wake() order what the caller did before wake() ahead of what the driver does
+/// after poll().
+bool LinkChannel::take_wake() {
+  return wake_pending_.load(std::memory_order_relaxed) && wake_pending_.exchange(false);
+}
+
 /// Whether poll() has something to return for.
-bool TcpChannel::handle(std::uint64_t tag, std::uint32_t events, ControlSink& sink) {
+bool LinkChannel::handle(std::uint64_t tag, std::uint32_t events, ControlSink& sink) {
   if (tag == kWakeTag) {
     std::uint64_t count = 0;
-    // Emptied before the flag falls: a wake() in between would else be swallowed.
     if (::read(wake_fd_.get(), &count, sizeof count) < 0) count = 0;
-    wake_pending_.exchange(false);
-    return true;
+    return false;  // the flag tells; this write may be late, for a wake() that was seen already
   }
   Peer& peer = peers_[tag / 2];
   if (!peer.link) return false;  // lost by an earlier event of this round
@@ -195,18 +252,18 @@ bool TcpChannel::handle(std::uint64_t tag, std::uint32_t events, ControlSink& si
     on_process_ended(peer);
     return read(peer, sink);
   }
-  if ((events & EPOLLOUT) != 0) {
+  if ((events & EPOLLOUT) != 0 || peer.link->is_shared_memory()) {
     peer.link->flush();
     write_interest(peer);
   }
   return (events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0 && read(peer, sink);
 }
 
-std::string TcpChannel::process_ended(const Peer& peer) {
+std::string LinkChannel::process_ended(const Peer& peer) {
   return fmt::format("process {} of {} ended", peer.link->peer().process.pid, peer.name);
 }
 
-bool TcpChannel::read(Peer& peer, ControlSink& sink) {
+bool LinkChannel::read(Peer& peer, ControlSink& sink) {
   // Called when the link is readable: some bytes, or the end, have come.
   if (peer.beats) peer.last_heard = Clock::now();
   const bool ended = peer.ended_at != kNever;
@@ -225,7 +282,7 @@ bool TcpChannel::read(Peer& peer, ControlSink& sink) {
   return true;
 }
 
-void TcpChannel::on_process_ended(Peer& peer) {
+void LinkChannel::on_process_ended(Peer& peer) {
   const auto now = Clock::now();
   peer.ended_at = now + kLastWordsInAll;
   peer.last_word = now + kLastWords;
@@ -233,7 +290,7 @@ void TcpChannel::on_process_ended(Peer& peer) {
   peer.process.reset();  // out of epoll with it: it would stay readable
 }
 
-TimePoint TcpChannel::next_timer() const {
+TimePoint LinkChannel::next_timer() const {
   if (failures_) return TimePoint::min();
   TimePoint next = next_beat_;
   if (ending_ > 0) {
@@ -245,7 +302,7 @@ TimePoint TcpChannel::next_timer() const {
 }
 
 /// What has its time; whether a peer was lost. `all_read`: no link has anything that was not looked at.
-bool TcpChannel::keep_time(TimePoint now, bool all_read, ControlSink& sink) {
+bool LinkChannel::keep_time(TimePoint now, bool all_read, ControlSink& sink) {
   bool lost = failures_ && report_failures(sink);
   lost = (ending_ > 0 && end_last_words(now, sink)) || lost;
   if (now < next_beat_) return lost;
@@ -268,7 +325,7 @@ bool TcpChannel::keep_time(TimePoint now, bool all_read, ControlSink& sink) {
   return lost;
 }
 
-bool TcpChannel::report_failures(ControlSink& sink) {
+bool LinkChannel::report_failures(ControlSink& sink) {
   failures_ = false;
   for (Peer& peer : peers_) {
     if (!peer.link || peer.failure.is_ok()) continue;
@@ -277,7 +334,7 @@ bool TcpChannel::report_failures(ControlSink& sink) {
   return true;
 }
 
-bool TcpChannel::end_last_words(TimePoint now, ControlSink& sink) {
+bool LinkChannel::end_last_words(TimePoint now, ControlSink& sink) {
   bool lost = false;
   for (Peer& peer : peers_) {
     if (!peer.link || std::min(peer.ended_at, peer.last_word) > now) continue;
@@ -287,12 +344,12 @@ bool TcpChannel::end_last_words(TimePoint now, ControlSink& sink) {
   return lost;
 }
 
-void TcpChannel::lose(Peer& peer, Status cause, ControlSink& sink) {
+void LinkChannel::lose(Peer& peer, Status cause, ControlSink& sink) {
   forget(peer);
   sink.on_peer_lost(peer.rank, cause);
 }
 
-void TcpChannel::forget(Peer& peer) {
+void LinkChannel::forget(Peer& peer) {
   if (peer.link && peer.ended_at != kNever) --ending_;
   peer.ended_at = peer.last_word = kNever;
   peer.process.reset();
@@ -300,17 +357,18 @@ void TcpChannel::forget(Peer& peer) {
   peer.beats = false;
 }
 
-void TcpChannel::wake() {
-  // One write serves all calls until poll() has seen it. The exchanges here and there order what the caller
-  // did before wake() ahead of what the driver does after poll().
+void LinkChannel::wake() {
+  // While poll() is not in the kernel, the flag is enough; and one write ends a sleep, however many call.
+  // Both are sequentially consistent, as in prepare_to_sleep(): one side sees the other.
   if (wake_pending_.exchange(true)) return;
+  if (!asleep_.load() || !asleep_.exchange(false)) return;
   const std::uint64_t one = 1;
   if (::write(wake_fd_.get(), &one, sizeof one) < 0) {
     // The counter is full: then it is readable, and nothing is missed.
   }
 }
 
-void TcpChannel::close(TimePoint deadline) {
+void LinkChannel::close(TimePoint deadline) {
   flush_all(deadline);
   for (Peer& peer : peers_) forget(peer);
   any_beats_ = false;
@@ -320,7 +378,7 @@ void TcpChannel::close(TimePoint deadline) {
 /// Until every peer's host has all that we sent. What comes meanwhile is read and thrown away: two ranks that
 /// close at the same time must not wait for each other's room, and closing with unread bytes would cut off
 /// our last ones.
-void TcpChannel::flush_all(TimePoint deadline) {
+void LinkChannel::flush_all(TimePoint deadline) {
   NullSink nothing;
   std::vector<Link*> open;
   for (Peer& peer : peers_) {
@@ -338,6 +396,7 @@ void TcpChannel::flush_all(TimePoint deadline) {
         finished[i] = true;
       }
       const auto received = open[i]->receive(nothing);
+      open[i]->flush();  // what came may have made room
       const bool over = !received.is_ok() || (finished[i] && open[i]->all_arrived());
       if (over) {
         open[i] = nullptr;
@@ -353,8 +412,17 @@ void TcpChannel::flush_all(TimePoint deadline) {
     if (unfinished == 0 || now >= deadline) return;
     // The arrival of our last bytes makes nothing readable, hence the look every few milliseconds.
     constexpr Duration kLook = 2ms;
+    for (Link* link : open) {
+      // In shared memory room shows only to who has asked; that something is there already is seen in a
+      // moment.
+      if (link != nullptr) (void)link->prepare_to_sleep();
+    }
     const int timeout_ms = poll_timeout_ms(std::min(deadline, now + kLook), now);
-    if (::poll(waiting.data(), waiting.size(), timeout_ms) < 0 && errno != EINTR) return;
+    const bool failed = ::poll(waiting.data(), waiting.size(), timeout_ms) < 0 && errno != EINTR;
+    for (Link* link : open) {
+      if (link != nullptr) link->woken();
+    }
+    if (failed) return;
   }
 }
 

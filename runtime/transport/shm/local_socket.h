@@ -1,0 +1,32 @@
+// Unix-domain sockets between processes of one host. Their names are abstract: they lie in no directory, and
+// go with the process.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/owned.h"
+#include "runtime/base/status.h"
+
+namespace dabke {
+
+/// Non-blocking, CLOEXEC. Accept with tcp_accept(), which asks nothing of TCP.
+Result<Fd> local_listen(const std::string& name);
+/// Connected when it returns; an error when nobody of this network namespace listens.
+Result<Fd> local_connect(const std::string& name);
+/// Whether the process at the other end runs as our user; else an error that says as whom.
+Status check_same_user(int socket);
+
+/// All of `bytes` and the descriptors with them, in one step.
+Status send_descriptors(int socket, std::span<const std::byte> bytes, std::span<const int> descriptors);
+
+struct ReceivedDescriptors {
+  std::size_t bytes = 0;  // 0: nothing has come yet
+  std::vector<Fd> descriptors;
+};
+/// At most `into.size()` bytes and the descriptors that came with them. An error at the end of the stream.
+Result<ReceivedDescriptors> receive_descriptors(int socket, std::span<std::byte> into);
+
+}  // namespace dabke

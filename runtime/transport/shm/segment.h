@@ -1,0 +1,49 @@
+// Memory that processes of one host share. It has no name anywhere: when the last process that holds it ends,
+// however it ends, the memory is gone.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "runtime/base/fork_guard.h"
+#include "runtime/base/owned.h"
+#include "runtime/base/status.h"
+#include "runtime/transport/guarded_fd.h"
+
+namespace dabke {
+
+/// Every page is there before the first is touched, and nobody can take one away: a shortage is an error of
+/// create(), never a SIGBUS in the middle of a collective.
+class Segment {
+ public:
+  Segment() = default;
+  Segment(Segment&& other) noexcept
+      : fd_(std::move(other.fd_)), bytes_(std::exchange(other.bytes_, std::span<std::byte>())) {}
+  Segment& operator=(Segment&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~Segment();
+
+  /// Zeroed memory of `size_bytes`. `name` is for whoever looks into /proc. Code out_of_memory when there is
+  /// not enough. `guard` must outlive the segment.
+  static Result<Segment> create(const char* name, std::size_t size_bytes, ForkGuard& guard);
+  /// Maps what another process made and passed. Code mismatch when it is not of `size_bytes`, could still
+  /// shrink, or has pages that are not there yet.
+  static Result<Segment> adopt(Fd fd, std::size_t size_bytes, ForkGuard& guard);
+
+  std::span<std::byte> bytes() const { return bytes_; }
+  /// To be passed to another process; -1 once it was closed. The memory stays.
+  int descriptor() const { return fd_.get(); }
+  void close_descriptor() { fd_.reset(); }
+
+ private:
+  static Result<Segment> map(Fd fd, std::size_t size_bytes, ForkGuard& guard);
+
+  GuardedFd fd_;
+  std::span<std::byte> bytes_;
+};
+
+}  // namespace dabke
