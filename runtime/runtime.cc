@@ -19,7 +19,7 @@ Result<std::unique_ptr<ControlChannel>> make_channel(const BackendContext& conte
   if (context.config.controller == "mpi") {
     return Status(
         Code::not_built,
-        "DABKE_CONTROLLER=mpi: this build has no MPI; leave it unset, or use tcp, which needs no MPI");
+        "DABKE_CONTROLLER=mpi: this version negotiates over TCP alone, also where MPI moves the data; leave it unset");
   }
   std::vector<Rank> neighbours;  // a star around the root
   for (Rank rank = 0; rank < context.world.size; ++rank) {
@@ -60,6 +60,7 @@ Status Runtime::start(const Factories& factories) {
   DABKE_ASSIGN(auto channel, factories.channel(context));
   const bool traces = !config_.timeline.empty() && config_.timeline != "DYNAMIC";
   if (traces) DABKE_CHECK(open_timeline(config_.timeline, config_.timeline_mark_cycles));
+  if (place_.mpi != nullptr) place_.mpi->job_begins();
   coordinator_ = std::make_unique<Coordinator>(Coordinator::Parts{
       world(), config_, std::move(channel), backends_, process_sets_, statistics_, log_, timeline_});
   log_.debug("rank {} of {} on {}, epoch {}, control over {}", world().rank, world().size,
@@ -113,6 +114,7 @@ Status Runtime::stop_timeline() {
 Status Runtime::shut_down() {
   if (!coordinator_ || std::exchange(left_, true)) return {};
   coordinator_->shut_down();
+  if (place_.mpi != nullptr && coordinator_->ended_well()) place_.mpi->job_ended_well();
   // Only tidying: a store that is gone keeps nothing.
   (void)leave_epoch(place_);
   const std::lock_guard lock(timeline_mutex_);
