@@ -1,11 +1,13 @@
 // One rank of the conformance matrix over the MPI backend, started by mpirun: MPI allows one rank a process.
 //
-//   mpi_conformance_worker ROUND_BYTES   what the backend stages at once; few bytes make many rounds of small
-//   tensors
+//   mpi_conformance_worker abort         a run that the other ranks never join ends with the cause of an
+//   abort mpi_conformance_worker ROUND_BYTES   what the backend stages at once; few bytes make many rounds of
+//   small tensors
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
+#include <thread>
 
 #include "ops/mpi/mpi_backend.h"
 #include "runtime/transport/module_loader.h"
@@ -62,11 +64,39 @@ int run(std::size_t round_bytes) {
   return 0;
 }
 
+int run_abort() {
+  const Config config = must(config_from_environment(process_environment()));
+  Bootstrapped place = must(bootstrap(config, process_environment()));
+  ForkGuard fork_guard;
+  MpiSession* const session = must(load_mpi(config, find_mpi(process_environment())));
+  MpiBackend backend({place.world, config, place.store, fork_guard, Log()}, *session);
+  ProcessSetInfo all{.rank = place.world.rank};
+  for (int rank = 0; rank < place.world.size; ++rank) all.ranks.push_back(rank);
+  must(backend.prepare(all));
+  if (all.rank == 0) {
+    float x = 1;
+    Batch batch;
+    batch.process_set = &all;
+    batch.entries.push_back({.input = &x, .output = &x, .elements = 1});
+    const std::jthread aborter([&] { backend.abort({Code::aborted, "that is enough"}); });
+    Status seen;
+    backend.run(batch,
+                {[](void* into, const Status& status) { *static_cast<Status*>(into) = status; }, &seen});
+    if (seen.message() != "that is enough") return 1;
+    std::printf("aborted\n");
+  }
+  // The others stay until rank 0 has seen it.
+  if (all.rank == 0) must(place.store->set("seen", "yes"));
+  must(place.store->get("seen", deadline_after(30)).status());
+  return 0;
+}
+
 }  // namespace
 }  // namespace dabke::testing
 
 int main(int argc, char** argv) {
   try {
+    if (argc > 1 && std::string_view(argv[1]) == "abort") return dabke::testing::run_abort();
     return dabke::testing::run(argc > 1 ? std::strtoul(argv[1], nullptr, 10) : dabke::kMpiRoundBytes);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

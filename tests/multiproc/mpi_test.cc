@@ -58,6 +58,13 @@ TEST_CASE(
   CHECK_THAT(finished.out, Catch::Contains("cases passed"));
 }
 
+TEST_CASE("mpirun: a run that the other ranks never join ends with the cause of an abort") {
+  const Mpi mpi = GENERATE(from_range(mpis()));
+  const Finished finished = run_with(mpi, 2, {MPI_CONFORMANCE_WORKER, "abort"});
+  CAPTURE(mpi.mpirun, finished.out, finished.error);
+  CHECK_THAT(finished.out, Catch::Contains("aborted"));
+}
+
 TEST_CASE("mpirun: an application that has initialised MPI at any thread level keeps it") {
   const Mpi mpi = GENERATE(from_range(mpis()));
   const std::string level = GENERATE("single", "funneled", "serialized", "multiple");
