@@ -17,9 +17,9 @@ LogLevel log_level(const std::string& name) {
 
 Result<std::unique_ptr<ControlChannel>> make_channel(const BackendContext& context) {
   if (context.config.controller == "mpi") {
-    return Status(
-        Code::not_built,
-        "DABKE_CONTROLLER=mpi: this version negotiates over TCP alone, also where MPI moves the data; leave it unset");
+    return Status(Code::not_built,
+                  "DABKE_CONTROLLER=mpi: this version negotiates over TCP alone, also where MPI moves the "
+                  "data; leave it unset");
   }
   std::vector<Rank> neighbours;  // a star around the root
   for (Rank rank = 0; rank < context.world.size; ++rank) {
