@@ -16,7 +16,7 @@
 #include "launcher/job.h"
 #include "launcher/placement.h"
 #include "launcher/program.h"
-#include "launcher/rendezvous_server.h"
+#include "runtime/rendezvous/rendezvous_server.h"
 #include "launcher/spawn.h"
 #include "launcher/worker_environment.h"
 #include "runtime/base/hmac.h"

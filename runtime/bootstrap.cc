@@ -14,6 +14,7 @@
 #include <fmt/ranges.h>
 
 #include "runtime/base/hmac.h"
+#include "runtime/mpi_place.h"
 #include "runtime/transport/http_store.h"
 #include "runtime/transport/job_secret.h"
 
@@ -107,6 +108,7 @@ struct Given {
   std::optional<std::string> rendezvous;
   std::optional<Variable> job_id;
   std::optional<Variable> job_key;
+  MpiSession* mpi = nullptr;
 };
 
 Result<std::string> host_name(const Environment& environment) {
@@ -176,6 +178,20 @@ Result<Given> read_environment(const Environment& environment) {
                                                       given.job_id ? "DABKE_JOB_KEY" : "DABKE_JOB_ID"));
   }
   return given;
+}
+
+/// What MPI says, where the environment says nothing.
+Status ask_mpi(Given& given, const Config& config, const Environment& environment, TimePoint deadline) {
+  if (look_up(environment, "RANK") || look_up(environment, "SIZE") || given.rendezvous) return {};
+  DABKE_ASSIGN(const auto start, start_from_mpi(config, environment, given.host, deadline));
+  if (!start) return {};
+  given.mpi = start->session;
+  given.rank = start->rank;
+  given.size = start->size;
+  given.rendezvous = start->rendezvous;
+  given.job_id = Variable{"the job's id", start->job_id};
+  given.job_key = Variable{"the job's key", start->job_key};
+  return {};
 }
 
 Result<JobSecret> secret_of(const Given& given) {
@@ -370,11 +386,13 @@ void sweep(Store& job, std::uint64_t epoch) {
 
 Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment) {
   const TimePoint deadline = deadline_after(config.start_timeout);
-  DABKE_ASSIGN(const Given given, read_environment(environment));
+  DABKE_ASSIGN(Given given, read_environment(environment));
+  DABKE_CHECK(ask_mpi(given, config, environment, deadline));
   DABKE_ASSIGN(const Rendezvous rendezvous, open_rendezvous(given));
   const auto job = with_prefix(rendezvous.store, to_hex(rendezvous.secret.id));
 
   Bootstrapped joined;
+  joined.mpi = given.mpi;
   World& world = joined.world;
   world.job_id = rendezvous.secret.id;
   world.job_key = rendezvous.secret.key;

@@ -9,6 +9,9 @@
 //   may make them DABKE_HOSTNAME                       this host's name for the others; gethostname() unless
 //   set
 //
+// Where rank, size and rendezvous are all unset and MPI has started the process, MPI tells them
+// (runtime/mpi_place.h).
+//
 // Then, in the store, under the job's id:
 //   1. Each rank counts its init, `inits/<rank>`; the count is the epoch. All else is under `<epoch>/`.
 //   2. Each rank leaves `hello/<rank>`: its size and host name.
@@ -22,6 +25,7 @@
 #include "runtime/base/config.h"
 #include "runtime/base/status.h"
 #include "runtime/base/world.h"
+#include "runtime/transport/mpi_session.h"
 #include "runtime/transport/store.h"
 
 namespace dabke {
@@ -29,6 +33,7 @@ namespace dabke {
 struct Bootstrapped {
   World world;
   std::shared_ptr<Store> store;  // of this job and epoch
+  MpiSession* mpi = nullptr;     // when MPI has started the job
 };
 
 /// Waits for the other ranks until config.start_timeout. Errors name the variable or the ranks, and the

@@ -54,6 +54,8 @@ class Coordinator final : private ControlSink, private LaneObserver {
   void set_timeline(std::shared_ptr<Timeline> timeline);
   /// Leaves the job, runs what was ordered, closes the links. Returns when the threads have ended.
   void shut_down();
+  /// After shut_down(): whether nothing but a rank's leaving has ended the job.
+  bool ended_well() const { return !over_ || over_->is_ok() || over_->code() == Code::shut_down; }
   std::string_view channel_name() const { return channel_->name(); }
 
  private:

@@ -19,9 +19,9 @@ LogLevel log_level(const std::string& name) {
 
 Result<std::unique_ptr<ControlChannel>> make_channel(const BackendContext& context) {
   if (context.config.controller == "mpi") {
-    return Status(
-        Code::not_built,
-        "DABKE_CONTROLLER=mpi: this build has no MPI; leave it unset, or use tcp, which needs no MPI");
+    return Status(Code::not_built,
+                  "DABKE_CONTROLLER=mpi: this version negotiates over TCP alone, also where MPI moves the "
+                  "data; leave it unset");
   }
   const std::vector<Rank> neighbours =
       Coordinator::topology_of(context.world, context.config)->neighbours(context.world.rank);
@@ -64,6 +64,7 @@ Status Runtime::start(const Factories& factories) {
   DABKE_ASSIGN(auto channel, factories.channel(context));
   const bool traces = !config_.timeline.empty() && config_.timeline != "DYNAMIC";
   if (traces) DABKE_CHECK(open_timeline(config_.timeline, config_.timeline_mark_cycles));
+  if (place_.mpi != nullptr) place_.mpi->job_begins();
   coordinator_ = std::make_unique<Coordinator>(
       Coordinator::Parts{world(), config_, std::move(channel), backends_, process_sets_,
                          std::move(static_sets), statistics_, profile_, log_, timeline_});
@@ -122,6 +123,7 @@ Status Runtime::shut_down() {
     const double seconds = std::chrono::duration<double>(Clock::now() - opened_at_).count();
     std::fputs(profile_.to_text(world().size, seconds).c_str(), stderr);
   }
+  if (place_.mpi != nullptr && coordinator_->ended_well()) place_.mpi->job_ended_well();
   // Only tidying: a store that is gone keeps nothing.
   (void)leave_epoch(place_);
   const std::lock_guard lock(timeline_mutex_);

@@ -32,6 +32,8 @@ class Runtime {
   const Statistics& statistics() const { return statistics_; }
   const Profile& profile() const { return profile_; }
   std::vector<std::string_view> backend_names() const;
+  /// Null when MPI has not started the job.
+  const MpiSession* mpi() const { return place_.mpi; }
   std::string_view channel_name() const { return coordinator_->channel_name(); }
 
   /// Fails at once on what can be told alone, and the operation is untouched; otherwise it completes exactly

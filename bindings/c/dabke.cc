@@ -6,6 +6,7 @@
 
 #include "bindings/c/state.h"
 #include "bindings/c/structs.h"
+#include "build_id.h"
 #include "runtime/negotiation/process_sets.h"
 
 using namespace dabke;
@@ -168,7 +169,9 @@ int dabke_version_number(void) {
   return DABKE_VERSION_MAJOR * 10000 + DABKE_VERSION_MINOR * 100 + DABKE_VERSION_PATCH;
 }
 
-int dabke_backend_built(const char* name) { return is_one_of(name, {"gloo"}); }
+int dabke_backend_built(const char* name) {
+  return is_one_of(name, {"gloo"}) || (kMpiIsBuilt && is_one_of(name, {"mpi"}));
+}
 int dabke_backend_enabled(const char* name) {
   const auto runtime = current_runtime();
   if (!runtime || name == nullptr) return 0;
@@ -180,7 +183,11 @@ int dabke_controller_enabled(const char* name) {
   // "shm+tcp" is both.
   return runtime && is_one_of(name, {"shm", "tcp"}) && runtime->channel_name().find(name) != std::string_view::npos;
 }
-int dabke_mpi_threads_supported(void) { return -1; }
+int dabke_mpi_threads_supported(void) {
+  const auto runtime = current_runtime();
+  const MpiSession* const mpi = runtime ? runtime->mpi() : nullptr;
+  return mpi == nullptr ? -1 : mpi->any_thread() ? 1 : 0;
+}
 
 dabke_status dabke_add_process_set(const int32_t* ranks, size_t count, dabke_process_set* process_set) {
   const auto runtime = current_runtime();

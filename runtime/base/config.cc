@@ -45,6 +45,8 @@ constexpr Knob kKnobs[] = {
      "Which backend moves host tensors."},
     {"NETWORK_INTERFACE", "GLOO_IFACE", "network-interface", 1, &Config::network_interface, any(), "",
      "Network interface for links between ranks, such as eth0. Empty: loopback on one host, else the route to the launcher."},
+    {"MODULE_PATH", "", "module-path", 1, &Config::module_path, any(), "",
+     "Folder with the vendor modules (mpi-mpich.so, mpi-openmpi.so). Empty: the folder dabke beside libdabke.so."},
     {"START_TIMEOUT_SECONDS", "START_TIMEOUT", "start-timeout", 1, &Config::start_timeout, at_least(0.1), "seconds",
      "How long init waits for all ranks to arrive."},
     {"PEER_TIMEOUT_SECONDS", "", "peer-timeout-seconds", 1, &Config::peer_timeout, at_least(0), "seconds",

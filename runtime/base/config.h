@@ -32,6 +32,7 @@ struct Config {
   std::string process_sets;
   std::string cpu_operations = "auto";
   std::string network_interface;
+  std::string module_path;
   double start_timeout = 30;
   double peer_timeout = 30;
   double gloo_timeout = 0;

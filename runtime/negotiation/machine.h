@@ -181,7 +181,7 @@ class Machine {
   void run(Order& order, Name& name, ExecuteAction& execute, TimePoint now);
   void complete_order(Order& order, Name& name, TimePoint now);
   void apply_error(const Order& order, TimePoint now);
-  void apply_evict(const Order& order);
+  void apply_evict(const Order& order, TimePoint now);
   void apply_learned(const Order& order, TimePoint now);
   void apply_left(Rank rank);
   void note_departure(Rank rank);

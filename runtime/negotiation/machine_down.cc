@@ -80,6 +80,7 @@ void Machine::apply(Order& order, ExecuteAction& execute, TimePoint now) {
       name = &names_.get(order.request->process_set, order.request->name);
       if (order.slot != kNoSlot) {
         collector_.spell_out(*name);
+        name->batch = 0;  // that was learned of the old signature
         names_.bind(*name, order.slot, order.request);
       }
     } else if (!order.request) {
@@ -115,7 +116,7 @@ void Machine::apply(Order& order, ExecuteAction& execute, TimePoint now) {
     }
     case Order::Kind::error: return apply_error(order, now);
     case Order::Kind::left: return apply_left(order.rank);
-    case Order::Kind::evict: return apply_evict(order);
+    case Order::Kind::evict: return apply_evict(order, now);
     case Order::Kind::learned: return apply_learned(order, now);
     case Order::Kind::release: return report_slots(learned_.release_all(), now);
   }
@@ -172,12 +173,14 @@ void Machine::apply_error(const Order& order, TimePoint now) {
   names_.tidy(*name);
 }
 
-void Machine::apply_evict(const Order& order) {
+void Machine::apply_evict(const Order& order, TimePoint now) {
   Name* name = names_.by_slot(order.slot);
   if (name == nullptr) return;
   collector_.spell_out(*name);
+  if (sequencer_) sequencer_->spell_out(order.slot);
   names_.unbind(*name, order.number);
   name->batch = 0;
+  if (std::exchange(name->held, false)) announce(*name, now);
   names_.tidy(*name);
 }
 

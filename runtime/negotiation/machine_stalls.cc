@@ -191,7 +191,10 @@ std::string Machine::difference_in_tables(const Machine& root) const {
   };
   names_.for_each([&](const Name& name) {
     if (!name.collection.empty()) note(fmt::format("'{}' is incomplete here", name.name));
-    if (!name.waiting.empty()) note(fmt::format("'{}' waits here", name.name));
+    if (!name.waiting.empty()) {
+      note(fmt::format("'{}' waits here{}, slot {:#x}, batch {}", name.name, name.held ? ", kept back" : "",
+                       name.slot, name.batch));
+    }
     if (name.slot == kNoSlot) return;
     const Name* theirs = root.names_.by_slot(name.slot);
     if (theirs == nullptr || theirs->name != name.name || theirs->process_set != name.process_set ||

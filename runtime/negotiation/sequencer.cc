@@ -130,6 +130,14 @@ void Sequencer::wanted(Slot slot, TimePoint now) {
   push(std::move(order), now);
 }
 
+void Sequencer::spell_out(Slot slot) {
+  for (Ready& ready : ready_) {
+    if (ready.order.kind != Order::Kind::run || ready.order.request || ready.order.slot != slot) continue;
+    ready.order.request = ready.request;
+    ready.order.slot = kNoSlot;
+  }
+}
+
 TimePoint Sequencer::next_tick() const {
   if (ready_.empty() || options_.linger_limit <= Duration::zero()) return kNever;
   return ready_since_ + options_.linger_limit;

@@ -47,6 +47,8 @@ class Sequencer {
   /// Fails a name that not everybody has reported.
   void force_error(ProcessSetId set, const std::string& name, Code code, std::string text, TimePoint now);
   void wanted(Slot slot, TimePoint now);
+  /// The slot is being taken back: what is ready under it is ordered with the whole signature.
+  void spell_out(Slot slot);
 
   /// Whether the root's own data plane has enough to do, so that waiting for more tensors costs nothing.
   void set_data_plane_busy(bool busy) { busy_ = busy; }

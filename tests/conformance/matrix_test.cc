@@ -5,116 +5,12 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/conformance/case.h"
+#include "tests/conformance/cases.h"
 #include "tests/conformance/matrix.h"
 #include "tests/in_process/job.h"
 
 namespace dabke::testing {
 namespace {
-
-constexpr std::int64_t kLengths[] = {0, 1, 7, 1001};
-constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max,
-                             ReduceOp::product};
-constexpr double kScales[][2] = {{1, 1}, {0.5, 1}, {1, 2}, {3, 0.5}};
-constexpr Case::Rows kRows[] = {Case::Rows::alike, Case::Rows::uneven, Case::Rows::one_rank};
-
-template <class T, std::size_t n>
-constexpr int count_of(const T (&)[n]) {
-  return static_cast<int>(n);
-}
-constexpr int kDTypeCount = static_cast<int>(kDTypes.size());
-
-unsigned seed_of_run() {
-  const char* given = std::getenv("DABKE_TEST_SEED");
-  return given ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : std::random_device{}();
-}
-
-/// Rows over `counts` as cases; `fill` gives each its parameters, or says that there is no such case.
-template <class Fill>
-void add_cases(std::vector<Case>& cases, CollectiveKind kind, std::vector<int> counts, Fill fill) {
-  for (const std::vector<int>& row : choose_rows(counts, matrix_is_pairwise())) {
-    Case one{.kind = kind};
-    if (!fill(one, row)) continue;
-    one.number = static_cast<int>(cases.size());
-    cases.push_back(one);
-  }
-}
-
-/// Every case has one placement and pair of scales, another for its neighbours in dtype, op, length and size.
-bool is_typical(const std::vector<int>& row, int ranks) {
-  return (row[0] * 31 + row[1] * 17 + row[2] * 7 + ranks * 3) % 8 == row[3] * 2 + row[4];
-}
-
-/// With `thorough` every case comes with every placement and pair of scales, which is too much for a slow
-/// backend.
-std::vector<Case> cases_for(int ranks, bool thorough) {
-  std::vector<Case> cases;
-  for (const int tensors : {1, 3}) {
-    for (const CollectiveKind kind : {CollectiveKind::allreduce, CollectiveKind::reducescatter}) {
-      const int ops = kind == CollectiveKind::allreduce ? count_of(kOps) : 2;
-      const std::vector<int> counts = {kDTypeCount, ops, count_of(kLengths), count_of(kScales), 2};
-      add_cases(cases, kind, counts, [&](Case& one, const std::vector<int>& row) {
-        one.tensors = tensors;
-        one.dtype = kDTypes[static_cast<std::size_t>(row[0])];
-        one.op = kOps[row[1]];
-        one.length = kLengths[row[2]];
-        one.prescale = kScales[row[3]][0];
-        one.postscale = kScales[row[3]][1];
-        one.in_place = row[4] == 0;
-        if (one.dtype == DType::b8 && one.op == ReduceOp::average) return false;
-        return thorough || matrix_is_pairwise() || is_typical(row, ranks);
-      });
-    }
-    add_cases(cases, CollectiveKind::allgather, {kDTypeCount, count_of(kLengths), count_of(kRows)},
-              [&](Case& one, const std::vector<int>& row) {
-                one.tensors = tensors;
-                one.dtype = kDTypes[static_cast<std::size_t>(row[0])];
-                one.length = kLengths[row[1]];
-                one.rows = kRows[row[2]];
-                return true;
-              });
-  }
-  add_cases(cases, CollectiveKind::broadcast, {kDTypeCount, count_of(kLengths), ranks, 2},
-            [](Case& one, const std::vector<int>& row) {
-              one.dtype = kDTypes[static_cast<std::size_t>(row[0])];
-              one.length = kLengths[row[1]];
-              one.root = row[2];
-              one.in_place = row[3] == 0;
-              return true;
-            });
-  add_cases(cases, CollectiveKind::alltoall, {kDTypeCount, count_of(kLengths), count_of(kRows)},
-            [](Case& one, const std::vector<int>& row) {
-              one.dtype = kDTypes[static_cast<std::size_t>(row[0])];
-              one.length = kLengths[row[1]];
-              one.rows = kRows[row[2]];
-              return true;
-            });
-  return cases;
-}
-
-/// Submits the cases in an order of this rank's own, `together` at a time, and says what came out wrong.
-std::vector<std::string> run_cases(Rank& self, const std::vector<Case>& cases, unsigned seed,
-                                   std::size_t together) {
-  std::mt19937 random(seed + static_cast<unsigned>(self.rank()) * 7919);
-  std::vector<std::string> wrong;
-  for (std::size_t first = 0; first < cases.size(); first += together) {
-    std::vector<CaseRun> runs;
-    for (std::size_t i = first; i < std::min(cases.size(), first + together); ++i) {
-      const Case& one = cases[i];
-      const bool mine =
-          one.set_ranks.empty() || std::ranges::find(one.set_ranks, self.rank()) != one.set_ranks.end();
-      if (mine) runs.emplace_back(one, self);
-    }
-    std::ranges::shuffle(runs, random);
-    for (CaseRun& run : runs) run.submit();
-    std::ranges::shuffle(runs, random);
-    for (CaseRun& run : runs) {
-      if (std::string what = run.finish(); !what.empty()) wrong.push_back(std::move(what));
-    }
-    if (wrong.size() > 10) break;
-  }
-  return wrong;
-}
 
 void check_cases(Job& job, std::vector<Case> cases, std::size_t together) {
   const unsigned seed = seed_of_run();

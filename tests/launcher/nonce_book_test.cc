@@ -1,4 +1,4 @@
-#include "launcher/nonce_book.h"
+#include "runtime/rendezvous/nonce_book.h"
 
 #include <catch2/catch.hpp>
 

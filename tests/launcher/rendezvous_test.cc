@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "launcher/rendezvous_server.h"
+#include "runtime/rendezvous/rendezvous_server.h"
 #include "runtime/base/store_protocol.h"
 #include "runtime/transport/http_store.h"
 

@@ -34,7 +34,8 @@ Pipe make_pipe() {
 LauncherRun::LauncherRun(std::vector<std::string> arguments, const LauncherSetup& setup)
     : begin_(std::chrono::steady_clock::now()) {
   Pipe input = make_pipe(), out = make_pipe(), error = make_pipe();
-  arguments.insert(arguments.begin(), DABKERUN);
+  const std::string program = setup.program.empty() ? DABKERUN : setup.program;
+  arguments.insert(arguments.begin(), program);
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
@@ -48,7 +49,7 @@ LauncherRun::LauncherRun(std::vector<std::string> arguments, const LauncherSetup
     // Whatever the one who runs the tests ignores (a shell's background job does) is not what is tested.
     for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
     for (const int signal : setup.ignored_signals) ::signal(signal, SIG_IGN);
-    ::execv(DABKERUN, pointers.data());
+    ::execvp(program.c_str(), pointers.data());
     ::_exit(127);
   }
   out_ = std::move(out.read_end);

@@ -20,6 +20,7 @@ struct Finished {
 };
 
 struct LauncherSetup {
+  std::string program;                   // another launcher instead of dabkerun
   std::string input;                     // for stdin, which then ends
   std::vector<std::string> environment;  // NAME=value, added
   bool one_output = false;               // 2>&1

@@ -216,9 +216,9 @@ void Sim::run(Duration limit) {
 void Sim::check_quiet() {
   if (!pending_.empty()) {
     const Pending& one = pending_.begin()->second;
-    throw Violation(fmt::format("{} operations never completed; '{}' of rank {} is one of them{}",
+    throw Violation(fmt::format("{} operations never completed; '{}' of rank {} is one of them: {} {}",
                                 pending_.size(), one.name, one.rank,
-                                last_warning_.empty() ? "" : "; " + last_warning_));
+                                machine(one.rank).difference_in_tables(machine(0)), last_warning_));
   }
   const Machine* root = nodes_[0].dead || nodes_[0].over ? nullptr : nodes_[0].machine.get();
   for (Rank rank = 0; rank < ranks() && root != nullptr; ++rank) {

@@ -1,4 +1,4 @@
-#include "launcher/rendezvous_table.h"
+#include "runtime/rendezvous/rendezvous_table.h"
 
 #include <charconv>
 

@@ -1,4 +1,4 @@
-#include "launcher/rendezvous_server.h"
+#include "runtime/rendezvous/rendezvous_server.h"
 
 #include <fcntl.h>
 #include <httplib.h>
@@ -13,8 +13,8 @@
 
 #include <fmt/format.h>
 
-#include "launcher/nonce_book.h"
-#include "launcher/rendezvous_table.h"
+#include "runtime/rendezvous/nonce_book.h"
+#include "runtime/rendezvous/rendezvous_table.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/store_protocol.h"
 

@@ -1,0 +1,170 @@
+#include "ops/mpi/mpi_backend.h"
+
+#include <fmt/format.h>
+
+#include "runtime/transport/module_loader.h"
+
+namespace dabke {
+namespace {
+
+const char* activity_of(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::allreduce: return "MPI_ALLREDUCE";
+    case CollectiveKind::allgather: return "MPI_ALLGATHER";
+    case CollectiveKind::broadcast: return "MPI_BCAST";
+    case CollectiveKind::alltoall: return "MPI_ALLTOALL";
+    case CollectiveKind::reducescatter: return "MPI_REDUCESCATTER";
+    default: return nullptr;
+  }
+}
+
+/// "mpi allreduce of 3 tensors (order 17), rank 1 of 4 in process set 0"
+std::string describe(const Batch& batch) {
+  const ProcessSetInfo& set = *batch.process_set;
+  return fmt::format("mpi {} of {} tensor{} (order {}), rank {} of {} in process set {}", name_of(batch.kind),
+                     batch.entries.size(), batch.entries.size() == 1 ? "" : "s", batch.order, set.rank,
+                     set.size(), set.id);
+}
+
+}  // namespace
+
+MpiBackend::MpiBackend(const BackendContext& context, MpiSession& session, std::size_t round_bytes)
+    : context_(context),
+      session_(session),
+      round_bytes_(round_bytes),
+      staging_(std::make_unique<MpiStaging>()) {}
+
+MpiBackend::~MpiBackend() {
+  // After a failure the other ranks may not free theirs, and freeing is for all.
+  if (aborted().is_ok()) return;
+  for (auto& [id, set] : sets_) {
+    if (set.comm) set.comm->forsake();
+  }
+}
+
+bool MpiBackend::can_run(const ResponseKind& kind) const {
+  if (kind.device != DeviceType::host) return false;
+  if (reduces(kind.kind) && (kind.op == ReduceOp::average || kind.op == ReduceOp::adasum)) return false;
+  return kind.kind <= CollectiveKind::barrier;
+}
+
+Status MpiBackend::aborted() const {
+  const std::lock_guard lock(cause_mutex_);
+  return cause_;
+}
+
+void MpiBackend::abort(const Status& cause) {
+  const std::lock_guard lock(cause_mutex_);
+  if (cause_.is_ok()) cause_ = cause;
+}
+
+Status MpiBackend::prepare(const ProcessSetInfo& set) {
+  constexpr int kTags = 32767;  // the fewest that the standard promises
+  const std::lock_guard lock(mutex_);
+  DABKE_CHECK(aborted());
+  const auto [row, is_new] = sets_.try_emplace(set.id);
+  if (!is_new || set.size() == 1) return {};
+  auto made = session_.make_communicator(set.ranks, set.id % kTags, [this] { return aborted(); });
+  if (!made) {
+    sets_.erase(row);
+    return made.status();
+  }
+  row->second.comm = made.take();
+  return {};
+}
+
+void MpiBackend::release(ProcessSetId set) {
+  const std::lock_guard lock(mutex_);
+  sets_.erase(set);
+}
+
+void MpiBackend::idle() {
+  const std::lock_guard lock(mutex_);
+  packer_.drop();
+  staging_->memory.drop();
+}
+
+Status MpiBackend::run_batch(const Batch& batch) {
+  const std::lock_guard lock(mutex_);
+  DABKE_CHECK(aborted());
+  if (batch.process_set->size() == 1) {
+    run_alone(batch);
+    return {};
+  }
+  const auto row = sets_.find(batch.process_set->id);
+  if (row == sets_.end() || !row->second.comm) {
+    return {Code::internal, fmt::format("{}: the process set was not prepared", describe(batch))};
+  }
+  Set& set = row->second;
+  DABKE_CHECK(set.failed);
+  auto packed = packer_.pack(batch);
+  Status status = packed.status();
+  if (status.is_ok()) status = run_packed(batch, *packed, *set.comm);
+  if (status.is_ok()) {
+    packer_.unpack(batch);
+    return status;
+  }
+  // MPI may still read and write what is staged, for ever.
+  set.comm->forsake();
+  (void)staging_.release();
+  staging_ = std::make_unique<MpiStaging>();
+  const Status cause = aborted();
+  set.failed =
+      cause.is_ok() ? Status(status.code(), fmt::format("{}: {}", describe(batch), status.message())) : cause;
+  return set.failed;
+}
+
+Status MpiBackend::run_packed(const Batch& batch, const PackedBatch& packed, MpiCommunicator& comm) {
+  // What is empty on all ranks needs no run. A rank's part of an alltoall may be empty alone.
+  const bool is_empty = packed.elements == 0 && packed.send_elements == 0;
+  if (is_empty && batch.kind != CollectiveKind::barrier && batch.kind != CollectiveKind::alltoall) return {};
+  const std::function<Status()> interrupted = [&]() -> Status {
+    DABKE_CHECK(aborted());
+    if (batch.deadline == kNever || Clock::now() < batch.deadline) return {};
+    return {Code::timeout, "not done within its limit; a rank is late, stopped or gone"};
+  };
+  const ProcessSetInfo& set = *batch.process_set;
+  const MpiRun run{comm,
+                   static_cast<std::size_t>(set.rank),
+                   static_cast<std::size_t>(set.size()),
+                   batch.dtype,
+                   batch.op,
+                   *staging_,
+                   round_bytes_,
+                   interrupted};
+  const char* const activity = activity_of(batch.kind);
+  const ActivityScope scope(activity ? batch.timeline : nullptr, batch.timeline_ids, activity);
+  switch (batch.kind) {
+    case CollectiveKind::allreduce: return mpi_allreduce(run, packed.data, packed.elements);
+    case CollectiveKind::allgather: return mpi_allgather(run, packed.data, packed.receive_counts);
+    case CollectiveKind::broadcast: return mpi_broadcast(run, packed.data, packed.elements, batch.root);
+    case CollectiveKind::alltoall:
+      return mpi_alltoall(run, packed.send, packed.send_counts, packed.data, packed.receive_counts);
+    case CollectiveKind::reducescatter:
+      return mpi_reducescatter(run, packed.send, packed.send_counts, packed.data);
+    case CollectiveKind::barrier: return mpi_barrier(run);
+    default: return {Code::unsupported, fmt::format("mpi cannot run {}", name_of(batch.kind))};
+  }
+}
+
+Result<std::unique_ptr<Collective>> open_mpi_backend(const BackendContext& context) {
+  const MpiTraces traces = find_mpi(process_environment());
+  DABKE_ASSIGN(MpiSession* const session, load_mpi(context.config, traces));
+  if (!session->has_joined()) {
+    return Status(
+        Code::unsupported,
+        "DABKE_CPU_OPERATIONS=mpi: MPI did not start this job, so it knows nothing of its ranks; start it "
+        "with mpirun instead of dabkerun (and leave DABKE_RANK unset), or leave the variable unset");
+  }
+  if (!session->any_thread()) {
+    return Status(
+        Code::unsupported,
+        fmt::format("DABKE_CPU_OPERATIONS=mpi: the application initialised MPI with {}, and collectives run "
+                    "on a thread of ours; call MPI_Init_thread with MPI_THREAD_MULTIPLE, or call dabke_init "
+                    "before MPI_Init, or leave the variable unset",
+                    session->thread_level()));
+  }
+  return std::unique_ptr<Collective>(std::make_unique<MpiBackend>(context, *session));
+}
+
+}  // namespace dabke

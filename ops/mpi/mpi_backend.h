@@ -1,0 +1,52 @@
+// MPI as a backend: one communicator a process set, made when the set is prepared.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "ops/collective.h"
+#include "ops/mpi/mpi_collectives.h"
+#include "ops/pack.h"
+
+namespace dabke {
+
+class MpiBackend final : public Collective {
+ public:
+  /// The session has joined, and its threads may call MPI.
+  MpiBackend(const BackendContext& context, MpiSession& session, std::size_t round_bytes = kMpiRoundBytes);
+  ~MpiBackend() override;
+
+  std::string_view name() const override { return "mpi"; }
+  bool can_run(const ResponseKind& kind) const override;
+  Status prepare(const ProcessSetInfo& set) override;
+  void run(const Batch& batch, Completion done) override { done(run_batch(batch)); }
+  void release(ProcessSetId set) override;
+  void idle() override;
+  void abort(const Status& cause) override;
+
+ private:
+  struct Set {
+    std::unique_ptr<MpiCommunicator> comm;  // null in a set of one
+    Status failed;  // MPI is somewhere in the middle, so everything later fails as the first did
+  };
+
+  Status aborted() const;
+  Status run_batch(const Batch& batch);
+  Status run_packed(const Batch& batch, const PackedBatch& packed, MpiCommunicator& comm);
+
+  const BackendContext context_;
+  MpiSession& session_;
+  const std::size_t round_bytes_;
+  std::mutex mutex_;  // for everything but the cause, in case lanes share the backend
+  std::map<ProcessSetId, Set> sets_;
+  Packer packer_;
+  std::unique_ptr<MpiStaging> staging_;
+  mutable std::mutex cause_mutex_;
+  Status cause_;
+};
+
+/// The backend of this job; errors say why there can be none, and what to do.
+Result<std::unique_ptr<Collective>> open_mpi_backend(const BackendContext& context);
+
+}  // namespace dabke

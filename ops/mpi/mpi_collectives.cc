@@ -1,0 +1,246 @@
+#include "ops/mpi/mpi_collectives.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ops/kernels/kernels.h"
+
+namespace dabke {
+namespace {
+
+Status finish(const MpiRun& run) {
+  for (;;) {
+    DABKE_ASSIGN(const bool is_done, run.comm.test());
+    if (is_done) return {};
+    DABKE_CHECK(run.interrupted());
+  }
+}
+
+/// memcpy that may be given no memory when there is nothing to copy.
+void copy_bytes(std::byte* into, const std::byte* from, std::size_t bytes) {
+  if (bytes != 0) std::memcpy(into, from, bytes);
+}
+
+/// Offsets of blocks that lie one behind the other; returns their total.
+std::size_t stack(const std::vector<int>& counts, std::vector<int>& offsets) {
+  offsets.clear();
+  std::size_t total = 0;
+  for (const int count : counts) {
+    offsets.push_back(static_cast<int>(total));
+    total += static_cast<std::size_t>(count);
+  }
+  return total;
+}
+
+/// What of a block of `count` elements round `first / most` moves, in bytes.
+int part(const MpiRun& run, std::size_t count, std::size_t first, std::size_t most) {
+  return static_cast<int>((count <= first ? 0 : std::min(count - first, most)) * size_of(run.dtype));
+}
+
+std::vector<std::size_t> starts_of(std::span<const std::size_t> counts) {
+  std::vector<std::size_t> starts{0};
+  for (const std::size_t count : counts) starts.push_back(starts.back() + count);
+  return starts;
+}
+
+/// Elements of each rank's block that one round moves.
+std::size_t block_elements(const MpiRun& run) {
+  return std::max<std::size_t>(run.round_bytes / size_of(run.dtype) / run.size, 1);
+}
+
+/// Adds up `run.size` blocks of `elements` into the first, in rank order.
+void reduce_blocks(const MpiRun& run, std::byte* blocks, std::size_t elements) {
+  const std::size_t width = size_of(run.dtype);
+  for (std::size_t rank = 1; rank < run.size; ++rank) {
+    kernels::reduce(run.dtype, run.op, blocks, blocks, blocks + rank * elements * width, elements);
+  }
+}
+
+/// Sends the blocks in `out`, gets this rank's of all others into `in`, and reduces them into the first of
+/// `in`.
+Status exchange_and_reduce(const MpiRun& run, const std::byte* out, std::byte* in) {
+  MpiStaging& staging = run.staging;
+  const int own = staging.send_counts[run.rank];
+  staging.receive_counts.assign(run.size, own);
+  stack(staging.receive_counts, staging.receive_offsets);
+  DABKE_CHECK(run.comm.start_alltoall(out, staging.send_counts, staging.send_offsets, in,
+                                      staging.receive_counts, staging.receive_offsets));
+  DABKE_CHECK(finish(run));
+  reduce_blocks(run, in, static_cast<std::size_t>(own) / size_of(run.dtype));
+  return {};
+}
+
+/// Few bytes: everybody gets everything, in one step.
+Status allreduce_small(const MpiRun& run, std::byte* data, std::size_t elements) {
+  const std::size_t bytes = elements * size_of(run.dtype);
+  MpiStaging& staging = run.staging;
+  DABKE_ASSIGN(std::byte* const memory, staging.memory.reserve((run.size + 1) * bytes));
+  std::byte* const all = memory + bytes;
+  copy_bytes(memory, data, bytes);
+  staging.receive_counts.assign(run.size, static_cast<int>(bytes));
+  stack(staging.receive_counts, staging.receive_offsets);
+  DABKE_CHECK(run.comm.start_allgather(memory, static_cast<int>(bytes), all, staging.receive_counts,
+                                       staging.receive_offsets));
+  DABKE_CHECK(finish(run));
+  reduce_blocks(run, all, elements);
+  copy_bytes(data, all, bytes);
+  return {};
+}
+
+}  // namespace
+
+Status mpi_allreduce(const MpiRun& run, std::byte* data, std::size_t elements) {
+  constexpr std::size_t kSmallBytes = 8192;
+  const std::size_t width = size_of(run.dtype);
+  if (elements * width * run.size <= std::min(kSmallBytes, run.round_bytes))
+    return allreduce_small(run, data, elements);
+  MpiStaging& staging = run.staging;
+  const std::size_t most = block_elements(run) * run.size;
+  const std::size_t room = fusion_padded((most + run.size) * width);
+  DABKE_ASSIGN(std::byte* const out, staging.memory.reserve(2 * room));
+  std::byte* const in = out + room;
+  for (std::size_t first = 0; first < elements; first += most) {
+    const std::size_t count = std::min(most, elements - first);
+    staging.send_counts.clear();
+    for (std::size_t rank = 0; rank < run.size; ++rank) {
+      const std::size_t slice = count / run.size + (rank < count % run.size ? 1 : 0);
+      staging.send_counts.push_back(static_cast<int>(slice * width));
+    }
+    stack(staging.send_counts, staging.send_offsets);
+    copy_bytes(out, data + first * width, count * width);
+    DABKE_CHECK(exchange_and_reduce(run, out, in));
+    DABKE_CHECK(run.comm.start_allgather(in, staging.send_counts[run.rank], out, staging.send_counts,
+                                         staging.send_offsets));
+    DABKE_CHECK(finish(run));
+    copy_bytes(data + first * width, out, count * width);
+  }
+  return {};
+}
+
+Status mpi_reducescatter(const MpiRun& run, const std::byte* send, std::span<const std::size_t> counts,
+                         std::byte* data) {
+  const std::size_t width = size_of(run.dtype);
+  const std::size_t most = block_elements(run);
+  const std::size_t longest = *std::ranges::max_element(counts);
+  const std::vector<std::size_t> starts = starts_of(counts);
+  MpiStaging& staging = run.staging;
+  const std::size_t room = fusion_padded(std::min(most, longest) * run.size * width);
+  DABKE_ASSIGN(std::byte* const out, staging.memory.reserve(2 * room));
+  std::byte* const in = out + room;
+  for (std::size_t first = 0; first < longest; first += most) {
+    staging.send_counts.clear();
+    for (const std::size_t count : counts) staging.send_counts.push_back(part(run, count, first, most));
+    stack(staging.send_counts, staging.send_offsets);
+    for (std::size_t rank = 0; rank < run.size; ++rank) {
+      copy_bytes(out + staging.send_offsets[rank], send + (starts[rank] + first) * width,
+                 static_cast<std::size_t>(staging.send_counts[rank]));
+    }
+    DABKE_CHECK(exchange_and_reduce(run, out, in));
+    copy_bytes(data + first * width, in, static_cast<std::size_t>(staging.send_counts[run.rank]));
+  }
+  return {};
+}
+
+Status mpi_allgather(const MpiRun& run, std::byte* data, std::span<const std::size_t> counts) {
+  const std::size_t width = size_of(run.dtype);
+  const std::size_t most = block_elements(run);
+  const std::size_t longest = *std::ranges::max_element(counts);
+  const std::vector<std::size_t> starts = starts_of(counts);
+  MpiStaging& staging = run.staging;
+  const std::size_t room = fusion_padded(std::min(most, longest) * width);
+  DABKE_ASSIGN(std::byte* const out, staging.memory.reserve((run.size + 1) * room));
+  std::byte* const in = out + room;
+  for (std::size_t first = 0; first < longest; first += most) {
+    staging.receive_counts.clear();
+    for (const std::size_t count : counts) staging.receive_counts.push_back(part(run, count, first, most));
+    stack(staging.receive_counts, staging.receive_offsets);
+    const int own = staging.receive_counts[run.rank];
+    copy_bytes(out, data + (starts[run.rank] + first) * width, static_cast<std::size_t>(own));
+    DABKE_CHECK(run.comm.start_allgather(out, own, in, staging.receive_counts, staging.receive_offsets));
+    DABKE_CHECK(finish(run));
+    for (std::size_t rank = 0; rank < run.size; ++rank) {
+      if (rank == run.rank) continue;
+      copy_bytes(data + (starts[rank] + first) * width, in + staging.receive_offsets[rank],
+                 static_cast<std::size_t>(staging.receive_counts[rank]));
+    }
+  }
+  return {};
+}
+
+Status mpi_broadcast(const MpiRun& run, std::byte* data, std::size_t elements, int root) {
+  const std::size_t bytes = elements * size_of(run.dtype);
+  DABKE_ASSIGN(std::byte* const memory, run.staging.memory.reserve(std::min(bytes, run.round_bytes)));
+  const bool sends = static_cast<std::size_t>(root) == run.rank;
+  for (std::size_t first = 0; first < bytes; first += run.round_bytes) {
+    const std::size_t now = std::min(run.round_bytes, bytes - first);
+    if (sends) copy_bytes(memory, data + first, now);
+    DABKE_CHECK(run.comm.start_broadcast(memory, static_cast<int>(now), root));
+    DABKE_CHECK(finish(run));
+    if (!sends) copy_bytes(data + first, memory, now);
+  }
+  return {};
+}
+
+namespace {
+
+/// The largest of the values that the ranks pass.
+Result<std::size_t> agree_on_largest(const MpiRun& run, std::size_t own) {
+  MpiStaging& staging = run.staging;
+  DABKE_ASSIGN(std::byte* const memory, staging.memory.reserve((run.size + 1) * sizeof own));
+  std::memcpy(memory, &own, sizeof own);
+  staging.receive_counts.assign(run.size, sizeof own);
+  stack(staging.receive_counts, staging.receive_offsets);
+  DABKE_CHECK(run.comm.start_allgather(memory, sizeof own, memory + sizeof own, staging.receive_counts,
+                                       staging.receive_offsets));
+  DABKE_CHECK(finish(run));
+  for (std::size_t rank = 0; rank < run.size; ++rank) {
+    std::size_t theirs = 0;
+    std::memcpy(&theirs, memory + (rank + 1) * sizeof theirs, sizeof theirs);
+    own = std::max(own, theirs);
+  }
+  return own;
+}
+
+}  // namespace
+
+Status mpi_alltoall(const MpiRun& run, const std::byte* send, std::span<const std::size_t> send_counts,
+                    std::byte* data, std::span<const std::size_t> receive_counts) {
+  const std::size_t width = size_of(run.dtype);
+  const std::size_t most = block_elements(run);
+  // Nobody knows what two others exchange, and all must make as many rounds.
+  DABKE_ASSIGN(const std::size_t longest, agree_on_largest(run, *std::ranges::max_element(send_counts)));
+  const std::vector<std::size_t> send_starts = starts_of(send_counts);
+  const std::vector<std::size_t> receive_starts = starts_of(receive_counts);
+  MpiStaging& staging = run.staging;
+  const std::size_t room = fusion_padded(std::min(most, longest) * run.size * width);
+  DABKE_ASSIGN(std::byte* const out, staging.memory.reserve(2 * room));
+  std::byte* const in = out + room;
+  for (std::size_t first = 0; first < longest; first += most) {
+    staging.send_counts.clear();
+    staging.receive_counts.clear();
+    for (const std::size_t count : send_counts) staging.send_counts.push_back(part(run, count, first, most));
+    for (const std::size_t count : receive_counts)
+      staging.receive_counts.push_back(part(run, count, first, most));
+    stack(staging.send_counts, staging.send_offsets);
+    stack(staging.receive_counts, staging.receive_offsets);
+    for (std::size_t rank = 0; rank < run.size; ++rank) {
+      copy_bytes(out + staging.send_offsets[rank], send + (send_starts[rank] + first) * width,
+                 static_cast<std::size_t>(staging.send_counts[rank]));
+    }
+    DABKE_CHECK(run.comm.start_alltoall(out, staging.send_counts, staging.send_offsets, in,
+                                        staging.receive_counts, staging.receive_offsets));
+    DABKE_CHECK(finish(run));
+    for (std::size_t rank = 0; rank < run.size; ++rank) {
+      copy_bytes(data + (receive_starts[rank] + first) * width, in + staging.receive_offsets[rank],
+                 static_cast<std::size_t>(staging.receive_counts[rank]));
+    }
+  }
+  return {};
+}
+
+Status mpi_barrier(const MpiRun& run) {
+  DABKE_CHECK(run.comm.start_barrier());
+  return finish(run);
+}
+
+}  // namespace dabke

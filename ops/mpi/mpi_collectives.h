@@ -1,0 +1,51 @@
+// The collectives on one contiguous piece of memory, over MPI.
+//
+// MPI moves bytes; our own kernels reduce them, in rank order whatever the size, offset or MPI library. So
+// every dtype and operation works, all ranks have the same bits, and runs repeat bit for bit.
+//
+// MPI never sees memory of the user's, and of ours a few megabytes at a time: a collective of MPI's cannot be
+// taken back, so after an abort its memory is left to it for good. Rounds of that size also keep every count
+// far below 2^31.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/kinds.h"
+#include "runtime/fusion/fusion_buffer.h"
+#include "runtime/transport/mpi_session.h"
+
+namespace dabke {
+
+/// What MPI may still be using after an abort.
+struct MpiStaging {
+  FusionBuffer memory;
+  std::vector<int> send_counts, send_offsets, receive_counts, receive_offsets;  // in bytes
+};
+
+struct MpiRun {
+  MpiCommunicator& comm;
+  std::size_t rank;
+  std::size_t size;
+  DType dtype;
+  ReduceOp op;
+  MpiStaging& staging;
+  std::size_t round_bytes;                     // staged at once, in each direction; the same on all ranks
+  const std::function<Status()>& interrupted;  // asked while waiting; the run ends with what it says
+};
+
+/// The largest memory that one round stages in each direction.
+inline constexpr std::size_t kMpiRoundBytes = std::size_t{8} << 20;
+
+Status mpi_allreduce(const MpiRun& run, std::byte* data, std::size_t elements);
+Status mpi_reducescatter(const MpiRun& run, const std::byte* send, std::span<const std::size_t> counts,
+                         std::byte* data);
+Status mpi_allgather(const MpiRun& run, std::byte* data, std::span<const std::size_t> counts);
+Status mpi_broadcast(const MpiRun& run, std::byte* data, std::size_t elements, int root);
+Status mpi_alltoall(const MpiRun& run, const std::byte* send, std::span<const std::size_t> send_counts,
+                    std::byte* data, std::span<const std::size_t> receive_counts);
+Status mpi_barrier(const MpiRun& run);
+
+}  // namespace dabke

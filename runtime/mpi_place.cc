@@ -1,0 +1,68 @@
+#include "runtime/mpi_place.h"
+
+#include <fmt/format.h>
+
+#include "runtime/base/hmac.h"
+#include "runtime/rendezvous/rendezvous_server.h"
+#include "runtime/transport/module_loader.h"
+#include "runtime/transport/network.h"
+
+namespace dabke {
+namespace {
+
+/// "10.0.0.2:0" without the port.
+std::string host_part(const SocketAddress& address) {
+  std::string text = address.to_string();
+  text.resize(text.rfind(':'));
+  return text.starts_with('[') ? text.substr(1, text.size() - 2) : text;
+}
+
+/// On rank 0: the store, and what the others must know of it.
+Result<std::string> serve(const Config& config, MpiSession& session, const std::vector<std::string>& hosts) {
+  World world;
+  world.size = static_cast<int>(hosts.size());
+  world.hosts = hosts;
+  DABKE_ASSIGN(const SocketAddress address, choose_address(config, world, ""));
+  DABKE_ASSIGN(const JobSecret secret, random_job_secret());
+  DABKE_ASSIGN(std::shared_ptr<RendezvousServer> server,
+               RendezvousServer::listen(host_part(address), secret.id, secret.key));
+  server->start();
+  std::string note = fmt::format("{}\n{}\n{}", server->url(), to_hex(secret.id), to_hex(secret.key));
+  // Other ranks may still be meeting when this one has shut down.
+  session.keep(std::move(server));
+  return note;
+}
+
+}  // namespace
+
+Result<std::optional<MpiStart>> start_from_mpi(const Config& config, const Environment& environment,
+                                               const std::string& host, TimePoint deadline) {
+  const MpiTraces traces = find_mpi(environment);
+  if (traces.launcher.empty() && !traces.is_initialised) return std::optional<MpiStart>();
+  auto loaded = load_mpi(config, traces);
+  if (!loaded) {
+    const auto count = traces.is_initialised ? std::nullopt : environment(traces.variable);
+    if (count && *count == "1") return std::optional<MpiStart>();  // alone; MPI is not needed for that
+    return Status(
+        loaded.status().code(),
+        fmt::format("{}, but {}; or start with dabkerun, which needs no MPI",
+                    traces.is_initialised ? std::string("the application has initialised MPI")
+                                          : fmt::format("an MPI launcher has started this process ({} is {})",
+                                                        traces.variable, count.value_or("")),
+                    loaded.status().message()));
+  }
+  MpiSession& session = **loaded;
+  const auto note = [&](const std::vector<std::string>& hosts) { return serve(config, session, hosts); };
+  DABKE_ASSIGN(const MpiPlace place, session.join(host, note, deadline));
+  MpiStart start{&session, place.rank, place.size, {}, {}, {}};
+  const auto first = place.note.find('\n');
+  const auto second = place.note.find('\n', first + 1);
+  if (first == std::string::npos || second == std::string::npos)
+    return Status(Code::internal, "rank 0 sent a note over MPI that makes no sense");
+  start.rendezvous = place.note.substr(0, first);
+  start.job_id = place.note.substr(first + 1, second - first - 1);
+  start.job_key = place.note.substr(second + 1);
+  return std::optional(std::move(start));
+}
+
+}  // namespace dabke

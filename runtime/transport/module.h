@@ -1,0 +1,32 @@
+// The border between libdabke.so and a vendor's module, which lies in $libdir/dabke/ and is loaded when first
+// needed.
+//
+// A module exports one C function, `dabke_module`. Both sides come out of one build: the build id is compared
+// before anything else is touched, so what crosses may be C++ (abstract classes, strings). No exception and
+// no RTTI crosses.
+#pragma once
+
+#include <cstdint>
+
+namespace dabke {
+
+class MpiSession;
+
+inline constexpr std::uint32_t kModuleAbi = 1;
+
+/// What a module may ask of the library. It lives as long as the process.
+struct HostServices {
+  std::uint32_t abi = kModuleAbi;
+};
+
+/// What `dabke_module` returns. The first two members stay what they are in every version.
+struct ModuleTable {
+  std::uint32_t abi;
+  const char* build_id;
+  MpiSession* mpi;  // lives as long as the process; null when the build ids differ
+};
+
+using ModuleEntry = const ModuleTable*(std::uint32_t abi, const char* build_id, const HostServices* host);
+inline constexpr char kModuleEntry[] = "dabke_module";
+
+}  // namespace dabke

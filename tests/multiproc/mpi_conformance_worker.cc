@@ -1,0 +1,105 @@
+// One rank of the conformance matrix over the MPI backend, started by mpirun: MPI allows one rank a process.
+//
+//   mpi_conformance_worker abort         a run that the other ranks never join ends with the cause of an
+//   abort mpi_conformance_worker ROUND_BYTES   what the backend stages at once; few bytes make many rounds of
+//   small tensors
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+#include "ops/mpi/mpi_backend.h"
+#include "runtime/transport/module_loader.h"
+#include "tests/conformance/cases.h"
+
+namespace dabke::testing {
+namespace {
+
+Runtime::Factories with_rounds_of(std::size_t bytes) {
+  Runtime::Factories factories = Runtime::default_factories();
+  factories.backends =
+      [bytes](const BackendContext& context) -> Result<std::vector<std::unique_ptr<Collective>>> {
+    DABKE_ASSIGN(MpiSession* const session, load_mpi(context.config, find_mpi(process_environment())));
+    std::vector<std::unique_ptr<Collective>> backends;
+    backends.push_back(std::make_unique<MpiBackend>(context, *session, bytes));
+    return backends;
+  };
+  return factories;
+}
+
+constexpr unsigned kSeed = 1;  // the same in every process
+
+int run(std::size_t round_bytes) {
+  const Config config = must(config_from_environment(process_environment()));
+  // Twice in one process: MPI stays, the job and its communicators are new.
+  for (int init = 0; init < 2; ++init) {
+    Bootstrapped place = must(bootstrap(config, process_environment()));
+    Rank self(place.world.rank, must(Runtime::open(config, std::move(place), with_rounds_of(round_bytes))));
+    std::vector<Case> cases = cases_for(self.size(), false);
+    if (init == 1) cases.resize(cases.size() / 8);
+    std::ranges::shuffle(cases, std::mt19937(kSeed));
+    std::vector<std::string> wrong = run_cases(self, cases, kSeed, 128);
+    if (self.size() > 2) {
+      const ProcessSetId odd = self.add_process_set({1, self.size() - 1});
+      const ProcessSetId all_but_one = self.add_process_set({0, self.size() - 1});
+      for (int round = 0; round < 5; ++round) {
+        for (const ProcessSetId set : {odd, all_but_one}) {
+          std::vector<std::int64_t> x{1, 2, 3};
+          const int other = set == odd ? 1 : 0;
+          if (self.rank() != other && self.rank() != self.size() - 1) continue;
+          if (const Status status = self.allreduce(x, {.name = "x", .set = set}); !status)
+            wrong.push_back(status.message());
+          if (x != std::vector<std::int64_t>{2, 4, 6}) wrong.push_back("a sum over a process set of two");
+        }
+      }
+      must(self.remove_process_set(odd));
+    }
+    must(self.barrier());
+    self.close();
+    for (const std::string& text : wrong) std::fprintf(stderr, "%s\n", text.c_str());
+    if (!wrong.empty()) return 1;
+    if (self.rank() == 0) std::printf("%zu cases passed\n", cases.size());
+  }
+  return 0;
+}
+
+int run_abort() {
+  const Config config = must(config_from_environment(process_environment()));
+  Bootstrapped place = must(bootstrap(config, process_environment()));
+  ForkGuard fork_guard;
+  MpiSession* const session = must(load_mpi(config, find_mpi(process_environment())));
+  MpiBackend backend({place.world, config, place.store, fork_guard, Log()}, *session);
+  ProcessSetInfo all{.rank = place.world.rank};
+  for (int rank = 0; rank < place.world.size; ++rank) all.ranks.push_back(rank);
+  must(backend.prepare(all));
+  if (all.rank == 0) {
+    float x = 1;
+    Batch batch;
+    batch.process_set = &all;
+    batch.entries.push_back({.input = &x, .output = &x, .elements = 1});
+    const std::jthread aborter([&] { backend.abort({Code::aborted, "that is enough"}); });
+    Status seen;
+    backend.run(batch,
+                {[](void* into, const Status& status) { *static_cast<Status*>(into) = status; }, &seen});
+    if (seen.message() != "that is enough") return 1;
+    std::printf("aborted\n");
+  }
+  // The others stay until rank 0 has seen it.
+  if (all.rank == 0) must(place.store->set("seen", "yes"));
+  must(place.store->get("seen", deadline_after(30)).status());
+  return 0;
+}
+
+}  // namespace
+}  // namespace dabke::testing
+
+int main(int argc, char** argv) {
+  try {
+    if (argc > 1 && std::string_view(argv[1]) == "abort") return dabke::testing::run_abort();
+    return dabke::testing::run(argc > 1 ? std::strtoul(argv[1], nullptr, 10) : dabke::kMpiRoundBytes);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
