@@ -5,12 +5,6 @@
 #include <fmt/format.h>
 
 namespace dabke::sim {
-namespace {
-
-/// The clock of the thread's CPU time would cost more than what is measured.
-double wall_now() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
-
-}  // namespace
 
 Sim::Sim(SimOptions options)
     : options_(std::move(options)), random_(options_.seed), nodes_(at(options_.ranks)) {
@@ -43,17 +37,10 @@ Duration Sim::delay() {
   return options_.hop + std::chrono::duration_cast<Duration>(options_.hop * extra);
 }
 
-template <class Call>
-void Sim::at_root_timed(Rank rank, Call call) {
-  if (rank != Machine::kRoot) return call();
-  const double before = wall_now();
-  call();
-  nodes_[0].traffic.cpu_seconds += wall_now() - before;
-}
-
 void Sim::submit(Rank rank, Request request, std::function<void(const Completed&)> done) {
   const Token token = next_token_++;
   pending_.emplace(token, Pending{rank, request.name, std::move(done)});
+  if (is_recorded(rank)) recording_->push_back({.at = now_, .token = token, .request = request});
   machine(rank).submit(token, std::move(request), now_);
   settle(rank);
 }
@@ -92,10 +79,10 @@ void Sim::settle(Rank rank) {
   Node& node = nodes_[at(rank)];
   if (node.dead) return;
   std::vector<Action> actions;
-  at_root_timed(rank, [&] {
-    node.machine->set_data_plane_busy(node.lane_free_at > now_ + options_.batch_time);
-    actions = node.machine->take_actions(now_);
-  });
+  const bool busy = node.lane_free_at > now_ + options_.batch_time;
+  if (is_recorded(rank)) recording_->push_back({.at = now_, .kind = RootInput::Kind::settle, .busy = busy});
+  node.machine->set_data_plane_busy(busy);
+  actions = node.machine->take_actions(now_);
   for (Action& action : actions) {
     if (const auto* send_it = std::get_if<SendAction>(&action)) {
       send(rank, *send_it);
@@ -117,7 +104,8 @@ void Sim::settle(Rank rank) {
       Node& self = nodes_[at(rank)];
       self.tick_at = kNever;
       if (self.dead) return;
-      at_root_timed(rank, [&] { self.machine->tick(now_); });
+      if (is_recorded(rank)) recording_->push_back({.at = now_, .kind = RootInput::Kind::tick});
+      self.machine->tick(now_);
       settle(rank);
     });
   }
@@ -135,7 +123,10 @@ void Sim::send(Rank from, const SendAction& action) {
     if (receiver.dead) return;
     ++receiver.traffic.received_messages;
     receiver.traffic.received_bytes += message->size();
-    at_root_timed(to, [&] { receiver.machine->message_from(from, *message, now_); });
+    if (is_recorded(to)) {
+      recording_->push_back({.at = now_, .kind = RootInput::Kind::message, .from = from, .message = message});
+    }
+    receiver.machine->message_from(from, *message, now_);
     settle(to);
   });
 }

@@ -51,6 +51,18 @@ struct Traffic {
   double cpu_seconds = 0;               // of the root only
 };
 
+/// One thing that was done to the root's machine.
+struct RootInput {
+  enum class Kind { submit, message, tick, settle };
+  TimePoint at{};
+  Kind kind = Kind::submit;
+  Token token = 0;
+  Request request{};
+  Rank from = -1;
+  std::shared_ptr<const std::vector<std::byte>> message{};
+  bool busy = false;
+};
+
 class Sim {
  public:
   explicit Sim(SimOptions options);
@@ -63,6 +75,9 @@ class Sim {
   bool is_over(Rank rank) const { return nodes_[at(rank)].over; }
   const Traffic& traffic(Rank rank) const { return nodes_[at(rank)].traffic; }
   void forget_traffic();
+  /// From now on all that is done to the root's machine is added here.
+  void record_root(std::vector<RootInput>& to) { recording_ = &to; }
+  const std::shared_ptr<const Topology>& topology() const { return topology_; }
   std::uint64_t warnings() const { return warnings_; }
   std::uint64_t events() const { return events_; }
   std::uint64_t orders(Rank rank) const { return nodes_[at(rank)].executed; }
@@ -123,10 +138,10 @@ class Sim {
   void execute(Rank rank, const ExecuteAction& action);
   void complete(Rank rank, Token token, const Completed& result);
   Duration delay();
-  template <class Call>
-  void at_root_timed(Rank rank, Call call);
+  bool is_recorded(Rank rank) const { return recording_ != nullptr && rank == Machine::kRoot; }
 
   SimOptions options_;
+  std::vector<RootInput>* recording_ = nullptr;
   std::shared_ptr<const Topology> topology_;
   std::mt19937 random_;
   TimePoint now_{};
