@@ -1,6 +1,10 @@
 #include "runtime/mpi_place.h"
 
+#include <mutex>
+#include <vector>
+
 #include <fmt/format.h>
+#include <httplib.h>
 
 #include "runtime/base/hmac.h"
 #include "runtime/rendezvous/rendezvous_server.h"
@@ -17,19 +21,29 @@ std::string host_part(const SocketAddress& address) {
   return text.starts_with('[') ? text.substr(1, text.size() - 2) : text;
 }
 
+/// Other ranks may still be meeting when this one has shut down; so it serves as long as the process lives.
+/// It must have ended before the HTTP library's own statics are destroyed, or its threads would use them
+/// after that. They are made by the first request, and statics are destroyed in the opposite order.
+void serve_until_exit(std::unique_ptr<RendezvousServer> server) {
+  (void)httplib::Client(server->url()).Get("/");
+  static std::mutex mutex;
+  static std::vector<std::unique_ptr<RendezvousServer>> servers;
+  const std::lock_guard lock(mutex);
+  servers.push_back(std::move(server));
+}
+
 /// On rank 0: the store, and what the others must know of it.
-Result<std::string> serve(const Config& config, MpiSession& session, const std::vector<std::string>& hosts) {
+Result<std::string> serve(const Config& config, const std::vector<std::string>& hosts) {
   World world;
   world.size = static_cast<int>(hosts.size());
   world.hosts = hosts;
   DABKE_ASSIGN(const SocketAddress address, choose_address(config, world, ""));
   DABKE_ASSIGN(const JobSecret secret, random_job_secret());
-  DABKE_ASSIGN(std::shared_ptr<RendezvousServer> server,
+  DABKE_ASSIGN(std::unique_ptr<RendezvousServer> server,
                RendezvousServer::listen(host_part(address), secret.id, secret.key));
   server->start();
   std::string note = fmt::format("{}\n{}\n{}", server->url(), to_hex(secret.id), to_hex(secret.key));
-  // Other ranks may still be meeting when this one has shut down.
-  session.keep(std::move(server));
+  serve_until_exit(std::move(server));
   return note;
 }
 
@@ -52,7 +66,7 @@ Result<std::optional<MpiStart>> start_from_mpi(const Config& config, const Envir
                     loaded.status().message()));
   }
   MpiSession& session = **loaded;
-  const auto note = [&](const std::vector<std::string>& hosts) { return serve(config, session, hosts); };
+  const auto note = [&](const std::vector<std::string>& hosts) { return serve(config, hosts); };
   DABKE_ASSIGN(const MpiPlace place, session.join(host, note, deadline));
   MpiStart start{&session, place.rank, place.size, {}, {}, {}};
   const auto first = place.note.find('\n');

@@ -49,7 +49,6 @@ class MpiProcess final : public MpiSession {
       std::span<const int> ranks, int tag, const std::function<Status()>& interrupted) override;
   void job_begins() override { job_runs_ = true; }
   void job_ended_well() override { job_runs_ = false; }
-  void keep(std::shared_ptr<void> thing) override { kept_.push_back(std::move(thing)); }
 
   /// At the exit of the process.
   void finalize();
@@ -76,7 +75,6 @@ class MpiProcess final : public MpiSession {
   std::array<char, kHostBytes> host_{};
   std::vector<char> hosts_;
   std::array<char, kNoteBytes> note_{};
-  std::vector<std::shared_ptr<void>> kept_;
 };
 
 std::unique_ptr<MpiCommunicator> make_mpi_communicator(MpiComm comm);

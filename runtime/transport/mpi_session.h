@@ -67,8 +67,6 @@ class MpiSession {
   /// exit.
   virtual void job_begins() = 0;
   virtual void job_ended_well() = 0;
-  /// Keeps it as long as the process.
-  virtual void keep(std::shared_ptr<void> thing) = 0;
 };
 
 }  // namespace dabke
