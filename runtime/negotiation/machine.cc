@@ -69,15 +69,28 @@ void Machine::submit(Token token, Request request, TimePoint now) {
 }
 
 void Machine::join(Token token, const Request& request, TimePoint now) {
-  joins_[request.process_set] = token;
-  note_join(request.process_set, 0, options_.rank, now);
+  joins_[request.process_set] = {token, false};
+  announce_join(request.process_set, now);
+}
+
+/// Not before all that was submitted first has been reported.
+void Machine::announce_join(ProcessSetId set, TimePoint now) {
+  const auto join = joins_.find(set);
+  if (join == joins_.end() || join->second.announced) return;
+  bool queued = false;
+  names_.for_each(
+      [&](const Name& name) { queued = queued || (name.process_set == set && name.waiting.size() > 1); });
+  if (queued) return;
+  join->second.announced = true;
+  report_slots(learned_.release_all(), now);
+  note_join(set, 0, options_.rank, now);
 }
 
 void Machine::want(ProcessSetId set, const std::string& name, TimePoint now) {
   if (over_ || !learned_.any()) return;
   Name* wanted = names_.find(set, name);
   if (wanted == nullptr || !wanted->held) return;
-  up_.wanted.push_back(wanted->slot);
+  note_wanted(wanted->slot, now);
   report_slots(learned_.release(wanted->batch), now);
 }
 
@@ -210,7 +223,7 @@ void Machine::fail_set(ProcessSetId set, const Status& cause) {
     name->held = false;
   }
   if (const auto join = joins_.find(set); join != joins_.end()) {
-    complete(join->second, {cause.code(), fmt::format("join cannot complete: {}", cause.message())});
+    complete(join->second.token, {cause.code(), fmt::format("join cannot complete: {}", cause.message())});
     joins_.erase(join);
   }
 }
@@ -225,8 +238,8 @@ void Machine::fail_everything(const Status& cause, const Status& over) {
                                                          name.name, cause.message())});
     }
   });
-  for (const auto& [set, token] : joins_)
-    complete(token, {cause.code(), fmt::format("join: {}", cause.message())});
+  for (const auto& [set, join] : joins_)
+    complete(join.token, {cause.code(), fmt::format("join: {}", cause.message())});
   names_.clear();
   joins_.clear();
   up_ = {};

@@ -155,6 +155,8 @@ class Machine {
 
   // ---- up
   void join(Token token, const Request& request, TimePoint now);
+  void announce_join(ProcessSetId set, TimePoint now);
+  void note_wanted(Slot slot, TimePoint now);
   void note_join(ProcessSetId set, int reporter, Rank last, TimePoint now);
   void announce(Name& name, TimePoint now);
   void report_slots(const std::vector<Slot>& slots, TimePoint now);
@@ -214,7 +216,11 @@ class Machine {
   ReadyMessage up_;
   std::vector<Action> actions_;
 
-  std::map<ProcessSetId, Token> joins_;       // pending here
+  struct Join {
+    Token token;
+    bool announced;
+  };
+  std::map<ProcessSetId, Join> joins_;        // pending here
   std::map<ProcessSetId, Rank> last_joined_;  // below this rank
   std::uint64_t last_order_ = 0;
   std::uint64_t learned_at_ = 0;     // the order that brought the learned batches

@@ -110,7 +110,7 @@ void Machine::apply(Order& order, ExecuteAction& execute, TimePoint now) {
       collector_.forget_joins(set);
       const auto join = joins_.find(set);
       if (join == joins_.end()) return;
-      complete(join->second, {}, order.rank);
+      complete(join->second.token, {}, order.rank);
       joins_.erase(join);
       return;
     }
@@ -209,7 +209,9 @@ Waiting Machine::take_front(Name& name, TimePoint now) {
   if (name.waiting.empty()) return {};
   Waiting front = std::move(name.waiting.front());
   name.waiting.pop_front();
-  if (!name.waiting.empty()) announce(name, now);
+  if (name.waiting.empty()) return front;
+  announce(name, now);
+  if (name.waiting.size() == 1) announce_join(name.process_set, now);
   return front;
 }
 

@@ -121,14 +121,16 @@ void Machine::from_child(int reporter, const ReadyMessage& message, TimePoint no
     report_in_full(names_.get(request.process_set, request.name), reporter, report, now);
   }
   for (const JoinReport& join : message.joins) note_join(join.process_set, reporter, join.last, now);
-  for (const Slot slot : message.wanted) {
-    if (sequencer_) {
-      sequencer_->wanted(slot, now);
-    } else {
-      up_.wanted.push_back(slot);
-    }
-  }
+  for (const Slot slot : message.wanted) note_wanted(slot, now);
   note_seen(reporter, message.seen);
+}
+
+void Machine::note_wanted(Slot slot, TimePoint now) {
+  if (sequencer_) {
+    sequencer_->wanted(slot, now);
+  } else {
+    up_.wanted.push_back(slot);
+  }
 }
 
 void Machine::slot_from_child(int reporter, Slot slot, std::uint64_t seen, TimePoint now) {

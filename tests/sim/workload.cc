@@ -206,6 +206,7 @@ class Program {
         op.contributors =
             static_cast<int>(std::ranges::count_if(job_.rounds, [&](int n) { return n > round_; }));
         todo_.push_back(op);
+        if (round_ % 2 == 1) todo_.push_back(op);  // the second queues, and the join must not overtake it
       }
       ++round_;
     } else if (!joined_) {

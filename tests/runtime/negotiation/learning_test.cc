@@ -73,6 +73,17 @@ TEST_CASE("who waits for one of a batch gets it, though nobody has submitted the
   CHECK(job.all_complete());
 }
 
+TEST_CASE("a thread that waits on rank 0 makes the others let go as well") {
+  SimulatedJob job(3, 1, learning());
+  for (int i = 0; i < 10; ++i) step(job, {"a", "b"});
+  std::vector<Token> tokens;
+  for (Rank rank = 0; rank < 3; ++rank) tokens.push_back(job.submit(rank, allreduce("a")));
+  job.machine(0).want(kWorldSet, "a", job.now());
+  job.advance(milliseconds(0));
+  job.run();
+  for (const Token token : tokens) CHECK(job.outcome(token).ran);
+}
+
 TEST_CASE("what is kept back is let go when its time is over, whether anybody waits or not") {
   SimulatedJob job(2, 1, learning());
   for (int i = 0; i < 6; ++i) step(job, {"a", "b"});

@@ -196,6 +196,27 @@ TEST_CASE("a joined rank takes part without a token and does not count") {
   CHECK(job.outcome(after).contributors == 3);
 }
 
+TEST_CASE("what is queued behind its own name when a rank joins still counts as that rank's") {
+  const unsigned seed = GENERATE(take(20, random(1, 1 << 20)));
+  CAPTURE(seed);
+  SimulatedJob job(3, seed);
+  std::vector<Token> second;
+  for (Rank rank = 0; rank < 3; ++rank) {
+    job.submit(rank, allreduce("a"));
+    second.push_back(job.submit(rank, allreduce("a")));
+  }
+  job.submit(2, plain(CollectiveKind::join, "join"));
+  job.run();
+  for (const Token token : second) CHECK(job.outcome(token).contributors == 3);
+  const Token third = job.submit(0, allreduce("a"));
+  job.submit(1, allreduce("a"));
+  job.run();
+  CHECK(job.outcome(third).contributors == 2);
+  for (const Rank rank : {0, 1}) job.submit(rank, plain(CollectiveKind::join, "join"));
+  job.run();
+  CHECK(job.all_complete());
+}
+
 TEST_CASE("a broadcast from a joined rank is an error, not a hang") {
   SimulatedJob job(2);
   job.submit(1, plain(CollectiveKind::join, "join"));
