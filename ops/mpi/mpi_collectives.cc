@@ -70,18 +70,23 @@ Status exchange_and_reduce(const MpiRun& run, const std::byte* out, std::byte* i
   return {};
 }
 
+/// Gathers `bytes` of every rank, in rank order, from `own` into `all`.
+Status gather_equal(const MpiRun& run, const std::byte* own, std::size_t bytes, std::byte* all) {
+  MpiStaging& staging = run.staging;
+  staging.receive_counts.assign(run.size, static_cast<int>(bytes));
+  stack(staging.receive_counts, staging.receive_offsets);
+  DABKE_CHECK(run.comm.start_allgather(own, static_cast<int>(bytes), all, staging.receive_counts,
+                                       staging.receive_offsets));
+  return finish(run);
+}
+
 /// Few bytes: everybody gets everything, in one step.
 Status allreduce_small(const MpiRun& run, std::byte* data, std::size_t elements) {
   const std::size_t bytes = elements * size_of(run.dtype);
-  MpiStaging& staging = run.staging;
-  DABKE_ASSIGN(std::byte* const memory, staging.memory.reserve((run.size + 1) * bytes));
+  DABKE_ASSIGN(std::byte* const memory, run.staging.memory.reserve((run.size + 1) * bytes));
   std::byte* const all = memory + bytes;
   copy_bytes(memory, data, bytes);
-  staging.receive_counts.assign(run.size, static_cast<int>(bytes));
-  stack(staging.receive_counts, staging.receive_offsets);
-  DABKE_CHECK(run.comm.start_allgather(memory, static_cast<int>(bytes), all, staging.receive_counts,
-                                       staging.receive_offsets));
-  DABKE_CHECK(finish(run));
+  DABKE_CHECK(gather_equal(run, memory, bytes, all));
   reduce_blocks(run, all, elements);
   copy_bytes(data, all, bytes);
   return {};
@@ -185,14 +190,9 @@ namespace {
 
 /// The largest of the values that the ranks pass.
 Result<std::size_t> agree_on_largest(const MpiRun& run, std::size_t own) {
-  MpiStaging& staging = run.staging;
-  DABKE_ASSIGN(std::byte* const memory, staging.memory.reserve((run.size + 1) * sizeof own));
+  DABKE_ASSIGN(std::byte* const memory, run.staging.memory.reserve((run.size + 1) * sizeof own));
   std::memcpy(memory, &own, sizeof own);
-  staging.receive_counts.assign(run.size, sizeof own);
-  stack(staging.receive_counts, staging.receive_offsets);
-  DABKE_CHECK(run.comm.start_allgather(memory, sizeof own, memory + sizeof own, staging.receive_counts,
-                                       staging.receive_offsets));
-  DABKE_CHECK(finish(run));
+  DABKE_CHECK(gather_equal(run, memory, sizeof own, memory + sizeof own));
   for (std::size_t rank = 0; rank < run.size; ++rank) {
     std::size_t theirs = 0;
     std::memcpy(&theirs, memory + (rank + 1) * sizeof theirs, sizeof theirs);

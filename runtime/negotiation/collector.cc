@@ -192,11 +192,6 @@ bool Collector::all_joined(ProcessSetId id) const {
   return set != nullptr && set->joined_count == set->expected;
 }
 
-bool Collector::anybody_joined(ProcessSetId id) const {
-  const Set* set = find(id);
-  return set != nullptr && set->joined_count > 0;
-}
-
 void Collector::forget_joins(ProcessSetId id) {
   const auto found = sets_.find(id);
   if (found == sets_.end()) return;

@@ -54,7 +54,6 @@ class Collector {
   /// All ranks behind the reporter have joined. Names may have become complete by it.
   void join(ProcessSetId id, int reporter);
   bool all_joined(ProcessSetId id) const;
-  bool anybody_joined(ProcessSetId id) const;
   /// The join has completed.
   void forget_joins(ProcessSetId id);
 

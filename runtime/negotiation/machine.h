@@ -138,7 +138,6 @@ class Machine {
   bool holds_back() const { return sequencer_ && !over_ && sequencer_->holds_back(); }
   /// Whether waiting threads are to be announced by want().
   bool keeps_back() const { return learned_.any(); }
-  std::uint64_t last_order() const { return last_order_; }
   struct CacheCounts {
     std::uint64_t hits = 0;
     std::uint64_t misses = 0;

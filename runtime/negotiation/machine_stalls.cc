@@ -184,32 +184,4 @@ void Machine::judge(const Inquiry& inquiry, TimePoint now) {
   actions_.emplace_back(WarnAction{*text});
 }
 
-std::string Machine::difference_in_tables(const Machine& root) const {
-  std::string what;
-  const auto note = [&what](std::string text) {
-    if (what.empty()) what = std::move(text);
-  };
-  names_.for_each([&](const Name& name) {
-    if (!name.collection.empty()) note(fmt::format("'{}' is incomplete here", name.name));
-    if (!name.waiting.empty()) {
-      note(fmt::format("'{}' waits here{}, slot {:#x}, batch {}", name.name, name.held ? ", kept back" : "",
-                       name.slot, name.batch));
-    }
-    if (name.slot == kNoSlot) return;
-    const Name* theirs = root.names_.by_slot(name.slot);
-    if (theirs == nullptr || theirs->name != name.name || theirs->process_set != name.process_set ||
-        !difference(*theirs->agreed, *name.agreed).empty()) {
-      note(fmt::format("slot {} is '{}' here and '{}' there", name.slot, name.name,
-                       theirs == nullptr ? "" : theirs->name));
-    }
-  });
-  root.names_.for_each([&](const Name& name) {
-    if (name.slot == kNoSlot || !sets_.contains(name.process_set, options_.rank)) return;
-    if (names_.by_slot(name.slot) == nullptr)
-      note(fmt::format("slot {} ('{}') is not known here", name.slot, name.name));
-  });
-  if (sets_.ids() != root.sets_.ids()) note("the process sets");
-  return what;
-}
-
 }  // namespace dabke

@@ -91,10 +91,6 @@ class Names {
   void clear();
 
   template <class Each>
-  void for_each(Each each) {
-    for (const auto& [key, name] : names_) each(*name);
-  }
-  template <class Each>
   void for_each(Each each) const {
     for (const auto& [key, name] : names_) each(*name);
   }

@@ -24,11 +24,7 @@ std::vector<std::vector<Rank>> ranks_by_host(int size, const std::vector<std::st
 }  // namespace
 
 Topology::Topology(int size, std::vector<std::string> hosts, int radix)
-    : radix_(radix),
-      hosts_(std::move(hosts)),
-      parents_(at(size), -1),
-      children_(at(size)),
-      sizes_(at(size), 1) {
+    : hosts_(std::move(hosts)), parents_(at(size), -1), children_(at(size)), sizes_(at(size), 1) {
   if (radix == 0) {
     std::fill(parents_.begin() + 1, parents_.end(), 0);
   } else {

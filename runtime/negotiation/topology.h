@@ -22,7 +22,6 @@ class Topology {
   Topology(int size, std::vector<std::string> hosts, int radix);
 
   int size() const { return static_cast<int>(parents_.size()); }
-  int radix() const { return radix_; }
   /// -1 for the root.
   Rank parent(Rank rank) const { return parents_[at(rank)]; }
   /// Ascending.
@@ -44,7 +43,6 @@ class Topology {
  private:
   static std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
 
-  int radix_;
   std::vector<std::string> hosts_;
   std::vector<Rank> parents_;
   std::vector<std::vector<Rank>> children_;
