@@ -263,9 +263,9 @@ void Job::command_all(std::int32_t command) {
 }
 
 void Job::end_all(std::int32_t command) {
+  if (told_to_end_ns_ == 0) told_to_end_ns_ = to_ns(Clock::now());  // before a rank can end of it
   command_all(command);
   kill_at_.reset();
-  if (told_to_end_ns_ == 0) told_to_end_ns_ = to_ns(Clock::now());
   if (!abandon_at_) abandon_at_ = Clock::now() + kAbandonAfter;
 }
 

@@ -61,6 +61,7 @@ Coordinator::Coordinator(Parts parts)
       machine_(machine_options(parts.world, parts.config, std::move(parts.static_sets))),
       timeline_(std::move(parts.timeline)),
       lane_(parts.backends, *this, parts.log) {
+  if (timeline_) machine_.record_readiness(TimePoint::min());
   thread_ = start_thread("dabke-coord", [this] { loop(); });
 }
 
@@ -117,7 +118,6 @@ void Coordinator::loop() {
     drain_inbox(now);
     wants_room_ = true;  // before the lane is looked at, so that no end of a batch is missed
     machine_.set_data_plane_busy(lane_.outstanding() >= kBusyTasks);
-    machine_.record_readiness(timeline_ != nullptr);
     machine_.tick(now);
     std::vector<Action> actions = machine_.take_actions(now);
     record_readiness();  // before the orders that it led to
@@ -179,7 +179,9 @@ void Coordinator::drain_inbox(TimePoint now) {
     } else if (auto* cause = std::get_if<Status>(&command)) {
       machine_.abort(*cause);
     } else if (auto* timeline = std::get_if<std::shared_ptr<Timeline>>(&command)) {
+      record_readiness();  // of the timeline until now
       timeline_ = std::move(*timeline);
+      machine_.record_readiness(timeline_ ? now : kNever);
     } else {
       leaving_ = true;
       machine_.leave(now);

@@ -127,8 +127,9 @@ class Machine {
 
   /// What is to be done, in this order. Announces what was submitted since the last call.
   std::vector<Action> take_actions(TimePoint now);
-  /// Root only.
-  void record_readiness(bool on) { records_readiness_ = on && is_root(); }
+  /// Root only. What somebody had reported before `from` stays out, so that nothing is seen without its beginning;
+  /// kNever: nothing is recorded.
+  void record_readiness(TimePoint from) { readiness_from_ = is_root() ? from : kNever; }
   std::vector<Readiness> take_readiness() { return std::exchange(readiness_, {}); }
   std::vector<Lateness> take_lateness() { return std::exchange(lateness_, {}); }
 
@@ -237,7 +238,7 @@ class Machine {
   TimePoint last_submit_{};
   TimePoint late_until_{};
 
-  bool records_readiness_ = false;
+  TimePoint readiness_from_ = kNever;
   std::vector<Readiness> readiness_;
   std::vector<Lateness> lateness_;
   CacheCounts cache_counts_;

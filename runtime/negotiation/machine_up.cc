@@ -78,7 +78,7 @@ void Machine::took(Name& name, Collector::Took took, int reporter, TimePoint now
 }
 
 void Machine::note_readiness(const Name& name, int reporter, bool complete) {
-  if (!records_readiness_) return;
+  if (name.collection.since < readiness_from_) return;
   readiness_.push_back({name.name, request_of(name).kind,
                         sets_.index_in(name.process_set, collector_.rank_of(reporter)),
                         name.collection.count == 1, complete});

@@ -117,6 +117,39 @@ TEST_CASE("the timeline of a job is a Chrome trace with the events of each tenso
   CHECK(without_ranks(outline(trace, "wrong")) == std::vector<std::string>{"B NEGOTIATE_ALLREDUCE", "E"});
 }
 
+TEST_CASE("a timeline holds what is submitted after its start from the first moment, what was before not at all") {
+  const TempFile file;
+  for (int round = 0; round < 50; ++round) {
+    run_on_ranks(backends_for_threads().front(), 2, [&](Rank& self) {
+      std::vector<float> x(4);
+      if (self.rank() == 0) {
+        std::vector<float> y(4);
+        auto early = self.allreduce_async(y, {.name = "early"});
+        must(self.runtime().start_timeline(file.path(), false));
+        auto after = self.allreduce_async(x, {.name = "after"});
+        must(self.barrier());
+        must(early.wait());
+        must(after.wait());
+        must(self.runtime().stop_timeline());
+      } else {
+        must(self.barrier());
+        must(self.allreduce(x, {.name = "early"}));
+        must(self.allreduce(x, {.name = "after"}));
+      }
+    });
+    const Json trace = file.read();
+    CAPTURE(round, trace.dump(1));
+    const auto early = outline(trace, "early");
+    const auto after = outline(trace, "after");
+    REQUIRE(std::ranges::count(early, "B NEGOTIATE_ALLREDUCE") == 0);
+    REQUIRE(std::ranges::count(early, "X 0") + std::ranges::count(early, "X 1") == 0);
+    REQUIRE(after.size() == 10);
+    REQUIRE(after[0] == "B NEGOTIATE_ALLREDUCE");
+    REQUIRE(std::ranges::count(after, "X 0") == 1);
+    REQUIRE(std::ranges::count(after, "X 1") == 1);
+  }
+}
+
 TEST_CASE("the timeline of fused tensors shows packing and unpacking") {
   Config config = quiet_config();
   const auto backends = backends_for_threads();
