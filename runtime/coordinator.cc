@@ -61,7 +61,7 @@ Coordinator::Coordinator(Parts parts)
       machine_(machine_options(parts.world, parts.config, std::move(parts.static_sets))),
       timeline_(std::move(parts.timeline)),
       lane_(parts.backends, *this, parts.log) {
-  if (timeline_) machine_.record_readiness(TimePoint::min());
+  if (timeline_) machine_.record_readiness(++timelines_);
   thread_ = start_thread("dabke-coord", [this] { loop(); });
 }
 
@@ -181,7 +181,7 @@ void Coordinator::drain_inbox(TimePoint now) {
     } else if (auto* timeline = std::get_if<std::shared_ptr<Timeline>>(&command)) {
       record_readiness();  // of the timeline until now
       timeline_ = std::move(*timeline);
-      machine_.record_readiness(timeline_ ? now : kNever);
+      machine_.record_readiness(timeline_ ? ++timelines_ : 0);
     } else {
       leaving_ = true;
       machine_.leave(now);

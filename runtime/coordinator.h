@@ -109,6 +109,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
   GroupCollector groups_;
   CallbackThread callbacks_;
   std::shared_ptr<Timeline> timeline_;
+  std::uint64_t timelines_ = 0;  // until now
 
   std::mutex inbox_mutex_;
   std::vector<Command> inbox_;

@@ -127,9 +127,9 @@ class Machine {
 
   /// What is to be done, in this order. Announces what was submitted since the last call.
   std::vector<Action> take_actions(TimePoint now);
-  /// Root only. What somebody had reported before `from` stays out, so that nothing is seen without its beginning;
-  /// kNever: nothing is recorded.
-  void record_readiness(TimePoint from) { readiness_from_ = is_root() ? from : kNever; }
+  /// Root only. `recording`: 0 for none, else a number of its own for each timeline. What somebody has
+  /// reported already stays out of it, so that nothing is seen without its beginning.
+  void record_readiness(std::uint64_t recording) { recording_ = is_root() ? recording : 0; }
   std::vector<Readiness> take_readiness() { return std::exchange(readiness_, {}); }
   std::vector<Lateness> take_lateness() { return std::exchange(lateness_, {}); }
 
@@ -163,7 +163,7 @@ class Machine {
   void report_slot(Name& name, int reporter, TimePoint now);
   void report_in_full(Name& name, int reporter, const Report& report, TimePoint now);
   void took(Name& name, Collector::Took took, int reporter, TimePoint now);
-  void note_readiness(const Name& name, int reporter, bool complete);
+  void note_readiness(Name& name, int reporter, bool complete);
   void from_child(int reporter, const ReadyMessage& message, TimePoint now);
   void slot_from_child(int reporter, Slot slot, std::uint64_t seen, TimePoint now);
   bool is_void(ProcessSetId set, const std::string& name, std::uint64_t seen) const;
@@ -238,7 +238,7 @@ class Machine {
   TimePoint last_submit_{};
   TimePoint late_until_{};
 
-  TimePoint readiness_from_ = kNever;
+  std::uint64_t recording_ = 0;
   std::vector<Readiness> readiness_;
   std::vector<Lateness> lateness_;
   CacheCounts cache_counts_;

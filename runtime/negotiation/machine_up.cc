@@ -77,8 +77,9 @@ void Machine::took(Name& name, Collector::Took took, int reporter, TimePoint now
   if (name.waiting.empty()) names_.tidy(name);
 }
 
-void Machine::note_readiness(const Name& name, int reporter, bool complete) {
-  if (name.collection.since < readiness_from_) return;
+void Machine::note_readiness(Name& name, int reporter, bool complete) {
+  if (name.collection.count == 1) name.collection.recording = recording_;
+  if (recording_ == 0 || name.collection.recording != recording_) return;
   readiness_.push_back({name.name, request_of(name).kind,
                         sets_.index_in(name.process_set, collector_.rank_of(reporter)),
                         name.collection.count == 1, complete});

@@ -41,6 +41,7 @@ struct Collection {
   TimePoint since{};                  // the first report
   TimePoint warned{};                 // the last stall report, or `since`
   bool suspected = false;             // looked at for a process-set mismatch
+  std::uint64_t recording = 0;        // the number of the timeline that has its beginning
 };
 
 struct Waiting {

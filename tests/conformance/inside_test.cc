@@ -117,7 +117,8 @@ TEST_CASE("the timeline of a job is a Chrome trace with the events of each tenso
   CHECK(without_ranks(outline(trace, "wrong")) == std::vector<std::string>{"B NEGOTIATE_ALLREDUCE", "E"});
 }
 
-TEST_CASE("a timeline holds what is submitted after its start from the first moment, what was before not at all") {
+TEST_CASE(
+    "a timeline holds what is submitted after its start from the first moment, what was before not at all") {
   const TempFile file;
   for (int round = 0; round < 50; ++round) {
     run_on_ranks(backends_for_threads().front(), 2, [&](Rank& self) {
