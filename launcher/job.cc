@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "launcher/hang_verdict.h"
 #include "launcher/supervisor.h"
 
 namespace dabke {
@@ -23,6 +24,8 @@ using namespace std::chrono_literals;
 /// Ranks that die together are reported in whatever order; what comes within this time is sorted before
 /// anybody is blamed.
 constexpr auto kSettle = 10ms;
+/// Ranks take stacks before they send a dump.
+constexpr auto kGatherTime = 2s;
 /// Beyond the supervisor's own limits (kPatience to SIGKILL, as much again for the kernel).
 constexpr auto kAbandonAfter = 2 * kPatience + 3s;
 
@@ -49,6 +52,8 @@ void Job::say(std::string_view text) {
 
 int Job::run() {
   while (has_running_supervisor() || is_waiting_for_output()) turn();
+  take_dumps();
+  if (judge_at_) judge_hang();
   Outcome outcome = conclude(ends_, interrupted_by_);
   if (outcome.exit_code == 0 && output_lost_) outcome.exit_code = 1;
   if (reader_gone_) return 128 + SIGPIPE;
@@ -83,7 +88,7 @@ void Job::turn() {
 
 TimePoint Job::next_deadline() const {
   TimePoint next = kNever;
-  for (const auto& each : {settled_at_, kill_at_, abandon_at_}) {
+  for (const auto& each : {settled_at_, kill_at_, abandon_at_, judge_at_}) {
     if (each) next = std::min(next, *each);
   }
   for (const Member& member : members_) {
@@ -94,6 +99,7 @@ TimePoint Job::next_deadline() const {
 
 void Job::add_poll_entries(std::vector<pollfd>& entries) const {
   entries.push_back({signals_, POLLIN, 0});
+  if (gatherer_ != nullptr) entries.push_back({gatherer_->event(), POLLIN, 0});
   for (const Member& member : members_) {
     if (member.is_supervised()) entries.push_back({member.channel.get(), POLLIN, 0});
     for (const WorkerOutput* output : {&member.output, &member.error_output}) {
@@ -111,6 +117,7 @@ void Job::handle_entries(const std::vector<pollfd>& entries) {
     if (entry.revents != 0) ready[entry.fd] = entry.revents;
   }
   if (ready.contains(signals_)) take_signal();
+  if (gatherer_ != nullptr && ready.contains(gatherer_->event())) take_dumps();
   for (Member& member : members_) {
     if (member.is_supervised() && ready.contains(member.channel.get())) take_reports(member);
     for (WorkerOutput* output : {&member.output, &member.error_output}) {
@@ -122,6 +129,35 @@ void Job::handle_entries(const std::vector<pollfd>& entries) {
     output_lost_ = true;
     say(error);
   }
+}
+
+void Job::take_dumps() {
+  if (gatherer_ == nullptr) return;
+  for (Dump& dump : gatherer_->take()) {
+    if (dumps_.empty() || dump.incident != incident_) {
+      if (judge_at_) judge_hang();  // what there is of the last one
+      dumps_.clear();
+      incident_ = dump.incident;
+      judge_at_ = Clock::now() + kGatherTime;
+    }
+    const Rank rank = dump.rank;
+    dumps_.insert_or_assign(rank, std::move(dump));
+  }
+  if (judge_at_ && dumps_.size() == members_.size()) judge_hang();
+}
+
+void Job::judge_hang() {
+  judge_at_.reset();
+  std::map<Rank, std::string> silent;
+  for (const Member& member : members_) {
+    if (!dumps_.contains(member.place.rank) && !member.end)
+      silent[member.place.rank] = process_state(member.pid);
+  }
+  // What a stall has been told about is not told again when the job fails of it.
+  if (incident_ == 0 && has_verdict_) return;
+  has_verdict_ = true;
+  const auto verdict = hang_verdict(dumps_, static_cast<int>(members_.size()), silent);
+  for (std::size_t i = 0; i < verdict.size(); ++i) say(i == 0 ? "hang: " + verdict[i] : "  " + verdict[i]);
 }
 
 void Job::drop_output() {
@@ -145,8 +181,8 @@ void Job::take_signal() {
         "{}: passing it on to all ranks; those still running {} s later, or at a second Ctrl-C, are killed",
         signal_name(signal), kPatience.count()));
     interrupted_by_ = signal;
-    command_all(signal);
     told_to_end_ns_ = to_ns(Clock::now());
+    command_all(signal);
     kill_at_ = Clock::now() + kPatience;
     abandon_at_ = Clock::now() + kAbandonAfter;
   } else if (signal == SIGINT) {
@@ -234,6 +270,7 @@ void Job::check_time() {
     end_all(Command::kEnd);
   }
   if (settled_at_ && now >= *settled_at_) announce_failure();
+  if (judge_at_ && now >= *judge_at_) judge_hang();
   if (kill_at_ && now >= *kill_at_) end_all(Command::kKill);
   if (abandon_at_ && now >= *abandon_at_) {
     for (const Member& member : members_) {

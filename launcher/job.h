@@ -5,12 +5,14 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "launcher/console.h"
+#include "launcher/dump_gatherer.h"
 #include "launcher/outcome.h"
 #include "launcher/placement.h"
 #include "launcher/spawn.h"
@@ -30,6 +32,8 @@ class Job {
   void add_rank(const Place& place, SpawnedWorker worker, OutputStyle style, Fd output_file, Fd error_file);
   /// Until every rank has ended and its output is written. What dabkerun returns.
   int run();
+  /// Prints a verdict when ranks of the job hang. Before run().
+  void watch_dumps(DumpGatherer& gatherer) { gatherer_ = &gatherer; }
   /// A rank could not be started: ends the others, says `why`, and returns what dabkerun returns.
   int give_up(const std::string& why);
 
@@ -54,6 +58,8 @@ class Job {
   void handle_entries(const std::vector<pollfd>& entries);
   void drop_output();
   void take_signal();
+  void take_dumps();
+  void judge_hang();
   void stop_and_continue();
   void take_reports(Member& member);
   void take_report(Member& member, const Report& report);
@@ -68,6 +74,11 @@ class Job {
   const bool verbose_;
   std::vector<Member> members_;
   std::vector<RankEnd> ends_;
+  DumpGatherer* gatherer_ = nullptr;
+  std::map<Rank, Dump> dumps_;  // of one incident
+  std::uint64_t incident_ = 0;
+  std::optional<TimePoint> judge_at_;  // dumps that have not come by then do not come
+  bool has_verdict_ = false;
   std::optional<int> interrupted_by_;
   bool output_lost_ = false;
   bool reader_gone_ = false;             // of stdout

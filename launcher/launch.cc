@@ -16,10 +16,10 @@
 #include "launcher/job.h"
 #include "launcher/placement.h"
 #include "launcher/program.h"
-#include "runtime/rendezvous/rendezvous_server.h"
 #include "launcher/spawn.h"
 #include "launcher/worker_environment.h"
 #include "runtime/base/hmac.h"
+#include "runtime/rendezvous/rendezvous_server.h"
 
 extern char** environ;
 
@@ -164,6 +164,8 @@ int launch(const Options& options) {
 
   const InheritedState inherited = prepare_process();
   const Fd signals = route_signals();
+  const auto gatherer = DumpGatherer::open();
+  if (!gatherer.is_ok()) return fail(1, gatherer.status().message());
   auto server = RendezvousServer::listen("127.0.0.1", secrets->id, secrets->key);
   if (!server.is_ok()) return fail(1, server.status().message());
   const JobFacts facts{(*server)->url(), to_hex(secrets->id), to_hex(secrets->key), options.knobs};
@@ -175,6 +177,9 @@ int launch(const Options& options) {
   Console console(STDOUT_FILENO, STDERR_FILENO);
   Job job(console, signals.get(), options.verbose);
   const Status spawned = spawn_all(job, options, program.path, facts, *places, files.take(), inherited);
+  job.watch_dumps(**gatherer);
+  (*server)->on_set(
+      [&](const std::string& key, const std::string& value) { (*gatherer)->offer(key, value); });
   (*server)->start();  // threads, so no fork from here on
   return spawned.is_ok() ? job.run() : job.give_up(spawned.message());
 }

@@ -39,6 +39,7 @@ std::vector<std::string> worker_environment(const std::vector<std::string>& inhe
   }
   set_variable(environment, "DABKE_HOSTNAME", place.host);
   set_variable(environment, "DABKE_RENDEZVOUS", job.rendezvous);
+  set_variable(environment, "DABKE_GATHERS_DUMPS", "1");
   set_variable(environment, "DABKE_JOB_ID", job.job_id);
   set_variable(environment, "DABKE_JOB_KEY", job.job_key);
   for (const auto& [name, value] : job.knobs) set_variable(environment, name, value);

@@ -109,6 +109,7 @@ struct Given {
   std::optional<Variable> job_id;
   std::optional<Variable> job_key;
   MpiSession* mpi = nullptr;
+  bool gathers_dumps = false;
 };
 
 Result<std::string> host_name(const Environment& environment) {
@@ -136,6 +137,7 @@ Result<Given> read_environment(const Environment& environment) {
   DABKE_ASSIGN(const auto size, number(environment, "SIZE", 1));
   given.rendezvous = environment("DABKE_RENDEZVOUS");
   if (given.rendezvous && given.rendezvous->empty()) given.rendezvous.reset();
+  given.gathers_dumps = environment("DABKE_GATHERS_DUMPS") == "1";
   if (rank && !size) {
     return Status(
         Code::invalid_argument,
@@ -393,6 +395,7 @@ Result<Bootstrapped> bootstrap(const Config& config, const Environment& environm
 
   Bootstrapped joined;
   joined.mpi = given.mpi;
+  joined.gathers_dumps = given.gathers_dumps;
   World& world = joined.world;
   world.job_id = rendezvous.secret.id;
   world.job_key = rendezvous.secret.key;

@@ -9,6 +9,8 @@
 //   may make them DABKE_HOSTNAME                       this host's name for the others; gethostname() unless
 //   set
 //
+//   DABKE_GATHERS_DUMPS=1                dabkerun reads the dumps of a hang from its store
+//
 // Where rank, size and rendezvous are all unset and MPI has started the process, MPI tells them
 // (runtime/mpi_place.h).
 //
@@ -34,6 +36,7 @@ struct Bootstrapped {
   World world;
   std::shared_ptr<Store> store;  // of this job and epoch
   MpiSession* mpi = nullptr;     // when MPI has started the job
+  bool gathers_dumps = false;    // whoever serves the store reads the dumps of a hang there
 };
 
 /// Waits for the other ranks until config.start_timeout. Errors name the variable or the ranks, and the

@@ -18,6 +18,8 @@ constexpr std::int64_t kLearnedBatchBytes = 8 << 20;
 // A run that fails because a peer died fails here before the peer's death is known; the cause deserves a
 // moment.
 constexpr Duration kCauseGrace = std::chrono::seconds(1);
+/// How long a failure waits for its dump to be written.
+constexpr Duration kDumpTime = std::chrono::milliseconds(500);
 constexpr Duration kCloseTime = std::chrono::seconds(2);
 
 Machine::Options machine_options(const World& world, const Config& config,
@@ -38,8 +40,15 @@ Machine::Options machine_options(const World& world, const Config& config,
   if (!config.stall_check_disable) {
     options.stall_check = seconds_to_duration(config.stall_check_time);
     options.stall_shutdown = seconds_to_duration(config.stall_shutdown_time);
+    options.gives_stacks = true;
   }
   return options;
+}
+
+std::uint64_t size_bytes_of(const Request& request) {
+  std::uint64_t total = 0;
+  for (const TensorSpec& tensor : request.tensors) total += tensor.size_bytes();
+  return total;
 }
 
 Unit* unit_of(Token token) { return reinterpret_cast<Unit*>(token); }
@@ -57,6 +66,8 @@ Coordinator::Coordinator(Parts parts)
       process_sets_(parts.process_sets),
       statistics_(parts.statistics),
       profile_(parts.profile),
+      recorder_(parts.recorder),
+      reporter_(parts.reporter),
       log_(parts.log),
       machine_(machine_options(parts.world, parts.config, std::move(parts.static_sets))),
       timeline_(std::move(parts.timeline)),
@@ -78,6 +89,17 @@ void Coordinator::want(const Operation& operation) {
 }
 
 void Coordinator::abort(Status cause) { post(std::move(cause)); }
+
+void Coordinator::ask_for_dumps(std::string reason) { post(AskForDumps{std::move(reason)}); }
+
+Dump Coordinator::describe(std::string reason, Duration limit) {
+  const auto answer = std::make_shared<std::promise<Dump>>();
+  auto described = answer->get_future();
+  if (post(Describe{reason, answer}) && described.wait_for(limit) == std::future_status::ready)
+    return described.get();
+  return reporter_.begin(
+      std::move(reason) + " (the coordinator thread does not answer: what it waits for is not known)", 0);
+}
 
 void Coordinator::set_timeline(std::shared_ptr<Timeline> timeline) { post(std::move(timeline)); }
 
@@ -116,6 +138,7 @@ void Coordinator::loop() {
   while (true) {
     const TimePoint now = Clock::now();
     drain_inbox(now);
+    look_for_long_runs(now);
     wants_room_ = true;  // before the lane is looked at, so that no end of a batch is missed
     machine_.set_data_plane_busy(lane_.outstanding() >= kBusyTasks);
     machine_.tick(now);
@@ -162,7 +185,7 @@ bool Coordinator::nothing_to_do() {
 
 TimePoint Coordinator::next_deadline() const {
   const TimePoint verdict = failed_since_ == kNever ? kNever : failed_since_ + kCauseGrace;
-  return std::min(machine_.next_tick(), verdict);
+  return std::min({machine_.next_tick(), verdict, next_run_check_});
 }
 
 void Coordinator::drain_inbox(TimePoint now) {
@@ -182,6 +205,12 @@ void Coordinator::drain_inbox(TimePoint now) {
       record_readiness();  // of the timeline until now
       timeline_ = std::move(*timeline);
       machine_.record_readiness(timeline_ ? ++timelines_ : 0);
+    } else if (const auto* asked = std::get_if<AskForDumps>(&command)) {
+      machine_.ask_for_dumps(asked->reason, now);
+    } else if (auto* question = std::get_if<Describe>(&command)) {
+      question->answer->set_value(describe(std::move(question->reason), 0, machine_.snapshot(), now));
+    } else if (const auto* stack = std::get_if<Stack>(&command)) {
+      machine_.give_stack(stack->text, now);
     } else {
       leaving_ = true;
       machine_.leave(now);
@@ -210,6 +239,9 @@ void Coordinator::accept(OperationRef operation, TimePoint now) {
   }
   Request request = request_of(*unit);
   unit->tensors_left = request.tensors.size();
+  recorder_.record(FlightEvent::What::submitted, request.kind, request.process_set, ++submitted_,
+                   request.tensors.size(), size_bytes_of(request), request.name,
+                   unit->operations.front()->submitted_at);
   const Token token = reinterpret_cast<Token>(unit.release());  // comes back in exactly one action
   machine_.submit(token, std::move(request), now);
 }
@@ -243,6 +275,11 @@ void Coordinator::perform(std::vector<Action> actions, TimePoint now) {
       }
     } else if (auto* warn = std::get_if<WarnAction>(&action)) {
       log_.warning("{}", warn->text);
+      recorder_.note(warn->text);
+    } else if (const auto* asked = std::get_if<DumpAction>(&action)) {
+      dump(*asked, now);
+    } else if (std::holds_alternative<StackAction>(action)) {
+      reporter_.take_stacks([this](std::string text) { post(Stack{std::move(text)}); });
     } else if (auto* end = std::get_if<OverAction>(&action)) {
       over(end->cause);
     }
@@ -269,7 +306,35 @@ void Coordinator::start_operations(const OrderedRequest& ordered, TimePoint now)
   }
 }
 
+Dump Coordinator::describe(std::string reason, std::uint64_t incident, const Snapshot& snapshot,
+                           TimePoint now) const {
+  constexpr std::string_view kStates[] = {"announced", "kept back", "queued"};
+  Dump dump = reporter_.begin(std::move(reason), incident);
+  dump.last_order = snapshot.last_order;
+  dump.submitted = submitted_;
+  dump.process_sets = snapshot.sets;
+  for (const Snapshot::Pending& pending : snapshot.pending) {
+    const Duration age = now - unit_of(pending.token)->operations.front()->submitted_at;
+    dump.pending.push_back({pending.request->name, std::string(name_of(pending.request->kind)),
+                            pending.request->process_set, pending.request->describe(),
+                            std::chrono::duration<double>(age).count(),
+                            std::string(kStates[static_cast<std::size_t>(pending.state)])});
+  }
+  return dump;
+}
+
+void Coordinator::dump(const DumpAction& action, TimePoint now) {
+  const bool stalled = action.job_fails && machine_.cause().code() == Code::stalled;
+  const auto where = !action.job_fails ? Reporter::Where::usual
+                     : stalled         ? Reporter::Where::launcher
+                                       : Reporter::Where::if_wanted;
+  reporter_.write(describe(action.reason, action.incident, action.snapshot, now), where);
+  // Once the operations have failed the process may end at any moment.
+  if (action.job_fails) reporter_.flush(kDumpTime);
+}
+
 void Coordinator::execute(ExecuteAction& action, TimePoint now) {
+  if (next_run_check_ == kNever) next_run_check_ = now + seconds_to_duration(config_.stall_check_time);
   if (timeline_) timeline_->mark_cycle();
   std::vector<PlanItem> items;
   std::vector<std::pair<std::size_t, std::size_t>> at;  // of each item: the request and its tensor
@@ -277,6 +342,8 @@ void Coordinator::execute(ExecuteAction& action, TimePoint now) {
     const OrderedRequest& ordered = action.requests[r];
     const Request& agreed = *ordered.agreed;
     start_operations(ordered, now);
+    recorder_.record(FlightEvent::What::ordered, agreed.kind, agreed.process_set, ordered.number,
+                     agreed.tensors.size(), size_bytes_of(agreed), agreed.name, now);
     for (std::size_t t = 0; t < agreed.tensors.size(); ++t) {
       const bool apart = !action.group_fusion && agreed.tensors.size() > 1;
       items.push_back({{agreed.process_set, agreed.kind, agreed.op, agreed.tensors[t].dtype, agreed.device,
@@ -341,7 +408,17 @@ void Coordinator::unit_finished(std::unique_ptr<Unit> unit, const Status& status
   wake();
 }
 
-void Coordinator::batch_ran(const BatchReport& batch) {
+void Coordinator::batch_starts(const Task& task) {
+  running_since_ns_ = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+  recorder_.record(FlightEvent::What::started, task.kind, task.process_set->id, task.order,
+                   task.entries.size(), 0, task.entries.front().tensor.name);
+}
+
+void Coordinator::batch_ran(const Task& task, const BatchReport& batch, const Status& status) {
+  running_since_ns_ = 0;
+  recorder_.record(status ? FlightEvent::What::finished : FlightEvent::What::failed, task.kind,
+                   task.process_set->id, task.order, task.entries.size(), batch.size_bytes,
+                   task.entries.front().tensor.name);
   ++statistics_.batches;
   statistics_.bytes += batch.size_bytes;
   statistics_.execution_seconds += batch.seconds;
@@ -381,6 +458,32 @@ void Coordinator::judge_failures(TimePoint now) {
     complete(std::move(one.unit), {cause.code(), fmt::format("{} '{}': {}", name_of(request.kind),
                                                              request.name, cause.message())});
   }
+}
+
+/// What was agreed on may hang as well: a rank that is stopped in the middle of it, or a network that is.
+void Coordinator::look_for_long_runs(TimePoint now) {
+  if (lane_.outstanding() == 0 || config_.stall_check_disable) {
+    next_run_check_ = kNever;
+    return;
+  }
+  const Duration patience = seconds_to_duration(config_.stall_check_time);
+  if (now < next_run_check_) return;
+  next_run_check_ = now + patience;
+  const TimePoint since{std::chrono::nanoseconds(running_since_ns_.load())};
+  if (since == TimePoint{} || now - since < patience) return;
+  const auto events = recorder_.events();
+  const auto batch =
+      std::ranges::find(events.rbegin(), events.rend(), FlightEvent::What::started, &FlightEvent::what);
+  if (batch == events.rend()) return;
+  const std::string text = fmt::format(
+      "{} '{}'{} (order {}) of process set {} has been running for {:.0f} s on this rank: another rank of "
+      "the set is "
+      "stopped or slow, or the network to it is.",
+      name_of(batch->kind), batch->name,
+      batch->tensors > 1 ? fmt::format(" and {} more", batch->tensors - 1) : "", batch->number,
+      batch->process_set, std::chrono::duration<double>(now - since).count());
+  log_.warning("{}", text);
+  machine_.ask_for_dumps(text, now);
 }
 
 void Coordinator::record_readiness() {

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "runtime/base/config.h"
 #include "runtime/callback_thread.h"
 #include "runtime/control/control_channel.h"
+#include "runtime/diagnosis/reporter.h"
 #include "runtime/group_collector.h"
 #include "runtime/host_lane.h"
 #include "runtime/negotiation/machine.h"
@@ -35,6 +37,8 @@ class Coordinator final : private ControlSink, private LaneObserver {
     std::vector<std::vector<Rank>> static_sets;  // by id, from 1 on; in `process_sets` already
     Statistics& statistics;
     Profile& profile;
+    FlightRecorder& recorder;
+    Reporter& reporter;
     Log log;
     std::shared_ptr<Timeline> timeline;  // from the first message on; null: off
   };
@@ -50,6 +54,11 @@ class Coordinator final : private ControlSink, private LaneObserver {
   /// A thread is about to wait for it: it must not be kept back for others.
   void want(const Operation& operation);
   void abort(Status cause);
+  /// Every rank writes a dump.
+  void ask_for_dumps(std::string reason);
+  /// What this rank waits for, as a dump without stacks; when the coordinator thread does not answer within
+  /// `limit`, the flight recorder alone, and the reason says so.
+  Dump describe(std::string reason, Duration limit);
   /// Null stops the timeline; the old one is closed by its last user.
   void set_timeline(std::shared_ptr<Timeline> timeline);
   /// Leaves the job, runs what was ordered, closes the links. Returns when the threads have ended.
@@ -64,7 +73,18 @@ class Coordinator final : private ControlSink, private LaneObserver {
     ProcessSetId process_set;
     std::string name;
   };
-  using Command = std::variant<OperationRef, Want, Status, std::shared_ptr<Timeline>, Leave>;
+  struct AskForDumps {
+    std::string reason;
+  };
+  struct Describe {
+    std::string reason;
+    std::shared_ptr<std::promise<Dump>> answer;
+  };
+  struct Stack {
+    std::string text;
+  };
+  using Command = std::variant<OperationRef, Want, Status, std::shared_ptr<Timeline>, AskForDumps, Describe,
+                               Stack, Leave>;
   struct Failed {  // runs that failed before the first cause was known
     std::unique_ptr<Unit> unit;
     Status status;
@@ -73,7 +93,8 @@ class Coordinator final : private ControlSink, private LaneObserver {
   void on_message(Rank peer, std::span<const std::byte> message) override;
   void on_peer_lost(Rank peer, const Status& cause) override;
   void unit_finished(std::unique_ptr<Unit> unit, const Status& status) override;
-  void batch_ran(const BatchReport& batch) override;
+  void batch_starts(const Task& task) override;
+  void batch_ran(const Task& task, const BatchReport& batch, const Status& status) override;
   void tasks_left(std::size_t left) override;
 
   void loop();
@@ -91,6 +112,9 @@ class Coordinator final : private ControlSink, private LaneObserver {
   void start_operations(const OrderedRequest& ordered, TimePoint now);
   void over(const Status& cause);
   void judge_failures(TimePoint now);
+  void look_for_long_runs(TimePoint now);
+  void dump(const DumpAction& action, TimePoint now);
+  Dump describe(std::string reason, std::uint64_t incident, const Snapshot& snapshot, TimePoint now) const;
   void record_readiness();
   void record_profile();
   void complete(std::unique_ptr<Unit> unit, const Status& status);
@@ -104,12 +128,15 @@ class Coordinator final : private ControlSink, private LaneObserver {
   ProcessSetTable& process_sets_;
   Statistics& statistics_;
   Profile& profile_;
+  FlightRecorder& recorder_;
+  Reporter& reporter_;
   Log log_;
   Machine machine_;
   GroupCollector groups_;
   CallbackThread callbacks_;
   std::shared_ptr<Timeline> timeline_;
   std::uint64_t timelines_ = 0;  // until now
+  std::uint64_t submitted_ = 0;  // operations
 
   std::mutex inbox_mutex_;
   std::vector<Command> inbox_;
@@ -117,6 +144,8 @@ class Coordinator final : private ControlSink, private LaneObserver {
   std::mutex failed_mutex_;
   std::vector<Failed> failed_;
   TimePoint failed_since_ = kNever;
+  std::atomic<std::int64_t> running_since_ns_{0};  // the batch in the lane; 0: none
+  TimePoint next_run_check_ = kNever;              // while there is one
   std::atomic<bool> sleeping_{false};
   std::atomic<bool> wants_room_{false};  // the root holds orders back until the lane has less to do
   std::atomic<bool> leaving_{false};

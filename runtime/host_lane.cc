@@ -86,6 +86,7 @@ void HostLane::loop() {
 
 void HostLane::run(Task& task) {
   if (task.timeline) task.timeline->activity_end(task.timeline_ids);
+  observer_.batch_starts(task);
   const TimePoint start = Clock::now();
   BatchReport report{.kind = task.kind, .tensors = task.entries.size()};
   Status status = run_batch(task, report);
@@ -100,7 +101,7 @@ void HostLane::run(Task& task) {
       }
     }
   }
-  observer_.batch_ran(report);
+  observer_.batch_ran(task, report, status);
   finish_entries(task, status);
 }
 

@@ -22,8 +22,9 @@ class LaneObserver {
   virtual ~LaneObserver() = default;
   /// Every tensor of the unit has run. The observer owns it from here.
   virtual void unit_finished(std::unique_ptr<Unit> unit, const Status& status) = 0;
-  /// One batch has run, with whatever result; its units are told next.
-  virtual void batch_ran(const BatchReport& batch) = 0;
+  virtual void batch_starts(const Task& task) = 0;
+  /// One batch has run; its units are told next.
+  virtual void batch_ran(const Task& task, const BatchReport& batch, const Status& status) = 0;
   /// One task less: `left` have not ended yet.
   virtual void tasks_left(std::size_t left) = 0;
 };

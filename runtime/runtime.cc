@@ -12,6 +12,8 @@
 namespace dabke {
 namespace {
 
+constexpr Duration kDescribeTime = std::chrono::seconds(1);
+
 LogLevel log_level(const std::string& name) {
   constexpr std::string_view kNames[] = {"trace", "debug", "info", "warning", "error", "fatal"};
   return static_cast<LogLevel>(std::ranges::find(kNames, name) - std::begin(kNames));
@@ -26,29 +28,33 @@ Result<std::unique_ptr<ControlChannel>> make_channel(const BackendContext& conte
   const std::vector<Rank> neighbours =
       Coordinator::topology_of(context.world, context.config)->neighbours(context.world.rank);
   return LinkChannel::open(context.world, neighbours, context.config, context.store, context.fork_guard,
-                          context.log);
+                           context.log);
 }
 
 }  // namespace
 
 Runtime::Factories Runtime::default_factories() { return {make_channel, make_backends}; }
 
-Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, const Environment& environment) {
+Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, const Environment& environment,
+                                               std::shared_ptr<StackSource> stacks) {
   DABKE_ASSIGN(Bootstrapped place, bootstrap(config, environment));
-  return open(config, std::move(place), default_factories());
+  return open(config, std::move(place), default_factories(), std::move(stacks));
 }
 
 Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, Bootstrapped place,
-                                               const Factories& factories) {
-  std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(place)));
+                                               const Factories& factories,
+                                               std::shared_ptr<StackSource> stacks) {
+  std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(place), std::move(stacks)));
   DABKE_CHECK(runtime->start(factories));
   return runtime;
 }
 
-Runtime::Runtime(const Config& config, Bootstrapped place)
+Runtime::Runtime(const Config& config, Bootstrapped place, std::shared_ptr<StackSource> stacks)
     : config_(config),
       place_(std::move(place)),
       log_({log_level(config.log_level), config.log_hide_time, world().rank}),
+      reporter_({world(), config_, recorder_, std::move(stacks),
+                 place_.gathers_dumps ? place_.store : nullptr, log_}),
       process_sets_(world().rank, world().size) {}
 
 Runtime::~Runtime() { (void)shut_down(); }
@@ -65,9 +71,14 @@ Status Runtime::start(const Factories& factories) {
   const bool traces = !config_.timeline.empty() && config_.timeline != "DYNAMIC";
   if (traces) DABKE_CHECK(open_timeline(config_.timeline, config_.timeline_mark_cycles));
   if (place_.mpi != nullptr) place_.mpi->job_begins();
-  coordinator_ = std::make_unique<Coordinator>(
-      Coordinator::Parts{world(), config_, std::move(channel), backends_, process_sets_,
-                         std::move(static_sets), statistics_, profile_, log_, timeline_});
+  coordinator_ = std::make_unique<Coordinator>(Coordinator::Parts{
+      world(), config_, std::move(channel), backends_, process_sets_, std::move(static_sets), statistics_,
+      profile_, recorder_, reporter_, log_, timeline_});
+  if (!config_.dump_signal.empty()) {
+    DABKE_ASSIGN(dump_signal_, DumpSignal::open(config_.dump_signal, [this](const std::string& name) {
+                   ask_for_dumps(fmt::format("rank {} was sent {}", world().rank, name));
+                 }));
+  }
   log_.debug("rank {} of {} on {}, epoch {}, control over {}", world().rank, world().size,
              world().hosts.empty() ? "this host" : world().hosts[static_cast<std::size_t>(world().rank)],
              world().epoch, coordinator_->channel_name());
@@ -116,9 +127,15 @@ Status Runtime::stop_timeline() {
   return std::exchange(timeline_, nullptr)->close();
 }
 
+Status Runtime::dump(const std::string& path) {
+  return reporter_.write_to(coordinator_->describe("dabke_dump was called", kDescribeTime), path);
+}
+
 Status Runtime::shut_down() {
   if (!coordinator_ || std::exchange(left_, true)) return {};
+  dump_signal_.reset();
   coordinator_->shut_down();
+  reporter_.stop();
   if (config_.profile && world().rank == Machine::kRoot) {
     const double seconds = std::chrono::duration<double>(Clock::now() - opened_at_).count();
     std::fputs(profile_.to_text(world().size, seconds).c_str(), stderr);

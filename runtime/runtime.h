@@ -8,6 +8,7 @@
 
 #include "runtime/bootstrap.h"
 #include "runtime/coordinator.h"
+#include "runtime/diagnosis/dump_signal.h"
 
 namespace dabke {
 
@@ -21,9 +22,11 @@ class Runtime {
   static Factories default_factories();
 
   /// Joins the job that the environment describes. Collective.
-  static Result<std::unique_ptr<Runtime>> open(const Config& config, const Environment& environment);
-  static Result<std::unique_ptr<Runtime>> open(const Config& config, Bootstrapped place,
-                                               const Factories& factories);
+  static Result<std::unique_ptr<Runtime>> open(const Config& config, const Environment& environment,
+                                               std::shared_ptr<StackSource> stacks);
+  static Result<std::unique_ptr<Runtime>> open(
+      const Config& config, Bootstrapped place, const Factories& factories,
+      std::shared_ptr<StackSource> stacks = std::make_shared<StackSource>());
   ~Runtime();
 
   const World& world() const { return place_.world; }
@@ -45,6 +48,10 @@ class Runtime {
   void abort(std::string reason);
   Status start_timeline(const std::string& path, bool mark_cycles);
   Status stop_timeline();
+  /// Writes what this rank has done and waits for, with stacks, to `path`.
+  Status dump(const std::string& path);
+  /// Every rank writes a dump to its usual place.
+  void ask_for_dumps(std::string reason) { coordinator_->ask_for_dumps(std::move(reason)); }
   /// Leaves the job; returns when all threads have ended and the timeline is written.
   Status shut_down();
 
@@ -53,7 +60,7 @@ class Runtime {
   void close_in_child() { fork_guard_.close_all_in_child(); }
 
  private:
-  Runtime(const Config& config, Bootstrapped place);
+  Runtime(const Config& config, Bootstrapped place, std::shared_ptr<StackSource> stacks);
   Status start(const Factories& factories);
   Status open_timeline(const std::string& path, bool mark_cycles);
 
@@ -63,12 +70,15 @@ class Runtime {
   ForkGuard fork_guard_;
   Statistics statistics_;
   Profile profile_;
+  FlightRecorder recorder_;
+  Reporter reporter_;
   TimePoint opened_at_ = Clock::now();
   ProcessSetTable process_sets_;
   std::vector<std::unique_ptr<Collective>> backends_;
   std::mutex timeline_mutex_;
   std::shared_ptr<Timeline> timeline_;
   std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<DumpSignal> dump_signal_;
   bool left_ = false;
 };
 

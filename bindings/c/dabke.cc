@@ -85,6 +85,9 @@ Result<std::shared_ptr<const ProcessSetInfo>> find_set(dabke_process_set id) {
   return set;
 }
 
+/// The room for what a stack provider writes.
+constexpr std::size_t kMostStackBytes = std::size_t{16} << 10;
+
 template <class Read>
 int world_number(Read read) {
   const auto runtime = current_runtime();
@@ -118,7 +121,7 @@ dabke_status dabke_init(const dabke_init_options* options) {
   const auto open = [&]() -> Result<std::unique_ptr<Runtime>> {
     DABKE_ASSIGN(const Environment environment, with_settings(given.settings));
     DABKE_ASSIGN(const Config config, config_from_environment(environment));
-    DABKE_ASSIGN(auto runtime, Runtime::open(config, environment));
+    DABKE_ASSIGN(auto runtime, Runtime::open(config, environment, stack_source()));
     for (std::size_t i = 0; i < given.process_set_count; ++i) {
       DABKE_CHECK(add_set(*runtime, given.process_set_ranks[i], given.process_set_sizes[i], nullptr));
     }
@@ -181,7 +184,8 @@ int dabke_controller_built(const char* name) { return is_one_of(name, {"shm", "t
 int dabke_controller_enabled(const char* name) {
   const auto runtime = current_runtime();
   // "shm+tcp" is both.
-  return runtime && is_one_of(name, {"shm", "tcp"}) && runtime->channel_name().find(name) != std::string_view::npos;
+  return runtime && is_one_of(name, {"shm", "tcp"}) &&
+         runtime->channel_name().find(name) != std::string_view::npos;
 }
 int dabke_mpi_threads_supported(void) {
   const auto runtime = current_runtime();
@@ -341,13 +345,24 @@ dabke_status dabke_get_late_seconds(int rank, double* seconds) {
 }
 
 dabke_status dabke_dump(const char* path) {
-  (void)path;
-  return not_implemented("dabke_dump", "the flight recorder is");
+  const auto runtime = current_runtime();
+  if (!runtime) return report(no_runtime());
+  if (path == nullptr || *path == '\0')
+    return report({Code::invalid_argument, "dabke_dump: path is NULL or empty"});
+  return report(without_exceptions([&]() -> Status { return runtime->dump(path); }));
 }
+
 dabke_status dabke_set_stack_provider(dabke_stack_provider provider, void* context) {
-  (void)provider;
-  (void)context;
-  return not_implemented("dabke_set_stack_provider", "stacks in stall reports are");
+  if (provider == nullptr) {
+    stack_source()->set(nullptr);
+    return DABKE_OK;
+  }
+  stack_source()->set([provider, context] {
+    std::string text(kMostStackBytes, '\0');
+    text.resize(std::min(provider(context, text.data(), text.size()), text.size()));
+    return text;
+  });
+  return DABKE_OK;
 }
 
 }  // extern "C"

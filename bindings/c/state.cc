@@ -9,6 +9,7 @@ struct State {
   std::mutex starting;  // one init or shutdown at a time
   std::mutex mutex;     // guards the members below
   std::shared_ptr<Runtime> runtime;
+  const std::shared_ptr<StackSource> stacks = std::make_shared<StackSource>();
   bool watches_forks = false;
   bool forked = false;
 };
@@ -75,6 +76,8 @@ Status stop_runtime() {
   state.runtime.reset();
   return status;
 }
+
+std::shared_ptr<StackSource> stack_source() { return state.stacks; }
 
 dabke_status report(const Status& status) {
   if (!status) last_error_text() = status.message();

@@ -26,6 +26,9 @@ Status start_runtime(const std::function<Result<std::unique_ptr<Runtime>>()>& op
 /// Shuts the runtime down, if there is one.
 Status stop_runtime();
 
+/// What dabke_set_stack_provider sets; outlives every runtime.
+std::shared_ptr<StackSource> stack_source();
+
 /// The status as a code; keeps its text for dabke_last_error.
 dabke_status report(const Status& status);
 const char* last_error();

@@ -44,6 +44,10 @@ struct Config {
   double stall_shutdown_time = 0;
   bool stall_check_disable = false;
 
+  std::string dump_dir;
+  std::string dump_signal;
+  bool disable_native_stacks = false;
+
   bool profile = false;
 
   std::string thread_affinity;

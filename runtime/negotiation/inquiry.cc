@@ -38,7 +38,7 @@ std::string describe(Rank rank, const AnswerMessage* answer, const Topology& top
   }
   text += fmt::format(" It last submitted something {:.1f} s ago; the last order it has is number {}.",
                       static_cast<double>(answer->idle_ms) / 1000, answer->last_order);
-  if (!answer->stack.empty()) text += "\n" + answer->stack;
+  if (!answer->stack.empty()) text += " Its stack:\n" + answer->stack;
   return text;
 }
 

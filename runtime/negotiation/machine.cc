@@ -111,6 +111,8 @@ void Machine::message_from(Rank peer, std::span<const std::byte> bytes, TimePoin
       apply(std::move(*orders), now);
     } else if (const auto* inquiry = std::get_if<InquiryMessage>(&message)) {
       answer(*inquiry, now);
+    } else if (const auto* asked = std::get_if<DumpMessage>(&message)) {
+      dump(*asked);
     }
     return;
   }
@@ -133,6 +135,8 @@ void Machine::message_from(Rank peer, std::span<const std::byte> bytes, TimePoin
          .name = notice->name,
          .since = now - std::chrono::milliseconds(notice->age_ms)},
         now);
+  } else if (const auto* wanted = std::get_if<DumpMessage>(&message)) {
+    ask_for_dumps(wanted->reason, now);
   }
 }
 
@@ -151,12 +155,13 @@ void Machine::tick(TimePoint now) {
   if (over_) return;
   if (now >= learned_.next_deadline()) report_slots(learned_.overdue(now), now);
   if (now >= next_check_) look_for_stalls(now);
+  if (now >= stack_deadline_) give_stack("(its stack could not be had in time)", now);
   judge_inquiries(now);
 }
 
 TimePoint Machine::next_tick() const {
   if (over_) return kNever;
-  TimePoint next = std::min(next_check_, learned_.next_deadline());
+  TimePoint next = std::min({next_check_, learned_.next_deadline(), stack_deadline_});
   for (const Inquiry& inquiry : inquiries_) next = std::min(next, inquiry.deadline);
   return sequencer_ ? std::min(next, sequencer_->next_tick()) : next;
 }
@@ -229,6 +234,7 @@ void Machine::fail_set(ProcessSetId set, const Status& cause) {
 }
 
 void Machine::fail_everything(const Status& cause, const Status& over) {
+  if (!over.is_ok()) actions_.emplace_back(DumpAction{cause.message(), 0, true, snapshot()});
   over_ = true;
   failed_ = !over.is_ok();
   cause_ = cause;
@@ -245,6 +251,8 @@ void Machine::fail_everything(const Status& cause, const Status& over) {
   up_ = {};
   (void)learned_.learn({});
   inquiries_.clear();
+  without_stack_.clear();
+  stack_deadline_ = kNever;
   actions_.emplace_back(OverAction{over});
 }
 

@@ -70,14 +70,35 @@ struct ProcessSetAction {
 struct WarnAction {
   std::string text;
 };
+/// What this rank waits for.
+struct Snapshot {
+  enum class State { announced, kept_back, queued };
+  struct Pending {
+    Token token;
+    RequestRef request;
+    State state;
+  };
+  std::uint64_t last_order = 0;
+  std::vector<Pending> pending;
+  std::map<ProcessSetId, std::vector<Rank>> sets;  // that `pending` names
+};
+/// This rank is to write down what it has been doing; comes before the tokens of `snapshot` complete.
+struct DumpAction {
+  std::string reason;
+  std::uint64_t incident = 0;  // equal on all ranks
+  bool job_fails = false;      // and that is the reason
+  Snapshot snapshot;
+};
+/// A stack of this rank's threads is wanted, by give_stack().
+struct StackAction {};
 /// The negotiation is over; everything that was pending has been completed by actions before this one.
 /// `cause` is ok after a clean goodbye; otherwise runs in flight are to be aborted with it. A failure during
 /// the last runs after a clean goodbye comes as a second OverAction.
 struct OverAction {
   Status cause;
 };
-using Action =
-    std::variant<SendAction, ExecuteAction, CompleteAction, ProcessSetAction, WarnAction, OverAction>;
+using Action = std::variant<SendAction, ExecuteAction, CompleteAction, ProcessSetAction, WarnAction,
+                            DumpAction, StackAction, OverAction>;
 
 class Machine {
  public:
@@ -89,6 +110,7 @@ class Machine {
     bool group_fusion = true;
     Duration stall_check{};                      // zero: off
     Duration stall_shutdown{};                   // zero: never
+    bool gives_stacks = false;                   // StackAction is answered
     std::vector<std::vector<Rank>> static_sets;  // ids from 1 on
     Sequencer::Options sequencer;
   };
@@ -124,6 +146,13 @@ class Machine {
   void leave(TimePoint now);
   /// Ends the job on every rank with this cause.
   void abort(const Status& cause);
+  /// Every rank is to write a dump, unless all have a moment ago.
+  void ask_for_dumps(const std::string& reason, TimePoint now);
+  /// The answer to every StackAction until now.
+  void give_stack(const std::string& text, TimePoint now);
+  Snapshot snapshot() const;
+  /// Of the end, once there was one.
+  const Status& cause() const { return cause_; }
 
   /// What is to be done, in this order. Announces what was submitted since the last call.
   std::vector<Action> take_actions(TimePoint now);
@@ -193,8 +222,10 @@ class Machine {
   void look_for_stalls(TimePoint now);
   void inquire(Inquiry inquiry, TimePoint now);
   void answer(const InquiryMessage& message, TimePoint now);
+  void give_answer(AnswerMessage answer);
   void judge_inquiries(TimePoint now);
   void judge(const Inquiry& inquiry, TimePoint now);
+  void dump(const DumpMessage& message);
 
   // ---- ends
   void fail(const Status& cause, Rank except);
@@ -234,6 +265,11 @@ class Machine {
 
   std::vector<Inquiry> inquiries_;  // on the root
   std::uint32_t next_inquiry_ = 1;
+  std::vector<AnswerMessage> without_stack_;  // answers of this rank that wait for one
+  TimePoint stack_deadline_ = kNever;
+  std::uint64_t incidents_ = 0;  // on the root: dumps that it has asked for
+  TimePoint next_dump_{};
+  TimePoint next_stall_dump_{};
   TimePoint next_check_ = kNever;
   TimePoint last_submit_{};
   TimePoint late_until_{};

@@ -9,6 +9,9 @@ namespace dabke {
 namespace {
 
 constexpr Duration kAnswerTime = std::chrono::seconds(1);
+constexpr Duration kStackTime = std::chrono::milliseconds(700);
+constexpr Duration kBetweenDumps = std::chrono::seconds(2);  // many ranks ask for the same reason
+constexpr Duration kBetweenStallDumps = std::chrono::seconds(30);
 constexpr std::size_t kMostInquiries = 16;  // at one time
 constexpr std::size_t kShownInstead = 6;
 
@@ -144,9 +147,67 @@ void Machine::answer(const InquiryMessage& message, TimePoint now) {
   });
   std::ranges::sort(mine.instead);
   if (mine.instead.size() > kShownInstead) mine.instead.resize(kShownInstead);
-  if (!is_root()) return send(parent(), mine);
-  const auto inquiry = std::ranges::find(inquiries_, mine.id, &Inquiry::id);
-  if (inquiry != inquiries_.end()) inquiry->answers.insert_or_assign(mine.rank, std::move(mine));
+  const bool is_waited_for = std::ranges::find(mine.sets, message.process_set) == mine.sets.end();
+  if (!options_.gives_stacks || message.everybody || !is_waited_for) return give_answer(std::move(mine));
+  if (without_stack_.empty()) {
+    stack_deadline_ = now + kStackTime;
+    actions_.emplace_back(StackAction{});
+  }
+  without_stack_.push_back(std::move(mine));
+}
+
+void Machine::give_answer(AnswerMessage answer) {
+  if (!is_root()) return send(parent(), answer);
+  const auto inquiry = std::ranges::find(inquiries_, answer.id, &Inquiry::id);
+  if (inquiry != inquiries_.end()) inquiry->answers.insert_or_assign(answer.rank, std::move(answer));
+}
+
+void Machine::give_stack(const std::string& text, TimePoint now) {
+  stack_deadline_ = kNever;
+  for (AnswerMessage& answer : std::exchange(without_stack_, {})) {
+    answer.stack = text;
+    give_answer(std::move(answer));
+  }
+  judge_inquiries(now);
+}
+
+// ---- dumps
+
+Snapshot Machine::snapshot() const {
+  Snapshot out;
+  out.last_order = last_order_;
+  names_.for_each([&](const Name& name) {
+    for (std::size_t i = 0; i < name.waiting.size(); ++i) {
+      const auto state = i > 0       ? Snapshot::State::queued
+                         : name.held ? Snapshot::State::kept_back
+                                     : Snapshot::State::announced;
+      out.pending.push_back({name.waiting[i].token, name.waiting[i].request, state});
+    }
+    const auto* ranks = sets_.ranks_of(name.process_set);
+    if (!name.waiting.empty() && ranks != nullptr) out.sets[name.process_set] = *ranks;
+  });
+  for (const auto& [set, join] : joins_) {
+    auto request = std::make_shared<Request>();
+    request->kind = CollectiveKind::join;
+    request->name = name_of(CollectiveKind::join);
+    request->process_set = set;
+    out.pending.push_back({join.token, std::move(request),
+                           join.announced ? Snapshot::State::announced : Snapshot::State::queued});
+  }
+  return out;
+}
+
+void Machine::ask_for_dumps(const std::string& reason, TimePoint now) {
+  if (over_) return;
+  if (!is_root()) return send(parent(), DumpMessage{0, reason});
+  if (now < next_dump_) return;
+  next_dump_ = now + kBetweenDumps;
+  dump({++incidents_, reason});
+}
+
+void Machine::dump(const DumpMessage& message) {
+  for (const Rank child : children()) send(child, message);
+  actions_.emplace_back(DumpAction{message.reason, message.incident, false, snapshot()});
 }
 
 void Machine::judge_inquiries(TimePoint now) {
@@ -182,6 +243,9 @@ void Machine::judge(const Inquiry& inquiry, TimePoint now) {
   if (!text) return;
   if (inquiry.purpose == Inquiry::Purpose::stall_shutdown) return abort({Code::stalled, *text});
   actions_.emplace_back(WarnAction{*text});
+  if (now < next_stall_dump_) return;
+  next_stall_dump_ = now + std::max(options_.stall_check, kBetweenStallDumps);
+  ask_for_dumps(*text, now);
 }
 
 }  // namespace dabke

@@ -383,6 +383,9 @@ void body(Archive& archive, M& message) {
     archive(message.name);
     archive(message.age_ms);
     archive(message.suspect);
+  } else if constexpr (std::is_same_v<Plain, DumpMessage>) {
+    archive(message.incident);
+    archive(message.reason);
   }
 }
 

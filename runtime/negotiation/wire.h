@@ -145,8 +145,14 @@ struct NoticeMessage {
   bool suspect = false;  // not for long yet, but it may have been submitted to another process set
 };
 
+/// Up: every rank is to write a dump, because of this. Down, from the root: this rank is, now.
+struct DumpMessage {
+  std::uint64_t incident = 0;  // down: counts them
+  std::string reason;
+};
+
 using Message = std::variant<ReadyMessage, GoodbyeMessage, FailMessage, OrdersMessage, InquiryMessage,
-                             AnswerMessage, NoticeMessage>;
+                             AnswerMessage, NoticeMessage, DumpMessage>;
 
 /// Appends to `out`.
 void encode(const Message& message, std::vector<std::byte>& out);

@@ -13,10 +13,10 @@
 
 #include <fmt/format.h>
 
-#include "runtime/rendezvous/nonce_book.h"
-#include "runtime/rendezvous/rendezvous_table.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/store_protocol.h"
+#include "runtime/rendezvous/nonce_book.h"
+#include "runtime/rendezvous/rendezvous_table.h"
 
 namespace dabke {
 namespace {
@@ -137,6 +137,7 @@ struct RendezvousServer::Parts {
   RendezvousTable table;
   Listener listener;
   std::jthread acceptor;
+  std::function<void(const std::string& key, const std::string& value)> on_set;
 
   void answer(const httplib::Request& request, httplib::Response& response);
   int act(const httplib::Request& request, std::string& body);
@@ -173,6 +174,7 @@ int RendezvousServer::Parts::act(const httplib::Request& request, std::string& b
   const bool is_value = target.path == protocol::kValuePath;
   if (is_value && request.method == "PUT" && !target.key.empty()) {
     table.set(target.key, request.body);
+    if (on_set) on_set(target.key, request.body);
     return protocol::kOk;
   }
   if (is_value && request.method == "GET" && !target.key.empty()) {
@@ -227,6 +229,10 @@ Result<std::unique_ptr<RendezvousServer>> RendezvousServer::listen(const std::st
   std::string url =
       is_ipv6 ? fmt::format("http://[{}]:{}", address, port) : fmt::format("http://{}:{}", address, port);
   return std::unique_ptr<RendezvousServer>(new RendezvousServer(std::move(parts), std::move(url)));
+}
+
+void RendezvousServer::on_set(std::function<void(const std::string& key, const std::string& value)> watcher) {
+  parts_->on_set = std::move(watcher);
 }
 
 void RendezvousServer::start() {

@@ -1,6 +1,7 @@
 // The rendezvous store of a job, served over HTTP by its launcher (runtime/base/store_protocol.h).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -15,6 +16,8 @@ class RendezvousServer {
   /// are answered after start(). No thread is made yet, so that the launcher can still fork.
   static Result<std::unique_ptr<RendezvousServer>> listen(const std::string& address, const JobId& job,
                                                           const JobKey& key);
+  /// Called with every key and value that is set, on any thread, from start() on. Before start().
+  void on_set(std::function<void(const std::string& key, const std::string& value)> watcher);
   /// Every request has a thread while it lasts, so any number of ranks may wait at once.
   void start();
   /// Ends every wait and joins every thread.

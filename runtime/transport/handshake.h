@@ -31,7 +31,7 @@
 
 namespace dabke {
 
-inline constexpr std::uint32_t kWireVersion = 1;
+inline constexpr std::uint32_t kWireVersion = 2;
 
 class Handshake {
  public:

@@ -118,6 +118,8 @@ JobId fresh_job_id() {
 Config quiet_config() {
   Config config;
   config.log_level = "fatal";  // what goes wrong here goes wrong on purpose, or the test says so
+  config.dump_dir = "none";
+  config.disable_native_stacks = true;
   return config;
 }
 

@@ -18,7 +18,7 @@ TEST_CASE("a rank's environment has its place, the store and the knobs, and is o
                                     "DABKE_LOCAL_SIZE=2",   "HOROVOD_LOCAL_SIZE=2",
                                     "DABKE_CROSS_RANK=1",   "HOROVOD_CROSS_RANK=1",
                                     "DABKE_CROSS_SIZE=2",   "HOROVOD_CROSS_SIZE=2",
-                                    "DABKE_HOSTNAME=node2", "DABKE_RENDEZVOUS=http://127.0.0.1:1",
+                                    "DABKE_GATHERS_DUMPS=1", "DABKE_HOSTNAME=node2", "DABKE_RENDEZVOUS=http://127.0.0.1:1",
                                     "DABKE_JOB_ID=id",      "DABKE_JOB_KEY=key",
                                     "DABKE_CYCLE_TIME=5",   "PYTHONUNBUFFERED=1"};
   std::ranges::sort(environment);

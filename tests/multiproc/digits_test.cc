@@ -13,8 +13,8 @@ namespace {
 /// The weights that two epochs on this many ranks end with.
 std::vector<float> train(int ranks, const std::string& batch_size) {
   const TemporaryDirectory place;
-  LauncherRun run({"-np", std::to_string(ranks), DIGITS, "--epochs", "2", "--batch-size", batch_size, "--save-weights",
-                   place.path() + "/weights"});
+  LauncherRun run({"-np", std::to_string(ranks), DIGITS, "--epochs", "2", "--batch-size", batch_size,
+                   "--save-weights", place.path() + "/weights"});
   const Finished finished = run.finish();
   CAPTURE(ranks, batch_size, finished.out, finished.error);
   REQUIRE(finished.exit_code == 0);
@@ -28,7 +28,8 @@ std::vector<float> train(int ranks, const std::string& batch_size) {
 
 }  // namespace
 
-TEST_CASE("digits ends with the same weights on 1, 2 and 4 ranks, also when the batch cannot be dealt out evenly") {
+TEST_CASE(
+    "digits ends with the same weights on 1, 2 and 4 ranks, also when the batch cannot be dealt out evenly") {
   const std::string batch_size = GENERATE("64", "37");
   const std::vector<float> alone = train(1, batch_size);
   REQUIRE(alone.size() > 10000);
@@ -36,7 +37,8 @@ TEST_CASE("digits ends with the same weights on 1, 2 and 4 ranks, also when the 
     const std::vector<float> together = train(ranks, batch_size);
     REQUIRE(together.size() == alone.size());
     float largest = 0;
-    for (std::size_t i = 0; i < alone.size(); ++i) largest = std::max(largest, std::abs(alone[i] - together[i]));
+    for (std::size_t i = 0; i < alone.size(); ++i)
+      largest = std::max(largest, std::abs(alone[i] - together[i]));
     CHECK(largest < 1e-4f);
   }
 }

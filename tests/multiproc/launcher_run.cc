@@ -80,16 +80,15 @@ bool LauncherRun::read_some(std::chrono::milliseconds limit) {
   return true;
 }
 
-bool LauncherRun::wait_for_output(const std::string& text, int times) {
+bool LauncherRun::wait_for(const std::string& stream, const std::string& text, int times) {
   const auto deadline = std::chrono::steady_clock::now() + 20s;
   for (;;) {
     int found = 0;
-    for (auto at = result_.out.find(text); at != std::string::npos; at = result_.out.find(text, at + 1))
-      ++found;
+    for (auto at = stream.find(text); at != std::string::npos; at = stream.find(text, at + 1)) ++found;
     if (found >= times) return true;
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (!out_ || left <= 0ms) return false;
+    if ((!out_ && !error_) || left <= 0ms) return false;
     read_some(left);
   }
 }

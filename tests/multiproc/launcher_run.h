@@ -35,14 +35,21 @@ class LauncherRun {
 
   pid_t pid() const { return pid_; }
   void signal(int signal) const;
-  /// Waits until stdout has `text` this many times; false when 20 s are over or it has ended without.
-  bool wait_for_output(const std::string& text, int times = 1);
+  /// Waits until stdout, or stderr, has `text` this many times; false when 20 s are over or it has ended
+  /// without.
+  bool wait_for_output(const std::string& text, int times = 1) { return wait_for(result_.out, text, times); }
+  bool wait_for_error(const std::string& text, int times = 1) { return wait_for(result_.error, text, times); }
+  /// The number that follows `text` in stdout, which has been waited for.
+  int number_after(const std::string& text) const {
+    return std::stoi(result_.out.substr(result_.out.find(text) + text.size()));
+  }
   /// Nobody reads its stdout any more.
   void close_output() { out_ = Fd(); }
   /// Reads both streams until they end and waits for the exit; 60 s at most.
   Finished finish();
 
  private:
+  bool wait_for(const std::string& stream, const std::string& text, int times);
   bool read_some(std::chrono::milliseconds limit);
 
   pid_t pid_ = -1;

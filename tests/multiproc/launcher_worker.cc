@@ -103,7 +103,8 @@ int main(int argc, char** argv) {
     }
     sleep_for_ever();
   }
-  if (what == "deaf") {  // <rank> [directory]: does not end on SIGTERM; <rank> fails when rank 1 is deaf, -1: nobody
+  if (what ==
+      "deaf") {  // <rank> [directory]: does not end on SIGTERM; <rank> fails when rank 1 is deaf, -1: nobody
     ::signal(SIGTERM, SIG_IGN);
     ::signal(SIGINT, SIG_IGN);
     std::printf("ready\n");

@@ -14,7 +14,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// The promise is 2 s; a machine with more ranks than cores and a sanitizer needs a little to end a process after that.
+// The promise is 2 s; a machine with more ranks than cores and a sanitizer needs a little to end a process
+// after that.
 constexpr auto kNoticed = 3s;
 
 void survivors_name_rank(RankProcesses& ranks, int size, int victim) {
@@ -38,7 +39,8 @@ TEST_CASE("processes that find each other in a directory compute the same sums")
   }
 }
 
-TEST_CASE("survivors of a killed rank learn of it in 2 seconds, by name, also when its forked child lives on") {
+TEST_CASE(
+    "survivors of a killed rank learn of it in 2 seconds, by name, also when its forked child lives on") {
   const std::string kind = GENERATE("alone", "with-child");
   CAPTURE(kind);
   RankProcesses ranks(3, kind);

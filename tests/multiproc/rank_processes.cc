@@ -22,7 +22,8 @@ pid_t start(const std::vector<std::string>& environment, const std::string& what
   char* arguments[] = {program.data(), argument.data(), nullptr};
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT | O_APPEND,
+                                   0600);
   pid_t pid = -1;
   posix_spawn(&pid, program.c_str(), &actions, nullptr, arguments, variables.data());
   posix_spawn_file_actions_destroy(&actions);
@@ -33,7 +34,8 @@ pid_t start(const std::vector<std::string>& environment, const std::string& what
 
 RankProcesses::RankProcesses(int size, const std::string& what) {
   for (int rank = 0; rank < size; ++rank) {
-    const std::vector<std::string> environment{"DABKE_RANK=" + std::to_string(rank), "DABKE_SIZE=" + std::to_string(size),
+    const std::vector<std::string> environment{"DABKE_RANK=" + std::to_string(rank),
+                                               "DABKE_SIZE=" + std::to_string(size),
                                                "DABKE_RENDEZVOUS=file:" + place_.path()};
     ranks_.push_back({start(environment, what, place_.path() + "/" + file(rank)), -1});
   }
@@ -47,7 +49,9 @@ RankProcesses::~RankProcesses() {
   }
 }
 
-void RankProcesses::signal(int rank, int signal) const { ::kill(ranks_[static_cast<std::size_t>(rank)].pid, signal); }
+void RankProcesses::signal(int rank, int signal) const {
+  ::kill(ranks_[static_cast<std::size_t>(rank)].pid, signal);
+}
 
 std::string RankProcesses::output(int rank) const { return place_.text_of(file(rank)); }
 

@@ -83,6 +83,23 @@ int steps() {
   return 0;
 }
 
+/// Rank 1 does not come to the call that the others wait in; its function is to be found on its stack.
+__attribute__((noinline)) void load_for_ever() {
+  say("ready " + std::to_string(getpid()));
+  while (true) pause();
+}
+
+int late(const std::string& kind) {
+  std::vector<float> x(16, 1);
+  dabke::allreduce("together", x);
+  if (dabke::rank() == 1 && kind == "late-elsewhere") dabke::allreduce("other", x);
+  if (dabke::rank() == 1) load_for_ever();
+  auto waited_for = dabke::allreduce_async("waited for", x);
+  say("waiting");
+  waited_for.wait();
+  return 0;
+}
+
 int mismatch() {
   std::vector<double> x(dabke::rank() == 1 ? 3 : 2, 1);
   try {
@@ -103,6 +120,7 @@ int run(const std::string& what) {
   if (what == "large") return large();
   if (what == "steps") return steps();
   if (what == "mismatch") return mismatch();
+  if (what.starts_with("late")) return late(what);
   return victim(what);
 }
 

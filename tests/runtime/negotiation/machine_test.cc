@@ -313,6 +313,84 @@ TEST_CASE("a stall report names the tensor, who is missing, and what they submit
   CHECK(job.all_complete());
 }
 
+TEST_CASE(
+    "a stall makes every rank write a dump once, whoever waits, and a failure does before anything "
+    "completes") {
+  Machine::Options options;
+  options.stall_check = seconds(60);
+  options.stall_shutdown = seconds(150);
+  options.topology = std::make_shared<const Topology>(7, std::vector<std::string>(7, ""), 2);
+  SimulatedJob job(7, 1, options);
+  const Token x = job.submit(3, allreduce("x"));
+  job.submit(0, allreduce("y"));
+  job.run();
+  job.advance(seconds(60));
+  job.run();
+  REQUIRE(job.warnings().size() >= 2);
+  for (Rank rank = 0; rank < 7; ++rank) {
+    CAPTURE(rank);
+    REQUIRE(job.dumps(rank).size() == 1);
+    CHECK(job.dumps(rank)[0].incident == 1);
+    CHECK_FALSE(job.dumps(rank)[0].job_fails);
+  }
+  const Snapshot& waits = job.dumps(3)[0].snapshot;
+  REQUIRE(waits.pending.size() == 1);
+  CHECK(waits.pending[0].token == x);
+  CHECK(waits.pending[0].request->name == "x");
+  CHECK(waits.sets.at(kWorldSet).size() == 7);
+  job.advance(seconds(90));
+  job.run();
+  CHECK(job.outcome(x).status.code() == Code::stalled);
+  for (Rank rank = 0; rank < 7; ++rank) {
+    CAPTURE(rank);
+    CHECK(job.dumps(rank).back().job_fails);
+    CHECK_THAT(job.dumps(rank).back().reason, Contains("Stalled for 150 s"));
+  }
+  CHECK(job.dumps(3).back().snapshot.pending.size() == 1);
+}
+
+TEST_CASE(
+    "a stall report carries the stacks of the ranks that are waited for, or says that there are none in "
+    "time") {
+  Machine::Options options;
+  options.stall_check = seconds(60);
+  options.gives_stacks = true;
+  SimulatedJob job(3, 1, options);
+  job.submit(0, allreduce("x"));
+  job.run();
+  job.advance(seconds(60));
+  job.run();
+  CHECK(job.warnings().empty());  // not without the stacks
+  CHECK(job.stacks_wanted(0) == 0);
+  CHECK(job.stacks_wanted(1) == 1);
+  CHECK(job.stacks_wanted(2) == 1);
+  job.machine(1).give_stack("step() at train.cc:7", job.now());
+  job.advance(std::chrono::milliseconds(700));
+  job.run();
+  REQUIRE(job.warnings().size() == 1);
+  CHECK_THAT(job.warnings()[0], Contains("step() at train.cc:7") && Contains("could not be had in time"));
+}
+
+TEST_CASE("any rank may ask for dumps of all, which come once for many who ask at a time") {
+  Machine::Options options;
+  options.topology = std::make_shared<const Topology>(5, std::vector<std::string>(5, ""), 2);
+  SimulatedJob job(5, 1, options);
+  job.advance(seconds(10));
+  for (Rank rank = 4; rank >= 0; --rank) job.machine(rank).ask_for_dumps("because", job.now());
+  job.advance(Duration{});
+  job.run();
+  for (Rank rank = 0; rank < 5; ++rank) {
+    CAPTURE(rank);
+    REQUIRE(job.dumps(rank).size() == 1);
+    CHECK(job.dumps(rank)[0].reason == "because");
+  }
+  job.advance(seconds(2));
+  job.machine(2).ask_for_dumps("again", job.now());
+  job.advance(Duration{});
+  job.run();
+  for (Rank rank = 0; rank < 5; ++rank) CHECK(job.dumps(rank).back().incident == 2);
+}
+
 TEST_CASE("a rank that shuts down fails what waits for it, by name, and other process sets go on") {
   SimulatedJob job(3);
   for (Rank rank = 0; rank < 3; ++rank) {

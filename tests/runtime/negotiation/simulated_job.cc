@@ -25,7 +25,7 @@ SimulatedJob::SimulatedJob(int size, unsigned seed, Machine::Options options) : 
   topology_ = options.topology;
   for (Rank rank = 0; rank < size; ++rank) {
     options.rank = rank;
-    ranks_.push_back({std::make_unique<Machine>(options), {}, 0, false, false});
+    ranks_.emplace_back().machine = std::make_unique<Machine>(options);
   }
 }
 
@@ -77,6 +77,10 @@ void SimulatedJob::take_actions(Rank rank) {
       outcome.value = done->value;
     } else if (auto* warn = std::get_if<WarnAction>(&action)) {
       warnings_.push_back(warn->text);
+    } else if (auto* dump = std::get_if<DumpAction>(&action)) {
+      self.dumps.push_back(std::move(*dump));
+    } else if (std::holds_alternative<StackAction>(action)) {
+      ++self.stacks_wanted;
     } else if (std::holds_alternative<OverAction>(action)) {
       self.over = true;
     }

@@ -47,6 +47,12 @@ class SimulatedJob {
     return ranks_[static_cast<std::size_t>(rank)].executed;
   }
   const std::vector<std::string>& warnings() const { return warnings_; }
+  /// What this rank was to dump, in order.
+  const std::vector<DumpAction>& dumps(Rank rank) const {
+    return ranks_[static_cast<std::size_t>(rank)].dumps;
+  }
+  /// How many stacks were wanted of this rank.
+  int stacks_wanted(Rank rank) const { return ranks_[static_cast<std::size_t>(rank)].stacks_wanted; }
   bool is_over(Rank rank) const { return ranks_[static_cast<std::size_t>(rank)].over; }
   bool numbers_increase() const { return numbers_increase_; }
   std::size_t messages() const { return messages_; }
@@ -58,6 +64,8 @@ class SimulatedJob {
   struct SimulatedRank {
     std::unique_ptr<Machine> machine;
     std::vector<std::string> executed;
+    std::vector<DumpAction> dumps;
+    int stacks_wanted = 0;
     std::uint64_t last_number = 0;
     bool over = false;
     bool dead = false;

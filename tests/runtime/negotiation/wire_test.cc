@@ -70,6 +70,9 @@ TEST_CASE("a message comes back from its bytes as it was") {
   CHECK(back.new_set == 9);
   CHECK(back.text == "why");
   CHECK(std::holds_alternative<GoodbyeMessage>(*decode(bytes_of(GoodbyeMessage{}))));
+  const auto dump = decode(bytes_of(DumpMessage{1ULL << 35, "stalled"}));
+  CHECK(std::get<DumpMessage>(*dump).incident == 1ULL << 35);
+  CHECK(std::get<DumpMessage>(*dump).reason == "stalled");
   CHECK(std::get<FailMessage>(*decode(bytes_of(FailMessage{Code::stalled, "late"}))).text == "late");
 }
 

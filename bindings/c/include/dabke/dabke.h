@@ -397,10 +397,15 @@ DABKE_API dabke_status dabke_get_collective_statistics(size_t index, dabke_colle
  * 0. */
 DABKE_API dabke_status dabke_get_late_seconds(int rank, double* seconds);
 
-/* Writes the flight recorder to `path`. */
+/* Writes what this rank has been doing to the file `path` (replaced if it is there), as JSON: the last few thousand
+ * events of its flight recorder (submitted, ordered, started, finished), what it waits for and since when, and the
+ * stacks of its threads. Works while the job hangs. Any thread; takes up to about two seconds then. Errors:
+ * INVALID_ARGUMENT without a path, TRANSPORT (with the reason) when the file cannot be written. */
 DABKE_API dabke_status dabke_dump(const char* path);
-/* Called when a stack of this process is wanted (a stall report): writes at most `capacity` bytes of text and
- * returns their number. NULL removes it. */
+/* Called when a stack of this process is wanted (a stall report, a dump): writes at most `capacity` bytes of text and
+ * returns their number. It is called on a thread of the runtime, one call at a time; one that does not return delays
+ * nothing. Stays until it is replaced, also over init and shutdown; NULL removes it, and a call that has begun may still be
+ * under way then. */
 typedef size_t (*dabke_stack_provider)(void* context, char* text, size_t capacity);
 DABKE_API dabke_status dabke_set_stack_provider(dabke_stack_provider provider, void* context);
 

@@ -1,0 +1,225 @@
+#include "launcher/hang_verdict.h"
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "launcher/outcome.h"
+
+namespace dabke {
+namespace {
+
+constexpr std::size_t kShownRanks = 4;
+constexpr std::size_t kShownFrames = 12;
+
+struct Wait {  // for one name
+  ProcessSetId process_set = kWorldSet;
+  std::string name;
+  std::string collective;
+  double age = 0;  // the longest
+  std::vector<Rank> have;
+  std::vector<Rank> missing;
+};
+
+std::string ranks_text(const std::vector<Rank>& ranks) {
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", rank_list(ranks));
+}
+
+bool has_joined(const std::map<Rank, Dump>& dumps, Rank rank, ProcessSetId process_set) {
+  const auto dump = dumps.find(rank);
+  return dump != dumps.end() && std::ranges::any_of(dump->second.pending, [&](const Dump::Pending& pending) {
+           return pending.collective == "join" && pending.process_set == process_set;
+         });
+}
+
+/// The names that some ranks wait for and others of the set have not submitted, the oldest first.
+std::vector<Wait> waits_of(const std::map<Rank, Dump>& dumps, int size) {
+  std::map<std::pair<ProcessSetId, std::string>, Wait> by_name;
+  std::map<ProcessSetId, std::vector<Rank>> sets;
+  for (const auto& [rank, dump] : dumps) {
+    sets.insert(dump.process_sets.begin(), dump.process_sets.end());
+    for (const Dump::Pending& pending : dump.pending) {
+      if (pending.state == "queued" || pending.collective == "join") continue;
+      Wait& wait = by_name[{pending.process_set, pending.name}];
+      wait.process_set = pending.process_set;
+      wait.name = pending.name;
+      wait.collective = pending.collective;
+      wait.age = std::max(wait.age, pending.age);
+      wait.have.push_back(rank);
+    }
+  }
+  std::vector<Wait> waits;
+  for (auto& [key, wait] : by_name) {
+    std::vector<Rank> ranks = sets[wait.process_set];
+    for (Rank rank = 0; ranks.empty() && rank < size; ++rank) ranks.push_back(rank);
+    std::ranges::set_difference(ranks, wait.have, std::back_inserter(wait.missing));
+    std::erase_if(wait.missing, [&](Rank rank) { return has_joined(dumps, rank, wait.process_set); });
+    if (!wait.missing.empty()) waits.push_back(std::move(wait));
+  }
+  std::ranges::stable_sort(waits, std::ranges::greater(), &Wait::age);
+  return waits;
+}
+
+std::string event_name(const Dump::Event& event) {
+  return fmt::format("{} '{}'", event.collective, event.name);
+}
+
+std::string event_text(const Dump::Event& event) {
+  return fmt::format("{} {:.1f} s ago", event_name(event), event.age);
+}
+
+std::string last_submit(const Dump& dump) {
+  const auto last =
+      std::ranges::find(dump.events.rbegin(), dump.events.rend(), "submitted", &Dump::Event::what);
+  return last == dump.events.rend() ? "it has submitted nothing lately"
+                                    : "the last it submitted was " + event_text(*last);
+}
+
+/// The batch that the rank is in; null: none.
+const Dump::Event* running(const Dump& dump) {
+  const Dump::Event* batch = nullptr;
+  for (const Dump::Event& event : dump.events) {
+    if (event.what == "started") batch = &event;
+    if (event.what == "finished" || event.what == "failed") batch = nullptr;
+  }
+  return batch;
+}
+
+/// What the rank does instead of `wait`.
+std::string instead(const Dump& dump, const Wait& wait) {
+  const auto other = std::ranges::find_if(dump.pending, [&](const Dump::Pending& pending) {
+    return pending.state != "queued" && pending.name != wait.name;
+  });
+  if (other != dump.pending.end()) {
+    return fmt::format(
+        "it waits for {} '{}' instead, for {:.1f} s: the ranks do not call the same operations, or not in "
+        "an order that can work",
+        other->collective, other->name, other->age);
+  }
+  if (const Dump::Event* batch = running(dump))
+    return fmt::format("it is inside {}, begun {:.1f} s ago and not finished", event_name(*batch),
+                       batch->age);
+  return fmt::format(
+      "it has nothing pending and has not come to this call; {}; the last order it has is number {}",
+      last_submit(dump), dump.last_order);
+}
+
+void add_stacks(std::vector<std::string>& lines, const Dump& dump) {
+  std::istringstream application(dump.application_stack);
+  for (std::string line; std::getline(application, line);) lines.push_back("    " + line);
+  for (const Dump::Stack& stack : dump.stacks) {
+    lines.push_back(fmt::format("    thread {} ({}):", stack.thread, stack.name));
+    for (std::size_t i = 0; i < std::min(stack.frames.size(), kShownFrames); ++i)
+      lines.push_back("      " + stack.frames[i]);
+  }
+}
+
+/// Submissions by their number.
+std::map<std::uint64_t, const Dump::Event*> submissions(const Dump& dump) {
+  std::map<std::uint64_t, const Dump::Event*> out;
+  for (const Dump::Event& event : dump.events) {
+    if (event.what == "submitted") out[event.number] = &event;
+  }
+  return out;
+}
+
+/// Where the sequences of submissions of two ranks differ for the first time, as far as the dumps go back.
+std::optional<std::string> first_divergence(const Dump& reference, const Dump& late) {
+  const auto one = submissions(reference);
+  const auto other = submissions(late);
+  const auto text = [](const Dump& dump, const auto& all, std::uint64_t number) {
+    const auto found = all.find(number);
+    if (found == all.end()) return fmt::format("rank {} nothing more", dump.rank);
+    return fmt::format("rank {} {} '{}'", dump.rank, found->second->collective, found->second->name);
+  };
+  for (const auto& [number, event] : one) {
+    const auto theirs = other.find(number);
+    if (theirs == other.end() && number <= late.submitted) continue;  // before what the dump remembers
+    if (theirs != other.end() && theirs->second->name == event->name &&
+        theirs->second->collective == event->collective)
+      continue;
+    return fmt::format("first divergence: operation {} since the start: {}, {}", number,
+                       text(reference, one, number), text(late, other, number));
+  }
+  return std::nullopt;
+}
+
+/// Everything is negotiated: who is in which batch.
+void add_batches(std::vector<std::string>& lines, const std::map<Rank, Dump>& dumps) {
+  std::map<std::string, std::vector<Rank>> ranks_in;
+  const Dump* longest = nullptr;
+  for (const auto& [rank, dump] : dumps) {
+    const Dump::Event* const batch = running(dump);
+    ranks_in[batch == nullptr ? "" : fmt::format("{} (order {})", event_name(*batch), batch->number)]
+        .push_back(rank);
+    if (batch != nullptr && (longest == nullptr || batch->age > running(*longest)->age)) longest = &dump;
+  }
+  if (longest == nullptr) {
+    lines.push_back("no operation waits for a rank now");
+    return;
+  }
+  lines.push_back(fmt::format("{} has been running on rank {} for {:.1f} s", event_name(*running(*longest)),
+                              longest->rank, running(*longest)->age));
+  for (const auto& [batch, ranks] : ranks_in) {
+    lines.push_back(fmt::format("{} {} {}{}", ranks_text(ranks), ranks.size() == 1 ? "is" : "are",
+                                batch.empty() ? "in no operation" : "inside ", batch));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> hang_verdict(const std::map<Rank, Dump>& dumps, int size,
+                                      const std::map<Rank, std::string>& silent) {
+  std::vector<std::string> lines;
+  const std::vector<Wait> waits = waits_of(dumps, size);
+  if (waits.empty()) {
+    add_batches(lines, dumps);
+  } else {
+    const Wait& wait = waits.front();
+    lines.push_back(fmt::format(
+        "{} '{}'{} waits for {}: {} {} been waiting for {:.1f} s", wait.collective, wait.name,
+        wait.process_set == kWorldSet ? "" : fmt::format(" of process set {}", wait.process_set),
+        ranks_text(wait.missing), ranks_text(wait.have), wait.have.size() == 1 ? "has" : "have", wait.age));
+    for (std::size_t i = 0; i < std::min(wait.missing.size(), kShownRanks); ++i) {
+      const auto dump = dumps.find(wait.missing[i]);
+      if (dump == dumps.end()) continue;
+      lines.push_back(fmt::format("rank {} on host {} (pid {}): {}", dump->first, dump->second.host,
+                                  dump->second.pid, instead(dump->second, wait)));
+      if (const auto divergence = first_divergence(dumps.at(wait.have.front()), dump->second))
+        lines.push_back("  " + *divergence);
+      add_stacks(lines, dump->second);
+    }
+    if (wait.missing.size() > kShownRanks)
+      lines.push_back(
+          fmt::format("and {} ranks more that are waited for", wait.missing.size() - kShownRanks));
+    if (waits.size() > 1) lines.push_back(fmt::format("{} operations more wait for ranks", waits.size() - 1));
+  }
+  for (const auto& [rank, state] : silent)
+    lines.push_back(fmt::format("rank {} does not answer: its process {}", rank, state));
+  return lines;
+}
+
+std::string process_state(int pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string stat;
+  std::getline(file, stat);
+  const auto name_end = stat.rfind(") ");
+  if (name_end == std::string::npos) return "is gone";
+  switch (stat[name_end + 2]) {
+    case 'T':
+    case 't': return "is stopped (SIGSTOP, Ctrl-Z, or a debugger)";
+    case 'Z':
+    case 'X': return "is gone";
+    case 'R': return "is running";
+    default: break;
+  }
+  std::ifstream channel(fmt::format("/proc/{}/wchan", pid));
+  std::string where;
+  std::getline(channel, where);
+  return where.empty() || where == "0" ? "is asleep" : fmt::format("waits in the kernel ({})", where);
+}
+
+}  // namespace dabke

@@ -1,0 +1,81 @@
+// What one rank tells of itself when a job hangs or fails: the dump file, and what the launcher gathers.
+//
+// A JSON object. Times are in seconds before the dump was made ("age_s"), since clocks of hosts differ:
+//   format "dabke-dump", version 1, reason, incident (equal on all ranks of one cause; 0: this rank alone)
+//   job, epoch, rank, size, host, pid, unix_time
+//   last_order, submitted   how far this rank is: the number of its last order, and how many it has submitted
+//   pending[]               submitted and not ordered: name, collective, process_set, signature, age_s, state
+//   process_sets{}          id: world ranks, of every set that `pending` names
+//   events[]                the flight recorder, oldest first: what, age_s, name, ...; events_before: how
+//   many are lost stacks[]                thread, name, frames[]; and `application_stack`, what the stack
+//   provider has said
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/base/world.h"
+
+namespace dabke {
+
+struct Dump {
+  struct Pending {
+    std::string name;
+    std::string collective;
+    ProcessSetId process_set = kWorldSet;
+    std::string signature;
+    double age = 0;     // seconds
+    std::string state;  // "announced", "kept back" for its learned batch, "queued" behind its own name
+  };
+  struct Event {
+    std::string what;  // as FlightEvent::What
+    double age = 0;
+    std::string name;
+    std::string collective;  // empty of a note
+    ProcessSetId process_set = kWorldSet;
+    std::uint64_t number = 0;
+    std::uint64_t tensors = 0;
+    std::uint64_t size_bytes = 0;
+  };
+  struct Stack {
+    int thread = 0;
+    std::string name;
+    std::vector<std::string> frames;  // innermost first
+  };
+
+  std::string reason;
+  std::uint64_t incident = 0;
+  std::string job;
+  std::uint64_t epoch = 0;
+  Rank rank = 0;
+  int size = 1;
+  std::string host;
+  int pid = 0;
+  double unix_time = 0;
+  std::uint64_t last_order = 0;
+  std::uint64_t submitted = 0;
+  std::vector<Pending> pending;
+  std::map<ProcessSetId, std::vector<Rank>> process_sets;
+  std::uint64_t events_before = 0;
+  std::vector<Event> events;
+  std::vector<Stack> stacks;
+  std::string application_stack;
+};
+
+/// With the newest `most_events` only.
+std::string to_json(const Dump& dump, std::size_t most_events);
+/// An error says what is wrong with the text.
+Result<Dump> parse_dump(const std::string& text);
+
+/// Stacks as indented lines, for messages.
+std::string stacks_to_text(const Dump& dump);
+
+/// Where a rank leaves its dump for the launcher, under the epoch's keys.
+std::string dump_key(std::uint64_t incident, Rank rank);
+/// Whether this is such a key, whatever its prefix.
+bool is_dump_key(const std::string& key);
+
+}  // namespace dabke

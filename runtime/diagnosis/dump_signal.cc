@@ -1,0 +1,88 @@
+#include "runtime/diagnosis/dump_signal.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "runtime/base/thread.h"
+
+namespace dabke {
+namespace {
+
+// A handler is told nothing but the signal, so this must be where it finds it. -1: nobody handles a signal.
+std::atomic<int> event_of_handler{-1};
+
+/// More than there are signals: the thread ends.
+constexpr std::uint64_t kEnd = std::uint64_t{1} << 40;
+
+void on_dump_signal(int) {
+  const int saved = errno;
+  const std::uint64_t one = 1;
+  (void)!::write(event_of_handler.load(), &one, sizeof one);
+  errno = saved;
+}
+
+/// 0: there is none.
+int signal_number(std::string_view text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size())
+    return number > 0 && number < NSIG && ::sigdescr_np(number) != nullptr ? number : 0;
+  if (text.starts_with("SIG")) text.remove_prefix(3);
+  for (number = 1; number < NSIG; ++number) {
+    const char* const name = ::sigabbrev_np(number);
+    if (name != nullptr && text == name) return number;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DumpSignal>> DumpSignal::open(const std::string& text,
+                                                     std::function<void(const std::string& name)> on_signal) {
+  const auto refused = [&text](const std::string& why) {
+    return Status(Code::invalid_argument, fmt::format("DABKE_DUMP_SIGNAL={}: {}", text, why));
+  };
+  const int signal = signal_number(text);
+  if (signal == 0 || signal == SIGKILL || signal == SIGSTOP) {
+    return refused("there is no such signal to handle; USR1 or USR2 are good choices");
+  }
+  const std::string name = fmt::format("SIG{}", ::sigabbrev_np(signal));
+  struct sigaction now {};
+  ::sigaction(signal, nullptr, &now);
+  if (now.sa_handler != SIG_DFL) {
+    return refused(fmt::format("this process handles or ignores {} already; choose another signal", name));
+  }
+  Fd event(::eventfd(0, EFD_CLOEXEC));
+  if (!event) return Status(Code::transport, fmt::format("eventfd: {}", ::strerror(errno)));
+  int none = -1;
+  if (!event_of_handler.compare_exchange_strong(none, event.get()))
+    return refused("another runtime of this process handles a signal already");
+  std::unique_ptr<DumpSignal> opened(new DumpSignal(signal, std::move(event)));
+  opened->thread_ = start_thread("dabke-dump", [fd = opened->event_.get(), name, on_signal] {
+    std::uint64_t count = 0;
+    while (::read(fd, &count, sizeof count) == sizeof count && count < kEnd) on_signal(name);
+  });
+  struct sigaction ours {};
+  ours.sa_handler = &on_dump_signal;
+  ours.sa_flags = SA_RESTART | SA_ONSTACK;
+  ::sigfillset(&ours.sa_mask);
+  ::sigaction(signal, &ours, nullptr);
+  return opened;
+}
+
+DumpSignal::~DumpSignal() {
+  ::signal(signal_, SIG_DFL);
+  event_of_handler = -1;
+  const std::uint64_t end = kEnd;
+  (void)!::write(event_.get(), &end, sizeof end);
+}
+
+}  // namespace dabke

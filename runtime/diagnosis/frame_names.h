@@ -1,0 +1,33 @@
+// What both ways of naming a stack frame share.
+#pragma once
+
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace dabke {
+
+inline std::string demangled(const char* symbol) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> name(
+      abi::__cxa_demangle(symbol, nullptr, nullptr, &status), &std::free);
+  return status == 0 ? name.get() : symbol;
+}
+
+/// "step() at train.cc:42 (train)"; what is not known is left out. `address`: within the file.
+inline std::string frame_text(const char* symbol, const std::string& source, std::string_view file,
+                              std::uintptr_t address) {
+  const auto slash = file.rfind('/');
+  if (slash != std::string_view::npos) file.remove_prefix(slash + 1);
+  std::string text = symbol != nullptr ? demangled(symbol) : fmt::format("{:#x}", address);
+  if (!source.empty()) text += " at " + source;
+  if (!file.empty()) text += fmt::format(" ({})", file);
+  return text;
+}
+
+}  // namespace dabke

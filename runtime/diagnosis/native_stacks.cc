@@ -1,0 +1,192 @@
+#include "runtime/diagnosis/native_stacks.h"
+
+#include <dirent.h>
+#include <execinfo.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <optional>
+#include <string>
+
+namespace dabke {
+namespace {
+
+constexpr std::size_t kMostThreads = 32;
+constexpr int kMostFrames = 64;
+
+std::string read_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::vector<int> threads_of_this_process() {
+  std::vector<int> threads;
+  if (DIR* directory = ::opendir("/proc/self/task")) {
+    while (const dirent* entry = ::readdir(directory)) {
+      if (const int thread = std::atoi(entry->d_name); thread > 0) threads.push_back(thread);
+    }
+    ::closedir(directory);
+  }
+  std::ranges::sort(threads);  // the main thread has the process's own number, the lowest but after a wrap
+  const auto main = std::ranges::find(threads, ::getpid());
+  if (main != threads.end()) std::rotate(threads.begin(), main, main + 1);
+  return threads;
+}
+
+/// Nothing when it cannot be told: the thread has just ended.
+std::optional<bool> blocks(int thread, int signal) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/status");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("SigBlk:")) continue;
+    return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1) != 0;
+  }
+  return std::nullopt;
+}
+
+timespec wall_clock_in(std::chrono::nanoseconds time) {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  const auto then = std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec) + time;
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(then);
+  return {static_cast<time_t>(seconds.count()), static_cast<long>((then - seconds).count())};
+}
+
+}  // namespace
+
+struct NativeStacks::Record {
+  sem_t full;
+  int frame_count = 0;
+  std::array<void*, kMostFrames> frames{};
+  void* interrupted_at = nullptr;
+
+  Record() { ::sem_init(&full, 0, 0); }
+  ~Record() { ::sem_destroy(&full); }
+
+  bool wait(const timespec& deadline) {
+    while (::sem_timedwait(&full, &deadline) != 0) {
+      if (errno != EINTR) return false;
+    }
+    return true;
+  }
+
+  static void on_signal(int, siginfo_t* info, void* context) {
+    if (info->si_code != SI_QUEUE || info->si_pid != ::getpid()) return;  // not ours: somebody tries it out
+    const int saved = errno;
+    auto* record = static_cast<Record*>(info->si_value.sival_ptr);
+    record->interrupted_at = program_counter(context);
+    record->frame_count = ::backtrace(record->frames.data(), kMostFrames);
+    ::sem_post(&record->full);
+    errno = saved;
+  }
+
+  static void* program_counter(const void* context) {
+    const auto& machine = static_cast<const ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+    return reinterpret_cast<void*>(machine.gregs[REG_RIP]);
+#elif defined(__aarch64__)
+    return reinterpret_cast<void*>(machine.pc);
+#else
+    (void)machine;
+    return nullptr;
+#endif
+  }
+
+  /// Without the handler's own frames.
+  std::vector<void*> addresses() const {
+    const auto end = frames.begin() + frame_count;
+    auto begin = std::find(frames.begin(), end, interrupted_at);
+    if (begin == end) begin = frames.begin();
+    return {begin, end};
+  }
+};
+
+NativeStacks::NativeStacks(std::chrono::milliseconds answer_time) : answer_time_(answer_time) {}
+
+NativeStacks::~NativeStacks() {
+  for (auto& record : unanswered_) (void)record.release();  // it may still be filled
+}
+
+/// -1: none is free.
+int NativeStacks::choose_signal() {
+  // The first unwinding loads libgcc_s, which a handler must not do.
+  std::array<void*, 4> warm{};
+  (void)::backtrace(warm.data(), static_cast<int>(warm.size()));
+  for (int signal = SIGRTMIN + 1; signal < SIGRTMAX; ++signal) {
+    struct sigaction now {};
+    if (::sigaction(signal, nullptr, &now) != 0) continue;
+    if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == &Record::on_signal) return signal;
+    if (now.sa_handler != SIG_DFL) continue;
+    struct sigaction ours {};
+    ours.sa_sigaction = &Record::on_signal;
+    ours.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+    ::sigfillset(&ours.sa_mask);
+    if (::sigaction(signal, &ours, nullptr) == 0) return signal;
+  }
+  return -1;
+}
+
+/// False when the thread is gone.
+bool NativeStacks::ask(int thread, int signal, Record& record) {
+  siginfo_t info{};
+  info.si_signo = signal;
+  info.si_code = SI_QUEUE;
+  info.si_pid = ::getpid();
+  info.si_uid = ::getuid();
+  info.si_value.sival_ptr = &record;
+  return ::syscall(SYS_rt_tgsigqueueinfo, ::getpid(), thread, signal, &info) == 0;
+}
+
+std::vector<Dump::Stack> NativeStacks::take() {
+  struct Asked {
+    std::size_t stack;
+    std::unique_ptr<Record> record;
+  };
+  std::vector<Dump::Stack> stacks;
+  std::vector<Asked> asked;
+  const int signal = choose_signal();
+  if (signal < 0) return stacks;
+  const int self = static_cast<int>(::syscall(SYS_gettid));
+  for (const int thread : threads_of_this_process()) {
+    if (stacks.size() == kMostThreads) break;
+    Dump::Stack stack{thread, read_line("/proc/self/task/" + std::to_string(thread) + "/comm"), {}};
+    if (stack.name.starts_with("dabke-")) continue;
+    const auto is_blocked = blocks(thread, signal);
+    if (!is_blocked) continue;
+    if (thread == self) {
+      std::array<void*, kMostFrames> frames{};
+      const int count = ::backtrace(frames.data(), kMostFrames);
+      stack.frames = describe_frames({frames.begin(), frames.begin() + count});
+    } else if (*is_blocked) {
+      stack.frames = {"(this thread blocks signals)"};
+    } else {
+      auto record = std::make_unique<Record>();
+      if (!ask(thread, signal, *record)) continue;
+      asked.push_back({stacks.size(), std::move(record)});
+    }
+    stacks.push_back(std::move(stack));
+  }
+  const timespec deadline = wall_clock_in(answer_time_);
+  for (Asked& one : asked) {
+    if (one.record->wait(deadline)) {
+      stacks[one.stack].frames = describe_frames(one.record->addresses());
+    } else {
+      stacks[one.stack].frames = {
+          "(this thread does not answer: the process is stopped or the thread hangs in the kernel)"};
+      unanswered_.push_back(std::move(one.record));
+    }
+  }
+  return stacks;
+}
+
+}  // namespace dabke

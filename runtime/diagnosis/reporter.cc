@@ -1,0 +1,176 @@
+#include "runtime/diagnosis/reporter.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "runtime/base/hmac.h"
+#include "runtime/base/owned.h"
+#include "runtime/base/thread.h"
+
+namespace dabke {
+namespace {
+
+constexpr std::size_t kEventsForLauncher = 256;
+constexpr std::size_t kStackTextBytes = 8192;
+constexpr Duration kProviderTime = std::chrono::milliseconds(300);
+/// Several tensors stall together; what was seen a moment ago will do for all of them.
+constexpr Duration kStacksStayFresh = std::chrono::seconds(1);
+
+std::string_view name_of(FlightEvent::What what) {
+  constexpr std::string_view kNames[] = {"submitted", "ordered", "started", "finished", "failed", "note"};
+  return kNames[static_cast<std::size_t>(what)];
+}
+
+double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+Status write_file(const std::string& path, std::string_view text) {
+  const auto failure = [&path](const char* what) {
+    return Status(Code::transport, fmt::format("cannot {} dump '{}': {}", what, path, std::strerror(errno)));
+  };
+  const Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return failure("open");
+  while (!text.empty()) {
+    const ssize_t wrote = ::write(file.get(), text.data(), text.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return failure("write");
+    text.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+  return {};
+}
+
+}  // namespace
+
+Reporter::Reporter(Parts parts) : parts_(std::move(parts)) {}
+
+void Reporter::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+Dump Reporter::begin(std::string reason, std::uint64_t incident) const {
+  Dump dump;
+  dump.reason = std::move(reason);
+  dump.incident = incident;
+  dump.job = to_hex(parts_.world.job_id);
+  dump.epoch = parts_.world.epoch;
+  dump.rank = parts_.world.rank;
+  dump.size = parts_.world.size;
+  if (!parts_.world.hosts.empty()) dump.host = parts_.world.hosts[static_cast<std::size_t>(dump.rank)];
+  dump.pid = ::getpid();
+  dump.unix_time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const TimePoint now = Clock::now();
+  const std::vector<FlightEvent> events = parts_.recorder.events();
+  dump.events_before = parts_.recorder.count() - events.size();
+  for (const FlightEvent& event : events) {
+    const bool is_note = event.what == FlightEvent::What::note;
+    dump.events.push_back({std::string(name_of(event.what)), seconds(now - event.at), event.name,
+                           is_note ? "" : std::string(dabke::name_of(event.kind)), event.process_set,
+                           event.number, event.tensors, event.size_bytes});
+    if (event.what == FlightEvent::What::submitted) dump.submitted = std::max(dump.submitted, event.number);
+  }
+  return dump;
+}
+
+void Reporter::write(Dump dump, Where where) {
+  if (!usual_path(where) && (where == Where::if_wanted || !parts_.launcher)) return;
+  post([this, dump = std::make_shared<Dump>(std::move(dump)), where] { write_now(std::move(*dump), where); });
+}
+
+void Reporter::flush(Duration limit) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, limit, [this] { return work_.empty() && !busy_; });
+}
+
+Status Reporter::write_to(Dump dump, const std::string& path) {
+  add_stacks(dump);
+  return write_file(path, to_json(dump, FlightRecorder::kEvents));
+}
+
+void Reporter::take_stacks(std::function<void(std::string text)> done) {
+  post([this, done = std::move(done)] {
+    if (recent_stacks_at_ == TimePoint{} || Clock::now() - recent_stacks_at_ > kStacksStayFresh) {
+      Dump dump;
+      add_stacks(dump);
+      recent_stacks_ = stacks_to_text(dump);
+      if (recent_stacks_.size() > kStackTextBytes) {
+        recent_stacks_.resize(kStackTextBytes);
+        recent_stacks_ += "...\n";
+      }
+      recent_stacks_at_ = Clock::now();
+    }
+    done(recent_stacks_);
+  });
+}
+
+void Reporter::post(std::function<void()> work) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    work_.push_back(std::move(work));
+    if (!thread_.joinable()) thread_ = start_thread("dabke-report", [this] { loop(); });
+  }
+  changed_.notify_all();
+}
+
+void Reporter::loop() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return stopping_ || !work_.empty(); });
+    if (work_.empty()) return;
+    const auto work = std::move(work_.front());
+    work_.pop_front();
+    busy_ = true;
+    lock.unlock();
+    work();
+    lock.lock();
+    busy_ = false;
+    changed_.notify_all();
+  }
+}
+
+void Reporter::add_stacks(Dump& dump) {
+  const std::lock_guard lock(native_mutex_);
+  if (!parts_.config.disable_native_stacks) dump.stacks = native_.take();
+  dump.application_stack = parts_.stacks->ask(kProviderTime);
+}
+
+void Reporter::write_now(Dump dump, Where where) {
+  if (where == Where::usual) add_stacks(dump);
+  if (const auto path = usual_path(where)) {
+    if (const Status written = write_file(*path, to_json(dump, FlightRecorder::kEvents)); written) {
+      parts_.log.warning("what this rank was doing is in {}", *path);
+    } else {
+      parts_.log.warning("{}", written.message());
+    }
+  }
+  // The job goes on, or ends, whether the launcher has it or not.
+  if (where != Where::if_wanted && parts_.launcher) {
+    (void)parts_.launcher->set(dump_key(dump.incident, dump.rank), to_json(dump, kEventsForLauncher));
+  }
+}
+
+/// Nothing: no file.
+std::optional<std::string> Reporter::usual_path(Where where) const {
+  std::string directory = parts_.config.dump_dir;
+  if (directory == "none") return std::nullopt;
+  if (directory.empty()) {
+    if (where != Where::usual) return std::nullopt;
+    const char* const temporary = std::getenv("TMPDIR");
+    directory = temporary != nullptr && *temporary != '\0' ? temporary : "/tmp";
+  }
+  return fmt::format("{}/dabke-dump.{}.rank{}.json", directory, to_hex(parts_.world.job_id).substr(0, 8),
+                     parts_.world.rank);
+}
+
+}  // namespace dabke

@@ -1,0 +1,81 @@
+// Writes dumps and takes stacks, on a thread of its own that is made when first needed: files, the launcher's
+// store and the application's stack provider may all be slow, and the negotiation must not wait for them.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "runtime/base/config.h"
+#include "runtime/base/log.h"
+#include "runtime/base/world.h"
+#include "runtime/diagnosis/dump.h"
+#include "runtime/diagnosis/flight_recorder.h"
+#include "runtime/diagnosis/native_stacks.h"
+#include "runtime/diagnosis/stack_source.h"
+#include "runtime/transport/store.h"
+
+namespace dabke {
+
+class Reporter {
+ public:
+  struct Parts {
+    const World& world;
+    const Config& config;
+    const FlightRecorder& recorder;
+    std::shared_ptr<StackSource> stacks;
+    std::shared_ptr<Store> launcher;  // where the launcher gathers dumps; null: nobody does
+    Log log;
+  };
+  explicit Reporter(Parts parts);
+  ~Reporter() { stop(); }
+
+  /// Does what was asked for, then ends the thread; does nothing from then on.
+  void stop();
+
+  /// What this rank is and what its recorder holds; the caller adds what it is waiting for.
+  Dump begin(std::string reason, std::uint64_t incident) const;
+
+  enum class Where {
+    usual,      // a file in DABKE_DUMP_DIR or the temporary directory, and the launcher
+    if_wanted,  // a file where DABKE_DUMP_DIR names a directory, and no stacks: the job fails
+    launcher,   // the same, and the launcher
+  };
+  /// From any thread, without waiting.
+  void write(Dump dump, Where where);
+  /// Until what write() was given has been written, for this long at most.
+  void flush(Duration limit);
+
+  /// With stacks, to this file; in this thread.
+  Status write_to(Dump dump, const std::string& path);
+
+  /// Calls `done` on the reporter's thread with the stacks of the application's threads.
+  void take_stacks(std::function<void(std::string text)> done);
+
+ private:
+  void post(std::function<void()> work);
+  void loop();
+  void add_stacks(Dump& dump);
+  void write_now(Dump dump, Where where);
+  std::optional<std::string> usual_path(Where where) const;
+
+  const Parts parts_;
+  NativeStacks native_;
+  std::mutex native_mutex_;
+  std::string recent_stacks_;
+  TimePoint recent_stacks_at_{};
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> work_;
+  bool busy_ = false;
+  bool stopping_ = false;
+  std::jthread thread_;  // made when first needed
+};
+
+}  // namespace dabke

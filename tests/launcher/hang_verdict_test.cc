@@ -1,0 +1,113 @@
+#include "launcher/hang_verdict.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+namespace dabke {
+namespace {
+
+using Catch::Matchers::Contains;
+
+Dump rank(Rank number, std::vector<Dump::Pending> pending, std::vector<std::string> submitted) {
+  Dump dump;
+  dump.rank = number;
+  dump.host = "ada";
+  dump.pid = 100 + number;
+  dump.last_order = 41;
+  dump.pending = std::move(pending);
+  dump.process_sets = {{0, {0, 1, 2}}, {1, {0, 1}}};
+  for (const std::string& name : submitted)
+    dump.events.push_back({"submitted", 30, name, "allreduce", 0, ++dump.submitted, 1, 4});
+  return dump;
+}
+
+Dump::Pending waiting(const std::string& name, double age, ProcessSetId set = 0) {
+  return {name, "allreduce", set, "allreduce (sum) of float32 [1]", age, "announced"};
+}
+
+std::map<Rank, Dump> by_rank(std::vector<Dump> dumps) {
+  std::map<Rank, Dump> out;
+  for (Dump& dump : dumps) out[dump.rank] = dump;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("the verdict names who is waited for, what it does instead, its stack and where the ways parted") {
+  std::vector<Dump> dumps = {rank(0, {waiting("x", 60)}, {"a", "b", "x"}), rank(1, {}, {"a", "b"}),
+                             rank(2, {waiting("x", 59)}, {"a", "b", "x"})};
+  dumps[1].stacks = {{101, "train", {"load() at data.cc:7 (train)"}}};
+  const auto lines = hang_verdict(by_rank(dumps), 3, {});
+  CHECK(lines ==
+        std::vector<std::string>{
+            "allreduce 'x' waits for rank 1: ranks 0,2 have been waiting for 60.0 s",
+            "rank 1 on host ada (pid 101): it has nothing pending and has not come to this call; the last it "
+            "submitted was allreduce 'b' 30.0 s ago; the last order it has is number 41",
+            "  first divergence: operation 3 since the start: rank 0 allreduce 'x', rank 1 nothing more",
+            "    thread 101 (train):", "      load() at data.cc:7 (train)"});
+}
+
+TEST_CASE("the verdict on ranks that call different operations shows both") {
+  const auto lines =
+      hang_verdict(by_rank({rank(0, {waiting("x", 60)}, {"a", "x"}), rank(1, {waiting("y", 58)}, {"a", "y"}),
+                            rank(2, {waiting("x", 60)}, {"a", "x"})}),
+                   3, {});
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[0] == "allreduce 'x' waits for rank 1: ranks 0,2 have been waiting for 60.0 s");
+  CHECK_THAT(lines[1], Contains("waits for allreduce 'y' instead, for 58.0 s"));
+  CHECK_THAT(lines[2], Contains("operation 2 since the start: rank 0 allreduce 'x', rank 1 allreduce 'y'"));
+  CHECK(lines[3] == "1 operations more wait for ranks");
+}
+
+TEST_CASE("the verdict waits for the ranks of the process set alone, and not for those that have joined") {
+  auto lines =
+      hang_verdict(by_rank({rank(0, {waiting("x", 60, 1)}, {"x"}), rank(1, {}, {}), rank(2, {}, {})}), 3, {});
+  CHECK(lines.at(0) == "allreduce 'x' of process set 1 waits for rank 1: rank 0 has been waiting for 60.0 s");
+  Dump joined = rank(1, {}, {});
+  joined.pending = {{"join", "join", 0, "join", 50, "announced"}};
+  lines = hang_verdict(by_rank({rank(0, {waiting("x", 60)}, {"x"}), joined, rank(2, {}, {})}), 3, {});
+  CHECK(lines.at(0) == "allreduce 'x' waits for rank 2: rank 0 has been waiting for 60.0 s");
+}
+
+TEST_CASE("a rank without a dump is described by its process") {
+  const auto lines =
+      hang_verdict(by_rank({rank(0, {waiting("x", 60)}, {"x"}), rank(2, {waiting("x", 60)}, {"x"})}), 3,
+                   {{1, "is stopped"}});
+  CHECK(lines ==
+        std::vector<std::string>{"allreduce 'x' waits for rank 1: ranks 0,2 have been waiting for 60.0 s",
+                                 "rank 1 does not answer: its process is stopped"});
+}
+
+TEST_CASE("where everything is agreed on, the verdict tells who is inside which operation") {
+  Dump inside = rank(0, {}, {"x"});
+  inside.events.push_back({"started", 61, "x", "allreduce", 0, 42, 1, 0});
+  Dump done = rank(1, {}, {"x"});
+  done.events.push_back({"started", 61, "x", "allreduce", 0, 42, 1, 0});
+  done.events.push_back({"finished", 60, "x", "allreduce", 0, 42, 1, 4});
+  const auto lines = hang_verdict(by_rank({inside, done}), 2, {});
+  CHECK(lines == std::vector<std::string>{"allreduce 'x' has been running on rank 0 for 61.0 s",
+                                          "rank 1 is in no operation",
+                                          "rank 0 is inside allreduce 'x' (order 42)"});
+  CHECK(hang_verdict(by_rank({done}), 1, {}) ==
+        std::vector<std::string>{"no operation waits for a rank now"});
+}
+
+TEST_CASE("a process is stopped, runs, waits in the kernel, or is gone") {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (;;) ::pause();
+  }
+  ::kill(child, SIGSTOP);
+  int status = 0;
+  ::waitpid(child, &status, WUNTRACED);
+  CHECK_THAT(process_state(child), Contains("is stopped"));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, &status, 0);
+  CHECK(process_state(child) == "is gone");
+  CHECK(process_state(::getpid()) == "is running");
+}
+
+}  // namespace dabke

@@ -1,0 +1,130 @@
+// What dabkerun and the ranks tell of a job that hangs.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+
+#include "runtime/diagnosis/dump.h"
+#include "tests/multiproc/launcher_run.h"
+
+namespace dabke {
+namespace {
+
+using Catch::Contains;
+
+/// A job in which rank 1 does not come; it fails after `shutdown` seconds of that.
+LauncherRun start(const std::string& what, const std::string& shutdown, const TemporaryDirectory& place,
+                  std::vector<std::string> more = {}) {
+  LauncherSetup setup{.environment = {"DABKE_STALL_CHECK_TIME_SECONDS=1", "TMPDIR=" + place.path(),
+                                      "DABKE_STALL_SHUTDOWN_TIME_SECONDS=" + shutdown}};
+  setup.environment.insert(setup.environment.end(), more.begin(), more.end());
+  return LauncherRun({"-np", "3", RANK_WORKER, what}, setup);
+}
+
+/// The dumps in the directory, by rank.
+std::map<Rank, Dump> dumps_in(const TemporaryDirectory& place) {
+  std::map<Rank, Dump> dumps;
+  for (const auto& entry : std::filesystem::directory_iterator(place.path())) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("dabke-dump.")) continue;
+    auto dump = parse_dump(place.text_of(name));
+    REQUIRE(dump.is_ok());
+    CHECK(name.ends_with(".rank" + std::to_string(dump->rank) + ".json"));
+    dumps[dump->rank] = dump.take();
+  }
+  return dumps;
+}
+
+/// dabkerun's own lines that begin with "hang: ", to the end of what belongs to it.
+std::vector<std::string> verdict_in(const std::string& error) {
+  std::vector<std::string> verdict;
+  for (const std::string& line : lines_of(error)) {
+    if (line.starts_with("dabkerun: hang: ") || (!verdict.empty() && line.starts_with("dabkerun:   ")))
+      verdict.push_back(line.substr(10));
+  }
+  return verdict;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "of a rank that does not come to a call dabkerun tells what it does, its stack and the first "
+    "divergence") {
+  const TemporaryDirectory place;
+  const Finished job = start("late", "4", place).finish();
+  CAPTURE(job.error);
+  CHECK(job.exit_code == 3);
+  const auto verdict = verdict_in(job.error);
+  REQUIRE(verdict.size() > 4);
+  CHECK_THAT(verdict[0],
+             Contains("allreduce 'waited for' waits for rank 1: ranks 0,2 have been waiting for 1."));
+  CHECK_THAT(verdict[1], Contains("rank 1 on host ") && Contains("has nothing pending") &&
+                             Contains("the last it submitted was allreduce 'together'"));
+  CHECK_THAT(verdict[2],
+             Contains("first divergence: operation 2 since the start: rank 0 allreduce 'waited for', rank 1 "
+                      "nothing more"));
+  CHECK_THAT(job.error, Contains("pause"));
+  // The report of rank 0 has it too, and so has every rank's error.
+  CHECK_THAT(job.error, Contains("is waited for from rank 1 on ") && Contains("Its stack:"));
+  CHECK_THAT(job.out, Contains("[0]<stdout>:error stalled: ") && Contains("[2]<stdout>:error stalled: "));
+
+  const auto dumps = dumps_in(place);
+  REQUIRE(dumps.size() == 3);
+  CHECK(dumps.at(1).pending.empty());
+  REQUIRE(dumps.at(0).pending.size() == 1);
+  CHECK(dumps.at(0).pending[0].name == "waited for");
+  CHECK(dumps.at(0).submitted == 2);
+  REQUIRE_FALSE(dumps.at(1).stacks.empty());
+  CHECK(dumps.at(1).stacks[0].thread == dumps.at(1).pid);
+  const std::vector<std::string> ends = {"submitted", "ordered", "started", "finished"};
+  std::vector<std::string> seen;
+  for (const Dump::Event& event : dumps.at(1).events) seen.push_back(event.what);
+  CHECK(seen == ends);
+}
+
+TEST_CASE("of ranks that call different operations dabkerun shows both") {
+  const TemporaryDirectory place;
+  const Finished job = start("late-elsewhere", "3", place).finish();
+  CAPTURE(job.error);
+  CHECK_THAT(job.error, Contains("it waits for allreduce 'other' instead") ||
+                            Contains("it waits for allreduce 'waited for' instead"));
+  CHECK_THAT(job.error, Contains("first divergence: operation 2 since the start"));
+}
+
+TEST_CASE("of a stopped rank dabkerun tells that its process is stopped") {
+  const TemporaryDirectory place;
+  LauncherRun job = start("late", "6", place);
+  REQUIRE(job.wait_for_output("ready "));
+  const pid_t pid = job.number_after("ready ");
+  ::kill(pid, SIGSTOP);
+  const Finished ended = job.finish();
+  CAPTURE(ended.error);
+  CHECK_THAT(ended.error, Contains("rank 1 does not answer: its process is stopped"));
+  CHECK(is_gone(pid));
+}
+
+TEST_CASE("the dump signal makes all ranks write dumps when one of them gets it") {
+  const TemporaryDirectory place;
+  LauncherRun job =
+      start("late", "0", place, {"DABKE_DUMP_SIGNAL=USR2", "DABKE_STALL_CHECK_TIME_SECONDS=60"});
+  REQUIRE(job.wait_for_output("ready "));
+  REQUIRE(job.wait_for_output("waiting", 2));
+  ::kill(job.number_after("ready "), SIGUSR2);
+  REQUIRE(job.wait_for_error("what this rank was doing is in ", 3));
+  job.signal(SIGTERM);
+  const Finished ended = job.finish();
+  CAPTURE(ended.error);
+  CHECK(dumps_in(place).size() == 3);
+  CHECK_THAT(ended.error, Contains("dabkerun: hang: allreduce 'waited for' waits for rank 1"));
+  for (const auto& [rank, dump] : dumps_in(place)) CHECK(dump.reason == "rank 1 was sent SIGUSR2");
+}
+
+TEST_CASE("DABKE_DUMP_DIR=none writes no file, and without native stacks there are none") {
+  const TemporaryDirectory place;
+  const Finished job =
+      start("late", "2", place, {"DABKE_DUMP_DIR=none", "DABKE_DISABLE_NATIVE_STACKS=1"}).finish();
+  CHECK(dumps_in(place).empty());
+  CHECK_THAT(job.error, Contains("dabkerun: hang: allreduce 'waited for' waits for rank 1"));
+  CHECK_THAT(job.error, !Contains("pause"));
+}
+
+}  // namespace dabke
