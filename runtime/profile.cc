@@ -25,6 +25,7 @@ void Profile::ran(const BatchReport& batch) {
 void Profile::waited(CollectiveKind kind, double seconds) {
   const std::lock_guard lock(mutex_);
   Wait& wait = waits_[kind];
+  wait.fastest = wait.tensors == 0 ? seconds : std::min(wait.fastest, seconds);
   ++wait.tensors;
   wait.seconds += seconds;
 }
@@ -49,6 +50,12 @@ std::vector<Profile::Row> Profile::rows() const {
   return out;
 }
 
+double Profile::fastest_wait() const {
+  const std::lock_guard lock(mutex_);
+  const auto fastest = std::ranges::min_element(waits_, {}, [](const auto& wait) { return wait.second.fastest; });
+  return fastest == waits_.end() ? 0 : fastest->second.fastest;
+}
+
 std::map<Rank, Profile::Late> Profile::lateness() const {
   const std::lock_guard lock(mutex_);
   std::map<Rank, Late> by_rank;
@@ -69,9 +76,9 @@ std::string Profile::to_text(int size, double wall_seconds) const {
   const std::lock_guard lock(mutex_);
   std::string text = fmt::format(
       "dabke profile of rank 0 of {}: {:.3f} s from init to shutdown\n"
-      "{:<14} {:<8} {:>9} {:>10} {:>12} {:>11} {:>11} {:>7} {:>13}  {}\n",
+      "{:<14} {:<8} {:>9} {:>10} {:>12} {:>11} {:>11} {:>7} {:>13} {:>10}  {}\n",
       size, wall_seconds, "collective", "backend", "batches", "tensors", "bytes/batch", "seconds", "us/batch",
-      "% wall", "us to order", "slowest rank");
+      "% wall", "us to order", "fastest", "slowest rank");
   for (const auto& [key, row] : rows_) {
     const auto wait = waits_.find(row.kind);
     const auto slowest = std::ranges::max_element(late_, {}, [&](const auto& entry) {
@@ -79,11 +86,12 @@ std::string Profile::to_text(int size, double wall_seconds) const {
     });
     const bool known = slowest != late_.end() && slowest->first.first == row.kind;
     text += fmt::format(
-        "{:<14} {:<8} {:>9} {:>10} {:>12.0f} {:>11.3f} {:>11.1f} {:>7.2f} {:>13.1f}  {}\n", name_of(row.kind),
+        "{:<14} {:<8} {:>9} {:>10} {:>12.0f} {:>11.3f} {:>11.1f} {:>7.2f} {:>13.1f} {:>10.1f}  {}\n", name_of(row.kind),
         row.backend.empty() ? "-" : row.backend, row.batches, row.tensors,
         per(static_cast<double>(row.bytes), row.batches), row.seconds, per(row.seconds * 1e6, row.batches),
         wall_seconds > 0 ? row.seconds / wall_seconds * 100 : 0,
         wait == waits_.end() ? 0 : per(wait->second.seconds * 1e6, wait->second.tensors),
+        wait == waits_.end() ? 0 : wait->second.fastest * 1e6,
         known ? fmt::format("{} ({:.3f} s)", slowest->first.second, slowest->second.seconds) : "-");
   }
   if (hits_ + misses_ > 0) {

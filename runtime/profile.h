@@ -39,6 +39,7 @@ class Profile {
   struct Wait {  // submit to order
     std::uint64_t tensors = 0;
     double seconds = 0;
+    double fastest = 0;  // of one for which this rank was the last, as a rule: the negotiation alone
   };
   struct Late {  // kept the others waiting
     std::uint64_t times = 0;
@@ -51,6 +52,8 @@ class Profile {
   void cache(std::uint64_t hits, std::uint64_t misses);
 
   std::vector<Row> rows() const;
+  /// The shortest of all waits; 0 when there was none.
+  double fastest_wait() const;
   /// By rank, as far as this rank has seen: all of it on rank 0.
   std::map<Rank, Late> lateness() const;
   std::pair<std::uint64_t, std::uint64_t> cache_hits_and_misses() const;

@@ -305,7 +305,8 @@ dabke_status dabke_get_statistics(dabke_statistics* statistics) {
                              now.negotiation_seconds,
                              now.execution_seconds,
                              runtime->profile().cache_hits_and_misses().first,
-                             runtime->profile().cache_hits_and_misses().second};
+                             runtime->profile().cache_hits_and_misses().second,
+                             runtime->profile().fastest_wait()};
   return report(write_struct(out, statistics, "dabke_statistics"));
 }
 

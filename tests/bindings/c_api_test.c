@@ -381,6 +381,8 @@ static void timeline_and_statistics(void) {
   CHECK(dabke_get_statistics(&statistics) == DABKE_OK);
   CHECK(statistics.tensors_submitted >= statistics.tensors_completed && statistics.batches > 0);
   CHECK(statistics.cache_misses > 0);
+  CHECK(statistics.fastest_negotiation_seconds > 0);
+  CHECK(statistics.fastest_negotiation_seconds <= statistics.negotiation_seconds);
   statistics.struct_size = 0;
   CHECK(dabke_get_statistics(&statistics) == DABKE_ERROR_INVALID_ARGUMENT);
 

@@ -29,7 +29,10 @@ TEST_CASE(
   Profile profile;
   profile.ran({CollectiveKind::allreduce, "gloo", 3, 1000, 0.5});
   profile.ran({CollectiveKind::allreduce, "gloo", 1, 3000, 0.5});
-  profile.waited(CollectiveKind::allreduce, 0.25);
+  profile.waited(CollectiveKind::allreduce, 0.4);
+  profile.waited(CollectiveKind::allreduce, 0.1);
+  profile.waited(CollectiveKind::broadcast, 0.3);
+  CHECK(profile.fastest_wait() == 0.1);
   profile.late(1, CollectiveKind::broadcast, 5);
   profile.late(2, CollectiveKind::allreduce, 2);
   profile.late(0, CollectiveKind::allreduce, 1);
@@ -40,7 +43,7 @@ TEST_CASE(
       text,
       Contains(
           "allreduce      gloo             2          4         2000       1.000    500000.0   10.00      "
-          "250000.0  2 (2.000 s)\n"));
+          "250000.0   100000.0  2 (2.000 s)\n"));
   CHECK_THAT(text, Contains("response cache: 75.0 % of 4 negotiations were by number\n"));
   CHECK(text.find("rank     1: came last 1 times, after 5.000 s") <
         text.find("rank     2: came last 1 times"));

@@ -377,6 +377,9 @@ typedef struct dabke_statistics {
   double execution_seconds;   /* sum over batches */
   uint64_t cache_hits;        /* negotiations by number alone */
   uint64_t cache_misses;      /* with the whole signature */
+  /* The shortest submit to order received: that of a tensor for which this rank was the last to submit, and so what
+   * the negotiation itself takes. 0 before the first. */
+  double fastest_negotiation_seconds;
 } dabke_statistics;
 DABKE_API dabke_status dabke_get_statistics(dabke_statistics* statistics);
 
