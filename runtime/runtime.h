@@ -20,8 +20,9 @@ class Runtime {
   };
   static Factories default_factories();
 
-  /// Joins the job that the environment describes. Collective.
-  static Result<std::unique_ptr<Runtime>> open(const Config& config, const Environment& environment);
+  /// Joins the job that the environment describes, or the communicator at `mpi_comm`. Collective.
+  static Result<std::unique_ptr<Runtime>> open(const Config& config, const Environment& environment,
+                                               const void* mpi_comm = nullptr);
   static Result<std::unique_ptr<Runtime>> open(const Config& config, Bootstrapped place,
                                                const Factories& factories);
   ~Runtime();
@@ -55,6 +56,7 @@ class Runtime {
  private:
   Runtime(const Config& config, Bootstrapped place);
   Status start(const Factories& factories);
+  void begin_mpi_job();
   Status open_timeline(const std::string& path, bool mark_cycles);
 
   Config config_;

@@ -87,7 +87,10 @@ typedef struct dabke_init_options {
   const int32_t* const* process_set_ranks;
   const size_t* process_set_sizes;
   size_t process_set_count;
-  /* An MPI_Comm of the application, by address, to take ranks from; NULL: find the job in the environment. */
+  /* The address of an MPI_Comm of the application: its processes are the job, in its order, and all of them
+   * must call dabke_init, whatever the environment says; other processes need not. It is duplicated and
+   * never freed. MPI must be initialised, and by its main thread below MPI_THREAD_SERIALIZED this is called.
+   * NULL: find the job in the environment. */
   const void* mpi_comm;
 } dabke_init_options;
 #define DABKE_INIT_OPTIONS_INIT \
