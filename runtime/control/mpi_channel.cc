@@ -160,17 +160,17 @@ void MpiChannel::poll(TimePoint deadline, ControlSink& sink) {
 
 /// Delivers what was announced and is there, or comes in a moment, and what has its time.
 bool MpiChannel::look(ControlSink& sink) {
-  if (awaited_ == 0 && ending_ == 0 && works_until_ == TimePoint::min()) return false;
+  if (awaited_ == 0 && ending_ == 0 && !works_for_others()) return false;
   bool seen = false;
-  for (Waiting wait; !seen && wait.again();) {
-    if (works_until_ != TimePoint::min()) work_for_others();
+  std::size_t sends = 0;
+  for (Waiting wait; !seen && (awaited_ > 0 || works_for_others()) && wait.again();) {
+    if (works_for_others()) sends = work_for_others();
     for (Peer& peer : peers_) seen = take_from(peer, sink) || seen;
-    if (awaited_ == 0 && works_until_ == TimePoint::min()) break;
   }
-  if (ending_ > 0) {
-    const TimePoint now = Clock::now();
-    for (Peer& peer : peers_) seen = report_loss(peer, now, sink) || seen;
-  }
+  const TimePoint now = Clock::now();
+  if (!seen && (sends == 0 || now >= works_until_)) works_until_ = TimePoint::min();
+  if (ending_ == 0) return seen;
+  for (Peer& peer : peers_) seen = report_loss(peer, now, sink) || seen;
   return seen;
 }
 
@@ -216,18 +216,18 @@ bool MpiChannel::report_loss(Peer& peer, TimePoint now, ControlSink& sink) {
   return true;
 }
 
-void MpiChannel::work_for_others() {
+/// Returns how many sends are under way.
+std::size_t MpiChannel::work_for_others() {
   const MpiPort::Progress progress = port_->progress();
   if (progress.failed_rank >= 0) {
     if (Peer* const peer = find(progress.failed_rank)) break_off(*peer, progress.failure);
   }
+  return progress.sends;
 }
 
 /// Asks for what is awaited, and returns when to look again at the latest.
 TimePoint MpiChannel::before_sleep(TimePoint deadline) {
   const TimePoint now = Clock::now();
-  if (works_until_ != TimePoint::min() && (now >= works_until_ || port_->progress().sends == 0))
-    works_until_ = TimePoint::min();
   for (Peer& peer : peers_) {
     if (ending_ > 0) deadline = std::min(deadline, peer.give_up);
     if (peer.announced.empty() || !peer.lost.is_ok() || !peer.broken.is_ok() || now < peer.next_nudge)
@@ -236,7 +236,7 @@ TimePoint MpiChannel::before_sleep(TimePoint deadline) {
     peer.next_nudge = now + peer.nudge_gap;
     peer.nudge_gap = std::min<Duration>(2 * peer.nudge_gap, kLongestNudgeGap);
   }
-  if (awaited_ == 0 && works_until_ == TimePoint::min()) return deadline;
+  if (awaited_ == 0 && !works_for_others()) return deadline;
   return std::min(deadline, now + (++naps_ > kShortNaps ? kLongNap : kNap));
 }
 
@@ -257,9 +257,9 @@ void MpiChannel::close(TimePoint deadline) {
   for (Peer& peer : peers_) {
     if (!peer.is_gone && peer.lost.is_ok()) say_end(peer);
   }
-  while (!all_closed() || works_until_ != TimePoint::min()) {
-    if (Clock::now() >= deadline) break;
+  while (Clock::now() < deadline) {
     if (look(nothing)) continue;
+    if (all_closed() && !works_for_others()) break;
     bells_->poll(before_sleep(deadline), bells);
   }
   bells_->close(deadline);

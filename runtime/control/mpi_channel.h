@@ -78,7 +78,8 @@ class MpiChannel final : public ControlChannel {
   bool look(ControlSink& sink);
   bool take_from(Peer& peer, ControlSink& sink);
   bool report_loss(Peer& peer, TimePoint now, ControlSink& sink);
-  void work_for_others();
+  bool works_for_others() const { return works_until_ != TimePoint::min(); }
+  std::size_t work_for_others();
   TimePoint before_sleep(TimePoint deadline);
   bool all_closed() const;
 
@@ -88,7 +89,7 @@ class MpiChannel final : public ControlChannel {
   std::atomic<bool> woken_{false};
   std::size_t awaited_ = 0;                   // announced messages of all peers
   int ending_ = 0;                            // peers with a `give_up`
-  TimePoint works_until_ = TimePoint::min();  // for others that have nudged us
+  TimePoint works_until_ = TimePoint::min();  // because a peer has nudged us; min: nobody has
   int naps_ = 0;                              // in a row
 };
 
