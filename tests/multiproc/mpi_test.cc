@@ -40,6 +40,13 @@ Finished run_with(const Mpi& mpi, int ranks, const std::vector<std::string>& com
   return LauncherRun(arguments, {.program = mpi.mpirun, .environment = std::move(environment)}).finish();
 }
 
+/// Not by lines: the launchers put those of several ranks into one.
+int count_of(const std::string& text, const std::string& in) {
+  int count = 0;
+  for (auto at = in.find(text); at != std::string::npos; at = in.find(text, at + 1)) ++count;
+  return count;
+}
+
 /// "accuracy 93.1 %", without what the launcher puts before it.
 std::string accuracy_in(const std::string& out) {
   const auto at = out.rfind("accuracy");
@@ -136,8 +143,7 @@ TEST_CASE("mpirun: a communicator that makes no job is refused with the remedy")
   const Finished finished = run_with(mpi, 2, {mpi.comm_app, what});
   CAPTURE(mpi.mpirun, what, finished.out, finished.error);
   CHECK(finished.exit_code == 0);
-  for (const std::string& line : lines_of(finished.out)) CHECK_THAT(line, Catch::Contains(error));
-  CHECK(lines_of(finished.out).size() == 2);
+  CHECK(count_of(error, finished.out) == 2);  // of each rank
 }
 
 TEST_CASE("mpirun: MPI carries messages that are longer than it takes without the receiver's help") {
@@ -145,7 +151,7 @@ TEST_CASE("mpirun: MPI carries messages that are longer than it takes without th
   const Finished finished = run_with(mpi, 3, {RANK_WORKER, "names"}, {"DABKE_CONTROLLER=mpi"});
   CAPTURE(mpi.mpirun, finished.out, finished.error);
   CHECK(finished.exit_code == 0);
-  CHECK(lines_of(finished.out) == std::vector<std::string>(3, "names are right"));
+  CHECK(count_of("names are right", finished.out) == 3);
 }
 
 TEST_CASE("mpirun: a rank that idles with MPI as its controller sleeps through a whole second") {
@@ -154,7 +160,7 @@ TEST_CASE("mpirun: a rank that idles with MPI as its controller sleeps through a
       run_with(mpi, 2, {RANK_WORKER, "idle"}, {"DABKE_CONTROLLER=mpi", "DABKE_CPU_OPERATIONS=mpi"});
   CAPTURE(mpi.mpirun, finished.out, finished.error);
   CHECK(finished.exit_code == 0);
-  CHECK(lines_of(finished.out) == std::vector<std::string>(2, "idle"));
+  CHECK(count_of("idle", finished.out) == 2);
 }
 
 TEST_CASE("mpirun: survivors of a killed rank name it where the launcher leaves them alive") {
