@@ -1,15 +1,12 @@
-// The control channel over MPI: MPI carries the messages, a link of ours beside it carries one bell a
-// message.
+// The control channel over MPI: MPI carries the messages, and a link of ours beside it one bell a message.
 //
 // MPI can only be asked again and again, so a rank that waited in it would never sleep. It waits in the link
 // (link_channel.h), which also finds out who is lost; only when a bell has come it asks MPI for the message.
 //
 //   1. Who sends hands the message to MPI, then rings: `sent` when MPI has all of it, `offered` when MPI
-//   still needs the
-//      sender, which is so with long messages.
-//   2. Who hears it asks MPI until that message is there: spinning, then yielding, then with naps. Each
-//   peer's
-//      messages are taken in the order of its bells.
+//      still needs the sender, which is so with long messages.
+//   2. Who hears it asks MPI until that message is there: spinning, then yielding, then with naps. The
+//      messages of each peer are taken in the order of its bells.
 //   3. Before the first nap, and ever more rarely after it, the receiver rings `nudge`. A sender that sleeps
 //      lets MPI work for a while then; otherwise nothing would move what its MPI has queued.
 //   4. Who closes rings `end`: no message will follow. The other rings `end` back, for it must send nothing
