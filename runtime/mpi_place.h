@@ -27,7 +27,6 @@ struct MpiStart {
 /// Nothing when MPI has not started this process.
 ///   comm  the address of an MPI_Comm of the application; null: MPI_COMM_WORLD, if MPI started the process
 Result<std::optional<MpiStart>> start_from_mpi(const Config& config, const Environment& environment,
-                                               const void* comm, const std::string& host,
-                                               TimePoint deadline);
+                                               const void* comm, const std::string& host, TimePoint deadline);
 
 }  // namespace dabke
