@@ -1,6 +1,10 @@
 // Round trips of 16 bytes over the control channel: rank 0 asks each other rank and waits for all answers,
-// over shared memory and over TCP in turn, so that a noisy machine disturbs both alike. Prints the median and
-// the 99th percentile.
+// over each channel in turn, so that a noisy machine disturbs all alike. Prints the median and the 99th
+// percentile.
+//
+//   control_latency                 shared memory and TCP, with 2 and with 4 ranks
+//   mpirun -np 4 control_latency    MPI as well, with the ranks that it starts; DABKE_MODULE_PATH may be
+//   needed
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,7 +16,9 @@
 #include <string>
 #include <vector>
 
+#include "runtime/bootstrap.h"
 #include "runtime/control/link_channel.h"
+#include "runtime/control/mpi_channel.h"
 
 using namespace dabke;
 
@@ -32,27 +38,39 @@ class Counter final : public ControlSink {
   bool lost = false;
 };
 
-Result<std::unique_ptr<ControlChannel>> open(const std::string& controller, Rank rank, int size,
-                                             const std::string& directory, ForkGuard& guard) {
+using Channels = std::vector<std::unique_ptr<ControlChannel>>;
+
+/// Where this process is, and who serves it.
+struct Place {
   World world;
-  world.rank = world.local_rank = rank;
-  world.size = world.local_size = size;
-  world.hosts.assign(static_cast<std::size_t>(size), "localhost");
-  world.epoch = controller == "tcp" ? 1 : 2;
+  std::shared_ptr<Store> store;
+  MpiSession* mpi = nullptr;
+};
+
+Result<Channels> open(const std::vector<std::string>& names, Place& place, ForkGuard& guard) {
   std::vector<Rank> neighbours;
-  for (Rank other = 0; other < size; ++other)
-    if (other != rank && (rank == 0 || other == 0)) neighbours.push_back(other);
-  Config config;
-  config.controller = controller;
-  DABKE_ASSIGN(auto store, open_file_store(directory));
-  return LinkChannel::open(world, neighbours, config, with_prefix(store, controller), guard, Log());
+  for (Rank other = 0; other < place.world.size; ++other)
+    if (other != place.world.rank && (place.world.rank == 0 || other == 0)) neighbours.push_back(other);
+  Channels channels;
+  for (const std::string& name : names) {
+    Config config;
+    config.controller = name;
+    ++place.world.epoch;  // or the links would find those of the channel before
+    const auto store = with_prefix(place.store, name);
+    auto opened = name == "mpi"
+                      ? MpiChannel::open(place.mpi, place.world, neighbours, config, store, guard, Log())
+                      : LinkChannel::open(place.world, neighbours, config, store, guard, Log());
+    DABKE_CHECK(opened.status());
+    channels.push_back(opened.take());
+  }
+  return channels;
 }
 
-/// The rank that answers, until both channels are closed: whoever asks waits for nobody else, so each in turn
-/// is polled until rank 0 goes to the other.
-void answer(std::array<std::unique_ptr<ControlChannel>, 2>& channels) {
-  for (int round = 0;; ++round) {
-    auto& channel = *channels[static_cast<std::size_t>(round % 2)];
+/// The rank that answers, until the channels are closed: whoever asks waits for nobody else, so each in turn
+/// is polled until rank 0 goes to the next.
+void answer(Channels& channels) {
+  for (std::size_t round = 0; round < kRounds * channels.size(); ++round) {
+    auto& channel = *channels[round % channels.size()];
     Counter counter;
     counter.echo = &channel;
     while (counter.count < kWarmUp + kTripsPerRound) {
@@ -76,48 +94,66 @@ std::vector<double> ask(ControlChannel& channel, int size) {
   return micros;
 }
 
-int measure(int size) {
+int measure(const std::vector<std::string>& names, Place place) {
+  ForkGuard guard;
+  auto opened = open(names, place, guard);
+  if (!opened.is_ok()) std::fprintf(stderr, "%s\n", opened.status().message().c_str());
+  if (!opened.is_ok()) return 1;
+  Channels channels = opened.take();
+  std::vector<std::vector<double>> micros(channels.size());
+  if (place.world.rank != 0) answer(channels);
+  for (std::size_t round = 0; place.world.rank == 0 && round < kRounds * channels.size(); ++round) {
+    auto& all = micros[round % channels.size()];
+    const auto some = ask(*channels[round % channels.size()], place.world.size);
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  for (auto& channel : channels) channel->close(deadline_after(5));
+  for (std::size_t i = 0; place.world.rank == 0 && i < channels.size(); ++i) {
+    std::ranges::sort(micros[i]);
+    const std::size_t count = micros[i].size();
+    if (count == 0) return 1;
+    std::printf("%d ranks  %s  median %8.2f us  p99 %8.2f us\n", place.world.size, names[i].c_str(),
+                micros[i][count / 2], micros[i][count * 99 / 100]);
+  }
+  return 0;
+}
+
+int measure_forked(int size) {
   std::string directory = (std::filesystem::temp_directory_path() / "dabke-latency-XXXXXX").native();
   if (::mkdtemp(directory.data()) == nullptr) return 1;
   Rank self = 0;
   for (Rank rank = 1; rank < size && self == 0; ++rank)
     if (::fork() == 0) self = rank;
-  ForkGuard guard;
-  const std::array<std::string, 2> names{"tcp", "shm"};
-  std::array<std::unique_ptr<ControlChannel>, 2> channels;
-  for (std::size_t i = 0; i < 2; ++i) {
-    auto opened = open(names[i], self, size, directory, guard);
-    if (!opened.is_ok()) std::fprintf(stderr, "%s\n", opened.status().message().c_str());
-    if (!opened.is_ok()) return 1;
-    channels[i] = opened.take();
-  }
-  if (self != 0) {
-    answer(channels);
-    ::_exit(0);
-  }
-  std::array<std::vector<double>, 2> micros;
-  for (std::size_t round = 0; round < 2 * kRounds; ++round) {
-    const auto some = ask(*channels[round % 2], size);
-    micros[round % 2].insert(micros[round % 2].end(), some.begin(), some.end());
-  }
-  for (auto& channel : channels) channel->close(deadline_after(5));
+  Place place;
+  place.world.rank = place.world.local_rank = self;
+  place.world.size = place.world.local_size = size;
+  place.world.hosts.assign(static_cast<std::size_t>(size), "localhost");
+  auto store = open_file_store(directory);
+  if (store.is_ok()) place.store = store.take();
+  const int failed = place.store ? measure({"tcp", "shm"}, std::move(place)) : 1;
+  if (self != 0) ::_exit(failed);
   while (::wait(nullptr) > 0) {
   }
   std::filesystem::remove_all(directory);
-  for (std::size_t i = 0; i < 2; ++i) {
-    std::ranges::sort(micros[i]);
-    const std::size_t count = micros[i].size();
-    if (count == 0) return 1;
-    std::printf("%d ranks  %s  median %8.2f us  p99 %8.2f us\n", size, names[i].c_str(), micros[i][count / 2],
-                micros[i][count * 99 / 100]);
-  }
-  return 0;
+  return failed;
 }
 
 }  // namespace
 
 int main() {
+  const auto config = config_from_environment(process_environment());
+  auto joined = config.is_ok() ? bootstrap(*config, process_environment()) : config.status();
+  if (!joined.is_ok()) {
+    std::fprintf(stderr, "%s\n", joined.status().message().c_str());
+    return 1;
+  }
+  if (MpiSession* const mpi = joined->mpi) {
+    (void)mpi->job_begins();
+    const int failed = measure({"tcp", "shm", "mpi"}, {joined->world, joined->store, mpi});
+    if (failed == 0) mpi->job_ended_well();
+    return failed;
+  }
   for (const int size : {2, 4})
-    if (const int failed = measure(size); failed != 0) return failed;
+    if (const int failed = measure_forked(size); failed != 0) return failed;
   return 0;
 }

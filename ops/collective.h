@@ -16,6 +16,7 @@
 #include "runtime/base/tensor.h"
 #include "runtime/base/world.h"
 #include "runtime/timeline/timeline.h"
+#include "runtime/transport/mpi_session.h"
 #include "runtime/transport/store.h"
 
 namespace dabke {
@@ -99,6 +100,7 @@ struct BackendContext {
   std::shared_ptr<Store> store;  // of this job and epoch
   ForkGuard& fork_guard;
   Log log;
+  MpiSession* mpi = nullptr;  // when MPI has started the job
 };
 
 /// The backends of this build in order of preference, as far as DABKE_CPU_OPERATIONS lets them; reading this

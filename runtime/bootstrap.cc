@@ -182,10 +182,12 @@ Result<Given> read_environment(const Environment& environment) {
   return given;
 }
 
-/// What MPI says, where the environment says nothing.
-Status ask_mpi(Given& given, const Config& config, const Environment& environment, TimePoint deadline) {
-  if (look_up(environment, "RANK") || look_up(environment, "SIZE") || given.rendezvous) return {};
-  DABKE_ASSIGN(const auto start, start_from_mpi(config, environment, given.host, deadline));
+/// What MPI says, where the environment says nothing or the application has passed a communicator.
+Status ask_mpi(Given& given, const Config& config, const Environment& environment, const void* comm,
+               TimePoint deadline) {
+  if (comm == nullptr && (look_up(environment, "RANK") || look_up(environment, "SIZE") || given.rendezvous))
+    return {};
+  DABKE_ASSIGN(const auto start, start_from_mpi(config, environment, comm, given.host, deadline));
   if (!start) return {};
   given.mpi = start->session;
   given.rank = start->rank;
@@ -386,10 +388,15 @@ void sweep(Store& job, std::uint64_t epoch) {
 
 }  // namespace
 
-Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment) {
+Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment, const void* mpi_comm) {
   const TimePoint deadline = deadline_after(config.start_timeout);
-  DABKE_ASSIGN(Given given, read_environment(environment));
-  DABKE_CHECK(ask_mpi(given, config, environment, deadline));
+  Given given;
+  if (mpi_comm == nullptr) {
+    DABKE_ASSIGN(given, read_environment(environment));
+  } else {  // what the environment says is about another job, of a launcher or of all processes
+    DABKE_ASSIGN(given.host, host_name(environment));
+  }
+  DABKE_CHECK(ask_mpi(given, config, environment, mpi_comm, deadline));
   DABKE_ASSIGN(const Rendezvous rendezvous, open_rendezvous(given));
   const auto job = with_prefix(rendezvous.store, to_hex(rendezvous.secret.id));
 

@@ -11,8 +11,8 @@
 //
 //   DABKE_GATHERS_DUMPS=1                dabkerun reads the dumps of a hang from its store
 //
-// Where rank, size and rendezvous are all unset and MPI has started the process, MPI tells them
-// (runtime/mpi_place.h).
+// Where rank, size and rendezvous are all unset and MPI has started the process, MPI tells them; where the
+// application passes a communicator, it tells them whatever the environment says (runtime/mpi_place.h).
 //
 // Then, in the store, under the job's id:
 //   1. Each rank counts its init, `inits/<rank>`; the count is the epoch. All else is under `<epoch>/`.
@@ -40,8 +40,9 @@ struct Bootstrapped {
 };
 
 /// Waits for the other ranks until config.start_timeout. Errors name the variable or the ranks, and the
-/// remedy.
-Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment);
+/// remedy. `mpi_comm` is the address of an MPI_Comm of the application, or null.
+Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment,
+                               const void* mpi_comm = nullptr);
 
 /// At the end of a clean epoch, once this rank will not read the store any more. Never waits for other ranks:
 /// whoever leaves last removes what the epoch left in the store. After a crash the next epoch's rank 0 does.

@@ -50,24 +50,33 @@ Result<std::string> serve(const Config& config, const std::vector<std::string>& 
 }  // namespace
 
 Result<std::optional<MpiStart>> start_from_mpi(const Config& config, const Environment& environment,
-                                               const std::string& host, TimePoint deadline) {
+                                               const void* comm, const std::string& host,
+                                               TimePoint deadline) {
   const MpiTraces traces = find_mpi(environment);
-  if (traces.launcher.empty() && !traces.is_initialised) return std::optional<MpiStart>();
+  if (comm != nullptr && traces.loaded.empty()) {
+    return Status(
+        Code::invalid_argument,
+        "dabke_init: mpi_comm is given, but neither MPICH nor Open MPI is in this process; link the "
+        "application to the shared library of one of them, or leave mpi_comm NULL");
+  }
+  if (comm == nullptr && traces.launcher.empty() && !traces.is_initialised) return std::optional<MpiStart>();
   auto loaded = load_mpi(config, traces);
   if (!loaded) {
     const auto count = traces.is_initialised ? std::nullopt : environment(traces.variable);
-    if (count && *count == "1") return std::optional<MpiStart>();  // alone; MPI is not needed for that
-    return Status(
-        loaded.status().code(),
-        fmt::format("{}, but {}; or start with dabkerun, which needs no MPI",
-                    traces.is_initialised ? std::string("the application has initialised MPI")
-                                          : fmt::format("an MPI launcher has started this process ({} is {})",
-                                                        traces.variable, count.value_or("")),
-                    loaded.status().message()));
+    // Alone; MPI is not needed for that.
+    if (comm == nullptr && count && *count == "1") return std::optional<MpiStart>();
+    return Status(loaded.status().code(),
+                  fmt::format("{}, but {}; or start with dabkerun, which needs no MPI",
+                              comm != nullptr ? std::string("mpi_comm is given")
+                              : traces.is_initialised
+                                  ? std::string("the application has initialised MPI")
+                                  : fmt::format("an MPI launcher has started this process ({} is {})",
+                                                traces.variable, count.value_or("")),
+                              loaded.status().message()));
   }
   MpiSession& session = **loaded;
   const auto note = [&](const std::vector<std::string>& hosts) { return serve(config, hosts); };
-  DABKE_ASSIGN(const MpiPlace place, session.join(host, note, deadline));
+  DABKE_ASSIGN(const MpiPlace place, session.join(comm, host, note, deadline));
   MpiStart start{&session, place.rank, place.size, {}, {}, {}};
   const auto first = place.note.find('\n');
   const auto second = place.note.find('\n', first + 1);

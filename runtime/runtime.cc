@@ -7,6 +7,7 @@
 
 #include "runtime/base/core_list.h"
 #include "runtime/control/link_channel.h"
+#include "runtime/control/mpi_channel.h"
 #include "runtime/submit_check.h"
 
 namespace dabke {
@@ -20,13 +21,12 @@ LogLevel log_level(const std::string& name) {
 }
 
 Result<std::unique_ptr<ControlChannel>> make_channel(const BackendContext& context) {
-  if (context.config.controller == "mpi") {
-    return Status(Code::not_built,
-                  "DABKE_CONTROLLER=mpi: this version negotiates over TCP alone, also where MPI moves the "
-                  "data; leave it unset");
-  }
   const std::vector<Rank> neighbours =
       Coordinator::topology_of(context.world, context.config)->neighbours(context.world.rank);
+  if (context.config.controller == "mpi") {
+    return MpiChannel::open(context.mpi, context.world, neighbours, context.config, context.store,
+                            context.fork_guard, context.log);
+  }
   return LinkChannel::open(context.world, neighbours, context.config, context.store, context.fork_guard,
                            context.log);
 }
@@ -36,8 +36,8 @@ Result<std::unique_ptr<ControlChannel>> make_channel(const BackendContext& conte
 Runtime::Factories Runtime::default_factories() { return {make_channel, make_backends}; }
 
 Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, const Environment& environment,
-                                               std::shared_ptr<StackSource> stacks) {
-  DABKE_ASSIGN(Bootstrapped place, bootstrap(config, environment));
+                                               const void* mpi_comm, std::shared_ptr<StackSource> stacks) {
+  DABKE_ASSIGN(Bootstrapped place, bootstrap(config, environment, mpi_comm));
   return open(config, std::move(place), default_factories(), std::move(stacks));
 }
 
@@ -60,7 +60,7 @@ Runtime::Runtime(const Config& config, Bootstrapped place, std::shared_ptr<Stack
 Runtime::~Runtime() { (void)shut_down(); }
 
 Status Runtime::start(const Factories& factories) {
-  const BackendContext context{world(), config_, place_.store, fork_guard_, log_};
+  const BackendContext context{world(), config_, place_.store, fork_guard_, log_, place_.mpi};
   DABKE_CHECK(parse_core_list(config_.thread_affinity, "DABKE_THREAD_AFFINITY").status());
   DABKE_ASSIGN(auto static_sets, parse_process_sets(config_.process_sets, world().size));
   for (std::size_t i = 0; i < static_sets.size(); ++i) {
@@ -70,7 +70,7 @@ Status Runtime::start(const Factories& factories) {
   DABKE_ASSIGN(auto channel, factories.channel(context));
   const bool traces = !config_.timeline.empty() && config_.timeline != "DYNAMIC";
   if (traces) DABKE_CHECK(open_timeline(config_.timeline, config_.timeline_mark_cycles));
-  if (place_.mpi != nullptr) place_.mpi->job_begins();
+  begin_mpi_job();
   coordinator_ = std::make_unique<Coordinator>(Coordinator::Parts{
       world(), config_, std::move(channel), backends_, process_sets_, std::move(static_sets), statistics_,
       profile_, recorder_, reporter_, log_, timeline_});
@@ -83,6 +83,17 @@ Status Runtime::start(const Factories& factories) {
              world().hosts.empty() ? "this host" : world().hosts[static_cast<std::size_t>(world().rank)],
              world().epoch, coordinator_->channel_name());
   return {};
+}
+
+void Runtime::begin_mpi_job() {
+  if (place_.mpi == nullptr) return;
+  const bool is_first = place_.mpi->job_begins();
+  if (!is_first || place_.mpi->any_thread() || world().rank != Machine::kRoot) return;
+  log_.warning(
+      "the application initialised MPI with {}: MPI has told the ranks where to meet and is not used beyond "
+      "that, neither to negotiate nor to move data; for it to do so, call MPI_Init_thread with "
+      "MPI_THREAD_MULTIPLE",
+      place_.mpi->thread_level());
 }
 
 std::vector<std::string_view> Runtime::backend_names() const {

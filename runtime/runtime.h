@@ -21,9 +21,10 @@ class Runtime {
   };
   static Factories default_factories();
 
-  /// Joins the job that the environment describes. Collective.
-  static Result<std::unique_ptr<Runtime>> open(const Config& config, const Environment& environment,
-                                               std::shared_ptr<StackSource> stacks);
+  /// Joins the job that the environment describes, or the communicator at `mpi_comm`. Collective.
+  static Result<std::unique_ptr<Runtime>> open(
+      const Config& config, const Environment& environment, const void* mpi_comm = nullptr,
+      std::shared_ptr<StackSource> stacks = std::make_shared<StackSource>());
   static Result<std::unique_ptr<Runtime>> open(
       const Config& config, Bootstrapped place, const Factories& factories,
       std::shared_ptr<StackSource> stacks = std::make_shared<StackSource>());
@@ -62,6 +63,7 @@ class Runtime {
  private:
   Runtime(const Config& config, Bootstrapped place, std::shared_ptr<StackSource> stacks);
   Status start(const Factories& factories);
+  void begin_mpi_job();
   Status open_timeline(const std::string& path, bool mark_cycles);
 
   Config config_;

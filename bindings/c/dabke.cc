@@ -109,7 +109,6 @@ const char* dabke_last_error(void) { return last_error(); }
 dabke_status dabke_init(const dabke_init_options* options) {
   dabke_init_options given = DABKE_INIT_OPTIONS_INIT;
   if (Status status = read_struct(options, given, "dabke_init_options"); !status) return report(status);
-  if (given.mpi_comm != nullptr) return not_implemented("dabke_init", "starting from an MPI communicator is");
   if (given.process_set_count > 0 &&
       (given.process_set_ranks == nullptr || given.process_set_sizes == nullptr)) {
     return report(
@@ -121,7 +120,7 @@ dabke_status dabke_init(const dabke_init_options* options) {
   const auto open = [&]() -> Result<std::unique_ptr<Runtime>> {
     DABKE_ASSIGN(const Environment environment, with_settings(given.settings));
     DABKE_ASSIGN(const Config config, config_from_environment(environment));
-    DABKE_ASSIGN(auto runtime, Runtime::open(config, environment, stack_source()));
+    DABKE_ASSIGN(auto runtime, Runtime::open(config, environment, given.mpi_comm, stack_source()));
     for (std::size_t i = 0; i < given.process_set_count; ++i) {
       DABKE_CHECK(add_set(*runtime, given.process_set_ranks[i], given.process_set_sizes[i], nullptr));
     }
@@ -180,11 +179,13 @@ int dabke_backend_enabled(const char* name) {
   if (!runtime || name == nullptr) return 0;
   return std::ranges::count(runtime->backend_names(), std::string_view(name)) != 0;
 }
-int dabke_controller_built(const char* name) { return is_one_of(name, {"shm", "tcp"}); }
+int dabke_controller_built(const char* name) {
+  return is_one_of(name, {"shm", "tcp"}) || (kMpiIsBuilt && is_one_of(name, {"mpi"}));
+}
 int dabke_controller_enabled(const char* name) {
   const auto runtime = current_runtime();
   // "shm+tcp" is both.
-  return runtime && is_one_of(name, {"shm", "tcp"}) &&
+  return runtime && is_one_of(name, {"shm", "tcp", "mpi"}) &&
          runtime->channel_name().find(name) != std::string_view::npos;
 }
 int dabke_mpi_threads_supported(void) {

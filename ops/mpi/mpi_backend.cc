@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "runtime/transport/module_loader.h"
-
 namespace dabke {
 namespace {
 
@@ -148,23 +146,8 @@ Status MpiBackend::run_packed(const Batch& batch, const PackedBatch& packed, Mpi
 }
 
 Result<std::unique_ptr<Collective>> open_mpi_backend(const BackendContext& context) {
-  const MpiTraces traces = find_mpi(process_environment());
-  DABKE_ASSIGN(MpiSession* const session, load_mpi(context.config, traces));
-  if (!session->has_joined()) {
-    return Status(
-        Code::unsupported,
-        "DABKE_CPU_OPERATIONS=mpi: MPI did not start this job, so it knows nothing of its ranks; start it "
-        "with mpirun instead of dabkerun (and leave DABKE_RANK unset), or leave the variable unset");
-  }
-  if (!session->any_thread()) {
-    return Status(
-        Code::unsupported,
-        fmt::format("DABKE_CPU_OPERATIONS=mpi: the application initialised MPI with {}, and collectives run "
-                    "on a thread of ours; call MPI_Init_thread with MPI_THREAD_MULTIPLE, or call dabke_init "
-                    "before MPI_Init, or leave the variable unset",
-                    session->thread_level()));
-  }
-  return std::unique_ptr<Collective>(std::make_unique<MpiBackend>(context, *session));
+  DABKE_CHECK(mpi_can_serve(context.mpi, "DABKE_CPU_OPERATIONS=mpi"));
+  return std::unique_ptr<Collective>(std::make_unique<MpiBackend>(context, *context.mpi));
 }
 
 }  // namespace dabke

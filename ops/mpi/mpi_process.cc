@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -51,11 +52,62 @@ std::string MpiProcess::thread_level() const {
   }
 }
 
-Status MpiProcess::initialise() {
+const char* MpiMembership::name() const {
+  return theirs == MPI_COMM_WORLD ? "MPI_COMM_WORLD" : "the communicator passed as mpi_comm";
+}
+
+std::vector<std::string> MpiMembership::host_names() const {
+  std::vector<std::string> names;
+  for (std::size_t of = 0; of < static_cast<std::size_t>(size); ++of) {
+    names.emplace_back(hosts.data() + of * kHostBytes);
+  }
+  return names;
+}
+
+Status MpiMembership::advance(
+    const std::string& own_host,
+    const std::function<Result<std::string>(const std::vector<std::string>& hosts)>& make_note) {
+  switch (stage) {
+    case Stage::fresh:
+      DABKE_CHECK(mpi_status("MPI_Comm_idup", MPI_Comm_idup(theirs, &comm, &request)));
+      stage = Stage::duplicating;
+      return {};
+    case Stage::duplicating:
+      MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+      std::memcpy(host.data(), own_host.data(), std::min(own_host.size(), kHostBytes - 1));
+      hosts.resize(kHostBytes * static_cast<std::size_t>(size));
+      DABKE_CHECK(mpi_status("MPI_Iallgather", MPI_Iallgather(host.data(), kHostBytes, MPI_BYTE, hosts.data(),
+                                                              kHostBytes, MPI_BYTE, comm, &request)));
+      stage = Stage::gathering;
+      return {};
+    case Stage::gathering:
+      if (rank == 0) {
+        // An error is for everybody, too: nobody shall wait for what will not come.
+        const auto made = make_note(host_names());
+        const std::string text = made ? "+" + *made : "-" + made.status().message();
+        std::memcpy(note.data(), text.data(), std::min(text.size(), kNoteBytes - 1));
+      }
+      DABKE_CHECK(mpi_status("MPI_Ibcast", MPI_Ibcast(note.data(), kNoteBytes, MPI_BYTE, 0, comm, &request)));
+      stage = Stage::telling;
+      return {};
+    case Stage::telling: stage = Stage::joined; return {};
+    case Stage::joined: return {};
+  }
+  return {};
+}
+
+/// `may_start`: MPI is initialised here unless it is.
+Status MpiProcess::initialise(bool may_start) {
   int yes = 0;
   MPI_Finalized(&yes);
   if (yes) return {Code::unsupported, "MPI_Finalize has been called; call dabke_init before"};
   MPI_Initialized(&yes);
+  if (!yes && !may_start) {
+    return {
+        Code::invalid_argument,
+        "dabke_init: mpi_comm is given, but MPI is not initialised; call MPI_Init_thread before, or leave "
+        "mpi_comm NULL"};
+  }
   if (yes) {
     DABKE_CHECK(mpi_status("MPI_Query_thread", MPI_Query_thread(&level_)));
     int is_main = 0;
@@ -72,84 +124,87 @@ Status MpiProcess::initialise() {
         mpi_status("MPI_Init_thread", MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level_)));
     is_ours_ = true;
   }
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-  MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  if (world_.theirs != MPI_COMM_NULL) return {};
+  world_.theirs = MPI_COMM_WORLD;
+  MPI_Comm_rank(MPI_COMM_WORLD, &world_.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &world_.size);
   return {};
 }
 
-std::vector<std::string> MpiProcess::hosts() const {
-  std::vector<std::string> names;
-  for (std::size_t rank = 0; rank < static_cast<std::size_t>(size_); ++rank) {
-    names.emplace_back(hosts_.data() + rank * kHostBytes);
+Result<MpiMembership*> MpiProcess::membership_of(const void* comm) {
+  if (comm == nullptr) {
+    // Once joined, MPI is not asked any more: its thread level may forbid it on this thread.
+    if (world_.stage != MpiMembership::Stage::joined) DABKE_CHECK(initialise(true));
+    return &world_;
   }
-  return names;
+  DABKE_CHECK(initialise(false));
+  const MPI_Comm theirs = *static_cast<const MPI_Comm*>(comm);
+  if (theirs == MPI_COMM_NULL) {
+    return Status(
+        Code::invalid_argument,
+        "dabke_init: mpi_comm is MPI_COMM_NULL, so this process is not in the communicator; let only "
+        "its members call dabke_init, or leave mpi_comm NULL");
+  }
+  if (theirs == MPI_COMM_WORLD) return &world_;
+  int is_inter = 0;
+  DABKE_CHECK(mpi_status("MPI_Comm_test_inter", MPI_Comm_test_inter(theirs, &is_inter)));
+  if (is_inter) {
+    return Status(
+        Code::invalid_argument,
+        "dabke_init: mpi_comm is an intercommunicator, in which a process has no one rank; pass what "
+        "MPI_Intercomm_merge makes of it");
+  }
+  return remembered(theirs);
 }
 
-/// What is under way at the present stage has ended: begins the next.
-Status MpiProcess::advance(
-    const std::string& host,
-    const std::function<Result<std::string>(const std::vector<std::string>& hosts)>& note) {
-  switch (stage_) {
-    case Stage::outside:
-      DABKE_CHECK(initialise());
-      stage_ = Stage::initialised;
-      return {};
-    case Stage::initialised:
-      // Of our own, so that no message of ours meets one of the application's.
-      DABKE_CHECK(mpi_status("MPI_Comm_idup", MPI_Comm_idup(MPI_COMM_WORLD, &comm_, &request_)));
-      stage_ = Stage::duplicating;
-      return {};
-    case Stage::duplicating:
-      MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
-      std::memcpy(host_.data(), host.data(), std::min(host.size(), kHostBytes - 1));
-      hosts_.resize(kHostBytes * static_cast<std::size_t>(size_));
-      DABKE_CHECK(
-          mpi_status("MPI_Iallgather", MPI_Iallgather(host_.data(), kHostBytes, MPI_BYTE, hosts_.data(),
-                                                      kHostBytes, MPI_BYTE, comm_, &request_)));
-      stage_ = Stage::gathering;
-      return {};
-    case Stage::gathering:
-      if (rank_ == 0) {
-        // An error is for everybody, too: nobody shall wait for what will not come.
-        const auto made = note(hosts());
-        const std::string text = made ? "+" + *made : "-" + made.status().message();
-        std::memcpy(note_.data(), text.data(), std::min(text.size(), kNoteBytes - 1));
-      }
-      DABKE_CHECK(
-          mpi_status("MPI_Ibcast", MPI_Ibcast(note_.data(), kNoteBytes, MPI_BYTE, 0, comm_, &request_)));
-      stage_ = Stage::telling;
-      return {};
-    case Stage::telling: stage_ = Stage::joined; return {};
-    case Stage::joined: return {};
+/// Kept as an attribute, because a freed communicator's handle may come again and mean another one.
+Result<MpiMembership*> MpiProcess::remembered(MPI_Comm comm) {
+  if (keyval_ == MPI_KEYVAL_INVALID) {
+    DABKE_CHECK(mpi_status(
+        "MPI_Comm_create_keyval",
+        MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &keyval_, nullptr)));
   }
-  return {};
+  void* known = nullptr;
+  int is_known = 0;
+  DABKE_CHECK(mpi_status("MPI_Comm_get_attr", MPI_Comm_get_attr(comm, keyval_, &known, &is_known)));
+  if (is_known) return static_cast<MpiMembership*>(known);
+  auto made = std::make_unique<MpiMembership>();
+  made->theirs = comm;
+  MPI_Comm_rank(comm, &made->rank);
+  MPI_Comm_size(comm, &made->size);
+  DABKE_CHECK(mpi_status("MPI_Comm_set_attr", MPI_Comm_set_attr(comm, keyval_, made.get())));
+  others_.push_back(std::move(made));
+  return others_.back().get();
 }
 
 Result<MpiPlace> MpiProcess::join(
-    const std::string& host,
+    const void* comm, const std::string& host,
     const std::function<Result<std::string>(const std::vector<std::string>& hosts)>& note,
     TimePoint deadline) {
   const std::lock_guard lock(mutex_);
+  DABKE_ASSIGN(MpiMembership* const found, membership_of(comm));
+  MpiMembership& ranks = *found;
   Patience patience;
-  while (stage_ != Stage::joined) {
-    int is_done = 1;
-    if (stage_ != Stage::outside)
-      DABKE_CHECK(mpi_status("MPI_Test", MPI_Test(&request_, &is_done, MPI_STATUS_IGNORE)));
+  while (ranks.stage != MpiMembership::Stage::joined) {
+    int is_done = 0;
+    DABKE_CHECK(mpi_status("MPI_Test", MPI_Test(&ranks.request, &is_done, MPI_STATUS_IGNORE)));
     if (is_done) {
-      DABKE_CHECK(advance(host, note));
+      DABKE_CHECK(ranks.advance(host, note));
       continue;
     }
     if (Clock::now() >= deadline) {
       return Status(
           Code::timeout,
-          fmt::format("rank {} of {} waited in MPI for ranks that have not called dabke_init; all ranks of "
-                      "MPI_COMM_WORLD must, or wait longer with DABKE_START_TIMEOUT_SECONDS",
-                      rank_, size_));
+          fmt::format(
+              "rank {} of {} waited in MPI for ranks that have not called dabke_init; all ranks of {} "
+              "must, or wait longer with DABKE_START_TIMEOUT_SECONDS",
+              ranks.rank, ranks.size, ranks.name()));
     }
     patience.wait();
   }
-  if (note_[0] != '+') return Status(Code::transport, fmt::format("rank 0: {}", note_.data() + 1));
-  return MpiPlace{rank_, size_, note_.data() + 1};
+  if (ranks.note[0] != '+') return Status(Code::transport, fmt::format("rank 0: {}", ranks.note.data() + 1));
+  current_ = &ranks;
+  return MpiPlace{ranks.rank, ranks.size, ranks.note.data() + 1};
 }
 
 Result<std::unique_ptr<MpiCommunicator>> MpiProcess::make_communicator(
@@ -158,13 +213,14 @@ Result<std::unique_ptr<MpiCommunicator>> MpiProcess::make_communicator(
   // between that and the making is too short for a rank to turn away, unless it dies.
   constexpr auto kGrace = std::chrono::seconds(1);
   const std::lock_guard lock(mutex_);
-  const auto me = static_cast<std::size_t>(std::ranges::find(ranks, rank_) - ranks.begin());
+  const MPI_Comm comm = current_->comm;
+  const auto me = static_cast<std::size_t>(std::ranges::find(ranks, current_->rank) - ranks.begin());
   for (std::size_t distance = 1; distance < ranks.size(); distance *= 2) {
     const int to = ranks[(me + distance) % ranks.size()];
     const int from = ranks[(me + ranks.size() - distance) % ranks.size()];
     MPI_Request requests[2];
-    DABKE_CHECK(mpi_status("MPI_Irecv", MPI_Irecv(nullptr, 0, MPI_BYTE, from, tag, comm_, &requests[0])));
-    DABKE_CHECK(mpi_status("MPI_Isend", MPI_Isend(nullptr, 0, MPI_BYTE, to, tag, comm_, &requests[1])));
+    DABKE_CHECK(mpi_status("MPI_Irecv", MPI_Irecv(nullptr, 0, MPI_BYTE, from, tag, comm, &requests[0])));
+    DABKE_CHECK(mpi_status("MPI_Isend", MPI_Isend(nullptr, 0, MPI_BYTE, to, tag, comm, &requests[1])));
     Patience patience;
     Status cause;
     TimePoint limit = kNever;
@@ -182,22 +238,53 @@ Result<std::unique_ptr<MpiCommunicator>> MpiProcess::make_communicator(
   MPI_Group all = MPI_GROUP_NULL;
   MPI_Group some = MPI_GROUP_NULL;
   MPI_Comm made = MPI_COMM_NULL;
-  DABKE_CHECK(mpi_status("MPI_Comm_group", MPI_Comm_group(comm_, &all)));
+  DABKE_CHECK(mpi_status("MPI_Comm_group", MPI_Comm_group(comm, &all)));
   const int included = MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some);
   MPI_Group_free(&all);
   DABKE_CHECK(mpi_status("MPI_Group_incl", included));
-  const int created = MPI_Comm_create_group(comm_, some, tag, &made);
+  const int created = MPI_Comm_create_group(comm, some, tag, &made);
   MPI_Group_free(&some);
   DABKE_CHECK(mpi_status("MPI_Comm_create_group", created));
   MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
   return make_mpi_communicator(MpiComm(made));
 }
 
+Result<std::unique_ptr<MpiPort>> MpiProcess::open_port(std::uint64_t epoch, TimePoint deadline) {
+  constexpr std::uint64_t kTags = 32768;  // the fewest that the standard promises
+  const std::lock_guard lock(mutex_);
+  MpiMembership& ranks = *current_;
+  if (!ranks.control_is_made && ranks.request == MPI_REQUEST_NULL)
+    DABKE_CHECK(mpi_status("MPI_Comm_idup", MPI_Comm_idup(ranks.comm, &ranks.control, &ranks.request)));
+  Patience patience;
+  while (!ranks.control_is_made) {
+    int is_done = 0;
+    DABKE_CHECK(mpi_status("MPI_Test", MPI_Test(&ranks.request, &is_done, MPI_STATUS_IGNORE)));
+    if (is_done) {
+      ranks.control_is_made = true;
+      MPI_Comm_set_errhandler(ranks.control, MPI_ERRORS_RETURN);
+    } else if (Clock::now() >= deadline) {
+      return Status(
+          Code::timeout,
+          fmt::format("rank {} of {} waited in MPI to negotiate with the others over it; set "
+                      "DABKE_CONTROLLER=mpi on all ranks, or wait longer with DABKE_START_TIMEOUT_SECONDS",
+                      ranks.rank, ranks.size));
+    } else {
+      patience.wait();
+    }
+  }
+  return make_mpi_port(ranks.control, static_cast<int>(epoch % kTags));
+}
+
+bool MpiProcess::job_begins() {
+  job_runs_ = true;
+  return !std::exchange(had_job_, true);
+}
+
 void MpiProcess::finalize() {
   int is_over = 0;
   MPI_Finalized(&is_over);
   // After a job that failed the others may be gone, and MPI_Finalize would wait for them.
-  if (is_ours_ && !is_over && !job_runs_ && stage_ == Stage::joined) MPI_Finalize();
+  if (is_ours_ && !is_over && !job_runs_ && world_.stage == MpiMembership::Stage::joined) MPI_Finalize();
 }
 
 }  // namespace dabke

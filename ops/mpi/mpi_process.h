@@ -36,47 +36,70 @@ class Patience {
   int turns_ = 0;
 };
 
+/// A communicator of the application's (or MPI_COMM_WORLD) whose ranks make a job, and what of ours belongs
+/// to it. There until the process ends, because the next init may come over the same one.
+struct MpiMembership {
+  enum class Stage { fresh, duplicating, gathering, telling, joined };
+  static constexpr std::size_t kHostBytes = 256;
+  static constexpr std::size_t kNoteBytes = 1024;
+
+  /// What the last stage has begun has ended: begins the next.
+  Status advance(const std::string& host,
+                 const std::function<Result<std::string>(const std::vector<std::string>& hosts)>& note);
+  /// For messages of the user: "MPI_COMM_WORLD".
+  const char* name() const;
+
+  MPI_Comm theirs = MPI_COMM_NULL;
+  int rank = 0;
+  int size = 1;
+  Stage stage = Stage::fresh;
+  // Ours, and never freed: MPI_Finalize does that. No message of ours meets one of the application's.
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm control = MPI_COMM_NULL;  // of the ports, made for the first
+  bool control_is_made = false;
+  MPI_Request request = MPI_REQUEST_NULL;
+  std::array<char, kHostBytes> host{};
+  std::vector<char> hosts;
+  std::array<char, kNoteBytes> note{};
+
+ private:
+  std::vector<std::string> host_names() const;
+};
+
 class MpiProcess final : public MpiSession {
  public:
   std::string library() const override;
-  Result<MpiPlace> join(const std::string& host,
+  Result<MpiPlace> join(const void* comm, const std::string& host,
                         const std::function<Result<std::string>(const std::vector<std::string>& hosts)>& note,
                         TimePoint deadline) override;
-  bool has_joined() const override { return stage_ == Stage::joined; }
   bool any_thread() const override { return level_ == MPI_THREAD_MULTIPLE; }
   std::string thread_level() const override;
   Result<std::unique_ptr<MpiCommunicator>> make_communicator(
       std::span<const int> ranks, int tag, const std::function<Status()>& interrupted) override;
-  void job_begins() override { job_runs_ = true; }
+  Result<std::unique_ptr<MpiPort>> open_port(std::uint64_t epoch, TimePoint deadline) override;
+  bool job_begins() override;
   void job_ended_well() override { job_runs_ = false; }
 
   /// At the exit of the process.
   void finalize();
 
  private:
-  enum class Stage { outside, initialised, duplicating, gathering, telling, joined };
-  static constexpr std::size_t kHostBytes = 256;
-  static constexpr std::size_t kNoteBytes = 1024;
+  Status initialise(bool may_start);
+  Result<MpiMembership*> membership_of(const void* comm);
+  Result<MpiMembership*> remembered(MPI_Comm comm);
 
-  Status initialise();
-  Status advance(const std::string& host,
-                 const std::function<Result<std::string>(const std::vector<std::string>& hosts)>& note);
-  std::vector<std::string> hosts() const;
-
-  std::mutex mutex_;  // one join, or one new communicator, at a time
-  Stage stage_ = Stage::outside;
+  std::mutex mutex_;  // one join, new communicator or new port at a time
   bool is_ours_ = false;
   bool job_runs_ = false;
+  bool had_job_ = false;
   int level_ = MPI_THREAD_SINGLE;
-  int rank_ = 0;
-  int size_ = 1;
-  MPI_Comm comm_ = MPI_COMM_NULL;  // never freed: MPI_Finalize does that
-  MPI_Request request_ = MPI_REQUEST_NULL;
-  std::array<char, kHostBytes> host_{};
-  std::vector<char> hosts_;
-  std::array<char, kNoteBytes> note_{};
+  int keyval_ = MPI_KEYVAL_INVALID;  // where communicators of the application remember their membership
+  MpiMembership world_;
+  std::vector<std::unique_ptr<MpiMembership>> others_;
+  MpiMembership* current_ = &world_;
 };
 
 std::unique_ptr<MpiCommunicator> make_mpi_communicator(MpiComm comm);
+std::unique_ptr<MpiPort> make_mpi_port(MPI_Comm comm, int tag);
 
 }  // namespace dabke

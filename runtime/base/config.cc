@@ -36,7 +36,7 @@ constexpr Knob kKnobs[] = {
     {"DUPLICATE_NAMES", "", "duplicate-names", 1, &Config::duplicate_names, one_of("queue,error"), "",
      "A name submitted while it is still pending: queue it behind the first, or fail it as Horovod does."},
     {"CONTROLLER", "CONTROLLER", "controller", 1, &Config::controller, one_of("auto,shm,tcp,mpi,gloo"), "",
-     "What carries the negotiation. auto: shared memory within a host, TCP between hosts; shm: an error where memory cannot be shared. gloo is Horovod's word for tcp."},
+     "What carries the negotiation. auto: shared memory within a host, TCP between hosts; shm: an error where memory cannot be shared; mpi: MPI, where it has started the job and its thread level is MPI_THREAD_MULTIPLE, else an error. gloo is Horovod's word for tcp."},
     {"TREE_RADIX", "", "tree-radix", 1, &Config::tree_radix, between(0, 1024), "children",
      "How many other hosts report to a host on the negotiation's way to rank 0. 0: every rank reports to rank 0 itself."},
     {"PROCESS_SETS", "", "process-sets", 1, &Config::process_sets, any(), "",

@@ -30,7 +30,8 @@ constexpr Duration kLastWordsInAll = 1s;
 constexpr int kMostPollsWithoutKernel = 32;
 
 SharedMemory shared_memory_of(const Config& config) {
-  if (config.controller == "auto") return SharedMemory::where_possible;
+  // Under MPI the links carry bells, and as many as the negotiation has messages (mpi_channel.h).
+  if (config.controller == "auto" || config.controller == "mpi") return SharedMemory::where_possible;
   return config.controller == "shm" ? SharedMemory::required : SharedMemory::never;
 }
 

@@ -4,10 +4,13 @@
 // and an element is reduced in the same order on every MPI.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/clock.h"
@@ -34,6 +37,27 @@ class MpiCommunicator {
   virtual void forsake() = 0;
 };
 
+/// Messages between two ranks, in order. Nothing blocks: MPI does nothing by itself, so whoever waits calls
+/// again. One thread at a time. What has not ended when the port goes is left to MPI, with its memory.
+class MpiPort {
+ public:
+  virtual ~MpiPort() = default;
+  /// Begins to send a copy of `message`. True: MPI has all of it, and whether this process lives on or calls
+  /// MPI again makes no difference to it, as far as MPI tells.
+  virtual Result<bool> send(int rank, std::span<const std::byte> message) = 0;
+  /// The next message of `rank`, when all of it is here; valid until the next call for that rank.
+  virtual Result<std::optional<std::span<const std::byte>>> receive(int rank) = 0;
+  struct Progress {
+    std::size_t sends = 0;  // under way
+    int failed_rank = -1;   // a send to it has failed, each is told once; -1: none has
+    Status failure;
+  };
+  /// Lets MPI work on what is under way.
+  virtual Progress progress() = 0;
+  /// Nothing that is under way with `rank` will be asked for any more.
+  virtual void forget(int rank) = 0;
+};
+
 struct MpiPlace {
   int rank = 0;
   int size = 1;
@@ -47,26 +71,32 @@ class MpiSession {
   virtual ~MpiSession() = default;
   /// "MPICH 4.0.2"
   virtual std::string library() const = 0;
-  /// Initialises MPI unless it is, makes a communicator of our own, and tells every rank what rank 0 says
-  /// when it knows all hosts. Collective over MPI_COMM_WORLD the first time; later it returns what was agreed
-  /// then. After a timeout it may be called again and goes on where it was.
+  /// Makes a communicator of our own, and tells every rank what rank 0 says when it knows all hosts.
+  /// Collective over `comm`, the address of an MPI_Comm of the application, the first time; later it returns
+  /// what was agreed then. Null: MPI_COMM_WORLD, and MPI is initialised unless it is. After a timeout it may
+  /// be called again and goes on where it was. All that follows is about the communicator joined last.
   virtual Result<MpiPlace> join(
-      const std::string& host,
+      const void* comm, const std::string& host,
       const std::function<Result<std::string>(const std::vector<std::string>& hosts)>& note,
       TimePoint deadline) = 0;
-  virtual bool has_joined() const = 0;
   /// Whether threads of ours may call MPI whatever the application does: the thread level is
   /// MPI_THREAD_MULTIPLE.
   virtual bool any_thread() const = 0;
   virtual std::string thread_level() const = 0;
-  /// Collective over `ranks` (of MPI_COMM_WORLD), in one order on all of them. Ends with what `interrupted`
-  /// says, which is asked while waiting for the others to come.
+  /// Collective over `ranks`, in one order on all of them. Ends with what `interrupted` says, which is asked
+  /// while waiting for the others to come.
   virtual Result<std::unique_ptr<MpiCommunicator>> make_communicator(
       std::span<const int> ranks, int tag, const std::function<Status()>& interrupted) = 0;
+  /// A port between all ranks. Collective the first time. Messages of another epoch never come out of it.
+  virtual Result<std::unique_ptr<MpiPort>> open_port(std::uint64_t epoch, TimePoint deadline) = 0;
   /// A job uses MPI from now on; it has ended well. In between the process must not wait for its peers at
-  /// exit.
-  virtual void job_begins() = 0;
+  /// exit. True for the first job of the process.
+  virtual bool job_begins() = 0;
   virtual void job_ended_well() = 0;
 };
+
+/// Whether what `setting` ("DABKE_CONTROLLER=mpi") asks for is possible; errors say why not, and what to do.
+/// Null: MPI has not started the job.
+Status mpi_can_serve(const MpiSession* session, std::string_view setting);
 
 }  // namespace dabke

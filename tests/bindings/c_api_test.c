@@ -68,7 +68,7 @@ static void version_and_tables(void) {
   CHECK(strlen(dabke_status_text(DABKE_ERROR_MISMATCH)) > 0);
   CHECK(strcmp(dabke_status_name((dabke_status)999), "unknown") == 0);
   CHECK(dabke_backend_built("gloo") == 1 && dabke_backend_built("nccl") == 0 && dabke_backend_built(NULL) == 0);
-  CHECK(dabke_controller_built("tcp") == 1 && dabke_controller_built("mpi") == 0 && dabke_controller_built("shm") == 1);
+  CHECK(dabke_controller_built("tcp") == 1 && dabke_controller_built("mpi") == dabke_backend_built("mpi") && dabke_controller_built("shm") == 1);
   CHECK(dabke_mpi_threads_supported() == -1);
   for (i = 0; i < dabke_config_count(); ++i) {
     row.struct_size = sizeof row;
@@ -105,7 +105,8 @@ static void init_and_settings(void) {
   CHECK_SAYS("struct_size is 3");
   options.struct_size = sizeof options;
   options.mpi_comm = &options;
-  CHECK(dabke_init(&options) == DABKE_ERROR_NOT_IMPLEMENTED);
+  CHECK(dabke_init(&options) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("neither MPICH nor Open MPI is in this process");
   options.mpi_comm = NULL;
   CHECK(dabke_init(&options) == DABKE_OK);
   CHECK(dabke_init(NULL) == DABKE_ERROR_ALREADY_INITIALIZED);

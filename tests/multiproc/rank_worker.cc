@@ -1,10 +1,15 @@
 // One rank for the tests of real processes: what it does is its first argument.
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -56,6 +61,7 @@ int victim(const std::string& kind) {
         say("child " + std::to_string(child));
       }
     }
+    if (kind == "killed") kill(getpid(), SIGKILL);
     wait_for_the_end();
   }
   say("waiting");
@@ -114,8 +120,70 @@ int mismatch() {
   return 0;
 }
 
+/// What the first message about these names says is longer than MPI takes without the receiver's help.
+int many_names() {
+  constexpr std::size_t kNames = 4000;
+  std::vector<float> x(kNames, 1);
+  for (int round = 0; round < 2; ++round) {
+    std::vector<dabke::Handle> handles;
+    for (std::size_t i = 0; i < kNames; ++i) {
+      const std::string name = "round " + std::to_string(round) + std::string(100, '.') + std::to_string(i);
+      handles.push_back(dabke::allreduce_async(name, std::span(x).subspan(i, 1), {.op = DABKE_SUM}));
+    }
+    for (dabke::Handle& handle : handles) handle.wait();
+  }
+  const auto want = static_cast<float>(dabke::size() * dabke::size());
+  if (std::count(x.begin(), x.end(), want) != static_cast<std::ptrdiff_t>(kNames)) return 1;
+  say("names are right");
+  return 0;
+}
+
+/// How often the coordinator's thread has slept until now.
+long sleeps_of_coordinator() {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    if (name != "dabke-coord") continue;
+    std::ifstream status(task.path() / "status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("voluntary_ctxt_switches:")) return std::stol(line.substr(line.find(':') + 1));
+    }
+  }
+  return -1;
+}
+
+double cpu_milliseconds() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  const auto of = [](const timeval& time) {
+    return 1e3 * static_cast<double>(time.tv_sec) + 1e-3 * static_cast<double>(time.tv_usec);
+  };
+  return of(used.ru_utime) + of(used.ru_stime);
+}
+
+/// What a second of idling costs, once there is one without any work for the coordinator.
+int idle() {
+  std::vector<float> x(16, 1);
+  dabke::allreduce("x", x);
+  dabke::barrier();
+  for (int i = 0; i < 10; ++i) {
+    const long sleeps = sleeps_of_coordinator();
+    const double before = cpu_milliseconds();
+    sleep(1);
+    const double used = cpu_milliseconds() - before;
+    if (sleeps < 0) return 1;
+    if (sleeps_of_coordinator() != sleeps || used > 5) continue;
+    say("idle");
+    break;
+  }
+  dabke::barrier();
+  return 0;
+}
+
 int run(const std::string& what) {
   const dabke::Session session;
+  if (what == "names") return many_names();
+  if (what == "idle") return idle();
   if (what == "sums") return sums();
   if (what == "large") return large();
   if (what == "steps") return steps();

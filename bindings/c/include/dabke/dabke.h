@@ -87,7 +87,10 @@ typedef struct dabke_init_options {
   const int32_t* const* process_set_ranks;
   const size_t* process_set_sizes;
   size_t process_set_count;
-  /* An MPI_Comm of the application, by address, to take ranks from; NULL: find the job in the environment. */
+  /* The address of an MPI_Comm of the application. Its processes are the job, in its order, whatever the
+   * environment says; all of them call dabke_init, and no other process need. It is duplicated, never freed.
+   * DABKE_ERROR_INVALID_ARGUMENT when it is MPI_COMM_NULL, an intercommunicator, or MPI is not initialised.
+   * NULL: find the job in the environment. */
   const void* mpi_comm;
 } dabke_init_options;
 #define DABKE_INIT_OPTIONS_INIT \

@@ -1,0 +1,311 @@
+// The MPI channel over real bells and a port whose delays, losses and failures the test decides. What MPI
+// itself does is tested in tests/multiproc/mpi_test.cc.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <deque>
+#include <map>
+#include <mutex>
+
+#include "runtime/control/mpi_channel.h"
+#include "tests/runtime/control/channels.h"
+
+using namespace dabke;
+using namespace dabke::test;
+using Catch::Contains;
+using Catch::EndsWith;
+using Catch::StartsWith;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// What is between the ports of a job.
+struct Wire {
+  struct Message {
+    std::vector<std::byte> bytes;
+    bool is_there = false;  // can be received
+  };
+  std::mutex mutex;
+  std::map<std::pair<int, int>, std::deque<Message>> on_way;  // from, to
+};
+
+/// As MPI is: a long message does not move until its sender calls MPI again, after send() has returned.
+class WirePort final : public MpiPort {
+ public:
+  static constexpr std::size_t kLong = 100;
+
+  WirePort(Wire& wire, int rank) : wire_(wire), rank_(rank) {}
+  Result<bool> send(int to, std::span<const std::byte> message) override {
+    const std::lock_guard lock(wire_.mutex);
+    const bool is_long = message.size() >= kLong;
+    wire_.on_way[{rank_, to}].push_back({{message.begin(), message.end()}, !is_long && !holds_back});
+    return !is_long;
+  }
+  Result<std::optional<std::span<const std::byte>>> receive(int from) override {
+    const std::lock_guard lock(wire_.mutex);
+    ++asked;
+    if (fails) return Status(Code::transport, "MPI_Improbe: the network card is on fire");
+    auto& messages = wire_.on_way[{from, rank_}];
+    if (messages.empty() || !messages.front().is_there) return std::optional<std::span<const std::byte>>();
+    received_ = std::move(messages.front().bytes);
+    messages.pop_front();
+    return std::optional(std::span<const std::byte>(received_));
+  }
+  Progress progress() override {
+    const std::lock_guard lock(wire_.mutex);
+    std::size_t sends = 0;
+    for (auto& [way, messages] : wire_.on_way) {
+      for (Wire::Message& message : messages) {
+        if (way.first != rank_) continue;
+        sends += message.is_there || message.bytes.size() < kLong ? 0 : 1;
+        message.is_there = true;
+      }
+    }
+    return {sends, -1, {}};
+  }
+  void forget(int) override {}
+
+  std::atomic<bool> holds_back = false;  // short messages as well stay here until progress()
+  std::atomic<bool> fails = false;
+  std::atomic<int> asked = 0;
+
+ private:
+  Wire& wire_;
+  int rank_;
+  std::vector<std::byte> received_;
+};
+
+/// One rank's channel, and what the test holds of it.
+struct Opened {
+  std::unique_ptr<MpiChannel> channel;
+  LinkChannel* bells = nullptr;
+  WirePort* port = nullptr;
+};
+
+Opened open_over(Wire& wire, Rank self, int size, const std::shared_ptr<Store>& store, ForkGuard& guard) {
+  const World world = world_of(self, size);
+  const std::vector<Rank> neighbours = star(self, size);
+  auto bells = open_channel(world, neighbours, store, guard).take();
+  auto port = std::make_unique<WirePort>(wire, self);
+  Opened opened{nullptr, bells.get(), port.get()};
+  opened.channel = std::make_unique<MpiChannel>(world, neighbours, std::move(bells), std::move(port));
+  return opened;
+}
+
+std::string long_text(int i) { return fmt::format("{} {}", i, std::string(WirePort::kLong, '.')); }
+
+}  // namespace
+
+TEST_CASE("MPI channel: long and short messages come in the order in which they were sent, from everybody") {
+  constexpr int kSize = 3;
+  constexpr int kMessages = 100;
+  Wire wire;
+  const auto store = make_memory_store();
+  const auto text = [](int i) { return i % 10 == 3 ? long_text(i) : std::to_string(i); };
+  const auto seen = run_ranks(kSize, [&](Rank self) -> std::string {
+    ForkGuard guard;
+    Opened opened = open_over(wire, self, kSize, store, guard);
+    MpiChannel& channel = *opened.channel;
+    Recorder recorder;
+    if (self == 0) {
+      recorder.answer = [&](Rank peer, std::span<const std::byte> message) { channel.send(peer, message); };
+    } else {
+      for (int i = 0; i < kMessages; ++i) channel.send(0, bytes_of(text(i)));
+    }
+    const std::size_t expected = self == 0 ? kMessages * (kSize - 1) : kMessages;
+    if (!poll_until(channel, recorder, [&] { return recorder.count == expected; }))
+      return "messages are missing";
+    for (const auto& [peer, messages] : recorder.messages) {
+      for (int i = 0; i < kMessages; ++i) {
+        if (messages[static_cast<std::size_t>(i)] != text(i)) return "out of order";
+      }
+    }
+    const auto closing = Clock::now();
+    channel.close(deadline_after(20));
+    return Clock::now() - closing < 10s ? "ok" : "closed late";
+  });
+  CHECK(seen == std::vector<std::string>(kSize, "ok"));
+}
+
+TEST_CASE(
+    "MPI channel: a sender that sleeps is woken for a message that its MPI has kept, and sleeps again") {
+  Wire wire;
+  const auto store = make_memory_store();
+  std::atomic<bool> over = false;
+  const auto seen = run_ranks(2, [&](Rank self) -> std::string {
+    ForkGuard guard;
+    Opened opened = open_over(wire, self, 2, store, guard);
+    Recorder recorder;
+    if (self == 1) {
+      opened.port->holds_back = true;
+      opened.channel->send(0, bytes_of("short"));
+      while (!over) opened.channel->poll(kNever, recorder);
+    } else {
+      const bool came = poll_until(*opened.channel, recorder, [&] { return recorder.count == 1; });
+      over = true;
+      opened.channel->send(1, bytes_of("over"));
+      if (!came) return "it never came";
+    }
+    opened.channel->close(deadline_after(20));
+    return "ok";
+  });
+  CHECK(seen == std::vector<std::string>(2, "ok"));
+}
+
+TEST_CASE("MPI channel: an idle channel neither wakes nor asks MPI") {
+  Wire wire;
+  const auto store = make_memory_store();
+  const auto seen = run_ranks(2, [&](Rank self) -> std::pair<std::uint64_t, int> {
+    ForkGuard guard;
+    Opened opened = open_over(wire, self, 2, store, guard);
+    Recorder recorder;
+    // After a long message, which leaves neither side with anything to watch.
+    opened.channel->send(1 - self, bytes_of(long_text(0)));
+    if (!poll_until(*opened.channel, recorder, [&] { return recorder.count == 1; })) return {1000, 1000};
+    std::pair<std::uint64_t, int> woken{1000, 1000};
+    for (int i = 0; i < 10 && woken.first > 1; ++i) {  // the peer may still have nudged
+      const auto wake_ups = opened.bells->wake_ups();
+      const int asked = opened.port->asked;
+      opened.channel->poll(Clock::now() + 1s, recorder);
+      woken = {opened.bells->wake_ups() - wake_ups, opened.port->asked - asked};
+    }
+    opened.channel->close(deadline_after(20));
+    return woken;
+  });
+  for (const auto& [wake_ups, asked] : seen) {
+    CHECK(wake_ups == 1);  // the deadline
+    CHECK(asked == 0);
+  }
+}
+
+TEST_CASE("MPI channel: what a lost peer had sent comes first; what it had only offered is not waited for") {
+  Wire wire;
+  const auto store = make_memory_store();
+  std::atomic<bool> is_rung = false;
+  const auto seen = run_ranks(2, [&](Rank self) -> std::string {
+    ForkGuard guard;
+    Opened opened = open_over(wire, self, 2, store, guard);
+    Recorder recorder;
+    if (self == 1) {
+      opened.channel->send(0, bytes_of("one"));
+      opened.channel->send(0, bytes_of("two"));
+      opened.channel->send(0, bytes_of(long_text(3)));
+      opened.channel->send(0, bytes_of("four"));  // never after a message that is missing
+      is_rung = true;
+      is_rung.notify_all();
+      opened.channel.reset();  // as a death: no goodbye
+      return "ok";
+    }
+    is_rung.wait(false);
+    const auto begun = Clock::now();
+    if (!poll_until(*opened.channel, recorder, [&] { return !recorder.lost.empty(); })) return "no loss";
+    opened.channel->close(deadline_after(20));
+    if (Clock::now() - begun > 10s) return "late";
+    return fmt::format("{} {}: {}", fmt::join(recorder.messages[1], " "), recorder.lost_after[1],
+                       recorder.lost[1]);
+  });
+  CHECK_THAT(seen[0], StartsWith("one two 2: rank 1 on host-a: ") && EndsWith("closed its connection"));
+}
+
+TEST_CASE("MPI channel: a lost peer's message that is still on its way is waited for, but not for ever") {
+  Wire wire;
+  const auto store = make_memory_store();
+  const bool comes = GENERATE(true, false);
+  std::atomic<bool> is_rung = false;
+  const auto seen = run_ranks(2, [&](Rank self) -> std::string {
+    ForkGuard guard;
+    Opened opened = open_over(wire, self, 2, store, guard);
+    Recorder recorder;
+    if (self == 1) {
+      opened.port->holds_back = true;
+      opened.channel->send(0, bytes_of("last words"));
+      opened.channel.reset();
+      is_rung = true;
+      is_rung.notify_all();
+      return "ok";
+    }
+    is_rung.wait(false);
+    opened.channel->poll(Clock::now() + 20ms, recorder);  // long enough to learn of the loss
+    if (comes) {
+      const std::lock_guard lock(wire.mutex);
+      wire.on_way[{1, 0}].front().is_there = true;
+    }
+    if (!poll_until(*opened.channel, recorder, [&] { return !recorder.lost.empty(); })) return "no loss";
+    return fmt::format("{}", fmt::join(recorder.messages[1], " "));
+  });
+  CHECK(seen[0] == (comes ? "last words" : ""));
+}
+
+TEST_CASE("MPI channel: when MPI fails the peer is lost with its words, unless the link knows better") {
+  Wire wire;
+  const auto store = make_memory_store();
+  const bool dies = GENERATE(true, false);
+  std::atomic<bool> over = false;
+  const auto seen = run_ranks(2, [&](Rank self) -> std::string {
+    ForkGuard guard;
+    Opened opened = open_over(wire, self, 2, store, guard);
+    Recorder recorder;
+    if (self == 1) {
+      opened.channel->send(0, bytes_of("hello"));
+      if (dies) opened.channel.reset();
+      over.wait(false);
+      return "ok";
+    }
+    opened.port->fails = true;
+    const bool lost = poll_until(*opened.channel, recorder, [&] { return !recorder.lost.empty(); });
+    over = true;
+    over.notify_all();
+    return lost ? recorder.lost[1] : "no loss";
+  });
+  CHECK(seen[0] == (dies ? "rank 1 on host-a: it closed its connection"
+                         : "rank 1 on host-a: MPI_Improbe: the network card is on fire"));
+}
+
+TEST_CASE("MPI channel: what is still on its way when both close is taken before they are closed") {
+  Wire wire;
+  const auto store = make_memory_store();
+  run_ranks(2, [&](Rank self) {
+    ForkGuard guard;
+    Opened opened = open_over(wire, self, 2, store, guard);
+    for (int i = 0; i < 5; ++i) opened.channel->send(1 - self, bytes_of(long_text(i)));
+    opened.channel->close(deadline_after(20));
+    return 0;
+  });
+  for (const auto& [way, messages] : wire.on_way) CHECK(messages.empty());
+}
+
+TEST_CASE("MPI channel: closing waits for a stuck peer no longer than asked") {
+  Wire wire;
+  const auto store = make_memory_store();
+  std::atomic<int> stage = 0;
+  const auto seen = run_ranks(2, [&](Rank self) -> std::string {
+    ForkGuard guard;
+    Opened opened = open_over(wire, self, 2, store, guard);
+    if (self == 1) {  // it neither polls nor closes
+      stage.wait(0);
+      return "ok";
+    }
+    opened.channel->send(1, bytes_of(long_text(0)));
+    const auto begun = Clock::now();
+    opened.channel->close(begun + 300ms);
+    const auto took = Clock::now() - begun;
+    stage = 1;
+    stage.notify_all();
+    return took >= 250ms && took < 10s ? "ok" : fmt::format("{} ms", took / 1ms);
+  });
+  CHECK(seen == std::vector<std::string>(2, "ok"));
+}
+
+TEST_CASE("MPI channel: a message too long to send ends the peer with that cause") {
+  Wire wire;
+  const auto store = make_memory_store();
+  const auto seen = run_ranks(2, [&](Rank self) -> std::string {
+    ForkGuard guard;
+    Opened opened = open_over(wire, self, 2, store, guard);
+    Recorder recorder;
+    if (self == 0) opened.channel->send(1, std::vector<std::byte>(kMaxFrameBytes + 1));
+    if (self == 0) opened.channel->poll(kNever, recorder);
+    opened.channel->close(deadline_after(5));
+    return self == 0 ? recorder.lost[1] : "";
+  });
+  CHECK_THAT(seen[0], Contains("rank 1 on host-a: a message of 268435457 bytes is too long"));
+}
