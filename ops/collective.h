@@ -81,6 +81,11 @@ class Collective {
   virtual std::string_view name() const = 0;  // as in the timeline and in DABKE_CPU_OPERATIONS
   /// Pure, so that the answer can be kept.
   virtual bool can_run(const ResponseKind& kind) const = 0;
+  /// Whether it reaches all ranks of the set. Pure, and the same on all of them.
+  virtual bool can_serve(const ProcessSetInfo& set) const {
+    (void)set;
+    return true;
+  }
   /// Ordered and collective over the set: makes communicators at a point that all its ranks have agreed on.
   virtual Status prepare(const ProcessSetInfo& set) = 0;
   /// Runs on the lane's thread. The batch stays alive until `done` was called.

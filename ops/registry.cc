@@ -3,6 +3,7 @@
 #include "ops/collective.h"
 #include "ops/gloo/gloo_backend.h"
 #include "ops/mpi/mpi_backend.h"
+#include "ops/shm/shm_backend.h"
 
 namespace dabke {
 
@@ -10,22 +11,32 @@ Result<std::vector<std::unique_ptr<Collective>>> make_backends(const BackendCont
   // In order of preference: the first that can run a response does.
   std::vector<std::unique_ptr<Collective>> backends;
   const std::string& wanted = context.config.cpu_operations;
+  const auto wants = [&wanted](std::string_view name) { return wanted == "auto" || wanted == name; };
+  const bool is_alone = context.world.size == 1;
   if (wanted == "mpi") {  // by name only: opening it needs a module, and a job that MPI has started
     DABKE_ASSIGN(auto backend, open_mpi_backend(context));
     backends.push_back(std::move(backend));
   }
-  backends.push_back(std::make_unique<GlooBackend>(context));
+  if (wants("shm")) {
+    DABKE_ASSIGN(auto backend, open_shm_backend(context));
+    if (!backend && wanted == "shm" && !is_alone) {
+      return Status(
+          Code::unsupported,
+          "DABKE_CPU_OPERATIONS=shm: this rank shares memory with no other; leave the variable unset");
+    }
+    if (backend) backends.push_back(std::move(backend));
+  }
+  // A single rank has nothing to share, and whatever is there serves it.
+  if (wants("gloo") || (wanted == "shm" && is_alone))
+    backends.push_back(std::make_unique<GlooBackend>(context));
 
-  if (wanted == "auto") return backends;
-  std::string names;
-  for (const auto& backend : backends) names += (names.empty() ? "" : ", ") + std::string(backend->name());
-  std::erase_if(backends, [&](const auto& backend) { return backend->name() != wanted; });
   if (!backends.empty()) return backends;
   return Status(
       Code::not_built,
-      fmt::format("DABKE_CPU_OPERATIONS={}: this build has no such backend; it has {}. Choose one of "
-                  "them, or leave the variable unset.",
-                  wanted, names));
+      fmt::format(
+          "DABKE_CPU_OPERATIONS={}: this build has no such backend; it has shm and gloo. Choose one of "
+          "them, or leave the variable unset.",
+          wanted));
 }
 
 }  // namespace dabke

@@ -144,8 +144,9 @@ Status HostLane::run_on(Collective& backend, const Batch& batch) {
 
 Result<Collective*> HostLane::backend_for(const Task& task) {
   const ResponseKind kind{task.kind, task.op, task.dtype, DeviceType::host};
-  const auto found =
-      std::ranges::find_if(backends_, [&](const auto& backend) { return backend->can_run(kind); });
+  const auto found = std::ranges::find_if(backends_, [&](const auto& backend) {
+    return backend->can_run(kind) && backend->can_serve(*task.process_set);
+  });
   if (found != backends_.end()) return found->get();
   return Status(Code::unsupported,
                 fmt::format("no backend runs {} of {}", name_of(task.kind), name_of(task.dtype)));

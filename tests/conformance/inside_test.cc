@@ -100,20 +100,21 @@ TEST_CASE("the timeline of a job is a Chrome trace with the events of each tenso
   });
   const Json trace = file.read();
   CAPTURE(trace.dump(1));
-  const bool gloo = backend.data == Setup::Data::gloo;
+  const auto activity = [&backend](const std::string& collective) {
+    if (backend.data == Setup::Data::threads) return std::string("B THREADS_COLLECTIVE");
+    return (backend.data == Setup::Data::shm ? "B SHM_" : "B GLOO_") + collective;
+  };
   const auto lines = outline(trace, "alone");
   CHECK(std::ranges::count(lines, "X 0") == 1);
   CHECK(std::ranges::count(lines, "X 1") == 1);
-  CHECK(without_ranks(lines) ==
-        std::vector<std::string>{"B NEGOTIATE_ALLREDUCE", "E", "B ALLREDUCE", "B QUEUE", "E",
-                                 gloo ? "B GLOO_ALLREDUCE" : "B THREADS_COLLECTIVE", "E", "E"});
+  CHECK(without_ranks(lines) == std::vector<std::string>{"B NEGOTIATE_ALLREDUCE", "E", "B ALLREDUCE",
+                                                         "B QUEUE", "E", activity("ALLREDUCE"), "E", "E"});
   CHECK(without_ranks(outline(trace, "rows")) ==
         std::vector<std::string>{"B NEGOTIATE_ALLGATHER", "E", "B ALLGATHER", "B QUEUE", "E",
-                                 "B ALLOCATE_OUTPUT", "E", gloo ? "B GLOO_ALLGATHER" : "B THREADS_COLLECTIVE",
-                                 "E", "E"});
-  CHECK(without_ranks(outline(trace, "weights")) ==
-        std::vector<std::string>{"B NEGOTIATE_BROADCAST", "E", "B BROADCAST", "B QUEUE", "E",
-                                 gloo ? "B GLOO_BCAST" : "B THREADS_COLLECTIVE", "E", "E"});
+                                 "B ALLOCATE_OUTPUT", "E", activity("ALLGATHER"), "E", "E"});
+  CHECK(without_ranks(outline(trace, "weights")) == std::vector<std::string>{"B NEGOTIATE_BROADCAST", "E",
+                                                                             "B BROADCAST", "B QUEUE", "E",
+                                                                             activity("BCAST"), "E", "E"});
   CHECK(without_ranks(outline(trace, "wrong")) == std::vector<std::string>{"B NEGOTIATE_ALLREDUCE", "E"});
 }
 

@@ -153,7 +153,9 @@ void Job::open(const Setup& setup, int size, const std::function<Config(int rank
         return Result(std::move(backends));
       };
     }
-    const Config config = config_of(rank);
+    Config config = config_of(rank);
+    if (setup.data == Setup::Data::gloo) config.cpu_operations = "gloo";
+    if (setup.data == Setup::Data::shm) config.cpu_operations = "shm";
     ranks_[static_cast<std::size_t>(rank)] = std::make_unique<Rank>(
         rank, must(Runtime::open(config, {world_of(rank, size, id), store}, factories)));
   };

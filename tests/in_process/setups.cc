@@ -9,6 +9,7 @@ namespace dabke::testing {
 
 std::vector<Setup> backends_for_threads() {
   const std::vector<Setup> all = {
+      {"shm", Setup::Data::shm, Setup::Control::tcp},
       {"gloo", Setup::Data::gloo, Setup::Control::tcp},
       {"threads", Setup::Data::threads, Setup::Control::sim},
       {"threads-tcp", Setup::Data::threads, Setup::Control::tcp},

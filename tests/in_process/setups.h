@@ -9,7 +9,7 @@
 namespace dabke::testing {
 
 struct Setup {
-  enum class Data { gloo, threads };  // threads: ThreadsCollective
+  enum class Data { shm, gloo, threads };  // threads: ThreadsCollective
   enum class Control { tcp, sim };    // sim: SimChannel
   std::string name;
   Data data = Data::threads;

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -25,8 +26,8 @@ Status check_file_size_limit(std::size_t size_bytes) {
               size_bytes, limit.rlim_cur)};
 }
 
-Status reserve(int fd, std::size_t size_bytes) {
-  while (::fallocate(fd, 0, 0, static_cast<off_t>(size_bytes)) != 0) {
+Status reserve_part(int fd, std::size_t offset, std::size_t size_bytes) {
+  while (::fallocate(fd, 0, static_cast<off_t>(offset), static_cast<off_t>(size_bytes)) != 0) {
     if (errno == EINTR) continue;
     return {Code::out_of_memory,
             fmt::format("{} (of {} bytes; memory of the host or container is short)",
@@ -42,17 +43,27 @@ Segment::~Segment() {
 }
 
 Result<Segment> Segment::create(const char* name, std::size_t size_bytes, ForkGuard& guard) {
+  DABKE_ASSIGN(Segment segment, create_empty(name, size_bytes, guard));
+  DABKE_CHECK(segment.reserve(0, size_bytes));
+  return segment;
+}
+
+Result<Segment> Segment::create_empty(const char* name, std::size_t size_bytes, ForkGuard& guard) {
   if (size_bytes == 0) return Status(Code::invalid_argument, "a segment of 0 bytes cannot be mapped");
   DABKE_CHECK(check_file_size_limit(size_bytes));
   Fd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return system_error("memfd_create", errno);
-  DABKE_CHECK(reserve(fd.get(), size_bytes));
+  if (::ftruncate(fd.get(), static_cast<off_t>(size_bytes)) != 0) return system_error("ftruncate", errno);
   if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return system_error("fcntl(F_ADD_SEALS)", errno);
   return map(std::move(fd), size_bytes, guard);
 }
 
-Result<Segment> Segment::adopt(Fd fd, std::size_t size_bytes, ForkGuard& guard) {
+Status Segment::reserve(std::size_t offset, std::size_t size_bytes) {
+  return reserve_part(fd_.get(), offset, size_bytes);
+}
+
+Result<Segment> Segment::adopt_empty(Fd fd, std::size_t size_bytes, ForkGuard& guard) {
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return system_error("fstat of a shared segment", errno);
   if (size_bytes == 0 || !S_ISREG(info.st_mode) || static_cast<std::size_t>(info.st_size) != size_bytes) {
@@ -63,10 +74,17 @@ Result<Segment> Segment::adopt(Fd fd, std::size_t size_bytes, ForkGuard& guard) 
   const int seals = ::fcntl(fd.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
     return Status(Code::mismatch, "a shared segment was passed that can still shrink");
+  return map(std::move(fd), size_bytes, guard);
+}
+
+Result<Segment> Segment::adopt(Fd fd, std::size_t size_bytes, ForkGuard& guard) {
+  DABKE_ASSIGN(Segment segment, adopt_empty(std::move(fd), size_bytes, guard));
+  struct stat info {};
+  if (::fstat(segment.descriptor(), &info) != 0) return system_error("fstat of a shared segment", errno);
   // Counted in units of 512 bytes, whatever the file system.
   if (static_cast<std::size_t>(info.st_blocks) * 512 < size_bytes)
     return Status(Code::mismatch, "a shared segment was passed whose memory is not reserved");
-  return map(std::move(fd), size_bytes, guard);
+  return segment;
 }
 
 Result<Segment> Segment::map(Fd fd, std::size_t size_bytes, ForkGuard& guard) {

@@ -30,6 +30,13 @@ class Segment {
   /// Zeroed memory of `size_bytes`. `name` is for whoever looks into /proc. Code out_of_memory when there is
   /// not enough. `guard` must outlive the segment.
   static Result<Segment> create(const char* name, std::size_t size_bytes, ForkGuard& guard);
+  /// The same, of pages that are not there yet: each part must be reserve()d before it is touched, so that it
+  /// lies in the memory nearest to whoever reserves it.
+  static Result<Segment> create_empty(const char* name, std::size_t size_bytes, ForkGuard& guard);
+  /// Maps what another process made with create_empty() and passed.
+  static Result<Segment> adopt_empty(Fd fd, std::size_t size_bytes, ForkGuard& guard);
+  /// Code out_of_memory when there is not enough. While descriptor() is open.
+  Status reserve(std::size_t offset, std::size_t size_bytes);
   /// Maps what another process made and passed. Code mismatch when it is not of `size_bytes`, could still
   /// shrink, or has pages that are not there yet.
   static Result<Segment> adopt(Fd fd, std::size_t size_bytes, ForkGuard& guard);

@@ -1,5 +1,6 @@
 #include "runtime/transport/shm/shm_link.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -7,6 +8,8 @@
 #include <cerrno>
 
 #include <fmt/format.h>
+
+#include "runtime/transport/shm/local_socket.h"
 
 namespace dabke {
 namespace {
@@ -176,6 +179,25 @@ void ShmLink::woken() {
 void ShmLink::empty_event() {
   std::uint64_t count = 0;
   if (::read(own_event_.get(), &count, sizeof count) > 0) owed_ -= count < owed_ ? count : owed_;
+}
+
+Status ShmLink::pass_descriptor(int fd) {
+  const std::byte word{1};
+  return send_descriptors(socket_.get(), std::span(&word, 1), std::span(&fd, 1));
+}
+
+Result<Fd> ShmLink::take_descriptor(TimePoint deadline) {
+  for (;;) {
+    std::byte word{};
+    DABKE_ASSIGN(auto received, receive_descriptors(socket_.get(), std::span(&word, 1)));
+    if (received.descriptors.size() == 1) return std::move(received.descriptors[0]);
+    if (received.bytes != 0)
+      return Status(Code::transport, "a descriptor was expected, and something else came");
+    const TimePoint now = Clock::now();
+    if (now >= deadline) return Status(Code::timeout, "no descriptor came in time");
+    pollfd entry{socket_.get(), POLLIN, 0};
+    (void)::poll(&entry, 1, poll_timeout_ms(deadline, now));
+  }
 }
 
 }  // namespace dabke

@@ -6,6 +6,7 @@
 // we learn that the peer closed or died.
 #pragma once
 
+#include "runtime/base/clock.h"
 #include "runtime/transport/byte_queue.h"
 #include "runtime/transport/frame.h"
 #include "runtime/transport/guarded_fd.h"
@@ -50,6 +51,11 @@ class ShmLink final : public Link {
   bool poll_ready() const override;
   bool prepare_to_sleep() override;
   void woken() override;
+
+  /// Passes a descriptor beside the frames, before any of the two sides has called receive(); the other takes
+  /// it, waiting until `deadline`.
+  Status pass_descriptor(int fd);
+  Result<Fd> take_descriptor(TimePoint deadline);
 
  private:
   ShmLink(ShmLinkParts parts, LinkPeer peer);

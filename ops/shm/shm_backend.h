@@ -1,0 +1,38 @@
+// Collectives between ranks that share memory: host tensors of process sets that lie in one domain.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "ops/collective.h"
+#include "ops/shm/shm_steps.h"
+
+namespace dabke {
+
+class ShmBackend final : public Collective {
+ public:
+  explicit ShmBackend(std::unique_ptr<ShmDomain> domain);
+
+  std::string_view name() const override { return "shm"; }
+  bool can_run(const ResponseKind& kind) const override;
+  bool can_serve(const ProcessSetInfo& set) const override;
+  /// The domain's memory serves all sets.
+  Status prepare(const ProcessSetInfo& set) override;
+  void run(const Batch& batch, Completion done) override { done(run_batch(batch)); }
+  void release(ProcessSetId set) override;
+  void idle() override {}
+  void abort(const Status& cause) override { steps_.abort(cause); }
+
+ private:
+  Status run_batch(const Batch& batch);
+
+  std::unique_ptr<ShmDomain> domain_;
+  ShmSteps steps_;
+  std::map<ProcessSetId, std::shared_ptr<const std::vector<std::size_t>>>
+      members_;  // of each set, in the domain
+};
+
+/// Null when this rank shares memory with no other. Collective.
+Result<std::unique_ptr<Collective>> open_shm_backend(const BackendContext& context);
+
+}  // namespace dabke

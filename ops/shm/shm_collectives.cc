@@ -1,0 +1,284 @@
+#include "ops/shm/shm_collectives.h"
+
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "ops/kernels/kernels.h"
+#include "ops/pack.h"
+
+namespace dabke {
+namespace {
+
+constexpr std::size_t kLine = 64;
+
+std::size_t divided_up(std::size_t number, std::size_t by) { return (number + by - 1) / by; }
+
+std::size_t count_of(std::span<const std::int64_t> counts, std::size_t place) {
+  return static_cast<std::size_t>(counts[place]);
+}
+
+}  // namespace
+
+ShmRun::ShmRun(const Batch& batch, ShmSteps& steps, std::size_t stage_bytes, std::size_t small_bytes)
+    : batch_(batch),
+      steps_(steps),
+      ranks_(static_cast<std::size_t>(batch.process_set->size())),
+      own_(static_cast<std::size_t>(batch.process_set->rank)),
+      element_bytes_(size_of(batch.dtype)),
+      stage_bytes_(stage_bytes),
+      small_bytes_(std::min(small_bytes, stage_bytes)),
+      operands_(ranks_) {}
+
+Status ShmRun::run() {
+  switch (batch_.kind) {
+    case CollectiveKind::allreduce: return allreduce();
+    case CollectiveKind::allgather: return allgather();
+    case CollectiveKind::broadcast: return broadcast();
+    case CollectiveKind::alltoall: return alltoall();
+    case CollectiveKind::reducescatter: return reducescatter();
+    case CollectiveKind::barrier: return barrier();
+    default: return {Code::unsupported, fmt::format("shm cannot run {}", name_of(batch_.kind))};
+  }
+}
+
+template <class Fill, class Take>
+Status ShmRun::rounds(std::size_t count, Fill fill, Take take) {
+  for (std::size_t round = 0; round < count; ++round) {
+    DABKE_ASSIGN(std::byte* const stage, steps_.free_stage());
+    fill(round, stage);
+    steps_.publish();
+    DABKE_CHECK(steps_.wait_for_all());
+    take(round);
+    steps_.end_round();
+  }
+  steps_.publish();  // nothing is read any more
+  return {};
+}
+
+void ShmRun::put(std::byte* stage, const InPieces& from, std::size_t begin, std::size_t count) const {
+  from.each(begin, count, [&](const std::byte* data, std::size_t elements, std::size_t at) {
+    if (scales() && reduces(batch_.kind)) {
+      kernels::scale(batch_.dtype, stage + bytes(at), data, elements, batch_.prescale);
+    } else {
+      std::memcpy(stage + bytes(at), data, bytes(elements));
+    }
+  });
+}
+
+void ShmRun::reduce_slice(std::byte* into, const InPieces& mine, std::size_t begin, std::size_t count,
+                          std::size_t offset) {
+  mine.each(begin, count, [&](const std::byte* data, std::size_t elements, std::size_t at) {
+    for (std::size_t place = 0; place < ranks_; ++place)
+      operands_[place] = stage_of(place) + offset + bytes(at);
+    if (!scales()) operands_[own_] = data;
+    kernels::reduce_many(batch_.dtype, batch_.op, into + bytes(at), operands_.data(), ranks_, elements);
+  });
+}
+
+Status ShmRun::allreduce() {
+  std::size_t elements = 0;
+  for (const BatchEntry& entry : batch_.entries) elements += static_cast<std::size_t>(entry.elements);
+  if (elements == 0) return {};
+  return bytes(elements) <= small_bytes_ ? allreduce_small(elements) : allreduce_large(elements);
+}
+
+Status ShmRun::allreduce_small(std::size_t elements) {
+  InPieces in(element_bytes_);
+  OutPieces out(element_bytes_);
+  for (const BatchEntry& entry : batch_.entries) {
+    in.add(static_cast<const std::byte*>(entry.input), static_cast<std::size_t>(entry.elements));
+    out.add(static_cast<std::byte*>(entry.output), static_cast<std::size_t>(entry.elements));
+  }
+  return rounds(
+      1, [&](std::size_t, std::byte* stage) { put(stage, in, 0, elements); },
+      [&](std::size_t) {
+        out.each(0, elements, [&](std::byte* data, std::size_t count, std::size_t at) {
+          for (std::size_t place = 0; place < ranks_; ++place) operands_[place] = stage_of(place) + bytes(at);
+          kernels::reduce_many(batch_.dtype, batch_.op, data, operands_.data(), ranks_, count);
+          if (batch_.postscale != 1) kernels::scale(batch_.dtype, data, data, count, batch_.postscale);
+        });
+      });
+}
+
+Status ShmRun::allreduce_large(std::size_t elements) {
+  InPieces in(element_bytes_);
+  OutPieces out(element_bytes_);
+  for (const BatchEntry& entry : batch_.entries) {
+    in.add(static_cast<const std::byte*>(entry.input), static_cast<std::size_t>(entry.elements));
+    out.add(static_cast<std::byte*>(entry.output), static_cast<std::size_t>(entry.elements));
+  }
+  const std::size_t line = kLine / element_bytes_;
+  const std::size_t most = stage_bytes_ / ranks_ / kLine * line;  // of one slice
+  for (std::size_t begin = 0; begin < elements;) {
+    // The last round is cut into equal slices as well.
+    const std::size_t slice = std::min(most, divided_up(divided_up(elements - begin, ranks_), line) * line);
+    const auto start_of = [&](std::size_t place) { return std::min(begin + place * slice, elements); };
+    const auto count_at = [&](std::size_t place) { return start_of(place + 1) - start_of(place); };
+    DABKE_ASSIGN(std::byte* const stage, steps_.free_stage());
+    for (std::size_t place = 0; place < ranks_; ++place) {
+      if (place != own_ || scales()) put(stage + bytes(place * slice), in, start_of(place), count_at(place));
+    }
+    steps_.publish();
+    DABKE_CHECK(steps_.wait_for_all());
+    std::byte* const sum = stage + bytes(own_ * slice);
+    reduce_slice(sum, in, start_of(own_), count_at(own_), bytes(own_ * slice));
+    if (batch_.postscale != 1) kernels::scale(batch_.dtype, sum, sum, count_at(own_), batch_.postscale);
+    steps_.publish();
+    DABKE_CHECK(steps_.wait_for_all());
+    for (std::size_t place = 0; place < ranks_; ++place) {
+      const std::byte* const from = stage_of(place) + bytes(place * slice);
+      out.each(start_of(place), count_at(place), [&](std::byte* data, std::size_t count, std::size_t at) {
+        std::memcpy(data, from + bytes(at), bytes(count));
+      });
+    }
+    steps_.end_round();
+    begin = start_of(ranks_);
+  }
+  steps_.publish();
+  return {};
+}
+
+Status ShmRun::reducescatter() {
+  // Block j is what rank j gets: its slice of every entry.
+  std::vector<InPieces> blocks(ranks_, InPieces(element_bytes_));
+  OutPieces out(element_bytes_);
+  for (const BatchEntry& entry : batch_.entries) {
+    const auto* data = static_cast<const std::byte*>(entry.input);
+    for (std::size_t place = 0; place < ranks_; ++place) {
+      const std::size_t count = count_of(entry.receive_counts, place);
+      blocks[place].add(data, count);
+      if (count != 0) data += bytes(count);
+    }
+    out.add(static_cast<std::byte*>(entry.output), count_of(entry.receive_counts, own_));
+  }
+  const std::size_t most = stage_bytes_ / ranks_ / kLine * kLine / element_bytes_;
+  std::size_t longest = 0;
+  for (const InPieces& block : blocks) longest = std::max(longest, block.elements());
+  const auto count_at = [&](std::size_t place, std::size_t round) {
+    const std::size_t begin = round * most;
+    return begin >= blocks[place].elements() ? 0 : std::min(most, blocks[place].elements() - begin);
+  };
+  return rounds(
+      divided_up(longest, most),
+      [&](std::size_t round, std::byte* stage) {
+        for (std::size_t place = 0; place < ranks_; ++place) {
+          if (place != own_ || scales())
+            put(stage + bytes(place * most), blocks[place], round * most, count_at(place, round));
+        }
+      },
+      [&](std::size_t round) {
+        const std::size_t begin = round * most;
+        out.each(begin, count_at(own_, round), [&](std::byte* data, std::size_t count, std::size_t at) {
+          reduce_slice(data, blocks[own_], begin + at, count, bytes(own_ * most + at));
+          if (batch_.postscale != 1) kernels::scale(batch_.dtype, data, data, count, batch_.postscale);
+        });
+      });
+}
+
+Status ShmRun::gather(const std::vector<OutPieces>& blocks, const InPieces& mine) {
+  const std::size_t most = stage_bytes_ / element_bytes_;
+  std::size_t longest = 0;
+  for (const OutPieces& block : blocks) longest = std::max(longest, block.elements());
+  const auto count_at = [&](std::size_t elements, std::size_t round) {
+    const std::size_t begin = round * most;
+    return begin >= elements ? 0 : std::min(most, elements - begin);
+  };
+  return rounds(
+      divided_up(longest, most),
+      [&](std::size_t round, std::byte* stage) {
+        put(stage, mine, round * most, count_at(mine.elements(), round));
+      },
+      [&](std::size_t round) {
+        for (std::size_t place = 0; place < ranks_; ++place) {
+          const std::byte* const from = stage_of(place);
+          blocks[place].each(round * most, count_at(blocks[place].elements(), round),
+                             [&](std::byte* data, std::size_t count, std::size_t at) {
+                               std::memcpy(data, from + bytes(at), bytes(count));
+                             });
+        }
+      });
+}
+
+Status ShmRun::allgather() {
+  std::vector<OutPieces> blocks(ranks_, OutPieces(element_bytes_));
+  InPieces mine(element_bytes_);
+  for (const BatchEntry& entry : batch_.entries) {
+    auto* data = static_cast<std::byte*>(entry.output);
+    for (std::size_t place = 0; place < ranks_; ++place) {
+      const std::size_t count = count_of(entry.receive_counts, place);
+      blocks[place].add(data, count);
+      if (count != 0) data += bytes(count);
+    }
+    mine.add(static_cast<const std::byte*>(entry.input), static_cast<std::size_t>(entry.elements));
+  }
+  return gather(blocks, mine);
+}
+
+Status ShmRun::broadcast() {
+  const auto root = static_cast<std::size_t>(batch_.root);
+  std::vector<OutPieces> blocks(ranks_, OutPieces(element_bytes_));
+  InPieces mine(element_bytes_);
+  for (const BatchEntry& entry : batch_.entries) {
+    const auto elements = static_cast<std::size_t>(entry.elements);
+    if (own_ == root) mine.add(static_cast<const std::byte*>(entry.input), elements);
+    blocks[root].add(static_cast<std::byte*>(entry.output), elements);
+  }
+  return gather(blocks, mine);
+}
+
+Status ShmRun::alltoall() {
+  // What goes from one rank to another is known to these two alone, so each publishes first how many rounds
+  // it needs.
+  const BatchEntry& entry = batch_.entries.front();  // never fused
+  std::vector<InPieces> sends(ranks_, InPieces(element_bytes_));
+  std::vector<OutPieces> receives(ranks_, OutPieces(element_bytes_));
+  const auto* input = static_cast<const std::byte*>(entry.input);
+  auto* output = static_cast<std::byte*>(entry.output);
+  const std::size_t most = (stage_bytes_ - kLine) / ranks_ / kLine * kLine / element_bytes_;
+  std::uint64_t needed = 0;
+  for (std::size_t place = 0; place < ranks_; ++place) {
+    const std::size_t sent = count_of(entry.send_counts, place);
+    const std::size_t received = count_of(entry.receive_counts, place);
+    sends[place].add(input, sent);
+    receives[place].add(output, received);
+    if (sent != 0) input += bytes(sent);
+    if (received != 0) output += bytes(received);
+    needed = std::max<std::uint64_t>(needed, divided_up(sent, most));
+  }
+  const auto count_at = [&](std::size_t elements, std::size_t round) {
+    const std::size_t begin = round * most;
+    return begin >= elements ? 0 : std::min(most, elements - begin);
+  };
+  std::uint64_t all = 1;
+  for (std::uint64_t round = 0; round < all; ++round) {
+    DABKE_ASSIGN(std::byte* const stage, steps_.free_stage());
+    std::memcpy(stage, &needed, sizeof needed);
+    for (std::size_t place = 0; place < ranks_; ++place) {
+      put(stage + kLine + bytes(place * most), sends[place], round * most,
+          count_at(sends[place].elements(), round));
+    }
+    steps_.publish();
+    DABKE_CHECK(steps_.wait_for_all());
+    for (std::size_t place = 0; place < ranks_; ++place) {
+      std::uint64_t theirs = 0;
+      std::memcpy(&theirs, stage_of(place), sizeof theirs);
+      all = std::max(all, theirs);
+      const std::byte* const from = stage_of(place) + kLine + bytes(own_ * most);
+      receives[place].each(round * most, count_at(receives[place].elements(), round),
+                           [&](std::byte* data, std::size_t count, std::size_t at) {
+                             std::memcpy(data, from + bytes(at), bytes(count));
+                           });
+    }
+    steps_.end_round();
+  }
+  steps_.publish();
+  return {};
+}
+
+Status ShmRun::barrier() {
+  steps_.publish();
+  return steps_.wait_for_all();
+}
+
+}  // namespace dabke

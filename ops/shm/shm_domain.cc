@@ -1,0 +1,239 @@
+#include "ops/shm/shm_domain.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <new>
+#include <optional>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "runtime/transport/link_setup.h"
+#include "runtime/transport/network.h"
+#include "runtime/transport/shm/shm_link.h"
+
+namespace dabke {
+namespace {
+
+constexpr std::size_t kKiB = 1024;
+// A slice of 64 KiB for each rank is best for staging, up to where memory rather than waiting counts.
+constexpr std::size_t kSliceBytes = 64 * kKiB;
+constexpr std::size_t kLeastStage = 16 * kKiB;
+constexpr std::size_t kMostStage = 1024 * kKiB;
+constexpr std::size_t kMostOfAll = 64 * 1024 * kKiB;  // of one stage of all ranks together
+
+/// A multiple of a line for each of `ranks` slices.
+std::size_t stage_for(std::size_t ranks) {
+  const std::size_t wanted = std::clamp(ranks * kSliceBytes, 4 * kSliceBytes, kMostStage);
+  const std::size_t bytes = std::min(wanted, kMostOfAll / ranks);
+  const std::size_t unit = 4096;
+  return std::max(bytes / unit, std::size_t{1}) * unit;
+}
+
+/// Frames of one link, waited for.
+class Conversation {
+ public:
+  Conversation(ShmLink& link, TimePoint deadline) : link_(link), deadline_(deadline) {}
+
+  Status say(const std::string& text) { return link_.send(std::as_bytes(std::span(text))); }
+
+  Result<std::string> hear() {
+    Sink sink;
+    while (!sink.text) {
+      DABKE_ASSIGN(const Link::Received received, link_.receive(sink));
+      if (sink.text) break;
+      if (received == Link::Received::closed)
+        return Status(Code::transport, link_.peer().address + ": it went away");
+      if (received == Link::Received::more || !link_.prepare_to_sleep()) continue;
+      const TimePoint now = Clock::now();
+      pollfd entry{link_.descriptor(), POLLIN, 0};
+      if (now < deadline_) (void)::poll(&entry, 1, poll_timeout_ms(deadline_, now));
+      link_.woken();
+      if (now >= deadline_)
+        return Status(Code::timeout, fmt::format("rank {} does not answer in time", link_.peer().rank));
+    }
+    return std::move(*sink.text);
+  }
+
+ private:
+  struct Sink final : FrameSink {
+    void on_frame(std::span<const std::byte> frame) override {
+      text.emplace(reinterpret_cast<const char*>(frame.data()), frame.size());
+    }
+    std::optional<std::string> text;
+  };
+
+  ShmLink& link_;
+  TimePoint deadline_;
+};
+
+constexpr std::string_view kOffer = "offer";
+constexpr std::string_view kGo = "go";
+constexpr std::string_view kAlone = "alone";
+constexpr std::string_view kTaken = "taken";
+
+}  // namespace
+
+/// What an offer says.
+struct ShmDomain::Form {
+  std::size_t stage_bytes = 0;
+  std::vector<Rank> ranks;
+
+  std::size_t segment_bytes() const { return ranks.size() * part_bytes(stage_bytes); }
+  std::string to_text() const { return fmt::format("{} {} {}", kOffer, stage_bytes, fmt::join(ranks, " ")); }
+  static std::optional<Form> parse(const std::string& text) {
+    std::istringstream words(text);
+    std::string what;
+    Form form;
+    if (!(words >> what >> form.stage_bytes) || what != kOffer) return std::nullopt;
+    for (Rank rank = 0; words >> rank;) form.ranks.push_back(rank);
+    return form;
+  }
+  Status take_part(Segment& segment, Rank rank) const {
+    const auto own = static_cast<std::size_t>(std::ranges::find(ranks, rank) - ranks.begin());
+    if (own == ranks.size()) return {Code::mismatch, "the offer is not for this rank"};
+    DABKE_CHECK(segment.reserve(own * part_bytes(stage_bytes), part_bytes(stage_bytes)));
+    new (segment.bytes().data() + own * part_bytes(stage_bytes)) ShmProgress;
+    return {};
+  }
+};
+
+class ShmDomain::Leader {
+ public:
+  Leader(const BackendContext& context, std::vector<std::unique_ptr<Link>>& links, TimePoint deadline)
+      : context_(context), links_(links), deadline_(deadline) {}
+
+  Result<std::unique_ptr<ShmDomain>> run() {
+    Form form{0, {context_.world.rank}};
+    for (const auto& link : links_) {
+      if (link->is_shared_memory()) form.ranks.push_back(link->peer().rank);
+    }
+    std::ranges::sort(form.ranks);
+    if (form.ranks.size() == 1) return std::unique_ptr<ShmDomain>();
+    for (form.stage_bytes = stage_for(form.ranks.size());; form.stage_bytes /= 4) {
+      if (form.stage_bytes < kLeastStage) break;
+      DABKE_ASSIGN(auto domain, offer(form));
+      if (domain) return domain;
+    }
+    DABKE_CHECK(tell(std::string(kAlone)));
+    context_.log.warning("the {} ranks of this host share no memory, and talk over TCP instead: {}",
+                         form.ranks.size(), why_not_);
+    return std::unique_ptr<ShmDomain>();
+  }
+
+ private:
+  /// Null when somebody could not take it.
+  Result<std::unique_ptr<ShmDomain>> offer(const Form& form) {
+    auto made = Segment::create_empty("dabke-stages", form.segment_bytes(), context_.fork_guard);
+    Status own = made.status();
+    if (own.is_ok()) own = form.take_part(*made, context_.world.rank);
+    if (!own.is_ok()) {
+      why_not_ = fmt::format("rank {}: {}", context_.world.rank, own.message());
+      return std::unique_ptr<ShmDomain>();
+    }
+    for (const auto& link : links_) {
+      if (!link->is_shared_memory()) continue;
+      auto& member = static_cast<ShmLink&>(*link);
+      DABKE_CHECK(Conversation(member, deadline_).say(form.to_text()));
+      DABKE_CHECK(member.pass_descriptor(made->descriptor()));
+    }
+    bool all = true;
+    for (const auto& link : links_) {
+      if (!link->is_shared_memory()) continue;
+      DABKE_ASSIGN(const std::string answer, Conversation(static_cast<ShmLink&>(*link), deadline_).hear());
+      if (answer == kTaken) continue;
+      all = false;
+      why_not_ = fmt::format("rank {}: {}", link->peer().rank, answer);
+    }
+    if (!all) return std::unique_ptr<ShmDomain>();
+    DABKE_CHECK(tell(std::string(kGo)));
+    return std::unique_ptr<ShmDomain>(new ShmDomain(made.take(), form.ranks, 0, form.stage_bytes));
+  }
+
+  Status tell(const std::string& word) {
+    for (const auto& link : links_) {
+      if (link->is_shared_memory())
+        DABKE_CHECK(Conversation(static_cast<ShmLink&>(*link), deadline_).say(word));
+    }
+    return {};
+  }
+
+  const BackendContext& context_;
+  std::vector<std::unique_ptr<Link>>& links_;
+  TimePoint deadline_;
+  std::string why_not_;
+};
+
+class ShmDomain::Member {
+ public:
+  Member(const BackendContext& context, ShmLink& link, TimePoint deadline)
+      : context_(context), link_(link), deadline_(deadline) {}
+
+  Result<std::unique_ptr<ShmDomain>> run() {
+    Conversation leader(link_, deadline_);
+    Form form;
+    Segment segment;
+    for (;;) {
+      DABKE_ASSIGN(const std::string word, leader.hear());
+      if (word == kAlone) return std::unique_ptr<ShmDomain>();
+      if (word == kGo) break;
+      auto offer = Form::parse(word);
+      if (!offer)
+        return Status(Code::mismatch,
+                      "the leader of the host offered shared memory in another form than ours");
+      form = std::move(*offer);
+      const Status taken = take(form, segment);
+      DABKE_CHECK(leader.say(taken ? std::string(kTaken) : taken.message()));
+    }
+    const auto own =
+        static_cast<std::size_t>(std::ranges::find(form.ranks, context_.world.rank) - form.ranks.begin());
+    return std::unique_ptr<ShmDomain>(new ShmDomain(std::move(segment), form.ranks, own, form.stage_bytes));
+  }
+
+ private:
+  Status take(const Form& form, Segment& segment) {
+    DABKE_ASSIGN(Fd fd, link_.take_descriptor(deadline_));
+    DABKE_ASSIGN(segment, Segment::adopt_empty(std::move(fd), form.segment_bytes(), context_.fork_guard));
+    return form.take_part(segment, context_.world.rank);
+  }
+
+  const BackendContext& context_;
+  ShmLink& link_;
+  TimePoint deadline_;
+};
+
+ShmDomain::ShmDomain(Segment segment, std::vector<Rank> ranks, std::size_t own, std::size_t stage_bytes)
+    : segment_(std::move(segment)), ranks_(std::move(ranks)), own_(own), stage_bytes_(stage_bytes) {
+  segment_.close_descriptor();
+}
+
+Result<std::unique_ptr<ShmDomain>> ShmDomain::open(const BackendContext& context) {
+  const World& world = context.world;
+  std::vector<Rank> here;
+  for (Rank rank = 0; rank < static_cast<Rank>(world.hosts.size()); ++rank) {
+    if (world.hosts[static_cast<std::size_t>(rank)] == world.hosts[static_cast<std::size_t>(world.rank)])
+      here.push_back(rank);
+  }
+  if (here.size() < 2) return std::unique_ptr<ShmDomain>();
+  const bool leads = here.front() == world.rank;
+  std::vector<Rank> others(here.begin() + 1, here.end());
+  if (!leads) others = {here.front()};
+  const TimePoint deadline = deadline_after(context.config.start_timeout);
+  DABKE_ASSIGN(const SocketAddress address, choose_address(context.config, world, context.store->describe()));
+  DABKE_ASSIGN(auto links, open_links({.world = world,
+                                       .neighbours = others,
+                                       .listen_at = address,
+                                       .store = context.store,
+                                       .guard = context.fork_guard,
+                                       .log = context.log,
+                                       .deadline = deadline,
+                                       .prefix = "shm",
+                                       .shared_memory = SharedMemory::where_possible}));
+  if (leads) return Leader(context, links, deadline).run();
+  if (!links.front()->is_shared_memory()) return std::unique_ptr<ShmDomain>();
+  return Member(context, static_cast<ShmLink&>(*links.front()), deadline).run();
+}
+
+}  // namespace dabke

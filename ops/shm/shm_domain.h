@@ -1,0 +1,78 @@
+// The ranks of one host that share memory, and that memory.
+//
+// Found by trying, once, when the backends are made:
+//   1. The lowest rank of the host is the leader; every other rank of the host opens a link to it. Whose link
+//   does not go
+//      through shared memory (another container, user or host of the same name) is not of the domain.
+//   2. The leader makes a segment with a part for each rank and offers it: a frame with its form and the
+//   descriptor.
+//   3. Each maps it, reserves its own part, touching it first, and answers: nothing, or why it cannot.
+//   4. When all could, the leader says so. When one could not, it tries again with a quarter; when that is
+//   too little, there is
+//      no domain, and one rank says why.
+// The descriptors are closed then: nothing has a name, and the last process to end takes the memory with it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "ops/collective.h"
+#include "runtime/transport/shm/segment.h"
+
+namespace dabke {
+
+/// How far a rank is, for the others to wait on. A line of its own, because it is written often.
+struct alignas(64) ShmProgress {
+  /// What it has published last: (order << 24) | step. Only ever grows.
+  std::atomic<std::uint64_t> reached{0};
+  /// Changes when somebody who sleeps is to look again; the kernel's word to sleep on.
+  std::atomic<std::uint32_t> bell{0};
+  std::atomic<std::uint32_t> sleepers{0};
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
+              std::atomic<std::uint32_t>::is_always_lock_free);
+
+class ShmDomain {
+ public:
+  static constexpr std::size_t kStages = 2;
+
+  /// Null when this rank shares memory with no other. Collective over the ranks of the host.
+  static Result<std::unique_ptr<ShmDomain>> open(const BackendContext& context);
+
+  /// World ranks, ascending.
+  const std::vector<Rank>& ranks() const { return ranks_; }
+  std::size_t size() const { return ranks_.size(); }
+  /// This rank's index among them.
+  std::size_t own() const { return own_; }
+  /// Of each of a rank's stages; a multiple of 64 bytes for each rank of the domain.
+  std::size_t stage_bytes() const { return stage_bytes_; }
+
+  ShmProgress& progress(std::size_t index) const { return *reinterpret_cast<ShmProgress*>(part(index)); }
+  /// Written by rank `index` alone, read by all.
+  std::byte* stage(std::size_t index, std::size_t which) const {
+    return part(index) + kHeadBytes + which * stage_bytes_;
+  }
+
+ private:
+  struct Form;
+  class Leader;
+  class Member;
+
+  static constexpr std::size_t kHeadBytes = 4096;
+  static std::size_t part_bytes(std::size_t stage_bytes) { return kHeadBytes + kStages * stage_bytes; }
+
+  ShmDomain(Segment segment, std::vector<Rank> ranks, std::size_t own, std::size_t stage_bytes);
+  std::byte* part(std::size_t index) const {
+    return segment_.bytes().data() + index * part_bytes(stage_bytes_);
+  }
+
+  Segment segment_;
+  std::vector<Rank> ranks_;
+  std::size_t own_;
+  std::size_t stage_bytes_;
+};
+
+}  // namespace dabke
