@@ -19,9 +19,9 @@ std::vector<Case> cases() {
   std::vector<Case> all;
   for (const Tree& tree : trees()) {
     if (tree.ranks == 2) all.insert(all.end(), {{0, "rank 1 on ", tree}, {1, "rank 0 on ", tree}});
-    if (tree.ranks == 3) all.push_back({2, "ranks 0, 1 ", tree});
+    if (tree.ranks == 3) all.push_back({2, "ranks 0, 1", tree});
     if (tree.name == "four in a chain")
-      all.insert(all.end(), {{0, "ranks 1-3 ", tree}, {1, "ranks 0, 2, 3 ", tree}});
+      all.insert(all.end(), {{0, "ranks 1-3", tree}, {1, "ranks 0, 2, 3", tree}});
   }
   return all;
 }
