@@ -114,9 +114,10 @@ inline void must_be_everywhere(const std::string& text) {
   Array bytes(std::vector<std::int64_t>(text.begin(), text.end()));
   Handle gathered;
   must(dabke_allgather("a text", &bytes.tensor, nullptr, gathered.out()), "allgather of a text");
-  std::vector<std::int64_t> want;
-  for (int rank = 0; rank < all(); ++rank) want.insert(want.end(), bytes.values.begin(), bytes.values.end());
-  must_equal("the texts of all ranks", gathered.numbers(), want);
+  std::string texts, want;
+  for (const std::int64_t byte : gathered.numbers()) texts += static_cast<char>(byte);
+  for (int rank = 0; rank < all(); ++rank) want += text;
+  must_equal("the texts of all ranks", texts, want);
 }
 
 inline std::vector<std::int32_t> ranks_in(unsigned mask) {

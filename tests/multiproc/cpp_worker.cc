@@ -41,10 +41,12 @@ std::string error_of(const std::string& what, dabke_status status, Call&& call) 
 
 /// That all ranks hold the same text, which is what this one holds.
 void must_be_everywhere(const std::string& text) {
-  std::vector<std::int8_t> bytes(text.begin(), text.end()), want;
+  std::vector<std::int8_t> bytes(text.begin(), text.end());
   const dabke::Handle gathered = dabke::allgather("a text", bytes);
-  for (int i = 0; i < size(); ++i) want.insert(want.end(), bytes.begin(), bytes.end());
-  must_equal("the texts of all ranks", gathered.elements<std::int8_t>(), want);
+  const auto texts = gathered.elements<std::int8_t>();
+  std::string want;
+  for (int i = 0; i < size(); ++i) want += text;
+  must_equal("the texts of all ranks", std::string(texts.begin(), texts.end()), want);
 }
 
 float sum_on(dabke_process_set set, const std::string& name, float value) {
