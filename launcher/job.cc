@@ -208,7 +208,9 @@ void Job::take_reports(Member& member) {
       take_report(member, report);
       continue;
     }
-    if (got < 0 && errno == EINTR) continue;
+    // A supervisor that ends with a command unread resets the channel; this is said once, before its last
+    // reports.
+    if (got < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
     if (got < 0 && errno == EAGAIN) return;
     break;
   }

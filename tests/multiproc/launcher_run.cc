@@ -29,6 +29,16 @@ Pipe make_pipe() {
   return {Fd(ends[0]), Fd(ends[1])};
 }
 
+/// /proc/PID/stat from the state's letter on; the parent's pid comes next. Empty when there is no such
+/// process.
+std::string state_of(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const auto name_end = line.rfind(')');
+  return name_end == std::string::npos ? "" : line.substr(name_end + 2);
+}
+
 }  // namespace
 
 LauncherRun::LauncherRun(std::vector<std::string> arguments, const LauncherSetup& setup)
@@ -93,10 +103,11 @@ bool LauncherRun::wait_for(const std::string& stream, const std::string& text, i
   }
 }
 
-Finished LauncherRun::finish() {
-  const auto deadline = begin_ + 60s;
+Finished LauncherRun::finish(std::chrono::seconds limit) {
+  const auto deadline = begin_ + limit;
   while ((out_ || error_) && std::chrono::steady_clock::now() < deadline) read_some(100ms);
-  if (out_ || error_) throw std::runtime_error("dabkerun did not end within 60 s");
+  if (out_ || error_)
+    throw std::runtime_error("dabkerun did not end within " + std::to_string(limit.count()) + " s");
   int status = 0;
   ::waitpid(pid_, &status, 0);
   pid_ = -1;
@@ -129,12 +140,14 @@ std::string TemporaryDirectory::text_of(const std::string& name) const {
   return text.str();
 }
 
+pid_t parent_of(pid_t pid) {
+  const std::string state = state_of(pid);
+  return state.size() > 2 ? std::atoi(state.c_str() + 2) : -1;
+}
+
 bool is_gone(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string line;
-  if (!std::getline(file, line)) return true;
-  const auto name_end = line.rfind(')');
-  return name_end != std::string::npos && line[name_end + 2] == 'Z';
+  const std::string state = state_of(pid);
+  return state.empty() || state[0] == 'Z';
 }
 
 bool is_gone_within(pid_t pid, std::chrono::milliseconds limit) {

@@ -45,8 +45,8 @@ class LauncherRun {
   }
   /// Nobody reads its stdout any more.
   void close_output() { out_ = Fd(); }
-  /// Reads both streams until they end and waits for the exit; 60 s at most.
-  Finished finish();
+  /// Reads both streams until they end and waits for the exit; so long at most, from the start.
+  Finished finish(std::chrono::seconds limit = std::chrono::seconds(60));
 
  private:
   bool wait_for(const std::string& stream, const std::string& text, int times);
@@ -72,6 +72,7 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
+pid_t parent_of(pid_t pid);
 /// Gone, or a zombie that nobody has reaped yet.
 bool is_gone(pid_t pid);
 /// Whether it is gone before the time is over.

@@ -83,6 +83,30 @@ TEST_CASE("kill -9 of a rank from outside ends the job, which names that rank an
   for (const char* rank : {"0", "1", "2"}) CHECK(is_gone(directory.pid_in(rank)));
 }
 
+TEST_CASE("how a rank ended is known, also when its supervisor goes with commands that it has not read") {
+  const TemporaryDirectory directory;
+  LauncherRun launcher({"-np", "2", kWorker, "sleep", directory.path()}, {.one_output = true});
+  REQUIRE(launcher.wait_for_output("ready", 2));
+  const pid_t rank = directory.pid_in("1"), supervisor = parent_of(rank);
+  ::kill(supervisor, SIGSTOP);
+  ::kill(rank, SIGUSR1);
+  ::kill(directory.pid_in("0"), SIGUSR1);
+  REQUIRE(launcher.wait_for_output("ending the other ranks"));
+  launcher.signal(SIGINT);
+  REQUIRE(launcher.wait_for_output("killing the ranks that still run"));
+  REQUIRE(is_gone_within(rank, 5s));
+  // It reads one of the two commands, finds that the rank has ended, says so and is gone before dabkerun
+  // listens again.
+  launcher.signal(SIGSTOP);
+  ::kill(supervisor, SIGCONT);
+  CHECK(is_gone_within(supervisor, 5s));
+  launcher.signal(SIGCONT);
+  const Finished job = launcher.finish();
+  CAPTURE(job.out);
+  CHECK(job.exit_code == 128 + SIGUSR1);
+  CHECK_THAT(job.out, Contains("after that: rank 1 was killed by SIGUSR1"));
+}
+
 TEST_CASE("a rank that does not end on SIGTERM is killed within 5 s") {
   const TemporaryDirectory directory;
   const Finished job = run({"-np", "2", kWorker, "deaf", "0", directory.path()});

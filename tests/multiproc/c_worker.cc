@@ -1,0 +1,16 @@
+// The negotiation as a program sees it that has nothing but the C API. What it does is its first argument.
+#include "c_worker.h"
+
+int main(int argc, char** argv) {
+  using namespace worker;
+  constexpr Scenario kScenarios[] = {
+      {"process-sets", c::process_sets},
+      {"static-sets", c::static_sets},
+      {"ring-of-sets", c::ring_of_sets},
+      {"join", c::join},
+      {"groups", c::groups},
+      {"barrier", c::barrier},
+      {"learned", c::learned},
+  };
+  return run_scenario(argc, argv, kScenarios);
+}

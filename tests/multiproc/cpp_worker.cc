@@ -1,0 +1,323 @@
+// The negotiation through dabke.hpp. What it does is its first argument.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <deque>
+#include <numeric>
+#include <random>
+
+#include "dabke/dabke.hpp"
+#include "worker.h"
+
+namespace {
+
+using dabke::rank;
+using dabke::size;
+using worker::must_contain;
+using worker::must_equal;
+using Floats = std::vector<float>;
+
+constexpr double kPatience = 60;  // seconds: whoever waits longer hangs
+
+void must_end(const dabke::Handle& handle, const std::string& what) {
+  if (!handle.wait(kPatience)) worker::wrong(what + " hangs");
+}
+
+/// The text of the error that `call` must throw.
+template <class Call>
+std::string error_of(const std::string& what, dabke_status status, Call&& call) {
+  try {
+    call();
+  } catch (const dabke::Error& error) {
+    must_equal(what + ": " + error.what(), std::string(dabke_status_name(error.status())),
+               std::string(dabke_status_name(status)));
+    return error.what();
+  }
+  worker::wrong(what + ": no error");
+}
+
+/// That all ranks hold the same text, which is what this one holds.
+void must_be_everywhere(const std::string& text) {
+  std::vector<std::int8_t> bytes(text.begin(), text.end());
+  const dabke::Handle gathered = dabke::allgather("a text", bytes);
+  const auto texts = gathered.elements<std::int8_t>();
+  std::string want;
+  for (int i = 0; i < size(); ++i) want += text;
+  must_equal("the texts of all ranks", std::string(texts.begin(), texts.end()), want);
+}
+
+float sum_on(dabke_process_set set, const std::string& name, float value) {
+  Floats x{value};
+  dabke::allreduce(name, x, {.process_set = set, .op = DABKE_SUM});
+  return x[0];
+}
+
+void use_set(dabke_process_set set, const std::vector<std::int32_t>& ranks) {
+  const std::string what = "on process set " + std::to_string(set);
+  if (std::ranges::find(ranks, rank()) == ranks.end()) {
+    Floats x{1};
+    const std::string text = error_of(what, DABKE_ERROR_UNKNOWN_PROCESS_SET,
+                                      [&] { dabke::allreduce("x", x, {.process_set = set}); });
+    return must_contain(what, text, "this rank is not in process set");
+  }
+  const auto count = static_cast<std::int32_t>(ranks.size());
+  const auto total = static_cast<float>(std::accumulate(ranks.begin(), ranks.end(), 0));
+  Floats x{static_cast<float>(rank()), 4};
+  dabke::allreduce("x", x, {.process_set = set});
+  must_equal(what + ": average", x, Floats{total / static_cast<float>(count), 4});
+  must_equal(what + ": sum", sum_on(set, "y", static_cast<float>(rank())), total);
+  std::vector<std::int32_t> cast{rank()};
+  dabke::broadcast("cast", cast, {.process_set = set, .root_rank = ranks.back()});
+  must_equal(what + ": broadcast", cast, std::vector{ranks.back()});
+  std::vector<std::int32_t> mine{rank()};
+  must_equal(what + ": allgather", dabke::allgather("g", mine, {.process_set = set}).elements<std::int32_t>(),
+             ranks);
+  std::vector<std::int32_t> rows(ranks.size(), rank());
+  const dabke::Handle exchanged = dabke::alltoall("e", rows, {.process_set = set});
+  must_equal(what + ": alltoall", exchanged.elements<std::int32_t>(), ranks);
+  const dabke::Handle scattered = dabke::reducescatter("s", rows, {.process_set = set, .op = DABKE_SUM});
+  must_equal(what + ": reducescatter", scattered.elements<std::int32_t>(),
+             std::vector{std::accumulate(ranks.begin(), ranks.end(), 0)});
+  dabke::barrier({.process_set = set});
+}
+
+void process_sets() {
+  const dabke::Session session;
+  for (int round = 0; round < 2; ++round) {  // what has been removed can be added again, with another id
+    std::vector<dabke_process_set> ids;
+    std::vector<std::vector<std::int32_t>> lists;
+    for (std::int32_t first = 0; first < size(); ++first) {
+      const std::int32_t second = (first + 1) % size();
+      lists.push_back(size() == 2 ? std::vector{first}
+                                  : std::vector{std::min(first, second), std::max(first, second)});
+      ids.push_back(dabke::add_process_set(lists.back()));
+      must_equal("the new id", ids.back(), first + 1 + round * size());
+    }
+    for (std::size_t i = 0; i < ids.size(); ++i) use_set(ids[i], lists[i]);
+    const std::string text = error_of("a set that exists", DABKE_ERROR_INVALID_ARGUMENT,
+                                      [&] { dabke::add_process_set(lists.back()); });
+    must_contain("a set that exists", text, "exists already: its id is " + std::to_string(ids.back()));
+    must_be_everywhere(text);
+    for (const dabke_process_set id : ids) dabke::remove_process_set(id);
+    error_of("a removed set", DABKE_ERROR_UNKNOWN_PROCESS_SET, [&] { sum_on(ids.front(), "x", 1); });
+    error_of("a removed set", DABKE_ERROR_UNKNOWN_PROCESS_SET,
+             [&] { dabke::remove_process_set(ids.front()); });
+    must_equal("the world goes on", sum_on(DABKE_WORLD, "world", 1), static_cast<float>(size()));
+  }
+}
+
+/// The test has set DABKE_PROCESS_SETS to the last rank alone; the options add the others.
+void static_sets() {
+  const std::int32_t last = std::atoi(std::getenv("DABKE_SIZE")) - 1;
+  std::vector<std::int32_t> others(static_cast<std::size_t>(last));
+  std::iota(others.begin(), others.end(), 0);
+  const std::int32_t* const lists[] = {others.data()};
+  const std::size_t sizes[] = {others.size()};
+  dabke_init_options options = DABKE_INIT_OPTIONS_INIT;
+  options.process_set_ranks = lists;
+  options.process_set_sizes = sizes;
+  options.process_set_count = 1;
+  {
+    const dabke::Session session(&options);
+    use_set(1, {last});
+    use_set(2, others);
+    dabke::barrier();  // rank 0 ends the job for all when it leaves
+  }
+  const dabke::Session again;
+  use_set(1, {last});
+  error_of("a set of the earlier init", DABKE_ERROR_UNKNOWN_PROCESS_SET, [] { sum_on(2, "x", 1); });
+  dabke::barrier();
+}
+
+/// Each rank and its neighbour are a set: with three ranks a triangle. Every rank submits in an order of its
+/// own.
+void ring_of_sets() {
+  const dabke::Session session;
+  std::vector<dabke_process_set> sets;
+  for (std::int32_t first = 0; first < size(); ++first)
+    sets.push_back(dabke::add_process_set({first, (first + 1) % size()}));
+  const int before = (rank() + size() - 1) % size();
+  std::mt19937 random(static_cast<unsigned>(rank()));
+  for (int round = 0; round < 40; ++round) {
+    std::vector<int> lowers{rank(), before, rank(), before};
+    if (round % 2 == 0) std::ranges::shuffle(lowers, random);
+    std::deque<Floats> values;
+    std::deque<dabke::Handle> handles;
+    std::vector<int> seen(sets.size());  // of one name in one set: the second is queued behind the first
+    for (const int lower : lowers) {
+      const auto times = ++seen[static_cast<std::size_t>(lower)];
+      values.push_back({static_cast<float>(rank() * 10 + times)});
+      const dabke_process_set set = sets[static_cast<std::size_t>(lower)];
+      handles.push_back(dabke::allreduce_async("x", values.back(), {.process_set = set, .op = DABKE_SUM}));
+    }
+    std::ranges::fill(seen, 0);
+    for (std::size_t i = 0; i < lowers.size(); ++i) {
+      must_end(handles[i], "a sum in a ring of sets");
+      const int lower = lowers[i], times = ++seen[static_cast<std::size_t>(lower)];
+      must_equal("sum", values[i],
+                 Floats{static_cast<float>((lower + (lower + 1) % size()) * 10 + 2 * times)});
+    }
+  }
+  dabke::barrier();  // rank 0 ends the job for all when it leaves
+}
+
+/// Rank r has r + 1 batches of data; all share what they have until nobody has any.
+void join() {
+  const dabke::Session session;
+  for (int batch = 0; batch <= rank(); ++batch) {
+    const int partners = size() - batch;  // the ranks from `batch` on
+    Floats x{static_cast<float>(rank()), 2};
+    const float sum = static_cast<float>(partners * (batch + size() - 1)) / 2;
+    const std::string suffix = " of batch " + std::to_string(batch);
+    for (const auto& [op, first, second] :
+         {std::tuple(DABKE_SUM, sum, 2.0F * static_cast<float>(partners)),
+          std::tuple(DABKE_AVERAGE, sum / static_cast<float>(partners), 2.0F),
+          std::tuple(DABKE_MIN, static_cast<float>(batch), 2.0F),
+          std::tuple(DABKE_MAX, static_cast<float>(size() - 1), 2.0F),
+          std::tuple(DABKE_PRODUCT, -1.0F, std::pow(2.0F, static_cast<float>(partners)))}) {
+      Floats y = x;
+      dabke::allreduce("op " + std::to_string(op) + suffix, y, {.op = op});
+      if (op != DABKE_PRODUCT) must_equal("op " + std::to_string(op) + suffix, y[0], first);
+      must_equal("op " + std::to_string(op) + suffix, y[1], second);
+    }
+    std::vector<std::int32_t> mine(2, rank()), want;
+    for (int other = batch; other < size(); ++other) want.insert(want.end(), 2, other);
+    must_equal("allgather" + suffix, dabke::allgather("g" + suffix, mine).elements<std::int32_t>(), want);
+    std::vector<std::int32_t> rows(static_cast<std::size_t>(size()), rank());
+    const dabke::Handle exchanged = dabke::alltoall("a" + suffix, rows);
+    want.resize(static_cast<std::size_t>(partners));
+    std::iota(want.begin(), want.end(), batch);
+    must_equal("alltoall" + suffix, exchanged.elements<std::int32_t>(), want);
+    std::vector<std::int64_t> received(static_cast<std::size_t>(size()), 1);
+    std::fill_n(received.begin(), batch, 0);
+    must_equal("rows received" + suffix, exchanged.received_splits(), received);
+    const dabke::Handle scattered = dabke::reducescatter("s" + suffix, rows, {.op = DABKE_AVERAGE});
+    // An average of integers truncates.
+    must_equal("reducescatter" + suffix, scattered.elements<std::int32_t>(),
+               std::vector{static_cast<std::int32_t>(sum) / partners});
+    std::vector<std::int32_t> cast{rank()};
+    dabke::broadcast("b" + suffix, cast, {.root_rank = size() - 1});
+    must_equal("broadcast" + suffix, cast, std::vector{size() - 1});
+    if (batch > 0) {
+      const std::string text = error_of("broadcast from a joined rank", DABKE_ERROR_INVALID_ARGUMENT, [&] {
+        dabke::broadcast("c" + suffix, cast, {.root_rank = batch - 1});
+      });
+      must_contain("broadcast from a joined rank", text, "has joined");
+    }
+  }
+  must_equal("the last to join", dabke::join(), size() - 1);
+  must_equal("the average after a join", sum_on(DABKE_WORLD, "after", 1), static_cast<float>(size()));
+}
+
+void groups() {
+  const dabke::Session session;
+  const std::vector<std::string> names{"one", "two", "three"};
+  for (int round = 0; round < 3 + size(); ++round) {
+    const int bad = round - 3;  // from the fourth round on, one rank after the other
+    Floats one(10, 1);
+    std::vector<double> two(rank() == bad ? 6 : 7, 2);
+    std::vector<std::int16_t> three(3, 3);
+    const std::vector<dabke::Tensor> tensors{one, two, three};
+    const dabke::Handle reduced = dabke::grouped_allreduce_async(names, tensors, {.op = DABKE_SUM});
+    if (bad >= 0) {
+      const std::string text =
+          error_of("a bad group", DABKE_ERROR_MISMATCH, [&] { must_end(reduced, "a bad group"); });
+      must_contain("a bad group", text, "rank " + std::to_string(bad) + " on ");
+      must_be_everywhere(text);
+    } else {
+      must_end(reduced, "a group");
+    }
+    const int times = bad >= 0 ? 1 : size();
+    must_equal("one", one, Floats(10, static_cast<float>(times)));
+    must_equal("two", two, std::vector<double>(two.size(), 2 * times));
+    must_equal("three", three, std::vector<std::int16_t>(3, static_cast<std::int16_t>(3 * times)));
+
+    std::vector<std::int32_t> few(static_cast<std::size_t>(rank()), 1),
+        equal(static_cast<std::size_t>(size()), 5);
+    const std::vector<dabke::Tensor> rows{few, equal};
+    const dabke::Handle gathered = dabke::grouped_allgather_async({names.data(), 2}, rows);
+    must_end(gathered, "grouped allgather");
+    must_equal("rows gathered", gathered.elements<std::int32_t>(0).size(),
+               static_cast<std::size_t>(size() * (size() - 1) / 2));
+    must_equal("rows gathered", gathered.elements<std::int32_t>(1).size(),
+               static_cast<std::size_t>(size() * size()));
+    const std::vector<dabke::Tensor> terms{equal, equal};
+    const dabke::Handle scattered =
+        dabke::grouped_reducescatter_async({names.data(), 2}, terms, {.op = DABKE_SUM});
+    must_end(scattered, "grouped reducescatter");
+    must_equal("scattered", scattered.elements<std::int32_t>(1), std::vector{5 * size()});
+  }
+}
+
+void barrier() {
+  const dabke::Session session;
+  for (int late = 0; late < size(); ++late) {
+    dabke_handle* raw = nullptr;
+    if (rank() != late) dabke::detail::check(dabke_barrier_async(nullptr, &raw));
+    const dabke::Handle waits(raw);
+    must_equal("a sum beside the barrier", sum_on(DABKE_WORLD, "beside", 1), static_cast<float>(size()));
+    must_equal("done without all ranks", waits.poll(), false);
+    must_equal("a sum beside the barrier", sum_on(DABKE_WORLD, "beside", 1), static_cast<float>(size()));
+    if (rank() == late) dabke::barrier();
+    if (rank() != late) must_end(waits, "a barrier");
+  }
+}
+
+/// Learned batches: one rank, then all, wait for a tensor before they submit the next of its batch.
+void learned() {
+  const dabke::Session session;
+  for (int step = 0; step < 60; ++step) {
+    const bool one_by_one = step % 20 >= 10 && (step < 40 ? rank() == step / 20 : true);
+    Floats a{1}, b{2};
+    const dabke::Handle first = dabke::allreduce_async("a", a, {.op = DABKE_SUM});
+    if (one_by_one) must_end(first, "a, which is waited for before b");
+    const dabke::Handle second = dabke::allreduce_async("b", b, {.op = DABKE_SUM});
+    must_end(first, "a");
+    must_end(second, "b");
+    must_equal("a and b", Floats{a[0], b[0]},
+               Floats{static_cast<float>(size()), static_cast<float>(2 * size())});
+  }
+}
+
+/// The rank in DABKE_TEST_MISSING never submits "gradient", but something else, or nothing at all.
+void stall(bool instead) {
+  // dabkerun ends the others when the first has failed; here each is to tell how it ended.
+  ::signal(SIGTERM, SIG_IGN);
+  const dabke::Session session;
+  dabke::barrier();
+  const bool missing = rank() == std::atoi(std::getenv("DABKE_TEST_MISSING"));
+  if (missing && !instead) {
+    ::signal(SIGTERM, SIG_DFL);
+    while (true) ::pause();
+  }
+  Floats x(4);
+  try {
+    dabke::allreduce(missing ? "something else" : "gradient", x, {.op = DABKE_SUM});
+  } catch (const dabke::Error& error) {
+    worker::say(std::string("ended ") + dabke_status_name(error.status()) + ": " + error.what());
+    std::exit(3);
+  }
+}
+
+void stall_instead() { stall(true); }
+void stall_idle() { stall(false); }
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  constexpr worker::Scenario kScenarios[] = {
+      {"process-sets", process_sets},
+      {"static-sets", static_sets},
+      {"ring-of-sets", ring_of_sets},
+      {"join", join},
+      {"groups", groups},
+      {"barrier", barrier},
+      {"learned", learned},
+      {"stall-instead", stall_instead},
+      {"stall-idle", stall_idle},
+  };
+  return worker::run_scenario(argc, argv, kScenarios);
+}

@@ -1,0 +1,53 @@
+// Four processes for a thousand steps, each in its own order. DABKE_TEST_STEPS and DABKE_TEST_SEED choose
+// another run.
+#include <catch2/catch.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <set>
+
+#include "tests/multiproc/negotiation_jobs.h"
+
+namespace dabke {
+namespace {
+
+using namespace std::chrono_literals;
+
+unsigned from_environment(const char* variable, unsigned otherwise) {
+  const char* value = std::getenv(variable);
+  return value == nullptr ? otherwise : static_cast<unsigned>(std::strtoul(value, nullptr, 10));
+}
+
+void endure(const std::string& channel, const Tree& tree, unsigned steps) {
+  const unsigned seed = from_environment("DABKE_TEST_SEED", std::random_device{}());
+  Job job{channel, tree, {ENDURANCE_WORKER, std::to_string(steps), std::to_string(seed)}};
+  job.environment = {
+      "DABKE_STALL_CHECK_TIME_SECONDS=10"};  // nothing here is late for so long without being stuck
+  const Finished finished = start(job).finish(500s);
+  CAPTURE(channel, tree.name, steps, finished.exit_code, finished.out, finished.error);
+  INFO("replay: DABKE_TEST_STEPS=" << steps << " DABKE_TEST_SEED=" << seed);
+  CHECK(all_done(finished, tree.ranks));
+  CHECK(finished.error == "");  // no report of a stall, and nothing else
+  std::set<std::string> hashes;
+  for (const std::string& line : lines_of(finished.out)) {
+    if (const auto at = line.find("hash "); at != std::string::npos) hashes.insert(line.substr(at));
+    if (line.find(" steps took ") != std::string::npos)
+      std::printf("%s over %s\n", line.c_str(), channel.c_str());
+  }
+  CHECK(hashes.size() == 1);
+}
+
+}  // namespace
+
+TEST_CASE("four ranks with orders of their own and one of them slow get the same results in every step") {
+  endure("auto", {"four, flat", 4, 8, 0}, from_environment("DABKE_TEST_STEPS", ENDURANCE_STEPS));
+}
+
+TEST_CASE("so they do over every channel, in a tree") {
+  const std::string channel = GENERATE(from_range(channels()));
+  endure(channel, {"four in a binary tree", 4, 2, 1},
+         from_environment("DABKE_TEST_STEPS", ENDURANCE_STEPS / 20));
+}
+
+}  // namespace dabke

@@ -1,0 +1,88 @@
+// A rank that never submits what the others wait for, in real processes.
+#include <catch2/catch.hpp>
+
+#include "tests/multiproc/negotiation_jobs.h"
+
+namespace dabke {
+namespace {
+
+using Catch::Contains;
+
+struct Case {
+  int missing;
+  std::string others;  // as reports say them
+  Tree tree;
+};
+
+/// The root, a leaf, and one in the middle.
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const Tree& tree : trees()) {
+    if (tree.ranks == 2) all.insert(all.end(), {{0, "rank 1 on ", tree}, {1, "rank 0 on ", tree}});
+    if (tree.ranks == 3) all.push_back({2, "ranks 0, 1", tree});
+    if (tree.name == "four in a chain")
+      all.insert(all.end(), {{0, "ranks 1-3", tree}, {1, "ranks 0, 2, 3", tree}});
+  }
+  return all;
+}
+
+/// The report that rank `rank` says its tensor ended with; empty when it did not say.
+std::string end_of(const Finished& finished, int rank) {
+  for (const std::string& line : lines_of(finished.out)) {
+    const auto report = line.find("Stalled for ");
+    if (line.starts_with("[" + std::to_string(rank) + "]<stdout>:ended stalled: ") &&
+        report != std::string::npos)
+      return line.substr(report);
+  }
+  return "";
+}
+
+Finished run_stalled(const std::string& channel, const Case& one, const std::string& scenario) {
+  Job job{channel, one.tree, {CPP_WORKER, scenario}};
+  job.environment = {"DABKE_TEST_MISSING=" + std::to_string(one.missing),
+                     "DABKE_STALL_CHECK_TIME_SECONDS=0.2", "DABKE_STALL_SHUTDOWN_TIME_SECONDS=0.5"};
+  return start(job).finish();
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a rank that submits something else is named with it, and all ranks end by the text of the report") {
+  const std::string channel = GENERATE(from_range(channels()));
+  const Case one = GENERATE(from_range(cases()));
+  const Finished finished = run_stalled(channel, one, "stall-instead");
+  CAPTURE(channel, one.tree.name, one.missing, finished.out, finished.error);
+  const std::string late = std::to_string(one.missing);
+  CHECK(finished.exit_code == 3);
+  CHECK_THAT(finished.error, Contains("dabke rank 0 warning] Stalled for "));
+  CHECK_THAT(finished.error,
+             Contains("'gradient' (allreduce (sum) of float32 [4]) of process set 0 was submitted by " +
+                      one.others));
+  CHECK_THAT(finished.error, Contains("is waited for from rank " + late + " on "));
+  CHECK_THAT(finished.error, Contains("Rank " + late + " has submitted instead: 'something else'."));
+  const std::string end = end_of(finished, 0);
+  // Both names are stalled; either may be the first to have been so for the whole time.
+  CHECK_THAT(end, Contains("'gradient'") && Contains("'something else'") &&
+                      Contains("rank " + late + " on ") && Contains(one.others));
+  for (int rank = 1; rank < one.tree.ranks; ++rank) CHECK(end_of(finished, rank) == end);
+}
+
+TEST_CASE("a rank that submits nothing is named, and the others end by the text of the report") {
+  const std::string channel = GENERATE(from_range(channels()));
+  const Case one = GENERATE(from_range(cases()));
+  const Finished finished = run_stalled(channel, one, "stall-idle");
+  CAPTURE(channel, one.tree.name, one.missing, finished.out, finished.error);
+  const std::string late = std::to_string(one.missing);
+  const std::string instead = "Rank " + late + " has nothing else pending: it has not come to this call.";
+  CHECK(finished.exit_code == 3);
+  CHECK_THAT(finished.error, Contains("dabke rank 0 warning] Stalled for ") && Contains(instead));
+  const std::string end = end_of(finished, one.missing == 0 ? 1 : 0);
+  CHECK_THAT(end, Contains("'gradient' (allreduce (sum) of float32 [4]) of process set 0 was submitted by " +
+                           one.others));
+  CHECK_THAT(end, Contains("is waited for from rank " + late + " on ") && Contains(instead));
+  for (int rank = 0; rank < one.tree.ranks; ++rank) {
+    if (rank != one.missing) CHECK(end_of(finished, rank) == end);
+  }
+}
+
+}  // namespace dabke
