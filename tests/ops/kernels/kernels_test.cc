@@ -200,6 +200,44 @@ std::string reduce_errors(ReduceOp op, std::size_t length, std::size_t offset) {
   return "";
 }
 
+/// As one: halves are folded in float32 and rounded at the end.
+template <class T>
+T folded(ReduceOp op, const std::vector<std::vector<T>>& operands, std::size_t i) {
+  if constexpr (kIsHalf<T>) {
+    auto sum = static_cast<float>(operands[0][i]);
+    for (std::size_t k = 1; k < operands.size(); ++k)
+      sum = reference_real(op, sum, static_cast<float>(operands[k][i]));
+    return T(sum);
+  } else {
+    T sum = operands[0][i];
+    for (std::size_t k = 1; k < operands.size(); ++k) sum = reference<T>(op, sum, operands[k][i]);
+    return sum;
+  }
+}
+
+template <class T>
+std::string reduce_many_errors(ReduceOp op, std::size_t count, std::size_t length, std::size_t offset) {
+  std::vector<std::vector<T>> operands;
+  std::vector<Misplaced> memory;
+  for (std::size_t k = 0; k < count; ++k) {
+    operands.push_back(mixed_values<T>(length, 11 * length + k));
+    const auto bytes = bytes_of(operands.back());
+    memory.emplace_back(bytes.data(), bytes.size(), k % 2 == 0 ? offset : 0);
+  }
+  std::vector<T> want;
+  for (std::size_t i = 0; i < length; ++i) want.push_back(folded(op, operands, i));
+  std::vector<const void*> from;
+  for (Misplaced& one : memory) from.push_back(one.data());
+  const std::vector<std::byte> blank(length * sizeof(T));
+  Misplaced out(blank.data(), blank.size(), 2 * offset);
+  kernels::reduce_many(dtype_of<T>, op, out.data(), from.data(), count, length);
+  if (std::string error = check_equal(out, want); !error.empty()) return error;
+  Misplaced& last = memory.back();
+  kernels::reduce_many(dtype_of<T>, op, last.data(), from.data(), count, length);
+  if (std::string error = check_equal(last, want); !error.empty()) return "into the last: " + error;
+  return "";
+}
+
 template <class T>
 std::string scale_errors(double factor, std::size_t length, std::size_t offset) {
   const auto from = mixed_values<T>(length, 5 * length + offset);
@@ -228,6 +266,28 @@ TEST_CASE("reduce equals scalar arithmetic for every target, dtype, op, length a
           for (const std::size_t offset : {std::size_t{0}, std::size_t{1}, size_of(dtype)}) {
             visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
               if (error.empty()) error = reduce_errors<T>(op, length, offset);
+            });
+          }
+        }
+        INFO(target << " " << name_of(dtype) << " " << name_of(op) << ": " << error);
+        CHECK(error.empty());
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "reduce_many folds its operands in their order, halves with one rounding, for every target, dtype and "
+    "op") {
+  for (const std::string& target : kernels::target_names()) {
+    const OnTarget on(target);
+    for (const DType dtype : kDTypes) {
+      for (const ReduceOp op : kOps) {
+        std::string error;
+        for (const std::size_t count : {2, 3, 4, 5, 9}) {
+          for (const std::size_t length : {0, 1, 15, 33, 129, 1000}) {
+            visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
+              if (error.empty()) error = reduce_many_errors<T>(op, count, length, size_of(dtype));
             });
           }
         }

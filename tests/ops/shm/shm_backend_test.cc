@@ -1,0 +1,267 @@
+// What the conformance suite, which runs over this backend too, does not look at: bits, order, steps and
+// their ends.
+#include "ops/shm/shm_backend.h"
+
+#include <sys/resource.h>
+
+#include <cmath>
+#include <csignal>
+#include <future>
+#include <random>
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+namespace dabke {
+namespace {
+
+using Catch::Matchers::Contains;
+using namespace std::chrono_literals;
+
+/// One rank, with everything that a backend is made from.
+struct RankThread {
+  RankThread(int rank, int size, std::shared_ptr<Store> store, std::vector<std::string> hosts) {
+    world.rank = rank;
+    world.size = size;
+    world.hosts = std::move(hosts);
+    for (int other = 0; other < size; ++other) all.ranks.push_back(other);
+    all.rank = rank;
+    auto opened = open_shm_backend({world, config, std::move(store), fork_guard, Log(), nullptr});
+    if (!opened.is_ok()) throw std::runtime_error(opened.status().message());
+    backend = opened.take();
+    if (backend && !backend->prepare(all)) throw std::runtime_error("prepare");
+  }
+
+  Status run(Batch& batch) {
+    if (batch.process_set == nullptr) batch.process_set = &all;
+    if (batch.order == 0) batch.order = ++order;
+    Status result(Code::internal, "not completed");
+    const auto store_result = [](void* into, const Status& status) { *static_cast<Status*>(into) = status; };
+    backend->run(batch, {store_result, &result});
+    return result;
+  }
+  Status sum(DType dtype, void* data, std::size_t elements) {
+    Batch batch;
+    batch.dtype = dtype;
+    batch.entries.push_back({data, data, static_cast<std::int64_t>(elements), {}, {}});
+    return run(batch);
+  }
+
+  World world;
+  Config config;
+  ForkGuard fork_guard;
+  ProcessSetInfo all;
+  std::uint64_t order = 0;
+  std::unique_ptr<Collective> backend;
+};
+
+template <class Body>
+auto run_on_ranks(int size, Body body, std::vector<std::string> hosts = {}) {
+  if (hosts.empty()) hosts.assign(static_cast<std::size_t>(size), "here");
+  const auto store = make_memory_store();
+  using Seen = decltype(body(std::declval<RankThread&>()));
+  std::vector<std::future<Seen>> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    ranks.push_back(std::async(std::launch::async, [=] {
+      RankThread self(rank, size, store, hosts);
+      return body(self);
+    }));
+  }
+  std::vector<Seen> seen;
+  for (auto& rank : ranks) seen.push_back(rank.get());
+  return seen;
+}
+
+/// Numbers whose sum depends on the order of adding.
+std::vector<float> awkward(int rank, std::size_t elements) {
+  std::mt19937 random(static_cast<unsigned>(rank) + 1);
+  std::vector<float> values(elements);
+  for (float& value : values) {
+    value = std::ldexp(static_cast<float>(random() % 2001) - 1000.0f, static_cast<int>(random() % 40) - 20);
+  }
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("every element is the sum in rank order, whatever the size, the offset and the tensors beside it") {
+  const int size = GENERATE(2, 3, 5);
+  CAPTURE(size);
+  // Below and above what goes in one step, and over many rounds with an uneven end.
+  for (const std::size_t elements : {1UL, 1000UL, 8191UL, 70'001UL, 1'000'003UL}) {
+    std::vector<float> want(elements);
+    for (int rank = 0; rank < size; ++rank) {
+      const auto values = awkward(rank, elements);
+      for (std::size_t i = 0; i < elements; ++i) want[i] = rank == 0 ? values[i] : want[i] + values[i];
+    }
+    const auto seen = run_on_ranks(size, [&](RankThread& self) {
+      auto alone = awkward(self.world.rank, elements);
+      if (!self.sum(DType::f32, alone.data(), elements)) return false;
+      auto fused = awkward(self.world.rank, elements);
+      Batch batch;  // the same numbers in tensors of many lengths, behind another one
+      std::vector<float> first(317, 1);
+      batch.entries.push_back({first.data(), first.data(), 317, {}, {}});
+      for (std::size_t at = 0, length = 1; at < elements; at += length, length = length * 3 + 1) {
+        length = std::min(length, elements - at);
+        batch.entries.push_back(
+            {fused.data() + at, fused.data() + at, static_cast<std::int64_t>(length), {}, {}});
+      }
+      return self.run(batch).is_ok() && alone == want && fused == want;
+    });
+    CAPTURE(elements);
+    CHECK(seen == std::vector<bool>(static_cast<std::size_t>(size), true));
+  }
+}
+
+TEST_CASE("half precision is rounded once, at the end of the sum") {
+  const auto seen = run_on_ranks(3, [](RankThread& self) {
+    std::vector<f16> x(1000, f16(self.world.rank == 0 ? 2048.0f : 1.0f));  // 2048 + 1 is 2048 there
+    if (!self.sum(DType::f16, x.data(), x.size())) return -1.0f;
+    return static_cast<float>(x[999]);
+  });
+  CHECK(seen == std::vector<float>(3, 2050.0f));
+}
+
+TEST_CASE("process sets that overlap use the same memory one after the other without harm") {
+  constexpr int kRanks = 4;
+  constexpr int kSteps = 1500;
+  const auto seen = run_on_ranks(kRanks, [](RankThread& self) -> std::string {
+    std::mt19937 random(7);  // the same on all ranks
+    const std::vector<std::vector<Rank>> sets = {{0, 1},    {1, 2}, {2, 3},      {3, 0},
+                                                 {0, 1, 2}, {1, 3}, {0, 1, 2, 3}};
+    std::vector<ProcessSetInfo> infos;
+    for (std::size_t i = 0; i < sets.size(); ++i) {
+      ProcessSetInfo info{static_cast<ProcessSetId>(i + 1), sets[i], -1};
+      const auto own = std::ranges::find(sets[i], self.world.rank);
+      if (own != sets[i].end()) info.rank = static_cast<int>(own - sets[i].begin());
+      infos.push_back(info);
+      if (info.rank >= 0 && !self.backend->prepare(info)) return "prepare";
+    }
+    for (int step = 1; step <= kSteps; ++step) {
+      const ProcessSetInfo& set = infos[random() % infos.size()];
+      const std::size_t elements = step % 50 == 0 ? 200'000 : 1 + random() % 5000;
+      if (set.rank < 0) continue;
+      std::vector<std::int32_t> x(elements);
+      for (std::size_t i = 0; i < elements; ++i)
+        x[i] = static_cast<std::int32_t>(i) * (self.world.rank + 1) + step;
+      Batch batch;
+      batch.order = static_cast<std::uint64_t>(step);
+      batch.dtype = DType::i32;
+      batch.process_set = &set;
+      batch.entries.push_back({x.data(), x.data(), static_cast<std::int64_t>(elements), {}, {}});
+      if (!self.run(batch)) return "step " + std::to_string(step) + " failed";
+      std::int32_t factor = 0;
+      for (const Rank rank : set.ranks) factor += rank + 1;
+      for (std::size_t i = 0; i < elements; ++i) {
+        if (x[i] != static_cast<std::int32_t>(i) * factor + step * set.size())
+          return "step " + std::to_string(step) + " element " + std::to_string(i);
+      }
+    }
+    return "";
+  });
+  for (const std::string& complaint : seen) CHECK(complaint == "");
+}
+
+TEST_CASE("many more ranks than cores get through, with slices of a few elements") {
+  constexpr int kRanks = 24;
+  const auto seen = run_on_ranks(kRanks, [](RankThread& self) {
+    std::vector<std::int64_t> x(300'000, self.world.rank + 1);
+    for (int i = 0; i < 3; ++i) {
+      std::ranges::fill(x, self.world.rank + 1);
+      if (!self.sum(DType::i64, x.data(), x.size())) return false;
+    }
+    return std::ranges::all_of(x, [](std::int64_t value) { return value == kRanks * (kRanks + 1) / 2; });
+  });
+  CHECK(seen == std::vector<bool>(kRanks, true));
+}
+
+TEST_CASE(
+    "whoever waits for a rank that does not come ends with the cause of the abort, and so does all that "
+    "follows") {
+  const auto seen = run_on_ranks(3, [](RankThread& self) {
+    std::vector<float> x(1000, 1);
+    if (!self.sum(DType::f32, x.data(), x.size())) return std::string("the first failed");
+    if (self.world.rank == 1) return std::string("gone");
+    std::jthread aborts([&] { self.backend->abort({Code::peer_lost, "rank 1 is gone"}); });
+    const Status status = self.sum(DType::f32, x.data(), x.size());
+    const Status next = self.sum(DType::f32, x.data(), x.size());
+    return status.message() + ", " + next.message();
+  });
+  CHECK(seen ==
+        std::vector<std::string>{"rank 1 is gone, rank 1 is gone", "gone", "rank 1 is gone, rank 1 is gone"});
+}
+
+TEST_CASE("an abort finds those who have been asleep for long, too") {
+  const auto seen = run_on_ranks(2, [](RankThread& self) {
+    if (self.world.rank == 1) return std::string("gone");
+    std::atomic<bool> waits{false};
+    std::jthread aborts([&] {
+      waits.wait(false);
+      for (int i = 0; i < 1000; ++i) std::this_thread::yield();  // long past spinning, as a rule
+      self.backend->abort({Code::aborted, "enough"});
+    });
+    Batch batch;
+    batch.kind = CollectiveKind::barrier;
+    waits = true;
+    waits.notify_all();
+    return self.run(batch).message();
+  });
+  CHECK(seen[0] == "enough");
+}
+
+TEST_CASE("a collective that is not done at its deadline says so, with what it was") {
+  const auto seen = run_on_ranks(2, [](RankThread& self) {
+    if (self.world.rank == 1) return std::string();
+    std::vector<float> x(10, 1);
+    Batch batch;
+    batch.deadline = Clock::now() + 20ms;
+    batch.entries.push_back({x.data(), x.data(), 10, {}, {}});
+    return self.run(batch).message();
+  });
+  CHECK_THAT(seen[0],
+             Contains("shm allreduce (order 1), rank 0 of 2 in process set 0: not done within its limit"));
+}
+
+TEST_CASE("ranks of several hosts share memory within each, and sets across hosts are left to others") {
+  const auto seen = run_on_ranks(
+      5,
+      [](RankThread& self) {
+        if (!self.backend) return std::string("alone");
+        std::string serves;
+        for (const std::vector<Rank>& ranks : {std::vector<Rank>{0, 2}, {1, 3}, {0, 1}, {0, 1, 2, 3, 4}})
+          serves += self.backend->can_serve({9, ranks, 0}) ? '1' : '0';
+        std::vector<Rank> own = self.world.rank % 2 == 0 ? std::vector<Rank>{0, 2} : std::vector<Rank>{1, 3};
+        const ProcessSetInfo set{1, own, self.world.rank / 2};
+        if (!self.backend->prepare(set)) return std::string("prepare");
+        std::int32_t x = self.world.rank;
+        Batch batch;
+        batch.dtype = DType::i32;
+        batch.process_set = &set;
+        batch.entries.push_back({&x, &x, 1, {}, {}});
+        if (!self.run(batch)) return std::string("run");
+        return serves + " " + std::to_string(x);
+      },
+      {"ada", "bob", "ada", "bob", "cy"});
+  CHECK(seen == std::vector<std::string>{"1000 2", "0100 4", "1000 2", "0100 4", "alone"});
+}
+
+TEST_CASE("where memory is short the ranks make do with less, and without any they are alone") {
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const auto with_limit = [&](rlim_t bytes) {
+    const rlimit limit{bytes, before.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const auto seen = run_on_ranks(2, [](RankThread& self) {
+      if (!self.backend) return std::string("alone");
+      std::vector<std::int32_t> x(100'000, self.world.rank + 1);
+      if (!self.sum(DType::i32, x.data(), x.size())) return std::string("failed");
+      return std::to_string(x[99'999]);
+    });
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    return seen;
+  };
+  CHECK(with_limit(900'000) == std::vector<std::string>{"3", "3"});
+  CHECK(with_limit(75'000) == std::vector<std::string>{"alone", "alone"});
+}
+
+}  // namespace dabke
