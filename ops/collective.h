@@ -86,6 +86,8 @@ class Collective {
     (void)set;
     return true;
   }
+  /// From about this many bytes on, larger batches make it no faster; what learned batches are cut to.
+  virtual std::int64_t knee_bytes() const { return std::int64_t{8} << 20; }
   /// Ordered and collective over the set: makes communicators at a point that all its ranks have agreed on.
   virtual Status prepare(const ProcessSetInfo& set) = 0;
   /// Runs on the lane's thread. The batch stays alive until `done` was called.

@@ -13,8 +13,6 @@ namespace {
 
 // One batch runs and one waits: more would only take tensors out of the next fused batch.
 constexpr std::size_t kBusyTasks = 2;
-// Where the time of a batch on the common backends begins to grow with its size.
-constexpr std::int64_t kLearnedBatchBytes = 8 << 20;
 // A run that fails because a peer died fails here before the peer's death is known; the cause deserves a
 // moment.
 constexpr Duration kCauseGrace = std::chrono::seconds(1);
@@ -22,7 +20,16 @@ constexpr Duration kCauseGrace = std::chrono::seconds(1);
 constexpr Duration kDumpTime = std::chrono::milliseconds(500);
 constexpr Duration kCloseTime = std::chrono::seconds(2);
 
-Machine::Options machine_options(const World& world, const Config& config,
+/// Of the backend that runs most: the first that serves the world.
+std::int64_t knee_bytes(const std::vector<std::unique_ptr<Collective>>& backends,
+                        const ProcessSetTable& process_sets) {
+  const auto world = process_sets.find(kWorldSet);
+  const auto serves = [&](const auto& backend) { return backend->can_serve(*world); };
+  const auto first = std::ranges::find_if(backends, serves);
+  return first == backends.end() ? 0 : (*first)->knee_bytes();
+}
+
+Machine::Options machine_options(const World& world, const Config& config, std::int64_t batch_bytes,
                                  std::vector<std::vector<Rank>> static_sets) {
   Machine::Options options;
   options.rank = world.rank;
@@ -35,7 +42,7 @@ Machine::Options machine_options(const World& world, const Config& config,
   options.sequencer.cache_capacity = static_cast<std::size_t>(config.cache_capacity);
   if (options.fusion_threshold > 0 && !config.disable_learned_batches) {
     options.sequencer.learned_batch_bytes =
-        static_cast<std::size_t>(std::min(options.fusion_threshold, kLearnedBatchBytes));
+        static_cast<std::size_t>(std::min(options.fusion_threshold, batch_bytes));
   }
   if (!config.stall_check_disable) {
     options.stall_check = seconds_to_duration(config.stall_check_time);
@@ -69,7 +76,8 @@ Coordinator::Coordinator(Parts parts)
       recorder_(parts.recorder),
       reporter_(parts.reporter),
       log_(parts.log),
-      machine_(machine_options(parts.world, parts.config, std::move(parts.static_sets))),
+      machine_(machine_options(parts.world, parts.config, knee_bytes(parts.backends, parts.process_sets),
+                               std::move(parts.static_sets))),
       timeline_(std::move(parts.timeline)),
       lane_(parts.backends, *this, parts.log) {
   if (timeline_) machine_.record_readiness(++timelines_);

@@ -16,6 +16,8 @@ class ShmBackend final : public Collective {
   std::string_view name() const override { return "shm"; }
   bool can_run(const ResponseKind& kind) const override;
   bool can_serve(const ProcessSetInfo& set) const override;
+  /// No system call, no copy into a fusion buffer: a batch of few tensors costs little more than its bytes.
+  std::int64_t knee_bytes() const override { return std::int64_t{512} << 10; }
   /// The domain's memory serves all sets.
   Status prepare(const ProcessSetInfo& set) override;
   void run(const Batch& batch, Completion done) override { done(run_batch(batch)); }
