@@ -172,7 +172,7 @@ int dabke_version_number(void) {
 }
 
 int dabke_backend_built(const char* name) {
-  return is_one_of(name, {"gloo"}) || (kMpiIsBuilt && is_one_of(name, {"mpi"}));
+  return is_one_of(name, {"gloo", "shm"}) || (kMpiIsBuilt && is_one_of(name, {"mpi"}));
 }
 int dabke_backend_enabled(const char* name) {
   const auto runtime = current_runtime();

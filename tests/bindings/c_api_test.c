@@ -67,7 +67,7 @@ static void version_and_tables(void) {
   CHECK(strcmp(dabke_status_name(DABKE_ERROR_PEER_LOST), "peer_lost") == 0);
   CHECK(strlen(dabke_status_text(DABKE_ERROR_MISMATCH)) > 0);
   CHECK(strcmp(dabke_status_name((dabke_status)999), "unknown") == 0);
-  CHECK(dabke_backend_built("gloo") == 1 && dabke_backend_built("nccl") == 0 && dabke_backend_built(NULL) == 0);
+  CHECK(dabke_backend_built("gloo") == 1 && dabke_backend_built("shm") == 1 && dabke_backend_built("nccl") == 0 && dabke_backend_built(NULL) == 0);
   CHECK(dabke_controller_built("tcp") == 1 && dabke_controller_built("mpi") == dabke_backend_built("mpi") && dabke_controller_built("shm") == 1);
   CHECK(dabke_mpi_threads_supported() == -1);
   for (i = 0; i < dabke_config_count(); ++i) {
