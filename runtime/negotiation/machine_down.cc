@@ -85,7 +85,8 @@ void Machine::apply(Order& order, ExecuteAction& execute, TimePoint now) {
       }
     } else if (!order.request) {
       name = names_.by_slot(order.slot);
-      if (name == nullptr) return;  // of a set that is gone
+      // Of a set that is gone, or that a rank has left by an order before this one.
+      if (name == nullptr || !collector_.is_open(name->process_set)) return;
     }
     const RequestRef& agreed = order.request ? order.request : name->agreed;
     if (moves_data(agreed->kind)) {

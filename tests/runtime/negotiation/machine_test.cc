@@ -343,6 +343,41 @@ TEST_CASE("a rank that shuts down fails what waits for it, by name, and other pr
   CHECK(job.all_complete());
 }
 
+TEST_CASE("what becomes ready together with a goodbye, and is ordered after it, does not run") {
+  SimulatedJob job(3);
+  for (Rank rank = 0; rank < 3; ++rank) job.submit(rank, allreduce("x"));
+  job.run();  // so that it travels by slot
+  std::vector<Token> tokens{job.submit(2, allreduce("x"))};
+  job.machine(2).leave(job.now());
+  job.advance(milliseconds(0));
+  tokens.push_back(job.submit(0, allreduce("x")));
+  tokens.push_back(job.submit(1, allreduce("x")));
+  REQUIRE(job.deliver(2, 0));  // the report
+  REQUIRE(job.deliver(2, 0));  // the goodbye
+  REQUIRE(job.deliver(1, 0));  // only now all have reported
+  job.advance(milliseconds(0));
+  job.run();
+  for (const Token token : tokens) CHECK(job.outcome(token).status.code() == Code::shut_down);
+  for (const Rank rank : {0, 1, 2}) CHECK(job.executed(rank) == std::vector<std::string>{"0:x"});
+  CHECK(job.all_complete());
+}
+
+TEST_CASE("a goodbye does not overtake, at a rank on its way, what was reported before it") {
+  Machine::Options options;
+  options.topology = tree_of(3, 1, 1);  // 2 reports to 1, 1 to 0
+  SimulatedJob job(3, 1, options);
+  std::vector<Token> tokens;
+  for (const Rank rank : {0, 1, 2}) tokens.push_back(job.submit(rank, allreduce("x")));
+  job.machine(2).leave(job.now());
+  job.advance(milliseconds(0));
+  REQUIRE(job.deliver(2, 1));  // the report
+  REQUIRE(job.deliver(2, 1));  // the goodbye
+  job.advance(milliseconds(0));
+  job.run();
+  for (const Token token : tokens) CHECK(job.outcome(token).ran);
+  CHECK(job.all_complete());
+}
+
 TEST_CASE("a lost rank fails everything on every rank with one text that names it") {
   const Rank victim = GENERATE(0, 1, 3);
   SimulatedJob job(4);
