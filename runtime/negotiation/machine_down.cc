@@ -62,6 +62,7 @@ void Machine::apply(OrdersMessage message, TimePoint now) {
   ExecuteAction execute{message.fusion_threshold, message.group_fusion, {}};
   for (Order& order : message.orders) {
     if (failed_) return;
+    if (order.forced) flush_up();  // under a number from before it, so that it is void above as it is here
     last_order_ = order.number;
     if (!over_) {
       apply(order, execute, now);
