@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Explores every state of tests/model/negotiation.pml with Spin, one small job of three ranks at a time.
+"""Explores every state of negotiation.pml with Spin, one small job of three ranks at a time.
 
     tests/model/run.py [--large] [NAME...]      the scenarios and mistakes whose names contain one of these; all, if none
 
@@ -220,7 +220,8 @@ def main():
     parser.add_argument('names', nargs='*', metavar='NAME')
     options = parser.parse_args()
     if shutil.which('spin') is None:
-        print('SKIPPED: the model of the negotiation needs Spin, the model checker. On Debian and Ubuntu: apt-get install spin')
+        print('SKIPPED: the model of the negotiation needs Spin, the model checker. On Debian and Ubuntu: '
+              'apt-get install spin')
         return SKIPPED
 
     def chosen(name):
