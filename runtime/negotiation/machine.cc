@@ -120,6 +120,7 @@ void Machine::message_from(Rank peer, std::span<const std::byte> bytes, TimePoin
   if (const auto* ready = std::get_if<ReadyMessage>(&message)) {
     from_child(collector_.reporter_of(peer), *ready, now);
   } else if (!is_root()) {
+    flush_up();  // a goodbye comes after what was reported before it
     send(parent(), message);
   } else if (const auto* goodbye = std::get_if<GoodbyeMessage>(&message)) {
     if (!goodbyes_.insert(goodbye->rank).second) return;

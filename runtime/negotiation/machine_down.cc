@@ -62,6 +62,7 @@ void Machine::apply(OrdersMessage message, TimePoint now) {
   ExecuteAction execute{message.fusion_threshold, message.group_fusion, {}};
   for (Order& order : message.orders) {
     if (failed_) return;
+    if (order.forced) flush_up();  // under a number from before it, so that it is void above as it is here
     last_order_ = order.number;
     if (!over_) {
       apply(order, execute, now);
@@ -85,7 +86,8 @@ void Machine::apply(Order& order, ExecuteAction& execute, TimePoint now) {
       }
     } else if (!order.request) {
       name = names_.by_slot(order.slot);
-      if (name == nullptr) return;  // of a set that is gone
+      // Of a set that is gone, or that a rank has left by an order before this one.
+      if (name == nullptr || !collector_.is_open(name->process_set)) return;
     }
     const RequestRef& agreed = order.request ? order.request : name->agreed;
     if (moves_data(agreed->kind)) {

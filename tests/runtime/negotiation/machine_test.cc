@@ -287,6 +287,32 @@ TEST_CASE("one name in two process sets, each waiting for the other's ranks, is 
   }
 }
 
+TEST_CASE("a report that waits to be sent when its name is failed does not count for the name's next use") {
+  Machine::Options options;
+  options.topology = tree_of(3, 1, 1);  // 2 reports to 1, 1 to 0
+  options.static_sets = {{0, 1}};
+  SimulatedJob job(3, 1, options);
+  std::vector<Token> failed{job.submit(0, allreduce("x", {4}, 1)), job.submit(1, allreduce("x"))};
+  job.run();
+  job.advance(milliseconds(1100));
+  while (job.outcome(failed[0]).completions == 0)
+    REQUIRE(job.step());  // then the error is on its way to rank 1
+  REQUIRE(job.outcome(failed[1]).completions == 0);
+  failed.push_back(job.submit(2, allreduce("x")));
+  REQUIRE(job.deliver(2, 1));  // completes what rank 1 has to report
+  REQUIRE(job.deliver(0, 1));  // the error, in the same round
+  job.advance(milliseconds(0));
+  job.run();
+  for (const Token token : failed) CHECK(job.outcome(token).status.code() == Code::mismatch);
+  std::vector<Token> next;
+  for (const Rank rank : {2, 1, 0}) {
+    next.push_back(job.submit(rank, allreduce("x")));
+    job.run();
+  }
+  for (const Token token : next) CHECK(job.outcome(token).ran);
+  CHECK(job.all_complete());
+}
+
 TEST_CASE("a stall report names the tensor, who is missing, and what they submitted instead") {
   Machine::Options options;
   options.stall_check = seconds(60);
@@ -418,6 +444,41 @@ TEST_CASE("a rank that shuts down fails what waits for it, by name, and other pr
   job.advance(milliseconds(0));
   job.run();
   CHECK(job.is_over(1));
+  CHECK(job.all_complete());
+}
+
+TEST_CASE("what becomes ready together with a goodbye, and is ordered after it, does not run") {
+  SimulatedJob job(3);
+  for (Rank rank = 0; rank < 3; ++rank) job.submit(rank, allreduce("x"));
+  job.run();  // so that it travels by slot
+  std::vector<Token> tokens{job.submit(2, allreduce("x"))};
+  job.machine(2).leave(job.now());
+  job.advance(milliseconds(0));
+  tokens.push_back(job.submit(0, allreduce("x")));
+  tokens.push_back(job.submit(1, allreduce("x")));
+  REQUIRE(job.deliver(2, 0));  // the report
+  REQUIRE(job.deliver(2, 0));  // the goodbye
+  REQUIRE(job.deliver(1, 0));  // only now all have reported
+  job.advance(milliseconds(0));
+  job.run();
+  for (const Token token : tokens) CHECK(job.outcome(token).status.code() == Code::shut_down);
+  for (const Rank rank : {0, 1, 2}) CHECK(job.executed(rank) == std::vector<std::string>{"0:x"});
+  CHECK(job.all_complete());
+}
+
+TEST_CASE("a goodbye does not overtake, at a rank on its way, what was reported before it") {
+  Machine::Options options;
+  options.topology = tree_of(3, 1, 1);  // 2 reports to 1, 1 to 0
+  SimulatedJob job(3, 1, options);
+  std::vector<Token> tokens;
+  for (const Rank rank : {0, 1, 2}) tokens.push_back(job.submit(rank, allreduce("x")));
+  job.machine(2).leave(job.now());
+  job.advance(milliseconds(0));
+  REQUIRE(job.deliver(2, 1));  // the report
+  REQUIRE(job.deliver(2, 1));  // the goodbye
+  job.advance(milliseconds(0));
+  job.run();
+  for (const Token token : tokens) CHECK(job.outcome(token).ran);
   CHECK(job.all_complete());
 }
 

@@ -107,13 +107,17 @@ bool SimulatedJob::step() {
 }
 
 bool SimulatedJob::step_link(Rank from, Rank to) {
+  if (!deliver(from, to)) return false;
+  take_actions(to);
+  return true;
+}
+
+bool SimulatedJob::deliver(Rank from, Rank to) {
   auto& link = links_[{from, to}];
   if (link.empty()) return false;
   const auto message = std::move(link.front());
   link.pop_front();
-  if (ranks_[static_cast<std::size_t>(to)].dead) return true;
-  machine(to).message_from(from, *message, now_);
-  take_actions(to);
+  if (!ranks_[static_cast<std::size_t>(to)].dead) machine(to).message_from(from, *message, now_);
   return true;
 }
 

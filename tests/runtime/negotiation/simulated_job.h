@@ -59,6 +59,8 @@ class SimulatedJob {
   std::size_t bytes() const { return bytes_; }
   /// Delivers the next message of this link, if there is one.
   bool step_link(Rank from, Rank to);
+  /// The same, but `to` does nothing about it yet: a real rank takes several messages in at one time.
+  bool deliver(Rank from, Rank to);
 
  private:
   struct SimulatedRank {

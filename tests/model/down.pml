@@ -1,0 +1,165 @@
+/* ---- The way down: machine_down.cc, and the ends of machine.cc. Machine::fail_set of the sets with any of these ranks. */
+inline fail_sets(A_MASK) {
+  for (k : 0 .. NAMES - 1) {
+    if
+    :: (MEMBERS(k) & A_MASK) != 0 ->
+      completed[I(r, k)] = completed[I(r, k)] + pending[I(r, k)]; pending[I(r, k)] = 0;
+      held[I(r, k)] = 0; got[I(r, k)] = 0; spelled[I(r, k)] = 0; contributors[I(r, k)] = 0
+    :: else -> skip
+    fi
+  };
+  if
+  :: joining[r] -> EVENT("a pending join fails"); joining[r] = 0; join_announced[r] = 0; joins_done[r]++
+  :: else -> skip
+  fi
+}
+
+/* Machine::fail_everything. */
+inline fail_everything() {
+  fail_sets(7);
+  over[r] = 1;
+  up_slots[r] = 0; up_full[r] = 0; up_counts[r] = 0; up_joined[r] = 0; up_wanted[r] = 0;
+  batch_size[r] = 0; been_ready[r] = 0; loose[r] = 0;
+  for (k : 0 .. NAMES - 1) { slot[I(r, k)] = 0; batch[I(r, k)] = 0 };
+  for (k : 1 .. SLOTS - 1) { evicted[E(r, k)] = 0; until[E(r, k)] = 0 };
+  by_slot = 0; in_full = 0; fresh = 0; joins = 0; wants = 0; heard = 0
+}
+
+/* Machine::fail: everybody hears of it, but for who said it. */
+inline fail(A_EXCEPT) {
+  if
+  :: failed[r] -> skip
+  :: else ->
+    assert(CRASHER != 9);
+    if :: r != 0 && PARENT(r) != A_EXCEPT -> send_up(fail_message, 0) :: else -> skip fi;
+    for (k : 1 .. 2) { if :: IS_CHILD(r, k) && k != A_EXCEPT -> send_down(k, fail_message, 0, 0, 0, 0) :: else -> skip fi };
+    failed[r] = 1;
+    if :: !over[r] -> fail_everything() :: else -> skip fi
+  fi
+}
+
+/* Machine::take_front. */
+inline take_front(A_N) {
+  pending[I(r, A_N)]--; completed[I(r, A_N)]++;
+  if :: pending[I(r, A_N)] != 0 -> fresh = fresh | BIT(A_N) :: else -> skip fi
+}
+
+/* Machine::run; complete_order where no data moves. */
+inline run_order() {
+#ifdef EXECUTED
+  if
+#ifdef MISTAKE_ROOT_RUNS_BEFORE_NUMBERING
+  :: r == 0 -> skip
+#endif
+  :: else -> executed[r] = executed[r] * 4 + n + 1
+  fi;
+#endif
+  if
+  :: pending[I(r, n)] != 0 -> ran_with[d_number]++; assert(ran_with[d_number] <= order_contributors[d_number]); take_front(n)
+  :: else -> EVENT("a joined rank runs without data"); assert(IN_WORLD(n) && join_announced[r])
+  fi;
+#ifdef DYNAMIC
+  if
+  :: n == 2 -> set[r] = 1
+  :: n == 3 ->
+    set[r] = 2;
+    if :: pending[I(r, 1)] != 0 -> EVENT("a process set is removed while a tensor waits in it"); skip :: else -> skip fi;
+    completed[I(r, 1)] = completed[I(r, 1)] + pending[I(r, 1)]; pending[I(r, 1)] = 0;
+    held[I(r, 1)] = 0; got[I(r, 1)] = 0; spelled[I(r, 1)] = 0; contributors[I(r, 1)] = 0;
+    slot[I(r, 1)] = 0; batch[I(r, 1)] = 0
+  :: else -> skip
+  fi
+#endif
+}
+
+/* Machine::pass_down, concerns. */
+inline pass_down() {
+  members = order_members[d_number];
+#ifdef MISTAKE_SUBTREE_FORGOTTEN
+  if :: r == 0 -> members = members & 3 :: else -> skip fi;
+#endif
+  for (k : 1 .. 2) {
+    if
+    :: IS_CHILD(r, k) && (SUBTREE(k) & members) != 0 ->
+      send_down(k, d_kind, d_number, d_what, d_slot, d_count)
+#ifdef MISTAKE_ORDER_TWICE
+      ; if :: d_kind == evict -> send_down(k, d_kind, d_number, d_what, d_slot, d_count) :: else -> skip fi
+#endif
+    :: else -> skip
+    fi
+  }
+}
+
+/* Machine::apply and what it calls: d_kind, d_number, d_what, d_slot, d_count at rank r. */
+inline apply() {
+  printf("|   rank %d applies order %d: %e %d, slot %d, contributors %d\n", r, d_number, d_kind, d_what, d_slot, d_count);
+  assert(d_number > last_order[r] && order_kind[d_number] == d_kind && order_what[d_number] == d_what);
+  for (k : last_order[r] + 1 .. d_number - 1) { assert((order_members[k] & SUBTREE(r)) == 0) };
+  last_order[r] = d_number;
+  n = d_what;
+  if
+  :: over[r] -> if :: d_kind == left -> gone[r] = gone[r] | SUBTREE(d_what) :: else -> skip fi
+  :: !over[r] && d_kind == run_full && OPEN(r, n) ->
+    if
+    :: d_slot != 0 ->
+      if :: got[I(r, n)] != 0 -> spelled[I(r, n)] = 1 :: else -> skip fi;
+      slot[I(r, n)] = d_slot; batch[I(r, n)] = 0
+    :: else -> skip
+    fi;
+    if :: (MEMBERS(n) & BIT(r)) != 0 -> run_order() :: else -> skip fi
+#ifdef MISTAKE_RUNS_AFTER_LEFT
+  :: !over[r] && d_kind == run_slot ->
+#else
+  :: !over[r] && d_kind == run_slot && OPEN(r, n) ->
+#endif
+    assert(slot[I(r, n)] == d_slot);  /* Names::by_slot */
+    if :: (MEMBERS(n) & BIT(r)) != 0 -> run_order() :: else -> skip fi
+  :: !over[r] && (d_kind == run_full || d_kind == run_slot) && !OPEN(r, n) ->
+    EVENT("an order comes after the end of its set"); skip
+  :: !over[r] && d_kind == evict ->
+    assert(slot[I(r, n)] == d_slot);
+    if :: got[I(r, n)] != 0 -> EVENT("a slot is evicted under reports"); spelled[I(r, n)] = 1 :: else -> skip fi;
+    if
+    :: r == 0 && in_ready_list[n] ->  /* Sequencer::spell_out */
+      EVENT("a slot is evicted under what is ready"); ready_full[n] = 1
+    :: else -> skip
+    fi;
+    slot[I(r, n)] = 0; batch[I(r, n)] = 0;
+    if :: CHILDREN(r) != 0 -> evicted[E(r, d_slot)] = n + 1; until[E(r, d_slot)] = d_number :: else -> skip fi;
+    if
+    :: held[I(r, n)] -> EVENT("a slot is evicted that is kept back"); held[I(r, n)] = 0; fresh = fresh | BIT(n)
+    :: else -> skip
+    fi
+  :: !over[r] && d_kind == left ->
+    gone[r] = gone[r] | SUBTREE(d_what);
+#ifdef LEAVE_LAST
+    assert(!WAITS(r));
+#endif
+    if
+    :: (gone[r] & BIT(r)) != 0 -> fail_everything()
+    :: else ->
+      for (k : 0 .. NAMES - 1) {
+        if
+        :: (MEMBERS(k) & gone[r]) != 0 && pending[I(r, k)] != 0 -> EVENT("what waits for a rank that left fails"); skip
+        :: else -> skip
+        fi
+      };
+      fail_sets(gone[r])
+    fi
+  :: !over[r] && d_kind == joined_all ->
+    assert(joining[r] && join_announced[r]);
+    joined[r] = 0; joining[r] = 0; join_announced[r] = 0; joins_done[r]++; todo[I(r, 0)] = AFTER
+  :: !over[r] && d_kind == learned_ ->
+    let_go();
+    been_ready[r] = 0; loose[r] = 0; batch_size[r] = 0;
+    for (k : 0 .. NAMES - 1) {
+      batch[I(r, k)] = 0;
+      if
+      :: d_what == 1 && slot[I(r, k)] != 0 && (MEMBERS(k) & BIT(r)) != 0 -> batch[I(r, k)] = 1; batch_size[r]++
+      :: else -> skip
+      fi
+    }
+  :: !over[r] && d_kind == release ->
+    let_go()
+  fi
+}

@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+"""Explores every state of negotiation.pml with Spin, one small job of three ranks at a time.
+
+    tests/model/run.py [--large] [NAME...]      the scenarios and mistakes whose names contain one of these; all, if none
+
+Ends with code 1, and prints what led there, where a scenario breaks a property, was not explored to its end, or never does
+what it is there for; and where a seeded mistake is not found: a model that cannot fail says nothing. --large runs longer
+jobs, for minutes; what does not fit in memory there is searched in part (Spin's bitstate), and the line says so.
+Ends with code 77 where Spin is missing.
+"""
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+
+MODEL = pathlib.Path(__file__).resolve().parent / 'negotiation.pml'
+DEPTH = 20000       # steps of one run; far more than any has
+MEMORY_MIB = 2500   # of one verifier
+SKIPPED = 77
+TREES = {'chain': [], 'star': ['STAR']}  # 2 reports to 1 and 1 to 0; or both to 0
+
+
+@dataclass
+class Scenario:
+    macros: list                     # as negotiation.pml describes them
+    events: list                     # what must be reachable
+    trees: tuple = ('chain', 'star')
+    large: bool = False
+
+
+@dataclass
+class Mistake:
+    macro: str
+    scenario: str
+    what: str
+    tree: str = 'chain'
+
+
+COMPLETE = 'all complete'
+TWICE = 'TODO(r, n) 2'
+FEWER = 'TODO(r, n) ((n) == 0 -> 2 : 1)'
+IN_SET = 'PROGRAM(r, n) ((n) == 0 || (n) == 2 || set[r] != 0 || over[r])'
+UNEVEN = 'TODO(r, n) ((n) == 1 -> 1 : ((r) == 2 -> 2 : 3))'  # rank 2 has less to do, and its last is queued
+# Name 1 comes when name 0 is complete, which is kept back for name 1: with no deadline, until somebody waits for it.
+WAITING = ['LAZY', 'LEARN 0', 'KNOWN', 'NO_DEADLINE', 'PROGRAM(r, n) ((n) == 0 || submitted[I(r, 0)] != 0)']
+
+SCENARIOS = {
+    'order': Scenario(['LAZY', TWICE, 'PRIORITY', 'EXECUTED'], [COMPLETE, 'two are ready at one time']),
+    'cache': Scenario(['LAZY', TWICE, 'PLACES 1', 'SLOTS 8'],
+                      [COMPLETE, "a report by slot crosses the slot's eviction", 'a slot is evicted under reports',
+                       'no slot can be evicted'], ('chain',)),
+    'cache-star': Scenario(['LAZY', TWICE, 'PLACES 1', 'SLOTS 8'],
+                           [COMPLETE, "a report by slot crosses the slot's eviction"], ('star',)),
+    'cache-root': Scenario(['LAZY', 'TODO(r, n) ((n) == 1 -> 3 : 2)', 'M1 1', 'PLACES 1', 'SLOTS 8'],
+                           [COMPLETE, 'a slot is evicted under what is ready']),
+    'sets': Scenario(['LAZY', 'NAMES 3', TWICE, 'M0 3', 'M1 6', 'M2 5'], [COMPLETE]),
+    'sets-added': Scenario(['LAZY', 'NAMES 4', 'DYNAMIC', 'M1 6', 'PLACES 1', IN_SET],
+                           [COMPLETE, 'a process set is removed while a tensor waits in it']),
+    'join': Scenario(['LAZY', 'JOIN', 'AFTER 1', UNEVEN],
+                     [COMPLETE, 'a join completes a tensor', 'a joined rank runs without data']),
+    'learn': Scenario(['LAZY', 'LEARN 1', TWICE], [COMPLETE, 'a batch is learned', 'something is kept back'], ('chain',)),
+    'learn-star': Scenario(['LEARN 1', TWICE], [COMPLETE, 'a batch is learned', 'something is kept back'], ('star',)),
+    'learn-evict': Scenario(['NAMES 3', 'LEARN 1', FEWER, 'PLACES 2', 'SLOTS 8'],
+                            [COMPLETE, 'a batch is learned', 'a slot is evicted that is kept back'], ('chain',)),
+    'learn-join': Scenario(['LEARN 1', 'JOIN', UNEVEN], [COMPLETE, 'a batch is learned', 'something is kept back',
+                                                        'a joined rank runs without data']),
+    'want': Scenario(WAITING + ['SYNC 4', 'POLLS 3'], [COMPLETE, 'a thread waits for what is kept back']),
+    'want-root': Scenario(WAITING + ['SYNC 1', 'POLLS 6'], [COMPLETE, 'a thread waits for what is kept back']),
+    'want-learn': Scenario(['LEARN 2', 'SYNC 1', FEWER],
+                           [COMPLETE, 'a batch is learned', 'a thread waits for what is kept back']),
+    'leave': Scenario(['LAZY', TWICE, 'M1 3', 'LEAVERS 4'],
+                      ['what waits for a rank that left fails', 'a rank ends after its goodbye',
+                       'an order comes after the end of its set']),
+    'leave-leader': Scenario(['LAZY', TWICE, 'LEAVERS 2'], ['a rank ends after its goodbye'], ('chain',)),
+    'leave-root': Scenario(['LAZY', TWICE, 'LEAVERS 1'], ['a rank ends after its goodbye']),
+    'leave-last': Scenario(['LAZY', 'LEAVERS 4', 'LEAVE_LAST'], ['a rank ends after its goodbye'], ('chain',)),
+    'leave-all': Scenario(['LAZY', 'LEAVERS 7'], ['a rank ends after its goodbye']),
+    'leave-join': Scenario(['JOIN', 'LEAVERS 4', FEWER], ['a rank ends after its goodbye', 'a pending join fails']),
+    'crash-root': Scenario([TWICE, 'CRASHER 0'],
+                           ['a rank crashes', 'orders are lost with the parent',
+                            'a crash leaves some with an order and some without']),
+    'crash-leader': Scenario([TWICE, 'CRASHER 1'],
+                             ['a rank crashes', 'orders are lost with the parent', 'reports are lost with a child',
+                              'a crash leaves some with an order and some without'], ('chain',)),
+    'crash-leaf': Scenario(['LAZY', 'CRASHER 2'], ['a rank crashes', 'reports are lost with a child']),
+    'crash-cache': Scenario([TWICE, 'PLACES 1', 'SLOTS 8', 'M1 6', 'CRASHER 1'], ['a rank crashes']),
+    'crash-join': Scenario(['JOIN', UNEVEN, 'CRASHER 1'], ['a rank crashes', 'a joined rank runs without data']),
+    'crash-sets': Scenario(['NAMES 4', 'DYNAMIC', 'M1 6', IN_SET, 'CRASHER 1'], ['a rank crashes']),
+    'crash-learn': Scenario(['LEARN 1', FEWER, 'CRASHER 0'], ['a rank crashes', 'something is kept back']),
+    'crash-leave': Scenario(['LEAVERS 4', 'CRASHER 1'], ['a rank crashes', 'a rank ends after its goodbye']),
+    # Longer jobs.
+    'order-long': Scenario(['LAZY', 'NAMES 3', TWICE, 'PRIORITY'], [COMPLETE], large=True),
+    'cache-long': Scenario(['LAZY', 'NAMES 3', TWICE, 'PLACES 1', 'SLOTS 8', 'MOST 24'], [COMPLETE], large=True),
+    'sets-long': Scenario(['LAZY', 'NAMES 3', 'TODO(r, n) 3', 'M0 3', 'M1 6', 'M2 7', 'MOST 24', 'PLACES 2', 'SLOTS 8'],
+                          [COMPLETE], large=True),
+    'join-long': Scenario(['LAZY', 'JOIN', 'AFTER 2', UNEVEN, 'PLACES 1', 'SLOTS 8', 'MOST 24'], [COMPLETE], large=True),
+    'learn-long': Scenario(['LAZY', 'LEARN 2', 'TODO(r, n) 3', 'SYNC 2', 'MOST 24'], [COMPLETE], large=True),
+    'crash-long': Scenario(['LAZY', 'TODO(r, n) 3', 'CRASHER 1', 'M1 6', 'MOST 24'], ['a rank crashes'], large=True),
+}
+MISTAKES = [
+    Mistake('MISTAKE_ROOT_DOES_NOT_WAIT', 'order', 'the root does not wait for its children'),
+    Mistake('MISTAKE_ROOT_RUNS_BEFORE_NUMBERING', 'order', 'the root runs what is ready before it has numbered it'),
+    Mistake('MISTAKE_EVICTED_SLOT_DROPPED', 'cache', 'a report by a slot that was evicted meanwhile is dropped'),
+    Mistake('MISTAKE_EVICTS_BY_ITSELF', 'cache', 'a rank evicts a slot without an order'),
+    Mistake('MISTAKE_ORDER_TWICE', 'cache', 'an order is passed on twice'),
+    Mistake('MISTAKE_SUBTREE_FORGOTTEN', 'sets', 'an order does not reach a subtree that it concerns', 'star'),
+    Mistake('MISTAKE_JOIN_OVERTAKES', 'join', 'a join overtakes what is queued behind its own name'),
+    Mistake('NO_DEADLINE', 'learn', 'what is kept back has no deadline'),
+    Mistake('MISTAKE_WANT_NOT_PASSED_ON', 'want', 'that a thread waits is not passed on to the root'),
+    Mistake('MISTAKE_WANT_OF_ROOT_STAYS', 'want-root', "that a thread of the root waits does not reach the others"),
+    Mistake('MISTAKE_RUNS_AFTER_LEFT', 'leave', 'a set goes on by slot after a rank of it has left', 'star'),
+    Mistake('MISTAKE_GOODBYE_OVERTAKES', 'leave-last', 'a goodbye overtakes reports at a rank on its way'),
+    Mistake('MISTAKE_LOST_PARENT_IGNORED', 'crash-root', 'a rank that has lost its parent fails nothing'),
+]
+
+
+class Broken(Exception):
+    pass
+
+
+def call(folder, *command):
+    return subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+
+
+def must(folder, *command):
+    done = call(folder, *command)
+    if done.returncode != 0:
+        raise Broken(f'{" ".join(command)}:\n{done.stdout}')
+    return done.stdout
+
+
+@dataclass
+class Explored:
+    violated: bool = False
+    everything: bool = False
+    states: str = '?'
+    seconds: float = 0
+    reached: tuple = ()
+    said: str = ''
+    trail: str = ''
+
+    def line(self, name):
+        how = 'every state' if self.everything else 'until it was found' if self.violated else 'NOT exhaustive'
+        return f'{name:32} {self.states:>9} states, {how}, {self.seconds:5.1f} s'
+
+
+def readable(trail):
+    """Of spin -t: what the model printed, and what broke."""
+    lines = [line.strip() for line in trail.splitlines()]
+    return '\n'.join('    ' + line.lstrip('| ') if line.startswith('|') else '    ' + line for line in lines
+                     if line.startswith(('| ', 'spin:')) and 'c_code' not in line and 'trail ends' not in line)
+
+
+def explore(macros, large=False, in_part=False):
+    with tempfile.TemporaryDirectory(prefix='dabke-model-') as folder:
+        defines = ''.join(f'#define {macro}\n' for macro in macros)
+        (pathlib.Path(folder) / 'job.pml').write_text(f'{defines}#include "{MODEL}"\n', encoding='utf-8')
+        started = time.monotonic()
+        must(folder, 'spin', '-a', 'job.pml')
+        # To optimise the verifier takes longer than to run it, but for long jobs.
+        must(folder, 'gcc', '-O1' if large else '-O0', '-w', '-DSAFETY', '-DNOREDUCE', '-DVECTORSZ=2048',
+             '-DBITSTATE' if in_part else '-DCOLLAPSE', f'-DMEMLIM={MEMORY_MIB}', '-o', 'pan', 'pan.c')
+        said = call(folder, './pan', f'-m{DEPTH}', '-n', '-w30' if in_part else '-w22' if large else '-w18').stdout
+        result = Explored(said=said, seconds=time.monotonic() - started)
+        errors = re.search(r'errors: (\d+)', said)
+        states = re.search(r'(\S+) states, stored', said)
+        result.states = f'{float(states.group(1)):.0f}' if states else '?'
+        if errors is None or 'out of memory' in said or 'reached -DMEMLIM' in said:
+            if large and not in_part:
+                return explore(macros, large, in_part=True)
+            raise Broken(said)
+        result.violated = errors.group(1) != '0'
+        result.everything = not (in_part or result.violated or 'max search depth too small' in said
+                                 or 'Search not completed' in said)
+        result.reached = tuple(re.findall(r'^reached: (.*)$', said, re.MULTILINE))
+        if result.violated:
+            result.trail = readable(call(folder, 'spin', '-t', '-T', 'job.pml').stdout)
+        return result
+
+
+def judge_scenario(name, scenario, tree):
+    result = explore(scenario.macros + TREES[tree], scenario.large)
+    line = result.line(f'{name}, {tree}')
+    missing = [event for event in scenario.events if event not in result.reached]
+    if result.violated:
+        return False, f'{line}: VIOLATED\n{result.trail}'
+    if missing:
+        return False, f'{line}: NEVER REACHED: {"; ".join(missing)}'
+    if not result.everything and not scenario.large:
+        return False, f'{line}: NOT EXPLORED TO THE END\n{result.said}'
+    return True, f'{line}: ok'
+
+
+def judge_mistake(mistake, show_trail):
+    scenario = SCENARIOS[mistake.scenario]
+    result = explore(scenario.macros + TREES[mistake.tree] + [mistake.macro])
+    line = result.line(f'mistake in {mistake.scenario}, {mistake.tree}')
+    trail = f'\n{result.trail}' if show_trail else ''
+    return result.violated, f'{line}: {"found" if result.violated else "NOT FOUND"}: {mistake.what}{trail}'
+
+
+def judge(job):
+    try:
+        return job()
+    except Broken as broken:
+        return False, f'could not be explored: {broken}'
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--large', action='store_true', help='longer jobs instead of the small ones')
+    parser.add_argument('--trail', action='store_true', help='shows what led to each seeded mistake')
+    parser.add_argument('names', nargs='*', metavar='NAME')
+    options = parser.parse_args()
+    if shutil.which('spin') is None:
+        print('SKIPPED: the model of the negotiation needs Spin, the model checker. On Debian and Ubuntu: '
+              'apt-get install spin')
+        return SKIPPED
+
+    def chosen(name):
+        return not options.names or any(part in name for part in options.names)
+
+    jobs = [lambda n=name, s=scenario, t=tree: judge_scenario(n, s, t)
+            for name, scenario in SCENARIOS.items() if scenario.large == options.large and chosen(name)
+            for tree in scenario.trees]
+    if not options.large:
+        jobs += [lambda m=mistake: judge_mistake(m, options.trail) for mistake in MISTAKES
+                 if chosen(mistake.scenario) or chosen(mistake.macro)]
+    if not jobs:
+        print(f'No scenario is called {" or ".join(options.names)}; there are: {", ".join(SCENARIOS)}')
+        return 1
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
+        for good, line in pool.map(judge, jobs):
+            print(line, flush=True)
+            failed += not good
+    print(f'{len(jobs) - failed} as expected, {failed} not')
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

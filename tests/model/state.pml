@@ -1,0 +1,114 @@
+/* ---- What a rank knows: Names, Collector, LearnedBatches, Machine. */
+byte todo[3 * NAMES];         /* the program: to be submitted yet */
+byte pending[3 * NAMES];      /* Name::waiting */
+byte slot[3 * NAMES];
+bit held[3 * NAMES];
+bit batch[3 * NAMES];
+byte got[3 * NAMES];          /* Collection::reported */
+bit spelled[3 * NAMES];       /* Collection::candidates is not empty */
+byte contributors[3 * NAMES];
+byte evicted[3 * SLOTS];      /* Names::evicted_: name + 1 */
+byte until[3 * SLOTS];
+byte seen[9];
+byte last_order[3];
+byte joined[3];               /* Collector::Set::joined of the world */
+bit joining[3];               /* Machine::joins_ */
+bit join_announced[3];
+byte batch_size[3];           /* 0: nothing learned */
+byte been_ready[3];
+bit loose[3];
+byte gone[3];                 /* left_ */
+byte lost[3];                 /* peer_gone_ */
+bit leaving[3];
+bit over[3];
+bit failed[3];
+bit dead[3];                  /* crashed, or gone after its goodbye */
+bit crashed[3];
+#ifdef DYNAMIC
+byte set[3];                  /* of name 1: 0 before, 1 there, 2 removed */
+byte sequencer_set;           /* Sequencer::sets_ */
+#endif
+byte up_slots[3];             /* up_ */
+byte up_full[3];
+byte up_counts[3];            /* two bits a name */
+bit up_joined[3];
+bit up_wanted[3];
+/* The root's Sequencer. */
+bit in_ready_list[NAMES];
+bit ready_full[NAMES];
+byte ready_contributors[NAMES];
+byte place[NAMES];            /* the slot that is in use for a name */
+byte used_at[NAMES];          /* the order of in_use_ */
+byte next_slot = 1;
+byte goodbyes;
+bit has_learned;
+bit forget_learned;           /* StepLearner::change_ */
+#ifdef LEARN  /* how often the root may learn a batch of names 0 and 1 */
+byte learns = LEARN;
+#endif
+
+/* ---- What nobody knows: for the assertions. */
+byte orders;
+mtype order_kind[MOST];
+byte order_what[MOST];
+byte order_members[MOST];
+byte order_contributors[MOST];
+byte ran_with[MOST];
+byte submitted[3 * NAMES];
+byte completed[3 * NAMES];
+byte joins_asked[3];
+byte joins_done[3];
+#ifdef EXECUTED
+short executed[3];            /* names in the order in which they ran, four to a digit */
+#endif
+
+hidden byte expected[3 * NAMES];  /* Collector::Set::expected, a mask of reporters; never changes */
+
+/* ---- Within one step; worth nothing between steps. */
+hidden byte n; hidden byte k; hidden byte s; hidden byte m;
+hidden byte rc;               /* who reports: the rank itself or a child */
+hidden byte by_slot;          /* masks of names: what rc reports */
+hidden byte in_full;
+hidden byte count[4];
+hidden byte fresh;            /* to be announced */
+hidden byte joins;             /* rc has joined */
+hidden byte wants;
+hidden byte heard;             /* seen is to be noted */
+hidden byte flush;
+hidden byte victim;
+hidden mtype d_kind; hidden byte d_number; hidden byte d_what; hidden byte d_slot; hidden byte d_count;
+hidden mtype u_kind; hidden byte u_slots; hidden byte u_full; hidden byte u_counts;
+hidden byte u_joined; hidden byte u_wanted; hidden byte u_seen;
+hidden byte members;
+
+/* ---- Links. What is sent to the dead is read by nobody. */
+inline send_down(A_C, A_KIND, A_NUMBER, A_WHAT, A_SLOT, A_COUNT) {
+  if
+  :: !dead[A_C] && (lost[r] & BIT(A_C)) == 0 ->
+    assert(len(down[A_C]) < CAP);
+    down[A_C]!A_KIND, A_NUMBER, A_WHAT, A_SLOT, A_COUNT
+  :: else -> skip
+  fi
+}
+
+inline send_up(A_KIND, A_WHAT) {
+  if
+  :: !dead[PARENT(r)] && (lost[r] & BIT(PARENT(r))) == 0 -> assert(len(up[r]) < CAP); up[r]!A_KIND, A_WHAT, 0, 0, 0, 0, 0
+  :: else -> skip
+  fi
+}
+
+/* Machine::flush_up */
+inline flush_up() {
+  if
+  :: r != 0 && !over[r] && (up_slots[r] != 0 || up_full[r] != 0 || up_joined[r] || up_wanted[r]) ->
+    if
+    :: !dead[PARENT(r)] && (lost[r] & BIT(PARENT(r))) == 0 ->
+      assert(len(up[r]) < CAP);
+      up[r]!ready_list, up_slots[r], up_full[r], up_counts[r], up_joined[r], up_wanted[r], last_order[r]
+    :: else -> skip
+    fi;
+    up_slots[r] = 0; up_full[r] = 0; up_counts[r] = 0; up_joined[r] = 0; up_wanted[r] = 0
+  :: else -> skip
+  fi
+}

@@ -1,0 +1,159 @@
+/* ---- The way up: machine_up.cc, collector.cc, learned_batches.cc.
+ * Collector::take, Machine::took, Sequencer::complete. Of a name that is complete here. */
+inline take(A_N) {
+  printf("|   rank %d: name %d is complete, contributors %d\n", r, A_N, contributors[I(r, A_N)]);
+  if
+  :: r == 0 ->
+#ifdef DYNAMIC
+    if
+    :: A_N == 1 && sequencer_set != 1 -> skip  /* its removal is under way, and fails what waits there */
+    :: else ->
+      if :: A_N == 2 -> sequencer_set = 1 :: A_N == 3 -> sequencer_set = 2 :: else -> skip fi;
+#endif
+      assert(!in_ready_list[A_N] && len(ready) < 6);
+      ready!run_full, A_N;
+      in_ready_list[A_N] = 1;
+      ready_full[A_N] = spelled[I(r, A_N)] || got[I(r, A_N)] != expected[I(r, A_N)];
+      ready_contributors[A_N] = contributors[I(r, A_N)]
+#ifdef MISTAKE_ROOT_RUNS_BEFORE_NUMBERING
+      ; executed[0] = executed[0] * 4 + A_N + 1
+#endif
+#ifdef DYNAMIC
+    fi
+#endif
+  :: r != 0 && !spelled[I(r, A_N)] && got[I(r, A_N)] == expected[I(r, A_N)] ->
+    up_slots[r] = up_slots[r] | BIT(slot[I(r, A_N)])
+  :: else -> up_full[r] = up_full[r] | BIT(A_N); up_counts[r] = up_counts[r] | (contributors[I(r, A_N)] << (2 * A_N))
+  fi;
+  got[I(r, A_N)] = 0; spelled[I(r, A_N)] = 0; contributors[I(r, A_N)] = 0
+}
+
+/* Collector::report, note, spell_out; Machine::took. */
+inline report(A_N, A_FULL) {
+  if
+  :: OPEN(r, A_N) && (expected[I(r, A_N)] & BIT(rc)) != 0 ->
+    assert((got[I(r, A_N)] & BIT(rc)) == 0);  /* or the job ends: reported twice */
+    if :: A_FULL -> spelled[I(r, A_N)] = 1 :: else -> skip fi;
+    got[I(r, A_N)] = got[I(r, A_N)] | BIT(rc);
+    contributors[I(r, A_N)] = contributors[I(r, A_N)] + count[A_N];
+    if :: COMPLETE(r, A_N) -> take(A_N) :: else -> skip fi
+  :: else -> skip
+  fi
+}
+
+/* LearnedBatches::release, Machine::report_slots: what is kept back here is reported. */
+inline let_go() {
+  for (k : 0 .. NAMES - 1) {
+    if
+    :: held[I(r, k)] -> held[I(r, k)] = 0; by_slot = by_slot | BIT(k); rc = r; loose[r] = 1
+    :: else -> skip
+    fi
+  }
+}
+
+/* Machine::announce, LearnedBatches::ready. */
+inline announce(A_N) {
+  rc = r;
+  if
+  :: slot[I(r, A_N)] == 0 -> in_full = BIT(A_N); count[A_N] = 1
+  :: slot[I(r, A_N)] != 0 && !batch[I(r, A_N)] -> by_slot = BIT(A_N)
+  :: else ->
+    been_ready[r]++;
+    if
+    :: been_ready[r] >= batch_size[r] -> let_go(); by_slot = by_slot | BIT(A_N); been_ready[r] = 0; loose[r] = 0
+    :: been_ready[r] < batch_size[r] && loose[r] -> by_slot = BIT(A_N)
+    :: else -> held[I(r, A_N)] = 1
+    fi
+  fi
+}
+
+/* Machine::announce_join: not before all that was submitted first has been reported. */
+inline announce_join() {
+  if
+#ifndef MISTAKE_JOIN_OVERTAKES
+  :: joining[r] && !join_announced[r] && !(IN_WORLD(0) && pending[I(r, 0)] > 1) &&
+     !(NAMES > 1 && IN_WORLD(NAMES - 1) && pending[I(r, NAMES - 1)] > 1) ->
+#else
+  :: joining[r] && !join_announced[r] ->
+#endif
+    join_announced[r] = 1; let_go(); rc = r; joins = 1
+  :: else -> skip
+  fi
+}
+
+/* Machine::note_join, Sequencer::all_joined. */
+inline note_join() {
+  if
+  :: gone[r] == 0 ->
+    joined[r] = joined[r] | BIT(rc);
+    for (m : 0 .. NAMES - 1) {
+      if
+      :: IN_WORLD(m) && got[I(r, m)] != 0 && COMPLETE(r, m) -> EVENT("a join completes a tensor"); take(m)
+      :: else -> skip
+      fi
+    };
+    if
+    :: joined[r] == REPORTERS(r) -> if :: r == 0 -> ready!joined_all, 0 :: else -> up_joined[r] = 1 fi
+    :: else -> skip
+    fi
+  :: else -> skip
+  fi
+}
+
+/* Machine::note_wanted; Sequencer::wanted, StepLearner::forget. */
+inline note_wanted() {
+  if
+#ifdef MISTAKE_WANT_NOT_PASSED_ON
+  :: r == 1 && rc != r -> skip
+#endif
+#ifdef MISTAKE_WANT_OF_ROOT_STAYS
+  :: r == 0 && rc == r -> skip
+#endif
+  :: r != 0 -> up_wanted[r] = 1
+  :: r == 0 && has_learned -> has_learned = 0; forget_learned = 1; ready!release, 0
+  :: else -> skip
+  fi
+}
+
+/* Machine::from_child, slot_from_child: what the items of a message mean here. */
+inline from_child(A_C) {
+  rc = A_C;
+  for (s : 1 .. SLOTS - 1) {
+    if
+    :: (u_slots & BIT(s)) != 0 ->
+      printf("|   rank %d is told of slot %d\n", r, s);
+      victim = 9;
+      for (k : 0 .. NAMES - 1) { if :: slot[I(r, k)] == s -> victim = k :: else -> skip fi };
+      if
+      :: victim != 9 -> by_slot = by_slot | BIT(victim)
+#ifndef MISTAKE_EVICTED_SLOT_DROPPED
+      :: victim == 9 && evicted[E(r, s)] != 0 ->
+        EVENT("a report by slot crosses the slot's eviction");
+        victim = evicted[E(r, s)] - 1; in_full = in_full | BIT(victim);
+        count[victim] = COUNT(BEHIND(r, A_C) & MEMBERS(victim))
+#endif
+      :: else -> EVENT("a report by slot means nothing any more"); skip
+      fi
+    :: else -> skip
+    fi
+  };
+  for (k : 0 .. NAMES - 1) {
+    if
+    :: (u_full & BIT(k)) != 0 && OPEN(r, k) -> in_full = in_full | BIT(k); count[k] = (u_counts >> (2 * k)) & 3
+    :: else -> skip
+    fi
+  };
+  joins = u_joined; wants = u_wanted; heard = 1
+}
+
+/* Machine::note_seen, Names::forget_evicted. */
+inline note_seen(A_C) {
+  seen[r * 3 + A_C] = u_seen;
+  for (k : 1 .. SLOTS - 1) {
+    if
+    :: evicted[E(r, k)] != 0 && (!IS_CHILD(r, 1) || seen[r * 3 + 1] >= until[E(r, k)]) &&
+       (!IS_CHILD(r, 2) || seen[r * 3 + 2] >= until[E(r, k)]) -> evicted[E(r, k)] = 0; until[E(r, k)] = 0
+    :: else -> skip
+    fi
+  }
+}
