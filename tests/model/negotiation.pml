@@ -1,8 +1,8 @@
 /* The negotiation of a job of three ranks, for the model checker Spin: every interleaving of a small program.
  *
- * It mirrors runtime/negotiation/: what names.h, collector.h, learned_batches.h, sequencer.h and machine.h declare in state.pml;
- * machine_up.cc, collector.cc and learned_batches.cc in up.pml; sequencer.cc in root.pml; machine_down.cc in down.pml;
- * topology.cc and machine.cc here. Each part says which functions. Change it together with them.
+ * It mirrors runtime/negotiation/. state.pml: names.h, collector.h, learned_batches.h, sequencer.h and machine.h.
+ * up.pml: machine_up.cc, collector.cc and learned_batches.cc. root.pml: sequencer.cc. down.pml: machine_down.cc. Here:
+ * topology.cc and machine.cc. Each part says which functions; change it together with them.
  *   - A step is what the coordinator does in one go: it takes an event in, then all that follows from it.
  *   - Eager: what is to be sent goes out in that same step. LAZY: in a step of its own, later, so several events may come
  *     before it (a poll brings many messages; a busy data plane holds orders back). The root then decides all that is ready

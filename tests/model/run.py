@@ -14,6 +14,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -153,9 +154,11 @@ class Explored:
 
 def readable(trail):
     """Of spin -t: what the model printed, and what broke."""
-    lines = [line.strip() for line in trail.splitlines()]
+    lines = dict.fromkeys(line.strip() for line in trail.splitlines() if line.startswith('spin:'))
+    lines = [line.strip() for line in trail.splitlines() if not line.startswith('spin:')] + list(lines)
     return '\n'.join('    ' + line.lstrip('| ') if line.startswith('|') else '    ' + line for line in lines
-                     if line.startswith(('| ', 'spin:')) and 'c_code' not in line and 'trail ends' not in line)
+                     if line.startswith(('| ', 'spin:')) and 'c_code' not in line and 'trail ends' not in line
+                     and 'important' not in line and 'newer than' not in line)
 
 
 def explore(macros, large=False, in_part=False):
@@ -219,6 +222,7 @@ def main():
     parser.add_argument('--trail', action='store_true', help='shows what led to each seeded mistake')
     parser.add_argument('names', nargs='*', metavar='NAME')
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     if shutil.which('spin') is None:
         print('SKIPPED: the model of the negotiation needs Spin, the model checker. On Debian and Ubuntu: '
               'apt-get install spin')
@@ -238,9 +242,13 @@ def main():
         return 1
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
-        for good, line in pool.map(judge, jobs):
-            print(line, flush=True)
-            failed += not good
+        try:
+            for good, line in pool.map(judge, jobs):
+                print(line, flush=True)
+                failed += not good
+        except BaseException:  # stopped: what has not begun does not begin, and folders are removed
+            pool.shutdown(cancel_futures=True)
+            raise
     print(f'{len(jobs) - failed} as expected, {failed} not')
     return 1 if failed else 0
 
