@@ -43,12 +43,24 @@ void Sequencer::push_error(ProcessSetId set, const std::string& name, Code code,
 
 void Sequencer::force_error(ProcessSetId set, const std::string& name, Code code, std::string text,
                             TimePoint now) {
+  const Name* known = names_.find(set, name);
+  if (known != nullptr && known->in_ready_list) return;  // everybody has come meanwhile
+  any_forced_ = true;
   push_error(set, name, code, std::move(text), true, now);
+}
+
+/// Its reports are void when the error is ordered; another order for the same request would meet the next one.
+bool Sequencer::is_being_failed(const Name& name) const {
+  return std::ranges::any_of(ready_, [&name](const Ready& ready) {
+    return ready.order.forced && ready.order.request->process_set == name.process_set &&
+           ready.order.request->name == name.name;
+  });
 }
 
 void Sequencer::complete(Name& name, Collector::Taken taken, TimePoint now) {
   const auto* ranks = sets_.ranks_of(name.process_set);
   if (ranks == nullptr) return;  // its removal is under way, and fails what waits there
+  if (any_forced_ && is_being_failed(name)) return;
   Order order;
   if (taken.by_slot) {
     order.slot = name.slot;
@@ -164,7 +176,7 @@ std::vector<Order> Sequencer::take_orders(TimePoint now) {
   orders.reserve(ready_.size());
   for (Ready& ready : ready_) sequence(std::move(ready), orders);
   ready_.clear();
-  must_flush_ = false;
+  must_flush_ = any_forced_ = false;
   announce_learned(orders);
   return orders;
 }

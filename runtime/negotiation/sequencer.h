@@ -73,6 +73,7 @@ class Sequencer {
   void push(Order order, TimePoint now, Name* name = nullptr, RequestRef request = nullptr);
   void push_error(ProcessSetId set, const std::string& name, Code code, std::string text, bool forced,
                   TimePoint now);
+  bool is_being_failed(const Name& name) const;
   void push_mismatch(const Name& name, const Report& report, TimePoint now);
   std::optional<Slot> take_slot(ProcessSetId set, std::vector<Order>& orders);
   void give_back_all(ProcessSetId set);
@@ -90,6 +91,7 @@ class Sequencer {
   StepLearner learner_;
   std::vector<Ready> ready_;
   bool must_flush_ = false;
+  bool any_forced_ = false;  // a forced error is in the ready list
   bool busy_ = false;
   TimePoint ready_since_{};
   std::uint64_t next_number_ = 1;

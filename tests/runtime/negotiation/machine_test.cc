@@ -287,6 +287,40 @@ TEST_CASE("one name in two process sets, each waiting for the other's ranks, is 
   }
 }
 
+TEST_CASE("a name that is being failed as a mismatch does not run as well, when its last rank comes in the same round") {
+  // The root judges the mismatch and takes in what makes the name complete, before it gives any order.
+  Machine::Options options;
+  options.static_sets = {{0, 1}};
+  options.topology = tree_of(3, 3, 8);
+  SimulatedJob job(3, 1, options);
+  const Token in_set = job.submit(0, allreduce("x", {4}, 1));
+  const Token in_world = job.submit(1, allreduce("x"));
+  const Token queued = job.submit(1, allreduce("x"));
+  const Token third = job.submit(2, allreduce("x"));
+  job.run();
+  job.advance(milliseconds(1100));  // the root asks
+  REQUIRE(job.step_link(0, 1));
+  REQUIRE(job.step_link(0, 2));
+  while (job.deliver(1, 0)) {
+  }  // an answer
+  while (job.deliver(2, 0)) {
+  }  // the last one: both names are to fail
+  constexpr Token kLate = 1000;
+  job.machine(0).submit(kLate, allreduce("x"), job.now());  // and one is complete
+  job.advance(milliseconds(0));
+  job.run();
+  for (const Token token : {in_set, in_world, third, kLate})
+    CHECK(job.outcome(token).status.code() == Code::mismatch);
+  for (const Rank rank : {0, 1, 2}) CHECK(job.executed(rank).empty());
+  CHECK(job.outcome(queued).completions == 0);  // it waits for the others, and for nobody's neutral data
+  job.submit(0, allreduce("x"));
+  job.submit(2, allreduce("x"));
+  job.run();
+  CHECK(job.outcome(queued).ran);
+  CHECK(job.outcome(queued).contributors == 3);
+  CHECK(job.all_complete());
+}
+
 TEST_CASE("a report that waits to be sent when its name is failed does not count for the name's next use") {
   Machine::Options options;
   options.topology = tree_of(3, 1, 1);  // 2 reports to 1, 1 to 0
