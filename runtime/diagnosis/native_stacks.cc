@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -65,6 +66,7 @@ timespec wall_clock_in(std::chrono::nanoseconds time) {
 }  // namespace
 
 struct NativeStacks::Record {
+  std::atomic<bool> is_asked{false};  // the record is made before the handler sees it
   sem_t full;
   int frame_count = 0;
   std::array<void*, kMostFrames> frames{};
@@ -84,6 +86,7 @@ struct NativeStacks::Record {
     if (info->si_code != SI_QUEUE || info->si_pid != ::getpid()) return;  // not ours: somebody tries it out
     const int saved = errno;
     auto* record = static_cast<Record*>(info->si_value.sival_ptr);
+    if (!record->is_asked.load(std::memory_order_acquire)) return;
     record->interrupted_at = program_counter(context);
     record->frame_count = ::backtrace(record->frames.data(), kMostFrames);
     ::sem_post(&record->full);
@@ -138,6 +141,7 @@ int NativeStacks::choose_signal() {
 
 /// False when the thread is gone.
 bool NativeStacks::ask(int thread, int signal, Record& record) {
+  record.is_asked.store(true, std::memory_order_release);
   siginfo_t info{};
   info.si_signo = signal;
   info.si_code = SI_QUEUE;

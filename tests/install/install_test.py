@@ -23,7 +23,7 @@ def readme_examples():
     """[(language, program, output)]: each program of the README, and the output that it shows for it."""
     with open(os.path.join(SOURCE, 'README.md'), encoding='utf-8') as file:
         blocks = re.findall(r'^```(\w*)\n(.*?)^```$', file.read(), re.DOTALL | re.MULTILINE)
-    programs = [i for i, (language, _) in enumerate(blocks) if language in ('c', 'cpp')]
+    programs = [i for i, (language, text) in enumerate(blocks) if language in ('c', 'cpp') and 'int main(' in text]
     outputs = {i: next(text for language, text in blocks[i:] if not language) for i in programs}
     return [(blocks[i][0], blocks[i][1], outputs[i]) for i in programs]
 

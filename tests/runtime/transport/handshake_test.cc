@@ -110,7 +110,8 @@ TEST_CASE("a rank of another version, job, epoch or place is refused with both s
   std::string needle;
   SECTION("version") {
     connects.version = 9;
-    needle = "version 9 of the link protocol and the accepting rank version 1";
+    needle = std::string("version 9 of the link protocol and the accepting rank version ") +
+             std::to_string(kWireVersion);
   }
   SECTION("job") {
     connects.job_id[0] = std::byte{0xab};
