@@ -189,6 +189,11 @@ std::vector<Action> Machine::take_actions(TimePoint now) {
     broadcast_orders(now);
     if (actions_.size() == before) break;
   }
+  // Only now, when all that was submitted before is known.
+  for (DumpAction& dump : std::exchange(dumps_, {})) {
+    dump.snapshot = snapshot();
+    actions_.emplace_back(std::move(dump));
+  }
   return std::exchange(actions_, {});
 }
 

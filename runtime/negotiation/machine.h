@@ -268,6 +268,7 @@ class Machine {
   std::vector<AnswerMessage> without_stack_;  // answers of this rank that wait for one
   TimePoint stack_deadline_ = kNever;
   std::uint64_t incidents_ = 0;  // on the root: dumps that it has asked for
+  std::vector<DumpAction> dumps_;  // asked for since the last take_actions()
   TimePoint next_dump_{};
   TimePoint next_stall_dump_{};
   TimePoint next_check_ = kNever;

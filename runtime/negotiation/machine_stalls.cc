@@ -207,7 +207,7 @@ void Machine::ask_for_dumps(const std::string& reason, TimePoint now) {
 
 void Machine::dump(const DumpMessage& message) {
   for (const Rank child : children()) send(child, message);
-  actions_.emplace_back(DumpAction{message.reason, message.incident, false, snapshot()});
+  dumps_.push_back({message.reason, message.incident, false, {}});
 }
 
 void Machine::judge_inquiries(TimePoint now) {
