@@ -110,6 +110,7 @@ TEST_CASE("the dump signal makes all ranks write dumps when one of them gets it"
   REQUIRE(job.wait_for_output("waiting", 2));
   ::kill(job.number_after("ready "), SIGUSR2);
   REQUIRE(job.wait_for_error("what this rank was doing is in ", 3));
+  REQUIRE(job.wait_for_error("dabkerun: hang: "));
   job.signal(SIGTERM);
   const Finished ended = job.finish();
   CAPTURE(ended.error);
