@@ -16,8 +16,6 @@ constexpr std::size_t kBusyTasks = 2;
 // A run that fails because a peer died fails here before the peer's death is known; the cause deserves a
 // moment.
 constexpr Duration kCauseGrace = std::chrono::seconds(1);
-/// How long a failure waits for its dump to be written.
-constexpr Duration kDumpTime = std::chrono::milliseconds(500);
 constexpr Duration kCloseTime = std::chrono::seconds(2);
 
 /// Of the backend that runs most: the first that serves the world.
@@ -58,8 +56,6 @@ std::uint64_t size_bytes_of(const Request& request) {
   return total;
 }
 
-Unit* unit_of(Token token) { return reinterpret_cast<Unit*>(token); }
-
 }  // namespace
 
 std::shared_ptr<const Topology> Coordinator::topology_of(const World& world, const Config& config) {
@@ -97,17 +93,6 @@ void Coordinator::want(const Operation& operation) {
 }
 
 void Coordinator::abort(Status cause) { post(std::move(cause)); }
-
-void Coordinator::ask_for_dumps(std::string reason) { post(AskForDumps{std::move(reason)}); }
-
-Dump Coordinator::describe(std::string reason, Duration limit) {
-  const auto answer = std::make_shared<std::promise<Dump>>();
-  auto described = answer->get_future();
-  if (post(Describe{reason, answer}) && described.wait_for(limit) == std::future_status::ready)
-    return described.get();
-  return reporter_.begin(
-      std::move(reason) + " (the coordinator thread does not answer: what it waits for is not known)", 0);
-}
 
 void Coordinator::set_timeline(std::shared_ptr<Timeline> timeline) { post(std::move(timeline)); }
 
@@ -314,33 +299,6 @@ void Coordinator::start_operations(const OrderedRequest& ordered, TimePoint now)
   }
 }
 
-Dump Coordinator::describe(std::string reason, std::uint64_t incident, const Snapshot& snapshot,
-                           TimePoint now) const {
-  constexpr std::string_view kStates[] = {"announced", "kept back", "queued"};
-  Dump dump = reporter_.begin(std::move(reason), incident);
-  dump.last_order = snapshot.last_order;
-  dump.submitted = submitted_;
-  dump.process_sets = snapshot.sets;
-  for (const Snapshot::Pending& pending : snapshot.pending) {
-    const Duration age = now - unit_of(pending.token)->operations.front()->submitted_at;
-    dump.pending.push_back({pending.request->name, std::string(name_of(pending.request->kind)),
-                            pending.request->process_set, pending.request->describe(),
-                            std::chrono::duration<double>(age).count(),
-                            std::string(kStates[static_cast<std::size_t>(pending.state)])});
-  }
-  return dump;
-}
-
-void Coordinator::dump(const DumpAction& action, TimePoint now) {
-  const bool stalled = action.job_fails && machine_.cause().code() == Code::stalled;
-  const auto where = !action.job_fails ? Reporter::Where::usual
-                     : stalled         ? Reporter::Where::launcher
-                                       : Reporter::Where::if_wanted;
-  reporter_.write(describe(action.reason, action.incident, action.snapshot, now), where);
-  // Once the operations have failed the process may end at any moment.
-  if (action.job_fails) reporter_.flush(kDumpTime);
-}
-
 void Coordinator::execute(ExecuteAction& action, TimePoint now) {
   if (next_run_check_ == kNever) next_run_check_ = now + seconds_to_duration(config_.stall_check_time);
   if (timeline_) timeline_->mark_cycle();
@@ -466,49 +424,6 @@ void Coordinator::judge_failures(TimePoint now) {
     complete(std::move(one.unit), {cause.code(), fmt::format("{} '{}': {}", name_of(request.kind),
                                                              request.name, cause.message())});
   }
-}
-
-/// What was agreed on may hang as well: a rank that is stopped in the middle of it, or a network that is.
-void Coordinator::look_for_long_runs(TimePoint now) {
-  if (lane_.outstanding() == 0 || config_.stall_check_disable) {
-    next_run_check_ = kNever;
-    return;
-  }
-  const Duration patience = seconds_to_duration(config_.stall_check_time);
-  if (now < next_run_check_) return;
-  next_run_check_ = now + patience;
-  const TimePoint since{std::chrono::nanoseconds(running_since_ns_.load())};
-  if (since == TimePoint{} || now - since < patience) return;
-  const auto events = recorder_.events();
-  const auto batch =
-      std::ranges::find(events.rbegin(), events.rend(), FlightEvent::What::started, &FlightEvent::what);
-  if (batch == events.rend()) return;
-  const std::string text = fmt::format(
-      "{} '{}'{} (order {}) of process set {} has been running for {:.0f} s on this rank: another rank of "
-      "the set is "
-      "stopped or slow, or the network to it is.",
-      name_of(batch->kind), batch->name,
-      batch->tensors > 1 ? fmt::format(" and {} more", batch->tensors - 1) : "", batch->number,
-      batch->process_set, std::chrono::duration<double>(now - since).count());
-  log_.warning("{}", text);
-  machine_.ask_for_dumps(text, now);
-}
-
-void Coordinator::record_readiness() {
-  for (const Machine::Readiness& ready : machine_.take_readiness()) {
-    if (!timeline_) continue;
-    const Timeline::TensorId tensor = timeline_->tensor(ready.name);
-    if (ready.first) timeline_->negotiate_start(tensor, ready.kind);
-    timeline_->rank_ready(tensor, ready.set_rank);
-    if (ready.last) timeline_->negotiate_end(tensor);
-  }
-}
-
-void Coordinator::record_profile() {
-  for (const Machine::Lateness& late : machine_.take_lateness()) {
-    profile_.late(late.rank, late.kind, std::chrono::duration<double>(late.by).count());
-  }
-  profile_.cache(machine_.cache_counts().hits, machine_.cache_counts().misses);
 }
 
 void Coordinator::complete(std::unique_ptr<Unit> unit, const Status& status) {

@@ -85,6 +85,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
   };
   using Command = std::variant<OperationRef, Want, Status, std::shared_ptr<Timeline>, AskForDumps, Describe,
                                Stack, Leave>;
+  static Unit* unit_of(Token token) { return reinterpret_cast<Unit*>(token); }
   struct Failed {  // runs that failed before the first cause was known
     std::unique_ptr<Unit> unit;
     Status status;

@@ -136,7 +136,8 @@ bool ShmLink::socket_ended() {
   if (peer_gone_) return true;
   std::byte nothing{};
   ssize_t got = 0;
-  do got = ::recv(socket_.get(), &nothing, 1, MSG_DONTWAIT);
+  // What is there is a descriptor on its way, and not ours to take here.
+  do got = ::recv(socket_.get(), &nothing, 1, MSG_DONTWAIT | MSG_PEEK);
   while (got < 0 && errno == EINTR);
   peer_gone_ = got == 0 || (got < 0 && errno != EAGAIN);
   return peer_gone_;

@@ -52,8 +52,8 @@ class ShmLink final : public Link {
   bool prepare_to_sleep() override;
   void woken() override;
 
-  /// Passes a descriptor beside the frames, before any of the two sides has called receive(); the other takes
-  /// it, waiting until `deadline`.
+  /// Passes a descriptor beside the frames. The other side takes it, waiting until `deadline`, when a frame
+  /// has told it that one comes; until then its descriptor() stays readable.
   Status pass_descriptor(int fd);
   Result<Fd> take_descriptor(TimePoint deadline);
 

@@ -137,3 +137,25 @@ TEST_CASE("the end of a peer that did not say so is seen by a sleeping driver") 
   Collected seen;
   CHECK(drain(*pair->a, seen) == "closed");
 }
+
+TEST_CASE("a descriptor that was passed stays for whoever takes it, however often the link is read before") {
+  const auto pair = shm_pair();
+  REQUIRE(pair);
+  auto& from = static_cast<ShmLink&>(*pair->a);
+  auto& to = static_cast<ShmLink&>(*pair->b);
+  int pipe_ends[2];
+  REQUIRE(::pipe2(pipe_ends, O_CLOEXEC) == 0);
+  const Fd read_end(pipe_ends[0]);
+  const Fd write_end(pipe_ends[1]);
+  REQUIRE(from.send(bytes_of("one comes")).is_ok());
+  REQUIRE(from.pass_descriptor(write_end.get()).is_ok());
+  Collected heard;
+  for (int i = 0; i < 5; ++i) REQUIRE(to.receive(heard).is_ok());
+  CHECK(heard.frames == std::vector<std::string>{"one comes"});
+  auto taken = to.take_descriptor(Clock::now() + std::chrono::seconds(10));
+  REQUIRE(taken.is_ok());
+  CHECK(::write(taken->get(), "x", 1) == 1);
+  char byte = 0;
+  CHECK(::read(read_end.get(), &byte, 1) == 1);
+  CHECK(byte == 'x');
+}
