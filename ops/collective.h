@@ -110,6 +110,9 @@ struct BackendContext {
   MpiSession* mpi = nullptr;  // when MPI has started the job
 };
 
+/// Whether this build has a backend of this name.
+bool is_backend_built(std::string_view name);
+
 /// The backends of this build in order of preference, as far as DABKE_CPU_OPERATIONS lets them; reading this
 /// function shows what the program can do. An error when a backend was asked for by name that is not there.
 Result<std::vector<std::unique_ptr<Collective>>> make_backends(const BackendContext& context);

@@ -1,11 +1,26 @@
-#include <fmt/format.h>
+#include <algorithm>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "build_id.h"
 #include "ops/collective.h"
 #include "ops/gloo/gloo_backend.h"
 #include "ops/mpi/mpi_backend.h"
 #include "ops/shm/shm_backend.h"
 
 namespace dabke {
+namespace {
+
+std::vector<std::string_view> built_backends() {
+  std::vector<std::string_view> names = {"shm", "gloo"};
+  if (kMpiIsBuilt) names.emplace_back("mpi");
+  return names;
+}
+
+}  // namespace
+
+bool is_backend_built(std::string_view name) { return std::ranges::count(built_backends(), name) != 0; }
 
 Result<std::vector<std::unique_ptr<Collective>>> make_backends(const BackendContext& context) {
   // In order of preference: the first that can run a response does.
@@ -34,9 +49,9 @@ Result<std::vector<std::unique_ptr<Collective>>> make_backends(const BackendCont
   return Status(
       Code::not_built,
       fmt::format(
-          "DABKE_CPU_OPERATIONS={}: this build has no such backend; it has shm and gloo. Choose one of "
-          "them, or leave the variable unset.",
-          wanted));
+          "DABKE_CPU_OPERATIONS={}: this build has no such backend; it has {}. Choose one of them, or "
+          "leave the variable unset.",
+          wanted, fmt::join(built_backends(), ", ")));
 }
 
 }  // namespace dabke

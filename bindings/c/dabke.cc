@@ -171,9 +171,7 @@ int dabke_version_number(void) {
   return DABKE_VERSION_MAJOR * 10000 + DABKE_VERSION_MINOR * 100 + DABKE_VERSION_PATCH;
 }
 
-int dabke_backend_built(const char* name) {
-  return is_one_of(name, {"gloo", "shm"}) || (kMpiIsBuilt && is_one_of(name, {"mpi"}));
-}
+int dabke_backend_built(const char* name) { return name != nullptr && is_backend_built(name); }
 int dabke_backend_enabled(const char* name) {
   const auto runtime = current_runtime();
   if (!runtime || name == nullptr) return 0;

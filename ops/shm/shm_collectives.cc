@@ -14,6 +14,12 @@ constexpr std::size_t kLine = 64;
 
 std::size_t divided_up(std::size_t number, std::size_t by) { return (number + by - 1) / by; }
 
+/// How many of a row of `elements` a round handles that takes `most`.
+std::size_t part(std::size_t elements, std::size_t round, std::size_t most) {
+  const std::size_t begin = round * most;
+  return begin >= elements ? 0 : std::min(most, elements - begin);
+}
+
 std::size_t count_of(std::span<const std::int64_t> counts, std::size_t place) {
   return static_cast<std::size_t>(counts[place]);
 }
@@ -77,19 +83,18 @@ void ShmRun::reduce_slice(std::byte* into, const InPieces& mine, std::size_t beg
 }
 
 Status ShmRun::allreduce() {
-  std::size_t elements = 0;
-  for (const BatchEntry& entry : batch_.entries) elements += static_cast<std::size_t>(entry.elements);
-  if (elements == 0) return {};
-  return bytes(elements) <= small_bytes_ ? allreduce_small(elements) : allreduce_large(elements);
-}
-
-Status ShmRun::allreduce_small(std::size_t elements) {
   InPieces in(element_bytes_);
   OutPieces out(element_bytes_);
   for (const BatchEntry& entry : batch_.entries) {
     in.add(static_cast<const std::byte*>(entry.input), static_cast<std::size_t>(entry.elements));
     out.add(static_cast<std::byte*>(entry.output), static_cast<std::size_t>(entry.elements));
   }
+  if (in.elements() == 0) return {};
+  return bytes(in.elements()) <= small_bytes_ ? allreduce_small(in, out) : allreduce_large(in, out);
+}
+
+Status ShmRun::allreduce_small(const InPieces& in, const OutPieces& out) {
+  const std::size_t elements = in.elements();
   return rounds(
       1, [&](std::size_t, std::byte* stage) { put(stage, in, 0, elements); },
       [&](std::size_t) {
@@ -101,13 +106,8 @@ Status ShmRun::allreduce_small(std::size_t elements) {
       });
 }
 
-Status ShmRun::allreduce_large(std::size_t elements) {
-  InPieces in(element_bytes_);
-  OutPieces out(element_bytes_);
-  for (const BatchEntry& entry : batch_.entries) {
-    in.add(static_cast<const std::byte*>(entry.input), static_cast<std::size_t>(entry.elements));
-    out.add(static_cast<std::byte*>(entry.output), static_cast<std::size_t>(entry.elements));
-  }
+Status ShmRun::allreduce_large(const InPieces& in, const OutPieces& out) {
+  const std::size_t elements = in.elements();
   const std::size_t line = kLine / element_bytes_;
   const std::size_t most = stage_bytes_ / ranks_ / kLine * line;  // of one slice
   for (std::size_t begin = 0; begin < elements;) {
@@ -155,24 +155,23 @@ Status ShmRun::reducescatter() {
   const std::size_t most = stage_bytes_ / ranks_ / kLine * kLine / element_bytes_;
   std::size_t longest = 0;
   for (const InPieces& block : blocks) longest = std::max(longest, block.elements());
-  const auto count_at = [&](std::size_t place, std::size_t round) {
-    const std::size_t begin = round * most;
-    return begin >= blocks[place].elements() ? 0 : std::min(most, blocks[place].elements() - begin);
-  };
   return rounds(
       divided_up(longest, most),
       [&](std::size_t round, std::byte* stage) {
         for (std::size_t place = 0; place < ranks_; ++place) {
           if (place != own_ || scales())
-            put(stage + bytes(place * most), blocks[place], round * most, count_at(place, round));
+            put(stage + bytes(place * most), blocks[place], round * most,
+                part(blocks[place].elements(), round, most));
         }
       },
       [&](std::size_t round) {
         const std::size_t begin = round * most;
-        out.each(begin, count_at(own_, round), [&](std::byte* data, std::size_t count, std::size_t at) {
-          reduce_slice(data, blocks[own_], begin + at, count, bytes(own_ * most + at));
-          if (batch_.postscale != 1) kernels::scale(batch_.dtype, data, data, count, batch_.postscale);
-        });
+        out.each(begin, part(blocks[own_].elements(), round, most),
+                 [&](std::byte* data, std::size_t count, std::size_t at) {
+                   reduce_slice(data, blocks[own_], begin + at, count, bytes(own_ * most + at));
+                   if (batch_.postscale != 1)
+                     kernels::scale(batch_.dtype, data, data, count, batch_.postscale);
+                 });
       });
 }
 
@@ -180,19 +179,15 @@ Status ShmRun::gather(const std::vector<OutPieces>& blocks, const InPieces& mine
   const std::size_t most = stage_bytes_ / element_bytes_;
   std::size_t longest = 0;
   for (const OutPieces& block : blocks) longest = std::max(longest, block.elements());
-  const auto count_at = [&](std::size_t elements, std::size_t round) {
-    const std::size_t begin = round * most;
-    return begin >= elements ? 0 : std::min(most, elements - begin);
-  };
   return rounds(
       divided_up(longest, most),
       [&](std::size_t round, std::byte* stage) {
-        put(stage, mine, round * most, count_at(mine.elements(), round));
+        put(stage, mine, round * most, part(mine.elements(), round, most));
       },
       [&](std::size_t round) {
         for (std::size_t place = 0; place < ranks_; ++place) {
           const std::byte* const from = stage_of(place);
-          blocks[place].each(round * most, count_at(blocks[place].elements(), round),
+          blocks[place].each(round * most, part(blocks[place].elements(), round, most),
                              [&](std::byte* data, std::size_t count, std::size_t at) {
                                std::memcpy(data, from + bytes(at), bytes(count));
                              });
@@ -246,17 +241,13 @@ Status ShmRun::alltoall() {
     if (received != 0) output += bytes(received);
     needed = std::max<std::uint64_t>(needed, divided_up(sent, most));
   }
-  const auto count_at = [&](std::size_t elements, std::size_t round) {
-    const std::size_t begin = round * most;
-    return begin >= elements ? 0 : std::min(most, elements - begin);
-  };
   std::uint64_t all = 1;
   for (std::uint64_t round = 0; round < all; ++round) {
     DABKE_ASSIGN(std::byte* const stage, steps_.free_stage());
     std::memcpy(stage, &needed, sizeof needed);
     for (std::size_t place = 0; place < ranks_; ++place) {
       put(stage + kLine + bytes(place * most), sends[place], round * most,
-          count_at(sends[place].elements(), round));
+          part(sends[place].elements(), round, most));
     }
     steps_.publish();
     DABKE_CHECK(steps_.wait_for_all());
@@ -265,7 +256,7 @@ Status ShmRun::alltoall() {
       std::memcpy(&theirs, stage_of(place), sizeof theirs);
       all = std::max(all, theirs);
       const std::byte* const from = stage_of(place) + kLine + bytes(own_ * most);
-      receives[place].each(round * most, count_at(receives[place].elements(), round),
+      receives[place].each(round * most, part(receives[place].elements(), round, most),
                            [&](std::byte* data, std::size_t count, std::size_t at) {
                              std::memcpy(data, from + bytes(at), bytes(count));
                            });

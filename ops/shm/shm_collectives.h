@@ -27,8 +27,8 @@ class ShmRun {
 
  private:
   Status allreduce();
-  Status allreduce_small(std::size_t elements);
-  Status allreduce_large(std::size_t elements);
+  Status allreduce_small(const InPieces& in, const OutPieces& out);
+  Status allreduce_large(const InPieces& in, const OutPieces& out);
   Status allgather();
   Status broadcast();
   Status reducescatter();

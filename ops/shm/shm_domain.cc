@@ -24,7 +24,9 @@ constexpr std::size_t kLeastStage = 16 * kKiB;
 constexpr std::size_t kMostStage = 1024 * kKiB;
 constexpr std::size_t kMostOfAll = 64 * 1024 * kKiB;  // of one stage of all ranks together
 
-/// A multiple of a line for each of `ranks` slices.
+/// A round must take at least a line for each rank, and an alltoall's head.
+std::size_t least_stage(std::size_t ranks) { return std::max(kLeastStage, 128 * ranks); }
+
 std::size_t stage_for(std::size_t ranks) {
   const std::size_t wanted = std::clamp(ranks * kSliceBytes, 4 * kSliceBytes, kMostStage);
   const std::size_t bytes = std::min(wanted, kMostOfAll / ranks);
@@ -113,7 +115,7 @@ class ShmDomain::Leader {
     std::ranges::sort(form.ranks);
     if (form.ranks.size() == 1) return std::unique_ptr<ShmDomain>();
     for (form.stage_bytes = stage_for(form.ranks.size());; form.stage_bytes /= 4) {
-      if (form.stage_bytes < kLeastStage) break;
+      if (form.stage_bytes < least_stage(form.ranks.size())) break;
       DABKE_ASSIGN(auto domain, offer(form));
       if (domain) return domain;
     }
@@ -163,7 +165,7 @@ class ShmDomain::Leader {
   const BackendContext& context_;
   std::vector<std::unique_ptr<Link>>& links_;
   TimePoint deadline_;
-  std::string why_not_;
+  std::string why_not_ = "there are too many of them";
 };
 
 class ShmDomain::Member {

@@ -47,7 +47,7 @@ class ShmDomain {
   std::size_t size() const { return ranks_.size(); }
   /// This rank's index among them.
   std::size_t own() const { return own_; }
-  /// Of each of a rank's stages; a multiple of 64 bytes for each rank of the domain.
+  /// Of each of a rank's stages; more than 64 bytes for each rank of the domain.
   std::size_t stage_bytes() const { return stage_bytes_; }
 
   ShmProgress& progress(std::size_t index) const { return *reinterpret_cast<ShmProgress*>(part(index)); }

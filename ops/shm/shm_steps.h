@@ -27,7 +27,6 @@ class ShmSteps {
   /// follow one another in its steps.
   void begin(std::uint64_t order, std::shared_ptr<const std::vector<std::size_t>> members,
              TimePoint deadline);
-  const std::vector<std::size_t>& members() const { return *members_; }
 
   /// The next step of this rank is reached: what it has written before may be read.
   void publish();

@@ -1,0 +1,116 @@
+#include <catch2/catch.hpp>
+
+#include "tests/runtime/negotiation/simulated_job.h"
+
+namespace dabke::testing {
+
+using Catch::Contains;
+using Catch::StartsWith;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+TEST_CASE("a stall report names the tensor, who is missing, and what they submitted instead") {
+  Machine::Options options;
+  options.stall_check = seconds(60);
+  options.stall_shutdown = seconds(150);
+  options.topology = std::make_shared<const Topology>(3, std::vector<std::string>{"ada", "bob", "cy"}, 8);
+  SimulatedJob job(3, 1, options);
+  const Token x = job.submit(0, allreduce("x"));
+  job.submit(2, allreduce("x"));
+  job.submit(1, allreduce("other"));
+  job.run();
+  CHECK(job.machine(0).next_tick() == job.now() + seconds(60));
+  job.advance(seconds(59));
+  CHECK(job.warnings().empty());
+  job.advance(seconds(1));
+  job.run();
+  REQUIRE(job.warnings().size() == 2);
+  CHECK_THAT(job.warnings()[1], StartsWith("Stalled for 60 s: 'x' (allreduce (sum) of float32 [4])"));
+  CHECK_THAT(job.warnings()[1], Contains("submitted by ranks 0, 2 and is waited for from rank 1 on bob"));
+  CHECK_THAT(job.warnings()[1], Contains("Rank 1 has submitted instead: 'other'"));
+  job.advance(seconds(90));
+  job.run();
+  CHECK(job.outcome(x).status.code() == Code::stalled);
+  CHECK_THAT(job.outcome(x).status.message(), Contains("Stalled for 150 s"));
+  CHECK(job.all_complete());
+}
+
+TEST_CASE(
+    "a stall makes every rank write a dump once, whoever waits, and a failure does before anything "
+    "completes") {
+  Machine::Options options;
+  options.stall_check = seconds(60);
+  options.stall_shutdown = seconds(150);
+  options.topology = std::make_shared<const Topology>(7, std::vector<std::string>(7, ""), 2);
+  SimulatedJob job(7, 1, options);
+  const Token x = job.submit(3, allreduce("x"));
+  job.submit(0, allreduce("y"));
+  job.run();
+  job.advance(seconds(60));
+  job.run();
+  REQUIRE(job.warnings().size() >= 2);
+  for (Rank rank = 0; rank < 7; ++rank) {
+    CAPTURE(rank);
+    REQUIRE(job.dumps(rank).size() == 1);
+    CHECK(job.dumps(rank)[0].incident == 1);
+    CHECK_FALSE(job.dumps(rank)[0].job_fails);
+  }
+  const Snapshot& waits = job.dumps(3)[0].snapshot;
+  REQUIRE(waits.pending.size() == 1);
+  CHECK(waits.pending[0].token == x);
+  CHECK(waits.pending[0].request->name == "x");
+  CHECK(waits.sets.at(kWorldSet).size() == 7);
+  job.advance(seconds(90));
+  job.run();
+  CHECK(job.outcome(x).status.code() == Code::stalled);
+  for (Rank rank = 0; rank < 7; ++rank) {
+    CAPTURE(rank);
+    CHECK(job.dumps(rank).back().job_fails);
+    CHECK_THAT(job.dumps(rank).back().reason, Contains("Stalled for 150 s"));
+  }
+  CHECK(job.dumps(3).back().snapshot.pending.size() == 1);
+}
+
+TEST_CASE(
+    "a stall report carries the stacks of the ranks that are waited for, or says that there are none in "
+    "time") {
+  Machine::Options options;
+  options.stall_check = seconds(60);
+  options.gives_stacks = true;
+  SimulatedJob job(3, 1, options);
+  job.submit(0, allreduce("x"));
+  job.run();
+  job.advance(seconds(60));
+  job.run();
+  CHECK(job.warnings().empty());  // not without the stacks
+  CHECK(job.stacks_wanted(0) == 0);
+  CHECK(job.stacks_wanted(1) == 1);
+  CHECK(job.stacks_wanted(2) == 1);
+  job.machine(1).give_stack("step() at train.cc:7", job.now());
+  job.advance(std::chrono::milliseconds(700));
+  job.run();
+  REQUIRE(job.warnings().size() == 1);
+  CHECK_THAT(job.warnings()[0], Contains("step() at train.cc:7") && Contains("could not be had in time"));
+}
+
+TEST_CASE("any rank may ask for dumps of all, which come once for many who ask at a time") {
+  Machine::Options options;
+  options.topology = std::make_shared<const Topology>(5, std::vector<std::string>(5, ""), 2);
+  SimulatedJob job(5, 1, options);
+  job.advance(seconds(10));
+  for (Rank rank = 4; rank >= 0; --rank) job.machine(rank).ask_for_dumps("because", job.now());
+  job.advance(Duration{});
+  job.run();
+  for (Rank rank = 0; rank < 5; ++rank) {
+    CAPTURE(rank);
+    REQUIRE(job.dumps(rank).size() == 1);
+    CHECK(job.dumps(rank)[0].reason == "because");
+  }
+  job.advance(seconds(2));
+  job.machine(2).ask_for_dumps("again", job.now());
+  job.advance(Duration{});
+  job.run();
+  for (Rank rank = 0; rank < 5; ++rank) CHECK(job.dumps(rank).back().incident == 2);
+}
+
+}  // namespace dabke::testing
