@@ -74,7 +74,7 @@ void answer(Channels& channels) {
     Counter counter;
     counter.echo = &channel;
     while (counter.count < kWarmUp + kTripsPerRound) {
-      channel.poll(kNever, counter);
+      poll(channel, kNever, counter);
       if (counter.lost) return;
     }
   }
@@ -87,7 +87,7 @@ std::vector<double> ask(ControlChannel& channel, int size) {
   for (int trip = 0; trip < kWarmUp + kTripsPerRound && !counter.lost; ++trip) {
     const auto begun = Clock::now();
     for (Rank rank = 1; rank < size; ++rank) channel.send(rank, message);
-    for (counter.count = 0; counter.count < size - 1 && !counter.lost;) channel.poll(kNever, counter);
+    for (counter.count = 0; counter.count < size - 1 && !counter.lost;) poll(channel, kNever, counter);
     if (trip >= kWarmUp)
       micros.push_back(std::chrono::duration<double, std::micro>(Clock::now() - begun).count());
   }

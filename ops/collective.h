@@ -88,9 +88,12 @@ class Collective {
   }
   /// From about this many bytes on, larger batches make it no faster; what learned batches are cut to.
   virtual std::int64_t knee_bytes() const { return std::int64_t{8} << 20; }
+  /// Whether a thread that waits for a result may run it: run() comes back by itself once all ranks are
+  /// there.
+  virtual bool can_run_on_waiters() const { return false; }
   /// Ordered and collective over the set: makes communicators at a point that all its ranks have agreed on.
   virtual Status prepare(const ProcessSetInfo& set) = 0;
-  /// Runs on the lane's thread. The batch stays alive until `done` was called.
+  /// Runs on the lane's thread, or on one that waits. The batch stays alive until `done` was called.
   virtual void run(const Batch& batch, Completion done) = 0;
   /// The set is gone; drops its communicators. Ordered after the set's last batch.
   virtual void release(ProcessSetId set) = 0;

@@ -82,14 +82,10 @@ Coordinator::Coordinator(Parts parts)
 
 Coordinator::~Coordinator() { shut_down(); }
 
-void Coordinator::submit(OperationRef operation) {
+void Coordinator::submit(OperationRef operation, Wake wake) {
   statistics_.tensors_submitted += std::max<std::size_t>(1, operation->request.tensors.size());
-  if (!post(operation))
+  if (!post(operation, wake))
     complete(std::move(operation), {Code::shut_down, "dabke_shutdown was called on this rank"});
-}
-
-void Coordinator::want(const Operation& operation) {
-  if (keeps_back_ && !operation.is_done()) post(Want{operation.request.process_set, operation.request.name});
 }
 
 void Coordinator::abort(Status cause) { post(std::move(cause)); }
@@ -102,14 +98,19 @@ void Coordinator::shut_down() {
   thread_.join();
 }
 
-bool Coordinator::post(Command command) {
+bool Coordinator::post(Command command, Wake how) {
   {
     const std::lock_guard lock(inbox_mutex_);
     if (closed_) return false;
     inbox_.push_back(std::move(command));
   }
-  wake();
+  if (how == Wake::at_once) wake();
   return true;
+}
+
+bool Coordinator::has_commands() {
+  const std::lock_guard lock(inbox_mutex_);
+  return !inbox_.empty();
 }
 
 void Coordinator::wake() {
@@ -128,23 +129,10 @@ void Coordinator::pin_thread() const {
 
 void Coordinator::loop() {
   pin_thread();
-  while (true) {
-    const TimePoint now = Clock::now();
-    drain_inbox(now);
-    look_for_long_runs(now);
-    wants_room_ = true;  // before the lane is looked at, so that no end of a batch is missed
-    machine_.set_data_plane_busy(lane_.outstanding() >= kBusyTasks);
-    machine_.tick(now);
-    std::vector<Action> actions = machine_.take_actions(now);
-    record_readiness();  // before the orders that it led to
-    perform(std::move(actions), now);
-    record_profile();
-    if (!machine_.holds_back()) wants_room_ = false;
-    keeps_back_ = machine_.keeps_back();
-    judge_failures(now);
-    if (is_finished()) break;
+  std::unique_lock baton(baton_);
+  for (round(); !is_finished(); round()) {
     sleeping_ = true;
-    channel_->poll(nothing_to_do() ? next_deadline() : now, *this);
+    channel_->poll(sleep_until(), *this, baton_);
     sleeping_ = false;
   }
   lane_.stop();
@@ -156,6 +144,33 @@ void Coordinator::loop() {
   drain_inbox(Clock::now());  // what came after the goodbye
   perform(machine_.take_actions(Clock::now()), Clock::now());
   callbacks_.stop();
+  ended_ = true;
+}
+
+/// Everything that there is to do.
+void Coordinator::round() {
+  const TimePoint now = Clock::now();
+  drain_inbox(now);
+  look_for_long_runs(now);
+  wants_room_ = true;  // before the lane is looked at, so that no end of a batch is missed
+  machine_.set_data_plane_busy(lane_.outstanding() >= kBusyTasks);
+  machine_.tick(now);
+  std::vector<Action> actions = machine_.take_actions(now);
+  record_readiness();  // before the orders that it led to
+  perform(std::move(actions), now);
+  record_profile();
+  if (!machine_.holds_back()) wants_room_ = false;
+  keeps_back_ = machine_.keeps_back();
+  judge_failures(now);
+}
+
+/// A later time than before is not worth waking up for: the thread finds out when it wakes.
+TimePoint Coordinator::sleep_until() {
+  const TimePoint now = Clock::now();
+  if (!nothing_to_do()) return now;
+  const TimePoint next = next_deadline();
+  if (next < sleeps_until_ || sleeps_until_ <= now) sleeps_until_ = next;
+  return sleeps_until_;
 }
 
 bool Coordinator::is_finished() {
@@ -172,8 +187,7 @@ bool Coordinator::nothing_to_do() {
     const std::lock_guard lock(failed_mutex_);
     if (!failed_.empty() && failed_since_ == kNever) return false;
   }
-  const std::lock_guard lock(inbox_mutex_);
-  return inbox_.empty();
+  return !has_commands();
 }
 
 TimePoint Coordinator::next_deadline() const {
@@ -264,7 +278,7 @@ void Coordinator::perform(std::vector<Action> actions, TimePoint now) {
         auto task = std::make_unique<Task>();
         task->process_set = process_sets_.find(set->id);
         process_sets_.remove(set->id);
-        if (task->process_set && task->process_set->rank >= 0) lane_.push(std::move(task));
+        if (task->process_set && task->process_set->rank >= 0) hand_over(std::move(task));
       }
     } else if (auto* warn = std::get_if<WarnAction>(&action)) {
       log_.warning("{}", warn->text);
@@ -320,7 +334,7 @@ void Coordinator::execute(ExecuteAction& action, TimePoint now) {
     }
   }
   for (const auto& batch : plan_batches(items, static_cast<std::size_t>(action.fusion_threshold))) {
-    lane_.push(make_task(action, at, batch));
+    hand_over(make_task(action, at, batch));
   }
 }
 

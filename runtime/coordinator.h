@@ -2,6 +2,12 @@
 //
 // Training threads leave commands in the inbox and wake it when it sleeps; the lane tells it of ends and
 // failures. It sleeps in ControlChannel::poll and does no work without an event.
+//
+// Whoever waits for a result helps, because to wake a thread and to be woken costs more than all the rest of
+// a small collective. While the coordinator's thread sleeps, a thread that waits takes the baton, drives the
+// negotiation itself as long as something happens, and runs the batch that it waits for when the lane has
+// nothing else to do. With the last look it gives the baton back, and before it runs anything. A blocking
+// call of ranks that share memory wakes nobody.
 #pragma once
 
 #include <atomic>
@@ -23,6 +29,7 @@
 #include "runtime/negotiation/machine.h"
 #include "runtime/process_set_table.h"
 #include "runtime/statistics.h"
+#include "runtime/transport/shm/waiting.h"
 
 namespace dabke {
 
@@ -49,10 +56,12 @@ class Coordinator final : private ControlSink, private LaneObserver {
   explicit Coordinator(Parts parts);
   ~Coordinator() override;
 
-  /// From any thread. The operation completes exactly once.
-  void submit(OperationRef operation);
-  /// A thread is about to wait for it: it must not be kept back for others.
-  void want(const Operation& operation);
+  enum class Wake { at_once, left_to_help };
+  /// From any thread. The operation completes exactly once. With left_to_help, help() must follow.
+  void submit(OperationRef operation, Wake wake = Wake::at_once);
+  /// A thread is about to wait for it: it is not kept back for others, and the thread works on it for as long
+  /// as there is something to do.
+  void help(const Operation& operation, Wake submitted = Wake::at_once);
   void abort(Status cause);
   /// Every rank writes a dump.
   void ask_for_dumps(std::string reason);
@@ -99,7 +108,15 @@ class Coordinator final : private ControlSink, private LaneObserver {
   void tasks_left(std::size_t left) override;
 
   void loop();
-  bool post(Command command);
+  void round();
+  bool take_baton();
+  bool drive_for(const Operation& operation);
+  bool something_comes(int& looks);
+  void hand_back();
+  TimePoint sleep_until();
+  void hand_over(std::unique_ptr<Task> task);
+  bool post(Command command, Wake wake = Wake::at_once);
+  bool has_commands();
   void wake();
   bool nothing_to_do();
   bool is_finished();
@@ -125,6 +142,12 @@ class Coordinator final : private ControlSink, private LaneObserver {
 
   const World& world_;
   const Config& config_;
+  Baton baton_;                      // all below that is not atomic and has no mutex of its own
+  bool ended_ = false;               // nobody drives any more
+  bool helped_ = false;              // who holds it waits for a result
+  std::unique_ptr<Task> own_task_;   // which is to run this
+  WaitingHabit habit_;               // of helpers
+  TimePoint sleeps_until_ = kNever;  // the coordinator's thread, when nobody holds it
   std::unique_ptr<ControlChannel> channel_;
   ProcessSetTable& process_sets_;
   Statistics& statistics_;

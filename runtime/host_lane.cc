@@ -1,6 +1,7 @@
 #include "runtime/host_lane.h"
 
 #include <algorithm>
+#include <cfenv>
 #include <semaphore>
 
 #include <fmt/format.h>
@@ -58,33 +59,68 @@ void HostLane::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
+bool HostLane::reserve_for(const Task& task) {
+  const auto backend = backend_for(task);
+  if (!backend || !(*backend)->can_run_on_waiters()) return false;
+  const std::lock_guard lock(mutex_);
+  if (taken_ || !queue_.empty() || stopping_) return false;
+  outstanding_.fetch_add(1);
+  return taken_ = true;
+}
+
+void HostLane::run_here(Task& task) {
+  std::fenv_t callers;
+  std::fegetenv(&callers);
+  std::fesetenv(FE_DFL_ENV);
+  if (task.timeline) task.timeline->activity_start(task.timeline_ids, "QUEUE");
+  perform(task);
+  std::fesetenv(&callers);
+}
+
+/// The lane is taken already. It is free again before anybody hears of the end, so that who goes on at once
+/// finds it so.
+void HostLane::perform(Task& task) {
+  std::vector<Ended> ended;
+  if (task.entries.empty()) {
+    release(task);
+  } else {
+    ended = run(task);
+  }
+  bool goes_on = false;
+  {
+    const std::lock_guard lock(mutex_);
+    taken_ = false;
+    goes_on = !queue_.empty() || stopping_;
+  }
+  if (goes_on) changed_.notify_one();  // the lane's thread, when this is another
+  for (Ended& one : ended) observer_.unit_finished(std::move(one.unit), one.status);
+  observer_.tasks_left(outstanding_.fetch_sub(1) - 1);
+}
+
 std::unique_ptr<Task> HostLane::next() {
   std::unique_lock lock(mutex_);
-  const auto something = [this] { return !queue_.empty() || stopping_; };
+  const auto something = [this] { return !taken_ && (!queue_.empty() || stopping_); };
   if (!changed_.wait_for(lock, kIdleAfter, something)) {
-    lock.unlock();
-    for (const auto& backend : backends_) backend->idle();
-    lock.lock();
+    if (!std::exchange(taken_, true)) {
+      lock.unlock();
+      for (const auto& backend : backends_) backend->idle();
+      lock.lock();
+      taken_ = false;
+    }
     changed_.wait(lock, something);  // idle was said once; now sleep without a limit
   }
   if (queue_.empty()) return nullptr;
   auto task = std::move(queue_.front());
   queue_.pop_front();
+  taken_ = true;
   return task;
 }
 
 void HostLane::loop() {
-  while (auto task = next()) {
-    if (task->entries.empty()) {
-      release(*task);
-    } else {
-      run(*task);
-    }
-    observer_.tasks_left(outstanding_.fetch_sub(1) - 1);
-  }
+  while (auto task = next()) perform(*task);
 }
 
-void HostLane::run(Task& task) {
+std::vector<HostLane::Ended> HostLane::run(Task& task) {
   if (task.timeline) task.timeline->activity_end(task.timeline_ids);
   observer_.batch_starts(task);
   const TimePoint start = Clock::now();
@@ -102,19 +138,20 @@ void HostLane::run(Task& task) {
     }
   }
   observer_.batch_ran(task, report, status);
-  finish_entries(task, status);
+  return ended_by(task, status);
 }
 
-void HostLane::finish_entries(const Task& task, const Status& status) {
+/// The units whose last tensors the task had.
+std::vector<HostLane::Ended> HostLane::ended_by(const Task& task, const Status& status) {
+  std::vector<Ended> ended;
+  ended.reserve(task.entries.size());
   for (const TaskEntry& entry : task.entries) {
     Unit* unit = entry.unit;
     if (unit == nullptr) continue;
     if (!status && unit->first_error.is_ok()) unit->first_error = status;
-    if (--unit->tensors_left == 0) {
-      const Status outcome = unit->first_error;
-      observer_.unit_finished(std::unique_ptr<Unit>(unit), outcome);
-    }
+    if (--unit->tensors_left == 0) ended.push_back({std::unique_ptr<Unit>(unit), unit->first_error});
   }
+  return ended;
 }
 
 Status HostLane::run_batch(const Task& task, BatchReport& report) {

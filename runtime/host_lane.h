@@ -1,4 +1,5 @@
-// The lane of host tensors: one thread that runs batches strictly in order, apart from the negotiation.
+// The lane of host tensors: batches run strictly in order, apart from the negotiation, on a thread of the
+// lane or, while that has nothing to do, on a thread that waits for the result.
 #pragma once
 
 #include <atomic>
@@ -16,7 +17,7 @@
 
 namespace dabke {
 
-/// Told by a lane, on its thread.
+/// Told by a lane, on the thread that runs the batch.
 class LaneObserver {
  public:
   virtual ~LaneObserver() = default;
@@ -35,6 +36,10 @@ class HostLane {
   ~HostLane();
 
   void push(std::unique_ptr<Task> task);
+  /// Whether the caller is to run the task, by run_here(): its backend allows it, and nothing is before it.
+  /// Until it has run, the lane is the caller's.
+  bool reserve_for(const Task& task);
+  void run_here(Task& task);
   /// Tasks that have not ended yet.
   std::size_t outstanding() const { return outstanding_.load(); }
   /// From any thread: what runs and what is queued ends with `cause`.
@@ -43,13 +48,19 @@ class HostLane {
   void stop();
 
  private:
+  struct Ended {
+    std::unique_ptr<Unit> unit;
+    Status status;
+  };
+
   void loop();
   std::unique_ptr<Task> next();
-  void run(Task& task);
+  void perform(Task& task);
+  std::vector<Ended> run(Task& task);
   Status run_batch(const Task& task, BatchReport& report);
   Status run_on(Collective& backend, const Batch& batch);
   Result<Collective*> backend_for(const Task& task);
-  void finish_entries(const Task& task, const Status& status);
+  static std::vector<Ended> ended_by(const Task& task, const Status& status);
   void release(const Task& task);
 
   std::vector<std::unique_ptr<Collective>>& backends_;
@@ -58,6 +69,7 @@ class HostLane {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::unique_ptr<Task>> queue_;
+  bool taken_ = false;  // by whoever runs a task, or touches the backends
   bool stopping_ = false;
   Status aborted_;
   std::atomic<std::size_t> outstanding_{0};

@@ -102,11 +102,18 @@ std::vector<std::string_view> Runtime::backend_names() const {
   return names;
 }
 
-Status Runtime::submit(OperationRef operation) {
+Status Runtime::submit(OperationRef operation, Coordinator::Wake wake) {
   DABKE_CHECK(check_operation(*operation, process_sets_, backends_));
   operation->submitted_at = Clock::now();
-  coordinator_->submit(std::move(operation));
+  coordinator_->submit(std::move(operation), wake);
   return {};
+}
+
+Status Runtime::run(const OperationRef& operation) {
+  DABKE_CHECK(submit(operation, Coordinator::Wake::left_to_help));
+  coordinator_->help(*operation, Coordinator::Wake::left_to_help);
+  operation->wait_until(kNever);
+  return operation->status();
 }
 
 void Runtime::abort(std::string reason) {

@@ -42,9 +42,11 @@ class Runtime {
 
   /// Fails at once on what can be told alone, and the operation is untouched; otherwise it completes exactly
   /// once.
-  Status submit(OperationRef operation);
-  /// To be called before waiting for an operation: learned batches do not keep it back any more.
-  void want(const Operation& operation) { coordinator_->want(operation); }
+  Status submit(OperationRef operation) { return submit(std::move(operation), Coordinator::Wake::at_once); }
+  /// submit(), and waits until it is complete.
+  Status run(const OperationRef& operation);
+  /// To be called before waiting for an operation (coordinator.h).
+  void help(const Operation& operation) { coordinator_->help(operation); }
   /// Every pending and later operation of every rank ends with this reason.
   void abort(std::string reason);
   Status start_timeline(const std::string& path, bool mark_cycles);
@@ -63,6 +65,7 @@ class Runtime {
  private:
   Runtime(const Config& config, Bootstrapped place, std::shared_ptr<StackSource> stacks);
   Status start(const Factories& factories);
+  Status submit(OperationRef operation, Coordinator::Wake wake);
   void begin_mpi_job();
   Status open_timeline(const std::string& path, bool mark_cycles);
 

@@ -94,9 +94,7 @@ Status set_tensors(Operation& operation, const Call& call) {
   return {};
 }
 
-Result<OperationRef> start_unguarded(const Call& call) {
-  const auto runtime = current_runtime();
-  if (!runtime) return no_runtime();
+Result<OperationRef> make_operation(const Call& call) {
   dabke_options options = DABKE_OPTIONS_INIT;
   DABKE_CHECK(read_struct(call.options, options, "dabke_options"));
   auto operation = OperationRef::adopt(new dabke_handle);
@@ -107,17 +105,25 @@ Result<OperationRef> start_unguarded(const Call& call) {
   DABKE_CHECK(set_tensors(*operation, call));
   DABKE_CHECK(set_options(*operation, options));
   set_functions(*operation, options);
-  DABKE_CHECK(runtime->submit(operation));
   return operation;
 }
 
-Result<OperationRef> start(const Call& call) {
-  return without_exceptions([&] { return start_unguarded(call); });
+/// Makes the operation and hands it to `use`, a function of the runtime that returns a Status.
+template <class Use>
+Result<OperationRef> with_operation(const Call& call, Use use) {
+  return without_exceptions([&]() -> Result<OperationRef> {
+    const auto runtime = current_runtime();
+    if (!runtime) return no_runtime();
+    DABKE_ASSIGN(OperationRef operation, make_operation(call));
+    DABKE_CHECK(use(*runtime, operation));
+    return operation;
+  });
 }
 
 dabke_status start(const Call& call, dabke_handle** handle) {
   if (handle != nullptr) *handle = nullptr;
-  auto started = start(call);
+  auto started = with_operation(
+      call, [](Runtime& runtime, const OperationRef& operation) { return runtime.submit(operation); });
   if (started && handle != nullptr) *handle = static_cast<dabke_handle*>(started->detach());
   return report(started.status());
 }
@@ -125,14 +131,10 @@ dabke_status start(const Call& call, dabke_handle** handle) {
 /// Blocking; the handle is kept when the caller wants it and all went well.
 dabke_status run(const Call& call, dabke_handle** handle = nullptr) {
   if (handle != nullptr) *handle = nullptr;
-  auto started = start(call);
-  if (!started) return report(started.status());
-  OperationRef operation = started.take();
-  if (const auto runtime = current_runtime()) runtime->want(*operation);
-  operation->wait_until(kNever);
-  const Status status = operation->status();
-  if (status && handle != nullptr) *handle = static_cast<dabke_handle*>(operation.detach());
-  return report(status);
+  auto done = with_operation(
+      call, [](Runtime& runtime, const OperationRef& operation) { return runtime.run(operation); });
+  if (done && handle != nullptr) *handle = static_cast<dabke_handle*>(done->detach());
+  return report(done.status());
 }
 
 Status grouped(CollectiveKind kind, const char* const* names, const DLTensor* const* inputs,
@@ -277,7 +279,7 @@ dabke_status dabke_wait(dabke_handle* handle, double timeout_seconds) {
   if (handle == nullptr) return missing_handle();
   if (!handle->is_done()) {
     if (const auto runtime = current_runtime()) {
-      runtime->want(*handle);
+      runtime->help(*handle);
     } else if (const Status none = no_runtime(); none.code() == Code::forked) {
       return report(none);  // it would wait for threads that a forked child does not have
     }

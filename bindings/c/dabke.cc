@@ -63,9 +63,7 @@ Result<std::int64_t> change_sets(Runtime& runtime, CollectiveKind kind, std::vec
   operation->request.kind = kind;
   operation->request.name = name_of(kind);
   operation->request.ranks = std::move(ranks);
-  DABKE_CHECK(runtime.submit(operation));
-  operation->wait_until(kNever);
-  DABKE_CHECK(operation->status());
+  DABKE_CHECK(runtime.run(operation));
   return operation->value;
 }
 

@@ -7,8 +7,6 @@
 #include <climits>
 #include <ctime>
 
-#include "runtime/transport/shm/waiting.h"
-
 namespace dabke {
 namespace {
 
@@ -73,7 +71,7 @@ void ShmSteps::end_round() {
 Status ShmSteps::wait_for(std::size_t index, std::uint64_t value) {
   if (index == domain_.own()) return {};
   ShmProgress& peer = domain_.progress(index);
-  for (Waiting wait; wait.again();) {
+  for (Waiting wait(habit_); wait.again();) {
     if (peer.reached.load(std::memory_order_acquire) >= value) return {};
   }
   return sleep_until(peer, value);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ops/shm/shm_domain.h"
+#include "runtime/transport/shm/waiting.h"
 
 namespace dabke {
 
@@ -61,6 +62,7 @@ class ShmSteps {
   std::size_t stage_ = 0;
   std::array<Readers, ShmDomain::kStages> readers_;
   TimePoint deadline_ = kNever;
+  WaitingHabit habit_;
 
   std::atomic<bool> is_aborted_{false};
   std::atomic<ShmProgress*> sleeps_on_{nullptr};

@@ -179,11 +179,14 @@ void LinkChannel::write_interest(Peer& peer) {
     peer.waits_to_write = wanted;
 }
 
-void LinkChannel::poll(TimePoint deadline, ControlSink& sink) {
+void LinkChannel::poll(TimePoint deadline, ControlSink& sink, Baton& baton) {
   while (true) {
     bool seen = false;
     if (shared_ > 0 && !failures_) {
-      for (Waiting wait; !seen && wait.again();) seen = look(sink);
+      for (Waiting wait; !seen && wait.again();) {
+        seen = look_into_memory(sink);
+        if (has_helpers_ || baton.is_wanted()) break;
+      }
       if (seen && ++polls_without_kernel_ < kMostPollsWithoutKernel) return;
     }
     polls_without_kernel_ = 0;
@@ -191,7 +194,9 @@ void LinkChannel::poll(TimePoint deadline, ControlSink& sink) {
     const bool sleeps = !seen && prepare_to_sleep();
     const int timeout_ms = sleeps ? poll_timeout_ms(std::min(deadline, next_timer()), now) : 0;
     std::array<epoll_event, 64> events;
+    if (sleeps) baton.unlock();
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms);
+    if (sleeps) baton.lock();
     ++wake_ups_;
     if (!seen) woken();
     for (int i = 0; i < count; ++i) {
@@ -199,6 +204,7 @@ void LinkChannel::poll(TimePoint deadline, ControlSink& sink) {
       seen = handle(event.data.u64, event.events, sink) || seen;
     }
     seen = take_wake() || seen;
+    if (seen) has_helpers_ = false;
     now = Clock::now();
     // After the reading: when we ourselves were stopped for long, the peer's words are there, only unread.
     seen = keep_time(now, count < static_cast<int>(events.size()), sink) || seen;
@@ -206,8 +212,28 @@ void LinkChannel::poll(TimePoint deadline, ControlSink& sink) {
   }
 }
 
-/// Without a system call: what has come through shared memory, and wake().
 bool LinkChannel::look(ControlSink& sink) {
+  has_helpers_ = true;
+  if (!std::exchange(helped_, true)) {
+    for (Peer& peer : peers_) {
+      if (peer.link) peer.link->hold_wakes();
+    }
+  }
+  if (declared_) woken();
+  return look_into_memory(sink);
+}
+
+void LinkChannel::hand_back(bool needed) {
+  for (Peer& peer : peers_) {
+    if (peer.link) peer.link->send_wakes();
+  }
+  helped_ = false;
+  if (needed) wake_pending_.store(true);
+  if (!prepare_to_sleep() || failures_) kick();
+}
+
+/// Without a system call: what has come through shared memory, and wake().
+bool LinkChannel::look_into_memory(ControlSink& sink) {
   bool seen = take_wake();
   for (Peer& peer : peers_) {
     if (!peer.link || !peer.link->poll_ready()) continue;
@@ -219,6 +245,7 @@ bool LinkChannel::look(ControlSink& sink) {
 
 /// Asks everybody for a wake-up. False: something has come meanwhile, and nobody may sleep.
 bool LinkChannel::prepare_to_sleep() {
+  declared_ = true;
   asleep_.store(true);
   if (wake_pending_.load()) return false;
   for (Peer& peer : peers_) {
@@ -228,6 +255,7 @@ bool LinkChannel::prepare_to_sleep() {
 }
 
 void LinkChannel::woken() {
+  declared_ = false;
   asleep_.store(false);
   for (Peer& peer : peers_) {
     if (peer.link) peer.link->woken();
@@ -362,7 +390,11 @@ void LinkChannel::wake() {
   // While poll() is not in the kernel, the flag is enough; and one write ends a sleep, however many call.
   // Both are sequentially consistent, as in prepare_to_sleep(): one side sees the other.
   if (wake_pending_.exchange(true)) return;
-  if (!asleep_.load() || !asleep_.exchange(false)) return;
+  if (asleep_.load() && asleep_.exchange(false)) kick();
+}
+
+/// Whoever sleeps in the kernel, or is about to, comes out of it.
+void LinkChannel::kick() {
   const std::uint64_t one = 1;
   if (::write(wake_fd_.get(), &one, sizeof one) < 0) {
     // The counter is full: then it is readable, and nothing is missed.

@@ -53,9 +53,12 @@ class LinkChannel final : public ControlChannel {
   std::string_view name() const override;
   /// `message` is not empty: an empty frame is a beat.
   void send(Rank peer, std::span<const std::byte> message) override;
-  void poll(TimePoint deadline, ControlSink& sink) override;
+  void poll(TimePoint deadline, ControlSink& sink, Baton& baton) override;
   void wake() override;
   void close(TimePoint deadline) override;
+  bool can_be_helped() const override { return over_tcp_ == 0 && !any_beats_; }
+  bool look(ControlSink& sink) override;
+  void hand_back(bool needed) override;
 
   /// How often poll() came back from waiting in the kernel, for whatever reason.
   std::uint64_t wake_ups() const { return wake_ups_; }
@@ -82,9 +85,10 @@ class LinkChannel final : public ControlChannel {
 
   bool report_failures(ControlSink& sink);
   bool end_last_words(TimePoint now, ControlSink& sink);
-  bool look(ControlSink& sink);
+  bool look_into_memory(ControlSink& sink);
   bool prepare_to_sleep();
   void woken();
+  void kick();
   bool take_wake();
   bool handle(std::uint64_t tag, std::uint32_t events, ControlSink& sink);
   bool read(Peer& peer, ControlSink& sink);
@@ -105,6 +109,9 @@ class LinkChannel final : public ControlChannel {
   GuardedFd wake_fd_;
   std::atomic<bool> wake_pending_{false};
   std::atomic<bool> asleep_{false};  // poll() is, or is about to be, in the kernel
+  bool declared_ = false;            // and the neighbours were told so
+  bool helped_ = false;              // who drives is not the one in poll()
+  bool has_helpers_ = false;         // there was such a one since poll() delivered anything
   std::vector<Peer> peers_;          // by rank; its order is fixed once open
   bool any_beats_ = false;
   std::size_t shared_ = 0;        // links in shared memory, when it was opened

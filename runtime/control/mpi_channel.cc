@@ -146,12 +146,12 @@ void MpiChannel::break_off(Peer& peer, Status cause) {
   peer.give_up = is_ours ? TimePoint::min() : Clock::now() + kCauseGrace;
 }
 
-void MpiChannel::poll(TimePoint deadline, ControlSink& sink) {
+void MpiChannel::poll(TimePoint deadline, ControlSink& sink, Baton& baton) {
   BellSink bells(*this);
   while (true) {
     bool seen = look(sink);
     if (!seen) {
-      bells_->poll(before_sleep(deadline), bells);
+      bells_->poll(before_sleep(deadline), bells, baton);
       seen = look(sink);
     }
     if (seen || woken_.exchange(false) || Clock::now() >= deadline) return;
@@ -260,7 +260,7 @@ void MpiChannel::close(TimePoint deadline) {
   while (Clock::now() < deadline) {
     if (look(nothing)) continue;
     if (all_closed() && !works_for_others()) break;
-    bells_->poll(before_sleep(deadline), bells);
+    dabke::poll(*bells_, before_sleep(deadline), bells);
   }
   bells_->close(deadline);
   port_.reset();

@@ -45,7 +45,7 @@ class MpiChannel final : public ControlChannel {
 
   std::string_view name() const override { return "mpi"; }
   void send(Rank peer, std::span<const std::byte> message) override;
-  void poll(TimePoint deadline, ControlSink& sink) override;
+  void poll(TimePoint deadline, ControlSink& sink, Baton& baton) override;
   void wake() override;
   void close(TimePoint deadline) override;
 

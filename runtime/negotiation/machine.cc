@@ -227,7 +227,7 @@ void Machine::fail_set(ProcessSetId set, const Status& cause) {
     if (name.process_set == set && !name.waiting.empty()) failed.push_back(&name);
   });
   for (Name* name : failed) {
-    for (const Waiting& waiting : std::exchange(name->waiting, {})) {
+    for (const Submitted& waiting : std::exchange(name->waiting, {})) {
       complete(waiting.token,
                {cause.code(), fmt::format("'{}' cannot run: {}", name->name, cause.message())});
     }
@@ -245,7 +245,7 @@ void Machine::fail_everything(const Status& cause, const Status& over) {
   failed_ = !over.is_ok();
   cause_ = cause;
   names_.for_each([&](Name& name) {
-    for (const Waiting& waiting : name.waiting) {
+    for (const Submitted& waiting : name.waiting) {
       complete(waiting.token, {cause.code(), fmt::format("{} '{}': {}", name_of(waiting.request->kind),
                                                          name.name, cause.message())});
     }

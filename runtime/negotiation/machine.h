@@ -216,7 +216,7 @@ class Machine {
   void apply_learned(const Order& order, TimePoint now);
   void apply_left(Rank rank);
   void note_departure(Rank rank);
-  Waiting take_front(Name& name, TimePoint now);
+  Submitted take_front(Name& name, TimePoint now);
 
   // ---- stalls
   void look_for_stalls(TimePoint now);
@@ -267,7 +267,7 @@ class Machine {
   std::uint32_t next_inquiry_ = 1;
   std::vector<AnswerMessage> without_stack_;  // answers of this rank that wait for one
   TimePoint stack_deadline_ = kNever;
-  std::uint64_t incidents_ = 0;  // on the root: dumps that it has asked for
+  std::uint64_t incidents_ = 0;    // on the root: dumps that it has asked for
   std::vector<DumpAction> dumps_;  // asked for since the last take_actions()
   TimePoint next_dump_{};
   TimePoint next_stall_dump_{};

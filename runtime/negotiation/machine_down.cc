@@ -126,7 +126,7 @@ void Machine::apply(Order& order, ExecuteAction& execute, TimePoint now) {
 
 void Machine::run(Order& order, Name& name, ExecuteAction& execute, TimePoint now) {
   const bool member = sets_.contains(name.process_set, options_.rank);
-  Waiting mine = take_front(name, now);
+  Submitted mine = take_front(name, now);
   if (member) {
     OrderedRequest ordered{order.number,
                            mine.token,
@@ -142,7 +142,7 @@ void Machine::run(Order& order, Name& name, ExecuteAction& execute, TimePoint no
 
 /// Of a collective that moves no data.
 void Machine::complete_order(Order& order, Name& name, TimePoint now) {
-  const Waiting mine = take_front(name, now);
+  const Submitted mine = take_front(name, now);
   if (order.request->kind == CollectiveKind::add_process_set) {
     sets_.add(order.new_set, order.request->ranks);
     collector_.add_set(order.new_set, order.request->ranks);
@@ -170,7 +170,7 @@ void Machine::apply_error(const Order& order, TimePoint now) {
     name->held = false;
     if (name->batch != 0) report_slots(learned_.release(name->batch), now);
   }
-  const Waiting mine = take_front(*name, now);
+  const Submitted mine = take_front(*name, now);
   if (mine.token) complete(mine.token, {order.error, order.text});
   names_.tidy(*name);
 }
@@ -207,9 +207,9 @@ void Machine::apply_learned(const Order& order, TimePoint now) {
   learned_at_ = order.number;
 }
 
-Waiting Machine::take_front(Name& name, TimePoint now) {
+Submitted Machine::take_front(Name& name, TimePoint now) {
   if (name.waiting.empty()) return {};
-  Waiting front = std::move(name.waiting.front());
+  Submitted front = std::move(name.waiting.front());
   name.waiting.pop_front();
   if (name.waiting.empty()) return front;
   announce(name, now);

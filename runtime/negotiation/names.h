@@ -44,7 +44,7 @@ struct Collection {
   std::uint64_t recording = 0;        // the number of the timeline that has its beginning
 };
 
-struct Waiting {
+struct Submitted {
   Token token = 0;
   RequestRef request;
 };
@@ -53,11 +53,11 @@ struct Name {
   std::string name;
   ProcessSetId process_set;
   Slot slot = kNoSlot;
-  RequestRef agreed;            // what the slot stands for
-  std::deque<Waiting> waiting;  // here; the front one is announced, unless `held`
-  bool held = false;            // ready here, kept back for its learned batch
-  std::uint32_t batch = 0;      // learned; 0: none
-  bool in_ready_list = false;   // root only: decided, not numbered yet
+  RequestRef agreed;              // what the slot stands for
+  std::deque<Submitted> waiting;  // here; the front one is announced, unless `held`
+  bool held = false;              // ready here, kept back for its learned batch
+  std::uint32_t batch = 0;        // learned; 0: none
+  bool in_ready_list = false;     // root only: decided, not numbered yet
   Collection collection;
 };
 

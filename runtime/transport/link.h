@@ -73,6 +73,10 @@ class Link {
   virtual bool prepare_to_sleep() { return true; }
   /// After the wait, however it ended.
   virtual void woken() {}
+  /// From now on send() does not wake a peer that sleeps; it may well be about to look by itself.
+  virtual void hold_wakes() {}
+  /// Wakes the peer when it still sleeps on what was sent, and send() does so again.
+  virtual void send_wakes() {}
 };
 
 }  // namespace dabke

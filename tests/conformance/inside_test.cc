@@ -158,7 +158,7 @@ TEST_CASE("the timeline of fused tensors shows packing and unpacking") {
   if (std::ranges::none_of(backends, [](const Setup& one) { return one.name == "gloo"; })) return;
   const TempFile file;
   config.timeline = file.path();
-  run_on_ranks({"gloo", Setup::Data::gloo, Setup::Control::tcp}, 2, config, [&](Rank& self) {
+  run_on_ranks({"gloo", Setup::Data::gloo, Setup::Control::links}, 2, config, [&](Rank& self) {
     std::vector<float> a(100);
     std::vector<float> b(200);
     must(self.start(CollectiveKind::allreduce, {{view_of(a), {}, "a"}, {view_of(b), {}, "b"}}).wait());

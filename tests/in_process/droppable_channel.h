@@ -46,9 +46,9 @@ class DroppableChannel final : public ControlChannel {
   void send(int peer, std::span<const std::byte> message) override {
     if (!over_) inner_->send(peer, message);
   }
-  void poll(TimePoint deadline, ControlSink& sink) override {
-    if (!over_ && !knife_->is_cut_) inner_->poll(deadline, sink);
-    if (over_) return inner_->poll(deadline, sink);
+  void poll(TimePoint deadline, ControlSink& sink, Baton& baton) override {
+    if (!over_ && !knife_->is_cut_) inner_->poll(deadline, sink, baton);
+    if (over_) return inner_->poll(deadline, sink, baton);
     if (!knife_->is_cut_) return;
     over_ = true;
     inner_->close(TimePoint{});
@@ -58,6 +58,9 @@ class DroppableChannel final : public ControlChannel {
     }
   }
   void wake() override { inner_->wake(); }
+  bool can_be_helped() const override { return inner_->can_be_helped(); }
+  bool look(ControlSink& sink) override { return !over_ && !knife_->is_cut_ && inner_->look(sink); }
+  void hand_back(bool needed) override { inner_->hand_back(needed); }
   void close(TimePoint deadline) override { inner_->close(deadline); }
 
  private:

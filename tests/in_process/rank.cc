@@ -6,7 +6,7 @@
 
 namespace dabke::testing {
 
-Pending Rank::start(CollectiveKind kind, std::vector<Argument> arguments, const Call& call) {
+OperationRef Rank::make(CollectiveKind kind, std::vector<Argument> arguments, const Call& call) {
   auto operation = OperationRef::adopt(new Operation);
   Request& request = operation->request;
   request.kind = kind;
@@ -32,17 +32,31 @@ Pending Rank::start(CollectiveKind kind, std::vector<Argument> arguments, const 
   operation->group = call.group;
   operation->group_size = call.group_size;
   operation->callback = call.callback;
-  return submit(std::move(operation));
+  return operation;
+}
+
+Pending Rank::start(CollectiveKind kind, std::vector<Argument> arguments, const Call& call) {
+  return submit(make(kind, std::move(arguments), call));
+}
+
+Status Rank::run(CollectiveKind kind, std::vector<Argument> arguments, const Call& call) {
+  const OperationRef operation = make(kind, std::move(arguments), call);
+  remember(operation);
+  return runtime_->run(operation);
 }
 
 Pending Rank::submit(OperationRef operation) {
   if (Status refused = runtime_->submit(operation); !refused) return Pending(std::move(refused));
+  remember(operation);
+  return Pending(std::move(operation), *runtime_);
+}
+
+void Rank::remember(const OperationRef& operation) {
   const std::lock_guard lock(mutex_);
   submitted_.push_back(operation);
   if (submitted_.size() >= 256) {
     std::erase_if(submitted_, [](const OperationRef& one) { return one->is_done(); });
   }
-  return Pending(std::move(operation), *runtime_);
 }
 
 Pending Rank::barrier_async(const Call& call) {

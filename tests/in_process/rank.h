@@ -55,7 +55,7 @@ class Pending {
 
   Status wait() const {
     if (!refused_) return refused_;
-    runtime_->want(*operation_);
+    runtime_->help(*operation_);
     operation_->wait_until(kNever);
     return operation_->status();
   }
@@ -100,6 +100,7 @@ class Rank {
 
   /// Any collective. The tensors' memory must live until it has completed.
   Pending start(CollectiveKind kind, std::vector<Argument> arguments, const Call& call = {});
+  Status run(CollectiveKind kind, std::vector<Argument> arguments, const Call& call = {});
 
   // In place, on vectors of numbers.
   template <class T>
@@ -108,7 +109,7 @@ class Rank {
   }
   template <class T>
   Status allreduce(std::vector<T>& data, const Call& call = {}) {
-    return allreduce_async(data, call).wait();
+    return run(CollectiveKind::allreduce, {{view_of(data)}}, call);
   }
   template <class T>
   Status allreduce(std::vector<T>& data, ReduceOp op, ProcessSetId set = kWorldSet) {
@@ -120,7 +121,7 @@ class Rank {
   }
   template <class T>
   Status broadcast(std::vector<T>& data, const Call& call = {}) {
-    return broadcast_async(data, call).wait();
+    return run(CollectiveKind::broadcast, {{view_of(data)}}, call);
   }
 
   // The output is the runtime's.
@@ -170,7 +171,9 @@ class Rank {
     DABKE_CHECK(pending.wait());
     return pending.output<T>();
   }
+  OperationRef make(CollectiveKind kind, std::vector<Argument> arguments, const Call& call);
   Pending submit(OperationRef operation);
+  void remember(const OperationRef& operation);
 
   int rank_;
   std::unique_ptr<Runtime> runtime_;

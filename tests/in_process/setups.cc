@@ -9,10 +9,10 @@ namespace dabke::testing {
 
 std::vector<Setup> backends_for_threads() {
   const std::vector<Setup> all = {
-      {"shm", Setup::Data::shm, Setup::Control::tcp},
-      {"gloo", Setup::Data::gloo, Setup::Control::tcp},
+      {"shm", Setup::Data::shm, Setup::Control::links},
+      {"gloo", Setup::Data::gloo, Setup::Control::links},
       {"threads", Setup::Data::threads, Setup::Control::sim},
-      {"threads-tcp", Setup::Data::threads, Setup::Control::tcp},
+      {"threads-tcp", Setup::Data::threads, Setup::Control::links},
   };
   const char* wanted = std::getenv("DABKE_TEST_BACKENDS");
   if (wanted == nullptr || *wanted == '\0') return all;

@@ -10,7 +10,7 @@ namespace dabke::testing {
 
 struct Setup {
   enum class Data { shm, gloo, threads };  // threads: ThreadsCollective
-  enum class Control { tcp, sim };    // sim: SimChannel
+  enum class Control { links, sim };       // links: LinkChannel, sim: SimChannel
   std::string name;
   Data data = Data::threads;
   Control control = Control::sim;

@@ -15,7 +15,7 @@ class SimChannel final : public ControlChannel {
   void send(int peer, std::span<const std::byte> message) override {
     if (!closed_) network_->put(peer, {rank_, std::vector(message.begin(), message.end())});
   }
-  void poll(TimePoint deadline, ControlSink& sink) override;
+  void poll(TimePoint deadline, ControlSink& sink, Baton&) override;
   void wake() override {
     SimNetwork::Mailbox& box = network_->mailbox(rank_);
     {
@@ -32,7 +32,7 @@ class SimChannel final : public ControlChannel {
   bool closed_ = false;
 };
 
-void SimChannel::poll(TimePoint deadline, ControlSink& sink) {
+void SimChannel::poll(TimePoint deadline, ControlSink& sink, Baton&) {
   SimNetwork::Mailbox& box = network_->mailbox(rank_);
   std::unique_lock lock(box.mutex);
   const auto something = [&box] { return box.woken || !box.letters.empty(); };

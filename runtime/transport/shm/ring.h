@@ -44,11 +44,14 @@ class RingWriter {
   explicit RingWriter(RingMemory& ring) : ring_(ring) {}
   /// Free bytes; an error when the reader's index is impossible.
   Result<std::size_t> room() const;
-  /// Copies what fits, to be shown by publish(); how much that was.
+  /// Copies what fits, to be shown by show(); how much that was.
   Result<std::size_t> write(std::span<const std::byte> bytes);
-  /// Shows what was written. Whether the reader sleeps and must be woken: asked once, the caller then has to.
-  bool publish();
-  /// Nothing more will come; as publish().
+  /// Shows what was written.
+  void show() { ring_.written.store(written_); }
+  /// After show(), at once or later: whether the reader sleeps while some of it is unread. Said once, the
+  /// caller then has to wake it.
+  bool reader_sleeps_on_it();
+  /// Nothing more will come. Whether the reader sleeps and must be woken.
   bool end();
   bool abandoned() const { return ring_.abandoned.load(std::memory_order_acquire) != 0; }
 

@@ -88,7 +88,17 @@ Status ShmLink::write(std::span<const std::byte> bytes, std::size_t& written) {
 }
 
 void ShmLink::show_written() {
-  if (out_.publish()) wake_peer();
+  out_.show();
+  if (holds_wakes_) {
+    held_wake_ = true;
+  } else if (out_.reader_sleeps_on_it()) {
+    wake_peer();
+  }
+}
+
+void ShmLink::send_wakes() {
+  holds_wakes_ = false;
+  if (std::exchange(held_wake_, false) && out_.reader_sleeps_on_it()) wake_peer();
 }
 
 void ShmLink::wake_peer() {

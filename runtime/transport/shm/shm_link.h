@@ -51,6 +51,8 @@ class ShmLink final : public Link {
   bool poll_ready() const override;
   bool prepare_to_sleep() override;
   void woken() override;
+  void hold_wakes() override { holds_wakes_ = true; }
+  void send_wakes() override;
 
   /// Passes a descriptor beside the frames. The other side takes it, waiting until `deadline`, when a frame
   /// has told it that one comes; until then its descriptor() stays readable.
@@ -77,6 +79,7 @@ class ShmLink final : public Link {
   Status broken_;                        // what sending ran into
   bool sleeps_ = false, waits_ = false;  // declared, and not taken back
   std::uint64_t owed_ = 0;               // writes to own_event_ that were promised and not read yet
+  bool holds_wakes_ = false, held_wake_ = false;
   bool peer_gone_ = false;
   bool end_reported_ = false;
 };

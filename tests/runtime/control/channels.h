@@ -65,7 +65,7 @@ inline bool poll_until(ControlChannel& channel, Recorder& recorder, const std::f
   const auto deadline = deadline_after(seconds);
   while (!done()) {
     if (Clock::now() >= deadline) return false;
-    channel.poll(deadline, recorder);
+    poll(channel, deadline, recorder);
   }
   return true;
 }

@@ -113,8 +113,8 @@ TEST_CASE("close sends what is queued, and the peer gets all of it before the lo
       return "messages are missing";
     if (recorder.lost_after[0] != 2) return "lost too early";
     channel->send(0, bytes_of("to nobody"));
-    channel->poll(Clock::now(), recorder);
-    channel->poll(Clock::now() + 10ms, recorder);
+    poll(*channel, Clock::now(), recorder);
+    poll(*channel, Clock::now() + 10ms, recorder);
     return recorder.lost[0];
   });
   CHECK(seen[1] == "rank 0 on host-a: it closed its connection");
@@ -153,9 +153,9 @@ TEST_CASE("wake makes the current or the next poll return, from any thread") {
   channel->wake();
   channel->wake();
   const auto begun = Clock::now();
-  channel->poll(deadline_after(20), recorder);  // the next
+  poll(*channel, deadline_after(20), recorder);  // the next
   CHECK(Clock::now() - begun < 10s);
-  channel->poll(Clock::now() + 20ms, recorder);  // two wakes were one
+  poll(*channel, Clock::now() + 20ms, recorder);  // two wakes were one
   CHECK(Clock::now() - begun >= 20ms);
 
   // What the waker did before wake() is seen after poll(), and no wake is lost.
@@ -169,7 +169,7 @@ TEST_CASE("wake makes the current or the next poll return, from any thread") {
     }
   });
   while (seen < 20'000 && Clock::now() < deadline) {
-    channel->poll(deadline, recorder);
+    poll(*channel, deadline, recorder);
     seen = submitted.load(std::memory_order_relaxed);
   }
   CHECK(seen == 20'000);
@@ -185,10 +185,10 @@ TEST_CASE("an idle channel on one host never wakes") {
     if (!opened.is_ok()) return {1000, 1000};
     auto channel = opened.take();
     Recorder recorder;
-    channel->poll(Clock::now(), recorder);
+    poll(*channel, Clock::now(), recorder);
     const auto wake_ups = channel->wake_ups();
     const auto switches = voluntary_switches();
-    channel->poll(Clock::now() + 2500ms, recorder);  // longer than two beats
+    poll(*channel, Clock::now() + 2500ms, recorder);  // longer than two beats
     const std::pair<std::uint64_t, long> woken{channel->wake_ups() - wake_ups,
                                                voluntary_switches() - switches};
     channel->close(Clock::now());
@@ -212,7 +212,7 @@ TEST_CASE("between hosts a beat a second keeps an idle link alive, and nobody se
     auto channel = opened.take();
     Recorder recorder;
     const auto until = Clock::now() + 3500ms;
-    while (Clock::now() < until) channel->poll(until, recorder);
+    while (Clock::now() < until) poll(*channel, until, recorder);
     if (!recorder.lost.empty()) return recorder.lost[1 - self];
     if (channel->wake_ups() > 12) return fmt::format("{} wake-ups", channel->wake_ups());
     channel->send(1 - self, bytes_of("still here"));
@@ -241,7 +241,7 @@ TEST_CASE("between hosts a silent peer is lost after the peer timeout, and never
       return "";
     }
     Recorder recorder;
-    channel->poll(Clock::now() + 3s, recorder);
+    poll(*channel, Clock::now() + 3s, recorder);
     over = true;
     over.notify_all();
     return recorder.lost[1];

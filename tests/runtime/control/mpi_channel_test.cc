@@ -138,7 +138,7 @@ TEST_CASE(
     if (self == 1) {
       opened.port->holds_back = true;
       opened.channel->send(0, bytes_of("short"));
-      while (!over) opened.channel->poll(kNever, recorder);
+      while (!over) poll(*opened.channel, kNever, recorder);
     } else {
       const bool came = poll_until(*opened.channel, recorder, [&] { return recorder.count == 1; });
       over = true;
@@ -165,7 +165,7 @@ TEST_CASE("MPI channel: an idle channel neither wakes nor asks MPI") {
     for (int i = 0; i < 10 && woken.first > 1; ++i) {  // the peer may still have nudged
       const auto wake_ups = opened.bells->wake_ups();
       const int asked = opened.port->asked;
-      opened.channel->poll(Clock::now() + 1s, recorder);
+      poll(*opened.channel, Clock::now() + 1s, recorder);
       woken = {opened.bells->wake_ups() - wake_ups, opened.port->asked - asked};
     }
     opened.channel->close(deadline_after(20));
@@ -224,7 +224,7 @@ TEST_CASE("MPI channel: a lost peer's message that is still on its way is waited
       return "ok";
     }
     is_rung.wait(false);
-    opened.channel->poll(Clock::now() + 20ms, recorder);  // long enough to learn of the loss
+    poll(*opened.channel, Clock::now() + 20ms, recorder);  // long enough to learn of the loss
     if (comes) {
       const std::lock_guard lock(wire.mutex);
       wire.on_way[{1, 0}].front().is_there = true;
@@ -303,7 +303,7 @@ TEST_CASE("MPI channel: a message too long to send ends the peer with that cause
     Opened opened = open_over(wire, self, 2, store, guard);
     Recorder recorder;
     if (self == 0) opened.channel->send(1, std::vector<std::byte>(kMaxFrameBytes + 1));
-    if (self == 0) opened.channel->poll(kNever, recorder);
+    if (self == 0) poll(*opened.channel, kNever, recorder);
     opened.channel->close(deadline_after(5));
     return self == 0 ? recorder.lost[1] : "";
   });

@@ -149,7 +149,7 @@ TEST_CASE("a stopped rank is slow, not lost") {
   const pid_t pid = start_rank_one(directory.path(), [](LinkChannel& channel, ForkGuard&) {
     Recorder recorder;
     recorder.answer = [&](Rank peer, std::span<const std::byte> message) { channel.send(peer, message); };
-    for (;;) channel.poll(kNever, recorder);
+    for (;;) poll(channel, kNever, recorder);
   });
   ForkGuard guard;
   const auto store = open_file_store(directory.path()).take();
@@ -159,7 +159,7 @@ TEST_CASE("a stopped rank is slow, not lost") {
   Recorder recorder;
   ::kill(pid, SIGSTOP);
   channel->send(1, bytes_of("take your time"));
-  channel->poll(Clock::now() + 1500ms, recorder);
+  poll(*channel, Clock::now() + 1500ms, recorder);
   CHECK(recorder.lost.empty());
   CHECK(recorder.count == 0);
   ::kill(pid, SIGCONT);

@@ -221,7 +221,8 @@ inline Handle allreduce_async(const std::string& name, const Tensor& input, cons
 }
 inline void allreduce(const std::string& name, const Tensor& input, const Options& options = {},
                       const Tensor& output = {}) {
-  allreduce_async(name, input, options, output).wait();
+  detail::start([&](auto in, auto out, auto c, auto) { return dabke_allreduce(name.c_str(), in, out, c); },
+                input, output, options);
 }
 inline Handle broadcast_async(const std::string& name, const Tensor& input, const Options& options = {},
                               const Tensor& output = {}) {
@@ -230,7 +231,8 @@ inline Handle broadcast_async(const std::string& name, const Tensor& input, cons
 }
 inline void broadcast(const std::string& name, const Tensor& input, const Options& options = {},
                       const Tensor& output = {}) {
-  broadcast_async(name, input, options, output).wait();
+  detail::start([&](auto in, auto out, auto c, auto) { return dabke_broadcast(name.c_str(), in, out, c); },
+                input, output, options);
 }
 inline Handle reducescatter_async(const std::string& name, const Tensor& input, const Options& options = {},
                                   const Tensor& output = {}) {
@@ -249,18 +251,16 @@ inline Handle allgather_async(const std::string& name, const Tensor& input, cons
       options);
 }
 inline Handle allgather(const std::string& name, const Tensor& input, const Options& options = {}) {
-  Handle handle = allgather_async(name, input, options);
-  handle.wait();
-  return handle;
+  return detail::start([&](auto in, auto, auto... a) { return dabke_allgather(name.c_str(), in, a...); },
+                       input, {}, options);
 }
 inline Handle alltoall_async(const std::string& name, const Tensor& input, const Options& options = {}) {
   return detail::start([&](auto in, auto, auto... a) { return dabke_alltoall_async(name.c_str(), in, a...); },
                        input, {}, options);
 }
 inline Handle alltoall(const std::string& name, const Tensor& input, const Options& options = {}) {
-  Handle handle = alltoall_async(name, input, options);
-  handle.wait();
-  return handle;
+  return detail::start([&](auto in, auto, auto... a) { return dabke_alltoall(name.c_str(), in, a...); },
+                       input, {}, options);
 }
 /// In place; one handle for the group.
 inline Handle grouped_allreduce_async(std::span<const std::string> names, std::span<const Tensor> inputs,

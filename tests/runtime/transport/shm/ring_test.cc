@@ -33,7 +33,8 @@ TEST_CASE("a ring is a queue of bytes, whatever the sizes of reads and writes") 
     const std::size_t wrote = writer.write(bytes).take();
     right = right && wrote == std::min(free, bytes.size());
     sent += wrote;
-    right = right && !writer.publish();  // nobody sleeps
+    writer.show();
+    right = right && !writer.reader_sleeps_on_it();
     std::vector<std::byte> into(random() % (2 * kRingBytes));
     const std::size_t got = reader.read(into).take();
     right = right && got == std::min(into.size(), static_cast<std::size_t>(sent - received));
@@ -63,7 +64,8 @@ TEST_CASE("two threads move a stream through a ring, each asleep at times, and n
         for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = nth(sent + i);
         const std::size_t wrote = writer.write(bytes).take();
         sent += wrote;
-        if (writer.publish()) signal(reader_event);
+        writer.show();
+        if (writer.reader_sleeps_on_it()) signal(reader_event);
         if (wrote > 0) continue;
         writer.declare_waiting();
         if (writer.room().take() == 0) writer_event.wait(before);
@@ -101,13 +103,18 @@ TEST_CASE("an impossible index is an error, for the reader and for the writer") 
   CHECK_THAT(writer.write(bytes).status().message(), Contains("is damaged"));
 }
 
-TEST_CASE("each sleep is woken once") {
+TEST_CASE("each sleep on unread bytes is woken once") {
   const auto memory = std::make_unique<RingMemory>();
   RingWriter writer(*memory);
   RingReader reader(*memory);
   reader.declare_sleeping();
-  CHECK(writer.publish());
-  CHECK_FALSE(writer.publish());
+  writer.show();
+  CHECK_FALSE(writer.reader_sleeps_on_it());  // there is nothing to read
+  std::byte byte{};
+  CHECK(writer.write({&byte, 1}).is_ok());
+  writer.show();
+  CHECK(writer.reader_sleeps_on_it());
+  CHECK_FALSE(writer.reader_sleeps_on_it());
   CHECK(reader.was_woken());
   reader.declare_sleeping();
   CHECK_FALSE(reader.was_woken());

@@ -70,5 +70,5 @@ TEST_CASE("memory that is not there is an error of create") {
 TEST_CASE("a wait ends by itself") {
   int looks = 0;
   for (Waiting wait; wait.again();) ++looks;
-  CHECK(looks == 1 + Waiting::kSpins + Waiting::kYields);
+  CHECK(looks == 1 + WaitingHabit::kMostSpins + Waiting::kYields);
 }

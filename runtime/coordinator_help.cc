@@ -1,0 +1,81 @@
+// How a thread that waits for a result drives the coordinator meanwhile.
+#include "runtime/coordinator.h"
+
+namespace dabke {
+namespace {
+
+// To be woken takes as long as some fifty yields, and what is waited for comes that soon as a rule.
+constexpr int kYields = 50;
+// While the coordinator's thread waits for the baton: looks without an event.
+constexpr int kMostLooks = 1000;
+
+}  // namespace
+
+void Coordinator::help(const Operation& operation, Wake submitted) {
+  bool is_told = submitted == Wake::at_once;
+  if (keeps_back_ && !operation.is_done()) {
+    post(Want{operation.request.process_set, operation.request.name}, Wake::left_to_help);
+    is_told = false;
+  }
+  if (channel_->can_be_helped()) {
+    while (!operation.is_done() && take_baton()) {
+      is_told = true;
+      if (!drive_for(operation)) return;
+    }
+  }
+  if (!is_told) wake();
+}
+
+bool Coordinator::take_baton() {
+  bool is_ours = baton_.try_lock();
+  if (!is_ours) {
+    baton_.want();
+    for (Waiting wait(kYields); !is_ours && wait.again();) is_ours = baton_.try_lock();
+    baton_.want_no_more();
+  }
+  if (!is_ours || !ended_) return is_ours;
+  baton_.unlock();
+  return false;
+}
+
+/// Until a batch is to be run here, the operation is done or in the lane, or nothing happens any more.
+/// Whether to go on.
+bool Coordinator::drive_for(const Operation& operation) {
+  helped_ = true;
+  channel_->look(*this);  // what came before may be what is waited for
+  int looks = kMostLooks;
+  do round();
+  while (!own_task_ && operation.ordered_at == TimePoint{} && !operation.is_done() && something_comes(looks));
+  const std::unique_ptr<Task> task = std::move(own_task_);
+  helped_ = false;
+  hand_back();
+  baton_.unlock();
+  if (task) lane_.run_here(*task);
+  return task != nullptr;
+}
+
+bool Coordinator::something_comes(int& looks) {
+  for (Waiting wait(habit_, kYields); wait.again();) {
+    if (channel_->look(*this) || has_commands()) return true;
+    if (baton_.is_waited_for() && --looks < 0) return false;
+  }
+  return false;
+}
+
+/// The coordinator's thread sleeps, or is about to, and was not told of what has happened since.
+void Coordinator::hand_back() {
+  sleeping_ = true;
+  const bool is_needed = !nothing_to_do() || next_deadline() < sleeps_until_;
+  channel_->hand_back(is_needed);
+}
+
+/// In order. What a helper runs itself is the first batch of its round.
+void Coordinator::hand_over(std::unique_ptr<Task> task) {
+  if (helped_ && !own_task_ && lane_.reserve_for(*task)) {
+    own_task_ = std::move(task);
+  } else {
+    lane_.push(std::move(task));
+  }
+}
+
+}  // namespace dabke
