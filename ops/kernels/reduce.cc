@@ -8,6 +8,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/kernels/reduce.cc"
+#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"  // includes this file again for each instruction set
 #include "hwy/highway.h"
 #include "ops/kernels/elements-inl.h"
@@ -48,8 +49,9 @@ struct Product {
 /// The rules that the CPU's own min and max do not have: NaN if either is NaN, and -0 below +0.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V pick(V a, V b, hn::Mask<D> take_b, V of_equals) {
-  const auto picked = hn::IfThenElse(hn::Eq(a, b), of_equals, hn::IfThenElse(take_b, b, a));
-  return hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::IsNaN(b)), hn::Add(a, b), picked);
+  // No comparison holds with a NaN: then `a` would be taken, whichever of them it is.
+  const auto other = hn::IfThenElse(hn::Or(take_b, hn::IsNaN(b)), b, a);
+  return hn::IfThenElse(hn::Eq(a, b), of_equals, other);
 }
 
 struct Min {
@@ -89,16 +91,29 @@ void reduce_part(const Reduction& r, const Factor& factor, std::size_t at, std::
   std::memcpy(r.into + at, last, bytes);
 }
 
+/// How many bytes ahead operands are fetched, or 0. Of more than two operands, with much to compute for each
+/// line, the CPU by itself has too few loads under way. Of two, or in a cache, fetching costs more than it
+/// saves.
+inline std::size_t fetch_ahead(const Reduction& r) {
+  constexpr std::size_t kMoreThanACache = 4 << 20;
+  return r.count > 2 && (r.count + 1) * (r.end - r.begin) >= kMoreThanACache ? 1024 : 0;
+}
+
 template <class Elements, class Op, class Factor>
 void reduce_all(const Reduction r, const Factor factor) {
   using E = Elements;
   const std::size_t step = E::step_bytes();
-  const std::uint8_t* const a =
-      r.from[0];  // out of the loop, whose stores might change them for all the compiler knows
+  // Read here, not in the loop, whose stores might change them for all that the compiler knows.
+  const std::uint8_t* const a = r.from[0];
   const std::uint8_t* const b = r.from[1];
+  const std::size_t ahead = fetch_ahead(r);
   std::size_t i = r.begin;
   for (; i + 2 * step <= r.end; i += 2 * step) {
     const std::size_t j = i + step;
+    for (std::size_t k = 0; ahead != 0 && k < r.count; ++k) {
+      hwy::Prefetch(r.from[k] + i + ahead);
+      if (step >= 64) hwy::Prefetch(r.from[k] + j + ahead);  // a line of memory
+    }
     auto one = E::template combine<Op>(E::load(a + i), E::load(b + i));
     auto two = E::template combine<Op>(E::load(a + j), E::load(b + j));
     for (std::size_t k = 2; k < r.count; ++k) {
