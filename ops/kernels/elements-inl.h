@@ -62,15 +62,15 @@ HWY_INLINE void store_shorts(hn::Vec<WordTag> words, std::uint8_t* into) {
   hn::StoreU(shorts, ShortTag(), reinterpret_cast<std::uint16_t*>(into));
 }
 
-/// The bfloat16 of each float is the upper half of its word; the lower half means nothing. The CPU's own
-/// conversion (AVX512_BF16) takes subnormals for zero.
+/// The bfloat16 of each float is the upper half of its word; the lower half means nothing. That of a NaN is
+/// its own upper half, so something must be set there. The CPU's own conversion (AVX512_BF16) takes
+/// subnormals for zero.
 HWY_INLINE hn::Vec<WordTag> rounded_to_bfloat16(FloatVec v) {
   const WordTag dw;
   const auto bits = hn::BitCast(dw, v);
   const auto is_odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(dw, 1));
   const auto rounded = hn::Add(hn::Add(bits, hn::Set(dw, 0x7fff)), is_odd);
-  const auto is_nan = hn::RebindMask(dw, hn::IsNaN(v));
-  return hn::IfThenElse(is_nan, hn::Or(bits, hn::Set(dw, 0x400000)), rounded);
+  return hn::IfThenElse(hn::RebindMask(dw, hn::IsNaN(v)), bits, rounded);
 }
 
 /// Where the order of elements does not matter: two in a word, without any shuffle.
@@ -86,11 +86,18 @@ struct Bfloat16 {
     return {hn::BitCast(D(), hn::ShiftLeft<16>(words)),
             hn::BitCast(D(), hn::And(words, hn::Set(dw, 0xffff0000)))};
   }
+  /// A NaN here is one that was loaded or is the result of arithmetic, so its upper half is one as well.
   static HWY_INLINE void store(V v, std::uint8_t* into) {
     const WordTag dw;
     const auto low = hn::ShiftRight<16>(rounded_to_bfloat16(v.low));
-    const auto high = hn::And(rounded_to_bfloat16(v.high), hn::Set(dw, 0xffff0000));
-    hn::StoreU(hn::Or(low, high), dw, reinterpret_cast<std::uint32_t*>(into));
+    const auto high = rounded_to_bfloat16(v.high);
+#if HWY_TARGET == HWY_SCALAR
+    const auto words = hn::Or(low, hn::And(high, hn::Set(dw, 0xffff0000)));
+#else
+    const hn::Repartition<std::uint16_t, WordTag> halves;
+    const auto words = hn::BitCast(dw, hn::OddEven(hn::BitCast(halves, high), hn::BitCast(halves, low)));
+#endif
+    hn::StoreU(words, dw, reinterpret_cast<std::uint32_t*>(into));
   }
   template <class Op>
   static HWY_INLINE V combine(V a, V b) {
@@ -108,7 +115,10 @@ struct Bfloat16InOrder {
     return hn::BitCast(FloatTag(), hn::ShiftLeft<16>(load_shorts(from)));
   }
   static HWY_INLINE void store(FloatVec v, std::uint8_t* into) {
-    store_shorts(hn::ShiftRight<16>(rounded_to_bfloat16(v)), into);
+    const WordTag dw;
+    const auto quiet = hn::Or(hn::BitCast(dw, v), hn::Set(dw, 0x400000));
+    const auto is_nan = hn::RebindMask(dw, hn::IsNaN(v));
+    store_shorts(hn::ShiftRight<16>(hn::IfThenElse(is_nan, quiet, rounded_to_bfloat16(v))), into);
   }
 };
 
