@@ -19,16 +19,30 @@ HWY_BEFORE_NAMESPACE();
 namespace dabke::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Each kind of elements has a vector type V of what is computed with, and
+//   step_bytes()       how much memory one V stands for
+//   load, store        to and from any address
+//   combine<Op>(a, b)  an operation of two V
+//   times(v, factor)   one of the factors below
+
 /// Elements that are computed as they are stored.
 template <class T>
 struct Plain {
   using D = hn::ScalableTag<T>;
   using V = hn::Vec<D>;
-  static constexpr std::size_t kBytes = sizeof(T);
+  static HWY_INLINE std::size_t step_bytes() { return hn::Lanes(D()) * sizeof(T); }
   static HWY_INLINE V load(const std::uint8_t* from) {
     return hn::LoadU(D(), reinterpret_cast<const T*>(from));
   }
   static HWY_INLINE void store(V v, std::uint8_t* into) { hn::StoreU(v, D(), reinterpret_cast<T*>(into)); }
+  template <class Op>
+  static HWY_INLINE V combine(V a, V b) {
+    return Op::apply(D(), a, b);
+  }
+  template <class Factor>
+  static HWY_INLINE V times(V v, const Factor& factor) {
+    return factor(v);
+  }
 };
 
 // 16-bit formats are computed in float32: these are the vectors of a float32 vector's lane count.
@@ -48,28 +62,78 @@ HWY_INLINE void store_shorts(hn::Vec<WordTag> words, std::uint8_t* into) {
   hn::StoreU(shorts, ShortTag(), reinterpret_cast<std::uint16_t*>(into));
 }
 
+/// The bfloat16 of each float is the upper half of its word; the lower half means nothing. That of a NaN is
+/// its own upper half, so something must be set there. The CPU's own conversion (AVX512_BF16) takes
+/// subnormals for zero.
+HWY_INLINE hn::Vec<WordTag> rounded_to_bfloat16(FloatVec v) {
+  const WordTag dw;
+  const auto bits = hn::BitCast(dw, v);
+  const auto is_odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(dw, 1));
+  const auto rounded = hn::Add(hn::Add(bits, hn::Set(dw, 0x7fff)), is_odd);
+  return hn::IfThenElse(hn::RebindMask(dw, hn::IsNaN(v)), bits, rounded);
+}
+
+/// Where the order of elements does not matter: two in a word, without any shuffle.
 struct Bfloat16 {
   using D = FloatTag;
-  using V = FloatVec;
-  static constexpr std::size_t kBytes = 2;
+  struct V {
+    FloatVec low, high;
+  };
+  static HWY_INLINE std::size_t step_bytes() { return hn::Lanes(WordTag()) * 4; }
   static HWY_INLINE V load(const std::uint8_t* from) {
-    return hn::BitCast(D(), hn::ShiftLeft<16>(load_shorts(from)));
+    const WordTag dw;
+    const auto words = hn::LoadU(dw, reinterpret_cast<const std::uint32_t*>(from));
+    return {hn::BitCast(D(), hn::ShiftLeft<16>(words)),
+            hn::BitCast(D(), hn::And(words, hn::Set(dw, 0xffff0000)))};
   }
+  /// A NaN here is one that was loaded or is the result of arithmetic, so its upper half is one as well.
   static HWY_INLINE void store(V v, std::uint8_t* into) {
     const WordTag dw;
-    const auto bits = hn::BitCast(dw, v);
-    const auto high = hn::ShiftRight<16>(bits);
-    const auto is_odd = hn::And(high, hn::Set(dw, 1));
-    const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(dw, 0x7fff)), is_odd));
+    const auto low = hn::ShiftRight<16>(rounded_to_bfloat16(v.low));
+    const auto high = rounded_to_bfloat16(v.high);
+#if HWY_TARGET == HWY_SCALAR
+    const auto words = hn::Or(low, hn::And(high, hn::Set(dw, 0xffff0000)));
+#else
+    const hn::Repartition<std::uint16_t, WordTag> halves;
+    const auto words = hn::BitCast(dw, hn::OddEven(hn::BitCast(halves, high), hn::BitCast(halves, low)));
+#endif
+    hn::StoreU(words, dw, reinterpret_cast<std::uint32_t*>(into));
+  }
+  template <class Op>
+  static HWY_INLINE V combine(V a, V b) {
+    return {Op::apply(D(), a.low, b.low), Op::apply(D(), a.high, b.high)};
+  }
+  template <class Factor>
+  static HWY_INLINE V times(V v, const Factor& factor) {
+    return {factor(v.low), factor(v.high)};
+  }
+};
+
+/// One vector of consecutive elements.
+struct Bfloat16InOrder {
+  static HWY_INLINE FloatVec load(const std::uint8_t* from) {
+    return hn::BitCast(FloatTag(), hn::ShiftLeft<16>(load_shorts(from)));
+  }
+  static HWY_INLINE void store(FloatVec v, std::uint8_t* into) {
+    const WordTag dw;
+    const auto quiet = hn::Or(hn::BitCast(dw, v), hn::Set(dw, 0x400000));
     const auto is_nan = hn::RebindMask(dw, hn::IsNaN(v));
-    store_shorts(hn::IfThenElse(is_nan, hn::Or(high, hn::Set(dw, 0x40)), rounded), into);
+    store_shorts(hn::ShiftRight<16>(hn::IfThenElse(is_nan, quiet, rounded_to_bfloat16(v))), into);
   }
 };
 
 struct Float16 {
   using D = FloatTag;
   using V = FloatVec;
-  static constexpr std::size_t kBytes = 2;
+  static HWY_INLINE std::size_t step_bytes() { return hn::Lanes(D()) * 2; }
+  template <class Op>
+  static HWY_INLINE V combine(V a, V b) {
+    return Op::apply(D(), a, b);
+  }
+  template <class Factor>
+  static HWY_INLINE V times(V v, const Factor& factor) {
+    return factor(v);
+  }
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
   // The hardware converts as f16 does: to nearest even, subnormals and infinities included.
   using HalfTag = hn::Rebind<hwy::float16_t, FloatTag>;
@@ -128,6 +192,39 @@ struct Float16 {
                           hn::Lt(hn::BitCast(di, words), hn::Set(di, static_cast<std::int32_t>(limit))));
   }
 #endif
+};
+
+struct NoFactor {
+  template <class V>
+  HWY_INLINE V operator()(V v) const {
+    return v;
+  }
+};
+
+template <class D>
+struct Factor {
+  hn::Vec<D> factor;
+  explicit Factor(double by) : factor(hn::Set(D(), static_cast<hn::TFromD<D>>(by))) {}
+  HWY_INLINE hn::Vec<D> operator()(hn::Vec<D> v) const { return hn::Mul(v, factor); }
+};
+
+/// For float32, of a factor that float32 cannot hold: computed in float64, so that 41 * (1/41) is 1.
+struct WideFactor {
+  using Wide = hn::ScalableTag<double>;
+  hn::Vec<Wide> factor;
+  explicit WideFactor(double by) : factor(hn::Set(Wide(), by)) {}
+  static bool is_needed(double by) { return static_cast<double>(static_cast<float>(by)) != by; }
+
+  HWY_INLINE FloatVec operator()(FloatVec v) const {
+#if HWY_TARGET == HWY_SCALAR  // whose DemoteTo gives the largest number where infinity is due
+    return hn::Set(FloatTag(), static_cast<float>(hn::GetLane(v) * hn::GetLane(factor)));
+#else
+    const hn::Half<FloatTag> half;
+    const auto low = hn::Mul(hn::PromoteTo(Wide(), hn::LowerHalf(half, v)), factor);
+    const auto high = hn::Mul(hn::PromoteTo(Wide(), hn::UpperHalf(half, v)), factor);
+    return hn::Combine(FloatTag(), hn::DemoteTo(half, high), hn::DemoteTo(half, low));
+#endif
+  }
 };
 
 }  // namespace dabke::kernels::HWY_NAMESPACE

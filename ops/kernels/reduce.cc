@@ -1,10 +1,14 @@
+#include <algorithm>
 #include <cassert>
+#include <type_traits>
 
 #include "ops/kernels/highway_targets.h"
 #include "ops/kernels/kernels.h"
+#include "ops/kernels/reduction.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/kernels/reduce.cc"
+#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"  // includes this file again for each instruction set
 #include "hwy/highway.h"
 #include "ops/kernels/elements-inl.h"
@@ -45,8 +49,9 @@ struct Product {
 /// The rules that the CPU's own min and max do not have: NaN if either is NaN, and -0 below +0.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V pick(V a, V b, hn::Mask<D> take_b, V of_equals) {
-  const auto picked = hn::IfThenElse(hn::Eq(a, b), of_equals, hn::IfThenElse(take_b, b, a));
-  return hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::IsNaN(b)), hn::Add(a, b), picked);
+  // No comparison holds with a NaN: then `a` would be taken, whichever of them it is.
+  const auto other = hn::IfThenElse(hn::Or(take_b, hn::IsNaN(b)), b, a);
+  return hn::IfThenElse(hn::Eq(a, b), of_equals, other);
 }
 
 struct Min {
@@ -71,82 +76,104 @@ struct Max {
   }
 };
 
-/// The elements at byte `at` of all operands, in their order; computed without rounding in between.
-template <class Elements, class Op>
-HWY_INLINE typename Elements::V reduce_at(const std::uint8_t* const* from, std::size_t count,
-                                          std::size_t at) {
-  const typename Elements::D d;
-  auto sum = Op::apply(d, Elements::load(from[0] + at), Elements::load(from[1] + at));
-  for (std::size_t k = 2; k < count; ++k) sum = Op::apply(d, sum, Elements::load(from[k] + at));
-  return sum;
+/// Of a step or fewer bytes.
+template <class Elements, class Op, class Factor>
+void reduce_part(const Reduction& r, const Factor& factor, std::size_t at, std::size_t bytes) {
+  std::uint8_t last[HWY_MAX_BYTES] = {};
+  std::uint8_t next[HWY_MAX_BYTES] = {};
+  std::memcpy(last, r.from[0] + at, bytes);
+  auto sum = Elements::load(last);
+  for (std::size_t k = 1; k < r.count; ++k) {
+    std::memcpy(next, r.from[k] + at, bytes);
+    sum = Elements::template combine<Op>(sum, Elements::load(next));
+  }
+  Elements::store(Elements::times(sum, factor), last);
+  std::memcpy(r.into + at, last, bytes);
 }
 
-template <class Elements, class Op>
-void reduce_all(std::uint8_t* into, const std::uint8_t* const* from, std::size_t count,
-                std::size_t elements) {
-  const typename Elements::D d;
-  const std::size_t step = hn::Lanes(d) * Elements::kBytes;
-  const std::size_t bytes = elements * Elements::kBytes;
-  std::size_t i = 0;
-  for (; i + 2 * step <= bytes; i += 2 * step) {
-    const auto one = reduce_at<Elements, Op>(from, count, i);
-    const auto two = reduce_at<Elements, Op>(from, count, i + step);
-    Elements::store(one, into + i);
-    Elements::store(two, into + i + step);
-  }
-  for (; i + step <= bytes; i += step) Elements::store(reduce_at<Elements, Op>(from, count, i), into + i);
-  if (const std::size_t left = bytes - i; left != 0) {
-    std::uint8_t last[HWY_MAX_BYTES] = {};
-    std::uint8_t next[HWY_MAX_BYTES] = {};
-    std::memcpy(last, from[0] + i, left);
-    auto sum = Elements::load(last);
-    for (std::size_t k = 1; k < count; ++k) {
-      std::memcpy(next, from[k] + i, left);
-      sum = Op::apply(d, sum, Elements::load(next));
+/// How many bytes ahead operands are fetched, or 0. Of more than two operands, with much to compute for each
+/// line, the CPU by itself has too few loads under way. Of two, or in a cache, fetching costs more than it
+/// saves.
+inline std::size_t fetch_ahead(const Reduction& r) {
+  constexpr std::size_t kMoreThanACache = 4 << 20;
+  return r.count > 2 && (r.count + 1) * (r.end - r.begin) >= kMoreThanACache ? 1024 : 0;
+}
+
+template <class Elements, class Op, class Factor>
+void reduce_all(const Reduction r, const Factor factor) {
+  using E = Elements;
+  const std::size_t step = E::step_bytes();
+  // Read here, not in the loop, whose stores might change them for all that the compiler knows.
+  const std::uint8_t* const a = r.from[0];
+  const std::uint8_t* const b = r.from[1];
+  const std::size_t ahead = fetch_ahead(r);
+  std::size_t i = r.begin;
+  for (; i + 2 * step <= r.end; i += 2 * step) {
+    const std::size_t j = i + step;
+    for (std::size_t k = 0; ahead != 0 && k < r.count; ++k) {
+      hwy::Prefetch(r.from[k] + i + ahead);
+      if (step >= 64) hwy::Prefetch(r.from[k] + j + ahead);  // a line of memory
     }
-    Elements::store(sum, last);
-    std::memcpy(into + i, last, left);
+    auto one = E::template combine<Op>(E::load(a + i), E::load(b + i));
+    auto two = E::template combine<Op>(E::load(a + j), E::load(b + j));
+    for (std::size_t k = 2; k < r.count; ++k) {
+      one = E::template combine<Op>(one, E::load(r.from[k] + i));
+      two = E::template combine<Op>(two, E::load(r.from[k] + j));
+    }
+    E::store(E::times(one, factor), r.into + i);
+    E::store(E::times(two, factor), r.into + j);
+  }
+  for (std::size_t part; i < r.end; i += part) {
+    part = std::min(step, r.end - i);
+    reduce_part<Elements, Op>(r, factor, i, part);
   }
 }
 
-template <class Elements>
-void reduce_op(ReduceOp op, std::uint8_t* into, const std::uint8_t* const* from, std::size_t count,
-               std::size_t n) {
+template <class Elements, class Factor = NoFactor>
+void reduce_op(ReduceOp op, const Reduction& r, const Factor& factor = {}) {
   switch (op) {
-    case ReduceOp::sum: return reduce_all<Elements, Sum>(into, from, count, n);
-    case ReduceOp::product: return reduce_all<Elements, Product>(into, from, count, n);
-    case ReduceOp::min: return reduce_all<Elements, Min>(into, from, count, n);
-    case ReduceOp::max: return reduce_all<Elements, Max>(into, from, count, n);
+    case ReduceOp::sum: return reduce_all<Elements, Sum>(r, factor);
+    case ReduceOp::product: return reduce_all<Elements, Product>(r, factor);
+    case ReduceOp::min: return reduce_all<Elements, Min>(r, factor);
+    case ReduceOp::max: return reduce_all<Elements, Max>(r, factor);
     case ReduceOp::average:
     case ReduceOp::adasum: break;
   }
   assert(false && "no such kernel: average and adasum are made of others");
 }
 
-void reduce_bool(ReduceOp op, std::uint8_t* into, const std::uint8_t* const* from, std::size_t count,
-                 std::size_t n) {
+template <class Elements>
+void reduce_floats(ReduceOp op, const Reduction& r) {
+  if (r.factor == 1) return reduce_op<Elements>(op, r);
+  if constexpr (std::is_same_v<Elements, Plain<float>>) {
+    if (WideFactor::is_needed(r.factor)) return reduce_op<Elements>(op, r, WideFactor(r.factor));
+  }
+  reduce_op<Elements>(op, r, Factor<typename Elements::D>(r.factor));
+}
+
+void reduce_bool(ReduceOp op, const Reduction& r) {
   // Not bitwise: any byte but 0 is true, and max and min keep one of the two.
   assert(op != ReduceOp::average && op != ReduceOp::adasum);
   const bool is_or = op == ReduceOp::sum || op == ReduceOp::max;
-  reduce_op<Plain<std::uint8_t>>(is_or ? ReduceOp::max : ReduceOp::min, into, from, count, n);
+  reduce_op<Plain<std::uint8_t>>(is_or ? ReduceOp::max : ReduceOp::min, r);
 }
 
-void reduce_dtype(DType dtype, ReduceOp op, std::uint8_t* into, const std::uint8_t* const* from,
-                  std::size_t count, std::size_t n) {
+/// The factor is for floating dtypes alone.
+void reduce_dtype(DType dtype, ReduceOp op, const Reduction& r) {
   switch (dtype) {
-    case DType::b8: return reduce_bool(op, into, from, count, n);
-    case DType::f16: return reduce_op<Float16>(op, into, from, count, n);
-    case DType::bf16: return reduce_op<Bfloat16>(op, into, from, count, n);
-    case DType::i8: return reduce_op<Plain<std::int8_t>>(op, into, from, count, n);
-    case DType::i16: return reduce_op<Plain<std::int16_t>>(op, into, from, count, n);
-    case DType::i32: return reduce_op<Plain<std::int32_t>>(op, into, from, count, n);
-    case DType::i64: return reduce_op<Plain<std::int64_t>>(op, into, from, count, n);
-    case DType::u8: return reduce_op<Plain<std::uint8_t>>(op, into, from, count, n);
-    case DType::u16: return reduce_op<Plain<std::uint16_t>>(op, into, from, count, n);
-    case DType::u32: return reduce_op<Plain<std::uint32_t>>(op, into, from, count, n);
-    case DType::u64: return reduce_op<Plain<std::uint64_t>>(op, into, from, count, n);
-    case DType::f32: return reduce_op<Plain<float>>(op, into, from, count, n);
-    case DType::f64: return reduce_op<Plain<double>>(op, into, from, count, n);
+    case DType::b8: return reduce_bool(op, r);
+    case DType::f16: return reduce_floats<Float16>(op, r);
+    case DType::bf16: return reduce_floats<Bfloat16>(op, r);
+    case DType::i8: return reduce_op<Plain<std::int8_t>>(op, r);
+    case DType::i16: return reduce_op<Plain<std::int16_t>>(op, r);
+    case DType::i32: return reduce_op<Plain<std::int32_t>>(op, r);
+    case DType::i64: return reduce_op<Plain<std::int64_t>>(op, r);
+    case DType::u8: return reduce_op<Plain<std::uint8_t>>(op, r);
+    case DType::u16: return reduce_op<Plain<std::uint16_t>>(op, r);
+    case DType::u32: return reduce_op<Plain<std::uint32_t>>(op, r);
+    case DType::u64: return reduce_op<Plain<std::uint64_t>>(op, r);
+    case DType::f32: return reduce_floats<Plain<float>>(op, r);
+    case DType::f64: return reduce_floats<Plain<double>>(op, r);
   }
 }
 
@@ -159,12 +186,24 @@ namespace dabke::kernels {
 HWY_EXPORT(reduce_dtype);
 
 void reduce_many(DType dtype, ReduceOp op, void* into, const void* const* from, std::size_t count,
-                 std::size_t elements) {
+                 std::size_t elements, double factor) {
   if (elements == 0) return;
   assert(count >= 2);
-  HWY_DYNAMIC_DISPATCH(reduce_dtype)
-  (dtype, op, static_cast<std::uint8_t*>(into), reinterpret_cast<const std::uint8_t* const*>(from), count,
-   elements);
+  const std::size_t bytes = elements * size_of(dtype);
+  Reduction r{static_cast<std::uint8_t*>(into),
+              reinterpret_cast<const std::uint8_t* const*>(from),
+              count,
+              0,
+              bytes,
+              factor};
+  if (factor == 1 || is_floating(dtype)) return HWY_DYNAMIC_DISPATCH(reduce_dtype)(dtype, op, r);
+  // Whole numbers are scaled by another loop; in blocks, so that it finds them in the innermost cache.
+  constexpr std::size_t kBlockBytes = 8192;
+  for (; r.begin < bytes; r.begin = r.end) {
+    r.end = std::min(r.begin + kBlockBytes, bytes);
+    HWY_DYNAMIC_DISPATCH(reduce_dtype)(dtype, op, r);
+    scale(dtype, r.into + r.begin, r.into + r.begin, (r.end - r.begin) / size_of(dtype), factor);
+  }
 }
 
 void reduce(DType dtype, ReduceOp op, void* into, const void* a, const void* b, std::size_t elements) {

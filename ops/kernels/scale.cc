@@ -14,51 +14,24 @@
 HWY_BEFORE_NAMESPACE();
 namespace dabke::kernels::HWY_NAMESPACE {
 
-template <class Elements>
-struct Multiply {
-  using D = typename Elements::D;
-  hn::Vec<D> factor;
-  explicit Multiply(double by) : factor(hn::Set(D(), static_cast<hn::TFromD<D>>(by))) {}
-
-  static std::size_t bytes_a_step() { return hn::Lanes(D()) * Elements::kBytes; }
-  HWY_INLINE void operator()(std::uint8_t* into, const std::uint8_t* from) const {
-    Elements::store(hn::Mul(Elements::load(from), factor), into);
-  }
-};
-
-/// float32 times a factor that float32 cannot hold: computed in float64, so that 41 * (1/41) is 1.
-struct MultiplyWide {
-  using D = hn::ScalableTag<double>;
-  using Narrow = hn::Rebind<float, D>;
-  hn::Vec<D> factor;
-  explicit MultiplyWide(double by) : factor(hn::Set(D(), by)) {}
-
-  static std::size_t bytes_a_step() { return hn::Lanes(D()) * sizeof(float); }
-  HWY_INLINE void operator()(std::uint8_t* into, const std::uint8_t* from) const {
-#if HWY_TARGET == HWY_SCALAR  // whose DemoteTo gives the largest number where infinity is due
-    float value;
-    std::memcpy(&value, from, sizeof(value));
-    value = static_cast<float>(value * hn::GetLane(factor));
-    std::memcpy(into, &value, sizeof(value));
-#else
-    const auto wide = hn::PromoteTo(D(), hn::LoadU(Narrow(), reinterpret_cast<const float*>(from)));
-    const auto narrow = hn::DemoteTo(Narrow(), hn::Mul(wide, factor));
-    hn::StoreU(narrow, Narrow(), reinterpret_cast<float*>(into));
-#endif
-  }
-};
-
-template <class Step>
-void scale_vectors(const Step step, std::uint8_t* into, const std::uint8_t* from, std::size_t bytes) {
-  const std::size_t width = Step::bytes_a_step();
+template <class Elements, class Factor>
+void scale_vectors(const Factor factor, std::uint8_t* into, const std::uint8_t* from, std::size_t bytes) {
+  const std::size_t step = Elements::step_bytes();
   std::size_t i = 0;
-  for (; i + width <= bytes; i += width) step(into + i, from + i);
+  for (; i + step <= bytes; i += step) {
+    Elements::store(Elements::times(Elements::load(from + i), factor), into + i);
+  }
   if (const std::size_t left = bytes - i; left != 0) {
     std::uint8_t last[HWY_MAX_BYTES] = {};
     std::memcpy(last, from + i, left);
-    step(last, last);
+    Elements::store(Elements::times(Elements::load(last), factor), last);
     std::memcpy(into + i, last, left);
   }
+}
+
+template <class Elements>
+void scale_floats(std::uint8_t* into, const std::uint8_t* from, std::size_t bytes, double factor) {
+  scale_vectors<Elements>(Factor<typename Elements::D>(factor), into, from, bytes);
 }
 
 template <class T>
@@ -90,14 +63,14 @@ void scale_integers(std::uint8_t* into, const std::uint8_t* from, std::size_t el
 void scale_dtype(DType dtype, std::uint8_t* into, const std::uint8_t* from, std::size_t n, double factor) {
   switch (dtype) {
     case DType::b8: return;  // the caller copies or clears
-    case DType::f16: return scale_vectors(Multiply<Float16>(factor), into, from, 2 * n);
-    case DType::bf16: return scale_vectors(Multiply<Bfloat16>(factor), into, from, 2 * n);
-    case DType::f64: return scale_vectors(Multiply<Plain<double>>(factor), into, from, 8 * n);
+    case DType::f16: return scale_floats<Float16>(into, from, 2 * n, factor);
+    case DType::bf16: return scale_floats<Bfloat16>(into, from, 2 * n, factor);
+    case DType::f64: return scale_floats<Plain<double>>(into, from, 8 * n, factor);
     case DType::f32:
-      if (static_cast<double>(static_cast<float>(factor)) == factor) {
-        return scale_vectors(Multiply<Plain<float>>(factor), into, from, 4 * n);
+      if (WideFactor::is_needed(factor)) {
+        return scale_vectors<Plain<float>>(WideFactor(factor), into, from, 4 * n);
       }
-      return scale_vectors(MultiplyWide(factor), into, from, 4 * n);
+      return scale_floats<Plain<float>>(into, from, 4 * n, factor);
     case DType::i8: return scale_integers<std::int8_t>(into, from, n, factor);
     case DType::i16: return scale_integers<std::int16_t>(into, from, n, factor);
     case DType::i32: return scale_integers<std::int32_t>(into, from, n, factor);

@@ -78,7 +78,8 @@ void ShmRun::reduce_slice(std::byte* into, const InPieces& mine, std::size_t beg
     for (std::size_t place = 0; place < ranks_; ++place)
       operands_[place] = stage_of(place) + offset + bytes(at);
     if (!scales()) operands_[own_] = data;
-    kernels::reduce_many(batch_.dtype, batch_.op, into + bytes(at), operands_.data(), ranks_, elements);
+    kernels::reduce_many(batch_.dtype, batch_.op, into + bytes(at), operands_.data(), ranks_, elements,
+                         batch_.postscale);
   });
 }
 
@@ -100,8 +101,8 @@ Status ShmRun::allreduce_small(const InPieces& in, const OutPieces& out) {
       [&](std::size_t) {
         out.each(0, elements, [&](std::byte* data, std::size_t count, std::size_t at) {
           for (std::size_t place = 0; place < ranks_; ++place) operands_[place] = stage_of(place) + bytes(at);
-          kernels::reduce_many(batch_.dtype, batch_.op, data, operands_.data(), ranks_, count);
-          if (batch_.postscale != 1) kernels::scale(batch_.dtype, data, data, count, batch_.postscale);
+          kernels::reduce_many(batch_.dtype, batch_.op, data, operands_.data(), ranks_, count,
+                               batch_.postscale);
         });
       });
 }
@@ -123,7 +124,6 @@ Status ShmRun::allreduce_large(const InPieces& in, const OutPieces& out) {
     DABKE_CHECK(steps_.wait_for_all());
     std::byte* const sum = stage + bytes(own_ * slice);
     reduce_slice(sum, in, start_of(own_), count_at(own_), bytes(own_ * slice));
-    if (batch_.postscale != 1) kernels::scale(batch_.dtype, sum, sum, count_at(own_), batch_.postscale);
     steps_.publish();
     DABKE_CHECK(steps_.wait_for_all());
     for (std::size_t place = 0; place < ranks_; ++place) {
@@ -169,8 +169,6 @@ Status ShmRun::reducescatter() {
         out.each(begin, part(blocks[own_].elements(), round, most),
                  [&](std::byte* data, std::size_t count, std::size_t at) {
                    reduce_slice(data, blocks[own_], begin + at, count, bytes(own_ * most + at));
-                   if (batch_.postscale != 1)
-                     kernels::scale(batch_.dtype, data, data, count, batch_.postscale);
                  });
       });
 }

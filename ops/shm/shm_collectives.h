@@ -40,10 +40,11 @@ class ShmRun {
   Status rounds(std::size_t count, Fill fill, Take take);
   /// One block of each rank to all, by pieces of the outputs; `mine` is this rank's.
   Status gather(const std::vector<OutPieces>& blocks, const InPieces& mine);
-  /// Copies to a stage, multiplied by the prescale.
+  /// Copies to a stage, multiplied by the prescale. Not left to those who sum: each rank has a prescale of
+  /// its own, 1 for data that stands for a rank that has joined.
   void put(std::byte* stage, const InPieces& from, std::size_t begin, std::size_t count) const;
   /// Reduces this rank's slice, which lies at byte `offset` of each stage; of this rank itself at `begin` of
-  /// `mine`, unless that had to be scaled.
+  /// `mine`, unless that had to be scaled. Applies the postscale.
   void reduce_slice(std::byte* into, const InPieces& mine, std::size_t begin, std::size_t count,
                     std::size_t offset);
   const std::byte* stage_of(std::size_t place) const { return steps_.stage_of(place); }

@@ -2,29 +2,13 @@
 #include "ops/kernels/kernels.h"
 
 #include <catch2/catch.hpp>
-#include <cmath>
-#include <cstring>
-#include <limits>
-#include <random>
+
+#include "tests/ops/kernels/values.h"
 
 namespace dabke {
 namespace {
 
-template <class T>
-inline constexpr bool kIsHalf = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
-template <class T>
-inline constexpr bool kIsReal = kIsHalf<T> || std::is_floating_point_v<T>;
-
 constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product};
-const std::size_t kLengths[] = {0,  1,  2,  3,  7,  8,  9,   15,  16,  17,  31,
-                                32, 33, 63, 64, 65, 66, 127, 128, 129, 1000};
-
-/// Tells the test runner which target failed, and goes back to the best one.
-struct OnTarget {
-  explicit OnTarget(const std::string& name) { kernels::use_target(name); }
-  ~OnTarget() { kernels::use_target(""); }
-};
-
 template <class Real>
 Real reference_real(ReduceOp op, Real a, Real b) {
   if (op == ReduceOp::sum) return a + b;
@@ -74,111 +58,6 @@ T reference_scale(T value, double factor) {
 }
 
 template <class T>
-bool same(T a, T b) {
-  if constexpr (kIsReal<T>) {
-    const double x = static_cast<double>(static_cast<std::conditional_t<kIsHalf<T>, float, T>>(a));
-    const double y = static_cast<double>(static_cast<std::conditional_t<kIsHalf<T>, float, T>>(b));
-    if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && std::isnan(y);
-  }
-  return std::memcmp(&a, &b, sizeof(T)) == 0;
-}
-
-template <class T>
-std::vector<T> special_values() {
-  if constexpr (std::is_same_v<T, bool>) {
-    return {false, true};
-  } else if constexpr (kIsHalf<T>) {
-    std::vector<T> values;
-    for (const std::uint16_t bits :
-         {0x0000, 0x8000, 0x0001, 0x8001, 0x03ff, 0x0400, 0x3c00, 0xbc00, 0x3c01, 0x7bff, 0xfbff,
-          0x7c00, 0xfc00, 0x7e00, 0x7c01, 0x3f80, 0x3f81, 0x7f7f, 0x7f80, 0xff80, 0x7fc0, 0x0080}) {
-      T value;
-      value.bits = bits;
-      values.push_back(value);
-    }
-    return values;
-  } else if constexpr (kIsReal<T>) {
-    using L = std::numeric_limits<T>;
-    return {T(0),           T(-0.0),         T(1),     T(-1),       L::min(),
-            -L::min(),      L::denorm_min(), L::max(), L::lowest(), L::infinity(),
-            -L::infinity(), L::quiet_NaN(),  T(1e8),   T(-1e8),     T(0.1)};
-  } else {
-    using L = std::numeric_limits<T>;
-    return {T(0),
-            T(1),
-            static_cast<T>(-1),
-            L::min(),
-            L::max(),
-            static_cast<T>(L::max() - 1),
-            static_cast<T>(L::min() + 1),
-            T(100)};
-  }
-}
-
-/// Any bit pattern, and every fourth value a special one.
-template <class T>
-std::vector<T> mixed_values(std::size_t count, std::uint64_t seed) {
-  const std::vector<T> special = special_values<T>();
-  std::mt19937_64 random(seed);
-  std::vector<T> values;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t bits = random();
-    T value = special[bits % special.size()];
-    if constexpr (!std::is_same_v<T, bool>) {
-      if (bits >> 62) std::memcpy(static_cast<void*>(&value), &bits, sizeof(T));
-    }
-    values.push_back(value);
-  }
-  return values;
-}
-
-/// Memory at a chosen distance from an aligned address, with a guard on both sides that nobody may touch.
-class Misplaced {
- public:
-  Misplaced(const void* from, std::size_t bytes, std::size_t offset)
-      : memory_(bytes + 256, std::byte{0xA5}), bytes_(bytes) {
-    const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
-    start_ = (64 - address % 64) % 64 + 64 + offset;
-    if (bytes != 0) std::memcpy(data(), from, bytes);
-  }
-  std::byte* data() { return memory_.data() + start_; }
-  bool guards_hold() const {
-    for (std::size_t i = 0; i < memory_.size(); ++i) {
-      if ((i < start_ || i >= start_ + bytes_) && memory_[i] != std::byte{0xA5}) return false;
-    }
-    return true;
-  }
-
- private:
-  std::vector<std::byte> memory_;
-  std::size_t bytes_;
-  std::size_t start_ = 0;
-};
-
-template <class T>
-std::string check_equal(Misplaced& got, const std::vector<T>& want) {
-  if (!got.guards_hold()) return "wrote outside";
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    T value;
-    std::memcpy(static_cast<void*>(&value), got.data() + i * sizeof(T), sizeof(T));
-    if (!same(value, T(want[i])))
-      return "element " + std::to_string(i) + " of " + std::to_string(want.size()) + " differs";
-  }
-  return "";
-}
-
-// vector<bool> has no data(); bools travel as bytes.
-template <class T>
-std::vector<std::byte> bytes_of(const std::vector<T>& values) {
-  std::vector<std::byte> bytes(values.size() * sizeof(T));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const T value = values[i];
-    std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
-  }
-  return bytes;
-}
-
-template <class T>
 std::string reduce_errors(ReduceOp op, std::size_t length, std::size_t offset) {
   const auto a = mixed_values<T>(length, 3 * length + offset);
   const auto b = mixed_values<T>(length, 7 * length + 1000);
@@ -200,41 +79,40 @@ std::string reduce_errors(ReduceOp op, std::size_t length, std::size_t offset) {
   return "";
 }
 
-/// As one: halves are folded in float32 and rounded at the end.
+/// As one: halves are folded and scaled in float32 and rounded at the end.
 template <class T>
-T folded(ReduceOp op, const std::vector<std::vector<T>>& operands, std::size_t i) {
+T folded(ReduceOp op, const std::vector<std::vector<T>>& operands, std::size_t i, double factor) {
   if constexpr (kIsHalf<T>) {
     auto sum = static_cast<float>(operands[0][i]);
     for (std::size_t k = 1; k < operands.size(); ++k)
       sum = reference_real(op, sum, static_cast<float>(operands[k][i]));
-    return T(sum);
+    return T(factor == 1 ? sum : sum * static_cast<float>(factor));
   } else {
     T sum = operands[0][i];
     for (std::size_t k = 1; k < operands.size(); ++k) sum = reference<T>(op, sum, operands[k][i]);
-    return sum;
+    return factor == 1 ? sum : reference_scale<T>(sum, factor);
   }
 }
 
 template <class T>
-std::string reduce_many_errors(ReduceOp op, std::size_t count, std::size_t length, std::size_t offset) {
+std::string reduce_many_errors(ReduceOp op, std::size_t count, std::size_t length, std::size_t offset,
+                               double factor = 1) {
   std::vector<std::vector<T>> operands;
-  std::vector<Misplaced> memory;
-  for (std::size_t k = 0; k < count; ++k) {
-    operands.push_back(mixed_values<T>(length, 11 * length + k));
-    const auto bytes = bytes_of(operands.back());
-    memory.emplace_back(bytes.data(), bytes.size(), k % 2 == 0 ? offset : 0);
-  }
+  for (std::size_t k = 0; k < count; ++k) operands.push_back(mixed_values<T>(length, 11 * length + k));
   std::vector<T> want;
-  for (std::size_t i = 0; i < length; ++i) want.push_back(folded(op, operands, i));
-  std::vector<const void*> from;
-  for (Misplaced& one : memory) from.push_back(one.data());
-  const std::vector<std::byte> blank(length * sizeof(T));
-  Misplaced out(blank.data(), blank.size(), 2 * offset);
-  kernels::reduce_many(dtype_of<T>, op, out.data(), from.data(), count, length);
-  if (std::string error = check_equal(out, want); !error.empty()) return error;
-  Misplaced& last = memory.back();
-  kernels::reduce_many(dtype_of<T>, op, last.data(), from.data(), count, length);
-  if (std::string error = check_equal(last, want); !error.empty()) return "into the last: " + error;
+  for (std::size_t i = 0; i < length; ++i) want.push_back(folded(op, operands, i, factor));
+  for (std::size_t result = 0; result <= count; ++result) {  // into each of the operands, and beside them
+    std::vector<Misplaced> memory;
+    for (std::size_t k = 0; k <= count; ++k) {
+      const auto bytes = bytes_of(operands[k % count]);
+      memory.emplace_back(bytes.data(), bytes.size(), k % 2 == 0 ? offset : 0);
+    }
+    std::vector<const void*> from;
+    for (std::size_t k = 0; k < count; ++k) from.push_back(memory[k].data());
+    kernels::reduce_many(dtype_of<T>, op, memory[result].data(), from.data(), count, length, factor);
+    if (std::string error = check_equal(memory[result], want); !error.empty())
+      return "into " + std::to_string(result) + " of " + std::to_string(count) + ": " + error;
+  }
   return "";
 }
 
@@ -295,6 +173,39 @@ TEST_CASE(
         CHECK(error.empty());
       }
     }
+  }
+}
+
+TEST_CASE("a reduction with a factor equals reducing and scaling, halves with one rounding after both") {
+  for (const std::string& target : kernels::target_names()) {
+    const OnTarget on(target);
+    for (const DType dtype : kDTypes) {
+      for (const ReduceOp op : kOps) {
+        std::string error;
+        for (const double factor : {0.0, 0.5, 1.0 / 3, -1.5, 1e30}) {
+          for (const std::size_t length :
+               {1, 33, 129, 9001}) {  // the last is more than one block of integers
+            visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
+              const std::size_t count = 2 + length % 4;
+              if (error.empty()) error = reduce_many_errors<T>(op, count, length, sizeof(T), factor);
+            });
+          }
+        }
+        INFO(target << " " << name_of(dtype) << " " << name_of(op) << ": " << error);
+        CHECK(error.empty());
+      }
+    }
+  }
+}
+
+TEST_CASE("an average of halves does not overflow where their sum would") {
+  for (const std::string& target : kernels::target_names()) {
+    const OnTarget on(target);
+    const std::vector<f16> a(100, f16(60000.0f)), b(100, f16(40000.0f));
+    std::vector<f16> mean(100);
+    const void* const from[] = {a.data(), b.data()};
+    kernels::reduce_many(DType::f16, ReduceOp::sum, mean.data(), from, 2, mean.size(), 0.5);
+    CHECK(mean == std::vector<f16>(100, f16(50000.0f)));
   }
 }
 

@@ -122,6 +122,27 @@ TEST_CASE("half precision is rounded once, at the end of the sum") {
   CHECK(seen == std::vector<float>(3, 2050.0f));
 }
 
+TEST_CASE("an average of halves has the same bits whichever way it goes, and no overflow in between") {
+  const auto seen = run_on_ranks(3, [](RankThread& self) {
+    const auto average = [&](CollectiveKind kind, std::size_t elements, std::size_t results) {
+      // Three of these are more than float16 holds, whose unit is 32 here.
+      const std::vector<f16> x(elements, f16(self.world.rank == 0 ? 60000.0f : 60064.0f));
+      std::vector<f16> mean(results);
+      const std::vector<std::int64_t> counts(3, static_cast<std::int64_t>(results));
+      Batch batch;
+      batch.kind = kind;
+      batch.dtype = DType::f16;
+      batch.postscale = 1.0 / 3;
+      batch.entries.push_back({x.data(), mean.data(), static_cast<std::int64_t>(elements), counts, {}});
+      return self.run(batch).is_ok() && mean == std::vector<f16>(results, f16((60000.0f + 2 * 60064.0f) / 3));
+    };
+    return average(CollectiveKind::allreduce, 300, 300) &&
+           average(CollectiveKind::allreduce, 300'000, 300'000) &&
+           average(CollectiveKind::reducescatter, 300'000, 100'000);
+  });
+  CHECK(seen == std::vector<bool>(3, true));
+}
+
 TEST_CASE("process sets that overlap use the same memory one after the other without harm") {
   constexpr int kRanks = 4;
   constexpr int kSteps = 1500;
