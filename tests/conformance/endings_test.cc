@@ -129,6 +129,32 @@ TEST_CASE("a lost rank fails what waits for it, on every rank, with its name and
   }
 }
 
+TEST_CASE("a run that fails ends the job with its tensor and rank, and its own text") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  CAPTURE(backend);
+  const auto seen = run_on_ranks(backend, 2, [&](Rank& self) {
+    std::vector<float> x(4), own(4, 1.0f);
+    const Pending waits =
+        self.rank() == 0 ? self.allreduce_async(x, {.name = "waits"}) : Pending(Status(Code::aborted, ""));
+    auto operation = OperationRef::adopt(new Operation);
+    operation->request.kind = CollectiveKind::allgather;
+    operation->request.name = "grows";
+    operation->request.tensors = {{"grows", DType::f32, Shape{4}}};
+    operation->inputs = {view_of(own)};
+    operation->outputs.resize(1);
+    if (self.rank() == 1) operation->allocate = [](std::size_t, const TensorView&) { return nullptr; };
+    must(self.runtime().submit(operation));
+    operation->wait_until(kNever);
+    return std::pair(operation->status(), waits.wait());
+  });
+  CHECK(seen[1].first.code() == Code::out_of_memory);
+  CHECK_THAT(seen[1].first.message(), Catch::Matchers::StartsWith("allgather 'grows': "));
+  CHECK(seen[0].second.code() == Code::out_of_memory);
+  CHECK_THAT(seen[0].second.message(),
+             Catch::Matchers::StartsWith("allreduce 'waits': allgather 'grows' failed on rank 1: ") &&
+                 Contains("no memory for an output of 32 bytes"));
+}
+
 TEST_CASE("a rank that is lost while data moves ends the runs in flight with that cause") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   std::barrier everybody_has_it(3);
