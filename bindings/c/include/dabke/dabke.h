@@ -82,8 +82,10 @@ typedef struct dabke_init_options {
   /* "NAME=value" pairs of the knob table, such as "TIMELINE=trace.json"; they come before the environment.
    * NULL-ended; may be NULL. */
   const char* const* settings;
-  /* Process sets to make at once, equal on all ranks: process_set_ranks[i] points to process_set_sizes[i]
-   * world ranks. They get the ids 1, 2, ... in this order. */
+  /* Process sets to make at once: process_set_ranks[i] points to process_set_sizes[i] world ranks. They get
+   * the ids 1, 2, ... in this order, after those of PROCESS_SETS. DABKE_ERROR_MISMATCH on all ranks, with
+   * both lists, when they are not equal everywhere; DABKE_ERROR_INVALID_ARGUMENT when one is there twice or
+   * is the world. */
   const int32_t* const* process_set_ranks;
   const size_t* process_set_sizes;
   size_t process_set_count;
