@@ -223,6 +223,31 @@ TEST_CASE("shutdown by one rank fails what waits for it, by its name, while othe
   CHECK(seen[1].others == std::vector{32.0f});
 }
 
+TEST_CASE("shutdown by rank 0 ends the job for all, by its name, process sets without it too") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  CAPTURE(backend);
+  const auto seen = run_on_ranks(backend, 3, [&](Rank& self) {
+    const auto others = self.add_process_set({1, 2});
+    std::vector<float> x = {1};
+    if (self.rank() != 0) must(self.allreduce(x, {.name = "before", .set = others}));
+    must(self.barrier());
+    if (self.rank() == 0) {
+      self.close();
+      return std::pair(Status::ok(), Status::ok());
+    }
+    // Rank 2 never comes, so that only the end can complete it.
+    const Status waits =
+        self.rank() == 1 ? self.allreduce(x, {.name = "waits", .set = others}) : submit_later(self);
+    return std::pair(waits, self.allreduce(x, {.name = "later", .set = others}));
+  });
+  for (const auto& [waits, later] : {seen[1], seen[2]}) {
+    for (const Status& status : {waits, later}) {
+      CHECK(status.code() == Code::shut_down);
+      CHECK_THAT(status.message(), Contains("rank 0 on node has shut down"));
+    }
+  }
+}
+
 TEST_CASE("a rank that shuts down completes what it had submitted, with a result or an error") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   const int leaving = GENERATE(0, 1);
