@@ -53,11 +53,13 @@ struct Name {
   std::string name;
   ProcessSetId process_set;
   Slot slot = kNoSlot;
-  RequestRef agreed;            // what the slot stands for
-  std::deque<Waiting> waiting;  // here; the front one is announced, unless `held`
-  bool held = false;            // ready here, kept back for its learned batch
-  std::uint32_t batch = 0;      // learned; 0: none
-  bool in_ready_list = false;   // root only: decided, not numbered yet
+  RequestRef agreed;             // what the slot stands for
+  std::deque<Waiting> waiting;   // here; the front one is announced, unless `held`
+  bool held = false;             // ready here, kept back for its learned batch
+  std::uint32_t batch = 0;       // learned; 0: none
+  bool awaited = false;          // until its next order: a thread somewhere waits, so nobody keeps it back
+  std::uint64_t ordered_at = 0;  // the number of its last order
+  bool in_ready_list = false;    // root only: decided, not numbered yet
   Collection collection;
 };
 

@@ -144,6 +144,15 @@ void Sequencer::wanted(Slot slot, TimePoint now) {
   push(std::move(order), now);
 }
 
+/// The step stays as it was learned: ranks are often late by themselves, and then it comes out the same.
+void Sequencer::awaited(const Name& name, TimePoint now) {
+  if (name.in_ready_list || !learner_.has_learned()) return;
+  Order order;
+  order.kind = Order::Kind::release;
+  order.slot = name.slot;
+  push(std::move(order), now);
+}
+
 void Sequencer::spell_out(Slot slot) {
   for (Ready& ready : ready_) {
     if (ready.order.kind != Order::Kind::run || ready.order.request || ready.order.slot != slot) continue;
