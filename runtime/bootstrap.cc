@@ -15,6 +15,7 @@
 
 #include "runtime/base/hmac.h"
 #include "runtime/mpi_place.h"
+#include "runtime/negotiation/process_sets.h"
 #include "runtime/transport/http_store.h"
 #include "runtime/transport/job_secret.h"
 
@@ -105,6 +106,7 @@ struct Given {
   int size = 1;
   std::optional<Place> place;
   std::string host;
+  std::string process_sets;
   std::optional<std::string> rendezvous;
   std::optional<Variable> job_id;
   std::optional<Variable> job_key;
@@ -262,6 +264,23 @@ struct Meeting {
   TimePoint deadline;
 };
 
+/// Alike on ranks that mean the same. What cannot be understood stays as it is: whoever reads it next refuses
+/// it.
+std::string process_sets_of(const Config& config, int size) {
+  const auto sets = parse_process_sets(config.process_sets, size);
+  std::string text = sets.is_ok() ? process_sets_to_string(*sets) : config.process_sets;
+  std::ranges::replace(text, '\n', ' ');
+  return text;
+}
+
+Status process_sets_mismatch(const std::string& of_root, Rank rank, const std::string& theirs) {
+  return {Code::mismatch,
+          fmt::format(
+              "rank 0 was started with process sets '{}', rank {} with '{}'; all ranks of a job must have "
+              "the same in the same order (DABKE_PROCESS_SETS, then dabke_init's options)",
+              of_root, rank, theirs)};
+}
+
 Status size_mismatch(Rank a, int size_a, Rank b, std::string_view size_b) {
   return {Code::mismatch,
           fmt::format("rank {} was started with a size of {}, rank {} with a size of {}; all ranks of a job "
@@ -306,10 +325,12 @@ Result<std::vector<std::string>> gather_hosts(const Meeting& meeting, double pat
     if (!hello.is_ok() && hello.status().code() == Code::timeout) return explain_absence(meeting, patience);
     if (!hello.is_ok()) return hello.status();
     const auto lines = lines_of(*hello);
-    if (lines.size() != 2)
+    if (lines.size() != 3)
       return Status(Code::internal, fmt::format("rank {} left a hello that makes no sense", rank));
     if (lines[0] != std::to_string(meeting.given.size))
       return size_mismatch(0, meeting.given.size, rank, lines[0]);
+    if (lines[2] != meeting.given.process_sets)
+      return process_sets_mismatch(meeting.given.process_sets, rank, lines[2]);
     hosts.push_back(lines[1]);
   }
   return hosts;
@@ -338,7 +359,8 @@ Result<std::vector<std::string>> read_roster(const Meeting& meeting, double pati
 
 Result<std::vector<std::string>> exchange_hosts(const Meeting& meeting, double patience) {
   const Given& given = meeting.given;
-  DABKE_CHECK(meeting.store.set(hello_key(given.rank), fmt::format("{}\n{}\n", given.size, given.host)));
+  DABKE_CHECK(meeting.store.set(hello_key(given.rank),
+                                fmt::format("{}\n{}\n{}\n", given.size, given.host, given.process_sets)));
   if (given.rank != 0) return read_roster(meeting, patience);
   auto hosts = gather_hosts(meeting, patience);
   std::string roster = "hosts\n";
@@ -397,6 +419,7 @@ Result<Bootstrapped> bootstrap(const Config& config, const Environment& environm
     DABKE_ASSIGN(given.host, host_name(environment));
   }
   DABKE_CHECK(ask_mpi(given, config, environment, mpi_comm, deadline));
+  given.process_sets = process_sets_of(config, given.size);
   DABKE_ASSIGN(const Rendezvous rendezvous, open_rendezvous(given));
   const auto job = with_prefix(rendezvous.store, to_hex(rendezvous.secret.id));
 

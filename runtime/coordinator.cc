@@ -413,7 +413,7 @@ void Coordinator::tasks_left(std::size_t left) {
 /// the cause.
 void Coordinator::judge_failures(TimePoint now) {
   std::vector<Failed> failed;
-  Status cause;
+  Status cause, of_job;
   {
     const std::lock_guard lock(failed_mutex_);
     if (failed_.empty()) return;
@@ -422,6 +422,9 @@ void Coordinator::judge_failures(TimePoint now) {
       cause = *over_;
     } else if (now >= failed_since_ + kCauseGrace) {
       cause = failed_.front().status;
+      const Request& request = failed_.front().unit->operations.front()->request;
+      of_job = {cause.code(), fmt::format("{} '{}' failed on rank {}: {}", name_of(request.kind),
+                                          request.name, world_.rank, cause.message())};
     } else {
       return;
     }
@@ -429,9 +432,9 @@ void Coordinator::judge_failures(TimePoint now) {
     failed_since_ = kNever;
   }
   if (!over_ || over_->is_ok()) {
-    machine_.abort(cause);
+    machine_.abort(of_job);
     perform(machine_.take_actions(now), now);
-    lane_.abort(cause);  // also when the negotiation had said goodbye before
+    lane_.abort(of_job);  // also when the negotiation had said goodbye before
   }
   for (Failed& one : failed) {
     const Request& request = one.unit->operations.front()->request;

@@ -67,12 +67,12 @@ void Coordinator::look_for_long_runs(TimePoint now) {
       std::ranges::find(events.rbegin(), events.rend(), FlightEvent::What::started, &FlightEvent::what);
   if (batch == events.rend()) return;
   const std::string text = fmt::format(
-      "{} '{}'{} (order {}) of process set {} has been running for {:.0f} s on this rank: another rank of "
+      "{} '{}'{} (order {}) of process set {} has been running for {} s on this rank: another rank of "
       "the set is "
       "stopped or slow, or the network to it is.",
       name_of(batch->kind), batch->name,
       batch->tensors > 1 ? fmt::format(" and {} more", batch->tensors - 1) : "", batch->number,
-      batch->process_set, std::chrono::duration<double>(now - since).count());
+      batch->process_set, seconds_to_text(now - since));
   log_.warning("{}", text);
   machine_.ask_for_dumps(text, now);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 #include "bindings/c/state.h"
 #include "bindings/c/structs.h"
@@ -75,6 +76,19 @@ Status add_set(Runtime& runtime, const int32_t* ranks, std::size_t count, dabke_
   return {};
 }
 
+/// The sets of the options, in the words of DABKE_PROCESS_SETS.
+Status append_process_sets(const dabke_init_options& given, std::string& text) {
+  for (std::size_t i = 0; i < given.process_set_count; ++i) {
+    const std::span ranks(given.process_set_ranks[i], given.process_set_sizes[i]);
+    if (ranks.data() == nullptr || ranks.empty()) {
+      return {Code::invalid_argument,
+              fmt::format("dabke_init: process set {} of the options has no ranks", i)};
+    }
+    text += fmt::format("{}{}", text.empty() || text.ends_with(';') ? "" : ";", fmt::join(ranks, ","));
+  }
+  return {};
+}
+
 Result<std::shared_ptr<const ProcessSetInfo>> find_set(dabke_process_set id) {
   const auto runtime = current_runtime();
   if (!runtime) return no_runtime();
@@ -117,12 +131,9 @@ dabke_status dabke_init(const dabke_init_options* options) {
   }
   const auto open = [&]() -> Result<std::unique_ptr<Runtime>> {
     DABKE_ASSIGN(const Environment environment, with_settings(given.settings));
-    DABKE_ASSIGN(const Config config, config_from_environment(environment));
-    DABKE_ASSIGN(auto runtime, Runtime::open(config, environment, given.mpi_comm, stack_source()));
-    for (std::size_t i = 0; i < given.process_set_count; ++i) {
-      DABKE_CHECK(add_set(*runtime, given.process_set_ranks[i], given.process_set_sizes[i], nullptr));
-    }
-    return runtime;
+    DABKE_ASSIGN(Config config, config_from_environment(environment));
+    DABKE_CHECK(append_process_sets(given, config.process_sets));
+    return Runtime::open(config, environment, given.mpi_comm, stack_source());
   };
   return report(without_exceptions([&]() -> Status { return start_runtime(open); }));
 }

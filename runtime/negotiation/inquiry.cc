@@ -44,6 +44,12 @@ std::string describe(Rank rank, const AnswerMessage* answer, const Topology& top
 
 }  // namespace
 
+std::string seconds_to_text(Duration duration) {
+  const double seconds = std::chrono::duration<double>(duration).count();
+  const int digits = seconds < 0.1 ? 3 : seconds < 1 ? 2 : seconds < 10 ? 1 : 0;
+  return fmt::format("{:.{}f}", seconds, digits);
+}
+
 std::optional<std::string> stall_text(const Inquiry& inquiry, const Topology& topology, TimePoint now) {
   std::vector<Rank> have = inquiry.have;
   std::vector<Rank> missing;
@@ -62,9 +68,9 @@ std::optional<std::string> stall_text(const Inquiry& inquiry, const Topology& to
   if (missing.empty() || have.empty()) return std::nullopt;
   std::ranges::sort(have);
   std::string text = fmt::format(
-      "Stalled for {:.0f} s: '{}' ({}) of process set {} was submitted by {} and is waited for from {}.",
-      std::chrono::duration<double>(now - inquiry.since).count(), inquiry.name, signature,
-      inquiry.process_set, who(topology, have), who(topology, missing));
+      "Stalled for {} s: '{}' ({}) of process set {} was submitted by {} and is waited for from {}.",
+      seconds_to_text(now - inquiry.since), inquiry.name, signature, inquiry.process_set, who(topology, have),
+      who(topology, missing));
   constexpr std::size_t kShown = 8;
   for (std::size_t i = 0; i < std::min(missing.size(), kShown); ++i) {
     const auto answer = inquiry.answers.find(missing[i]);

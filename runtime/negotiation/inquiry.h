@@ -36,6 +36,9 @@ struct Inquiry {
   bool everybody_answered() const { return answers.size() >= asked.size(); }
 };
 
+/// "0.012", "0.25", "3.1" or "61": as many digits as tell short times apart.
+std::string seconds_to_text(Duration duration);
+
 /// Whether the name still waits for anybody, and the report of it.
 std::optional<std::string> stall_text(const Inquiry& inquiry, const Topology& topology, TimePoint now);
 

@@ -89,7 +89,8 @@ void Machine::announce_join(ProcessSetId set, TimePoint now) {
 void Machine::want(ProcessSetId set, const std::string& name, TimePoint now) {
   if (over_ || !learned_.any()) return;
   Name* wanted = names_.find(set, name);
-  if (wanted == nullptr || !wanted->held) return;
+  if (wanted == nullptr || wanted->waiting.empty() || wanted->batch == 0) return;
+  if (!wanted->held) return note_awaited(*wanted, now);
   note_wanted(wanted->slot, now);
   report_slots(learned_.release(wanted->batch), now);
 }

@@ -134,7 +134,7 @@ class Machine {
   explicit Machine(Options options);
 
   void submit(Token token, Request request, TimePoint now);
-  /// A thread waits for this name: it is not to be kept back.
+  /// A thread waits for this name: nobody is to keep it back.
   void want(ProcessSetId set, const std::string& name, TimePoint now);
   void message_from(Rank peer, std::span<const std::byte> message, TimePoint now);
   void peer_lost(Rank peer, const Status& cause);
@@ -186,6 +186,8 @@ class Machine {
   void join(Token token, const Request& request, TimePoint now);
   void announce_join(ProcessSetId set, TimePoint now);
   void note_wanted(Slot slot, TimePoint now);
+  void note_awaited(Name& name, TimePoint now);
+  void let_go(Name& name, TimePoint now);
   void note_join(ProcessSetId set, int reporter, Rank last, TimePoint now);
   void announce(Name& name, TimePoint now);
   void report_slots(const std::vector<Slot>& slots, TimePoint now);
@@ -214,6 +216,7 @@ class Machine {
   void apply_error(const Order& order, TimePoint now);
   void apply_evict(const Order& order, TimePoint now);
   void apply_learned(const Order& order, TimePoint now);
+  void apply_release(const Order& order, TimePoint now);
   void apply_left(Rank rank);
   void note_departure(Rank rank);
   Submitted take_front(Name& name, TimePoint now);

@@ -120,7 +120,7 @@ void Machine::apply(Order& order, ExecuteAction& execute, TimePoint now) {
     case Order::Kind::left: return apply_left(order.rank);
     case Order::Kind::evict: return apply_evict(order, now);
     case Order::Kind::learned: return apply_learned(order, now);
-    case Order::Kind::release: return report_slots(learned_.release_all(), now);
+    case Order::Kind::release: return apply_release(order, now);
   }
 }
 
@@ -207,7 +207,14 @@ void Machine::apply_learned(const Order& order, TimePoint now) {
   learned_at_ = order.number;
 }
 
+void Machine::apply_release(const Order& order, TimePoint now) {
+  if (order.slot == kNoSlot) return report_slots(learned_.release_all(), now);
+  if (Name* name = names_.by_slot(order.slot)) let_go(*name, now);
+}
+
 Submitted Machine::take_front(Name& name, TimePoint now) {
+  name.awaited = false;
+  name.ordered_at = last_order_;
   if (name.waiting.empty()) return {};
   Submitted front = std::move(name.waiting.front());
   name.waiting.pop_front();

@@ -20,6 +20,7 @@ void Machine::announce(Name& name, TimePoint now) {
   if (name.batch == 0) return report_slot(name, 0, now);
   name.held = true;
   report_slots(learned_.ready(name.batch, name.slot, now), now);
+  if (name.awaited) let_go(name, now);
 }
 
 /// Of this rank itself.
@@ -123,6 +124,12 @@ void Machine::from_child(int reporter, const ReadyMessage& message, TimePoint no
   }
   for (const JoinReport& join : message.joins) note_join(join.process_set, reporter, join.last, now);
   for (const Slot slot : message.wanted) note_wanted(slot, now);
+  for (const Slot slot : message.awaited) {
+    Name* name = names_.by_slot(slot);
+    // Not when the order that is waited for crossed the message: the next request of the name is nobody's
+    // yet.
+    if (name != nullptr && name->ordered_at <= message.seen) note_awaited(*name, now);
+  }
   note_seen(reporter, message.seen);
 }
 
@@ -132,6 +139,22 @@ void Machine::note_wanted(Slot slot, TimePoint now) {
   } else {
     up_.wanted.push_back(slot);
   }
+}
+
+/// What is waited for has been reported where it is waited for; others may keep it back.
+void Machine::note_awaited(Name& name, TimePoint now) {
+  if (name.awaited) return;
+  let_go(name, now);
+  if (sequencer_) {
+    sequencer_->awaited(name, now);
+  } else {
+    up_.awaited.push_back(name.slot);
+  }
+}
+
+void Machine::let_go(Name& name, TimePoint now) {
+  name.awaited = true;
+  if (name.held) report_slots(learned_.release(name.batch), now);
 }
 
 void Machine::slot_from_child(int reporter, Slot slot, std::uint64_t seen, TimePoint now) {
@@ -186,7 +209,13 @@ void Machine::note_late(Rank rank, Duration by, CollectiveKind kind) {
 
 void Machine::flush_up() {
   if (is_root() || over_) return;
-  if (up_.slots.empty() && up_.reports.empty() && up_.joins.empty() && up_.wanted.empty()) return;
+  std::erase_if(up_.awaited, [this](Slot slot) {  // ordered meanwhile
+    const Name* name = names_.by_slot(slot);
+    return name == nullptr || !name->awaited;
+  });
+  if (up_.slots.empty() && up_.reports.empty() && up_.joins.empty() && up_.wanted.empty() &&
+      up_.awaited.empty())
+    return;
   up_.seen = last_order_;
   send(parent(), std::exchange(up_, {}));
 }

@@ -57,6 +57,8 @@ struct Name {
   std::deque<Submitted> waiting;  // here; the front one is announced, unless `held`
   bool held = false;              // ready here, kept back for its learned batch
   std::uint32_t batch = 0;        // learned; 0: none
+  bool awaited = false;           // until its next order: a thread somewhere waits, so nobody keeps it back
+  std::uint64_t ordered_at = 0;   // the number of its last order
   bool in_ready_list = false;     // root only: decided, not numbered yet
   Collection collection;
 };

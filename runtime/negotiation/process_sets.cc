@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace dabke {
 
@@ -46,9 +47,10 @@ Result<std::vector<std::vector<Rank>>> parse_process_sets(std::string_view text,
   const auto refuse = [&](std::string_view why) {
     return Status(
         Code::invalid_argument,
-        fmt::format("DABKE_PROCESS_SETS='{}': {}; expected ranks from 0 to {} with commas between them and "
-                    "sets with semicolons between them, such as 0,1;2,3",
-                    text, why, world_size - 1));
+        fmt::format(
+            "process sets '{}' (of DABKE_PROCESS_SETS, then of dabke_init's options): {}; expected ranks "
+            "from 0 to {} with commas between them and sets with semicolons between them, such as 0,1;2,3",
+            text, why, world_size - 1));
   };
   std::vector<std::vector<Rank>> sets;
   std::string_view rest = text;
@@ -70,10 +72,20 @@ Result<std::vector<std::vector<Rank>>> parse_process_sets(std::string_view text,
     if (set.empty()) return refuse("a set is empty");
     std::ranges::sort(set);
     if (std::ranges::adjacent_find(set) != set.end()) return refuse("a rank is twice in one set");
+    if (static_cast<int>(set.size()) == world_size)
+      return refuse(
+          fmt::format("a set of ranks {} exists already: the world, whose id is 0", ranks_to_string(set)));
     if (std::ranges::find(sets.begin(), sets.end() - 1, set) != sets.end() - 1)
-      return refuse("a set is there twice");
+      return refuse(fmt::format("a set of ranks {} is there twice", ranks_to_string(set)));
   }
   return sets;
+}
+
+std::string process_sets_to_string(const std::vector<std::vector<Rank>>& sets) {
+  std::string out;
+  for (const std::vector<Rank>& set : sets)
+    out += fmt::format("{}{}", out.empty() ? "" : ";", fmt::join(set, ","));
+  return out;
 }
 
 std::string ranks_to_string(const std::vector<Rank>& ranks) {

@@ -1,6 +1,7 @@
 #include "runtime/negotiation/sequencer.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include <fmt/format.h>
 
@@ -49,7 +50,8 @@ void Sequencer::force_error(ProcessSetId set, const std::string& name, Code code
   push_error(set, name, code, std::move(text), true, now);
 }
 
-/// Its reports are void when the error is ordered; another order for the same request would meet the next one.
+/// Its reports are void when the error is ordered; another order for the same request would meet the next
+/// one.
 bool Sequencer::is_being_failed(const Name& name) const {
   return std::ranges::any_of(ready_, [&name](const Ready& ready) {
     return ready.order.forced && ready.order.request->process_set == name.process_set &&
@@ -142,6 +144,15 @@ void Sequencer::wanted(Slot slot, TimePoint now) {
   push(std::move(order), now);
 }
 
+/// The step stays as it was learned: ranks are often late by themselves, and then it comes out the same.
+void Sequencer::awaited(const Name& name, TimePoint now) {
+  if (name.in_ready_list || !learner_.has_learned()) return;
+  Order order;
+  order.kind = Order::Kind::release;
+  order.slot = name.slot;
+  push(std::move(order), now);
+}
+
 void Sequencer::spell_out(Slot slot) {
   for (Ready& ready : ready_) {
     if (ready.order.kind != Order::Kind::run || ready.order.request || ready.order.slot != slot) continue;
@@ -199,13 +210,8 @@ void Sequencer::sequence(Ready ready, std::vector<Order>& orders) {
     if (order.contributors == 0 && has_a_signature(ready.request->kind)) {
       if (ready.name->slot != kNoSlot) give_back(ready.name->slot);  // the signature has changed
       order.slot = take_slot(ready.name->process_set, orders).value_or(kNoSlot);
-      // With no place left the old signature must not stand.
-      if (order.slot == kNoSlot && ready.name->slot != kNoSlot) {
-        Order evict;
-        evict.kind = Order::Kind::evict;
-        evict.slot = ready.name->slot;
-        number(std::move(evict), orders);
-      }
+      // Its old place is free then, so the old signature never stays for want of a new one.
+      assert(order.slot != kNoSlot || ready.name->slot == kNoSlot);
     }
   } else {
     in_use_.splice(in_use_.end(), in_use_, places_[place_of(order.slot)].in_use);

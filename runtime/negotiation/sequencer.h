@@ -47,6 +47,8 @@ class Sequencer {
   /// Fails a name that not everybody has reported.
   void force_error(ProcessSetId set, const std::string& name, Code code, std::string text, TimePoint now);
   void wanted(Slot slot, TimePoint now);
+  /// A thread waits for a name that its rank has reported.
+  void awaited(const Name& name, TimePoint now);
   /// The slot is being taken back: what is ready under it is ordered with the whole signature.
   void spell_out(Slot slot);
 

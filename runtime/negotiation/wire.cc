@@ -336,6 +336,7 @@ void body(Archive& archive, M& message) {
     if constexpr (Archive::kReading) message.late_rank = static_cast<Rank>(late) - 1;
     archive.varint(message.late_us);
     slots(archive, message.wanted);
+    slots(archive, message.awaited);
     list(archive, message.reports, 9, [&](auto& report) {
       list(archive, report.variants, 40, [&](auto& variant) {
         request_ref(archive, variant.request);

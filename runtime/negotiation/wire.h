@@ -62,7 +62,8 @@ struct ReadyMessage {
   std::vector<Slot> slots;    // Slots
   Rank late_rank = -1;        // varint, plus 1: who kept the others waiting longest, and
   std::uint32_t late_us = 0;  // varint: how long
-  std::vector<Slot> wanted;   // Slots: somebody waits for these now
+  std::vector<Slot> wanted;   // Slots: somebody waits for these now, and had kept them back
+  std::vector<Slot> awaited;  // Slots: somebody waits for these, and has reported them
   std::vector<Report> reports;
   std::vector<JoinReport> joins;  // after all else
 };
@@ -92,11 +93,11 @@ struct Order {
     left,     // `rank` has shut down, and with it all that report through it
     evict,    // the slot means nothing from here on
     learned,  // `batches` from here on; none: forget them
-    release,  // report what is kept back
+    release,  // report what is kept back; with `slot` only what is kept back for it
   };
   std::uint64_t number = 0;
   Kind kind = Kind::run;
-  Slot slot = kNoSlot;  // run: whose signature it is, or, with `request`, becomes
+  Slot slot = kNoSlot;  // run: whose signature it is, or, with `request`, becomes; release: see there
   RequestRef request;   // run: null when the slot says it all; error: name, kind, process set
   std::int32_t contributors =
       0;                      // run: ranks whose data counts; the divisor of an average; 0: all of the set

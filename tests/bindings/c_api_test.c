@@ -122,6 +122,26 @@ static void init_and_settings(void) {
   CHECK(dabke_backend_enabled("gloo") == 1 && dabke_controller_enabled("tcp") == 1);
 }
 
+static void process_sets_of_init(void) {
+  const int32_t world = 0;
+  const int32_t* lists[] = {&world};
+  size_t sizes[] = {1};
+  dabke_init_options options = DABKE_INIT_OPTIONS_INIT;
+  options.process_set_ranks = lists;
+  options.process_set_sizes = sizes;
+  options.process_set_count = 1;
+  CHECK(dabke_init(&options) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("process sets '0' (of DABKE_PROCESS_SETS, then of dabke_init's options)");
+  CHECK_SAYS("a set of ranks 0 exists already: the world");
+  sizes[0] = 0;
+  CHECK(dabke_init(&options) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("process set 0 of the options has no ranks");
+  options.process_set_sizes = NULL;
+  CHECK(dabke_init(&options) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("process_set_count is 1, but");
+  CHECK(dabke_is_initialized() == 0);
+}
+
 static void structs_grow(void) {
   struct {
     dabke_options known;
@@ -477,6 +497,7 @@ static void dumps_and_stacks(void) {
 int main(void) {
   before_init();
   version_and_tables();
+  process_sets_of_init();
   init_and_settings();
   structs_grow();
   every_collective();

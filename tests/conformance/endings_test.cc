@@ -129,6 +129,32 @@ TEST_CASE("a lost rank fails what waits for it, on every rank, with its name and
   }
 }
 
+TEST_CASE("a run that fails ends the job with its tensor and rank, and its own text") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  CAPTURE(backend);
+  const auto seen = run_on_ranks(backend, 2, [&](Rank& self) {
+    std::vector<float> x(4), own(4, 1.0f);
+    const Pending waits =
+        self.rank() == 0 ? self.allreduce_async(x, {.name = "waits"}) : Pending(Status(Code::aborted, ""));
+    auto operation = OperationRef::adopt(new Operation);
+    operation->request.kind = CollectiveKind::allgather;
+    operation->request.name = "grows";
+    operation->request.tensors = {{"grows", DType::f32, Shape{4}}};
+    operation->inputs = {view_of(own)};
+    operation->outputs.resize(1);
+    if (self.rank() == 1) operation->allocate = [](std::size_t, const TensorView&) { return nullptr; };
+    must(self.runtime().submit(operation));
+    operation->wait_until(kNever);
+    return std::pair(operation->status(), waits.wait());
+  });
+  CHECK(seen[1].first.code() == Code::out_of_memory);
+  CHECK_THAT(seen[1].first.message(), Catch::Matchers::StartsWith("allgather 'grows': "));
+  CHECK(seen[0].second.code() == Code::out_of_memory);
+  CHECK_THAT(seen[0].second.message(),
+             Catch::Matchers::StartsWith("allreduce 'waits': allgather 'grows' failed on rank 1: ") &&
+                 Contains("no memory for an output of 32 bytes"));
+}
+
 TEST_CASE("a rank that is lost while data moves ends the runs in flight with that cause") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   std::barrier everybody_has_it(3);
@@ -195,6 +221,31 @@ TEST_CASE("shutdown by one rank fails what waits for it, by its name, while othe
   CHECK(seen[2].set_of_left.code() == Code::shut_down);
   CHECK(seen[0].others == std::vector{32.0f});
   CHECK(seen[1].others == std::vector{32.0f});
+}
+
+TEST_CASE("shutdown by rank 0 ends the job for all, by its name, process sets without it too") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  CAPTURE(backend);
+  const auto seen = run_on_ranks(backend, 3, [&](Rank& self) {
+    const auto others = self.add_process_set({1, 2});
+    std::vector<float> x = {1};
+    if (self.rank() != 0) must(self.allreduce(x, {.name = "before", .set = others}));
+    must(self.barrier());
+    if (self.rank() == 0) {
+      self.close();
+      return std::pair(Status::ok(), Status::ok());
+    }
+    // Rank 2 never comes, so that only the end can complete it.
+    const Status waits =
+        self.rank() == 1 ? self.allreduce(x, {.name = "waits", .set = others}) : submit_later(self);
+    return std::pair(waits, self.allreduce(x, {.name = "later", .set = others}));
+  });
+  for (const auto& [waits, later] : {seen[1], seen[2]}) {
+    for (const Status& status : {waits, later}) {
+      CHECK(status.code() == Code::shut_down);
+      CHECK_THAT(status.message(), Contains("rank 0 on node has shut down"));
+    }
+  }
 }
 
 TEST_CASE("a rank that shuts down completes what it had submitted, with a result or an error") {

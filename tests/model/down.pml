@@ -18,11 +18,11 @@ inline fail_sets(A_MASK) {
 inline fail_everything() {
   fail_sets(7);
   over[r] = 1;
-  up_slots[r] = 0; up_full[r] = 0; up_counts[r] = 0; up_joined[r] = 0; up_wanted[r] = 0;
+  up_slots[r] = 0; up_full[r] = 0; up_counts[r] = 0; up_joined[r] = 0; up_wanted[r] = 0; up_awaited[r] = 0;
   batch_size[r] = 0; been_ready[r] = 0; loose[r] = 0;
   for (k : 0 .. NAMES - 1) { slot[I(r, k)] = 0; batch[I(r, k)] = 0 };
   for (k : 1 .. SLOTS - 1) { evicted[E(r, k)] = 0; until[E(r, k)] = 0 };
-  by_slot = 0; in_full = 0; fresh = 0; joins = 0; wants = 0; heard = 0
+  by_slot = 0; in_full = 0; fresh = 0; joins = 0; wants = 0; awaits = 0; heard = 0
 }
 
 /* Machine::fail: everybody hears of it, but for who said it. */
@@ -44,8 +44,11 @@ inline take_front(A_N) {
   if :: pending[I(r, A_N)] != 0 -> fresh = fresh | BIT(A_N) :: else -> skip fi
 }
 
-/* Machine::run; complete_order where no data moves. */
+/* Machine::run; complete_order where no data moves; what take_front does whether anything waits here or not. */
 inline run_order() {
+#if AWAITS
+  awaited[I(r, n)] = 0; ordered_at[I(r, n)] = d_number; up_awaited[r] = up_awaited[r] & ~BIT(slot[I(r, n)]);
+#endif
 #ifdef EXECUTED
   if
 #ifdef MISTAKE_ROOT_RUNS_BEFORE_NUMBERING
@@ -160,6 +163,12 @@ inline apply() {
       fi
     }
   :: !over[r] && d_kind == release ->
-    let_go()
+    if
+#if AWAITS
+    :: d_what != 0 ->  /* Machine::let_go */
+      for (m : 0 .. NAMES - 1) { if :: slot[I(r, m)] == d_what -> let_go_of(m) :: else -> skip fi }
+#endif
+    :: else -> let_go()
+    fi
   fi
 }

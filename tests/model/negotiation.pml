@@ -57,6 +57,9 @@
 #ifndef SYNC          /* mask of ranks that wait for each operation before the next, and say so (Machine::want) */
 #define SYNC 0
 #endif
+#ifndef AWAITS        /* mask of ranks that wait for name 0 when they have reported it, and say so */
+#define AWAITS 0
+#endif
 #ifndef POLLS         /* mask of ranks that do the same, but ask instead of waiting */
 #define POLLS 0
 #endif
@@ -115,6 +118,7 @@
 #define WAITS(r) ((NAMES > 0 && pending[I(r, 0)] != 0) || (NAMES > 1 && pending[I(r, 1)] != 0))
 #define MAY_SUBMIT(r, n) (NAMES > (n) && todo[I(r, n)] != 0 && !joining[r] && \
                           (((SYNC | POLLS) & BIT(r)) == 0 || !WAITS(r)) && PROGRAM(r, n))
+#define HAS_NEWS(r) (up_slots[r] != 0 || up_full[r] != 0 || up_joined[r] || up_wanted[r] || up_awaited[r] != 0)
 #define HOLDS(r) (held[I(r, 0)] || (NAMES > 1 && held[I(r, 1)]) || (NAMES > 2 && held[I(r, 2)]))
 
 /* Printed once by the verifier, which so proves that a scenario does what it is there for. */
@@ -122,8 +126,9 @@
 
 mtype = {ready_list, goodbye, fail_message,                           /* up; the last also down */
          run_full, run_slot, evict, left, joined_all, learned_, release};  /* orders */
-chan up[3] = [CAP] of {mtype, byte, byte, byte, bit, bit, byte};  /* slots, names in full, counts, joined, wanted, seen */
-chan down[3] = [CAP] of {mtype, byte, byte, byte, byte};          /* number, name or rank, slot, contributors */
+/* slots, names in full, counts, joined, wanted, awaited slots, seen */
+chan up[3] = [CAP] of {mtype, byte, byte, byte, bit, bit, byte, byte};
+chan down[3] = [CAP] of {mtype, byte, byte, byte, byte};          /* number; name, rank, or slot of a release; slot; contributors */
 chan ready = [6] of {mtype, byte};                                /* Sequencer::ready_ */
 chan list = [8] of {mtype, byte, byte, byte, byte};               /* what Sequencer::take_orders returns */
 
@@ -154,7 +159,22 @@ inline follow() {
     :: joins -> joins = 0; note_join()
     :: !joins && wants -> wants = 0; note_wanted()
     :: !joins && !wants && heard -> heard = 0; note_seen(rc)
-    :: !joins && !wants && !heard && fresh != 0 ->
+#if AWAITS
+    :: !joins && !wants && !heard && awaits != 0 ->
+      for (m : 0 .. NAMES - 1) {
+        if
+        :: slot[I(r, m)] != 0 && (awaits & BIT(slot[I(r, m)])) != 0 ->
+          awaits = awaits & ~BIT(slot[I(r, m)]);
+          if
+          :: ordered_at[I(r, m)] <= u_seen -> note_awaited(m)
+          :: else -> EVENT("an order crosses word that it is waited for"); skip
+          fi
+        :: else -> skip
+        fi
+      };
+      awaits = 0
+#endif
+    :: !joins && !wants && !heard && awaits == 0 && fresh != 0 ->
       n = ((fresh & 1) != 0 -> 0 : ((fresh & 2) != 0 -> 1 : ((fresh & 4) != 0 -> 2 : 3)));
       fresh = fresh & ~BIT(n); announce(n)
     :: else ->
@@ -182,7 +202,7 @@ inline follow() {
 #endif
 #define CAN_HEAR(r, p) (IS_NEIGHBOUR(r, p) && (lost[r] & BIT(p)) == 0)
 
-mtype = {e_submit, e_up, e_down, e_flush, e_join, e_leave, e_crash, e_exit, e_lost, e_learn, e_want, e_deadline,
+mtype = {e_submit, e_up, e_down, e_flush, e_join, e_leave, e_crash, e_exit, e_lost, e_learn, e_want, e_await, e_deadline,
          e_local_evict};
 
 proctype Rank(byte r) {
@@ -201,8 +221,7 @@ end:
     :: !dead[r] && r != 0 && CAN_HEAR(r, PARENT(r)) && len(down[r]) != 0 -> event = e_down
 #ifdef LAZY
     :: !dead[r] && r == 0 && !over[r] && len(ready) != 0 -> event = e_flush
-    :: !dead[r] && r != 0 && !over[r] && (up_slots[r] != 0 || up_full[r] != 0 || up_joined[r] || up_wanted[r]) ->
-      event = e_flush
+    :: !dead[r] && r != 0 && !over[r] && HAS_NEWS(r) -> event = e_flush
 #endif
 #ifdef JOIN
     :: !dead[r] && !over[r] && IDLE(r) && joins_asked[r] == 0 -> event = e_join
@@ -229,6 +248,10 @@ end:
     :: !over[r] && (SYNC & BIT(r)) != 0 && held[I(r, 0)] -> event = e_want; x = 0
     :: !over[r] && (SYNC & BIT(r)) != 0 && held[I(r, 1)] -> event = e_want; x = 1
 #endif
+#if AWAITS
+    :: !over[r] && (AWAITS & BIT(r)) != 0 && pending[I(r, 0)] != 0 && batch[I(r, 0)] && !held[I(r, 0)] &&
+       !awaited[I(r, 0)] -> event = e_await
+#endif
 #ifndef NO_DEADLINE
     :: !over[r] && HOLDS(r) -> event = e_deadline
 #endif
@@ -238,7 +261,7 @@ end:
 #endif
     fi;
     d_step {
-      by_slot = 0; in_full = 0; fresh = 0; joins = 0; wants = 0; heard = 0; rc = r; flush = AT_ONCE || event == e_flush;
+      by_slot = 0; in_full = 0; fresh = 0; joins = 0; wants = 0; awaits = 0; heard = 0; rc = r; flush = AT_ONCE || event == e_flush;
       printf("| rank %d: %e %d\n", r, event, x);
       if
       :: event == e_submit ->  /* Machine::submit, check */
@@ -252,8 +275,8 @@ end:
         fi
       :: event == e_up ->  /* Machine::message_from a child */
         if
-        :: x == 1 -> up[1]?u_kind, u_slots, u_full, u_counts, u_joined, u_wanted, u_seen
-        :: x == 2 -> up[2]?u_kind, u_slots, u_full, u_counts, u_joined, u_wanted, u_seen
+        :: x == 1 -> up[1]?u_kind, u_slots, u_full, u_counts, u_joined, u_wanted, u_awaited, u_seen
+        :: x == 2 -> up[2]?u_kind, u_slots, u_full, u_counts, u_joined, u_wanted, u_awaited, u_seen
         fi;
         if
         :: failed[r] -> skip
@@ -314,7 +337,7 @@ end:
         fi;
         lost[r] = lost[r] | BIT(x);
         if
-        :: IS_CHILD(r, x) -> do :: len(up[x]) != 0 -> up[x]?u_kind, _, _, _, _, _, _ :: else -> break od
+        :: IS_CHILD(r, x) -> do :: len(up[x]) != 0 -> up[x]?u_kind, _, _, _, _, _, _, _ :: else -> break od
         :: else -> do :: len(down[r]) != 0 -> down[r]?d_kind, _, _, _, _ :: else -> break od
         fi
 #ifdef LEARN
@@ -324,6 +347,10 @@ end:
       :: event == e_want ->  /* Machine::want */
         note_wanted(); let_go();
         EVENT("a thread waits for what is kept back");
+#if AWAITS
+      :: event == e_await -> note_awaited(0);  /* Machine::want of what is reported */
+        EVENT("a thread waits for what is reported");
+#endif
       :: event == e_deadline -> let_go();
         EVENT("something is kept back");
       :: event == e_local_evict -> slot[I(r, 0)] = 0

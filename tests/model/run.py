@@ -51,6 +51,8 @@ IN_SET = 'PROGRAM(r, n) ((n) == 0 || (n) == 2 || set[r] != 0 || over[r])'
 UNEVEN = 'TODO(r, n) ((n) == 1 -> 1 : ((r) == 2 -> 2 : 3))'  # rank 2 has less to do, and its last is queued
 # Name 1 comes when name 0 is complete, which is kept back for name 1: with no deadline, until somebody waits for it.
 WAITING = ['LAZY', 'LEARN 0', 'KNOWN', 'NO_DEADLINE', 'PROGRAM(r, n) ((n) == 0 || submitted[I(r, 0)] != 0)']
+# The same, but ranks 0 and 1 or 1 and 2 wait without a word, and the rank that says so has submitted both.
+AWAITING = WAITING[:-1]
 
 SCENARIOS = {
     'order': Scenario(['LAZY', TWICE, 'PRIORITY', 'EXECUTED'], [COMPLETE, 'two are ready at one time']),
@@ -76,6 +78,14 @@ SCENARIOS = {
     'want-root': Scenario(WAITING + ['SYNC 1', 'POLLS 6'], [COMPLETE, 'a thread waits for what is kept back']),
     'want-learn': Scenario(['LEARN 2', 'SYNC 1', FEWER],
                            [COMPLETE, 'a batch is learned', 'a thread waits for what is kept back']),
+    'await': Scenario(AWAITING + ['AWAITS 4', 'POLLS 3', 'PROGRAM(r, n) ((n) == 0 || (r) == 2 || submitted[I(r, 0)] != 0)'],
+                      [COMPLETE, 'a thread waits for what is reported', 'what is waited for elsewhere is not kept back']),
+    'await-root': Scenario(
+        AWAITING + ['AWAITS 1', 'POLLS 6', 'PROGRAM(r, n) ((n) == 0 || (r) == 0 || submitted[I(r, 0)] != 0)'],
+        [COMPLETE, 'a thread waits for what is reported', 'what is waited for elsewhere is not kept back']),
+    'await-evict': Scenario(['NAMES 3', 'LEARN 1', FEWER, 'AWAITS 4', 'PLACES 2', 'SLOTS 8'],
+                            [COMPLETE, 'a thread waits for what is reported',
+                             'an order crosses word that it is waited for'], ('star',)),
     'leave': Scenario(['LAZY', TWICE, 'M1 3', 'LEAVERS 4'],
                       ['what waits for a rank that left fails', 'a rank ends after its goodbye',
                        'an order comes after the end of its set']),
@@ -116,6 +126,7 @@ MISTAKES = [
     Mistake('NO_DEADLINE', 'learn', 'what is kept back has no deadline'),
     Mistake('MISTAKE_WANT_NOT_PASSED_ON', 'want', 'that a thread waits is not passed on to the root'),
     Mistake('MISTAKE_WANT_OF_ROOT_STAYS', 'want-root', "that a thread of the root waits does not reach the others"),
+    Mistake('MISTAKE_AWAITED_NOT_PASSED_ON', 'await', 'that a thread waits for what it has reported is not passed on'),
     Mistake('MISTAKE_RUNS_AFTER_LEFT', 'leave', 'a set goes on by slot after a rank of it has left', 'star'),
     Mistake('MISTAKE_GOODBYE_OVERTAKES', 'leave-last', 'a goodbye overtakes reports at a rank on its way'),
     Mistake('MISTAKE_LOST_PARENT_IGNORED', 'crash-root', 'a rank that has lost its parent fails nothing'),

@@ -7,6 +7,10 @@ bit batch[3 * NAMES];
 byte got[3 * NAMES];          /* Collection::reported */
 bit spelled[3 * NAMES];       /* Collection::candidates is not empty */
 byte contributors[3 * NAMES];
+#if AWAITS
+bit awaited[3 * NAMES];
+byte ordered_at[3 * NAMES];
+#endif
 byte evicted[3 * SLOTS];      /* Names::evicted_: name + 1 */
 byte until[3 * SLOTS];
 byte seen[9];
@@ -33,6 +37,7 @@ byte up_full[3];
 byte up_counts[3];            /* two bits a name */
 bit up_joined[3];
 bit up_wanted[3];
+byte up_awaited[3];
 /* The root's Sequencer. */
 bit in_ready_list[NAMES];
 bit ready_full[NAMES];
@@ -73,12 +78,13 @@ hidden byte count[4];
 hidden byte fresh;            /* to be announced */
 hidden byte joins;             /* rc has joined */
 hidden byte wants;
+hidden byte awaits;            /* mask of slots */
 hidden byte heard;             /* seen is to be noted */
 hidden byte flush;
 hidden byte victim;
 hidden mtype d_kind; hidden byte d_number; hidden byte d_what; hidden byte d_slot; hidden byte d_count;
 hidden mtype u_kind; hidden byte u_slots; hidden byte u_full; hidden byte u_counts;
-hidden byte u_joined; hidden byte u_wanted; hidden byte u_seen;
+hidden byte u_joined; hidden byte u_wanted; hidden byte u_awaited; hidden byte u_seen;
 hidden byte members;
 
 /* ---- Links. What is sent to the dead is read by nobody. */
@@ -93,7 +99,7 @@ inline send_down(A_C, A_KIND, A_NUMBER, A_WHAT, A_SLOT, A_COUNT) {
 
 inline send_up(A_KIND, A_WHAT) {
   if
-  :: !dead[PARENT(r)] && (lost[r] & BIT(PARENT(r))) == 0 -> assert(len(up[r]) < CAP); up[r]!A_KIND, A_WHAT, 0, 0, 0, 0, 0
+  :: !dead[PARENT(r)] && (lost[r] & BIT(PARENT(r))) == 0 -> assert(len(up[r]) < CAP); up[r]!A_KIND, A_WHAT, 0, 0, 0, 0, 0, 0
   :: else -> skip
   fi
 }
@@ -101,14 +107,14 @@ inline send_up(A_KIND, A_WHAT) {
 /* Machine::flush_up */
 inline flush_up() {
   if
-  :: r != 0 && !over[r] && (up_slots[r] != 0 || up_full[r] != 0 || up_joined[r] || up_wanted[r]) ->
+  :: r != 0 && !over[r] && HAS_NEWS(r) ->
     if
     :: !dead[PARENT(r)] && (lost[r] & BIT(PARENT(r))) == 0 ->
       assert(len(up[r]) < CAP);
-      up[r]!ready_list, up_slots[r], up_full[r], up_counts[r], up_joined[r], up_wanted[r], last_order[r]
+      up[r]!ready_list, up_slots[r], up_full[r], up_counts[r], up_joined[r], up_wanted[r], up_awaited[r], last_order[r]
     :: else -> skip
     fi;
-    up_slots[r] = 0; up_full[r] = 0; up_counts[r] = 0; up_joined[r] = 0; up_wanted[r] = 0
+    up_slots[r] = 0; up_full[r] = 0; up_counts[r] = 0; up_joined[r] = 0; up_wanted[r] = 0; up_awaited[r] = 0
   :: else -> skip
   fi
 }

@@ -51,6 +51,37 @@ inline let_go() {
   }
 }
 
+#if AWAITS
+/* Machine::let_go */
+inline let_go_of(A_N) {
+  awaited[I(r, A_N)] = 1;
+  if :: held[I(r, A_N)] -> let_go() :: else -> skip fi
+}
+inline let_go_of_awaited(A_N) {
+  if
+  :: awaited[I(r, A_N)] && held[I(r, A_N)] -> EVENT("what is waited for elsewhere is not kept back"); let_go()
+  :: else -> skip
+  fi
+}
+
+/* Machine::note_awaited; Sequencer::awaited. */
+inline note_awaited(A_N) {
+  if
+#ifdef MISTAKE_AWAITED_NOT_PASSED_ON
+  :: r == 1 && rc != r -> skip
+#endif
+  :: !awaited[I(r, A_N)] ->
+    let_go_of(A_N);
+    if
+    :: r != 0 -> up_awaited[r] = up_awaited[r] | BIT(slot[I(r, A_N)])
+    :: r == 0 && !in_ready_list[A_N] && has_learned -> ready!release, slot[I(0, A_N)]
+    :: else -> skip
+    fi
+  :: else -> skip
+  fi
+}
+#endif
+
 /* Machine::announce, LearnedBatches::ready. */
 inline announce(A_N) {
   rc = r;
@@ -64,6 +95,9 @@ inline announce(A_N) {
     :: been_ready[r] < batch_size[r] && loose[r] -> by_slot = BIT(A_N)
     :: else -> held[I(r, A_N)] = 1
     fi
+#if AWAITS
+    ; let_go_of_awaited(A_N)
+#endif
   fi
 }
 
@@ -143,6 +177,9 @@ inline from_child(A_C) {
     :: else -> skip
     fi
   };
+#if AWAITS
+  awaits = u_awaited;
+#endif
   joins = u_joined; wants = u_wanted; heard = 1
 }
 

@@ -1,6 +1,5 @@
 // Process sets over the C API.
 #include <array>
-#include <cstdlib>
 #include <deque>
 #include <random>
 
@@ -126,7 +125,7 @@ void process_sets() {
 
 /// The test has set DABKE_PROCESS_SETS to the last rank alone; the options add the others.
 void static_sets() {
-  const std::int32_t last = std::atoi(std::getenv("DABKE_SIZE")) - 1;
+  const std::int32_t last = launched_size() - 1;
   std::vector<std::int32_t> others;
   for (std::int32_t rank = last - 1; rank >= 0; --rank) others.push_back(rank);
   const std::int32_t* const lists[] = {others.data()};

@@ -111,7 +111,7 @@ void process_sets() {
 
 /// The test has set DABKE_PROCESS_SETS to the last rank alone; the options add the others.
 void static_sets() {
-  const std::int32_t last = std::atoi(std::getenv("DABKE_SIZE")) - 1;
+  const std::int32_t last = worker::launched_size() - 1;
   std::vector<std::int32_t> others(static_cast<std::size_t>(last));
   std::iota(others.begin(), others.end(), 0);
   const std::int32_t* const lists[] = {others.data()};
@@ -298,6 +298,8 @@ void stall(bool instead) {
     dabke::allreduce(missing ? "something else" : "gradient", x, {.op = DABKE_SUM});
   } catch (const dabke::Error& error) {
     worker::say(std::string("ended ") + dabke_status_name(error.status()) + ": " + error.what());
+    // A process that ends otherwise takes with it what MPI has only offered to its peers, even the cause.
+    if (dabke_controller_enabled("mpi") != 0) (void)dabke_shutdown();
     std::exit(3);
   }
 }

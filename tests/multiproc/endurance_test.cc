@@ -24,7 +24,7 @@ void endure(const std::string& channel, const Tree& tree, unsigned steps) {
   Job job{channel, tree, {ENDURANCE_WORKER, std::to_string(steps), std::to_string(seed)}};
   job.environment = {
       "DABKE_STALL_CHECK_TIME_SECONDS=10"};  // nothing here is late for so long without being stuck
-  const Finished finished = start(job).finish(500s);
+  const Finished finished = JobRun(job).finish(500s);
   CAPTURE(channel, tree.name, steps, finished.exit_code, finished.out, finished.error);
   INFO("replay: DABKE_TEST_STEPS=" << steps << " DABKE_TEST_SEED=" << seed);
   CHECK(all_done(finished, tree.ranks));
@@ -44,7 +44,7 @@ TEST_CASE("four ranks with orders of their own and one of them slow get the same
   endure("auto", {"four, flat", 4, 8, 0}, from_environment("DABKE_TEST_STEPS", ENDURANCE_STEPS));
 }
 
-TEST_CASE("so they do over every channel, in a tree") {
+TEST_CASE("so they do over every channel, in a tree", "[channels]") {
   const std::string channel = GENERATE(from_range(channels()));
   endure(channel, {"four in a binary tree", 4, 2, 1},
          from_environment("DABKE_TEST_STEPS", ENDURANCE_STEPS / 20));

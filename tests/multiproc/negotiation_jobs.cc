@@ -1,10 +1,59 @@
 #include "tests/multiproc/negotiation_jobs.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <sstream>
 
 namespace dabke {
+namespace {
 
-std::vector<std::string> channels() { return {"shm", "tcp", "auto"}; }
+constexpr std::string_view kMpi = "mpi-";
+
+/// What mpirun starts in place of each rank; "$@" is the rank. mpirun puts the lines of several ranks into
+/// one, and ends what still runs in ways of its own. So each rank writes to files, and one that fails ends
+/// the others as dabkerun would.
+constexpr const char* kUnderMpirun = R"(
+exec < /dev/null  # what rank 0 has there is closed at some time; pipes would get its number
+me="$DABKE_TEST_PLACE/${PMI_RANK:-$OMPI_COMM_WORLD_RANK}"
+trap '' USR1  # by which MPICH's mpirun tells that another rank has ended
+"$@" > "$me.out" 2> "$me.err" &
+echo $! > "$me.pid"
+wait $!
+code=$?
+rm "$me.pid"
+echo ended > "$me.end"
+if [ $code != 0 ] && mkdir "$DABKE_TEST_PLACE/first" 2> /dev/null; then
+  echo $code > "$DABKE_TEST_PLACE/code"
+  { kill -TERM $(cat "$DABKE_TEST_PLACE"/*.pid); } 2> /dev/null
+fi
+exit 0
+)";
+
+std::vector<std::string> mpirun_arguments(const Job& job) {
+  const bool open_mpi = job.channel == "mpi-openmpi";
+  std::vector<std::string> arguments{"-np", std::to_string(job.tree.ranks)};
+  if (open_mpi) arguments.insert(arguments.end(), {"--oversubscribe", "--enable-recovery"});
+  if (!open_mpi) arguments.emplace_back("-disable-auto-cleanup");
+  arguments.insert(arguments.end(), {"sh", "-c", kUnderMpirun, "sh"});
+  return arguments;
+}
+
+void append_lines(std::string& to, int rank, const std::string& stream, const std::string& text) {
+  for (const std::string& line : lines_of(text)) {
+    to.append("[").append(std::to_string(rank)).append("]<").append(stream).append(">:").append(line) += '\n';
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> channels() {
+  const char* chosen = std::getenv("DABKE_TEST_CHANNELS");
+  if (chosen == nullptr) return {"shm", "tcp", "auto"};
+  std::vector<std::string> found;
+  std::istringstream in(chosen);
+  for (std::string channel; std::getline(in, channel, ',');) found.push_back(channel);
+  return found;
+}
 
 std::vector<Tree> trees() {
   return {
@@ -19,15 +68,41 @@ std::vector<Tree> trees_from(int ranks) {
   return found;
 }
 
-LauncherRun start(const Job& job) {
-  std::vector<std::string> arguments{"-np", std::to_string(job.tree.ranks)};
-  arguments.insert(arguments.end(), job.command.begin(), job.command.end());
+JobRun::JobRun(const Job& job) : ranks_(job.tree.ranks) {
+  const bool over_mpi = job.channel.starts_with(kMpi);
+  std::vector<std::string> arguments{"-np", std::to_string(ranks_)};
   LauncherSetup setup{.environment = job.environment};
-  setup.environment.push_back("DABKE_CONTROLLER=" + job.channel);
+  if (over_mpi) {
+    place_ = std::make_unique<TemporaryDirectory>();
+    setup.program = "mpirun." + job.channel.substr(kMpi.size());
+    arguments = mpirun_arguments(job);
+    setup.environment.insert(setup.environment.end(),
+                             {"DABKE_TEST_PLACE=" + place_->path(), "DABKE_MODULE_PATH=" MODULE_PATH,
+                              "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+                              // two that start at one time fail when they make the same directory
+                              "OMPI_MCA_orte_tmpdir_base=" + place_->path()});
+  }
+  arguments.insert(arguments.end(), job.command.begin(), job.command.end());
+  setup.environment.push_back("DABKE_CONTROLLER=" + (over_mpi ? "mpi" : job.channel));
   setup.environment.push_back("DABKE_TREE_RADIX=" + std::to_string(job.tree.radix));
   setup.environment.push_back("DABKE_TEST_RANKS_PER_HOST=" + std::to_string(job.tree.ranks_per_host));
   setup.environment.push_back("DABKE_DUMP_DIR=none");
-  return LauncherRun(std::move(arguments), setup);
+  run_ = std::make_unique<LauncherRun>(std::move(arguments), setup);
+}
+
+Finished JobRun::finish(std::chrono::seconds limit) {
+  Finished finished = run_->finish(limit);
+  if (!place_) return finished;
+  finished.out.append(std::exchange(finished.error, ""));  // mpirun's own words
+  for (int rank = 0; rank < ranks_; ++rank) {
+    const auto text_of = [&](const char* what) { return place_->text_of(std::to_string(rank) + what); };
+    append_lines(finished.out, rank, "stdout", text_of(".out"));
+    append_lines(finished.error, rank, "stderr", text_of(".err"));
+    if (finished.exit_code == 0 && text_of(".end").empty()) finished.exit_code = -1;  // mpirun has killed it
+  }
+  if (const std::string code = place_->text_of("code"); !code.empty())
+    finished.exit_code = std::atoi(code.c_str());
+  return finished;
 }
 
 bool all_done(const Finished& finished, int ranks) {

@@ -2,6 +2,7 @@
 // can have.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,7 +10,9 @@
 
 namespace dabke {
 
-/// The values of DABKE_CONTROLLER that tests run with.
+/// The channels that tests run with: those in DABKE_TEST_CHANNELS, with a comma between them, or all that
+/// need no MPI. A value of DABKE_CONTROLLER, under dabkerun; mpi-mpich and mpi-openmpi: mpi, under the mpirun
+/// of it.
 std::vector<std::string> channels();
 
 struct Tree {
@@ -31,7 +34,18 @@ struct Job {
   std::vector<std::string> environment = {};
 };
 
-LauncherRun start(const Job& job);
+/// A job under its launcher. What its ranks print, and how it ends, is as dabkerun gives it, under mpirun
+/// too.
+class JobRun {
+ public:
+  explicit JobRun(const Job& job);
+  Finished finish(std::chrono::seconds limit = std::chrono::seconds(60));
+
+ private:
+  int ranks_;
+  std::unique_ptr<TemporaryDirectory> place_;  // of what the ranks print under mpirun
+  std::unique_ptr<LauncherRun> run_;
+};
 
 /// What all ranks must have done: ended with code 0 and said "done", and not a word on stderr.
 bool all_done(const Finished& finished, int ranks);

@@ -18,7 +18,7 @@ void check_everywhere(const std::string& scenario, const std::vector<Tree>& tree
         return Job{
             channel, tree, {program, scenario}, environment ? environment(tree) : std::vector<std::string>{}};
       };
-      LauncherRun c_run = start(job(C_WORKER)), cpp_run = start(job(CPP_WORKER));
+      JobRun c_run(job(C_WORKER)), cpp_run(job(CPP_WORKER));
       for (auto& [api, run] : {std::pair("C", &c_run), std::pair("C++", &cpp_run)}) {
         const Finished finished = run->finish();
         CAPTURE(api, channel, tree.name, finished.exit_code, finished.out, finished.error);

@@ -5,19 +5,23 @@
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
+#include <initializer_list>
 
 namespace worker {
 namespace {
 
-int number_in(const char* variable) {
-  const char* value = std::getenv(variable);
-  return value == nullptr ? 0 : std::atoi(value);
+/// The number in the first of the variables that is set.
+int number_in(std::initializer_list<const char*> variables) {
+  for (const char* variable : variables) {
+    if (const char* value = std::getenv(variable)) return std::atoi(value);
+  }
+  return 0;
 }
 
 void pretend_hosts() {
-  const int each = number_in("DABKE_TEST_RANKS_PER_HOST");
+  const int each = number_in({"DABKE_TEST_RANKS_PER_HOST"});
   if (each == 0) return;
-  ::setenv("DABKE_HOSTNAME", ("host-" + std::to_string(number_in("DABKE_RANK") / each)).c_str(), 1);
+  ::setenv("DABKE_HOSTNAME", ("host-" + std::to_string(launched_rank() / each)).c_str(), 1);
 }
 
 void write_line(int fd, const std::string& line) {
@@ -27,8 +31,12 @@ void write_line(int fd, const std::string& line) {
 
 }  // namespace
 
+int launched_rank() { return number_in({"DABKE_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"}); }
+
+int launched_size() { return number_in({"DABKE_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE"}); }
+
 void wrong(const std::string& text) {
-  write_line(STDERR_FILENO, "rank " + std::to_string(number_in("DABKE_RANK")) + ": " + text);
+  write_line(STDERR_FILENO, "rank " + std::to_string(launched_rank()) + ": " + text);
   std::_Exit(1);
 }
 

@@ -48,6 +48,10 @@ inline void must_contain(const std::string& what, const std::string& text, const
 /// One line on stdout, in one piece.
 void say(const std::string& line);
 
+/// This process's place before init: as dabkerun, MPICH's mpirun or Open MPI's has set it.
+int launched_rank();
+int launched_size();
+
 struct Scenario {
   std::string_view name;
   void (*run)();

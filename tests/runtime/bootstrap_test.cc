@@ -221,6 +221,27 @@ TEST_CASE("ranks that were started with different sizes all learn both sizes") {
   CHECK_THAT(after[1], Contains("rank 0 was started with a size of 1, rank 1 with a size of 2"));
 }
 
+TEST_CASE("static process sets that differ between ranks are found at init, with both ranks and lists") {
+  TemporaryDirectory directory;
+  const auto start_with = [&](const std::vector<std::string>& process_sets) {
+    return run_ranks(3, [&](Rank rank) {
+      Config config;
+      config.process_sets = process_sets[static_cast<std::size_t>(rank)];
+      const auto joined = bootstrap(config, environment_of(rank_variables(rank, 3, directory.path())));
+      return joined.is_ok() ? Status::ok() : joined.status();
+    });
+  };
+  for (const Status& status : start_with({"0,1;2", "1,0;2", "0,1;2"})) CHECK(status.is_ok());
+  const auto [second, shown] = GENERATE(table<std::string, std::string>(
+      {{"2;1,0", "2;0,1"}, {"0,1", "0,1"}, {"", ""}, {"nonsense", "nonsense"}, {"0,1;3", "0,1;3"}}));
+  for (const Status& status : start_with({"1,0;2", "0,1;2", second})) {
+    CHECK(status.code() == Code::mismatch);
+    CHECK_THAT(status.message(),
+               Contains("rank 0 was started with process sets '0,1;2', rank 2 with '" + shown + "'") &&
+                   Contains("DABKE_PROCESS_SETS"));
+  }
+}
+
 TEST_CASE("ranks that do not come are named, with the epochs they are in") {
   TemporaryDirectory directory;
   const auto seen =

@@ -90,15 +90,18 @@ TEST_CASE("static process sets are there from the start, with the ids 1, 2, ..."
 }
 
 TEST_CASE("a text that is no list of process sets is refused with what is wrong in it") {
-  const auto [text, what] = GENERATE(table<std::string, std::string>({{"0,x", "'x' is not a rank"},
-                                                                      {"0,4", "there is no rank 4"},
-                                                                      {"0,-1", "there is no rank -1"},
-                                                                      {"1;;2", "a set is empty"},
-                                                                      {"1,1", "a rank is twice in one set"},
-                                                                      {"1,2;2,1", "a set is there twice"}}));
+  const auto [text, what] =
+      GENERATE(table<std::string, std::string>({{"0,x", "'x' is not a rank"},
+                                                {"0,4", "there is no rank 4"},
+                                                {"0,-1", "there is no rank -1"},
+                                                {"1;;2", "a set is empty"},
+                                                {"1,1", "a rank is twice in one set"},
+                                                {"1,2;2,1", "a set of ranks 1, 2 is there twice"},
+                                                {"1;3,0,1,2", "a set of ranks 0-3 exists already"}}));
   const Status status = parse_process_sets(text, 4).status();
   CHECK(status.code() == Code::invalid_argument);
-  CHECK_THAT(status.message(), Catch::Contains("DABKE_PROCESS_SETS='" + text + "'") && Catch::Contains(what));
+  CHECK_THAT(status.message(),
+             Catch::Contains("process sets '" + text + "' (of DABKE_PROCESS_SETS") && Catch::Contains(what));
 }
 
 }  // namespace dabke::testing

@@ -84,6 +84,60 @@ TEST_CASE("a thread that waits on rank 0 makes the others let go as well") {
   for (const Token token : tokens) CHECK(job.outcome(token).ran);
 }
 
+TEST_CASE("who has reported the whole batch and waits for one of it makes the others let go of that one") {
+  const Rank waits = GENERATE(0, 1, 2);
+  const bool waits_first = GENERATE(false, true);  // before the others have submitted anything
+  CAPTURE(waits, waits_first);
+  SimulatedJob job(3, 1, learning());
+  for (int i = 0; i < 10; ++i) step(job, {"a", "b"});
+  std::vector<Token> tokens{job.submit(waits, allreduce("a"))};
+  job.submit(waits, allreduce("b"));
+  const auto wait = [&] {
+    job.machine(waits).want(kWorldSet, "a", job.now());
+    job.advance(milliseconds(0));
+    job.run();
+  };
+  if (waits_first) wait();
+  for (Rank rank = 0; rank < 3; ++rank) {
+    if (rank != waits) tokens.push_back(job.submit(rank, allreduce("a")));
+  }
+  job.run();
+  if (!waits_first) {
+    CHECK_FALSE(job.outcome(tokens[0]).ran);
+    wait();
+  }
+  for (const Token token : tokens) CHECK(job.outcome(token).ran);  // no time has passed
+  for (Rank rank = 0; rank < 3; ++rank) {
+    if (rank != waits) job.submit(rank, allreduce("b"));
+  }
+  job.run();
+  CHECK(job.all_complete());
+  // Ranks are often late; the step is still what it was.
+  REQUIRE(job.machine(2).keeps_back());
+  const Token next = job.submit(0, allreduce("a"));
+  for (Rank rank = 1; rank < 3; ++rank) job.submit(rank, allreduce("a"));
+  job.run();
+  CHECK_FALSE(job.outcome(next).ran);
+}
+
+TEST_CASE("word that somebody waits is of no effect once what is waited for has been ordered") {
+  SimulatedJob job(3, 1, learning());
+  for (int i = 0; i < 10; ++i) step(job, {"a", "b"});
+  for (const char* name : {"a", "b"}) {
+    for (Rank rank = 2; rank >= 0; --rank) job.submit(rank, allreduce(name));
+  }
+  while (job.step_link(2, 0) || job.step_link(1, 0)) {
+  }
+  job.machine(2).want(kWorldSet, "a", job.now());  // it crosses the order
+  job.advance(milliseconds(0));
+  job.run();
+  REQUIRE(job.all_complete());
+  const Token next = job.submit(0, allreduce("a"));
+  for (Rank rank = 1; rank < 3; ++rank) job.submit(rank, allreduce("a"));
+  job.run();
+  CHECK_FALSE(job.outcome(next).ran);
+}
+
 TEST_CASE("what is kept back is let go when its time is over, whether anybody waits or not") {
   SimulatedJob job(2, 1, learning());
   for (int i = 0; i < 6; ++i) step(job, {"a", "b"});

@@ -35,6 +35,22 @@ TEST_CASE("a stall report names the tensor, who is missing, and what they submit
   CHECK(job.all_complete());
 }
 
+TEST_CASE("a stall report tells how long, however short it is") {
+  const auto [age, text] = GENERATE(table<milliseconds, std::string>({{milliseconds(12), "0.012 s"},
+                                                                      {milliseconds(250), "0.25 s"},
+                                                                      {milliseconds(3140), "3.1 s"},
+                                                                      {milliseconds(60'400), "60 s"}}));
+  Machine::Options options;
+  options.stall_check = age;
+  SimulatedJob job(2, 1, options);
+  job.submit(0, allreduce("x"));
+  job.run();
+  job.advance(age);
+  job.run();
+  REQUIRE(job.warnings().size() == 1);
+  CHECK_THAT(job.warnings()[0], StartsWith("Stalled for " + text + ": 'x'"));
+}
+
 TEST_CASE(
     "a stall makes every rank write a dump once, whoever waits, and a failure does before anything "
     "completes") {

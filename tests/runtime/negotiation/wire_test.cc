@@ -30,6 +30,7 @@ ReadyMessage ready_with(const Request& request) {
   message.late_rank = 7;
   message.late_us = 1234;
   message.wanted = {2};
+  message.awaited = {3, 8};
   const auto shared = std::make_shared<const Request>(request);
   message.reports = {{{{shared, {}}, {shared, {1, 4}}}, 3, true}, {{{shared, {}}}, 1, false}};
   message.joins = {{3, 11}};

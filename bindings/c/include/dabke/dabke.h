@@ -82,8 +82,10 @@ typedef struct dabke_init_options {
   /* "NAME=value" pairs of the knob table, such as "TIMELINE=trace.json"; they come before the environment.
    * NULL-ended; may be NULL. */
   const char* const* settings;
-  /* Process sets to make at once, equal on all ranks: process_set_ranks[i] points to process_set_sizes[i]
-   * world ranks. They get the ids 1, 2, ... in this order. */
+  /* Process sets to make at once: process_set_ranks[i] points to process_set_sizes[i] world ranks. They get
+   * the ids 1, 2, ... in this order, after those of PROCESS_SETS. DABKE_ERROR_MISMATCH on all ranks, with
+   * both lists, when they are not equal everywhere; DABKE_ERROR_INVALID_ARGUMENT when one is there twice or
+   * is the world. */
   const int32_t* const* process_set_ranks;
   const size_t* process_set_sizes;
   size_t process_set_count;
@@ -102,8 +104,10 @@ typedef struct dabke_init_options {
 DABKE_API dabke_status dabke_init(const dabke_init_options* options);
 
 /* Leaves the job: operations that all ranks have agreed on run to their end, others fail with
- * DABKE_ERROR_SHUT_DOWN. Ranks that still wait for this one get that error, naming it. Handles stay valid.
- * Without init it does nothing. */
+ * DABKE_ERROR_SHUT_DOWN. Ranks that still wait for this one get that error, naming it. Process sets without
+ * it go on, but for those of ranks that negotiate through it: when rank 0 leaves, the job is over for all
+ * ranks, and when the lowest rank of a host leaves, for the ranks of that host at least. So call
+ * dabke_barrier first where others may have work to do. Handles stay valid. Without init it does nothing. */
 DABKE_API dabke_status dabke_shutdown(void);
 
 DABKE_API int dabke_is_initialized(void);
