@@ -120,7 +120,8 @@ dabke_status dabke_init(const dabke_init_options* options) {
   const auto open = [&]() -> Result<std::unique_ptr<Runtime>> {
     DABKE_ASSIGN(const Environment environment, with_settings(given.settings));
     DABKE_ASSIGN(const Config config, config_from_environment(environment));
-    DABKE_ASSIGN(auto runtime, Runtime::open(config, environment, given.mpi_comm, stack_source()));
+    DABKE_ASSIGN(auto runtime,
+                 Runtime::open(config, environment, given.mpi_comm, {stack_source(), shared_heap()}));
     for (std::size_t i = 0; i < given.process_set_count; ++i) {
       DABKE_CHECK(add_set(*runtime, given.process_set_ranks[i], given.process_set_sizes[i], nullptr));
     }
@@ -240,11 +241,16 @@ dabke_status dabke_process_set_ids(dabke_process_set* ids, size_t capacity, size
 }
 
 void* dabke_alloc(size_t size_bytes) {
-  (void)size_bytes;
-  (void)not_implemented("dabke_alloc", "memory shared between ranks is");
+  auto memory = without_exceptions([&] { return shared_heap()->allocate(size_bytes); });
+  if (memory) return *memory;
+  (void)report({memory.status().code(), fmt::format("dabke_alloc: {}", memory.status().message())});
   return nullptr;
 }
-void dabke_free(void* memory) { (void)memory; }
+void dabke_free(void* memory) {
+  if (memory == nullptr) return;
+  const Status status = without_exceptions([&] { return shared_heap()->free(memory); });
+  if (!status) (void)report({status.code(), fmt::format("dabke_free: {}", status.message())});
+}
 
 dabke_status dabke_start_timeline(const char* path, int mark_cycles) {
   const auto runtime = current_runtime();
