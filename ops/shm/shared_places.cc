@@ -54,7 +54,7 @@ bool spoils_input(const Batch& batch, const BatchEntry& entry, std::size_t place
 
 }  // namespace
 
-bool SharedPlaces::can_ask(const Batch& batch) const {
+bool SharedPlaces::can_ask(const Batch& batch, std::size_t size_bytes) const {
   switch (batch.kind) {
     case CollectiveKind::allreduce:
     case CollectiveKind::allgather:
@@ -62,12 +62,11 @@ bool SharedPlaces::can_ask(const Batch& batch) const {
     case CollectiveKind::reducescatter: break;
     default: return false;
   }
-  return kLine + batch.entries.size() * sizeof(Row) <= domain_.stage_bytes() &&
-         bytes_of(batch) >= kLeastBytes;
+  return kLine + batch.entries.size() * sizeof(Row) <= domain_.stage_bytes() && size_bytes >= kLeastBytes;
 }
 
-std::size_t SharedPlaces::key_of(const Batch& batch) {
-  std::uint64_t key = bytes_of(batch);
+std::size_t SharedPlaces::key_of(const Batch& batch, std::size_t size_bytes) {
+  std::uint64_t key = size_bytes;
   for (const std::uint64_t part :
        {static_cast<std::uint64_t>(batch.kind), static_cast<std::uint64_t>(batch.dtype),
         static_cast<std::uint64_t>(batch.entries.size())})
@@ -77,11 +76,12 @@ std::size_t SharedPlaces::key_of(const Batch& batch) {
 
 Result<SharedEntries> SharedPlaces::agree(const Batch& batch, const std::vector<std::size_t>& members) {
   SharedEntries shared;
-  if (!can_ask(batch)) return shared;
+  const std::size_t size_bytes = bytes_of(batch);
+  if (!can_ask(batch, size_bytes)) return shared;
   Known& known = sets_[batch.process_set->id];
   known.mapped.resize(members.size());
   known.tried.resize(members.size());
-  Habit& habit = known.habits[key_of(batch) % known.habits.size()];
+  Habit& habit = known.habits[key_of(batch, size_bytes) % known.habits.size()];
   if (habit.to_skip != 0) {
     --habit.to_skip;
     return shared;

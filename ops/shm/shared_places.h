@@ -58,8 +58,8 @@ class SharedPlaces {
     std::array<Habit, 64> habits;
   };
 
-  bool can_ask(const Batch& batch) const;
-  static std::size_t key_of(const Batch& batch);
+  bool can_ask(const Batch& batch, std::size_t size_bytes) const;
+  static std::size_t key_of(const Batch& batch, std::size_t size_bytes);
   Row row_of(const Batch& batch, const BatchEntry& entry) const;
   Status exchange(const Batch& batch, std::size_t ranks);
   bool is_shared(const Batch& batch, std::size_t entry) const;
