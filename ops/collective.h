@@ -17,6 +17,7 @@
 #include "runtime/base/world.h"
 #include "runtime/timeline/timeline.h"
 #include "runtime/transport/mpi_session.h"
+#include "runtime/transport/shm/shared_heap.h"
 #include "runtime/transport/store.h"
 
 namespace dabke {
@@ -110,7 +111,8 @@ struct BackendContext {
   std::shared_ptr<Store> store;  // of this job and epoch
   ForkGuard& fork_guard;
   Log log;
-  MpiSession* mpi = nullptr;  // when MPI has started the job
+  MpiSession* mpi = nullptr;   // when MPI has started the job
+  SharedHeap* heap = nullptr;  // registered memory of this process, if there may be some
 };
 
 /// Whether this build has a backend of this name.

@@ -45,6 +45,7 @@ void Operation::complete(Status status) {
     done_.store(true, std::memory_order_release);
   }
   changed_.notify_all();
+  uses.clear();  // last: who has waited to free that memory finds the operation done
 }
 
 }  // namespace dabke

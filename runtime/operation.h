@@ -12,6 +12,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/negotiation/request.h"
+#include "runtime/transport/shm/shared_heap.h"
 
 namespace dabke {
 
@@ -53,6 +54,8 @@ class Operation {
 
   /// Memory for output `index` of the size that its view says: the user's, else our own.
   Status provide_output(std::size_t index);
+  /// What keeps the registered memory among inputs and outputs from being freed until this has completed.
+  std::vector<SharedHeap::Use> uses;
   /// Once only. Wakes the waiters; the callback is the caller's to run.
   void complete(Status status);
 

@@ -36,31 +36,31 @@ Result<std::unique_ptr<ControlChannel>> make_channel(const BackendContext& conte
 Runtime::Factories Runtime::default_factories() { return {make_channel, make_backends}; }
 
 Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, const Environment& environment,
-                                               const void* mpi_comm, std::shared_ptr<StackSource> stacks) {
+                                               const void* mpi_comm, ProcessParts process) {
   DABKE_ASSIGN(Bootstrapped place, bootstrap(config, environment, mpi_comm));
-  return open(config, std::move(place), default_factories(), std::move(stacks));
+  return open(config, std::move(place), default_factories(), std::move(process));
 }
 
 Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, Bootstrapped place,
-                                               const Factories& factories,
-                                               std::shared_ptr<StackSource> stacks) {
-  std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(place), std::move(stacks)));
+                                               const Factories& factories, ProcessParts process) {
+  std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(place), std::move(process)));
   DABKE_CHECK(runtime->start(factories));
   return runtime;
 }
 
-Runtime::Runtime(const Config& config, Bootstrapped place, std::shared_ptr<StackSource> stacks)
+Runtime::Runtime(const Config& config, Bootstrapped place, ProcessParts process)
     : config_(config),
       place_(std::move(place)),
+      heap_(std::move(process.heap)),
       log_({log_level(config.log_level), config.log_hide_time, world().rank}),
-      reporter_({world(), config_, recorder_, std::move(stacks),
+      reporter_({world(), config_, recorder_, std::move(process.stacks),
                  place_.gathers_dumps ? place_.store : nullptr, log_}),
       process_sets_(world().rank, world().size) {}
 
 Runtime::~Runtime() { (void)shut_down(); }
 
 Status Runtime::start(const Factories& factories) {
-  const BackendContext context{world(), config_, place_.store, fork_guard_, log_, place_.mpi};
+  const BackendContext context{world(), config_, place_.store, fork_guard_, log_, place_.mpi, heap_.get()};
   DABKE_CHECK(parse_core_list(config_.thread_affinity, "DABKE_THREAD_AFFINITY").status());
   DABKE_ASSIGN(auto static_sets, parse_process_sets(config_.process_sets, world().size));
   for (std::size_t i = 0; i < static_sets.size(); ++i) {
@@ -104,6 +104,7 @@ std::vector<std::string_view> Runtime::backend_names() const {
 
 Status Runtime::submit(OperationRef operation, Coordinator::Wake wake) {
   DABKE_CHECK(check_operation(*operation, process_sets_, backends_));
+  hold_memory(*operation);
   operation->submitted_at = Clock::now();
   coordinator_->submit(std::move(operation), wake);
   return {};
@@ -114,6 +115,17 @@ Status Runtime::run(const OperationRef& operation) {
   coordinator_->help(*operation, Coordinator::Wake::left_to_help);
   operation->wait_until(kNever);
   return operation->status();
+}
+
+/// Registered memory cannot be freed before the operation has completed.
+void Runtime::hold_memory(Operation& operation) {
+  for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
+    const void* const input = operation.inputs[i].data;
+    const void* const output = operation.outputs[i].data;
+    if (auto use = heap_->use(input)) operation.uses.push_back(std::move(use));
+    if (output == input) continue;
+    if (auto use = heap_->use(output)) operation.uses.push_back(std::move(use));
+  }
 }
 
 void Runtime::abort(std::string reason) {

@@ -12,6 +12,12 @@
 
 namespace dabke {
 
+/// What belongs to the process, and outlives its jobs.
+struct ProcessParts {
+  std::shared_ptr<StackSource> stacks = std::make_shared<StackSource>();
+  std::shared_ptr<SharedHeap> heap = std::make_shared<SharedHeap>();  // what dabke_alloc gives out
+};
+
 class Runtime {
  public:
   /// How to make the parts that a test may want to be others.
@@ -22,12 +28,10 @@ class Runtime {
   static Factories default_factories();
 
   /// Joins the job that the environment describes, or the communicator at `mpi_comm`. Collective.
-  static Result<std::unique_ptr<Runtime>> open(
-      const Config& config, const Environment& environment, const void* mpi_comm = nullptr,
-      std::shared_ptr<StackSource> stacks = std::make_shared<StackSource>());
-  static Result<std::unique_ptr<Runtime>> open(
-      const Config& config, Bootstrapped place, const Factories& factories,
-      std::shared_ptr<StackSource> stacks = std::make_shared<StackSource>());
+  static Result<std::unique_ptr<Runtime>> open(const Config& config, const Environment& environment,
+                                               const void* mpi_comm = nullptr, ProcessParts process = {});
+  static Result<std::unique_ptr<Runtime>> open(const Config& config, Bootstrapped place,
+                                               const Factories& factories, ProcessParts process = {});
   ~Runtime();
 
   const World& world() const { return place_.world; }
@@ -63,14 +67,16 @@ class Runtime {
   void close_in_child() { fork_guard_.close_all_in_child(); }
 
  private:
-  Runtime(const Config& config, Bootstrapped place, std::shared_ptr<StackSource> stacks);
+  Runtime(const Config& config, Bootstrapped place, ProcessParts process);
   Status start(const Factories& factories);
   Status submit(OperationRef operation, Coordinator::Wake wake);
+  void hold_memory(Operation& operation);
   void begin_mpi_job();
   Status open_timeline(const std::string& path, bool mark_cycles);
 
   Config config_;
   Bootstrapped place_;
+  const std::shared_ptr<SharedHeap> heap_;
   Log log_;
   ForkGuard fork_guard_;
   Statistics statistics_;

@@ -133,7 +133,7 @@ dabke_status dabke_init(const dabke_init_options* options) {
     DABKE_ASSIGN(const Environment environment, with_settings(given.settings));
     DABKE_ASSIGN(Config config, config_from_environment(environment));
     DABKE_CHECK(append_process_sets(given, config.process_sets));
-    return Runtime::open(config, environment, given.mpi_comm, stack_source());
+    return Runtime::open(config, environment, given.mpi_comm, {stack_source(), shared_heap()});
   };
   return report(without_exceptions([&]() -> Status { return start_runtime(open); }));
 }
@@ -249,11 +249,16 @@ dabke_status dabke_process_set_ids(dabke_process_set* ids, size_t capacity, size
 }
 
 void* dabke_alloc(size_t size_bytes) {
-  (void)size_bytes;
-  (void)not_implemented("dabke_alloc", "memory shared between ranks is");
+  auto memory = without_exceptions([&] { return shared_heap()->allocate(size_bytes); });
+  if (memory) return *memory;
+  (void)report({memory.status().code(), fmt::format("dabke_alloc: {}", memory.status().message())});
   return nullptr;
 }
-void dabke_free(void* memory) { (void)memory; }
+void dabke_free(void* memory) {
+  if (memory == nullptr) return;
+  const Status status = without_exceptions([&] { return shared_heap()->free(memory); });
+  if (!status) (void)report({status.code(), fmt::format("dabke_free: {}", status.message())});
+}
 
 dabke_status dabke_start_timeline(const char* path, int mark_cycles) {
   const auto runtime = current_runtime();

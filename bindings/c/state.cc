@@ -10,6 +10,7 @@ struct State {
   std::mutex mutex;     // guards the members below
   std::shared_ptr<Runtime> runtime;
   const std::shared_ptr<StackSource> stacks = std::make_shared<StackSource>();
+  std::shared_ptr<SharedHeap> heap = std::make_shared<SharedHeap>();
   bool watches_forks = false;
   bool forked = false;
 };
@@ -32,7 +33,16 @@ void after_fork_in_child() {
     // Its threads do not exist here, so it can never be destroyed.
     (void)new std::shared_ptr<Runtime>(std::move(state.runtime));
   }
+  // The memory that was given out stays where it is, but is the parent's to free.
+  state.heap->close_in_child();
+  (void)new std::shared_ptr<SharedHeap>(std::exchange(state.heap, std::make_shared<SharedHeap>()));
   state.mutex.unlock();
+}
+
+/// Under the state's mutex.
+void watch_forks() {
+  if (!std::exchange(state.watches_forks, true))
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 }  // namespace
@@ -60,9 +70,7 @@ Status start_runtime(const std::function<Result<std::unique_ptr<Runtime>>()>& op
   if (const Status none = no_runtime(); none.code() == Code::forked) return none;
   DABKE_ASSIGN(std::unique_ptr<Runtime> opened, open());
   const std::lock_guard lock(state.mutex);
-  if (!std::exchange(state.watches_forks, true)) {
-    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-  }
+  watch_forks();
   state.runtime = std::move(opened);
   return {};
 }
@@ -78,6 +86,12 @@ Status stop_runtime() {
 }
 
 std::shared_ptr<StackSource> stack_source() { return state.stacks; }
+
+std::shared_ptr<SharedHeap> shared_heap() {
+  const std::lock_guard lock(state.mutex);
+  watch_forks();
+  return state.heap;
+}
 
 dabke_status report(const Status& status) {
   if (!status) last_error_text() = status.message();

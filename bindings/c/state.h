@@ -29,6 +29,9 @@ Status stop_runtime();
 /// What dabke_set_stack_provider sets; outlives every runtime.
 std::shared_ptr<StackSource> stack_source();
 
+/// What dabke_alloc gives out; outlives every runtime. A forked child has one of its own.
+std::shared_ptr<SharedHeap> shared_heap();
+
 /// The status as a code; keeps its text for dabke_last_error.
 dabke_status report(const Status& status);
 const char* last_error();

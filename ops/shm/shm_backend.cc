@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "ops/pack.h"
+#include "ops/shm/direct_run.h"
 #include "ops/shm/shm_collectives.h"
 
 namespace dabke {
@@ -26,7 +27,12 @@ const char* activity_of(CollectiveKind kind) {
 
 }  // namespace
 
-ShmBackend::ShmBackend(std::unique_ptr<ShmDomain> domain) : domain_(std::move(domain)), steps_(*domain_) {}
+ShmBackend::ShmBackend(std::unique_ptr<ShmDomain> domain, SharedHeap* heap, Log log)
+    : domain_(std::move(domain)),
+      steps_(*domain_),
+      visits_(*domain_),
+      heaps_(*domain_, steps_, heap, std::move(log)),
+      places_(*domain_, steps_, heaps_) {}
 
 bool ShmBackend::can_run(const ResponseKind& kind) const {
   if (kind.device != DeviceType::host) return false;
@@ -49,7 +55,10 @@ Status ShmBackend::prepare(const ProcessSetInfo& set) {
   return {};
 }
 
-void ShmBackend::release(ProcessSetId set) { members_.erase(set); }
+void ShmBackend::release(ProcessSetId set) {
+  members_.erase(set);
+  places_.release(set);
+}
 
 Status ShmBackend::run_batch(const Batch& batch) {
   const ProcessSetInfo& set = *batch.process_set;
@@ -60,21 +69,43 @@ Status ShmBackend::run_batch(const Batch& batch) {
   DABKE_CHECK(steps_.aborted());
   const char* const activity = activity_of(batch.kind);
   const ActivityScope scope(activity ? batch.timeline : nullptr, batch.timeline_ids, activity);
-  steps_.begin(batch.order, members_.at(set.id), batch.deadline);
-  ShmRun run(batch, steps_, domain_->stage_bytes(), kSmallBytes / static_cast<std::size_t>(set.size()) * 2);
-  const Status status = run.run();
-  if (status || !steps_.aborted().is_ok()) return status;
+  const Members members = members_.at(set.id);
+  steps_.begin(batch.order, members, batch.deadline);
+  const Status status = run_steps(batch, *members);
+  if (status) return status;
+  // The ranks are out of step.
   const Status cause(status.code(), fmt::format("shm {} (order {}), rank {} of {} in process set {}: {}",
                                                 name_of(batch.kind), batch.order, set.rank, set.size(),
                                                 set.id, status.message()));
-  steps_.abort(cause);  // the ranks are out of step
-  return cause;
+  const bool was_aborted = !steps_.aborted().is_ok();
+  if (!was_aborted) steps_.abort(cause);
+  visits_.close(*members);
+  return was_aborted ? status : cause;
+}
+
+/// What all have in registered memory in place, the rest through the stages.
+Status ShmBackend::run_steps(const Batch& batch, const std::vector<std::size_t>& members) {
+  const std::size_t small_bytes = kSmallBytes / members.size() * 2;
+  DABKE_ASSIGN(const SharedEntries shared, places_.agree(batch, members));
+  if (shared.entries.empty()) return ShmRun(batch, steps_, domain_->stage_bytes(), small_bytes).run();
+  {
+    DABKE_ASSIGN(const ShmVisits::Visit visit, visits_.enter(members));
+    DABKE_CHECK(DirectRun(batch, shared, steps_).work());
+  }
+  steps_.publish();
+  DABKE_CHECK(steps_.wait_for_all());
+  if (shared.entries.size() == batch.entries.size()) return {};
+  Batch rest = batch;
+  for (auto entry = shared.entries.rbegin(); entry != shared.entries.rend(); ++entry)
+    rest.entries.erase(rest.entries.begin() + static_cast<std::ptrdiff_t>(*entry));
+  return ShmRun(rest, steps_, domain_->stage_bytes(), small_bytes).run();
 }
 
 Result<std::unique_ptr<Collective>> open_shm_backend(const BackendContext& context) {
   DABKE_ASSIGN(auto domain, ShmDomain::open(context));
   if (!domain) return std::unique_ptr<Collective>();
-  return std::unique_ptr<Collective>(std::make_unique<ShmBackend>(std::move(domain)));
+  return std::unique_ptr<Collective>(
+      std::make_unique<ShmBackend>(std::move(domain), context.heap, context.log));
 }
 
 }  // namespace dabke

@@ -5,13 +5,16 @@
 #include <memory>
 
 #include "ops/collective.h"
+#include "ops/shm/shared_places.h"
 #include "ops/shm/shm_steps.h"
+#include "ops/shm/shm_visits.h"
 
 namespace dabke {
 
 class ShmBackend final : public Collective {
  public:
-  explicit ShmBackend(std::unique_ptr<ShmDomain> domain);
+  /// `heap`: this rank's registered memory; null when it has none. Must outlive this.
+  explicit ShmBackend(std::unique_ptr<ShmDomain> domain, SharedHeap* heap = nullptr, Log log = Log());
 
   std::string_view name() const override { return "shm"; }
   bool can_run(const ResponseKind& kind) const override;
@@ -27,12 +30,17 @@ class ShmBackend final : public Collective {
   void abort(const Status& cause) override { steps_.abort(cause); }
 
  private:
+  using Members = std::shared_ptr<const std::vector<std::size_t>>;
+
   Status run_batch(const Batch& batch);
+  Status run_steps(const Batch& batch, const std::vector<std::size_t>& members);
 
   std::unique_ptr<ShmDomain> domain_;
   ShmSteps steps_;
-  std::map<ProcessSetId, std::shared_ptr<const std::vector<std::size_t>>>
-      members_;  // of each set, in the domain
+  ShmVisits visits_;
+  PeerHeaps heaps_;
+  SharedPlaces places_;
+  std::map<ProcessSetId, Members> members_;  // of each set, in the domain
 };
 
 /// Null when this rank shares memory with no other. Collective.

@@ -97,7 +97,7 @@ struct ShmDomain::Form {
     const auto own = static_cast<std::size_t>(std::ranges::find(ranks, rank) - ranks.begin());
     if (own == ranks.size()) return {Code::mismatch, "the offer is not for this rank"};
     DABKE_CHECK(segment.reserve(own * part_bytes(stage_bytes), part_bytes(stage_bytes)));
-    new (segment.bytes().data() + own * part_bytes(stage_bytes)) ShmProgress;
+    new (segment.bytes().data() + own * part_bytes(stage_bytes)) ShmHead;
     return {};
   }
 };

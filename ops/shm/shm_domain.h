@@ -32,6 +32,26 @@ struct alignas(64) ShmProgress {
   std::atomic<std::uint32_t> bell{0};
   std::atomic<std::uint32_t> sleepers{0};
 };
+
+/// Whether a rank works on memory of others; shm_visits.h.
+struct alignas(64) ShmVisitState {
+  std::atomic<std::uint32_t> inside{0};
+  std::atomic<std::uint32_t> closed{0};
+};
+
+/// Where a rank takes descriptors while it meets others; peer_heaps.h.
+struct alignas(64) ShmDoor {
+  std::uint32_t name_bytes = 0;  // of the local socket; 0: none
+  char name[28] = {};
+  std::array<std::byte, 16> secret{};
+};
+
+/// What lies before the stages of a rank.
+struct ShmHead {
+  ShmProgress progress;
+  ShmVisitState visit;
+  ShmDoor door;
+};
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
               std::atomic<std::uint32_t>::is_always_lock_free);
 
@@ -50,7 +70,9 @@ class ShmDomain {
   /// Of each of a rank's stages; more than 64 bytes for each rank of the domain.
   std::size_t stage_bytes() const { return stage_bytes_; }
 
-  ShmProgress& progress(std::size_t index) const { return *reinterpret_cast<ShmProgress*>(part(index)); }
+  ShmProgress& progress(std::size_t index) const { return head(index).progress; }
+  ShmVisitState& visit(std::size_t index) const { return head(index).visit; }
+  ShmDoor& door(std::size_t index) const { return head(index).door; }
   /// Written by rank `index` alone, read by all.
   std::byte* stage(std::size_t index, std::size_t which) const {
     return part(index) + kHeadBytes + which * stage_bytes_;
@@ -62,12 +84,15 @@ class ShmDomain {
   class Member;
 
   static constexpr std::size_t kHeadBytes = 4096;
+  static_assert(sizeof(ShmHead) <= kHeadBytes);
   static std::size_t part_bytes(std::size_t stage_bytes) { return kHeadBytes + kStages * stage_bytes; }
 
   ShmDomain(Segment segment, std::vector<Rank> ranks, std::size_t own, std::size_t stage_bytes);
   std::byte* part(std::size_t index) const {
     return segment_.bytes().data() + index * part_bytes(stage_bytes_);
   }
+
+  ShmHead& head(std::size_t index) const { return *reinterpret_cast<ShmHead*>(part(index)); }
 
   Segment segment_;
   std::vector<Rank> ranks_;

@@ -44,6 +44,8 @@ class ShmSteps {
   /// From any thread: whoever waits here, now or later, ends with that cause.
   void abort(const Status& cause);
   Status aborted() const;
+  /// The same, for loops: costs nothing.
+  bool is_aborted() const { return is_aborted_.load(std::memory_order_relaxed); }
 
  private:
   struct Readers {

@@ -38,7 +38,8 @@ TEST_CASE("a handle gives outputs of its element type and shape") {
   CHECK(gathered.output().shape[0] == 2);
   CHECK(gathered.elements<std::int32_t>()[5] == 6);
   CHECK_THROWS_AS(gathered.elements<float>(), dabke::Error);
-  const dabke::Handle exchanged = dabke::alltoall("rows", dabke::Tensor(rows.data(), {2, 3}), {.splits = {2}});
+  const dabke::Handle exchanged =
+      dabke::alltoall("rows", dabke::Tensor(rows.data(), {2, 3}), {.splits = {2}});
   CHECK(exchanged.received_splits()[0] == 2);
   const dabke::Handle scattered = dabke::reducescatter("rows", rows);
   CHECK(scattered.elements<std::int32_t>().size() == 6);
@@ -70,4 +71,32 @@ TEST_CASE("barrier and join return, and errors carry status and text") {
     CHECK_THAT(error.what(), Catch::Contains("root rank 3"));
   }
   CHECK_THROWS_AS(dabke::add_process_set({0}), dabke::Error);
+}
+
+TEST_CASE("memory of the allocator is there before the first job and across jobs, and works like any other") {
+  std::vector<double, dabke::Allocator<double>> x(100'000, 1.5);
+  CHECK(reinterpret_cast<std::uintptr_t>(x.data()) % 64 == 0);
+  for (int job = 0; job < 2; ++job) {
+    const dabke::Session session;
+    dabke::allreduce("x", x, {.op = DABKE_SUM, .postscale_factor = 2});
+    x.push_back(x.back());  // moves to other memory
+  }
+  CHECK(x.front() == 6);
+  CHECK(x.size() == 100'002);
+  CHECK_THROWS_AS((std::vector<char, dabke::Allocator<char>>(std::size_t{1} << 60)), dabke::Error);
+  dabke_free(nullptr);
+  dabke_free(&x);
+  CHECK_THAT(dabke_last_error(), Catch::Contains("dabke_free") && Catch::Contains("was not allocated"));
+}
+
+TEST_CASE("freeing memory waits for the operations that use it") {
+  const dabke::Session session;
+  auto* const data = static_cast<float*>(dabke_alloc(4'000'000));
+  REQUIRE(data != nullptr);
+  std::fill_n(data, 1'000'000, 1.0f);
+  std::vector<dabke::Handle> handles;
+  for (int i = 0; i < 20; ++i)
+    handles.push_back(dabke::allreduce_async("x" + std::to_string(i), dabke::Tensor(data, {1'000'000})));
+  dabke_free(data);
+  for (const dabke::Handle& handle : handles) CHECK(handle.poll());
 }

@@ -2,6 +2,8 @@
 #include <catch2/catch.hpp>
 
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
 #include <random>
 #include <thread>
 
@@ -66,6 +68,38 @@ TEST_CASE("survivors of a rank killed in the middle of a large allreduce learn o
     ranks.signal(victim, SIGKILL);
     survivors_name_rank(ranks, 3, victim);
   }
+}
+
+TEST_CASE("processes sum registered memory, from before the first job, in two jobs") {
+  RankProcesses ranks(3, "registered");
+  for (int rank = 0; rank < 3; ++rank) {
+    CHECK(ranks.exit_code(rank, 60s) == 0);
+    CHECK_THAT(ranks.output(rank), Contains("sums are right"));
+  }
+}
+
+TEST_CASE(
+    "survivors of a rank killed in the middle of 256 MB learn of it in 2 seconds, and nothing is left") {
+  const std::string kind = GENERATE("huge", "huge-registered");
+  const char* const more = std::getenv("DABKE_TEST_KILLS");  // how often; at random moments
+  const int times = more == nullptr ? 2 : std::atoi(more);
+  std::chrono::duration<double> slowest{0};
+  std::mt19937 random(std::random_device{}());
+  for (int i = 0; i < times; ++i) {
+    CAPTURE(kind, i);
+    RankProcesses ranks(3, kind);
+    for (int rank = 0; rank < 3; ++rank) REQUIRE(ranks.wait_for_output(rank, "ready"));
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 200'000));
+    const int victim = static_cast<int>(random() % 3);
+    ranks.signal(victim, SIGKILL);
+    const auto killed = std::chrono::steady_clock::now();
+    survivors_name_rank(ranks, 3, victim);
+    slowest = std::max<std::chrono::duration<double>>(slowest, std::chrono::steady_clock::now() - killed);
+  }
+  if (more != nullptr)
+    WARN(kind << ": all survivors had ended " << slowest.count() << " s after the kill at the latest");
+  for (const auto& file : std::filesystem::directory_iterator("/dev/shm"))
+    CHECK_THAT(file.path().filename().string(), !Contains("dabke"));
 }
 
 TEST_CASE("a stopped rank is slow, not dead") {

@@ -77,6 +77,53 @@ int large() {
   return 0;
 }
 
+/// 256 MB, again and again, for whoever is to be killed meanwhile.
+template <class Vector>
+int huge() {
+  Vector x(64 << 20, 0);
+  dabke::allreduce("huge", x);
+  say("ready");
+  for (int i = 0; i < 100000; ++i) dabke::allreduce("huge", x);
+  return 0;
+}
+
+template <class T>
+using Registered = std::vector<T, dabke::Allocator<T>>;
+
+/// Memory from before the first job, used in two of them, alone and beside other memory, with tensors that
+/// come and go.
+int registered() {
+  Registered<float> kept(300'001);
+  for (int job = 0; job < 2; ++job) {
+    const dabke::Session session;
+    const auto n = static_cast<float>(dabke::size());
+    for (int step = 0; step < 20; ++step) {
+      Registered<float> fresh(50'000 * static_cast<std::size_t>(1 + step % 4));
+      std::vector<float> other(70'000);
+      const auto fill = [&](auto& x) {
+        std::iota(x.begin(), x.end(), static_cast<float>(dabke::rank() + step));
+      };
+      fill(kept), fill(fresh), fill(other);
+      const std::vector<std::string> names = {"kept", "fresh" + std::to_string(step % 4), "other"};
+      const std::vector<dabke::Tensor> tensors = {kept, fresh, other};
+      dabke::grouped_allreduce_async(names, tensors, {.op = DABKE_SUM}).wait();
+      const auto is_wrong = [&](auto& x) {
+        for (std::size_t i = 0; i < x.size(); ++i) {
+          if (x[i] != n * (static_cast<float>(i) + static_cast<float>(step)) + n * (n - 1) / 2) return true;
+        }
+        return false;
+      };
+      if (is_wrong(kept) || is_wrong(fresh) || is_wrong(other)) return 1;
+      const dabke::Handle gathered = dabke::allgather("gathered", kept);
+      if (gathered.elements<float>().size() != kept.size() * static_cast<std::size_t>(dabke::size()))
+        return 1;
+      if (gathered.elements<float>().back() != kept.back()) return 1;
+    }
+  }
+  say("sums are right");
+  return 0;
+}
+
 int steps() {
   std::vector<float> x(64, 1);
   dabke::allreduce("first", x);
@@ -181,11 +228,14 @@ int idle() {
 }
 
 int run(const std::string& what) {
+  if (what == "registered") return registered();
   const dabke::Session session;
   if (what == "names") return many_names();
   if (what == "idle") return idle();
   if (what == "sums") return sums();
   if (what == "large") return large();
+  if (what == "huge") return huge<std::vector<float>>();
+  if (what == "huge-registered") return huge<Registered<float>>();
   if (what == "steps") return steps();
   if (what == "mismatch") return mismatch();
   if (what.starts_with("late")) return late(what);

@@ -32,8 +32,8 @@ Result<LocalAddress> address_of(const std::string& name) {
   return local;
 }
 
-Result<Fd> local_socket() {
-  Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+Result<Fd> local_socket(int type = SOCK_STREAM) {
+  Fd fd(::socket(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return system_error("socket(AF_UNIX)", errno);
   return fd;
 }
@@ -53,6 +53,27 @@ Result<Fd> local_connect(const std::string& name) {
   DABKE_ASSIGN(Fd fd, local_socket());
   if (::connect(fd.get(), local.get(), local.length) == 0) return fd;
   return system_error(fmt::format("cannot connect to the local socket @{}", name), errno);
+}
+
+Result<Fd> local_datagrams(std::string& name) {
+  DABKE_ASSIGN(Fd fd, local_socket(SOCK_DGRAM));
+  LocalAddress local;
+  local.address.sun_family = AF_UNIX;
+  // An address of its family alone asks the kernel for a free abstract name.
+  if (::bind(fd.get(), local.get(), sizeof local.address.sun_family) != 0)
+    return system_error("bind(AF_UNIX)", errno);
+  local.length = sizeof local.address;
+  if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&local.address), &local.length) != 0)
+    return system_error("getsockname(AF_UNIX)", errno);
+  name.assign(local.address.sun_path + 1, local.length - offsetof(sockaddr_un, sun_path) - 1);
+  return fd;
+}
+
+Result<Fd> local_datagrams_to(const std::string& name) {
+  DABKE_ASSIGN(const LocalAddress local, address_of(name));
+  DABKE_ASSIGN(Fd fd, local_socket(SOCK_DGRAM));
+  if (::connect(fd.get(), local.get(), local.length) == 0) return fd;
+  return system_error(fmt::format("cannot reach the local socket @{}", name), errno);
 }
 
 Status check_same_user(int socket) {

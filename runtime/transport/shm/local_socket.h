@@ -19,6 +19,12 @@ Result<Fd> local_connect(const std::string& name);
 /// Whether the process at the other end runs as our user; else an error that says as whom.
 Status check_same_user(int socket);
 
+/// A socket for datagrams from anybody, under a name that the kernel has chosen and `name` gets. Who may send
+/// what is for the datagrams to prove. Non-blocking, CLOEXEC.
+Result<Fd> local_datagrams(std::string& name);
+/// Sends datagrams to the one of that name.
+Result<Fd> local_datagrams_to(const std::string& name);
+
 /// All of `bytes` and the descriptors with them, in one step.
 Status send_descriptors(int socket, std::span<const std::byte> bytes, std::span<const int> descriptors);
 

@@ -11,9 +11,7 @@
 #include <fmt/format.h>
 
 namespace dabke {
-namespace {
 
-/// Above this limit the kernel would not return an error but send SIGXFSZ, which ends the process.
 Status check_file_size_limit(std::size_t size_bytes) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
@@ -26,7 +24,7 @@ Status check_file_size_limit(std::size_t size_bytes) {
               size_bytes, limit.rlim_cur)};
 }
 
-Status reserve_part(int fd, std::size_t offset, std::size_t size_bytes) {
+Status reserve_pages(int fd, std::size_t offset, std::size_t size_bytes) {
   while (::fallocate(fd, 0, static_cast<off_t>(offset), static_cast<off_t>(size_bytes)) != 0) {
     if (errno == EINTR) continue;
     return {Code::out_of_memory,
@@ -35,8 +33,6 @@ Status reserve_part(int fd, std::size_t offset, std::size_t size_bytes) {
   }
   return {};
 }
-
-}  // namespace
 
 Segment::~Segment() {
   if (!bytes_.empty()) ::munmap(bytes_.data(), bytes_.size());
@@ -60,7 +56,7 @@ Result<Segment> Segment::create_empty(const char* name, std::size_t size_bytes, 
 }
 
 Status Segment::reserve(std::size_t offset, std::size_t size_bytes) {
-  return reserve_part(fd_.get(), offset, size_bytes);
+  return reserve_pages(fd_.get(), offset, size_bytes);
 }
 
 Result<Segment> Segment::adopt_empty(Fd fd, std::size_t size_bytes, ForkGuard& guard) {

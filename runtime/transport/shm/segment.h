@@ -13,6 +13,12 @@
 
 namespace dabke {
 
+/// Code out_of_memory where a file of `size_bytes` is above the limit of this process (RLIMIT_FSIZE): growing
+/// one to there returns no error but sends SIGXFSZ, which ends the process.
+Status check_file_size_limit(std::size_t size_bytes);
+/// Makes the pages of this part of a memfd be there. Code out_of_memory when there are not enough.
+Status reserve_pages(int fd, std::size_t offset, std::size_t size_bytes);
+
 /// Every page is there before the first is touched, and nobody can take one away: a shortage is an error of
 /// create(), never a SIGBUS in the middle of a collective.
 class Segment {

@@ -336,10 +336,18 @@ DABKE_API dabke_status dabke_process_set_ids(dabke_process_set* ids, size_t capa
 /* ---- memory
  * ----------------------------------------------------------------------------------------------------- */
 
-/* Memory that collectives reduce in place, without copies, between ranks of one host. 64-byte aligned. Valid
- * from here to dabke_free, whatever init and shutdown do. NULL on failure: dabke_last_error. */
+/* Memory that ranks of one host work on in place: an allreduce of tensors that lie in it on all ranks needs no copies, and
+ * allgather, broadcast and reducescatter save one when their inputs do. A tensor that lies there on some ranks only is
+ * treated like any other, so it costs nothing to mix. Where ranks share no
+ * memory, this is memory like any other.
+ *
+ * May be called at any time, also before dabke_init; valid until dabke_free, whatever init and shutdown do. At a multiple
+ * of 64 bytes, from 64 KiB on of the page size; not zeroed. NULL when there is not enough: dabke_last_error. After a
+ * fork the child sees the parent's memory itself, no copy, and must neither use it for collectives nor free it. Any thread. */
 DABKE_API void* dabke_alloc(size_t size_bytes);
-DABKE_API void dabke_free(void* memory); /* NULL is allowed; waits for operations that use it */
+/* Waits for this process's operations that use it. NULL is allowed; for what is not dabke_alloc's nothing is done, and
+ * dabke_last_error says so. Any thread. */
+DABKE_API void dabke_free(void* memory);
 
 /* ---- looking inside
  * --------------------------------------------------------------------------------------------- */

@@ -56,6 +56,31 @@ constexpr DLDataType dtype_of() {
 
 }  // namespace detail
 
+/// Memory that ranks of one host reduce in place, without copies (dabke_alloc), for containers:
+///   std::vector<float, dabke::Allocator<float>> gradient(1 << 20);
+/// What it gives out stays valid across shutdown and another init, and going back waits for operations that
+/// use it.
+template <class T>
+struct Allocator {
+  using value_type = T;
+
+  Allocator() = default;
+  template <class U>
+  Allocator(const Allocator<U>&) {}  // NOLINT: implicit, as containers want it
+
+  /// Throws Error (out of memory).
+  T* allocate(std::size_t count) {
+    static_assert(alignof(T) <= 64);
+    const std::size_t bytes = count > SIZE_MAX / sizeof(T) ? SIZE_MAX : count * sizeof(T);
+    void* const memory = dabke_alloc(bytes);
+    if (memory == nullptr) throw Error(DABKE_ERROR_OUT_OF_MEMORY, dabke_last_error());
+    return static_cast<T*>(memory);
+  }
+  void deallocate(T* memory, std::size_t) { dabke_free(memory); }
+
+  friend bool operator==(const Allocator&, const Allocator&) { return true; }
+};
+
 /// A view of somebody else's row-major memory: a range of numbers (one dimension), or pointer, dtype and
 /// shape.
 class Tensor {

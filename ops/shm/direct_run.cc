@@ -1,0 +1,142 @@
+#include "ops/shm/direct_run.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "ops/kernels/kernels.h"
+
+namespace dabke {
+namespace {
+
+constexpr std::size_t kLine = 64;
+// Blocks of all ranks together stay in a second-level cache, whose half this is as a rule.
+constexpr std::size_t kBlocksBytes = std::size_t{256} << 10;
+constexpr std::size_t kMostBlock = std::size_t{32} << 10;
+constexpr std::size_t kLeastBlock = std::size_t{4} << 10;
+constexpr std::size_t kCopyBlock = std::size_t{1} << 20;
+
+std::size_t to_size(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+std::size_t block_bytes(std::size_t ranks) {
+  return std::clamp(kBlocksBytes / ranks, kLeastBlock, kMostBlock);
+}
+
+}  // namespace
+
+DirectRun::DirectRun(const Batch& batch, const SharedEntries& shared, const ShmSteps& steps)
+    : batch_(batch),
+      shared_(shared),
+      steps_(steps),
+      ranks_(to_size(batch.process_set->size())),
+      own_(to_size(batch.process_set->rank)),
+      element_bytes_(size_of(batch.dtype)),
+      block_(block_bytes(ranks_) / element_bytes_),
+      operands_(ranks_) {
+  if (reduces(batch.kind) && batch.prescale != 1) scaled_.resize(ranks_ * block_ * element_bytes_);
+}
+
+Status DirectRun::work() {
+  switch (batch_.kind) {
+    case CollectiveKind::allreduce: return allreduce();
+    case CollectiveKind::allgather: return allgather();
+    case CollectiveKind::broadcast: return broadcast();
+    case CollectiveKind::reducescatter: return reducescatter();
+    default: return {Code::unsupported, fmt::format("shm cannot run {} in place", name_of(batch_.kind))};
+  }
+}
+
+Status DirectRun::allreduce() {
+  std::size_t all = 0;
+  for (const std::size_t entry : shared_.entries) all += to_size(batch_.entries[entry].elements);
+  // Slices of the row that the tensors are together, each of whole lines if they all begin at one.
+  const std::size_t line = kLine / element_bytes_;
+  const std::size_t slice = (all / ranks_ + line) / line * line;
+  const std::size_t begin = std::min(own_ * slice, all);
+  const std::size_t end = std::min(begin + slice, all);
+  std::size_t at = 0;  // where the tensor begins in the row
+  for (std::size_t i = 0; i < shared_.entries.size() && at < end; ++i) {
+    const std::size_t elements = to_size(batch_.entries[shared_.entries[i]].elements);
+    const std::size_t from = std::max(begin, at);
+    const std::size_t to = std::min(end, at + elements);
+    if (from < to) DABKE_CHECK(reduce(i, from - at, to - from, shared_.output(own_, i), true));
+    at += elements;
+  }
+  return {};
+}
+
+Status DirectRun::reducescatter() {
+  for (std::size_t i = 0; i < shared_.entries.size(); ++i) {
+    const BatchEntry& entry = batch_.entries[shared_.entries[i]];
+    std::size_t skipped = 0;
+    for (std::size_t place = 0; place < own_; ++place) skipped += to_size(entry.receive_counts[place]);
+    auto* const out = static_cast<std::byte*>(entry.output);
+    const std::size_t count = to_size(entry.receive_counts[own_]);
+    // It counts from the entry's begin.
+    if (count != 0) DABKE_CHECK(reduce(i, skipped, count, out - skipped * element_bytes_, false));
+  }
+  return {};
+}
+
+Status DirectRun::reduce(std::size_t i, std::size_t skipped, std::size_t count, std::byte* into,
+                         bool to_all) {
+  for (std::size_t done = 0; done < count; done += block_) {
+    DABKE_CHECK(proceed());
+    const std::size_t elements = std::min(block_, count - done);
+    const std::size_t offset = (skipped + done) * element_bytes_;
+    std::byte* const sum = into + offset;
+    reduce_block(i, offset, elements, sum);
+    if (!to_all) continue;
+    for (std::size_t place = 0; place < ranks_; ++place) {
+      if (place != own_) std::memcpy(shared_.output(place, i) + offset, sum, elements * element_bytes_);
+    }
+  }
+  return {};
+}
+
+void DirectRun::reduce_block(std::size_t i, std::size_t offset, std::size_t count, std::byte* into) {
+  for (std::size_t place = 0; place < ranks_; ++place) {
+    operands_[place] = shared_.input(place, i) + offset;
+    if (batch_.prescale == 1) continue;
+    std::byte* const scaled = scaled_.data() + place * block_ * element_bytes_;
+    kernels::scale(batch_.dtype, scaled, operands_[place], count, batch_.prescale);
+    operands_[place] = scaled;
+  }
+  kernels::reduce_many(batch_.dtype, batch_.op, into, operands_.data(), ranks_, count);
+  if (batch_.postscale != 1) kernels::scale(batch_.dtype, into, into, count, batch_.postscale);
+}
+
+Status DirectRun::copy(std::byte* to, const std::byte* from, std::size_t size_bytes) const {
+  if (to == from) return {};
+  for (std::size_t done = 0; done < size_bytes; done += kCopyBlock) {
+    DABKE_CHECK(proceed());
+    std::memcpy(to + done, from + done, std::min(kCopyBlock, size_bytes - done));
+  }
+  return {};
+}
+
+Status DirectRun::allgather() {
+  for (std::size_t i = 0; i < shared_.entries.size(); ++i) {
+    const BatchEntry& entry = batch_.entries[shared_.entries[i]];
+    auto* to = static_cast<std::byte*>(entry.output);
+    for (std::size_t place = 0; place < ranks_; ++place) {
+      const std::size_t bytes = to_size(entry.receive_counts[place]) * element_bytes_;
+      if (bytes == 0) continue;
+      DABKE_CHECK(copy(to, shared_.input(place, i), bytes));
+      to += bytes;
+    }
+  }
+  return {};
+}
+
+Status DirectRun::broadcast() {
+  for (std::size_t i = 0; i < shared_.entries.size(); ++i) {
+    const BatchEntry& entry = batch_.entries[shared_.entries[i]];
+    DABKE_CHECK(copy(static_cast<std::byte*>(entry.output), shared_.input(to_size(batch_.root), i),
+                     to_size(entry.elements) * element_bytes_));
+  }
+  return {};
+}
+
+}  // namespace dabke

@@ -1,0 +1,163 @@
+#include "ops/shm/peer_heaps.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "runtime/base/hmac.h"
+#include "runtime/transport/shm/aligned_mapping.h"
+#include "runtime/transport/shm/local_socket.h"
+
+namespace dabke {
+namespace {
+
+// A queue of datagrams may be as short as ten, and as many descriptors may be under way as a process may have
+// open.
+constexpr std::size_t kMostLetters = 8;
+constexpr std::size_t kMostUnderWay = 512;
+constexpr int kMostStrangers = 64;
+
+std::size_t rounded(std::size_t bytes) { return (bytes + kHugePage - 1) / kHugePage * kHugePage; }
+
+}  // namespace
+
+PeerHeaps::PeerHeaps(ShmDomain& domain, ShmSteps& steps, SharedHeap* heap, Log log)
+    : domain_(domain), steps_(steps), heap_(heap), log_(std::move(log)), peers_(domain.size()) {}
+
+PeerHeaps::~PeerHeaps() {
+  for (const Peer& peer : peers_) {
+    if (peer.base != nullptr) ::munmap(peer.base, peer.mapped);
+  }
+}
+
+Result<bool> PeerHeaps::reach(const std::vector<std::size_t>& members,
+                              const std::vector<std::size_t>& extents, bool is_first) {
+  if (is_first) DABKE_CHECK(pass_descriptors(members, extents));
+  Status status;
+  for (std::size_t place = 0; place < members.size(); ++place) {
+    if (extents[place] == 0 || members[place] == domain_.own()) continue;
+    if (Status grown = grow(members[place], extents[place]); !grown && status.is_ok()) status = grown;
+  }
+  if (!status && !std::exchange(has_warned_, true))
+    log_.warning("registered memory is copied like other memory from here on: {}", status.message());
+  return all_say(status.is_ok(), members.size());
+}
+
+Status PeerHeaps::pass_descriptors(const std::vector<std::size_t>& members,
+                                   const std::vector<std::size_t>& extents) {
+  auto door = open_door();
+  if (!door) domain_.door(domain_.own()).name_bytes = 0;
+  steps_.publish();
+  DABKE_CHECK(steps_.wait_for_all());
+  std::vector<std::size_t> owners;
+  for (std::size_t place = 0; place < members.size(); ++place) {
+    if (extents[place] != 0) owners.push_back(members[place]);
+  }
+  const std::size_t at_a_time = std::clamp<std::size_t>(kMostUnderWay / members.size(), 1, kMostLetters);
+  for (std::size_t begin = 0; begin < owners.size(); begin += at_a_time) {
+    const std::size_t end = std::min(begin + at_a_time, owners.size());
+    if (std::count(owners.begin() + static_cast<std::ptrdiff_t>(begin),
+                   owners.begin() + static_cast<std::ptrdiff_t>(end), domain_.own()) != 0)
+      send_to(members);
+    steps_.publish();
+    DABKE_CHECK(steps_.wait_for_all());
+    if (door) take_from(door->get(), members, extents);
+    steps_.publish();
+    DABKE_CHECK(steps_.wait_for_all());
+  }
+  return {};
+}
+
+Result<Fd> PeerHeaps::open_door() {
+  ShmDoor& door = domain_.door(domain_.own());
+  DABKE_CHECK(random_bytes(door.secret));
+  std::string name;
+  DABKE_ASSIGN(Fd fd, local_datagrams(name));
+  if (name.empty() || name.size() > sizeof door.name)
+    return Status(Code::internal, "the kernel chose a name of another form than expected");
+  std::ranges::copy(name, door.name);
+  door.name_bytes = static_cast<std::uint32_t>(name.size());
+  return fd;
+}
+
+// Who gets nothing says so in the end, and why does not matter to anybody.
+void PeerHeaps::send_to(const std::vector<std::size_t>& members) {
+  for (const std::size_t index : members) {
+    Peer& peer = peers_[index];
+    const ShmDoor& door = domain_.door(index);
+    if (index == domain_.own() || peer.was_sent || door.name_bytes == 0 || door.name_bytes > sizeof door.name)
+      continue;
+    auto socket = local_datagrams_to(std::string(door.name, door.name_bytes));
+    if (!socket) continue;
+    const Letter letter{door.secret, static_cast<std::uint32_t>(domain_.own())};
+    const int fd = heap_->descriptor();
+    peer.was_sent =
+        send_descriptors(socket->get(), std::as_bytes(std::span(&letter, 1)), std::span(&fd, 1)).is_ok();
+  }
+}
+
+void PeerHeaps::take_from(int door, const std::vector<std::size_t>& members,
+                          const std::vector<std::size_t>& extents) {
+  for (int strangers = 0; strangers < kMostStrangers;) {
+    Letter letter{};
+    auto received = receive_descriptors(door, std::as_writable_bytes(std::span(&letter, 1)));
+    if (received && received->bytes == 0) return;
+    const bool is_ours = received && received->bytes == sizeof letter && received->descriptors.size() == 1 &&
+                         letter.secret == domain_.door(domain_.own()).secret;
+    const auto member = std::ranges::find(members, letter.from);
+    if (!is_ours || member == members.end()) {
+      ++strangers;
+      continue;
+    }
+    Peer& peer = peers_[*member];
+    if (peer.base != nullptr) continue;
+    // Whoever could not says so in grow().
+    (void)map(peer, received->descriptors[0].get(),
+              extents[static_cast<std::size_t>(member - members.begin())]);
+  }
+}
+
+Status PeerHeaps::map(Peer& peer, int fd, std::size_t extent) {
+  struct stat info {};
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || static_cast<std::size_t>(info.st_size) < extent ||
+      seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+    return {Code::mismatch, "what was passed is not registered memory"};
+  DABKE_ASSIGN(peer.base, map_aligned(fd, 0, rounded(extent)));
+  peer.mapped = rounded(extent);
+  // A child has no business there, and should not keep the memory of a peer that has ended.
+  (void)::madvise(peer.base, peer.mapped, MADV_DONTFORK);
+  return {};
+}
+
+Status PeerHeaps::grow(std::size_t index, std::size_t extent) {
+  Peer& peer = peers_[index];
+  if (peer.base == nullptr) {
+    return {Code::transport,
+            fmt::format("that of rank {} could not be mapped; raise the limits on open files (ulimit "
+                        "-n) and address space (ulimit -v)",
+                        domain_.ranks()[index])};
+  }
+  if (peer.mapped >= extent) return {};
+  DABKE_ASSIGN(peer.base, grow_aligned(peer.base, peer.mapped, rounded(extent)));
+  peer.mapped = rounded(extent);
+  return {};
+}
+
+Result<bool> PeerHeaps::all_say(bool yes, std::size_t members) {
+  DABKE_ASSIGN(std::byte* const stage, steps_.free_stage());
+  stage[0] = std::byte{yes};
+  steps_.publish();
+  DABKE_CHECK(steps_.wait_for_all());
+  bool all = true;
+  for (std::size_t place = 0; place < members; ++place) all = all && *steps_.stage_of(place) == std::byte{1};
+  steps_.end_round();
+  return all;
+}
+
+}  // namespace dabke
