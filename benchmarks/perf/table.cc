@@ -112,6 +112,16 @@ std::string steps_table(const std::vector<Row>& rows) {
   return text;
 }
 
+/// Where the last column is empty.
+std::string without_trailing_spaces(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    while (c == '\n' && !out.empty() && out.back() == ' ') out.pop_back();
+    out += c;
+  }
+  return out;
+}
+
 std::string headline(const Row& row, const Options& options) {
   std::string what = row.collective;
   if (row.mode == "steps") {
@@ -134,15 +144,16 @@ std::string headline(const Row& row, const Options& options) {
 
 std::string to_table(const std::vector<Row>& rows, const Options& options) {
   if (rows.empty()) return {};
-  const std::string head = headline(rows.front(), options);
+  std::string text = headline(rows.front(), options);
   switch (options.mode) {
-    case Mode::latency: return head + latency_table(rows);
-    case Mode::idle: return head + idle_table(rows);
-    case Mode::steps: return head + steps_table(rows);
-    case Mode::sweep: break;
+    case Mode::latency: text += latency_table(rows); break;
+    case Mode::idle: text += idle_table(rows); break;
+    case Mode::steps: text += steps_table(rows); break;
+    case Mode::sweep:
+      text += "# algbw and busbw in GB/s; / shm: time divided by that of dabke shm, median of the runs\n";
+      text += sweep_table(rows);
   }
-  return head + "# algbw and busbw in GB/s; / shm: time divided by that of dabke shm, median of the runs\n" +
-         sweep_table(rows);
+  return without_trailing_spaces(text);
 }
 
 }  // namespace dabke::perf
