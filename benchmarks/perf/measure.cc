@@ -12,10 +12,20 @@
 namespace dabke::perf {
 namespace {
 
-// So often in a run the ranks agree whether its time is over: where more ranks than cores spin, a call can
-// take a thousand times as long as the one before.
+// Where more ranks than cores spin, a call can take a thousand times as long as it did a second ago. So a few
+// calls tell how many a run can have now, and during the run the ranks agree now and then whether its time is
+// over.
+constexpr std::int64_t kFew = 256;  // of so many, one
 constexpr std::int64_t kParts = 8;
 constexpr auto kSilence = std::chrono::seconds(2);
+
+/// Microseconds of all of them together, by the slowest rank.
+Result<double> time_part(Competitor& competitor, Team& team, std::int64_t calls) {
+  team.barrier();
+  const auto begin = Clock::now();
+  for (std::int64_t i = 0; i < calls; ++i) DABKE_CHECK(competitor.run());
+  return team.max(std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
+}
 
 }  // namespace
 
@@ -46,15 +56,19 @@ Result<Memory> Memory::make(const std::string& kind, std::int64_t bytes) {
 }
 
 Result<double> time_calls(Competitor& competitor, Team& team, std::int64_t calls, double limit_us) {
+  if (const std::int64_t few = calls / kFew; few > 0) {
+    DABKE_ASSIGN(const double us, time_part(competitor, team, few));
+    const double fit = limit_us * static_cast<double>(few) / std::max(us, 1e-3);
+    calls = std::clamp<std::int64_t>(static_cast<std::int64_t>(fit), 1, calls);
+  }
   const std::int64_t part = std::max<std::int64_t>(calls / kParts, 1);
   double took = 0;
   std::int64_t done = 0;
   while (done < calls && (done == 0 || took < limit_us)) {
-    const std::int64_t end = std::min(done + part, calls);
-    team.barrier();
-    const auto begin = Clock::now();
-    for (; done < end; ++done) DABKE_CHECK(competitor.run());
-    took += team.max(std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
+    const std::int64_t now = std::min(part, calls - done);
+    DABKE_ASSIGN(const double us, time_part(competitor, team, now));
+    took += us;
+    done += now;
   }
   return took / static_cast<double>(done);
 }
