@@ -19,12 +19,18 @@ constexpr std::int64_t kFew = 256;  // of so many, one
 constexpr std::int64_t kParts = 8;
 constexpr auto kSilence = std::chrono::seconds(2);
 
-/// Microseconds of all of them together, by the slowest rank.
+double microseconds(TimePoint time) {
+  return std::chrono::duration<double, std::micro>(time.time_since_epoch()).count();
+}
+
+/// Microseconds from the first rank's begin to the last one's end. The clock is the same for all processes of
+/// a host; a rank's own time would leave out that it waited for a core before it began.
 Result<double> time_part(Competitor& competitor, Team& team, std::int64_t calls) {
   team.barrier();
   const auto begin = Clock::now();
   for (std::int64_t i = 0; i < calls; ++i) DABKE_CHECK(competitor.run());
-  return team.max(std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
+  const auto end = Clock::now();
+  return team.max(microseconds(end)) - team.min(microseconds(begin));
 }
 
 }  // namespace

@@ -38,8 +38,8 @@ class Memory {
   std::unique_ptr<std::byte, Free> data_{nullptr, nullptr};
 };
 
-/// Microseconds of one call among `calls`, by the slowest rank. When `limit_us` are over it may be among
-/// fewer, of which there is at least one.
+/// Microseconds of one call among `calls`, until the last rank has ended. When `limit_us` are over it may be
+/// among fewer, of which there is at least one.
 Result<double> time_calls(Competitor& competitor, Team& team, std::int64_t calls, double limit_us);
 /// No run takes much longer than this.
 inline double most_us(const Options& options) { return options.seconds * 3e6; }

@@ -39,7 +39,7 @@ Examples:
   dabke-perf -np 2 --tensors 10000                  many small tensors in one step
   dabke-perf -np 2 --idle                           what a job costs that does nothing
 
-The times are those of the slowest rank: the median of the runs, and their range. algbw is bytes / time;
+The times are from the first rank's begin to the last one's end: the median of the runs, and their range. algbw is bytes / time;
 busbw is that times 2(n-1)/n for allreduce, (n-1)/n for allgather, reducescatter and alltoall. The bytes of
 allgather, reducescatter and alltoall are those of all ranks' parts together. "/ shm" is a competitor's time
 divided by that of Dabke's shared-memory backend in the same run: the median over the runs.

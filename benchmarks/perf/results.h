@@ -26,10 +26,10 @@ struct Row {
   int ranks = 0;
   int cores = 0;
   std::int64_t bytes = 0;
-  std::int64_t count = 0;        // elements; in steps: tensors
-  std::int64_t iterations = 0;   // calls in a run
-  std::int64_t wrong = -1;       // elements of all ranks; -1: not checked
-  std::vector<double> times_us;  // of a call (in steps: of a step), one for each run; by the slowest rank
+  std::int64_t count = 0;                           // elements; in steps: tensors
+  std::int64_t iterations = 0;                      // calls in a run
+  std::int64_t wrong = -1;                          // elements of all ranks; -1: not checked
+  std::vector<double> times_us;                     // of a call (in steps: of a step), one for each run
   std::map<std::string, std::vector<double>> more;  // what else the mode measures, by run
 };
 
