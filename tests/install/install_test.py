@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Installs the build into a temporary folder and uses it from outside the tree, as a user would.
 
-    install_test.py BUILD_DIR SOURCE_DIR VERSION examples|no-examples [compiler flags]
+    install_test.py BUILD_DIR SOURCE_DIR VERSION examples|no-examples benchmarks|no-benchmarks [compiler flags]
 """
 import glob
 import json
@@ -13,7 +13,7 @@ import sys
 import tempfile
 import unittest
 
-BUILD, SOURCE, VERSION, EXAMPLES, FLAGS = '', '', '', False, []
+BUILD, SOURCE, VERSION, EXAMPLES, BENCHMARKS, FLAGS = '', '', '', False, False, []
 
 C_FLAGS = ['-std=c11', '-Wall', '-Wextra', '-pedantic', '-Werror']
 CPP_FLAGS = ['-std=c++20', '-Wall', '-Wextra', '-pedantic', '-Werror']
@@ -117,6 +117,18 @@ class Installed(unittest.TestCase):
             out = run(self.launcher, '-np', '2', program, '--epochs', '1', environment=self.environment)
             self.assertRegex(out, r'accuracy \d+\.\d %')
 
+    def test_dabke_perf_is_installed_where_benchmarks_are_on_and_finds_all_it_needs(self):
+        programs = glob.glob(f'{self.stage}/**/dabke-perf', recursive=True)
+        self.assertEqual(len(programs), 1 if BENCHMARKS else 0)
+        for program in programs:
+            tiny = ['-np', '2', '--mpi', 'none', '-q', '--runs', '1', '--seconds', '0', '-w', '0']
+            out = run(program, 'allreduce', '-b', '8', '-e', '8', *tiny, environment=self.environment)
+            self.assertIn('dabke shm', out)
+            out = run(program, '--model', 'resnet50', '--backends', 'shm', '-n', '1', *tiny, environment=self.environment)
+            self.assertRegex(out, r'dabke shm +161 ')
+            out = run('ldd', program, environment=self.environment)
+            self.assertNotIn('libmpi', out)
+
     def test_the_library_exports_nothing_but_dabke_names(self):
         names = [line.split()[-1] for line in run('nm', '-D', '--defined-only', self.library).splitlines()]
         self.assertGreater(len(names), 50)
@@ -136,5 +148,6 @@ class Installed(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    BUILD, SOURCE, VERSION, EXAMPLES, FLAGS = (*sys.argv[1:4], sys.argv[4] == 'examples', sys.argv[5:])
+    BUILD, SOURCE, VERSION = sys.argv[1:4]
+    EXAMPLES, BENCHMARKS, FLAGS = sys.argv[4] == 'examples', sys.argv[5] == 'benchmarks', sys.argv[6:]
     unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,59 @@
+// One collective on given memory: what every competitor is asked to run.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/kinds.h"
+
+namespace dabke::perf {
+
+/// The root of a broadcast is rank 0. Inputs and outputs have the same numbers of elements on every rank.
+struct Call {
+  CollectiveKind kind = CollectiveKind::allreduce;
+  DType dtype = DType::f32;
+  ReduceOp op = ReduceOp::sum;
+  int rank = 0;
+  int ranks = 1;
+  std::int64_t elements = 0;         // of the input
+  std::int64_t output_elements = 0;  // allgather: ranks times as many; reducescatter: so many times fewer
+  void* input = nullptr;
+  void* output = nullptr;  // the input: in place
+
+  bool in_place() const { return input == output; }
+  std::size_t input_bytes() const { return static_cast<std::size_t>(elements) * size_of(dtype); }
+  std::size_t output_bytes() const { return static_cast<std::size_t>(output_elements) * size_of(dtype); }
+  /// What the table calls the size: of the larger of the two.
+  std::int64_t bytes() const {
+    return static_cast<std::int64_t>(input_bytes() > output_bytes() ? input_bytes() : output_bytes());
+  }
+  /// Elements of one rank's part, where there are parts.
+  std::int64_t part() const { return kind == CollectiveKind::allgather ? elements : elements / ranks; }
+};
+
+/// A call of about `bytes`, without memory: rounded so that it has whole elements, and each rank a part.
+inline Call call_of(CollectiveKind kind, DType dtype, ReduceOp op, int rank, int ranks, std::int64_t bytes) {
+  Call call{.kind = kind, .dtype = dtype, .op = op, .rank = rank, .ranks = ranks};
+  if (kind == CollectiveKind::barrier) return call;
+  const bool in_parts = kind != CollectiveKind::allreduce && kind != CollectiveKind::broadcast;
+  const std::int64_t unit = static_cast<std::int64_t>(size_of(dtype)) * (in_parts ? ranks : 1);
+  const std::int64_t part = bytes / unit > 0 ? bytes / unit : 1;
+  const std::int64_t all = part * (in_parts ? ranks : 1);
+  call.elements = kind == CollectiveKind::allgather ? part : all;
+  call.output_elements = kind == CollectiveKind::reducescatter ? part : all;
+  return call;
+}
+
+/// Bus bandwidth is algorithm bandwidth times this, as nccl-tests defines it.
+inline double bus_factor(CollectiveKind kind, int ranks) {
+  const double share = static_cast<double>(ranks - 1) / ranks;
+  switch (kind) {
+    case CollectiveKind::allreduce: return 2 * share;
+    case CollectiveKind::allgather:
+    case CollectiveKind::reducescatter:
+    case CollectiveKind::alltoall: return share;
+    default: return 1;
+  }
+}
+
+}  // namespace dabke::perf

@@ -1,0 +1,93 @@
+#include "benchmarks/perf/dabke_raw.h"
+
+#include <atomic>
+
+#include <fmt/format.h>
+
+namespace dabke::perf {
+namespace {
+
+/// Where a batch's end is told, perhaps by another thread.
+class Ending {
+ public:
+  Completion completion() {
+    ended_.store(false, std::memory_order_relaxed);
+    return {[](void* self, const Status& status) { static_cast<Ending*>(self)->set(status); }, this};
+  }
+  Status wait() {
+    ended_.wait(false, std::memory_order_acquire);
+    return std::move(status_);
+  }
+
+ private:
+  void set(const Status& status) {
+    status_ = status;
+    ended_.store(true, std::memory_order_release);
+    ended_.notify_one();
+  }
+
+  Status status_;
+  std::atomic<bool> ended_ = false;
+};
+
+class RawBackend final : public Competitor {
+ public:
+  RawBackend(const std::string& name, const Config& config, const World& world)
+      : name_("dabke " + name), config_(config) {
+    config_.cpu_operations = name;
+    world_.rank = world.rank;
+    for (Rank rank = 0; rank < world.size; ++rank) world_.ranks.push_back(rank);
+  }
+
+  Status open(const Bootstrapped& place, ForkGuard& fork_guard) {
+    const BackendContext context{place.world, config_, place.store, fork_guard, Log(), place.mpi};
+    DABKE_ASSIGN(auto backends, make_backends(context));
+    backend_ = std::move(backends.front());
+    return backend_->prepare(world_);
+  }
+
+  std::string name() const override { return name_; }
+  bool can_run(const Call& call) const override {
+    return backend_->can_run({call.kind, call.op, call.dtype, DeviceType::host}) &&
+           backend_->can_serve(world_);
+  }
+  Status begin(const Call& call) override {
+    counts_.assign(static_cast<std::size_t>(call.ranks), call.part());
+    batch_ = Batch{.order = batch_.order, .kind = call.kind, .op = call.op, .dtype = call.dtype};
+    batch_.process_set = &world_;
+    if (call.kind == CollectiveKind::barrier) return {};
+    BatchEntry entry{.input = call.input, .output = call.output, .elements = call.elements};
+    if (call.kind != CollectiveKind::allreduce && call.kind != CollectiveKind::broadcast)
+      entry.receive_counts = counts_;
+    if (call.kind == CollectiveKind::alltoall) entry.send_counts = counts_;
+    batch_.entries.push_back(entry);
+    return {};
+  }
+  Status run() override {
+    ++batch_.order;
+    backend_->run(batch_, ending_.completion());
+    return ending_.wait();
+  }
+  // Its threads and memory disturb nobody whose turn is next.
+  void end() override { backend_->idle(); }
+
+ private:
+  const std::string name_;
+  Config config_;
+  ProcessSetInfo world_;
+  std::unique_ptr<Collective> backend_;
+  std::vector<std::int64_t> counts_;
+  Batch batch_;
+  Ending ending_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Competitor>> open_raw_backend(const std::string& backend, const Config& config,
+                                                     const Bootstrapped& place, ForkGuard& fork_guard) {
+  auto opened = std::make_unique<RawBackend>(backend, config, place.world);
+  DABKE_CHECK(opened->open(place, fork_guard));
+  return std::unique_ptr<Competitor>(std::move(opened));
+}
+
+}  // namespace dabke::perf

@@ -1,0 +1,17 @@
+// Dabke's backends called directly, without negotiation and without background threads of the runtime.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "benchmarks/perf/competitor.h"
+#include "ops/collective.h"
+#include "runtime/bootstrap.h"
+
+namespace dabke::perf {
+
+/// Collective. Null where ranks share no memory and `backend` needs that. All that it is given outlives it.
+Result<std::unique_ptr<Competitor>> open_raw_backend(const std::string& backend, const Config& config,
+                                                     const Bootstrapped& place, ForkGuard& fork_guard);
+
+}  // namespace dabke::perf

@@ -1,0 +1,45 @@
+// The ranks of a measurement among themselves: a page that all of them share, which belongs to none of the
+// competitors.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "runtime/base/fork_guard.h"
+#include "runtime/base/status.h"
+#include "runtime/base/world.h"
+#include "runtime/transport/shm/segment.h"
+#include "runtime/transport/store.h"
+
+namespace dabke::perf {
+
+/// Every function that is not const is collective. Should a rank end, its launcher ends the others.
+class Team {
+ public:
+  /// Errors say that the ranks are not on one host.
+  static Result<std::unique_ptr<Team>> open(const World& world, Store& store);
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  void barrier();
+  /// What each rank said, by rank.
+  std::vector<double> gather(double mine);
+  double max(double mine);
+  double min(double mine);
+  double sum(double mine);
+
+ private:
+  struct Page;
+  Team(int rank, int size) : rank_(rank), size_(size) {}
+
+  const int rank_;
+  const int size_;
+  ForkGuard fork_guard_;
+  Segment segment_;
+  Page* page_ = nullptr;
+};
+
+}  // namespace dabke::perf
