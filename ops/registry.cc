@@ -8,12 +8,13 @@
 #include "ops/gloo/gloo_backend.h"
 #include "ops/mpi/mpi_backend.h"
 #include "ops/shm/shm_backend.h"
+#include "ops/tcp/tcp_backend.h"
 
 namespace dabke {
 namespace {
 
 std::vector<std::string_view> built_backends() {
-  std::vector<std::string_view> names = {"shm", "gloo"};
+  std::vector<std::string_view> names = {"shm", "tcp", "gloo"};
   if (kMpiIsBuilt) names.emplace_back("mpi");
   return names;
 }
@@ -41,8 +42,12 @@ Result<std::vector<std::unique_ptr<Collective>>> make_backends(const BackendCont
     }
     if (backend) backends.push_back(std::move(backend));
   }
-  // A single rank has nothing to share, and whatever is there serves it.
-  if (wants("gloo") || (wanted == "shm" && is_alone))
+  if (wants("tcp")) {
+    DABKE_ASSIGN(auto backend, open_tcp_backend(context));
+    if (backend) backends.push_back(std::move(backend));
+  }
+  // What is too large for tcp is Gloo's. A single rank has nothing to share, and whatever is there serves it.
+  if (wants("gloo") || wanted == "tcp" || (wanted == "shm" && is_alone))
     backends.push_back(std::make_unique<GlooBackend>(context));
 
   if (!backends.empty()) return backends;

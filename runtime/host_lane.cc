@@ -122,16 +122,18 @@ Status HostLane::run_batch(const Task& task, BatchReport& report) {
     const std::lock_guard lock(mutex_);
     if (!aborted_.is_ok()) return aborted_;
   }
-  DABKE_ASSIGN(Collective * backend, backend_for(task));
-  report.backend = backend->name();
-  if (prepared_.insert({backend, task.process_set->id}).second)
-    DABKE_CHECK(backend->prepare(*task.process_set));
   BatchBuilder builder(task);
-  if (builder.needs_exchange()) DABKE_CHECK(run_on(*backend, builder.exchange_batch()));
+  if (builder.needs_exchange()) {
+    const Batch& exchange = builder.exchange_batch();
+    DABKE_ASSIGN(Collective* const backend, backend_for(exchange));
+    DABKE_CHECK(run_on(*backend, exchange));
+  }
   DABKE_CHECK(builder.build());
   for (const BatchEntry& entry : builder.batch().entries) {
     report.size_bytes += static_cast<std::size_t>(entry.elements) * size_of(task.dtype);
   }
+  DABKE_ASSIGN(Collective* const backend, backend_for(builder.batch()));
+  report.backend = backend->name();
   return run_on(*backend, builder.batch());
 }
 
@@ -142,14 +144,19 @@ Status HostLane::run_on(Collective& backend, const Batch& batch) {
   return done.status;
 }
 
-Result<Collective*> HostLane::backend_for(const Task& task) {
-  const ResponseKind kind{task.kind, task.op, task.dtype, DeviceType::host};
+Result<Collective*> HostLane::backend_for(const Batch& batch) {
+  const ResponseKind kind = kind_of(batch);
   const auto found = std::ranges::find_if(backends_, [&](const auto& backend) {
-    return backend->can_run(kind) && backend->can_serve(*task.process_set);
+    return backend->can_run(kind) && backend->can_serve(*batch.process_set);
   });
-  if (found != backends_.end()) return found->get();
-  return Status(Code::unsupported,
-                fmt::format("no backend runs {} of {}", name_of(task.kind), name_of(task.dtype)));
+  if (found == backends_.end()) {
+    return Status(Code::unsupported,
+                  fmt::format("no backend runs {} of {}", name_of(batch.kind), name_of(batch.dtype)));
+  }
+  Collective* const backend = found->get();
+  if (prepared_.insert({backend, batch.process_set->id}).second)
+    DABKE_CHECK(backend->prepare(*batch.process_set));
+  return backend;
 }
 
 void HostLane::release(const Task& task) {

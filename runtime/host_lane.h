@@ -48,7 +48,8 @@ class HostLane {
   void run(Task& task);
   Status run_batch(const Task& task, BatchReport& report);
   Status run_on(Collective& backend, const Batch& batch);
-  Result<Collective*> backend_for(const Task& task);
+  /// The first that can run it, with its communicators made.
+  Result<Collective*> backend_for(const Batch& batch);
   void finish_entries(const Task& task, const Status& status);
   void release(const Task& task);
 
