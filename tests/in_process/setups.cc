@@ -10,6 +10,8 @@ namespace dabke::testing {
 std::vector<Setup> backends_for_threads() {
   const std::vector<Setup> all = {
       {"shm", Setup::Data::shm, Setup::Control::tcp},
+      {"hierarchical", Setup::Data::hierarchical, Setup::Control::tcp},
+      {"tcp", Setup::Data::tcp, Setup::Control::tcp},
       {"gloo", Setup::Data::gloo, Setup::Control::tcp},
       {"threads", Setup::Data::threads, Setup::Control::sim},
       {"threads-tcp", Setup::Data::threads, Setup::Control::tcp},
