@@ -1,6 +1,7 @@
 // All that the executor knows of any backend.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -30,6 +31,9 @@ struct ProcessSetInfo {
   int size() const { return static_cast<int>(ranks.size()); }
 };
 
+/// FNV-1a, the same on all ranks. Not for secrets: it only keeps keys of sets with other ranks apart.
+std::uint64_t hash_of(const std::vector<Rank>& ranks);
+
 /// What a backend is asked whether it can run. Average never appears: the order has turned it into sum and a
 /// scale.
 struct ResponseKind {
@@ -37,6 +41,9 @@ struct ResponseKind {
   ReduceOp op = ReduceOp::sum;
   DType dtype = DType::f32;
   DeviceType device = DeviceType::host;
+  /// Of all tensors of the batch, and the same on all ranks: what each rank puts in; of an allgather, what comes
+  /// out. An alltoall's is 0, because no rank knows what the others exchange.
+  std::size_t size_bytes = 0;
 };
 
 /// One tensor of a batch. Counts are in elements, one for each rank of the set, in set order.
@@ -68,6 +75,9 @@ struct Batch {
   Timeline* timeline = nullptr;                  // null: off
   std::vector<Timeline::TensorId> timeline_ids;  // of the entries; empty when the timeline is off
 };
+
+/// What the backends are asked about the batch; the same on all ranks, so all choose the same backend.
+ResponseKind kind_of(const Batch& batch);
 
 /// Called exactly once when a batch has ended, from any thread.
 struct Completion {

@@ -6,14 +6,16 @@
 #include "build_id.h"
 #include "ops/collective.h"
 #include "ops/gloo/gloo_backend.h"
+#include "ops/hierarchical/hierarchical_backend.h"
 #include "ops/mpi/mpi_backend.h"
 #include "ops/shm/shm_backend.h"
+#include "ops/tcp/tcp_backend.h"
 
 namespace dabke {
 namespace {
 
 std::vector<std::string_view> built_backends() {
-  std::vector<std::string_view> names = {"shm", "gloo"};
+  std::vector<std::string_view> names = {"shm", "hierarchical", "tcp", "gloo"};
   if (kMpiIsBuilt) names.emplace_back("mpi");
   return names;
 }
@@ -23,28 +25,43 @@ std::vector<std::string_view> built_backends() {
 bool is_backend_built(std::string_view name) { return std::ranges::count(built_backends(), name) != 0; }
 
 Result<std::vector<std::unique_ptr<Collective>>> make_backends(const BackendContext& context) {
-  // In order of preference: the first that can run a response does.
-  std::vector<std::unique_ptr<Collective>> backends;
   const std::string& wanted = context.config.cpu_operations;
   const auto wants = [&wanted](std::string_view name) { return wanted == "auto" || wanted == name; };
   const bool is_alone = context.world.size == 1;
+  const bool by_hosts = wants("hierarchical") && !is_alone;
+  std::unique_ptr<Collective> mpi, shm, hierarchical, tcp, gloo;
   if (wanted == "mpi") {  // by name only: opening it needs a module, and a job that MPI has started
-    DABKE_ASSIGN(auto backend, open_mpi_backend(context));
-    backends.push_back(std::move(backend));
+    DABKE_ASSIGN(mpi, open_mpi_backend(context));
   }
-  if (wants("shm")) {
-    DABKE_ASSIGN(auto backend, open_shm_backend(context));
-    if (!backend && wanted == "shm" && !is_alone) {
+  if (wants("shm") || by_hosts) {
+    DABKE_ASSIGN(shm, open_shm_backend(context));
+    if (!shm && wanted == "shm" && !is_alone) {
       return Status(
           Code::unsupported,
           "DABKE_CPU_OPERATIONS=shm: this rank shares memory with no other; leave the variable unset");
     }
-    if (backend) backends.push_back(std::move(backend));
   }
-  // A single rank has nothing to share, and whatever is there serves it.
-  if (wants("gloo") || (wanted == "shm" && is_alone))
-    backends.push_back(std::make_unique<GlooBackend>(context));
+  if (wants("tcp") || by_hosts) {
+    DABKE_ASSIGN(tcp, open_tcp_backend(context));
+  }
+  // What is too large for tcp is Gloo's. A single rank has nothing to share, and whatever is there serves it.
+  if (wants("gloo") || wanted == "tcp" || wanted == "hierarchical" || (wanted == "shm" && is_alone))
+    gloo = std::make_unique<GlooBackend>(context);
+  if (by_hosts) {
+    DABKE_ASSIGN(hierarchical, open_hierarchical_backend(context, shm.get(), {tcp.get(), gloo.get()}));
+    if (!hierarchical && wanted == "hierarchical") {
+      return Status(
+          Code::unsupported,
+          "DABKE_CPU_OPERATIONS=hierarchical: the job is on one host, or no host has more than one of "
+          "its ranks; leave the variable unset");
+    }
+  }
 
+  // In order of preference: the first that can run a response does.
+  std::vector<std::unique_ptr<Collective>> backends;
+  for (auto* const backend : {&mpi, &shm, &hierarchical, &tcp, &gloo}) {
+    if (*backend) backends.push_back(std::move(*backend));
+  }
   if (!backends.empty()) return backends;
   return Status(
       Code::not_built,

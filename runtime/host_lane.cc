@@ -60,8 +60,12 @@ void HostLane::stop() {
 }
 
 bool HostLane::reserve_for(const Task& task) {
-  const auto backend = backend_for(task);
-  if (!backend || !(*backend)->can_run_on_waiters()) return false;
+  // One that runs on waiters takes what comes, whatever its size, which is not known yet.
+  const Collective* const backend =
+      task.entries.empty()
+          ? nullptr
+          : find_backend({task.kind, task.op, task.dtype, DeviceType::host}, *task.process_set);
+  if (backend == nullptr || !backend->can_run_on_waiters()) return false;
   const std::lock_guard lock(mutex_);
   if (taken_ || !queue_.empty() || stopping_) return false;
   outstanding_.fetch_add(1);
@@ -159,16 +163,18 @@ Status HostLane::run_batch(const Task& task, BatchReport& report) {
     const std::lock_guard lock(mutex_);
     if (!aborted_.is_ok()) return aborted_;
   }
-  DABKE_ASSIGN(Collective * backend, backend_for(task));
-  report.backend = backend->name();
-  if (prepared_.insert({backend, task.process_set->id}).second)
-    DABKE_CHECK(backend->prepare(*task.process_set));
   BatchBuilder builder(task);
-  if (builder.needs_exchange()) DABKE_CHECK(run_on(*backend, builder.exchange_batch()));
+  if (builder.needs_exchange()) {
+    const Batch& exchange = builder.exchange_batch();
+    DABKE_ASSIGN(Collective* const backend, backend_for(exchange));
+    DABKE_CHECK(run_on(*backend, exchange));
+  }
   DABKE_CHECK(builder.build());
   for (const BatchEntry& entry : builder.batch().entries) {
     report.size_bytes += static_cast<std::size_t>(entry.elements) * size_of(task.dtype);
   }
+  DABKE_ASSIGN(Collective* const backend, backend_for(builder.batch()));
+  report.backend = backend->name();
   return run_on(*backend, builder.batch());
 }
 
@@ -179,14 +185,21 @@ Status HostLane::run_on(Collective& backend, const Batch& batch) {
   return done.status;
 }
 
-Result<Collective*> HostLane::backend_for(const Task& task) {
-  const ResponseKind kind{task.kind, task.op, task.dtype, DeviceType::host};
-  const auto found = std::ranges::find_if(backends_, [&](const auto& backend) {
-    return backend->can_run(kind) && backend->can_serve(*task.process_set);
-  });
-  if (found != backends_.end()) return found->get();
-  return Status(Code::unsupported,
-                fmt::format("no backend runs {} of {}", name_of(task.kind), name_of(task.dtype)));
+Collective* HostLane::find_backend(const ResponseKind& kind, const ProcessSetInfo& set) const {
+  const auto serves = [&](const auto& backend) { return backend->can_run(kind) && backend->can_serve(set); };
+  const auto found = std::ranges::find_if(backends_, serves);
+  return found == backends_.end() ? nullptr : found->get();
+}
+
+Result<Collective*> HostLane::backend_for(const Batch& batch) {
+  Collective* const backend = find_backend(kind_of(batch), *batch.process_set);
+  if (backend == nullptr) {
+    return Status(Code::unsupported,
+                  fmt::format("no backend runs {} of {}", name_of(batch.kind), name_of(batch.dtype)));
+  }
+  if (prepared_.insert({backend, batch.process_set->id}).second)
+    DABKE_CHECK(backend->prepare(*batch.process_set));
+  return backend;
 }
 
 void HostLane::release(const Task& task) {

@@ -23,17 +23,6 @@ const char* activity_of(CollectiveKind kind) {
   }
 }
 
-/// FNV-1a. Not for secrets: it only keeps keys of sets with other ranks apart.
-std::uint64_t hash_of(const std::vector<Rank>& ranks) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const Rank rank : ranks) {
-    for (int byte = 0; byte < 4; ++byte) {
-      hash = (hash ^ (static_cast<std::uint32_t>(rank) >> (8 * byte) & 0xffu)) * 0x100000001b3u;
-    }
-  }
-  return hash;
-}
-
 /// Runs `function` with Gloo's exceptions turned into a Status that keeps its text.
 template <class Function>
 Status without_exceptions(Function function) {

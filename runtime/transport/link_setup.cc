@@ -23,6 +23,8 @@ using namespace std::chrono_literals;
 
 constexpr Duration kFirstRetry = 20ms;
 constexpr Duration kLastRetry = 1s;
+constexpr Duration kLongestLookup = 500ms;
+constexpr Duration kAbortCheck = 100ms;
 // In epoll; every connection has a number of its own from 2 on.
 constexpr std::uint64_t kListener = 0;
 constexpr std::uint64_t kLocalListener = 1;
@@ -101,6 +103,7 @@ Result<std::vector<std::unique_ptr<Link>>> Setup::run() {
   while (open_links() < neighbours_.size()) {
     const auto now = Clock::now();
     if (now >= given_.deadline) return missing_ranks();
+    if (given_.aborted) DABKE_CHECK(given_.aborted());
     DABKE_CHECK(look_up_addresses());
     DABKE_CHECK(start_connections(Clock::now()));
     DABKE_CHECK(wait_for_events());
@@ -166,7 +169,8 @@ Status Setup::look_up_addresses() {
   const auto now = Clock::now();
   const bool only_lookups = connections_.empty() && !listener_;
   TimePoint until = std::min(given_.deadline, now + lookup_slice_);
-  if (only_lookups && std::ranges::count_if(neighbours_, unknown) == 1) until = given_.deadline;
+  if (only_lookups && !given_.aborted && std::ranges::count_if(neighbours_, unknown) == 1)
+    until = given_.deadline;
   for (Neighbour& n : neighbours_) {
     if (!unknown(n)) continue;
     auto found = given_.store->get(fmt::format("{}/{}", given_.prefix, n.rank), until);
@@ -176,7 +180,7 @@ Status Setup::look_up_addresses() {
     DABKE_ASSIGN(n.address, SocketAddress::parse(*found));
     lookup_slice_ = 20ms;
   }
-  if (std::ranges::any_of(neighbours_, unknown)) lookup_slice_ = std::min(2 * lookup_slice_, Duration(500ms));
+  if (std::ranges::any_of(neighbours_, unknown)) lookup_slice_ = std::min(2 * lookup_slice_, given_.aborted ? kAbortCheck : kLongestLookup);
   return {};
 }
 
@@ -242,7 +246,7 @@ Status Setup::wait_for_events() {
 }
 
 TimePoint Setup::next_event(TimePoint now) const {
-  TimePoint next = given_.deadline;
+  TimePoint next = given_.aborted ? std::min(given_.deadline, now + kAbortCheck) : given_.deadline;
   for (const Neighbour& n : neighbours_) {
     if (n.rank < given_.world.rank && !n.address) return now;  // the waiting is done in the store
     if (n.address && !n.link && n.attempt == 0) next = std::min(next, n.retry_at);

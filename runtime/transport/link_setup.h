@@ -14,6 +14,7 @@
 // on as above. So both always agree: the higher rank decides by where it comes.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -49,6 +50,8 @@ struct LinkSetup {
   Duration client_patience =
       std::chrono::seconds(10);  // for a client that connected and does not prove itself
   SharedMemory shared_memory = SharedMemory::never;
+  /// Asked ten times a second: an error ends the setup with it. Empty: nobody can.
+  std::function<Status()> aborted = {};
 };
 
 /// One link for each neighbour, in their order. Code timeout names the ranks and hosts that are missing, what

@@ -215,7 +215,7 @@ TEST_CASE("shutdown by one rank fails what waits for it, by its name, while othe
   for (int rank = 0; rank < 3; ++rank) {
     const Left& one = seen[static_cast<std::size_t>(rank)];
     CHECK(one.world.code() == Code::shut_down);
-    CHECK_THAT(one.world.message(), Contains("rank 3 on node has shut down"));
+    CHECK_THAT(one.world.message(), Contains("rank 3 on " + backend.host(3, 4) + " has shut down"));
     CHECK(one.later.code() == Code::shut_down);
   }
   CHECK(seen[2].set_of_left.code() == Code::shut_down);

@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -102,7 +103,9 @@ TEST_CASE("the timeline of a job is a Chrome trace with the events of each tenso
   CAPTURE(trace.dump(1));
   const auto activity = [&backend](const std::string& collective) {
     if (backend.data == Setup::Data::threads) return std::string("B THREADS_COLLECTIVE");
-    return (backend.data == Setup::Data::shm ? "B SHM_" : "B GLOO_") + collective;
+    const bool is_tcp = backend.data == Setup::Data::tcp || backend.data == Setup::Data::hierarchical;
+    const char* const name = backend.data == Setup::Data::shm ? "SHM_" : is_tcp ? "TCP_" : "GLOO_";
+    return fmt::format("B {}{}", name, collective);
   };
   const auto lines = outline(trace, "alone");
   CHECK(std::ranges::count(lines, "X 0") == 1);

@@ -80,7 +80,9 @@ TEST_CASE("a stall is reported once a period, with the missing ranks and what th
   CHECK_THAT(warned, Contains("Rank 2 has submitted instead: 'other'."));
   CHECK_THAT(
       warned,
-      Contains("'other' (allreduce (sum) of float32 [2]) of process set 0 was submitted by rank 2 on node "
+      Contains("'other' (allreduce (sum) of float32 [2]) of process set 0 was submitted by rank 2 on " +
+               backend.host(2, 3) +
+               " "
                "and is waited for from ranks 0, 1"));
   CHECK_THAT(warned, Contains("dabke rank 0 warning"));
 }

@@ -89,20 +89,13 @@ void run_watched(int count, const std::function<void(int)>& function,
   if (thrown) std::rethrow_exception(thrown);
 }
 
-std::vector<int> neighbours_of(int rank, int size) {
-  if (rank != 0) return {0};
-  std::vector<int> all;
-  for (int peer = 1; peer < size; ++peer) all.push_back(peer);
-  return all;
-}
-
-World world_of(int rank, int size, const JobId& id) {
+World world_of(int rank, int size, const Setup& setup, const JobId& id) {
   World world;
   world.job_id = id;
   std::memset(world.job_key.data(), 0x5a, world.job_key.size());
   world.rank = world.local_rank = rank;
   world.size = world.local_size = size;
-  world.hosts.assign(static_cast<std::size_t>(size), "node");
+  for (int other = 0; other < size; ++other) world.hosts.push_back(setup.host(other, size));
   return world;
 }
 
@@ -143,8 +136,9 @@ void Job::open(const Setup& setup, int size, const std::function<Config(int rank
     factories.channel = [&, make = factories.channel](const BackendContext& context) -> Channel {
       auto made = setup.control == Setup::Control::sim ? Channel(network->open(rank)) : make(context);
       if (!made) return made;
-      return Channel(std::make_unique<DroppableChannel>(made.take(), neighbours_of(rank, size),
-                                                        knives_[static_cast<std::size_t>(rank)]));
+      return Channel(std::make_unique<DroppableChannel>(
+          made.take(), Coordinator::topology_of(context.world, context.config)->neighbours(rank),
+          knives_[static_cast<std::size_t>(rank)]));
     };
     if (setup.data == Setup::Data::threads) {
       factories.backends = [&](const BackendContext&) {
@@ -154,10 +148,12 @@ void Job::open(const Setup& setup, int size, const std::function<Config(int rank
       };
     }
     Config config = config_of(rank);
+    if (setup.data == Setup::Data::hierarchical) config.network_interface = "lo";
+    if (setup.data == Setup::Data::tcp) config.cpu_operations = "tcp";
     if (setup.data == Setup::Data::gloo) config.cpu_operations = "gloo";
     if (setup.data == Setup::Data::shm) config.cpu_operations = "shm";
     ranks_[static_cast<std::size_t>(rank)] = std::make_unique<Rank>(
-        rank, must(Runtime::open(config, {world_of(rank, size, id), store}, factories)));
+        rank, must(Runtime::open(config, {world_of(rank, size, setup, id), store}, factories)));
   };
   run_watched(
       size, open_one, [] { return std::string("opening the ranks"); }, [] {});

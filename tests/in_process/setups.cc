@@ -10,6 +10,8 @@ namespace dabke::testing {
 std::vector<Setup> backends_for_threads() {
   const std::vector<Setup> all = {
       {"shm", Setup::Data::shm, Setup::Control::links},
+      {"hierarchical", Setup::Data::hierarchical, Setup::Control::links},
+      {"tcp", Setup::Data::tcp, Setup::Control::links},
       {"gloo", Setup::Data::gloo, Setup::Control::links},
       {"threads", Setup::Data::threads, Setup::Control::sim},
       {"threads-tcp", Setup::Data::threads, Setup::Control::links},

@@ -9,11 +9,15 @@
 namespace dabke::testing {
 
 struct Setup {
-  enum class Data { shm, gloo, threads };  // threads: ThreadsCollective
-  enum class Control { links, sim };       // links: LinkChannel, sim: SimChannel
+  enum class Data { shm, hierarchical, tcp, gloo, threads };  // threads: ThreadsCollective
+  enum class Control { links, sim };                          // links: LinkChannel, sim: SimChannel
   std::string name;
   Data data = Data::threads;
   Control control = Control::sim;
+  /// Where a rank believes to be: two hosts make the backends between hosts meet.
+  std::string host(int rank, int size) const {
+    return data != Data::hierarchical || 2 * rank < size ? "node" : "node-too";
+  }
 };
 
 /// Every backend that ranks in one process can use, as far as DABKE_TEST_BACKENDS (names separated by commas;

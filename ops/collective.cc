@@ -1,0 +1,30 @@
+#include "ops/collective.h"
+
+#include <numeric>
+
+namespace dabke {
+
+std::uint64_t hash_of(const std::vector<Rank>& ranks) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const Rank rank : ranks) {
+    for (int byte = 0; byte < 4; ++byte) {
+      hash = (hash ^ (static_cast<std::uint32_t>(rank) >> (8 * byte) & 0xffu)) * 0x100000001b3u;
+    }
+  }
+  return hash;
+}
+
+ResponseKind kind_of(const Batch& batch) {
+  std::int64_t elements = 0;
+  for (const BatchEntry& entry : batch.entries) {
+    if (batch.kind == CollectiveKind::alltoall) break;
+    elements +=
+        batch.kind == CollectiveKind::allgather
+            ? std::accumulate(entry.receive_counts.begin(), entry.receive_counts.end(), std::int64_t{0})
+            : entry.elements;
+  }
+  return {batch.kind, batch.op, batch.dtype, batch.device.type,
+          static_cast<std::size_t>(elements) * size_of(batch.dtype)};
+}
+
+}  // namespace dabke

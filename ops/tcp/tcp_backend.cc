@@ -1,0 +1,92 @@
+#include "ops/tcp/tcp_backend.h"
+
+#include <fmt/format.h>
+
+#include "ops/tcp/tcp_collectives.h"
+
+namespace dabke {
+namespace {
+
+const char* activity_of(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::allreduce: return "TCP_ALLREDUCE";
+    case CollectiveKind::allgather: return "TCP_ALLGATHER";
+    case CollectiveKind::broadcast: return "TCP_BCAST";
+    default: return nullptr;
+  }
+}
+
+/// What the order says of the batch's size; a barrier has none.
+bool is_empty(const Batch& batch, const PackedBatch& packed) {
+  return packed.elements == 0 && batch.kind != CollectiveKind::barrier;
+}
+
+}  // namespace
+
+bool TcpBackend::can_run(const ResponseKind& kind) const {
+  if (kind.device != DeviceType::host || kind.size_bytes > kMostBytes) return false;
+  switch (kind.kind) {
+    case CollectiveKind::allreduce: return kind.op != ReduceOp::average && kind.op != ReduceOp::adasum;
+    case CollectiveKind::allgather:
+    case CollectiveKind::broadcast:
+    case CollectiveKind::barrier: return true;
+    default: return false;
+  }
+}
+
+Status TcpBackend::prepare(const ProcessSetInfo& set) {
+  if (interrupt_->is_aborted()) return interrupt_->cause();
+  if (set.size() == 1 || sets_.contains(set.id)) return {};
+  const std::string members = fmt::format("{}-{:x}", set.id, hash_of(set.ranks));
+  const std::uint64_t incarnation = ++incarnations_[members];
+  DABKE_ASSIGN(auto wires,
+               TcpWires::open(context_, set, fmt::format("tcp/{}-{}", members, incarnation), *interrupt_));
+  sets_[set.id].wires = std::move(wires);
+  return {};
+}
+
+void TcpBackend::idle() {
+  packer_.drop();
+  scratch_.drop();
+}
+
+Status TcpBackend::run_batch(const Batch& batch) {
+  if (interrupt_->is_aborted()) return interrupt_->cause();
+  if (batch.process_set->size() == 1) {
+    run_alone(batch);
+    return {};
+  }
+  Set& set = sets_.at(batch.process_set->id);
+  DABKE_CHECK(set.failed);
+  const Status status = run_packed(batch, set);
+  if (status) return status;
+  set.wires.reset();
+  const ProcessSetInfo& info = *batch.process_set;
+  set.failed =
+      interrupt_->is_aborted()
+          ? interrupt_->cause()
+          : Status(status.code(),
+                   fmt::format("tcp {} (order {}), rank {} of {} in process set {}: {}", name_of(batch.kind),
+                               batch.order, info.rank, info.size(), info.id, status.message()));
+  return set.failed;
+}
+
+Status TcpBackend::run_packed(const Batch& batch, Set& set) {
+  DABKE_ASSIGN(const PackedBatch packed, packer_.pack(batch));
+  if (!is_empty(batch, packed)) {
+    const char* const activity = activity_of(batch.kind);
+    const ActivityScope scope(activity ? batch.timeline : nullptr, batch.timeline_ids, activity);
+    set.wires->begin(batch.order, batch.deadline);
+    DABKE_CHECK(tcp_run(*set.wires, batch, packed, scratch_));
+  }
+  packer_.unpack(batch);
+  return {};
+}
+
+Result<std::unique_ptr<Collective>> open_tcp_backend(const BackendContext& context) {
+  if (context.world.size == 1) return std::unique_ptr<Collective>();
+  DABKE_ASSIGN(auto interrupt, TcpInterrupt::open(context.fork_guard));
+  return std::unique_ptr<Collective>(std::make_unique<TcpBackend>(context, std::move(interrupt)));
+}
+
+}  // namespace dabke

@@ -1,0 +1,140 @@
+#include "ops/tcp/tcp_collectives.h"
+
+#include <bit>
+
+#include <fmt/format.h>
+
+#include "ops/kernels/kernels.h"
+
+namespace dabke {
+namespace {
+
+using Bytes = std::span<std::byte>;
+using ConstBytes = std::span<const std::byte>;
+
+/// How much has come before it is reduced while the rest is on its way; a whole number of any dtype's
+/// elements.
+constexpr std::size_t kPieceBytes = std::size_t{32} << 10;
+
+class TcpRun {
+ public:
+  TcpRun(TcpWires& wires, const Batch& batch, const PackedBatch& packed, FusionBuffer& scratch)
+      : wires_(wires),
+        batch_(batch),
+        packed_(packed),
+        scratch_(scratch),
+        own_(batch.process_set->rank),
+        size_(batch.process_set->size()) {}
+
+  Status allreduce();
+  Status broadcast();
+  Status allgather();
+  Status barrier();
+
+ private:
+  Bytes data() const { return {packed_.data, packed_.elements * size_of(batch_.dtype)}; }
+  Status combine_with(int partner, bool sends, std::byte* theirs);
+  Status send(int place, ConstBytes bytes) { return wires_.transfer(TcpMessage(place, bytes), TcpMessage()); }
+  Status receive(int place, Bytes bytes) { return wires_.transfer(TcpMessage(), TcpMessage(place, bytes)); }
+
+  TcpWires& wires_;
+  const Batch& batch_;
+  const PackedBatch& packed_;
+  FusionBuffer& scratch_;
+  const int own_;
+  const int size_;
+};
+
+Status TcpRun::allreduce() {
+  const int doubling = static_cast<int>(std::bit_floor(static_cast<unsigned>(size_)));
+  if (own_ >= doubling) {
+    DABKE_CHECK(send(own_ - doubling, data()));
+    return receive(own_ - doubling, data());
+  }
+  DABKE_ASSIGN(std::byte* const theirs, scratch_.reserve(data().size()));
+  const bool has_extra = own_ + doubling < size_;
+  if (has_extra) DABKE_CHECK(combine_with(own_ + doubling, false, theirs));
+  for (int bit = 1; bit < doubling; bit *= 2) DABKE_CHECK(combine_with(own_ ^ bit, true, theirs));
+  return has_extra ? send(own_ + doubling, data()) : Status();
+}
+
+/// Receives into `theirs`, and reduces it into the data as it comes; what has been sent of the data is free
+/// to change.
+Status TcpRun::combine_with(int partner, bool sends, std::byte* theirs) {
+  const std::size_t total = data().size();
+  const std::size_t width = size_of(batch_.dtype);
+  TcpMessage out = sends ? TcpMessage(partner, data()) : TcpMessage();
+  TcpMessage in(partner, Bytes(theirs, total));
+  std::size_t reduced = 0;
+  return wires_.transfer(out, in, [&](std::size_t sent, std::size_t received) {
+    std::size_t ready = sends ? std::min(sent, received) : received;
+    if (ready < total) ready = ready / kPieceBytes * kPieceBytes;
+    if (ready == reduced) return;
+    std::byte* const mine = data().data() + reduced;
+    const std::byte* lower = mine;
+    const std::byte* higher = theirs + reduced;
+    if (partner < own_) std::swap(lower, higher);
+    kernels::reduce(batch_.dtype, batch_.op, mine, lower, higher, (ready - reduced) / width);
+    reduced = ready;
+  });
+}
+
+Status TcpRun::broadcast() {
+  // Places are counted from the root. Who is at `at` gets it from where its lowest bit is cleared.
+  const int at = (own_ + size_ - batch_.root) % size_;
+  const auto place = [&](int counted) { return (counted + batch_.root) % size_; };
+  int bit = 1;
+  while (bit < size_ && (at & bit) == 0) bit *= 2;
+  if (at != 0) DABKE_CHECK(receive(place(at - bit), data()));
+  for (bit /= 2; bit > 0; bit /= 2) {
+    if (at + bit < size_) DABKE_CHECK(send(place(at + bit), data()));
+  }
+  return {};
+}
+
+Status TcpRun::allgather() {
+  const std::size_t width = size_of(batch_.dtype);
+  std::vector<std::size_t> starts{0};
+  for (const std::size_t count : packed_.receive_counts) starts.push_back(starts.back() + count * width);
+  // The blocks of `count` places from `first` on, which may go past the last.
+  const auto blocks = [&](int first, int count) {
+    first %= size_;
+    const auto stretch = [&](int begin, int end) {
+      const std::size_t from = starts[static_cast<std::size_t>(begin)];
+      return Bytes(packed_.data + from, starts[static_cast<std::size_t>(end)] - from);
+    };
+    if (first + count <= size_) return std::pair(stretch(first, first + count), Bytes());
+    return std::pair(stretch(first, size_), stretch(0, first + count - size_));
+  };
+  for (int have = 1; have < size_; have *= 2) {
+    const int more = std::min(have, size_ - have);
+    const auto [mine, mine_too] = blocks(own_, more);
+    const auto [next, next_too] = blocks(own_ + have, more);
+    DABKE_CHECK(wires_.transfer(TcpMessage((own_ + size_ - have) % size_, mine, mine_too),
+                                TcpMessage((own_ + have) % size_, next, next_too)));
+  }
+  return {};
+}
+
+Status TcpRun::barrier() {
+  for (int distance = 1; distance < size_; distance *= 2) {
+    DABKE_CHECK(wires_.transfer(TcpMessage((own_ + distance) % size_, Bytes()),
+                                TcpMessage((own_ + size_ - distance) % size_, Bytes())));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status tcp_run(TcpWires& wires, const Batch& batch, const PackedBatch& packed, FusionBuffer& scratch) {
+  TcpRun run(wires, batch, packed, scratch);
+  switch (batch.kind) {
+    case CollectiveKind::allreduce: return run.allreduce();
+    case CollectiveKind::broadcast: return run.broadcast();
+    case CollectiveKind::allgather: return run.allgather();
+    case CollectiveKind::barrier: return run.barrier();
+    default: return {Code::unsupported, fmt::format("tcp cannot run {}", name_of(batch.kind))};
+  }
+}
+
+}  // namespace dabke

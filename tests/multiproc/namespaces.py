@@ -1,0 +1,105 @@
+"""Hosts made of network namespaces on one switch: ranks in them reach each other over TCP alone, as on real hosts.
+
+Each host has its own network, host name and, for each rank, process ids. Needs root, iproute2 and util-linux.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+
+
+class NotPermitted(Exception):
+    """Why there can be no such hosts here."""
+
+
+def _ip(*arguments):
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise NotPermitted(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+
+
+class Hosts:
+    """`with Hosts(2) as hosts:` two hosts, host0 and host1."""
+
+    def __init__(self, count):
+        self._name = f"dabke{os.getpid()}"
+        self._count = count
+        self._made = []
+        self._ranks = []
+        self.place = None
+
+    def __enter__(self):
+        for tool in ("ip", "unshare"):
+            if shutil.which(tool) is None:
+                raise NotPermitted(f"{tool} is not installed")
+        if os.geteuid() != 0:
+            raise NotPermitted("only root may make network namespaces")
+        try:
+            self._build()
+        except NotPermitted:
+            self.__exit__()
+            raise
+        self.place = tempfile.mkdtemp(prefix=self._name)
+        return self
+
+    def __exit__(self, *_):
+        for rank in self._ranks:
+            rank.kill()
+            rank.wait()
+        for name in reversed(self._made):
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+        if self.place:
+            shutil.rmtree(self.place, ignore_errors=True)
+
+    def _add_namespace(self, name):
+        _ip("netns", "add", name)
+        self._made.append(name)
+        _ip("-n", name, "link", "set", "lo", "up")
+
+    def _build(self):
+        switch = f"{self._name}s"
+        self._add_namespace(switch)
+        _ip("-n", switch, "link", "add", "switch", "type", "bridge")
+        _ip("-n", switch, "link", "set", "switch", "up")
+        for i in range(self._count):
+            host = f"{self._name}h{i}"
+            self._add_namespace(host)
+            _ip("-n", switch, "link", "add", f"port{i}", "type", "veth", "peer", "name", "eth0", "netns", host)
+            _ip("-n", switch, "link", "set", f"port{i}", "master", "switch", "up")
+            _ip("-n", host, "addr", "add", f"10.77.0.{i + 1}/24", "dev", "eth0")
+            _ip("-n", host, "link", "set", "eth0", "up")
+            _ip("-n", host, "route", "add", "default", "dev", "eth0")
+
+    def start(self, places, command, environment=None):
+        """Starts rank i of a fresh job on host places[i]; `command` is a list. Output goes to output(rank)."""
+        job = tempfile.mkdtemp(dir=self.place)
+        started = []
+        for rank, host in enumerate(places):
+            variables = dict(
+                os.environ,
+                DABKE_RANK=str(rank),
+                DABKE_SIZE=str(len(places)),
+                DABKE_HOSTNAME=f"host{host}",
+                DABKE_RENDEZVOUS=f"file:{job}",
+                **(environment or {}),
+            )
+            apart = ["ip", "netns", "exec", f"{self._name}h{host}"]
+            apart += ["unshare", "--pid", "--uts", "--fork", "--kill-child"]
+            with open(os.path.join(job, f"out{rank}"), "wb") as output:
+                process = subprocess.Popen(apart + command, env=variables, stdout=output, stderr=subprocess.STDOUT)
+            process.output_file = os.path.join(job, f"out{rank}")
+            started.append(process)
+        self._ranks += started
+        return started
+
+
+def output(process):
+    with open(process.output_file, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def kill(process):
+    """kill -9 of the rank itself: unshare takes it along."""
+    process.send_signal(signal.SIGKILL)

@@ -1,0 +1,169 @@
+// What the conformance suite, which runs over this backend too, does not look at: shapes of jobs, bits, and
+// ends.
+#include "ops/hierarchical/hierarchical_backend.h"
+
+#include <cmath>
+#include <latch>
+#include <numeric>
+#include <random>
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "tests/ops/rank_threads.h"
+
+namespace dabke::test {
+namespace {
+
+using Hosts = std::vector<std::string>;
+
+// Equal hosts, unequal ones, one with a single rank, ranks dealt out in turn, three hosts.
+const std::vector<Hosts> kShapes = {
+    {"a", "a", "b", "b"}, {"a", "a", "a", "b", "b"},      {"a", "b", "b", "b"},
+    {"a", "b", "a", "b"}, {"a", "a", "b", "b", "c", "c"},
+};
+
+/// Numbers whose sum depends on the order of adding.
+std::vector<float> awkward(int rank, std::size_t elements) {
+  std::mt19937 random(static_cast<unsigned>(rank) + 1);
+  std::vector<float> values(elements);
+  for (float& value : values)
+    value = std::ldexp(static_cast<float>(random() % 2001) - 1000.0f, static_cast<int>(random() % 40) - 20);
+  return values;
+}
+
+HostLayout layout(const Hosts& hosts, int rank) {
+  ProcessSetInfo set{3, {}, rank};
+  std::vector<Rank> leaders;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    set.ranks.push_back(static_cast<Rank>(i));
+    leaders.push_back(static_cast<Rank>(std::ranges::find(hosts, hosts[i]) - hosts.begin()));
+  }
+  return layout_of(set, leaders);
+}
+
+}  // namespace
+
+TEST_CASE("a process set is laid out by who shares memory, in the order of its ranks") {
+  const HostLayout equal = layout({"a", "a", "b", "b"}, 2);
+  CHECK(equal.hosts == std::vector<std::vector<int>>{{0, 1}, {2, 3}});
+  CHECK(equal.own_host == 1);
+  CHECK(equal.own_index == 0);
+  CHECK(equal.is_regular);
+  const HostLayout unequal = layout({"a", "b", "b", "b"}, 3);
+  CHECK(unequal.least_size == 1);
+  CHECK(unequal.most_size == 3);
+  CHECK(unequal.own_index == 2);
+  CHECK_FALSE(unequal.is_regular);
+  CHECK_FALSE(layout({"a", "b", "a", "b"}, 0).is_regular);
+  CHECK(layout({"a", "b", "a", "b"}, 0).find(2) == std::pair<std::size_t, std::size_t>(0, 1));
+}
+
+TEST_CASE("sets inside and between hosts have ids that no process set of a user has") {
+  const ProcessSetInfo set{3, {10, 11, 12, 13, 14}, 4};
+  const HostLayout laid = layout({"a", "a", "b", "b", "b"}, 4);
+  CHECK(ranks_inside(set, laid).ranks == std::vector<Rank>{12, 13, 14});
+  CHECK(ranks_inside(set, laid).rank == 2);
+  CHECK(ranks_between(set, laid).ranks == std::vector<Rank>{14});
+  for (const ProcessSetId id : {0, 1, 2, 3}) {
+    const ProcessSetInfo one{id, set.ranks, 4};
+    CHECK(ranks_inside(one, laid).id < 0);
+    CHECK(ranks_between(one, laid).id < 0);
+    CHECK(ranks_inside(one, laid).id != ranks_between(one, laid).id);
+  }
+}
+
+TEST_CASE("it serves what spans hosts and shares memory on one of them, and nothing else") {
+  const auto seen = run_on_hosts("hierarchical", {"a", "a", "b", "b"}, [](RankThread& self) {
+    const auto serves = [&](std::vector<Rank> ranks) {
+      return self.backend->can_serve({1, std::move(ranks), 0});
+    };
+    return std::vector<bool>{serves({0, 1, 2, 3}), serves({0, 1, 2}), serves({0, 1}), serves({0, 2}),
+                             serves({3})};
+  });
+  for (const auto& serves : seen) CHECK(serves == std::vector<bool>{true, true, false, false, false});
+}
+
+TEST_CASE("sums that depend on the order of adding have the same bits on all ranks of all hosts") {
+  const Hosts hosts = GENERATE(from_range(kShapes));
+  const std::size_t elements = GENERATE(1u, 20000u, 1000003u);  // one carrier, several, and through Gloo
+  CAPTURE(hosts, elements);
+  const auto seen = run_on_hosts("hierarchical", hosts, [&](RankThread& self) {
+    std::vector<std::vector<float>> tensors;
+    Batch batch;
+    for (const std::size_t length : {elements, std::size_t{0}, std::size_t{3}, elements / 2 + 1})
+      tensors.push_back(awkward(self.world.rank + static_cast<int>(length % 7), length));
+    std::vector<std::vector<float>> outputs = tensors;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const bool in_place = i % 2 == 0;
+      float* const input = in_place ? outputs[i].data() : tensors[i].data();
+      batch.entries.push_back(
+          {input, outputs[i].data(), static_cast<std::int64_t>(tensors[i].size()), {}, {}});
+    }
+    if (const Status status = self.run(batch); !status) throw std::runtime_error(status.message());
+    return outputs;
+  });
+  for (const auto& outputs : seen) CHECK(outputs == seen.front());
+  // And they are the sums: every rank's numbers added in double.
+  for (std::size_t i = 0; i < seen.front().size(); ++i) {
+    const std::vector<float>& got = seen.front()[i];
+    std::vector<double> want(got.size(), 0), size(got.size(), 0);
+    for (int rank = 0; rank < static_cast<int>(hosts.size()); ++rank) {
+      const auto one = awkward(rank + static_cast<int>(got.size() % 7), got.size());
+      for (std::size_t k = 0; k < got.size(); ++k) {
+        want[k] += one[k];
+        size[k] += std::abs(one[k]);
+      }
+    }
+    std::size_t wrong = 0;
+    for (std::size_t k = 0; k < got.size(); ++k)
+      wrong += std::abs(got[k] - want[k]) > size[k] * 1e-6 * static_cast<double>(hosts.size()) ? 1 : 0;
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("abort ends a run that waits for a rank on this host or another, with its cause") {
+  const int come = GENERATE(1, 2);  // rank 0 alone, which waits inside its host; or all of its host
+  std::latch over(come);
+  const auto seen = run_on_hosts("hierarchical", {"a", "a", "b", "b"}, [&](RankThread& self) {
+    std::vector<float> x(100000, 1);
+    if (!self.sum(DType::f32, x.data(), x.size())) throw std::runtime_error("sum");
+    if (self.world.rank >= come) {
+      over.wait();
+      return Status();
+    }
+    std::jthread aborter([&] { self.backend->abort({Code::aborted, "enough"}); });
+    const Status status = self.sum(DType::f32, x.data(), x.size());
+    over.arrive_and_wait();
+    return status;
+  });
+  for (int rank = 0; rank < come; ++rank) {
+    CHECK(seen[static_cast<std::size_t>(rank)].code() == Code::aborted);
+    CHECK(seen[static_cast<std::size_t>(rank)].message() == "enough");
+  }
+}
+
+TEST_CASE("a set that was released can be made again, with other ranks") {
+  const auto seen = run_on_hosts("hierarchical", {"a", "a", "b", "b"}, [](RankThread& self) {
+    std::vector<float> sums;
+    for (const std::vector<Rank>& ranks : {std::vector<Rank>{0, 1, 2}, {1, 2, 3}, {0, 1, 2}}) {
+      const auto found = std::ranges::find(ranks, self.world.rank);
+      float x = static_cast<float>(self.world.rank) + 1;
+      if (found != ranks.end()) {
+        const ProcessSetInfo set{5, ranks, static_cast<int>(found - ranks.begin())};
+        Batch batch;
+        batch.process_set = &set;
+        batch.entries.push_back({&x, &x, 1, {}, {}});
+        if (!self.run(batch)) throw std::runtime_error("run");
+        self.release(5);
+      } else {
+        ++self.order;
+      }
+      sums.push_back(x);
+    }
+    return sums;
+  });
+  CHECK(seen == std::vector<std::vector<float>>{{6, 1, 6}, {6, 9, 6}, {6, 9, 6}, {4, 9, 4}});
+}
+
+}  // namespace dabke::test
