@@ -99,10 +99,10 @@ class TcpWires {
       DABKE_ASSIGN(const bool moved, advance(out, in));
       if (moved) {
         progress(out.moved(), in.moved());
-        wait = Waiting();
+        wait.restart();
       } else if (!wait.again()) {
         DABKE_CHECK(sleep(out, in));
-        wait = Waiting();
+        wait.restart();
       }
     }
     return {};

@@ -55,6 +55,8 @@ class Waiting {
     ::sched_yield();
     return true;
   }
+  /// Something has come, and more is waited for.
+  void restart() { turns_ = 0; }
 
  private:
   static void pause() {
