@@ -5,8 +5,7 @@
 namespace dabke {
 
 Name* Names::find(ProcessSetId set, const std::string& name) {
-  scratch_.first = set;
-  scratch_.second = name;  // keeps its memory
+  scratch_.assign(set, name);
   const auto found = names_.find(scratch_);
   return found == names_.end() ? nullptr : found->second.get();
 }
@@ -16,7 +15,7 @@ Name& Names::get(ProcessSetId set, const std::string& name) {
   auto fresh = std::make_unique<Name>();
   fresh->name = name;
   fresh->process_set = set;
-  return *names_.emplace(Key{set, name}, std::move(fresh)).first->second;
+  return *names_.emplace(scratch_, std::move(fresh)).first->second;
 }
 
 Name* Names::by_slot(Slot slot) const {
@@ -51,12 +50,13 @@ void Names::forget_evicted(std::uint64_t seen_by_all) {
 
 void Names::tidy(Name& name) {
   if (name.slot != kNoSlot || !name.waiting.empty() || !name.collection.empty() || name.in_ready_list) return;
-  names_.erase(Key{name.process_set, name.name});
+  scratch_.assign(name.process_set, name.name);
+  names_.erase(scratch_);
 }
 
 void Names::remove_set(ProcessSetId set) {
   for (auto entry = names_.begin(); entry != names_.end();) {
-    if (entry->first.first != set) {
+    if (entry->first.set != set) {
       ++entry;
       continue;
     }

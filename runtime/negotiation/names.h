@@ -65,8 +65,6 @@ struct Name {
 
 class Names {
  public:
-  using Key = std::pair<ProcessSetId, std::string>;
-
   /// Null when there is none.
   Name* find(ProcessSetId set, const std::string& name);
   Name& get(ProcessSetId set, const std::string& name);
@@ -99,11 +97,22 @@ class Names {
   }
 
  private:
-  struct Hash {
-    std::size_t operator()(const Key& key) const {
-      return std::hash<std::string>()(key.second) ^
-             (static_cast<std::size_t>(key.first) * 0x9e3779b97f4a7c15U);
+  /// Keeps its hash: looking one up reads the names of its neighbours otherwise.
+  struct Key {
+    ProcessSetId set = kWorldSet;
+    std::string name;
+    std::size_t hash = 0;
+    void assign(ProcessSetId to_set, const std::string& to_name) {
+      set = to_set;
+      name = to_name;  // keeps its memory
+      hash = std::hash<std::string>()(name) ^ (static_cast<std::size_t>(set) * 0x9e3779b97f4a7c15U);
     }
+    friend bool operator==(const Key& a, const Key& b) {
+      return a.hash == b.hash && a.set == b.set && a.name == b.name;
+    }
+  };
+  struct Hash {
+    std::size_t operator()(const Key& key) const { return key.hash; }
   };
   static std::size_t place(Slot slot) { return slot & 0xffffffffU; }
 
