@@ -77,13 +77,22 @@ int large() {
   return 0;
 }
 
+int failed(const dabke::Error& error) {
+  say(std::string("error ") + dabke_status_name(error.status()) + ": " + error.what());
+  return 3;
+}
+
 /// 256 MB, again and again, for whoever is to be killed meanwhile.
 template <class Vector>
 int huge() {
   Vector x(64 << 20, 0);
   dabke::allreduce("huge", x);
   say("ready");
-  for (int i = 0; i < 100000; ++i) dabke::allreduce("huge", x);
+  try {
+    for (int i = 0; i < 100000; ++i) dabke::allreduce("huge", x);
+  } catch (const dabke::Error& error) {
+    return failed(error);  // said before the memory is freed, which takes a while
+  }
   return 0;
 }
 
@@ -248,7 +257,6 @@ int main(int argc, char** argv) {
   try {
     return run(argc > 1 ? argv[1] : "sums");
   } catch (const dabke::Error& error) {
-    say(std::string("error ") + dabke_status_name(error.status()) + ": " + error.what());
-    return 3;
+    return failed(error);
   }
 }

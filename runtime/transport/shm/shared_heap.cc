@@ -12,8 +12,12 @@
 #include "runtime/transport/shm/aligned_mapping.h"
 #include "runtime/transport/shm/segment.h"
 
+// Linux 5.14 and 6.1; older ones say EINVAL, which does no harm.
 #ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23  // Linux 5.14; older ones say EINVAL, which does no harm
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
 #endif
 
 namespace dabke {
@@ -184,6 +188,9 @@ Result<std::size_t> SharedHeap::open_region(std::size_t bytes) {
       ::munmap(base, bytes);
       return status;
     }
+    // Where touching brought small pages, as it does by most systems' default, they can be made huge
+    // afterwards.
+    if (bytes >= kHugePage) (void)::madvise(base, bytes, MADV_COLLAPSE);
     return base;
   };
   auto base = map();
