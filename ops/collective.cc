@@ -24,7 +24,7 @@ ResponseKind kind_of(const Batch& batch) {
             : entry.elements;
   }
   return {batch.kind, batch.op, batch.dtype, batch.device.type,
-          static_cast<std::size_t>(elements) * size_of(batch.dtype)};
+          static_cast<std::size_t>(elements) * size_of(batch.dtype), batch.compression};
 }
 
 }  // namespace dabke

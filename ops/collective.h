@@ -44,6 +44,7 @@ struct ResponseKind {
   /// Of all tensors of the batch, and the same on all ranks: what each rank puts in; of an allgather, what comes
   /// out. An alltoall's is 0, because no rank knows what the others exchange.
   std::size_t size_bytes = 0;
+  Compression compression = Compression::none;
 };
 
 /// One tensor of a batch. Counts are in elements, one for each rank of the set, in set order.
@@ -68,6 +69,7 @@ struct Batch {
   int root = 0;          // rank within the set
   double prescale = 1;   // every input element is multiplied by this before it is reduced
   double postscale = 1;  // and every output element by this after
+  Compression compression = Compression::none;  // of float32 allreduces, between hosts
   const ProcessSetInfo* process_set = nullptr;
   std::vector<BatchEntry> entries;
   TimePoint deadline = kNever;

@@ -5,6 +5,7 @@
 
 #include "build_id.h"
 #include "ops/collective.h"
+#include "ops/compression/compressed_backend.h"
 #include "ops/gloo/gloo_backend.h"
 #include "ops/hierarchical/hierarchical_backend.h"
 #include "ops/mpi/mpi_backend.h"
@@ -29,7 +30,7 @@ Result<std::vector<std::unique_ptr<Collective>>> make_backends(const BackendCont
   const auto wants = [&wanted](std::string_view name) { return wanted == "auto" || wanted == name; };
   const bool is_alone = context.world.size == 1;
   const bool by_hosts = wants("hierarchical") && !is_alone;
-  std::unique_ptr<Collective> mpi, shm, hierarchical, tcp, gloo;
+  std::unique_ptr<Collective> mpi, shm, hierarchical, compressed, tcp, gloo;
   if (wanted == "mpi") {  // by name only: opening it needs a module, and a job that MPI has started
     DABKE_ASSIGN(mpi, open_mpi_backend(context));
   }
@@ -47,8 +48,10 @@ Result<std::vector<std::unique_ptr<Collective>>> make_backends(const BackendCont
   // What is too large for tcp is Gloo's. A single rank has nothing to share, and whatever is there serves it.
   if (wants("gloo") || wanted == "tcp" || wanted == "hierarchical" || (wanted == "shm" && is_alone))
     gloo = std::make_unique<GlooBackend>(context);
+  compressed = open_compressed_backend(context, {mpi.get(), tcp.get(), gloo.get()});
   if (by_hosts) {
-    DABKE_ASSIGN(hierarchical, open_hierarchical_backend(context, shm.get(), {tcp.get(), gloo.get()}));
+    DABKE_ASSIGN(hierarchical,
+                 open_hierarchical_backend(context, shm.get(), {compressed.get(), tcp.get(), gloo.get()}));
     if (!hierarchical && wanted == "hierarchical") {
       return Status(
           Code::unsupported,
@@ -59,7 +62,7 @@ Result<std::vector<std::unique_ptr<Collective>>> make_backends(const BackendCont
 
   // In order of preference: the first that can run a response does.
   std::vector<std::unique_ptr<Collective>> backends;
-  for (auto* const backend : {&mpi, &shm, &hierarchical, &tcp, &gloo}) {
+  for (auto* const backend : {&shm, &hierarchical, &compressed, &mpi, &tcp, &gloo}) {
     if (*backend) backends.push_back(std::move(*backend));
   }
   if (!backends.empty()) return backends;

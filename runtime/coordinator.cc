@@ -349,6 +349,7 @@ std::unique_ptr<Task> Coordinator::make_task(const ExecuteAction& action,
   task->dtype = first.agreed->tensors[at[batch.front()].second].dtype;
   task->prescale = first.agreed->prescale;
   task->postscale = first.agreed->postscale;
+  task->compression = static_cast<Compression>(first.agreed->compression);
   if (task->op == ReduceOp::average) {
     task->op = ReduceOp::sum;
     task->postscale /= first.contributors;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ class Operation {
   std::vector<TensorView> inputs;
   /// Where results go; data null: from `allocate`, or memory of our own.
   std::vector<TensorView> outputs;
+  std::optional<std::uint8_t> compression;  // as the caller said; nothing: what the configuration says
   std::vector<std::int64_t> splits;  // alltoall: rows to each rank of the set; empty: equal parts
   std::string group;                 // with others of this name and `group_size`; empty: on its own
   std::uint32_t group_size = 0;

@@ -32,6 +32,7 @@ struct Task {
   int root = 0;  // within the set
   double prescale = 1;
   double postscale = 1;
+  Compression compression = Compression::none;
   std::shared_ptr<const ProcessSetInfo> process_set;
   std::vector<TaskEntry> entries;  // none: the set was removed, drop what belongs to it
   std::shared_ptr<Timeline> timeline;

@@ -52,7 +52,8 @@ Status set_options(Operation& operation, const dabke_options& options) {
             name_of(request.kind), request.name)};
   }
   request.priority = options.priority;
-  request.compression = static_cast<std::uint8_t>(options.compression);
+  if (options.compression != DABKE_COMPRESSION_DEFAULT)
+    operation.compression = static_cast<std::uint8_t>(options.compression);
   if (options.group != nullptr && options.group_size > 1) {
     operation.group = options.group;
     operation.group_size = options.group_size;

@@ -5,20 +5,19 @@
 
 #include <map>
 #include <memory>
-#include <set>
-#include <utility>
 #include <vector>
 
 #include "ops/hierarchical/hierarchical_collectives.h"
+#include "ops/part_runner.h"
 
 namespace dabke {
 
 class HierarchicalBackend final : public Collective {
  public:
-  /// `leaders`: as gather_leaders has them. `inside` is null on a rank that shares memory with no other.
-  /// `between` in order of preference.
-  HierarchicalBackend(std::vector<Rank> leaders, Collective* inside, std::vector<Collective*> between)
-      : leaders_(std::move(leaders)), inside_(inside), between_(std::move(between)) {}
+  /// `leaders`: as gather_leaders has them. `parts`: what runs inside the hosts and between them, in order of
+  /// preference.
+  HierarchicalBackend(std::vector<Rank> leaders, std::vector<Collective*> parts)
+      : leaders_(std::move(leaders)), parts_(std::move(parts)) {}
 
   std::string_view name() const override { return "hierarchical"; }
   bool can_run(const ResponseKind& kind) const override;
@@ -27,22 +26,17 @@ class HierarchicalBackend final : public Collective {
   void run(const Batch& batch, Completion done) override;
   void release(ProcessSetId set) override;
   void idle() override { scratch_.drop(); }
-  void abort(const Status& cause) override;
+  void abort(const Status& cause) override { parts_.abort(cause); }
 
  private:
-  Status run_part(const Batch& part);
-  Result<Collective*> backend_for(const Batch& part) const;
-
   const std::vector<Rank> leaders_;
-  Collective* const inside_;
-  const std::vector<Collective*> between_;
+  PartRunner parts_;
   std::map<ProcessSetId, std::unique_ptr<HostedSet>> sets_;
-  std::set<std::pair<Collective*, ProcessSetId>> prepared_;
   FusionBuffer scratch_;
 };
 
-/// Null where no host has more than one rank, or there is only one. Collective. `inside` and `between`
-/// outlive it.
+/// Null where no host has more than one rank, or there is only one. Collective. `inside`, null on a rank that
+/// shares memory with no other, and `between` outlive it.
 Result<std::unique_ptr<Collective>> open_hierarchical_backend(const BackendContext& context,
                                                               Collective* inside,
                                                               std::vector<Collective*> between);

@@ -104,6 +104,7 @@ Status HierarchicalRun::allreduce() {
   Batch between = part(CollectiveKind::allreduce, set_.between);
   between.prescale = is_alone() ? batch_.prescale : 1;
   between.postscale = batch_.postscale;
+  between.compression = batch_.compression;
   for (std::size_t e = 0; e < batch_.entries.size(); ++e) {
     if (own_count(e) == 0) continue;
     const void* const input = is_alone() ? batch_.entries[e].input : own_output(e);

@@ -28,7 +28,20 @@ namespace dabke {
   X(min,       3, "min")      \
   X(max,       4, "max")      \
   X(product,   5, "product")
+
+//   id        value  name        (0 travels as it is)
+#define DABKE_COMPRESSIONS(X) \
+  X(none,      0, "none")     \
+  X(float16,   1, "float16")  \
+  X(bfloat16,  2, "bfloat16")
 // clang-format on
+
+/// What the float32 elements of an allreduce travel as between hosts.
+enum class Compression : std::uint8_t {
+#define X(id, value, name) id = value,
+  DABKE_COMPRESSIONS(X)
+#undef X
+};
 
 enum class CollectiveKind : std::uint8_t {
 #define X(id, ...) id,
@@ -76,6 +89,25 @@ constexpr std::string_view name_of(ReduceOp op) {
 #undef X
   }
   return "unknown";
+}
+
+constexpr std::string_view name_of(Compression compression) {
+  switch (compression) {
+#define X(id, value, name) \
+  case Compression::id: return name;
+    DABKE_COMPRESSIONS(X)
+#undef X
+  }
+  return "unknown";
+}
+
+/// none for a name that there is not.
+constexpr Compression compression_named(std::string_view wanted) {
+#define X(id, value, name) \
+  if (wanted == name) return Compression::id;
+  DABKE_COMPRESSIONS(X)
+#undef X
+  return Compression::none;
 }
 
 /// Whether the collective combines numbers (and so has a reduce op and scales).

@@ -359,9 +359,12 @@ static void what_is_to_come_says_so(void) {
   CHECK(dabke_annotate_begin("x") == DABKE_ERROR_NOT_IMPLEMENTED);
   CHECK(dabke_annotate_end() == DABKE_ERROR_NOT_IMPLEMENTED);
   CHECK(dabke_mark_step(1) == DABKE_ERROR_NOT_IMPLEMENTED);
+  options.compression = (dabke_compression)4;
+  CHECK(dabke_allreduce("t", &t, NULL, &options) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("compression");
   options.compression = DABKE_COMPRESSION_FLOAT16;
-  CHECK(dabke_allreduce("t", &t, NULL, &options) == DABKE_ERROR_NOT_IMPLEMENTED);
-  options.compression = DABKE_COMPRESSION_NONE;
+  CHECK(dabke_allreduce("t", &t, NULL, &options) == DABKE_OK);
+  options.compression = DABKE_COMPRESSION_DEFAULT;
   options.stream = &x;
   CHECK(dabke_allreduce("t", &t, NULL, &options) == DABKE_ERROR_NOT_IMPLEMENTED);
   CHECK(dabke_allreduce_async("t", &t, NULL, NULL, &handle) == DABKE_OK);

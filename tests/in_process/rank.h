@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -39,6 +40,7 @@ struct Call {
   int root = 0;
   double prescale = 1;
   double postscale = 1;
+  std::optional<Compression> compression = {};
   std::int32_t priority = 0;
   std::vector<std::int64_t> splits = {};
   std::string group = {};

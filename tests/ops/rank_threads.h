@@ -23,7 +23,6 @@ struct RankThread {
     for (int other = 0; other < world.size; ++other) all.ranks.push_back(other);
     all.rank = rank;
     config.network_interface = "lo";
-    config.cpu_operations = name;
     auto made = make_backends({world, config, std::move(store), fork_guard, Log(), nullptr});
     if (!made.is_ok()) throw std::runtime_error(made.status().message());
     backends = made.take();

@@ -154,10 +154,13 @@ typedef enum dabke_reduce_op { /* the numbers are Horovod's */
                                DABKE_PRODUCT = 5
 } dabke_reduce_op;
 
+/* What the float32 elements of an allreduce travel as between hosts; the other collectives and dtypes, and all that stays
+ * in a host, are left as they are. Must be the same on all ranks. */
 typedef enum dabke_compression {
   DABKE_COMPRESSION_NONE = 0,
   DABKE_COMPRESSION_FLOAT16 = 1,
-  DABKE_COMPRESSION_BFLOAT16 = 2
+  DABKE_COMPRESSION_BFLOAT16 = 2,
+  DABKE_COMPRESSION_DEFAULT = 3 /* what DABKE_COMPRESSION in the environment says: none, unless it is set */
 } dabke_compression;
 
 typedef struct dabke_handle dabke_handle;
@@ -197,7 +200,7 @@ typedef struct dabke_options {
 #define DABKE_OPTIONS_INIT                                                               \
   {                                                                                      \
     sizeof(dabke_options), DABKE_WORLD, DABKE_AVERAGE, 0, 1.0, 1.0, NULL, 0, NULL, 0, 0, \
-        DABKE_COMPRESSION_NONE, NULL, NULL, NULL, NULL, NULL, NULL                       \
+        DABKE_COMPRESSION_DEFAULT, NULL, NULL, NULL, NULL, NULL, NULL                       \
   }
 
 /* ---- collectives

@@ -123,6 +123,7 @@ struct Options {
   double postscale_factor = 1;
   std::vector<std::int64_t> splits = {};
   int priority = 0;
+  dabke_compression compression = DABKE_COMPRESSION_DEFAULT;
 
   dabke_options c() const {
     dabke_options out = DABKE_OPTIONS_INIT;
@@ -134,6 +135,7 @@ struct Options {
     out.splits = splits.empty() ? nullptr : splits.data();
     out.splits_count = splits.size();
     out.priority = priority;
+    out.compression = compression;
     return out;
   }
 };

@@ -1,0 +1,131 @@
+#include "ops/compression/compressed_backend.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "ops/compression/convert.h"
+#include "ops/kernels/kernels.h"
+
+namespace dabke {
+namespace {
+
+constexpr std::size_t kWireBytes = 2;
+/// Of what comes from all ranks together: up to here one exchange costs less than two of a part.
+constexpr std::size_t kAllAtOnceBytes = std::size_t{128} << 10;
+/// Elements that are reduced at a time: few enough to stay in the cache.
+constexpr std::size_t kPieceElements = 8192;
+
+}  // namespace
+
+bool CompressedBackend::can_run(const ResponseKind& kind) const {
+  return kind.compression != Compression::none && kind.kind == CollectiveKind::allreduce &&
+         kind.dtype == DType::f32 && kind.device == DeviceType::host && kind.op != ReduceOp::average &&
+         kind.op != ReduceOp::adasum;
+}
+
+bool CompressedBackend::can_serve(const ProcessSetInfo& set) const {
+  const auto host = [this](Rank rank) -> const std::string& {
+    return world_.hosts[static_cast<std::size_t>(rank)];
+  };
+  return std::ranges::any_of(set.ranks, [&](Rank rank) { return host(rank) != host(set.ranks.front()); });
+}
+
+void CompressedBackend::idle() {
+  packer_.drop();
+  wire_.drop();
+  sums_.drop();
+}
+
+Status CompressedBackend::run_batch(const Batch& batch) {
+  Batch unscaled = batch;  // the postscale comes before the second rounding, which a sum might not survive
+  unscaled.postscale = 1;
+  DABKE_ASSIGN(const PackedBatch packed, packer_.pack(unscaled));
+  auto* const data = reinterpret_cast<float*>(packed.data);
+  const auto ranks = static_cast<std::size_t>(batch.process_set->size());
+  if (packed.elements != 0) {
+    const bool is_little = ranks * packed.elements * kWireBytes <= kAllAtOnceBytes;
+    DABKE_CHECK(is_little ? exchange_all(batch, data, packed.elements)
+                          : exchange_slices(batch, data, packed.elements));
+  }
+  packer_.unpack(unscaled);
+  return {};
+}
+
+Status CompressedBackend::exchange_all(const Batch& batch, float* data, std::size_t elements) {
+  const auto ranks = static_cast<std::size_t>(batch.process_set->size());
+  DABKE_ASSIGN(std::byte* const all, wire_.reserve((ranks + 1) * elements * kWireBytes));
+  std::byte* const own = all + ranks * elements * kWireBytes;
+  const DType wire = wire_dtype(batch.compression);
+  to_wire(wire, own, data, elements);
+  const std::vector<std::int64_t> counts(ranks, static_cast<std::int64_t>(elements));
+  DABKE_CHECK(carry(batch, CollectiveKind::allgather, {own, all, counts.front(), counts, {}}));
+  DABKE_CHECK(reduce(batch, all, elements, own));
+  from_wire(wire, data, own, elements);
+  return {};
+}
+
+Status CompressedBackend::exchange_slices(const Batch& batch, float* data, std::size_t elements) {
+  const auto ranks = static_cast<std::size_t>(batch.process_set->size());
+  const auto own = static_cast<std::size_t>(batch.process_set->rank);
+  std::vector<std::int64_t> slices;
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    slices.push_back(static_cast<std::int64_t>(elements / ranks + (rank < elements % ranks ? 1 : 0)));
+  const auto mine = static_cast<std::size_t>(slices[own]);
+  const std::size_t before = static_cast<std::size_t>(
+      std::accumulate(slices.begin(), slices.begin() + batch.process_set->rank, std::int64_t{0}));
+  const std::vector<std::int64_t> received(ranks, slices[own]);
+
+  const std::size_t row_bytes = fusion_padded(elements * kWireBytes);
+  DABKE_ASSIGN(std::byte* const row, wire_.reserve(row_bytes + ranks * mine * kWireBytes));
+  std::byte* const from_all = row + row_bytes;
+  const DType wire = wire_dtype(batch.compression);
+  to_wire(wire, row, data, elements);
+  DABKE_CHECK(carry(batch, CollectiveKind::alltoall,
+                    {row, from_all, static_cast<std::int64_t>(elements), received, slices}));
+  std::byte* const sum = row + before * kWireBytes;
+  DABKE_CHECK(reduce(batch, from_all, mine, sum));
+  DABKE_CHECK(carry(batch, CollectiveKind::allgather, {sum, row, slices[own], slices, {}}));
+  from_wire(wire, data, row, elements);
+  return {};
+}
+
+Status CompressedBackend::reduce(const Batch& batch, const std::byte* rounded, std::size_t elements,
+                                 std::byte* into) {
+  const auto ranks = static_cast<std::size_t>(batch.process_set->size());
+  const DType wire = wire_dtype(batch.compression);
+  DABKE_ASSIGN(std::byte* const memory, sums_.reserve(ranks * kPieceElements * sizeof(float)));
+  std::vector<const void*> operands;
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    operands.push_back(memory + rank * kPieceElements * sizeof(float));
+  auto* const sum = reinterpret_cast<float*>(memory);
+  for (std::size_t at = 0; at < elements; at += kPieceElements) {
+    const std::size_t count = std::min(kPieceElements, elements - at);
+    for (std::size_t rank = 0; rank < ranks; ++rank)
+      from_wire(wire, sum + rank * kPieceElements, rounded + (rank * elements + at) * kWireBytes, count);
+    kernels::reduce_many(DType::f32, batch.op, sum, operands.data(), ranks, count);
+    if (batch.postscale != 1) kernels::scale(DType::f32, sum, sum, count, batch.postscale);
+    to_wire(wire, into + at * kWireBytes, sum, count);
+  }
+  return {};
+}
+
+Status CompressedBackend::carry(const Batch& batch, CollectiveKind kind, BatchEntry entry) {
+  Batch part;
+  part.order = batch.order;
+  part.kind = kind;
+  part.dtype = wire_dtype(batch.compression);
+  part.process_set = batch.process_set;
+  part.deadline = batch.deadline;
+  part.timeline = batch.timeline;
+  part.timeline_ids = batch.timeline_ids;
+  part.entries.push_back(entry);
+  return carriers_.run(part);
+}
+
+std::unique_ptr<Collective> open_compressed_backend(const BackendContext& context,
+                                                    std::vector<Collective*> carriers) {
+  if (context.world.size == 1) return nullptr;
+  return std::make_unique<CompressedBackend>(context.world, std::move(carriers));
+}
+
+}  // namespace dabke
