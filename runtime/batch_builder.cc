@@ -32,7 +32,7 @@ void BatchBuilder::start(Batch& batch) const {
 
 std::vector<std::int64_t> BatchBuilder::send_rows(const TaskEntry& entry) const {
   if (entry.operation && !entry.operation->splits.empty()) return entry.operation->splits;
-  return std::vector<std::int64_t>(ranks(), entry.tensor.shape[0] / static_cast<std::int64_t>(ranks()));
+  return std::vector<std::int64_t>(ranks(), entry.tensor->shape[0] / static_cast<std::int64_t>(ranks()));
 }
 
 const Batch& BatchBuilder::exchange_batch() {
@@ -40,7 +40,7 @@ const Batch& BatchBuilder::exchange_batch() {
   exchange_.dtype = DType::i64;
   const std::size_t each = task_.kind == CollectiveKind::allgather ? task_.entries.size() : 1;
   if (task_.kind == CollectiveKind::allgather) {
-    for (const TaskEntry& entry : task_.entries) sent_.push_back(entry.tensor.shape[0]);
+    for (const TaskEntry& entry : task_.entries) sent_.push_back(entry.tensor->shape[0]);
   } else {
     sent_ = send_rows(task_.entries.front());  // alltoall is never fused
   }
@@ -85,16 +85,16 @@ Status BatchBuilder::build() {
 }
 
 Status BatchBuilder::set_input(const TaskEntry& entry, BatchEntry& out) {
-  out.elements = entry.tensor.shape.elements();
+  out.elements = entry.tensor->shape.elements();
   if (entry.operation) {
     out.input = entry.operation->inputs[entry.index].data;
     if (!any_joined_ || task_.prescale == 1 || !reduces(task_.kind)) return {};
-    DABKE_ASSIGN(void* scaled, scratch(entry.tensor.size_bytes()));
+    DABKE_ASSIGN(void* scaled, scratch(entry.tensor->size_bytes()));
     kernels::scale(task_.dtype, scaled, out.input, static_cast<std::size_t>(out.elements), task_.prescale);
     out.input = scaled;
     return {};
   }
-  DABKE_ASSIGN(void* neutral, scratch(entry.tensor.size_bytes()));
+  DABKE_ASSIGN(void* neutral, scratch(entry.tensor->size_bytes()));
   if (reduces(task_.kind)) {
     kernels::fill_neutral(task_.dtype, task_.op, neutral, static_cast<std::size_t>(out.elements));
   }
@@ -103,7 +103,7 @@ Status BatchBuilder::set_input(const TaskEntry& entry, BatchEntry& out) {
 }
 
 Shape BatchBuilder::output_shape(const TaskEntry& entry, std::size_t entry_index, BatchEntry& out) {
-  Shape shape = entry.tensor.shape;
+  Shape shape = entry.tensor->shape;
   if (task_.kind == CollectiveKind::allreduce || task_.kind == CollectiveKind::broadcast) return shape;
   const int n = static_cast<int>(ranks());
   const std::int64_t row = shape.row_elements();

@@ -360,10 +360,13 @@ std::unique_ptr<Task> Coordinator::make_task(const ExecuteAction& action,
     task->root = static_cast<int>(std::ranges::find(ranks, first.agreed->root) - ranks.begin());
   }
   task->timeline = timeline_;
+  task->entries.reserve(batch.size());
   for (const std::size_t item : batch) {
     const auto [request, tensor] = at[item];
     const OrderedRequest& ordered = action.requests[request];
-    TaskEntry entry{nullptr, 0, unit_of(ordered.token), ordered.request->tensors[tensor]};
+    TaskEntry entry{nullptr, 0, unit_of(ordered.token), &ordered.request->tensors[tensor]};
+    if (task->requests.empty() || task->requests.back() != ordered.request)
+      task->requests.push_back(ordered.request);
     if (entry.unit != nullptr) {  // the tensors of a unit are its operations' one behind the other
       std::size_t index = tensor;
       auto operation = entry.unit->operations.begin();
@@ -372,7 +375,7 @@ std::unique_ptr<Task> Coordinator::make_task(const ExecuteAction& action,
       entry.index = index;
     }
     if (timeline_) {
-      task->timeline_ids.push_back(timeline_->tensor(entry.tensor.name));
+      task->timeline_ids.push_back(timeline_->tensor(entry.tensor->name));
       timeline_->op_start(task->timeline_ids.back(), task->kind);
     }
     task->entries.push_back(std::move(entry));
@@ -392,14 +395,14 @@ void Coordinator::unit_finished(std::unique_ptr<Unit> unit, const Status& status
 void Coordinator::batch_starts(const Task& task) {
   running_since_ns_ = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
   recorder_.record(FlightEvent::What::started, task.kind, task.process_set->id, task.order,
-                   task.entries.size(), 0, task.entries.front().tensor.name);
+                   task.entries.size(), 0, task.entries.front().tensor->name);
 }
 
 void Coordinator::batch_ran(const Task& task, const BatchReport& batch, const Status& status) {
   running_since_ns_ = 0;
   recorder_.record(status ? FlightEvent::What::finished : FlightEvent::What::failed, task.kind,
                    task.process_set->id, task.order, task.entries.size(), batch.size_bytes,
-                   task.entries.front().tensor.name);
+                   task.entries.front().tensor->name);
   ++statistics_.batches;
   statistics_.bytes += batch.size_bytes;
   statistics_.execution_seconds += batch.seconds;

@@ -133,7 +133,7 @@ std::vector<HostLane::Ended> HostLane::run(Task& task) {
   report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   if (task.timeline) {
     for (std::size_t i = 0; i < task.entries.size(); ++i) {
-      const TensorSpec& tensor = task.entries[i].tensor;
+      const TensorSpec& tensor = *task.entries[i].tensor;
       if (status) {
         task.timeline->op_end(task.timeline_ids[i], tensor.dtype, tensor.shape);
       } else {

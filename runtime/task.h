@@ -21,7 +21,7 @@ struct TaskEntry {
   Operation* operation = nullptr;  // null on a rank that has joined: neutral data
   std::size_t index = 0;           // of the tensor within the operation
   Unit* unit = nullptr;
-  TensorSpec tensor;  // this rank's own
+  const TensorSpec* tensor = nullptr;  // this rank's own; of one of the task's requests
 };
 
 struct Task {
@@ -34,6 +34,7 @@ struct Task {
   double postscale = 1;
   Compression compression = Compression::none;
   std::shared_ptr<const ProcessSetInfo> process_set;
+  std::vector<RequestRef> requests;
   std::vector<TaskEntry> entries;  // none: the set was removed, drop what belongs to it
   std::shared_ptr<Timeline> timeline;
   std::vector<Timeline::TensorId> timeline_ids;

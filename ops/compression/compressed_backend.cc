@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ops/compression/convert.h"
 #include "ops/kernels/kernels.h"
 
 namespace dabke {
@@ -56,11 +55,11 @@ Status CompressedBackend::exchange_all(const Batch& batch, float* data, std::siz
   DABKE_ASSIGN(std::byte* const all, wire_.reserve((ranks + 1) * elements * kWireBytes));
   std::byte* const own = all + ranks * elements * kWireBytes;
   const DType wire = wire_dtype(batch.compression);
-  to_wire(wire, own, data, elements);
+  kernels::convert(wire, own, DType::f32, data, elements);
   const std::vector<std::int64_t> counts(ranks, static_cast<std::int64_t>(elements));
   DABKE_CHECK(carry(batch, CollectiveKind::allgather, {own, all, counts.front(), counts, {}}));
   DABKE_CHECK(reduce(batch, all, elements, own));
-  from_wire(wire, data, own, elements);
+  kernels::convert(DType::f32, data, wire, own, elements);
   return {};
 }
 
@@ -79,13 +78,13 @@ Status CompressedBackend::exchange_slices(const Batch& batch, float* data, std::
   DABKE_ASSIGN(std::byte* const row, wire_.reserve(row_bytes + ranks * mine * kWireBytes));
   std::byte* const from_all = row + row_bytes;
   const DType wire = wire_dtype(batch.compression);
-  to_wire(wire, row, data, elements);
+  kernels::convert(wire, row, DType::f32, data, elements);
   DABKE_CHECK(carry(batch, CollectiveKind::alltoall,
                     {row, from_all, static_cast<std::int64_t>(elements), received, slices}));
   std::byte* const sum = row + before * kWireBytes;
   DABKE_CHECK(reduce(batch, from_all, mine, sum));
   DABKE_CHECK(carry(batch, CollectiveKind::allgather, {sum, row, slices[own], slices, {}}));
-  from_wire(wire, data, row, elements);
+  kernels::convert(DType::f32, data, wire, row, elements);
   return {};
 }
 
@@ -101,10 +100,10 @@ Status CompressedBackend::reduce(const Batch& batch, const std::byte* rounded, s
   for (std::size_t at = 0; at < elements; at += kPieceElements) {
     const std::size_t count = std::min(kPieceElements, elements - at);
     for (std::size_t rank = 0; rank < ranks; ++rank)
-      from_wire(wire, sum + rank * kPieceElements, rounded + (rank * elements + at) * kWireBytes, count);
-    kernels::reduce_many(DType::f32, batch.op, sum, operands.data(), ranks, count);
-    if (batch.postscale != 1) kernels::scale(DType::f32, sum, sum, count, batch.postscale);
-    to_wire(wire, into + at * kWireBytes, sum, count);
+      kernels::convert(DType::f32, sum + rank * kPieceElements, wire,
+                       rounded + (rank * elements + at) * kWireBytes, count);
+    kernels::reduce_many(DType::f32, batch.op, sum, operands.data(), ranks, count, batch.postscale);
+    kernels::convert(wire, into + at * kWireBytes, DType::f32, sum, count);
   }
   return {};
 }

@@ -103,8 +103,7 @@ void DirectRun::reduce_block(std::size_t i, std::size_t offset, std::size_t coun
     kernels::scale(batch_.dtype, scaled, operands_[place], count, batch_.prescale);
     operands_[place] = scaled;
   }
-  kernels::reduce_many(batch_.dtype, batch_.op, into, operands_.data(), ranks_, count);
-  if (batch_.postscale != 1) kernels::scale(batch_.dtype, into, into, count, batch_.postscale);
+  kernels::reduce_many(batch_.dtype, batch_.op, into, operands_.data(), ranks_, count, batch_.postscale);
 }
 
 Status DirectRun::copy(std::byte* to, const std::byte* from, std::size_t size_bytes) const {

@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "ops/compression/convert.h"
+#include "ops/kernels/kernels.h"
 #include "tests/ops/rank_threads.h"
 
 namespace dabke::test {
@@ -25,8 +25,8 @@ double unit_of(Compression compression) { return compression == Compression::flo
 
 float rounded(Compression compression, float value) {
   std::uint16_t bits = 0;
-  to_wire(wire_dtype(compression), &bits, &value, 1);
-  from_wire(wire_dtype(compression), &value, &bits, 1);
+  kernels::convert(wire_dtype(compression), &bits, DType::f32, &value, 1);
+  kernels::convert(DType::f32, &value, wire_dtype(compression), &bits, 1);
   return value;
 }
 
