@@ -44,7 +44,7 @@ class DroppableChannel final : public ControlChannel {
 
   std::string_view name() const override { return inner_->name(); }
   void send(int peer, std::span<const std::byte> message) override {
-    if (!over_) inner_->send(peer, message);
+    if (!over_ && !knife_->is_cut_) inner_->send(peer, message);
   }
   void poll(TimePoint deadline, ControlSink& sink, Baton& baton) override {
     if (!over_ && !knife_->is_cut_) inner_->poll(deadline, sink, baton);
