@@ -24,7 +24,7 @@ ResponseKind kind_of(const Batch& batch) {
             : entry.elements;
   }
   return {batch.kind, batch.op, batch.dtype, batch.device.type,
-          static_cast<std::size_t>(elements) * size_of(batch.dtype), batch.compression};
+          static_cast<std::size_t>(elements) * size_of(batch.dtype), batch.compression, batch.process_set->size()};
 }
 
 }  // namespace dabke

@@ -45,6 +45,7 @@ struct ResponseKind {
   /// out. An alltoall's is 0, because no rank knows what the others exchange.
   std::size_t size_bytes = 0;
   Compression compression = Compression::none;
+  int ranks = 0;  // of the process set; 0: any
 };
 
 /// One tensor of a batch. Counts are in elements, one for each rank of the set, in set order.

@@ -24,7 +24,7 @@ bool is_empty(const Batch& batch, const PackedBatch& packed) {
 }  // namespace
 
 bool TcpBackend::can_run(const ResponseKind& kind) const {
-  if (kind.device != DeviceType::host || kind.size_bytes > kMostBytes) return false;
+  if (kind.device != DeviceType::host || (kind.size_bytes > kMostBytes && kind.ranks != 2)) return false;
   switch (kind.kind) {
     case CollectiveKind::allreduce: return kind.op != ReduceOp::average && kind.op != ReduceOp::adasum;
     case CollectiveKind::allgather:

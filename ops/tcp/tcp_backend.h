@@ -15,7 +15,8 @@ namespace dabke {
 
 class TcpBackend final : public Collective {
  public:
-  /// Above it, sending everything to each partner costs more than what fewer steps save.
+  /// Above it, sending everything to each partner costs more than what fewer steps save. Not so with a single
+  /// partner: two ranks cannot send less than everything, so there is no limit.
   static constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 
   TcpBackend(const BackendContext& context, std::unique_ptr<TcpInterrupt> interrupt)

@@ -15,6 +15,8 @@ using ConstBytes = std::span<const std::byte>;
 /// How much has come before it is reduced while the rest is on its way; a whole number of any dtype's
 /// elements.
 constexpr std::size_t kPieceBytes = std::size_t{32} << 10;
+/// What is exchanged in one message, so that its scratch memory stays small.
+constexpr std::size_t kMostAtOnce = std::size_t{4} << 20;
 
 class TcpRun {
  public:
@@ -34,8 +36,9 @@ class TcpRun {
  private:
   Bytes data() const { return {packed_.data, packed_.elements * size_of(batch_.dtype)}; }
   Status combine_with(int partner, bool sends, std::byte* theirs);
-  Status send(int place, ConstBytes bytes) { return wires_.transfer(TcpMessage(place, bytes), TcpMessage()); }
-  Status receive(int place, Bytes bytes) { return wires_.transfer(TcpMessage(), TcpMessage(place, bytes)); }
+  Status combine_some(int partner, bool sends, Bytes mine, std::byte* theirs);
+  Status send(int place, ConstBytes bytes);
+  Status receive(int place, Bytes bytes);
 
   TcpWires& wires_;
   const Batch& batch_;
@@ -45,36 +48,61 @@ class TcpRun {
   const int size_;
 };
 
+/// `use` gets one stretch after the other of what is exchanged with a message each.
+template <class Use>
+Status each_stretch(std::size_t bytes, Use use) {
+  for (std::size_t at = 0; at < bytes; at += kMostAtOnce)
+    DABKE_CHECK(use(at, std::min(kMostAtOnce, bytes - at)));
+  return {};
+}
+
+Status TcpRun::send(int place, ConstBytes bytes) {
+  return each_stretch(bytes.size(), [&](std::size_t at, std::size_t count) {
+    return wires_.transfer(TcpMessage(place, bytes.subspan(at, count)), TcpMessage());
+  });
+}
+
+Status TcpRun::receive(int place, Bytes bytes) {
+  return each_stretch(bytes.size(), [&](std::size_t at, std::size_t count) {
+    return wires_.transfer(TcpMessage(), TcpMessage(place, bytes.subspan(at, count)));
+  });
+}
+
 Status TcpRun::allreduce() {
   const int doubling = static_cast<int>(std::bit_floor(static_cast<unsigned>(size_)));
   if (own_ >= doubling) {
     DABKE_CHECK(send(own_ - doubling, data()));
     return receive(own_ - doubling, data());
   }
-  DABKE_ASSIGN(std::byte* const theirs, scratch_.reserve(data().size()));
+  DABKE_ASSIGN(std::byte* const theirs, scratch_.reserve(std::min(data().size(), kMostAtOnce)));
   const bool has_extra = own_ + doubling < size_;
   if (has_extra) DABKE_CHECK(combine_with(own_ + doubling, false, theirs));
   for (int bit = 1; bit < doubling; bit *= 2) DABKE_CHECK(combine_with(own_ ^ bit, true, theirs));
   return has_extra ? send(own_ + doubling, data()) : Status();
 }
 
-/// Receives into `theirs`, and reduces it into the data as it comes; what has been sent of the data is free
-/// to change.
 Status TcpRun::combine_with(int partner, bool sends, std::byte* theirs) {
-  const std::size_t total = data().size();
-  const std::size_t width = size_of(batch_.dtype);
-  TcpMessage out = sends ? TcpMessage(partner, data()) : TcpMessage();
+  return each_stretch(data().size(), [&](std::size_t at, std::size_t count) {
+    return combine_some(partner, sends, data().subspan(at, count), theirs);
+  });
+}
+
+/// Receives into `theirs`, and reduces it into `mine` as it comes; what has been sent of that is free to
+/// change.
+Status TcpRun::combine_some(int partner, bool sends, Bytes mine, std::byte* theirs) {
+  const std::size_t total = mine.size();
+  TcpMessage out = sends ? TcpMessage(partner, mine) : TcpMessage();
   TcpMessage in(partner, Bytes(theirs, total));
   std::size_t reduced = 0;
   return wires_.transfer(out, in, [&](std::size_t sent, std::size_t received) {
     std::size_t ready = sends ? std::min(sent, received) : received;
     if (ready < total) ready = ready / kPieceBytes * kPieceBytes;
     if (ready == reduced) return;
-    std::byte* const mine = data().data() + reduced;
-    const std::byte* lower = mine;
+    std::byte* const into = mine.data() + reduced;
+    const std::byte* lower = into;
     const std::byte* higher = theirs + reduced;
     if (partner < own_) std::swap(lower, higher);
-    kernels::reduce(batch_.dtype, batch_.op, mine, lower, higher, (ready - reduced) / width);
+    kernels::reduce(batch_.dtype, batch_.op, into, lower, higher, (ready - reduced) / size_of(batch_.dtype));
     reduced = ready;
   });
 }

@@ -49,7 +49,7 @@ auto run_on_ranks(int size, Body body) {
 
 TEST_CASE("sums that depend on the order of adding have the same bits on all ranks, at any number of them") {
   const int ranks = GENERATE(2, 3, 4, 5, 7, 8, 13);
-  const std::size_t elements = GENERATE(1u, 1000u, 100003u);
+  const std::size_t elements = GENERATE(1u, 1000u, 100003u, 3000001u);
   CAPTURE(ranks, elements);
   const auto seen = run_on_ranks(ranks, [&](RankThread& self) {
     std::vector<std::vector<std::uint32_t>> runs;
@@ -113,10 +113,13 @@ TEST_CASE("nobody leaves a barrier before all have come") {
   CHECK(seen == std::vector<bool>(static_cast<std::size_t>(ranks), true));
 }
 
-TEST_CASE("tcp takes what is small, and leaves large and rare collectives to others") {
+TEST_CASE(
+    "tcp takes what is small, and anything between two ranks, and leaves large and rare collectives to "
+    "others") {
   const auto seen = run_on_ranks(2, [](RankThread& self) {
-    const auto takes = [&](CollectiveKind kind, std::size_t bytes) {
-      return self.backend->can_run({kind, ReduceOp::sum, DType::f32, DeviceType::host, bytes});
+    const auto takes = [&](CollectiveKind kind, std::size_t bytes, int ranks = 3) {
+      return self.backend->can_run(
+          {kind, ReduceOp::sum, DType::f32, DeviceType::host, bytes, Compression::none, ranks});
     };
     std::string wrong;
     for (const auto kind :
@@ -124,6 +127,7 @@ TEST_CASE("tcp takes what is small, and leaves large and rare collectives to oth
       if (!takes(kind, TcpBackend::kMostBytes) || takes(kind, TcpBackend::kMostBytes + 1))
         wrong += name_of(kind);
     }
+    if (!takes(CollectiveKind::allreduce, std::size_t{1} << 30, 2)) wrong += "two ranks";
     if (!takes(CollectiveKind::barrier, 0)) wrong += "barrier";
     if (takes(CollectiveKind::alltoall, 0) || takes(CollectiveKind::reducescatter, 4)) wrong += "rare";
     return wrong;
