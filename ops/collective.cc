@@ -23,8 +23,13 @@ ResponseKind kind_of(const Batch& batch) {
             ? std::accumulate(entry.receive_counts.begin(), entry.receive_counts.end(), std::int64_t{0})
             : entry.elements;
   }
-  return {batch.kind, batch.op, batch.dtype, batch.device.type,
-          static_cast<std::size_t>(elements) * size_of(batch.dtype), batch.compression, batch.process_set->size()};
+  return {batch.kind,
+          batch.op,
+          batch.dtype,
+          batch.device.type,
+          static_cast<std::size_t>(elements) * size_of(batch.dtype),
+          batch.compression,
+          batch.process_set->size()};
 }
 
 }  // namespace dabke

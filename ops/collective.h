@@ -41,8 +41,8 @@ struct ResponseKind {
   ReduceOp op = ReduceOp::sum;
   DType dtype = DType::f32;
   DeviceType device = DeviceType::host;
-  /// Of all tensors of the batch, and the same on all ranks: what each rank puts in; of an allgather, what comes
-  /// out. An alltoall's is 0, because no rank knows what the others exchange.
+  /// Of all tensors of the batch, and the same on all ranks: what each rank puts in; of an allgather, what
+  /// comes out. An alltoall's is 0, because no rank knows what the others exchange.
   std::size_t size_bytes = 0;
   Compression compression = Compression::none;
   int ranks = 0;  // of the process set; 0: any

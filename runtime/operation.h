@@ -31,8 +31,8 @@ class Operation {
   /// Where results go; data null: from `allocate`, or memory of our own.
   std::vector<TensorView> outputs;
   std::optional<std::uint8_t> compression;  // as the caller said; nothing: what the configuration says
-  std::vector<std::int64_t> splits;  // alltoall: rows to each rank of the set; empty: equal parts
-  std::string group;                 // with others of this name and `group_size`; empty: on its own
+  std::vector<std::int64_t> splits;         // alltoall: rows to each rank of the set; empty: equal parts
+  std::string group;                        // with others of this name and `group_size`; empty: on its own
   std::uint32_t group_size = 0;
   /// Memory for output `index`, whose dtype and shape are set; null when there is none.
   std::function<void*(std::size_t index, const TensorView& output)> allocate;

@@ -56,7 +56,8 @@ std::string Request::describe() const {
   if (prescale != 1) out += fmt::format(", prescale {}", prescale);
   if (postscale != 1) out += fmt::format(", postscale {}", postscale);
   if (device != DeviceType::host) out += " on cuda";
-  if (compression != 0) out += fmt::format(", compression {}", name_of(static_cast<Compression>(compression)));
+  if (compression != 0)
+    out += fmt::format(", compression {}", name_of(static_cast<Compression>(compression)));
   return out;
 }
 

@@ -180,7 +180,8 @@ Status Setup::look_up_addresses() {
     DABKE_ASSIGN(n.address, SocketAddress::parse(*found));
     lookup_slice_ = 20ms;
   }
-  if (std::ranges::any_of(neighbours_, unknown)) lookup_slice_ = std::min(2 * lookup_slice_, given_.aborted ? kAbortCheck : kLongestLookup);
+  if (std::ranges::any_of(neighbours_, unknown))
+    lookup_slice_ = std::min(2 * lookup_slice_, given_.aborted ? kAbortCheck : kLongestLookup);
   return {};
 }
 
