@@ -1,5 +1,6 @@
 #include "ops/collective.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace dabke {
@@ -30,6 +31,13 @@ ResponseKind kind_of(const Batch& batch) {
           static_cast<std::size_t>(elements) * size_of(batch.dtype),
           batch.compression,
           batch.process_set->size()};
+}
+
+Collective* find_backend(const std::vector<std::unique_ptr<Collective>>& backends, const ResponseKind& kind,
+                         const ProcessSetInfo& set) {
+  const auto serves = [&](const auto& backend) { return backend->can_run(kind) && backend->can_serve(set); };
+  const auto found = std::ranges::find_if(backends, serves);
+  return found == backends.end() ? nullptr : found->get();
 }
 
 }  // namespace dabke

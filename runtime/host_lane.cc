@@ -64,7 +64,7 @@ bool HostLane::reserve_for(const Task& task) {
   const Collective* const backend =
       task.entries.empty()
           ? nullptr
-          : find_backend({task.kind, task.op, task.dtype, DeviceType::host}, *task.process_set);
+          : find_backend(backends_, {task.kind, task.op, task.dtype, DeviceType::host}, *task.process_set);
   if (backend == nullptr || !backend->can_run_on_waiters()) return false;
   const std::lock_guard lock(mutex_);
   if (taken_ || !queue_.empty() || stopping_) return false;
@@ -185,14 +185,8 @@ Status HostLane::run_on(Collective& backend, const Batch& batch) {
   return done.status;
 }
 
-Collective* HostLane::find_backend(const ResponseKind& kind, const ProcessSetInfo& set) const {
-  const auto serves = [&](const auto& backend) { return backend->can_run(kind) && backend->can_serve(set); };
-  const auto found = std::ranges::find_if(backends_, serves);
-  return found == backends_.end() ? nullptr : found->get();
-}
-
 Result<Collective*> HostLane::backend_for(const Batch& batch) {
-  Collective* const backend = find_backend(kind_of(batch), *batch.process_set);
+  Collective* const backend = find_backend(backends_, kind_of(batch), *batch.process_set);
   if (backend == nullptr) {
     return Status(Code::unsupported,
                   fmt::format("no backend runs {} of {}", name_of(batch.kind), name_of(batch.dtype)));

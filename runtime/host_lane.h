@@ -59,7 +59,6 @@ class HostLane {
   std::vector<Ended> run(Task& task);
   Status run_batch(const Task& task, BatchReport& report);
   Status run_on(Collective& backend, const Batch& batch);
-  Collective* find_backend(const ResponseKind& kind, const ProcessSetInfo& set) const;
   /// The first that can run it, with its communicators made.
   Result<Collective*> backend_for(const Batch& batch);
   static std::vector<Ended> ended_by(const Task& task, const Status& status);

@@ -1,6 +1,7 @@
 #include "benchmarks/perf/dabke_raw.h"
 
 #include <atomic>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -41,27 +42,25 @@ class RawBackend final : public Competitor {
 
   Status open(const Bootstrapped& place, ForkGuard& fork_guard) {
     const BackendContext context{place.world, config_, place.store, fork_guard, Log(), place.mpi};
-    DABKE_ASSIGN(auto backends, make_backends(context));
-    backend_ = std::move(backends.front());
-    return backend_->prepare(world_);
+    DABKE_ASSIGN(backends_, make_backends(context));
+    return {};
   }
 
   std::string name() const override { return name_; }
   bool can_run(const Call& call) const override {
-    return backend_->can_run({call.kind, call.op, call.dtype, DeviceType::host}) &&
-           backend_->can_serve(world_);
+    return find_backend(backends_, {call.kind, call.op, call.dtype, DeviceType::host}, world_) != nullptr;
   }
   Status begin(const Call& call) override {
     counts_.assign(static_cast<std::size_t>(call.ranks), call.part());
     batch_ = Batch{.order = batch_.order, .kind = call.kind, .op = call.op, .dtype = call.dtype};
     batch_.process_set = &world_;
-    if (call.kind == CollectiveKind::barrier) return {};
+    if (call.kind == CollectiveKind::barrier) return choose();
     BatchEntry entry{.input = call.input, .output = call.output, .elements = call.elements};
     if (call.kind != CollectiveKind::allreduce && call.kind != CollectiveKind::broadcast)
       entry.receive_counts = counts_;
     if (call.kind == CollectiveKind::alltoall) entry.send_counts = counts_;
     batch_.entries.push_back(entry);
-    return {};
+    return choose();
   }
   Status run() override {
     ++batch_.order;
@@ -69,13 +68,24 @@ class RawBackend final : public Competitor {
     return ending_.wait();
   }
   // Its threads and memory disturb nobody whose turn is next.
-  void end() override { backend_->idle(); }
+  void end() override {
+    if (backend_ != nullptr) backend_->idle();
+  }
 
  private:
+  /// As the runtime does: one backend by name may leave some sizes to another.
+  Status choose() {
+    backend_ = find_backend(backends_, kind_of(batch_), world_);
+    if (backend_ == nullptr) return {Code::unsupported, name_ + " does not run this"};
+    return prepared_.insert(backend_).second ? backend_->prepare(world_) : Status();
+  }
+
   const std::string name_;
   Config config_;
   ProcessSetInfo world_;
-  std::unique_ptr<Collective> backend_;
+  std::vector<std::unique_ptr<Collective>> backends_;
+  std::set<Collective*> prepared_;
+  Collective* backend_ = nullptr;
   std::vector<std::int64_t> counts_;
   Batch batch_;
   Ending ending_;

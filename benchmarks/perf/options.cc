@@ -304,6 +304,7 @@ std::vector<std::string> built_backends() {
     if (is_backend_built(choices.substr(0, comma))) names.emplace_back(choices.substr(0, comma));
     choices.remove_prefix(std::min(comma + 1, choices.size()));
   }
+  std::erase(names, "hierarchical");  // between hosts, and dabke-perf's ranks are on one
   // What all are compared with comes first.
   std::ranges::stable_partition(names, [](const std::string& name) { return name == "shm"; });
   return names;
