@@ -149,6 +149,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
   WaitingHabit habit_;               // of helpers
   TimePoint sleeps_until_ = kNever;  // the coordinator's thread, when nobody holds it
   std::unique_ptr<ControlChannel> channel_;
+  const bool can_be_helped_ = channel_->can_be_helped();
   ProcessSetTable& process_sets_;
   Statistics& statistics_;
   Profile& profile_;

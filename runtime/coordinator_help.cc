@@ -17,7 +17,7 @@ void Coordinator::help(const Operation& operation, Wake submitted) {
     post(Want{operation.request.process_set, operation.request.name}, Wake::left_to_help);
     is_told = false;
   }
-  if (channel_->can_be_helped()) {
+  if (can_be_helped_) {
     while (!operation.is_done() && take_baton()) {
       is_told = true;
       if (!drive_for(operation)) return;

@@ -44,7 +44,7 @@ class ControlChannel {
   //   while (...) if (channel.look(sink)) ...;
   //   channel.hand_back(...);
 
-  /// Whether all that comes can be seen without a system call, so that this is worth while.
+  /// Whether all that comes can be seen without a system call, so that this is worth while; as it was opened.
   virtual bool can_be_helped() const { return false; }
   /// Delivers what has come, without a system call; whether something had, or wake() was called. Neighbours
   /// who sleep are not woken yet for what is sent from the first look on.

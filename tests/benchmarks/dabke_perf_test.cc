@@ -64,7 +64,7 @@ TEST_CASE("dabke-perf: every collective is right over every backend, raw and thr
   CAPTURE(collective, raw, measured.finished.out, measured.finished.error);
   REQUIRE(measured.finished.exit_code == 0);
   CHECK(wrong_in(measured.results) == 0);
-  Names expected = {"dabke shm", "dabke gloo"};
+  Names expected = {"dabke shm", "dabke gloo", "dabke tcp"};
   if (kWithRawGloo && collective != "reducescatter") expected.insert("raw gloo");
   if (collective == "allreduce") expected.insert({"memcpy", "bound"});
   CHECK(measured.competitors() == expected);
@@ -128,7 +128,7 @@ TEST_CASE("dabke-perf: a step of a model's gradients and one of equal tensors ar
   const Measured measured = measure(arguments);
   CAPTURE(is_model, measured.finished.out, measured.finished.error);
   REQUIRE(measured.finished.exit_code == 0);
-  CHECK(measured.competitors() == Names{"dabke shm", "dabke gloo"});
+  CHECK(measured.competitors() == Names{"dabke shm", "dabke gloo", "dabke tcp"});
   CHECK(wrong_in(measured.results) == 0);
   for (const auto& row : measured.results) {
     CHECK(row["count"] == (is_model ? 3 : 30));
