@@ -85,7 +85,8 @@ TEST_CASE("dabke-perf: raw MPI and Dabke over it are measured in a job of each M
                                      "--mpi", mpi, "--peers", "mpi,gloo"});
   CAPTURE(mpi, measured.finished.out, measured.finished.error);
   REQUIRE(measured.finished.exit_code == 0);
-  CHECK(measured.competitors() == Names{"dabke shm", "dabke gloo", "dabke mpi", "raw " + mpi, "raw gloo"});
+  CHECK(measured.competitors() ==
+        Names{"dabke shm", "dabke gloo", "dabke tcp", "dabke mpi", "raw " + mpi, "raw gloo"});
   CHECK(wrong_in(measured.results) == 0);
   for (const auto& row : measured.results) CHECK(row["job"] == mpi);
 }
