@@ -59,9 +59,10 @@ class Coordinator final : private ControlSink, private LaneObserver {
   enum class Wake { at_once, left_to_help };
   /// From any thread. The operation completes exactly once. With left_to_help, help() must follow.
   void submit(OperationRef operation, Wake wake = Wake::at_once);
-  /// A thread is about to wait for it: it is not kept back for others, and the thread works on it for as long
-  /// as there is something to do.
-  void help(const Operation& operation, Wake submitted = Wake::at_once);
+  /// A thread is about to wait for it until `deadline`: it is not kept back for others, and a thread without
+  /// a deadline works on it for as long as there is something to do. (A batch takes as long as its slowest
+  /// rank.)
+  void help(const Operation& operation, TimePoint deadline, Wake submitted = Wake::at_once);
   void abort(Status cause);
   /// Every rank writes a dump.
   void ask_for_dumps(std::string reason);
@@ -110,7 +111,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
   void loop();
   void round();
   bool take_baton();
-  bool drive_for(const Operation& operation);
+  bool drive_for(const Operation& operation) noexcept;
   bool something_comes(int& looks);
   void hand_back();
   TimePoint sleep_until();

@@ -11,13 +11,13 @@ constexpr int kMostLooks = 1000;
 
 }  // namespace
 
-void Coordinator::help(const Operation& operation, Wake submitted) {
+void Coordinator::help(const Operation& operation, TimePoint deadline, Wake submitted) {
   bool is_told = submitted == Wake::at_once;
   if (keeps_back_ && !operation.is_done()) {
     post(Want{operation.request.process_set, operation.request.name}, Wake::left_to_help);
     is_told = false;
   }
-  if (can_be_helped_) {
+  if (can_be_helped_ && deadline == kNever) {
     while (!operation.is_done() && take_baton()) {
       is_told = true;
       if (!drive_for(operation)) return;
@@ -40,7 +40,7 @@ bool Coordinator::take_baton() {
 
 /// Until a batch is to be run here, the operation is done or in the lane, or nothing happens any more.
 /// Whether to go on.
-bool Coordinator::drive_for(const Operation& operation) {
+bool Coordinator::drive_for(const Operation& operation) noexcept {
   helped_ = true;
   channel_->look(*this);  // what came before may be what is waited for
   int looks = kMostLooks;

@@ -50,7 +50,7 @@ class Runtime {
   /// submit(), and waits until it is complete.
   Status run(const OperationRef& operation);
   /// To be called before waiting for an operation (coordinator.h).
-  void help(const Operation& operation) { coordinator_->help(operation); }
+  void help(const Operation& operation, TimePoint deadline) { coordinator_->help(operation, deadline); }
   /// Every pending and later operation of every rank ends with this reason.
   void abort(std::string reason);
   Status start_timeline(const std::string& path, bool mark_cycles);

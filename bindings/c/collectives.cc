@@ -278,14 +278,15 @@ int dabke_poll(const dabke_handle* handle) { return handle != nullptr && handle-
 
 dabke_status dabke_wait(dabke_handle* handle, double timeout_seconds) {
   if (handle == nullptr) return missing_handle();
+  const TimePoint deadline = deadline_after(timeout_seconds);
   if (!handle->is_done()) {
     if (const auto runtime = current_runtime()) {
-      runtime->help(*handle);
+      runtime->help(*handle, deadline);
     } else if (const Status none = no_runtime(); none.code() == Code::forked) {
       return report(none);  // it would wait for threads that a forked child does not have
     }
   }
-  handle->wait_until(deadline_after(timeout_seconds));
+  handle->wait_until(deadline);
   return report(handle->status());
 }
 dabke_status dabke_handle_status(const dabke_handle* handle) {

@@ -57,7 +57,7 @@ class Pending {
 
   Status wait() const {
     if (!refused_) return refused_;
-    runtime_->help(*operation_);
+    runtime_->help(*operation_, kNever);
     operation_->wait_until(kNever);
     return operation_->status();
   }
