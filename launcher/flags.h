@@ -27,11 +27,11 @@ struct Refusal {
 };
 inline constexpr std::string_view kOneHost = "this version starts ranks on this host only; leave it out";
 inline constexpr std::string_view kNoMpi =
-    "this version does not launch through MPI; leave it out, ranks then meet over tcp and move data by gloo";
+    "this version does not launch through MPI; leave it out, ranks then meet over tcp and move data by shared memory or gloo";
 inline constexpr std::string_view kNoElastic = "elastic jobs are not supported by this version; leave it out";
 inline constexpr std::string_view kNoTuning = "autotuning is not supported by this version; leave it out";
 inline constexpr std::string_view kNoHierarchy =
-    "this version runs on one host, where it has no meaning; leave it out";
+    "hosts with several ranks reduce inside first in any case; leave it out";
 inline constexpr std::array kRefusals{
     Refusal{"--mpi", kNoMpi},
     Refusal{"--mpi-args", kNoMpi},

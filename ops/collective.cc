@@ -33,11 +33,4 @@ ResponseKind kind_of(const Batch& batch) {
           batch.process_set->size()};
 }
 
-Collective* find_backend(const std::vector<std::unique_ptr<Collective>>& backends, const ResponseKind& kind,
-                         const ProcessSetInfo& set) {
-  const auto serves = [&](const auto& backend) { return backend->can_run(kind) && backend->can_serve(set); };
-  const auto found = std::ranges::find_if(backends, serves);
-  return found == backends.end() ? nullptr : found->get();
-}
-
 }  // namespace dabke

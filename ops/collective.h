@@ -117,10 +117,6 @@ class Collective {
   virtual void abort(const Status& cause) = 0;
 };
 
-/// The first that can run it and serves the set; null when none does.
-Collective* find_backend(const std::vector<std::unique_ptr<Collective>>& backends, const ResponseKind& kind,
-                         const ProcessSetInfo& set);
-
 /// What a backend is made from. It all outlives the backend.
 struct BackendContext {
   const World& world;

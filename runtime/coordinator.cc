@@ -75,7 +75,7 @@ Coordinator::Coordinator(Parts parts)
       machine_(machine_options(parts.world, parts.config, knee_bytes(parts.backends, parts.process_sets),
                                std::move(parts.static_sets))),
       timeline_(std::move(parts.timeline)),
-      lane_(parts.backends, *this, parts.log) {
+      lane_(parts.backends, *this) {
   if (timeline_) machine_.record_readiness(++timelines_);
   thread_ = start_thread("dabke-coord", [this] { loop(); });
 }

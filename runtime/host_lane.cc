@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cfenv>
-#include <semaphore>
 
 #include <fmt/format.h>
 
@@ -13,20 +12,10 @@ namespace {
 
 constexpr auto kIdleAfter = std::chrono::seconds(5);
 
-struct Done {
-  std::binary_semaphore over{0};
-  Status status;
-  static void call(void* context, const Status& status) {
-    auto* done = static_cast<Done*>(context);
-    done->status = status;
-    done->over.release();
-  }
-};
-
 }  // namespace
 
-HostLane::HostLane(std::vector<std::unique_ptr<Collective>>& backends, LaneObserver& observer, Log log)
-    : backends_(backends), observer_(observer), log_(std::move(log)) {
+HostLane::HostLane(const std::vector<std::unique_ptr<Collective>>& backends, LaneObserver& observer)
+    : runner_(backends), observer_(observer) {
   thread_ = start_thread("dabke-host-lane", [this] { loop(); });
 }
 
@@ -47,7 +36,7 @@ void HostLane::abort(const Status& cause) {
     const std::lock_guard lock(mutex_);
     if (aborted_.is_ok()) aborted_ = cause;
   }
-  for (const auto& backend : backends_) backend->abort(cause);
+  runner_.abort(cause);
 }
 
 void HostLane::stop() {
@@ -64,7 +53,7 @@ bool HostLane::reserve_for(const Task& task) {
   const Collective* const backend =
       task.entries.empty()
           ? nullptr
-          : find_backend(backends_, {task.kind, task.op, task.dtype, DeviceType::host}, *task.process_set);
+          : runner_.find({task.kind, task.op, task.dtype, DeviceType::host}, *task.process_set);
   if (backend == nullptr || !backend->can_run_on_waiters()) return false;
   const std::lock_guard lock(mutex_);
   if (taken_ || !queue_.empty() || stopping_) return false;
@@ -86,7 +75,7 @@ void HostLane::run_here(Task& task) {
 void HostLane::perform(Task& task) {
   std::vector<Ended> ended;
   if (task.entries.empty()) {
-    release(task);
+    runner_.release(task.process_set->id);
   } else {
     ended = run(task);
   }
@@ -107,7 +96,7 @@ std::unique_ptr<Task> HostLane::next() {
   if (!changed_.wait_for(lock, kIdleAfter, something)) {
     if (!std::exchange(taken_, true)) {
       lock.unlock();
-      for (const auto& backend : backends_) backend->idle();
+      runner_.idle();
       lock.lock();
       taken_ = false;
     }
@@ -165,41 +154,15 @@ Status HostLane::run_batch(const Task& task, BatchReport& report) {
   }
   BatchBuilder builder(task);
   if (builder.needs_exchange()) {
-    const Batch& exchange = builder.exchange_batch();
-    DABKE_ASSIGN(Collective* const backend, backend_for(exchange));
-    DABKE_CHECK(run_on(*backend, exchange));
+    DABKE_CHECK(runner_.run(builder.exchange_batch()));
   }
   DABKE_CHECK(builder.build());
   for (const BatchEntry& entry : builder.batch().entries) {
     report.size_bytes += static_cast<std::size_t>(entry.elements) * size_of(task.dtype);
   }
-  DABKE_ASSIGN(Collective* const backend, backend_for(builder.batch()));
+  DABKE_ASSIGN(Collective* const backend, runner_.choose(builder.batch()));
   report.backend = backend->name();
-  return run_on(*backend, builder.batch());
-}
-
-Status HostLane::run_on(Collective& backend, const Batch& batch) {
-  Done done;
-  backend.run(batch, {&Done::call, &done});
-  done.over.acquire();
-  return done.status;
-}
-
-Result<Collective*> HostLane::backend_for(const Batch& batch) {
-  Collective* const backend = find_backend(backends_, kind_of(batch), *batch.process_set);
-  if (backend == nullptr) {
-    return Status(Code::unsupported,
-                  fmt::format("no backend runs {} of {}", name_of(batch.kind), name_of(batch.dtype)));
-  }
-  if (prepared_.insert({backend, batch.process_set->id}).second)
-    DABKE_CHECK(backend->prepare(*batch.process_set));
-  return backend;
-}
-
-void HostLane::release(const Task& task) {
-  for (const auto& backend : backends_) {
-    if (prepared_.erase({backend.get(), task.process_set->id}) != 0) backend->release(task.process_set->id);
-  }
+  return BackendRunner::run_on(*backend, builder.batch());
 }
 
 }  // namespace dabke

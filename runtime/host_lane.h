@@ -7,11 +7,10 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <thread>
 #include <vector>
 
-#include "runtime/base/log.h"
+#include "ops/backend_runner.h"
 #include "runtime/batch_builder.h"
 #include "runtime/profile.h"
 
@@ -32,7 +31,7 @@ class LaneObserver {
 
 class HostLane {
  public:
-  HostLane(std::vector<std::unique_ptr<Collective>>& backends, LaneObserver& observer, Log log);
+  HostLane(const std::vector<std::unique_ptr<Collective>>& backends, LaneObserver& observer);
   ~HostLane();
 
   void push(std::unique_ptr<Task> task);
@@ -58,15 +57,10 @@ class HostLane {
   void perform(Task& task);
   std::vector<Ended> run(Task& task);
   Status run_batch(const Task& task, BatchReport& report);
-  Status run_on(Collective& backend, const Batch& batch);
-  /// The first that can run it, with its communicators made.
-  Result<Collective*> backend_for(const Batch& batch);
   static std::vector<Ended> ended_by(const Task& task, const Status& status);
-  void release(const Task& task);
 
-  std::vector<std::unique_ptr<Collective>>& backends_;
+  BackendRunner runner_;  // whoever has taken the lane
   LaneObserver& observer_;
-  Log log_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::unique_ptr<Task>> queue_;
@@ -74,7 +68,6 @@ class HostLane {
   bool stopping_ = false;
   Status aborted_;
   std::atomic<std::size_t> outstanding_{0};
-  std::set<std::pair<Collective*, ProcessSetId>> prepared_;
   std::jthread thread_;
 };
 

@@ -1,35 +1,11 @@
 #include "benchmarks/perf/dabke_raw.h"
 
-#include <atomic>
-#include <set>
+#include <optional>
 
-#include <fmt/format.h>
+#include "ops/backend_runner.h"
 
 namespace dabke::perf {
 namespace {
-
-/// Where a batch's end is told, perhaps by another thread.
-class Ending {
- public:
-  Completion completion() {
-    ended_.store(false, std::memory_order_relaxed);
-    return {[](void* self, const Status& status) { static_cast<Ending*>(self)->set(status); }, this};
-  }
-  Status wait() {
-    ended_.wait(false, std::memory_order_acquire);
-    return std::move(status_);
-  }
-
- private:
-  void set(const Status& status) {
-    status_ = status;
-    ended_.store(true, std::memory_order_release);
-    ended_.notify_one();
-  }
-
-  Status status_;
-  std::atomic<bool> ended_ = false;
-};
 
 class RawBackend final : public Competitor {
  public:
@@ -43,12 +19,13 @@ class RawBackend final : public Competitor {
   Status open(const Bootstrapped& place, ForkGuard& fork_guard) {
     const BackendContext context{place.world, config_, place.store, fork_guard, Log(), place.mpi};
     DABKE_ASSIGN(backends_, make_backends(context));
+    runner_.emplace(backends_);
     return {};
   }
 
   std::string name() const override { return name_; }
   bool can_run(const Call& call) const override {
-    return find_backend(backends_, {call.kind, call.op, call.dtype, DeviceType::host}, world_) != nullptr;
+    return runner_->find({call.kind, call.op, call.dtype, DeviceType::host}, world_) != nullptr;
   }
   Status begin(const Call& call) override {
     counts_.assign(static_cast<std::size_t>(call.ranks), call.part());
@@ -64,8 +41,7 @@ class RawBackend final : public Competitor {
   }
   Status run() override {
     ++batch_.order;
-    backend_->run(batch_, ending_.completion());
-    return ending_.wait();
+    return BackendRunner::run_on(*backend_, batch_);
   }
   // Its threads and memory disturb nobody whose turn is next.
   void end() override {
@@ -75,20 +51,18 @@ class RawBackend final : public Competitor {
  private:
   /// As the runtime does: one backend by name may leave some sizes to another.
   Status choose() {
-    backend_ = find_backend(backends_, kind_of(batch_), world_);
-    if (backend_ == nullptr) return {Code::unsupported, name_ + " does not run this"};
-    return prepared_.insert(backend_).second ? backend_->prepare(world_) : Status();
+    DABKE_ASSIGN(backend_, runner_->choose(batch_));
+    return {};
   }
 
   const std::string name_;
   Config config_;
   ProcessSetInfo world_;
   std::vector<std::unique_ptr<Collective>> backends_;
-  std::set<Collective*> prepared_;
+  std::optional<BackendRunner> runner_;
   Collective* backend_ = nullptr;
   std::vector<std::int64_t> counts_;
   Batch batch_;
-  Ending ending_;
 };
 
 }  // namespace

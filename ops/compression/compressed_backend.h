@@ -14,9 +14,9 @@
 #include <memory>
 #include <vector>
 
+#include "ops/backend_runner.h"
 #include "ops/collective.h"
 #include "ops/pack.h"
-#include "ops/part_runner.h"
 
 namespace dabke {
 
@@ -50,7 +50,7 @@ class CompressedBackend final : public Collective {
   Status carry(const Batch& batch, CollectiveKind kind, BatchEntry entry);
 
   const World& world_;
-  PartRunner carriers_;
+  BackendRunner carriers_;
   Packer packer_;
   FusionBuffer wire_;  // what travels
   FusionBuffer sums_;  // what came, in float32

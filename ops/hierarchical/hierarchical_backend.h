@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "ops/backend_runner.h"
 #include "ops/hierarchical/hierarchical_collectives.h"
-#include "ops/part_runner.h"
 
 namespace dabke {
 
@@ -30,7 +30,7 @@ class HierarchicalBackend final : public Collective {
 
  private:
   const std::vector<Rank> leaders_;
-  PartRunner parts_;
+  BackendRunner parts_;
   std::map<ProcessSetId, std::unique_ptr<HostedSet>> sets_;
   FusionBuffer scratch_;
 };

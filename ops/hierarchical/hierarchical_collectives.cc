@@ -142,23 +142,26 @@ Status HierarchicalRun::barrier() {
   return is_alone() ? Status() : run_barrier(set_.inside);
 }
 
+Result<std::byte*> HierarchicalRun::reserve_columns() {
+  std::int64_t elements = 0;
+  for (const BatchEntry& entry : batch_.entries)
+    elements += sum(columns_.emplace_back(column(entry.receive_counts)));
+  return scratch_.reserve(bytes(elements));
+}
+
 Status HierarchicalRun::allgather() {
   const std::size_t per_host = set_.layout.most_size;
-  std::vector<std::vector<std::int64_t>> columns;
-  std::int64_t gathered = 0;
-  for (const BatchEntry& entry : batch_.entries)
-    gathered += sum(columns.emplace_back(column(entry.receive_counts)));
-  DABKE_ASSIGN(std::byte * next, scratch_.reserve(bytes(gathered)));
+  DABKE_ASSIGN(std::byte * next, reserve_columns());
   Batch between = part(CollectiveKind::allgather, set_.between);
   Batch inside = part(CollectiveKind::allgather, set_.inside);
   for (std::size_t e = 0; e < batch_.entries.size(); ++e) {
     const BatchEntry& entry = batch_.entries[e];
-    between.entries.push_back({entry.input, next, entry.elements, columns[e], {}});
+    between.entries.push_back({entry.input, next, entry.elements, columns_[e], {}});
     auto* output = bytes_of(entry.output);
-    for (std::size_t host = 0; host < columns[e].size(); ++host) {
+    for (std::size_t host = 0; host < columns_[e].size(); ++host) {
       const auto counts = entry.receive_counts.subspan(host * per_host, per_host);
-      inside.entries.push_back({next, output, columns[e][host], counts, {}});
-      next += bytes(columns[e][host]);
+      inside.entries.push_back({next, output, columns_[e][host], counts, {}});
+      next += bytes(columns_[e][host]);
       if (output != nullptr) output += bytes(sum(counts));
     }
   }
@@ -168,23 +171,19 @@ Status HierarchicalRun::allgather() {
 
 Status HierarchicalRun::reducescatter() {
   const std::size_t per_host = set_.layout.most_size;
-  std::vector<std::vector<std::int64_t>> columns;
-  std::int64_t scattered = 0;
-  for (const BatchEntry& entry : batch_.entries)
-    scattered += sum(columns.emplace_back(column(entry.receive_counts)));
-  DABKE_ASSIGN(std::byte * next, scratch_.reserve(bytes(scattered)));
+  DABKE_ASSIGN(std::byte * next, reserve_columns());
   Batch inside = part(CollectiveKind::reducescatter, set_.inside);
   Batch between = part(CollectiveKind::reducescatter, set_.between);
   inside.prescale = batch_.prescale;
   between.postscale = batch_.postscale;
   for (std::size_t e = 0; e < batch_.entries.size(); ++e) {
     const BatchEntry& entry = batch_.entries[e];
-    between.entries.push_back({next, entry.output, sum(columns[e]), columns[e], {}});
+    between.entries.push_back({next, entry.output, sum(columns_[e]), columns_[e], {}});
     const auto* input = bytes_of(entry.input);
-    for (std::size_t host = 0; host < columns[e].size(); ++host) {
+    for (std::size_t host = 0; host < columns_[e].size(); ++host) {
       const auto counts = entry.receive_counts.subspan(host * per_host, per_host);
       inside.entries.push_back({input, next, sum(counts), counts, {}});
-      next += bytes(columns[e][host]);
+      next += bytes(columns_[e][host]);
       if (input != nullptr) input += bytes(sum(counts));
     }
   }

@@ -51,6 +51,9 @@ class HierarchicalRun {
   Status run_barrier(const ProcessSetInfo& set) const {
     return set_.run_part(part(CollectiveKind::barrier, set));
   }
+  /// Of every entry the counts of the ranks that carry what this rank carries, by host; and scratch for all
+  /// of that.
+  Result<std::byte*> reserve_columns();
   /// Everybody in this host gets the slices that its ranks carry.
   Status share_slices() const;
   bool is_alone() const { return set_.inside.size() == 1; }
@@ -72,6 +75,7 @@ class HierarchicalRun {
   const std::size_t element_bytes_;
   std::vector<std::vector<std::int64_t>>
       slices_;  // of each entry: how much of it each rank of the host carries
+  std::vector<std::vector<std::int64_t>> columns_;
 };
 
 }  // namespace dabke

@@ -172,7 +172,7 @@ typedef void (*dabke_callback)(void* context, dabke_handle* handle, dabke_status
 /* Gives memory for an output whose size was not known before: `tensor` has dtype, device and shape
  * (row-major); the function sets data (64-byte aligned, if it can be) and returns 0, or anything else when it
  * has none. The memory is the caller's. `index` counts the tensors of a group. Called on a thread of the
- * runtime. */
+ * runtime, or on one that waits for a result. */
 typedef int (*dabke_output_allocator)(void* context, size_t index, DLTensor* tensor);
 
 typedef struct dabke_options {

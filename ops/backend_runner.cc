@@ -1,0 +1,76 @@
+#include "ops/backend_runner.h"
+
+#include <algorithm>
+#include <semaphore>
+
+#include <fmt/format.h>
+
+namespace dabke {
+namespace {
+
+struct Done {
+  std::binary_semaphore over{0};
+  Status status;
+  static void call(void* context, const Status& status) {
+    auto* done = static_cast<Done*>(context);
+    done->status = status;
+    done->over.release();
+  }
+};
+
+}  // namespace
+
+BackendRunner::BackendRunner(std::vector<Collective*> backends) : backends_(std::move(backends)) {
+  std::erase(backends_, nullptr);
+}
+
+BackendRunner::BackendRunner(const std::vector<std::unique_ptr<Collective>>& backends) {
+  for (const auto& backend : backends) backends_.push_back(backend.get());
+}
+
+Collective* BackendRunner::find(const ResponseKind& kind, const ProcessSetInfo& set) const {
+  const auto runs = [&](Collective* backend) { return backend->can_run(kind) && backend->can_serve(set); };
+  const auto found = std::ranges::find_if(backends_, runs);
+  return found == backends_.end() ? nullptr : *found;
+}
+
+Result<Collective*> BackendRunner::choose(const Batch& batch) {
+  Collective* const backend = find(kind_of(batch), *batch.process_set);
+  if (backend == nullptr) {
+    return Status(Code::unsupported,
+                  fmt::format("no backend runs {} of {}", name_of(batch.kind), name_of(batch.dtype)));
+  }
+  if (prepared_.insert({backend, batch.process_set->id}).second)
+    DABKE_CHECK(backend->prepare(*batch.process_set));
+  return backend;
+}
+
+Status BackendRunner::run_on(Collective& backend, const Batch& batch) {
+  Done done;
+  backend.run(batch, {&Done::call, &done});
+  done.over.acquire();
+  return done.status;
+}
+
+Status BackendRunner::run(const Batch& batch) {
+  DABKE_ASSIGN(Collective* const backend, choose(batch));
+  return run_on(*backend, batch);
+}
+
+void BackendRunner::release(ProcessSetId set) {
+  std::erase_if(prepared_, [set](const auto& row) {
+    if (row.second != set) return false;
+    row.first->release(set);
+    return true;
+  });
+}
+
+void BackendRunner::idle() {
+  for (Collective* const backend : backends_) backend->idle();
+}
+
+void BackendRunner::abort(const Status& cause) {
+  for (Collective* const backend : backends_) backend->abort(cause);
+}
+
+}  // namespace dabke

@@ -1,0 +1,39 @@
+// Which of several backends runs a batch, and the wait for its end: what the lane does with those of the
+// registry, and a backend that is put together from others with its own.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "ops/collective.h"
+
+namespace dabke {
+
+class BackendRunner {
+ public:
+  /// In order of preference, owned by others; null ones are left out.
+  explicit BackendRunner(std::vector<Collective*> backends);
+  explicit BackendRunner(const std::vector<std::unique_ptr<Collective>>& backends);
+
+  /// The first that can run it and serves the set; null when none does. From any thread.
+  Collective* find(const ResponseKind& kind, const ProcessSetInfo& set) const;
+  /// The one for this batch, prepared for the batch's process set when that is its first; all ranks of the
+  /// set come to the same.
+  Result<Collective*> choose(const Batch& batch);
+  /// Runs it there, and waits.
+  static Status run_on(Collective& backend, const Batch& batch);
+  Status run(const Batch& batch);
+
+  void release(ProcessSetId set);
+  void idle();
+  /// From any thread.
+  void abort(const Status& cause);
+
+ private:
+  std::vector<Collective*> backends_;
+  std::set<std::pair<Collective*, ProcessSetId>> prepared_;
+};
+
+}  // namespace dabke
