@@ -44,8 +44,6 @@ class Check {
       return {Code::not_implemented, fmt::format("{} '{}': adasum is not implemented yet; use average or sum",
                                                  name_of(request_.kind), request_.name)};
     }
-    if (name_of(static_cast<Compression>(request_.compression)) == "unknown")
-      return bad("there is no compression {}; use none, float16 or bfloat16", request_.compression);
     if (request_.kind == CollectiveKind::reducescatter && request_.op != ReduceOp::sum &&
         request_.op != ReduceOp::average) {
       return bad("reduce operation {} is not supported here; use sum or average", name_of(request_.op));

@@ -17,7 +17,9 @@ class RawBackend final : public Competitor {
   }
 
   Status open(const Bootstrapped& place, ForkGuard& fork_guard) {
-    const BackendContext context{place.world, config_, place.store, fork_guard, Log(), place.mpi};
+    // Of its own in the store: several of these may make connections of the same kind.
+    const auto store = with_prefix(place.store, "perf/" + config_.cpu_operations);
+    const BackendContext context{place.world, config_, store, fork_guard, Log(), place.mpi};
     DABKE_ASSIGN(backends_, make_backends(context));
     runner_.emplace(backends_);
     return {};

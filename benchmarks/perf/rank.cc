@@ -74,7 +74,7 @@ Status add_competitors(const Ground& ground, Bench& bench) {
   if (options.wants_peer("mpi") && ground.mpi != nullptr)
     bench.competitors.push_back(make_raw_mpi(*ground.mpi, ground.mpi_name));
   if (options.wants_peer("gloo") && ground.place.world.size > 1)
-    bench.competitors.push_back(make_raw_gloo(with_prefix(ground.place.store, "perf/gloo"), bench.team));
+    bench.competitors.push_back(make_raw_gloo(with_prefix(ground.place.store, "perf/raw gloo"), bench.team));
   if (options.wants_peer("memcpy")) bench.competitors.push_back(make_memcpy());
   if (options.wants_peer("bound")) bench.competitors.push_back(make_bound());
 

@@ -19,11 +19,18 @@ struct Call {
   const dabke_options* options = nullptr;
 };
 
+/// A caller's number, which may be none of the enum's and must not be read as one.
+template <class Enum>
+int number_in(const Enum& field) {
+  int number = 0;
+  static_assert(sizeof number == sizeof field);
+  std::memcpy(&number, &field, sizeof number);
+  return number;
+}
+
 Status set_options(Operation& operation, const dabke_options& options) {
   Request& request = operation.request;
-  int op = 0;  // a caller's number may be none of the enum's, and must not be read as one
-  static_assert(sizeof op == sizeof options.op);
-  std::memcpy(&op, &options.op, sizeof op);
+  const int op = number_in(options.op);
   if (op < DABKE_AVERAGE || op > DABKE_PRODUCT) {
     return {Code::invalid_argument,
             fmt::format("{} '{}': reduce operation {} does not exist; use a dabke_reduce_op",
@@ -52,8 +59,14 @@ Status set_options(Operation& operation, const dabke_options& options) {
             name_of(request.kind), request.name)};
   }
   request.priority = options.priority;
-  if (options.compression != DABKE_COMPRESSION_DEFAULT)
-    operation.compression = static_cast<std::uint8_t>(options.compression);
+  const int compression = number_in(options.compression);
+  if (compression < DABKE_COMPRESSION_NONE || compression > DABKE_COMPRESSION_DEFAULT) {
+    return {Code::invalid_argument,
+            fmt::format("{} '{}': compression {} does not exist; use a dabke_compression",
+                        name_of(request.kind), request.name, compression)};
+  }
+  if (compression != DABKE_COMPRESSION_DEFAULT)
+    operation.compression = static_cast<std::uint8_t>(compression);
   if (options.group != nullptr && options.group_size > 1) {
     operation.group = options.group;
     operation.group_size = options.group_size;

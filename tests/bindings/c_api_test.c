@@ -362,6 +362,9 @@ static void what_is_to_come_says_so(void) {
   options.compression = (dabke_compression)4;
   CHECK(dabke_allreduce("t", &t, NULL, &options) == DABKE_ERROR_INVALID_ARGUMENT);
   CHECK_SAYS("compression");
+  options.compression = (dabke_compression)257; /* not cut to a byte */
+  CHECK(dabke_allreduce("t", &t, NULL, &options) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("compression 257");
   options.compression = DABKE_COMPRESSION_FLOAT16;
   CHECK(dabke_allreduce("t", &t, NULL, &options) == DABKE_OK);
   options.compression = DABKE_COMPRESSION_DEFAULT;
