@@ -50,12 +50,6 @@ Machine::Options machine_options(const World& world, const Config& config, std::
   return options;
 }
 
-std::uint64_t size_bytes_of(const Request& request) {
-  std::uint64_t total = 0;
-  for (const TensorSpec& tensor : request.tensors) total += tensor.size_bytes();
-  return total;
-}
-
 }  // namespace
 
 std::shared_ptr<const Topology> Coordinator::topology_of(const World& world, const Config& config) {
@@ -83,7 +77,7 @@ Coordinator::Coordinator(Parts parts)
 Coordinator::~Coordinator() { shut_down(); }
 
 void Coordinator::submit(OperationRef operation, Wake wake) {
-  statistics_.tensors_submitted += std::max<std::size_t>(1, operation->request.tensors.size());
+  statistics_.tensors_submitted += std::max<std::size_t>(1, operation->request->tensors.size());
   if (!post(operation, wake))
     complete(std::move(operation), {Code::shut_down, "dabke_shutdown was called on this rank"});
 }
@@ -141,7 +135,8 @@ void Coordinator::loop() {
     const std::lock_guard lock(inbox_mutex_);
     closed_ = true;
   }
-  drain_inbox(Clock::now());  // what came after the goodbye
+  take_inbox();  // what came after the goodbye
+  obey_commands(Clock::now());
   perform(machine_.take_actions(Clock::now()), Clock::now());
   callbacks_.stop();
   ended_ = true;
@@ -149,8 +144,9 @@ void Coordinator::loop() {
 
 /// Everything that there is to do.
 void Coordinator::round() {
-  const TimePoint now = Clock::now();
-  drain_inbox(now);
+  take_inbox();
+  const TimePoint now = Clock::now();  // after all that was submitted
+  obey_commands(now);
   look_for_long_runs(now);
   wants_room_ = true;  // before the lane is looked at, so that no end of a batch is missed
   machine_.set_data_plane_busy(lane_.outstanding() >= kBusyTasks);
@@ -195,13 +191,13 @@ TimePoint Coordinator::next_deadline() const {
   return std::min({machine_.next_tick(), verdict, next_run_check_});
 }
 
-void Coordinator::drain_inbox(TimePoint now) {
-  std::vector<Command> commands;
-  {
-    const std::lock_guard lock(inbox_mutex_);
-    commands.swap(inbox_);
-  }
-  for (Command& command : commands) {
+void Coordinator::take_inbox() {
+  const std::lock_guard lock(inbox_mutex_);
+  commands_.swap(inbox_);
+}
+
+void Coordinator::obey_commands(TimePoint now) {
+  for (Command& command : commands_) {
     if (auto* operation = std::get_if<OperationRef>(&command)) {
       accept(std::move(*operation), now);
     } else if (const auto* wanted = std::get_if<Want>(&command)) {
@@ -223,13 +219,13 @@ void Coordinator::drain_inbox(TimePoint now) {
       machine_.leave(now);
     }
   }
+  commands_.clear();  // keeps its memory for the next inbox
 }
 
 void Coordinator::accept(OperationRef operation, TimePoint now) {
   std::unique_ptr<Unit> unit;
   if (operation->group.empty()) {
-    unit = std::make_unique<Unit>();
-    unit->operations.push_back(std::move(operation));
+    unit = std::make_unique<Unit>(std::move(operation));
   } else {
     auto collected = groups_.add(operation);
     if (!collected) return complete(std::move(operation), collected.status());
@@ -244,11 +240,10 @@ void Coordinator::accept(OperationRef operation, TimePoint now) {
       return;
     }
   }
-  Request request = request_of(*unit);
-  unit->tensors_left = request.tensors.size();
-  recorder_.record(FlightEvent::What::submitted, request.kind, request.process_set, ++submitted_,
-                   request.tensors.size(), size_bytes_of(request), request.name,
-                   unit->operations.front()->submitted_at);
+  RequestRef request = request_of(*unit);
+  unit->tensors_left = request->tensors.size();
+  recorder_.record(FlightEvent::What::submitted, request->kind, request->process_set, ++submitted_,
+                   request->tensors.size(), request->size_bytes(), request->name, unit->first().submitted_at);
   const Token token = reinterpret_cast<Token>(unit.release());  // comes back in exactly one action
   machine_.submit(token, std::move(request), now);
 }
@@ -269,7 +264,7 @@ void Coordinator::perform(std::vector<Action> actions, TimePoint now) {
       execute(*run, now);
     } else if (auto* done = std::get_if<CompleteAction>(&action)) {
       std::unique_ptr<Unit> unit(unit_of(done->token));
-      unit->operations.front()->value = done->value;
+      unit->first().value = done->value;
       complete(std::move(unit), done->status);
     } else if (auto* set = std::get_if<ProcessSetAction>(&action)) {
       if (!set->ranks.empty()) {
@@ -302,28 +297,36 @@ void Coordinator::over(const Status& cause) {
   lane_.abort(cause);
 }
 
-void Coordinator::start_operations(const OrderedRequest& ordered, TimePoint now) {
-  if (ordered.token == 0) return;
-  for (const OperationRef& operation : unit_of(ordered.token)->operations) {
-    operation->ordered_at = now;
-    const Duration waited = now - operation->submitted_at;
-    const double seconds = std::chrono::duration<double>(waited).count();
-    statistics_.negotiation_seconds += seconds;
-    profile_.waited(ordered.agreed->kind, seconds);
+void Coordinator::start_operations(const ExecuteAction& action, TimePoint now) {
+  std::map<CollectiveKind, Profile::Wait> waits;
+  for (const OrderedRequest& ordered : action.requests) {
+    if (ordered.token == 0) continue;
+    Profile::Wait& wait = waits[ordered.agreed->kind];
+    for (const OperationRef& operation : unit_of(ordered.token)->operations()) {
+      operation->ordered_at = now;
+      const double seconds = std::chrono::duration<double>(now - operation->submitted_at).count();
+      wait.add({1, seconds, seconds});
+    }
+  }
+  for (const auto& [kind, wait] : waits) {
+    statistics_.negotiation_seconds += wait.seconds;
+    profile_.waited(kind, wait);
   }
 }
 
 void Coordinator::execute(ExecuteAction& action, TimePoint now) {
   if (next_run_check_ == kNever) next_run_check_ = now + seconds_to_duration(config_.stall_check_time);
   if (timeline_) timeline_->mark_cycle();
+  start_operations(action, now);
   std::vector<PlanItem> items;
   std::vector<std::pair<std::size_t, std::size_t>> at;  // of each item: the request and its tensor
+  items.reserve(action.requests.size());
+  at.reserve(action.requests.size());
   for (std::size_t r = 0; r < action.requests.size(); ++r) {
     const OrderedRequest& ordered = action.requests[r];
     const Request& agreed = *ordered.agreed;
-    start_operations(ordered, now);
     recorder_.record(FlightEvent::What::ordered, agreed.kind, agreed.process_set, ordered.number,
-                     agreed.tensors.size(), size_bytes_of(agreed), agreed.name, now);
+                     agreed.tensors.size(), agreed.size_bytes(), agreed.name, now);
     for (std::size_t t = 0; t < agreed.tensors.size(); ++t) {
       const bool apart = !action.group_fusion && agreed.tensors.size() > 1;
       items.push_back({{agreed.process_set, agreed.kind, agreed.op, agreed.tensors[t].dtype, agreed.device,
@@ -369,7 +372,7 @@ std::unique_ptr<Task> Coordinator::make_task(const ExecuteAction& action,
       task->requests.push_back(ordered.request);
     if (entry.unit != nullptr) {  // the tensors of a unit are its operations' one behind the other
       std::size_t index = tensor;
-      auto operation = entry.unit->operations.begin();
+      auto operation = entry.unit->operations().begin();
       while (index >= (*operation)->inputs.size()) index -= (*operation++)->inputs.size();
       entry.operation = operation->get();
       entry.index = index;
@@ -426,7 +429,7 @@ void Coordinator::judge_failures(TimePoint now) {
       cause = *over_;
     } else if (now >= failed_since_ + kCauseGrace) {
       cause = failed_.front().status;
-      const Request& request = failed_.front().unit->operations.front()->request;
+      const Request& request = *failed_.front().unit->first().request;
       of_job = {cause.code(), fmt::format("{} '{}' failed on rank {}: {}", name_of(request.kind),
                                           request.name, world_.rank, cause.message())};
     } else {
@@ -441,18 +444,18 @@ void Coordinator::judge_failures(TimePoint now) {
     lane_.abort(of_job);  // also when the negotiation had said goodbye before
   }
   for (Failed& one : failed) {
-    const Request& request = one.unit->operations.front()->request;
-    complete(std::move(one.unit), {cause.code(), fmt::format("{} '{}': {}", name_of(request.kind),
-                                                             request.name, cause.message())});
+    const RequestRef request = one.unit->first().request;
+    complete(std::move(one.unit), {cause.code(), fmt::format("{} '{}': {}", name_of(request->kind),
+                                                             request->name, cause.message())});
   }
 }
 
 void Coordinator::complete(std::unique_ptr<Unit> unit, const Status& status) {
-  for (OperationRef& operation : unit->operations) complete(std::move(operation), status);
+  for (OperationRef& operation : unit->operations()) complete(std::move(operation), status);
 }
 
 void Coordinator::complete(OperationRef operation, const Status& status) {
-  const std::size_t tensors = std::max<std::size_t>(1, operation->request.tensors.size());
+  const std::size_t tensors = std::max<std::size_t>(1, operation->request->tensors.size());
   statistics_.tensors_completed += tensors;
   if (!status) statistics_.tensors_failed += tensors;
   operation->complete(status);

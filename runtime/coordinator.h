@@ -121,14 +121,15 @@ class Coordinator final : private ControlSink, private LaneObserver {
   void wake();
   bool nothing_to_do();
   bool is_finished();
-  void drain_inbox(TimePoint now);
+  void take_inbox();
+  void obey_commands(TimePoint now);
   void accept(OperationRef operation, TimePoint now);
   void perform(std::vector<Action> actions, TimePoint now);
   void execute(ExecuteAction& action, TimePoint now);
   std::unique_ptr<Task> make_task(const ExecuteAction& action,
                                   const std::vector<std::pair<std::size_t, std::size_t>>& at,
                                   const std::vector<std::size_t>& batch);
-  void start_operations(const OrderedRequest& ordered, TimePoint now);
+  void start_operations(const ExecuteAction& action, TimePoint now);
   void over(const Status& cause);
   void judge_failures(TimePoint now);
   void look_for_long_runs(TimePoint now);
@@ -176,6 +177,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
   std::atomic<bool> wants_room_{false};  // the root holds orders back until the lane has less to do
   std::atomic<bool> leaving_{false};
   std::atomic<bool> keeps_back_{false};  // there are learned batches
+  std::vector<Command> commands_;        // taken out of the inbox
   std::optional<Status> over_;
 
   HostLane lane_;

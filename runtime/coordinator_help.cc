@@ -14,7 +14,7 @@ constexpr int kMostLooks = 1000;
 void Coordinator::help(const Operation& operation, TimePoint deadline, Wake submitted) {
   bool is_told = submitted == Wake::at_once;
   if (keeps_back_ && !operation.is_done()) {
-    post(Want{operation.request.process_set, operation.request.name}, Wake::left_to_help);
+    post(Want{operation.request->process_set, operation.request->name}, Wake::left_to_help);
     is_told = false;
   }
   if (can_be_helped_ && deadline == kNever) {

@@ -32,7 +32,7 @@ Dump Coordinator::describe(std::string reason, std::uint64_t incident, const Sna
   dump.submitted = submitted_;
   dump.process_sets = snapshot.sets;
   for (const Snapshot::Pending& pending : snapshot.pending) {
-    const Duration age = now - unit_of(pending.token)->operations.front()->submitted_at;
+    const Duration age = now - unit_of(pending.token)->first().submitted_at;
     dump.pending.push_back({pending.request->name, std::string(name_of(pending.request->kind)),
                             pending.request->process_set, pending.request->describe(),
                             std::chrono::duration<double>(age).count(),

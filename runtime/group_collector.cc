@@ -6,23 +6,25 @@
 
 namespace dabke {
 
-Request request_of(const Unit& unit) {
-  Request request = unit.operations.front()->request;
-  if (!unit.operations.front()->group.empty()) request.name = unit.operations.front()->group;
-  for (std::size_t i = 1; i < unit.operations.size(); ++i) {
-    const Request& member = unit.operations[i]->request;
-    request.tensors.insert(request.tensors.end(), member.tensors.begin(), member.tensors.end());
+RequestRef request_of(Unit& unit) {
+  const Operation& first = unit.first();
+  if (first.group.empty()) return first.request;
+  auto request = std::make_shared<Request>(*first.request);
+  request->name = first.group;
+  for (const OperationRef& member : unit.operations().subspan(1)) {
+    const auto& tensors = member->request->tensors;
+    request->tensors.insert(request->tensors.end(), tensors.begin(), tensors.end());
   }
   return request;
 }
 
 Result<std::unique_ptr<Unit>> GroupCollector::add(OperationRef operation) {
-  const auto key = std::pair(operation->request.process_set, operation->group);
+  const auto key = std::pair(operation->request->process_set, operation->group);
   auto& members = groups_[key];
   if (!members.empty()) {
     const Operation& first = *members.front();
-    const Request& a = first.request;
-    const Request& b = operation->request;
+    const Request& a = *first.request;
+    const Request& b = *operation->request;
     const bool alike = a.kind == b.kind && a.op == b.op && a.root == b.root && a.prescale == b.prescale &&
                        a.postscale == b.postscale && first.group_size == operation->group_size;
     if (!alike) {
@@ -35,12 +37,10 @@ Result<std::unique_ptr<Unit>> GroupCollector::add(OperationRef operation) {
   }
   members.push_back(std::move(operation));
   if (members.size() < members.front()->group_size) return std::unique_ptr<Unit>();
-  auto unit = std::make_unique<Unit>();
-  unit->operations = std::move(members);
-  groups_.erase(key);
   // Ranks may submit the members in different orders; the group is the same.
-  std::ranges::sort(unit->operations, {},
-                    [](const OperationRef& op) { return std::string_view(op->request.name); });
+  std::ranges::sort(members, {}, [](const OperationRef& op) { return std::string_view(op->request->name); });
+  auto unit = std::make_unique<Unit>(std::move(members));
+  groups_.erase(key);
   return unit;
 }
 

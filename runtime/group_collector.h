@@ -12,7 +12,7 @@
 namespace dabke {
 
 /// The request that stands for all operations of a unit: the first one's, with every tensor.
-Request request_of(const Unit& unit);
+RequestRef request_of(Unit& unit);
 
 class GroupCollector {
  public:

@@ -35,7 +35,7 @@ Status Operation::provide_output(std::size_t index) {
   }
   if (output.data != nullptr) return {};
   return {Code::out_of_memory, fmt::format("{} '{}': no memory for an output of {} bytes",
-                                           name_of(request.kind), request.tensors[index].name, bytes)};
+                                           name_of(request->kind), request->tensors[index].name, bytes)};
 }
 
 void Operation::complete(Status status) {

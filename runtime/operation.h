@@ -26,7 +26,8 @@ class Operation {
   virtual ~Operation() = default;
 
   // ---- set before submit, constant after
-  Request request;  // process_set, kind, op, ...; tensors and ranks
+  /// process_set, kind, op, ...; tensors and ranks. The negotiation keeps it.
+  std::shared_ptr<Request> request = std::make_shared<Request>();
   std::vector<TensorView> inputs;
   /// Where results go; data null: from `allocate`, or memory of our own.
   std::vector<TensorView> outputs;

@@ -22,12 +22,15 @@ void Profile::ran(const BatchReport& batch) {
   row.seconds += batch.seconds;
 }
 
-void Profile::waited(CollectiveKind kind, double seconds) {
+void Profile::Wait::add(const Wait& more) {
+  fastest = tensors == 0 ? more.fastest : std::min(fastest, more.fastest);
+  tensors += more.tensors;
+  seconds += more.seconds;
+}
+
+void Profile::waited(CollectiveKind kind, const Wait& wait) {
   const std::lock_guard lock(mutex_);
-  Wait& wait = waits_[kind];
-  wait.fastest = wait.tensors == 0 ? seconds : std::min(wait.fastest, seconds);
-  ++wait.tensors;
-  wait.seconds += seconds;
+  waits_[kind].add(wait);
 }
 
 void Profile::late(Rank rank, CollectiveKind kind, double seconds) {
@@ -52,7 +55,8 @@ std::vector<Profile::Row> Profile::rows() const {
 
 double Profile::fastest_wait() const {
   const std::lock_guard lock(mutex_);
-  const auto fastest = std::ranges::min_element(waits_, {}, [](const auto& wait) { return wait.second.fastest; });
+  const auto fastest =
+      std::ranges::min_element(waits_, {}, [](const auto& wait) { return wait.second.fastest; });
   return fastest == waits_.end() ? 0 : fastest->second.fastest;
 }
 
@@ -86,8 +90,8 @@ std::string Profile::to_text(int size, double wall_seconds) const {
     });
     const bool known = slowest != late_.end() && slowest->first.first == row.kind;
     text += fmt::format(
-        "{:<14} {:<8} {:>9} {:>10} {:>12.0f} {:>11.3f} {:>11.1f} {:>7.2f} {:>13.1f} {:>10.1f}  {}\n", name_of(row.kind),
-        row.backend.empty() ? "-" : row.backend, row.batches, row.tensors,
+        "{:<14} {:<8} {:>9} {:>10} {:>12.0f} {:>11.3f} {:>11.1f} {:>7.2f} {:>13.1f} {:>10.1f}  {}\n",
+        name_of(row.kind), row.backend.empty() ? "-" : row.backend, row.batches, row.tensors,
         per(static_cast<double>(row.bytes), row.batches), row.seconds, per(row.seconds * 1e6, row.batches),
         wall_seconds > 0 ? row.seconds / wall_seconds * 100 : 0,
         wait == waits_.end() ? 0 : per(wait->second.seconds * 1e6, wait->second.tensors),

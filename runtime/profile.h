@@ -40,6 +40,7 @@ class Profile {
     std::uint64_t tensors = 0;
     double seconds = 0;
     double fastest = 0;  // of one for which this rank was the last, as a rule: the negotiation alone
+    void add(const Wait& more);
   };
   struct Late {  // kept the others waiting
     std::uint64_t times = 0;
@@ -47,7 +48,7 @@ class Profile {
   };
 
   void ran(const BatchReport& batch);
-  void waited(CollectiveKind kind, double seconds);
+  void waited(CollectiveKind kind, const Wait& wait);
   void late(Rank rank, CollectiveKind kind, double seconds);
   void cache(std::uint64_t hits, std::uint64_t misses);
 

@@ -15,7 +15,7 @@ namespace {
 class Check {
  public:
   Check(Operation& operation, const ProcessSetInfo& set)
-      : op_(operation), request_(operation.request), set_(set) {}
+      : op_(operation), request_(*operation.request), set_(set) {}
 
   Status run(const std::vector<std::unique_ptr<Collective>>& backends) {
     DABKE_CHECK(check_request());
@@ -158,15 +158,15 @@ class Check {
 
 Status check_operation(Operation& operation, const ProcessSetTable& sets,
                        const std::vector<std::unique_ptr<Collective>>& backends) {
-  const auto set = sets.find(operation.request.process_set);
+  const auto set = sets.find(operation.request->process_set);
   if (!set || set->rank < 0) {
     return {Code::unknown_process_set,
             set ? fmt::format("{} '{}': this rank is not in process set {}, which has ranks {}",
-                              name_of(operation.request.kind), operation.request.name, set->id,
+                              name_of(operation.request->kind), operation.request->name, set->id,
                               ranks_to_string(set->ranks))
                 : fmt::format("{} '{}': process set {} does not exist; dabke_add_process_set makes one",
-                              name_of(operation.request.kind), operation.request.name,
-                              operation.request.process_set)};
+                              name_of(operation.request->kind), operation.request->name,
+                              operation.request->process_set)};
   }
   return Check(operation, *set).run(backends);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "ops/collective.h"
@@ -11,10 +12,20 @@ namespace dabke {
 
 /// Operations that are negotiated as one: a single one, or the members of a group. Completes when all of its
 /// tensors have run. Owned by whoever completes it last.
-struct Unit {
-  std::vector<OperationRef> operations;
+class Unit {
+ public:
+  explicit Unit(OperationRef single) : single_(std::move(single)) {}
+  explicit Unit(std::vector<OperationRef> group) : group_(std::move(group)) {}
+
+  std::span<OperationRef> operations() { return group_.empty() ? std::span(&single_, 1) : std::span(group_); }
+  Operation& first() { return *operations().front(); }
+
   std::size_t tensors_left = 0;  // touched by the lane alone once ordered
   Status first_error;
+
+ private:
+  OperationRef single_;
+  std::vector<OperationRef> group_;  // empty: the single one
 };
 
 struct TaskEntry {

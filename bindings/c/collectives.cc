@@ -29,7 +29,7 @@ int number_in(const Enum& field) {
 }
 
 Status set_options(Operation& operation, const dabke_options& options) {
-  Request& request = operation.request;
+  Request& request = *operation.request;
   const int op = number_in(options.op);
   if (op < DABKE_AVERAGE || op > DABKE_PRODUCT) {
     return {Code::invalid_argument,
@@ -95,13 +95,12 @@ Status set_tensors(Operation& operation, const Call& call) {
     if (name == nullptr || *name == '\0') {
       return {Code::invalid_argument, fmt::format("{}: name number {} is empty", name_of(call.kind), i)};
     }
-    const std::string who = fmt::format("{} '{}'", name_of(call.kind), name);
-    DABKE_ASSIGN(TensorView input, from_dlpack(call.inputs[i], who));
+    DABKE_ASSIGN(TensorView input, from_dlpack(call.inputs[i], {call.kind, name}));
     TensorView output;
     if (call.outputs != nullptr && call.outputs[i] != nullptr) {
-      DABKE_ASSIGN(output, from_dlpack(call.outputs[i], who + ", output"));
+      DABKE_ASSIGN(output, from_dlpack(call.outputs[i], {call.kind, name, true}));
     }
-    operation.request.tensors.push_back({name, input.dtype, input.shape});
+    operation.request->tensors.push_back({name, input.dtype, input.shape});
     operation.inputs.push_back(std::move(input));
     operation.outputs.push_back(std::move(output));
   }
@@ -112,7 +111,7 @@ Result<OperationRef> make_operation(const Call& call) {
   dabke_options options = DABKE_OPTIONS_INIT;
   DABKE_CHECK(read_struct(call.options, options, "dabke_options"));
   auto operation = OperationRef::adopt(new dabke_handle);
-  Request& request = operation->request;
+  Request& request = *operation->request;
   request.kind = call.kind;
   request.name =
       call.names.empty() || call.names[0] == nullptr ? std::string(name_of(call.kind)) : call.names[0];
@@ -324,7 +323,7 @@ dabke_status dabke_handle_output(const dabke_handle* handle, size_t index, const
 }
 dabke_status dabke_handle_received_splits(const dabke_handle* handle, const int64_t** splits, size_t* count) {
   if (const Status status = completed(handle); !status) return report(status);
-  if (handle->request.kind != CollectiveKind::alltoall || splits == nullptr || count == nullptr) {
+  if (handle->request->kind != CollectiveKind::alltoall || splits == nullptr || count == nullptr) {
     return report({Code::invalid_argument, "received splits belong to an alltoall; pass where to put them"});
   }
   *splits = handle->received_splits.data();
@@ -333,7 +332,7 @@ dabke_status dabke_handle_received_splits(const dabke_handle* handle, const int6
 }
 dabke_status dabke_handle_last_joined_rank(const dabke_handle* handle, int32_t* rank) {
   if (const Status status = completed(handle); !status) return report(status);
-  if (handle->request.kind != CollectiveKind::join || rank == nullptr) {
+  if (handle->request->kind != CollectiveKind::join || rank == nullptr) {
     return report({Code::invalid_argument, "the last joined rank belongs to a join; pass where to put it"});
   }
   *rank = static_cast<int32_t>(handle->value);

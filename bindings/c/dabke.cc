@@ -61,9 +61,9 @@ Result<std::vector<Rank>> set_ranks(const int32_t* ranks, std::size_t count, int
 /// Negotiates a change of the process sets and waits for it.
 Result<std::int64_t> change_sets(Runtime& runtime, CollectiveKind kind, std::vector<Rank> ranks) {
   auto operation = OperationRef::adopt(new Operation);
-  operation->request.kind = kind;
-  operation->request.name = name_of(kind);
-  operation->request.ranks = std::move(ranks);
+  operation->request->kind = kind;
+  operation->request->name = name_of(kind);
+  operation->request->ranks = std::move(ranks);
   DABKE_CHECK(runtime.run(operation));
   return operation->value;
 }

@@ -15,7 +15,7 @@ std::string dlpack_dtype_name(DLDataType dtype) {
   return fmt::format("{}{}{}", name, dtype.bits, dtype.lanes == 1 ? "" : fmt::format("x{}", dtype.lanes));
 }
 
-Result<Device> device_from(const DLDevice& device, const std::string& who) {
+Result<Device> device_from(const DLDevice& device, const TensorRole& role) {
   switch (device.device_type) {
     case kDLCPU:
     case kDLCUDAHost: return Device{DeviceType::host, 0};
@@ -23,10 +23,10 @@ Result<Device> device_from(const DLDevice& device, const std::string& who) {
     case kDLCUDAManaged: return Device{DeviceType::cuda, device.device_id};
   }
   return Status(Code::unsupported, fmt::format("{}: device type {} is not supported; use host or CUDA memory",
-                                               who, static_cast<int>(device.device_type)));
+                                               role.to_string(), static_cast<int>(device.device_type)));
 }
 
-Status check_compact(const DLTensor& tensor, const std::string& who) {
+Status check_compact(const DLTensor& tensor, const TensorRole& role) {
   if (tensor.strides == nullptr) return {};
   std::int64_t elements = 1;
   for (std::int32_t i = 0; i < tensor.ndim; ++i) elements *= tensor.shape[i];
@@ -38,7 +38,7 @@ Status check_compact(const DLTensor& tensor, const std::string& who) {
       return {Code::invalid_argument,
               fmt::format("{}: the tensor has strides [{}], but must be compact and row-major; "
                           "pass a contiguous copy",
-                          who, fmt::join(strides, ", "))};
+                          role.to_string(), fmt::join(strides, ", "))};
     }
     wanted *= tensor.shape[i];
   }
@@ -47,28 +47,34 @@ Status check_compact(const DLTensor& tensor, const std::string& who) {
 
 }  // namespace
 
-Result<TensorView> from_dlpack(const DLTensor* tensor, const std::string& who) {
-  if (tensor == nullptr) return Status(Code::invalid_argument, fmt::format("{}: the tensor is NULL", who));
+std::string TensorRole::to_string() const {
+  return fmt::format("{} '{}'{}", name_of(kind), name, is_output ? ", output" : "");
+}
+
+Result<TensorView> from_dlpack(const DLTensor* tensor, const TensorRole& role) {
+  if (tensor == nullptr)
+    return Status(Code::invalid_argument, fmt::format("{}: the tensor is NULL", role.to_string()));
   const auto dtype =
       tensor->dtype.lanes == 1 ? dtype_from_dlpack(tensor->dtype.code, tensor->dtype.bits) : std::nullopt;
   if (!dtype) {
-    return Status(Code::unsupported,
-                  fmt::format("{}: dtype {} is not supported", who, dlpack_dtype_name(tensor->dtype)));
+    return Status(Code::unsupported, fmt::format("{}: dtype {} is not supported", role.to_string(),
+                                                 dlpack_dtype_name(tensor->dtype)));
   }
   if (tensor->ndim < 0 || tensor->ndim > kMostDimensions || (tensor->ndim > 0 && tensor->shape == nullptr)) {
     return Status(Code::invalid_argument,
-                  fmt::format("{}: ndim {} needs a shape and must be between 0 and {}", who, tensor->ndim,
-                              kMostDimensions));
+                  fmt::format("{}: ndim {} needs a shape and must be between 0 and {}", role.to_string(),
+                              tensor->ndim, kMostDimensions));
   }
   const Shape shape(std::span<const std::int64_t>(tensor->shape, static_cast<std::size_t>(tensor->ndim)));
   std::int64_t bytes = static_cast<std::int64_t>(size_of(*dtype));
   for (const std::int64_t dim : shape.dims()) {
     if (dim < 0 || __builtin_mul_overflow(bytes, dim == 0 ? 1 : dim, &bytes)) {
-      return Status(Code::invalid_argument, fmt::format("{}: impossible shape {}", who, shape.to_string()));
+      return Status(Code::invalid_argument,
+                    fmt::format("{}: impossible shape {}", role.to_string(), shape.to_string()));
     }
   }
-  DABKE_CHECK(check_compact(*tensor, who));
-  DABKE_ASSIGN(const Device device, device_from(tensor->device, who));
+  DABKE_CHECK(check_compact(*tensor, role));
+  DABKE_ASSIGN(const Device device, device_from(tensor->device, role));
   void* data = tensor->data ? static_cast<std::byte*>(tensor->data) + tensor->byte_offset : nullptr;
   return TensorView{data, *dtype, device, shape};
 }

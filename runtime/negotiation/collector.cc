@@ -68,13 +68,13 @@ int Collector::ranks_behind(ProcessSetId id, int reporter) const {
 Collector::Took Collector::note(Name& name, int reporter, std::int32_t contributors, TimePoint now) {
   Collection& collection = name.collection;
   if (collection.empty()) {
-    collection.reported.assign(at(reporters()), false);
+    collection.reported.clear();
     collection.since = collection.warned = now;
     collection.contributors = 0;
     collection.root_absent = collection.suspected = false;
   }
-  if (collection.reported[at(reporter)]) return Took::twice;
-  collection.reported[at(reporter)] = true;
+  if (collection.reported.contains(reporter)) return Took::twice;
+  collection.reported.insert(reporter);
   ++collection.count;
   collection.contributors += contributors;
   return Took::yes;
@@ -104,7 +104,7 @@ void Collector::spell_out(Name& name) {
   Collection& collection = name.collection;
   if (collection.empty() || !collection.candidates.empty()) return;
   for (int reporter = 0; reporter < reporters(); ++reporter) {
-    if (collection.reported[at(reporter)]) add_candidate(name, reporter, name.agreed, {});
+    if (collection.reported.contains(reporter)) add_candidate(name, reporter, name.agreed, {});
   }
 }
 
@@ -129,7 +129,7 @@ bool Collector::is_complete(const Name& name) const {
   if (set->joined_count == 0) return false;
   for (int reporter = 0; reporter < reporters(); ++reporter) {
     const std::size_t i = at(reporter);
-    if (set->ranks_behind[i] > 0 && !collection.reported[i] && !set->joined[i]) return false;
+    if (set->ranks_behind[i] > 0 && !collection.reported.contains(reporter) && !set->joined[i]) return false;
   }
   return true;
 }
@@ -161,7 +161,7 @@ Report Collector::full_report(const Set& set, const Name& name) const {
   const Request& first = *report.variants.front().request;
   if (first.kind == CollectiveKind::broadcast) {
     const int reporter = reporter_of(first.root);
-    if (reporter >= 0 && !collection.reported[at(reporter)]) report.root_absent = true;
+    if (reporter >= 0 && !collection.reported.contains(reporter)) report.root_absent = true;
   }
   return report;
 }
@@ -210,7 +210,8 @@ std::vector<int> Collector::missing(const Name& name) const {
   if (set == nullptr || name.collection.empty()) return out;
   for (int reporter = 0; reporter < reporters(); ++reporter) {
     const std::size_t i = at(reporter);
-    if (set->ranks_behind[i] > 0 && !name.collection.reported[i] && !set->joined[i]) out.push_back(reporter);
+    if (set->ranks_behind[i] > 0 && !name.collection.reported.contains(reporter) && !set->joined[i])
+      out.push_back(reporter);
   }
   return out;
 }

@@ -51,20 +51,20 @@ Status Machine::check(const Request& request) const {
   return {};
 }
 
-void Machine::submit(Token token, Request request, TimePoint now) {
-  if (Status status = check(request); !status) return complete(token, std::move(status));
+void Machine::submit(Token token, RequestRef request, TimePoint now) {
+  if (Status status = check(*request); !status) return complete(token, std::move(status));
   last_submit_ = now;
-  if (!moves_data(request.kind)) report_slots(learned_.release_all(), now);  // it waits for what came before
-  if (request.kind == CollectiveKind::join) return join(token, request, now);
-  Name& name = names_.get(request.process_set, request.name);
+  if (!moves_data(request->kind)) report_slots(learned_.release_all(), now);  // it waits for what came before
+  if (request->kind == CollectiveKind::join) return join(token, *request, now);
+  Name& name = names_.get(request->process_set, request->name);
   if (!name.waiting.empty() && options_.duplicates_are_errors) {
     return complete(
         token, {Code::duplicate_name,
                 fmt::format("{} '{}': a tensor of this name is still pending; wait for it or choose another "
                             "name (DABKE_DUPLICATE_NAMES=queue would queue it)",
-                            name_of(request.kind), request.name)});
+                            name_of(request->kind), request->name)});
   }
-  name.waiting.push_back({token, std::make_shared<const Request>(std::move(request))});
+  name.waiting.push({token, std::move(request)});
   if (name.waiting.size() == 1) announce(name, now);
 }
 
@@ -228,8 +228,8 @@ void Machine::fail_set(ProcessSetId set, const Status& cause) {
     if (name.process_set == set && !name.waiting.empty()) failed.push_back(&name);
   });
   for (Name* name : failed) {
-    for (const Submitted& waiting : std::exchange(name->waiting, {})) {
-      complete(waiting.token,
+    while (!name->waiting.empty()) {
+      complete(name->waiting.pop().token,
                {cause.code(), fmt::format("'{}' cannot run: {}", name->name, cause.message())});
     }
     name->held = false;
@@ -246,7 +246,8 @@ void Machine::fail_everything(const Status& cause, const Status& over) {
   failed_ = !over.is_ok();
   cause_ = cause;
   names_.for_each([&](Name& name) {
-    for (const Submitted& waiting : name.waiting) {
+    while (!name.waiting.empty()) {
+      const Submitted waiting = name.waiting.pop();
       complete(waiting.token, {cause.code(), fmt::format("{} '{}': {}", name_of(waiting.request->kind),
                                                          name.name, cause.message())});
     }

@@ -133,7 +133,7 @@ class Machine {
 
   explicit Machine(Options options);
 
-  void submit(Token token, Request request, TimePoint now);
+  void submit(Token token, RequestRef request, TimePoint now);
   /// A thread waits for this name: nobody is to keep it back.
   void want(ProcessSetId set, const std::string& name, TimePoint now);
   void message_from(Rank peer, std::span<const std::byte> message, TimePoint now);

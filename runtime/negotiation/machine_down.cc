@@ -216,8 +216,7 @@ Submitted Machine::take_front(Name& name, TimePoint now) {
   name.awaited = false;
   name.ordered_at = last_order_;
   if (name.waiting.empty()) return {};
-  Submitted front = std::move(name.waiting.front());
-  name.waiting.pop_front();
+  Submitted front = name.waiting.pop();
   if (name.waiting.empty()) return front;
   announce(name, now);
   if (name.waiting.size() == 1) announce_join(name.process_set, now);

@@ -97,7 +97,7 @@ void Machine::inquire(Inquiry inquiry, TimePoint now) {
     const int reporter = collector_.reporter_of(rank);
     const auto i = static_cast<std::size_t>(reporter);
     if (!mismatch && collector_.has_joined(inquiry.process_set, reporter)) continue;
-    if (!mismatch && known && name->collection.reported[i]) {
+    if (!mismatch && known && name->collection.reported.contains(reporter)) {
       inquiry.have.push_back(rank);
       continue;
     }

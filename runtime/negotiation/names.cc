@@ -3,38 +3,121 @@
 #include <algorithm>
 
 namespace dabke {
+namespace {
 
-Name* Names::find(ProcessSetId set, const std::string& name) {
-  scratch_.assign(set, name);
-  const auto found = names_.find(scratch_);
-  return found == names_.end() ? nullptr : found->second.get();
+constexpr std::size_t kFewestCells = 64;
+
+}  // namespace
+
+void ReporterSet::insert(int reporter) {
+  if (reporter < 64) {
+    low_ |= std::uint64_t{1} << reporter;
+    return;
+  }
+  const auto at = static_cast<std::size_t>(reporter - 64);
+  if (at >= high_.size()) high_.resize(at + 1);
+  high_[at] = true;
+}
+
+bool ReporterSet::high(int reporter) const {
+  const auto at = static_cast<std::size_t>(reporter - 64);
+  return at < high_.size() && high_[at];
+}
+
+void ReporterSet::clear() {
+  low_ = 0;
+  high_.clear();
+}
+
+void Submissions::push(Submitted submitted) {
+  if (empty()) {
+    front_ = std::move(submitted);
+    return;
+  }
+  if (!later_) later_ = std::make_unique<std::deque<Submitted>>();
+  later_->push_back(std::move(submitted));
+}
+
+Submitted Submissions::pop() {
+  Submitted first = std::exchange(front_, {});
+  if (!later_) return first;
+  front_ = std::move(later_->front());
+  later_->pop_front();
+  if (later_->empty()) later_.reset();
+  return first;
+}
+
+std::size_t Names::hash_of(ProcessSetId set, const std::string& name) {
+  return std::hash<std::string>()(name) ^ (static_cast<std::size_t>(set) * 0x9e3779b97f4a7c15U);
+}
+
+std::size_t Names::cell_of(std::size_t hash, ProcessSetId set, const std::string& name) const {
+  const std::size_t mask = cells_.size() - 1;
+  std::size_t at = hash & mask;
+  for (; cells_[at].name; at = (at + 1) & mask) {
+    const Cell& cell = cells_[at];
+    if (cell.hash == hash && cell.name->process_set == set && cell.name->name == name) break;
+  }
+  return at;
+}
+
+void Names::grow() {
+  std::vector<Cell> old(std::max(kFewestCells, 2 * cells_.size()));
+  old.swap(cells_);
+  for (Cell& cell : old) {
+    if (!cell.name) continue;
+    const std::size_t at = cell_of(cell.hash, cell.name->process_set, cell.name->name);
+    cells_[at] = std::move(cell);
+  }
+}
+
+/// What was pushed away from its place by what is gone moves up.
+void Names::erase(std::size_t hole) {
+  const std::size_t mask = cells_.size() - 1;
+  cells_[hole].name.reset();
+  --count_;
+  for (std::size_t at = (hole + 1) & mask; cells_[at].name; at = (at + 1) & mask) {
+    const std::size_t wanted = cells_[at].hash & mask;
+    if (((at - wanted) & mask) < ((at - hole) & mask)) continue;  // its place is behind the hole
+    cells_[hole] = std::move(cells_[at]);
+    hole = at;
+  }
+}
+
+Name* Names::find(ProcessSetId set, const std::string& name) const {
+  return cells_.empty() ? nullptr : cells_[cell_of(hash_of(set, name), set, name)].name.get();
 }
 
 Name& Names::get(ProcessSetId set, const std::string& name) {
-  if (Name* known = find(set, name)) return *known;
-  auto fresh = std::make_unique<Name>();
-  fresh->name = name;
-  fresh->process_set = set;
-  return *names_.emplace(scratch_, std::move(fresh)).first->second;
+  const std::size_t hash = hash_of(set, name);
+  if (3 * (count_ + 1) > 2 * cells_.size()) grow();
+  Cell& cell = cells_[cell_of(hash, set, name)];
+  if (cell.name) return *cell.name;
+  ++count_;
+  cell.hash = hash;
+  cell.name = std::make_unique<Name>();
+  cell.name->name = name;
+  cell.name->process_set = set;
+  return *cell.name;
 }
 
 Name* Names::by_slot(Slot slot) const {
-  if (place(slot) >= slots_.size()) return nullptr;
-  Name* name = slots_[place(slot)];
+  if (place_of(slot) >= slots_.size()) return nullptr;
+  Name* name = slots_[place_of(slot)];
   return name != nullptr && name->slot == slot ? name : nullptr;
 }
 
 void Names::bind(Name& name, Slot slot, RequestRef agreed) {
-  if (name.slot != kNoSlot && name.slot != slot) slots_[place(name.slot)] = nullptr;
-  if (place(slot) >= slots_.size()) slots_.resize(place(slot) + 1);
-  slots_[place(slot)] = &name;
+  if (name.slot != kNoSlot && name.slot != slot) slots_[place_of(name.slot)] = nullptr;
+  if (place_of(slot) >= slots_.size()) slots_.resize(place_of(slot) + 1);
+  slots_[place_of(slot)] = &name;
   name.slot = slot;
   name.agreed = std::move(agreed);
 }
 
 void Names::unbind(Name& name, std::uint64_t until) {
   evicted_.push_back({name.slot, until, name.process_set, name.agreed});
-  slots_[place(name.slot)] = nullptr;
+  slots_[place_of(name.slot)] = nullptr;
   name.slot = kNoSlot;
   name.agreed.reset();
 }
@@ -50,23 +133,23 @@ void Names::forget_evicted(std::uint64_t seen_by_all) {
 
 void Names::tidy(Name& name) {
   if (name.slot != kNoSlot || !name.waiting.empty() || !name.collection.empty() || name.in_ready_list) return;
-  scratch_.assign(name.process_set, name.name);
-  names_.erase(scratch_);
+  erase(cell_of(hash_of(name.process_set, name.name), name.process_set, name.name));
 }
 
 void Names::remove_set(ProcessSetId set) {
-  for (auto entry = names_.begin(); entry != names_.end();) {
-    if (entry->first.set != set) {
-      ++entry;
-      continue;
-    }
-    if (entry->second->slot != kNoSlot) slots_[place(entry->second->slot)] = nullptr;
-    entry = names_.erase(entry);
+  std::vector<Name*> gone;
+  for_each([&](Name& name) {
+    if (name.process_set == set) gone.push_back(&name);
+  });
+  for (const Name* name : gone) {
+    if (name->slot != kNoSlot) slots_[place_of(name->slot)] = nullptr;
+    erase(cell_of(hash_of(set, name->name), set, name->name));
   }
 }
 
 void Names::clear() {
-  names_.clear();
+  cells_.clear();
+  count_ = 0;
   slots_.clear();
   evicted_.clear();
 }

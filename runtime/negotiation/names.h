@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -18,6 +17,19 @@ namespace dabke {
 
 /// The runtime's operation; 0 is never one.
 using Token = std::uint64_t;
+
+/// A set of small numbers; of those below 64 without memory of its own.
+class ReporterSet {
+ public:
+  bool contains(int reporter) const { return reporter < 64 ? (low_ >> reporter & 1) != 0 : high(reporter); }
+  void insert(int reporter);
+  void clear();
+
+ private:
+  bool high(int reporter) const;
+  std::uint64_t low_ = 0;
+  std::vector<bool> high_;  // from 64 on
+};
 
 /// Readiness of one name on its way through one rank. A reporter is 0 for the rank itself, 1 + i for its i-th
 /// child.
@@ -33,7 +45,7 @@ struct Collection {
 
   bool empty() const { return count == 0; }
 
-  std::vector<bool> reported;         // by reporter
+  ReporterSet reported;
   int count = 0;                      // of them
   std::int32_t contributors = 0;      // ranks
   bool root_absent = false;           // broadcast: its root rank has joined
@@ -49,24 +61,40 @@ struct Submitted {
   RequestRef request;
 };
 
+/// What was submitted here under one name and is not ordered yet, in order. Nearly always one at most, which
+/// lies here itself.
+class Submissions {
+ public:
+  bool empty() const { return front_.token == 0; }
+  std::size_t size() const { return empty() ? 0 : 1 + (later_ ? later_->size() : 0); }
+  const Submitted& front() const { return front_; }
+  const Submitted& operator[](std::size_t i) const { return i == 0 ? front_ : (*later_)[i - 1]; }
+  void push(Submitted submitted);
+  Submitted pop();
+
+ private:
+  Submitted front_;
+  std::unique_ptr<std::deque<Submitted>> later_;
+};
+
 struct Name {
   std::string name;
   ProcessSetId process_set;
   Slot slot = kNoSlot;
-  RequestRef agreed;              // what the slot stands for
-  std::deque<Submitted> waiting;  // here; the front one is announced, unless `held`
-  bool held = false;              // ready here, kept back for its learned batch
-  std::uint32_t batch = 0;        // learned; 0: none
-  bool awaited = false;           // until its next order: a thread somewhere waits, so nobody keeps it back
-  std::uint64_t ordered_at = 0;   // the number of its last order
-  bool in_ready_list = false;     // root only: decided, not numbered yet
+  RequestRef agreed;             // what the slot stands for
+  Submissions waiting;           // here; the front one is announced, unless `held`
+  bool held = false;             // ready here, kept back for its learned batch
+  std::uint32_t batch = 0;       // learned; 0: none
+  bool awaited = false;          // until its next order: a thread somewhere waits, so nobody keeps it back
+  std::uint64_t ordered_at = 0;  // the number of its last order
+  bool in_ready_list = false;    // root only: decided, not numbered yet
   Collection collection;
 };
 
 class Names {
  public:
   /// Null when there is none.
-  Name* find(ProcessSetId set, const std::string& name);
+  Name* find(ProcessSetId set, const std::string& name) const;
   Name& get(ProcessSetId set, const std::string& name);
   /// Null when the slot means nothing any more.
   Name* by_slot(Slot slot) const;
@@ -91,35 +119,30 @@ class Names {
   void remove_set(ProcessSetId set);
   void clear();
 
+  /// `each` must neither add nor drop names.
   template <class Each>
   void for_each(Each each) const {
-    for (const auto& [key, name] : names_) each(*name);
+    for (const Cell& cell : cells_) {
+      if (cell.name) each(*cell.name);
+    }
   }
 
  private:
-  /// Keeps its hash: looking one up reads the names of its neighbours otherwise.
-  struct Key {
-    ProcessSetId set = kWorldSet;
-    std::string name;
+  // A hash table with linear probing: of a name that is looked up one cell is read and the name itself.
+  struct Cell {
     std::size_t hash = 0;
-    void assign(ProcessSetId to_set, const std::string& to_name) {
-      set = to_set;
-      name = to_name;  // keeps its memory
-      hash = std::hash<std::string>()(name) ^ (static_cast<std::size_t>(set) * 0x9e3779b97f4a7c15U);
-    }
-    friend bool operator==(const Key& a, const Key& b) {
-      return a.hash == b.hash && a.set == b.set && a.name == b.name;
-    }
+    std::unique_ptr<Name> name;
   };
-  struct Hash {
-    std::size_t operator()(const Key& key) const { return key.hash; }
-  };
-  static std::size_t place(Slot slot) { return slot & 0xffffffffU; }
+  static std::size_t hash_of(ProcessSetId set, const std::string& name);
+  /// Where it is, or the free cell where it would be.
+  std::size_t cell_of(std::size_t hash, ProcessSetId set, const std::string& name) const;
+  void grow();
+  void erase(std::size_t cell);
 
-  std::unordered_map<Key, std::unique_ptr<Name>, Hash> names_;
+  std::vector<Cell> cells_;  // a power of two of them; at least a third is free
+  std::size_t count_ = 0;
   std::vector<Name*> slots_;  // by place
   std::vector<Evicted> evicted_;
-  Key scratch_;
 };
 
 }  // namespace dabke

@@ -8,8 +8,6 @@
 namespace dabke {
 namespace {
 
-std::size_t place_of(Slot slot) { return slot & 0xffffffffU; }
-
 bool has_a_signature(CollectiveKind kind) { return moves_data(kind) || kind == CollectiveKind::barrier; }
 
 }  // namespace
@@ -178,9 +176,10 @@ std::vector<Order> Sequencer::take_orders(TimePoint now) {
   for (auto first = ready_.begin(); first != ready_.end();) {
     auto last = first;
     while (last != ready_.end() && movable(*last)) ++last;
-    std::stable_sort(first, last, [](const Ready& a, const Ready& b) {
+    const auto more_urgent = [](const Ready& a, const Ready& b) {
       return a.request->priority > b.request->priority;
-    });
+    };
+    if (!std::is_sorted(first, last, more_urgent)) std::stable_sort(first, last, more_urgent);
     first = last == ready_.end() ? last : std::next(last);
   }
   std::vector<Order> orders;

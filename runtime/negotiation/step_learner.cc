@@ -21,15 +21,17 @@ bool can_share_a_batch(const Request& a, const Request& b) {
 
 void StepLearner::ordered(Slot slot, const RequestRef& request, TimePoint ready_at) {
   if (batch_bytes_ == 0) return;
-  if (in_step_.contains(slot)) end_step();
-  in_step_.insert(slot);
+  const std::size_t place = place_of(slot);
+  if (place >= marks_.size()) marks_.resize(place + 1);
+  Mark& mark = marks_[place];
+  if (mark.slot == slot && mark.step == number_) end_step();
+  if (mark.slot == slot && mark.step == number_ - 1) ++repeated_;
+  mark = {slot, number_};
   step_.push_back({slot, request, ready_at});
 }
 
 void StepLearner::end_step() {
-  std::vector<Slot> slots(in_step_.begin(), in_step_.end());
-  std::ranges::sort(slots);
-  if (slots == last_step_) {
+  if (repeated_ == step_.size() && last_size_ == step_.size()) {
     ++equal_steps_;
   } else {
     equal_steps_ = 0;
@@ -39,17 +41,18 @@ void StepLearner::end_step() {
     learned_ = true;
     change_ = cut();
   }
-  last_step_ = std::move(slots);
+  last_size_ = step_.size();
+  repeated_ = 0;
+  ++number_;
   step_.clear();
-  in_step_.clear();
 }
 
 void StepLearner::disturbed() {
   forget();
   equal_steps_ = 0;
-  last_step_.clear();
+  last_size_ = repeated_ = 0;
+  number_ += 2;  // no slot has been in the step before this one
   step_.clear();
-  in_step_.clear();
 }
 
 void StepLearner::wanted(Slot slot) {

@@ -12,7 +12,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -43,14 +42,20 @@ class StepLearner {
     RequestRef request;
     TimePoint ready_at;
   };
+  struct Mark {  // of a slot's place
+    Slot slot = kNoSlot;
+    std::uint64_t step = 0;  // the last one that it was ordered in
+  };
   void end_step();
   void forget();
   std::vector<LearnedBatch> cut() const;
 
   std::size_t batch_bytes_;
   std::vector<Seen> step_;
-  std::unordered_set<Slot> in_step_;
-  std::vector<Slot> last_step_;  // ascending
+  std::vector<Mark> marks_;    // by place
+  std::uint64_t number_ = 2;   // of the step; nothing bears that of the one before the first
+  std::size_t repeated_ = 0;   // of the step's slots: how many the one before had
+  std::size_t last_size_ = 0;  // of the step before
   int equal_steps_ = 0;
   bool learned_ = false;
   std::unordered_set<Slot> ends_;

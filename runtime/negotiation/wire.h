@@ -35,6 +35,7 @@ namespace dabke {
 /// is a place in the root's table, the high half counts how often that place was taken.
 using Slot = std::uint64_t;
 inline constexpr Slot kNoSlot = ~Slot{0};
+constexpr std::size_t place_of(Slot slot) { return slot & 0xffffffffU; }
 inline constexpr std::size_t kMostSlotsInMessage = std::size_t{1} << 20;
 
 /// One signature under which ranks submitted a name.

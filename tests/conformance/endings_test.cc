@@ -137,9 +137,9 @@ TEST_CASE("a run that fails ends the job with its tensor and rank, and its own t
     const Pending waits =
         self.rank() == 0 ? self.allreduce_async(x, {.name = "waits"}) : Pending(Status(Code::aborted, ""));
     auto operation = OperationRef::adopt(new Operation);
-    operation->request.kind = CollectiveKind::allgather;
-    operation->request.name = "grows";
-    operation->request.tensors = {{"grows", DType::f32, Shape{4}}};
+    operation->request->kind = CollectiveKind::allgather;
+    operation->request->name = "grows";
+    operation->request->tensors = {{"grows", DType::f32, Shape{4}}};
     operation->inputs = {view_of(own)};
     operation->outputs.resize(1);
     if (self.rank() == 1) operation->allocate = [](std::size_t, const TensorView&) { return nullptr; };

@@ -8,7 +8,7 @@ namespace dabke::testing {
 
 OperationRef Rank::make(CollectiveKind kind, std::vector<Argument> arguments, const Call& call) {
   auto operation = OperationRef::adopt(new Operation);
-  Request& request = operation->request;
+  Request& request = *operation->request;
   request.kind = kind;
   request.name = call.name.empty() ? fmt::format("tensor {}", ++calls_) : call.name;
   request.process_set = call.set;
@@ -78,9 +78,9 @@ Result<int> Rank::join(ProcessSetId set) {
 
 Result<ProcessSetId> Rank::try_add_process_set(std::vector<int> ranks) {
   auto operation = OperationRef::adopt(new Operation);
-  operation->request.kind = CollectiveKind::add_process_set;
-  operation->request.name = "add_process_set";
-  operation->request.ranks = std::move(ranks);
+  operation->request->kind = CollectiveKind::add_process_set;
+  operation->request->name = "add_process_set";
+  operation->request->ranks = std::move(ranks);
   const Pending added = submit(std::move(operation));
   DABKE_CHECK(added.wait());
   return static_cast<ProcessSetId>(added.value());
@@ -88,9 +88,9 @@ Result<ProcessSetId> Rank::try_add_process_set(std::vector<int> ranks) {
 
 Status Rank::remove_process_set(ProcessSetId set) {
   auto operation = OperationRef::adopt(new Operation);
-  operation->request.kind = CollectiveKind::remove_process_set;
-  operation->request.name = "remove_process_set";
-  operation->request.ranks = {set};
+  operation->request->kind = CollectiveKind::remove_process_set;
+  operation->request->name = "remove_process_set";
+  operation->request->ranks = {set};
   return submit(std::move(operation)).wait();
 }
 
@@ -109,8 +109,8 @@ std::string Rank::describe() {
     if (operation->is_done() || ++shown > kShown) continue;
     const double age = std::chrono::duration<double>(Clock::now() - operation->submitted_at).count();
     text +=
-        fmt::format("\n    pending for {:.1f} s: '{}' in process set {}: {}", age, operation->request.name,
-                    operation->request.process_set, operation->request.describe());
+        fmt::format("\n    pending for {:.1f} s: '{}' in process set {}: {}", age, operation->request->name,
+                    operation->request->process_set, operation->request->describe());
   }
   if (shown > kShown) text += fmt::format("\n    and {} more", shown - kShown);
   return text;

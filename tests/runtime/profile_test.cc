@@ -29,9 +29,9 @@ TEST_CASE(
   Profile profile;
   profile.ran({CollectiveKind::allreduce, "gloo", 3, 1000, 0.5});
   profile.ran({CollectiveKind::allreduce, "gloo", 1, 3000, 0.5});
-  profile.waited(CollectiveKind::allreduce, 0.4);
-  profile.waited(CollectiveKind::allreduce, 0.1);
-  profile.waited(CollectiveKind::broadcast, 0.3);
+  profile.waited(CollectiveKind::allreduce, {2, 0.7, 0.3});
+  profile.waited(CollectiveKind::allreduce, {1, 0.1, 0.1});
+  profile.waited(CollectiveKind::broadcast, {1, 0.3, 0.3});
   CHECK(profile.fastest_wait() == 0.1);
   profile.late(1, CollectiveKind::broadcast, 5);
   profile.late(2, CollectiveKind::allreduce, 2);

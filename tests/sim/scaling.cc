@@ -27,8 +27,8 @@ struct Row {
   double latency_us = 0;     // last tensor ready on the last rank until its order is everywhere
 };
 
-/// Does all of it again to a root that is alone on the machine, and returns the time of the fastest of the last
-/// steps.
+/// Does all of it again to a root that is alone on the machine, and returns the time of the fastest of the
+/// last steps.
 double replay_ms(const std::vector<RootInput>& inputs, const std::vector<std::size_t>& step_begins,
                  Machine::Options options, std::shared_ptr<const Topology> topology) {
   options.rank = Machine::kRoot;
@@ -37,8 +37,9 @@ double replay_ms(const std::vector<RootInput>& inputs, const std::vector<std::si
   double best_ms = 0;
   for (std::size_t step = 0; step < step_begins.size(); ++step) {
     const std::size_t end = step + 1 < step_begins.size() ? step_begins[step + 1] : inputs.size();
-    std::vector<Request> requests;  // made before the clock runs
-    for (std::size_t i = step_begins[step]; i < end; ++i) requests.push_back(inputs[i].request);
+    std::vector<RequestRef> requests;  // made before the clock runs
+    for (std::size_t i = step_begins[step]; i < end; ++i)
+      requests.push_back(std::make_shared<const Request>(inputs[i].request));
     const TimePoint start = Clock::now();
     for (std::size_t i = step_begins[step]; i < end; ++i) {
       const RootInput& input = inputs[i];

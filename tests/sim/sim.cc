@@ -41,7 +41,7 @@ void Sim::submit(Rank rank, Request request, std::function<void(const Completed&
   const Token token = next_token_++;
   pending_.emplace(token, Pending{rank, request.name, std::move(done)});
   if (is_recorded(rank)) recording_->push_back({.at = now_, .token = token, .request = request});
-  machine(rank).submit(token, std::move(request), now_);
+  machine(rank).submit(token, std::make_shared<const Request>(std::move(request)), now_);
   settle(rank);
 }
 

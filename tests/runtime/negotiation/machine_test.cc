@@ -308,7 +308,8 @@ TEST_CASE(
   while (job.deliver(2, 0)) {
   }  // the last one: both names are to fail
   constexpr Token kLate = 1000;
-  job.machine(0).submit(kLate, allreduce("x"), job.now());  // and one is complete
+  job.machine(0).submit(kLate, std::make_shared<const Request>(allreduce("x")),
+                        job.now());  // and one is complete
   job.advance(milliseconds(0));
   job.run();
   for (const Token token : {in_set, in_world, third, kLate})

@@ -46,7 +46,7 @@ void SimulatedJob::advance(Duration by) {
 Token SimulatedJob::submit(Rank rank, Request request) {
   const Token token = next_token_++;
   outcomes_[token];
-  machine(rank).submit(token, std::move(request), now_);
+  machine(rank).submit(token, std::make_shared<const Request>(std::move(request)), now_);
   take_actions(rank);
   return token;
 }
