@@ -367,15 +367,17 @@ std::unique_ptr<Task> Coordinator::make_task(const ExecuteAction& action,
   for (const std::size_t item : batch) {
     const auto [request, tensor] = at[item];
     const OrderedRequest& ordered = action.requests[request];
-    TaskEntry entry{nullptr, 0, unit_of(ordered.token), &ordered.request->tensors[tensor]};
-    if (task->requests.empty() || task->requests.back() != ordered.request)
+    TaskEntry entry{nullptr, 0, unit_of(ordered.token), nullptr};
+    if (entry.unit == nullptr) {
       task->requests.push_back(ordered.request);
-    if (entry.unit != nullptr) {  // the tensors of a unit are its operations' one behind the other
+      entry.tensor = &ordered.request->tensors[tensor];
+    } else {  // the tensors of a unit are its operations' one behind the other
       std::size_t index = tensor;
       auto operation = entry.unit->operations().begin();
       while (index >= (*operation)->inputs.size()) index -= (*operation++)->inputs.size();
       entry.operation = operation->get();
       entry.index = index;
+      entry.tensor = &entry.operation->request->tensors[index];
     }
     if (timeline_) {
       task->timeline_ids.push_back(timeline_->tensor(entry.tensor->name));

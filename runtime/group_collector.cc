@@ -13,7 +13,7 @@ RequestRef request_of(Unit& unit) {
   request->name = first.group;
   for (const OperationRef& member : unit.operations().subspan(1)) {
     const auto& tensors = member->request->tensors;
-    request->tensors.insert(request->tensors.end(), tensors.begin(), tensors.end());
+    request->tensors.append(tensors.begin(), tensors.end());
   }
   return request;
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/block_pool.h"
 #include "runtime/base/clock.h"
 #include "runtime/negotiation/request.h"
 #include "runtime/transport/shm/shared_heap.h"
@@ -27,10 +28,10 @@ class Operation {
 
   // ---- set before submit, constant after
   /// process_set, kind, op, ...; tensors and ranks. The negotiation keeps it.
-  std::shared_ptr<Request> request = std::make_shared<Request>();
-  std::vector<TensorView> inputs;
+  std::shared_ptr<Request> request = std::allocate_shared<Request>(PoolAllocator<Request>());
+  OneOrMany<TensorView> inputs;
   /// Where results go; data null: from `allocate`, or memory of our own.
-  std::vector<TensorView> outputs;
+  OneOrMany<TensorView> outputs;
   std::optional<std::uint8_t> compression;  // as the caller said; nothing: what the configuration says
   std::vector<std::int64_t> splits;         // alltoall: rows to each rank of the set; empty: equal parts
   std::string group;                        // with others of this name and `group_size`; empty: on its own

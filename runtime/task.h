@@ -12,7 +12,7 @@ namespace dabke {
 
 /// Operations that are negotiated as one: a single one, or the members of a group. Completes when all of its
 /// tensors have run. Owned by whoever completes it last.
-class Unit {
+class Unit final : public Pooled<Unit> {
  public:
   explicit Unit(OperationRef single) : single_(std::move(single)) {}
   explicit Unit(std::vector<OperationRef> group) : group_(std::move(group)) {}
@@ -32,7 +32,7 @@ struct TaskEntry {
   Operation* operation = nullptr;  // null on a rank that has joined: neutral data
   std::size_t index = 0;           // of the tensor within the operation
   Unit* unit = nullptr;
-  const TensorSpec* tensor = nullptr;  // this rank's own; of one of the task's requests
+  const TensorSpec* tensor = nullptr;  // this rank's own; of the operation or one of the task's requests
 };
 
 struct Task {
@@ -45,8 +45,8 @@ struct Task {
   double postscale = 1;
   Compression compression = Compression::none;
   std::shared_ptr<const ProcessSetInfo> process_set;
-  std::vector<RequestRef> requests;
-  std::vector<TaskEntry> entries;  // none: the set was removed, drop what belongs to it
+  std::vector<RequestRef> requests;  // of entries without an operation
+  std::vector<TaskEntry> entries;    // none: the set was removed, drop what belongs to it
   std::shared_ptr<Timeline> timeline;
   std::vector<Timeline::TensorId> timeline_ids;
 };

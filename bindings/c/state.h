@@ -10,7 +10,7 @@
 #include "runtime/runtime.h"
 
 /// A handle is an operation, and the DLPack form of its outputs.
-struct dabke_handle final : dabke::Operation {
+struct dabke_handle final : dabke::Operation, dabke::Pooled<dabke_handle> {
   mutable std::once_flag outputs_made;
   mutable std::vector<DLTensor> dl_outputs;
 };

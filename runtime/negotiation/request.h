@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/base/kinds.h"
+#include "runtime/base/one_or_many.h"
 #include "runtime/base/status.h"
 #include "runtime/base/tensor.h"
 #include "runtime/base/world.h"
@@ -33,8 +34,8 @@ struct Request {
   std::uint8_t compression = 0;
   double prescale = 1;
   double postscale = 1;
-  std::vector<TensorSpec> tensors;  // none for barrier, join and process sets
-  std::vector<Rank> ranks;          // add_process_set: the new set; remove_process_set: the set's id, alone
+  OneOrMany<TensorSpec> tensors;  // none for barrier, join and process sets
+  std::vector<Rank> ranks;        // add_process_set: the new set; remove_process_set: the set's id, alone
 
   std::size_t size_bytes() const;
   /// "allreduce (average) of float32 [2, 3]", "broadcast from rank 1 of ...", "group of 3: ..."; for
