@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <vector>
+
+#include "runtime/base/one_or_many.h"
 
 namespace dabke {
 
@@ -16,8 +17,7 @@ class Pieces {
 
   void add(Byte* data, std::size_t elements) {
     if (elements == 0) return;
-    data_.push_back(data);
-    ends_.push_back(elements_ += elements);
+    pieces_.push_back({data, elements_ += elements});
   }
   std::size_t elements() const { return elements_; }
 
@@ -26,22 +26,25 @@ class Pieces {
   template <class Use>
   void each(std::size_t begin, std::size_t count, Use use) const {
     std::size_t at = 0;
-    auto piece = static_cast<std::size_t>(std::ranges::upper_bound(ends_, begin) - ends_.begin());
+    const Piece* piece = std::ranges::upper_bound(pieces_, begin, {}, &Piece::end);
     while (at < count) {
-      const std::size_t start = piece == 0 ? 0 : ends_[piece - 1];
+      const std::size_t start = piece == pieces_.begin() ? 0 : piece[-1].end;
       const std::size_t inside = begin + at - start;
-      const std::size_t length = std::min(count - at, ends_[piece] - start - inside);
-      use(data_[piece] + inside * element_bytes_, length, at);
+      const std::size_t length = std::min(count - at, piece->end - start - inside);
+      use(piece->data + inside * element_bytes_, length, at);
       at += length;
       ++piece;
     }
   }
 
  private:
+  struct Piece {
+    Byte* data = nullptr;
+    std::size_t end = 0;  // in the row
+  };
   std::size_t element_bytes_;
   std::size_t elements_ = 0;
-  std::vector<Byte*> data_;
-  std::vector<std::size_t> ends_;  // where each piece ends in the row
+  OneOrMany<Piece> pieces_;
 };
 
 using InPieces = Pieces<const std::byte>;

@@ -66,10 +66,10 @@ Status ShmBackend::run_batch(const Batch& batch) {
     run_alone(batch);
     return {};
   }
-  DABKE_CHECK(steps_.aborted());
+  if (steps_.is_aborted()) return steps_.aborted();
   const char* const activity = activity_of(batch.kind);
   const ActivityScope scope(activity ? batch.timeline : nullptr, batch.timeline_ids, activity);
-  const Members members = members_.at(set.id);
+  const Members& members = members_.at(set.id);
   steps_.begin(batch.order, members, batch.deadline);
   const Status status = run_steps(batch, *members);
   if (status) return status;
@@ -87,7 +87,8 @@ Status ShmBackend::run_batch(const Batch& batch) {
 Status ShmBackend::run_steps(const Batch& batch, const std::vector<std::size_t>& members) {
   const std::size_t small_bytes = kSmallBytes / members.size() * 2;
   DABKE_ASSIGN(const SharedEntries shared, places_.agree(batch, members));
-  if (shared.entries.empty()) return ShmRun(batch, steps_, domain_->stage_bytes(), small_bytes).run();
+  if (shared.entries.empty())
+    return ShmRun(batch, steps_, domain_->stage_bytes(), small_bytes, operands_).run();
   {
     DABKE_ASSIGN(const ShmVisits::Visit visit, visits_.enter(members));
     DABKE_CHECK(DirectRun(batch, shared, steps_).work());
@@ -98,7 +99,7 @@ Status ShmBackend::run_steps(const Batch& batch, const std::vector<std::size_t>&
   Batch rest = batch;
   for (auto entry = shared.entries.rbegin(); entry != shared.entries.rend(); ++entry)
     rest.entries.erase(rest.entries.begin() + static_cast<std::ptrdiff_t>(*entry));
-  return ShmRun(rest, steps_, domain_->stage_bytes(), small_bytes).run();
+  return ShmRun(rest, steps_, domain_->stage_bytes(), small_bytes, operands_).run();
 }
 
 Result<std::unique_ptr<Collective>> open_shm_backend(const BackendContext& context) {

@@ -41,6 +41,7 @@ class ShmBackend final : public Collective {
   PeerHeaps heaps_;
   SharedPlaces places_;
   std::map<ProcessSetId, Members> members_;  // of each set, in the domain
+  std::vector<const void*> operands_;
 };
 
 /// Null when this rank shares memory with no other. Collective.

@@ -26,7 +26,8 @@ std::size_t count_of(std::span<const std::int64_t> counts, std::size_t place) {
 
 }  // namespace
 
-ShmRun::ShmRun(const Batch& batch, ShmSteps& steps, std::size_t stage_bytes, std::size_t small_bytes)
+ShmRun::ShmRun(const Batch& batch, ShmSteps& steps, std::size_t stage_bytes, std::size_t small_bytes,
+               std::vector<const void*>& operands)
     : batch_(batch),
       steps_(steps),
       ranks_(static_cast<std::size_t>(batch.process_set->size())),
@@ -34,7 +35,9 @@ ShmRun::ShmRun(const Batch& batch, ShmSteps& steps, std::size_t stage_bytes, std
       element_bytes_(size_of(batch.dtype)),
       stage_bytes_(stage_bytes),
       small_bytes_(std::min(small_bytes, stage_bytes)),
-      operands_(ranks_) {}
+      operands_(operands) {
+  operands_.resize(ranks_);
+}
 
 Status ShmRun::run() {
   switch (batch_.kind) {
@@ -58,7 +61,7 @@ Status ShmRun::rounds(std::size_t count, Fill fill, Take take) {
     take(round);
     steps_.end_round();
   }
-  steps_.publish();  // nothing is read any more
+  steps_.publish_last();
   return {};
 }
 
@@ -135,7 +138,7 @@ Status ShmRun::allreduce_large(const InPieces& in, const OutPieces& out) {
     steps_.end_round();
     begin = start_of(ranks_);
   }
-  steps_.publish();
+  steps_.publish_last();
   return {};
 }
 

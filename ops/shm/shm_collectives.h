@@ -20,8 +20,9 @@ namespace dabke {
 
 class ShmRun {
  public:
-  /// `small_bytes`: up to here an allreduce takes the first form.
-  ShmRun(const Batch& batch, ShmSteps& steps, std::size_t stage_bytes, std::size_t small_bytes);
+  /// `small_bytes`: up to here an allreduce takes the first form. `operands` is memory to work in.
+  ShmRun(const Batch& batch, ShmSteps& steps, std::size_t stage_bytes, std::size_t small_bytes,
+         std::vector<const void*>& operands);
 
   Status run();
 
@@ -58,7 +59,7 @@ class ShmRun {
   const std::size_t element_bytes_;
   const std::size_t stage_bytes_;
   const std::size_t small_bytes_;
-  std::vector<const void*> operands_;
+  std::vector<const void*>& operands_;
 };
 
 }  // namespace dabke

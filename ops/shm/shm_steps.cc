@@ -11,6 +11,7 @@ namespace dabke {
 namespace {
 
 constexpr int kStepBits = 24;
+constexpr auto kNap = std::chrono::milliseconds(1);
 
 // Not the private forms: other processes sleep on the same word.
 void wake_all(std::atomic<std::uint32_t>& word) {
@@ -31,9 +32,9 @@ void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value, TimePoin
 
 }  // namespace
 
-void ShmSteps::begin(std::uint64_t order, std::shared_ptr<const std::vector<std::size_t>> members,
+void ShmSteps::begin(std::uint64_t order, const std::shared_ptr<const std::vector<std::size_t>>& members,
                      TimePoint deadline) {
-  members_ = std::move(members);
+  if (members_ != members) members_ = members;
   deadline_ = deadline;
   if (order == order_) return;
   order_ = order;
@@ -45,7 +46,17 @@ void ShmSteps::publish() {
   ShmProgress& own = domain_.progress(domain_.own());
   // Both sequentially consistent: either we see the sleeper, or the sleeper sees the step.
   own.reached.store(++reached_, std::memory_order_seq_cst);
-  if (own.sleepers.load(std::memory_order_seq_cst) == 0) return;
+  if (own.sleepers.load(std::memory_order_seq_cst) != 0) wake_sleepers(own);
+}
+
+// Not sequentially consistent: a sleeper may be missed, whose naps are short for that (free_stage).
+void ShmSteps::publish_last() {
+  ShmProgress& own = domain_.progress(domain_.own());
+  own.reached.store(++reached_, std::memory_order_release);
+  if (own.sleepers.load(std::memory_order_relaxed) != 0) wake_sleepers(own);
+}
+
+void ShmSteps::wake_sleepers(ShmProgress& own) {
   own.bell.fetch_add(1, std::memory_order_seq_cst);
   wake_all(own.bell);
 }
@@ -58,26 +69,28 @@ Status ShmSteps::wait_for_all() {
 Result<std::byte*> ShmSteps::free_stage() {
   stage_ = (order_ + rounds_) % ShmDomain::kStages;
   if (Readers& readers = readers_[stage_]; readers.members) {
-    for (const std::size_t index : *readers.members) DABKE_CHECK(wait_for(index, readers.until));
+    for (const std::size_t index : *readers.members) DABKE_CHECK(wait_for(index, readers.until, kNap));
   }
   return domain_.stage(domain_.own(), stage_);
 }
 
 void ShmSteps::end_round() {
-  readers_[stage_] = {members_, reached_ + 1};
+  Readers& readers = readers_[stage_];
+  if (readers.members != members_) readers.members = members_;
+  readers.until = reached_ + 1;
   ++rounds_;
 }
 
-Status ShmSteps::wait_for(std::size_t index, std::uint64_t value) {
+Status ShmSteps::wait_for(std::size_t index, std::uint64_t value, Duration longest_sleep) {
   if (index == domain_.own()) return {};
   ShmProgress& peer = domain_.progress(index);
   for (Waiting wait(habit_); wait.again();) {
     if (peer.reached.load(std::memory_order_acquire) >= value) return {};
   }
-  return sleep_until(peer, value);
+  return sleep_until(peer, value, longest_sleep);
 }
 
-Status ShmSteps::sleep_until(ShmProgress& peer, std::uint64_t value) {
+Status ShmSteps::sleep_until(ShmProgress& peer, std::uint64_t value, Duration longest_sleep) {
   sleeps_on_.store(&peer, std::memory_order_seq_cst);
   peer.sleepers.fetch_add(1, std::memory_order_seq_cst);
   Status status;
@@ -92,7 +105,8 @@ Status ShmSteps::sleep_until(ShmProgress& peer, std::uint64_t value) {
       status = {Code::timeout, "not done within its limit; a rank is late, stopped or gone"};
       break;
     }
-    sleep_while(peer.bell, bell, deadline_);
+    const TimePoint nap = longest_sleep == Duration::max() ? kNever : Clock::now() + longest_sleep;
+    sleep_while(peer.bell, bell, std::min(deadline_, nap));
   }
   peer.sleepers.fetch_sub(1, std::memory_order_seq_cst);
   sleeps_on_.store(nullptr, std::memory_order_seq_cst);

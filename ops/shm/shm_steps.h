@@ -26,11 +26,14 @@ class ShmSteps {
 
   /// A collective of these ranks (indices in the domain, in set order) begins. Collectives of one order
   /// follow one another in its steps.
-  void begin(std::uint64_t order, std::shared_ptr<const std::vector<std::size_t>> members,
+  void begin(std::uint64_t order, const std::shared_ptr<const std::vector<std::size_t>>& members,
              TimePoint deadline);
 
   /// The next step of this rank is reached: what it has written before may be read.
   void publish();
+  /// The same for a collective's last step, behind which nothing of others is read: as a rule nobody waits
+  /// for it, and it does not wait for the core to have told the others.
+  void publish_last();
   /// Until all members have reached this rank's step.
   Status wait_for_all();
 
@@ -53,8 +56,9 @@ class ShmSteps {
     std::uint64_t until = 0;  // what they have published once they have read
   };
 
-  Status wait_for(std::size_t index, std::uint64_t value);
-  Status sleep_until(ShmProgress& peer, std::uint64_t value);
+  Status wait_for(std::size_t index, std::uint64_t value, Duration longest_sleep = Duration::max());
+  Status sleep_until(ShmProgress& peer, std::uint64_t value, Duration longest_sleep);
+  static void wake_sleepers(ShmProgress& own);
 
   ShmDomain& domain_;
   std::shared_ptr<const std::vector<std::size_t>> members_;
