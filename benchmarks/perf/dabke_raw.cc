@@ -16,10 +16,10 @@ class RawBackend final : public Competitor {
     for (Rank rank = 0; rank < world.size; ++rank) world_.ranks.push_back(rank);
   }
 
-  Status open(const Bootstrapped& place, ForkGuard& fork_guard) {
+  Status open(const Bootstrapped& place, ForkGuard& fork_guard, SharedHeap& heap) {
     // Of its own in the store: several of these may make connections of the same kind.
     const auto store = with_prefix(place.store, "perf/" + config_.cpu_operations);
-    const BackendContext context{place.world, config_, store, fork_guard, Log(), place.mpi};
+    const BackendContext context{place.world, config_, store, fork_guard, Log(), place.mpi, &heap};
     DABKE_ASSIGN(backends_, make_backends(context));
     runner_.emplace(backends_);
     return {};
@@ -70,9 +70,10 @@ class RawBackend final : public Competitor {
 }  // namespace
 
 Result<std::unique_ptr<Competitor>> open_raw_backend(const std::string& backend, const Config& config,
-                                                     const Bootstrapped& place, ForkGuard& fork_guard) {
+                                                     const Bootstrapped& place, ForkGuard& fork_guard,
+                                                     SharedHeap& heap) {
   auto opened = std::make_unique<RawBackend>(backend, config, place.world);
-  DABKE_CHECK(opened->open(place, fork_guard));
+  DABKE_CHECK(opened->open(place, fork_guard, heap));
   return std::unique_ptr<Competitor>(std::move(opened));
 }
 

@@ -55,7 +55,7 @@ void observe(Bench& bench, Row& row) {
 Result<std::vector<Row>> run_idle(Bench& bench) {
   Call call =
       call_of(CollectiveKind::allreduce, DType::f32, ReduceOp::sum, bench.team.rank(), bench.team.size(), 8);
-  DABKE_ASSIGN(const Memory memory, Memory::make("private", call.bytes()));
+  DABKE_ASSIGN(const Memory memory, Memory::make(bench, call.bytes()));
   call.input = call.output = memory.data();
   std::vector<Row> rows;
   for (const auto& competitor : bench.competitors) {

@@ -73,8 +73,8 @@ Result<std::vector<Row>> run_latency(Bench& bench) {
   const bool in_place = options.in_place.front();
   Call call =
       call_of(options.kind, options.dtype, options.op, bench.team.rank(), bench.team.size(), options.begin);
-  DABKE_ASSIGN(const Memory input, Memory::make(options.memory, call.bytes()));
-  DABKE_ASSIGN(const Memory output, Memory::make(options.memory, call.bytes()));
+  DABKE_ASSIGN(const Memory input, Memory::make(bench, call.bytes()));
+  DABKE_ASSIGN(const Memory output, Memory::make(bench, call.bytes()));
   call.input = input.data();
   call.output = in_place ? input.data() : output.data();
   std::vector<std::pair<Competitor*, Row>> entries;

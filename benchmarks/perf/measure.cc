@@ -42,11 +42,15 @@ void Bench::say(const std::string& where) {
   fmt::print(stderr, "dabke-perf ({}): {}\n", job, where);
 }
 
-Result<Memory> Memory::make(const std::string& kind, std::int64_t bytes) {
+Result<Memory> Memory::make(const Bench& bench, std::int64_t bytes) {
   constexpr std::size_t kPage = 4096;
   const std::size_t size = (static_cast<std::size_t>(bytes) + kPage - 1) / kPage * kPage + kPage;
   Memory memory;
-  if (kind == "dabke") {
+  if (bench.options.memory == "dabke" && bench.heap != nullptr) {
+    DABKE_ASSIGN(void* const data, bench.heap->allocate(size));
+    memory.data_ = {static_cast<std::byte*>(data),
+                    [heap = bench.heap](std::byte* mine) { (void)heap->free(mine); }};
+  } else if (bench.options.memory == "dabke") {
     memory.data_ = {static_cast<std::byte*>(dabke_alloc(size)), &dabke_free};
     if (!memory.data_)
       return Status(Code::out_of_memory, fmt::format("--memory dabke: {}", dabke_last_error()));
@@ -111,6 +115,7 @@ Row row_of(const Bench& bench, const Competitor& competitor, const Call& call) {
           .dtype = std::string(name_of(call.dtype)),
           .op = reduces(call.kind) ? std::string(name_of(call.op)) : "",
           .in_place = call.in_place(),
+          .memory = bench.options.memory,
           .ranks = call.ranks,
           .cores = core_count(),
           .bytes = call.bytes(),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,6 +12,7 @@
 #include "benchmarks/perf/options.h"
 #include "benchmarks/perf/results.h"
 #include "benchmarks/perf/team.h"
+#include "runtime/transport/shm/shared_heap.h"
 
 namespace dabke::perf {
 
@@ -19,6 +21,7 @@ struct Bench {
   const Options& options;
   Team& team;
   std::string job;
+  SharedHeap* heap = nullptr;  // of the backends that are called directly; null: dabke_alloc's is used
   std::vector<std::unique_ptr<Competitor>> competitors;
   TimePoint last_said = Clock::now();
 
@@ -29,13 +32,12 @@ struct Bench {
 /// Memory for inputs or outputs, touched by this rank.
 class Memory {
  public:
-  /// "private" or "dabke". Code out_of_memory, or what dabke_alloc says.
-  static Result<Memory> make(const std::string& kind, std::int64_t bytes);
+  /// As --memory says. Code out_of_memory, or what dabke_alloc says.
+  static Result<Memory> make(const Bench& bench, std::int64_t bytes);
   std::byte* data() const { return data_.get(); }
 
  private:
-  using Free = void (*)(void*);
-  std::unique_ptr<std::byte, Free> data_{nullptr, nullptr};
+  std::unique_ptr<std::byte, std::function<void(std::byte*)>> data_;
 };
 
 /// Microseconds of one call among `calls`, until the last rank has ended. When `limit_us` are over it may be

@@ -67,8 +67,7 @@ void add_what(CLI::App& app, Options& options, Texts& texts) {
   app.add_flag("--in-place", texts.in_place,
                "The result replaces the input (allreduce, broadcast; their default)");
   app.add_flag("--out-of-place", texts.out_of_place, "It does not; with both flags both are measured");
-  app.add_option("--memory", options.memory,
-                 "private: memory as malloc gives it; dabke: from dabke_alloc (not with --raw)")
+  app.add_option("--memory", options.memory, "private: memory as malloc gives it; dabke: from dabke_alloc")
       ->capture_default_str();
 }
 
@@ -89,6 +88,9 @@ void add_modes(CLI::App& app, Options& options, Texts& texts) {
       ->type_name("NAME|FILE")
       ->group("What is measured");
   app.add_option("--tensors", options.tensors, "Steps of so many equal tensors")->group("What is measured");
+  app.add_flag("--timeline", options.timeline,
+               "--model, --tensors: the same steps again while a timeline is written, to compare")
+      ->group("What is measured");
   app.add_option("--tensor-bytes", texts.tensor_bytes, "Size of each of them")
       ->capture_default_str()
       ->type_name("SIZE")
@@ -247,12 +249,11 @@ Status read_mode(Options& options, const Texts& texts) {
             "--raw calls the backends one collective at a time, so it goes with neither --idle, --model nor "
             "--tensors; leave it out"};
   }
-  DABKE_CHECK(check_word("--memory", options.memory, {"private", "dabke"}));
-  if (options.raw && options.memory == "dabke") {
+  if (options.timeline && !steps) {
     return {Code::invalid_argument,
-            "--memory is 'dabke', which only the public API knows; leave --raw out, or the memory private"};
+            "--timeline compares steps with and without one; name them with --model or --tensors"};
   }
-  return {};
+  return check_word("--memory", options.memory, {"private", "dabke"});
 }
 
 Status read_competitors(Options& options, const Texts& texts) {

@@ -51,6 +51,7 @@ struct Options {
   std::string model;
   std::int64_t tensors = 0;
   std::int64_t tensor_bytes = 1024;
+  bool timeline = false;
 
   std::string json;
   bool quiet = false;

@@ -53,6 +53,7 @@ struct Ground {
   const Config& config;
   const Bootstrapped& place;
   ForkGuard& fork_guard;
+  SharedHeap& heap;
   MpiPeer* mpi;
   const std::string& mpi_name;
 };
@@ -65,7 +66,8 @@ Status add_competitors(const Ground& ground, Bench& bench) {
   const Options& options = ground.options;
   for (const std::string& backend : options.backends) {
     if (options.raw) {
-      DABKE_ASSIGN(auto raw, open_raw_backend(backend, ground.config, ground.place, ground.fork_guard));
+      DABKE_ASSIGN(auto raw,
+                   open_raw_backend(backend, ground.config, ground.place, ground.fork_guard, ground.heap));
       bench.competitors.push_back(std::move(raw));
     } else {
       bench.competitors.push_back(make_api_backend(backend));
@@ -124,10 +126,14 @@ Result<RankResult> measure_as_rank(const Options& given) {
   if (place.mpi != nullptr) (void)place.mpi->job_begins();
   DABKE_ASSIGN(const auto team, Team::open(place.world, *place.store));
   ForkGuard fork_guard;
+  SharedHeap heap;
   RankResult result{.rank = place.world.rank};
   {
-    Bench bench{.options = options, .team = *team, .job = mpi_name.empty() ? "dabkerun" : mpi_name};
-    DABKE_CHECK(add_competitors({options, config, place, fork_guard, mpi.peer(), mpi_name}, bench));
+    Bench bench{.options = options,
+                .team = *team,
+                .job = mpi_name.empty() ? "dabkerun" : mpi_name,
+                .heap = options.raw ? &heap : nullptr};
+    DABKE_CHECK(add_competitors({options, config, place, fork_guard, heap, mpi.peer(), mpi_name}, bench));
     DABKE_ASSIGN(result.rows, measure(bench));
     team->barrier();
   }

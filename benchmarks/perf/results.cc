@@ -18,7 +18,7 @@
 namespace dabke::perf {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Row, job, mode, path, competitor, detail, collective, dtype, op, in_place,
-                                   ranks, cores, bytes, count, iterations, wrong, times_us, more)
+                                   memory, ranks, cores, bytes, count, iterations, wrong, times_us, more)
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;

@@ -23,6 +23,7 @@ struct Row {
   std::string dtype;
   std::string op;
   bool in_place = false;
+  std::string memory;  // "private" or "dabke"
   int ranks = 0;
   int cores = 0;
   std::int64_t bytes = 0;

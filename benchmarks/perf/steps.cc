@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -56,7 +58,7 @@ Result<Step> make_step(const Bench& bench) {
   };
   std::int64_t bytes = 0;
   for (const Tensor& tensor : step.tensors) bytes += padded(tensor);
-  DABKE_ASSIGN(step.memory, Memory::make(options.memory, bytes));
+  DABKE_ASSIGN(step.memory, Memory::make(bench, bytes));
   std::byte* at = step.memory.data();
   for (Tensor& tensor : step.tensors) {
     step.elements += tensor.elements;
@@ -129,6 +131,17 @@ Result<std::int64_t> check_step(Bench& bench, const Step& step, Competitor& comp
   return static_cast<std::int64_t>(bench.team.sum(static_cast<double>(wrong)));
 }
 
+/// The same steps, while rank 0 writes a timeline.
+Result<double> time_with_timeline(Bench& bench, StepRun& steps, std::int64_t count) {
+  const std::string path = fmt::format("/tmp/dabke-perf-timeline-{}.json", ::getpid());
+  DABKE_CHECK(api_status(dabke_start_timeline(path.c_str(), 0)));
+  auto us = median_time(bench, steps, count);
+  const Status stopped = api_status(dabke_stop_timeline());
+  ::unlink(path.c_str());
+  DABKE_CHECK(stopped);
+  return us;
+}
+
 /// An init for the step and one for the flat tensor: neither may teach the runtime the other's batches.
 Status run_once(Bench& bench, const Step& step, const std::string& backend, Competitor& flat,
                 const Call& flat_call, Row& row) {
@@ -138,6 +151,10 @@ Status run_once(Bench& bench, const Step& step, const std::string& backend, Comp
     for (const Tensor& tensor : step.tensors) fill_with_neutral(tensor.call);
     DABKE_ASSIGN(const double us, median_time(bench, steps, row.iterations));
     row.times_us.push_back(us);
+    if (bench.options.timeline) {
+      DABKE_ASSIGN(const double traced, time_with_timeline(bench, steps, row.iterations));
+      row.more["timeline_us"].push_back(traced);
+    }
     if (bench.options.check) {
       DABKE_ASSIGN(const std::int64_t wrong, check_step(bench, step, steps));
       row.wrong = std::max<std::int64_t>(row.wrong, 0) + wrong;

@@ -76,9 +76,8 @@ Result<std::vector<Row>> run_sweep(Bench& bench) {
   if (options.kind == CollectiveKind::barrier) sizes = {0};
   // Rounded up, the smallest sizes may be larger than was asked for.
   const Call largest = call_of(options.kind, options.dtype, options.op, 0, bench.team.size(), sizes.back());
-  DABKE_ASSIGN(const Memory input, Memory::make(options.memory, largest.bytes()));
-  DABKE_ASSIGN(const Memory output,
-               Memory::make(options.memory, options.in_place.back() ? 0 : largest.bytes()));
+  DABKE_ASSIGN(const Memory input, Memory::make(bench, largest.bytes()));
+  DABKE_ASSIGN(const Memory output, Memory::make(bench, options.in_place.back() ? 0 : largest.bytes()));
   std::vector<Row> rows;
   for (const bool in_place : options.in_place) {
     std::int64_t last = -1;

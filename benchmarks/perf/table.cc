@@ -103,11 +103,18 @@ std::string steps_table(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     const auto& flat = row.more.at("flat_us");
     const double us = median(row.times_us);
-    text +=
-        fmt::format("{:<20}{:>9}{:>10.1f}{:>10}{:>18}{:>10}{:>13.2f}{:>12.2f}{:>7}  {}\n", label(row, rows),
-                    row.count, static_cast<double>(row.bytes) * 1e-6, number(us * 1e-3),
-                    range(row.times_us, 1e-3), number(median(flat) * 1e-3), paired_ratio(row.times_us, flat),
-                    us / static_cast<double>(row.count), wrong_text(row), verdict(row, rows));
+    text += fmt::format("{:<20}{:>9}{:>10.1f}{:>10}{:>18}{:>10}{:>13.2f}{:>12.2f}{:>7}  {}\n",
+                        label(row, rows), row.count, static_cast<double>(row.bytes) * 1e-6, number(us * 1e-3),
+                        range(row.times_us, 1e-3), number(median(flat) * 1e-3),
+                        paired_ratio(row.times_us, flat), us / static_cast<double>(row.count),
+                        wrong_text(row), row.more.contains("timeline_us") ? "" : verdict(row, rows));
+  }
+  for (const Row& row : rows) {
+    if (!row.more.contains("timeline_us")) continue;
+    const auto& traced = row.more.at("timeline_us");
+    text += fmt::format("{:<20}with a timeline {:>8} ms {:>18}, times the step without: {:.3f} {}\n",
+                        label(row, rows), number(median(traced) * 1e-3), range(traced, 1e-3),
+                        paired_ratio(traced, row.times_us), verdict(row, rows));
   }
   return text;
 }

@@ -8,6 +8,7 @@ namespace dabke::perf {
 namespace {
 
 constexpr double kAgainstMpi = 1.5, kAgainstGloo = 3.3;
+constexpr double kBounds = 1.1, kBoundsInCache = 2;     // in registered memory, so many times the bound
 constexpr std::int64_t kLarge = std::int64_t{1} << 20;  // from here on memory is the limit
 
 /// How many times as long as one plain copy a rank an allreduce may take. With more ranks than cores the
@@ -24,6 +25,11 @@ std::optional<Target> raw_target(const Row& row, const std::vector<Row>& rows) {
   if (row.competitor == "raw gloo") return Target{"against Gloo", ratio, kAgainstGloo};
   if (row.competitor == "memcpy" && row.bytes >= kLarge)
     return Target{"against a copy", ratio, 1 / most_copies(row)};
+  if (row.competitor == "bound" && row.memory == "dabke" && row.ranks <= row.cores) {
+    if (row.bytes >= 16 * kLarge && row.bytes <= 128 * kLarge)
+      return Target{"against the bound", ratio, 1 / kBounds};
+    if (row.bytes == kLarge) return Target{"against the bound", ratio, 1 / kBoundsInCache};
+  }
   return {};
 }
 
@@ -38,6 +44,8 @@ std::optional<Target> latency_target(const Row& row) {
 }
 
 std::optional<Target> step_target(const Row& row) {
+  if (row.more.contains("timeline_us"))
+    return Target{"with a timeline", paired_ratio(row.more.at("timeline_us"), row.times_us), 1.02, false};
   if (row.collective == "equal") {  // 10,000 tensors of 1 KB in 20 ms at 2 ranks
     if (row.competitor != kReference || row.ranks != 2) return {};
     return Target{"us a tensor", median(row.times_us) / static_cast<double>(row.count), 2, false};

@@ -5,6 +5,16 @@
 #include "runtime/fusion/fusion_buffer.h"
 
 namespace dabke {
+namespace {
+
+/// Whether that is all in which they differ.
+bool are_of_two_learned(const FusionKey& a, FusionKey b) {
+  if (a.learned == 0 || b.learned == 0) return false;
+  b.learned = a.learned;
+  return a == b;
+}
+
+}  // namespace
 
 std::vector<std::vector<std::size_t>> plan_batches(std::span<const PlanItem> items, std::size_t threshold) {
   struct Open {
@@ -19,7 +29,11 @@ std::vector<std::vector<std::size_t>> plan_batches(std::span<const PlanItem> ite
     const std::size_t bytes = fusion_padded(item.size_bytes);
     const bool alone = threshold == 0 || bytes >= kAloneBytes || bytes > threshold ||
                        item.key.kind == CollectiveKind::alltoall;
-    const auto fits = [&](const Open& o) { return o.key == item.key && o.size_bytes + bytes <= threshold; };
+    const auto fits = [&](const Open& o) {
+      if (o.key == item.key) return o.size_bytes + bytes <= threshold;
+      return are_of_two_learned(o.key, item.key) &&
+             o.size_bytes + bytes <= std::min(threshold, kTogetherBytes);
+    };
     if (const auto found = std::ranges::find_if(open, fits); !alone && found != open.end()) {
       batches[found->batch].push_back(i);
       found->size_bytes += bytes;

@@ -39,9 +39,14 @@ struct PlanItem {
 /// copy.
 inline constexpr std::size_t kAloneBytes = 4 << 20;
 
+/// Learned batches that come in one list are ready at the same time, so what each would cost by itself can be
+/// saved: up to here they are run as one.
+inline constexpr std::size_t kTogetherBytes = 8 << 20;
+
 /// Batches of indices into `items`. A batch begins where its first item stands and takes later items of its
 /// key as long as the sum of their padded sizes stays within `threshold`, passing over items that do not fit;
-/// 0 turns fusion off. alltoall is never fused. Batches are in the order of their first items.
+/// items of other learned batches within kTogetherBytes. 0 turns fusion off. alltoall is never fused. Batches
+/// are in the order of their first items.
 std::vector<std::vector<std::size_t>> plan_batches(std::span<const PlanItem> items, std::size_t threshold);
 
 }  // namespace dabke

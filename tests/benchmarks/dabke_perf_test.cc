@@ -104,6 +104,19 @@ TEST_CASE("dabke-perf: three ranks, other dtypes and out of place are right as w
   CHECK(places == std::set<bool>{false, true});
 }
 
+TEST_CASE("dabke-perf: collectives on memory of dabke_alloc are right, raw and through the public API") {
+  std::vector<std::string> arguments = {"allreduce", "-np",     "2",     "-b",       "64K",   "-e",
+                                        "1M",        "-f",      "16",    "--memory", "dabke", "--backends",
+                                        "shm",       "--peers", "bound", "--mpi",    "none"};
+  if (GENERATE(true, false)) arguments.emplace_back("--raw");
+  const Measured measured = measure(arguments);
+  CAPTURE(measured.finished.out, measured.finished.error);
+  REQUIRE(measured.finished.exit_code == 0);
+  CHECK(wrong_in(measured.results) == 0);
+  CHECK(measured.results.size() == 4);
+  for (const auto& row : measured.results) CHECK(row["memory"] == "dabke");
+}
+
 TEST_CASE("dabke-perf: single calls are timed one by one") {
   const Measured measured = measure({"--latency", "-np", "2", "--mpi", "none"});
   CAPTURE(measured.finished.out, measured.finished.error);
@@ -125,7 +138,8 @@ TEST_CASE("dabke-perf: a step of a model's gradients and one of equal tensors ar
   const bool is_model = GENERATE(true, false);
   std::vector<std::string> arguments = {"-np", "2", "--mpi", "none"};
   if (is_model) arguments.insert(arguments.end(), {"--model", place.path() + "/tiny.txt"});
-  if (!is_model) arguments.insert(arguments.end(), {"--tensors", "30", "--tensor-bytes", "100"});
+  if (!is_model)
+    arguments.insert(arguments.end(), {"--tensors", "30", "--tensor-bytes", "100", "--timeline"});
   const Measured measured = measure(arguments);
   CAPTURE(is_model, measured.finished.out, measured.finished.error);
   REQUIRE(measured.finished.exit_code == 0);
@@ -135,6 +149,7 @@ TEST_CASE("dabke-perf: a step of a model's gradients and one of equal tensors ar
     CHECK(row["count"] == (is_model ? 3 : 30));
     CHECK(row["bytes"] == (is_model ? (10 + 330 + 63) * 4 : 3000));
     CHECK(row["more"]["flat_us"].size() == 2);
+    CHECK(row["more"].contains("timeline_us") == !is_model);
   }
 }
 

@@ -124,7 +124,7 @@ TEST_CASE("a wrong command line is refused with the thing, the value and the rem
       {{"--mpi", "lam"}, "--mpi is 'lam', but must be one of mpich, openmpi, all, none"},
       {{"--bind-to", "socket"}, "--bind-to is 'socket', but must be one of core, none"},
       {{"--memory", "huge"}, "--memory is 'huge', but must be one of private, dabke"},
-      {{"--raw", "--memory", "dabke"}, "leave --raw out"},
+      {{"--timeline"}, "name them with --model or --tensors"},
       {{"--raw", "--idle"}, "--raw calls the backends one collective at a time"},
       {{"--latency", "--idle"}, "choose one of them"},
       {{"alltoall", "--in-place"}, "leave the flag out"},

@@ -58,6 +58,28 @@ TEST_CASE("shared memory is compared with those of its own job, each with its ta
   CHECK(!target_of(rows[5], rows));  // its job has no shared memory to compare with
 }
 
+TEST_CASE("in registered memory an allreduce is compared with the bound") {
+  std::vector<Row> rows = {row("dabke shm", {100}, 16 << 20), row("bound", {92}, 16 << 20)};
+  CHECK(!target_of(rows[1], rows));
+  for (Row& each : rows) each.memory = "dabke";
+  CHECK(target_of(rows[1], rows)->is_met());
+  rows[1].times_us = {89};
+  CHECK(!target_of(rows[1], rows)->is_met());
+  rows = {row("dabke shm", {100}, 1 << 20), row("bound", {51}, 1 << 20)};
+  for (Row& each : rows) each.memory = "dabke";
+  CHECK(target_of(rows[1], rows)->is_met());
+}
+
+TEST_CASE("steps with a timeline are compared with those without, run by run") {
+  Row steps = row("dabke shm", {100, 1000});
+  steps.mode = "steps";
+  steps.more["flat_us"] = {90, 900};
+  CHECK(target_of(steps, {steps})->limit == 1.15);
+  steps.more["timeline_us"] = {101, 1010};
+  CHECK(target_of(steps, {steps})->value == Approx(1.01));
+  CHECK(target_of(steps, {steps})->is_met());
+}
+
 TEST_CASE("more ranks than cores may take more copies, and what fits the caches is not compared with one") {
   std::vector<Row> rows = {row("dabke shm", {100}), row("memcpy", {70})};
   CHECK(!target_of(rows[1], rows)->is_met());

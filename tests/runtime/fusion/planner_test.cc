@@ -38,6 +38,25 @@ TEST_CASE("a batch looks ahead past tensors that do not fit") {
   CHECK(plan_batches(items, 128) == Batches{{0, 3}, {1}, {2}});
 }
 
+TEST_CASE("learned batches that come together are run together, up to a size") {
+  constexpr std::size_t kThird = kTogetherBytes / 3 / kFusionAlignment * kFusionAlignment;
+  std::vector<PlanItem> items(5, item(kThird));
+  const std::uint64_t learned[] = {1, 1, 2, 2, 3};
+  for (std::size_t i = 0; i < items.size(); ++i) items[i].key.learned = learned[i];
+  CHECK(plan_batches(items, 1 << 30) == Batches{{0, 1, 2}, {3, 4}});
+  CHECK(plan_batches(items, kThird) == Batches{{0}, {1}, {2}, {3}, {4}});
+  items[2].key.op = ReduceOp::max;
+  CHECK(plan_batches(items, 1 << 30) == Batches{{0, 1, 3}, {2}, {4}});
+}
+
+TEST_CASE("a learned batch may be larger than what several are run together to") {
+  std::vector<PlanItem> items(5, item(kTogetherBytes / 4));
+  for (PlanItem& i : items) i.key.learned = 1;
+  CHECK(plan_batches(items, 1 << 30) == Batches{{0, 1, 2, 3, 4}});
+  items.push_back(item(64));
+  CHECK(plan_batches(items, 1 << 30) == Batches{{0, 1, 2, 3, 4}, {5}});  // of no learned batch
+}
+
 TEST_CASE("large tensors and alltoalls travel alone") {
   std::vector<PlanItem> items{item(64), item(kAloneBytes), item(64), item(64), item(64)};
   items[2].key.kind = items[3].key.kind = CollectiveKind::alltoall;
