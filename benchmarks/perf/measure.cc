@@ -117,7 +117,7 @@ Row row_of(const Bench& bench, const Competitor& competitor, const Call& call) {
           .in_place = call.in_place(),
           .memory = bench.options.memory,
           .ranks = call.ranks,
-          .cores = core_count(),
+          .cores = bench.cores,
           .bytes = call.bytes(),
           .count = std::max(call.elements, call.output_elements)};
 }

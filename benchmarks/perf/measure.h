@@ -21,6 +21,7 @@ struct Bench {
   const Options& options;
   Team& team;
   std::string job;
+  int cores = 1;
   SharedHeap* heap = nullptr;  // of the backends that are called directly; null: dabke_alloc's is used
   std::vector<std::unique_ptr<Competitor>> competitors;
   TimePoint last_said = Clock::now();

@@ -132,6 +132,7 @@ Result<RankResult> measure_as_rank(const Options& given) {
     Bench bench{.options = options,
                 .team = *team,
                 .job = mpi_name.empty() ? "dabkerun" : mpi_name,
+                .cores = team->cores(),
                 .heap = options.raw ? &heap : nullptr};
     DABKE_CHECK(add_competitors({options, config, place, fork_guard, heap, mpi.peer(), mpi_name}, bench));
     DABKE_ASSIGN(result.rows, measure(bench));

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <new>
 #include <numeric>
+#include <set>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -95,6 +97,18 @@ double Team::min(double mine) { return std::ranges::min(gather(mine)); }
 double Team::sum(double mine) {
   const auto all = gather(mine);
   return std::accumulate(all.begin(), all.end(), 0.0);
+}
+
+int Team::cores() {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  ::sched_getaffinity(0, sizeof mine, &mine);
+  // As a rule the ranks have one core each, or all of them every core.
+  int first = 0;
+  while (first < CPU_SETSIZE && !CPU_ISSET(first, &mine)) ++first;
+  const std::vector<double> firsts = gather(first);
+  const double most = max(CPU_COUNT(&mine));
+  return most > 1 ? static_cast<int>(most) : static_cast<int>(std::set(firsts.begin(), firsts.end()).size());
 }
 
 }  // namespace dabke::perf

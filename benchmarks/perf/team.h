@@ -30,6 +30,8 @@ class Team {
   double max(double mine);
   double min(double mine);
   double sum(double mine);
+  /// That all ranks together may run on.
+  int cores();
 
  private:
   struct Page;

@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace dabke {
 
@@ -18,8 +19,12 @@ class WaitingHabit {
   static constexpr unsigned kTryAgain = 64;  // once in so many waits, it looks for as long as at first
 
   int spins() { return ++waits_ % kTryAgain == 0 ? kMostSpins : spins_; }
-  void learn(bool came_while_spinning) {
-    spins_ = came_while_spinning ? std::min(kMostSpins, 2 * spins_) : std::max(kLeastSpins, spins_ / 2);
+  /// `came_after`: so many spins, or none when it came too late for that. One try is enough to learn again
+  /// how long it pays to spin: what needs ten spins would never come while it is tried with a few more than
+  /// four.
+  void learn(std::optional<int> came_after) {
+    spins_ = came_after ? std::clamp(4 * *came_after, std::min(kMostSpins, 2 * spins_), kMostSpins)
+                        : std::max(kLeastSpins, spins_ / 2);
   }
 
  private:
@@ -38,7 +43,8 @@ class Waiting {
       : habit_(&habit), spins_(habit.spins()), yields_(yields) {}
   ~Waiting() {
     // What is there at the first look teaches nothing.
-    if (habit_ != nullptr && turns_ > 1) habit_->learn(turns_ <= spins_ + 1);
+    if (habit_ != nullptr && turns_ > 1)
+      habit_->learn(turns_ <= spins_ + 1 ? std::optional(turns_ - 1) : std::nullopt);
   }
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;

@@ -72,3 +72,22 @@ TEST_CASE("a wait ends by itself") {
   for (Waiting wait; wait.again();) ++looks;
   CHECK(looks == 1 + WaitingHabit::kMostSpins + Waiting::kYields);
 }
+
+TEST_CASE("who has learnt not to spin learns by one try that it pays again") {
+  WaitingHabit habit;
+  constexpr int kNever = 1000;
+  const auto came_while_spinning = [&](int after) {
+    int looks = 0;
+    for (Waiting wait(habit, 0); wait.again();) {
+      if (looks++ == after) return true;
+    }
+    return false;
+  };
+  for (int i = 0; i < 20; ++i) CHECK(!came_while_spinning(kNever));
+  CHECK(!came_while_spinning(20));
+  int came = 0;
+  for (int i = 0; i < 200; ++i) came += came_while_spinning(20) ? 1 : 0;
+  CHECK(came >= 200 - static_cast<int>(WaitingHabit::kTryAgain));
+  for (int i = 0; i < 20; ++i) CHECK(!came_while_spinning(kNever));
+  CHECK(!came_while_spinning(20));
+}
