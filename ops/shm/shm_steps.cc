@@ -10,6 +10,8 @@
 namespace dabke {
 namespace {
 
+// To be woken takes as long as some hundred yields where the core has gone to sleep meanwhile.
+constexpr int kYields = 100;
 constexpr int kStepBits = 24;
 constexpr auto kNap = std::chrono::milliseconds(1);
 
@@ -84,7 +86,7 @@ void ShmSteps::end_round() {
 Status ShmSteps::wait_for(std::size_t index, std::uint64_t value, Duration longest_sleep) {
   if (index == domain_.own()) return {};
   ShmProgress& peer = domain_.progress(index);
-  for (Waiting wait(habit_); wait.again();) {
+  for (Waiting wait(habit_, kYields); wait.again();) {
     if (peer.reached.load(std::memory_order_acquire) >= value) return {};
   }
   return sleep_until(peer, value, longest_sleep);
