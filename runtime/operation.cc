@@ -34,8 +34,9 @@ Status Operation::provide_output(std::size_t index) {
     if (output.data) owned_.emplace_back(output.data);
   }
   if (output.data != nullptr) return {};
-  return {Code::out_of_memory, fmt::format("{} '{}': no memory for an output of {} bytes",
-                                           name_of(request->kind), request->tensors[index].name, bytes)};
+  const std::string& name = request->tensors[index].name;  // whoever reports it names the request
+  return {Code::out_of_memory, fmt::format("no memory for an output of {} bytes{}", bytes,
+                                           name == request->name ? "" : fmt::format(" (tensor '{}')", name))};
 }
 
 void Operation::complete(Status status) {
