@@ -40,15 +40,19 @@ int main(int argc, char** argv) {
   unsigned seed = 0;
   int ranks = 0;
   double for_seconds = 0;
-  int scaling = 0;
+  int scaling = 0, scaling_from = 16;
   app.add_option("--seed", seed, "Run the job of this seed alone, and say what it was.");
   app.add_option("--ranks", ranks, "With so many ranks; unless given, the seed decides.")
       ->check(CLI::Range(1, 65536));
   app.add_option("--for", for_seconds, "Seconds to go on with new random seeds after the fixed ones.");
   app.add_option("--scaling", scaling,
                  "Instead, print the table of what negotiation costs, up to so many ranks.");
+  app.add_option("--scaling-from", scaling_from,
+                 "With --scaling: begin with so many ranks, then four times as many.")
+      ->check(CLI::Range(2, 65536))
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  if (scaling > 0) return dabke::sim::print_scaling(scaling);
+  if (scaling > 0) return dabke::sim::print_scaling(scaling_from, scaling);
   if (seed != 0) return run(seed, ranks, true) ? 0 : 1;
 
   int failed = 0;

@@ -121,14 +121,14 @@ Row measure(int ranks, int radix) {
 
 }  // namespace
 
-int print_scaling(int most_ranks) {
+int print_scaling(int fewest_ranks, int most_ranks) {
   fmt::print(
       "{} tensors a step, all cached; {} ranks a host, radix {}, {} us a hop; over {} steps after {}\n\n",
       kTensors, kRanksPerHost, kRadix, kHop.count(), kSteps, kWarmUpSteps);
   fmt::print(
       "| ranks | form | depth | messages to the root, a batch | batches a step | bytes a rank and step | "
       "root CPU, ms a step | last ready to done, us |\n|---|---|---|---|---|---|---|---|\n");
-  for (int ranks = 16; ranks <= most_ranks; ranks *= 4) {
+  for (int ranks = fewest_ranks; ranks <= most_ranks; ranks *= 4) {
     for (const int radix : {kRadix, 0}) {
       const Row row = measure(ranks, radix);
       std::vector<std::string> hosts;

@@ -4,6 +4,6 @@
 namespace dabke::sim {
 
 /// Prints one row a size, tree against star. Returns the exit status.
-int print_scaling(int most_ranks);
+int print_scaling(int fewest_ranks, int most_ranks);
 
 }  // namespace dabke::sim
