@@ -7,7 +7,7 @@
 
 namespace dabke::perf {
 
-/// Each rank reads and writes its own bytes in place once: no allreduce can do less.
+/// Each rank reads and writes as many bytes of ordinary memory of its own once: no allreduce can do less.
 std::unique_ptr<Competitor> make_bound();
 /// Each rank copies its bytes once to other memory, as large.
 std::unique_ptr<Competitor> make_memcpy();
