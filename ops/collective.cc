@@ -1,6 +1,5 @@
 #include "ops/collective.h"
 
-#include <algorithm>
 #include <numeric>
 
 namespace dabke {

@@ -1,9 +1,6 @@
 #include "runtime/host_lane.h"
 
-#include <algorithm>
 #include <cfenv>
-
-#include <fmt/format.h>
 
 #include "runtime/base/thread.h"
 

@@ -3,8 +3,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
