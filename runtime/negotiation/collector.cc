@@ -71,7 +71,8 @@ Collector::Took Collector::note(Name& name, int reporter, std::int32_t contribut
     collection.reported.clear();
     collection.since = collection.warned = now;
     collection.contributors = 0;
-    collection.root_absent = collection.suspected = false;
+    collection.suspect_at = now + kSuspectAfter;
+    collection.root_absent = false;
   }
   if (collection.reported.contains(reporter)) return Took::twice;
   collection.reported.insert(reporter);

@@ -18,6 +18,10 @@ const std::string* signature_in(const AnswerMessage& answer, ProcessSetId set) {
              : &answer.signatures[static_cast<std::size_t>(found - answer.sets.begin())];
 }
 
+bool has_joined(const AnswerMessage& answer, ProcessSetId set) {
+  return std::ranges::find(answer.joined, set) != answer.joined.end();
+}
+
 std::string describe(Rank rank, const AnswerMessage* answer, const Topology& topology) {
   if (answer == nullptr) {
     return fmt::format(" {} does not answer: its process is stopped or busy, or the network to it is.",
@@ -29,7 +33,7 @@ std::string describe(Rank rank, const AnswerMessage* answer, const Topology& top
   } else {
     text = fmt::format(" Rank {} has submitted instead:", rank);
     for (std::size_t i = 0; i < answer->instead.size(); ++i) {
-      text += fmt::format("{} '{}'", i ? "," : "", answer->instead[i]);
+      text += fmt::format("{} {}", i ? "," : "", answer->instead[i]);
     }
     if (answer->instead_count > answer->instead.size()) {
       text += fmt::format(" and {} more", answer->instead_count - answer->instead.size());
@@ -85,16 +89,29 @@ std::optional<ProcessSetMismatch> process_set_mismatch(const Inquiry& inquiry, c
   const ProcessSetId here = inquiry.process_set;
   for (const ProcessSetId other : sets.ids()) {
     if (other == here) continue;
-    // Somebody waits in the other set and is waited for here, and the other way round.
+    // Somebody waits in the other set and is waited for here, and the other way round; and nobody is still to
+    // come, for whoever came after the error would meet the others' next request of the name.
     bool waited_for_here = false;
     bool waited_for_there = false;
-    for (const auto& [rank, answer] : inquiry.answers) {
+    bool somebody_is_to_come = false;
+    for (const Rank rank : *sets.ranks_of(kWorldSet)) {
+      const bool belongs_here = sets.contains(here, rank);
+      const bool belongs_there = sets.contains(other, rank);
+      const auto found = inquiry.answers.find(rank);
+      if (found == inquiry.answers.end()) {
+        somebody_is_to_come = somebody_is_to_come || belongs_here || belongs_there;
+        continue;
+      }
+      const AnswerMessage& answer = found->second;
       const bool in_here = signature_in(answer, here) != nullptr;
       const bool in_other = signature_in(answer, other) != nullptr;
-      waited_for_here = waited_for_here || (in_other && !in_here);
-      waited_for_there = waited_for_there || (in_here && !in_other && sets.contains(other, rank));
+      waited_for_here = waited_for_here || (in_other && belongs_here && !in_here);
+      waited_for_there = waited_for_there || (in_here && belongs_there && !in_other);
+      const bool may_come =
+          (belongs_here && !has_joined(answer, here)) || (belongs_there && !has_joined(answer, other));
+      somebody_is_to_come = somebody_is_to_come || (may_come && !in_here && !in_other);
     }
-    if (!waited_for_here || !waited_for_there) continue;
+    if (!waited_for_here || !waited_for_there || somebody_is_to_come) continue;
     std::string text = fmt::format("Mismatched process set for '{}':", inquiry.name);
     for (const ProcessSetId id : {here, other}) {
       std::map<std::string, std::vector<Rank>> by_signature;

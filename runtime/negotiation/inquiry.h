@@ -46,7 +46,8 @@ struct ProcessSetMismatch {
   ProcessSetId other;
   std::string text;
 };
-/// Whether ranks of this set wait for each other in another one, with the same name.
+/// Whether ranks of this set wait for each other in another one, with the same name, now that all ranks of
+/// both have come.
 std::optional<ProcessSetMismatch> process_set_mismatch(const Inquiry& inquiry, const ProcessSets& sets,
                                                        const Topology& topology);
 

@@ -32,11 +32,6 @@
 
 namespace dabke {
 
-/// Two ranks may well submit one name to two overlapping sets in opposite order and wait for neither; only
-/// when nothing has resolved it for this long is it looked at as the mistake of passing different process
-/// sets.
-inline constexpr Duration kSuspectAfter = std::chrono::seconds(1);
-
 /// A request that all ranks run now. `token` is 0 on a rank that has joined: it takes part with neutral data.
 struct OrderedRequest {
   std::uint64_t number = 0;

@@ -31,9 +31,9 @@ void Machine::look_for_stalls(TimePoint now) {
       if (now < at) next_check_ = std::min(next_check_, at);
       return now >= at;
     };
-    if (name.slot == kNoSlot && sets_.count() > 1 && !collection.suspected &&
-        due(collection.since + kSuspectAfter)) {
-      collection.suspected = true;
+    if (name.slot == kNoSlot && sets_.count() > 1 && due(collection.suspect_at)) {
+      collection.suspect_at = now + std::max<Duration>(kSuspectAfter, now - collection.since);
+      next_check_ = std::min(next_check_, collection.suspect_at);
       inquiry.purpose = Inquiry::Purpose::process_set_mismatch;
       found.push_back(inquiry);
     }
@@ -140,10 +140,14 @@ void Machine::answer(const InquiryMessage& message, TimePoint now) {
     mine.sets.push_back(set);
     mine.signatures.push_back(name->waiting.front().request->describe());
   }
+  for (const auto& [set, join] : joins_) mine.joined.push_back(set);
   names_.for_each([&](const Name& name) {
-    if (name.waiting.empty() || name.name == message.name) return;
+    if (name.waiting.empty()) return;
+    const bool same_name = name.name == message.name;
+    if (same_name && name.process_set == message.process_set) return;
     ++mine.instead_count;
-    mine.instead.push_back(name.name);
+    mine.instead.push_back(same_name ? fmt::format("'{}' in process set {}", name.name, name.process_set)
+                                     : fmt::format("'{}'", name.name));
   });
   std::ranges::sort(mine.instead);
   if (mine.instead.size() > kShownInstead) mine.instead.resize(kShownInstead);

@@ -56,8 +56,7 @@ void Machine::took(Name& name, Collector::Took took, int reporter, TimePoint now
     if (is_root() && options_.stall_shutdown > Duration::zero()) {
       check = std::min(check, name.collection.since + options_.stall_shutdown);
     }
-    if (name.slot == kNoSlot && sets_.count() > 1)
-      check = std::min(check, name.collection.since + kSuspectAfter);
+    if (name.slot == kNoSlot && sets_.count() > 1) check = std::min(check, name.collection.suspect_at);
     next_check_ = std::min(next_check_, check);
     return;
   }

@@ -16,6 +16,11 @@ namespace dabke {
 /// The runtime's operation; 0 is never one.
 using Token = std::uint64_t;
 
+/// Two ranks may well submit one name to two overlapping sets in opposite order and wait for neither; only
+/// when nothing has resolved it for this long is it looked at as the mistake of passing different process
+/// sets; then again whenever the time has doubled.
+inline constexpr Duration kSuspectAfter = std::chrono::seconds(1);
+
 /// A set of small numbers; of those below 64 without memory of its own.
 class ReporterSet {
  public:
@@ -50,7 +55,7 @@ struct Collection {
   std::vector<Candidate> candidates;  // none: all reports came by slot
   TimePoint since{};                  // the first report
   TimePoint warned{};                 // the last stall report, or `since`
-  bool suspected = false;             // looked at for a process-set mismatch
+  TimePoint suspect_at{};             // when to look for a process-set mismatch
   std::uint64_t recording = 0;        // the number of the timeline that has its beginning
 };
 

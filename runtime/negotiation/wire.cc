@@ -373,6 +373,7 @@ void body(Archive& archive, M& message) {
     archive(message.idle_ms);
     numbers(archive, message.sets);
     list(archive, message.signatures, 4, [&](auto& text) { archive(text); });
+    numbers(archive, message.joined);
     list(archive, message.instead, 4, [&](auto& text) { archive(text); });
     archive(message.instead_count);
     archive(message.stack);

@@ -134,7 +134,8 @@ struct AnswerMessage {
   std::uint64_t idle_ms = 0;            // since it last submitted anything
   std::vector<ProcessSetId> sets;       // where it waits for this name
   std::vector<std::string> signatures;  // of these
-  std::vector<std::string> instead;     // other names that it waits for, some
+  std::vector<ProcessSetId> joined;     // where it submits nothing until the join completes
+  std::vector<std::string> instead;     // what else it waits for, in words, some
   std::uint32_t instead_count = 0;      // all
   std::string stack;                    // of its training threads, if it can tell
 };

@@ -31,7 +31,7 @@
 
 namespace dabke {
 
-inline constexpr std::uint32_t kWireVersion = 3;
+inline constexpr std::uint32_t kWireVersion = 4;
 
 class Handshake {
  public:

@@ -275,15 +275,16 @@ TEST_CASE("one name in two process sets, each waiting for the other's ranks, is 
   job.run();
   const Token a = job.submit(0, allreduce("x", {4}, 1));
   const Token b = job.submit(1, allreduce("x", {4}, kWorldSet));
+  const Token c = job.submit(2, allreduce("x", {4}, kWorldSet));
   job.run();
   job.advance(milliseconds(500));
   CHECK(job.outcome(a).completions == 0);
   job.advance(milliseconds(600));
   job.run();
-  for (const Token token : {a, b}) {
+  for (const Token token : {a, b, c}) {
     CHECK_THAT(job.outcome(token).status.message(), StartsWith("Mismatched process set for 'x'"));
     CHECK_THAT(job.outcome(token).status.message(), Contains("rank 0 submitted"));
-    CHECK_THAT(job.outcome(token).status.message(), Contains("rank 1 submitted"));
+    CHECK_THAT(job.outcome(token).status.message(), Contains("ranks 1, 2 submitted"));
   }
 }
 
@@ -326,10 +327,11 @@ TEST_CASE(
 
 TEST_CASE("a report that waits to be sent when its name is failed does not count for the name's next use") {
   Machine::Options options;
-  options.topology = tree_of(3, 1, 1);  // 2 reports to 1, 1 to 0
-  options.static_sets = {{0, 1}};
-  SimulatedJob job(3, 1, options);
-  std::vector<Token> failed{job.submit(0, allreduce("x", {4}, 1)), job.submit(1, allreduce("x"))};
+  options.topology = tree_of(4, 1, 1);  // 3 reports to 2, 2 to 1, 1 to 0
+  options.static_sets = {{0, 1, 2}};
+  SimulatedJob job(4, 1, options);
+  std::vector<Token> failed{job.submit(0, allreduce("x", {4}, 1)), job.submit(1, allreduce("x")),
+                            job.submit(2, allreduce("x", {4}, 1)), job.submit(3, allreduce("x"))};
   job.run();
   job.advance(milliseconds(1100));
   while (job.outcome(failed[0]).completions == 0)
@@ -342,7 +344,7 @@ TEST_CASE("a report that waits to be sent when its name is failed does not count
   job.run();
   for (const Token token : failed) CHECK(job.outcome(token).status.code() == Code::mismatch);
   std::vector<Token> next;
-  for (const Rank rank : {2, 1, 0}) {
+  for (const Rank rank : {3, 2, 1, 0}) {
     next.push_back(job.submit(rank, allreduce("x")));
     job.run();
   }

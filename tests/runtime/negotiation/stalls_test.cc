@@ -35,6 +35,70 @@ TEST_CASE("a stall report names the tensor, who is missing, and what they submit
   CHECK(job.all_complete());
 }
 
+TEST_CASE("a mismatch of process sets waits for the last rank of both, and then names all") {
+  SimulatedJob job(3);
+  for (Rank rank = 0; rank < 3; ++rank) {
+    Request request = plain(CollectiveKind::add_process_set, "add_process_set");
+    request.ranks = {0, 2};
+    job.submit(rank, request);
+  }
+  job.run();
+  std::vector<Token> tokens{job.submit(0, allreduce("grad")), job.submit(2, allreduce("grad", {4}, 1))};
+  const auto advance = [&job](milliseconds by) {
+    job.advance(by);
+    job.run();
+  };
+  const bool joins = GENERATE(false, true);
+  const milliseconds late =
+      GENERATE(milliseconds(0), milliseconds(500), milliseconds(1500), milliseconds(9000));
+  CAPTURE(joins, late.count());
+  for (milliseconds slept{}; slept < late; slept += milliseconds(500)) {
+    job.run();
+    advance(milliseconds(500));
+  }
+  for (const Token token : tokens) CHECK(job.outcome(token).completions == 0);
+  if (joins) {
+    job.submit(1, plain(CollectiveKind::join, "join"));
+  } else {
+    tokens.push_back(job.submit(1, allreduce("grad")));
+  }
+  job.run();
+  for (milliseconds waited{}; waited < late + milliseconds(1000); waited += milliseconds(100)) {
+    advance(milliseconds(100));
+  }
+  for (const Token token : tokens) {
+    CHECK(job.outcome(token).completions == 1);
+    CHECK(job.outcome(token).status.code() == Code::mismatch);
+    CHECK_THAT(job.outcome(token).status.message(), StartsWith("Mismatched process set for 'grad'"));
+    CHECK_THAT(job.outcome(token).status.message(),
+               Contains(joins ? "rank 0 submitted" : "ranks 0, 1 submitted"));
+    CHECK_THAT(job.outcome(token).status.message(), Contains("rank 2 submitted"));
+  }
+}
+
+TEST_CASE("a stall report says what else was submitted under the same name") {
+  Machine::Options options;
+  options.stall_check = seconds(2);
+  SimulatedJob job(3, 1, options);
+  for (Rank rank = 0; rank < 3; ++rank) {
+    Request request = plain(CollectiveKind::add_process_set, "add_process_set");
+    request.ranks = {0, 2};
+    job.submit(rank, request);
+  }
+  job.run();
+  job.submit(0, allreduce("grad"));
+  job.submit(2, allreduce("grad", {4}, 1));
+  for (int i = 0; i < 4; ++i) {
+    job.run();
+    job.advance(milliseconds(500));
+  }
+  job.run();
+  REQUIRE(job.warnings().size() == 2);
+  CHECK_THAT(job.warnings()[0] + job.warnings()[1],
+             Contains("Rank 2 has submitted instead: 'grad' in process set 1.") &&
+                 Contains("Rank 0 has submitted instead: 'grad' in process set 0."));
+}
+
 TEST_CASE("a stall report tells how long, however short it is") {
   const auto [age, text] = GENERATE(table<milliseconds, std::string>({{milliseconds(12), "0.012 s"},
                                                                       {milliseconds(250), "0.25 s"},
