@@ -37,16 +37,11 @@ double replay_ms(const std::vector<RootInput>& inputs, const std::vector<std::si
   double best_ms = 0;
   for (std::size_t step = 0; step < step_begins.size(); ++step) {
     const std::size_t end = step + 1 < step_begins.size() ? step_begins[step + 1] : inputs.size();
-    std::vector<RequestRef> requests;  // made before the clock runs
-    for (std::size_t i = step_begins[step]; i < end; ++i)
-      requests.push_back(std::make_shared<const Request>(inputs[i].request));
     const TimePoint start = Clock::now();
     for (std::size_t i = step_begins[step]; i < end; ++i) {
       const RootInput& input = inputs[i];
       switch (input.kind) {
-        case RootInput::Kind::submit:
-          root.submit(input.token, std::move(requests[i - step_begins[step]]), input.at);
-          break;
+        case RootInput::Kind::submit: root.submit(input.token, input.request, input.at); break;
         case RootInput::Kind::message: root.message_from(input.from, *input.message, input.at); break;
         case RootInput::Kind::tick: root.tick(input.at); break;
         case RootInput::Kind::settle:
@@ -75,12 +70,12 @@ Row measure(int ranks, int radix) {
   std::vector<RootInput> inputs;
   std::vector<std::size_t> step_begins;
   sim.record_root(inputs);
-  std::vector<Request> requests;
+  std::vector<RequestRef> requests;
   for (int i = 0; i < kTensors; ++i) {
     Request request;
     request.name = fmt::format("layer{}.weight.grad", i);
     request.tensors = {{request.name, DType::f32, Shape{50'000}}};
-    requests.push_back(request);
+    requests.push_back(std::make_shared<const Request>(std::move(request)));
   }
   Row row;
   std::uint64_t batches_before = 0;
@@ -92,15 +87,17 @@ Row measure(int ranks, int radix) {
     }
     TimePoint last_ready{};
     TimePoint last_done{};
+    std::vector<std::size_t> next(static_cast<std::size_t>(ranks));  // tensor, by rank
+    std::function<void(Rank)> submit_next = [&](Rank rank) {
+      last_ready = std::max(last_ready, sim.now());
+      std::size_t& i = next[static_cast<std::size_t>(rank)];
+      sim.submit(rank, requests[i],
+                 [&sim, &last_done](const Completed&) { last_done = std::max(last_done, sim.now()); });
+      if (++i < requests.size()) sim.after(kBetween, [&submit_next, rank] { submit_next(rank); });
+    };
     for (Rank rank = 0; rank < ranks; ++rank) {
       const auto skew = microseconds(std::uniform_int_distribution<int>(0, 200)(sim.random()));
-      for (int i = 0; i < kTensors; ++i) {
-        sim.after(skew + i * kBetween, [&sim, &requests, &last_ready, &last_done, rank, i] {
-          last_ready = std::max(last_ready, sim.now());
-          sim.submit(rank, requests[static_cast<std::size_t>(i)],
-                     [&sim, &last_done](const Completed&) { last_done = std::max(last_done, sim.now()); });
-        });
-      }
+      sim.after(skew, [&submit_next, rank] { submit_next(rank); });
     }
     sim.run(std::chrono::seconds(10));
     if (sim.pending() > 0) throw Violation(fmt::format("{} operations never completed", sim.pending()));

@@ -37,12 +37,29 @@ Duration Sim::delay() {
   return options_.hop + std::chrono::duration_cast<Duration>(options_.hop * extra);
 }
 
-void Sim::submit(Rank rank, Request request, std::function<void(const Completed&)> done) {
-  const Token token = next_token_++;
-  pending_.emplace(token, Pending{rank, request.name, std::move(done)});
+namespace {
+constexpr int kPlaceBits = 20;  // of a token: where it is pending
+}
+
+void Sim::submit(Rank rank, RequestRef request, std::function<void(const Completed&)> done) {
+  Node& node = nodes_[at(rank)];
+  if (node.free_places.empty()) {
+    node.free_places.push_back(node.pending.size());
+    node.pending.emplace_back();
+  }
+  const std::size_t place = node.free_places.back();
+  node.free_places.pop_back();
+  const Token token = ++submitted_ << kPlaceBits | place;
+  node.pending[place] = {token, request, std::move(done)};
   if (is_recorded(rank)) recording_->push_back({.at = now_, .token = token, .request = request});
-  machine(rank).submit(token, std::make_shared<const Request>(std::move(request)), now_);
+  node.machine->submit(token, std::move(request), now_);
   settle(rank);
+}
+
+std::size_t Sim::pending() const {
+  std::size_t sum = 0;
+  for (const Node& node : nodes_) sum += node.pending.size() - node.free_places.size();
+  return sum;
 }
 
 void Sim::want(Rank rank, ProcessSetId set, const std::string& name) {
@@ -59,7 +76,8 @@ void Sim::leave(Rank rank) {
 
 void Sim::kill(Rank rank) {
   nodes_[at(rank)].dead = true;
-  std::erase_if(pending_, [&](const auto& entry) { return entry.second.rank == rank; });
+  nodes_[at(rank)].pending.clear();
+  nodes_[at(rank)].free_places.clear();
   for (const Rank peer : topology_->neighbours(rank)) {
     // After what it sent before.
     TimePoint when = now_ + delay();
@@ -89,7 +107,12 @@ void Sim::settle(Rank rank) {
     } else if (const auto* run_it = std::get_if<ExecuteAction>(&action)) {
       execute(rank, *run_it);
     } else if (const auto* done = std::get_if<CompleteAction>(&action)) {
-      complete(rank, done->token, {done->status, false, done->value, 0});
+      // Not within what the machine does now: what the caller does next comes after.
+      if (auto call = take(rank, done->token).done) {
+        schedule(now_, [call = std::move(call), result = Completed{done->status, false, done->value, 0}] {
+          call(result);
+        });
+      }
     } else if (const auto* warn = std::get_if<WarnAction>(&action)) {
       ++warnings_;
       last_warning_ = warn->text;
@@ -175,22 +198,23 @@ void Sim::execute(Rank rank, const ExecuteAction& action) {
       std::chrono::duration<double>(static_cast<double>(bytes) * options_.seconds_per_byte));
   node.lane_free_at = std::max(node.lane_free_at, now_) + options_.batch_time + time;
   schedule(node.lane_free_at, [this, rank, tokens = std::move(tokens)] {
-    for (const auto& [token, contributors] : tokens)
-      complete(rank, token, {Status::ok(), true, 0, contributors});
+    if (is_dead(rank)) return;
+    for (const auto& [token, contributors] : tokens) {
+      if (const auto call = take(rank, token).done) call({Status::ok(), true, 0, contributors});
+      if (is_dead(rank)) return;
+    }
     settle(rank);
   });
 }
 
-void Sim::complete(Rank rank, Token token, const Completed& result) {
-  if (nodes_[at(rank)].dead) return;
-  const auto found = pending_.find(token);
-  if (found == pending_.end() || found->second.rank != rank) {
+Sim::Pending Sim::take(Rank rank, Token token) {
+  Node& node = nodes_[at(rank)];
+  const std::size_t place = token & ((1U << kPlaceBits) - 1);
+  if (token == 0 || place >= node.pending.size() || node.pending[place].token != token) {
     throw Violation(fmt::format("rank {} completes token {} once more, or not its own", rank, token));
   }
-  const Pending pending = std::move(found->second);
-  pending_.erase(found);
-  // Not within the machine's own event: what it does next comes after.
-  if (pending.done) schedule(now_, [done = pending.done, result] { done(result); });
+  node.free_places.push_back(place);
+  return std::exchange(node.pending[place], {});
 }
 
 void Sim::run(Duration limit) {
@@ -205,11 +229,13 @@ void Sim::run(Duration limit) {
 }
 
 void Sim::check_quiet() {
-  if (!pending_.empty()) {
-    const Pending& one = pending_.begin()->second;
-    throw Violation(fmt::format("{} operations never completed; '{}' of rank {} is one of them: {} {}",
-                                pending_.size(), one.name, one.rank,
-                                machine(one.rank).difference_in_tables(machine(0)), last_warning_));
+  for (Rank rank = 0; rank < ranks(); ++rank) {
+    for (const Pending& one : nodes_[at(rank)].pending) {
+      if (one.token == 0) continue;
+      throw Violation(fmt::format("{} operations never completed; '{}' of rank {} is one of them: {} {}",
+                                  pending(), one.request->name, rank,
+                                  machine(rank).difference_in_tables(machine(0)), last_warning_));
+    }
   }
   const Machine* root = nodes_[0].dead || nodes_[0].over ? nullptr : nodes_[0].machine.get();
   for (Rank rank = 0; rank < ranks() && root != nullptr; ++rank) {

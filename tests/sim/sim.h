@@ -57,7 +57,7 @@ struct RootInput {
   TimePoint at{};
   Kind kind = Kind::submit;
   Token token = 0;
-  Request request{};
+  RequestRef request{};
   Rank from = -1;
   std::shared_ptr<const std::vector<std::byte>> message{};
   bool busy = false;
@@ -84,8 +84,8 @@ class Sim {
   std::uint64_t batches(Rank rank) const { return nodes_[at(rank)].execute_actions; }
   const std::string& last_warning() const { return last_warning_; }
 
-  /// `done` is called when it completes, within the event that completes it.
-  void submit(Rank rank, Request request, std::function<void(const Completed&)> done);
+  /// `done` is called when it completes, outside of what the machine does.
+  void submit(Rank rank, RequestRef request, std::function<void(const Completed&)> done);
   void want(Rank rank, ProcessSetId set, const std::string& name);
   void leave(Rank rank);
   void kill(Rank rank);
@@ -96,7 +96,7 @@ class Sim {
   /// What must hold when nothing is under way any more: nothing pending, and one table of slots on all living
   /// ranks.
   void check_quiet();
-  std::size_t pending() const { return pending_.size(); }
+  std::size_t pending() const;
 
  private:
   struct Event {
@@ -106,6 +106,11 @@ class Sim {
     bool operator>(const Event& other) const {
       return std::pair(at, sequence) > std::pair(other.at, other.sequence);
     }
+  };
+  struct Pending {
+    Token token = 0;  // 0: its place is free
+    RequestRef request;
+    std::function<void(const Completed&)> done;
   };
   struct Node {
     std::unique_ptr<Machine> machine;
@@ -117,6 +122,8 @@ class Sim {
     TimePoint tick_at = kNever;
     TimePoint lane_free_at{};
     std::map<Rank, TimePoint> link_free_at;
+    std::vector<Pending> pending;
+    std::vector<std::size_t> free_places;  // of these
     Traffic traffic;
   };
   struct Agreed {
@@ -125,18 +132,13 @@ class Sim {
     std::uint64_t batch;
     int seen = 0;
   };
-  struct Pending {
-    Rank rank;
-    std::string name;
-    std::function<void(const Completed&)> done;
-  };
-
   static std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
   void schedule(TimePoint when, std::function<void()> run);
   void settle(Rank rank);
   void send(Rank from, const SendAction& action);
   void execute(Rank rank, const ExecuteAction& action);
-  void complete(Rank rank, Token token, const Completed& result);
+  /// What is pending under the token, and is no longer.
+  Pending take(Rank rank, Token token);
   Duration delay();
   bool is_recorded(Rank rank) const { return recording_ != nullptr && rank == Machine::kRoot; }
 
@@ -149,8 +151,7 @@ class Sim {
   std::uint64_t events_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
   std::vector<Node> nodes_;
-  Token next_token_ = 1;
-  std::unordered_map<Token, Pending> pending_;
+  Token submitted_ = 0;
   std::unordered_map<std::uint64_t, Agreed> agreed_;  // by number
   std::uint64_t warnings_ = 0;
   std::string last_warning_;

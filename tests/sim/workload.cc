@@ -261,15 +261,16 @@ class Program {
     ++waiting_;
     const std::pair key(request.process_set, request.name);
     submitted_.push_back(key);
-    sim_.submit(rank_, request, [this, op, blocks, key](const Completed& completed) {
-      --waiting_;
-      if (const auto found = std::ranges::find(submitted_, key); found != submitted_.end())
-        submitted_.erase(found);
-      check(op, completed);
-      if (failed_) return;
-      if (blocks) return submit_next();
-      if (all_submitted_ && waiting_ == 0) submit_next();
-    });
+    sim_.submit(rank_, std::make_shared<const Request>(request),
+                [this, op, blocks, key](const Completed& completed) {
+                  --waiting_;
+                  if (const auto found = std::ranges::find(submitted_, key); found != submitted_.end())
+                    submitted_.erase(found);
+                  check(op, completed);
+                  if (failed_) return;
+                  if (blocks) return submit_next();
+                  if (all_submitted_ && waiting_ == 0) submit_next();
+                });
     if (blocks) sim_.want(rank_, key.first, key.second);
   }
 
