@@ -150,10 +150,9 @@ Status PeerHeaps::grow(std::size_t index, std::size_t extent) {
 }
 
 Result<bool> PeerHeaps::all_say(bool yes, std::size_t members) {
-  DABKE_ASSIGN(std::byte* const stage, steps_.free_stage());
+  DABKE_ASSIGN(std::byte* const stage, steps_.free_stage(1));
   stage[0] = std::byte{yes};
-  steps_.publish();
-  DABKE_CHECK(steps_.wait_for_all());
+  DABKE_CHECK(steps_.exchange());
   bool all = true;
   for (std::size_t place = 0; place < members; ++place) all = all && *steps_.stage_of(place) == std::byte{1};
   steps_.end_round();

@@ -126,7 +126,7 @@ Status SharedPlaces::exchange(const Batch& batch, std::size_t ranks) {
   entries_ = batch.entries.size();
   rows_.resize(ranks * entries_);
   extents_.resize(ranks);
-  DABKE_ASSIGN(std::byte* const stage, steps_.free_stage());
+  DABKE_ASSIGN(std::byte* const stage, steps_.free_stage(kLine + entries_ * sizeof(Row)));
   const auto own = static_cast<std::size_t>(batch.process_set->rank);
   for (std::size_t entry = 0; entry < entries_; ++entry) {
     const Row row = contributes(batch, own) ? row_of(batch, batch.entries[entry]) : Row{};
@@ -135,8 +135,7 @@ Status SharedPlaces::exchange(const Batch& batch, std::size_t ranks) {
   // Behind the rows: memory that is added meanwhile is then in it.
   const std::uint64_t extent = heaps_.own() == nullptr ? 0 : heaps_.own()->extent();
   std::memcpy(stage, &extent, sizeof extent);
-  steps_.publish();
-  DABKE_CHECK(steps_.wait_for_all());
+  DABKE_CHECK(steps_.exchange());
   for (std::size_t place = 0; place < ranks; ++place) {
     const std::byte* const from = steps_.stage_of(place);
     std::uint64_t theirs = 0;

@@ -52,16 +52,15 @@ Status ShmRun::run() {
 }
 
 template <class Fill, class Take>
-Status ShmRun::rounds(std::size_t count, Fill fill, Take take) {
+Status ShmRun::rounds(std::size_t count, std::size_t most_bytes, Fill fill, Take take) {
   for (std::size_t round = 0; round < count; ++round) {
-    DABKE_ASSIGN(std::byte* const stage, steps_.free_stage());
+    DABKE_ASSIGN(std::byte* const stage, steps_.free_stage(most_bytes));
     fill(round, stage);
-    steps_.publish();
-    DABKE_CHECK(steps_.wait_for_all());
+    DABKE_CHECK(steps_.exchange());
     take(round);
     steps_.end_round();
   }
-  steps_.publish_last();
+  steps_.publish();
   return {};
 }
 
@@ -100,7 +99,7 @@ Status ShmRun::allreduce() {
 Status ShmRun::allreduce_small(const InPieces& in, const OutPieces& out) {
   const std::size_t elements = in.elements();
   return rounds(
-      1, [&](std::size_t, std::byte* stage) { put(stage, in, 0, elements); },
+      1, bytes(elements), [&](std::size_t, std::byte* stage) { put(stage, in, 0, elements); },
       [&](std::size_t) {
         out.each(0, elements, [&](std::byte* data, std::size_t count, std::size_t at) {
           for (std::size_t place = 0; place < ranks_; ++place) operands_[place] = stage_of(place) + bytes(at);
@@ -119,12 +118,11 @@ Status ShmRun::allreduce_large(const InPieces& in, const OutPieces& out) {
     const std::size_t slice = std::min(most, divided_up(divided_up(elements - begin, ranks_), line) * line);
     const auto start_of = [&](std::size_t place) { return std::min(begin + place * slice, elements); };
     const auto count_at = [&](std::size_t place) { return start_of(place + 1) - start_of(place); };
-    DABKE_ASSIGN(std::byte* const stage, steps_.free_stage());
+    DABKE_ASSIGN(std::byte* const stage, steps_.free_stage(stage_bytes_));
     for (std::size_t place = 0; place < ranks_; ++place) {
       if (place != own_ || scales()) put(stage + bytes(place * slice), in, start_of(place), count_at(place));
     }
-    steps_.publish();
-    DABKE_CHECK(steps_.wait_for_all());
+    DABKE_CHECK(steps_.exchange());
     std::byte* const sum = stage + bytes(own_ * slice);
     reduce_slice(sum, in, start_of(own_), count_at(own_), bytes(own_ * slice));
     steps_.publish();
@@ -138,7 +136,7 @@ Status ShmRun::allreduce_large(const InPieces& in, const OutPieces& out) {
     steps_.end_round();
     begin = start_of(ranks_);
   }
-  steps_.publish_last();
+  steps_.publish();
   return {};
 }
 
@@ -159,7 +157,7 @@ Status ShmRun::reducescatter() {
   std::size_t longest = 0;
   for (const InPieces& block : blocks) longest = std::max(longest, block.elements());
   return rounds(
-      divided_up(longest, most),
+      divided_up(longest, most), stage_bytes_,
       [&](std::size_t round, std::byte* stage) {
         for (std::size_t place = 0; place < ranks_; ++place) {
           if (place != own_ || scales())
@@ -181,7 +179,7 @@ Status ShmRun::gather(const std::vector<OutPieces>& blocks, const InPieces& mine
   std::size_t longest = 0;
   for (const OutPieces& block : blocks) longest = std::max(longest, block.elements());
   return rounds(
-      divided_up(longest, most),
+      divided_up(longest, most), bytes(std::min(longest, most)),
       [&](std::size_t round, std::byte* stage) {
         put(stage, mine, round * most, part(mine.elements(), round, most));
       },
@@ -244,14 +242,13 @@ Status ShmRun::alltoall() {
   }
   std::uint64_t all = 1;
   for (std::uint64_t round = 0; round < all; ++round) {
-    DABKE_ASSIGN(std::byte* const stage, steps_.free_stage());
+    DABKE_ASSIGN(std::byte* const stage, steps_.free_stage(stage_bytes_));
     std::memcpy(stage, &needed, sizeof needed);
     for (std::size_t place = 0; place < ranks_; ++place) {
       put(stage + kLine + bytes(place * most), sends[place], round * most,
           part(sends[place].elements(), round, most));
     }
-    steps_.publish();
-    DABKE_CHECK(steps_.wait_for_all());
+    DABKE_CHECK(steps_.exchange());
     for (std::size_t place = 0; place < ranks_; ++place) {
       std::uint64_t theirs = 0;
       std::memcpy(&theirs, stage_of(place), sizeof theirs);

@@ -36,9 +36,10 @@ class ShmRun {
   Status alltoall();
   Status barrier();
 
-  /// Rounds of one wait: `fill(round, stage)` writes this rank's stage, `take(round)` reads the others'.
+  /// Rounds of one wait: `fill(round, stage)` writes this rank's stage, no more than `most_bytes` of it,
+  /// `take(round)` reads the others'.
   template <class Fill, class Take>
-  Status rounds(std::size_t count, Fill fill, Take take);
+  Status rounds(std::size_t count, std::size_t most_bytes, Fill fill, Take take);
   /// One block of each rank to all, by pieces of the outputs; `mine` is this rank's.
   Status gather(const std::vector<OutPieces>& blocks, const InPieces& mine);
   /// Copies to a stage, multiplied by the prescale. Not left to those who sum: each rank has a prescale of

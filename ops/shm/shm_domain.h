@@ -33,6 +33,15 @@ struct alignas(64) ShmProgress {
   std::atomic<std::uint32_t> sleepers{0};
 };
 
+/// Data so small that it travels in the cache lines that tell of it: each line has the step it belongs to.
+struct alignas(64) ShmLetterLine {
+  std::atomic<std::uint64_t> step{0};
+  std::array<std::byte, 56> data{};
+};
+struct ShmLetter {
+  std::array<ShmLetterLine, 4> lines;
+};
+
 /// Whether a rank works on memory of others; shm_visits.h.
 struct alignas(64) ShmVisitState {
   std::atomic<std::uint32_t> inside{0};
@@ -46,9 +55,13 @@ struct alignas(64) ShmDoor {
   std::array<std::byte, 16> secret{};
 };
 
+/// Of each rank; what it writes to is free in turn, as `ShmSteps` says.
+inline constexpr std::size_t kShmStages = 2;
+
 /// What lies before the stages of a rank.
 struct ShmHead {
   ShmProgress progress;
+  std::array<ShmLetter, kShmStages> letters;
   ShmVisitState visit;
   ShmDoor door;
 };
@@ -57,8 +70,6 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
 
 class ShmDomain {
  public:
-  static constexpr std::size_t kStages = 2;
-
   /// Null when this rank shares memory with no other. Collective over the ranks of the host.
   static Result<std::unique_ptr<ShmDomain>> open(const BackendContext& context);
 
@@ -73,7 +84,8 @@ class ShmDomain {
   ShmProgress& progress(std::size_t index) const { return head(index).progress; }
   ShmVisitState& visit(std::size_t index) const { return head(index).visit; }
   ShmDoor& door(std::size_t index) const { return head(index).door; }
-  /// Written by rank `index` alone, read by all.
+  /// Written by rank `index` alone, read by all, like its stages.
+  ShmLetter& letter(std::size_t index, std::size_t which) const { return head(index).letters[which]; }
   std::byte* stage(std::size_t index, std::size_t which) const {
     return part(index) + kHeadBytes + which * stage_bytes_;
   }
@@ -85,7 +97,7 @@ class ShmDomain {
 
   static constexpr std::size_t kHeadBytes = 4096;
   static_assert(sizeof(ShmHead) <= kHeadBytes);
-  static std::size_t part_bytes(std::size_t stage_bytes) { return kHeadBytes + kStages * stage_bytes; }
+  static std::size_t part_bytes(std::size_t stage_bytes) { return kHeadBytes + kShmStages * stage_bytes; }
 
   ShmDomain(Segment segment, std::vector<Rank> ranks, std::size_t own, std::size_t stage_bytes);
   std::byte* part(std::size_t index) const {

@@ -5,8 +5,11 @@
 // needs memory of its own: who waits for step s of order o waits for a number at least that large.
 //
 // A rank has two stages and fills them in turn. Before it writes to one again it waits until all who read it
-// have gone on
-// (`free_stage`); as a rule they have long since.
+// have gone on (`free_stage`); as a rule they have long since.
+//
+// To fetch a cache line that another core has written takes about as long as all else of a small collective
+// together. Up to 224 bytes therefore go with a stage's letter instead: the lines that are looked at for the
+// step hold the data as well, and are got ready to be written while nobody waits for them.
 #pragma once
 
 #include <atomic>
@@ -22,25 +25,25 @@ namespace dabke {
 
 class ShmSteps {
  public:
-  explicit ShmSteps(ShmDomain& domain) : domain_(domain) {}
+  explicit ShmSteps(ShmDomain& domain);
 
   /// A collective of these ranks (indices in the domain, in set order) begins. Collectives of one order
   /// follow one another in its steps.
   void begin(std::uint64_t order, const std::shared_ptr<const std::vector<std::size_t>>& members,
              TimePoint deadline);
 
-  /// The next step of this rank is reached: what it has written before may be read.
+  /// The next step of this rank is reached: what it has written before may be read. It does not wait for the
+  /// core to have told the others.
   void publish();
-  /// The same for a collective's last step, behind which nothing of others is read: as a rule nobody waits
-  /// for it, and it does not wait for the core to have told the others.
-  void publish_last();
   /// Until all members have reached this rank's step.
   Status wait_for_all();
 
-  /// The stage of this round, which nobody reads any more.
-  Result<std::byte*> free_stage();
+  /// The stage of this round, which nobody reads any more. `most_bytes`: no rank writes more, which all know.
+  Result<std::byte*> free_stage(std::size_t most_bytes);
+  /// Publishes what this rank has written there, and waits until all have.
+  Status exchange();
   /// Of a member, by its place in the set.
-  const std::byte* stage_of(std::size_t place) const { return domain_.stage((*members_)[place], stage_); }
+  const std::byte* stage_of(std::size_t place) const { return stage((*members_)[place]); }
   /// The round's last reading comes before the step that is published next.
   void end_round();
 
@@ -56,9 +59,17 @@ class ShmSteps {
     std::uint64_t until = 0;  // what they have published once they have read
   };
 
-  Status wait_for(std::size_t index, std::uint64_t value, Duration longest_sleep = Duration::max());
-  Status sleep_until(ShmProgress& peer, std::uint64_t value, Duration longest_sleep);
-  static void wake_sleepers(ShmProgress& own);
+  std::byte* stage(std::size_t index) const;
+  template <class Wait>
+  Status for_each_member(Wait wait);
+  Status wait_for(std::size_t index, std::uint64_t value);
+  Status receive_letter(std::size_t index);
+  template <class IsThere>
+  Status wait_until(std::size_t index, IsThere is_there);
+  template <class IsThere>
+  Status sleep_until(ShmProgress& peer, IsThere is_there);
+  void send_letter();
+  void wake_sleepers();
 
   ShmDomain& domain_;
   std::shared_ptr<const std::vector<std::size_t>> members_;
@@ -66,9 +77,12 @@ class ShmSteps {
   std::uint64_t order_ = 0;
   std::uint64_t rounds_ = 0;  // of this order
   std::size_t stage_ = 0;
-  std::array<Readers, ShmDomain::kStages> readers_;
+  std::size_t letter_bytes_ = 0;    // of this round; 0: it goes by the stage
+  std::vector<std::byte> letters_;  // by rank: what lies in them, without the steps
+  std::array<Readers, kShmStages> readers_;
+  std::vector<std::uint64_t> seen_;  // of each rank: how far it was when last looked at
   TimePoint deadline_ = kNever;
-  WaitingHabit habit_;
+  std::vector<WaitingHabit> habits_;  // of each rank: one on this very core never comes while we look
 
   std::atomic<bool> is_aborted_{false};
   std::atomic<ShmProgress*> sleeps_on_{nullptr};

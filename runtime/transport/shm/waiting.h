@@ -19,6 +19,7 @@ class WaitingHabit {
   static constexpr unsigned kTryAgain = 64;  // once in so many waits, it looks for as long as at first
 
   int spins() { return ++waits_ % kTryAgain == 0 ? kMostSpins : spins_; }
+  bool is_worth_while() const { return spins_ > kLeastSpins; }
   /// `came_after`: so many spins, or none when it came too late for that. One try is enough to learn again
   /// how long it pays to spin: what needs ten spins would never come while it is tried with a few more than
   /// four.
