@@ -33,10 +33,10 @@ Result<TraceFile> TraceFile::open(std::string path) {
   return TraceFile(std::move(path), std::move(fd));
 }
 
-fmt::appender TraceFile::next_event() {
+fmt::memory_buffer& TraceFile::next_event() {
   events_.append(std::string_view(any_event_ ? ",\n" : "[\n"));
   any_event_ = true;
-  return fmt::appender(events_);
+  return events_;
 }
 
 void TraceFile::flush_if_large() {

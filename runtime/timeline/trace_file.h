@@ -20,7 +20,7 @@ class TraceFile {
   static Result<TraceFile> open(std::string path);
 
   /// Begins the next event of the array; the caller appends one JSON object to what it gets.
-  fmt::appender next_event();
+  fmt::memory_buffer& next_event();
   /// Flushes when much has gathered. Call between events.
   void flush_if_large();
   /// Writes all events that have gathered. After the first error it only throws them away: see close().

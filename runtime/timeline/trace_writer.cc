@@ -1,12 +1,11 @@
 #include "runtime/timeline/trace_writer.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
-#include <fmt/compile.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/dtype.h"
@@ -19,29 +18,51 @@ std::string json_string(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+/// Nanoseconds, as the microseconds that the format wants.
+struct Micros {
+  std::int64_t ns;
+};
+
+void append_one(fmt::memory_buffer& out, std::string_view text) { out.append(text); }
+void append_one(fmt::memory_buffer& out, std::uint64_t number) {
+  const fmt::format_int digits(number);
+  out.append(std::string_view(digits.data(), digits.size()));
+}
+void append_one(fmt::memory_buffer& out, Micros time) {
+  append_one(out, static_cast<std::uint64_t>(time.ns / 1000));
+  const auto rest = static_cast<int>(time.ns % 1000);
+  const std::array<char, 4> decimals = {'.', static_cast<char>('0' + rest / 100),
+                                        static_cast<char>('0' + rest / 10 % 10),
+                                        static_cast<char>('0' + rest % 10)};
+  out.append(std::string_view(decimals.data(), decimals.size()));
+}
+
+/// Of what comes with every tensor: takes a third of the time that fmt takes with a compiled format.
+template <class... Parts>
+void append(fmt::memory_buffer& out, const Parts&... parts) {
+  (append_one(out, parts), ...);
+}
+
 CollectiveKind kind_of(const Record& record) { return static_cast<CollectiveKind>(record.detail); }
 
 }  // namespace
 
-// Times are nanoseconds, written as the microseconds that the format wants, with three decimals. What comes
-// with every tensor is compiled, which takes less than half the time.
-
 TraceWriter::TraceWriter(TraceFile& file, std::int64_t start_since_epoch_us) : file_(file) {
-  fmt::format_to(file_.next_event(),
+  fmt::format_to(fmt::appender(file_.next_event()),
                  R"({{"name": "process_name", "ph": "M", "pid": 0, "args": )"
                  R"({{"start_time_since_epoch_in_micros": {}}}}})",
                  start_since_epoch_us);
-  fmt::format_to(file_.next_event(),
+  fmt::format_to(fmt::appender(file_.next_event()),
                  R"({{"name": "process_sort_index", "ph": "M", "pid": 0, "args": {{"sort_index": 0}}}})");
 }
 
 void TraceWriter::add_row(std::string_view name) {
   rows_.emplace_back();
   const std::size_t pid = rows_.size();
-  fmt::format_to(file_.next_event(),
+  fmt::format_to(fmt::appender(file_.next_event()),
                  R"({{"name": "process_name", "ph": "M", "pid": {}, "args": {{"name": {}}}}})", pid,
                  json_string(name));
-  fmt::format_to(file_.next_event(),
+  fmt::format_to(fmt::appender(file_.next_event()),
                  R"({{"name": "process_sort_index", "ph": "M", "pid": {0}, "args": {{"sort_index": {0}}}}})",
                  pid);
   file_.flush_if_large();
@@ -49,7 +70,7 @@ void TraceWriter::add_row(std::string_view name) {
 
 void TraceWriter::write(const Record& record) {
   if (record.what == Record::What::cycle) {
-    fmt::format_to(file_.next_event(),
+    fmt::format_to(fmt::appender(file_.next_event()),
                    R"({{"ph": "i", "name": "CYCLE_START", "ts": {}.{:03}, "pid": 0, "s": "g"}})",
                    record.time_ns / 1000, record.time_ns % 1000);
     return;
@@ -58,9 +79,8 @@ void TraceWriter::write(const Record& record) {
   if (pid == 0 || pid > rows_.size()) return;
   Row& row = rows_[pid - 1];
   if (record.what == Record::What::rank_ready) {
-    fmt::format_to(file_.next_event(),
-                   FMT_COMPILE(R"({{"ph": "X", "name": "{}", "ts": {}.{:03}, "pid": {}, "dur": 0}})"),
-                   record.number, record.time_ns / 1000, record.time_ns % 1000, pid);
+    append(file_.next_event(), R"({"ph": "X", "name": ")", static_cast<std::uint64_t>(record.number),
+           R"(", "ts": )", Micros{record.time_ns}, R"(, "pid": )", pid, R"(, "dur": 0})");
     return;
   }
   // Two threads may take their times in one order and queue in the other.
@@ -88,7 +108,7 @@ void TraceWriter::write(const Record& record) {
 
 void TraceWriter::mark_lost(std::int64_t time_ns, std::uint64_t count) {
   fmt::format_to(
-      file_.next_event(),
+      fmt::appender(file_.next_event()),
       R"({{"ph": "i", "name": "RECORDS_LOST", "ts": {}.{:03}, "pid": 0, "s": "g", "args": {{"count": {}}}}})",
       time_ns / 1000, time_ns % 1000, count);
 }
@@ -102,7 +122,7 @@ void TraceWriter::finish(std::int64_t time_ns, std::uint64_t written, std::uint6
     end_all(pid, row, row.last_ns, R"("unfinished": true)");
     file_.flush_if_large();
   }
-  fmt::format_to(file_.next_event(),
+  fmt::format_to(fmt::appender(file_.next_event()),
                  R"({{"name": "timeline_end", "ph": "M", "pid": 0, "args": {{"records": {}, "lost": {}}}}})",
                  written, lost);
 }
@@ -136,9 +156,13 @@ void TraceWriter::op_end(std::uint32_t pid, Row& row, const Record& record) {
     const auto dtype = static_cast<DType>(record.detail);
     const Shape shape = record.shape();
     const auto bytes = static_cast<std::uint64_t>(shape.elements()) * size_of(dtype);
-    end_all(pid, row, row.last_ns,
-            fmt::format(FMT_COMPILE(R"("dtype": "{}", "shape": "[{}]", "bytes": {})"), name_of(dtype),
-                        fmt::join(shape.dims(), ", "), bytes));
+    fmt::memory_buffer args;
+    append(args, R"("dtype": ")", name_of(dtype), R"(", "shape": "[)");
+    for (std::size_t i = 0; i < shape.rank(); ++i) {
+      append(args, i == 0 ? "" : ", ", static_cast<std::uint64_t>(shape[i]));
+    }
+    append(args, R"(]", "bytes": )", bytes);
+    end_all(pid, row, row.last_ns, std::string_view(args.data(), args.size()));
     begin_waiting(pid, row, row.last_ns);
   }
 }
@@ -147,7 +171,7 @@ void TraceWriter::op_error(std::uint32_t pid, Row& row, const Record& record) {
   end_all(pid, row, row.last_ns);
   const Status& status = record.spill->status;
   fmt::format_to(
-      file_.next_event(),
+      fmt::appender(file_.next_event()),
       R"({{"ph": "B", "name": "ERROR", "ts": {}.{:03}, "pid": {}, "args": {{"code": "{}", "error": {}}}}})",
       row.last_ns / 1000, row.last_ns % 1000, pid, name_of(status.code()), json_string(status.message()));
   end(pid, row.last_ns);
@@ -155,9 +179,8 @@ void TraceWriter::op_error(std::uint32_t pid, Row& row, const Record& record) {
 }
 
 void TraceWriter::begin_negotiation(std::uint32_t pid, CollectiveKind kind, std::int64_t time_ns) {
-  fmt::format_to(file_.next_event(),
-                 FMT_COMPILE(R"({{"ph": "B", "name": "NEGOTIATE_{}", "ts": {}.{:03}, "pid": {}}})"),
-                 timeline_name_of(kind), time_ns / 1000, time_ns % 1000, pid);
+  append(file_.next_event(), R"({"ph": "B", "name": "NEGOTIATE_)", timeline_name_of(kind), R"(", "ts": )",
+         Micros{time_ns}, R"(, "pid": )", pid, "}");
 }
 
 void TraceWriter::begin_waiting(std::uint32_t pid, Row& row, std::int64_t time_ns) {
@@ -169,19 +192,15 @@ void TraceWriter::begin_waiting(std::uint32_t pid, Row& row, std::int64_t time_n
 }
 
 void TraceWriter::begin(std::uint32_t pid, std::string_view name, std::int64_t time_ns) {
-  fmt::format_to(file_.next_event(), FMT_COMPILE(R"({{"ph": "B", "name": "{}", "ts": {}.{:03}, "pid": {}}})"),
-                 name, time_ns / 1000, time_ns % 1000, pid);
+  append(file_.next_event(), R"({"ph": "B", "name": ")", name, R"(", "ts": )", Micros{time_ns},
+         R"(, "pid": )", pid, "}");
 }
 
 void TraceWriter::end(std::uint32_t pid, std::int64_t time_ns, std::string_view args) {
-  if (args.empty()) {
-    fmt::format_to(file_.next_event(), FMT_COMPILE(R"({{"ph": "E", "ts": {}.{:03}, "pid": {}}})"),
-                   time_ns / 1000, time_ns % 1000, pid);
-  } else {
-    fmt::format_to(file_.next_event(),
-                   FMT_COMPILE(R"({{"ph": "E", "ts": {}.{:03}, "pid": {}, "args": {{{}}}}})"), time_ns / 1000,
-                   time_ns % 1000, pid, args);
-  }
+  fmt::memory_buffer& out = file_.next_event();
+  append(out, R"({"ph": "E", "ts": )", Micros{time_ns}, R"(, "pid": )", pid);
+  if (!args.empty()) append(out, R"(, "args": {)", args, "}");
+  append(out, "}");
 }
 
 void TraceWriter::end_activities(std::uint32_t pid, Row& row, std::int64_t time_ns) {
