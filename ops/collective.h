@@ -89,6 +89,13 @@ struct Completion {
   void operator()(const Status& status) const { call(context, status); }
 };
 
+/// Of batches that suit a backend, in bytes.
+struct BatchSizes {
+  std::int64_t learned = 8 << 20;  // from about here on, larger ones make it no faster
+  std::uint32_t alone =
+      1 << 20;  // from here on, copying a tensor together with others costs more than it saves
+};
+
 class Collective {
  public:
   virtual ~Collective() = default;
@@ -100,8 +107,7 @@ class Collective {
     (void)set;
     return true;
   }
-  /// From about this many bytes on, larger batches make it no faster; what learned batches are cut to.
-  virtual std::int64_t knee_bytes() const { return std::int64_t{8} << 20; }
+  virtual BatchSizes batch_sizes() const { return {}; }
   /// Whether a thread that waits for a result may run it: run() comes back by itself once all ranks are
   /// there.
   virtual bool can_run_on_waiters() const { return false; }

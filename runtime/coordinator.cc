@@ -19,28 +19,28 @@ constexpr Duration kCauseGrace = std::chrono::seconds(1);
 constexpr Duration kCloseTime = std::chrono::seconds(2);
 
 /// Of the backend that runs most: the first that serves the world.
-std::int64_t knee_bytes(const std::vector<std::unique_ptr<Collective>>& backends,
-                        const ProcessSetTable& process_sets) {
+BatchSizes batch_sizes(const std::vector<std::unique_ptr<Collective>>& backends,
+                       const ProcessSetTable& process_sets) {
   const auto world = process_sets.find(kWorldSet);
   const auto serves = [&](const auto& backend) { return backend->can_serve(*world); };
   const auto first = std::ranges::find_if(backends, serves);
-  return first == backends.end() ? 0 : (*first)->knee_bytes();
+  return first == backends.end() ? BatchSizes{} : (*first)->batch_sizes();
 }
 
-Machine::Options machine_options(const World& world, const Config& config, std::int64_t batch_bytes,
+Machine::Options machine_options(const World& world, const Config& config, const BatchSizes& sizes,
                                  std::vector<std::vector<Rank>> static_sets) {
   Machine::Options options;
   options.rank = world.rank;
   options.static_sets = std::move(static_sets);
   options.duplicates_are_errors = config.duplicate_names == "error";
-  options.fusion_threshold = config.deterministic ? 0 : config.fusion_threshold;
-  options.group_fusion = !config.disable_group_fusion;
+  options.fusion = {config.deterministic ? 0 : config.fusion_threshold, sizes.alone,
+                    !config.disable_group_fusion};
   options.topology = Coordinator::topology_of(world, config);
   options.sequencer.linger_limit = seconds_to_duration(config.cycle_time / 1000);
   options.sequencer.cache_capacity = static_cast<std::size_t>(config.cache_capacity);
-  if (options.fusion_threshold > 0 && !config.disable_learned_batches) {
+  if (options.fusion.threshold > 0 && !config.disable_learned_batches) {
     options.sequencer.learned_batch_bytes =
-        static_cast<std::size_t>(std::min(options.fusion_threshold, batch_bytes));
+        static_cast<std::size_t>(std::min<std::int64_t>(options.fusion.threshold, sizes.learned));
   }
   if (!config.stall_check_disable) {
     options.stall_check = seconds_to_duration(config.stall_check_time);
@@ -66,7 +66,7 @@ Coordinator::Coordinator(Parts parts)
       recorder_(parts.recorder),
       reporter_(parts.reporter),
       log_(parts.log),
-      machine_(machine_options(parts.world, parts.config, knee_bytes(parts.backends, parts.process_sets),
+      machine_(machine_options(parts.world, parts.config, batch_sizes(parts.backends, parts.process_sets),
                                std::move(parts.static_sets))),
       timeline_(std::move(parts.timeline)),
       lane_(parts.backends, *this) {
@@ -328,7 +328,7 @@ void Coordinator::execute(ExecuteAction& action, TimePoint now) {
     recorder_.record(FlightEvent::What::ordered, agreed.kind, agreed.process_set, ordered.number,
                      agreed.tensors.size(), agreed.size_bytes(), agreed.name, now);
     for (std::size_t t = 0; t < agreed.tensors.size(); ++t) {
-      const bool apart = !action.group_fusion && agreed.tensors.size() > 1;
+      const bool apart = !action.fusion.mixes_groups && agreed.tensors.size() > 1;
       items.push_back({{agreed.process_set, agreed.kind, agreed.op, agreed.tensors[t].dtype, agreed.device,
                         agreed.root, agreed.compression, agreed.prescale, agreed.postscale,
                         ordered.contributors, apart ? static_cast<std::int64_t>(r) : -1, ordered.batch},
@@ -336,7 +336,7 @@ void Coordinator::execute(ExecuteAction& action, TimePoint now) {
       at.emplace_back(r, t);
     }
   }
-  for (const auto& batch : plan_batches(items, static_cast<std::size_t>(action.fusion_threshold))) {
+  for (const auto& batch : plan_batches(items, action.fusion)) {
     hand_over(make_task(action, at, batch));
   }
 }

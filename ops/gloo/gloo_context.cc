@@ -44,9 +44,9 @@ Result<std::string> wait_for(Store& store, const std::string& key, TimePoint dea
 /// sockets.
 class GlooContext::Mesh final : public gloo::Context {
  public:
-  Mesh(int rank, int size, std::shared_ptr<gloo::transport::Device> device) : gloo::Context(rank, size) {
-    device_ = std::move(device);
-    buffers_ = std::make_shared<InterruptibleBuffers>(device_->createContext(rank, size));
+  Mesh(int rank, int size, const GlooDevice& device) : gloo::Context(rank, size) {
+    device_ = device.gloo();
+    buffers_ = std::make_shared<InterruptibleBuffers>(device_->createContext(rank, size), device.thread());
     transportContext_ = buffers_;
   }
 
@@ -76,9 +76,7 @@ class GlooContext::Mesh final : public gloo::Context {
 };
 
 GlooContext::GlooContext(GlooDevice& device, const ProcessSetInfo& set, ForkGuard& fork_guard)
-    : sockets_(fork_guard),
-      mesh_(std::make_shared<Mesh>(set.rank, set.size(), device.gloo())),
-      context_(mesh_) {}
+    : sockets_(fork_guard), mesh_(std::make_shared<Mesh>(set.rank, set.size(), device)), context_(mesh_) {}
 
 GlooContext::~GlooContext() { sockets_.forget(); }
 

@@ -56,6 +56,9 @@ GlooDevice::GlooDevice(std::shared_ptr<gloo::transport::Device> device, GuardedF
       device_(std::move(device)) {
   tcp().registerDescriptor(brake_fd_.get(), EPOLLIN, &brake_);
   guard_epoll();
+  // So that we get to know the thread.
+  park();
+  resume();
 }
 
 GlooDevice::~GlooDevice() {
@@ -82,6 +85,7 @@ void GlooDevice::park() { brake_.pull(); }
 void GlooDevice::resume() { brake_.release(); }
 
 void GlooDevice::Brake::handleEvents(int) {
+  thread.introduce();
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t got = ::read(fd_, &count, sizeof count);  // so that it does not fire again
   std::unique_lock lock(mutex_);

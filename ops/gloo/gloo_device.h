@@ -13,6 +13,7 @@
 
 #include <gloo/transport/tcp/device.h>
 
+#include "ops/gloo/device_thread.h"
 #include "runtime/base/fork_guard.h"
 #include "runtime/base/status.h"
 #include "runtime/transport/guarded_fd.h"
@@ -29,6 +30,8 @@ class GlooDevice {
 
   const std::shared_ptr<gloo::transport::Device>& gloo() const { return device_; }
 
+  const DeviceThread& thread() const { return brake_.thread; }
+
   /// Stops the thread when it has dealt with what it is doing; resume() starts it again. Both may be called
   /// twice.
   void park();
@@ -41,6 +44,8 @@ class GlooDevice {
     void handleEvents(int events) override;  // on Gloo's thread
     void pull();
     void release();
+
+    DeviceThread thread;
 
    private:
     const int fd_;

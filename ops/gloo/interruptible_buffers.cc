@@ -27,12 +27,15 @@ class InterruptibleBuffers::Buffer final : public gloo::transport::UnboundBuffer
   void abortWaitRecv() override { inner_->abortWaitRecv(); }
   void abortWaitSend() override { inner_->abortWaitSend(); }
   void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
+    const DeviceThread::GivesWay gives_way(context_.device_thread_);
     inner_->send(to, slot, offset, bytes);
   }
   void recv(int from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
+    const DeviceThread::GivesWay gives_way(context_.device_thread_);
     inner_->recv(from, slot, offset, bytes);
   }
   void recv(std::vector<int> from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
+    const DeviceThread::GivesWay gives_way(context_.device_thread_);
     inner_->recv(std::move(from), slot, offset, bytes);
   }
 
@@ -47,8 +50,9 @@ class InterruptibleBuffers::Buffer final : public gloo::transport::UnboundBuffer
   std::unique_ptr<gloo::transport::UnboundBuffer> inner_;
 };
 
-InterruptibleBuffers::InterruptibleBuffers(std::shared_ptr<gloo::transport::Context> inner)
-    : Context(inner->rank, inner->size), inner_(std::move(inner)) {
+InterruptibleBuffers::InterruptibleBuffers(std::shared_ptr<gloo::transport::Context> inner,
+                                           const DeviceThread& device_thread)
+    : Context(inner->rank, inner->size), inner_(std::move(inner)), device_thread_(device_thread) {
   setTimeout(inner_->getTimeout());
 }
 

@@ -3,7 +3,7 @@
 // Gloo tells a buffer that its connection broke, but not for a send that was still being written: who waits
 // for that one waits for ever. Shutting the sockets down is no help then, because Gloo has closed them
 // already. So all buffers of a context, those inside Gloo's own algorithms too, are made here, and
-// interrupt() ends the waits themselves.
+// interrupt() ends the waits themselves. Here too Gloo's thread is kept from spinning (device_thread.h).
 #pragma once
 
 #include <memory>
@@ -13,12 +13,14 @@
 #include <gloo/transport/context.h>
 #include <gloo/transport/unbound_buffer.h>
 
+#include "ops/gloo/device_thread.h"
+
 namespace dabke {
 
 /// A transport context in front of Gloo's own.
 class InterruptibleBuffers final : public gloo::transport::Context {
  public:
-  explicit InterruptibleBuffers(std::shared_ptr<gloo::transport::Context> inner);
+  InterruptibleBuffers(std::shared_ptr<gloo::transport::Context> inner, const DeviceThread& device_thread);
 
   gloo::transport::Context& inner() { return *inner_; }
 
@@ -34,6 +36,7 @@ class InterruptibleBuffers final : public gloo::transport::Context {
   class Buffer;
 
   std::shared_ptr<gloo::transport::Context> inner_;
+  const DeviceThread& device_thread_;
   std::mutex mutex_;
   std::set<gloo::transport::UnboundBuffer*> buffers_;  // Gloo's
 };

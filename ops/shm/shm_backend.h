@@ -20,7 +20,7 @@ class ShmBackend final : public Collective {
   bool can_run(const ResponseKind& kind) const override;
   bool can_serve(const ProcessSetInfo& set) const override;
   /// No system call, no copy into a fusion buffer: a batch of few tensors costs little more than its bytes.
-  std::int64_t knee_bytes() const override { return std::int64_t{512} << 10; }
+  BatchSizes batch_sizes() const override { return {.learned = 512 << 10, .alone = 4 << 20}; }
   bool can_run_on_waiters() const override { return true; }
   /// The domain's memory serves all sets.
   Status prepare(const ProcessSetInfo& set) override;

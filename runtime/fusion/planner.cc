@@ -16,7 +16,10 @@ bool are_of_two_learned(const FusionKey& a, FusionKey b) {
 
 }  // namespace
 
-std::vector<std::vector<std::size_t>> plan_batches(std::span<const PlanItem> items, std::size_t threshold) {
+std::vector<std::vector<std::size_t>> plan_batches(std::span<const PlanItem> items,
+                                                   const FusionSettings& settings) {
+  const auto threshold = static_cast<std::size_t>(settings.threshold);
+  const auto alone_from = static_cast<std::size_t>(settings.alone);
   struct Open {
     FusionKey key;
     std::size_t batch;
@@ -27,7 +30,7 @@ std::vector<std::vector<std::size_t>> plan_batches(std::span<const PlanItem> ite
   for (std::size_t i = 0; i < items.size(); ++i) {
     const PlanItem& item = items[i];
     const std::size_t bytes = fusion_padded(item.size_bytes);
-    const bool alone = threshold == 0 || bytes >= kAloneBytes || bytes > threshold ||
+    const bool alone = threshold == 0 || item.size_bytes >= alone_from || bytes > threshold ||
                        item.key.kind == CollectiveKind::alltoall;
     const auto fits = [&](const Open& o) {
       if (o.key == item.key) return o.size_bytes + bytes <= threshold;

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/base/fusion_settings.h"
 #include "runtime/base/kinds.h"
 #include "runtime/base/tensor.h"
 #include "runtime/base/world.h"
@@ -35,18 +36,15 @@ struct PlanItem {
   std::size_t size_bytes = 0;
 };
 
-/// Tensors of at least this size gain nothing from company: they travel alone, in place, without a fusion
-/// copy.
-inline constexpr std::size_t kAloneBytes = 4 << 20;
-
 /// Learned batches that come in one list are ready at the same time, so what each would cost by itself can be
 /// saved: up to here they are run as one.
 inline constexpr std::size_t kTogetherBytes = 8 << 20;
 
 /// Batches of indices into `items`. A batch begins where its first item stands and takes later items of its
-/// key as long as the sum of their padded sizes stays within `threshold`, passing over items that do not fit;
-/// items of other learned batches within kTogetherBytes. 0 turns fusion off. alltoall is never fused. Batches
-/// are in the order of their first items.
-std::vector<std::vector<std::size_t>> plan_batches(std::span<const PlanItem> items, std::size_t threshold);
+/// key as long as the sum of their padded sizes stays within the threshold, passing over items that do not
+/// fit; items of other learned batches within kTogetherBytes. alltoall is never fused. Batches are in the
+/// order of their first items.
+std::vector<std::vector<std::size_t>> plan_batches(std::span<const PlanItem> items,
+                                                   const FusionSettings& settings);
 
 }  // namespace dabke

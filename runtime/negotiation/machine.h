@@ -49,8 +49,7 @@ struct SendAction {
 };
 /// Equal on every rank of a process set as far as that set's requests go.
 struct ExecuteAction {
-  std::int64_t fusion_threshold = 0;
-  bool group_fusion = true;
+  FusionSettings fusion;
   std::vector<OrderedRequest> requests;
 };
 struct CompleteAction {
@@ -101,8 +100,7 @@ class Machine {
     Rank rank = 0;
     std::shared_ptr<const Topology> topology;  // shared: it is the same on every rank
     bool duplicates_are_errors = false;
-    std::int64_t fusion_threshold = 0;
-    bool group_fusion = true;
+    FusionSettings fusion;
     Duration stall_check{};                      // zero: off
     Duration stall_shutdown{};                   // zero: never
     bool gives_stacks = false;                   // StackAction is answered

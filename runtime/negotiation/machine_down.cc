@@ -19,7 +19,7 @@ RequestRef without_rows(const RequestRef& request) {
 }  // namespace
 
 void Machine::broadcast_orders(TimePoint now) {
-  OrdersMessage message{options_.fusion_threshold, options_.group_fusion, sequencer_->take_orders(now)};
+  OrdersMessage message{options_.fusion, sequencer_->take_orders(now)};
   if (message.orders.empty()) return;
   if (!children().empty()) pass_down(message, nullptr);
   apply(std::move(message), now);
@@ -52,14 +52,14 @@ void Machine::pass_down(const OrdersMessage& message, std::shared_ptr<const std:
       send_bytes(collector_.rank_of(reporter), bytes);
       continue;
     }
-    OrdersMessage part{message.fusion_threshold, message.group_fusion, {}};
+    OrdersMessage part{message.fusion, {}};
     std::ranges::copy_if(message.orders, std::back_inserter(part.orders), is_for_it);
     if (!part.orders.empty()) send_bytes(collector_.rank_of(reporter), encoded(part));
   }
 }
 
 void Machine::apply(OrdersMessage message, TimePoint now) {
-  ExecuteAction execute{message.fusion_threshold, message.group_fusion, {}};
+  ExecuteAction execute{message.fusion, {}};
   for (Order& order : message.orders) {
     if (failed_) return;
     if (order.forced) flush_up();  // under a number from before it, so that it is void above as it is here
@@ -101,8 +101,7 @@ void Machine::apply(Order& order, ExecuteAction& execute, TimePoint now) {
   }
   // Everything else keeps its place after the data orders before it.
   if (!execute.requests.empty()) {
-    actions_.emplace_back(
-        ExecuteAction{execute.fusion_threshold, execute.group_fusion, std::move(execute.requests)});
+    actions_.emplace_back(ExecuteAction{execute.fusion, std::move(execute.requests)});
     execute.requests.clear();
   }
   switch (order.kind) {

@@ -358,8 +358,9 @@ void body(Archive& archive, M& message) {
     archive(message.code);
     archive(message.text);
   } else if constexpr (std::is_same_v<Plain, OrdersMessage>) {
-    archive(message.fusion_threshold);
-    archive(message.group_fusion);
+    archive(message.fusion.threshold);
+    archive(message.fusion.alone);
+    archive(message.fusion.mixes_groups);
     orders(archive, message.orders);
   } else if constexpr (std::is_same_v<Plain, InquiryMessage>) {
     archive(message.id);

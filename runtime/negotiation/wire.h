@@ -26,6 +26,7 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/base/fusion_settings.h"
 #include "runtime/base/status.h"
 #include "runtime/negotiation/request.h"
 
@@ -112,8 +113,7 @@ struct Order {
 
 /// Down: the orders, in sequence, that concern the receiver's subtree.
 struct OrdersMessage {
-  std::int64_t fusion_threshold = 0;  // the root's settings, so that every rank packs the same batches
-  bool group_fusion = true;
+  FusionSettings fusion;
   std::vector<Order> orders;
 };
 

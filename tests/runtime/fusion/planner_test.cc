@@ -20,22 +20,28 @@ PlanItem item(std::size_t bytes, DType dtype = DType::f32, ProcessSetId set = 0)
   return out;
 }
 
+constexpr std::uint32_t kAlone = 4 << 20;
+
+Batches plan(std::span<const PlanItem> items, std::int64_t threshold) {
+  return plan_batches(items, {.threshold = threshold, .alone = kAlone});
+}
+
 }  // namespace
 
 TEST_CASE("tensors of one key share a batch up to the threshold") {
   const std::vector<PlanItem> items{item(64), item(64), item(64)};
-  CHECK(plan_batches(items, 128) == Batches{{0, 1}, {2}});
-  CHECK(plan_batches(items, 1 << 20) == Batches{{0, 1, 2}});
+  CHECK(plan(items, 128) == Batches{{0, 1}, {2}});
+  CHECK(plan(items, 1 << 20) == Batches{{0, 1, 2}});
 }
 
 TEST_CASE("a threshold of 0 turns fusion off") {
   const std::vector<PlanItem> items{item(4), item(4)};
-  CHECK(plan_batches(items, 0) == Batches{{0}, {1}});
+  CHECK(plan(items, 0) == Batches{{0}, {1}});
 }
 
 TEST_CASE("a batch looks ahead past tensors that do not fit") {
   const std::vector<PlanItem> items{item(64), item(4, DType::f16), item(192), item(64)};
-  CHECK(plan_batches(items, 128) == Batches{{0, 3}, {1}, {2}});
+  CHECK(plan(items, 128) == Batches{{0, 3}, {1}, {2}});
 }
 
 TEST_CASE("learned batches that come together are run together, up to a size") {
@@ -43,24 +49,24 @@ TEST_CASE("learned batches that come together are run together, up to a size") {
   std::vector<PlanItem> items(5, item(kThird));
   const std::uint64_t learned[] = {1, 1, 2, 2, 3};
   for (std::size_t i = 0; i < items.size(); ++i) items[i].key.learned = learned[i];
-  CHECK(plan_batches(items, 1 << 30) == Batches{{0, 1, 2}, {3, 4}});
-  CHECK(plan_batches(items, kThird) == Batches{{0}, {1}, {2}, {3}, {4}});
+  CHECK(plan(items, 1 << 30) == Batches{{0, 1, 2}, {3, 4}});
+  CHECK(plan(items, kThird) == Batches{{0}, {1}, {2}, {3}, {4}});
   items[2].key.op = ReduceOp::max;
-  CHECK(plan_batches(items, 1 << 30) == Batches{{0, 1, 3}, {2}, {4}});
+  CHECK(plan(items, 1 << 30) == Batches{{0, 1, 3}, {2}, {4}});
 }
 
 TEST_CASE("a learned batch may be larger than what several are run together to") {
   std::vector<PlanItem> items(5, item(kTogetherBytes / 4));
   for (PlanItem& i : items) i.key.learned = 1;
-  CHECK(plan_batches(items, 1 << 30) == Batches{{0, 1, 2, 3, 4}});
+  CHECK(plan(items, 1 << 30) == Batches{{0, 1, 2, 3, 4}});
   items.push_back(item(64));
-  CHECK(plan_batches(items, 1 << 30) == Batches{{0, 1, 2, 3, 4}, {5}});  // of no learned batch
+  CHECK(plan(items, 1 << 30) == Batches{{0, 1, 2, 3, 4}, {5}});  // of no learned batch
 }
 
 TEST_CASE("large tensors and alltoalls travel alone") {
-  std::vector<PlanItem> items{item(64), item(kAloneBytes), item(64), item(64), item(64)};
+  std::vector<PlanItem> items{item(64), item(kAlone), item(64), item(64), item(64)};
   items[2].key.kind = items[3].key.kind = CollectiveKind::alltoall;
-  CHECK(plan_batches(items, 1 << 30) == Batches{{0, 4}, {1}, {2}, {3}});
+  CHECK(plan(items, 1 << 30) == Batches{{0, 4}, {1}, {2}, {3}});
 }
 
 TEST_CASE("every tensor is in one batch, every batch has one key and stays below the threshold") {
@@ -75,7 +81,7 @@ TEST_CASE("every tensor is in one batch, every batch has one key and stays below
   const std::size_t threshold = random() % 20000;
   std::vector<int> seen(items.size());
   std::size_t last_first = 0;
-  for (const auto& batch : plan_batches(items, threshold)) {
+  for (const auto& batch : plan(items, threshold)) {
     std::size_t bytes = 0;
     for (const std::size_t i : batch) {
       ++seen[i];
@@ -103,12 +109,12 @@ TEST_CASE("the plan of one process set does not depend on other sets' tensors") 
       alone.push_back(both[i]);
     }
     Batches projected;
-    for (auto batch : plan_batches(both, 10000)) {
+    for (auto batch : plan(both, 10000)) {
       if (both[batch.front()].key.process_set != set) continue;
       for (std::size_t& i : batch) i = place[i];
       projected.push_back(batch);
     }
-    CHECK(projected == plan_batches(alone, 10000));
+    CHECK(projected == plan(alone, 10000));
   }
 }
 

@@ -55,13 +55,14 @@ TEST_CASE("a message comes back from its bytes as it was") {
   order.rank = 1;
   order.new_set = 9;
   order.text = "why";
-  const auto bytes = bytes_of(OrdersMessage{1 << 20, false, {order, order}});
+  const auto bytes = bytes_of(OrdersMessage{{1 << 20, 4096, false}, {order, order}});
   auto decoded = decode(bytes);
   REQUIRE(decoded);
   const auto& orders = std::get<OrdersMessage>(*decoded);
   REQUIRE(orders.orders.size() == 2);
-  CHECK(orders.fusion_threshold == 1 << 20);
-  CHECK_FALSE(orders.group_fusion);
+  CHECK(orders.fusion.threshold == 1 << 20);
+  CHECK(orders.fusion.alone == 4096);
+  CHECK_FALSE(orders.fusion.mixes_groups);
   const Order& back = orders.orders[1];
   CHECK(back.number == order.number);
   CHECK(back.request->tensors == order.request->tensors);
