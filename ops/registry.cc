@@ -29,7 +29,11 @@ Result<std::vector<std::unique_ptr<Collective>>> make_backends(const BackendCont
   const std::string& wanted = context.config.cpu_operations;
   const auto wants = [&wanted](std::string_view name) { return wanted == "auto" || wanted == name; };
   const bool is_alone = context.world.size == 1;
-  const bool by_hosts = wants("hierarchical") && !is_alone;
+  const std::vector<std::string>& hosts = context.world.hosts;
+  const bool several_hosts =
+      std::ranges::any_of(hosts, [&](const auto& host) { return host != hosts.front(); });
+  // MPI by name means between the hosts; inside one it is by far the slower.
+  const bool by_hosts = !is_alone && (wants("hierarchical") || (wanted == "mpi" && several_hosts));
   std::unique_ptr<Collective> mpi, shm, hierarchical, compressed, tcp, gloo;
   if (wanted == "mpi") {  // by name only: opening it needs a module, and a job that MPI has started
     DABKE_ASSIGN(mpi, open_mpi_backend(context));
@@ -42,7 +46,7 @@ Result<std::vector<std::unique_ptr<Collective>>> make_backends(const BackendCont
           "DABKE_CPU_OPERATIONS=shm: this rank shares memory with no other; leave the variable unset");
     }
   }
-  if (wants("tcp") || by_hosts) {
+  if (wants("tcp") || (by_hosts && wanted != "mpi")) {
     DABKE_ASSIGN(tcp, open_tcp_backend(context));
   }
   // What is too large for tcp is Gloo's. A single rank has nothing to share, and whatever is there serves it.
@@ -50,8 +54,8 @@ Result<std::vector<std::unique_ptr<Collective>>> make_backends(const BackendCont
     gloo = std::make_unique<GlooBackend>(context);
   compressed = open_compressed_backend(context, {mpi.get(), tcp.get(), gloo.get()});
   if (by_hosts) {
-    DABKE_ASSIGN(hierarchical,
-                 open_hierarchical_backend(context, shm.get(), {compressed.get(), tcp.get(), gloo.get()}));
+    DABKE_ASSIGN(hierarchical, open_hierarchical_backend(
+                                   context, shm.get(), {compressed.get(), mpi.get(), tcp.get(), gloo.get()}));
     if (!hierarchical && wanted == "hierarchical") {
       return Status(
           Code::unsupported,

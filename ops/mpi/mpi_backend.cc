@@ -57,12 +57,13 @@ void MpiBackend::abort(const Status& cause) {
 }
 
 Status MpiBackend::prepare(const ProcessSetInfo& set) {
-  constexpr int kTags = 32767;  // the fewest that the standard promises
+  constexpr int kTags = 32767;                       // the fewest that the standard promises
+  const int tag = (set.id % kTags + kTags) % kTags;  // the parts of a set of several hosts have negative ids
   const std::lock_guard lock(mutex_);
   DABKE_CHECK(aborted());
   const auto [row, is_new] = sets_.try_emplace(set.id);
   if (!is_new || set.size() == 1) return {};
-  auto made = session_.make_communicator(set.ranks, set.id % kTags, [this] { return aborted(); });
+  auto made = session_.make_communicator(set.ranks, tag, [this] { return aborted(); });
   if (!made) {
     sets_.erase(row);
     return made.status();

@@ -2,12 +2,18 @@
 //
 //   mpi_conformance_worker abort         a run that the other ranks never join ends with the cause of an
 //   abort mpi_conformance_worker ROUND_BYTES   what the backend stages at once; few bytes make many rounds of
-//   small tensors
+//   small
+//                                        tensors
+//   mpi_conformance_worker hosts         as if every two ranks had a host of their own, with the backends
+//   that a
+//                                        job has
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <thread>
+
+#include <fmt/format.h>
 
 #include "ops/mpi/mpi_backend.h"
 #include "runtime/transport/module_loader.h"
@@ -30,12 +36,20 @@ Runtime::Factories with_rounds_of(std::size_t bytes) {
 
 constexpr unsigned kSeed = 1;  // the same in every process
 
-int run(std::size_t round_bytes) {
+/// Every two ranks on a host.
+void pretend_hosts() {
+  for (const char* const name : {"PMI_RANK", "OMPI_COMM_WORLD_RANK"}) {
+    const char* const rank = std::getenv(name);
+    if (rank != nullptr) ::setenv("DABKE_HOSTNAME", fmt::format("host{}", std::atoi(rank) / 2).c_str(), 1);
+  }
+}
+
+int run(const Runtime::Factories& factories) {
   const Config config = must(config_from_environment(process_environment()));
   // Twice in one process: MPI stays, the job and its communicators are new.
   for (int init = 0; init < 2; ++init) {
     Bootstrapped place = must(bootstrap(config, process_environment()));
-    Rank self(place.world.rank, must(Runtime::open(config, std::move(place), with_rounds_of(round_bytes))));
+    Rank self(place.world.rank, must(Runtime::open(config, std::move(place), factories)));
     std::vector<Case> cases = cases_for(self.size(), false);
     if (init == 1) cases.resize(cases.size() / 8);
     std::ranges::shuffle(cases, std::mt19937(kSeed));
@@ -97,7 +111,12 @@ int run_abort() {
 int main(int argc, char** argv) {
   try {
     if (argc > 1 && std::string_view(argv[1]) == "abort") return dabke::testing::run_abort();
-    return dabke::testing::run(argc > 1 ? std::strtoul(argv[1], nullptr, 10) : dabke::kMpiRoundBytes);
+    if (argc > 1 && std::string_view(argv[1]) == "hosts") {
+      dabke::testing::pretend_hosts();
+      return dabke::testing::run(dabke::Runtime::default_factories());
+    }
+    return dabke::testing::run(dabke::testing::with_rounds_of(argc > 1 ? std::strtoul(argv[1], nullptr, 10)
+                                                                       : dabke::kMpiRoundBytes));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

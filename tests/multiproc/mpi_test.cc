@@ -68,6 +68,18 @@ TEST_CASE(
   CHECK_THAT(finished.out, Catch::Contains("cases passed"));
 }
 
+TEST_CASE("mpirun: between hosts of several ranks MPI moves data, and shared memory inside") {
+  const Mpi mpi = GENERATE(from_range(mpis()));
+  const int ranks = GENERATE(3, 4);
+  const Finished finished =
+      run_with(mpi, ranks, {MPI_CONFORMANCE_WORKER, "hosts"},
+               {"DABKE_TEST_MATRIX=pairwise", "DABKE_CPU_OPERATIONS=mpi", "DABKE_PROFILE=1"});
+  CAPTURE(mpi.mpirun, ranks, finished.out, finished.error);
+  CHECK(finished.exit_code == 0);
+  CHECK_THAT(finished.out, Catch::Contains("cases passed"));
+  CHECK_THAT(finished.out + finished.error, Catch::Contains("hierarchical"));
+}
+
 TEST_CASE("mpirun: a run that the other ranks never join ends with the cause of an abort") {
   const Mpi mpi = GENERATE(from_range(mpis()));
   const Finished finished = run_with(mpi, 2, {MPI_CONFORMANCE_WORKER, "abort"});
