@@ -84,6 +84,8 @@ void Machine::inquire(Inquiry inquiry, TimePoint now) {
     return;
   }
   if (sets_.ranks_of(inquiry.process_set) == nullptr) return;
+  // Who is asked before the error comes would answer for requests that it ends, when the next are there.
+  if (sequencer_->is_being_failed(inquiry.process_set, inquiry.name)) return;
   inquiry.id = next_inquiry_++;
   inquiry.deadline = now + kAnswerTime;
   const Name* name = names_.find(inquiry.process_set, inquiry.name);

@@ -48,19 +48,18 @@ void Sequencer::force_error(ProcessSetId set, const std::string& name, Code code
   push_error(set, name, code, std::move(text), true, now);
 }
 
-/// Its reports are void when the error is ordered; another order for the same request would meet the next
-/// one.
-bool Sequencer::is_being_failed(const Name& name) const {
-  return std::ranges::any_of(ready_, [&name](const Ready& ready) {
-    return ready.order.forced && ready.order.request->process_set == name.process_set &&
-           ready.order.request->name == name.name;
-  });
+bool Sequencer::is_being_failed(ProcessSetId set, const std::string& name) const {
+  return any_forced_ && std::ranges::any_of(ready_, [&](const Ready& ready) {
+           return ready.order.forced && ready.order.request->process_set == set &&
+                  ready.order.request->name == name;
+         });
 }
 
 void Sequencer::complete(Name& name, Collector::Taken taken, TimePoint now) {
   const auto* ranks = sets_.ranks_of(name.process_set);
   if (ranks == nullptr) return;  // its removal is under way, and fails what waits there
-  if (any_forced_ && is_being_failed(name)) return;
+  // Its reports are void when the error is ordered; another order would meet the next request of the name.
+  if (is_being_failed(name.process_set, name.name)) return;
   Order order;
   if (taken.by_slot) {
     order.slot = name.slot;

@@ -46,6 +46,8 @@ class Sequencer {
   void goodbye(Rank rank, TimePoint now);
   /// Fails a name that not everybody has reported.
   void force_error(ProcessSetId set, const std::string& name, Code code, std::string text, TimePoint now);
+  /// Such an error waits to be ordered.
+  bool is_being_failed(ProcessSetId set, const std::string& name) const;
   void wanted(Slot slot, TimePoint now);
   /// A thread waits for a name that its rank has reported.
   void awaited(const Name& name, TimePoint now);
@@ -75,7 +77,6 @@ class Sequencer {
   void push(Order order, TimePoint now, Name* name = nullptr, RequestRef request = nullptr);
   void push_error(ProcessSetId set, const std::string& name, Code code, std::string text, bool forced,
                   TimePoint now);
-  bool is_being_failed(const Name& name) const;
   void push_mismatch(const Name& name, const Report& report, TimePoint now);
   std::optional<Slot> take_slot(ProcessSetId set, std::vector<Order>& orders);
   void give_back_all(ProcessSetId set);

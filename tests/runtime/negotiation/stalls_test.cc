@@ -36,13 +36,9 @@ TEST_CASE("a stall report names the tensor, who is missing, and what they submit
 }
 
 TEST_CASE("a mismatch of process sets waits for the last rank of both, and then names all") {
-  SimulatedJob job(3);
-  for (Rank rank = 0; rank < 3; ++rank) {
-    Request request = plain(CollectiveKind::add_process_set, "add_process_set");
-    request.ranks = {0, 2};
-    job.submit(rank, request);
-  }
-  job.run();
+  Machine::Options options;
+  options.static_sets = {{0, 2}};
+  SimulatedJob job(3, 1, options);
   std::vector<Token> tokens{job.submit(0, allreduce("grad")), job.submit(2, allreduce("grad", {4}, 1))};
   const auto advance = [&job](milliseconds by) {
     job.advance(by);
@@ -76,16 +72,37 @@ TEST_CASE("a mismatch of process sets waits for the last rank of both, and then 
   }
 }
 
+TEST_CASE("a mismatch of process sets is looked for no more while its error waits to be ordered") {
+  Machine::Options options;
+  options.static_sets = {{0, 1}};
+  options.topology = tree_of(3, 3, 8);
+  SimulatedJob job(3, 1, options);
+  std::vector<Token> failed{job.submit(0, allreduce("x", {4}, 1))};
+  job.run();
+  job.advance(milliseconds(500));
+  for (const Rank rank : {1, 2}) failed.push_back(job.submit(rank, allreduce("x")));
+  job.run();
+  job.advance(milliseconds(500));  // the root asks about set 1
+  for (const Rank rank : {1, 2}) REQUIRE(job.step_link(0, rank));
+  for (const Rank rank : {1, 2}) REQUIRE(job.deliver(rank, 0));  // both names are to fail
+  job.advance(milliseconds(500));  // and the world's has waited for a second as well
+  for (const Rank rank : {1, 2}) {
+    while (job.step_link(0, rank)) {
+    }
+  }
+  for (const Token token : failed) CHECK(job.outcome(token).status.code() == Code::mismatch);
+  std::vector<Token> next;
+  for (const Rank rank : {1, 2, 0}) next.push_back(job.submit(rank, allreduce("x")));
+  job.run();
+  for (const Token token : next) CHECK(job.outcome(token).ran);
+  CHECK(job.all_complete());
+}
+
 TEST_CASE("a stall report says what else was submitted under the same name") {
   Machine::Options options;
   options.stall_check = seconds(2);
+  options.static_sets = {{0, 2}};
   SimulatedJob job(3, 1, options);
-  for (Rank rank = 0; rank < 3; ++rank) {
-    Request request = plain(CollectiveKind::add_process_set, "add_process_set");
-    request.ranks = {0, 2};
-    job.submit(rank, request);
-  }
-  job.run();
   job.submit(0, allreduce("grad"));
   job.submit(2, allreduce("grad", {4}, 1));
   for (int i = 0; i < 4; ++i) {
