@@ -96,9 +96,8 @@ Status ShmSteps::for_each_member(Wait wait) {
   return {};
 }
 
-std::byte* ShmSteps::stage(std::size_t index) const {
-  return letter_bytes_ == 0 ? domain_.stage(index, stage_)
-                            : const_cast<std::byte*>(letters_.data()) + index * kLetterBytes;
+std::byte* ShmSteps::stage(std::size_t index) {
+  return letter_bytes_ == 0 ? domain_.stage(index, stage_) : letters_.data() + index * kLetterBytes;
 }
 
 Result<std::byte*> ShmSteps::free_stage(std::size_t most_bytes) {

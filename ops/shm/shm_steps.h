@@ -43,7 +43,7 @@ class ShmSteps {
   /// Publishes what this rank has written there, and waits until all have.
   Status exchange();
   /// Of a member, by its place in the set.
-  const std::byte* stage_of(std::size_t place) const { return stage((*members_)[place]); }
+  const std::byte* stage_of(std::size_t place) { return stage((*members_)[place]); }
   /// The round's last reading comes before the step that is published next.
   void end_round();
 
@@ -59,7 +59,7 @@ class ShmSteps {
     std::uint64_t until = 0;  // what they have published once they have read
   };
 
-  std::byte* stage(std::size_t index) const;
+  std::byte* stage(std::size_t index);
   template <class Wait>
   Status for_each_member(Wait wait);
   Status wait_for(std::size_t index, std::uint64_t value);
