@@ -50,9 +50,53 @@ T scaled(T value, double factor) {
   return static_cast<T>(exact);
 }
 
+/// What `scaled` does, for as many whole vectors of float64 as there are. Returns how many elements that
+/// were.
+template <class T>
+std::size_t scale_by_vectors(std::uint8_t* into, const std::uint8_t* from, std::size_t elements,
+                             double factor) {
+  using Wide = hn::ScalableTag<double>;
+  using Middle = hn::Rebind<std::int32_t, Wide>;
+  using Narrow = hn::Rebind<T, Wide>;
+  const Wide wide;
+  const auto times = hn::Set(wide, factor);
+  const auto unit = hn::Set(wide, 0x1p-40);
+  const auto least = hn::Set(wide, static_cast<double>(std::numeric_limits<T>::min()));
+  const auto most = hn::Set(wide, static_cast<double>(std::numeric_limits<T>::max()));
+  const std::size_t lanes = hn::Lanes(wide);
+  std::size_t i = 0;
+  for (; i + lanes <= elements; i += lanes) {
+    const auto narrow = hn::LoadU(Narrow(), reinterpret_cast<const T*>(from) + i);
+    auto exact = [&] {
+      if constexpr (sizeof(T) == 4) {
+        return hn::PromoteTo(wide, narrow);
+      } else {
+        return hn::PromoteTo(wide, hn::PromoteTo(Middle(), narrow));
+      }
+    }();
+    exact = hn::Mul(exact, times);
+    const auto nearest = hn::Round(exact);
+    const auto is_near = hn::Le(hn::Abs(hn::Sub(exact, nearest)), hn::Mul(hn::Abs(nearest), unit));
+    exact = hn::IfThenElse(is_near, nearest, exact);
+    exact = hn::IfThenZeroElse(hn::IsNaN(exact), exact);
+    const auto whole = hn::DemoteTo(Middle(), hn::Min(hn::Max(exact, least), most));
+    if constexpr (sizeof(T) == 4) {
+      hn::StoreU(whole, Narrow(), reinterpret_cast<T*>(into) + i);
+    } else {
+      hn::StoreU(hn::DemoteTo(Narrow(), whole), Narrow(), reinterpret_cast<T*>(into) + i);
+    }
+  }
+  return i;
+}
+
 template <class T>
 void scale_integers(std::uint8_t* into, const std::uint8_t* from, std::size_t elements, double factor) {
-  for (std::size_t i = 0; i < elements; ++i) {
+  std::size_t i = 0;
+  // What int32 holds; float64 holds no product of 64 bits.
+  if constexpr (sizeof(T) < 4 || std::is_same_v<T, std::int32_t>) {
+    i = scale_by_vectors<T>(into, from, elements, factor);
+  }
+  for (; i < elements; ++i) {
     T value;
     std::memcpy(&value, from + i * sizeof(T), sizeof(T));
     value = scaled(value, factor);
