@@ -1,5 +1,5 @@
-// Ranks as threads of one process, each with the backends that the registry makes; they share nothing but the
-// store, and are on the hosts that the test says.
+// Ranks as threads of one process, each with backends of its own; they share nothing but the store, and are
+// on the hosts that the test says.
 #pragma once
 
 #include <algorithm>
@@ -13,39 +13,46 @@
 
 namespace dabke::test {
 
-/// One rank, with everything that a backend is made from.
+/// One rank, with everything that a backend is made from. Those below choose the backend.
 struct RankThread {
-  RankThread(const std::string& name, int rank, std::vector<std::string> hosts,
-             std::shared_ptr<Store> store) {
+  RankThread(int rank, std::vector<std::string> hosts, Config settings) : config(std::move(settings)) {
     world.rank = rank;
     world.size = static_cast<int>(hosts.size());
     world.hosts = std::move(hosts);
     for (int other = 0; other < world.size; ++other) all.ranks.push_back(other);
     all.rank = rank;
-    config.network_interface = "lo";
-    auto made = make_backends({world, config, std::move(store), fork_guard, Log(), nullptr});
-    if (!made.is_ok()) throw std::runtime_error(made.status().message());
-    backends = made.take();
-    backend = std::ranges::find(backends, name, [](const auto& one) { return one->name(); })->get();
+  }
+  RankThread(const RankThread&) = delete;
+  RankThread& operator=(const RankThread&) = delete;
+
+  BackendContext context(std::shared_ptr<Store> store, SharedHeap* heap = nullptr) {
+    return {world, config, std::move(store), fork_guard, Log(), nullptr, heap};
   }
 
-  /// Over all ranks, or over the set that the batch names.
+  /// Over all ranks, or over the set that the batch names; as the next one, if it names no later order.
   Status run(Batch& batch) {
     if (batch.process_set == nullptr) batch.process_set = &all;
-    batch.order = ++order;
-    const ProcessSetId id = batch.process_set->id;
-    if (std::ranges::find(prepared, id) == prepared.end()) {
-      DABKE_CHECK(backend->prepare(*batch.process_set));
-      prepared.push_back(id);
-    }
+    order = batch.order = std::max(batch.order, order + 1);
+    DABKE_CHECK(prepare(*batch.process_set));
     Status result(Code::internal, "not completed");
     const auto store_result = [](void* into, const Status& status) { *static_cast<Status*>(into) = status; };
     backend->run(batch, {store_result, &result});
     return result;
   }
+  Status prepare(const ProcessSetInfo& set) {
+    if (std::ranges::find(prepared, set.id) != prepared.end()) return {};
+    DABKE_CHECK(backend->prepare(set));
+    prepared.push_back(set.id);
+    return {};
+  }
   void release(ProcessSetId set) {
     backend->release(set);
     std::erase(prepared, set);
+  }
+  Status barrier() {
+    Batch batch;
+    batch.kind = CollectiveKind::barrier;
+    return run(batch);
   }
   Status sum(DType dtype, void* data, std::size_t elements) {
     Batch batch;
@@ -59,20 +66,33 @@ struct RankThread {
   ForkGuard fork_guard;
   ProcessSetInfo all;
   std::uint64_t order = 0;
-  std::vector<std::unique_ptr<Collective>> backends;
-  Collective* backend = nullptr;  // the one with the test's name
   std::vector<ProcessSetId> prepared;
+  Collective* backend = nullptr;
 };
 
-/// What the rank on each of `hosts` returned from `body`, which gets its RankThread.
-template <class Body>
-auto run_on_hosts(const std::string& backend, const std::vector<std::string>& hosts, Body body) {
+/// With all that the registry makes; called is the one with the name.
+struct RegistryRank : RankThread {
+  RegistryRank(int rank, std::vector<std::string> hosts, std::shared_ptr<Store> store,
+               const std::string& name)
+      : RankThread(rank, std::move(hosts), {}) {
+    config.network_interface = "lo";
+    auto made = make_backends(context(std::move(store)));
+    if (!made.is_ok()) throw std::runtime_error(made.status().message());
+    backends = made.take();
+    backend = std::ranges::find(backends, name, [](const auto& one) { return one->name(); })->get();
+  }
+  std::vector<std::unique_ptr<Collective>> backends;
+};
+
+/// What the rank on each of `hosts` returned from `body`, which gets its One, made with `more`.
+template <class One, class Body, class... More>
+auto run_threads(const std::vector<std::string>& hosts, Body body, const More&... more) {
   const auto store = make_memory_store();
-  using Seen = decltype(body(std::declval<RankThread&>()));
+  using Seen = decltype(body(std::declval<One&>()));
   std::vector<std::future<Seen>> ranks;
   for (int rank = 0; rank < static_cast<int>(hosts.size()); ++rank) {
     ranks.push_back(std::async(std::launch::async, [=] {
-      RankThread self(backend, rank, hosts, store);
+      One self(rank, hosts, store, more...);
       return body(self);
     }));
   }
@@ -81,11 +101,20 @@ auto run_on_hosts(const std::string& backend, const std::vector<std::string>& ho
   return seen;
 }
 
+template <class Body>
+auto run_on_hosts(const std::string& backend, const std::vector<std::string>& hosts, Body body) {
+  return run_threads<RegistryRank>(hosts, std::move(body), backend);
+}
+
 /// Each rank on a host of its own: host0, host1, and so on.
 inline std::vector<std::string> one_rank_a_host(int ranks) {
   std::vector<std::string> hosts;
   for (int rank = 0; rank < ranks; ++rank) hosts.push_back("host" + std::to_string(rank));
   return hosts;
+}
+
+inline std::vector<std::string> on_one_host(int ranks) {
+  return std::vector<std::string>(static_cast<std::size_t>(ranks), "here");
 }
 
 }  // namespace dabke::test

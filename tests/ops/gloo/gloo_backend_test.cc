@@ -11,7 +11,7 @@
 namespace dabke {
 namespace {
 
-using test::RankThread;
+using test::GlooRank;
 using test::run_on_ranks;
 
 constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product};
@@ -71,7 +71,7 @@ void check_all(const std::vector<std::string>& complaints) {
 }
 
 /// An allreduce of entries of these lengths, in place or not; the first complaint, or nothing.
-std::string allreduce(RankThread& self, DType dtype, ReduceOp op, const std::vector<std::size_t>& lengths,
+std::string allreduce(GlooRank& self, DType dtype, ReduceOp op, const std::vector<std::size_t>& lengths,
                       bool in_place) {
   Batch batch;
   batch.op = op;
@@ -111,7 +111,7 @@ std::int64_t sum_of(const std::vector<std::int64_t>& counts) {
   return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 }
 
-std::string allgather(RankThread& self, DType dtype, std::size_t entries, std::int64_t factor) {
+std::string allgather(GlooRank& self, DType dtype, std::size_t entries, std::int64_t factor) {
   Batch batch;
   batch.kind = CollectiveKind::allgather;
   batch.dtype = dtype;
@@ -146,7 +146,7 @@ std::string allgather(RankThread& self, DType dtype, std::size_t entries, std::i
   return "";
 }
 
-std::string broadcast(RankThread& self, DType dtype, int root, const std::vector<std::size_t>& lengths,
+std::string broadcast(GlooRank& self, DType dtype, int root, const std::vector<std::size_t>& lengths,
                       bool in_place) {
   Batch batch;
   batch.kind = CollectiveKind::broadcast;
@@ -179,7 +179,7 @@ std::int64_t block(int from, int to, std::size_t entry) {
   return (from * 3 + to * 5 + static_cast<int>(entry)) % 4;
 }
 
-std::string alltoall(RankThread& self, DType dtype, std::size_t entries, bool in_place) {
+std::string alltoall(GlooRank& self, DType dtype, std::size_t entries, bool in_place) {
   Batch batch;
   batch.kind = CollectiveKind::alltoall;
   batch.dtype = dtype;
@@ -220,7 +220,7 @@ std::string alltoall(RankThread& self, DType dtype, std::size_t entries, bool in
   return "";
 }
 
-std::string reducescatter(RankThread& self, DType dtype, ReduceOp op, std::size_t entries, bool in_place,
+std::string reducescatter(GlooRank& self, DType dtype, ReduceOp op, std::size_t entries, bool in_place,
                           std::int64_t factor) {
   Batch batch;
   batch.kind = CollectiveKind::reducescatter;
@@ -268,7 +268,7 @@ std::string first_of(Calls... calls) {
 
 TEST_CASE("gloo allreduces every dtype with every op, in place and not, alone and fused") {
   const int size = GENERATE(1, 2, 3, 4);
-  check_all(run_on_ranks(size, [](RankThread& self) {
+  check_all(run_on_ranks(size, [](GlooRank& self) {
     std::string complaint;
     for (const DType dtype : kDTypes) {
       for (const ReduceOp op : kOps) {
@@ -286,7 +286,7 @@ TEST_CASE("gloo allreduces every dtype with every op, in place and not, alone an
 
 TEST_CASE("every allreduce algorithm of gloo sums tensors of its size") {
   const int size = GENERATE(2, 3, 4);
-  check_all(run_on_ranks(size, [](RankThread& self) {
+  check_all(run_on_ranks(size, [](GlooRank& self) {
     std::string complaint;
     for (const std::size_t length : {40000, 200001, 2000003}) {  // direct, bcube, ring
       if (complaint.empty()) complaint = allreduce(self, DType::f32, ReduceOp::sum, {length}, true);
@@ -298,7 +298,7 @@ TEST_CASE("every allreduce algorithm of gloo sums tensors of its size") {
 
 TEST_CASE("gloo gathers, broadcasts, exchanges and scatters uneven parts of every dtype") {
   const int size = GENERATE(1, 2, 3, 4);
-  check_all(run_on_ranks(size, [](RankThread& self) {
+  check_all(run_on_ranks(size, [](GlooRank& self) {
     std::string complaint;
     for (const DType dtype : kDTypes) {
       for (const std::size_t entries : {1, 3}) {
@@ -322,14 +322,14 @@ TEST_CASE("gloo gathers, broadcasts, exchanges and scatters uneven parts of ever
 }
 
 TEST_CASE("a reducescatter of many megabytes is received piece by piece and sums right") {
-  check_all(run_on_ranks(3, [](RankThread& self) {
+  check_all(run_on_ranks(3, [](GlooRank& self) {
     return first_of([&] { return reducescatter(self, DType::f32, ReduceOp::sum, 1, false, 200'003); },
                     [&] { return reducescatter(self, DType::f16, ReduceOp::max, 2, true, 300'001); });
   }));
 }
 
 TEST_CASE("collectives without elements run, whatever stands around them") {
-  check_all(run_on_ranks(3, [](RankThread& self) {
+  check_all(run_on_ranks(3, [](GlooRank& self) {
     return first_of(
         [&] {
           return allreduce(self, DType::f32, ReduceOp::sum, {0, 0}, false);
@@ -344,7 +344,7 @@ TEST_CASE("collectives without elements run, whatever stands around them") {
 TEST_CASE("scales are applied before and after the reduction") {
   const std::size_t entries = GENERATE(1u, 3u);
   const auto kind = GENERATE(CollectiveKind::allreduce, CollectiveKind::reducescatter);
-  const auto sums = run_on_ranks(4, [=](RankThread& self) {
+  const auto sums = run_on_ranks(4, [=](GlooRank& self) {
     Batch batch;
     batch.kind = kind;
     batch.dtype = DType::f32;
@@ -371,7 +371,7 @@ TEST_CASE("sums that depend on their order have the same bits on all ranks") {
   const int size = GENERATE(2, 3, 4);
   const std::size_t length = GENERATE(1u, 2u, 3u, 5u, 17u, 1001u, 50001u, 130003u, 600001u, 1000003u);
   const auto dtype = GENERATE(DType::f32, DType::f16);
-  const auto sums = run_on_ranks(size, [=](RankThread& self) {
+  const auto sums = run_on_ranks(size, [=](GlooRank& self) {
     const double values[] = {1e8, -1e8, 1, 3e-5};
     const auto value = [&](std::size_t i) {
       return values[(static_cast<std::size_t>(self.world.rank) + i) % 4] / (dtype == DType::f16 ? 3e3 : 1);
@@ -392,7 +392,7 @@ TEST_CASE("sums that depend on their order have the same bits on all ranks") {
 
 TEST_CASE("a barrier lets nobody pass before the last has come") {
   std::atomic<int> arrived = 0;
-  const auto seen = run_on_ranks(4, [&arrived](RankThread& self) {
+  const auto seen = run_on_ranks(4, [&arrived](GlooRank& self) {
     Batch batch;
     batch.kind = CollectiveKind::barrier;
     if (!self.run(batch).is_ok()) return -1;  // connects
@@ -404,7 +404,7 @@ TEST_CASE("a barrier lets nobody pass before the last has come") {
 }
 
 TEST_CASE("disjoint and overlapping process sets run side by side") {
-  check_all(run_on_ranks(3, [](RankThread& self) {
+  check_all(run_on_ranks(3, [](GlooRank& self) {
     ProcessSetInfo pair{1, {0, 2}, self.world.rank / 2};
     float sum = static_cast<float>(self.world.rank + 1);
     Batch batch;
@@ -419,7 +419,7 @@ TEST_CASE("disjoint and overlapping process sets run side by side") {
 }
 
 TEST_CASE("a process set's id may be used again by other ranks") {
-  check_all(run_on_ranks(3, [](RankThread& self) {
+  check_all(run_on_ranks(3, [](GlooRank& self) {
     const std::vector<std::vector<Rank>> members = {{0, 1}, {1, 2}, {0, 1}, {0, 1, 2}, {1, 2}};
     for (const auto& ranks : members) {
       const auto place = std::ranges::find(ranks, self.world.rank);
@@ -435,14 +435,14 @@ TEST_CASE("a process set's id may be used again by other ranks") {
       std::int32_t want = 0;
       for (const Rank rank : ranks) want += rank + 1;
       if (sum != want) return std::string("wrong sum");
-      self.backend->release(7);
+      self.release(7);
     }
     return std::string();
   }));
 }
 
 TEST_CASE("gloo runs host tensors of all collectives, and no average and no adasum") {
-  RankThread self(0, 1, make_memory_store());
+  GlooRank self(0, test::on_one_host(1), make_memory_store());
   CHECK(self.backend->name() == "gloo");
   for (const CollectiveKind kind :
        {CollectiveKind::allreduce, CollectiveKind::allgather, CollectiveKind::broadcast,
@@ -459,7 +459,7 @@ TEST_CASE("gloo runs host tensors of all collectives, and no average and no adas
 }
 
 TEST_CASE("a backend that this build lacks is refused with the names of those that it has") {
-  RankThread self(0, 1, make_memory_store());
+  GlooRank self(0, test::on_one_host(1), make_memory_store());
   const auto with = [&](const std::string& name) {
     self.config.cpu_operations = name;
     return make_backends({self.world, self.config, make_memory_store(), self.fork_guard, Log()});

@@ -8,7 +8,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -18,7 +17,8 @@ namespace dabke {
 namespace {
 
 using std::chrono::milliseconds;
-using test::RankThread;
+using test::GlooRank;
+using test::on_one_host;
 using test::run_on_ranks;
 
 double ms_since(TimePoint start) {
@@ -91,7 +91,7 @@ TEST_CASE("abort ends a run that waits for a peer, with its cause, promptly") {
   if (elements > 1000 && kind == CollectiveKind::barrier) return;
   std::promise<void> done;
   const auto released = done.get_future().share();
-  const auto ended = run_on_ranks(3, [&, kind, elements](RankThread& self) {
+  const auto ended = run_on_ranks(3, [&, kind, elements](GlooRank& self) {
     Work first(kind, 3, elements);
     Ended result{self.run(first.batch), 0};  // connects
     if (!result.status.is_ok()) return result;
@@ -132,7 +132,7 @@ TEST_CASE("abort ends a run that waits for a peer, with its cause, promptly") {
 }
 
 TEST_CASE("abort ends the wait for a rank that never connects") {
-  RankThread self(0, 2, make_memory_store());
+  GlooRank self(0, on_one_host(2), make_memory_store());
   std::jthread aborter([&] {
     std::this_thread::sleep_for(milliseconds(50));
     self.backend->abort(Status(Code::aborted, "enough"));
@@ -167,8 +167,8 @@ TEST_CASE("abort ends the connecting to a rank that has left its address and sle
   for (int round = 0; round < 4; ++round) {
     std::promise<void> wake;
     const auto store = make_memory_store();
-    RankThread awake(0, 2, store);
-    RankThread asleep(1, 2, std::make_shared<Sleepy>(store, wake.get_future().share()));
+    GlooRank awake(0, on_one_host(2), store);
+    GlooRank asleep(1, on_one_host(2), std::make_shared<Sleepy>(store, wake.get_future().share()));
     auto sleeper = std::async(std::launch::async, [&] {
       Work work(CollectiveKind::allreduce, 2);
       return asleep.run(work.batch);
@@ -191,11 +191,11 @@ TEST_CASE("abort ends the connecting to a rank that has left its address and sle
 TEST_CASE("a rank that never comes is an error after the start timeout, which names its key") {
   Config config;
   config.start_timeout = 0.2;
-  RankThread self(0, 2, make_memory_store(), config);
+  GlooRank self(0, on_one_host(2), make_memory_store(), config);
   Work work(CollectiveKind::broadcast, 2);
   const Status status = self.run(work.batch);
   CHECK(status.code() == Code::timeout);
-  CHECK(status.message().find("gloo broadcast of 1 tensor (order 0), rank 0 of 2 in process set 0") !=
+  CHECK(status.message().find("gloo broadcast of 1 tensor (order 1), rank 0 of 2 in process set 0") !=
         std::string::npos);
   CHECK(status.message().find("DABKE_START_TIMEOUT_SECONDS") != std::string::npos);
   CHECK(status.message().find("broadcast/1") != std::string::npos);
@@ -207,7 +207,7 @@ TEST_CASE("a run ends at its deadline, and the ranks that wait for it end too") 
   config.gloo_timeout = by_config ? 0.2 : 0;
   const auto ended = run_on_ranks(
       3,
-      [=](RankThread& self) {
+      [=](GlooRank& self) {
         Work first(CollectiveKind::allreduce, 3);
         Ended result{self.run(first.batch), 0};
         if (self.world.rank == 2 || !result.status.is_ok()) {
@@ -226,7 +226,7 @@ TEST_CASE("a run ends at its deadline, and the ranks that wait for it end too") 
 }
 
 TEST_CASE("when one rank's run fails the others' runs fail, and say what Gloo said") {
-  const auto ended = run_on_ranks(3, [](RankThread& self) {
+  const auto ended = run_on_ranks(3, [](GlooRank& self) {
     Work first(CollectiveKind::allreduce, 3);
     Status status = self.run(first.batch);
     if (self.world.rank == 1 || !status.is_ok()) return status;  // leaves
@@ -249,7 +249,7 @@ namespace {
 pid_t fork_peer(const std::string& directory, std::size_t elements, int signal) {
   const pid_t child = ::fork();
   if (child != 0) return child;
-  RankThread self(1, 2, open_file_store(directory).take());
+  GlooRank self(1, on_one_host(2), open_file_store(directory).take());
   for (int i = 0; i < 2; ++i) {
     Work work(CollectiveKind::allreduce, 2, elements);
     (void)self.run(work.batch);
@@ -267,7 +267,7 @@ TEST_CASE("a killed peer ends a run by itself, and abort ends one whose peer was
   REQUIRE(::mkdtemp(directory) != nullptr);
   const pid_t peer = fork_peer(directory, elements, signal);  // while this process has no other threads
   {
-    RankThread self(0, 2, open_file_store(directory).take());
+    GlooRank self(0, on_one_host(2), open_file_store(directory).take());
     for (int i = 0; i < 2; ++i) {
       Work work(CollectiveKind::allreduce, 2, elements);
       CHECK(self.run(work.batch).is_ok());
@@ -294,7 +294,7 @@ TEST_CASE("a killed peer ends a run by itself, and abort ends one whose peer was
 
 TEST_CASE("fifty rounds of making and destroying leak no descriptor and no thread") {
   const auto round = [] {
-    return run_on_ranks(3, [](RankThread& self) {
+    return run_on_ranks(3, [](GlooRank& self) {
       Work sum(CollectiveKind::allreduce, 3), scatter(CollectiveKind::reducescatter, 3);
       return self.run(sum.batch).is_ok() && self.run(scatter.batch).is_ok();
     });
@@ -313,8 +313,9 @@ TEST_CASE("every descriptor of a connected backend is closed by exec, and by a f
   const auto before = open_fds();
   std::vector<int> kept;
   const auto store = make_memory_store();
-  std::vector<std::unique_ptr<RankThread>> ranks;
-  for (int rank = 0; rank < 3; ++rank) ranks.push_back(std::make_unique<RankThread>(rank, 3, store));
+  std::vector<std::unique_ptr<GlooRank>> ranks;
+  for (int rank = 0; rank < 3; ++rank)
+    ranks.push_back(std::make_unique<GlooRank>(rank, on_one_host(3), store));
   std::vector<std::future<bool>> runs;
   for (auto& rank : ranks) {
     runs.push_back(std::async(std::launch::async, [&rank] {
@@ -346,9 +347,10 @@ TEST_CASE("every descriptor of a connected backend is closed by exec, and by a f
 }
 
 TEST_CASE("an idle backend sleeps without waking, and runs again") {
-  std::vector<std::unique_ptr<RankThread>> ranks;
+  std::vector<std::unique_ptr<GlooRank>> ranks;
   const auto store = make_memory_store();
-  for (int rank = 0; rank < 2; ++rank) ranks.push_back(std::make_unique<RankThread>(rank, 2, store));
+  for (int rank = 0; rank < 2; ++rank)
+    ranks.push_back(std::make_unique<GlooRank>(rank, on_one_host(2), store));
   const auto allreduce = [&] {
     auto other = std::async(std::launch::async, [&] {
       Work work(CollectiveKind::allreduce, 2);
@@ -369,7 +371,7 @@ TEST_CASE("an idle backend sleeps without waking, and runs again") {
   CHECK(count() < 20);
   CHECK(allreduce());
   for (auto& rank : ranks) rank->backend->idle();
-  for (auto& rank : ranks) rank->backend->release(kWorldSet);
+  for (auto& rank : ranks) rank->release(kWorldSet);
   for (auto& rank : ranks) rank->backend->idle();  // nothing is left to keep
   CHECK(allreduce());
   ranks[0]->backend->idle();
@@ -382,9 +384,10 @@ TEST_CASE("an idle backend sleeps without waking, and runs again") {
 }
 
 TEST_CASE("an idle backend can be destroyed while it has connections") {
-  std::vector<std::unique_ptr<RankThread>> ranks;
+  std::vector<std::unique_ptr<GlooRank>> ranks;
   const auto store = make_memory_store();
-  for (int rank = 0; rank < 2; ++rank) ranks.push_back(std::make_unique<RankThread>(rank, 2, store));
+  for (int rank = 0; rank < 2; ++rank)
+    ranks.push_back(std::make_unique<GlooRank>(rank, on_one_host(2), store));
   auto other = std::async(std::launch::async, [&] {
     Work work(CollectiveKind::allreduce, 2);
     return ranks[1]->run(work.batch);

@@ -1,73 +1,31 @@
-// Ranks of the shared-memory backend that are threads of the test.
+// Ranks with a shared-memory backend each.
 #pragma once
 
 #include <cmath>
-#include <future>
 #include <random>
-#include <stdexcept>
 
 #include "ops/shm/shm_backend.h"
+#include "tests/ops/rank_threads.h"
 
-namespace dabke::testing {
+namespace dabke::test {
 
-/// One rank, with everything that a backend is made from.
-struct RankThread {
-  RankThread(int rank, int size, std::shared_ptr<Store> store, std::vector<std::string> hosts) {
-    world.rank = rank;
-    world.size = size;
-    world.hosts = std::move(hosts);
-    for (int other = 0; other < size; ++other) all.ranks.push_back(other);
-    all.rank = rank;
-    auto opened = open_shm_backend({world, config, std::move(store), fork_guard, Log(), nullptr, &heap});
+/// Has no backend where it is alone on its host.
+struct ShmRank : RankThread {
+  ShmRank(int rank, std::vector<std::string> hosts, std::shared_ptr<Store> store)
+      : RankThread(rank, std::move(hosts), {}) {
+    auto opened = open_shm_backend(context(std::move(store), &heap));
     if (!opened.is_ok()) throw std::runtime_error(opened.status().message());
-    backend = opened.take();
-    if (backend && !backend->prepare(all)) throw std::runtime_error("prepare");
+    shm = opened.take();
+    backend = shm.get();
+    if (backend != nullptr && !prepare(all)) throw std::runtime_error("prepare");
   }
-
-  Status run(Batch& batch) {
-    if (batch.process_set == nullptr) batch.process_set = &all;
-    if (batch.order == 0) batch.order = ++order;
-    Status result(Code::internal, "not completed");
-    const auto store_result = [](void* into, const Status& status) { *static_cast<Status*>(into) = status; };
-    backend->run(batch, {store_result, &result});
-    return result;
-  }
-  Status barrier() {
-    Batch batch;
-    batch.kind = CollectiveKind::barrier;
-    return run(batch);
-  }
-  Status sum(DType dtype, void* data, std::size_t elements) {
-    Batch batch;
-    batch.dtype = dtype;
-    batch.entries.push_back({data, data, static_cast<std::int64_t>(elements), {}, {}});
-    return run(batch);
-  }
-
-  World world;
-  Config config;
-  ForkGuard fork_guard;
   SharedHeap heap;
-  ProcessSetInfo all;
-  std::uint64_t order = 0;
-  std::unique_ptr<Collective> backend;
+  std::unique_ptr<Collective> shm;
 };
 
 template <class Body>
-auto run_on_ranks(int size, Body body, std::vector<std::string> hosts = {}) {
-  if (hosts.empty()) hosts.assign(static_cast<std::size_t>(size), "here");
-  const auto store = make_memory_store();
-  using Seen = decltype(body(std::declval<RankThread&>()));
-  std::vector<std::future<Seen>> ranks;
-  for (int rank = 0; rank < size; ++rank) {
-    ranks.push_back(std::async(std::launch::async, [=] {
-      RankThread self(rank, size, store, hosts);
-      return body(self);
-    }));
-  }
-  std::vector<Seen> seen;
-  for (auto& rank : ranks) seen.push_back(rank.get());
-  return seen;
+auto run_on_ranks(int size, Body body, const std::vector<std::string>& hosts = {}) {
+  return run_threads<ShmRank>(hosts.empty() ? on_one_host(size) : hosts, std::move(body));
 }
 
 /// Numbers whose sum depends on the order of adding.
@@ -80,4 +38,4 @@ inline std::vector<float> awkward(int rank, std::size_t elements) {
   return values;
 }
 
-}  // namespace dabke::testing
+}  // namespace dabke::test

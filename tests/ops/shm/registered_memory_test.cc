@@ -14,14 +14,14 @@
 namespace dabke {
 namespace {
 
-using testing::awkward;
-using testing::RankThread;
-using testing::run_on_ranks;
+using test::awkward;
+using test::run_on_ranks;
+using test::ShmRank;
 
 /// A tensor in registered memory, or beside it.
 template <class T>
 struct Place {
-  Place(RankThread& self, std::size_t count, bool is_registered) : elements(count) {
+  Place(ShmRank& self, std::size_t count, bool is_registered) : elements(count) {
     if (!is_registered) {
       own.resize(count);
       data = own.data();
@@ -69,7 +69,7 @@ TEST_CASE("registered memory is summed to the same bits as any other, in place a
   for (const std::size_t elements : {16'384UL, 70'001UL, 1'000'003UL}) {
     CAPTURE(elements);
     const auto want = sum_in_order(size, elements);
-    const auto seen = run_on_ranks(size, [&](RankThread& self) {
+    const auto seen = run_on_ranks(size, [&](ShmRank& self) {
       Place<float> x(self, elements, true), y(self, elements, true);
       for (int step = 0; step < 3; ++step) {
         x.fill(awkward(self.world.rank, elements));
@@ -87,7 +87,7 @@ TEST_CASE("registered memory is summed to the same bits as any other, in place a
 
 TEST_CASE("peers map registered memory when it is first used, and let go of it at the end of the job") {
   constexpr std::size_t kElements = 50'000;
-  const auto at_end = run_on_ranks(2, [](RankThread& self) {
+  const auto at_end = run_on_ranks(2, [](ShmRank& self) {
     Place<float> x(self, kElements, true);
     const bool is_well = self.barrier().is_ok();
     const auto before = mapped_ranges();
@@ -111,38 +111,37 @@ TEST_CASE("scales and every operation give the same bits in registered memory an
   const auto dtype = GENERATE(DType::f32, DType::bf16, DType::f16, DType::i32, DType::u8, DType::f64);
   CAPTURE(name_of(op), name_of(dtype), prescale);
   constexpr std::size_t kBytes = 200'000;
-  const auto seen =
-      run_on_ranks(3, [&, op = op, prescale = prescale, postscale = postscale](RankThread& self) {
-        std::mt19937 random(static_cast<unsigned>(self.world.rank));
-        std::vector<std::uint8_t> bytes(kBytes);
-        std::vector<float> floats(kBytes / 4);
-        for (float& value : floats) value = static_cast<float>(random() % 1000) / 64 - 7;
-        if (dtype == DType::f32) {
-          std::memcpy(bytes.data(), floats.data(), kBytes);
-        } else {
-          for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random() % 100);
-        }
-        Place<std::uint8_t> registered(self, kBytes, true), other(self, kBytes, false);
-        registered.fill(bytes);
-        other.fill(bytes);
-        for (std::uint8_t* const data : {registered.data, other.data}) {
-          Batch batch;
-          batch.op = op;
-          batch.dtype = dtype;
-          batch.prescale = prescale;
-          batch.postscale = postscale;
-          batch.entries.push_back({data, data, static_cast<std::int64_t>(kBytes / size_of(dtype)), {}, {}});
-          if (!self.run(batch)) return false;
-        }
-        return registered.holds(other.own);
-      });
+  const auto seen = run_on_ranks(3, [&, op = op, prescale = prescale, postscale = postscale](ShmRank& self) {
+    std::mt19937 random(static_cast<unsigned>(self.world.rank));
+    std::vector<std::uint8_t> bytes(kBytes);
+    std::vector<float> floats(kBytes / 4);
+    for (float& value : floats) value = static_cast<float>(random() % 1000) / 64 - 7;
+    if (dtype == DType::f32) {
+      std::memcpy(bytes.data(), floats.data(), kBytes);
+    } else {
+      for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random() % 100);
+    }
+    Place<std::uint8_t> registered(self, kBytes, true), other(self, kBytes, false);
+    registered.fill(bytes);
+    other.fill(bytes);
+    for (std::uint8_t* const data : {registered.data, other.data}) {
+      Batch batch;
+      batch.op = op;
+      batch.dtype = dtype;
+      batch.prescale = prescale;
+      batch.postscale = postscale;
+      batch.entries.push_back({data, data, static_cast<std::int64_t>(kBytes / size_of(dtype)), {}, {}});
+      if (!self.run(batch)) return false;
+    }
+    return registered.holds(other.own);
+  });
   CHECK(seen == std::vector<bool>(3, true));
 }
 
 TEST_CASE("a batch may mix registered and private tensors, and each rank may have other ones registered") {
   constexpr int kRanks = 3;
   constexpr int kSteps = 60;
-  const auto seen = run_on_ranks(kRanks, [](RankThread& self) -> std::string {
+  const auto seen = run_on_ranks(kRanks, [](ShmRank& self) -> std::string {
     std::mt19937 alike(11);  // the same on all ranks
     std::mt19937 own(static_cast<unsigned>(self.world.rank) + 100);
     for (int step = 1; step <= kSteps; ++step) {
@@ -177,7 +176,7 @@ TEST_CASE("a batch may mix registered and private tensors, and each rank may hav
 }
 
 TEST_CASE("memory that moves from private to registered and back is found wherever it is") {
-  const auto seen = run_on_ranks(2, [](RankThread& self) {
+  const auto seen = run_on_ranks(2, [](ShmRank& self) {
     constexpr std::size_t kElements = 50'000;
     Place<std::int64_t> registered(self, kElements, true), other(self, kElements, false);
     for (int step = 0; step < 300; ++step) {
@@ -193,7 +192,7 @@ TEST_CASE("memory that moves from private to registered and back is found wherev
 }
 
 TEST_CASE("memory that was freed and given out again is reached at its new place, however much is added") {
-  const auto seen = run_on_ranks(3, [](RankThread& self) {
+  const auto seen = run_on_ranks(3, [](ShmRank& self) {
     std::mt19937 random(static_cast<unsigned>(self.world.rank));
     std::vector<void*> kept;
     for (std::size_t step = 1; step <= 40; ++step) {
@@ -222,7 +221,7 @@ TEST_CASE("memory that was freed and given out again is reached at its new place
 TEST_CASE("allgather, broadcast and reducescatter read registered memory, whatever the output is") {
   const bool registers_output = GENERATE(true, false);
   constexpr int kRanks = 3;
-  const auto seen = run_on_ranks(kRanks, [&](RankThread& self) -> std::string {
+  const auto seen = run_on_ranks(kRanks, [&](ShmRank& self) -> std::string {
     const int rank = self.world.rank;
     const std::vector<std::int64_t> counts = {40'000, 0, 30'001};
     const auto own = static_cast<std::size_t>(rank);
@@ -270,7 +269,7 @@ TEST_CASE("allgather, broadcast and reducescatter read registered memory, whatev
 }
 
 TEST_CASE("a reducescatter whose output is its input's memory does not spoil what others still read") {
-  const auto seen = run_on_ranks(3, [](RankThread& self) {
+  const auto seen = run_on_ranks(3, [](ShmRank& self) {
     const std::vector<std::int64_t> counts(3, 100'000);
     Place<std::int32_t> x(self, 300'000, true);
     for (int step = 0; step < 5; ++step) {
@@ -290,7 +289,7 @@ TEST_CASE("a reducescatter whose output is its input's memory does not spoil wha
 }
 
 TEST_CASE("overlapping process sets reach registered memory, each when it needs it first") {
-  const auto seen = run_on_ranks(4, [](RankThread& self) -> std::string {
+  const auto seen = run_on_ranks(4, [](ShmRank& self) -> std::string {
     std::mt19937 random(3);  // the same on all ranks
     const std::vector<std::vector<Rank>> sets = {{0, 1}, {1, 2}, {2, 3}, {0, 1, 2, 3}, {1, 3}, {0, 2, 3}};
     std::vector<ProcessSetInfo> infos;
@@ -299,7 +298,7 @@ TEST_CASE("overlapping process sets reach registered memory, each when it needs 
       const auto own = std::ranges::find(sets[i], self.world.rank);
       if (own != sets[i].end()) info.rank = static_cast<int>(own - sets[i].begin());
       infos.push_back(info);
-      if (info.rank >= 0 && !self.backend->prepare(info)) return "prepare";
+      if (info.rank >= 0 && !self.prepare(info)) return "prepare";
     }
     for (int step = 1; step <= 200; ++step) {
       const ProcessSetInfo& set = infos[random() % infos.size()];
@@ -325,7 +324,7 @@ TEST_CASE("overlapping process sets reach registered memory, each when it needs 
 
 TEST_CASE("many ranks, each with registered memory, find each other's") {
   constexpr int kRanks = 24;
-  const auto seen = run_on_ranks(kRanks, [](RankThread& self) {
+  const auto seen = run_on_ranks(kRanks, [](ShmRank& self) {
     Place<std::int64_t> x(self, 30'000, true);
     for (int step = 0; step < 3; ++step) {
       std::fill_n(x.data, x.elements, self.world.rank);
@@ -340,7 +339,7 @@ TEST_CASE("many ranks, each with registered memory, find each other's") {
 TEST_CASE("where the descriptors cannot be had the ranks copy instead, and all ranks alike") {
   rlimit before{};
   ::getrlimit(RLIMIT_NOFILE, &before);
-  const auto seen = run_on_ranks(2, [&](RankThread& self) {
+  const auto seen = run_on_ranks(2, [&](ShmRank& self) {
     Place<std::int32_t> x(self, 100'000, true);
     if (!self.barrier()) return -1;
     if (self.world.rank == 0) {
@@ -365,7 +364,7 @@ TEST_CASE("where the descriptors cannot be had the ranks copy instead, and all r
 TEST_CASE("whoever has given up gets its memory back untouched by those who have not heard of it yet") {
   // Rank 2 never comes. Rank 0 learns that at once and rank 1 a little later, in which time it must not
   // write.
-  const auto seen = run_on_ranks(3, [](RankThread& self) {
+  const auto seen = run_on_ranks(3, [](ShmRank& self) {
     Place<std::int32_t> x(self, 2'000'000, true);
     std::fill_n(x.data, x.elements, 1);
     if (!self.sum(DType::i32, x.data, x.elements)) return false;

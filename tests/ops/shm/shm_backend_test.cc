@@ -15,9 +15,9 @@ namespace {
 using Catch::Matchers::Contains;
 using namespace std::chrono_literals;
 
-using testing::awkward;
-using testing::RankThread;
-using testing::run_on_ranks;
+using test::awkward;
+using test::run_on_ranks;
+using test::ShmRank;
 
 }  // namespace
 
@@ -32,7 +32,7 @@ TEST_CASE("every element is the sum in rank order, whatever the size, the offset
       const auto values = awkward(rank, elements);
       for (std::size_t i = 0; i < elements; ++i) want[i] = rank == 0 ? values[i] : want[i] + values[i];
     }
-    const auto seen = run_on_ranks(size, [&](RankThread& self) {
+    const auto seen = run_on_ranks(size, [&](ShmRank& self) {
       auto alone = awkward(self.world.rank, elements);
       if (!self.sum(DType::f32, alone.data(), elements)) return false;
       auto fused = awkward(self.world.rank, elements);
@@ -52,7 +52,7 @@ TEST_CASE("every element is the sum in rank order, whatever the size, the offset
 }
 
 TEST_CASE("half precision is rounded once, at the end of the sum") {
-  const auto seen = run_on_ranks(3, [](RankThread& self) {
+  const auto seen = run_on_ranks(3, [](ShmRank& self) {
     std::vector<f16> x(1000, f16(self.world.rank == 0 ? 2048.0f : 1.0f));  // 2048 + 1 is 2048 there
     if (!self.sum(DType::f16, x.data(), x.size())) return -1.0f;
     return static_cast<float>(x[999]);
@@ -61,7 +61,7 @@ TEST_CASE("half precision is rounded once, at the end of the sum") {
 }
 
 TEST_CASE("an average of halves has the same bits whichever way it goes, and no overflow in between") {
-  const auto seen = run_on_ranks(3, [](RankThread& self) {
+  const auto seen = run_on_ranks(3, [](ShmRank& self) {
     const auto average = [&](CollectiveKind kind, std::size_t elements, std::size_t results) {
       // Three of these are more than float16 holds, whose unit is 32 here.
       const std::vector<f16> x(elements, f16(self.world.rank == 0 ? 60000.0f : 60064.0f));
@@ -84,7 +84,7 @@ TEST_CASE("an average of halves has the same bits whichever way it goes, and no 
 TEST_CASE("process sets that overlap use the same memory one after the other without harm") {
   constexpr int kRanks = 4;
   constexpr int kSteps = 1500;
-  const auto seen = run_on_ranks(kRanks, [](RankThread& self) -> std::string {
+  const auto seen = run_on_ranks(kRanks, [](ShmRank& self) -> std::string {
     std::mt19937 random(7);  // the same on all ranks
     const std::vector<std::vector<Rank>> sets = {{0, 1},    {1, 2}, {2, 3},      {3, 0},
                                                  {0, 1, 2}, {1, 3}, {0, 1, 2, 3}};
@@ -94,7 +94,7 @@ TEST_CASE("process sets that overlap use the same memory one after the other wit
       const auto own = std::ranges::find(sets[i], self.world.rank);
       if (own != sets[i].end()) info.rank = static_cast<int>(own - sets[i].begin());
       infos.push_back(info);
-      if (info.rank >= 0 && !self.backend->prepare(info)) return "prepare";
+      if (info.rank >= 0 && !self.prepare(info)) return "prepare";
     }
     for (int step = 1; step <= kSteps; ++step) {
       const ProcessSetInfo& set = infos[random() % infos.size()];
@@ -123,7 +123,7 @@ TEST_CASE("process sets that overlap use the same memory one after the other wit
 
 TEST_CASE("many more ranks than cores get through, with slices of a few elements") {
   constexpr int kRanks = 24;
-  const auto seen = run_on_ranks(kRanks, [](RankThread& self) {
+  const auto seen = run_on_ranks(kRanks, [](ShmRank& self) {
     std::vector<std::int64_t> x(300'000, self.world.rank + 1);
     for (int i = 0; i < 3; ++i) {
       std::ranges::fill(x, self.world.rank + 1);
@@ -137,7 +137,7 @@ TEST_CASE("many more ranks than cores get through, with slices of a few elements
 TEST_CASE(
     "whoever waits for a rank that does not come ends with the cause of the abort, and so does all that "
     "follows") {
-  const auto seen = run_on_ranks(3, [](RankThread& self) {
+  const auto seen = run_on_ranks(3, [](ShmRank& self) {
     std::vector<float> x(1000, 1);
     if (!self.sum(DType::f32, x.data(), x.size())) return std::string("the first failed");
     if (self.world.rank == 1) return std::string("gone");
@@ -151,7 +151,7 @@ TEST_CASE(
 }
 
 TEST_CASE("an abort finds those who have been asleep for long, too") {
-  const auto seen = run_on_ranks(2, [](RankThread& self) {
+  const auto seen = run_on_ranks(2, [](ShmRank& self) {
     if (self.world.rank == 1) return std::string("gone");
     std::atomic<bool> waits{false};
     std::jthread aborts([&] {
@@ -169,7 +169,7 @@ TEST_CASE("an abort finds those who have been asleep for long, too") {
 }
 
 TEST_CASE("a collective that is not done at its deadline says so, with what it was") {
-  const auto seen = run_on_ranks(2, [](RankThread& self) {
+  const auto seen = run_on_ranks(2, [](ShmRank& self) {
     if (self.world.rank == 1) return std::string();
     std::vector<float> x(10, 1);
     Batch batch;
@@ -184,14 +184,14 @@ TEST_CASE("a collective that is not done at its deadline says so, with what it w
 TEST_CASE("ranks of several hosts share memory within each, and sets across hosts are left to others") {
   const auto seen = run_on_ranks(
       5,
-      [](RankThread& self) {
+      [](ShmRank& self) {
         if (!self.backend) return std::string("alone");
         std::string serves;
         for (const std::vector<Rank>& ranks : {std::vector<Rank>{0, 2}, {1, 3}, {0, 1}, {0, 1, 2, 3, 4}})
           serves += self.backend->can_serve({9, ranks, 0}) ? '1' : '0';
         std::vector<Rank> own = self.world.rank % 2 == 0 ? std::vector<Rank>{0, 2} : std::vector<Rank>{1, 3};
         const ProcessSetInfo set{1, own, self.world.rank / 2};
-        if (!self.backend->prepare(set)) return std::string("prepare");
+        if (!self.prepare(set)) return std::string("prepare");
         std::int32_t x = self.world.rank;
         Batch batch;
         batch.dtype = DType::i32;
@@ -210,7 +210,7 @@ TEST_CASE("where memory is short the ranks make do with less, and without any th
   const auto with_limit = [&](rlim_t bytes) {
     const rlimit limit{bytes, before.rlim_max};
     ::setrlimit(RLIMIT_FSIZE, &limit);
-    const auto seen = run_on_ranks(2, [](RankThread& self) {
+    const auto seen = run_on_ranks(2, [](ShmRank& self) {
       if (!self.backend) return std::string("alone");
       std::vector<std::int32_t> x(100'000, self.world.rank + 1);
       if (!self.sum(DType::i32, x.data(), x.size())) return std::string("failed");

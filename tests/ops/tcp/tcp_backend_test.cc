@@ -162,13 +162,13 @@ TEST_CASE("abort ends the opening of links to a rank that never comes") {
   const auto seen = run_on_ranks(2, [](RankThread& self) {
     if (self.world.rank == 1) return Status(Code::aborted, "enough");
     std::jthread aborter([&] { self.backend->abort({Code::aborted, "enough"}); });
-    return self.backend->prepare(self.all);
+    return self.prepare(self.all);
   });
   CHECK(seen[0].code() == Code::aborted);
 }
 
 TEST_CASE("a rank that goes away in a run is named, with its host") {
-  const auto seen = run_on_ranks(3, [](RankThread& self) {
+  const auto seen = run_on_ranks(3, [](test::RegistryRank& self) {
     std::vector<float> x(1000, 1);
     if (!self.sum(DType::f32, x.data(), x.size())) throw std::runtime_error("sum");
     if (self.world.rank == 2) {
