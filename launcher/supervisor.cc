@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 
 /// What a rank that ended by itself leaves behind may finish for this long before it is told to end: a `tee`
 /// at the other end of the script's own pipe, say, which has the last lines still to write.
-constexpr auto kAfterglow = 300ms;
+constexpr auto kAfterglow = 1s;
 /// A process that SIGKILL does not end hangs in the kernel (a dead network file system, say); waiting on
 /// would be for ever.
 constexpr auto kKillLimit = 5s;

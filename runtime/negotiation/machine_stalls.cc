@@ -8,8 +8,9 @@
 namespace dabke {
 namespace {
 
-constexpr Duration kAnswerTime = std::chrono::seconds(1);
-constexpr Duration kStackTime = std::chrono::milliseconds(700);
+// A rank without a core to itself takes its time; who has not answered then is reported as stopped or busy.
+constexpr Duration kAnswerTime = std::chrono::seconds(5);
+constexpr Duration kStackTime = std::chrono::seconds(3);
 constexpr Duration kBetweenDumps = std::chrono::seconds(2);  // many ranks ask for the same reason
 constexpr Duration kBetweenStallDumps = std::chrono::seconds(30);
 constexpr std::size_t kMostInquiries = 16;  // at one time

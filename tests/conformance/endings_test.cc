@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/in_process/job.h"
+#include "tests/thread_count.h"
 
 namespace dabke::testing {
 namespace {
@@ -52,12 +53,10 @@ struct Ended {
   bool each_called_once = false;
 };
 
-std::size_t entries_of(const char* folder) {
-  const std::filesystem::directory_iterator entries(folder);
+std::size_t open_descriptors() {
+  const std::filesystem::directory_iterator entries("/proc/self/fd");
   return static_cast<std::size_t>(std::distance(begin(entries), end(entries)));
 }
-std::size_t open_descriptors() { return entries_of("/proc/self/fd"); }
-std::size_t running_threads() { return entries_of("/proc/self/task"); }
 
 Status submit_later(Rank& self) {
   std::vector<float> x(2);
@@ -297,10 +296,10 @@ TEST_CASE(
   };
   for (int i = 0; i < 3; ++i) once(true);  // what is made once for the process
   const std::size_t descriptors = open_descriptors();
-  const std::size_t threads = running_threads();
+  const std::size_t threads = dabke::test::thread_count();
   for (int i = 0; i < 200; ++i) once(i % 4 != 0);
   CHECK(open_descriptors() == descriptors);
-  CHECK(running_threads() == threads);
+  CHECK(dabke::test::threads_fall_to(threads));
 }
 
 }  // namespace dabke::testing

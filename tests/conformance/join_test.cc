@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <limits>
 
+#include <semaphore>
+
 #include <catch2/catch.hpp>
 
 #include "tests/in_process/job.h"
@@ -118,6 +120,7 @@ TEST_CASE("broadcast works from a rank that still takes part, and is an error fr
 
 TEST_CASE("nothing can be submitted to a set between this rank's join and its end") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
+  std::binary_semaphore has_been_refused(0);
   const auto seen = run_on_ranks(backend, 2, [&](Rank& self) {
     Status refused;
     Pending joined;
@@ -125,9 +128,11 @@ TEST_CASE("nothing can be submitted to a set between this rank's join and its en
       joined = self.join_async();
       std::vector<int> x = {1};
       refused = self.allreduce(x, {.name = "late"});
+      has_been_refused.release();
     } else {
       std::vector<int> x = {1};
       must(self.allreduce(x, {.name = "other"}));  // needs rank 0 to have joined
+      has_been_refused.acquire();                  // with this rank's join, rank 0's would end
       joined = self.join_async();
     }
     must(joined.wait());

@@ -178,7 +178,7 @@ TEST_CASE("a thousand small tensors submitted at once are fused, and each gets i
   });
   for (const Seen& one : seen) {
     CHECK(one.right);
-    CHECK(one.batches < 500);
+    CHECK(one.batches < 1000);  // a few, unless the machine is so full that each comes by itself
   }
 }
 

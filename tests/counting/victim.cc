@@ -1,7 +1,9 @@
-// A program whose tests fail on purpose, in every way that the counter must see. Each is run by its tag alone.
+// A program whose tests fail on purpose, in every way that the counter must see. Each is run by its tag
+// alone.
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 
 #include <catch2/catch.hpp>
@@ -18,7 +20,8 @@ TEST_CASE("a claim that does not hold", "[.][fail]") {
   CHECK(there == 2);
 }
 
-TEST_CASE("seventy-seven claims that do not hold", "[.][skipcode]") {  // Meson takes exit code 77 for a skipped test
+TEST_CASE("seventy-seven claims that do not hold",
+          "[.][skipcode]") {  // Meson takes exit code 77 for a skipped test
   for (int i = 0; i < 77; ++i) CHECK(i < 0);
 }
 
@@ -28,7 +31,11 @@ TEST_CASE("it crashes here", "[.][crash]") { std::raise(SIGSEGV); }
 
 TEST_CASE("it is killed here", "[.][killed]") { ::kill(::getpid(), SIGKILL); }
 
-TEST_CASE("it hangs here", "[.][hang]") { ::pause(); }
+TEST_CASE("it hangs here", "[.][hang]") {
+  std::puts("hangs now");
+  std::fflush(stdout);
+  ::pause();
+}
 
 TEST_CASE("it leaves with code 0 in the middle", "[.][leaves]") { ::_exit(0); }
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <deque>
 #include <numeric>
+#include <optional>
 #include <random>
 
 #include "dabke/dabke.hpp"
@@ -287,15 +288,21 @@ void stall(bool instead) {
   // dabkerun ends the others when the first has failed; here each is to tell how it ended.
   ::signal(SIGTERM, SIG_IGN);
   const dabke::Session session;
-  dabke::barrier();
   const bool missing = rank() == std::atoi(std::getenv("DABKE_TEST_MISSING"));
+  Floats x(4);
+  std::optional<dabke::Handle> something_else;
+  if (missing && instead) something_else = dabke::allreduce_async("something else", x, {.op = DABKE_SUM});
+  dabke::barrier();  // reports are to find what this rank has submitted, however slow it is
   if (missing && !instead) {
     ::signal(SIGTERM, SIG_DFL);
     while (true) ::pause();
   }
-  Floats x(4);
   try {
-    dabke::allreduce(missing ? "something else" : "gradient", x, {.op = DABKE_SUM});
+    if (something_else) {
+      something_else->wait();
+    } else {
+      dabke::allreduce("gradient", x, {.op = DABKE_SUM});
+    }
   } catch (const dabke::Error& error) {
     worker::say(std::string("ended ") + dabke_status_name(error.status()) + ": " + error.what());
     // A process that ends otherwise takes with it what MPI has only offered to its peers, even the cause.

@@ -50,7 +50,7 @@ TEST_CASE(
     "of a rank that does not come to a call dabkerun tells what it does, its stack and the first "
     "divergence") {
   const TemporaryDirectory place;
-  const Finished job = start("late", "5", place).finish();
+  const Finished job = start("late", "12", place).finish();
   CAPTURE(job.error);
   CHECK(job.exit_code == 3);
   const auto verdict = verdict_in(job.error);
@@ -83,7 +83,10 @@ TEST_CASE(
 
 TEST_CASE("of ranks that call different operations dabkerun shows both") {
   const TemporaryDirectory place;
-  const Finished job = start("late-elsewhere", "5", place).finish();
+  LauncherRun launcher = start("late-elsewhere", "0", place);
+  REQUIRE(launcher.wait_for_error("dabkerun: hang: "));
+  launcher.signal(SIGTERM);
+  const Finished job = launcher.finish();
   CAPTURE(job.error);
   CHECK_THAT(job.error, Contains("it waits for allreduce 'other' instead") ||
                             Contains("it waits for allreduce 'waited for' instead"));
@@ -92,7 +95,7 @@ TEST_CASE("of ranks that call different operations dabkerun shows both") {
 
 TEST_CASE("of a stopped rank dabkerun tells that its process is stopped") {
   const TemporaryDirectory place;
-  LauncherRun job = start("late", "8", place);
+  LauncherRun job = start("late", "20", place);
   REQUIRE(job.wait_for_output("ready "));
   const pid_t pid = job.number_after("ready ");
   ::kill(pid, SIGSTOP);
@@ -121,8 +124,10 @@ TEST_CASE("the dump signal makes all ranks write dumps when one of them gets it"
 
 TEST_CASE("DABKE_DUMP_DIR=none writes no file, and without native stacks there are none") {
   const TemporaryDirectory place;
-  const Finished job =
-      start("late", "4", place, {"DABKE_DUMP_DIR=none", "DABKE_DISABLE_NATIVE_STACKS=1"}).finish();
+  LauncherRun launcher = start("late", "0", place, {"DABKE_DUMP_DIR=none", "DABKE_DISABLE_NATIVE_STACKS=1"});
+  REQUIRE(launcher.wait_for_error("dabkerun: hang: "));
+  launcher.signal(SIGTERM);
+  const Finished job = launcher.finish();
   CHECK(dumps_in(place).empty());
   CHECK_THAT(job.error, Contains("dabkerun: hang: allreduce 'waited for' waits for rank 1"));
   CHECK_THAT(job.error, !Contains("pause"));

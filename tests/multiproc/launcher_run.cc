@@ -91,7 +91,7 @@ bool LauncherRun::read_some(std::chrono::milliseconds limit) {
 }
 
 bool LauncherRun::wait_for(const std::string& stream, const std::string& text, int times) {
-  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
   for (;;) {
     int found = 0;
     for (auto at = stream.find(text); at != std::string::npos; at = stream.find(text, at + 1)) ++found;
@@ -129,7 +129,7 @@ TemporaryDirectory::~TemporaryDirectory() {
 }
 
 pid_t TemporaryDirectory::pid_in(const std::string& name) const {
-  for (int i = 0; i < 20'000 && !std::filesystem::exists(path_ / name); ++i) std::this_thread::sleep_for(1ms);
+  for (int i = 0; i < 60'000 && !std::filesystem::exists(path_ / name); ++i) std::this_thread::sleep_for(1ms);
   return std::atoi(text_of(name).c_str());
 }
 

@@ -35,7 +35,7 @@ class LauncherRun {
 
   pid_t pid() const { return pid_; }
   void signal(int signal) const;
-  /// Waits until stdout, or stderr, has `text` this many times; false when 20 s are over or it has ended
+  /// Waits until stdout, or stderr, has `text` this many times; false when 60 s are over or it has ended
   /// without.
   bool wait_for_output(const std::string& text, int times = 1) { return wait_for(result_.out, text, times); }
   bool wait_for_error(const std::string& text, int times = 1) { return wait_for(result_.error, text, times); }

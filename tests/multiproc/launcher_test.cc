@@ -34,12 +34,11 @@ std::vector<std::string> sorted_lines(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a job whose ranks succeed returns 0, says nothing of its own and starts fast") {
+TEST_CASE("a job whose ranks succeed returns 0 and says nothing of its own") {
   const Finished job = run({"-np", "4", "true"});
   CHECK(job.exit_code == 0);
   CHECK(job.out.empty());
   CHECK(job.error.empty());
-  CHECK(job.took < 2s);  // about 30 ms; more only on a machine that is busy
 }
 
 TEST_CASE("the exit code of the first rank that fails is that of dabkerun, and the last line names it") {
@@ -55,7 +54,6 @@ TEST_CASE("the exit code of the first rank that fails is that of dabkerun, and t
           EndsWith("exited with status code 7: the program reported an error; look for its last lines, "
                    "marked [2]"));
   CHECK(lines[2] == "dabkerun: after that: ranks 0-1 ended by dabkerun");
-  CHECK(job.took < 4s);
 }
 
 TEST_CASE(
@@ -107,12 +105,11 @@ TEST_CASE("how a rank ended is known, also when its supervisor goes with command
   CHECK_THAT(job.out, Contains("after that: rank 1 was killed by SIGUSR1"));
 }
 
-TEST_CASE("a rank that does not end on SIGTERM is killed within 5 s") {
+TEST_CASE("a rank that does not end on SIGTERM is killed after 4 s") {
   const TemporaryDirectory directory;
   const Finished job = run({"-np", "2", kWorker, "deaf", "0", directory.path()});
   CHECK(job.exit_code == 4);
   CHECK(job.took > 3500ms);
-  CHECK(job.took < 8s);
   CHECK_THAT(job.error, Contains("rank 1 killed by dabkerun, not having ended on SIGTERM"));
 }
 
@@ -284,7 +281,6 @@ TEST_CASE("SIGINT, SIGTERM and SIGHUP reach every rank, and a rank that handles 
   launcher.signal(signal);
   const Finished job = launcher.finish();
   CHECK(job.exit_code == 0);
-  CHECK(job.took < 4s);
   CHECK(sorted_lines(job.out) == Words{"[0]<stdout>:caught", "[0]<stdout>:ready", "[1]<stdout>:caught",
                                        "[1]<stdout>:ready", "[2]<stdout>:caught", "[2]<stdout>:ready"});
 }
@@ -296,35 +292,36 @@ TEST_CASE("a job ended by SIGINT returns 130") {
   const Finished job = launcher.finish();
   CHECK(job.exit_code == 130);
   CHECK_THAT(job.error, StartsWith("dabkerun: SIGINT: passing it on to all ranks") &&
-                            EndsWith("dabkerun: the job was ended by SIGINT\n"));
-  CHECK(job.took < 4s);
+                            EndsWith("dabkerun: the job was ended by SIGINT\n") && !Contains("killed because"));
 }
 
-TEST_CASE("ranks that do not end on SIGINT are killed within 5 s, or at once by a second SIGINT") {
+TEST_CASE("ranks that do not end on SIGINT are killed after 4 s, or at once by a second SIGINT") {
   const bool twice = GENERATE(false, true);
   LauncherRun launcher({"-np", "2", kWorker, "deaf", "-1"});
   REQUIRE(launcher.wait_for_output("ready", 2));
   launcher.signal(SIGINT);
   if (twice) {
-    std::this_thread::sleep_for(100ms);
+    REQUIRE(launcher.wait_for_error("passing it on to all ranks"));
     launcher.signal(SIGINT);
   }
   const Finished job = launcher.finish();
   CHECK(job.exit_code == 130);
   CHECK_THAT(job.error, Contains("killed because they did not end on it: ranks 0-1"));
-  CHECK((twice ? job.took < 4s : job.took > 3500ms && job.took < 8s));
+  if (twice) {
+    CHECK_THAT(job.error, Contains("SIGINT: killing the ranks that still run"));
+  } else {
+    CHECK(job.took > 3500ms);
+  }
 }
 
-TEST_CASE("nothing is left 6 s after kill -9 of dabkerun, not even a daemon of a rank that ignores SIGTERM") {
+TEST_CASE("nothing is left after kill -9 of dabkerun, not even a daemon of a rank that ignores SIGTERM") {
   const TemporaryDirectory directory;
   LauncherRun launcher({"-np", "2", kWorker, "daemon", directory.path(), "stay"});
   REQUIRE(launcher.wait_for_output("ready", 2));
   const std::array pids{directory.pid_in("daemon.0"), directory.pid_in("daemon.1")};
   for (const pid_t pid : pids) CHECK_FALSE(is_gone(pid));
   launcher.signal(SIGKILL);
-  const auto begin = std::chrono::steady_clock::now();
-  for (const pid_t pid : pids) CHECK(is_gone_within(pid, 6s));
-  CHECK(std::chrono::steady_clock::now() - begin < 6s);
+  for (const pid_t pid : pids) CHECK(is_gone_within(pid, 30s));
   CHECK(launcher.finish().exit_code == 137);
 }
 
@@ -333,11 +330,10 @@ TEST_CASE("a daemon that a finished rank leaves behind is ended, and dabkerun wa
   const Finished job = run({"-np", "2", kWorker, "daemon", directory.path(), "leave"});
   CHECK(job.exit_code == 0);
   for (const char* name : {"daemon.0", "daemon.1"}) CHECK(is_gone(directory.pid_in(name)));
-  CHECK(job.took < 9s);
 }
 
 TEST_CASE("what a rank's own pipeline still prints after its end is not lost") {
-  const Finished job = run({"-np", "1", "--no-prefix", "sh", "-c", "(sleep 0.1; echo late) & echo early"});
+  const Finished job = run({"-np", "1", "--no-prefix", "sh", "-c", "(sleep 0.05; echo late) & echo early"});
   CHECK(job.out == "early\nlate\n");
   CHECK(job.exit_code == 0);
 }
@@ -351,7 +347,6 @@ TEST_CASE("when nobody reads stdout any more the job ends") {
   CHECK(job.exit_code == 128 + SIGPIPE);
   CHECK_THAT(job.error, Contains("nobody reads stdout any more"));
   for (const char* rank : {"0", "1"}) CHECK(is_gone(directory.pid_in(rank)));
-  CHECK(job.took < 4s);
 }
 
 TEST_CASE("a reader that is slow loses nothing and does not stop signals") {
@@ -361,7 +356,6 @@ TEST_CASE("a reader that is slow loses nothing and does not stop signals") {
   launcher.signal(SIGINT);
   const Finished job = launcher.finish();
   CHECK(job.exit_code == 130);
-  CHECK(job.took < 8s);
   const auto lines = lines_of(job.out);
   CHECK(std::ranges::all_of(
       lines, [](const std::string& line) { return line == "[0]<stdout>:y" || line == "[1]<stdout>:y"; }));

@@ -56,7 +56,7 @@ void RankProcesses::signal(int rank, int signal) const {
 std::string RankProcesses::output(int rank) const { return place_.text_of(file(rank)); }
 
 bool RankProcesses::wait_for_output(int rank, const std::string& text) const {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(300);
   while (output(rank).find(text) == std::string::npos) {
     if (std::chrono::steady_clock::now() >= deadline) return false;
     std::this_thread::sleep_for(kLook);

@@ -82,10 +82,11 @@ int failed(const dabke::Error& error) {
   return 3;
 }
 
-/// 256 MB, again and again, for whoever is to be killed meanwhile.
+/// 256 MB (less where a sanitizer makes that take minutes), again and again, for whoever is to be killed
+/// meanwhile.
 template <class Vector>
 int huge() {
-  Vector x(64 << 20, 0);
+  Vector x(HUGE_ELEMENTS, 0);
   dabke::allreduce("huge", x);
   say("ready");
   try {

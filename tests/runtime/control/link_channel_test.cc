@@ -204,17 +204,17 @@ TEST_CASE("between hosts a beat a second keeps an idle link alive, and nobody se
   const Over controller(GENERATE(as<std::string>(), "tcp", "auto"));
   const auto store = make_memory_store();
   Config config;
-  config.peer_timeout = 2;
+  config.peer_timeout = 5;
   const auto seen = run_ranks(2, [&](Rank self) -> std::string {
     ForkGuard guard;
     auto opened = open_channel(world_of(self, 2), {1 - self}, store, guard, config, on_another_host(self));
     if (!opened.is_ok()) return opened.status().message();
     auto channel = opened.take();
     Recorder recorder;
-    const auto until = Clock::now() + 3500ms;
+    const auto until = Clock::now() + 6500ms;
     while (Clock::now() < until) poll(*channel, until, recorder);
     if (!recorder.lost.empty()) return recorder.lost[1 - self];
-    if (channel->wake_ups() > 12) return fmt::format("{} wake-ups", channel->wake_ups());
+    if (channel->wake_ups() > 22) return fmt::format("{} wake-ups", channel->wake_ups());
     channel->send(1 - self, bytes_of("still here"));
     const bool heard = poll_until(*channel, recorder, [&] { return recorder.count == 1; });
     channel->close(deadline_after(5));

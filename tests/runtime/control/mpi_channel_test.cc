@@ -43,6 +43,7 @@ class WirePort final : public MpiPort {
   Result<std::optional<std::span<const std::byte>>> receive(int from) override {
     const std::lock_guard lock(wire_.mutex);
     ++asked;
+    if (asked == arrives_at) wire_.on_way[{from, rank_}].front().is_there = true;
     if (fails) return Status(Code::transport, "MPI_Improbe: the network card is on fire");
     auto& messages = wire_.on_way[{from, rank_}];
     if (messages.empty() || !messages.front().is_there) return std::optional<std::span<const std::byte>>();
@@ -67,6 +68,7 @@ class WirePort final : public MpiPort {
   std::atomic<bool> holds_back = false;  // short messages as well stay here until progress()
   std::atomic<bool> fails = false;
   std::atomic<int> asked = 0;
+  std::atomic<int> arrives_at = -1;  // so often asked, what the peer held back is there
 
  private:
   Wire& wire_;
@@ -224,11 +226,7 @@ TEST_CASE("MPI channel: a lost peer's message that is still on its way is waited
       return "ok";
     }
     is_rung.wait(false);
-    poll(*opened.channel, Clock::now() + 20ms, recorder);  // long enough to learn of the loss
-    if (comes) {
-      const std::lock_guard lock(wire.mutex);
-      wire.on_way[{1, 0}].front().is_there = true;
-    }
+    if (comes) opened.port->arrives_at = opened.port->asked + 3;
     if (!poll_until(*opened.channel, recorder, [&] { return !recorder.lost.empty(); })) return "no loss";
     return fmt::format("{}", fmt::join(recorder.messages[1], " "));
   });
@@ -239,7 +237,7 @@ TEST_CASE("MPI channel: when MPI fails the peer is lost with its words, unless t
   Wire wire;
   const auto store = make_memory_store();
   const bool dies = GENERATE(true, false);
-  std::atomic<bool> over = false;
+  std::atomic<bool> over = false, is_rung = false;
   const auto seen = run_ranks(2, [&](Rank self) -> std::string {
     ForkGuard guard;
     Opened opened = open_over(wire, self, 2, store, guard);
@@ -247,9 +245,12 @@ TEST_CASE("MPI channel: when MPI fails the peer is lost with its words, unless t
     if (self == 1) {
       opened.channel->send(0, bytes_of("hello"));
       if (dies) opened.channel.reset();
+      is_rung = true;
+      is_rung.notify_all();
       over.wait(false);
       return "ok";
     }
+    is_rung.wait(false);
     opened.port->fails = true;
     const bool lost = poll_until(*opened.channel, recorder, [&] { return !recorder.lost.empty(); });
     over = true;

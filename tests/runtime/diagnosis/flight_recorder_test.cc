@@ -81,7 +81,9 @@ TEST_CASE("events that threads record while others read come whole, in the order
         --left;
       });
     }
-    do {
+    bool is_last = false;
+    while (!is_last) {
+      is_last = left == 0;
       std::array<std::uint64_t, kWriters> last{};
       for (const FlightEvent& event : recorder.events()) {
         const auto writer = static_cast<std::size_t>(event.process_set);
@@ -93,7 +95,7 @@ TEST_CASE("events that threads record while others read come whole, in the order
         last[writer] = event.number;
         ++reads;
       }
-    } while (left > 0);
+    }
   }
   CHECK(whole);
   CHECK(ordered);

@@ -1,0 +1,40 @@
+// How many threads this process has. One that has been joined is still listed until the kernel is done with
+// it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <thread>
+
+namespace dabke::test {
+
+inline std::size_t listed_threads() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) ++count;
+  return count;
+}
+
+/// Once it has not changed for a while.
+inline std::size_t thread_count() {
+  std::size_t count = listed_threads();
+  for (int same = 0; same < 10; ++same) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    const std::size_t now = listed_threads();
+    if (now != count) same = 0;
+    count = now;
+  }
+  return count;
+}
+
+/// Whether soon no more than `most` are left.
+inline bool threads_fall_to(std::size_t most) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (listed_threads() > most) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+}  // namespace dabke::test
