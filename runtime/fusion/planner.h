@@ -38,7 +38,7 @@ struct PlanItem {
 
 /// Learned batches that come in one list are ready at the same time, so what each would cost by itself can be
 /// saved: up to here they are run as one.
-inline constexpr std::size_t kTogetherBytes = 8 << 20;
+inline constexpr std::size_t kTogetherBytes = 32 << 20;
 
 /// Batches of indices into `items`. A batch begins where its first item stands and takes later items of its
 /// key as long as the sum of their padded sizes stays within the threshold, passing over items that do not

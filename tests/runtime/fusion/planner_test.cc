@@ -20,7 +20,7 @@ PlanItem item(std::size_t bytes, DType dtype = DType::f32, ProcessSetId set = 0)
   return out;
 }
 
-constexpr std::uint32_t kAlone = 4 << 20;
+constexpr std::uint32_t kAlone = 16 << 20;
 
 Batches plan(std::span<const PlanItem> items, std::int64_t threshold) {
   return plan_batches(items, {.threshold = threshold, .alone = kAlone});
