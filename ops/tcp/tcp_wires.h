@@ -94,7 +94,7 @@ class TcpWires {
   template <class Progress>
   Status transfer(TcpMessage& out, TcpMessage& in, Progress progress) {
     if (out.left_ != 0) write_head(out);
-    Waiting wait;
+    Waiting wait(habits_[in.is_over() ? out.place_ : in.place_]);
     while (!out.is_over() || !in.is_over()) {
       DABKE_ASSIGN(const bool moved, advance(out, in));
       if (moved) {
@@ -126,6 +126,7 @@ class TcpWires {
 
   TcpInterrupt& interrupt_;
   std::map<int, std::unique_ptr<Link>> links_;  // by place in the set
+  std::map<int, WaitingHabit> habits_;          // by place: one on this very core never sends while we look
   std::vector<std::string> names_;              // of the ranks, by place: "rank 3 on b"
   std::uint64_t order_ = 0;
   TimePoint deadline_ = kNever;

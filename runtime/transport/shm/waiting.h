@@ -42,11 +42,7 @@ class Waiting {
   /// Spins no longer than the habit says, and teaches it.
   explicit Waiting(WaitingHabit& habit, int yields = kYields)
       : habit_(&habit), spins_(habit.spins()), yields_(yields) {}
-  ~Waiting() {
-    // What is there at the first look teaches nothing.
-    if (habit_ != nullptr && turns_ > 1)
-      habit_->learn(turns_ <= spins_ + 1 ? std::optional(turns_ - 1) : std::nullopt);
-  }
+  ~Waiting() { teach(); }
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 
@@ -63,9 +59,18 @@ class Waiting {
     return true;
   }
   /// Something has come, and more is waited for.
-  void restart() { turns_ = 0; }
+  void restart() {
+    teach();
+    if (habit_ != nullptr) spins_ = habit_->spins();
+    turns_ = 0;
+  }
 
  private:
+  void teach() {
+    // What is there at the first look teaches nothing.
+    if (habit_ == nullptr || turns_ <= 1) return;
+    habit_->learn(turns_ <= spins_ + 1 ? std::optional(turns_ - 1) : std::nullopt);
+  }
   static void pause() {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
