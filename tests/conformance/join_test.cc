@@ -1,7 +1,6 @@
 // Ranks with uneven data: who has none left joins, and the others go on.
 #include <algorithm>
 #include <limits>
-
 #include <semaphore>
 
 #include <catch2/catch.hpp>
