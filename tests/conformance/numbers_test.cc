@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/in_process/job.h"
+#include "tests/patience.h"
 
 namespace dabke::testing {
 TEST_CASE("allreduce averages over the process set, not over the world") {
@@ -178,7 +179,7 @@ TEST_CASE("a thousand small tensors submitted at once are fused, and each gets i
   });
   for (const Seen& one : seen) {
     CHECK(one.right);
-    CHECK(one.batches < 1000);  // a few, unless the machine is so full that each comes by itself
+    CHECK(one.batches < (test::kSanitized ? 1000 : 500));  // a few; more only where each comes by itself
   }
 }
 

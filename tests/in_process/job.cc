@@ -10,15 +10,12 @@
 
 #include "tests/in_process/sim_channel.h"
 #include "tests/in_process/threads_collective.h"
+#include "tests/patience.h"
 
 namespace dabke::testing {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr auto kPatience = std::chrono::seconds(300);
-#else
-constexpr auto kPatience = std::chrono::seconds(60);
-#endif
+constexpr auto kPatience = std::chrono::seconds(test::kSanitized ? 300 : 60);
 // For what is left to end once the job has been aborted.
 constexpr auto kAbortPatience = std::chrono::seconds(20);
 

@@ -10,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "launcher_run.h"
+#include "tests/patience.h"
 
 namespace dabke {
 namespace {
@@ -18,6 +19,7 @@ using namespace std::chrono_literals;
 using Catch::Contains;
 using Catch::EndsWith;
 using Catch::StartsWith;
+using test::kPatience;
 using Words = std::vector<std::string>;
 
 const std::string kWorker = LAUNCHER_WORKER;
@@ -39,6 +41,7 @@ TEST_CASE("a job whose ranks succeed returns 0 and says nothing of its own") {
   CHECK(job.exit_code == 0);
   CHECK(job.out.empty());
   CHECK(job.error.empty());
+  CHECK(job.took < kPatience);
 }
 
 TEST_CASE("the exit code of the first rank that fails is that of dabkerun, and the last line names it") {
@@ -54,6 +57,7 @@ TEST_CASE("the exit code of the first rank that fails is that of dabkerun, and t
           EndsWith("exited with status code 7: the program reported an error; look for its last lines, "
                    "marked [2]"));
   CHECK(lines[2] == "dabkerun: after that: ranks 0-1 ended by dabkerun");
+  CHECK(job.took < kPatience);
 }
 
 TEST_CASE(
@@ -110,6 +114,7 @@ TEST_CASE("a rank that does not end on SIGTERM is killed after 4 s") {
   const Finished job = run({"-np", "2", kWorker, "deaf", "0", directory.path()});
   CHECK(job.exit_code == 4);
   CHECK(job.took > 3500ms);
+  CHECK(job.took < kPatience);
   CHECK_THAT(job.error, Contains("rank 1 killed by dabkerun, not having ended on SIGTERM"));
 }
 
@@ -292,7 +297,9 @@ TEST_CASE("a job ended by SIGINT returns 130") {
   const Finished job = launcher.finish();
   CHECK(job.exit_code == 130);
   CHECK_THAT(job.error, StartsWith("dabkerun: SIGINT: passing it on to all ranks") &&
-                            EndsWith("dabkerun: the job was ended by SIGINT\n") && !Contains("killed because"));
+                            EndsWith("dabkerun: the job was ended by SIGINT\n") &&
+                            !Contains("killed because"));
+  CHECK(job.took < kPatience);
 }
 
 TEST_CASE("ranks that do not end on SIGINT are killed after 4 s, or at once by a second SIGINT") {
@@ -312,6 +319,7 @@ TEST_CASE("ranks that do not end on SIGINT are killed after 4 s, or at once by a
   } else {
     CHECK(job.took > 3500ms);
   }
+  CHECK(job.took < kPatience);
 }
 
 TEST_CASE("nothing is left after kill -9 of dabkerun, not even a daemon of a rank that ignores SIGTERM") {
@@ -321,7 +329,7 @@ TEST_CASE("nothing is left after kill -9 of dabkerun, not even a daemon of a ran
   const std::array pids{directory.pid_in("daemon.0"), directory.pid_in("daemon.1")};
   for (const pid_t pid : pids) CHECK_FALSE(is_gone(pid));
   launcher.signal(SIGKILL);
-  for (const pid_t pid : pids) CHECK(is_gone_within(pid, 30s));
+  for (const pid_t pid : pids) CHECK(is_gone_within(pid, kPatience));
   CHECK(launcher.finish().exit_code == 137);
 }
 
@@ -330,6 +338,7 @@ TEST_CASE("a daemon that a finished rank leaves behind is ended, and dabkerun wa
   const Finished job = run({"-np", "2", kWorker, "daemon", directory.path(), "leave"});
   CHECK(job.exit_code == 0);
   for (const char* name : {"daemon.0", "daemon.1"}) CHECK(is_gone(directory.pid_in(name)));
+  CHECK(job.took < kPatience);
 }
 
 TEST_CASE("what a rank's own pipeline still prints after its end is not lost") {
@@ -347,6 +356,7 @@ TEST_CASE("when nobody reads stdout any more the job ends") {
   CHECK(job.exit_code == 128 + SIGPIPE);
   CHECK_THAT(job.error, Contains("nobody reads stdout any more"));
   for (const char* rank : {"0", "1"}) CHECK(is_gone(directory.pid_in(rank)));
+  CHECK(job.took < kPatience);
 }
 
 TEST_CASE("a reader that is slow loses nothing and does not stop signals") {

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Ranks on hosts made of network namespaces: sums are right on any shape, and a killed rank is named.
 
-Usage: namespaces_test.py RANK_WORKER. Exits with 77, which means skipped, where namespaces are not permitted.
+Usage: namespaces_test.py RANK_WORKER SECONDS, the time in which a loss is to be known. Exits with 77, which means
+skipped, where namespaces are not permitted.
 """
 
 import random
@@ -12,6 +13,7 @@ import unittest
 import namespaces
 
 WORKER = sys.argv.pop(1)
+PATIENCE = float(sys.argv.pop(1))
 SHAPES = {"one a host": [0, 1], "two a host": [0, 0, 1, 1], "unequal": [0, 0, 1, 2], "in turn": [0, 1, 0, 1]}
 
 
@@ -42,7 +44,7 @@ class Namespaces(unittest.TestCase):
         survivors = [rank for i, rank in enumerate(ranks) if i != victim]
         namespaces.kill(ranks[victim])
         for rank in survivors:
-            self.assertEqual(rank.wait(30), 3, namespaces.output(rank))
+            self.assertEqual(rank.wait(PATIENCE), 3, namespaces.output(rank))
         for rank in survivors:
             self.assertIn("error peer_lost", namespaces.output(rank))
             self.assertIn(f"rank {victim} on host{places[victim]}", namespaces.output(rank))

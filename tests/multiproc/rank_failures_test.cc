@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/multiproc/rank_processes.h"
+#include "tests/patience.h"
 
 namespace dabke {
 
@@ -16,16 +17,13 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A machine full of other programs needs time to tell of an error and to end a process; a survivor that does
-// not learn of a loss stays for good. The promise is 2 s: see DABKE_TEST_KILLS.
-constexpr auto kEnded = 30s;
-constexpr auto kPromised = 2s;
+constexpr auto kPromised = 2s;  // on a machine that does nothing else: see DABKE_TEST_KILLS
 
 void survivors_name_rank(RankProcesses& ranks, int size, int victim) {
   for (int rank = 0; rank < size; ++rank) {
     if (rank == victim) continue;
     CAPTURE(rank);
-    CHECK(ranks.exit_code(rank, kEnded) == 3);
+    CHECK(ranks.exit_code(rank, test::kPatience) == 3);
     CHECK_THAT(ranks.output(rank), Contains("error peer_lost"));
     CHECK_THAT(ranks.output(rank), Contains("rank " + std::to_string(victim) + " on "));
   }
@@ -96,7 +94,7 @@ TEST_CASE("survivors of a rank killed in the middle of 256 MB learn of it, and n
       if (rank != victim) CHECK(ranks.wait_for_output(rank, "error peer_lost"));
     }
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - killed;
-    if (more != nullptr) CHECK(took <= kPromised);
+    CHECK(took <= (more == nullptr ? test::kPatience : kPromised));
     slowest = std::max(slowest, took);
     survivors_name_rank(ranks, 3, victim);
   }

@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "tests/ops/gloo/rank_threads.h"
+#include "tests/patience.h"
 #include "tests/thread_count.h"
 
 namespace dabke {
@@ -28,7 +29,7 @@ double ms_since(TimePoint start) {
 
 // Far above what an idle machine takes (a few milliseconds), far below any time limit that could end a wait
 // instead.
-constexpr double kPromptMs = 20'000;
+constexpr double kPromptMs = std::chrono::duration<double, std::milli>(test::kPatience).count();
 
 /// Memory for one collective of a kind over `size` ranks, `elements` floats a rank.
 struct Work {
