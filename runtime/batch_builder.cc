@@ -31,7 +31,7 @@ void BatchBuilder::start(Batch& batch) const {
 }
 
 std::vector<std::int64_t> BatchBuilder::send_rows(const TaskEntry& entry) const {
-  if (entry.operation && !entry.operation->splits.empty()) return entry.operation->splits;
+  if (entry.operation && !entry.operation->extras().splits.empty()) return entry.operation->extras().splits;
   return std::vector<std::int64_t>(ranks(), entry.tensor->shape[0] / static_cast<std::int64_t>(ranks()));
 }
 
@@ -122,7 +122,7 @@ Shape BatchBuilder::output_shape(const TaskEntry& entry, std::size_t entry_index
   }
   out.receive_counts = {receive, ranks()};
   if (task_.kind == CollectiveKind::alltoall) {
-    if (entry.operation) entry.operation->received_splits.assign(received_.begin(), received_.end());
+    if (entry.operation) entry.operation->make_extras().received_splits = received_;
     std::int64_t* send = counts();
     for (std::size_t r = 0; r < ranks(); ++r) send[r] = sent_[r] * row;
     out.send_counts = {send, ranks()};

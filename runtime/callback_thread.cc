@@ -30,7 +30,7 @@ void CallbackThread::loop() {
     OperationRef operation = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
-    operation->callback(*operation);
+    operation->extras().callback(*operation);
     operation = {};
     lock.lock();
   }

@@ -224,7 +224,7 @@ void Coordinator::obey_commands(TimePoint now) {
 
 void Coordinator::accept(OperationRef operation, TimePoint now) {
   std::unique_ptr<Unit> unit;
-  if (operation->group.empty()) {
+  if (operation->extras().group.empty()) {
     unit = std::make_unique<Unit>(std::move(operation));
   } else {
     auto collected = groups_.add(operation);
@@ -457,11 +457,11 @@ void Coordinator::complete(std::unique_ptr<Unit> unit, const Status& status) {
 }
 
 void Coordinator::complete(OperationRef operation, const Status& status) {
-  const std::size_t tensors = std::max<std::size_t>(1, operation->request->tensors.size());
+  const std::size_t tensors = std::max<std::size_t>(1, operation->inputs.size());
   statistics_.tensors_completed += tensors;
   if (!status) statistics_.tensors_failed += tensors;
   operation->complete(status);
-  if (operation->callback) callbacks_.push(std::move(operation));
+  if (operation->extras().callback) callbacks_.push(std::move(operation));
 }
 
 }  // namespace dabke

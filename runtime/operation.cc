@@ -1,6 +1,10 @@
 #include "runtime/operation.h"
 
+#include <array>
+#include <condition_variable>
 #include <cstdlib>
+#include <functional>
+#include <mutex>
 
 #include <fmt/format.h>
 
@@ -8,30 +12,59 @@
 
 namespace dabke {
 
-void Operation::Free::operator()(void* memory) const { std::free(memory); }
+namespace {
+
+/// Where threads wait until an operation has completed. There are few waiters and many operations, so these
+/// share some.
+struct alignas(64) WaitingRoom {
+  std::mutex mutex;
+  std::condition_variable changed;
+};
+
+WaitingRoom& waiting_room(const Operation* operation) {
+  static auto& rooms = *new std::array<WaitingRoom, 64>;  // never destroyed: threads may wait until the end
+  return rooms[std::hash<const void*>()(operation) / 64 % rooms.size()];
+}
+
+}  // namespace
+
+void Operation::Extras::Free::operator()(void* memory) const { std::free(memory); }
+
+const Operation::Extras& Operation::extras() const {
+  static const Extras none;
+  return extras_ ? *extras_ : none;
+}
+
+Operation::Extras& Operation::make_extras() {
+  if (!extras_) extras_ = std::make_unique<Extras>();
+  return *extras_;
+}
 
 bool Operation::wait_until(TimePoint deadline) {
   if (is_done()) return true;
-  std::unique_lock lock(mutex_);
-  const auto done = [this] { return done_.load(std::memory_order_relaxed); };
-  if (deadline != kNever) return changed_.wait_until(lock, deadline, done);
-  changed_.wait(lock, done);
+  WaitingRoom& room = waiting_room(this);
+  std::unique_lock lock(room.mutex);
+  State pending = State::pending;
+  state_.compare_exchange_strong(pending, State::awaited);  // else it is awaited already, or done
+  const auto done = [this] { return is_done(); };
+  if (deadline != kNever) return room.changed.wait_until(lock, deadline, done);
+  room.changed.wait(lock, done);
   return true;
 }
 
 Status Operation::status() const {
-  return is_done() ? status_ : Status(Code::in_progress, "not complete yet");
+  return is_done() ? Status(code_, message()) : Status(Code::in_progress, "not complete yet");
 }
 
 Status Operation::provide_output(std::size_t index) {
   TensorView& output = outputs[index];
   const std::size_t bytes = output.size_bytes();
   if (output.data != nullptr || bytes == 0) return {};
-  if (allocate) {
-    output.data = allocate(index, output);
+  if (extras().allocate) {
+    output.data = extras().allocate(index, output);
   } else {
     output.data = std::aligned_alloc(kFusionAlignment, fusion_padded(bytes));
-    if (output.data) owned_.emplace_back(output.data);
+    if (output.data) make_extras().owned_.emplace_back(output.data);
   }
   if (output.data != nullptr) return {};
   const std::string& name = request->tensors[index].name;  // whoever reports it names the request
@@ -39,13 +72,14 @@ Status Operation::provide_output(std::size_t index) {
                                            name == request->name ? "" : fmt::format(" (tensor '{}')", name))};
 }
 
-void Operation::complete(Status status) {
-  {
-    const std::lock_guard lock(mutex_);
-    status_ = std::move(status);
-    done_.store(true, std::memory_order_release);
+void Operation::complete(const Status& status) {
+  code_ = status.code();
+  if (!status.message().empty()) make_extras().message = status.message();
+  if (state_.exchange(State::done) == State::awaited) {
+    WaitingRoom& room = waiting_room(this);
+    const std::lock_guard lock(room.mutex);  // or who has just looked would sleep on
+    room.changed.notify_all();
   }
-  changed_.notify_all();
   uses.clear();  // last: who has waited to free that memory finds the operation done
 }
 

@@ -2,11 +2,9 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,13 +16,39 @@
 
 namespace dabke {
 
-/// Counted by intrusive references: the user holds one, the runtime another until it has completed.
+/// Counted by intrusive references: the user holds one, the runtime another until it has completed. Small: a
+/// step may have thousands, and each is read on three threads.
 class Operation {
  public:
   Operation() = default;
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
   virtual ~Operation() = default;
+
+  /// What few calls have.
+  struct Extras final : Pooled<Extras> {
+    // ---- set before submit, constant after
+    std::vector<std::int64_t> splits;  // alltoall: rows to each rank of the set; empty: equal parts
+    std::string group;                 // with others of this name and `group_size`; empty: on its own
+    std::uint32_t group_size = 0;
+    /// Memory for output `index`, whose dtype and shape are set; null when there is none.
+    std::function<void*(std::size_t index, const TensorView& output)> allocate;
+    std::function<void(Operation&)> callback;
+
+    // ---- results; read them after is_done()
+    std::vector<std::int64_t> received_splits;
+    std::string message;
+
+   private:
+    friend class Operation;
+    struct Free {
+      void operator()(void* memory) const;
+    };
+    std::vector<std::unique_ptr<void, Free>> owned_;
+  };
+  const Extras& extras() const;
+  /// To be set or changed, by whose turn it is: the caller's before submit, then the runtime's.
+  Extras& make_extras();
 
   // ---- set before submit, constant after
   /// process_set, kind, op, ...; tensors and ranks. The negotiation keeps it.
@@ -33,15 +57,8 @@ class Operation {
   /// Where results go; data null: from `allocate`, or memory of our own.
   OneOrMany<TensorView> outputs;
   std::optional<std::uint8_t> compression;  // as the caller said; nothing: what the configuration says
-  std::vector<std::int64_t> splits;         // alltoall: rows to each rank of the set; empty: equal parts
-  std::string group;                        // with others of this name and `group_size`; empty: on its own
-  std::uint32_t group_size = 0;
-  /// Memory for output `index`, whose dtype and shape are set; null when there is none.
-  std::function<void*(std::size_t index, const TensorView& output)> allocate;
-  std::function<void(Operation&)> callback;
 
   // ---- results; read them after is_done()
-  std::vector<std::int64_t> received_splits;
   std::int64_t value = 0;  // join: last rank; add_process_set: the id
 
   void retain() { references_.fetch_add(1, std::memory_order_relaxed); }
@@ -49,34 +66,30 @@ class Operation {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
 
-  bool is_done() const { return done_.load(std::memory_order_acquire); }
+  bool is_done() const { return state_.load(std::memory_order_acquire) == State::done; }
   /// Whether it completed before `deadline`. Sleeps; several threads may wait.
   bool wait_until(TimePoint deadline);
   /// ok, an error, or in_progress.
   Status status() const;
-  const std::string& message() const { return status_.message(); }
+  const std::string& message() const { return extras().message; }
 
   /// Memory for output `index` of the size that its view says: the user's, else our own.
   Status provide_output(std::size_t index);
   /// What keeps the registered memory among inputs and outputs from being freed until this has completed.
   std::vector<SharedHeap::Use> uses;
   /// Once only. Wakes the waiters; the callback is the caller's to run.
-  void complete(Status status);
+  void complete(const Status& status);
 
   TimePoint submitted_at{};
   TimePoint ordered_at{};
 
  private:
-  struct Free {
-    void operator()(void* memory) const;
-  };
+  enum class State : std::uint8_t { pending, awaited, done };
 
   std::atomic<int> references_{1};
-  std::atomic<bool> done_{false};
-  Status status_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<std::unique_ptr<void, Free>> owned_;
+  std::atomic<State> state_{State::pending};
+  Code code_ = Code::ok;
+  std::unique_ptr<Extras> extras_;  // null: none of them is set
 };
 
 /// A counted reference to an Operation.

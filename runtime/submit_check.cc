@@ -91,16 +91,16 @@ class Check {
 
   Status check_splits(const TensorSpec& tensor) const {
     const std::int64_t rows = tensor.shape[0];
-    if (op_.splits.empty()) {
+    const auto& splits = op_.extras().splits;
+    if (splits.empty()) {
       if (rows % set_.size() == 0) return {};
       return bad("{} rows cannot be divided evenly among {} ranks; pass splits", rows, set_.size());
     }
-    if (op_.splits.size() != static_cast<std::size_t>(set_.size())) {
-      return bad("{} splits were given for {} ranks; there must be one for each", op_.splits.size(),
-                 set_.size());
+    if (splits.size() != static_cast<std::size_t>(set_.size())) {
+      return bad("{} splits were given for {} ranks; there must be one for each", splits.size(), set_.size());
     }
     std::int64_t total = 0;
-    for (const std::int64_t split : op_.splits) {
+    for (const std::int64_t split : splits) {
       if (split < 0 || split > rows) return bad("split {} is not between 0 and the {} rows", split, rows);
       total += split;
     }

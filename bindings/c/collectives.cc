@@ -48,7 +48,7 @@ Status set_options(Operation& operation, const dabke_options& options) {
       return {Code::invalid_argument, fmt::format("alltoall '{}': splits_count is {}, but splits is NULL",
                                                   request.name, options.splits_count)};
     }
-    operation.splits.assign(options.splits, options.splits + options.splits_count);
+    operation.make_extras().splits.assign(options.splits, options.splits + options.splits_count);
   }
   if (options.stream != nullptr || options.ready_event != nullptr) {
     return {
@@ -68,22 +68,25 @@ Status set_options(Operation& operation, const dabke_options& options) {
   if (compression != DABKE_COMPRESSION_DEFAULT)
     operation.compression = static_cast<std::uint8_t>(compression);
   if (options.group != nullptr && options.group_size > 1) {
-    operation.group = options.group;
-    operation.group_size = options.group_size;
+    Operation::Extras& extras = operation.make_extras();
+    extras.group = options.group;
+    extras.group_size = options.group_size;
   }
   return {};
 }
 
 void set_functions(Operation& operation, const dabke_options& options) {
   if (options.output_allocator != nullptr) {
-    operation.allocate = [give = options.output_allocator, context = options.output_allocator_context](
-                             std::size_t index, const TensorView& output) -> void* {
+    operation.make_extras().allocate = [give = options.output_allocator,
+                                        context = options.output_allocator_context](
+                                           std::size_t index, const TensorView& output) -> void* {
       DLTensor tensor = to_dlpack(output);
       return give(context, index, &tensor) == 0 ? tensor.data : nullptr;
     };
   }
   if (options.callback != nullptr) {
-    operation.callback = [call = options.callback, context = options.callback_context](Operation& done) {
+    operation.make_extras().callback = [call = options.callback,
+                                        context = options.callback_context](Operation& done) {
       call(context, static_cast<dabke_handle*>(&done), static_cast<dabke_status>(done.status().code()));
     };
   }
@@ -326,8 +329,8 @@ dabke_status dabke_handle_received_splits(const dabke_handle* handle, const int6
   if (handle->request->kind != CollectiveKind::alltoall || splits == nullptr || count == nullptr) {
     return report({Code::invalid_argument, "received splits belong to an alltoall; pass where to put them"});
   }
-  *splits = handle->received_splits.data();
-  *count = handle->received_splits.size();
+  *splits = handle->extras().received_splits.data();
+  *count = handle->extras().received_splits.size();
   return DABKE_OK;
 }
 dabke_status dabke_handle_last_joined_rank(const dabke_handle* handle, int32_t* rank) {

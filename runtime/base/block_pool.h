@@ -35,7 +35,7 @@ class BlockPool {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   static constexpr std::size_t kMost = 0;  // they are to see what is used after its end
 #else
-  static constexpr std::size_t kMost = 1 << 14;
+  static constexpr std::size_t kMost = 1 << 17;  // a step of the most names that the cache has room for
 #endif
   struct Free {
     Free* next;

@@ -10,8 +10,13 @@
 namespace dabke {
 
 Shape::Shape(std::span<const std::int64_t> dims) : rank_(dims.size()) {
-  if (rank_ > kInline) heap_.resize(rank_);
+  if (is_long()) many_ = new std::int64_t[rank_];
   std::copy(dims.begin(), dims.end(), data());
+}
+
+void Shape::swap(Shape& other) noexcept {
+  std::swap(rank_, other.rank_);
+  std::swap(few_, other.few_);  // all bytes, whichever they are
 }
 
 std::int64_t Shape::elements() const {

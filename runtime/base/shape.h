@@ -5,23 +5,32 @@
 #include <initializer_list>
 #include <span>
 #include <string>
-#include <vector>
 
 namespace dabke {
 
 /// The dimensions of a tensor, outermost first. Up to kInline dimensions need no allocation.
 class Shape {
  public:
-  static constexpr std::size_t kInline = 6;
+  static constexpr std::size_t kInline = 5;
 
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> dims) : Shape(std::span(dims.begin(), dims.size())) {}
   explicit Shape(std::span<const std::int64_t> dims);
 
+  Shape(const Shape& other) : Shape(other.dims()) {}
+  Shape(Shape&& other) noexcept : Shape() { swap(other); }
+  Shape& operator=(Shape other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Shape() {
+    if (is_long()) delete[] many_;
+  }
+
   std::size_t rank() const { return rank_; }
   std::int64_t operator[](std::size_t i) const { return dims()[i]; }
   void set(std::size_t i, std::int64_t value) { data()[i] = value; }
-  std::span<const std::int64_t> dims() const { return {heap_.empty() ? inline_ : heap_.data(), rank_}; }
+  std::span<const std::int64_t> dims() const { return {is_long() ? many_ : few_, rank_}; }
 
   /// Product of all dimensions; 1 for a scalar.
   std::int64_t elements() const;
@@ -33,11 +42,15 @@ class Shape {
   friend bool operator==(const Shape& a, const Shape& b);
 
  private:
-  std::int64_t* data() { return heap_.empty() ? inline_ : heap_.data(); }
+  bool is_long() const { return rank_ > kInline; }
+  std::int64_t* data() { return is_long() ? many_ : few_; }
+  void swap(Shape& other) noexcept;
 
   std::size_t rank_ = 0;
-  std::int64_t inline_[kInline] = {};
-  std::vector<std::int64_t> heap_;
+  union {
+    std::int64_t few_[kInline] = {};
+    std::int64_t* many_;  // when it is long
+  };
 };
 
 }  // namespace dabke

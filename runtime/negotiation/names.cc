@@ -15,18 +15,19 @@ void ReporterSet::insert(int reporter) {
     return;
   }
   const auto at = static_cast<std::size_t>(reporter - 64);
-  if (at >= high_.size()) high_.resize(at + 1);
-  high_[at] = true;
+  if (!high_) high_ = std::make_unique<std::vector<bool>>();
+  if (at >= high_->size()) high_->resize(at + 1);
+  (*high_)[at] = true;
 }
 
 bool ReporterSet::high(int reporter) const {
   const auto at = static_cast<std::size_t>(reporter - 64);
-  return at < high_.size() && high_[at];
+  return high_ && at < high_->size() && (*high_)[at];
 }
 
 void ReporterSet::clear() {
   low_ = 0;
-  high_.clear();
+  high_.reset();
 }
 
 void Submissions::push(Submitted submitted) {
@@ -88,11 +89,29 @@ Name* Names::find(ProcessSetId set, const std::string& name) const {
   return cells_.empty() ? nullptr : cells_[cell_of(hash_of(set, name), set, name)].name.get();
 }
 
+void Names::prefetch_after(std::size_t place) const {
+  constexpr std::size_t kAhead = 2;
+  if (place + kAhead >= slots_.size()) return;
+  const auto* const bytes = reinterpret_cast<const char*>(slots_[place + kAhead]);
+  for (std::size_t at = 0; at < sizeof(Name); at += alignof(Name)) __builtin_prefetch(bytes + at);
+}
+
 Name& Names::get(ProcessSetId set, const std::string& name) {
+  if (next_place_ < slots_.size()) {
+    Name* const next = slots_[next_place_];
+    prefetch_after(next_place_);
+    if (next != nullptr && next->process_set == set && next->name == name) {
+      ++next_place_;
+      return *next;
+    }
+  }
   const std::size_t hash = hash_of(set, name);
   if (3 * (count_ + 1) > 2 * cells_.size()) grow();
   Cell& cell = cells_[cell_of(hash, set, name)];
-  if (cell.name) return *cell.name;
+  if (cell.name) {
+    if (cell.name->slot != kNoSlot) next_place_ = place_of(cell.name->slot) + 1;
+    return *cell.name;
+  }
   ++count_;
   cell.hash = hash;
   cell.name = std::make_unique<Name>();
@@ -104,6 +123,7 @@ Name& Names::get(ProcessSetId set, const std::string& name) {
 Name* Names::by_slot(Slot slot) const {
   if (place_of(slot) >= slots_.size()) return nullptr;
   Name* name = slots_[place_of(slot)];
+  prefetch_after(place_of(slot));
   return name != nullptr && name->slot == slot ? name : nullptr;
 }
 

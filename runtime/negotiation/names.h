@@ -31,7 +31,7 @@ class ReporterSet {
  private:
   bool high(int reporter) const;
   std::uint64_t low_ = 0;
-  std::vector<bool> high_;  // from 64 on
+  std::unique_ptr<std::vector<bool>> high_;  // from 64 on
 };
 
 /// Readiness of one name on its way through one rank. A reporter is 0 for the rank itself, 1 + i for its i-th
@@ -80,14 +80,15 @@ class Submissions {
   std::unique_ptr<std::deque<Submitted>> later_;
 };
 
-struct Name {
+/// What nearly every look at it needs is in its first cache line.
+struct alignas(64) Name {
   std::string name;
   ProcessSetId process_set;
+  std::uint32_t batch = 0;  // learned; 0: none
   Slot slot = kNoSlot;
   RequestRef agreed;             // what the slot stands for
   Submissions waiting;           // here; the front one is announced, unless `held`
   bool held = false;             // ready here, kept back for its learned batch
-  std::uint32_t batch = 0;       // learned; 0: none
   bool awaited = false;          // until its next order: a thread somewhere waits, so nobody keeps it back
   std::uint64_t ordered_at = 0;  // the number of its last order
   bool in_ready_list = false;    // root only: decided, not numbered yet
@@ -98,6 +99,8 @@ class Names {
  public:
   /// Null when there is none.
   Name* find(ProcessSetId set, const std::string& name) const;
+  /// Finds it, or makes it. Steps repeat, so the names of one mostly come in the order in which they came
+  /// first, which is that of their slots: where that is so nothing is searched for.
   Name& get(ProcessSetId set, const std::string& name);
   /// Null when the slot means nothing any more.
   Name* by_slot(Slot slot) const;
@@ -137,6 +140,8 @@ class Names {
     std::unique_ptr<Name> name;
   };
   static std::size_t hash_of(ProcessSetId set, const std::string& name);
+  /// After the one at this place, that one is likely to be looked at soon.
+  void prefetch_after(std::size_t place) const;
   /// Where it is, or the free cell where it would be.
   std::size_t cell_of(std::size_t hash, ProcessSetId set, const std::string& name) const;
   void grow();
@@ -144,7 +149,8 @@ class Names {
 
   std::vector<Cell> cells_;  // a power of two of them; at least a third is free
   std::size_t count_ = 0;
-  std::vector<Name*> slots_;  // by place
+  std::vector<Name*> slots_;    // by place
+  std::size_t next_place_ = 0;  // of the name that get() is likely to be asked for
   std::vector<Evicted> evicted_;
 };
 

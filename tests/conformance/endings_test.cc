@@ -141,7 +141,7 @@ TEST_CASE("a run that fails ends the job with its tensor and rank, and its own t
     operation->request->tensors = {{"grows", DType::f32, Shape{4}}};
     operation->inputs = {view_of(own)};
     operation->outputs.resize(1);
-    if (self.rank() == 1) operation->allocate = [](std::size_t, const TensorView&) { return nullptr; };
+    if (self.rank() == 1) operation->make_extras().allocate = [](std::size_t, const TensorView&) { return nullptr; };
     must(self.runtime().submit(operation));
     operation->wait_until(kNever);
     return std::pair(operation->status(), waits.wait());

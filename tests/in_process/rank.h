@@ -65,7 +65,7 @@ class Pending {
   bool is_done() const { return !refused_ || operation_->is_done(); }
   Operation& operation() const { return *operation_; }
   std::int64_t value() const { return operation_->value; }
-  const std::vector<std::int64_t>& received_splits() const { return operation_->received_splits; }
+  const std::vector<std::int64_t>& received_splits() const { return operation_->extras().received_splits; }
   template <class T>
   std::vector<T> output(std::size_t index = 0) const {
     const TensorView& view = operation_->outputs[index];

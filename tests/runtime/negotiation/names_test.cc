@@ -1,5 +1,7 @@
 #include "runtime/negotiation/names.h"
 
+#include <algorithm>
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -60,6 +62,39 @@ TEST_CASE("a name stays where it is while others come and go, and its slot finds
   CHECK(names.by_slot(7) == &kept);
   names.tidy(kept);  // its slot is known
   CHECK(names.find(kWorldSet, "kept") == &kept);
+}
+
+TEST_CASE("names are found whether they come in the order of their slots or not, and after some are gone") {
+  constexpr int kNames = 50;
+  const unsigned seed = GENERATE(take(20, random(0, 1 << 30)));
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  Names names;
+  std::uint64_t uses = 0;
+  const auto name_of = [](int i) { return fmt::format("tensor.{}", i); };
+  std::vector<Slot> slots(kNames);
+  const auto bind = [&](int i) {
+    slots[static_cast<std::size_t>(i)] = ++uses << 32 | static_cast<Slot>(i);
+    names.bind(names.get(kWorldSet, name_of(i)), slots[static_cast<std::size_t>(i)], nullptr);
+  };
+  for (int i = 0; i < kNames; ++i) bind(i);
+  std::vector<int> order(kNames);
+  std::iota(order.begin(), order.end(), 0);
+  for (int step = 0; step < 30; ++step) {
+    if (step % 5 == 4) std::ranges::shuffle(order, random);
+    for (const int i : order) {
+      Name& name = names.get(kWorldSet, name_of(i));
+      REQUIRE((name.name == name_of(i) && name.process_set == kWorldSet));
+      REQUIRE(&name == names.by_slot(slots[static_cast<std::size_t>(i)]));
+    }
+    const int gone = static_cast<int>(random() % kNames);  // evicted, and dropped
+    Name& dropped = *names.find(kWorldSet, name_of(gone));
+    names.unbind(dropped, 0);
+    names.tidy(dropped);
+    REQUIRE(names.by_slot(slots[static_cast<std::size_t>(gone)]) == nullptr);
+    if (random() % 2 == 0) REQUIRE(names.get(1, name_of(gone)).process_set == 1);  // of another set
+    bind(gone);
+  }
 }
 
 TEST_CASE("submissions of one name come out as they went in") {
