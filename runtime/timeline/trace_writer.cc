@@ -49,29 +49,28 @@ CollectiveKind kind_of(const Record& record) { return static_cast<CollectiveKind
 
 TraceWriter::TraceWriter(TraceFile& file, std::int64_t start_since_epoch_us) : file_(file) {
   fmt::format_to(fmt::appender(file_.next_event()),
-                 R"({{"name": "process_name", "ph": "M", "pid": 0, "args": )"
-                 R"({{"start_time_since_epoch_in_micros": {}}}}})",
+                 R"({{"name":"process_name","ph":"M","pid":0,"args":)"
+                 R"({{"start_time_since_epoch_in_micros":{}}}}})",
                  start_since_epoch_us);
   fmt::format_to(fmt::appender(file_.next_event()),
-                 R"({{"name": "process_sort_index", "ph": "M", "pid": 0, "args": {{"sort_index": 0}}}})");
+                 R"({{"name":"process_sort_index","ph":"M","pid":0,"args":{{"sort_index":0}}}})");
 }
 
 void TraceWriter::add_row(std::string_view name) {
   rows_.emplace_back();
   const std::size_t pid = rows_.size();
   fmt::format_to(fmt::appender(file_.next_event()),
-                 R"({{"name": "process_name", "ph": "M", "pid": {}, "args": {{"name": {}}}}})", pid,
+                 R"({{"name":"process_name","ph":"M","pid":{},"args":{{"name":{}}}}})", pid,
                  json_string(name));
   fmt::format_to(fmt::appender(file_.next_event()),
-                 R"({{"name": "process_sort_index", "ph": "M", "pid": {0}, "args": {{"sort_index": {0}}}}})",
-                 pid);
+                 R"({{"name":"process_sort_index","ph":"M","pid":{0},"args":{{"sort_index":{0}}}}})", pid);
   file_.flush_if_large();
 }
 
 void TraceWriter::write(const Record& record) {
   if (record.what == Record::What::cycle) {
     fmt::format_to(fmt::appender(file_.next_event()),
-                   R"({{"ph": "i", "name": "CYCLE_START", "ts": {}.{:03}, "pid": 0, "s": "g"}})",
+                   R"({{"ph":"i","name":"CYCLE_START","ts":{}.{:03},"pid":0,"s":"g"}})",
                    record.time_ns / 1000, record.time_ns % 1000);
     return;
   }
@@ -79,8 +78,8 @@ void TraceWriter::write(const Record& record) {
   if (pid == 0 || pid > rows_.size()) return;
   Row& row = rows_[pid - 1];
   if (record.what == Record::What::rank_ready) {
-    append(file_.next_event(), R"({"ph": "X", "name": ")", static_cast<std::uint64_t>(record.number),
-           R"(", "ts": )", Micros{record.time_ns}, R"(, "pid": )", pid, R"(, "dur": 0})");
+    append(file_.next_event(), R"({"ph":"X","name":")", static_cast<std::uint64_t>(record.number),
+           R"(","ts":)", Micros{record.time_ns}, R"(,"pid":)", pid, R"(,"dur":0})");
     return;
   }
   // Two threads may take their times in one order and queue in the other.
@@ -107,24 +106,23 @@ void TraceWriter::write(const Record& record) {
 }
 
 void TraceWriter::mark_lost(std::int64_t time_ns, std::uint64_t count) {
-  fmt::format_to(
-      fmt::appender(file_.next_event()),
-      R"({{"ph": "i", "name": "RECORDS_LOST", "ts": {}.{:03}, "pid": 0, "s": "g", "args": {{"count": {}}}}})",
-      time_ns / 1000, time_ns % 1000, count);
+  fmt::format_to(fmt::appender(file_.next_event()),
+                 R"({{"ph":"i","name":"RECORDS_LOST","ts":{}.{:03},"pid":0,"s":"g","args":{{"count":{}}}}})",
+                 time_ns / 1000, time_ns % 1000, count);
 }
 
 void TraceWriter::finish(std::int64_t time_ns, std::uint64_t written, std::uint64_t lost) {
   for (std::uint32_t pid = 1; pid <= rows_.size(); ++pid) {
     Row& row = rows_[pid - 1];
     row.last_ns = std::max(row.last_ns, time_ns);
-    end_all(pid, row, row.last_ns, R"("unfinished": true)");
+    end_all(pid, row, row.last_ns, R"("unfinished":true)");
     begin_waiting(pid, row, row.last_ns);
-    end_all(pid, row, row.last_ns, R"("unfinished": true)");
+    end_all(pid, row, row.last_ns, R"("unfinished":true)");
     file_.flush_if_large();
   }
   fmt::format_to(fmt::appender(file_.next_event()),
-                 R"({{"name": "timeline_end", "ph": "M", "pid": 0, "args": {{"records": {}, "lost": {}}}}})",
-                 written, lost);
+                 R"({{"name":"timeline_end","ph":"M","pid":0,"args":{{"records":{},"lost":{}}}}})", written,
+                 lost);
 }
 
 void TraceWriter::negotiate_start(std::uint32_t pid, Row& row, const Record& record) {
@@ -157,11 +155,11 @@ void TraceWriter::op_end(std::uint32_t pid, Row& row, const Record& record) {
     const Shape shape = record.shape();
     const auto bytes = static_cast<std::uint64_t>(shape.elements()) * size_of(dtype);
     fmt::memory_buffer args;
-    append(args, R"("dtype": ")", name_of(dtype), R"(", "shape": "[)");
+    append(args, R"("dtype":")", name_of(dtype), R"(","shape":"[)");
     for (std::size_t i = 0; i < shape.rank(); ++i) {
       append(args, i == 0 ? "" : ", ", static_cast<std::uint64_t>(shape[i]));
     }
-    append(args, R"(]", "bytes": )", bytes);
+    append(args, R"(]","bytes":)", bytes);
     end_all(pid, row, row.last_ns, std::string_view(args.data(), args.size()));
     begin_waiting(pid, row, row.last_ns);
   }
@@ -170,17 +168,17 @@ void TraceWriter::op_end(std::uint32_t pid, Row& row, const Record& record) {
 void TraceWriter::op_error(std::uint32_t pid, Row& row, const Record& record) {
   end_all(pid, row, row.last_ns);
   const Status& status = record.spill->status;
-  fmt::format_to(
-      fmt::appender(file_.next_event()),
-      R"({{"ph": "B", "name": "ERROR", "ts": {}.{:03}, "pid": {}, "args": {{"code": "{}", "error": {}}}}})",
-      row.last_ns / 1000, row.last_ns % 1000, pid, name_of(status.code()), json_string(status.message()));
+  fmt::format_to(fmt::appender(file_.next_event()),
+                 R"({{"ph":"B","name":"ERROR","ts":{}.{:03},"pid":{},"args":{{"code":"{}","error":{}}}}})",
+                 row.last_ns / 1000, row.last_ns % 1000, pid, name_of(status.code()),
+                 json_string(status.message()));
   end(pid, row.last_ns);
   begin_waiting(pid, row, row.last_ns);
 }
 
 void TraceWriter::begin_negotiation(std::uint32_t pid, CollectiveKind kind, std::int64_t time_ns) {
-  append(file_.next_event(), R"({"ph": "B", "name": "NEGOTIATE_)", timeline_name_of(kind), R"(", "ts": )",
-         Micros{time_ns}, R"(, "pid": )", pid, "}");
+  append(file_.next_event(), R"({"ph":"B","name":"NEGOTIATE_)", timeline_name_of(kind), R"(","ts":)",
+         Micros{time_ns}, R"(,"pid":)", pid, "}");
 }
 
 void TraceWriter::begin_waiting(std::uint32_t pid, Row& row, std::int64_t time_ns) {
@@ -192,14 +190,14 @@ void TraceWriter::begin_waiting(std::uint32_t pid, Row& row, std::int64_t time_n
 }
 
 void TraceWriter::begin(std::uint32_t pid, std::string_view name, std::int64_t time_ns) {
-  append(file_.next_event(), R"({"ph": "B", "name": ")", name, R"(", "ts": )", Micros{time_ns},
-         R"(, "pid": )", pid, "}");
+  append(file_.next_event(), R"({"ph":"B","name":")", name, R"(","ts":)", Micros{time_ns}, R"(,"pid":)", pid,
+         "}");
 }
 
 void TraceWriter::end(std::uint32_t pid, std::int64_t time_ns, std::string_view args) {
   fmt::memory_buffer& out = file_.next_event();
-  append(out, R"({"ph": "E", "ts": )", Micros{time_ns}, R"(, "pid": )", pid);
-  if (!args.empty()) append(out, R"(, "args": {)", args, "}");
+  append(out, R"({"ph":"E","ts":)", Micros{time_ns}, R"(,"pid":)", pid);
+  if (!args.empty()) append(out, R"(,"args":{)", args, "}");
   append(out, "}");
 }
 
