@@ -1,6 +1,8 @@
 // Collectives between ranks that share memory: host tensors of process sets that lie in one domain.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 
@@ -19,8 +21,11 @@ class ShmBackend final : public Collective {
   std::string_view name() const override { return "shm"; }
   bool can_run(const ResponseKind& kind) const override;
   bool can_serve(const ProcessSetInfo& set) const override;
-  /// No system call, no copy into a fusion buffer: a batch of few tensors costs little more than its bytes.
-  BatchSizes batch_sizes() const override { return {.learned = 512 << 10, .alone = 4 << 20}; }
+  /// No system call, no copy into a fusion buffer: a batch of few tensors costs little more than its bytes,
+  /// and no tensor is better alone.
+  BatchSizes batch_sizes() const override {
+    return {.learned = 512 << 10, .alone = std::numeric_limits<std::uint32_t>::max()};
+  }
   bool can_run_on_waiters() const override { return true; }
   /// The domain's memory serves all sets.
   Status prepare(const ProcessSetInfo& set) override;
