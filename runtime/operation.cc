@@ -31,7 +31,7 @@ WaitingRoom& waiting_room(const Operation* operation) {
 void Operation::Extras::Free::operator()(void* memory) const { std::free(memory); }
 
 const Operation::Extras& Operation::extras() const {
-  static const Extras none;
+  static const Extras& none = *new Extras;  // never destroyed: a handle may outlive main()
   return extras_ ? *extras_ : none;
 }
 
