@@ -29,11 +29,13 @@ OperationRef Rank::make(CollectiveKind kind, std::vector<Argument> arguments, co
     operation->outputs.push_back(std::move(argument.output));
   }
   if (arguments.size() > 1) request.name = request.tensors.front().name;
-  Operation::Extras& extras = operation->make_extras();
-  extras.splits = call.splits;
-  extras.group = call.group;
-  extras.group_size = call.group_size;
-  extras.callback = call.callback;
+  if (!call.splits.empty() || !call.group.empty() || call.callback) {
+    Operation::Extras& extras = operation->make_extras();
+    extras.splits = call.splits;
+    extras.group = call.group;
+    extras.group_size = call.group_size;
+    extras.callback = call.callback;
+  }
   return operation;
 }
 
