@@ -71,9 +71,10 @@ using Kernel = void (*)(Memory&, DType, std::size_t elements);
 
 template <ReduceOp kOp, std::size_t kCount, bool kIsAverage = false>
 void reduce(Memory& memory, DType dtype, std::size_t elements) {
-  const void* from[kOperands];
+  const void* from[kCount];
   for (std::size_t k = 0; k < kCount; ++k) from[k] = memory.at(k);
-  kernels::reduce_many(dtype, kOp, memory.result(), from, kCount, elements, kIsAverage ? 1.0 / kCount : 1);
+  void* const into = memory.result();
+  kernels::reduce_many(dtype, kOp, {&into, 1}, from, elements, kIsAverage ? 1.0 / kCount : 1);
 }
 
 void scale(Memory& memory, DType dtype, std::size_t elements) {

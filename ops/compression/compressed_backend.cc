@@ -97,12 +97,13 @@ Status CompressedBackend::reduce(const Batch& batch, const std::byte* rounded, s
   for (std::size_t rank = 0; rank < ranks; ++rank)
     operands.push_back(memory + rank * kPieceElements * sizeof(float));
   auto* const sum = reinterpret_cast<float*>(memory);
+  void* const into_sum = sum;
   for (std::size_t at = 0; at < elements; at += kPieceElements) {
     const std::size_t count = std::min(kPieceElements, elements - at);
     for (std::size_t rank = 0; rank < ranks; ++rank)
       kernels::convert(DType::f32, sum + rank * kPieceElements, wire,
                        rounded + (rank * elements + at) * kWireBytes, count);
-    kernels::reduce_many(DType::f32, batch.op, sum, operands.data(), ranks, count, batch.postscale);
+    kernels::reduce_many(DType::f32, batch.op, {&into_sum, 1}, operands, count, batch.postscale);
     kernels::convert(wire, into + at * kWireBytes, DType::f32, sum, count);
   }
   return {};

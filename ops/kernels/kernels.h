@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,11 +26,11 @@ namespace dabke::kernels {
 /// product.
 void reduce(DType dtype, ReduceOp op, void* into, const void* a, const void* b, std::size_t elements);
 
-/// into[i] = (from[0][i] op from[1][i] op ...) * factor, in this order, of `count` (2 or more) operands, in
-/// one pass over memory. Equal to reducing and then scaling, but for float16 and bfloat16, which are rounded
-/// once, after the factor: an average does not overflow where its sum would. `into` may equal any of them; no
-/// other overlap.
-void reduce_many(DType dtype, ReduceOp op, void* into, const void* const* from, std::size_t count,
+/// into[0][i] = into[1][i] = ... = (from[0][i] op from[1][i] op ...) * factor, in this order, of 2 or more
+/// operands into 1 or more places, in one pass over memory. Equal to reducing and then scaling, but for
+/// float16 and bfloat16, which are rounded once, after the factor: an average does not overflow where its sum
+/// would. Each of `into` may equal any one of `from`; no other overlap.
+void reduce_many(DType dtype, ReduceOp op, std::span<void* const> into, std::span<const void* const> from,
                  std::size_t elements, double factor = 1);
 
 /// into[i] = from[i] * factor. `into` may equal `from`. A factor of 1 is a copy.

@@ -83,12 +83,12 @@ void reduce_part(const Reduction& r, const Factor& factor, std::size_t at, std::
   std::uint8_t next[HWY_MAX_BYTES] = {};
   std::memcpy(last, r.from[0] + at, bytes);
   auto sum = Elements::load(last);
-  for (std::size_t k = 1; k < r.count; ++k) {
+  for (std::size_t k = 1; k < r.from.size(); ++k) {
     std::memcpy(next, r.from[k] + at, bytes);
     sum = Elements::template combine<Op>(sum, Elements::load(next));
   }
   Elements::store(Elements::times(sum, factor), last);
-  std::memcpy(r.into + at, last, bytes);
+  for (std::uint8_t* const into : r.into) std::memcpy(into + at, last, bytes);
 }
 
 /// How many bytes ahead operands are fetched, or 0. Of more than two operands, with much to compute for each
@@ -96,7 +96,8 @@ void reduce_part(const Reduction& r, const Factor& factor, std::size_t at, std::
 /// saves.
 inline std::size_t fetch_ahead(const Reduction& r) {
   constexpr std::size_t kMoreThanACache = 4 << 20;
-  return r.count > 2 && (r.count + 1) * (r.end - r.begin) >= kMoreThanACache ? 1024 : 0;
+  const std::size_t rows = r.from.size() + r.into.size();
+  return r.from.size() > 2 && rows * (r.end - r.begin) >= kMoreThanACache ? 1024 : 0;
 }
 
 template <class Elements, class Op, class Factor>
@@ -106,22 +107,29 @@ void reduce_all(const Reduction r, const Factor factor) {
   // Read here, not in the loop, whose stores might change them for all that the compiler knows.
   const std::uint8_t* const a = r.from[0];
   const std::uint8_t* const b = r.from[1];
+  std::uint8_t* const into = r.into[0];
   const std::size_t ahead = fetch_ahead(r);
   std::size_t i = r.begin;
   for (; i + 2 * step <= r.end; i += 2 * step) {
     const std::size_t j = i + step;
-    for (std::size_t k = 0; ahead != 0 && k < r.count; ++k) {
+    for (std::size_t k = 0; ahead != 0 && k < r.from.size(); ++k) {
       hwy::Prefetch(r.from[k] + i + ahead);
       if (step >= 64) hwy::Prefetch(r.from[k] + j + ahead);  // a line of memory
     }
     auto one = E::template combine<Op>(E::load(a + i), E::load(b + i));
     auto two = E::template combine<Op>(E::load(a + j), E::load(b + j));
-    for (std::size_t k = 2; k < r.count; ++k) {
+    for (std::size_t k = 2; k < r.from.size(); ++k) {
       one = E::template combine<Op>(one, E::load(r.from[k] + i));
       two = E::template combine<Op>(two, E::load(r.from[k] + j));
     }
-    E::store(E::times(one, factor), r.into + i);
-    E::store(E::times(two, factor), r.into + j);
+    one = E::times(one, factor);
+    two = E::times(two, factor);
+    E::store(one, into + i);
+    E::store(two, into + j);
+    for (std::size_t k = 1; k < r.into.size(); ++k) {
+      E::store(one, r.into[k] + i);
+      E::store(two, r.into[k] + j);
+    }
   }
   for (std::size_t part; i < r.end; i += part) {
     part = std::min(step, r.end - i);
@@ -185,14 +193,13 @@ namespace dabke::kernels {
 
 HWY_EXPORT(reduce_dtype);
 
-void reduce_many(DType dtype, ReduceOp op, void* into, const void* const* from, std::size_t count,
+void reduce_many(DType dtype, ReduceOp op, std::span<void* const> into, std::span<const void* const> from,
                  std::size_t elements, double factor) {
   if (elements == 0) return;
-  assert(count >= 2);
+  assert(!into.empty() && from.size() >= 2);
   const std::size_t bytes = elements * size_of(dtype);
-  Reduction r{static_cast<std::uint8_t*>(into),
-              reinterpret_cast<const std::uint8_t* const*>(from),
-              count,
+  Reduction r{{reinterpret_cast<std::uint8_t* const*>(into.data()), into.size()},
+              {reinterpret_cast<const std::uint8_t* const*>(from.data()), from.size()},
               0,
               bytes,
               factor};
@@ -202,13 +209,14 @@ void reduce_many(DType dtype, ReduceOp op, void* into, const void* const* from, 
   for (; r.begin < bytes; r.begin = r.end) {
     r.end = std::min(r.begin + kBlockBytes, bytes);
     HWY_DYNAMIC_DISPATCH(reduce_dtype)(dtype, op, r);
-    scale(dtype, r.into + r.begin, r.into + r.begin, (r.end - r.begin) / size_of(dtype), factor);
+    for (std::uint8_t* const place : r.into)
+      scale(dtype, place + r.begin, place + r.begin, (r.end - r.begin) / size_of(dtype), factor);
   }
 }
 
 void reduce(DType dtype, ReduceOp op, void* into, const void* a, const void* b, std::size_t elements) {
   const void* const from[] = {a, b};
-  reduce_many(dtype, op, into, from, 2, elements);
+  reduce_many(dtype, op, {&into, 1}, from, elements);
 }
 
 }  // namespace dabke::kernels

@@ -33,6 +33,7 @@ DirectRun::DirectRun(const Batch& batch, const SharedEntries& shared, const ShmS
       own_(to_size(batch.process_set->rank)),
       element_bytes_(size_of(batch.dtype)),
       block_(block_bytes(ranks_) / element_bytes_),
+      outputs_(ranks_),
       operands_(ranks_) {
   if (reduces(batch.kind) && batch.prescale != 1) scaled_.resize(ranks_ * block_ * element_bytes_);
 }
@@ -60,13 +61,16 @@ Status DirectRun::allreduce() {
     const std::size_t elements = to_size(batch_.entries[shared_.entries[i]].elements);
     const std::size_t from = std::max(begin, at);
     const std::size_t to = std::min(end, at + elements);
-    if (from < to) DABKE_CHECK(reduce(i, from - at, to - from, shared_.output(own_, i), true));
     at += elements;
+    if (from >= to) continue;
+    for (std::size_t place = 0; place < ranks_; ++place) outputs_[place] = shared_.output(place, i);
+    DABKE_CHECK(reduce(i, from - (at - elements), to - from));
   }
   return {};
 }
 
 Status DirectRun::reducescatter() {
+  outputs_.resize(1);
   for (std::size_t i = 0; i < shared_.entries.size(); ++i) {
     const BatchEntry& entry = batch_.entries[shared_.entries[i]];
     std::size_t skipped = 0;
@@ -74,36 +78,30 @@ Status DirectRun::reducescatter() {
     auto* const out = static_cast<std::byte*>(entry.output);
     const std::size_t count = to_size(entry.receive_counts[own_]);
     // It counts from the entry's begin.
-    if (count != 0) DABKE_CHECK(reduce(i, skipped, count, out - skipped * element_bytes_, false));
+    if (count == 0) continue;
+    outputs_[0] = out - skipped * element_bytes_;
+    DABKE_CHECK(reduce(i, skipped, count));
   }
   return {};
 }
 
-Status DirectRun::reduce(std::size_t i, std::size_t skipped, std::size_t count, std::byte* into,
-                         bool to_all) {
+Status DirectRun::reduce(std::size_t i, std::size_t skipped, std::size_t count) {
   for (std::size_t done = 0; done < count; done += block_) {
     DABKE_CHECK(proceed());
     const std::size_t elements = std::min(block_, count - done);
     const std::size_t offset = (skipped + done) * element_bytes_;
-    std::byte* const sum = into + offset;
-    reduce_block(i, offset, elements, sum);
-    if (!to_all) continue;
     for (std::size_t place = 0; place < ranks_; ++place) {
-      if (place != own_) std::memcpy(shared_.output(place, i) + offset, sum, elements * element_bytes_);
+      operands_[place] = shared_.input(place, i) + offset;
+      if (batch_.prescale == 1) continue;
+      std::byte* const scaled = scaled_.data() + place * block_ * element_bytes_;
+      kernels::scale(batch_.dtype, scaled, operands_[place], elements, batch_.prescale);
+      operands_[place] = scaled;
     }
+    sums_.resize(outputs_.size());
+    std::ranges::transform(outputs_, sums_.begin(), [offset](std::byte* output) { return output + offset; });
+    kernels::reduce_many(batch_.dtype, batch_.op, sums_, operands_, elements, batch_.postscale);
   }
   return {};
-}
-
-void DirectRun::reduce_block(std::size_t i, std::size_t offset, std::size_t count, std::byte* into) {
-  for (std::size_t place = 0; place < ranks_; ++place) {
-    operands_[place] = shared_.input(place, i) + offset;
-    if (batch_.prescale == 1) continue;
-    std::byte* const scaled = scaled_.data() + place * block_ * element_bytes_;
-    kernels::scale(batch_.dtype, scaled, operands_[place], count, batch_.prescale);
-    operands_[place] = scaled;
-  }
-  kernels::reduce_many(batch_.dtype, batch_.op, into, operands_.data(), ranks_, count, batch_.postscale);
 }
 
 Status DirectRun::copy(std::byte* to, const std::byte* from, std::size_t size_bytes) const {

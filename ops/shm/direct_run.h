@@ -29,9 +29,8 @@ class DirectRun {
   Status allgather();
   Status broadcast();
 
-  /// Reduces `count` elements that lie `skipped` elements into entry number `i`, of all ranks.
-  Status reduce(std::size_t i, std::size_t skipped, std::size_t count, std::byte* into, bool to_all);
-  void reduce_block(std::size_t i, std::size_t offset, std::size_t count, std::byte* into);
+  /// Reduces `count` elements that lie `skipped` elements into entry number `i`, of all ranks, into outputs_.
+  Status reduce(std::size_t i, std::size_t skipped, std::size_t count);
   Status copy(std::byte* to, const std::byte* from, std::size_t size_bytes) const;
   /// An error when it was aborted: between blocks, because peers may be waiting for us to let go.
   Status proceed() const { return steps_.is_aborted() ? steps_.aborted() : Status(); }
@@ -42,8 +41,10 @@ class DirectRun {
   const std::size_t ranks_;
   const std::size_t own_;
   const std::size_t element_bytes_;
-  const std::size_t block_;  // elements
+  const std::size_t block_;          // elements
+  std::vector<std::byte*> outputs_;  // of the tensor at hand: where its sums go
   std::vector<const void*> operands_;
+  std::vector<void*> sums_;
   std::vector<std::byte> scaled_;  // a block of each rank, where there is a prescale
 };
 

@@ -75,12 +75,14 @@ void ShmRun::put(std::byte* stage, const InPieces& from, std::size_t begin, std:
 }
 
 void ShmRun::reduce_slice(std::byte* into, const InPieces& mine, std::size_t begin, std::size_t count,
-                          std::size_t offset) {
+                          std::size_t offset, const OutPieces* out) {
   mine.each(begin, count, [&](const std::byte* data, std::size_t elements, std::size_t at) {
     for (std::size_t place = 0; place < ranks_; ++place)
       operands_[place] = stage_of(place) + offset + bytes(at);
     if (!scales()) operands_[own_] = data;
-    kernels::reduce_many(batch_.dtype, batch_.op, into + bytes(at), operands_.data(), ranks_, elements,
+    void* sums[] = {into + bytes(at), nullptr};
+    if (out) out->each(begin + at, elements, [&](std::byte* to, std::size_t, std::size_t) { sums[1] = to; });
+    kernels::reduce_many(batch_.dtype, batch_.op, {sums, out ? 2u : 1u}, operands_, elements,
                          batch_.postscale);
   });
 }
@@ -103,8 +105,8 @@ Status ShmRun::allreduce_small(const InPieces& in, const OutPieces& out) {
       [&](std::size_t) {
         out.each(0, elements, [&](std::byte* data, std::size_t count, std::size_t at) {
           for (std::size_t place = 0; place < ranks_; ++place) operands_[place] = stage_of(place) + bytes(at);
-          kernels::reduce_many(batch_.dtype, batch_.op, data, operands_.data(), ranks_, count,
-                               batch_.postscale);
+          void* const sum = data;
+          kernels::reduce_many(batch_.dtype, batch_.op, {&sum, 1}, operands_, count, batch_.postscale);
         });
       });
 }
@@ -124,10 +126,11 @@ Status ShmRun::allreduce_large(const InPieces& in, const OutPieces& out) {
     }
     DABKE_CHECK(steps_.exchange());
     std::byte* const sum = stage + bytes(own_ * slice);
-    reduce_slice(sum, in, start_of(own_), count_at(own_), bytes(own_ * slice));
+    reduce_slice(sum, in, start_of(own_), count_at(own_), bytes(own_ * slice), &out);
     steps_.publish();
     DABKE_CHECK(steps_.wait_for_all());
     for (std::size_t place = 0; place < ranks_; ++place) {
+      if (place == own_) continue;
       const std::byte* const from = stage_of(place) + bytes(place * slice);
       out.each(start_of(place), count_at(place), [&](std::byte* data, std::size_t count, std::size_t at) {
         std::memcpy(data, from + bytes(at), bytes(count));

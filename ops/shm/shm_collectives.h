@@ -46,9 +46,10 @@ class ShmRun {
   /// its own, 1 for data that stands for a rank that has joined.
   void put(std::byte* stage, const InPieces& from, std::size_t begin, std::size_t count) const;
   /// Reduces this rank's slice, which lies at byte `offset` of each stage; of this rank itself at `begin` of
-  /// `mine`, unless that had to be scaled. Applies the postscale.
+  /// `mine`, unless that had to be scaled. Applies the postscale. The sum goes to `into` and, where one is
+  /// given, to the same place of `out`, whose pieces are as long as those of `mine`.
   void reduce_slice(std::byte* into, const InPieces& mine, std::size_t begin, std::size_t count,
-                    std::size_t offset);
+                    std::size_t offset, const OutPieces* out = nullptr);
   const std::byte* stage_of(std::size_t place) const { return steps_.stage_of(place); }
   std::size_t bytes(std::size_t elements) const { return elements * element_bytes_; }
   bool scales() const { return batch_.prescale != 1; }

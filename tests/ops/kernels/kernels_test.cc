@@ -101,7 +101,7 @@ std::string reduce_many_errors(ReduceOp op, std::size_t count, std::size_t lengt
   for (std::size_t k = 0; k < count; ++k) operands.push_back(mixed_values<T>(length, 11 * length + k));
   std::vector<T> want;
   for (std::size_t i = 0; i < length; ++i) want.push_back(folded(op, operands, i, factor));
-  for (std::size_t result = 0; result <= count; ++result) {  // into each of the operands, and beside them
+  for (std::size_t result = 0; result <= count; ++result) {  // into more and more operands, and beside them
     std::vector<Misplaced> memory;
     for (std::size_t k = 0; k <= count; ++k) {
       const auto bytes = bytes_of(operands[k % count]);
@@ -109,9 +109,13 @@ std::string reduce_many_errors(ReduceOp op, std::size_t count, std::size_t lengt
     }
     std::vector<const void*> from;
     for (std::size_t k = 0; k < count; ++k) from.push_back(memory[k].data());
-    kernels::reduce_many(dtype_of<T>, op, memory[result].data(), from.data(), count, length, factor);
-    if (std::string error = check_equal(memory[result], want); !error.empty())
-      return "into " + std::to_string(result) + " of " + std::to_string(count) + ": " + error;
+    std::vector<void*> into;  // that one, and those before it
+    for (std::size_t k = 0; k <= result; ++k) into.push_back(memory[result - k].data());
+    kernels::reduce_many(dtype_of<T>, op, into, from, length, factor);
+    for (std::size_t k = 0; k <= result; ++k) {
+      if (std::string error = check_equal(memory[k], want); !error.empty())
+        return "into " + std::to_string(k) + " of " + std::to_string(count) + ": " + error;
+    }
   }
   return "";
 }
@@ -204,7 +208,8 @@ TEST_CASE("an average of halves does not overflow where their sum would") {
     const std::vector<f16> a(100, f16(60000.0f)), b(100, f16(40000.0f));
     std::vector<f16> mean(100);
     const void* const from[] = {a.data(), b.data()};
-    kernels::reduce_many(DType::f16, ReduceOp::sum, mean.data(), from, 2, mean.size(), 0.5);
+    void* const into = mean.data();
+    kernels::reduce_many(DType::f16, ReduceOp::sum, {&into, 1}, from, mean.size(), 0.5);
     CHECK(mean == std::vector<f16>(100, f16(50000.0f)));
   }
 }
