@@ -379,12 +379,10 @@ std::unique_ptr<Task> Coordinator::make_task(const ExecuteAction& action,
       entry.index = index;
       entry.tensor = &entry.operation->request->tensors[index];
     }
-    if (timeline_) {
-      task->timeline_ids.push_back(timeline_->tensor(entry.tensor->name));
-      timeline_->op_start(task->timeline_ids.back(), task->kind);
-    }
+    if (timeline_) task->timeline_ids.push_back(timeline_->tensor(entry.tensor->name));
     task->entries.push_back(std::move(entry));
   }
+  if (timeline_) timeline_->op_start(task->timeline_ids, task->kind);
   return task;
 }
 

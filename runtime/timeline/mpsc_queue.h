@@ -56,6 +56,7 @@ class MpscQueue {
     Cell& cell = cell_at(head_);
     const std::uint64_t full_turn = turn_at(head_) + 1;
     if (cell.turn.load(std::memory_order_acquire) != full_turn) return false;
+    __builtin_prefetch(&cell_at(head_ + 4));  // the queue is larger than a cache
     value = std::move(cell.value);
     cell.turn.store(full_turn + 1, std::memory_order_release);
     ++head_;

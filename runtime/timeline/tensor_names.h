@@ -1,6 +1,8 @@
 // The names of the timeline's rows: each name once, numbered 1, 2, ... in the order they came.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <mutex>
@@ -18,7 +20,8 @@ class TensorNames {
   std::uint32_t number_of(std::string_view name) {
     {
       const std::shared_lock lock(mutex_);
-      if (const auto found = numbers_.find(name); found != numbers_.end()) return found->second;
+      if (const std::uint32_t number = guess(name); number != 0) return number;
+      if (const auto found = numbers_.find(name); found != numbers_.end()) return guess_ = found->second;
     }
     const std::unique_lock lock(mutex_);
     if (const auto found = numbers_.find(name); found != numbers_.end()) return found->second;
@@ -39,9 +42,19 @@ class TensorNames {
   }
 
  private:
+  /// As a rule it is the last one's again, or the one after it; else 0.
+  std::uint32_t guess(std::string_view name) {
+    const std::uint32_t last = guess_;
+    for (std::uint32_t number = std::max(last, 1u); number <= last + 1 && number <= names_.size(); ++number) {
+      if (names_[number - 1] == name) return guess_ = number;
+    }
+    return 0;
+  }
+
   mutable std::shared_mutex mutex_;
   std::deque<std::string> names_;  // a deque, because the views below point into it
   std::unordered_map<std::string_view, std::uint32_t> numbers_;
+  std::atomic<std::uint32_t> guess_{0};  // the last number that was asked for
 };
 
 }  // namespace dabke

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <exception>
@@ -51,19 +52,14 @@ class QueuedTimeline final : public Timeline {
   void negotiate_end(TensorId tensor) override {
     push({.tensor = tensor, .what = Record::What::negotiate_end});
   }
-  void op_start(TensorId tensor, CollectiveKind kind) override {
-    push({.tensor = tensor, .what = Record::What::op_start, .detail = static_cast<std::uint8_t>(kind)});
+  void op_start(std::span<const TensorId> tensors, CollectiveKind kind) override {
+    push_each(tensors, Record::What::op_start, static_cast<std::uint8_t>(kind));
   }
   void activity_start(std::span<const TensorId> tensors, const char* activity) override {
-    const std::int64_t now = now_ns();
-    for (const TensorId tensor : tensors) {
-      push_at(now, {.tensor = tensor, .what = Record::What::activity_start, .text = activity});
-    }
+    push_each(tensors, Record::What::activity_start, 0, activity);
   }
   void activity_end(std::span<const TensorId> tensors) override {
-    const std::int64_t now = now_ns();
-    for (const TensorId tensor : tensors)
-      push_at(now, {.tensor = tensor, .what = Record::What::activity_end});
+    push_each(tensors, Record::What::activity_end);
   }
   void op_end(TensorId tensor, DType dtype, const Shape& shape) override {
     Record record{.tensor = tensor, .what = Record::What::op_end, .detail = static_cast<std::uint8_t>(dtype)};
@@ -92,6 +88,19 @@ class QueuedTimeline final : public Timeline {
     if (!position) lost_.fetch_add(1, std::memory_order_relaxed);
     // Records that come faster than the nap expects: the writer is called at every quarter of the queue.
     doze_.stir(!position || (*position & (queue_.capacity() / 4 - 1)) == 0);
+  }
+
+  void push_each(std::span<const TensorId> tensors, Record::What what, std::uint8_t detail = 0,
+                 const char* text = nullptr) {
+    const std::int64_t now = now_ns();
+    while (!tensors.empty()) {
+      Record record{.tensor = tensors.front(), .what = what, .detail = detail, .more = {.text = text}};
+      tensors = tensors.subspan(1);
+      record.count = static_cast<std::uint8_t>(std::min(tensors.size(), record.more.tensors.size()));
+      std::ranges::copy(tensors.first(record.count), record.more.tensors.begin());
+      tensors = tensors.subspan(record.count);
+      push_at(now, std::move(record));
+    }
   }
 
   // The writer thread's part.
@@ -178,7 +187,7 @@ bool QueuedTimeline::drain(TraceWriter& writer) {
   const std::uint64_t written_before = written_;
   Record record;
   while (queue_.pop(record)) {
-    if (record.tensor > writer.rows()) add_new_rows(writer);
+    if (record.largest_tensor() > writer.rows()) add_new_rows(writer);
     writer.write(record);
     ++written_;
   }

@@ -51,7 +51,7 @@ class Timeline {
   virtual void negotiate_start(TensorId tensor, CollectiveKind kind) = 0;
   virtual void rank_ready(TensorId tensor, int set_rank) = 0;
   virtual void negotiate_end(TensorId tensor) = 0;
-  virtual void op_start(TensorId tensor, CollectiveKind kind) = 0;
+  virtual void op_start(std::span<const TensorId> tensors, CollectiveKind kind) = 0;
   /// `activity` is a string literal: only the pointer is kept.
   virtual void activity_start(std::span<const TensorId> tensors, const char* activity) = 0;
   virtual void activity_end(std::span<const TensorId> tensors) = 0;

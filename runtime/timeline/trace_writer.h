@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "runtime/base/kinds.h"
+#include "runtime/timeline/event_text.h"
 #include "runtime/timeline/record.h"
 #include "runtime/timeline/trace_file.h"
 
@@ -43,27 +44,35 @@ class TraceWriter {
     bool ended;
   };
   struct Row {
+    explicit Row(std::size_t pid);
+
+    ShortText pid_text;  // ,"pid":17
     Phase phase = Phase::idle;
     std::uint32_t activities = 0;        // open ones, inside the phase
     std::int64_t last_ns = 0;            // of the last begin or end
     std::optional<Negotiation> waiting;  // one that started before the operation ended
   };
 
-  void negotiate_start(std::uint32_t pid, Row& row, const Record& record);
-  void negotiate_end(std::uint32_t pid, Row& row, std::int64_t time_ns);
-  void op_start(std::uint32_t pid, Row& row, const Record& record);
-  void op_end(std::uint32_t pid, Row& row, const Record& record);
-  void op_error(std::uint32_t pid, Row& row, const Record& record);
+  void write_row(std::uint32_t pid, const Record& record);
+  void negotiate_start(Row& row, const Record& record);
+  void negotiate_end(Row& row, std::int64_t time_ns);
+  void op_start(Row& row, const Record& record);
+  void op_end(Row& row, const Record& record);
+  void op_error(Row& row, const Record& record);
 
-  void begin_negotiation(std::uint32_t pid, CollectiveKind kind, std::int64_t time_ns);
-  void begin_waiting(std::uint32_t pid, Row& row, std::int64_t time_ns);
-  void begin(std::uint32_t pid, std::string_view name, std::int64_t time_ns);
-  void end(std::uint32_t pid, std::int64_t time_ns, std::string_view args = {});
-  void end_activities(std::uint32_t pid, Row& row, std::int64_t time_ns);
-  void end_all(std::uint32_t pid, Row& row, std::int64_t time_ns, std::string_view args = {});
+  void begin_negotiation(const Row& row, CollectiveKind kind, std::int64_t time_ns);
+  void begin_waiting(Row& row, std::int64_t time_ns);
+  void begin(const Row& row, std::string_view name, std::int64_t time_ns);
+  void end(const Row& row, std::int64_t time_ns, std::string_view args = {});
+  void end_activities(Row& row, std::int64_t time_ns);
+  void end_all(Row& row, std::int64_t time_ns, std::string_view args = {});
+
+  const ShortText& micros(std::int64_t time_ns);
 
   TraceFile& file_;
   std::vector<Row> rows_;
+  ShortText micros_;
+  std::int64_t micros_of_ns_ = -1;
 };
 
 }  // namespace dabke

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,7 +35,7 @@ TEST_CASE("the life of a tensor is written with the names and fields that Horovo
   const Json trace = trace_of([](Timeline& timeline) {
     const auto id = timeline.tensor("allreduce.fc.w");
     negotiate(timeline, id);
-    timeline.op_start(id, CollectiveKind::allreduce);
+    timeline.op_start({&id, 1}, CollectiveKind::allreduce);
     for (const char* activity : {"QUEUE", "MEMCPY_IN_FUSION_BUFFER", "GLOO_ALLREDUCE"}) {
       timeline.activity_start(std::span(&id, 1), activity);
       timeline.activity_end(std::span(&id, 1));
@@ -52,6 +54,37 @@ TEST_CASE("the life of a tensor is written with the names and fields that Horovo
     CHECK_FALSE(event.contains("tid"));
     CHECK(event.contains("name") == (event["ph"] != "E"));
   }
+}
+
+TEST_CASE("what a batch of many tensors does is written for each of them, at the same time") {
+  constexpr int kTensors = 20;
+  const Json trace = trace_of([](Timeline& timeline) {
+    std::vector<Timeline::TensorId> ids;
+    for (int i = 0; i < kTensors; ++i) {
+      ids.push_back(timeline.tensor("tensor " + std::to_string(i)));
+      negotiate(timeline, ids.back());
+    }
+    timeline.op_start(ids, CollectiveKind::allgather);
+    timeline.activity_start(ids, "QUEUE");
+    timeline.activity_end(ids);
+    for (const auto id : ids) timeline.op_end(id, DType::f32, Shape{1});
+    // A second batch, in another order.
+    std::ranges::reverse(ids);
+    for (int i = 0; i < kTensors; ++i) {
+      CHECK(timeline.tensor("tensor " + std::to_string(kTensors - 1 - i)) ==
+            ids[static_cast<std::size_t>(i)]);
+    }
+    timeline.op_start(ids, CollectiveKind::allreduce);
+    for (const auto id : ids) timeline.op_end(id, DType::f32, Shape{1});
+  });
+  CHECK(test::nesting_fault(trace) == "");
+  std::set<double> starts;
+  for (int pid = 1; pid <= kTensors; ++pid) {
+    CHECK(test::outline_of(trace, pid) == Lines{"B NEGOTIATE_ALLREDUCE", "X 0", "X 1", "E", "B ALLGATHER",
+                                                "B QUEUE", "E", "E", "B ALLREDUCE", "E"});
+    starts.insert(test::events_of(trace, pid)[5]["ts"].get<double>());
+  }
+  CHECK(starts.size() == 1);
 }
 
 TEST_CASE("every tensor gets a pid, with its name and its place, in the order the names came") {
@@ -82,7 +115,7 @@ TEST_CASE("every collective has its names") {
   const Json trace = trace_of([kind](Timeline& timeline) {
     const auto id = timeline.tensor("x");
     negotiate(timeline, id, kind);
-    timeline.op_start(id, kind);
+    timeline.op_start({&id, 1}, kind);
     timeline.op_end(id, DType::bf16, Shape{});
   });
   CHECK(test::outline_of(trace, 1) == Lines{"B NEGOTIATE_" + name, "X 0", "X 1", "E", "B " + name, "E"});
@@ -95,7 +128,7 @@ TEST_CASE("shapes of many and of huge dimensions are kept") {
     const auto id = timeline.tensor("x");
     for (const Shape& shape :
          {Shape{1, 2, 3, 4, 5, 6, 7, 8}, Shape{1, 2, 1, 2, 1, 2, 1, 2, 1}, Shape{0, 5'000'000'000}}) {
-      timeline.op_start(id, CollectiveKind::allreduce);
+      timeline.op_start({&id, 1}, CollectiveKind::allreduce);
       timeline.op_end(id, DType::u8, shape);
     }
   });
@@ -111,7 +144,7 @@ TEST_CASE("an error ends what is open and is shown with its text") {
     const auto id = timeline.tensor("x");
     timeline.negotiate_start(id, CollectiveKind::broadcast);
     timeline.op_error(id, Status(Code::mismatch, "broadcast 'x': root 0\nand \"1\""));
-    timeline.op_start(id, CollectiveKind::broadcast);
+    timeline.op_start({&id, 1}, CollectiveKind::broadcast);
     timeline.activity_start(std::span(&id, 1), "GLOO_BCAST");
     timeline.op_error(id, Status(Code::peer_lost, "rank 1 is gone"));
   });
@@ -126,7 +159,7 @@ TEST_CASE("an error ends what is open and is shown with its text") {
 TEST_CASE("a negotiation that begins before the operation has ended is drawn after it") {
   const Json trace = trace_of([](Timeline& timeline) {
     const auto id = timeline.tensor("x");
-    timeline.op_start(id, CollectiveKind::allreduce);
+    timeline.op_start({&id, 1}, CollectiveKind::allreduce);
     timeline.activity_start(std::span(&id, 1), "GLOO_ALLREDUCE");
     timeline.negotiate_start(id, CollectiveKind::allreduce);
     timeline.rank_ready(id, 1);
@@ -134,7 +167,7 @@ TEST_CASE("a negotiation that begins before the operation has ended is drawn aft
     timeline.op_end(id, DType::f32, Shape{1});
     timeline.rank_ready(id, 0);
     timeline.negotiate_end(id);
-    timeline.op_start(id, CollectiveKind::allreduce);
+    timeline.op_start({&id, 1}, CollectiveKind::allreduce);
     negotiate(timeline, id);  // complete before the operation's end
     timeline.op_end(id, DType::f32, Shape{1});
   });
@@ -148,7 +181,7 @@ TEST_CASE("what is still open at the end is closed and marked as unfinished") {
   const Json trace = trace_of([](Timeline& timeline) {
     timeline.negotiate_start(timeline.tensor("stalled"), CollectiveKind::allreduce);
     const auto id = timeline.tensor("running");
-    timeline.op_start(id, CollectiveKind::allreduce);
+    timeline.op_start({&id, 1}, CollectiveKind::allreduce);
     timeline.activity_start(std::span(&id, 1), "GLOO_ALLREDUCE");
     timeline.negotiate_start(id, CollectiveKind::allreduce);
   });
@@ -174,7 +207,7 @@ TEST_CASE("records in any order, of any tensor, give proper nesting") {
         case 0: timeline.negotiate_start(id, CollectiveKind::allreduce); break;
         case 1: timeline.rank_ready(id, static_cast<int>(random(9))); break;
         case 2: timeline.negotiate_end(id); break;
-        case 3: timeline.op_start(id, CollectiveKind::alltoall); break;
+        case 3: timeline.op_start({&id, 1}, CollectiveKind::alltoall); break;
         case 4: timeline.activity_start(std::span(&id, 1), "QUEUE"); break;
         case 5: timeline.activity_end(std::span(&id, 1)); break;
         case 6: timeline.op_end(id, DType::f16, Shape{i, 2}); break;

@@ -27,7 +27,7 @@ void live(Timeline& timeline, Timeline::TensorId id, int i) {
   timeline.negotiate_start(id, CollectiveKind::allreduce);
   timeline.rank_ready(id, i);
   timeline.negotiate_end(id);
-  timeline.op_start(id, CollectiveKind::allreduce);
+  timeline.op_start({&id, 1}, CollectiveKind::allreduce);
   timeline.activity_start(std::span(&id, 1), "QUEUE");
   timeline.activity_end(std::span(&id, 1));
   timeline.activity_start(std::span(&id, 1), "GLOO_ALLREDUCE");
