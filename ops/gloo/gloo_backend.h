@@ -28,7 +28,7 @@ class GlooBackend final : public Collective {
 
   std::string_view name() const override { return "gloo"; }
   bool can_run(const ResponseKind& kind) const override;
-  BatchSizes batch_sizes() const override { return {.alone = 4 << 20}; }
+  BatchSizes batch_sizes() const override;
   Status prepare(const ProcessSetInfo& set) override;
   void run(const Batch& batch, Completion done) override;
   void release(ProcessSetId set) override;
