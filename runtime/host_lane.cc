@@ -83,7 +83,16 @@ void HostLane::perform(Task& task) {
     goes_on = !queue_.empty() || stopping_;
   }
   if (goes_on) changed_.notify_one();  // the lane's thread, when this is another
-  for (Ended& one : ended) observer_.unit_finished(std::move(one.unit), one.status);
+  // Who waits is woken last: he would take the core, and sleep again on the next of the batch.
+  std::vector<Ended*> awaited;
+  for (Ended& one : ended) {
+    if (one.unit->is_awaited()) {
+      awaited.push_back(&one);
+    } else {
+      observer_.unit_finished(std::move(one.unit), one.status);
+    }
+  }
+  for (Ended* const one : awaited) observer_.unit_finished(std::move(one->unit), one->status);
   observer_.tasks_left(outstanding_.fetch_sub(1) - 1);
 }
 

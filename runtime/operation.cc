@@ -77,7 +77,7 @@ void Operation::complete(const Status& status) {
   if (!status.message().empty()) make_extras().message = status.message();
   if (state_.exchange(State::done) == State::awaited) {
     WaitingRoom& room = waiting_room(this);
-    const std::lock_guard lock(room.mutex);  // or who has just looked would sleep on
+    { const std::lock_guard lock(room.mutex); }  // or who has just looked would sleep on
     room.changed.notify_all();
   }
   uses.clear();  // last: who has waited to free that memory finds the operation done

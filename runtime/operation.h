@@ -67,6 +67,7 @@ class Operation {
   }
 
   bool is_done() const { return state_.load(std::memory_order_acquire) == State::done; }
+  bool is_awaited() const { return state_.load(std::memory_order_relaxed) == State::awaited; }
   /// Whether it completed before `deadline`. Sleeps; several threads may wait.
   bool wait_until(TimePoint deadline);
   /// ok, an error, or in_progress.

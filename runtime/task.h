@@ -1,6 +1,7 @@
 // What the coordinator hands to a lane: tensors that run as one batch, and whom to tell.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <vector>
@@ -19,6 +20,10 @@ class Unit final : public Pooled<Unit> {
 
   std::span<OperationRef> operations() { return group_.empty() ? std::span(&single_, 1) : std::span(group_); }
   Operation& first() { return *operations().front(); }
+  /// Whether a thread sleeps until one of them is done, as far as is known now.
+  bool is_awaited() {
+    return std::ranges::any_of(operations(), [](const OperationRef& one) { return one->is_awaited(); });
+  }
 
   std::size_t tensors_left = 0;  // touched by the lane alone once ordered
   Status first_error;
