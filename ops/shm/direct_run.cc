@@ -11,7 +11,8 @@ namespace dabke {
 namespace {
 
 constexpr std::size_t kLine = 64;
-// Blocks of all ranks together stay in a second-level cache, whose half this is as a rule.
+// Between blocks an abort is noticed. Where there is a prescale, the scaled blocks of all ranks together stay
+// in a second-level cache, whose half this is as a rule.
 constexpr std::size_t kBlocksBytes = std::size_t{256} << 10;
 constexpr std::size_t kMostBlock = std::size_t{32} << 10;
 constexpr std::size_t kLeastBlock = std::size_t{4} << 10;

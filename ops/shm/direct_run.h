@@ -2,8 +2,8 @@
 //
 //   allreduce      rank i sums the i-th slice straight from all ranks' inputs and writes the sum to all their
 //   outputs.
-//                  A block of the slice is read from everybody and written to everybody while it is in the
-//                  cache, so in place each rank's bytes travel from memory and back once.
+//                  Each vector of a sum is stored in all its places at once, so in place each rank's bytes
+//                  travel from memory and back once.
 //   reducescatter  the first half of that.
 //   allgather, broadcast   each rank copies to its own output, which may be private.
 //

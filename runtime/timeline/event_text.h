@@ -12,7 +12,7 @@
 
 namespace dabke {
 
-/// A few characters that are used again and again.
+/// At most kMost characters that are used again and again.
 class ShortText {
  public:
   static constexpr std::size_t kMost = 24;

@@ -38,7 +38,7 @@ TraceWriter::TraceWriter(TraceFile& file, std::int64_t start_since_epoch_us) : f
 }
 
 void TraceWriter::add_row(std::string_view name) {
-  const std::size_t pid = rows_.size() + 1;
+  const auto pid = static_cast<std::uint32_t>(rows_.size() + 1);
   rows_.emplace_back(pid);
   fmt::format_to(fmt::appender(file_.next_event()),
                  R"({{"name":"process_name","ph":"M","pid":{},"args":{{"name":{}}}}})", pid,
@@ -109,7 +109,7 @@ void TraceWriter::finish(std::int64_t time_ns, std::uint64_t written, std::uint6
                  lost);
 }
 
-TraceWriter::Row::Row(std::size_t pid) {
+TraceWriter::Row::Row(std::uint32_t pid) {
   pid_text.append(R"(,"pid":)");
   pid_text.append(pid);
 }

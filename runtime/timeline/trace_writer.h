@@ -44,7 +44,7 @@ class TraceWriter {
     bool ended;
   };
   struct Row {
-    explicit Row(std::size_t pid);
+    explicit Row(std::uint32_t pid);
 
     ShortText pid_text;  // ,"pid":17
     Phase phase = Phase::idle;
