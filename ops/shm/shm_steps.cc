@@ -18,6 +18,10 @@ constexpr int kStepBits = 24;
 constexpr auto kShortestNap = std::chrono::microseconds(100);
 constexpr auto kLongestNap = std::chrono::milliseconds(200);
 
+// So much of the next stage is made this core's own while nobody waits for it. From 64 KB on that saves
+// nothing, and lines that leave the cache before they are written cost more.
+constexpr std::size_t kReadyBytes = std::size_t{32} << 10;
+
 constexpr std::size_t kLineBytes = sizeof(ShmLetterLine::data);
 constexpr std::size_t kLetterBytes = sizeof(ShmLetter::lines) / sizeof(ShmLetterLine) * kLineBytes;
 
@@ -102,6 +106,7 @@ std::byte* ShmSteps::stage(std::size_t index) {
 
 Result<std::byte*> ShmSteps::free_stage(std::size_t most_bytes) {
   stage_ = (order_ + rounds_) % kShmStages;
+  most_bytes_ = most_bytes;
   letter_bytes_ = most_bytes <= kLetterBytes ? most_bytes : 0;
   if (Readers& readers = readers_[stage_]; readers.members) {
     for (const std::size_t index : *readers.members) DABKE_CHECK(wait_for(index, readers.until));
@@ -112,10 +117,21 @@ Result<std::byte*> ShmSteps::free_stage(std::size_t most_bytes) {
 Status ShmSteps::exchange() {
   if (letter_bytes_ == 0) {
     publish();
+    prepare_next_stage();
     return wait_for_all();
   }
   send_letter();
   return for_each_member([this](std::size_t index) { return receive_letter(index); });
+}
+
+/// As a rule the others have read it by now; else they fetch a line once more. Who waits for a rank that
+/// needs this very core does better to give it away.
+void ShmSteps::prepare_next_stage() {
+  if (most_bytes_ > kReadyBytes) return;
+  if (!std::ranges::all_of(*members_, [this](std::size_t index) { return habits_[index].is_worth_while(); }))
+    return;
+  std::byte* const next = domain_.stage(domain_.own(), (stage_ + 1) % kShmStages);
+  for (std::size_t at = 0; at < most_bytes_; at += sizeof(ShmLetterLine)) prefetch_to_write(next + at);
 }
 
 void ShmSteps::end_round() {

@@ -9,7 +9,8 @@
 //
 // To fetch a cache line that another core has written takes about as long as all else of a small collective
 // together. Up to 224 bytes therefore go with a stage's letter instead: the lines that are looked at for the
-// step hold the data as well, and are got ready to be written while nobody waits for them.
+// step hold the data as well. These lines, and those of a stage that little is written to, are got ready to
+// be written while nobody waits for them.
 #pragma once
 
 #include <atomic>
@@ -69,6 +70,7 @@ class ShmSteps {
   template <class IsThere>
   Status sleep_until(ShmProgress& peer, IsThere is_there);
   void send_letter();
+  void prepare_next_stage();
   void wake_sleepers();
 
   ShmDomain& domain_;
@@ -77,6 +79,7 @@ class ShmSteps {
   std::uint64_t order_ = 0;
   std::uint64_t rounds_ = 0;  // of this order
   std::size_t stage_ = 0;
+  std::size_t most_bytes_ = 0;      // of this round, that a rank writes
   std::size_t letter_bytes_ = 0;    // of this round; 0: it goes by the stage
   std::vector<std::byte> letters_;  // by rank: what lies in them, without the steps
   std::array<Readers, kShmStages> readers_;
