@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -65,13 +66,28 @@ std::vector<std::string> launcher_of(const std::string& name, const std::string&
   ::_exit(127);
 }
 
+/// Runs it to its end. A signal that would end this process ends the command instead: then what it leaves can
+/// be removed.
 Status run_command(const std::vector<std::string>& command) {
+  sigset_t awaited;
+  sigset_t before;
+  ::sigemptyset(&awaited);
+  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&awaited, signal);
+  ::sigprocmask(SIG_BLOCK, &awaited, &before);
   const pid_t child = ::fork();
   if (child < 0) return system_error("fork", errno);
-  if (child == 0) become(command);
+  if (child == 0) {
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    become(command);
+  }
+  int ended_by = 0;
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) return system_error("waitpid", errno);
+  while (::waitpid(child, &status, WNOHANG) == 0) {
+    const int signal = ::sigwaitinfo(&awaited, nullptr);
+    if (signal > 0 && signal != SIGCHLD) ::kill(child, ended_by = signal);
+  }
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  if (ended_by != 0) return {Code::aborted, fmt::format("ended by SIG{}", ::sigabbrev_np(ended_by))};
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
   const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   return {Code::aborted,

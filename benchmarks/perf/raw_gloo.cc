@@ -11,6 +11,7 @@
 #include <gloo/broadcast.h>
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/prefix_store.h>
 #include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
 
@@ -184,11 +185,10 @@ class RawGloo final : public Competitor {
   bool can_run(const Call& call) const override { return !algorithms_for(call).empty(); }
   Status begin(const Call& call) override {
     return guarded([&]() -> Status {
-      if (!context_) connect();
       auto algorithms = algorithms_for(call);
       const std::size_t best = choose(algorithms, call);
       detail_ = algorithms[best].name;
-      run_ = algorithms[best].make(context_, call);
+      run_ = make(algorithms[best], call);
       return {};
     });
   }
@@ -210,13 +210,21 @@ class RawGloo final : public Competitor {
     }
   }
 
-  void connect() {
-    gloo::transport::tcp::attr attributes("127.0.0.1");
-    auto device = gloo::transport::tcp::CreateDevice(attributes);
+  /// Each algorithm has connections of its own: the older classes set their send buffers to the size of their
+  /// first message, and others would crawl through what a message of 4 bytes leaves.
+  Run make(const Algorithm& algorithm, const Call& call) {
+    Context& context = contexts_[algorithm.name];
+    if (!context) context = connect(algorithm.name);
+    return algorithm.make(context, call);
+  }
+
+  Context connect(const std::string& name) {
+    if (!device_) device_ = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr("127.0.0.1"));
     auto context = std::make_shared<gloo::rendezvous::Context>(team_.rank(), team_.size());
     StoreForGloo store(store_);
-    context->connectFullMesh(store, device);
-    context_ = std::move(context);
+    gloo::rendezvous::PrefixStore own(name, store);
+    context->connectFullMesh(own, device_);
+    return context;
   }
 
   /// The fastest here and now, by the slowest rank; once for each size.
@@ -226,7 +234,7 @@ class RawGloo final : public Competitor {
     if (const auto known = chosen_.find(key); known != chosen_.end()) return known->second;
     std::vector<double> best(algorithms.size());
     for (std::size_t i = 0; i < algorithms.size(); ++i) {
-      const Run run = algorithms[i].make(context_, call);
+      const Run run = make(algorithms[i], call);
       run();
       for (int trial = 0; trial < kTrials; ++trial) {
         team_.barrier();
@@ -241,7 +249,8 @@ class RawGloo final : public Competitor {
 
   const std::shared_ptr<Store> store_;
   Team& team_;
-  Context context_;
+  std::shared_ptr<gloo::transport::Device> device_;
+  std::map<std::string, Context> contexts_;  // by algorithm
   std::map<std::tuple<std::int64_t, DType, ReduceOp, bool>, std::size_t> chosen_;
   std::string detail_;
   Run run_;

@@ -57,15 +57,16 @@ Status DirectRun::allreduce() {
   const std::size_t slice = (all / ranks_ + line) / line * line;
   const std::size_t begin = std::min(own_ * slice, all);
   const std::size_t end = std::min(begin + slice, all);
-  std::size_t at = 0;  // where the tensor begins in the row
-  for (std::size_t i = 0; i < shared_.entries.size() && at < end; ++i) {
-    const std::size_t elements = to_size(batch_.entries[shared_.entries[i]].elements);
-    const std::size_t from = std::max(begin, at);
-    const std::size_t to = std::min(end, at + elements);
-    at += elements;
-    if (from >= to) continue;
-    for (std::size_t place = 0; place < ranks_; ++place) outputs_[place] = shared_.output(place, i);
-    DABKE_CHECK(reduce(i, from - (at - elements), to - from));
+  std::size_t tensor = 0;  // where it begins in the row
+  for (std::size_t i = 0; i < shared_.entries.size() && tensor < end; ++i) {
+    const std::size_t next = tensor + to_size(batch_.entries[shared_.entries[i]].elements);
+    const std::size_t from = std::max(begin, tensor);
+    const std::size_t to = std::min(end, next);
+    if (from < to) {
+      for (std::size_t place = 0; place < ranks_; ++place) outputs_[place] = shared_.output(place, i);
+      DABKE_CHECK(reduce(i, from - tensor, to - from));
+    }
+    tensor = next;
   }
   return {};
 }
@@ -87,6 +88,7 @@ Status DirectRun::reducescatter() {
 }
 
 Status DirectRun::reduce(std::size_t i, std::size_t skipped, std::size_t count) {
+  sums_.resize(outputs_.size());
   for (std::size_t done = 0; done < count; done += block_) {
     DABKE_CHECK(proceed());
     const std::size_t elements = std::min(block_, count - done);
@@ -98,7 +100,6 @@ Status DirectRun::reduce(std::size_t i, std::size_t skipped, std::size_t count) 
       kernels::scale(batch_.dtype, scaled, operands_[place], elements, batch_.prescale);
       operands_[place] = scaled;
     }
-    sums_.resize(outputs_.size());
     std::ranges::transform(outputs_, sums_.begin(), [offset](std::byte* output) { return output + offset; });
     kernels::reduce_many(batch_.dtype, batch_.op, sums_, operands_, elements, batch_.postscale);
   }

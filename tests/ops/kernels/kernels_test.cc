@@ -116,6 +116,10 @@ std::string reduce_many_errors(ReduceOp op, std::size_t count, std::size_t lengt
       if (std::string error = check_equal(memory[k], want); !error.empty())
         return "into " + std::to_string(k) + " of " + std::to_string(count) + ": " + error;
     }
+    for (std::size_t k = result + 1; k < count; ++k) {
+      if (std::string error = check_equal(memory[k], operands[k]); !error.empty())
+        return "beside " + std::to_string(k) + " of " + std::to_string(count) + ": " + error;
+    }
   }
   return "";
 }
