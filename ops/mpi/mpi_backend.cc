@@ -24,6 +24,18 @@ std::string describe(const Batch& batch) {
                      set.size(), set.id);
 }
 
+/// The tensors of an allreduce as one row.
+Status allreduce(const Batch& batch, const MpiRun& run) {
+  InPieces in(size_of(batch.dtype));
+  OutPieces out(size_of(batch.dtype));
+  for (const BatchEntry& entry : batch.entries) {
+    in.add(static_cast<const std::byte*>(entry.input), static_cast<std::size_t>(entry.elements));
+    out.add(static_cast<std::byte*>(entry.output), static_cast<std::size_t>(entry.elements));
+  }
+  if (in.elements() == 0) return {};
+  return mpi_allreduce(run, in, batch.prescale, out, batch.postscale);
+}
+
 }  // namespace
 
 MpiBackend::MpiBackend(const BackendContext& context, MpiSession& session, std::size_t round_bytes)
@@ -96,13 +108,8 @@ Status MpiBackend::run_batch(const Batch& batch) {
   }
   Set& set = row->second;
   DABKE_CHECK(set.failed);
-  auto packed = packer_.pack(batch);
-  Status status = packed.status();
-  if (status.is_ok()) status = run_packed(batch, *packed, *set.comm);
-  if (status.is_ok()) {
-    packer_.unpack(batch);
-    return status;
-  }
+  const Status status = run_on(batch, *set.comm);
+  if (status) return status;
   // MPI may still read and write what is staged, for ever.
   set.comm->forsake();
   (void)staging_.release();
@@ -113,10 +120,7 @@ Status MpiBackend::run_batch(const Batch& batch) {
   return set.failed;
 }
 
-Status MpiBackend::run_packed(const Batch& batch, const PackedBatch& packed, MpiCommunicator& comm) {
-  // What is empty on all ranks needs no run. A rank's part of an alltoall may be empty alone.
-  const bool is_empty = packed.elements == 0 && packed.send_elements == 0;
-  if (is_empty && batch.kind != CollectiveKind::barrier && batch.kind != CollectiveKind::alltoall) return {};
+Status MpiBackend::run_on(const Batch& batch, MpiCommunicator& comm) {
   const std::function<Status()> interrupted = [&]() -> Status {
     DABKE_CHECK(aborted());
     if (batch.deadline == kNever || Clock::now() < batch.deadline) return {};
@@ -131,10 +135,23 @@ Status MpiBackend::run_packed(const Batch& batch, const PackedBatch& packed, Mpi
                    *staging_,
                    round_bytes_,
                    interrupted};
+  if (batch.kind == CollectiveKind::allreduce) {
+    const ActivityScope scope(batch.timeline, batch.timeline_ids, activity_of(batch.kind));
+    return allreduce(batch, run);
+  }
+  DABKE_ASSIGN(const PackedBatch packed, packer_.pack(batch));
+  DABKE_CHECK(run_packed(batch, packed, run));
+  packer_.unpack(batch);
+  return {};
+}
+
+Status MpiBackend::run_packed(const Batch& batch, const PackedBatch& packed, const MpiRun& run) {
+  // What is empty on all ranks needs no run. A rank's part of an alltoall may be empty alone.
+  const bool is_empty = packed.elements == 0 && packed.send_elements == 0;
+  if (is_empty && batch.kind != CollectiveKind::barrier && batch.kind != CollectiveKind::alltoall) return {};
   const char* const activity = activity_of(batch.kind);
   const ActivityScope scope(activity ? batch.timeline : nullptr, batch.timeline_ids, activity);
   switch (batch.kind) {
-    case CollectiveKind::allreduce: return mpi_allreduce(run, packed.data, packed.elements);
     case CollectiveKind::allgather: return mpi_allgather(run, packed.data, packed.receive_counts);
     case CollectiveKind::broadcast: return mpi_broadcast(run, packed.data, packed.elements, batch.root);
     case CollectiveKind::alltoall:

@@ -1,6 +1,7 @@
 // MPI as a backend: one communicator a process set, made when the set is prepared.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -19,6 +20,8 @@ class MpiBackend final : public Collective {
 
   std::string_view name() const override { return "mpi"; }
   bool can_run(const ResponseKind& kind) const override;
+  /// An allreduce needs no copy into a fusion buffer, so no tensor is better alone.
+  BatchSizes batch_sizes() const override { return {.alone = std::numeric_limits<std::uint32_t>::max()}; }
   Status prepare(const ProcessSetInfo& set) override;
   void run(const Batch& batch, Completion done) override { done(run_batch(batch)); }
   void release(ProcessSetId set) override;
@@ -33,7 +36,8 @@ class MpiBackend final : public Collective {
 
   Status aborted() const;
   Status run_batch(const Batch& batch);
-  Status run_packed(const Batch& batch, const PackedBatch& packed, MpiCommunicator& comm);
+  Status run_on(const Batch& batch, MpiCommunicator& comm);
+  Status run_packed(const Batch& batch, const PackedBatch& packed, const MpiRun& run);
 
   const BackendContext context_;
   MpiSession& session_;

@@ -48,17 +48,21 @@ std::size_t block_elements(const MpiRun& run) {
   return std::max<std::size_t>(run.round_bytes / size_of(run.dtype) / run.size, 1);
 }
 
-/// Adds up `run.size` blocks of `elements` into the first, in rank order.
-void reduce_blocks(const MpiRun& run, std::byte* blocks, std::size_t elements) {
-  const std::size_t width = size_of(run.dtype);
-  for (std::size_t rank = 1; rank < run.size; ++rank) {
-    kernels::reduce(run.dtype, run.op, blocks, blocks, blocks + rank * elements * width, elements);
-  }
+/// Reduces `run.size` blocks that lie `elements` apart, in rank order, from `skipped` on and as many as
+/// `count`.
+void reduce_blocks(const MpiRun& run, std::byte* into, const std::byte* blocks, std::size_t elements,
+                   std::size_t skipped, std::size_t count, double factor) {
+  std::vector<const void*>& operands = run.staging.operands;
+  operands.clear();
+  for (std::size_t rank = 0; rank < run.size; ++rank)
+    operands.push_back(blocks + (rank * elements + skipped) * size_of(run.dtype));
+  void* const place = into;
+  kernels::reduce_many(run.dtype, run.op, {&place, 1}, operands, count, factor);
 }
 
 /// Sends the blocks in `out`, gets this rank's of all others into `in`, and reduces them into the first of
 /// `in`.
-Status exchange_and_reduce(const MpiRun& run, const std::byte* out, std::byte* in) {
+Status exchange_and_reduce(const MpiRun& run, const std::byte* out, std::byte* in, double factor) {
   MpiStaging& staging = run.staging;
   const int own = staging.send_counts[run.rank];
   staging.receive_counts.assign(run.size, own);
@@ -66,8 +70,17 @@ Status exchange_and_reduce(const MpiRun& run, const std::byte* out, std::byte* i
   DABKE_CHECK(run.comm.start_alltoall(out, staging.send_counts, staging.send_offsets, in,
                                       staging.receive_counts, staging.receive_offsets));
   DABKE_CHECK(finish(run));
-  reduce_blocks(run, in, static_cast<std::size_t>(own) / size_of(run.dtype));
+  const std::size_t elements = static_cast<std::size_t>(own) / size_of(run.dtype);
+  reduce_blocks(run, in, in, elements, 0, elements, factor);
   return {};
+}
+
+/// Copies elements [begin, begin + count) of the row to `into`.
+void stage(const MpiRun& run, const InPieces& row, std::size_t begin, std::size_t count, double factor,
+           std::byte* into) {
+  row.each(begin, count, [&](const std::byte* data, std::size_t elements, std::size_t at) {
+    kernels::scale(run.dtype, into + at * size_of(run.dtype), data, elements, factor);
+  });
 }
 
 /// Gathers `bytes` of every rank, in rank order, from `own` into `all`.
@@ -81,29 +94,33 @@ Status gather_equal(const MpiRun& run, const std::byte* own, std::size_t bytes, 
 }
 
 /// Few bytes: everybody gets everything, in one step.
-Status allreduce_small(const MpiRun& run, std::byte* data, std::size_t elements) {
-  const std::size_t bytes = elements * size_of(run.dtype);
+Status allreduce_small(const MpiRun& run, const InPieces& in, double prescale, const OutPieces& out,
+                       double postscale) {
+  const std::size_t bytes = in.elements() * size_of(run.dtype);
   DABKE_ASSIGN(std::byte* const memory, run.staging.memory.reserve((run.size + 1) * bytes));
   std::byte* const all = memory + bytes;
-  copy_bytes(memory, data, bytes);
+  stage(run, in, 0, in.elements(), prescale, memory);
   DABKE_CHECK(gather_equal(run, memory, bytes, all));
-  reduce_blocks(run, all, elements);
-  copy_bytes(data, all, bytes);
+  out.each(0, in.elements(), [&](std::byte* data, std::size_t elements, std::size_t at) {
+    reduce_blocks(run, data, all, in.elements(), at, elements, postscale);
+  });
   return {};
 }
 
 }  // namespace
 
-Status mpi_allreduce(const MpiRun& run, std::byte* data, std::size_t elements) {
+Status mpi_allreduce(const MpiRun& run, const InPieces& in, double prescale, const OutPieces& out,
+                     double postscale) {
   constexpr std::size_t kSmallBytes = 8192;
   const std::size_t width = size_of(run.dtype);
+  const std::size_t elements = in.elements();
   if (elements * width * run.size <= std::min(kSmallBytes, run.round_bytes))
-    return allreduce_small(run, data, elements);
+    return allreduce_small(run, in, prescale, out, postscale);
   MpiStaging& staging = run.staging;
   const std::size_t most = block_elements(run) * run.size;
   const std::size_t room = fusion_padded((most + run.size) * width);
-  DABKE_ASSIGN(std::byte* const out, staging.memory.reserve(2 * room));
-  std::byte* const in = out + room;
+  DABKE_ASSIGN(std::byte* const mine, staging.memory.reserve(2 * room));
+  std::byte* const others = mine + room;
   for (std::size_t first = 0; first < elements; first += most) {
     const std::size_t count = std::min(most, elements - first);
     staging.send_counts.clear();
@@ -112,12 +129,14 @@ Status mpi_allreduce(const MpiRun& run, std::byte* data, std::size_t elements) {
       staging.send_counts.push_back(static_cast<int>(slice * width));
     }
     stack(staging.send_counts, staging.send_offsets);
-    copy_bytes(out, data + first * width, count * width);
-    DABKE_CHECK(exchange_and_reduce(run, out, in));
-    DABKE_CHECK(run.comm.start_allgather(in, staging.send_counts[run.rank], out, staging.send_counts,
+    stage(run, in, first, count, prescale, mine);
+    DABKE_CHECK(exchange_and_reduce(run, mine, others, postscale));
+    DABKE_CHECK(run.comm.start_allgather(others, staging.send_counts[run.rank], mine, staging.send_counts,
                                          staging.send_offsets));
     DABKE_CHECK(finish(run));
-    copy_bytes(data + first * width, out, count * width);
+    out.each(first, count, [&](std::byte* data, std::size_t length, std::size_t at) {
+      std::memcpy(data, mine + at * width, length * width);
+    });
   }
   return {};
 }
@@ -140,7 +159,7 @@ Status mpi_reducescatter(const MpiRun& run, const std::byte* send, std::span<con
       copy_bytes(out + staging.send_offsets[rank], send + (starts[rank] + first) * width,
                  static_cast<std::size_t>(staging.send_counts[rank]));
     }
-    DABKE_CHECK(exchange_and_reduce(run, out, in));
+    DABKE_CHECK(exchange_and_reduce(run, out, in, 1));
     copy_bytes(data + first * width, in, static_cast<std::size_t>(staging.send_counts[run.rank]));
   }
   return {};

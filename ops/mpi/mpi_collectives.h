@@ -1,4 +1,5 @@
-// The collectives on one contiguous piece of memory, over MPI.
+// The collectives over MPI: an allreduce straight from the tensors of a batch and into them, the others on
+// one contiguous piece of memory.
 //
 // MPI moves bytes; our own kernels reduce them, in rank order whatever the size, offset or MPI library. So
 // every dtype and operation works, all ranks have the same bits, and runs repeat bit for bit.
@@ -12,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "ops/pieces.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/kinds.h"
 #include "runtime/fusion/fusion_buffer.h"
@@ -23,6 +25,7 @@ namespace dabke {
 struct MpiStaging {
   FusionBuffer memory;
   std::vector<int> send_counts, send_offsets, receive_counts, receive_offsets;  // in bytes
+  std::vector<const void*> operands;
 };
 
 struct MpiRun {
@@ -39,7 +42,10 @@ struct MpiRun {
 /// The largest memory that one round stages in each direction.
 inline constexpr std::size_t kMpiRoundBytes = std::size_t{8} << 20;
 
-Status mpi_allreduce(const MpiRun& run, std::byte* data, std::size_t elements);
+/// The sum of all ranks' `in`, each multiplied by its `prescale`, multiplied by `postscale`, in `out`, which
+/// has as many elements. A tensor may be a piece of both.
+Status mpi_allreduce(const MpiRun& run, const InPieces& in, double prescale, const OutPieces& out,
+                     double postscale);
 Status mpi_reducescatter(const MpiRun& run, const std::byte* send, std::span<const std::size_t> counts,
                          std::byte* data);
 Status mpi_allgather(const MpiRun& run, std::byte* data, std::span<const std::size_t> counts);

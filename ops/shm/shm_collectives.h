@@ -13,7 +13,7 @@
 #pragma once
 
 #include "ops/collective.h"
-#include "ops/shm/pieces.h"
+#include "ops/pieces.h"
 #include "ops/shm/shm_steps.h"
 
 namespace dabke {

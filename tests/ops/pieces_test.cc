@@ -1,4 +1,4 @@
-#include "ops/shm/pieces.h"
+#include "ops/pieces.h"
 
 #include <catch2/catch.hpp>
 
