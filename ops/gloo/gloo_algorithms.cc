@@ -76,10 +76,70 @@ Status allreduce_direct(const GlooRun& run, std::byte* data, std::size_t element
   return Status::ok();
 }
 
-struct Choice {
-  std::size_t most_bytes;  // of the tensor times the number of peers
-  GlooAlgorithm algorithm;
-};
+// A round of allreduce_slices, all ranks' slices together. Small ones spend their time waiting for one
+// another: with 1 MB, 4 ranks on 2 cores take twice as long.
+constexpr std::size_t kRoundBytes = std::size_t{16} << 20;
+
+/// A direct reduce-scatter followed by a direct allgather: as many bytes as in a ring, in two steps instead
+/// of 2(n - 1).
+Status allreduce_slices(const GlooRun& run, std::byte* data, std::size_t elements, FusionBuffer& scratch) {
+  const std::size_t width = size_of(run.dtype);
+  const std::size_t rank = own_rank(run);
+  const std::size_t size = rank_count(run);
+  const std::size_t round = std::min(kRoundBytes / width, elements);
+  const std::size_t stride =
+      fusion_padded((round + size - 1) / size * width);  // of the others' parts of this rank's slice
+  DABKE_ASSIGN(std::byte* const memory, scratch.reserve(stride * size));
+  const Buffer parts = buffer_on(run, memory, stride * size);
+  const Buffer all = buffer_on(run, data, elements * width);
+  std::vector<const void*> operands(size);
+  for (std::size_t first = 0; first < elements; first += round) {
+    const std::size_t count = std::min(round, elements - first);
+    const std::size_t slice = (count + size - 1) / size;
+    const auto start_of = [&](std::size_t place) { return (first + std::min(place * slice, count)) * width; };
+    const auto bytes_of = [&](std::size_t place) { return start_of(place + 1) - start_of(place); };
+    const std::size_t own = bytes_of(rank);
+    std::size_t sends = 0;
+    // From each peer something, unless `bytes` of it are none; those that come first are asked first.
+    const auto receive = [&](const Buffer& into, auto offset_of, auto bytes) {
+      std::size_t receives = 0;
+      for (std::size_t step = 1; step < size; ++step) {
+        const std::size_t peer = (rank + size - step) % size;
+        if (bytes(peer) == 0) continue;
+        into->recv(static_cast<int>(peer), run.tag, offset_of(peer), bytes(peer));
+        ++receives;
+      }
+      return receives;
+    };
+    const auto send = [&](auto offset_of, auto bytes) {
+      for (std::size_t step = 1; step < size; ++step) {
+        const std::size_t peer = (rank + step) % size;
+        if (bytes(peer) == 0) continue;
+        all->send(static_cast<int>(peer), run.tag, offset_of(peer), bytes(peer));
+        ++sends;
+      }
+    };
+    const auto own_start = [&](std::size_t) { return start_of(rank); };
+    const auto own_bytes = [&](std::size_t) { return own; };
+
+    std::size_t receives = receive(
+        parts, [&](std::size_t peer) { return peer * stride; }, own_bytes);
+    send(start_of, bytes_of);
+    for (; receives > 0; --receives) parts->waitRecv();
+    if (own != 0) {
+      for (std::size_t place = 0; place < size; ++place)
+        operands[place] = place == rank ? data + start_of(rank) : memory + place * stride;
+      void* const sum = data + start_of(rank);
+      kernels::reduce_many(run.dtype, run.op, {&sum, 1}, operands, own / width);
+    }
+    // Whoever sends a slice has read this rank's part of it.
+    receives = receive(all, start_of, bytes_of);
+    send(own_start, own_bytes);
+    for (; receives > 0; --receives) all->waitRecv();
+    for (; sends > 0; --sends) all->waitSend();
+  }
+  return Status::ok();
+}
 
 // Microseconds for one allreduce of float32, ranks on one host over loopback, two cores, nothing else
 // running:
@@ -93,12 +153,22 @@ struct Choice {
 //   4 MiB        1887    1743    1693       10749    4294    3330
 //   64 MiB      34876   45899   27622      178142  123615   62517
 //
-// What direct costs grows with what it sends to all peers together, so that is what is compared.
-constexpr Choice kAllreduceBySize[] = {
-    {256 << 10, GlooAlgorithm::allreduce_direct},
-    {3 << 20, GlooAlgorithm::allreduce_bcube},
-    {SIZE_MAX, GlooAlgorithm::allreduce_ring},
-};
+// and on another such machine:
+//
+//              2 ranks             4 ranks                     8 ranks
+//   bytes      bcube/ring slices   direct   bcube/ring slices  direct   bcube/ring slices
+//   64 KiB                             830                1300                6800    6000
+//   128 KiB                                     3100      1600                8600    6000
+//   512 KiB       260      248                  3900      2300               16100    6700
+//   2 MiB        1330     1270                  7400      4900               19700   11900
+//   8 MiB        6070     5370                 18500     16100               42400   37400
+//   32 MiB      23300    25600                 79400     70600              177000  144900
+//
+// 3 ranks are as 2; 16 and 32 ranks took 0.4 to 0.9 of the time by slices. What direct costs grows with what
+// it sends to all peers together, so that is what is compared.
+constexpr std::size_t kMostDirect = std::size_t{256} << 10;
+constexpr std::size_t kMostBcube = std::size_t{3} << 20;
+constexpr int kFewestForSlices = 4;
 
 // Pieces of a slice that are received while the one before is reduced: small enough to stay in the cache.
 constexpr std::size_t kPieceBytes = 512 << 10;
@@ -108,6 +178,7 @@ constexpr std::size_t kPieceBytes = 512 << 10;
 std::string_view name_of(GlooAlgorithm algorithm) {
   switch (algorithm) {
     case GlooAlgorithm::allreduce_direct: return "allreduce_direct";
+    case GlooAlgorithm::allreduce_slices: return "allreduce_slices";
     case GlooAlgorithm::allreduce_bcube: return "allreduce_bcube";
     case GlooAlgorithm::allreduce_ring: return "allreduce_ring";
     case GlooAlgorithm::allgather: return "allgather";
@@ -129,14 +200,16 @@ GlooAlgorithm choose_algorithm(CollectiveKind kind, std::size_t bytes, int ranks
     default: return GlooAlgorithm::barrier;
   }
   const std::size_t to_all = bytes * static_cast<std::size_t>(ranks - 1);
-  return std::ranges::find_if(kAllreduceBySize, [&](const Choice& row) { return to_all <= row.most_bytes; })
-      ->algorithm;
+  if (to_all <= kMostDirect) return GlooAlgorithm::allreduce_direct;
+  if (ranks >= kFewestForSlices) return GlooAlgorithm::allreduce_slices;
+  return to_all <= kMostBcube ? GlooAlgorithm::allreduce_bcube : GlooAlgorithm::allreduce_ring;
 }
 
 Status gloo_allreduce(const GlooRun& run, GlooAlgorithm algorithm, std::byte* data, std::size_t elements,
                       FusionBuffer& scratch) {
   switch (algorithm) {
     case GlooAlgorithm::allreduce_direct: return allreduce_direct(run, data, elements, scratch);
+    case GlooAlgorithm::allreduce_slices: return allreduce_slices(run, data, elements, scratch);
     case GlooAlgorithm::allreduce_bcube:
       allreduce_by_gloo(run, gloo::AllreduceOptions::Algorithm::BCUBE, data, elements);
       break;

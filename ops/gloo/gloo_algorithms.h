@@ -22,6 +22,7 @@ namespace dabke {
 // Each has a context of its own in every process set.
 enum class GlooAlgorithm : std::uint8_t {
   allreduce_direct,  // everybody sends all to everybody; summed in rank order
+  allreduce_slices,  // everybody gets a slice from everybody, sums it in rank order and sends it to all
   allreduce_bcube,   // Gloo's
   allreduce_ring,    // Gloo's
   allgather,

@@ -59,8 +59,7 @@ bool GlooBackend::can_run(const ResponseKind& kind) const {
   return kind.kind <= CollectiveKind::barrier;
 }
 
-/// The steps of a ring grow with its peers, and each takes a while however little it carries: the more there
-/// are, the more a batch of its own costs.
+/// What a batch of its own costs grows with the peers, however little it carries.
 BatchSizes GlooBackend::batch_sizes() const {
   const auto peers = static_cast<std::uint32_t>(std::clamp(context_.world.size - 1, 1, 4));
   return {.alone = peers << 20};

@@ -288,11 +288,21 @@ TEST_CASE("every allreduce algorithm of gloo sums tensors of its size") {
   const int size = GENERATE(2, 3, 4);
   check_all(run_on_ranks(size, [](GlooRank& self) {
     std::string complaint;
-    for (const std::size_t length : {40000, 200001, 2000003}) {  // direct, bcube, ring
+    for (const std::size_t length : {20000, 200001, 2000003}) {  // direct, bcube and ring, or slices
       if (complaint.empty()) complaint = allreduce(self, DType::f32, ReduceOp::sum, {length}, true);
       if (complaint.empty()) complaint = allreduce(self, DType::i16, ReduceOp::sum, {length, 7}, false);
     }
     return complaint;
+  }));
+}
+
+TEST_CASE("an allreduce by slices takes several rounds, the last with fewer elements than ranks") {
+  constexpr std::size_t kRound = (std::size_t{16} << 20) / sizeof(float);
+  check_all(run_on_ranks(5, [](GlooRank& self) {
+    return first_of([&] { return allreduce(self, DType::f32, ReduceOp::sum, {kRound + 3}, true); },
+                    [&] {
+                      return allreduce(self, DType::f32, ReduceOp::max, {kRound, kRound + 7}, false);
+                    });
   }));
 }
 
