@@ -52,6 +52,49 @@ void allreduce_by_gloo(const GlooRun& run, gloo::AllreduceOptions::Algorithm alg
   gloo::allreduce(options);
 }
 
+struct Block {
+  std::size_t offset = 0;  // in bytes, of a buffer
+  std::size_t bytes = 0;
+};
+
+/// Asks every peer for `block_of(peer)`, unless that is empty; first those that send to this rank first.
+/// Returns how many are to be waited for.
+template <class BlockOf>
+std::size_t receive_from_all(const GlooRun& run, const Buffer& into, BlockOf block_of) {
+  const std::size_t size = rank_count(run);
+  std::size_t receives = 0;
+  for (std::size_t step = 1; step < size; ++step) {
+    const std::size_t peer = (own_rank(run) + size - step) % size;
+    const Block block = block_of(peer);
+    if (block.bytes == 0) continue;
+    into->recv(static_cast<int>(peer), run.tag, block.offset, block.bytes);
+    ++receives;
+  }
+  return receives;
+}
+
+template <class BlockOf>
+std::size_t send_to_all(const GlooRun& run, const Buffer& from, BlockOf block_of) {
+  const std::size_t size = rank_count(run);
+  std::size_t sends = 0;
+  for (std::size_t step = 1; step < size; ++step) {
+    const std::size_t peer = (own_rank(run) + step) % size;
+    const Block block = block_of(peer);
+    if (block.bytes == 0) continue;
+    from->send(static_cast<int>(peer), run.tag, block.offset, block.bytes);
+    ++sends;
+  }
+  return sends;
+}
+
+void wait_for_receives(const Buffer& into, std::size_t receives) {
+  for (; receives > 0; --receives) into->waitRecv();
+}
+
+void wait_for_sends(const Buffer& from, std::size_t sends) {
+  for (; sends > 0; --sends) from->waitSend();
+}
+
 Status allreduce_direct(const GlooRun& run, std::byte* data, std::size_t elements, FusionBuffer& scratch) {
   const std::size_t bytes = elements * size_of(run.dtype);
   const std::size_t stride = fusion_padded(bytes);
@@ -60,15 +103,13 @@ Status allreduce_direct(const GlooRun& run, std::byte* data, std::size_t element
   DABKE_ASSIGN(std::byte* const all, scratch.reserve(stride * size));
   const Buffer in = buffer_on(run, all, stride * size);
   const Buffer out = buffer_on(run, data, bytes);
-  for (std::size_t step = 1; step < size; ++step) {
-    const std::size_t peer = (rank + size - step) % size;
-    in->recv(static_cast<int>(peer), run.tag, peer * stride, bytes);
-  }
-  for (std::size_t step = 1; step < size; ++step)
-    out->send(static_cast<int>((rank + step) % size), run.tag, 0, bytes);
+  const std::size_t receives = receive_from_all(run, in, [&](std::size_t peer) {
+    return Block{peer * stride, bytes};
+  });
+  const std::size_t sends = send_to_all(run, out, [&](std::size_t) { return Block{0, bytes}; });
   std::memcpy(all + rank * stride, data, bytes);
-  for (std::size_t step = 1; step < size; ++step) in->waitRecv();
-  for (std::size_t step = 1; step < size; ++step) out->waitSend();
+  wait_for_receives(in, receives);
+  wait_for_sends(out, sends);
   kernels::reduce(run.dtype, run.op, data, all, all + stride, elements);
   for (std::size_t peer = 2; peer < size; ++peer) {
     kernels::reduce(run.dtype, run.op, data, data, all + peer * stride, elements);
@@ -87,56 +128,35 @@ Status allreduce_slices(const GlooRun& run, std::byte* data, std::size_t element
   const std::size_t rank = own_rank(run);
   const std::size_t size = rank_count(run);
   const std::size_t round = std::min(kRoundBytes / width, elements);
-  const std::size_t stride =
-      fusion_padded((round + size - 1) / size * width);  // of the others' parts of this rank's slice
+  const std::size_t stride = fusion_padded((round + size - 1) / size * width);
   DABKE_ASSIGN(std::byte* const memory, scratch.reserve(stride * size));
-  const Buffer parts = buffer_on(run, memory, stride * size);
+  const Buffer parts = buffer_on(run, memory, stride * size);  // of this rank's slice, from each peer
   const Buffer all = buffer_on(run, data, elements * width);
   std::vector<const void*> operands(size);
   for (std::size_t first = 0; first < elements; first += round) {
     const std::size_t count = std::min(round, elements - first);
     const std::size_t slice = (count + size - 1) / size;
-    const auto start_of = [&](std::size_t place) { return (first + std::min(place * slice, count)) * width; };
-    const auto bytes_of = [&](std::size_t place) { return start_of(place + 1) - start_of(place); };
-    const std::size_t own = bytes_of(rank);
-    std::size_t sends = 0;
-    // From each peer something, unless `bytes` of it are none; those that come first are asked first.
-    const auto receive = [&](const Buffer& into, auto offset_of, auto bytes) {
-      std::size_t receives = 0;
-      for (std::size_t step = 1; step < size; ++step) {
-        const std::size_t peer = (rank + size - step) % size;
-        if (bytes(peer) == 0) continue;
-        into->recv(static_cast<int>(peer), run.tag, offset_of(peer), bytes(peer));
-        ++receives;
-      }
-      return receives;
+    const auto slice_of = [&](std::size_t place) {
+      const std::size_t begin = std::min(place * slice, count);
+      return Block{(first + begin) * width, (std::min(begin + slice, count) - begin) * width};
     };
-    const auto send = [&](auto offset_of, auto bytes) {
-      for (std::size_t step = 1; step < size; ++step) {
-        const std::size_t peer = (rank + step) % size;
-        if (bytes(peer) == 0) continue;
-        all->send(static_cast<int>(peer), run.tag, offset_of(peer), bytes(peer));
-        ++sends;
-      }
-    };
-    const auto own_start = [&](std::size_t) { return start_of(rank); };
-    const auto own_bytes = [&](std::size_t) { return own; };
+    const Block own = slice_of(rank);
 
-    std::size_t receives = receive(
-        parts, [&](std::size_t peer) { return peer * stride; }, own_bytes);
-    send(start_of, bytes_of);
-    for (; receives > 0; --receives) parts->waitRecv();
-    if (own != 0) {
-      for (std::size_t place = 0; place < size; ++place)
-        operands[place] = place == rank ? data + start_of(rank) : memory + place * stride;
-      void* const sum = data + start_of(rank);
-      kernels::reduce_many(run.dtype, run.op, {&sum, 1}, operands, own / width);
-    }
+    std::size_t receives = receive_from_all(run, parts, [&](std::size_t peer) {
+      return Block{peer * stride, own.bytes};
+    });
+    std::size_t sends = send_to_all(run, all, slice_of);
+    wait_for_receives(parts, receives);
+    void* const sum = data + own.offset;
+    for (std::size_t place = 0; place < size; ++place)
+      operands[place] = place == rank ? sum : memory + place * stride;
+    kernels::reduce_many(run.dtype, run.op, {&sum, 1}, operands, own.bytes / width);
+
     // Whoever sends a slice has read this rank's part of it.
-    receives = receive(all, start_of, bytes_of);
-    send(own_start, own_bytes);
-    for (; receives > 0; --receives) all->waitRecv();
-    for (; sends > 0; --sends) all->waitSend();
+    receives = receive_from_all(run, all, slice_of);
+    sends += send_to_all(run, all, [&](std::size_t) { return own; });
+    wait_for_receives(all, receives);
+    wait_for_sends(all, sends);
   }
   return Status::ok();
 }
@@ -262,7 +282,7 @@ Status gloo_reducescatter(const GlooRun& run, const std::byte* send, std::span<c
     const std::byte* const so_far = i % (size - 1) == 0 ? send + (start_of(rank) + at_of(i)) * width : into;
     kernels::reduce(run.dtype, run.op, into, so_far, memory + i % 2 * half, elements_of(i));
   }
-  for (; sends > 0; --sends) out->waitSend();
+  wait_for_sends(out, sends);
   return Status::ok();
 }
 
@@ -297,23 +317,15 @@ void gloo_alltoall(const GlooRun& run, const std::byte* send, std::span<const st
   }
   const Buffer out = buffer_on(run, send, to[size]);
   const Buffer in = buffer_on(run, data, from[size]);
-  std::size_t receives = 0;
-  std::size_t sends = 0;
-  for (std::size_t step = 1; step < size; ++step) {
-    const std::size_t peer = (rank + size - step) % size;
-    if (receive_counts[peer] == 0) continue;
-    in->recv(static_cast<int>(peer), run.tag, from[peer], receive_counts[peer] * width);
-    ++receives;
-  }
-  for (std::size_t step = 1; step < size; ++step) {
-    const std::size_t peer = (rank + step) % size;
-    if (send_counts[peer] == 0) continue;
-    out->send(static_cast<int>(peer), run.tag, to[peer], send_counts[peer] * width);
-    ++sends;
-  }
+  const std::size_t receives = receive_from_all(run, in, [&](std::size_t peer) {
+    return Block{from[peer], receive_counts[peer] * width};
+  });
+  const std::size_t sends = send_to_all(run, out, [&](std::size_t peer) {
+    return Block{to[peer], send_counts[peer] * width};
+  });
   if (send_counts[rank] != 0) std::memcpy(data + from[rank], send + to[rank], send_counts[rank] * width);
-  for (; receives > 0; --receives) in->waitRecv();
-  for (; sends > 0; --sends) out->waitSend();
+  wait_for_receives(in, receives);
+  wait_for_sends(out, sends);
 }
 
 void gloo_barrier(const GlooRun& run) {
