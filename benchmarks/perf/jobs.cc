@@ -66,27 +66,39 @@ std::vector<std::string> launcher_of(const std::string& name, const std::string&
   ::_exit(127);
 }
 
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 /// Runs it to its end. A signal that would end this process ends the command instead: then what it leaves can
 /// be removed.
 Status run_command(const std::vector<std::string>& command) {
+  ::signal(SIGCHLD, SIG_DFL);  // whoever ignores it has no child to wait for
   sigset_t awaited;
   sigset_t before;
   ::sigemptyset(&awaited);
-  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&awaited, signal);
+  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) {
+    if (!is_ignored(signal)) ::sigaddset(&awaited, signal);  // as nohup has it
+  }
   ::sigprocmask(SIG_BLOCK, &awaited, &before);
   const pid_t child = ::fork();
-  if (child < 0) return system_error("fork", errno);
   if (child == 0) {
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
     become(command);
   }
+  const int fork_error = errno;
   int ended_by = 0;
   int status = 0;
-  while (::waitpid(child, &status, WNOHANG) == 0) {
+  pid_t waited = child;
+  while (child > 0 && (waited = ::waitpid(child, &status, WNOHANG)) == 0) {
     const int signal = ::sigwaitinfo(&awaited, nullptr);
     if (signal > 0 && signal != SIGCHLD) ::kill(child, ended_by = signal);
   }
+  const int wait_error = errno;
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  if (child < 0) return system_error("fork", fork_error);
+  if (waited < 0) return system_error("waitpid", wait_error);
   if (ended_by != 0) return {Code::aborted, fmt::format("ended by SIG{}", ::sigabbrev_np(ended_by))};
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
   const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

@@ -117,17 +117,13 @@ Status allreduce_direct(const GlooRun& run, std::byte* data, std::size_t element
   return Status::ok();
 }
 
-// A round of allreduce_slices, all ranks' slices together. Small ones spend their time waiting for one
-// another: with 1 MB, 4 ranks on 2 cores take twice as long.
-constexpr std::size_t kRoundBytes = std::size_t{16} << 20;
-
 /// A direct reduce-scatter followed by a direct allgather: as many bytes as in a ring, in two steps instead
 /// of 2(n - 1).
 Status allreduce_slices(const GlooRun& run, std::byte* data, std::size_t elements, FusionBuffer& scratch) {
   const std::size_t width = size_of(run.dtype);
   const std::size_t rank = own_rank(run);
   const std::size_t size = rank_count(run);
-  const std::size_t round = std::min(kRoundBytes / width, elements);
+  const std::size_t round = std::min(kGlooRoundBytes / width, elements);
   const std::size_t stride = fusion_padded((round + size - 1) / size * width);
   DABKE_ASSIGN(std::byte* const memory, scratch.reserve(stride * size));
   const Buffer parts = buffer_on(run, memory, stride * size);  // of this rank's slice, from each peer

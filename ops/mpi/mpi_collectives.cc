@@ -48,16 +48,14 @@ std::size_t block_elements(const MpiRun& run) {
   return std::max<std::size_t>(run.round_bytes / size_of(run.dtype) / run.size, 1);
 }
 
-/// Reduces `run.size` blocks that lie `elements` apart, in rank order, from `skipped` on and as many as
-/// `count`.
-void reduce_blocks(const MpiRun& run, std::byte* into, const std::byte* blocks, std::size_t elements,
-                   std::size_t skipped, std::size_t count, double factor) {
-  std::vector<const void*>& operands = run.staging.operands;
-  operands.clear();
-  for (std::size_t rank = 0; rank < run.size; ++rank)
-    operands.push_back(blocks + (rank * elements + skipped) * size_of(run.dtype));
+/// Reduces `run.size` blocks of `elements`, in rank order, of which the first begins at `first` and each
+/// other one `stride` bytes behind the one before.
+void reduce_blocks(const MpiRun& run, std::byte* into, const std::byte* first, std::size_t stride,
+                   std::size_t elements, double factor) {
+  std::vector<const void*> operands;
+  for (std::size_t rank = 0; rank < run.size; ++rank) operands.push_back(first + rank * stride);
   void* const place = into;
-  kernels::reduce_many(run.dtype, run.op, {&place, 1}, operands, count, factor);
+  kernels::reduce_many(run.dtype, run.op, {&place, 1}, operands, elements, factor);
 }
 
 /// Sends the blocks in `out`, gets this rank's of all others into `in`, and reduces them into the first of
@@ -70,8 +68,8 @@ Status exchange_and_reduce(const MpiRun& run, const std::byte* out, std::byte* i
   DABKE_CHECK(run.comm.start_alltoall(out, staging.send_counts, staging.send_offsets, in,
                                       staging.receive_counts, staging.receive_offsets));
   DABKE_CHECK(finish(run));
-  const std::size_t elements = static_cast<std::size_t>(own) / size_of(run.dtype);
-  reduce_blocks(run, in, in, elements, 0, elements, factor);
+  const auto bytes = static_cast<std::size_t>(own);
+  reduce_blocks(run, in, in, bytes, bytes / size_of(run.dtype), factor);
   return {};
 }
 
@@ -102,7 +100,7 @@ Status allreduce_small(const MpiRun& run, const InPieces& in, double prescale, c
   stage(run, in, 0, in.elements(), prescale, memory);
   DABKE_CHECK(gather_equal(run, memory, bytes, all));
   out.each(0, in.elements(), [&](std::byte* data, std::size_t elements, std::size_t at) {
-    reduce_blocks(run, data, all, in.elements(), at, elements, postscale);
+    reduce_blocks(run, data, all + at * size_of(run.dtype), bytes, elements, postscale);
   });
   return {};
 }

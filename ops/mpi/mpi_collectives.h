@@ -25,7 +25,6 @@ namespace dabke {
 struct MpiStaging {
   FusionBuffer memory;
   std::vector<int> send_counts, send_offsets, receive_counts, receive_offsets;  // in bytes
-  std::vector<const void*> operands;
 };
 
 struct MpiRun {
@@ -42,8 +41,8 @@ struct MpiRun {
 /// The largest memory that one round stages in each direction.
 inline constexpr std::size_t kMpiRoundBytes = std::size_t{8} << 20;
 
-/// The sum of all ranks' `in`, each multiplied by its `prescale`, multiplied by `postscale`, in `out`, which
-/// has as many elements. A tensor may be a piece of both.
+/// The reduction of all ranks' `in`, each multiplied by its `prescale`, multiplied by `postscale`, in `out`,
+/// which has as many elements. A tensor may be a piece of both.
 Status mpi_allreduce(const MpiRun& run, const InPieces& in, double prescale, const OutPieces& out,
                      double postscale);
 Status mpi_reducescatter(const MpiRun& run, const std::byte* send, std::span<const std::size_t> counts,

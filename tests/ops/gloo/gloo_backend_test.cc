@@ -1,4 +1,5 @@
 #include "ops/gloo/gloo_backend.h"
+#include "ops/gloo/gloo_algorithms.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -297,7 +298,7 @@ TEST_CASE("every allreduce algorithm of gloo sums tensors of its size") {
 }
 
 TEST_CASE("an allreduce by slices takes several rounds, the last with fewer elements than ranks") {
-  constexpr std::size_t kRound = (std::size_t{16} << 20) / sizeof(float);
+  constexpr std::size_t kRound = kGlooRoundBytes / sizeof(float);
   check_all(run_on_ranks(5, [](GlooRank& self) {
     return first_of([&] { return allreduce(self, DType::f32, ReduceOp::sum, {kRound + 3}, true); },
                     [&] {
