@@ -6,7 +6,6 @@
 
 #include "runtime/base/core_list.h"
 #include "runtime/base/thread.h"
-#include "runtime/fusion/planner.h"
 
 namespace dabke {
 namespace {
@@ -36,14 +35,14 @@ Machine::Options machine_options(const World& world, const Config& config, const
   options.rank = world.rank;
   options.static_sets = std::move(static_sets);
   options.duplicates_are_errors = config.duplicate_names == "error";
-  options.fusion = {config.deterministic ? 0 : config.fusion_threshold, sizes.alone,
-                    !config.disable_group_fusion};
+  options.sequencer.fusion = {config.deterministic ? 0 : config.fusion_threshold, sizes.alone,
+                              !config.disable_group_fusion};
   options.topology = Coordinator::topology_of(world, config);
   options.sequencer.linger_limit = seconds_to_duration(config.cycle_time / 1000);
   options.sequencer.cache_capacity = static_cast<std::size_t>(config.cache_capacity);
-  if (options.fusion.threshold > 0 && !config.disable_learned_batches) {
+  if (options.sequencer.fusion.threshold > 0 && !config.disable_learned_batches) {
     options.sequencer.learned_batch_bytes =
-        static_cast<std::size_t>(std::min<std::int64_t>(options.fusion.threshold, sizes.learned));
+        static_cast<std::size_t>(std::min<std::int64_t>(options.sequencer.fusion.threshold, sizes.learned));
   }
   if (!config.stall_check_disable) {
     options.stall_check = seconds_to_duration(config.stall_check_time);
@@ -324,38 +323,27 @@ void Coordinator::execute(ExecuteAction& action, TimePoint now) {
   if (next_run_check_ == kNever) next_run_check_ = now + seconds_to_duration(config_.stall_check_time);
   if (timeline_) timeline_->mark_cycle();
   start_operations(action, now);
-  std::vector<PlanItem> items;
-  std::vector<std::pair<std::size_t, std::size_t>> at;  // of each item: the request and its tensor
-  items.reserve(action.requests.size());
-  at.reserve(action.requests.size());
-  for (std::size_t r = 0; r < action.requests.size(); ++r) {
-    const OrderedRequest& ordered = action.requests[r];
+  for (const OrderedRequest& ordered : action.requests) {
     const Request& agreed = *ordered.agreed;
     recorder_.record(FlightEvent::What::ordered, agreed.kind, agreed.process_set, ordered.number,
                      agreed.tensors.size(), agreed.size_bytes(), agreed.name, now);
-    for (std::size_t t = 0; t < agreed.tensors.size(); ++t) {
-      const bool apart = !action.fusion.mixes_groups && agreed.tensors.size() > 1;
-      items.push_back({{agreed.process_set, agreed.kind, agreed.op, agreed.tensors[t].dtype, agreed.device,
-                        agreed.root, agreed.compression, agreed.prescale, agreed.postscale,
-                        ordered.contributors, apart ? static_cast<std::int64_t>(r) : -1, ordered.batch},
-                       agreed.tensors[t].size_bytes()});
-      at.emplace_back(r, t);
-    }
   }
-  for (const auto& batch : plan_batches(items, action.fusion)) {
-    hand_over(make_task(action, at, batch));
+  for (auto first = action.tensors.cbegin(); first != action.tensors.cend();) {
+    const auto last = std::find_if(first, action.tensors.cend(),
+                                   [&](const BatchedTensor& one) { return one.batch != first->batch; });
+    hand_over(make_task(action, {first, last}));
+    first = last;
   }
 }
 
 std::unique_ptr<Task> Coordinator::make_task(const ExecuteAction& action,
-                                             const std::vector<std::pair<std::size_t, std::size_t>>& at,
-                                             const std::vector<std::size_t>& batch) {
-  const OrderedRequest& first = action.requests[at[batch.front()].first];
+                                             std::span<const BatchedTensor> batch) {
+  const OrderedRequest& first = action.requests[batch.front().request];
   auto task = std::make_unique<Task>();
   task->order = first.number;
   task->kind = first.agreed->kind;
   task->op = first.agreed->op;
-  task->dtype = first.agreed->tensors[at[batch.front()].second].dtype;
+  task->dtype = first.agreed->tensors[batch.front().tensor].dtype;
   task->prescale = first.agreed->prescale;
   task->postscale = first.agreed->postscale;
   task->compression = static_cast<Compression>(first.agreed->compression);
@@ -370,8 +358,7 @@ std::unique_ptr<Task> Coordinator::make_task(const ExecuteAction& action,
   }
   task->timeline = timeline_;
   task->entries.reserve(batch.size());
-  for (const std::size_t item : batch) {
-    const auto [request, tensor] = at[item];
+  for (const auto [number, request, tensor] : batch) {
     const OrderedRequest& ordered = action.requests[request];
     TaskEntry entry{nullptr, 0, unit_of(ordered.token), nullptr};
     if (entry.unit == nullptr) {

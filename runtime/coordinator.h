@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 #include <variant>
 #include <vector>
@@ -126,9 +127,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
   void accept(OperationRef operation, TimePoint now);
   void perform(std::vector<Action> actions, TimePoint now);
   void execute(ExecuteAction& action, TimePoint now);
-  std::unique_ptr<Task> make_task(const ExecuteAction& action,
-                                  const std::vector<std::pair<std::size_t, std::size_t>>& at,
-                                  const std::vector<std::size_t>& batch);
+  std::unique_ptr<Task> make_task(const ExecuteAction& action, std::span<const BatchedTensor> batch);
   void start_operations(const ExecuteAction& action, TimePoint now);
   void over(const Status& cause);
   void judge_failures(TimePoint now);

@@ -4,7 +4,7 @@
 
 namespace dabke {
 
-/// What decides which tensors travel together, in bytes. Every rank goes by the root's.
+/// What the root decides by which tensors travel together, in bytes.
 struct FusionSettings {
   std::int64_t threshold = 0;     // of a batch; 0: nothing is fused
   std::uint32_t alone = 1 << 20;  // from here on a tensor travels by itself, without a copy

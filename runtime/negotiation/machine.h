@@ -36,21 +36,28 @@ namespace dabke {
 struct OrderedRequest {
   std::uint64_t number = 0;
   Token token = 0;
-  RequestRef agreed;   // the same on every rank: what batches are planned from
+  RequestRef agreed;   // the same on every rank
   RequestRef request;  // this rank's own; on a joined rank the others', with no rows where the first
                        // dimension is free
   int contributors = 0;
-  std::uint64_t batch = 0;  // fused with its like only; 0: with whatever fits
+};
+/// Where one tensor of an ExecuteAction travels.
+struct BatchedTensor {
+  std::uint32_t batch;
+  std::uint32_t request;  // its place in `requests`
+  std::uint32_t tensor;   // of the request
 };
 
 struct SendAction {
   Rank peer;
   std::shared_ptr<const std::vector<std::byte>> message;
 };
-/// Equal on every rank of a process set as far as that set's requests go.
+/// Equal on every rank of a process set as far as that set's requests go, batches and their order included:
+/// the root has decided them, because a rank that planned from what it sees would plan from what others do
+/// not see.
 struct ExecuteAction {
-  FusionSettings fusion;
   std::vector<OrderedRequest> requests;
+  std::vector<BatchedTensor> tensors;  // those of a batch are neighbours, and batches lie as they run
 };
 struct CompleteAction {
   Token token;
@@ -100,7 +107,6 @@ class Machine {
     Rank rank = 0;
     std::shared_ptr<const Topology> topology;  // shared: it is the same on every rank
     bool duplicates_are_errors = false;
-    FusionSettings fusion;
     Duration stall_check{};                      // zero: off
     Duration stall_shutdown{};                   // zero: never
     bool gives_stacks = false;                   // StackAction is answered
@@ -204,6 +210,7 @@ class Machine {
   bool concerns(const Order& order, int reporter) const;
   void apply(OrdersMessage message, TimePoint now);
   void apply(Order& order, ExecuteAction& execute, TimePoint now);
+  void execute_until_here(ExecuteAction& execute);
   void run(Order& order, Name& name, ExecuteAction& execute, TimePoint now);
   void complete_order(Order& order, Name& name, TimePoint now);
   void apply_error(const Order& order, TimePoint now);
@@ -250,7 +257,6 @@ class Machine {
   std::map<ProcessSetId, Join> joins_;        // pending here
   std::map<ProcessSetId, Rank> last_joined_;  // below this rank
   std::uint64_t last_order_ = 0;
-  std::uint64_t learned_at_ = 0;     // the order that brought the learned batches
   std::vector<std::uint64_t> seen_;  // by reporter: the last order each child knows
   struct Void {
     ProcessSetId set;

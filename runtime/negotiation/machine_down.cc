@@ -19,7 +19,7 @@ RequestRef without_rows(const RequestRef& request) {
 }  // namespace
 
 void Machine::broadcast_orders(TimePoint now) {
-  OrdersMessage message{options_.fusion, sequencer_->take_orders(now)};
+  OrdersMessage message{sequencer_->take_orders(now)};
   if (message.orders.empty()) return;
   if (!children().empty()) pass_down(message, nullptr);
   apply(std::move(message), now);
@@ -52,16 +52,16 @@ void Machine::pass_down(const OrdersMessage& message, std::shared_ptr<const std:
       send_bytes(collector_.rank_of(reporter), bytes);
       continue;
     }
-    OrdersMessage part{message.fusion, {}};
+    OrdersMessage part;
     std::ranges::copy_if(message.orders, std::back_inserter(part.orders), is_for_it);
     if (!part.orders.empty()) send_bytes(collector_.rank_of(reporter), encoded(part));
   }
 }
 
 void Machine::apply(OrdersMessage message, TimePoint now) {
-  ExecuteAction execute{message.fusion, {}};
+  ExecuteAction execute;
   for (Order& order : message.orders) {
-    if (failed_) return;
+    if (failed_) break;
     if (order.forced) flush_up();  // under a number from before it, so that it is void above as it is here
     last_order_ = order.number;
     if (!over_) {
@@ -70,7 +70,15 @@ void Machine::apply(OrdersMessage message, TimePoint now) {
       note_departure(order.rank);
     }
   }
-  if (!execute.requests.empty()) actions_.emplace_back(std::move(execute));
+  execute_until_here(execute);
+}
+
+void Machine::execute_until_here(ExecuteAction& execute) {
+  if (execute.requests.empty()) return;
+  if (!std::ranges::is_sorted(execute.tensors, {}, &BatchedTensor::batch)) {
+    std::ranges::stable_sort(execute.tensors, {}, &BatchedTensor::batch);
+  }
+  actions_.emplace_back(std::exchange(execute, {}));
 }
 
 void Machine::apply(Order& order, ExecuteAction& execute, TimePoint now) {
@@ -99,11 +107,8 @@ void Machine::apply(Order& order, ExecuteAction& execute, TimePoint now) {
     }
     if (!order.request) order.request = name->agreed;
   }
-  // Everything else keeps its place after the data orders before it.
-  if (!execute.requests.empty()) {
-    actions_.emplace_back(ExecuteAction{execute.fusion, std::move(execute.requests)});
-    execute.requests.clear();
-  }
+  // What completes or ends something keeps its place after the data orders before it; no batch crosses it.
+  if (ends_batches(order.kind)) execute_until_here(execute);
   switch (order.kind) {
     case Order::Kind::run: {
       if (name != nullptr) return complete_order(order, *name, now);
@@ -127,12 +132,14 @@ void Machine::run(Order& order, Name& name, ExecuteAction& execute, TimePoint no
   const bool member = sets_.contains(name.process_set, options_.rank);
   Submitted mine = take_front(name, now);
   if (member) {
-    OrderedRequest ordered{order.number,
-                           mine.token,
-                           std::move(order.request),
-                           std::move(mine.request),
-                           order.contributors,
-                           name.batch == 0 ? 0 : (learned_at_ << 20) + name.batch};
+    const auto place = static_cast<std::uint32_t>(execute.requests.size());
+    const auto tensors = static_cast<std::uint32_t>(order.request->tensors.size());
+    for (std::uint32_t i = 0; i < tensors; ++i) {
+      const bool spread = i < order.batch_by_tensor.size();
+      execute.tensors.push_back({spread ? order.batch_by_tensor[i] : order.batch, place, i});
+    }
+    OrderedRequest ordered{order.number, mine.token, std::move(order.request), std::move(mine.request),
+                           order.contributors};
     if (mine.token == 0) ordered.request = without_rows(ordered.agreed);
     execute.requests.push_back(std::move(ordered));
   }
@@ -203,7 +210,6 @@ void Machine::apply_learned(const Order& order, TimePoint now) {
     }
   }
   (void)learned_.learn(mine);
-  learned_at_ = order.number;
 }
 
 void Machine::apply_release(const Order& order, TimePoint now) {

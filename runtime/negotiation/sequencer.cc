@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/negotiation/batch_marks.h"
+
 namespace dabke {
 namespace {
 
@@ -181,6 +183,7 @@ std::vector<Order> Sequencer::take_orders(TimePoint now) {
     if (!std::is_sorted(first, last, more_urgent)) std::stable_sort(first, last, more_urgent);
     first = last == ready_.end() ? last : std::next(last);
   }
+  mark_batches();
   std::vector<Order> orders;
   orders.reserve(ready_.size());
   for (Ready& ready : ready_) sequence(std::move(ready), orders);
@@ -188,6 +191,21 @@ std::vector<Order> Sequencer::take_orders(TimePoint now) {
   must_flush_ = any_forced_ = false;
   announce_learned(orders);
   return orders;
+}
+
+void Sequencer::mark_batches() {
+  std::vector<UnmarkedOrder> unmarked;
+  unmarked.reserve(ready_.size());
+  for (Ready& ready : ready_) {
+    const std::uint64_t learned = ready.order.request ? 0 : learned_batch_of(ready.order.slot);
+    unmarked.push_back({&ready.order, ready.request.get(), learned});
+  }
+  dabke::mark_batches(unmarked, options_.fusion);
+}
+
+std::uint64_t Sequencer::learned_batch_of(Slot slot) const {
+  const std::size_t place = place_of(slot);
+  return place < learned_.size() && learned_[place].slot == slot ? learned_[place].batch : 0;
 }
 
 void Sequencer::number(Order order, std::vector<Order>& orders) {
@@ -263,6 +281,13 @@ void Sequencer::give_back_all(ProcessSetId set) {
 void Sequencer::announce_learned(std::vector<Order>& orders) {
   auto change = learner_.take_change();
   if (!change) return;
+  learned_.clear();
+  for (std::uint32_t i = 0; i < change->size(); ++i) {
+    for (const Slot slot : (*change)[i].slots) {
+      if (place_of(slot) >= learned_.size()) learned_.resize(place_of(slot) + 1);
+      learned_[place_of(slot)] = {slot, i + 1};
+    }
+  }
   Order order;
   order.kind = Order::Kind::learned;
   order.batches = std::move(*change);

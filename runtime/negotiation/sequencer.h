@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/fusion_settings.h"
 #include "runtime/negotiation/collector.h"
 #include "runtime/negotiation/names.h"
 #include "runtime/negotiation/process_sets.h"
@@ -34,6 +35,7 @@ class Sequencer {
     Duration linger_limit{};               // longest deliberate wait; zero: as long as the data plane is busy
     std::size_t cache_capacity = 131'072;  // slots; 0: none
     std::size_t learned_batch_bytes = 0;   // 0: learns no batches
+    FusionSettings fusion;
   };
 
   Sequencer(Options options, std::shared_ptr<const Topology> topology, Names& names);
@@ -84,6 +86,8 @@ class Sequencer {
   void give_back(Slot slot);
   void number(Order order, std::vector<Order>& orders);
   void sequence(Ready ready, std::vector<Order>& orders);
+  void mark_batches();
+  std::uint64_t learned_batch_of(Slot slot) const;
   void announce_learned(std::vector<Order>& orders);
   std::string who(const std::vector<Rank>& ranks) const;
 
@@ -92,6 +96,11 @@ class Sequencer {
   Names& names_;
   ProcessSets sets_;  // as they are after all that is in the ready list
   StepLearner learner_;
+  struct Learned {
+    Slot slot = kNoSlot;
+    std::uint32_t batch = 0;  // from 1 on
+  };
+  std::vector<Learned> learned_;  // announced; by place
   std::vector<Ready> ready_;
   bool must_flush_ = false;
   bool any_forced_ = false;  // a forced error is in the ready list

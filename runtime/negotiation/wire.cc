@@ -264,6 +264,8 @@ void order_fields(Archive& archive, O& order) {
   archive(order.error);
   archive(order.text);
   archive(order.forced);
+  archive(order.batch);
+  numbers(archive, order.batch_by_tensor);
   list(archive, order.batches, 6, [&](auto& batch) {
     archive(batch.hold_us);
     slots(archive, batch.slots);
@@ -279,7 +281,14 @@ void order_fields(Archive& archive, O& order) {
 enum OrderForm : std::uint8_t { kCachedRun, kFull, kEnd };
 
 bool is_plain_cached(const Order& order) {
-  return order.kind == Order::Kind::run && !order.request && order.contributors == 0;
+  return order.kind == Order::Kind::run && !order.request && order.contributors == 0 &&
+         order.batch_by_tensor.empty();
+}
+
+/// How far `next` goes on where a run of cached orders stood after `before`.
+bool continues(const Order& before, const Order& next, std::uint32_t batch_step) {
+  return is_plain_cached(next) && next.number == before.number + 1 && next.slot == before.slot + 1 &&
+         next.batch == before.batch + batch_step;
 }
 
 void orders(Writer& archive, const std::vector<Order>& all) {
@@ -290,14 +299,13 @@ void orders(Writer& archive, const std::vector<Order>& all) {
       continue;
     }
     std::size_t end = i + 1;
-    while (end < all.size() && is_plain_cached(all[end]) && all[end].number == all[i].number + (end - i) &&
-           all[end].slot == all[i].slot + (end - i)) {
-      ++end;
-    }
+    const std::uint32_t batch_step = end < all.size() && all[end].batch == all[i].batch + 1 ? 1 : 0;
+    while (end < all.size() && continues(all[end - 1], all[end], batch_step)) ++end;
     archive(std::uint8_t{kCachedRun});
     archive.varint(all[i].number);
     archive.varint(all[i].slot);
     archive.varint(end - i);
+    archive.varint(std::uint64_t{2} * all[i].batch + batch_step);
     i = end;
   }
   archive(std::uint8_t{kEnd});
@@ -314,10 +322,12 @@ void orders(Reader& archive, std::vector<Order>& all) {
       const Slot slot = archive.varint();
       const std::uint64_t length = archive.varint();
       if (length > kMostSlotsInMessage - all.size()) return archive.fail("more orders than there can be");
+      const std::uint64_t batch = archive.varint();
       for (std::uint64_t i = 0; i < length; ++i) {
         Order& order = all.emplace_back();
         order.number = number + i;
         order.slot = slot + i;
+        order.batch = static_cast<std::uint32_t>(batch / 2 + (batch % 2) * i);
       }
     } else {
       archive.fail("an order of an unknown form");
@@ -358,9 +368,6 @@ void body(Archive& archive, M& message) {
     archive(message.code);
     archive(message.text);
   } else if constexpr (std::is_same_v<Plain, OrdersMessage>) {
-    archive(message.fusion.threshold);
-    archive(message.fusion.alone);
-    archive(message.fusion.mixes_groups);
     orders(archive, message.orders);
   } else if constexpr (std::is_same_v<Plain, InquiryMessage>) {
     archive(message.id);

@@ -11,8 +11,8 @@
 //     The writer takes the shorter.
 //   - Orders: one byte of form, then
 //       0, a run of cached orders: varints of the first number, the first slot and how many. They count up in
-//       both, and
-//          every rank of the set contributes.
+//          both, and every rank of the set contributes. Then a varint of the first one's batch, doubled; plus
+//          1 where each has the batch after that of the one before, else all have that one.
 //       1, one order in full.
 //     A byte of form 2 ends the list.
 // The links refuse peers of another kWireVersion, so a decoder meets only its own version; bytes that do not
@@ -26,7 +26,6 @@
 #include <variant>
 #include <vector>
 
-#include "runtime/base/fusion_settings.h"
 #include "runtime/base/status.h"
 #include "runtime/negotiation/request.h"
 
@@ -108,12 +107,20 @@ struct Order {
   Code error = Code::ok;      // error
   std::string text;           // error
   bool forced = false;        // error: not everybody had reported; reports from before it mean nothing
+  /// run, where data moves: tensors of one message with equal numbers here travel together. The batches of a
+  /// message run in the order of their numbers, and none goes on in another message.
+  std::uint32_t batch = 0;
+  std::vector<std::uint32_t> batch_by_tensor;  // of a group that is in several; else empty
   std::vector<LearnedBatch> batches;
 };
 
+/// Whether the batches of the orders before it end with an order of this kind that moves no data.
+constexpr bool ends_batches(Order::Kind kind) {
+  return kind == Order::Kind::run || kind == Order::Kind::error || kind == Order::Kind::left;
+}
+
 /// Down: the orders, in sequence, that concern the receiver's subtree.
 struct OrdersMessage {
-  FusionSettings fusion;
   std::vector<Order> orders;
 };
 

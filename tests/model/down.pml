@@ -57,6 +57,9 @@ inline run_order() {
   :: else -> executed[r] = executed[r] * 4 + n + 1
   fi;
 #endif
+#ifdef BATCHES
+  if :: MOVES_DATA(n) -> planned[P(r, d_number)] = BATCH_AT(r, d_number) :: else -> skip fi;
+#endif
   if
   :: pending[I(r, n)] != 0 -> ran_with[d_number]++; assert(ran_with[d_number] <= order_contributors[d_number]); take_front(n)
   :: else -> EVENT("a joined rank runs without data"); assert(IN_WORLD(n) && join_announced[r])
@@ -100,6 +103,13 @@ inline apply() {
   for (k : last_order[r] + 1 .. d_number - 1) { assert((order_members[k] & SUBTREE(r)) == 0) };
   last_order[r] = d_number;
   n = d_what;
+#ifdef MISTAKE_RANKS_PLAN
+  for (k : 1 .. d_number) { if :: first_batch[k] > own_batch[r] -> own_batch[r] = first_batch[k] :: else -> skip fi };
+  if
+  :: d_kind == left || d_kind == joined_all || (d_kind == run_full && !MOVES_DATA(n)) -> own_batch[r]++
+  :: else -> skip
+  fi;
+#endif
   if
   :: over[r] -> if :: d_kind == left -> gone[r] = gone[r] | SUBTREE(d_what) :: else -> skip fi
   :: !over[r] && d_kind == run_full && OPEN(r, n) ->

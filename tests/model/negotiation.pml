@@ -19,6 +19,7 @@
  *   - When nothing can move any more, every request and every join on a living rank has completed, and all have had the
  *     orders that concern them.
  *   - Nothing fails unless a rank crashes.
+ *   - BATCHES: two tensors that one rank runs in one batch, every rank that runs both runs in one batch.
  * Left out: signatures, mismatches and errors by order, broadcast roots, stalls and inquiries, groups, bytes, and how the
  * step learner comes to its batches (here the root may learn one at any moment).
  *
@@ -101,7 +102,11 @@
 #define EXISTS(r, n) ((n) != 1 || set[r] == 1)
 #else
 #define IN_WORLD(n) (MEMBERS(n) == 7)
+#ifdef BARRIER  /* name 2 is one */
+#define MOVES_DATA(n) ((n) != 2)
+#else
 #define MOVES_DATA(n) 1
+#endif
 #define EXISTS(r, n) 1
 #endif
 /* Collector::is_open */
@@ -401,6 +406,21 @@ init {
         fi
       fi
     };
+#ifdef BATCHES
+    for (i : 1 .. orders) {
+      for (k : i + 1 .. orders) {
+        for (r : 0 .. 2) {
+          n = (r == 2 -> 0 : r + 1);
+          if
+          :: planned[P(r, i)] != 0 && planned[P(r, k)] != 0 && planned[P(n, i)] != 0 && planned[P(n, k)] != 0 ->
+            assert((planned[P(r, i)] == planned[P(r, k)]) == (planned[P(n, i)] == planned[P(n, k)]));
+            if :: planned[P(r, i)] == planned[P(r, k)] -> EVENT("two travel together") :: else -> EVENT("two travel apart") fi
+          :: else -> skip
+          fi
+        }
+      }
+    };
+#endif
 #ifdef EXECUTED
     assert(executed[0] == executed[1] && executed[1] == executed[2]);
 #endif

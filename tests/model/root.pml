@@ -6,6 +6,12 @@ inline number(A_KIND, A_WHAT, A_SLOT, A_COUNT) {
   :: A_KIND == run_full || A_KIND == run_slot || A_KIND == evict -> order_members[orders] = MEMBERS(A_WHAT)
   :: else -> order_members[orders] = 7
   fi;
+#ifdef BATCHES  /* mark_batches */
+  if
+  :: A_KIND == left || A_KIND == joined_all || (A_KIND == run_full && !MOVES_DATA(A_WHAT)) -> next_batch++
+  :: else -> order_batch[orders] = next_batch
+  fi;
+#endif
   list!A_KIND, orders, A_WHAT, A_SLOT, A_COUNT
 }
 
@@ -53,6 +59,9 @@ inline sequence(A_N) {
 
 /* Sequencer::take_orders. PRIORITY: name 1 before name 0 where both are ready. */
 inline take_orders() {
+#ifdef BATCHES
+  next_batch++; first_batch[orders + 1] = next_batch;
+#endif
   do
   :: len(ready) != 0 ->
     d_what = 9;

@@ -56,6 +56,8 @@ AWAITING = WAITING[:-1]
 
 SCENARIOS = {
     'order': Scenario(['LAZY', TWICE, 'PRIORITY', 'EXECUTED'], [COMPLETE, 'two are ready at one time']),
+    'batches': Scenario(['LAZY', 'NAMES 3', 'M2 3', 'BARRIER', 'BATCHES'],
+                        [COMPLETE, 'two travel together', 'two travel apart']),
     'cache': Scenario(['LAZY', TWICE, 'PLACES 1', 'SLOTS 8'],
                       [COMPLETE, "a report by slot crosses the slot's eviction", 'a slot is evicted under reports',
                        'no slot can be evicted'], ('chain',)),
@@ -118,6 +120,7 @@ SCENARIOS = {
 MISTAKES = [
     Mistake('MISTAKE_ROOT_DOES_NOT_WAIT', 'order', 'the root does not wait for its children'),
     Mistake('MISTAKE_ROOT_RUNS_BEFORE_NUMBERING', 'order', 'the root runs what is ready before it has numbered it'),
+    Mistake('MISTAKE_RANKS_PLAN', 'batches', 'each rank plans its batches from the orders that it sees', 'star'),
     Mistake('MISTAKE_EVICTED_SLOT_DROPPED', 'cache', 'a report by a slot that was evicted meanwhile is dropped'),
     Mistake('MISTAKE_EVICTS_BY_ITSELF', 'cache', 'a rank evicts a slot without an order'),
     Mistake('MISTAKE_ORDER_TWICE', 'cache', 'an order is passed on twice'),

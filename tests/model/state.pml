@@ -67,6 +67,20 @@ byte joins_done[3];
 short executed[3];            /* names in the order in which they ran, four to a digit */
 #endif
 
+#ifdef BATCHES
+#define P(r, number) ((r) * MOST + (number))
+byte order_batch[MOST];       /* as the root has decided */
+byte first_batch[MOST];       /* of the message that begins with this order */
+byte planned[3 * MOST];       /* in which batch a rank has run an order */
+byte next_batch;
+#ifdef MISTAKE_RANKS_PLAN
+byte own_batch[3];
+#define BATCH_AT(r, number) own_batch[r]
+#else
+#define BATCH_AT(r, number) order_batch[number]
+#endif
+#endif
+
 hidden byte expected[3 * NAMES];  /* Collector::Set::expected, a mask of reporters; never changes */
 
 /* ---- Within one step; worth nothing between steps. */

@@ -172,7 +172,7 @@ void Sim::execute(Rank rank, const ExecuteAction& action) {
           fmt::format("rank {} executes '{}' of a set that it is not in", rank, ordered.agreed->name));
     }
     const auto [entry, fresh] =
-        agreed_.try_emplace(ordered.number, Agreed{ordered.agreed, ordered.contributors, ordered.batch});
+        agreed_.try_emplace(ordered.number, Agreed{ordered.agreed, ordered.contributors});
     const Agreed& agreed = entry->second;
     const int members = static_cast<int>(machine(rank).sets().ranks_of(ordered.agreed->process_set)->size());
     const bool same = fresh || (agreed.request->name == ordered.agreed->name &&
@@ -194,6 +194,7 @@ void Sim::execute(Rank rank, const ExecuteAction& action) {
       tokens.emplace_back(ordered.token, ordered.contributors);
     }
   }
+  check_batches(rank, action);
   const auto time = std::chrono::duration_cast<Duration>(
       std::chrono::duration<double>(static_cast<double>(bytes) * options_.seconds_per_byte));
   node.lane_free_at = std::max(node.lane_free_at, now_) + options_.batch_time + time;
@@ -205,6 +206,36 @@ void Sim::execute(Rank rank, const ExecuteAction& action) {
     }
     settle(rank);
   });
+}
+
+void Sim::check_batches(Rank rank, const ExecuteAction& action) {
+  std::size_t tensors = 0;
+  for (const OrderedRequest& ordered : action.requests) tensors += ordered.agreed->tensors.size();
+  if (tensors != action.tensors.size())
+    throw Violation(fmt::format("rank {} runs {} tensors of {}", rank, action.tensors.size(), tensors));
+  for (auto first = action.tensors.begin(); first != action.tensors.end();) {
+    const ProcessSetId set = action.requests[first->request].agreed->process_set;
+    BatchOfTensors batch;
+    const auto number = first->batch;
+    for (; first != action.tensors.end() && first->batch == number; ++first) {
+      batch.emplace_back(action.requests[first->request].number, first->tensor);
+    }
+    check_batch(rank, batch, set);
+    if (batch.front() <= nodes_[at(rank)].last_batch)
+      throw Violation(fmt::format("rank {} runs the batch of order {} late", rank, batch.front().first));
+    nodes_[at(rank)].last_batch = batch.front();
+  }
+}
+
+/// Whether the other members of its set run the same.
+void Sim::check_batch(Rank rank, const BatchOfTensors& batch, ProcessSetId set) {
+  const auto [entry, fresh] = batches_.try_emplace(batch.front(), RunBatch{batch});
+  if (entry->second.tensors != batch) {
+    throw Violation(fmt::format("the batch of order {} has {} tensors on rank {}, and {} on another rank",
+                                batch.front().first, batch.size(), rank, entry->second.tensors.size()));
+  }
+  const int members = static_cast<int>(machine(rank).sets().ranks_of(set)->size());
+  if (++entry->second.seen == members) batches_.erase(entry);
 }
 
 Sim::Pending Sim::take(Rank rank, Token token) {

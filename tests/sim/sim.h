@@ -2,7 +2,8 @@
 //
 // Every link keeps its order and has its own random delay; which event comes next is decided by a seed, so a
 // run can be replayed. After every event what happened is held against the invariants: an order means the
-// same on every rank that executes it, numbers only go up, and a token completes once.
+// same on every rank that executes it, numbers only go up, every member of a set runs its tensors in the same
+// batches, and a token completes once.
 #pragma once
 
 #include <functional>
@@ -117,6 +118,7 @@ class Sim {
     bool dead = false;
     bool over = false;
     std::uint64_t last_number = 0;
+    std::pair<std::uint64_t, std::uint32_t> last_batch;
     std::uint64_t executed = 0;
     std::uint64_t execute_actions = 0;
     TimePoint tick_at = kNever;
@@ -129,7 +131,12 @@ class Sim {
   struct Agreed {
     RequestRef request;
     int contributors;
-    std::uint64_t batch;
+    int seen = 0;
+  };
+  /// A tensor of a batch: the number of its order, and its place in the request.
+  using BatchOfTensors = std::vector<std::pair<std::uint64_t, std::uint32_t>>;
+  struct RunBatch {
+    BatchOfTensors tensors;
     int seen = 0;
   };
   static std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
@@ -137,6 +144,8 @@ class Sim {
   void settle(Rank rank);
   void send(Rank from, const SendAction& action);
   void execute(Rank rank, const ExecuteAction& action);
+  void check_batches(Rank rank, const ExecuteAction& action);
+  void check_batch(Rank rank, const BatchOfTensors& batch, ProcessSetId set);
   /// What is pending under the token, and is no longer.
   Pending take(Rank rank, Token token);
   Duration delay();
@@ -152,7 +161,8 @@ class Sim {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
   std::vector<Node> nodes_;
   Token submitted_ = 0;
-  std::unordered_map<std::uint64_t, Agreed> agreed_;  // by number
+  std::unordered_map<std::uint64_t, Agreed> agreed_;                     // by number
+  std::map<std::pair<std::uint64_t, std::uint32_t>, RunBatch> batches_;  // by their first tensors
   std::uint64_t warnings_ = 0;
   std::string last_warning_;
 };

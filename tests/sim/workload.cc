@@ -81,8 +81,8 @@ class Generator {
     if (op.request.kind == CollectiveKind::barrier) return op;
     const int tensors = op.request.kind == CollectiveKind::allreduce && chance(0.1) ? pick(2, 4) : 1;
     for (int i = 0; i < tensors; ++i) {
-      op.request.tensors.push_back(
-          {tensors == 1 ? name : fmt::format("{}.{}", name, i), DType::f32, Shape{shape, 3}});
+      op.request.tensors.push_back({tensors == 1 ? name : fmt::format("{}.{}", name, i),
+                                    chance(0.1) ? DType::f64 : DType::f32, Shape{shape, 3}});
     }
     return op;
   }
@@ -336,6 +336,11 @@ RunResult run_job(unsigned seed, int ranks, RunResult& result) {
   options.machine.stall_check = seconds(60);
   options.machine.sequencer.cache_capacity = static_cast<std::size_t>(pick(0, 3) == 0 ? pick(0, 30) : 1000);
   options.machine.sequencer.learned_batch_bytes = pick(0, 2) == 0 ? 0 : 400;
+  options.machine.sequencer.fusion = {.threshold = pick(0, 4) == 0   ? 0
+                                                   : pick(0, 1) == 0 ? 1000
+                                                                     : 1 << 20,
+                                      .alone = pick(0, 2) == 0 ? 300U : 1U << 20,
+                                      .mixes_groups = pick(0, 2) != 0};
   Sim sim(options);
   Generator generator(random, options.ranks);
   Job job = generator.job();

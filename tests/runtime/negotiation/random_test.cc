@@ -8,14 +8,23 @@
 namespace dabke::testing {
 namespace {
 
-/// What rank a and rank b both ran of the sets they share, in order.
-std::vector<std::string> shared(SimulatedJob& job, Rank of, Rank with) {
+/// Of what rank `of` ran, each with its set in front, what belongs to sets that it shares with the other, in
+/// order.
+std::vector<std::string> shared(SimulatedJob& job, const std::vector<std::string>& ran, Rank of, Rank with) {
   std::vector<std::string> out;
-  for (const std::string& name : job.executed(of)) {
-    const auto set = static_cast<ProcessSetId>(std::stoi(name));
-    if (job.machine(of).sets().contains(set, with)) out.push_back(name);
+  for (const std::string& one : ran) {
+    const auto set = static_cast<ProcessSetId>(std::stoi(one));
+    if (job.machine(of).sets().contains(set, with)) out.push_back(one);
   }
   return out;
+}
+
+Machine::Options random_options(std::mt19937& random) {
+  Machine::Options options;
+  options.sequencer.cache_capacity = random() % 2 == 0 ? 1 + random() % 8 : 1000;
+  options.sequencer.learned_batch_bytes = random() % 2 == 0 ? 0 : 100;
+  options.sequencer.fusion = {.threshold = random() % 4 == 0 ? 200 : 1 << 20, .alone = 1 << 20};
+  return options;
 }
 
 }  // namespace
@@ -25,7 +34,7 @@ TEST_CASE("ranks that submit in different random orders run one sequence, and ev
   CAPTURE(seed);
   std::mt19937 random(seed);
   const int size = 1 + static_cast<int>(random() % 6);
-  SimulatedJob job(size, seed);
+  SimulatedJob job(size, seed, random_options(random));
   std::vector<ProcessSetId> sets{kWorldSet};
   for (int i = 0; i < 2 && size > 2; ++i) {
     Request request = plain(CollectiveKind::add_process_set, "add_process_set");
@@ -41,6 +50,7 @@ TEST_CASE("ranks that submit in different random orders run one sequence, and ev
     for (int i = 0; i < 30; ++i) {
       const ProcessSetId set = sets[random() % sets.size()];
       Request request = allreduce("t" + std::to_string(i % 20), {1 + i % 20}, set);  // some names twice
+      if (i % 7 == 0) request = plain(CollectiveKind::barrier, "barrier " + std::to_string(i), set);
       for (Rank rank = 0; rank < size; ++rank) {
         if (job.machine(rank).sets().contains(set, rank)) todo.emplace_back(rank, request);
       }
@@ -60,7 +70,10 @@ TEST_CASE("ranks that submit in different random orders run one sequence, and ev
   CHECK(job.all_complete());
   CHECK(job.numbers_increase());
   for (Rank a = 0; a < size; ++a) {
-    for (Rank b = a + 1; b < size; ++b) CHECK(shared(job, a, b) == shared(job, b, a));
+    for (Rank b = a + 1; b < size; ++b) {
+      CHECK(shared(job, job.executed(a), a, b) == shared(job, job.executed(b), b, a));
+      CHECK(shared(job, job.batches(a), a, b) == shared(job, job.batches(b), b, a));
+    }
   }
 }
 

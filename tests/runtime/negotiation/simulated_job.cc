@@ -3,6 +3,24 @@
 #include <fmt/format.h>
 
 namespace dabke::testing {
+namespace {
+
+std::vector<std::string> batches_of(const ExecuteAction& action) {
+  std::vector<std::string> batches;
+  for (std::size_t i = 0; i < action.tensors.size(); ++i) {
+    const BatchedTensor& here = action.tensors[i];
+    const Request& request = *action.requests[here.request].agreed;
+    if (i == 0 || here.batch != action.tensors[i - 1].batch) {
+      batches.push_back(fmt::format("{}:", request.process_set));
+    } else {
+      batches.back() += ",";
+    }
+    batches.back() += " " + request.tensors[here.tensor].name;
+  }
+  return batches;
+}
+
+}  // namespace
 
 Request allreduce(const std::string& name, Shape shape, ProcessSetId set) {
   Request request = plain(CollectiveKind::allreduce, name, set);
@@ -60,6 +78,7 @@ void SimulatedJob::take_actions(Rank rank) {
       ++messages_;
       bytes_ += send->message->size();
     } else if (auto* execute = std::get_if<ExecuteAction>(&action)) {
+      for (std::string& batch : batches_of(*execute)) self.batches.push_back(std::move(batch));
       for (const OrderedRequest& ordered : execute->requests) {
         numbers_increase_ = numbers_increase_ && ordered.number > self.last_number;
         self.last_number = ordered.number;

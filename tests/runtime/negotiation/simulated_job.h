@@ -46,6 +46,10 @@ class SimulatedJob {
   const std::vector<std::string>& executed(Rank rank) const {
     return ranks_[static_cast<std::size_t>(rank)].executed;
   }
+  /// The batches that this rank ran, each as "set: name, name", in order; of a group each tensor.
+  const std::vector<std::string>& batches(Rank rank) const {
+    return ranks_[static_cast<std::size_t>(rank)].batches;
+  }
   const std::vector<std::string>& warnings() const { return warnings_; }
   /// What this rank was to dump, in order.
   const std::vector<DumpAction>& dumps(Rank rank) const {
@@ -66,6 +70,7 @@ class SimulatedJob {
   struct SimulatedRank {
     std::unique_ptr<Machine> machine;
     std::vector<std::string> executed;
+    std::vector<std::string> batches;
     std::vector<DumpAction> dumps;
     int stacks_wanted = 0;
     std::uint64_t last_number = 0;

@@ -55,14 +55,13 @@ TEST_CASE("a message comes back from its bytes as it was") {
   order.rank = 1;
   order.new_set = 9;
   order.text = "why";
-  const auto bytes = bytes_of(OrdersMessage{{1 << 20, 4096, false}, {order, order}});
+  order.batch = 70000;
+  order.batch_by_tensor = {3, 1};
+  const auto bytes = bytes_of(OrdersMessage{{order, order}});
   auto decoded = decode(bytes);
   REQUIRE(decoded);
   const auto& orders = std::get<OrdersMessage>(*decoded);
   REQUIRE(orders.orders.size() == 2);
-  CHECK(orders.fusion.threshold == 1 << 20);
-  CHECK(orders.fusion.alone == 4096);
-  CHECK_FALSE(orders.fusion.mixes_groups);
   const Order& back = orders.orders[1];
   CHECK(back.number == order.number);
   CHECK(back.request->tensors == order.request->tensors);
@@ -71,6 +70,8 @@ TEST_CASE("a message comes back from its bytes as it was") {
   CHECK(back.request->priority == -4);
   CHECK(back.new_set == 9);
   CHECK(back.text == "why");
+  CHECK(back.batch == 70000);
+  CHECK(back.batch_by_tensor == order.batch_by_tensor);
   CHECK(std::holds_alternative<GoodbyeMessage>(*decode(bytes_of(GoodbyeMessage{}))));
   const auto dump = decode(bytes_of(DumpMessage{1ULL << 35, "stalled"}));
   CHECK(std::get<DumpMessage>(*dump).incident == 1ULL << 35);
