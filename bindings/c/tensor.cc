@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "runtime/base/possible_shape.h"
+
 namespace dabke {
 namespace {
 
@@ -66,12 +68,9 @@ Result<TensorView> from_dlpack(const DLTensor* tensor, const TensorRole& role) {
                               tensor->ndim, kMostDimensions));
   }
   const Shape shape(std::span<const std::int64_t>(tensor->shape, static_cast<std::size_t>(tensor->ndim)));
-  std::int64_t bytes = static_cast<std::int64_t>(size_of(*dtype));
-  for (const std::int64_t dim : shape.dims()) {
-    if (dim < 0 || __builtin_mul_overflow(bytes, dim == 0 ? 1 : dim, &bytes)) {
-      return Status(Code::invalid_argument,
-                    fmt::format("{}: impossible shape {}", role.to_string(), shape.to_string()));
-    }
+  if (!is_possible(shape, *dtype)) {
+    return Status(Code::invalid_argument,
+                  fmt::format("{}: impossible shape {}", role.to_string(), shape.to_string()));
   }
   DABKE_CHECK(check_compact(*tensor, role));
   DABKE_ASSIGN(const Device device, device_from(tensor->device, role));

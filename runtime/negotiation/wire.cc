@@ -3,16 +3,23 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include <fmt/format.h>
+
+#include "runtime/base/possible_shape.h"
 
 namespace dabke {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "the wire format is the native one here");
 
-// One list of fields serves both directions: `archive(field)` writes it or reads it.
+// One list of fields serves three archives: `archive(field)` writes it, reads it, or counts the fewest bytes
+// that it can take.
+
+template <class T, class Plain>
+concept Is = std::is_same_v<std::remove_const_t<T>, Plain>;
 
 class Writer {
  public:
@@ -38,6 +45,24 @@ class Writer {
     out_.insert(out_.end(), first, first + bytes);
   }
   std::vector<std::byte>& out_;
+};
+
+/// Counts what a default-constructed thing takes on the wire. That is the least that any can: fields of a
+/// fixed width always take it; text, lists and varints take a byte at least; what is optional is absent.
+class Sizer {
+ public:
+  static constexpr bool kReading = false;
+
+  template <class T>
+  requires std::is_arithmetic_v<T> || std::is_enum_v<T>
+  void operator()(const T&) { bytes_ += sizeof(T); }
+  void operator()(const std::string&) { ++bytes_; }
+  void count(std::size_t) { ++bytes_; }
+  void varint(std::uint64_t) { ++bytes_; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::size_t bytes_ = 0;
 };
 
 class Reader {
@@ -82,7 +107,21 @@ class Reader {
     return 0;
   }
   void varint(std::uint64_t& value) { value = varint(); }
-  void varint(std::uint32_t& value) { value = static_cast<std::uint32_t>(varint()); }
+  void varint(std::uint32_t& value) {
+    const std::uint64_t wide = varint();
+    if (wide > std::numeric_limits<std::uint32_t>::max()) fail("a number of more than 32 bits");
+    value = static_cast<std::uint32_t>(wide);
+  }
+  /// Whether `count` numbers from `first` on may follow. The whole message has one allowance, because a few
+  /// bytes can stand for a million of them.
+  bool allows_numbered(std::uint64_t first, std::uint64_t count, std::string_view what) {
+    if (count <= numbered_left_ && count <= kNoSlot - first) {
+      numbered_left_ -= count;
+      return true;
+    }
+    fail(fmt::format("more {} than there can be", what));
+    return false;
+  }
   std::uint8_t byte() {
     std::uint8_t value = 0;
     (*this)(value);
@@ -108,12 +147,31 @@ class Reader {
   }
   std::span<const std::byte> in_;
   std::string error_;
+  std::uint64_t numbered_left_ = kMostSlotsInMessage;
 };
 
-template <class Archive, class T, class Each>
-void list(Archive& archive, T& items, std::size_t least_bytes, Each each) {
+template <class Archive, class T>
+void element(Archive& archive, T& item) {
+  if constexpr (std::is_arithmetic_v<T> || std::is_same_v<std::remove_const_t<T>, std::string>) {
+    archive(item);
+  } else {
+    fields(archive, item);
+  }
+}
+
+/// The fewest bytes that an element of a list takes, from the list of its fields.
+template <class T>
+std::size_t least_bytes() {
+  Sizer sizer;
+  const T least{};
+  element(sizer, least);
+  return sizer.bytes();
+}
+
+template <class Archive, class T>
+void list(Archive& archive, T& items) {
   if constexpr (Archive::kReading) {
-    items.resize(archive.count(least_bytes));
+    items.resize(archive.count(least_bytes<typename T::value_type>()));
   } else {
     archive.count(items.size());
   }
@@ -121,24 +179,17 @@ void list(Archive& archive, T& items, std::size_t least_bytes, Each each) {
     if constexpr (Archive::kReading) {
       if (archive.failed()) return;
     }
-    each(item);
+    element(archive, item);
   }
 }
 
 template <class Archive, class S>
-void shape(Archive& archive, S& value) {
+void shape(Archive& archive, S& value, DType dtype) {
   std::vector<std::int64_t> dims(value.dims().begin(), value.dims().end());
-  list(archive, dims, sizeof(std::int64_t), [&](auto& dim) { archive(dim); });
+  list(archive, dims);
   if constexpr (Archive::kReading) {
-    // The product must stay a sane number of elements, or size computations would overflow.
-    std::int64_t elements = 1;
-    for (const std::int64_t dim : dims) {
-      if (dim < 0 || __builtin_mul_overflow(elements, dim == 0 ? 1 : dim, &elements) ||
-          elements > (1LL << 56)) {
-        return archive.fail("a shape with an impossible dimension");
-      }
-    }
     value = Shape(dims);
+    if (!is_possible(value, dtype)) archive.fail("a shape with an impossible dimension");
   }
 }
 
@@ -150,8 +201,15 @@ void checked_enum(Archive& archive, E& value, std::uint64_t most, std::string_vi
   }
 }
 
-template <class Archive, class R>
-void fields(Archive& archive, R& request) requires std::is_same_v<std::remove_const_t<R>, Request> {
+template <class Archive, Is<TensorSpec> T>
+void fields(Archive& archive, T& tensor) {
+  archive(tensor.name);
+  checked_enum(archive, tensor.dtype, kDTypes.size() - 1, "dtype");
+  shape(archive, tensor.shape, tensor.dtype);
+}
+
+template <class Archive, Is<Request> R>
+void fields(Archive& archive, R& request) {
   archive(request.name);
   archive(request.process_set);
   checked_enum(archive, request.kind, kCollectiveCount - 1, "collective");
@@ -159,15 +217,12 @@ void fields(Archive& archive, R& request) requires std::is_same_v<std::remove_co
   checked_enum(archive, request.device, static_cast<std::uint64_t>(DeviceType::cuda), "device");
   archive(request.root);
   archive(request.priority);
-  archive(request.compression);
+  checked_enum(archive, request.compression, static_cast<std::uint64_t>(Compression::bfloat16),
+               "compression");
   archive(request.prescale);
   archive(request.postscale);
-  list(archive, request.tensors, 9, [&](auto& tensor) {
-    archive(tensor.name);
-    checked_enum(archive, tensor.dtype, kDTypes.size() - 1, "dtype");
-    shape(archive, tensor.shape);
-  });
-  list(archive, request.ranks, sizeof(Rank), [&](auto& rank) { archive(rank); });
+  list(archive, request.tensors);
+  list(archive, request.ranks);
 }
 
 template <class Archive, class R>
@@ -176,14 +231,12 @@ void request_ref(Archive& archive, R& request) {
     auto read = std::make_shared<Request>();
     fields(archive, *read);
     request = std::move(read);
+  } else if constexpr (std::is_same_v<Archive, Sizer>) {
+    const Request least;
+    fields(archive, least);
   } else {
     fields(archive, *request);
   }
-}
-
-template <class Archive, class T>
-void numbers(Archive& archive, T& values) {
-  list(archive, values, sizeof(typename T::value_type), [&](auto& value) { archive(value); });
 }
 
 struct SlotRun {
@@ -195,7 +248,8 @@ std::size_t varint_bytes(std::uint64_t value) {
   return (static_cast<std::size_t>(std::bit_width(value | 1)) + 6) / 7;
 }
 
-void slots(Writer& archive, const std::vector<Slot>& all) {
+template <class Archive>
+void slots(Archive& archive, const std::vector<Slot>& all) requires(!Archive::kReading) {
   std::vector<SlotRun> runs;
   std::size_t run_bytes = 0;
   for (const Slot slot : all) {
@@ -233,9 +287,13 @@ void slots(Reader& archive, std::vector<Slot>& all) {
   if (form == 1) {
     const Slot first = archive.varint();
     const std::uint64_t bytes = archive.varint();
-    if (bytes > archive.left()) return archive.fail("a bitmap longer than the message");
+    if (bytes > archive.left() || bytes > (kNoSlot - first) / 8) {
+      return archive.fail("a bitmap longer than the message");
+    }
     for (std::uint64_t i = 0; i < bytes; ++i) {
-      for (unsigned byte = archive.byte(); byte != 0; byte &= byte - 1) {
+      unsigned byte = archive.byte();
+      if (!archive.allows_numbered(first, static_cast<unsigned>(std::popcount(byte)), "slots")) return;
+      for (; byte != 0; byte &= byte - 1) {
         all.push_back(first + i * 8 + static_cast<unsigned>(std::countr_zero(byte)));
       }
     }
@@ -245,13 +303,19 @@ void slots(Reader& archive, std::vector<Slot>& all) {
   for (std::uint64_t runs = archive.varint(); runs > 0 && !archive.failed(); --runs) {
     const Slot first = archive.varint();
     const std::uint64_t length = archive.varint();
-    if (length > kMostSlotsInMessage - all.size()) return archive.fail("more slots than there can be");
+    if (!archive.allows_numbered(first, length, "slots")) return;
     for (std::uint64_t i = 0; i < length; ++i) all.push_back(first + i);
   }
 }
 
-template <class Archive, class O>
-void order_fields(Archive& archive, O& order) {
+template <class Archive, Is<LearnedBatch> B>
+void fields(Archive& archive, B& batch) {
+  archive(batch.hold_us);
+  slots(archive, batch.slots);
+}
+
+template <class Archive, Is<Order> O>
+void fields(Archive& archive, O& order) {
   archive(order.number);
   checked_enum(archive, order.kind, static_cast<std::uint64_t>(Order::Kind::release), "order");
   archive(order.slot);
@@ -261,15 +325,12 @@ void order_fields(Archive& archive, O& order) {
   archive(order.contributors);
   archive(order.rank);
   archive(order.new_set);
-  archive(order.error);
+  checked_enum(archive, order.error, static_cast<std::uint64_t>(Code::internal), "status code");
   archive(order.text);
   archive(order.forced);
   archive(order.batch);
-  numbers(archive, order.batch_by_tensor);
-  list(archive, order.batches, 6, [&](auto& batch) {
-    archive(batch.hold_us);
-    slots(archive, batch.slots);
-  });
+  list(archive, order.batch_by_tensor);
+  list(archive, order.batches);
   if constexpr (Archive::kReading) {
     if (order.kind == Order::Kind::error && !order.request) archive.fail("an error without a name");
     if (order.kind == Order::Kind::run && !order.request && order.slot == kNoSlot) {
@@ -295,7 +356,7 @@ void orders(Writer& archive, const std::vector<Order>& all) {
   for (std::size_t i = 0; i < all.size();) {
     if (!is_plain_cached(all[i])) {
       archive(std::uint8_t{kFull});
-      order_fields(archive, all[i++]);
+      fields(archive, all[i++]);
       continue;
     }
     std::size_t end = i + 1;
@@ -316,12 +377,12 @@ void orders(Reader& archive, std::vector<Order>& all) {
     const std::uint8_t form = archive.byte();
     if (form == kEnd) return;
     if (form == kFull) {
-      order_fields(archive, all.emplace_back());
+      fields(archive, all.emplace_back());
     } else if (form == kCachedRun) {
       const std::uint64_t number = archive.varint();
       const Slot slot = archive.varint();
       const std::uint64_t length = archive.varint();
-      if (length > kMostSlotsInMessage - all.size()) return archive.fail("more orders than there can be");
+      if (!archive.allows_numbered(slot, length, "orders")) return;
       const std::uint64_t batch = archive.varint();
       for (std::uint64_t i = 0; i < length; ++i) {
         Order& order = all.emplace_back();
@@ -333,6 +394,28 @@ void orders(Reader& archive, std::vector<Order>& all) {
       archive.fail("an order of an unknown form");
     }
   }
+}
+
+template <class Archive, Is<Variant> V>
+void fields(Archive& archive, V& variant) {
+  request_ref(archive, variant.request);
+  list(archive, variant.ranks);
+}
+
+template <class Archive, Is<Report> R>
+void fields(Archive& archive, R& report) {
+  list(archive, report.variants);
+  archive(report.contributors);
+  archive(report.root_absent);
+  if constexpr (Archive::kReading) {
+    if (report.variants.empty()) archive.fail("a report of nothing");
+  }
+}
+
+template <class Archive, Is<JoinReport> J>
+void fields(Archive& archive, J& join) {
+  archive(join.process_set);
+  archive(join.last);
 }
 
 template <class Archive, class M>
@@ -347,25 +430,12 @@ void body(Archive& archive, M& message) {
     archive.varint(message.late_us);
     slots(archive, message.wanted);
     slots(archive, message.awaited);
-    list(archive, message.reports, 9, [&](auto& report) {
-      list(archive, report.variants, 40, [&](auto& variant) {
-        request_ref(archive, variant.request);
-        numbers(archive, variant.ranks);
-      });
-      archive(report.contributors);
-      archive(report.root_absent);
-      if constexpr (Archive::kReading) {
-        if (report.variants.empty()) archive.fail("a report of nothing");
-      }
-    });
-    list(archive, message.joins, 8, [&](auto& join) {
-      archive(join.process_set);
-      archive(join.last);
-    });
+    list(archive, message.reports);
+    list(archive, message.joins);
   } else if constexpr (std::is_same_v<Plain, GoodbyeMessage>) {
     archive(message.rank);
   } else if constexpr (std::is_same_v<Plain, FailMessage>) {
-    archive(message.code);
+    checked_enum(archive, message.code, static_cast<std::uint64_t>(Code::internal), "status code");
     archive(message.text);
   } else if constexpr (std::is_same_v<Plain, OrdersMessage>) {
     orders(archive, message.orders);
@@ -379,10 +449,10 @@ void body(Archive& archive, M& message) {
     archive(message.rank);
     archive(message.last_order);
     archive(message.idle_ms);
-    numbers(archive, message.sets);
-    list(archive, message.signatures, 4, [&](auto& text) { archive(text); });
-    numbers(archive, message.joined);
-    list(archive, message.instead, 4, [&](auto& text) { archive(text); });
+    list(archive, message.sets);
+    list(archive, message.signatures);
+    list(archive, message.joined);
+    list(archive, message.instead);
     archive(message.instead_count);
     archive(message.stack);
     if constexpr (Archive::kReading) {

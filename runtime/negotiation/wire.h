@@ -36,7 +36,8 @@ namespace dabke {
 using Slot = std::uint64_t;
 inline constexpr Slot kNoSlot = ~Slot{0};
 constexpr std::size_t place_of(Slot slot) { return slot & 0xffffffffU; }
-inline constexpr std::size_t kMostSlotsInMessage = std::size_t{1} << 20;
+/// In all lists of a message together: four times the largest cache. A message of more is refused.
+inline constexpr std::uint64_t kMostSlotsInMessage = std::uint64_t{1} << 22;
 
 /// One signature under which ranks submitted a name.
 struct Variant {

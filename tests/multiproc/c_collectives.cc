@@ -155,6 +155,18 @@ void whole_groups() {
        "group");
   members.must_be_times(sum_of_ranks(), "grouped allreduce");
 
+  // Tensors without dimensions take the fewest bytes that a group's description can.
+  std::array<float, 2> numbers{1, static_cast<float>(me())};
+  std::array<DLTensor, 2> scalars{};
+  for (std::size_t i = 0; i < 2; ++i) {
+    scalars[i] = {.data = &numbers[i], .device = {kDLCPU, 0}, .ndim = 0, .dtype = {kDLFloat, 32, 1}};
+  }
+  const std::array<const char*, 2> letters{"a", "b"};
+  const std::array<const DLTensor*, 2> both{&scalars[0], &scalars[1]};
+  must(dabke_grouped_allreduce(letters.data(), both.data(), nullptr, 2, &options), "group of scalars");
+  must_equal("grouped allreduce of scalars", numbers,
+             std::array<float, 2>{static_cast<float>(all()), static_cast<float>(sum_of_ranks() - all())});
+
   Array few(Numbers(static_cast<std::size_t>(me()), 1)), two({me(), -me()});
   const std::array<const char*, 2> names{"few", "two"};
   const std::array<const DLTensor*, 2> inputs{&few.tensor, &two.tensor};

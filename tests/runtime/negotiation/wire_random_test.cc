@@ -1,0 +1,397 @@
+// Random messages of every kind, written and read back.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <stdexcept>
+
+#include <catch2/catch.hpp>
+
+#include "runtime/negotiation/wire.h"
+
+namespace dabke {
+namespace {
+
+class Random {
+ public:
+  explicit Random(unsigned seed) : engine_(seed) {}
+
+  std::uint64_t below(std::uint64_t bound) { return engine_() % bound; }
+  bool coin() { return below(2) == 0; }
+  /// Of any magnitude, the edges included.
+  template <class T>
+  T number() {
+    switch (below(8)) {
+      case 0: return 0;
+      case 1: return std::numeric_limits<T>::max();
+      case 2: return std::numeric_limits<T>::min();
+      default: return static_cast<T>(engine_() >> below(64));
+    }
+  }
+  template <class T>
+  T of(std::initializer_list<T> all) {
+    return *(all.begin() + below(all.size()));
+  }
+  std::string text() {
+    std::string text(of<std::size_t>({0, 0, 1, 5, 127, 128, 300}), '\0');
+    for (char& c : text) c = static_cast<char>(engine_());
+    return text;
+  }
+  template <class T>
+  std::vector<T> numbers() {
+    std::vector<T> all(of<std::size_t>({0, 0, 1, 2, 130}));
+    for (T& one : all) one = number<T>();
+    return all;
+  }
+  /// Ascending, because a bitmap does not keep another order: none, one, neighbours, many with gaps.
+  std::vector<Slot> slots() {
+    std::vector<Slot> all;
+    Slot slot = (below(3) << 32) + below(100'000);
+    const std::uint64_t gaps = of<std::uint64_t>({1, 2, 20, 1000});
+    const auto length = of<std::size_t>({0, 0, 1, 2, 9, 500});
+    while (all.size() < length) all.push_back(slot += 1 + below(gaps));
+    return all;
+  }
+  std::vector<std::string> texts(std::size_t count) {
+    std::vector<std::string> all(count);
+    for (std::string& one : all) one = text();
+    return all;
+  }
+
+  Shape shape() {
+    const bool is_empty = below(8) == 0;
+    std::vector<std::int64_t> dims(of<std::size_t>({0, 0, 1, 2, 5, 6, 9}));
+    for (std::int64_t& dim : dims) dim = static_cast<std::int64_t>(below(40)) + (is_empty ? 0 : 1);
+    if (dims.size() == 2 && coin()) dims = {0, (1LL << 60) - 1};  // no element, and still a long way round
+    return Shape(dims);
+  }
+  Request request() {
+    Request request;
+    request.name = text();
+    request.process_set = number<ProcessSetId>();
+    request.kind = static_cast<CollectiveKind>(below(kCollectiveCount));
+    request.op = of({ReduceOp::average, ReduceOp::sum, ReduceOp::adasum, ReduceOp::min, ReduceOp::max,
+                     ReduceOp::product});
+    request.device = of({DeviceType::host, DeviceType::cuda});
+    request.root = number<Rank>();
+    request.priority = number<std::int32_t>();
+    request.compression =
+        static_cast<std::uint8_t>(of({Compression::none, Compression::float16, Compression::bfloat16}));
+    request.prescale = of({1.0, 0.1, -0.0, 1e300, std::numeric_limits<double>::denorm_min()});
+    request.postscale = of({1.0, 0.25, -1e-300});
+    // Scalars without a name are the shortest that a group can hold: half of all groups are nothing else.
+    const bool shortest = coin();
+    for (std::size_t left = of<std::size_t>({0, 1, 1, 2, 3, 40, 1000}); left > 0; --left) {
+      TensorSpec tensor;
+      tensor.dtype = kDTypes[below(kDTypes.size())];
+      if (!shortest) {
+        tensor.name = text();
+        tensor.shape = shape();
+      }
+      request.tensors.push_back(tensor);
+    }
+    request.ranks = numbers<Rank>();
+    return request;
+  }
+  RequestRef request_ref() { return std::make_shared<const Request>(request()); }
+  RequestRef shortest_request() { return std::make_shared<const Request>(); }
+
+  Report report() {
+    Report report;
+    for (std::size_t left = of<std::size_t>({1, 1, 2, 7}); left > 0; --left) {
+      report.variants.push_back({coin() ? shortest_request() : request_ref(), numbers<Rank>()});
+    }
+    report.contributors = number<std::int32_t>();
+    report.root_absent = coin();
+    return report;
+  }
+  Order order() {
+    Order order;
+    order.number = number<std::uint64_t>();
+    order.kind = of({Order::Kind::run, Order::Kind::run, Order::Kind::error, Order::Kind::left,
+                     Order::Kind::evict, Order::Kind::learned, Order::Kind::release});
+    order.slot = below(1'000'000);
+    if (order.kind == Order::Kind::error || coin()) order.request = request_ref();
+    order.contributors = number<std::int32_t>();
+    if (order.kind == Order::Kind::run && !order.request && order.contributors == 0) return cached_run();
+    order.rank = number<Rank>();
+    order.new_set = number<ProcessSetId>();
+    order.error = static_cast<Code>(below(20));
+    order.text = text();
+    order.forced = coin();
+    order.batch = number<std::uint32_t>();
+    order.batch_by_tensor = numbers<std::uint32_t>();
+    for (std::size_t left = of<std::size_t>({0, 0, 1, 60}); left > 0; --left) {
+      order.batches.push_back({number<std::uint32_t>(), slots()});
+    }
+    return order;
+  }
+  Order cached_run() {
+    Order order;
+    order.number = number<std::uint64_t>();
+    order.slot = below(1'000'000);
+    order.batch = number<std::uint32_t>();
+    return order;
+  }
+
+  template <class M>
+  M message();
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+template <>
+ReadyMessage Random::message() {
+  ReadyMessage message;
+  message.seen = number<std::uint64_t>();
+  message.slots = slots();
+  message.late_rank = static_cast<Rank>(below(1U << 31)) - 1;
+  message.late_us = number<std::uint32_t>();
+  message.wanted = slots();
+  message.awaited = slots();
+  for (std::size_t left = of<std::size_t>({0, 1, 2, 50}); left > 0; --left)
+    message.reports.push_back(report());
+  for (std::size_t left = of<std::size_t>({0, 1, 2, 50}); left > 0; --left) {
+    message.joins.push_back({number<ProcessSetId>(), number<Rank>()});
+  }
+  return message;
+}
+template <>
+GoodbyeMessage Random::message() {
+  return {number<Rank>()};
+}
+template <>
+FailMessage Random::message() {
+  return {static_cast<Code>(below(20)), text()};
+}
+template <>
+OrdersMessage Random::message() {
+  OrdersMessage message;
+  for (std::size_t left = of<std::size_t>({0, 1, 2, 50}); left > 0; --left) {
+    message.orders.push_back(coin() ? cached_run() : order());
+    // Neighbours of a cached order travel as one range.
+    for (std::uint64_t more = below(5); more > 0 && message.orders.back().slot != kNoSlot; --more) {
+      Order next = cached_run();
+      next.number = message.orders.back().number + 1;
+      next.slot = message.orders.back().slot + 1;
+      if (coin()) next.batch = message.orders.back().batch + static_cast<std::uint32_t>(below(2));
+      message.orders.push_back(next);
+    }
+  }
+  return message;
+}
+template <>
+InquiryMessage Random::message() {
+  return {number<std::uint32_t>(), coin(), number<ProcessSetId>(), text()};
+}
+template <>
+AnswerMessage Random::message() {
+  AnswerMessage message;
+  message.id = number<std::uint32_t>();
+  message.rank = number<Rank>();
+  message.last_order = number<std::uint64_t>();
+  message.idle_ms = number<std::uint64_t>();
+  message.sets = numbers<ProcessSetId>();
+  message.signatures = texts(message.sets.size());
+  message.joined = numbers<ProcessSetId>();
+  message.instead = texts(below(9));
+  message.instead_count = number<std::uint32_t>();
+  message.stack = text();
+  return message;
+}
+template <>
+NoticeMessage Random::message() {
+  return {number<ProcessSetId>(), text(), number<std::uint64_t>(), coin()};
+}
+template <>
+DumpMessage Random::message() {
+  return {number<std::uint64_t>(), text()};
+}
+
+template <std::size_t I = 0>
+Message any_message(Random& random, std::size_t kind) {
+  if constexpr (I == std::variant_size_v<Message>) {
+    throw std::logic_error("no such message");
+  } else {
+    if (kind == I) return random.message<std::variant_alternative_t<I, Message>>();
+    return any_message<I + 1>(random, kind);
+  }
+}
+
+// Equality of all that a message holds. What is new in a struct must be compared here too: the bindings below
+// name every field, and do not compile with one more.
+
+bool same(const Request& a, const Request& b) {
+  const auto& [name, set, kind, op, device, root, priority, compression, prescale, postscale, tensors,
+               ranks] = a;
+  return name == b.name && set == b.process_set && kind == b.kind && op == b.op && device == b.device &&
+         root == b.root && priority == b.priority && compression == b.compression && prescale == b.prescale &&
+         std::signbit(prescale) == std::signbit(b.prescale) && postscale == b.postscale &&
+         tensors == b.tensors && ranks == b.ranks;
+}
+bool same(const RequestRef& a, const RequestRef& b) { return a && b ? same(*a, *b) : !a && !b; }
+bool same(const Variant& a, const Variant& b) {
+  const auto& [request, ranks] = a;
+  return same(request, b.request) && ranks == b.ranks;
+}
+bool same(const LearnedBatch& a, const LearnedBatch& b) {
+  const auto& [hold_us, slots] = a;
+  return hold_us == b.hold_us && slots == b.slots;
+}
+bool same(const JoinReport& a, const JoinReport& b) {
+  const auto& [set, last] = a;
+  return set == b.process_set && last == b.last;
+}
+bool same(const Report& a, const Report& b);
+bool same(const Order& a, const Order& b);
+template <class T>
+bool all_same(const std::vector<T>& a, const std::vector<T>& b) {
+  return std::ranges::equal(a, b, [](const T& x, const T& y) { return same(x, y); });
+}
+bool same(const Report& a, const Report& b) {
+  const auto& [variants, contributors, root_absent] = a;
+  return all_same(variants, b.variants) && contributors == b.contributors && root_absent == b.root_absent;
+}
+bool same(const Order& a, const Order& b) {
+  const auto& [number, kind, slot, request, contributors, rank, new_set, error, text, forced,
+               batch, batch_by_tensor, batches] = a;
+  return number == b.number && kind == b.kind && slot == b.slot && same(request, b.request) &&
+         contributors == b.contributors && rank == b.rank && new_set == b.new_set && error == b.error &&
+         text == b.text && forced == b.forced && batch == b.batch &&
+         batch_by_tensor == b.batch_by_tensor && all_same(batches, b.batches);
+}
+bool same(const ReadyMessage& a, const ReadyMessage& b) {
+  const auto& [seen, slots, late_rank, late_us, wanted, awaited, reports, joins] = a;
+  return seen == b.seen && slots == b.slots && late_rank == b.late_rank && late_us == b.late_us &&
+         wanted == b.wanted && awaited == b.awaited && all_same(reports, b.reports) &&
+         all_same(joins, b.joins);
+}
+bool same(const GoodbyeMessage& a, const GoodbyeMessage& b) { return a.rank == b.rank; }
+bool same(const FailMessage& a, const FailMessage& b) {
+  const auto& [code, text] = a;
+  return code == b.code && text == b.text;
+}
+bool same(const OrdersMessage& a, const OrdersMessage& b) {
+  return all_same(a.orders, b.orders);
+}
+bool same(const InquiryMessage& a, const InquiryMessage& b) {
+  const auto& [id, everybody, set, name] = a;
+  return id == b.id && everybody == b.everybody && set == b.process_set && name == b.name;
+}
+bool same(const AnswerMessage& a, const AnswerMessage& b) {
+  const auto& [id, rank, last_order, idle_ms, sets, signatures, joined, instead, instead_count, stack] = a;
+  return id == b.id && rank == b.rank && last_order == b.last_order && idle_ms == b.idle_ms &&
+         sets == b.sets && signatures == b.signatures && joined == b.joined && instead == b.instead &&
+         instead_count == b.instead_count && stack == b.stack;
+}
+bool same(const NoticeMessage& a, const NoticeMessage& b) {
+  const auto& [set, name, age_ms, suspect] = a;
+  return set == b.process_set && name == b.name && age_ms == b.age_ms && suspect == b.suspect;
+}
+bool same(const DumpMessage& a, const DumpMessage& b) {
+  const auto& [incident, reason] = a;
+  return incident == b.incident && reason == b.reason;
+}
+bool same(const Message& a, const Message& b) {
+  return a.index() == b.index() &&
+         std::visit([&](const auto& held) { return same(held, std::get<std::decay_t<decltype(held)>>(b)); },
+                    a);
+}
+
+std::vector<std::byte> bytes_of(const Message& message) {
+  std::vector<std::byte> out;
+  encode(message, out);
+  return out;
+}
+
+/// Empty when the message comes back as it was.
+std::string what_went_wrong(const Message& message) {
+  const auto back = decode(bytes_of(message));
+  if (!back) return back.status().message();
+  return same(message, *back) ? "" : "another message came back";
+}
+
+}  // namespace
+
+TEST_CASE("every message comes back from its bytes as it was, whatever it holds") {
+  const unsigned seed = GENERATE(range(0U, 40U));
+  Random random(seed);
+  for (std::size_t kind = 0; kind < std::variant_size_v<Message>; ++kind) {
+    CAPTURE(seed, kind);
+    for (int i = 0; i < 10; ++i) {
+      const Message message = any_message(random, kind);
+      const std::string wrong = what_went_wrong(message);
+      REQUIRE(wrong == "");
+    }
+  }
+}
+
+TEST_CASE("the shortest group, report, join and batch there can be are read, however many there are") {
+  for (const std::size_t count : {1, 2, 3, 100, 1000}) {
+    CAPTURE(count);
+    Request request;
+    request.tensors.resize(count);
+    ReadyMessage ready;
+    ready.reports.resize(count, {{{std::make_shared<const Request>(), {}}}, 0, false});
+    ready.reports.front().variants.front().request = std::make_shared<const Request>(request);
+    CHECK(what_went_wrong(ready) == "");
+    ready.reports.resize(1);
+    ready.reports.front().variants.resize(count, {std::make_shared<const Request>(), {}});
+    ready.joins.resize(count);
+    CHECK(what_went_wrong(ready) == "");
+    Order learned;
+    learned.kind = Order::Kind::learned;
+    learned.batches.resize(count);
+    CHECK(what_went_wrong(OrdersMessage{{learned}}) == "");
+    AnswerMessage answer;
+    answer.sets.resize(count);
+    answer.signatures.resize(count);
+    answer.instead.resize(count);
+    CHECK(what_went_wrong(answer) == "");
+  }
+}
+
+TEST_CASE("a list that claims more elements than bytes are left is refused before memory is taken for it") {
+  ReadyMessage ready;
+  ready.joins.resize(1);
+  auto bytes = bytes_of(ready);
+  const std::size_t count_at = bytes.size() - 1 - sizeof(ProcessSetId) - sizeof(Rank);
+  REQUIRE(bytes[count_at] == std::byte{1});
+  bytes[count_at] = std::byte{2};
+  CHECK_FALSE(decode(bytes));
+}
+
+TEST_CASE("a message that stands for more slots or orders than there can be is refused") {
+  const std::vector<std::byte> empty = bytes_of(ReadyMessage{});
+  // The list of slots begins after the kind and the varint `seen`: its form, then what follows.
+  const auto with_slots = [&](std::vector<int> slots) {
+    std::vector<std::byte> bytes(empty.begin(), empty.begin() + 2);
+    for (const int byte : slots) bytes.push_back(static_cast<std::byte>(byte));
+    bytes.insert(bytes.end(), empty.begin() + 4, empty.end());
+    return bytes;
+  };
+  CHECK(decode(with_slots({0, 1, 5, 3})));
+  CHECK_FALSE(decode(with_slots({0, 1, 5, 0xff, 0xff, 0xff, 0xff, 0x0f})));  // 2^32 - 1 from 5 on
+  // 3 * 2^20 twice: each is possible, both together are not.
+  CHECK(decode(with_slots({0, 1, 5, 0x80, 0x80, 0xc0, 0x01})));
+  CHECK_FALSE(decode(with_slots({0, 2, 5, 0x80, 0x80, 0xc0, 0x01, 5, 0x80, 0x80, 0xc0, 0x01})));
+  // Slots past the last number there is: a run, and a bitmap.
+  const std::vector<int> last = {0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01};
+  std::vector<int> run = {0, 1}, bitmap = {1};
+  run.insert(run.end(), last.begin(), last.end());
+  run.push_back(2);
+  CHECK_FALSE(decode(with_slots(run)));
+  bitmap.insert(bitmap.end(), last.begin(), last.end());
+  bitmap.insert(bitmap.end(), {1, 0xff});
+  CHECK_FALSE(decode(with_slots(bitmap)));
+  // A bitmap of more slots than there can be.
+  std::vector<int> wide = {1, 0, 0x81, 0x80, 0x20};  // 2^19 + 1 bytes, from slot 0 on
+  wide.insert(wide.end(), (1 << 19) + 1, 0xff);
+  CHECK_FALSE(decode(with_slots(wide)));
+  wide = {1, 0, 0x80, 0x80, 0x20};
+  wide.insert(wide.end(), 1 << 19, 0xff);
+  CHECK(decode(with_slots(wide)));
+}
+
+}  // namespace dabke
