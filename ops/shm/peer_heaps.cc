@@ -41,7 +41,9 @@ Result<bool> PeerHeaps::reach(const std::vector<std::size_t>& members,
   Status status;
   for (std::size_t place = 0; place < members.size(); ++place) {
     if (extents[place] == 0 || members[place] == domain_.own()) continue;
-    if (Status grown = grow(members[place], extents[place]); !grown && status.is_ok()) status = grown;
+    Status grown = grow(members[place], extents[place]);
+    if (grown.code() == Code::internal) return grown;  // what was mapped is gone, so there is no going on
+    if (!grown && status.is_ok()) status = std::move(grown);
   }
   if (!status && !std::exchange(has_warned_, true))
     log_.warning("registered memory is copied like other memory from here on: {}", status.message());
@@ -144,7 +146,7 @@ Status PeerHeaps::grow(std::size_t index, std::size_t extent) {
                         domain_.ranks()[index])};
   }
   if (peer.mapped >= extent) return {};
-  DABKE_ASSIGN(peer.base, grow_aligned(peer.base, peer.mapped, rounded(extent)));
+  DABKE_CHECK(grow_aligned(peer.base, peer.mapped, rounded(extent)));
   peer.mapped = rounded(extent);
   return {};
 }

@@ -1,6 +1,8 @@
-/* An application that has initialised MPI itself: mpi_app LEVEL, one of single, funneled, serialized, multiple. */
+/* An application that has initialised MPI itself: mpi_app LEVEL, one of single, funneled, serialized, multiple.
+ * With "registered" it lets registered memory grow between collectives of MPI's own. */
 #include <mpi.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <dabke/dabke.h>
@@ -21,6 +23,57 @@ static int sum_of_ones(int size) {
   return one == (float)size ? 0 : fail("sum");
 }
 
+/* Leaves in every element what rank r's `r + plus`, summed over all ranks, comes to; 0 when it does. */
+static int sum_in_place(const char* name, float* data, int64_t elements, int rank, int size, int plus) {
+  int64_t shape[] = {elements}, i;
+  const float expected = (float)(size * (size - 1) / 2 + size * plus);
+  DLTensor tensor = {
+      .data = data, .device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLFloat, 32, 1}, .shape = shape};
+  dabke_options options = DABKE_OPTIONS_INIT;
+  options.op = DABKE_SUM;
+  for (i = 0; i < elements; ++i) data[i] = (float)(rank + plus);
+  if (dabke_allreduce(name, &tensor, NULL, &options) != DABKE_OK) return fail("allreduce");
+  for (i = 0; i < elements; ++i) {
+    if (data[i] != expected) return fail("sum in registered memory");
+  }
+  return 0;
+}
+
+enum { kGrowths = 5 };
+
+/* MPI gets memory of each kind, new and freed ones too, so that what libraries below it cache of mappings is in
+ * use. */
+static int grow_registered(int rank, int size) {
+  const int64_t bytes[kGrowths] = {6 << 20, 9 << 20, 13 << 20, 20 << 20, 33 << 20};
+  float* registered[kGrowths];
+  char name[32];
+  int growth, earlier;
+  if (dabke_init(NULL) != DABKE_OK) return fail("init");
+  for (growth = 0; growth < kGrowths; ++growth) {
+    const int64_t elements = bytes[growth] / (int64_t)sizeof(float);
+    float* const own = malloc((size_t)bytes[growth]);
+    float* const all = malloc((size_t)bytes[growth]);
+    int64_t i;
+    registered[growth] = dabke_alloc((size_t)bytes[growth]);
+    if (registered[growth] == NULL || own == NULL || all == NULL) return fail("memory");
+    for (earlier = 0; earlier <= growth; ++earlier) {
+      const int64_t count = bytes[earlier] / (int64_t)sizeof(float);
+      snprintf(name, sizeof name, "registered %d", earlier);
+      if (sum_in_place(name, registered[earlier], count, rank, size, growth) != 0) return 1;
+    }
+    for (i = 0; i < elements; ++i) own[i] = registered[growth][i] = 1;
+    MPI_Allreduce(own, all, (int)elements, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(MPI_IN_PLACE, registered[growth], (int)elements, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    for (i = 0; i < elements; ++i) {
+      if (all[i] != (float)size || registered[growth][i] != (float)size) return fail("MPI's sum");
+    }
+    free(own);
+    free(all);
+  }
+  for (growth = 0; growth < kGrowths; ++growth) dabke_free(registered[growth]);
+  return dabke_shutdown() == DABKE_OK ? 0 : fail("shutdown");
+}
+
 int main(int argc, char** argv) {
   const char* const names[] = {"single", "funneled", "serialized", "multiple"};
   const int levels[] = {MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE};
@@ -28,9 +81,16 @@ int main(int argc, char** argv) {
   for (round = 0; round < 4; ++round) {
     if (argc > 1 && strcmp(argv[1], names[round]) == 0) level = levels[round];
   }
+  if (argc > 1 && strcmp(argv[1], "registered") == 0) level = MPI_THREAD_MULTIPLE;
   MPI_Init_thread(&argc, &argv, level, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (argc > 1 && strcmp(argv[1], "registered") == 0) {
+    if (grow_registered(rank, size) != 0) return 1;
+    MPI_Finalize();
+    if (rank == 0) printf("well done\n");
+    return 0;
+  }
   for (round = 0; round < 2; ++round) {
     if (dabke_init(NULL) != DABKE_OK) return fail("init");
     if (dabke_rank() != rank || dabke_size() != size) return fail("place");

@@ -96,6 +96,22 @@ TEST_CASE("mpirun: an application that has initialised MPI at any thread level k
   CHECK(lines_of(finished.out) == std::vector<std::string>{"well done"});
 }
 
+TEST_CASE(
+    "mpirun: registered memory grows between MPI's own collectives, as root and as an ordinary user") {
+  const Mpi mpi = GENERATE(from_range(mpis()));
+  const bool is_ordinary = GENERATE(false, true);
+  const int ranks = GENERATE(2, 3);
+  std::vector<std::string> command = {mpi.app, "registered"};
+  // An ordinary user has no capabilities. Whoever runs this as one cannot have them, and need not drop them.
+  if (is_ordinary && ::geteuid() == 0)
+    command.insert(command.begin(), {"setpriv", "--bounding-set=-all", "--inh-caps=-all", "--"});
+  const Finished finished = run_with(mpi, ranks, command);
+  CAPTURE(mpi.mpirun, is_ordinary, ranks, finished.out, finished.error);
+  CHECK(finished.exit_code == 0);
+  CHECK(lines_of(finished.out) == std::vector<std::string>{"well done"});
+  CHECK_THAT(finished.error, !Catch::Contains("registered memory is copied"));  // all of it was mapped
+}
+
 TEST_CASE("mpirun: one warning, of rank 0, says that below MPI_THREAD_MULTIPLE MPI only starts the job") {
   const Mpi mpi = GENERATE(from_range(mpis()));
   const std::string level = GENERATE("single", "serialized", "multiple");

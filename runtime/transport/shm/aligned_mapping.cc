@@ -1,6 +1,8 @@
 #include "runtime/transport/shm/aligned_mapping.h"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
@@ -29,6 +31,20 @@ std::byte* reserve_addresses(std::size_t offset, std::size_t size_bytes) {
   return begin + skipped;
 }
 
+// The kernel's own call. Libraries that watch what a process maps replace libc's by one with four arguments
+// (UCX does, which Debian's MPI brings): MREMAP_FIXED then takes whatever a register holds for the address.
+void* move_mapping(void* from, std::size_t old_bytes, std::size_t new_bytes, void* to) {
+  const long moved = ::syscall(SYS_mremap, from, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+  return reinterpret_cast<void*>(moved);  // -1 is MAP_FAILED
+}
+
+Status mapped_elsewhere(const void* got, const void* wanted, std::size_t size_bytes) {
+  return {Code::internal,
+          fmt::format("shared memory of {} bytes was mapped at {} instead of {}: a library in this process "
+                      "replaces mmap or syscall by a function that loses arguments; run without it",
+                      size_bytes, got, wanted)};
+}
+
 }  // namespace
 
 Result<std::byte*> map_aligned(int fd, std::size_t offset, std::size_t size_bytes) {
@@ -44,20 +60,33 @@ Result<std::byte*> map_aligned(int fd, std::size_t offset, std::size_t size_byte
     if (wanted != nullptr) ::munmap(wanted, size_bytes);
     return status;
   }
+  if (wanted != nullptr && base != wanted) {
+    ::munmap(base, size_bytes);
+    ::munmap(wanted, size_bytes);
+    return mapped_elsewhere(base, wanted, size_bytes);
+  }
   if (wanted != nullptr) (void)::madvise(base, size_bytes, MADV_HUGEPAGE);
   return static_cast<std::byte*>(base);
 }
 
-Result<std::byte*> grow_aligned(std::byte* base, std::size_t old_bytes, std::size_t new_bytes) {
+Status grow_aligned(std::byte*& base, std::size_t old_bytes, std::size_t new_bytes) {
   std::byte* const wanted = reserve_addresses(0, new_bytes);
   if (wanted == nullptr) return no_mapping(new_bytes);
-  if (::mremap(base, old_bytes, new_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, wanted) == MAP_FAILED) {
+  void* const moved = move_mapping(base, old_bytes, new_bytes, wanted);
+  if (moved == MAP_FAILED) {
     const Status status = no_mapping(new_bytes);
     ::munmap(wanted, new_bytes);
     return status;
   }
+  if (moved != wanted) {  // nothing is where it was, so there is no way back
+    ::munmap(moved, new_bytes);
+    ::munmap(wanted, new_bytes);
+    base = nullptr;
+    return mapped_elsewhere(moved, wanted, new_bytes);
+  }
   (void)::madvise(wanted, new_bytes, MADV_HUGEPAGE);
-  return wanted;
+  base = wanted;
+  return {};
 }
 
 }  // namespace dabke

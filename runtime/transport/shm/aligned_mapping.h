@@ -14,8 +14,8 @@ inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
 /// out_of_memory when there are no addresses for it.
 Result<std::byte*> map_aligned(int fd, std::size_t offset, std::size_t size_bytes);
 
-/// More of the file of a mapping at `base`, which began at the file's begin and is gone afterwards; where it
-/// is now. After an error the old mapping is still there.
-Result<std::byte*> grow_aligned(std::byte* base, std::size_t old_bytes, std::size_t new_bytes);
+/// More of the file of a mapping at `base`, which began at the file's begin. It moves, and `base` then says
+/// where it is; after an error the old mapping is still there, or `base` is null.
+Status grow_aligned(std::byte*& base, std::size_t old_bytes, std::size_t new_bytes);
 
 }  // namespace dabke
