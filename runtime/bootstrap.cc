@@ -16,8 +16,10 @@
 #include "runtime/base/hmac.h"
 #include "runtime/mpi_place.h"
 #include "runtime/negotiation/process_sets.h"
+#include "runtime/other_launchers.h"
 #include "runtime/transport/http_store.h"
 #include "runtime/transport/job_secret.h"
+#include "runtime/transport/module_loader.h"
 
 namespace dabke {
 namespace {
@@ -135,10 +137,16 @@ Result<std::string> host_name(const Environment& environment) {
 
 Result<Given> read_environment(const Environment& environment) {
   Given given;
-  DABKE_ASSIGN(const auto rank, number(environment, "RANK", 0));
-  DABKE_ASSIGN(const auto size, number(environment, "SIZE", 1));
+  DABKE_ASSIGN(auto rank, number(environment, "RANK", 0));
+  DABKE_ASSIGN(auto size, number(environment, "SIZE", 1));
   given.rendezvous = environment("DABKE_RENDEZVOUS");
   if (given.rendezvous && given.rendezvous->empty()) given.rendezvous.reset();
+  if (given.rendezvous && !rank && !size) {  // told where to meet, but not by a launcher of ours
+    if (const auto other = find_other_launcher(environment); other && other->size_is_known) {
+      rank = Number{other->name, other->rank};
+      size = Number{other->name, other->size};
+    }
+  }
   given.gathers_dumps = environment("DABKE_GATHERS_DUMPS") == "1";
   if (rank && !size) {
     return Status(
@@ -152,8 +160,8 @@ Result<Given> read_environment(const Environment& environment) {
   }
   if (given.rendezvous && !size) {
     return Status(Code::invalid_argument,
-                  "DABKE_RENDEZVOUS is set but DABKE_SIZE is not; set DABKE_RANK and DABKE_SIZE as "
-                  "well, or start with dabkerun");
+                  "DABKE_RENDEZVOUS is set but DABKE_SIZE is not, and no launcher that is known has told this "
+                  "process its rank; set DABKE_RANK and DABKE_SIZE as well, or start with dabkerun");
   }
   if (size) given.size = size->value;
   if (rank) {
@@ -184,12 +192,23 @@ Result<Given> read_environment(const Environment& environment) {
   return given;
 }
 
+/// Whether MPI is of this launcher's job, and not of one inside of which the launcher runs.
+bool may_meet_by_mpi(const OtherLauncher& launcher, const Environment& environment) {
+  const MpiTraces traces = find_mpi(environment);
+  if (traces.is_initialised) return true;
+  return !traces.launcher.empty() && environment(traces.variable) == std::to_string(launcher.size);
+}
+
 /// What MPI says, where the environment says nothing or the application has passed a communicator.
 Status ask_mpi(Given& given, const Config& config, const Environment& environment, const void* comm,
                TimePoint deadline) {
   if (comm == nullptr && (look_up(environment, "RANK") || look_up(environment, "SIZE") || given.rendezvous))
     return {};
+  const auto other = comm == nullptr ? find_other_launcher(environment) : std::nullopt;
+  const bool is_one_of_many = other && other->size > 1;
+  if (is_one_of_many && !may_meet_by_mpi(*other, environment)) return cannot_meet(*other);
   DABKE_ASSIGN(const auto start, start_from_mpi(config, environment, comm, given.host, deadline));
+  if (is_one_of_many && (!start || start->size == 1)) return cannot_meet(*other);
   if (!start) return {};
   given.mpi = start->session;
   given.rank = start->rank;

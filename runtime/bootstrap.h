@@ -11,6 +11,10 @@
 //
 //   DABKE_GATHERS_DUMPS=1                dabkerun reads the dumps of a hang from its store
 //
+// Where DABKE_RENDEZVOUS alone is set, rank and size come from another launcher's variables: torchrun, Slurm, or
+// one of MPI (runtime/other_launchers.h). Where such a launcher has started several processes and nothing says
+// where they meet, init fails.
+//
 // Where rank, size and rendezvous are all unset and MPI has started the process, MPI tells them; where the
 // application passes a communicator, it tells them whatever the environment says (runtime/mpi_place.h).
 //

@@ -220,6 +220,26 @@ TEST_CASE("dabkerun: MPI can neither move data nor negotiate, because it has not
              Catch::Contains(what + ": MPI did not start this job") && Catch::Contains("mpirun"));
 }
 
+TEST_CASE("mpirun: a job within a step of Slurm, or that sets what torchrun sets, is the job of MPI") {
+  const Mpi mpi = GENERATE(from_range(mpis()));
+  const std::vector<std::string> step{"SLURM_STEP_ID=0", "SLURM_NTASKS=1", "SLURM_STEP_NUM_TASKS=1",
+                                      "SLURM_PROCID=0"};
+  const std::vector<std::string> torch{"WORLD_SIZE=2", "RANK=0", "MASTER_ADDR=127.0.0.1"};
+  const Finished finished = run_with(mpi, 2, {RANK_HELLO}, GENERATE_COPY(step, torch));
+  CAPTURE(mpi.mpirun, finished.out, finished.error);
+  CHECK(finished.exit_code == 0);
+  CHECK(count_of("of 2: the sum is 3", finished.out) == 2);
+}
+
+TEST_CASE("mpirun: several processes of torchrun in one rank of MPI are refused") {
+  const Mpi mpi = GENERATE(from_range(mpis()));
+  const Finished finished =
+      run_with(mpi, 1, {RANK_HELLO}, {"WORLD_SIZE=2", "RANK=1", "MASTER_ADDR=127.0.0.1"});
+  CAPTURE(mpi.mpirun, finished.out, finished.error);
+  CHECK(finished.exit_code != 0);
+  CHECK_THAT(finished.error, Catch::Contains("one of 2 (WORLD_SIZE is 2 and RANK is 1)"));
+}
+
 #ifdef DIGITS
 TEST_CASE("mpirun: digits trains as under dabkerun, whatever moves the data") {
   const Mpi mpi = GENERATE(from_range(mpis()));
