@@ -1,6 +1,7 @@
 #include "runtime/base/hmac.h"
 
 #include <openssl/crypto.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <sys/random.h>
@@ -12,13 +13,20 @@
 
 namespace dabke {
 
-Digest hmac_sha256(const JobKey& key, std::span<const std::byte> message) {
+Result<Digest> hmac_sha256(const JobKey& key, std::span<const std::byte> message) {
   Digest digest{};
   unsigned int length = 0;
-  HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-       reinterpret_cast<const unsigned char*>(message.data()), message.size(),
-       reinterpret_cast<unsigned char*>(digest.data()), &length);
-  return digest;
+  const unsigned char* const made =
+      HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+           reinterpret_cast<const unsigned char*>(message.data()), message.size(),
+           reinterpret_cast<unsigned char*>(digest.data()), &length);
+  if (made != nullptr && length == digest.size()) return digest;
+  const unsigned long error = ERR_get_error();
+  const char* const reason = error != 0 ? ERR_reason_error_string(error) : nullptr;
+  return Status(Code::internal,
+                fmt::format("OpenSSL gives no HMAC-SHA256 ({}), so the ranks cannot prove that they belong to the "
+                            "job; see whether its configuration (openssl.cnf, OPENSSL_CONF) allows SHA-256",
+                            reason != nullptr ? reason : "without a reason"));
 }
 
 bool digests_equal(const Digest& a, const Digest& b) {

@@ -47,21 +47,24 @@ inline constexpr std::size_t kLargestValue = std::size_t{64} << 20;
 /// As it travels, percent-encoded.
 inline constexpr std::size_t kLongestKey = 4096;
 
-inline std::string proof(const JobKey& key, std::string_view message) {
-  return to_hex(hmac_sha256(key, std::as_bytes(std::span(message.data(), message.size()))));
+inline Result<std::string> proof(const JobKey& key, std::string_view message) {
+  DABKE_ASSIGN(const Digest digest,
+               hmac_sha256(key, std::as_bytes(std::span(message.data(), message.size()))));
+  return to_hex(digest);
 }
 
 /// No part before the body can hold a newline, so the text says one thing only. `target` is as sent: path and
 /// query.
-inline std::string request_proof(const JobKey& key, std::string_view job, std::string_view method,
-                                 std::string_view target, std::string_view nonce, std::string_view body) {
+inline Result<std::string> request_proof(const JobKey& key, std::string_view job, std::string_view method,
+                                         std::string_view target, std::string_view nonce,
+                                         std::string_view body) {
   std::string message = "dabke store request 1\n";
   for (const std::string_view part : {job, method, target, nonce}) message.append(part).append("\n");
   return proof(key, message.append(body));
 }
 
-inline std::string answer_proof(const JobKey& key, std::string_view nonce, int status,
-                                std::string_view body) {
+inline Result<std::string> answer_proof(const JobKey& key, std::string_view nonce, int status,
+                                        std::string_view body) {
   std::string message = "dabke store answer 1\n";
   message.append(nonce).append("\n").append(std::to_string(status)).append("\n");
   return proof(key, message.append(body));

@@ -145,11 +145,12 @@ struct RendezvousServer::Parts {
 
 void RendezvousServer::Parts::answer(const httplib::Request& request, httplib::Response& response) {
   const std::string nonce = request.get_header_value(std::string(protocol::kNonceHeader).c_str());
+  const auto proof =
+      protocol::request_proof(key, job, request.method, request.target, nonce, request.body);
   const bool genuine =
-      request.get_header_value(std::string(protocol::kJobHeader).c_str()) == job &&
+      proof.is_ok() && request.get_header_value(std::string(protocol::kJobHeader).c_str()) == job &&
       protocol::proofs_equal(
-          request.get_header_value(std::string(protocol::kProofHeader).c_str()),
-          protocol::request_proof(key, job, request.method, request.target, nonce, request.body));
+          request.get_header_value(std::string(protocol::kProofHeader).c_str()), *proof);
   bool fresh = false;
   if (genuine) {
     // Only what is genuine is remembered, so a stranger cannot fill the book.
@@ -164,8 +165,9 @@ void RendezvousServer::Parts::answer(const httplib::Request& request, httplib::R
   }
   std::string body;
   response.status = act(request, body);
-  response.set_header(std::string(protocol::kProofHeader).c_str(),
-                      protocol::answer_proof(key, nonce, response.status, body));
+  // Without the proof the client does not believe the answer, and says so.
+  if (const auto made = protocol::answer_proof(key, nonce, response.status, body); made.is_ok())
+    response.set_header(std::string(protocol::kProofHeader).c_str(), *made);
   response.set_content(body, "application/octet-stream");
 }
 

@@ -125,7 +125,12 @@ Status Handshake::on_hello() {
   put_preamble(Kind::welcome);
   put_body(peer_rank_);
   transcript_.insert(transcript_.end(), out_.begin(), out_.end());
-  const Digest proof = mac("acceptor");
+  const auto made = mac("acceptor");
+  if (!made.is_ok()) {
+    out_.clear();  // a refusal goes out instead of a welcome without proof
+    return refuse(made.status().code(), made.status().message());
+  }
+  const Digest& proof = *made;
   out_.insert(out_.end(), proof.begin(), proof.end());
   expected_ = Kind::proof;
   in_.clear();
@@ -143,14 +148,18 @@ Status Handshake::on_welcome() {
   transcript_.insert(transcript_.end(), in_.begin(), in_.end() - kMac);
   Digest theirs;
   std::copy(in_.end() - kMac, in_.end(), theirs.begin());
-  if (!digests_equal(theirs, mac("acceptor"))) {
+  const auto expected = mac("acceptor");
+  if (!expected.is_ok()) return fail(expected.status().code(), expected.status().message());
+  if (!digests_equal(theirs, *expected)) {
     return fail(Code::mismatch,
                 fmt::format("rank {} does not know this job's key; DABKE_JOB_KEY must be the same on "
                             "every rank",
                             peer_rank_));
   }
   put_preamble(Kind::proof);
-  const Digest proof = mac("connector");
+  const auto made = mac("connector");
+  if (!made.is_ok()) return fail(made.status().code(), made.status().message());
+  const Digest& proof = *made;
   out_.insert(out_.end(), proof.begin(), proof.end());
   expected_ = Kind::accepted;
   in_.clear();
@@ -161,7 +170,9 @@ Status Handshake::on_welcome() {
 Status Handshake::on_proof() {
   Digest theirs;
   std::copy(in_.end() - kMac, in_.end(), theirs.begin());
-  if (!digests_equal(theirs, mac("connector"))) {
+  const auto expected = mac("connector");
+  if (!expected.is_ok()) return refuse(expected.status().code(), expected.status().message());
+  if (!digests_equal(theirs, *expected)) {
     return refuse(Code::mismatch,
                   fmt::format("whoever claims to be rank {} does not know this job's key; DABKE_JOB_KEY "
                               "must be the same on every rank",
@@ -224,7 +235,7 @@ void Handshake::put_body(Rank to) {
   out_.insert(out_.end(), body.begin(), body.end());
 }
 
-Digest Handshake::mac(std::string_view role) const {
+Result<Digest> Handshake::mac(std::string_view role) const {
   std::vector<std::byte> message;
   message.reserve(role.size() + transcript_.size());
   for (const char c : role) message.push_back(static_cast<std::byte>(c));

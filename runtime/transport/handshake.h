@@ -84,7 +84,7 @@ class Handshake {
   void read_peer(const std::byte* body);
   void put_preamble(Kind kind);
   void put_body(Rank to);
-  Digest mac(std::string_view role) const;
+  Result<Digest> mac(std::string_view role) const;
   void expect(State state, std::size_t more);
   Status fail(Code code, std::string text);
   Status refuse(Code code, std::string text);

@@ -236,11 +236,13 @@ class HttpStore final : public Store {
   Result<Answer> ask(std::string_view method, const std::string& target, std::string_view body,
                      std::chrono::milliseconds wait) {
     const std::string nonce = fmt::format("{}-{}", client_, ++sent_);
+    DABKE_ASSIGN(const std::string proof,
+                 protocol::request_proof(key_, job_, method, target, nonce, body));
     std::string request = fmt::format(
         "{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: application/octet-stream\r\n"
         "Content-Length: {}\r\n{}: {}\r\n{}: {}\r\n{}: {}\r\n\r\n",
         method, target, authority_, body.size(), protocol::kJobHeader, job_, protocol::kNonceHeader, nonce,
-        protocol::kProofHeader, protocol::request_proof(key_, job_, method, target, nonce, body));
+        protocol::kProofHeader, proof);
     request.append(body);
     Result<Answer> answer = exchange(request, Clock::now() + wait + kAnswerLimit);
     if (!answer.is_ok()) {
@@ -249,9 +251,9 @@ class HttpStore final : public Store {
                                 "that started this rank and ends with it.",
                                 describe(), answer.status().message()));
     }
-    if (answer->status == protocol::kRefused ||
-        !protocol::proofs_equal(answer->proof,
-                                protocol::answer_proof(key_, nonce, answer->status, answer->body))) {
+    DABKE_ASSIGN(const std::string wanted,
+                 protocol::answer_proof(key_, nonce, answer->status, answer->body));
+    if (answer->status == protocol::kRefused || !protocol::proofs_equal(answer->proof, wanted)) {
       return Status(
           Code::invalid_argument,
           fmt::format(

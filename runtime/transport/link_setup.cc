@@ -66,7 +66,7 @@ class Setup {
   Status start_connections(TimePoint now);
   Status start_connection(Neighbour& n, Fd fd, bool local);
   Status listen_locally(const std::string& address);
-  std::string local_name(Rank listener, const std::string& address) const;
+  Result<std::string> local_name(Rank listener, const std::string& address) const;
   Status wait_for_events();
   Status accept_clients(int listener, bool local);
   Status serve(std::uint64_t number);
@@ -142,7 +142,8 @@ Status Setup::listen() {
 }
 
 Status Setup::listen_locally(const std::string& address) {
-  DABKE_ASSIGN(Fd fd, local_listen(local_name(given_.world.rank, address)));
+  DABKE_ASSIGN(const std::string name, local_name(given_.world.rank, address));
+  DABKE_ASSIGN(Fd fd, local_listen(name));
   local_listener_ = GuardedFd(std::move(fd), given_.guard);
   epoll_event event{.events = EPOLLIN, .data = {.u64 = kLocalListener}};
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, local_listener_.get(), &event) != 0)
@@ -152,12 +153,12 @@ Status Setup::listen_locally(const std::string& address) {
 
 /// Known to whoever knows the job's key, so that nobody else can take it first. The address tells apart what
 /// one rank sets up at the same time, the boot id hosts that share a network namespace only by name.
-std::string Setup::local_name(Rank listener, const std::string& address) const {
+Result<std::string> Setup::local_name(Rank listener, const std::string& address) const {
   const World& world = given_.world;
   const std::string job = to_hex(world.job_id);
   const std::string text =
       fmt::format("{} {} {} {} {}", job, world.epoch, listener, address, to_hex(given_.self.boot_id));
-  const Digest digest = hmac_sha256(world.job_key, std::as_bytes(std::span(text)));
+  DABKE_ASSIGN(const Digest digest, hmac_sha256(world.job_key, std::as_bytes(std::span(text))));
   return fmt::format("dabke/{}/{}/{}/{}", job, world.epoch, listener, to_hex(std::span(digest).first(12)));
 }
 
@@ -191,7 +192,8 @@ Status Setup::start_connections(TimePoint now) {
     n.retry_at = now + n.retry_after;
     n.retry_after = std::min(2 * n.retry_after, kLastRetry);
     if (std::exchange(n.tries_local, false)) {
-      if (auto fd = local_connect(local_name(n.rank, n.address->to_string())); fd.is_ok()) {
+      DABKE_ASSIGN(const std::string name, local_name(n.rank, n.address->to_string()));
+      if (auto fd = local_connect(name); fd.is_ok()) {
         DABKE_CHECK(start_connection(n, fd.take(), true));
         continue;
       }

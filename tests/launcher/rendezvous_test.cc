@@ -155,13 +155,13 @@ TEST_CASE("a client with another key or job is refused and told so") {
 
 TEST_CASE("a request that was recorded is not taken again") {
   const auto server = serve();
-  const std::string proof = protocol::request_proof(some_key(2), to_hex(some_job(1)), "PUT",
+  const std::string proof = *protocol::request_proof(some_key(2), to_hex(some_job(1)), "PUT",
                                                     std::string(protocol::kValuePath) + "k", "c-1", "old");
   const auto first = put(server->url(), "c-1", "old", proof);
   REQUIRE(first);
   CHECK(first->status == 200);
   CHECK(first->get_header_value(std::string(protocol::kProofHeader).c_str()) ==
-        protocol::answer_proof(some_key(2), "c-1", 200, ""));
+        *protocol::answer_proof(some_key(2), "c-1", 200, ""));
   const auto store = open(server->url());
   REQUIRE(store->set("k", "new").is_ok());
   const auto again = put(server->url(), "c-1", "old", proof);
@@ -172,7 +172,7 @@ TEST_CASE("a request that was recorded is not taken again") {
 
 TEST_CASE("a request with another body, nonce or no proof is refused") {
   const auto server = serve();
-  const std::string proof = protocol::request_proof(some_key(2), to_hex(some_job(1)), "PUT",
+  const std::string proof = *protocol::request_proof(some_key(2), to_hex(some_job(1)), "PUT",
                                                     std::string(protocol::kValuePath) + "k", "c-1", "old");
   CHECK(put(server->url(), "c-1", "other", proof)->status == 403);
   CHECK(put(server->url(), "c-2", "old", proof)->status == 403);

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <vector>
 
+#include <openssl/evp.h>
+
 #include <catch2/catch.hpp>
 
 namespace dabke {
@@ -22,19 +24,29 @@ JobKey padded(std::string_view key) {
 }  // namespace
 
 TEST_CASE("hmac_sha256 gives the digests of RFC 4231") {
-  CHECK(to_hex(hmac_sha256(padded(std::string(20, '\x0b')), bytes_of("Hi There"))) ==
+  CHECK(to_hex(*hmac_sha256(padded(std::string(20, '\x0b')), bytes_of("Hi There"))) ==
         "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
-  CHECK(to_hex(hmac_sha256(padded("Jefe"), bytes_of("what do ya want for nothing?"))) ==
+  CHECK(to_hex(*hmac_sha256(padded("Jefe"), bytes_of("what do ya want for nothing?"))) ==
         "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
 }
 
 TEST_CASE("an empty message has a digest too") {
-  CHECK(to_hex(hmac_sha256(JobKey{}, {})) ==
+  CHECK(to_hex(*hmac_sha256(JobKey{}, {})) ==
         "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad");
 }
 
+TEST_CASE("where OpenSSL gives no digest there is an error, and no digest that everybody has") {
+  // As with `default_properties = fips=yes` in openssl.cnf on a host without the FIPS provider.
+  REQUIRE(EVP_set_default_properties(nullptr, "fips=yes") == 1);
+  const auto digest = hmac_sha256(padded("k"), bytes_of("m"));
+  REQUIRE(EVP_set_default_properties(nullptr, "") == 1);
+  REQUIRE_FALSE(digest.is_ok());
+  CHECK_THAT(digest.status().message(), Catch::Contains("HMAC-SHA256") && Catch::Contains("openssl.cnf"));
+  CHECK(hmac_sha256(padded("k"), bytes_of("m")).is_ok());
+}
+
 TEST_CASE("digests are equal only in every byte") {
-  const Digest digest = hmac_sha256(padded("k"), bytes_of("m"));
+  const Digest digest = *hmac_sha256(padded("k"), bytes_of("m"));
   CHECK(digests_equal(digest, digest));
   for (std::size_t i = 0; i < digest.size(); ++i) {
     Digest other = digest;

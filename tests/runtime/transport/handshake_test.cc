@@ -1,5 +1,7 @@
 #include "runtime/transport/handshake.h"
 
+#include <openssl/evp.h>
+
 #include <catch2/catch.hpp>
 #include <random>
 
@@ -101,6 +103,18 @@ TEST_CASE("a side with another key is refused by both") {
   status = feed(acceptor, proof);
   CHECK_FALSE(acceptor.done());
   CHECK_THAT(status.message(), Contains("rank 3") && Contains("key"));
+}
+
+TEST_CASE("where no digests can be made nobody is let in, and both sides are told why") {
+  // As with `default_properties = fips=yes` in openssl.cnf on a host without the FIPS provider.
+  auto stranger = self_of(world_of(3, kSize));
+  stranger.job_key[5] ^= std::byte{1};
+  REQUIRE(EVP_set_default_properties(nullptr, "fips=yes") == 1);
+  const auto outcome = shake(stranger, self_of(world_of(0, kSize)), 0);
+  REQUIRE(EVP_set_default_properties(nullptr, "") == 1);
+  CHECK_FALSE(outcome.both_done);
+  CHECK_THAT(outcome.acceptor.message(), Contains("HMAC-SHA256"));
+  CHECK_THAT(outcome.connector.message(), Contains("refused: ") && Contains("HMAC-SHA256"));
 }
 
 TEST_CASE("a rank of another version, job, epoch or place is refused with both sides named") {
