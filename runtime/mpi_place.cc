@@ -1,10 +1,11 @@
 #include "runtime/mpi_place.h"
 
+#include <pthread.h>
+
 #include <mutex>
 #include <vector>
 
 #include <fmt/format.h>
-#include <httplib.h>
 
 #include "runtime/base/hmac.h"
 #include "runtime/rendezvous/rendezvous_server.h"
@@ -21,15 +22,31 @@ std::string host_part(const SocketAddress& address) {
   return text.starts_with('[') ? text.substr(1, text.size() - 2) : text;
 }
 
+struct Servers {
+  std::mutex mutex;  // also held while the process forks
+  std::vector<std::unique_ptr<RendezvousServer>> all;
+};
+
+Servers& servers() {
+  static Servers servers;
+  return servers;
+}
+
+/// The child of a fork must not hold the sockets, or the ranks could not see that this process has died.
+/// The threads do not exist there, so the servers can never be destroyed.
+void leave_in_child() {
+  for (auto& server : servers().all) server.release()->close_in_child();
+  servers().all.clear();
+  servers().mutex.unlock();
+}
+
 /// Other ranks may still be meeting when this one has shut down; so it serves as long as the process lives.
-/// It must have ended before the HTTP library's own statics are destroyed, or its threads would use them
-/// after that. They are made by the first request, and statics are destroyed in the opposite order.
 void serve_until_exit(std::unique_ptr<RendezvousServer> server) {
-  (void)httplib::Client(server->url()).Get("/");
-  static std::mutex mutex;
-  static std::vector<std::unique_ptr<RendezvousServer>> servers;
-  const std::lock_guard lock(mutex);
-  servers.push_back(std::move(server));
+  static const int watches_forks = ::pthread_atfork([] { servers().mutex.lock(); },
+                                                    [] { servers().mutex.unlock(); }, leave_in_child);
+  (void)watches_forks;
+  const std::lock_guard lock(servers().mutex);
+  servers().all.push_back(std::move(server));
 }
 
 /// On rank 0: the store, and what the others must know of it.

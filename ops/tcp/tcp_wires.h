@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "ops/collective.h"
-#include "runtime/transport/guarded_fd.h"
+#include "runtime/base/guarded_fd.h"
 #include "runtime/transport/link.h"
 #include "runtime/transport/shm/waiting.h"
 

@@ -27,7 +27,7 @@
 #include "runtime/base/fork_guard.h"
 #include "runtime/base/log.h"
 #include "runtime/control/control_channel.h"
-#include "runtime/transport/guarded_fd.h"
+#include "runtime/base/guarded_fd.h"
 #include "runtime/transport/link.h"
 #include "runtime/transport/store.h"
 

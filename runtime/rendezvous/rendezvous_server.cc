@@ -1,20 +1,30 @@
 #include "runtime/rendezvous/rendezvous_server.h"
 
-#include <fcntl.h>
-#include <httplib.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
 #include <charconv>
-#include <condition_variable>
-#include <deque>
-#include <system_error>
+#include <map>
+#include <optional>
+#include <set>
 #include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/guarded_fd.h"
 #include "runtime/base/store_protocol.h"
+#include "runtime/base/thread.h"
+#include "runtime/rendezvous/http_request.h"
 #include "runtime/rendezvous/nonce_book.h"
 #include "runtime/rendezvous/rendezvous_table.h"
 
@@ -22,65 +32,14 @@ namespace dabke {
 namespace {
 
 namespace protocol = store_protocol;
+using namespace std::chrono_literals;
 
-/// A thread for every connection that is open, reused when it is idle: a fixed number would starve the rank
-/// that is to set a value while the others, who wait for it, hold all threads.
-class GrowingTaskQueue final : public httplib::TaskQueue {
- public:
-  ~GrowingTaskQueue() override { shutdown(); }
-
-  void enqueue(std::function<void()> task) override {
-    const std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
-    if (idle_ >= tasks_.size()) {
-      wake_.notify_one();
-      return;
-    }
-    try {
-      threads_.emplace_back([this] { work(); });
-    } catch (const std::system_error&) {
-      // No more threads to be had: the task waits for the next one that becomes idle, or its client's limit
-      // passes.
-    }
-  }
-
-  void shutdown() override {
-    {
-      const std::lock_guard lock(mutex_);
-      closed_ = true;
-    }
-    wake_.notify_all();
-    threads_.clear();
-  }
-
- private:
-  void work() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      ++idle_;
-      wake_.wait(lock, [this] { return !tasks_.empty() || closed_; });
-      --idle_;
-      if (tasks_.empty()) return;
-      const auto task = std::move(tasks_.front());
-      tasks_.pop_front();
-      lock.unlock();
-      task();
-      lock.lock();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<std::function<void()>> tasks_;
-  std::size_t idle_ = 0;
-  bool closed_ = false;
-  std::vector<std::jthread> threads_;
-};
-
-class Listener final : public httplib::Server {
- public:
-  int listening_socket() const { return svr_sock_; }
-};
+/// For a client to send its request, and to take its answer, as long as something moves.
+constexpr Duration kPatience = 5s;
+/// While no descriptor is to be had for one more client.
+constexpr Duration kShortage = 100ms;
+constexpr int kBadRequest = 400;
+constexpr int kFailure = 500;
 
 std::string percent_decoded(std::string_view text) {
   std::string out;
@@ -127,129 +86,367 @@ Target parse_target(std::string_view text) {
   return target;
 }
 
+/// A socket that listens on a free port of a numeric address.
+Result<Fd> listen_on(const std::string& address) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (const int error = ::getaddrinfo(address.c_str(), "0", &hints, &found); error != 0)
+    return Status(Code::transport, ::gai_strerror(error));
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
+  Fd fd(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return system_error("socket", errno);
+  // All ranks of a job may come at the same moment.
+  if (::bind(fd.get(), found->ai_addr, found->ai_addrlen) != 0 || ::listen(fd.get(), 4096) != 0)
+    return system_error("bind", errno);
+  return fd;
+}
+
+Result<int> port_of(int socket) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length) != 0)
+    return system_error("getsockname", errno);
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                                             : reinterpret_cast<const sockaddr_in&>(address).sin_port);
+}
+
 }  // namespace
 
-struct RendezvousServer::Parts {
-  std::string job;
-  JobKey key{};
-  std::mutex nonces_mutex;
-  NonceBook nonces;
-  RendezvousTable table;
-  Listener listener;
-  std::jthread acceptor;
-  std::function<void(const std::string& key, const std::string& value)> on_set;
+/// What the server's thread does. Each connection brings one request and takes one answer:
+///   reading, until the request is complete; waiting, where its key is not there yet; answering, until the
+///   kernel has the answer; closing, until the client has gone.
+class RendezvousServer::Loop {
+ public:
+  Loop(const JobId& job, const JobKey& key) : job_(to_hex(job)), key_(key) {}
+  ~Loop();
 
-  void answer(const httplib::Request& request, httplib::Response& response);
-  int act(const httplib::Request& request, std::string& body);
+  Status open(const std::string& address);
+  Result<int> port() const { return port_of(listener_.get()); }
+  void on_set(std::function<void(const std::string&, const std::string&)> watcher) {
+    on_set_ = std::move(watcher);
+  }
+  void start();
+  void close_in_child() { guard_.close_all_in_child(); }
+
+ private:
+  using Number = std::uint64_t;
+  static constexpr Number kListener = 0, kStop = 1;
+
+  struct Connection {
+    enum class State { reading, waiting, answering, closing };
+    GuardedFd fd;
+    State state = State::reading;
+    HttpRequest request = {};
+    std::string nonce = {};
+    std::string key = {};  // that it waits for
+    std::string answer = {};
+    std::size_t sent = 0;
+    TimePoint deadline = {};
+  };
+  using Place = std::map<Number, Connection>::iterator;
+
+  void run();
+  void serve_one(Number number);
+  void accept_clients();
+  void make_room();
+  void serve(Place at);
+  bool read_some(Place at);
+  void take_request(Place at);
+  bool act(Place at);
+  void reply(Place at, int status, std::string_view body, bool genuine = true);
+  void send_some(Place at);
+  void tell_waiters(const std::string& key);
+  void end_overdue();
+  void set_deadline(Place at, Duration wait);
+  void close(Place at);
+
+  const std::string job_;
+  const JobKey key_;
+  ForkGuard guard_;
+  GuardedFd epoll_, listener_, stop_;
+  std::function<void(const std::string&, const std::string&)> on_set_;
+  RendezvousTable table_;
+  NonceBook nonces_;
+  Number last_number_ = kStop;
+  std::map<Number, Connection> connections_;
+  std::set<std::pair<TimePoint, Number>> deadlines_;
+  std::map<std::string, std::set<Number>> waiters_;
+  TimePoint accepts_again_at_ = {};  // later than now: there were no descriptors
+  std::jthread thread_;
 };
 
-void RendezvousServer::Parts::answer(const httplib::Request& request, httplib::Response& response) {
-  const std::string nonce = request.get_header_value(std::string(protocol::kNonceHeader).c_str());
-  const auto proof =
-      protocol::request_proof(key, job, request.method, request.target, nonce, request.body);
-  const bool genuine =
-      proof.is_ok() && request.get_header_value(std::string(protocol::kJobHeader).c_str()) == job &&
-      protocol::proofs_equal(
-          request.get_header_value(std::string(protocol::kProofHeader).c_str()), *proof);
-  bool fresh = false;
-  if (genuine) {
-    // Only what is genuine is remembered, so a stranger cannot fill the book.
-    const std::lock_guard lock(nonces_mutex);
-    fresh = nonces.take(nonce);
+Status RendezvousServer::Loop::open(const std::string& address) {
+  DABKE_ASSIGN(Fd listener, listen_on(address));
+  listener_ = GuardedFd(std::move(listener), guard_);
+  stop_ = GuardedFd(Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), guard_);
+  epoll_ = GuardedFd(Fd(::epoll_create1(EPOLL_CLOEXEC)), guard_);
+  if (!stop_ || !epoll_) return system_error("epoll_create1 or eventfd", errno);
+  for (const auto& [fd, number] : {std::pair(listener_.get(), kListener), std::pair(stop_.get(), kStop)}) {
+    epoll_event event{.events = EPOLLIN, .data = {.u64 = number}};
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return system_error("epoll_ctl", errno);
   }
-  if (!genuine || !fresh) {
-    response.status = protocol::kRefused;
-    response.set_content(genuine ? "this request has been seen before\n" : "job or key do not match\n",
-                         "text/plain");
-    return;
-  }
-  std::string body;
-  response.status = act(request, body);
-  // Without the proof the client does not believe the answer, and says so.
-  if (const auto made = protocol::answer_proof(key, nonce, response.status, body); made.is_ok())
-    response.set_header(std::string(protocol::kProofHeader).c_str(), *made);
-  response.set_content(body, "application/octet-stream");
+  return {};
 }
 
-int RendezvousServer::Parts::act(const httplib::Request& request, std::string& body) {
-  const Target target = parse_target(request.target);
+void RendezvousServer::Loop::start() {
+  thread_ = start_thread("dabke-store", [this] { run(); });
+}
+
+RendezvousServer::Loop::~Loop() {
+  if (!thread_.joinable()) return;
+  const std::uint64_t one = 1;
+  (void)!::write(stop_.get(), &one, sizeof one);
+  thread_.join();
+  // Who waits is told that nothing has come, asks again, and finds nobody.
+  listener_.reset();
+  for (auto at = connections_.begin(); at != connections_.end();) {
+    const auto next = std::next(at);
+    if (at->second.state == Connection::State::waiting) reply(at, protocol::kNotThere, "");
+    if (at->second.state == Connection::State::answering) send_some(at);
+    at = next;
+  }
+}
+
+void RendezvousServer::Loop::run() {
+  std::array<epoll_event, 64> events;
+  while (true) {
+    TimePoint next = deadlines_.empty() ? kNever : deadlines_.begin()->first;
+    if (accepts_again_at_ != TimePoint{}) next = std::min(next, accepts_again_at_);
+    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                                   poll_timeout_ms(next));
+    if (count < 0 && errno != EINTR) return;  // only a descriptor that somebody else has closed
+    for (int i = 0; i < count; ++i) {
+      const Number number = events[static_cast<std::size_t>(i)].data.u64;
+      if (number == kStop) return;
+      serve_one(number);
+    }
+    end_overdue();
+    if (accepts_again_at_ != TimePoint{} && Clock::now() >= accepts_again_at_) {
+      accepts_again_at_ = {};
+      epoll_event event{.events = EPOLLIN, .data = {.u64 = kListener}};
+      ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.get(), &event);
+    }
+  }
+}
+
+void RendezvousServer::Loop::serve_one(Number number) {
+  try {
+    if (number == kListener) return accept_clients();
+    if (const auto at = connections_.find(number); at != connections_.end()) serve(at);
+  } catch (const std::exception&) {  // no memory for this client; the others go on
+    if (const auto at = connections_.find(number); at != connections_.end()) close(at);
+  }
+}
+
+void RendezvousServer::Loop::accept_clients() {
+  while (true) {
+    Fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
+      return make_room();
+    }
+    if (!fd && (errno == EAGAIN || errno == EINVAL || errno == EBADF)) return;
+    if (!fd) continue;  // the client's own errors, which Linux hands to whoever accepts it
+    const int on = 1;
+    ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    const Number number = ++last_number_;
+    epoll_event event{.events = EPOLLIN, .data = {.u64 = number}};
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd.get(), &event) != 0) continue;
+    const auto at = connections_.try_emplace(number, Connection{GuardedFd(std::move(fd), guard_)}).first;
+    set_deadline(at, kPatience);
+  }
+}
+
+/// Without a descriptor for the next client: whoever has been silent longest goes, and the others wait a little.
+void RendezvousServer::Loop::make_room() {
+  const auto silent = std::ranges::find_if(connections_, [](const auto& entry) {
+    return entry.second.state == Connection::State::reading ||
+           entry.second.state == Connection::State::closing;
+  });
+  if (silent != connections_.end()) close(silent);
+  accepts_again_at_ = Clock::now() + kShortage;
+  epoll_event event{.events = 0, .data = {.u64 = kListener}};
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.get(), &event);
+}
+
+void RendezvousServer::Loop::serve(Place at) {
+  if (at->second.state == Connection::State::answering) return send_some(at);
+  if (read_some(at)) take_request(at);
+}
+
+/// Whether its request is complete now. Closes a client that has gone.
+bool RendezvousServer::Loop::read_some(Place at) {
+  Connection& connection = at->second;
+  std::array<char, 64 << 10> chunk;
+  const ssize_t got = ::recv(connection.fd.get(), chunk.data(), chunk.size(), 0);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (got <= 0) {
+    close(at);
+    return false;
+  }
+  // What comes behind the request means nothing.
+  if (connection.state != Connection::State::reading) return false;
+  set_deadline(at, kPatience);
+  const auto progress = connection.request.append({chunk.data(), static_cast<std::size_t>(got)});
+  if (progress.is_ok()) return *progress == HttpRequest::Progress::complete;
+  reply(at, kBadRequest, progress.status().message() + "\n", false);
+  return false;
+}
+
+void RendezvousServer::Loop::take_request(Place at) {
+  const HttpRequest& request = at->second.request;
+  const auto proof = protocol::request_proof(key_, job_, request.method(), request.target(), request.nonce(),
+                                             request.body());
+  if (!proof.is_ok()) return reply(at, kFailure, proof.status().message() + "\n", false);
+  if (request.job() != job_ || !protocol::proofs_equal(request.proof(), *proof))
+    return reply(at, protocol::kRefused, "job or key do not match\n", false);
+  // Only what is genuine is remembered, so a stranger cannot fill the book.
+  if (!nonces_.take(request.nonce()))
+    return reply(at, protocol::kRefused, "this request has been seen before\n", false);
+  at->second.nonce = request.nonce();
+  if (!act(at)) reply(at, kBadRequest, "no such request\n");
+}
+
+/// Does what is asked; false: it makes no sense.
+bool RendezvousServer::Loop::act(Place at) {
+  const HttpRequest& request = at->second.request;
+  const Target target = parse_target(request.target());
   const bool is_value = target.path == protocol::kValuePath;
-  if (is_value && request.method == "PUT" && !target.key.empty()) {
-    table.set(target.key, request.body);
-    if (on_set) on_set(target.key, request.body);
-    return protocol::kOk;
+  if (is_value && request.method() == "DELETE") {
+    table_.remove_all(target.key);
+    reply(at, protocol::kOk, "");
+    return true;
   }
-  if (is_value && request.method == "GET" && !target.key.empty()) {
-    auto value = table.get(target.key, Clock::now() + target.wait);
-    if (!value) return protocol::kNotThere;
-    body = std::move(*value);
-    return protocol::kOk;
+  if (target.path.empty() || target.key.empty()) return false;
+  if (is_value && request.method() == "PUT") {
+    table_.set(target.key, std::string(request.body()));
+    if (on_set_) on_set_(target.key, *table_.get(target.key));
+    reply(at, protocol::kOk, "");
+    tell_waiters(target.key);
+    return true;
   }
-  if (is_value && request.method == "DELETE") {
-    table.remove_all(target.key);
-    return protocol::kOk;
+  if (is_value && request.method() == "GET") {
+    if (const std::string* const value = table_.get(target.key)) {
+      reply(at, protocol::kOk, *value);
+    } else {
+      at->second.state = Connection::State::waiting;
+      at->second.key = target.key;
+      waiters_[target.key].insert(at->first);
+      set_deadline(at, target.wait);
+    }
+    return true;
   }
-  if (target.path == protocol::kCounterPath && request.method == "POST" && !target.key.empty()) {
-    const auto count = table.increment(target.key);
-    if (!count) return protocol::kNotACounter;
-    body = std::to_string(*count);
-    return protocol::kOk;
-  }
-  body = "no such request\n";
-  return 400;
+  if (is_value || request.method() != "POST") return false;
+  const auto count = table_.increment(target.key);
+  reply(at, count ? protocol::kOk : protocol::kNotACounter, count ? std::to_string(*count) : "");
+  tell_waiters(target.key);
+  return true;
 }
 
-RendezvousServer::RendezvousServer(std::unique_ptr<Parts> parts, std::string url)
-    : parts_(std::move(parts)), url_(std::move(url)) {}
+void RendezvousServer::Loop::tell_waiters(const std::string& key) {
+  const auto found = waiters_.find(key);
+  const std::string* const value = table_.get(key);
+  if (found == waiters_.end() || value == nullptr) return;
+  for (const Number number : std::exchange(found->second, {})) {
+    const auto at = connections_.find(number);
+    if (at != connections_.end()) reply(at, protocol::kOk, *value);
+  }
+  waiters_.erase(key);
+}
+
+/// `genuine`: the request was, so the answer is proved too.
+void RendezvousServer::Loop::reply(Place at, int status, std::string_view body, bool genuine) {
+  Connection& connection = at->second;
+  std::string proof;
+  if (genuine) {
+    const auto made = protocol::answer_proof(key_, connection.nonce, status, body);
+    // Without the proof the client does not believe the answer, and says so.
+    if (made.is_ok()) proof = fmt::format("{}: {}\r\n", protocol::kProofHeader, *made);
+  }
+  connection.answer = fmt::format(
+      "HTTP/1.1 {} {}\r\nConnection: close\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}\r\n{}", status,
+      status == protocol::kOk ? "OK" : "No", genuine ? "application/octet-stream" : "text/plain", body.size(),
+      proof, body);
+  connection.state = Connection::State::answering;
+  connection.request = {};
+  set_deadline(at, kPatience);
+  epoll_event event{.events = EPOLLOUT, .data = {.u64 = at->first}};
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.fd.get(), &event);
+}
+
+void RendezvousServer::Loop::send_some(Place at) {
+  Connection& connection = at->second;
+  const std::string_view rest = std::string_view(connection.answer).substr(connection.sent);
+  const ssize_t sent = ::send(connection.fd.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
+  if (sent < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (sent < 0) return close(at);
+  connection.sent += static_cast<std::size_t>(sent);
+  set_deadline(at, kPatience);
+  if (static_cast<std::size_t>(sent) < rest.size()) return;
+  // Not closed before the client has gone: what it may still be sending would destroy the answer on its way.
+  ::shutdown(connection.fd.get(), SHUT_WR);
+  connection.answer = {};
+  connection.state = Connection::State::closing;
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = at->first}};
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.fd.get(), &event);
+}
+
+void RendezvousServer::Loop::end_overdue() {
+  const TimePoint now = Clock::now();
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    const auto at = connections_.find(deadlines_.begin()->second);
+    if (at->second.state == Connection::State::waiting) {
+      const auto waiters = waiters_.find(at->second.key);
+      waiters->second.erase(at->first);
+      if (waiters->second.empty()) waiters_.erase(waiters);
+      reply(at, protocol::kNotThere, "");
+    } else {
+      close(at);
+    }
+  }
+}
+
+void RendezvousServer::Loop::set_deadline(Place at, Duration wait) {
+  deadlines_.erase({at->second.deadline, at->first});
+  at->second.deadline = Clock::now() + wait;
+  deadlines_.insert({at->second.deadline, at->first});
+}
+
+void RendezvousServer::Loop::close(Place at) {
+  deadlines_.erase({at->second.deadline, at->first});
+  if (at->second.state == Connection::State::waiting) {
+    const auto waiters = waiters_.find(at->second.key);
+    waiters->second.erase(at->first);
+    if (waiters->second.empty()) waiters_.erase(waiters);
+  }
+  connections_.erase(at);
+}
+
+RendezvousServer::RendezvousServer(std::unique_ptr<Loop> loop, std::string url)
+    : loop_(std::move(loop)), url_(std::move(url)) {}
+RendezvousServer::~RendezvousServer() = default;
 
 Result<std::unique_ptr<RendezvousServer>> RendezvousServer::listen(const std::string& address,
                                                                    const JobId& job, const JobKey& key) {
-  auto parts = std::make_unique<Parts>();
-  parts->job = to_hex(job);
-  parts->key = key;
-  Listener& listener = parts->listener;
-  listener.new_task_queue = [] { return new GrowingTaskQueue; };
-  listener.set_keep_alive_max_count(
-      1);  // the library polls a connection that is kept alive a hundred times a second
-  listener.set_read_timeout(std::chrono::seconds(5));
-  listener.set_tcp_nodelay(true);
-  listener.set_payload_max_length(protocol::kLargestValue);
-  listener.set_socket_options([](int fd) { ::fcntl(fd, F_SETFD, FD_CLOEXEC); });
-  const auto answer = [raw = parts.get()](const httplib::Request& request, httplib::Response& response) {
-    raw->answer(request, response);
-  };
-  listener.Get("/.*", answer).Put("/.*", answer).Post("/.*", answer).Delete("/.*", answer);
-
-  const int port = listener.bind_to_any_port(address);
-  // The library lets five connections queue up; a sixth rank that starts at the same moment would wait a
-  // second.
-  if (port <= 0 || ::listen(listener.listening_socket(), 4096) != 0) {
+  auto loop = std::make_unique<Loop>(job, key);
+  const Status opened = loop->open(address);
+  const auto port = opened.is_ok() ? loop->port() : Result<int>(opened);
+  if (!port.is_ok()) {
     return Status(Code::transport, fmt::format("cannot listen on {} for the rendezvous store: {}", address,
-                                               std::generic_category().message(errno)));
+                                               port.status().message()));
   }
   const bool is_ipv6 = address.find(':') != std::string::npos;
-  std::string url =
-      is_ipv6 ? fmt::format("http://[{}]:{}", address, port) : fmt::format("http://{}:{}", address, port);
-  return std::unique_ptr<RendezvousServer>(new RendezvousServer(std::move(parts), std::move(url)));
+  std::string url = fmt::format(fmt::runtime(is_ipv6 ? "http://[{}]:{}" : "http://{}:{}"), address, *port);
+  return std::unique_ptr<RendezvousServer>(new RendezvousServer(std::move(loop), std::move(url)));
 }
 
 void RendezvousServer::on_set(std::function<void(const std::string& key, const std::string& value)> watcher) {
-  parts_->on_set = std::move(watcher);
+  loop_->on_set(std::move(watcher));
 }
 
-void RendezvousServer::start() {
-  parts_->acceptor = std::jthread([this] { parts_->listener.listen_after_bind(); });
-}
+void RendezvousServer::start() { loop_->start(); }
 
-RendezvousServer::~RendezvousServer() {
-  parts_->table.close();
-  // Unlike the library's stop(), which does nothing while the acceptor is still on its way, this always ends
-  // accept().
-  if (parts_->acceptor.joinable()) {
-    ::shutdown(parts_->listener.listening_socket(), SHUT_RDWR);
-  } else {
-    ::close(parts_->listener.listening_socket());
-  }
-}
+void RendezvousServer::close_in_child() { loop_->close_in_child(); }
 
 }  // namespace dabke

@@ -1,4 +1,8 @@
 // The rendezvous store of a job, served over HTTP by its launcher (runtime/base/store_protocol.h).
+//
+// A server of its own rather than a library's: in rank 0 of a job that MPI has started it lives in an application,
+// whose signal dispositions are not ours to change, whose programs must not inherit its sockets (not even those
+// that a library has just accepted), and whose forked children must not hold them. And one thread serves all.
 #pragma once
 
 #include <functional>
@@ -16,24 +20,28 @@ class RendezvousServer {
   /// are answered after start(). No thread is made yet, so that the launcher can still fork.
   static Result<std::unique_ptr<RendezvousServer>> listen(const std::string& address, const JobId& job,
                                                           const JobKey& key);
-  /// Called with every key and value that is set, on any thread, from start() on. Before start().
+  /// Called with every key and value that is set, on the server's thread, from start() on. Before start().
   void on_set(std::function<void(const std::string& key, const std::string& value)> watcher);
-  /// Every request has a thread while it lasts, so any number of ranks may wait at once.
+  /// One thread serves any number of ranks that wait at once.
   void start();
-  /// Ends every wait and joins every thread.
+  /// Ends every wait and joins the thread.
   ~RendezvousServer();
 
   RendezvousServer(const RendezvousServer&) = delete;
   RendezvousServer& operator=(const RendezvousServer&) = delete;
 
+  /// In the child of a fork only, where the thread does not exist: closes what came along. The server can
+  /// then only be leaked. Async-signal-safe.
+  void close_in_child();
+
   /// As in DABKE_RENDEZVOUS.
   const std::string& url() const { return url_; }
 
  private:
-  struct Parts;
-  RendezvousServer(std::unique_ptr<Parts> parts, std::string url);
+  class Loop;
+  RendezvousServer(std::unique_ptr<Loop> loop, std::string url);
 
-  std::unique_ptr<Parts> parts_;
+  std::unique_ptr<Loop> loop_;
   std::string url_;
 };
 

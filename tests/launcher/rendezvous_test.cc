@@ -1,12 +1,23 @@
-#include <httplib.h>
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
 #include <thread>
+
+#include <fmt/format.h>
 
 #include <catch2/catch.hpp>
 
 #include "runtime/rendezvous/rendezvous_server.h"
 #include "runtime/base/store_protocol.h"
+#include "runtime/base/owned.h"
 #include "runtime/transport/http_store.h"
 
 namespace dabke {
@@ -33,15 +44,58 @@ std::shared_ptr<Store> open(const std::string& url, int job = 1, int key = 2) {
 
 TimePoint in(std::chrono::milliseconds wait) { return Clock::now() + wait; }
 
-/// What HTTP says to a hand-made request.
-httplib::Result put(const std::string& url, const std::string& nonce, const std::string& body,
-                    const std::string& proof) {
-  httplib::Client client(url);
-  const httplib::Headers headers{{std::string(protocol::kJobHeader), to_hex(some_job(1))},
-                                 {std::string(protocol::kNonceHeader), nonce},
-                                 {std::string(protocol::kProofHeader), proof}};
-  return client.Put((std::string(protocol::kValuePath) + "k").c_str(), headers, body,
-                    "application/octet-stream");
+sockaddr_in loopback(int port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+Fd connect_to(const std::string& url) {
+  const sockaddr_in address = loopback(std::stoi(url.substr(url.rfind(':') + 1)));
+  Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  REQUIRE(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  return fd;
+}
+
+void send_text(const Fd& fd, std::string_view text) {
+  REQUIRE(::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()));
+}
+
+std::string read_all(const Fd& fd) {
+  std::string text;
+  std::array<char, 4096> chunk;
+  for (ssize_t got; (got = ::recv(fd.get(), chunk.data(), chunk.size(), 0)) > 0;)
+    text.append(chunk.data(), static_cast<std::size_t>(got));
+  return text;
+}
+
+std::string put_request(const std::string& nonce, const std::string& body, const std::string& proof) {
+  return fmt::format("PUT {}k HTTP/1.1\r\n{}: {}\r\n{}: {}\r\n{}: {}\r\nContent-Length: {}\r\n\r\n{}",
+                     protocol::kValuePath, protocol::kJobHeader, to_hex(some_job(1)), protocol::kNonceHeader,
+                     nonce, protocol::kProofHeader, proof, body.size(), body);
+}
+
+/// What the server says to a hand-made request.
+std::string put(const std::string& url, const std::string& nonce, const std::string& body,
+                const std::string& proof) {
+  const Fd fd = connect_to(url);
+  send_text(fd, put_request(nonce, body, proof));
+  return read_all(fd);
+}
+
+int status_of(const std::string& answer) { return std::stoi(answer.substr(std::strlen("HTTP/1.1 "))); }
+
+/// Of the descriptors that are open now: how many would live on in a program that is started.
+int descriptors_without_cloexec() {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    const int flags = ::fcntl(fd, F_GETFD);
+    if (fd > 2 && flags >= 0 && (flags & FD_CLOEXEC) == 0) ++count;
+  }
+  return count;
 }
 
 }  // namespace
@@ -158,15 +212,12 @@ TEST_CASE("a request that was recorded is not taken again") {
   const std::string proof = *protocol::request_proof(some_key(2), to_hex(some_job(1)), "PUT",
                                                     std::string(protocol::kValuePath) + "k", "c-1", "old");
   const auto first = put(server->url(), "c-1", "old", proof);
-  REQUIRE(first);
-  CHECK(first->status == 200);
-  CHECK(first->get_header_value(std::string(protocol::kProofHeader).c_str()) ==
-        *protocol::answer_proof(some_key(2), "c-1", 200, ""));
+  CHECK(status_of(first) == 200);
+  CHECK_THAT(first, Catch::Contains(std::string(protocol::kProofHeader) + ": " +
+                                    *protocol::answer_proof(some_key(2), "c-1", 200, "") + "\r\n"));
   const auto store = open(server->url());
   REQUIRE(store->set("k", "new").is_ok());
-  const auto again = put(server->url(), "c-1", "old", proof);
-  REQUIRE(again);
-  CHECK(again->status == 403);
+  CHECK(status_of(put(server->url(), "c-1", "old", proof)) == 403);
   CHECK(*store->get("k", in(1s)) == "new");
 }
 
@@ -174,22 +225,121 @@ TEST_CASE("a request with another body, nonce or no proof is refused") {
   const auto server = serve();
   const std::string proof = *protocol::request_proof(some_key(2), to_hex(some_job(1)), "PUT",
                                                     std::string(protocol::kValuePath) + "k", "c-1", "old");
-  CHECK(put(server->url(), "c-1", "other", proof)->status == 403);
-  CHECK(put(server->url(), "c-2", "old", proof)->status == 403);
-  CHECK(put(server->url(), "c-1", "old", "")->status == 403);
-  CHECK(put(server->url(), "c-1", "old", proof)->status == 200);
+  CHECK(status_of(put(server->url(), "c-1", "other", proof)) == 403);
+  CHECK(status_of(put(server->url(), "c-2", "old", proof)) == 403);
+  CHECK(status_of(put(server->url(), "c-1", "old", "")) == 403);
+  CHECK(status_of(put(server->url(), "c-1", "old", proof)) == 200);
+}
+
+TEST_CASE("a request may come byte by byte, and what is none is answered and harms nobody") {
+  const auto server = serve();
+  const std::string proof = *protocol::request_proof(some_key(2), to_hex(some_job(1)), "PUT",
+                                                     std::string(protocol::kValuePath) + "k", "c-1", "old");
+  const Fd slow = connect_to(server->url());
+  const Fd silent = connect_to(server->url());
+  for (const char byte : put_request("c-1", "old", proof)) send_text(slow, {&byte, 1});
+  CHECK(status_of(read_all(slow)) == 200);
+  for (const std::string& nonsense :
+       {std::string("hello\r\n\r\n"), "GET /x HTTP/1.1\r\nContent-Length: many\r\n\r\n" + std::string(100'000, 'x'),
+        std::string("PUT /x HTTP/1.1\r\nno colon\r\n\r\n"), std::string("GET  HTTP/1.1\r\n") + std::string(100'000, 'x'),
+        std::string("PUT /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+        fmt::format("PUT /x HTTP/1.1\r\nContent-Length: {}\r\n\r\n", protocol::kLargestValue + 1)}) {
+    CAPTURE(nonsense.substr(0, 80));
+    const Fd fd = connect_to(server->url());
+    (void)::send(fd.get(), nonsense.data(), nonsense.size(), MSG_NOSIGNAL);
+    CHECK_THAT(read_all(fd), Catch::StartsWith("HTTP/1.1 400"));
+  }
+  CHECK(*open(server->url())->get("k", in(1s)) == "old");
+}
+
+TEST_CASE("the server takes no signal, gives no descriptor to a program and none to a forked child") {
+  struct sigaction before {}, after {};
+  ::sigaction(SIGPIPE, nullptr, &before);
+  const int descriptors = descriptors_without_cloexec();
+  auto server = serve();
+  const std::string url = server->url();
+  const Fd connected = connect_to(url);
+  REQUIRE(open(url)->set("k", "v").is_ok());  // so the connection before it has been accepted too
+  CHECK(descriptors_without_cloexec() == descriptors);
+  {
+    // An answer that nobody reads any more.
+    const Fd gone = connect_to(url);
+    send_text(gone, fmt::format("GET {}k HTTP/1.1\r\n\r\n", protocol::kValuePath));
+  }
+  REQUIRE(open(url)->set("k", "w").is_ok());
+  ::sigaction(SIGPIPE, nullptr, &after);
+  CHECK(before.sa_handler == after.sa_handler);
+
+  // A child lives on without the sockets: who connects is refused, and who is connected sees the end.
+  int hold[2];
+  REQUIRE(::pipe2(hold, O_CLOEXEC) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    server->close_in_child();
+    ::close(hold[1]);
+    char byte = 0;
+    (void)!::read(hold[0], &byte, 1);
+    ::_exit(0);
+  }
+  ::close(hold[0]);
+  server.reset();
+  CHECK(read_all(connected) == "");
+  CHECK_THAT(open(url)->set("k", "v").message(), Catch::Contains("Connection refused"));
+  ::close(hold[1]);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST_CASE("without descriptors for more clients the server drops silent ones and serves on") {
+  auto server = serve();
+  std::vector<Fd> silent;
+  for (int i = 0; i < 40; ++i) silent.push_back(connect_to(server->url()));
+  REQUIRE(open(server->url())->set("k", "v").is_ok());  // all have been accepted
+  std::vector<Fd> clients, fill;
+  int highest = 0;
+  for (int i = 0; i < 5; ++i) {
+    clients.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    highest = std::max(highest, clients.back().get());
+  }
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    highest = std::max(highest, std::stoi(entry.path().filename()));
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  rlimit low = limit;
+  low.rlim_cur = static_cast<rlim_t>(highest) + 1;
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &low) == 0);
+  for (Fd fd(::fcntl(0, F_DUPFD_CLOEXEC, 0)); fd; fd = Fd(::fcntl(0, F_DUPFD_CLOEXEC, 0)))
+    fill.push_back(std::move(fd));
+  const sockaddr_in address = loopback(std::stoi(server->url().substr(server->url().rfind(':') + 1)));
+  std::vector<std::string> answers;
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    const std::string nonce = fmt::format("c-{}", i + 1);
+    const auto proof = protocol::request_proof(some_key(2), to_hex(some_job(1)), "PUT",
+                                               std::string(protocol::kValuePath) + "k", nonce, "x");
+    const bool connected =
+        ::connect(clients[i].get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    const std::string request = put_request(nonce, "x", *proof);
+    (void)::send(clients[i].get(), request.data(), request.size(), MSG_NOSIGNAL);
+    answers.push_back(connected ? read_all(clients[i]) : "not connected");
+  }
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  for (const std::string& answer : answers) CHECK_THAT(answer, Catch::StartsWith("HTTP/1.1 200"));
 }
 
 TEST_CASE("an answer that is not the store's own is not believed") {
-  httplib::Server impostor;
-  impostor.Get("/.*", [](const httplib::Request&, httplib::Response& response) {
-    response.set_content("x", "text/plain");
+  const Fd impostor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = loopback(0);
+  socklen_t length = sizeof address;
+  REQUIRE(::bind(impostor.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0);
+  REQUIRE(::listen(impostor.get(), 1) == 0);
+  REQUIRE(::getsockname(impostor.get(), reinterpret_cast<sockaddr*>(&address), &length) == 0);
+  const std::jthread thread([&] {
+    const Fd client(::accept4(impostor.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    std::array<char, 4096> request;
+    (void)!::recv(client.get(), request.data(), request.size(), 0);
+    const std::string_view answer = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx";
+    (void)!::send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
   });
-  const int port = impostor.bind_to_any_port("127.0.0.1");
-  const std::jthread thread([&] { impostor.listen_after_bind(); });
-  const auto got = open("http://127.0.0.1:" + std::to_string(port))->get("k", in(5s));
-  while (!impostor.is_running()) std::this_thread::yield();
-  impostor.stop();
+  const auto got = open(fmt::format("http://127.0.0.1:{}", ntohs(address.sin_port)))->get("k", in(5s));
   CHECK(got.status().code() == Code::invalid_argument);
   CHECK_THAT(got.status().message(), Catch::Contains("gave no valid proof: key or job do not match"));
 }

@@ -20,7 +20,7 @@
 
 #include "runtime/base/fork_guard.h"
 #include "runtime/base/status.h"
-#include "runtime/transport/guarded_fd.h"
+#include "runtime/base/guarded_fd.h"
 #include "runtime/transport/shm/free_ranges.h"
 
 namespace dabke {

@@ -1,0 +1,40 @@
+// One request to the store as it comes in over a connection.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/status.h"
+
+namespace dabke {
+
+/// Takes bytes as they come and says when the request is complete. What comes after it is not looked at.
+class HttpRequest {
+ public:
+  enum class Progress { more, complete };
+  /// An error, code invalid_argument, when this is no request that the store could understand; too large ones
+  /// are of that kind.
+  Result<Progress> append(std::string_view bytes);
+
+  std::string_view method() const { return method_; }
+  /// Path and query, as sent.
+  std::string_view target() const { return target_; }
+  std::string_view body() const { return body_; }
+  // Of the headers only those that the store reads.
+  std::string_view job() const { return job_; }
+  std::string_view nonce() const { return nonce_; }
+  std::string_view proof() const { return proof_; }
+
+ private:
+  Status read_head(std::string_view head);
+  Status read_header(std::string_view name, std::string_view value);
+
+  bool head_is_complete_ = false;
+  std::string head_;
+  std::string method_, target_, job_, nonce_, proof_;
+  std::size_t body_bytes_ = 0;
+  std::string body_;
+};
+
+}  // namespace dabke
