@@ -55,9 +55,10 @@ std::optional<bool> blocks(int thread, int signal) {
   return std::nullopt;
 }
 
-timespec wall_clock_in(std::chrono::nanoseconds time) {
+/// By the clock that nobody sets: a step of the wall clock must neither cut the wait short nor draw it out.
+timespec monotonic_clock_in(std::chrono::nanoseconds time) {
   timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
   const auto then = std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec) + time;
   const auto seconds = std::chrono::floor<std::chrono::seconds>(then);
   return {static_cast<time_t>(seconds.count()), static_cast<long>((then - seconds).count())};
@@ -67,6 +68,8 @@ timespec wall_clock_in(std::chrono::nanoseconds time) {
 
 struct NativeStacks::Record {
   std::atomic<bool> is_asked{false};  // the record is made before the handler sees it
+  // Says what the semaphore says too, in a way that a race detector which does not know sem_clockwait understands.
+  std::atomic<bool> is_filled{false};
   sem_t full;
   int frame_count = 0;
   std::array<void*, kMostFrames> frames{};
@@ -76,10 +79,10 @@ struct NativeStacks::Record {
   ~Record() { ::sem_destroy(&full); }
 
   bool wait(const timespec& deadline) {
-    while (::sem_timedwait(&full, &deadline) != 0) {
+    while (::sem_clockwait(&full, CLOCK_MONOTONIC, &deadline) != 0) {
       if (errno != EINTR) return false;
     }
-    return true;
+    return is_filled.load(std::memory_order_acquire);
   }
 
   static void on_signal(int, siginfo_t* info, void* context) {
@@ -89,6 +92,7 @@ struct NativeStacks::Record {
     if (!record->is_asked.load(std::memory_order_acquire)) return;
     record->interrupted_at = program_counter(context);
     record->frame_count = ::backtrace(record->frames.data(), kMostFrames);
+    record->is_filled.store(true, std::memory_order_release);
     ::sem_post(&record->full);
     errno = saved;
   }
@@ -180,7 +184,7 @@ std::vector<Dump::Stack> NativeStacks::take() {
     }
     stacks.push_back(std::move(stack));
   }
-  const timespec deadline = wall_clock_in(answer_time_);
+  const timespec deadline = monotonic_clock_in(answer_time_);
   for (Asked& one : asked) {
     if (one.record->wait(deadline)) {
       stacks[one.stack].frames = describe_frames(one.record->addresses());

@@ -1,18 +1,15 @@
 #include "runtime/diagnosis/reporter.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 
 #include <fmt/format.h>
 
 #include "runtime/base/hmac.h"
-#include "runtime/base/owned.h"
 #include "runtime/base/thread.h"
+#include "runtime/diagnosis/dump_file.h"
 
 namespace dabke {
 namespace {
@@ -29,21 +26,6 @@ std::string_view name_of(FlightEvent::What what) {
 }
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-
-Status write_file(const std::string& path, std::string_view text) {
-  const auto failure = [&path](const char* what) {
-    return Status(Code::transport, fmt::format("cannot {} dump '{}': {}", what, path, std::strerror(errno)));
-  };
-  const Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file) return failure("open");
-  while (!text.empty()) {
-    const ssize_t wrote = ::write(file.get(), text.data(), text.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return failure("write");
-    text.remove_prefix(static_cast<std::size_t>(wrote));
-  }
-  return {};
-}
 
 }  // namespace
 
@@ -94,7 +76,7 @@ void Reporter::flush(Duration limit) {
 
 Status Reporter::write_to(Dump dump, const std::string& path) {
   add_stacks(dump);
-  return write_file(path, to_json(dump, FlightRecorder::kEvents));
+  return write_dump_to(path, to_json(dump, FlightRecorder::kEvents));
 }
 
 void Reporter::take_stacks(std::function<void(std::string text)> done) {
@@ -148,7 +130,8 @@ void Reporter::add_stacks(Dump& dump) {
 void Reporter::write_now(Dump dump, Where where) {
   if (where == Where::usual) add_stacks(dump);
   if (const auto path = usual_path(where)) {
-    if (const Status written = write_file(*path, to_json(dump, FlightRecorder::kEvents)); written) {
+    const std::string text = to_json(dump, FlightRecorder::kEvents);
+    if (const Status written = write_dump_in_shared_folder(*path, text); written) {
       parts_.log.warning("what this rank was doing is in {}", *path);
     } else {
       parts_.log.warning("{}", written.message());

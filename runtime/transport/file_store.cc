@@ -194,7 +194,7 @@ class FileStore final : public Store {
   }
 
   static Status write_file(const fs::path& path, std::string_view content) {
-    Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!fd) return system_error(fmt::format("cannot create {}", path.native()), errno);
     DABKE_CHECK(write_all(fd.get(), content));
     // NFS and full disks report what went wrong only here.
@@ -205,7 +205,7 @@ class FileStore final : public Store {
   /// One lock for all counters of the directory: they are few and short.
   Result<Fd> lock_counters() const {
     const std::string path = directory_ + "/.lock";
-    Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!fd) return system_error(fmt::format("cannot open {}", path), errno);
     const auto deadline = Clock::now() + kLockPatience;
     while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
