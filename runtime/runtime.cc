@@ -53,6 +53,7 @@ Runtime::Runtime(const Config& config, Bootstrapped place, ProcessParts process)
       place_(std::move(place)),
       heap_(std::move(process.heap)),
       log_({log_level(config.log_level), config.log_hide_time, world().rank}),
+      fork_guard_(std::move(process.fork_guard)),
       reporter_({world(), config_, recorder_, std::move(process.stacks),
                  place_.gathers_dumps ? place_.store : nullptr, log_}),
       process_sets_(world().rank, world().size) {}
@@ -60,7 +61,7 @@ Runtime::Runtime(const Config& config, Bootstrapped place, ProcessParts process)
 Runtime::~Runtime() { (void)shut_down(); }
 
 Status Runtime::start(const Factories& factories) {
-  const BackendContext context{world(), config_, place_.store, fork_guard_, log_, place_.mpi, heap_.get()};
+  const BackendContext context{world(), config_, place_.store, *fork_guard_, log_, place_.mpi, heap_.get()};
   DABKE_CHECK(parse_core_list(config_.thread_affinity, "DABKE_THREAD_AFFINITY").status());
   DABKE_ASSIGN(auto static_sets, parse_process_sets(config_.process_sets, world().size));
   for (std::size_t i = 0; i < static_sets.size(); ++i) {

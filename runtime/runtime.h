@@ -16,6 +16,9 @@ namespace dabke {
 struct ProcessParts {
   std::shared_ptr<StackSource> stacks = std::make_shared<StackSource>();
   std::shared_ptr<SharedHeap> heap = std::make_shared<SharedHeap>();  // what dabke_alloc gives out
+  // The descriptors of this job alone. The process has it before init opens the first of them, because another
+  // thread may fork while init waits.
+  std::shared_ptr<ForkGuard> fork_guard = std::make_shared<ForkGuard>();
 };
 
 class Runtime {
@@ -62,10 +65,6 @@ class Runtime {
   /// Leaves the job; returns when all threads have ended and the timeline is written.
   Status shut_down();
 
-  /// In the atfork handler of a child only: drops what must not stay open there. Nothing else may be called
-  /// after.
-  void close_in_child() { fork_guard_.close_all_in_child(); }
-
  private:
   Runtime(const Config& config, Bootstrapped place, ProcessParts process);
   Status start(const Factories& factories);
@@ -78,7 +77,7 @@ class Runtime {
   Bootstrapped place_;
   const std::shared_ptr<SharedHeap> heap_;
   Log log_;
-  ForkGuard fork_guard_;
+  std::shared_ptr<ForkGuard> fork_guard_;
   Statistics statistics_;
   Profile profile_;
   FlightRecorder recorder_;

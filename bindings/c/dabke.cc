@@ -20,7 +20,7 @@ dabke_status not_implemented(const char* function, const char* what) {
 
 /// "NAME=value" settings before the environment.
 Result<Environment> with_settings(const char* const* settings) {
-  if (settings == nullptr) return process_environment();
+  if (settings == nullptr) return environment_of_process();
   auto given = std::make_shared<std::map<std::string, std::string>>();
   for (; *settings != nullptr; ++settings) {
     const std::string_view text(*settings);
@@ -37,7 +37,7 @@ Result<Environment> with_settings(const char* const* settings) {
     (*given)[name] = text.substr(equals + 1);
   }
   return Environment(
-      [given, process = process_environment()](const std::string& name) -> std::optional<std::string> {
+      [given, process = environment_of_process()](const std::string& name) -> std::optional<std::string> {
         const auto found = given->find(name);
         return found != given->end() ? found->second : process(name);
       });
@@ -129,11 +129,13 @@ dabke_status dabke_init(const dabke_init_options* options) {
              "dabke_init: process_set_count is {}, but process_set_ranks or process_set_sizes is NULL",
              given.process_set_count)});
   }
-  const auto open = [&]() -> Result<std::unique_ptr<Runtime>> {
+  const auto open =
+      [&](const std::shared_ptr<ForkGuard>& fork_guard) -> Result<std::unique_ptr<Runtime>> {
     DABKE_ASSIGN(const Environment environment, with_settings(given.settings));
     DABKE_ASSIGN(Config config, config_from_environment(environment));
     DABKE_CHECK(append_process_sets(given, config.process_sets));
-    return Runtime::open(config, environment, given.mpi_comm, {stack_source(), shared_heap()});
+    return Runtime::open(config, environment, given.mpi_comm,
+                         {stack_source(), shared_heap(), fork_guard});
   };
   return report(without_exceptions([&]() -> Status { return start_runtime(open); }));
 }

@@ -2,13 +2,18 @@
 
 #include <pthread.h>
 
+#include "bindings/c/taken_job_key.h"
+
 namespace dabke {
 namespace {
 
 struct State {
-  std::mutex starting;  // one init or shutdown at a time
+  // One init or shutdown at a time. The child of a fork gets a new one: in it nobody would ever unlock this.
+  std::unique_ptr<std::mutex> starting = std::make_unique<std::mutex>();
+  TakenJobKey job_key;  // under starting
   std::mutex mutex;     // guards the members below
   std::shared_ptr<Runtime> runtime;
+  std::shared_ptr<ForkGuard> fork_guard;  // of the job, from the beginning of init to the end of shutdown
   const std::shared_ptr<StackSource> stacks = std::make_shared<StackSource>();
   std::shared_ptr<SharedHeap> heap = std::make_shared<SharedHeap>();
   bool watches_forks = false;
@@ -27,12 +32,15 @@ std::string& last_error_text() {
 void before_fork() { state.mutex.lock(); }
 void after_fork_in_parent() { state.mutex.unlock(); }
 void after_fork_in_child() {
-  if (state.runtime) {
+  if (state.fork_guard) {
     state.forked = true;
-    state.runtime->close_in_child();
-    // Its threads do not exist here, so it can never be destroyed.
+    state.fork_guard->close_all_in_child();
+    // Its threads do not exist here, so the runtime can never be destroyed.
     (void)new std::shared_ptr<Runtime>(std::move(state.runtime));
+    (void)new std::shared_ptr<ForkGuard>(std::move(state.fork_guard));
   }
+  (void)state.starting.release();
+  state.starting = std::make_unique<std::mutex>();
   // The memory that was given out stays where it is, but is the parent's to free.
   state.heap->close_in_child();
   (void)new std::shared_ptr<SharedHeap>(std::exchange(state.heap, std::make_shared<SharedHeap>()));
@@ -44,6 +52,29 @@ void watch_forks() {
   if (!std::exchange(state.watches_forks, true))
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
+
+/// The state's guard of descriptors while init is under way; after an init that failed there is none.
+class JobOfState {
+ public:
+  JobOfState() {
+    const std::lock_guard lock(state.mutex);
+    watch_forks();
+    state.fork_guard = guard_;
+  }
+  ~JobOfState() {
+    if (kept_) return;
+    const std::lock_guard lock(state.mutex);
+    state.fork_guard.reset();
+  }
+  JobOfState(const JobOfState&) = delete;
+  JobOfState& operator=(const JobOfState&) = delete;
+  const std::shared_ptr<ForkGuard>& fork_guard() const { return guard_; }
+  void keep() { kept_ = true; }
+
+ private:
+  const std::shared_ptr<ForkGuard> guard_ = std::make_shared<ForkGuard>();
+  bool kept_ = false;
+};
 
 }  // namespace
 
@@ -62,26 +93,34 @@ Status no_runtime() {
   return {Code::not_initialized, "call dabke_init first"};
 }
 
-Status start_runtime(const std::function<Result<std::unique_ptr<Runtime>>()>& open) {
-  const std::lock_guard starting(state.starting);
+Environment environment_of_process() { return state.job_key.take(process_environment()); }
+
+Status start_runtime(const OpenRuntime& open) {
+  const std::lock_guard starting(*state.starting);
   if (const auto running = current_runtime()) {
     return {Code::already_initialized, "dabke_init was called before; call dabke_shutdown first"};
   }
   if (const Status none = no_runtime(); none.code() == Code::forked) return none;
-  DABKE_ASSIGN(std::unique_ptr<Runtime> opened, open());
+  JobOfState job;
+  DABKE_ASSIGN(std::unique_ptr<Runtime> opened, open(job.fork_guard()));
   const std::lock_guard lock(state.mutex);
-  watch_forks();
   state.runtime = std::move(opened);
+  job.keep();
   return {};
 }
 
 Status stop_runtime() {
-  const std::lock_guard starting(state.starting);
-  const auto running = current_runtime();
+  const std::lock_guard starting(*state.starting);
+  auto running = current_runtime();
   if (!running) return {};
   Status status = running->shut_down();
+  {
+    const std::lock_guard lock(state.mutex);
+    state.runtime.reset();
+  }
+  running.reset();
   const std::lock_guard lock(state.mutex);
-  state.runtime.reset();
+  state.fork_guard.reset();
   return status;
 }
 

@@ -21,8 +21,13 @@ namespace dabke {
 std::shared_ptr<Runtime> current_runtime();
 /// Why there is none: not_initialized, or forked.
 Status no_runtime();
+/// Opens a runtime; its descriptors go into the guard.
+using OpenRuntime =
+    std::function<Result<std::unique_ptr<Runtime>>(const std::shared_ptr<ForkGuard>& fork_guard)>;
 /// Opens the runtime by `open`, unless there is one.
-Status start_runtime(const std::function<Result<std::unique_ptr<Runtime>>()>& open);
+Status start_runtime(const OpenRuntime& open);
+/// The environment, with the job's key also after it has been taken out of it. Within start_runtime's `open` only.
+Environment environment_of_process();
 /// Shuts the runtime down, if there is one.
 Status stop_runtime();
 

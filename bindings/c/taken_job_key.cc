@@ -1,0 +1,42 @@
+#include "bindings/c/taken_job_key.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "runtime/base/owned.h"
+#include "runtime/transport/job_secret.h"
+
+namespace dabke {
+namespace {
+
+constexpr const char* kVariable = "DABKE_JOB_KEY";
+
+/// The kernel writes for us: it refuses memory that cannot be written, as that of a constant which the application
+/// has passed to putenv, where a write of our own would crash.
+void overwrite(char* value, std::size_t length) {
+  constexpr std::size_t kMost = 4096;  // fits into every pipe; no key is as long
+  int ends[2];
+  if (length > kMost || ::pipe2(ends, O_CLOEXEC) != 0) return;
+  const Fd read_end(ends[0]), write_end(ends[1]);
+  const std::string text(length, kTakenKeyDigit);
+  if (::write(write_end.get(), text.data(), length) == static_cast<ssize_t>(length))
+    (void)!::read(read_end.get(), value, length);
+}
+
+}  // namespace
+
+Environment TakenJobKey::take(Environment environment) {
+  const auto value = environment(kVariable);
+  if (value && !value->empty() && !is_taken_key(*value)) {
+    kept_ = *value;
+    if (char* const place = std::getenv(kVariable)) overwrite(place, value->size());
+  }
+  return [kept = kept_, environment = std::move(environment)](const std::string& name) {
+    auto value = environment(name);
+    return name == kVariable && kept && value && is_taken_key(*value) ? kept : value;
+  };
+}
+
+}  // namespace dabke

@@ -1,0 +1,239 @@
+/* What Dabke leaves in the process that calls it, told on stdout; "well done" when it is as promised.
+ *
+ *   process_state signals   every signal's disposition and the thread's mask stay as they were
+ *   process_state key       the job's key is gone from the environment after init, and a new init works all the same
+ *   process_state exec      a program that a rank starts is told that it is not part of the job
+ *   process_state fork-in-init  a child forked while another thread waits in init is told so, at once
+ *   process_state fork      children forked at any moment of init and shutdown do not hang
+ */
+#define _GNU_SOURCE
+#include <dabke/dabke.h>
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static int fail(const char* what) {
+  printf("%s: %s\n", what, dabke_last_error());
+  return 1;
+}
+
+static int job(void) {
+  float one = 1;
+  int64_t shape[] = {1};
+  DLTensor tensor = {.data = &one, .device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLFloat, 32, 1}, .shape = shape};
+  dabke_options options = DABKE_OPTIONS_INIT;
+  options.op = DABKE_SUM;
+  if (dabke_allreduce("ones", &tensor, NULL, &options) != DABKE_OK) return fail("allreduce");
+  return one == (float)dabke_size() ? 0 : fail("sum");
+}
+
+/* ---- signals */
+
+struct signals {
+  struct sigaction actions[65];
+  sigset_t mask;
+};
+
+static void read_signals(struct signals* signals) {
+  int number;
+  memset(signals, 0, sizeof *signals);
+  for (number = 1; number < 65; ++number) sigaction(number, NULL, &signals->actions[number]);
+  pthread_sigmask(SIG_SETMASK, NULL, &signals->mask);
+}
+
+static int compare(const struct signals* before, const char* when) {
+  struct signals now;
+  int number, changed = 0;
+  read_signals(&now);
+  for (number = 1; number < 65; ++number) {
+    const struct sigaction *old = &before->actions[number], *new = &now.actions[number];
+    if (old->sa_handler == new->sa_handler && old->sa_flags == new->sa_flags &&
+        sigismember(&before->mask, number) == sigismember(&now.mask, number))
+      continue;
+    printf("%s: signal %d (%s) was %p with flags %x, is %p with flags %x\n", when, number, strsignal(number),
+           (void*)old->sa_handler, (unsigned)old->sa_flags, (void*)new->sa_handler, (unsigned)new->sa_flags);
+    changed = 1;
+  }
+  return changed;
+}
+
+static void on_signal(int number) { (void)number; }
+
+static int signals(void) {
+  struct signals before;
+  int round;
+  signal(SIGUSR2, on_signal);
+  signal(SIGTERM, SIG_IGN);
+  read_signals(&before);
+  for (round = 0; round < 2; ++round) {
+    if (dabke_init(NULL) != DABKE_OK) return fail("init");
+    if (compare(&before, "after init")) return 1;
+    if (job() != 0) return 1;
+    if (compare(&before, "after an allreduce")) return 1;
+    if (dabke_shutdown() != DABKE_OK) return fail("shutdown");
+    if (compare(&before, "after shutdown")) return 1;
+  }
+  return 0;
+}
+
+/* ---- the key */
+
+static int file_has(const char* path, const char* text) {
+  char bytes[1 << 16];
+  FILE* const file = fopen(path, "r");
+  const size_t length = fread(bytes, 1, sizeof bytes, file);
+  fclose(file);
+  return memmem(bytes, length, text, strlen(text)) != NULL;
+}
+
+static int key(void) {
+  char text[128], command[256];
+  const char* const given = getenv("DABKE_JOB_KEY");
+  int round;
+  if (given == NULL || strlen(given) != 64) return fail("no key");
+  strcpy(text, given);
+  if (!file_has("/proc/self/environ", text)) return fail("the key is not where this test looks");
+  snprintf(command, sizeof command, "env | grep -q %s", text);
+  for (round = 0; round < 3; ++round) {
+    if (dabke_init(NULL) != DABKE_OK) return fail("init");
+    if (strstr(getenv("DABKE_JOB_KEY"), text) != NULL) return fail("getenv has the key");
+    if (file_has("/proc/self/environ", text)) return fail("/proc/self/environ has the key");
+    if (system(command) == 0) return fail("a program that was started has the key");
+    if (job() != 0) return 1;
+    if (dabke_shutdown() != DABKE_OK) return fail("shutdown");
+  }
+  setenv("DABKE_JOB_KEY", "no key", 1); /* what the program sets now counts */
+  if (dabke_init(NULL) != DABKE_ERROR_INVALID_ARGUMENT) return fail("a new key is not read");
+  return 0;
+}
+
+static int started(void) {
+  if (dabke_init(NULL) != DABKE_ERROR_INVALID_ARGUMENT) return fail("a program of a rank came in");
+  if (strstr(dabke_last_error(), "not part of the job") == NULL) return fail("a program of a rank");
+  return 0;
+}
+
+static int exec_of(const char* program) {
+  char command[4096];
+  int end;
+  snprintf(command, sizeof command, "%s started", program);
+  if (dabke_init(NULL) != DABKE_OK) return fail("init");
+  end = system(command);
+  if (job() != 0) return 1;
+  if (dabke_shutdown() != DABKE_OK) return fail("shutdown");
+  return end == 0 ? 0 : 1;
+}
+
+/* ---- fork */
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static int sockets(void) {
+  int count = 0;
+  struct dirent* entry;
+  DIR* const directory = opendir("/proc/self/fd");
+  while ((entry = readdir(directory)) != NULL) {
+    struct stat info;
+    if (atoi(entry->d_name) > 2 && fstat(atoi(entry->d_name), &info) == 0 && S_ISSOCK(info.st_mode)) ++count;
+  }
+  closedir(directory);
+  return count;
+}
+
+static int forked_child(void) {
+  const double begin = now();
+  int ok = dabke_init(NULL) == DABKE_ERROR_FORKED && dabke_barrier(NULL) == DABKE_ERROR_FORKED;
+  if (!ok) printf("a child got: %s\n", dabke_last_error());
+  ok = ok && dabke_shutdown() == DABKE_OK && dabke_is_initialized() == 0;
+  if (now() - begin > 1) printf("a child waited for %g s\n", now() - begin);
+  return ok && now() - begin <= 1 ? 0 : 1;
+}
+
+/* Forks one child after the other until told to stop. */
+static volatile int stop_forking;
+static void* fork_on(void* children) {
+  long failed = 0;
+  while (!stop_forking) {
+    int status = 0;
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(10); /* one that hangs dies, and counts as failed */
+      /* Between two jobs it is nobody's child and may have a job of its own; here and there it must not hang. */
+      if (dabke_init(NULL) != DABKE_OK && strstr(dabke_last_error(), "forked") == NULL) _exit(1);
+      _exit(dabke_shutdown() == DABKE_OK ? 0 : 1);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0) ++failed;
+    ++*(long*)children;
+  }
+  return (void*)failed;
+}
+
+static void* init_thread(void* done) {
+  *(int*)done = dabke_init(NULL);
+  return NULL;
+}
+
+/* While init waits for a rank that does not come: the child must know what it is, and hold no socket. */
+static int fork_in_init(void) {
+  pthread_t thread;
+  int result = 0, status = 0;
+  const int before = sockets();
+  pid_t child;
+  setenv("DABKE_RANK", "0", 1);
+  setenv("DABKE_SIZE", "2", 1);
+  pthread_create(&thread, NULL, init_thread, &result);
+  /* The hello in the directory says that init has come to its wait. */
+  while (access(getenv("HELLO"), F_OK) != 0) usleep(1000);
+  child = fork();
+  if (child == 0) {
+    alarm(10);
+    if (sockets() != before) printf("a child has %d sockets of %d\n", sockets(), before);
+    _exit(forked_child());
+  }
+  waitpid(child, &status, 0);
+  pthread_join(thread, NULL);
+  if (result != DABKE_ERROR_TIMEOUT) return fail("init without the other rank");
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : 1;
+}
+
+static int fork_all_along(void) {
+  long children = 0;
+  void* failed = NULL;
+  pthread_t thread;
+  int round;
+  pthread_create(&thread, NULL, fork_on, &children);
+  for (round = 0; round < 20; ++round) {
+    if (dabke_init(NULL) != DABKE_OK) return fail("init");
+    if (dabke_shutdown() != DABKE_OK) return fail("shutdown");
+  }
+  stop_forking = 1;
+  pthread_join(thread, &failed);
+  if (failed != NULL) printf("%ld of %ld children did not end\n", (long)failed, children);
+  return failed == NULL ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  const char* const what = argc > 1 ? argv[1] : "";
+  int result = 2;
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  if (strcmp(what, "signals") == 0) result = signals();
+  if (strcmp(what, "key") == 0) result = key();
+  if (strcmp(what, "exec") == 0) result = exec_of(argv[0]);
+  if (strcmp(what, "started") == 0) return started();
+  if (strcmp(what, "fork-in-init") == 0) result = fork_in_init();
+  if (strcmp(what, "fork") == 0) result = fork_all_along();
+  if (result == 0) printf("well done\n");
+  return result;
+}
