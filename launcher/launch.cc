@@ -180,8 +180,9 @@ int launch(const Options& options) {
   job.watch_dumps(**gatherer);
   (*server)->on_set(
       [&](const std::string& key, const std::string& value) { (*gatherer)->offer(key, value); });
-  (*server)->start();  // threads, so no fork from here on
-  return spawned.is_ok() ? job.run() : job.give_up(spawned.message());
+  const Status served = (*server)->start();  // threads, so no fork from here on
+  if (!spawned || !served) return job.give_up((spawned ? served : spawned).message());
+  return job.run();
 }
 
 }  // namespace dabke

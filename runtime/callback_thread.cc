@@ -4,11 +4,15 @@
 
 namespace dabke {
 
+Status CallbackThread::start() {
+  DABKE_ASSIGN(thread_, start_thread("dabke-callback", [this] { loop(); }));
+  return {};
+}
+
 void CallbackThread::push(OperationRef operation) {
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(operation));
-    if (!thread_.joinable()) thread_ = start_thread("dabke-callback", [this] { loop(); });
   }
   changed_.notify_one();
 }

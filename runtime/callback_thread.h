@@ -13,7 +13,8 @@ namespace dabke {
 class CallbackThread {
  public:
   ~CallbackThread() { stop(); }
-  /// The thread starts with the first callback.
+  /// Once, before the first callback.
+  Status start();
   void push(OperationRef operation);
   /// Runs what is queued, then ends the thread.
   void stop();

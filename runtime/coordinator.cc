@@ -6,6 +6,7 @@
 
 #include "runtime/base/core_list.h"
 #include "runtime/base/thread.h"
+#include "runtime/negotiation/wire.h"
 
 namespace dabke {
 namespace {
@@ -73,7 +74,34 @@ Coordinator::Coordinator(Parts parts)
       timeline_(std::move(parts.timeline)),
       lane_(parts.backends, *this) {
   if (timeline_) machine_.record_readiness(++timelines_);
-  thread_ = start_thread("dabke-coord", [this] { loop(); });
+}
+
+Result<std::unique_ptr<Coordinator>> Coordinator::open(Parts parts) {
+  std::unique_ptr<Coordinator> coordinator(new Coordinator(std::move(parts)));
+  if (const Status started = coordinator->start(); !started) {
+    coordinator->tell_all(started);
+    return started;
+  }
+  return coordinator;
+}
+
+Status Coordinator::start() {
+  DABKE_CHECK(reporter_.start());
+  DABKE_CHECK(lane_.start());
+  DABKE_CHECK(callbacks_.start());
+  DABKE_ASSIGN(thread_, start_thread("dabke-coord", [this] { loop(); }));
+  return {};
+}
+
+/// Ends the job on every other rank with this cause, past the negotiation.
+void Coordinator::tell_all(const Status& cause) {
+  const std::string host = world_.hosts.empty() ? "" : world_.hosts[static_cast<std::size_t>(world_.rank)];
+  std::vector<std::byte> message;
+  encode(FailMessage{cause.code(), fmt::format("rank {}{}{}: {}", world_.rank, host.empty() ? "" : " on ",
+                                               host, cause.message())},
+         message);
+  for (const Rank peer : topology_of(world_, config_)->neighbours(world_.rank)) channel_->send(peer, message);
+  channel_->close(Clock::now() + kCloseTime);
 }
 
 Coordinator::~Coordinator() { shut_down(); }

@@ -54,7 +54,9 @@ class Coordinator final : private ControlSink, private LaneObserver {
   /// The tree of this job's negotiation.
   static std::shared_ptr<const Topology> topology_of(const World& world, const Config& config);
 
-  explicit Coordinator(Parts parts);
+  /// Makes every thread that the job will need, the reporter's too. When one cannot be made, all ranks are
+  /// told.
+  static Result<std::unique_ptr<Coordinator>> open(Parts parts);
   ~Coordinator() override;
 
   enum class Wake { at_once, left_to_help };
@@ -101,6 +103,10 @@ class Coordinator final : private ControlSink, private LaneObserver {
     std::unique_ptr<Unit> unit;
     Status status;
   };
+
+  explicit Coordinator(Parts parts);
+  Status start();
+  void tell_all(const Status& cause);
 
   void on_message(Rank peer, std::span<const std::byte> message) override;
   void on_peer_lost(Rank peer, const Status& cause) override;

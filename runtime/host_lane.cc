@@ -12,8 +12,11 @@ constexpr auto kIdleAfter = std::chrono::seconds(5);
 }  // namespace
 
 HostLane::HostLane(const std::vector<std::unique_ptr<Collective>>& backends, LaneObserver& observer)
-    : runner_(backends), observer_(observer) {
-  thread_ = start_thread("dabke-host-lane", [this] { loop(); });
+    : runner_(backends), observer_(observer) {}
+
+Status HostLane::start() {
+  DABKE_ASSIGN(thread_, start_thread("dabke-host-lane", [this] { loop(); }));
+  return {};
 }
 
 HostLane::~HostLane() { stop(); }

@@ -34,6 +34,8 @@ class HostLane {
   HostLane(const std::vector<std::unique_ptr<Collective>>& backends, LaneObserver& observer);
   ~HostLane();
 
+  /// Once, before the first task.
+  Status start();
   void push(std::unique_ptr<Task> task);
   /// Whether the caller is to run the task, by run_here(): its backend allows it, and nothing is before it.
   /// Until it has run, the lane is the caller's.

@@ -58,7 +58,7 @@ Result<std::string> serve(const Config& config, const std::vector<std::string>& 
   DABKE_ASSIGN(const JobSecret secret, random_job_secret());
   DABKE_ASSIGN(std::unique_ptr<RendezvousServer> server,
                RendezvousServer::listen(host_part(address), secret.id, secret.key));
-  server->start();
+  DABKE_CHECK(server->start());
   std::string note = fmt::format("{}\n{}\n{}", server->url(), to_hex(secret.id), to_hex(secret.key));
   serve_until_exit(std::move(server));
   return note;

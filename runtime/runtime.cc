@@ -72,9 +72,9 @@ Status Runtime::start(const Factories& factories) {
   const bool traces = !config_.timeline.empty() && config_.timeline != "DYNAMIC";
   if (traces) DABKE_CHECK(open_timeline(config_.timeline, config_.timeline_mark_cycles));
   begin_mpi_job();
-  coordinator_ = std::make_unique<Coordinator>(Coordinator::Parts{
-      world(), config_, std::move(channel), backends_, process_sets_, std::move(static_sets), statistics_,
-      profile_, recorder_, reporter_, log_, timeline_});
+  DABKE_ASSIGN(coordinator_, Coordinator::open({world(), config_, std::move(channel), backends_,
+                                                process_sets_, std::move(static_sets), statistics_, profile_,
+                                                recorder_, reporter_, log_, timeline_}));
   if (!config_.dump_signal.empty()) {
     DABKE_ASSIGN(dump_signal_, DumpSignal::open(config_.dump_signal, [this](const std::string& name) {
                    ask_for_dumps(fmt::format("rank {} was sent {}", world().rank, name));

@@ -1,30 +1,13 @@
-// Signals and Gloo: its threads must take none, and its writes to a closed connection must not end the
-// process.
+// Signals and Gloo: its threads must take none (AllSignalsBlocked), and its writes to a closed connection
+// must not end the process.
 #pragma once
 
 #include <pthread.h>
 #include <signal.h>
 
+#include "runtime/base/thread.h"
+
 namespace dabke {
-
-/// While it lives, the calling thread takes no signals, so threads made meanwhile never will. Not blocked are
-/// those that a faulty instruction raises: they would end the process without the application's handler.
-class AllSignalsBlocked {
- public:
-  AllSignalsBlocked() {
-    sigset_t set;
-    sigfillset(&set);
-    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})
-      sigdelset(&set, fault);
-    pthread_sigmask(SIG_BLOCK, &set, &before_);
-  }
-  ~AllSignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  AllSignalsBlocked(const AllSignalsBlocked&) = delete;
-  AllSignalsBlocked& operator=(const AllSignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 /// While it lives, the calling thread gets EPIPE and no SIGPIPE: Gloo sends from the thread that runs a
 /// collective, by plain writev.

@@ -22,12 +22,15 @@ Status Watchdog::begin(GlooContext* context, TimePoint deadline, Status on_deadl
   {
     const std::lock_guard lock(mutex_);
     DABKE_CHECK(aborted_);
+    // Not before the first run: a process that never uses Gloo has no thread for it. And no run without it:
+    // nothing else ends one whose peer is gone.
+    if (!thread_.joinable()) {
+      DABKE_ASSIGN(thread_, start_thread("dabke-gloo", [this] { loop(); }));
+    }
     running_ = context;
     deadline_ = deadline;
     on_deadline_ = std::move(on_deadline);
     ended_by_ = Status::ok();
-    // Not before the first run: a process that never uses Gloo has no thread for it.
-    if (!thread_.joinable()) thread_ = start_thread("dabke-gloo", [this] { loop(); });
   }
   if (deadline != kNever) changed_.notify_all();
   return Status::ok();

@@ -1,25 +1,52 @@
+// Threads of the runtime, and the signals that they do not take.
 #pragma once
 
 #include <pthread.h>
 #include <signal.h>
 
+#include <exception>
 #include <thread>
 #include <utility>
 
+#include "runtime/base/status.h"
+
 namespace dabke {
 
-/// A thread of the runtime: named, and with every signal blocked, because signals belong to the application's
-/// threads.
+/// While it lives, the calling thread takes no signals, so threads made meanwhile never will: signals belong
+/// to the application's threads. Not blocked are those that a faulty instruction raises: they would end the
+/// process without the application's handler.
+class AllSignalsBlocked {
+ public:
+  AllSignalsBlocked() {
+    sigset_t set;
+    sigfillset(&set);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})
+      sigdelset(&set, fault);
+    pthread_sigmask(SIG_BLOCK, &set, &before_);
+  }
+  ~AllSignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  AllSignalsBlocked(const AllSignalsBlocked&) = delete;
+  AllSignalsBlocked& operator=(const AllSignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+/// Why a thread could not be made: the limits of this process, or memory. `name` is in the text.
+Status cannot_start_thread(const char* name, const std::exception& error);
+
+/// A thread of the runtime: named, and with signals blocked. `name` is a literal of at most 15 characters.
 template <class Function>
-std::jthread start_thread(const char* name, Function function) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::jthread thread(std::move(function));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_setname_np(thread.native_handle(), name);
-  return thread;
+Result<std::jthread> start_thread(const char* name, Function function) {
+  const AllSignalsBlocked blocked;
+  try {
+    return std::jthread([name, function = std::move(function)]() mutable {
+      pthread_setname_np(pthread_self(), name);
+      function();
+    });
+  } catch (const std::exception& error) {
+    return cannot_start_thread(name, error);
+  }
 }
 
 }  // namespace dabke

@@ -31,6 +31,11 @@ double seconds(Duration duration) { return std::chrono::duration<double>(duratio
 
 Reporter::Reporter(Parts parts) : parts_(std::move(parts)) {}
 
+Status Reporter::start() {
+  DABKE_ASSIGN(thread_, start_thread("dabke-report", [this] { loop(); }));
+  return {};
+}
+
 void Reporter::stop() {
   {
     const std::lock_guard lock(mutex_);
@@ -100,7 +105,6 @@ void Reporter::post(std::function<void()> work) {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
     work_.push_back(std::move(work));
-    if (!thread_.joinable()) thread_ = start_thread("dabke-report", [this] { loop(); });
   }
   changed_.notify_all();
 }

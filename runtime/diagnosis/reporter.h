@@ -1,5 +1,6 @@
-// Writes dumps and takes stacks, on a thread of its own that is made when first needed: files, the launcher's
-// store and the application's stack provider may all be slow, and the negotiation must not wait for them.
+// Writes dumps and takes stacks, on a thread of its own: files, the launcher's store and the application's
+// stack provider may all be slow, and the negotiation must not wait for them. The thread is there before
+// anybody needs it: when a job hangs for want of threads, the report is still made.
 #pragma once
 
 #include <condition_variable>
@@ -35,6 +36,8 @@ class Reporter {
   explicit Reporter(Parts parts);
   ~Reporter() { stop(); }
 
+  /// Once, before anything is asked for.
+  Status start();
   /// Does what was asked for, then ends the thread; does nothing from then on.
   void stop();
 
@@ -75,7 +78,7 @@ class Reporter {
   std::deque<std::function<void()>> work_;
   bool busy_ = false;
   bool stopping_ = false;
-  std::jthread thread_;  // made when first needed
+  std::jthread thread_;
 };
 
 }  // namespace dabke

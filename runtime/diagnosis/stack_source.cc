@@ -34,13 +34,19 @@ std::string StackSource::ask(Duration limit) {
     call = call_ = std::make_shared<Call>();
   }
   // Detached, because it may never return; it touches nothing but what it holds itself.
-  start_thread("dabke-stack", [provider, call] {
+  auto started = start_thread("dabke-stack", [provider, call] {
     std::string text = (*provider)();
     const std::lock_guard lock(call->mutex);
     call->text = std::move(text);
     call->done = true;
     call->changed.notify_all();
-  }).detach();
+  });
+  if (!started) {
+    const std::lock_guard of_call(call->mutex);
+    call->done = true;
+    return "(the stack provider was not asked: " + started.status().message() + ")";
+  }
+  started->detach();
   std::unique_lock lock(call->mutex);
   return call->changed.wait_for(lock, limit, [&] { return call->done; }) ? call->text : kNoAnswer;
 }

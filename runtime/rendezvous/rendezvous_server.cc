@@ -127,7 +127,7 @@ class RendezvousServer::Loop {
   void on_set(std::function<void(const std::string&, const std::string&)> watcher) {
     on_set_ = std::move(watcher);
   }
-  void start();
+  Status start();
   void close_in_child() { guard_.close_all_in_child(); }
 
  private:
@@ -190,8 +190,9 @@ Status RendezvousServer::Loop::open(const std::string& address) {
   return {};
 }
 
-void RendezvousServer::Loop::start() {
-  thread_ = start_thread("dabke-store", [this] { run(); });
+Status RendezvousServer::Loop::start() {
+  DABKE_ASSIGN(thread_, start_thread("dabke-store", [this] { run(); }));
+  return {};
 }
 
 RendezvousServer::Loop::~Loop() {
@@ -445,7 +446,7 @@ void RendezvousServer::on_set(std::function<void(const std::string& key, const s
   loop_->on_set(std::move(watcher));
 }
 
-void RendezvousServer::start() { loop_->start(); }
+Status RendezvousServer::start() { return loop_->start(); }
 
 void RendezvousServer::close_in_child() { loop_->close_in_child(); }
 

@@ -23,7 +23,7 @@ class RendezvousServer {
   /// Called with every key and value that is set, on the server's thread, from start() on. Before start().
   void on_set(std::function<void(const std::string& key, const std::string& value)> watcher);
   /// One thread serves any number of ranks that wait at once.
-  void start();
+  Status start();
   /// Ends every wait and joins the thread.
   ~RendezvousServer();
 

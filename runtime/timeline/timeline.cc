@@ -1,7 +1,5 @@
 #include "runtime/timeline/timeline.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -9,12 +7,12 @@
 #include <chrono>
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "runtime/base/thread.h"
 #include "runtime/timeline/doze.h"
 #include "runtime/timeline/mpsc_queue.h"
 #include "runtime/timeline/record.h"
@@ -38,7 +36,6 @@ class QueuedTimeline final : public Timeline {
       : mark_cycles_(options.mark_cycles), file_(std::move(file)), queue_(options.queue_records) {}
   ~QueuedTimeline() override { static_cast<void>(close().is_ok()); }
 
-  /// Starts the writer thread, with all signals blocked: none of the application's may land there.
   Status start();
 
   TensorId tensor(std::string_view name) override { return names_.number_of(name); }
@@ -132,17 +129,8 @@ class QueuedTimeline final : public Timeline {
 };
 
 Status QueuedTimeline::start() {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  Status status;
-  try {
-    writer_ = std::jthread([this] { write_until_closed(); });
-  } catch (const std::system_error& error) {
-    status = Status(Code::transport, fmt::format("cannot start the timeline's thread: {}", error.what()));
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return status;
+  DABKE_ASSIGN(writer_, start_thread("dabke-timeline", [this] { write_until_closed(); }));
+  return {};
 }
 
 Status QueuedTimeline::close() {
@@ -157,7 +145,6 @@ Status QueuedTimeline::close() {
 }
 
 void QueuedTimeline::write_until_closed() {
-  pthread_setname_np(pthread_self(), "dabke-timeline");
   // Of the thread alone, on Linux: ranks that keep all cores busy wait for one another, so one that is held
   // up holds up all, and what is recorded can wait.
   (void)setpriority(PRIO_PROCESS, 0, kNice);

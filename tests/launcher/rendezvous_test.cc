@@ -32,7 +32,7 @@ JobKey some_key(int first) { return {std::byte(first)}; }
 std::unique_ptr<RendezvousServer> serve() {
   auto server = RendezvousServer::listen("127.0.0.1", some_job(1), some_key(2));
   REQUIRE(server.is_ok());
-  (*server)->start();
+  REQUIRE((*server)->start().is_ok());
   return server.take();
 }
 

@@ -1,0 +1,32 @@
+// Ranks as children of the test, for what would end a process or hang it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/patience.h"
+
+namespace dabke::test {
+
+struct Ended {
+  int code = -1;     // 128 + signal when killed; -1: it hung, and was killed by the test
+  std::string said;  // one line each say()
+  bool says(const std::string& text) const { return said.find(text) != std::string::npos; }
+};
+
+/// Runs `body(rank)` in a child for each rank, with what dabke_init needs in the environment, and waits for
+/// all. The test itself must have no thread.
+std::vector<Ended> run_processes(int size, const std::function<void(int rank)>& body,
+                                 std::chrono::seconds limit = 6 * kPatience);
+
+/// In a child: a line for the test to see.
+void say(const std::string& line);
+
+/// A number that the environment may give, to run more of something than the test does by itself.
+int times(const char* variable, int by_itself);
+
+}  // namespace dabke::test
