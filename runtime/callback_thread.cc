@@ -1,5 +1,7 @@
 #include "runtime/callback_thread.h"
 
+#include <cassert>
+
 #include "runtime/base/thread.h"
 
 namespace dabke {
@@ -9,10 +11,13 @@ Status CallbackThread::start() {
   return {};
 }
 
-void CallbackThread::push(OperationRef operation) {
+void CallbackThread::push(OperationRef operation) noexcept {
   {
     const std::lock_guard lock(mutex_);
-    queue_.push_back(std::move(operation));
+    assert(!stopping_ && "nothing completes once the coordinator has ended: Coordinator::submit refuses it");
+    Operation* const added = operation.detach();
+    (last_ == nullptr ? first_ : last_->make_extras().next_callback) = added;
+    last_ = added;
   }
   changed_.notify_one();
 }
@@ -29,10 +34,11 @@ void CallbackThread::stop() {
 void CallbackThread::loop() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return !queue_.empty() || stopping_; });
-    if (queue_.empty()) return;
-    OperationRef operation = std::move(queue_.front());
-    queue_.pop_front();
+    changed_.wait(lock, [this] { return first_ != nullptr || stopping_; });
+    if (first_ == nullptr) return;
+    OperationRef operation = OperationRef::adopt(first_);
+    first_ = operation->extras().next_callback;
+    if (first_ == nullptr) last_ = nullptr;
     lock.unlock();
     operation->extras().callback(*operation);
     operation = {};

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <thread>
 
@@ -15,7 +14,8 @@ class CallbackThread {
   ~CallbackThread() { stop(); }
   /// Once, before the first callback.
   Status start();
-  void push(OperationRef operation);
+  /// An operation that has completed and has a callback, once, and never after stop(). Needs no memory.
+  void push(OperationRef operation) noexcept;
   /// Runs what is queued, then ends the thread.
   void stop();
 
@@ -24,7 +24,8 @@ class CallbackThread {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<OperationRef> queue_;
+  Operation* first_ = nullptr;  // a list through Extras::next_callback; each is retained
+  Operation* last_ = nullptr;
   bool stopping_ = false;
   std::jthread thread_;
 };

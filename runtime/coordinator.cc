@@ -106,10 +106,12 @@ void Coordinator::tell_all(const Status& cause) {
 
 Coordinator::~Coordinator() { shut_down(); }
 
-void Coordinator::submit(OperationRef operation, Wake wake) {
-  statistics_.tensors_submitted += std::max<std::size_t>(1, operation->request->tensors.size());
-  if (!post(operation, wake))
-    complete(std::move(operation), {Code::shut_down, "dabke_shutdown was called on this rank"});
+Status Coordinator::submit(OperationRef operation, Wake wake) {
+  const std::size_t tensors = std::max<std::size_t>(1, operation->request->tensors.size());
+  // Not completed with an error instead: nobody is left to run its callback.
+  if (!post(std::move(operation), wake)) return {Code::shut_down, "dabke_shutdown was called on this rank"};
+  statistics_.tensors_submitted += tensors;
+  return {};
 }
 
 void Coordinator::abort(Status cause) { post(std::move(cause)); }

@@ -60,8 +60,9 @@ class Coordinator final : private ControlSink, private LaneObserver {
   ~Coordinator() override;
 
   enum class Wake { at_once, left_to_help };
-  /// From any thread. The operation completes exactly once. With left_to_help, help() must follow.
-  void submit(OperationRef operation, Wake wake = Wake::at_once);
+  /// From any thread. The operation completes exactly once, unless it is refused: after shut_down(). With
+  /// left_to_help, help() must follow.
+  Status submit(OperationRef operation, Wake wake = Wake::at_once);
   /// A thread is about to wait for it until `deadline`: it is not kept back for others, and a thread without
   /// a deadline works on it for as long as there is something to do. (A batch takes as long as its slowest
   /// rank.)

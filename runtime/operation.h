@@ -39,6 +39,8 @@ class Operation {
     std::vector<std::int64_t> received_splits;
     std::string message;
 
+    Operation* next_callback = nullptr;  // in the queue of CallbackThread
+
    private:
     friend class Operation;
     struct Free {

@@ -111,8 +111,7 @@ Status Runtime::submit(OperationRef operation, Coordinator::Wake wake) {
   DABKE_CHECK(check_operation(*operation, process_sets_, backends_));
   hold_memory(*operation);
   operation->submitted_at = Clock::now();
-  coordinator_->submit(std::move(operation), wake);
-  return {};
+  return coordinator_->submit(std::move(operation), wake);
 }
 
 Status Runtime::run(const OperationRef& operation) {

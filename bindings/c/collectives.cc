@@ -81,12 +81,14 @@ void set_functions(Operation& operation, const dabke_options& options) {
                                         context = options.output_allocator_context](
                                            std::size_t index, const TensorView& output) -> void* {
       DLTensor tensor = to_dlpack(output);
+      const InApplication inside(kOutputAllocator);
       return give(context, index, &tensor) == 0 ? tensor.data : nullptr;
     };
   }
   if (options.callback != nullptr) {
     operation.make_extras().callback = [call = options.callback,
                                         context = options.callback_context](Operation& done) {
+      const InApplication inside("a callback");
       call(context, static_cast<dabke_handle*>(&done), static_cast<dabke_status>(done.status().code()));
     };
   }
@@ -147,8 +149,10 @@ dabke_status start(const Call& call, dabke_handle** handle) {
 /// Blocking; the handle is kept when the caller wants it and all went well.
 dabke_status run(const Call& call, dabke_handle** handle = nullptr) {
   if (handle != nullptr) *handle = nullptr;
-  auto done = with_operation(
-      call, [](Runtime& runtime, const OperationRef& operation) { return runtime.run(operation); });
+  auto done = with_operation(call, [](Runtime& runtime, const OperationRef& operation) -> Status {
+    DABKE_CHECK(may_wait());
+    return runtime.run(operation);
+  });
   if (done && handle != nullptr) *handle = static_cast<dabke_handle*>(done->detach());
   return report(done.status());
 }
@@ -295,6 +299,7 @@ dabke_status dabke_wait(dabke_handle* handle, double timeout_seconds) {
   if (handle == nullptr) return missing_handle();
   const TimePoint deadline = deadline_after(timeout_seconds);
   if (!handle->is_done()) {
+    if (const Status allowed = may_wait(); !allowed) return report(allowed);
     if (const auto runtime = current_runtime()) {
       runtime->help(*handle, deadline);
     } else if (const Status none = no_runtime(); none.code() == Code::forked) {

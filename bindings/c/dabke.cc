@@ -60,6 +60,7 @@ Result<std::vector<Rank>> set_ranks(const int32_t* ranks, std::size_t count, int
 
 /// Negotiates a change of the process sets and waits for it.
 Result<std::int64_t> change_sets(Runtime& runtime, CollectiveKind kind, std::vector<Rank> ranks) {
+  DABKE_CHECK(may_wait());
   auto operation = OperationRef::adopt(new Operation);
   operation->request->kind = kind;
   operation->request->name = name_of(kind);
@@ -374,6 +375,7 @@ dabke_status dabke_set_stack_provider(dabke_stack_provider provider, void* conte
     return DABKE_OK;
   }
   stack_source()->set([provider, context] {
+    const InApplication inside("a stack provider");
     std::string text(kMostStackBytes, '\0');
     text.resize(std::min(provider(context, text.data(), text.size()), text.size()));
     return text;

@@ -29,6 +29,21 @@ std::string& last_error_text() {
   return text;
 }
 
+/// Null: the application has called us.
+const char*& application_function() {
+  thread_local const char* where = nullptr;
+  return where;
+}
+
+Status refuse_in_application(const char* call) {
+  const char* const where = application_function();
+  if (where == nullptr) return {};
+  return {Code::invalid_argument,
+          fmt::format("{} was called from {}, and would wait for it to return; call it from a thread of the "
+                      "application",
+                      call, where)};
+}
+
 void before_fork() { state.mutex.lock(); }
 void after_fork_in_parent() { state.mutex.unlock(); }
 void after_fork_in_child() {
@@ -95,7 +110,20 @@ Status no_runtime() {
 
 Environment environment_of_process() { return state.job_key.take(process_environment()); }
 
+InApplication::InApplication(const char* where) : before_(std::exchange(application_function(), where)) {}
+InApplication::~InApplication() { application_function() = before_; }
+
+Status may_wait() {
+  if (application_function() != kOutputAllocator) return {};
+  return {
+      Code::invalid_argument,
+      fmt::format("this call waits, and was made from {}, on which every other operation may have to wait; "
+                  "submit without waiting, or call from a thread of the application",
+                  kOutputAllocator)};
+}
+
 Status start_runtime(const OpenRuntime& open) {
+  DABKE_CHECK(refuse_in_application("dabke_init"));  // before the lock, which a shutdown may hold
   const std::lock_guard starting(*state.starting);
   if (const auto running = current_runtime()) {
     return {Code::already_initialized, "dabke_init was called before; call dabke_shutdown first"};
@@ -110,6 +138,7 @@ Status start_runtime(const OpenRuntime& open) {
 }
 
 Status stop_runtime() {
+  DABKE_CHECK(refuse_in_application("dabke_shutdown"));
   const std::lock_guard starting(*state.starting);
   auto running = current_runtime();
   if (!running) return {};

@@ -24,12 +24,30 @@ Status no_runtime();
 /// Opens a runtime; its descriptors go into the guard.
 using OpenRuntime =
     std::function<Result<std::unique_ptr<Runtime>>(const std::shared_ptr<ForkGuard>& fork_guard)>;
-/// Opens the runtime by `open`, unless there is one.
+/// Opens the runtime by `open`, unless there is one. An error in a function that the runtime has called.
 Status start_runtime(const OpenRuntime& open);
 /// The environment, with the job's key also after it has been taken out of it. Within start_runtime's `open` only.
 Environment environment_of_process();
-/// Shuts the runtime down, if there is one.
+/// Shuts the runtime down, if there is one. An error in a function that the runtime has called.
 Status stop_runtime();
+
+/// While it lives, the calling thread is in a function of the application that the runtime has called, and
+/// waits for. Some calls would wait for themselves there; they are refused.
+class InApplication {
+ public:
+  /// "a callback"
+  explicit InApplication(const char* where);
+  ~InApplication();
+  InApplication(const InApplication&) = delete;
+  InApplication& operator=(const InApplication&) = delete;
+
+ private:
+  const char* const before_;
+};
+inline constexpr const char* kOutputAllocator = "an output allocator";
+
+/// An error in an output allocator: it may be the lane's thread, which is to run what it would wait for.
+Status may_wait();
 
 /// What dabke_set_stack_provider sets; outlives every runtime.
 std::shared_ptr<StackSource> stack_source();

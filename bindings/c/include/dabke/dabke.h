@@ -107,7 +107,9 @@ DABKE_API dabke_status dabke_init(const dabke_init_options* options);
  * DABKE_ERROR_SHUT_DOWN. Ranks that still wait for this one get that error, naming it. Process sets without
  * it go on, but for those of ranks that negotiate through it: when rank 0 leaves, the job is over for all
  * ranks, and when the lowest rank of a host leaves, for the ranks of that host at least. So call
- * dabke_barrier first where others may have work to do. Handles stay valid. Without init it does nothing. */
+ * dabke_barrier first where others may have work to do. Handles stay valid. Without init it does nothing.
+ * Every callback has returned when it returns. DABKE_ERROR_INVALID_ARGUMENT in a callback, an output
+ * allocator or a stack provider, for whose return it would wait; so is dabke_init there. */
 DABKE_API dabke_status dabke_shutdown(void);
 
 DABKE_API int dabke_is_initialized(void);
@@ -165,14 +167,16 @@ typedef enum dabke_compression {
 
 typedef struct dabke_handle dabke_handle;
 
-/* Called once when the operation has completed, on a thread of the runtime that holds no lock. It may submit,
- * it may not wait. `handle` is valid during the call, whether or not the caller has freed it. */
+/* Called exactly once for each operation that was submitted with DABKE_OK, when it has completed, on a thread
+ * of the runtime that holds no lock. It may submit, it may not wait. `handle` is valid during the call,
+ * whether or not the caller has freed it. */
 typedef void (*dabke_callback)(void* context, dabke_handle* handle, dabke_status status);
 
 /* Gives memory for an output whose size was not known before: `tensor` has dtype, device and shape
  * (row-major); the function sets data (64-byte aligned, if it can be) and returns 0, or anything else when it
  * has none. The memory is the caller's. `index` counts the tensors of a group. Called on a thread of the
- * runtime, or on one that waits for a result. */
+ * runtime, or on one that waits for a result. Calls that wait are refused in it with
+ * DABKE_ERROR_INVALID_ARGUMENT. */
 typedef int (*dabke_output_allocator)(void* context, size_t index, DLTensor* tensor);
 
 typedef struct dabke_options {

@@ -1,0 +1,210 @@
+// Callbacks while the job shuts down, and what may not be called from a function of the application that the
+// runtime has called.
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "dabke/dabke.h"
+#include "tests/shortage/processes.h"
+
+namespace dabke::test {
+namespace {
+
+struct Floats {
+  std::array<float, 4> values{1, 1, 1, 1};
+  int64_t count = 4;
+  DLTensor tensor{};
+  Floats() {
+    tensor.data = values.data();
+    tensor.device.device_type = kDLCPU;
+    tensor.ndim = 1;
+    tensor.dtype = {kDLFloat, 32, 1};
+    tensor.shape = &count;
+  }
+};
+
+/// Calls with callbacks, one after the other until one is refused, from several threads at once.
+class Submitters {
+ public:
+  Submitters() {
+    for (std::size_t i = 0; i < kThreads; ++i) threads_[i] = std::thread([this, i] { submit(i); });
+  }
+  /// Some are on their way now.
+  void wait_for_the_first() {
+    for (std::atomic<int>& count : accepted_) count.wait(0);
+  }
+  /// They end by being refused.
+  void join() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+  /// "" when each that was accepted has been called back once.
+  std::string verdict() const {
+    std::string text;
+    for (std::size_t i = 0; i < kThreads; ++i) {
+      int never = 0, more_than_once = 0;
+      for (int call = 0; call < accepted_[i]; ++call) {
+        const int times = called_[i][static_cast<std::size_t>(call)];
+        never += times == 0;
+        more_than_once += times > 1;
+      }
+      if (never + more_than_once > 0) {
+        text += std::to_string(accepted_[i]) + " calls: " + std::to_string(never) + " never called back, " +
+                std::to_string(more_than_once) + " more than once; ";
+      }
+    }
+    return text;
+  }
+
+ private:
+  static constexpr std::size_t kThreads = 3;
+  static constexpr std::size_t kMost = 20000;
+
+  void submit(std::size_t thread) {
+    const std::string base = "x" + std::to_string(thread) + "-";
+    for (std::size_t call = 0; call < kMost; ++call) {
+      dabke_options options = DABKE_OPTIONS_INIT;
+      options.callback_context = &called_[thread][call];
+      options.callback = [](void* times, dabke_handle*, dabke_status) {
+        ++*static_cast<std::atomic<int>*>(times);
+      };
+      const std::string name = base + std::to_string(call % 8);
+      const dabke_status status =
+          dabke_allreduce_async(name.c_str(), &tensors_[thread].tensor, nullptr, &options, nullptr);
+      if (status != DABKE_OK) break;
+      ++accepted_[thread];
+      accepted_[thread].notify_one();
+    }
+    if (accepted_[thread] == 0) accepted_[thread] = -1;  // nobody waits for ever
+    accepted_[thread].notify_one();
+  }
+
+  std::array<Floats, kThreads> tensors_;
+  std::array<std::vector<std::atomic<int>>, kThreads> called_{std::vector<std::atomic<int>>(kMost),
+                                                              std::vector<std::atomic<int>>(kMost),
+                                                              std::vector<std::atomic<int>>(kMost)};
+  std::array<std::atomic<int>, kThreads> accepted_{};
+  std::array<std::thread, kThreads> threads_;
+};
+
+/// One init and shutdown, with calls on their way all the time; "" when all is well.
+std::string shut_down_under_calls() {
+  if (dabke_init(nullptr) != DABKE_OK) return std::string("init: ") + dabke_last_error();
+  Submitters submitters;
+  submitters.wait_for_the_first();
+  if (dabke_shutdown() != DABKE_OK) return std::string("shutdown: ") + dabke_last_error();
+  submitters.join();
+  return submitters.verdict();
+}
+
+void be_quiet() {
+  if (std::freopen("/dev/null", "w", stderr) == nullptr) std::abort();
+}
+
+struct Refusals {
+  std::atomic<int> shutdown{-1}, init{-1}, wait{-1};
+  std::string shutdown_text, init_text, wait_text;
+  dabke_handle* other = nullptr;  // which is pending
+
+  /// From inside a function that the runtime has called.
+  void try_all() {
+    shutdown_text = (shutdown = dabke_shutdown()) != DABKE_OK ? dabke_last_error() : "";
+    init_text = (init = dabke_init(nullptr)) != DABKE_OK ? dabke_last_error() : "";
+  }
+  void tell(const std::string& where) const {
+    say(where + ": shutdown " + std::to_string(shutdown) + " " + shutdown_text);
+    say(where + ": init " + std::to_string(init) + " " + init_text);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("every callback is called exactly once, however often one process shuts down and begins again") {
+  const int shutdowns = times("DABKE_TEST_SHUTDOWNS", kSanitized ? 50 : 300);
+  const auto ended = run_processes(
+      1,
+      [&](int) {
+        for (int i = 0; i < shutdowns; ++i) {
+          if (const std::string wrong = shut_down_under_calls(); !wrong.empty())
+            say("shutdown " + std::to_string(i) + ": " + wrong);
+        }
+        say("all done");
+      },
+      kPatience * 12 + std::chrono::seconds(shutdowns / 5))[0];
+  INFO(ended.said);
+  CHECK(ended.code == 0);
+  CHECK(ended.said == "all done\n");
+}
+
+TEST_CASE("every callback is called exactly once when ranks shut down at different times") {
+  const int shutdowns = times("DABKE_TEST_PROCESS_SHUTDOWNS", kSanitized ? 5 : 20);
+  for (int i = 0; i < shutdowns; ++i) {
+    const auto ended = run_processes(2, [](int) {
+      be_quiet();
+      say(shut_down_under_calls() + "done");
+    });
+    INFO("shutdown " << i << "\n" << ended[0].said << ended[1].said);
+    for (const Ended& one : ended) {
+      REQUIRE(one.code == 0);
+      REQUIRE(one.said == "done\n");
+    }
+  }
+}
+
+TEST_CASE("a callback cannot shut down or begin a job, and is told so") {
+  const auto ended = run_processes(1, [](int) {
+    say(std::to_string(dabke_init(nullptr)));
+    Refusals seen;
+    dabke_options options = DABKE_OPTIONS_INIT;
+    options.callback_context = &seen;
+    options.callback = [](void* context, dabke_handle*, dabke_status) {
+      static_cast<Refusals*>(context)->try_all();
+    };
+    Floats x;
+    dabke_allreduce_async("x", &x.tensor, nullptr, &options, nullptr);
+    say("shut down " + std::to_string(dabke_shutdown()));
+    seen.tell("callback");
+    say("again " + std::to_string(dabke_init(nullptr)) + " " + std::to_string(dabke_shutdown()));
+  })[0];
+  INFO(ended.said);
+  CHECK(ended.code == 0);
+  CHECK(ended.says("callback: shutdown 2 dabke_shutdown was called from a callback"));
+  CHECK(ended.says("callback: init 2 dabke_init was called from a callback"));
+  CHECK(ended.says("shut down 0"));
+  CHECK(ended.says("again 0 0"));
+}
+
+TEST_CASE("an output allocator cannot shut down, begin a job or wait, and is told so") {
+  const auto ended = run_processes(1, [](int) {
+    dabke_init(nullptr);
+    static Refusals seen;
+    static std::array<float, 64> memory;
+    dabke_options options = DABKE_OPTIONS_INIT;
+    options.output_allocator = [](void*, size_t, DLTensor* tensor) {
+      seen.try_all();
+      seen.wait_text = (seen.wait = dabke_barrier(nullptr)) != DABKE_OK ? dabke_last_error() : "";
+      tensor->data = memory.data();
+      return 0;
+    };
+    Floats x;
+    dabke_handle* handle = nullptr;
+    say("gather " + std::to_string(dabke_allgather("x", &x.tensor, &options, &handle)));
+    dabke_handle_free(handle);
+    seen.tell("allocator");
+    say("allocator: barrier " + std::to_string(seen.wait) + " " + seen.wait_text);
+    say("shut down " + std::to_string(dabke_shutdown()));
+  })[0];
+  INFO(ended.said);
+  CHECK(ended.code == 0);
+  CHECK(ended.says("gather 0"));
+  CHECK(ended.says("allocator: shutdown 2 dabke_shutdown was called from an output allocator"));
+  CHECK(ended.says("allocator: init 2 dabke_init was called from an output allocator"));
+  CHECK(ended.says("allocator: barrier 2 this call waits, and was made from an output allocator"));
+  CHECK(ended.says("shut down 0"));
+}
+
+}  // namespace dabke::test
