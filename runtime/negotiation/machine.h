@@ -114,6 +114,9 @@ class Machine {
     Sequencer::Options sequencer;
   };
   static constexpr Rank kRoot = 0;
+  /// A rank with nothing to report says what it has seen when so many slots were evicted since its last word:
+  /// its parent remembers them for it.
+  static constexpr std::uint64_t kMostUntold = 256;
 
   /// Below this rank (itself included) a name became ready; what the root sees, for the timeline.
   struct Readiness {
@@ -172,6 +175,9 @@ class Machine {
     std::uint64_t misses = 0;
   };
   const CacheCounts& cache_counts() const { return cache_counts_; }
+  /// How many slots and names that are gone are still known, because reports of them may be under way. For
+  /// tests.
+  std::size_t remembered() const { return names_.count_evicted() + voids_.size(); }
   /// What this rank and the root disagree in, when no message is under way; empty when nothing. For tests.
   std::string difference_in_tables(const Machine& root) const;
 
@@ -198,6 +204,8 @@ class Machine {
   void slot_from_child(int reporter, Slot slot, std::uint64_t seen, TimePoint now);
   bool is_void(ProcessSetId set, const std::string& name, std::uint64_t seen) const;
   void note_seen(int reporter, std::uint64_t seen);
+  bool has_reporters_below(ProcessSetId set) const;
+  std::uint64_t seen_by_all(ProcessSetId set) const;
   void note_late(Rank rank, Duration by, CollectiveKind kind);
   CollectiveKind kind_of(const ReadyMessage& message) const;
   /// Of a name that somebody has reported.
@@ -258,6 +266,7 @@ class Machine {
   std::map<ProcessSetId, Rank> last_joined_;  // below this rank
   std::uint64_t last_order_ = 0;
   std::vector<std::uint64_t> seen_;  // by reporter: the last order each child knows
+  std::uint64_t untold_ = 0;  // since the last message up: orders for which the parent remembers something
   struct Void {
     ProcessSetId set;
     std::string name;

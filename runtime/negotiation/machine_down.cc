@@ -169,7 +169,10 @@ void Machine::complete_order(Order& order, Name& name, TimePoint now) {
 void Machine::apply_error(const Order& order, TimePoint now) {
   const ProcessSetId set = order.request->process_set;
   Name* name = names_.find(set, order.request->name);
-  if (order.forced && !children().empty()) voids_.push_back({set, order.request->name, order.number});
+  if (order.forced) {
+    if (has_reporters_below(set)) voids_.push_back({set, order.request->name, order.number});
+    untold_ += kMostUntold;  // every report is compared with these, so the parent is told at once
+  }
   if (name == nullptr) return;
   if (order.forced) name->collection = {};
   if (name->held) {
@@ -186,7 +189,12 @@ void Machine::apply_evict(const Order& order, TimePoint now) {
   if (name == nullptr) return;
   collector_.spell_out(*name);
   if (sequencer_) sequencer_->spell_out(order.slot);
-  names_.unbind(*name, order.number);
+  if (has_reporters_below(name->process_set)) {
+    names_.evict(*name, order.number);
+  } else {
+    names_.unbind(*name);
+  }
+  ++untold_;
   name->batch = 0;
   if (std::exchange(name->held, false)) announce(*name, now);
   names_.tidy(*name);

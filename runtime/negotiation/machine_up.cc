@@ -6,7 +6,6 @@
 #include "runtime/negotiation/machine.h"
 
 namespace dabke {
-
 void Machine::announce(Name& name, TimePoint now) {
   const Request& mine = *name.waiting.front().request;
   const bool cached = name.slot != kNoSlot && difference(*name.agreed, mine).empty() &&
@@ -162,10 +161,9 @@ void Machine::slot_from_child(int reporter, Slot slot, std::uint64_t seen, TimeP
     return;
   }
   // Reported before the child knew of the eviction.
-  const Names::Evicted* evicted = names_.evicted(slot);
-  if (evicted == nullptr || is_void(evicted->process_set, evicted->agreed->name, seen)) return;
-  if (!collector_.is_open(evicted->process_set)) return;
-  const RequestRef agreed = evicted->agreed;
+  const RequestRef agreed = names_.evicted(slot);
+  if (agreed == nullptr || is_void(agreed->process_set, agreed->name, seen)) return;
+  if (!collector_.is_open(agreed->process_set)) return;
   report_in_full(names_.get(agreed->process_set, agreed->name), reporter,
                  {{{agreed, {}}}, collector_.ranks_behind(agreed->process_set, reporter), false}, now);
 }
@@ -175,12 +173,37 @@ bool Machine::is_void(ProcessSetId set, const std::string& name, std::uint64_t s
       voids_, [&](const Void& one) { return one.set == set && seen < one.until && one.name == name; });
 }
 
+/// Whether children may have reported something of this set that an order ends before they know of it.
+bool Machine::has_reporters_below(ProcessSetId set) const {
+  if (!collector_.is_open(set)) return false;
+  for (int reporter = 1; reporter < collector_.reporters(); ++reporter) {
+    if (collector_.concerns(set, reporter)) return true;
+  }
+  return false;
+}
+
+/// The last order that all children know that report anything of this set. Of a set that has ended nothing
+/// counts any more, so who has left the job is in none that is looked at.
+std::uint64_t Machine::seen_by_all(ProcessSetId set) const {
+  std::uint64_t by_all = last_order_;
+  if (!collector_.is_open(set)) return by_all;
+  for (int reporter = 1; reporter < collector_.reporters(); ++reporter) {
+    if (collector_.concerns(set, reporter))
+      by_all = std::min(by_all, seen_[static_cast<std::size_t>(reporter)]);
+  }
+  return by_all;
+}
+
 void Machine::note_seen(int reporter, std::uint64_t seen) {
-  seen_[static_cast<std::size_t>(reporter)] = seen;
-  if (voids_.empty() && !names_.any_evicted()) return;
-  const std::uint64_t by_all = *std::min_element(seen_.begin() + 1, seen_.end());
-  names_.forget_evicted(by_all);
-  std::erase_if(voids_, [&](const Void& one) { return one.until <= by_all; });
+  const std::uint64_t before = std::exchange(seen_[static_cast<std::size_t>(reporter)], seen);
+  if (names_.count_evicted() != 0) {
+    names_.forget_evicted([&](ProcessSetId set, std::uint64_t oldest) {
+      const bool tells = before < oldest && oldest <= seen && collector_.concerns(set, reporter);
+      return tells || !collector_.is_open(set) ? seen_by_all(set) : 0;
+    });
+  }
+  if (voids_.empty()) return;
+  std::erase_if(voids_, [&](const Void& one) { return one.until <= seen_by_all(one.set); });
 }
 
 const Request& Machine::request_of(const Name& name) {
@@ -212,9 +235,10 @@ void Machine::flush_up() {
     const Name* name = names_.by_slot(slot);
     return name == nullptr || !name->awaited;
   });
-  if (up_.slots.empty() && up_.reports.empty() && up_.joins.empty() && up_.wanted.empty() &&
-      up_.awaited.empty())
-    return;
+  const bool nothing_new = up_.slots.empty() && up_.reports.empty() && up_.joins.empty() &&
+                           up_.wanted.empty() && up_.awaited.empty();
+  if (nothing_new && untold_ < kMostUntold) return;
+  untold_ = 0;
   up_.seen = last_order_;
   send(parent(), std::exchange(up_, {}));
 }

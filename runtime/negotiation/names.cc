@@ -135,20 +135,21 @@ void Names::bind(Name& name, Slot slot, RequestRef agreed) {
   name.agreed = std::move(agreed);
 }
 
-void Names::unbind(Name& name, std::uint64_t until) {
-  evicted_.push_back({name.slot, until, name.process_set, name.agreed});
+void Names::unbind(Name& name) {
   slots_[place_of(name.slot)] = nullptr;
   name.slot = kNoSlot;
   name.agreed.reset();
 }
 
-const Names::Evicted* Names::evicted(Slot slot) const {
-  const auto found = std::ranges::find(evicted_, slot, &Evicted::slot);
-  return found == evicted_.end() ? nullptr : &*found;
+void Names::evict(Name& name, std::uint64_t until) {
+  evicted_.emplace(name.slot, name.agreed);
+  evictions_[name.process_set].push_back({until, name.slot});
+  unbind(name);
 }
 
-void Names::forget_evicted(std::uint64_t seen_by_all) {
-  std::erase_if(evicted_, [&](const Evicted& evicted) { return evicted.until <= seen_by_all; });
+RequestRef Names::evicted(Slot slot) const {
+  const auto found = evicted_.find(slot);
+  return found == evicted_.end() ? nullptr : found->second;
 }
 
 void Names::tidy(Name& name) {
@@ -165,6 +166,10 @@ void Names::remove_set(ProcessSetId set) {
     if (name->slot != kNoSlot) slots_[place_of(name->slot)] = nullptr;
     erase(cell_of(hash_of(set, name->name), set, name->name));
   }
+  if (const auto gone_before = evictions_.find(set); gone_before != evictions_.end()) {
+    for (const Eviction& eviction : gone_before->second) evicted_.erase(eviction.slot);
+    evictions_.erase(gone_before);
+  }
 }
 
 void Names::clear() {
@@ -172,6 +177,7 @@ void Names::clear() {
   count_ = 0;
   slots_.clear();
   evicted_.clear();
+  evictions_.clear();
 }
 
 }  // namespace dabke

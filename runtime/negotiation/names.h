@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -107,18 +109,26 @@ class Names {
 
   /// From now on `slot` stands for this signature of this name.
   void bind(Name& name, Slot slot, RequestRef agreed);
-  /// `until`: the number of the order that did it. Reports that were under way then are still understood.
-  void unbind(Name& name, std::uint64_t until);
-  struct Evicted {
-    Slot slot;
-    std::uint64_t until;
-    ProcessSetId process_set;
-    RequestRef agreed;
-  };
-  const Evicted* evicted(Slot slot) const;
-  bool any_evicted() const { return !evicted_.empty(); }
-  /// Every child has seen this order.
-  void forget_evicted(std::uint64_t seen_by_all);
+  /// The name's slot means nothing from now on.
+  void unbind(Name& name);
+  /// The same, but who reports it without having seen the order of this number is still understood, until
+  /// forget_evicted(). The numbers grow.
+  void evict(Name& name, std::uint64_t until);
+  /// What the slot stood for; null when nobody may still report it.
+  RequestRef evicted(Slot slot) const;
+  std::size_t count_evicted() const { return evicted_.size(); }
+  /// `seen_by_all(set, oldest)`: the last order of which all have heard who might report a slot of that set.
+  /// `oldest` is the number of the first order that matters.
+  template <class SeenByAll>
+  void forget_evicted(SeenByAll seen_by_all) {
+    for (auto& [set, evictions] : evictions_) {
+      if (evictions.empty()) continue;
+      const std::uint64_t seen = seen_by_all(set, evictions.front().until);
+      for (; !evictions.empty() && evictions.front().until <= seen; evictions.pop_front()) {
+        evicted_.erase(evictions.front().slot);
+      }
+    }
+  }
 
   /// Drops it if nothing is known of it.
   void tidy(Name& name);
@@ -151,7 +161,12 @@ class Names {
   std::size_t count_ = 0;
   std::vector<Name*> slots_;    // by place
   std::size_t next_place_ = 0;  // of the name that get() is likely to be asked for
-  std::vector<Evicted> evicted_;
+  std::unordered_map<Slot, RequestRef> evicted_;
+  struct Eviction {
+    std::uint64_t until;
+    Slot slot;
+  };
+  std::map<ProcessSetId, std::deque<Eviction>> evictions_;  // of evicted_, the oldest first
 };
 
 }  // namespace dabke

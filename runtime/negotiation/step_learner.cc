@@ -19,14 +19,19 @@ bool can_share_a_batch(const Request& a, const Request& b) {
 
 }  // namespace
 
-void StepLearner::ordered(Slot slot, const RequestRef& request, TimePoint ready_at) {
-  if (batch_bytes_ == 0) return;
+StepLearner::Mark& StepLearner::mark_of(Slot slot) {
   const std::size_t place = place_of(slot);
   if (place >= marks_.size()) marks_.resize(place + 1);
-  Mark& mark = marks_[place];
+  return marks_[place];
+}
+
+void StepLearner::ordered(Slot slot, const RequestRef& request, TimePoint ready_at) {
+  if (batch_bytes_ == 0) return;
+  Mark& mark = mark_of(slot);
   if (mark.slot == slot && mark.step == number_) end_step();
   if (mark.slot == slot && mark.step == number_ - 1) ++repeated_;
-  mark = {slot, number_};
+  mark.slot = slot;
+  mark.step = number_;
   step_.push_back({slot, request, ready_at});
 }
 
@@ -56,7 +61,7 @@ void StepLearner::disturbed() {
 }
 
 void StepLearner::wanted(Slot slot) {
-  ends_.insert(slot);
+  mark_of(slot).wanted = slot;
   forget();
   equal_steps_ = 0;
 }
@@ -85,7 +90,8 @@ std::vector<LearnedBatch> StepLearner::cut() const {
   for (const Seen& seen : by_readiness) {
     const std::size_t size = seen.request->size_bytes();
     const std::size_t target = batches.size() <= 1 ? batch_bytes_ / kFirstBatchPart : batch_bytes_;
-    const bool goes_on = last != nullptr && bytes + size <= target && !ends_.contains(last->slot) &&
+    const bool goes_on = last != nullptr && bytes + size <= target &&
+                         marks_[place_of(last->slot)].wanted != last->slot &&
                          can_share_a_batch(*last->request, *seen.request);
     if (!goes_on) {
       batches.emplace_back();

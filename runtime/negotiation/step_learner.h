@@ -12,7 +12,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <unordered_set>
 #include <vector>
 
 #include "runtime/base/clock.h"
@@ -45,7 +44,9 @@ class StepLearner {
   struct Mark {  // of a slot's place
     Slot slot = kNoSlot;
     std::uint64_t step = 0;  // the last one that it was ordered in
+    Slot wanted = kNoSlot;   // somebody once waited for this one alone
   };
+  Mark& mark_of(Slot slot);
   void end_step();
   void forget();
   std::vector<LearnedBatch> cut() const;
@@ -58,7 +59,6 @@ class StepLearner {
   std::size_t last_size_ = 0;  // of the step before
   int equal_steps_ = 0;
   bool learned_ = false;
-  std::unordered_set<Slot> ends_;
   std::optional<std::vector<LearnedBatch>> change_;
 };
 

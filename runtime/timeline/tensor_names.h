@@ -1,4 +1,5 @@
-// The names of the timeline's rows: each name once, numbered 1, 2, ... in the order they came.
+// The names of the timeline's rows: each name once, numbered 1, 2, ... in the order they came. A program may
+// have new names for ever, and nobody looks through so many rows, so all beyond kMostNames share one.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +17,9 @@ namespace dabke {
 /// From any thread.
 class TensorNames {
  public:
+  static constexpr std::size_t kMostNames = std::size_t{1} << 18;
+  static constexpr std::string_view kFurther = "(all further tensors)";
+
   /// The number of `name`, a new one if it is new.
   std::uint32_t number_of(std::string_view name) {
     {
@@ -25,6 +29,8 @@ class TensorNames {
     }
     const std::unique_lock lock(mutex_);
     if (const auto found = numbers_.find(name); found != numbers_.end()) return found->second;
+    if (names_.size() == kMostNames) names_.emplace_back(kFurther);
+    if (names_.size() > kMostNames) return static_cast<std::uint32_t>(names_.size());
     names_.emplace_back(name);
     const auto number = static_cast<std::uint32_t>(names_.size());
     numbers_.emplace(names_.back(), number);

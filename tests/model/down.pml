@@ -138,7 +138,13 @@ inline apply() {
     :: else -> skip
     fi;
     slot[I(r, n)] = 0; batch[I(r, n)] = 0;
-    if :: CHILDREN(r) != 0 -> evicted[E(r, d_slot)] = n + 1; until[E(r, d_slot)] = d_number :: else -> skip fi;
+    if  /* Machine::has_reporters_below, Names::evict */
+    :: OPEN(r, n) && (TELLERS(r, n, 1) || TELLERS(r, n, 2)) -> evicted[E(r, d_slot)] = n + 1; until[E(r, d_slot)] = d_number
+    :: else -> skip
+    fi;
+#ifdef MOST_UNTOLD
+    if :: r != 0 -> untold[r]++ :: else -> skip fi;
+#endif
     if
     :: held[I(r, n)] -> EVENT("a slot is evicted that is kept back"); held[I(r, n)] = 0; fresh = fresh | BIT(n)
     :: else -> skip

@@ -67,6 +67,7 @@
 #ifndef AFTER         /* operations of name 0 after the join */
 #define AFTER 0
 #endif
+/* MOST_UNTOLD: Machine::kMostUntold; where it is not defined, ranks with nothing to report say nothing. */
 #ifndef TODO          /* how often a rank submits a name */
 #define TODO(r, n) 1
 #endif
@@ -96,6 +97,8 @@
 
 #define MEMBERS(n) (((n) == 0 -> M0 : ((n) == 1 -> M1 : ((n) == 2 -> M2 : 7))))
 #define EXPECTS(r, n, c) ((REPORTERS(r) & BIT(c)) != 0 && (BEHIND(r, c) & MEMBERS(n)) != 0)
+/* Collector::concerns, of a child */
+#define TELLERS(r, n, c) (IS_CHILD(r, c) && (SUBTREE(c) & MEMBERS(n)) != 0)
 #ifdef DYNAMIC
 #define IN_WORLD(n) ((n) != 1)
 #define MOVES_DATA(n) ((n) < 2)
@@ -123,7 +126,12 @@
 #define WAITS(r) ((NAMES > 0 && pending[I(r, 0)] != 0) || (NAMES > 1 && pending[I(r, 1)] != 0))
 #define MAY_SUBMIT(r, n) (NAMES > (n) && todo[I(r, n)] != 0 && !joining[r] && \
                           (((SYNC | POLLS) & BIT(r)) == 0 || !WAITS(r)) && PROGRAM(r, n))
-#define HAS_NEWS(r) (up_slots[r] != 0 || up_full[r] != 0 || up_joined[r] || up_wanted[r] || up_awaited[r] != 0)
+#define REPORTS(r) (up_slots[r] != 0 || up_full[r] != 0 || up_joined[r] || up_wanted[r] || up_awaited[r] != 0)
+#if defined(MOST_UNTOLD) && !defined(MISTAKE_SILENT_TELLS_NOTHING)
+#define HAS_NEWS(r) (REPORTS(r) || untold[r] >= MOST_UNTOLD)
+#else
+#define HAS_NEWS(r) REPORTS(r)
+#endif
 #define HOLDS(r) (held[I(r, 0)] || (NAMES > 1 && held[I(r, 1)]) || (NAMES > 2 && held[I(r, 2)]))
 
 /* Printed once by the verifier, which so proves that a scenario does what it is there for. */
@@ -427,6 +435,9 @@ init {
     if
     :: !over[0] && !over[1] && !over[2] ->
       EVENT("all complete");
+#if defined(MOST_UNTOLD) && MOST_UNTOLD == 1
+      for (i : 0 .. 3 * SLOTS - 1) { assert(evicted[i] == 0) };
+#endif
       for (i : 1 .. orders) {
         if
         :: order_kind[i] == run_full || order_kind[i] == run_slot -> assert(ran_with[i] == order_contributors[i])

@@ -63,6 +63,10 @@ SCENARIOS = {
                        'no slot can be evicted'], ('chain',)),
     'cache-star': Scenario(['LAZY', TWICE, 'PLACES 1', 'SLOTS 8'],
                            [COMPLETE, "a report by slot crosses the slot's eviction"], ('star',)),
+    # Rank 2, or 1, has nothing to do with name 1.
+    'cache-silent': Scenario(['LAZY', 'TODO(r, n) ((n) == 1 -> 2 : 1)', 'M1 3', 'PLACES 1', 'SLOTS 8', 'MOST_UNTOLD 1'],
+                             [COMPLETE, 'a rank only says what it has seen',
+                              "a report by slot crosses the slot's eviction"]),
     'cache-root': Scenario(['LAZY', 'TODO(r, n) ((n) == 1 -> 3 : 2)', 'M1 1', 'PLACES 1', 'SLOTS 8'],
                            [COMPLETE, 'a slot is evicted under what is ready']),
     'sets': Scenario(['LAZY', 'NAMES 3', TWICE, 'M0 3', 'M1 6', 'M2 5'], [COMPLETE]),
@@ -122,6 +126,7 @@ MISTAKES = [
     Mistake('MISTAKE_ROOT_RUNS_BEFORE_NUMBERING', 'order', 'the root runs what is ready before it has numbered it'),
     Mistake('MISTAKE_RANKS_PLAN', 'batches', 'each rank plans its batches from the orders that it sees', 'star'),
     Mistake('MISTAKE_EVICTED_SLOT_DROPPED', 'cache', 'a report by a slot that was evicted meanwhile is dropped'),
+    Mistake('MISTAKE_SILENT_TELLS_NOTHING', 'cache-silent', 'a rank with nothing to report never says what it has seen'),
     Mistake('MISTAKE_EVICTS_BY_ITSELF', 'cache', 'a rank evicts a slot without an order'),
     Mistake('MISTAKE_ORDER_TWICE', 'cache', 'an order is passed on twice'),
     Mistake('MISTAKE_SUBTREE_FORGOTTEN', 'sets', 'an order does not reach a subtree that it concerns', 'star'),

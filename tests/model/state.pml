@@ -14,6 +14,9 @@ byte ordered_at[3 * NAMES];
 byte evicted[3 * SLOTS];      /* Names::evicted_: name + 1 */
 byte until[3 * SLOTS];
 byte seen[9];
+#ifdef MOST_UNTOLD
+byte untold[3];
+#endif
 byte last_order[3];
 byte joined[3];               /* Collector::Set::joined of the world */
 bit joining[3];               /* Machine::joins_ */
@@ -129,6 +132,9 @@ inline flush_up() {
     :: else -> skip
     fi;
     up_slots[r] = 0; up_full[r] = 0; up_counts[r] = 0; up_joined[r] = 0; up_wanted[r] = 0; up_awaited[r] = 0
+#ifdef MOST_UNTOLD
+    ; if :: !REPORTS(r) -> EVENT("a rank only says what it has seen"); skip :: else -> skip fi; untold[r] = 0
+#endif
   :: else -> skip
   fi
 }

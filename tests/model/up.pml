@@ -183,13 +183,14 @@ inline from_child(A_C) {
   joins = u_joined; wants = u_wanted; heard = 1
 }
 
-/* Machine::note_seen, Names::forget_evicted. */
+/* Machine::note_seen, seen_by_all; Names::forget_evicted. */
 inline note_seen(A_C) {
   seen[r * 3 + A_C] = u_seen;
   for (k : 1 .. SLOTS - 1) {
     if
-    :: evicted[E(r, k)] != 0 && (!IS_CHILD(r, 1) || seen[r * 3 + 1] >= until[E(r, k)]) &&
-       (!IS_CHILD(r, 2) || seen[r * 3 + 2] >= until[E(r, k)]) -> evicted[E(r, k)] = 0; until[E(r, k)] = 0
+    :: evicted[E(r, k)] != 0 && (!TELLERS(r, evicted[E(r, k)] - 1, 1) || seen[r * 3 + 1] >= until[E(r, k)]) &&
+       (!TELLERS(r, evicted[E(r, k)] - 1, 2) || seen[r * 3 + 2] >= until[E(r, k)]) ->
+      evicted[E(r, k)] = 0; until[E(r, k)] = 0
     :: else -> skip
     fi
   }

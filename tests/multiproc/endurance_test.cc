@@ -1,7 +1,8 @@
 // Four processes for a thousand steps, each in its own order. DABKE_TEST_STEPS and DABKE_TEST_SEED choose
-// another run.
+// another run; DABKE_TEST_NAMES, how many names come and go: 10000000 take minutes.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -38,7 +39,37 @@ void endure(const std::string& channel, const Tree& tree, unsigned steps) {
   CHECK(hashes.size() == 1);
 }
 
+/// `working`: how many ranks say something of it.
+void name_for_ever(const std::string& who, int working) {
+  const unsigned names = from_environment("DABKE_TEST_NAMES", ENDURANCE_NAMES);
+  Job job{"auto", {"three, flat", 3, 8, 0}, {NAMES_WORKER, std::to_string(names), who}};
+  job.environment = {"DABKE_CACHE_CAPACITY=100", "DABKE_STALL_CHECK_TIME_SECONDS=100000"};
+  const Finished finished = JobRun(job).finish(std::max(300s, std::chrono::seconds(names / 5000)));
+  CAPTURE(who, names, finished.exit_code, finished.out, finished.error);
+  CHECK(all_done(finished, 3));
+  int heard = 0;
+  for (const std::string& line : lines_of(finished.out)) {
+    const auto at = line.find("then ");
+    if (at == std::string::npos) continue;
+    double then_us = 0, now_us = 0;
+    long then_kib = 0, now_kib = 0;
+    REQUIRE(std::sscanf(line.c_str() + at, "then %lf us %ld KiB, now %lf us %ld KiB", &then_us, &then_kib,
+                        &now_us, &now_kib) == 4);
+    std::printf("%u names, %s: %s\n", names, who.c_str(), line.c_str() + at);
+    if (MEMORY_IS_MEASURED) CHECK(now_kib - then_kib < 2048);
+    CHECK(now_us < 4 * then_us + 50);  // a step that looks through all that was takes ten times as long
+    ++heard;
+  }
+  CHECK(heard == working);
+}
+
 }  // namespace
+
+TEST_CASE("names that come once and never again cost neither memory nor time in the end") {
+  name_for_ever("all", 3);
+}
+
+TEST_CASE("so it is while a rank takes no part") { name_for_ever("two", 2); }
 
 TEST_CASE("four ranks with orders of their own and one of them slow get the same results in every step") {
   endure("auto", {"four, flat", 4, 8, 0}, from_environment("DABKE_TEST_STEPS", ENDURANCE_STEPS));

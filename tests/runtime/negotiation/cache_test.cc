@@ -1,4 +1,7 @@
 // Slots: what has been seen once is a number from then on.
+#include <algorithm>
+
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
 #include "tests/runtime/negotiation/simulated_job.h"
@@ -76,6 +79,75 @@ TEST_CASE("a report by slot that crosses the slot's eviction still counts") {
   job.run();
   CHECK(job.outcome(by_slot).ran);
   CHECK(job.all_complete());
+}
+
+TEST_CASE("however many names come and go, no rank remembers more of them than reports may be under way") {
+  // Everybody works; rank 2 does not, which is a leaf of the flat tree and on the way of rank 6 in the other.
+  const auto [ranks, working] = GENERATE(table<int, std::string>(
+      {{3, ""}, {3, "0,1"}, {3, "1,2"}, {7, ""}, {7, "0,1"}, {7, "0,1,3,4,6"}, {7, "6,1"}}));
+  CAPTURE(ranks, working);
+  Machine::Options options = with_slots(10);
+  options.topology = tree_of(ranks, 1, ranks == 3 ? 8 : 2);
+  if (!working.empty()) options.static_sets = *parse_process_sets(working, ranks);
+  SimulatedJob job(ranks, 1, options);
+  const auto set = static_cast<ProcessSetId>(options.static_sets.size());
+  const std::vector<Rank> members = working.empty() ? *options.topology->everybody() : options.static_sets[0];
+  std::size_t most = 0;
+  for (int step = 0; step < 5000; ++step) {
+    for (const Rank rank : members) job.submit(rank, allreduce(fmt::format("x.{}", step), {4}, set));
+    job.run();
+    for (Rank rank = 0; rank < ranks; ++rank) most = std::max(most, job.machine(rank).remembered());
+  }
+  CHECK(job.all_complete());
+  CHECK(most < 1000);
+}
+
+TEST_CASE("who leaves the job does not make the others remember for ever what it has not seen") {
+  Machine::Options options = with_slots(10);
+  options.static_sets = *parse_process_sets("0,1", 4);
+  SimulatedJob job(4, 1, options);
+  for (int name = 0; name < 10; ++name) all_submit(job, allreduce(fmt::format("world.{}", name)));
+  job.machine(3).leave(job.now());
+  job.advance(Duration::zero());
+  job.run();
+  for (int step = 0; step < 2000; ++step) {
+    for (const Rank rank : {0, 1}) job.submit(rank, allreduce(fmt::format("x.{}", step), {4}, 1));
+    job.run();
+  }
+  for (Rank rank = 0; rank < 3; ++rank) CHECK(job.machine(rank).remembered() < 500);
+}
+
+TEST_CASE("word that only says what was seen is rare, and nothing is said while nothing is evicted") {
+  Machine::Options options = with_slots(10);
+  options.static_sets = *parse_process_sets("0,1", 3);
+  SimulatedJob job(3, 1, options);
+  constexpr int kSteps = 5000;
+  for (int step = 0; step < kSteps; ++step) {
+    for (const Rank rank : {0, 2}) job.submit(rank, allreduce("x", {4}, kWorldSet));
+    job.submit(1, allreduce("x", {4}, kWorldSet));
+    job.run();
+  }
+  CHECK(job.messages() == 4 * kSteps);  // two reports and two orders each
+}
+
+TEST_CASE("a report by slot still counts when thousands of evictions are on their way to who sent it") {
+  Machine::Options options = with_slots(10);
+  options.static_sets = *parse_process_sets("0,1", 3);
+  SimulatedJob job(3, 1, options);
+  all_submit(job, allreduce("a"));
+  for (int step = 0; step < 3000; ++step) {
+    for (const Rank rank : {0, 1}) job.submit(rank, allreduce(fmt::format("x.{}", step), {4}, 1));
+    while (job.step_link(1, 0) || job.step_link(0, 1)) {  // nothing reaches rank 2
+    }
+  }
+  std::vector<Token> by_slot{job.submit(2, allreduce("a"))};
+  while (job.step_link(2, 0)) {
+  }
+  for (const Rank rank : {0, 1}) by_slot.push_back(job.submit(rank, allreduce("a")));
+  job.run();
+  for (const Token token : by_slot) CHECK(job.outcome(token).ran);
+  CHECK(job.machine(0).remembered() < 500);
+  CHECK(job.machine(2).difference_in_tables(job.machine(0)).empty());
 }
 
 TEST_CASE("static process sets are there from the start, with the ids 1, 2, ...") {

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
 #include "tests/runtime/negotiation/simulated_job.h"
@@ -129,6 +130,25 @@ TEST_CASE("a stall report says what else was submitted under the same name") {
   CHECK_THAT(job.warnings()[0] + job.warnings()[1],
              Contains("Rank 2 has submitted instead: 'grad' in process set 1.") &&
                  Contains("Rank 0 has submitted instead: 'grad' in process set 0."));
+}
+
+TEST_CASE("names that failed before everybody had come are not remembered once all have heard of it") {
+  Machine::Options options;
+  options.static_sets = {{0, 2}, {0, 1, 2, 3}};
+  options.topology = tree_of(5, 1, 2);  // 3 and 4 report to 1; rank 4 never says anything
+  SimulatedJob job(5, 1, options);
+  for (int i = 0; i < 10; ++i) {
+    const std::string name = fmt::format("grad.{}", i);
+    std::vector<Token> tokens{job.submit(2, allreduce(name, {4}, 1))};
+    for (const Rank rank : {0, 1, 3}) tokens.push_back(job.submit(rank, allreduce(name, {4}, 2)));
+    job.run();
+    for (int second = 0; second < 4; ++second) {
+      job.advance(milliseconds(1000));
+      job.run();
+    }
+    for (const Token token : tokens) REQUIRE(job.outcome(token).status.code() == Code::mismatch);
+    for (Rank rank = 0; rank < 5; ++rank) CHECK(job.machine(rank).remembered() == 0);
+  }
 }
 
 TEST_CASE("a stall report tells how long, however short it is") {

@@ -1,0 +1,86 @@
+// New names for ever, as a program has them that numbers its tensors.
+//
+//   names_worker COUNT all|two
+//
+// With "two" the last rank takes no part until the end. Each working rank says, of the job's first quarter
+// and of its last one, how long a step took in the best of some blocks, and how much memory the process had
+// at the end.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "dabke/dabke.hpp"
+#include "worker.h"
+
+namespace {
+
+constexpr int kQuarters = 4;
+constexpr int kBlocks = 25;  // of a quarter
+
+int count = 0;
+bool all_work = false;
+
+long resident_kib() {
+  long pages = 0;
+  std::ifstream statm("/proc/self/statm");
+  statm >> pages >> pages;
+  return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+struct Quarter {
+  double best_us = std::numeric_limits<double>::infinity();
+  long kib = 0;
+};
+
+Quarter run_quarter(int& name, dabke_process_set set) {
+  Quarter quarter;
+  std::vector<float> x(1);
+  for (int block = 0; block < kBlocks; ++block) {
+    const auto begin = std::chrono::steady_clock::now();
+    const int steps = count / kQuarters / kBlocks;
+    for (int step = 0; step < steps; ++step) {
+      x[0] = 1;
+      dabke::allreduce("tensor." + std::to_string(name++), x, {.process_set = set, .op = DABKE_SUM});
+      if (x[0] != static_cast<float>(all_work ? dabke::size() : 2)) worker::wrong("a sum is wrong");
+    }
+    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
+    quarter.best_us = std::min(quarter.best_us, took.count() / steps);
+  }
+  quarter.kib = resident_kib();
+  return quarter;
+}
+
+void names() {
+  const dabke::Session session;
+  const auto set = all_work ? DABKE_WORLD : dabke::add_process_set(std::vector<std::int32_t>{0, 1});
+  if (all_work || dabke::rank() < 2) {
+    int name = 0;
+    Quarter quarters[kQuarters];
+    for (Quarter& quarter : quarters) quarter = run_quarter(name, set);
+    const auto words = [](const Quarter& quarter) {
+      return std::to_string(quarter.best_us) + " us " + std::to_string(quarter.kib) + " KiB";
+    };
+    worker::say("then " + words(quarters[0]) + ", now " + words(quarters[3]));
+  }
+  dabke::barrier();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  count = std::atoi(argv[1]);
+  all_work = std::strcmp(argv[2], "all") == 0;
+  std::string name = "names";
+  char* arguments[] = {argv[0], name.data(), nullptr};
+  constexpr worker::Scenario kScenarios[] = {{"names", names}};
+  return worker::run_scenario(2, arguments, kScenarios);
+}

@@ -1,0 +1,21 @@
+#include "runtime/timeline/tensor_names.h"
+
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+
+namespace dabke {
+
+TEST_CASE("a timeline has a row for each name, and one for all that come when there are very many") {
+  constexpr auto kMost = static_cast<std::uint32_t>(TensorNames::kMostNames);
+  TensorNames names;
+  for (std::uint32_t i = 1; i <= kMost; ++i) REQUIRE(names.number_of(fmt::format("tensor.{}", i)) == i);
+  for (int i = 0; i < 1000; ++i) REQUIRE(names.number_of(fmt::format("further.{}", i)) == kMost + 1);
+  CHECK(names.count() == kMost + 1);
+  CHECK(names.name(kMost + 1) == TensorNames::kFurther);
+  CHECK(names.name(7) == "tensor.7");
+  CHECK(names.number_of("tensor.7") == 7);
+  CHECK(names.number_of(fmt::format("tensor.{}", kMost)) == kMost);
+  CHECK(names.number_of("further.0") == kMost + 1);
+}
+
+}  // namespace dabke
