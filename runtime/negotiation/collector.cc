@@ -129,10 +129,17 @@ bool Collector::is_complete(const Name& name) const {
   if (collection.count == set->expected) return true;
   if (set->joined_count == 0) return false;
   for (int reporter = 0; reporter < reporters(); ++reporter) {
-    const std::size_t i = at(reporter);
-    if (set->ranks_behind[i] > 0 && !collection.reported.contains(reporter) && !set->joined[i]) return false;
+    if (!collection.reported.contains(reporter) && !does_without(*set, name, reporter)) return false;
   }
   return true;
+}
+
+bool Collector::does_without(const Set& set, const Name& name, int reporter) {
+  const std::size_t i = at(reporter);
+  if (set.ranks_behind[i] == 0) return true;
+  if (!set.joined[i]) return false;
+  const auto unfinished = set.unfinished.find(name.name);
+  return unfinished == set.unfinished.end() || !unfinished->second.contains(reporter);
 }
 
 std::vector<Rank> Collector::list_ranks_behind(const Set& set, int reporter) const {
@@ -181,11 +188,23 @@ Collector::Taken Collector::take(Name& name) {
   return taken;
 }
 
-void Collector::join(ProcessSetId id, int reporter) {
+bool Collector::join(ProcessSetId id, int reporter, const std::vector<std::string>& unfinished) {
   Set& set = sets_.at(id);
-  if (set.joined[at(reporter)]) return;
+  for (auto& [name, reporters] : set.unfinished) reporters.erase(reporter);
+  std::erase_if(set.unfinished, [](const auto& entry) { return entry.second.empty(); });
+  for (const std::string& name : unfinished) set.unfinished[name].insert(reporter);
+  if (set.joined[at(reporter)]) return false;
   set.joined[at(reporter)] = true;
   ++set.joined_count;
+  return true;
+}
+
+std::vector<std::string> Collector::unfinished(ProcessSetId id) const {
+  std::vector<std::string> names;
+  if (const Set* set = find(id)) {
+    for (const auto& [name, reporters] : set->unfinished) names.push_back(name);
+  }
+  return names;
 }
 
 bool Collector::all_joined(ProcessSetId id) const {
@@ -198,6 +217,7 @@ void Collector::forget_joins(ProcessSetId id) {
   if (found == sets_.end()) return;
   found->second.joined.assign(at(reporters()), false);
   found->second.joined_count = 0;
+  found->second.unfinished.clear();
 }
 
 bool Collector::has_joined(ProcessSetId id, int reporter) const {
@@ -210,8 +230,7 @@ std::vector<int> Collector::missing(const Name& name) const {
   const Set* set = find(name.process_set);
   if (set == nullptr || name.collection.empty()) return out;
   for (int reporter = 0; reporter < reporters(); ++reporter) {
-    const std::size_t i = at(reporter);
-    if (set->ranks_behind[i] > 0 && !name.collection.reported.contains(reporter) && !set->joined[i])
+    if (!name.collection.reported.contains(reporter) && !does_without(*set, name, reporter))
       out.push_back(reporter);
   }
   return out;

@@ -7,6 +7,8 @@
 
 #include <map>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "runtime/negotiation/names.h"
@@ -51,9 +53,12 @@ class Collector {
   /// Of a complete name; forgets what was gathered.
   Taken take(Name& name);
 
-  /// All ranks behind the reporter have joined. Names may have become complete by it.
-  void join(ProcessSetId id, int reporter);
+  /// All ranks behind the reporter have joined, but are still to report these names. Names may have become
+  /// complete by it. What it said before is forgotten. Whether it had not joined before.
+  bool join(ProcessSetId id, int reporter, const std::vector<std::string>& unfinished);
   bool all_joined(ProcessSetId id) const;
+  /// What ranks that have joined are still to report.
+  std::vector<std::string> unfinished(ProcessSetId id) const;
   /// The join has completed.
   void forget_joins(ProcessSetId id);
 
@@ -67,10 +72,13 @@ class Collector {
     int expected = 0;               // reporters with any
     std::vector<bool> joined;       // by reporter
     int joined_count = 0;
+    std::map<std::string, std::set<int>, std::less<>> unfinished;  // by name: reporters that have joined
     bool open = true;
     std::shared_ptr<const std::vector<Rank>> ranks;  // null: everybody
   };
   const Set* find(ProcessSetId id) const;
+  /// Whether a name can be complete without a report of this reporter's.
+  static bool does_without(const Set& set, const Name& name, int reporter);
   Took note(Name& name, int reporter, std::int32_t contributors, TimePoint now);
   void add_candidate(Name& name, int reporter, const RequestRef& request, const std::vector<Rank>& ranks);
   std::vector<Rank> list_ranks_behind(const Set& set, int reporter) const;

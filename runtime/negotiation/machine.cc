@@ -69,21 +69,21 @@ void Machine::submit(Token token, RequestRef request, TimePoint now) {
 }
 
 void Machine::join(Token token, const Request& request, TimePoint now) {
-  joins_[request.process_set] = {token, false};
+  joins_[request.process_set] = token;
   announce_join(request.process_set, now);
 }
 
-/// Not before all that was submitted first has been reported.
+/// At once, with the names of which more is queued here than has been reported; and again whenever one of
+/// them is no longer. To wait for them first would be a deadlock where another rank does the same with
+/// another name, and each is waited for by what the other has queued.
 void Machine::announce_join(ProcessSetId set, TimePoint now) {
-  const auto join = joins_.find(set);
-  if (join == joins_.end() || join->second.announced) return;
-  bool queued = false;
-  names_.for_each(
-      [&](const Name& name) { queued = queued || (name.process_set == set && name.waiting.size() > 1); });
-  if (queued) return;
-  join->second.announced = true;
+  if (!joins_.contains(set)) return;
   report_slots(learned_.release_all(), now);
-  note_join(set, 0, options_.rank, now);
+  JoinReport join{set, options_.rank, {}};
+  names_.for_each([&](const Name& name) {
+    if (name.process_set == set && name.waiting.size() > 1) join.unfinished.push_back(name.name);
+  });
+  note_join(0, join, now);
 }
 
 void Machine::want(ProcessSetId set, const std::string& name, TimePoint now) {
@@ -235,7 +235,7 @@ void Machine::fail_set(ProcessSetId set, const Status& cause) {
     name->held = false;
   }
   if (const auto join = joins_.find(set); join != joins_.end()) {
-    complete(join->second.token, {cause.code(), fmt::format("join cannot complete: {}", cause.message())});
+    complete(join->second, {cause.code(), fmt::format("join cannot complete: {}", cause.message())});
     joins_.erase(join);
   }
 }
@@ -252,8 +252,8 @@ void Machine::fail_everything(const Status& cause, const Status& over) {
                                                          name.name, cause.message())});
     }
   });
-  for (const auto& [set, join] : joins_)
-    complete(join.token, {cause.code(), fmt::format("join: {}", cause.message())});
+  for (const auto& [set, token] : joins_)
+    complete(token, {cause.code(), fmt::format("join: {}", cause.message())});
   names_.clear();
   joins_.clear();
   up_ = {};

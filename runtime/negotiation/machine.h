@@ -193,7 +193,7 @@ class Machine {
   void note_wanted(Slot slot, TimePoint now);
   void note_awaited(Name& name, TimePoint now);
   void let_go(Name& name, TimePoint now);
-  void note_join(ProcessSetId set, int reporter, Rank last, TimePoint now);
+  void note_join(int reporter, const JoinReport& join, TimePoint now);
   void announce(Name& name, TimePoint now);
   void report_slots(const std::vector<Slot>& slots, TimePoint now);
   void report_slot(Name& name, int reporter, TimePoint now);
@@ -258,11 +258,7 @@ class Machine {
   ReadyMessage up_;
   std::vector<Action> actions_;
 
-  struct Join {
-    Token token;
-    bool announced;
-  };
-  std::map<ProcessSetId, Join> joins_;        // pending here
+  std::map<ProcessSetId, Token> joins_;       // pending here
   std::map<ProcessSetId, Rank> last_joined_;  // below this rank
   std::uint64_t last_order_ = 0;
   std::vector<std::uint64_t> seen_;  // by reporter: the last order each child knows

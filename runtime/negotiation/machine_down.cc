@@ -116,7 +116,7 @@ void Machine::apply(Order& order, ExecuteAction& execute, TimePoint now) {
       collector_.forget_joins(set);
       const auto join = joins_.find(set);
       if (join == joins_.end()) return;
-      complete(join->second.token, {}, order.rank);
+      complete(join->second, {}, order.rank);
       joins_.erase(join);
       return;
     }

@@ -193,13 +193,12 @@ Snapshot Machine::snapshot() const {
     const auto* ranks = sets_.ranks_of(name.process_set);
     if (!name.waiting.empty() && ranks != nullptr) out.sets[name.process_set] = *ranks;
   });
-  for (const auto& [set, join] : joins_) {
+  for (const auto& [set, token] : joins_) {
     auto request = std::make_shared<Request>();
     request->kind = CollectiveKind::join;
     request->name = name_of(CollectiveKind::join);
     request->process_set = set;
-    out.pending.push_back({join.token, std::move(request),
-                           join.announced ? Snapshot::State::announced : Snapshot::State::queued});
+    out.pending.push_back({token, std::move(request), Snapshot::State::announced});
   }
   return out;
 }

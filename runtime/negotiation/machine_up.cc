@@ -84,10 +84,10 @@ void Machine::note_readiness(Name& name, int reporter, bool complete) {
                         name.collection.count == 1, complete});
 }
 
-void Machine::note_join(ProcessSetId set, int reporter, Rank last, TimePoint now) {
+void Machine::note_join(int reporter, const JoinReport& join, TimePoint now) {
+  const ProcessSetId set = join.process_set;
   if (!collector_.is_open(set)) return;
-  collector_.join(set, reporter);
-  last_joined_[set] = last;
+  if (collector_.join(set, reporter, join.unfinished)) last_joined_[set] = join.last;
   std::vector<Name*> complete;
   names_.for_each([&](Name& name) {
     if (name.process_set == set && collector_.is_complete(name)) complete.push_back(&name);
@@ -102,10 +102,11 @@ void Machine::note_join(ProcessSetId set, int reporter, Rank last, TimePoint now
     }
   }
   if (!collector_.all_joined(set)) return;
-  if (sequencer_) {
-    sequencer_->all_joined(set, last, now);
-  } else {
-    up_.joins.push_back({set, last});
+  JoinReport all{set, last_joined_[set], collector_.unfinished(set)};
+  if (!sequencer_) {
+    up_.joins.push_back(std::move(all));
+  } else if (all.unfinished.empty()) {
+    sequencer_->all_joined(set, all.last, now);
   }
 }
 
@@ -120,7 +121,7 @@ void Machine::from_child(int reporter, const ReadyMessage& message, TimePoint no
       continue;
     report_in_full(names_.get(request.process_set, request.name), reporter, report, now);
   }
-  for (const JoinReport& join : message.joins) note_join(join.process_set, reporter, join.last, now);
+  for (const JoinReport& join : message.joins) note_join(reporter, join, now);
   for (const Slot slot : message.wanted) note_wanted(slot, now);
   for (const Slot slot : message.awaited) {
     Name* name = names_.by_slot(slot);

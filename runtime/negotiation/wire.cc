@@ -416,6 +416,7 @@ template <class Archive, Is<JoinReport> J>
 void fields(Archive& archive, J& join) {
   archive(join.process_set);
   archive(join.last);
+  list(archive, join.unfinished);
 }
 
 template <class Archive, class M>

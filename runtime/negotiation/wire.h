@@ -56,6 +56,9 @@ struct Report {
 struct JoinReport {
   ProcessSetId process_set = kWorldSet;
   Rank last = -1;  // of the subtree's ranks in the set, all of which have joined, the one that came last
+  /// Names of which some of them had submitted several before they joined, and have not reported the last:
+  /// for these they count as if they had not joined. A later report of the same set replaces it.
+  std::vector<std::string> unfinished;
 };
 
 /// Up: these became ready in all of the sender's subtree.

@@ -167,7 +167,9 @@ inline apply() {
     fi
   :: !over[r] && d_kind == joined_all ->
     assert(joining[r] && join_announced[r]);
-    joined[r] = 0; joining[r] = 0; join_announced[r] = 0; joins_done[r]++; todo[I(r, 0)] = AFTER
+    joined[r] = 0; joining[r] = 0; join_announced[r] = 0; join_unfinished[r] = 0; joins_done[r]++;
+    assert(unfinished[3 * r] == 0 && unfinished[3 * r + 1] == 0 && unfinished[3 * r + 2] == 0);
+    todo[I(r, 0)] = AFTER
   :: !over[r] && d_kind == learned_ ->
     let_go();
     been_ready[r] = 0; loose[r] = 0; batch_size[r] = 0;

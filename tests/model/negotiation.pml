@@ -116,10 +116,13 @@
 #define OPEN(r, n) (EXISTS(r, n) && (gone[r] & MEMBERS(n)) == 0)
 /* Collector::is_complete, of a name that somebody has reported */
 #ifdef MISTAKE_ROOT_DOES_NOT_WAIT
-#define COMPLETE(r, n) (r == 0 || ((got[I(r, n)] | (IN_WORLD(n) -> joined[r] : 0)) & expected[I(r, n)]) == expected[I(r, n)])
+#define COMPLETE(r, n) (r == 0 || ((got[I(r, n)] | JOINED_FOR(r, n)) & expected[I(r, n)]) == expected[I(r, n)])
 #else
-#define COMPLETE(r, n) (((got[I(r, n)] | (IN_WORLD(n) -> joined[r] : 0)) & expected[I(r, n)]) == expected[I(r, n)])
+#define COMPLETE(r, n) (((got[I(r, n)] | JOINED_FOR(r, n)) & expected[I(r, n)]) == expected[I(r, n)])
 #endif
+/* Collector::does_without: a mask of reporters */
+#define FINISHED(r, c, n) (((unfinished[3 * (r) + (c)] & BIT(n)) != 0 -> 0 : BIT(c)))
+#define JOINED_FOR(r, n) (IN_WORLD(n) -> joined[r] & (FINISHED(r, 0, n) | FINISHED(r, 1, n) | FINISHED(r, 2, n)) : 0)
 
 #define IDLE(r) (todo[I(r, 0)] == 0 && todo[I(r, NAMES - 1)] == 0 && \
                  (NAMES < 3 || (todo[I(r, 1)] == 0 && todo[I(r, 2)] == 0)))
@@ -139,8 +142,8 @@
 
 mtype = {ready_list, goodbye, fail_message,                           /* up; the last also down */
          run_full, run_slot, evict, left, joined_all, learned_, release};  /* orders */
-/* slots, names in full, counts, joined, wanted, awaited slots, seen */
-chan up[3] = [CAP] of {mtype, byte, byte, byte, bit, bit, byte, byte};
+/* slots, names in full, counts, joined (1, and names that are unfinished doubled), wanted, awaited slots, seen */
+chan up[3] = [CAP] of {mtype, byte, byte, byte, byte, bit, byte, byte};
 chan down[3] = [CAP] of {mtype, byte, byte, byte, byte};          /* number; name, rank, or slot of a release; slot; contributors */
 chan ready = [6] of {mtype, byte};                                /* Sequencer::ready_ */
 chan list = [8] of {mtype, byte, byte, byte, byte};               /* what Sequencer::take_orders returns */
@@ -169,7 +172,7 @@ inline follow() {
     }
   :: else ->
     if
-    :: joins -> joins = 0; note_join()
+    :: joins != 0 -> joining_with = joins; joins = 0; note_join()
     :: !joins && wants -> wants = 0; note_wanted()
     :: !joins && !wants && heard -> heard = 0; note_seen(rc)
 #if AWAITS

@@ -49,6 +49,7 @@ TWICE = 'TODO(r, n) 2'
 FEWER = 'TODO(r, n) ((n) == 0 -> 2 : 1)'
 IN_SET = 'PROGRAM(r, n) ((n) == 0 || (n) == 2 || set[r] != 0 || over[r])'
 UNEVEN = 'TODO(r, n) ((n) == 1 -> 1 : ((r) == 2 -> 2 : 3))'  # rank 2 has less to do, and its last is queued
+CROSSED = 'TODO(r, n) ((r) == 0 -> 0 : ((r) == (n) + 1 -> 2 : 0))'  # ranks 1 and 2 have two of a name each
 # Name 1 comes when name 0 is complete, which is kept back for name 1: with no deadline, until somebody waits for it.
 WAITING = ['LAZY', 'LEARN 0', 'KNOWN', 'NO_DEADLINE', 'PROGRAM(r, n) ((n) == 0 || submitted[I(r, 0)] != 0)']
 # The same, but ranks 0 and 1 or 1 and 2 wait without a word, and the rank that says so has submitted both.
@@ -74,6 +75,7 @@ SCENARIOS = {
                            [COMPLETE, 'a process set is removed while a tensor waits in it']),
     'join': Scenario(['LAZY', 'JOIN', 'AFTER 1', UNEVEN],
                      [COMPLETE, 'a join completes a tensor', 'a joined rank runs without data']),
+    'join-queues': Scenario(['LAZY', 'JOIN', CROSSED], [COMPLETE, 'a rank joins with something queued']),
     'learn': Scenario(['LAZY', 'LEARN 1', TWICE], [COMPLETE, 'a batch is learned', 'something is kept back'], ('chain',)),
     'learn-star': Scenario(['LEARN 1', TWICE], [COMPLETE, 'a batch is learned', 'something is kept back'], ('star',)),
     'learn-evict': Scenario(['NAMES 3', 'LEARN 1', FEWER, 'PLACES 2', 'SLOTS 8'],
@@ -131,6 +133,7 @@ MISTAKES = [
     Mistake('MISTAKE_ORDER_TWICE', 'cache', 'an order is passed on twice'),
     Mistake('MISTAKE_SUBTREE_FORGOTTEN', 'sets', 'an order does not reach a subtree that it concerns', 'star'),
     Mistake('MISTAKE_JOIN_OVERTAKES', 'join', 'a join overtakes what is queued behind its own name'),
+    Mistake('MISTAKE_JOIN_WAITS_FOR_QUEUES', 'join-queues', 'a join waits for what is queued before it is announced'),
     Mistake('NO_DEADLINE', 'learn', 'what is kept back has no deadline'),
     Mistake('MISTAKE_WANT_NOT_PASSED_ON', 'want', 'that a thread waits is not passed on to the root'),
     Mistake('MISTAKE_WANT_OF_ROOT_STAYS', 'want-root', "that a thread of the root waits does not reach the others"),

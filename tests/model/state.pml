@@ -19,8 +19,10 @@ byte untold[3];
 #endif
 byte last_order[3];
 byte joined[3];               /* Collector::Set::joined of the world */
+byte unfinished[9];           /* Collector::Set::unfinished, a mask of names by rank and reporter */
 bit joining[3];               /* Machine::joins_ */
 bit join_announced[3];
+byte join_unfinished[3];      /* what was announced last */
 byte batch_size[3];           /* 0: nothing learned */
 byte been_ready[3];
 bit loose[3];
@@ -38,7 +40,7 @@ byte sequencer_set;           /* Sequencer::sets_ */
 byte up_slots[3];             /* up_ */
 byte up_full[3];
 byte up_counts[3];            /* two bits a name */
-bit up_joined[3];
+byte up_joined[3];
 bit up_wanted[3];
 byte up_awaited[3];
 /* The root's Sequencer. */
@@ -93,7 +95,8 @@ hidden byte by_slot;          /* masks of names: what rc reports */
 hidden byte in_full;
 hidden byte count[4];
 hidden byte fresh;            /* to be announced */
-hidden byte joins;             /* rc has joined */
+hidden byte joins;             /* rc has joined: 1, and what is unfinished doubled */
+hidden byte joining_with;
 hidden byte wants;
 hidden byte awaits;            /* mask of slots */
 hidden byte heard;             /* seen is to be noted */

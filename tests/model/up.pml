@@ -101,16 +101,23 @@ inline announce(A_N) {
   fi
 }
 
-/* Machine::announce_join: not before all that was submitted first has been reported. */
+/* Machine::announce_join: at once, and again when less is queued behind its own name. */
 inline announce_join() {
   if
+  :: joining[r] ->
+    m = 0;
 #ifndef MISTAKE_JOIN_OVERTAKES
-  :: joining[r] && !join_announced[r] && !(IN_WORLD(0) && pending[I(r, 0)] > 1) &&
-     !(NAMES > 1 && IN_WORLD(NAMES - 1) && pending[I(r, NAMES - 1)] > 1) ->
-#else
-  :: joining[r] && !join_announced[r] ->
+    for (k : 0 .. NAMES - 1) { if :: IN_WORLD(k) && pending[I(r, k)] > 1 -> m = m | BIT(k) :: else -> skip fi };
 #endif
-    join_announced[r] = 1; let_go(); rc = r; joins = 1
+    if
+#ifdef MISTAKE_JOIN_WAITS_FOR_QUEUES
+    :: m != 0 -> skip
+#endif
+    :: !join_announced[r] || m != join_unfinished[r] ->
+      if :: m != 0 -> EVENT("a rank joins with something queued"); skip :: else -> skip fi;
+      join_announced[r] = 1; join_unfinished[r] = m; joins = 1 | (m << 1); let_go(); rc = r
+    :: else -> skip
+    fi
   :: else -> skip
   fi
 }
@@ -119,7 +126,7 @@ inline announce_join() {
 inline note_join() {
   if
   :: gone[r] == 0 ->
-    joined[r] = joined[r] | BIT(rc);
+    joined[r] = joined[r] | BIT(rc); unfinished[3 * r + rc] = joining_with >> 1;
     for (m : 0 .. NAMES - 1) {
       if
       :: IN_WORLD(m) && got[I(r, m)] != 0 && COMPLETE(r, m) -> EVENT("a join completes a tensor"); take(m)
@@ -127,7 +134,13 @@ inline note_join() {
       fi
     };
     if
-    :: joined[r] == REPORTERS(r) -> if :: r == 0 -> ready!joined_all, 0 :: else -> up_joined[r] = 1 fi
+    :: joined[r] == REPORTERS(r) ->
+      m = unfinished[3 * r] | unfinished[3 * r + 1] | unfinished[3 * r + 2];
+      if
+      :: r == 0 && m == 0 -> ready!joined_all, 0
+      :: r == 0 && m != 0 -> skip
+      :: else -> up_joined[r] = 1 | (m << 1)
+      fi
     :: else -> skip
     fi
   :: else -> skip

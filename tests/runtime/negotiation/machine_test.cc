@@ -217,6 +217,27 @@ TEST_CASE("what is queued behind its own name when a rank joins still counts as 
   CHECK(job.all_complete());
 }
 
+TEST_CASE("ranks that join with something queued behind its own name do not wait for each other's queues") {
+  const unsigned seed = GENERATE(take(20, random(1, 1 << 20)));
+  const auto topology = GENERATE(tree_of(4, 4, 2), tree_of(4, 2, 2), tree_of(4, 1, 1));
+  CAPTURE(seed);
+  Machine::Options options;
+  options.topology = topology;
+  SimulatedJob job(4, seed, options);
+  // What rank 1 has queued waits for rank 3, and the other way round; rank 2 takes part in both, rank 0 in
+  // none.
+  std::vector<Token> tokens;
+  for (int i = 0; i < 3; ++i) {
+    for (const Rank rank : {1, 2}) tokens.push_back(job.submit(rank, allreduce("c")));
+    for (const Rank rank : {3, 2}) tokens.push_back(job.submit(rank, allreduce("l")));
+    job.step();
+  }
+  for (const Rank rank : {3, 0, 1, 2}) job.submit(rank, plain(CollectiveKind::join, "join"));
+  job.run();
+  CHECK(job.all_complete());
+  for (const Token token : tokens) CHECK(job.outcome(token).contributors == 2);
+}
+
 TEST_CASE("a broadcast from a joined rank is an error, not a hang") {
   SimulatedJob job(2);
   job.submit(1, plain(CollectiveKind::join, "join"));

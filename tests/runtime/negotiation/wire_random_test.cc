@@ -153,7 +153,7 @@ ReadyMessage Random::message() {
   for (std::size_t left = of<std::size_t>({0, 1, 2, 50}); left > 0; --left)
     message.reports.push_back(report());
   for (std::size_t left = of<std::size_t>({0, 1, 2, 50}); left > 0; --left) {
-    message.joins.push_back({number<ProcessSetId>(), number<Rank>()});
+    message.joins.push_back({number<ProcessSetId>(), number<Rank>(), texts(below(4))});
   }
   return message;
 }
@@ -240,8 +240,8 @@ bool same(const LearnedBatch& a, const LearnedBatch& b) {
   return hold_us == b.hold_us && slots == b.slots;
 }
 bool same(const JoinReport& a, const JoinReport& b) {
-  const auto& [set, last] = a;
-  return set == b.process_set && last == b.last;
+  const auto& [set, last, unfinished] = a;
+  return set == b.process_set && last == b.last && unfinished == b.unfinished;
 }
 bool same(const Report& a, const Report& b);
 bool same(const Order& a, const Order& b);
@@ -356,7 +356,7 @@ TEST_CASE("a list that claims more elements than bytes are left is refused befor
   ReadyMessage ready;
   ready.joins.resize(1);
   auto bytes = bytes_of(ready);
-  const std::size_t count_at = bytes.size() - 1 - sizeof(ProcessSetId) - sizeof(Rank);
+  const std::size_t count_at = bytes.size() - 2 - sizeof(ProcessSetId) - sizeof(Rank);  // and an empty list
   REQUIRE(bytes[count_at] == std::byte{1});
   bytes[count_at] = std::byte{2};
   CHECK_FALSE(decode(bytes));

@@ -33,7 +33,7 @@ ReadyMessage ready_with(const Request& request) {
   message.awaited = {3, 8};
   const auto shared = std::make_shared<const Request>(request);
   message.reports = {{{{shared, {}}, {shared, {1, 4}}}, 3, true}, {{{shared, {}}}, 1, false}};
-  message.joins = {{3, 11}};
+  message.joins = {{3, 11, {"t"}}};
   return message;
 }
 
