@@ -42,8 +42,8 @@ void leave_in_child() {
 
 /// Other ranks may still be meeting when this one has shut down; so it serves as long as the process lives.
 void serve_until_exit(std::unique_ptr<RendezvousServer> server) {
-  static const int watches_forks = ::pthread_atfork([] { servers().mutex.lock(); },
-                                                    [] { servers().mutex.unlock(); }, leave_in_child);
+  static const int watches_forks =
+      ::pthread_atfork([] { servers().mutex.lock(); }, [] { servers().mutex.unlock(); }, leave_in_child);
   (void)watches_forks;
   const std::lock_guard lock(servers().mutex);
   servers().all.push_back(std::move(server));

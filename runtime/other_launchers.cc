@@ -72,13 +72,13 @@ std::optional<OtherLauncher> find_other_launcher(const Environment& environment)
 
 Status cannot_meet(const OtherLauncher& launcher) {
   return {Code::invalid_argument,
-          fmt::format("{} has started this process as one of {}{} ({}), but nothing says where the ranks "
-                      "meet, and each would be a job of its own. Start with dabkerun; or with mpirun, or call "
-                      "MPI_Init before dabke_init, where this build has the module of that MPI; or set "
-                      "DABKE_RENDEZVOUS=file:/a/directory/that/all/ranks/see on every rank, a fresh one for "
-                      "every job. A process that is meant to be alone sets DABKE_SIZE=1",
-                      launcher.name, launcher.size_is_known ? "" : "at least ", launcher.size,
-                      launcher.evidence)};
+          fmt::format(
+              "{} has started this process as one of {}{} ({}), but nothing says where the ranks "
+              "meet, and each would be a job of its own. Start with dabkerun; or with mpirun, or call "
+              "MPI_Init before dabke_init, where this build has the module of that MPI; or set "
+              "DABKE_RENDEZVOUS=file:/a/directory/that/all/ranks/see on every rank, a fresh one for "
+              "every job. A process that is meant to be alone sets DABKE_SIZE=1",
+              launcher.name, launcher.size_is_known ? "" : "at least ", launcher.size, launcher.evidence)};
 }
 
 }  // namespace dabke

@@ -130,13 +130,11 @@ dabke_status dabke_init(const dabke_init_options* options) {
              "dabke_init: process_set_count is {}, but process_set_ranks or process_set_sizes is NULL",
              given.process_set_count)});
   }
-  const auto open =
-      [&](const std::shared_ptr<ForkGuard>& fork_guard) -> Result<std::unique_ptr<Runtime>> {
+  const auto open = [&](const std::shared_ptr<ForkGuard>& fork_guard) -> Result<std::unique_ptr<Runtime>> {
     DABKE_ASSIGN(const Environment environment, with_settings(given.settings));
     DABKE_ASSIGN(Config config, config_from_environment(environment));
     DABKE_CHECK(append_process_sets(given, config.process_sets));
-    return Runtime::open(config, environment, given.mpi_comm,
-                         {stack_source(), shared_heap(), fork_guard});
+    return Runtime::open(config, environment, given.mpi_comm, {stack_source(), shared_heap(), fork_guard});
   };
   return report(without_exceptions([&]() -> Status { return start_runtime(open); }));
 }

@@ -26,7 +26,8 @@ using OpenRuntime =
     std::function<Result<std::unique_ptr<Runtime>>(const std::shared_ptr<ForkGuard>& fork_guard)>;
 /// Opens the runtime by `open`, unless there is one. An error in a function that the runtime has called.
 Status start_runtime(const OpenRuntime& open);
-/// The environment, with the job's key also after it has been taken out of it. Within start_runtime's `open` only.
+/// The environment, with the job's key also after it has been taken out of it. Within start_runtime's `open`
+/// only.
 Environment environment_of_process();
 /// Shuts the runtime down, if there is one. An error in a function that the runtime has called.
 Status stop_runtime();

@@ -13,8 +13,8 @@ namespace {
 
 constexpr const char* kVariable = "DABKE_JOB_KEY";
 
-/// The kernel writes for us: it refuses memory that cannot be written, as that of a constant which the application
-/// has passed to putenv, where a write of our own would crash.
+/// The kernel writes for us: it refuses memory that cannot be written, as that of a constant which the
+/// application has passed to putenv, where a write of our own would crash.
 void overwrite(char* value, std::size_t length) {
   constexpr std::size_t kMost = 4096;  // fits into every pipe; no key is as long
   int ends[2];

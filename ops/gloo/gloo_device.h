@@ -15,8 +15,8 @@
 
 #include "ops/gloo/device_thread.h"
 #include "runtime/base/fork_guard.h"
-#include "runtime/base/status.h"
 #include "runtime/base/guarded_fd.h"
+#include "runtime/base/status.h"
 #include "runtime/transport/network.h"
 
 namespace dabke {

@@ -14,8 +14,8 @@ namespace dabke {
 
 using Digest = std::array<std::byte, 32>;
 
-/// HMAC-SHA256 (RFC 2104) of `message` under the job's key. An error where OpenSSL refuses it, as a configuration
-/// may make it do: without a digest nobody has proved anything.
+/// HMAC-SHA256 (RFC 2104) of `message` under the job's key. An error where OpenSSL refuses it, as a
+/// configuration may make it do: without a digest nobody has proved anything.
 Result<Digest> hmac_sha256(const JobKey& key, std::span<const std::byte> message);
 /// Compares in constant time.
 bool digests_equal(const Digest& a, const Digest& b);

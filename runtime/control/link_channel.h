@@ -25,9 +25,9 @@
 
 #include "runtime/base/config.h"
 #include "runtime/base/fork_guard.h"
+#include "runtime/base/guarded_fd.h"
 #include "runtime/base/log.h"
 #include "runtime/control/control_channel.h"
-#include "runtime/base/guarded_fd.h"
 #include "runtime/transport/link.h"
 #include "runtime/transport/store.h"
 

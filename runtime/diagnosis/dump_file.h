@@ -11,9 +11,9 @@ namespace dabke {
 /// Into the file that somebody asked for by its path, which may be there already.
 Status write_dump_to(const std::string& path, std::string_view text);
 
-/// Into a file with a name that anybody can guess, in a folder where anybody may write, such as /tmp. So it is made
-/// anew for its owner alone, never one that is there already, whoever put it or a link of that name there. An
-/// earlier dump is replaced; what belongs to another user there is an error.
+/// Into a file with a name that anybody can guess, in a folder where anybody may write, such as /tmp. So it
+/// is made anew for its owner alone, never one that is there already, whoever put it or a link of that name
+/// there. An earlier dump is replaced; what belongs to another user there is an error.
 Status write_dump_in_shared_folder(const std::string& path, std::string_view text);
 
 }  // namespace dabke

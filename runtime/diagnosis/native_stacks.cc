@@ -68,7 +68,8 @@ timespec monotonic_clock_in(std::chrono::nanoseconds time) {
 
 struct NativeStacks::Record {
   std::atomic<bool> is_asked{false};  // the record is made before the handler sees it
-  // Says what the semaphore says too, in a way that a race detector which does not know sem_clockwait understands.
+  // Says what the semaphore says too, in a way that a race detector which does not know sem_clockwait
+  // understands.
   std::atomic<bool> is_filled{false};
   sem_t full;
   int frame_count = 0;

@@ -215,15 +215,18 @@ void RendezvousServer::Loop::run() {
   while (true) {
     TimePoint next = deadlines_.empty() ? kNever : deadlines_.begin()->first;
     if (accepts_again_at_ != TimePoint{}) next = std::min(next, accepts_again_at_);
-    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
-                                   poll_timeout_ms(next));
+    const int count =
+        ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), poll_timeout_ms(next));
     if (count < 0 && errno != EINTR) return;  // only a descriptor that somebody else has closed
     for (int i = 0; i < count; ++i) {
       const Number number = events[static_cast<std::size_t>(i)].data.u64;
       if (number == kStop) return;
       serve_one(number);
     }
-    end_overdue();
+    try {
+      end_overdue();
+    } catch (const std::exception&) {  // no memory for an answer: the next turn tries again
+    }
     if (accepts_again_at_ != TimePoint{} && Clock::now() >= accepts_again_at_) {
       accepts_again_at_ = {};
       epoll_event event{.events = EPOLLIN, .data = {.u64 = kListener}};
@@ -259,7 +262,8 @@ void RendezvousServer::Loop::accept_clients() {
   }
 }
 
-/// Without a descriptor for the next client: whoever has been silent longest goes, and the others wait a little.
+/// Without a descriptor for the next client: whoever has been silent longest goes, and the others wait a
+/// little.
 void RendezvousServer::Loop::make_room() {
   const auto silent = std::ranges::find_if(connections_, [](const auto& entry) {
     return entry.second.state == Connection::State::reading ||
@@ -365,10 +369,10 @@ void RendezvousServer::Loop::reply(Place at, int status, std::string_view body, 
     // Without the proof the client does not believe the answer, and says so.
     if (made.is_ok()) proof = fmt::format("{}: {}\r\n", protocol::kProofHeader, *made);
   }
-  connection.answer = fmt::format(
-      "HTTP/1.1 {} {}\r\nConnection: close\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}\r\n{}", status,
-      status == protocol::kOk ? "OK" : "No", genuine ? "application/octet-stream" : "text/plain", body.size(),
-      proof, body);
+  connection.answer =
+      fmt::format("HTTP/1.1 {} {}\r\nConnection: close\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}\r\n{}",
+                  status, status == protocol::kOk ? "OK" : "No",
+                  genuine ? "application/octet-stream" : "text/plain", body.size(), proof, body);
   connection.state = Connection::State::answering;
   connection.request = {};
   set_deadline(at, kPatience);

@@ -1,8 +1,9 @@
 // The rendezvous store of a job, served over HTTP by its launcher (runtime/base/store_protocol.h).
 //
-// A server of its own rather than a library's: in rank 0 of a job that MPI has started it lives in an application,
-// whose signal dispositions are not ours to change, whose programs must not inherit its sockets (not even those
-// that a library has just accepted), and whose forked children must not hold them. And one thread serves all.
+// A server of its own rather than a library's: in rank 0 of a job that MPI has started it lives in an
+// application, whose signal dispositions are not ours to change, whose programs must not inherit its sockets
+// (not even those that a library has just accepted), and whose forked children must not hold them. And one
+// thread serves all.
 #pragma once
 
 #include <functional>

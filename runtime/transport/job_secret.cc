@@ -49,11 +49,12 @@ Result<JobSecret> parse_job_secret(const std::string& id, const std::string& key
     return Status(Code::invalid_argument, fmt::format("DABKE_JOB_ID: {}", status.message()));
   }
   if (is_taken_key(key)) {
-    return Status(Code::invalid_argument,
-                  "DABKE_JOB_KEY was taken by the rank that started this program, which is not part of the job: only "
-                  "the rank's own process may call dabke_init. To start another job use dabkerun; for a job of one "
-                  "rank unset DABKE_SIZE, DABKE_RANK, DABKE_RENDEZVOUS, DABKE_JOB_ID, DABKE_JOB_KEY and those of "
-                  "HOROVOD_ that dabkerun sets");
+    return Status(
+        Code::invalid_argument,
+        "DABKE_JOB_KEY was taken by the rank that started this program, which is not part of the job: only "
+        "the rank's own process may call dabke_init. To start another job use dabkerun; for a job of one "
+        "rank unset DABKE_SIZE, DABKE_RANK, DABKE_RENDEZVOUS, DABKE_JOB_ID, DABKE_JOB_KEY and those of "
+        "HOROVOD_ that dabkerun sets");
   }
   if (!from_hex(key, secret.key).is_ok()) {
     return Status(Code::invalid_argument,

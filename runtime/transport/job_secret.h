@@ -19,8 +19,8 @@ Result<JobSecret> random_job_secret();
 /// From hexadecimal digits, as in DABKE_JOB_ID and DABKE_JOB_KEY. The key itself never goes into a message.
 Result<JobSecret> parse_job_secret(const std::string& id, const std::string& key);
 
-/// What a rank leaves of the key in its environment: as many of these. A program that inherits them learns from
-/// them that it was started by a rank and is none.
+/// What a rank leaves of the key in its environment: as many of these. A program that inherits them learns
+/// from them that it was started by a rank and is none.
 inline constexpr char kTakenKeyDigit = '-';
 bool is_taken_key(std::string_view text);
 

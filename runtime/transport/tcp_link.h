@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/guarded_fd.h"
 #include "runtime/transport/byte_queue.h"
 #include "runtime/transport/frame.h"
-#include "runtime/base/guarded_fd.h"
 #include "runtime/transport/link.h"
 #include "runtime/transport/network.h"
 

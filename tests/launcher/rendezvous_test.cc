@@ -15,9 +15,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "runtime/rendezvous/rendezvous_server.h"
-#include "runtime/base/store_protocol.h"
 #include "runtime/base/owned.h"
+#include "runtime/base/store_protocol.h"
+#include "runtime/rendezvous/rendezvous_server.h"
 #include "runtime/transport/http_store.h"
 
 namespace dabke {
@@ -210,7 +210,7 @@ TEST_CASE("a client with another key or job is refused and told so") {
 TEST_CASE("a request that was recorded is not taken again") {
   const auto server = serve();
   const std::string proof = *protocol::request_proof(some_key(2), to_hex(some_job(1)), "PUT",
-                                                    std::string(protocol::kValuePath) + "k", "c-1", "old");
+                                                     std::string(protocol::kValuePath) + "k", "c-1", "old");
   const auto first = put(server->url(), "c-1", "old", proof);
   CHECK(status_of(first) == 200);
   CHECK_THAT(first, Catch::Contains(std::string(protocol::kProofHeader) + ": " +
@@ -224,7 +224,7 @@ TEST_CASE("a request that was recorded is not taken again") {
 TEST_CASE("a request with another body, nonce or no proof is refused") {
   const auto server = serve();
   const std::string proof = *protocol::request_proof(some_key(2), to_hex(some_job(1)), "PUT",
-                                                    std::string(protocol::kValuePath) + "k", "c-1", "old");
+                                                     std::string(protocol::kValuePath) + "k", "c-1", "old");
   CHECK(status_of(put(server->url(), "c-1", "other", proof)) == 403);
   CHECK(status_of(put(server->url(), "c-2", "old", proof)) == 403);
   CHECK(status_of(put(server->url(), "c-1", "old", "")) == 403);
@@ -240,8 +240,10 @@ TEST_CASE("a request may come byte by byte, and what is none is answered and har
   for (const char byte : put_request("c-1", "old", proof)) send_text(slow, {&byte, 1});
   CHECK(status_of(read_all(slow)) == 200);
   for (const std::string& nonsense :
-       {std::string("hello\r\n\r\n"), "GET /x HTTP/1.1\r\nContent-Length: many\r\n\r\n" + std::string(100'000, 'x'),
-        std::string("PUT /x HTTP/1.1\r\nno colon\r\n\r\n"), std::string("GET  HTTP/1.1\r\n") + std::string(100'000, 'x'),
+       {std::string("hello\r\n\r\n"),
+        "GET /x HTTP/1.1\r\nContent-Length: many\r\n\r\n" + std::string(100'000, 'x'),
+        std::string("PUT /x HTTP/1.1\r\nno colon\r\n\r\n"),
+        std::string("GET  HTTP/1.1\r\n") + std::string(100'000, 'x'),
         std::string("PUT /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
         fmt::format("PUT /x HTTP/1.1\r\nContent-Length: {}\r\n\r\n", protocol::kLargestValue + 1)}) {
     CAPTURE(nonsense.substr(0, 80));
@@ -253,7 +255,8 @@ TEST_CASE("a request may come byte by byte, and what is none is answered and har
 }
 
 TEST_CASE("the server takes no signal, gives no descriptor to a program and none to a forked child") {
-  struct sigaction before {}, after {};
+  struct sigaction before {
+  }, after{};
   ::sigaction(SIGPIPE, nullptr, &before);
   const int descriptors = descriptors_without_cloexec();
   auto server = serve();

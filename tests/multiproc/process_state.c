@@ -1,8 +1,8 @@
 /* What Dabke leaves in the process that calls it, told on stdout; "well done" when it is as promised.
  *
  *   process_state signals   every signal's disposition and the thread's mask stay as they were
- *   process_state key       the job's key is gone from the environment after init, and a new init works all the same
- *   process_state exec      a program that a rank starts is told that it is not part of the job
+ *   process_state key       the job's key is gone from the environment after init, and a new init works all
+ * the same process_state exec      a program that a rank starts is told that it is not part of the job
  *   process_state fork-in-init  a child forked while another thread waits in init is told so, at once
  *   process_state fork      children forked at any moment of init and shutdown do not hang
  */
@@ -28,7 +28,8 @@ static int fail(const char* what) {
 static int job(void) {
   float one = 1;
   int64_t shape[] = {1};
-  DLTensor tensor = {.data = &one, .device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLFloat, 32, 1}, .shape = shape};
+  DLTensor tensor = {
+      .data = &one, .device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLFloat, 32, 1}, .shape = shape};
   dabke_options options = DABKE_OPTIONS_INIT;
   options.op = DABKE_SUM;
   if (dabke_allreduce("ones", &tensor, NULL, &options) != DABKE_OK) return fail("allreduce");
@@ -49,17 +50,24 @@ static void read_signals(struct signals* signals) {
   pthread_sigmask(SIG_SETMASK, NULL, &signals->mask);
 }
 
+static const char* handling(const struct sigaction* action) {
+  if (action->sa_handler == SIG_DFL) return "default";
+  return action->sa_handler == SIG_IGN ? "ignored" : "a handler";
+}
+
 static int compare(const struct signals* before, const char* when) {
   struct signals now;
   int number, changed = 0;
   read_signals(&now);
   for (number = 1; number < 65; ++number) {
-    const struct sigaction *old = &before->actions[number], *new = &now.actions[number];
-    if (old->sa_handler == new->sa_handler && old->sa_flags == new->sa_flags &&
-        sigismember(&before->mask, number) == sigismember(&now.mask, number))
-      continue;
-    printf("%s: signal %d (%s) was %p with flags %x, is %p with flags %x\n", when, number, strsignal(number),
-           (void*)old->sa_handler, (unsigned)old->sa_flags, (void*)new->sa_handler, (unsigned)new->sa_flags);
+    const struct sigaction* was = &before->actions[number];
+    const struct sigaction* is = &now.actions[number];
+    const int same_mask = sigismember(&before->mask, number) == sigismember(&now.mask, number);
+    const int same_flags = was->sa_flags == is->sa_flags;
+    if (was->sa_handler == is->sa_handler && same_flags && same_mask) continue;
+    printf("%s: signal %d (%s) was %s with flags %x, is %s with flags %x%s\n", when, number, strsignal(number),
+           handling(was), (unsigned)was->sa_flags, handling(is), (unsigned)is->sa_flags,
+           same_mask ? "" : "; its place in the mask has changed");
     changed = 1;
   }
   return changed;
@@ -170,11 +178,13 @@ static void* fork_on(void* children) {
     const pid_t child = fork();
     if (child == 0) {
       alarm(10); /* one that hangs dies, and counts as failed */
-      /* Between two jobs it is nobody's child and may have a job of its own; here and there it must not hang. */
+      /* Between two jobs it is nobody's child and may have a job of its own; here and there it must not hang.
+       */
       if (dabke_init(NULL) != DABKE_OK && strstr(dabke_last_error(), "forked") == NULL) _exit(1);
       _exit(dabke_shutdown() == DABKE_OK ? 0 : 1);
     }
-    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0) ++failed;
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+      ++failed;
     ++*(long*)children;
   }
   return (void*)failed;

@@ -27,10 +27,10 @@ std::vector<Launcher> launchers() {
 Finished run_with(const Launcher& launcher, int ranks, const std::string& what) {
   std::vector<std::string> arguments = launcher.arguments;
   arguments.insert(arguments.end(), {"-np", std::to_string(ranks), PROCESS_STATE, what});
-  return LauncherRun(arguments, {.program = launcher.program,
-                                 .environment = {"OMPI_ALLOW_RUN_AS_ROOT=1",
-                                                 "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-                                                 "DABKE_MODULE_PATH=" MODULE_PATH}})
+  return LauncherRun(arguments,
+                     {.program = launcher.program,
+                      .environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+                                      "DABKE_MODULE_PATH=" MODULE_PATH}})
       .finish();
 }
 
@@ -69,11 +69,12 @@ TEST_CASE("a child forked while another thread waits in init is told so and hold
   // The directory of the job is named after its id.
   const std::string id(32, 'a'), job_key(64, 'b');
   const Finished finished =
-      LauncherRun({"fork-in-init"}, {.program = PROCESS_STATE,
-                                     .environment = {"DABKE_RENDEZVOUS=file:" + directory.path(),
-                                                     "DABKE_JOB_ID=" + id, "DABKE_JOB_KEY=" + job_key,
-                                                     "HELLO=" + directory.path() + "/" + id + "/1/hello/0.value",
-                                                     "DABKE_START_TIMEOUT_SECONDS=2"}})
+      LauncherRun({"fork-in-init"},
+                  {.program = PROCESS_STATE,
+                   .environment = {"DABKE_RENDEZVOUS=file:" + directory.path(), "DABKE_JOB_ID=" + id,
+                                   "DABKE_JOB_KEY=" + job_key,
+                                   "HELLO=" + directory.path() + "/" + id + "/1/hello/0.value",
+                                   "DABKE_START_TIMEOUT_SECONDS=2"}})
           .finish();
   CAPTURE(finished.out, finished.error);
   CHECK(finished.exit_code == 0);

@@ -74,29 +74,30 @@ TEST_CASE("one of several processes of another launcher is refused, with its var
 }
 
 TEST_CASE("a process that no launcher has made one of several is alone") {
-  const Variables variables = GENERATE(
-      Variables{}, torchrun(0, 1), srun(0, 1),
-      // salloc's shell and a batch script: an allocation of four tasks, and no step of it
-      Variables{{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}},
-      Variables{{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}},
-      Variables{{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "4294967290"}},
-      // a shell that srun has started once in an allocation of four
-      Variables{{"SLURM_NTASKS", "4"},
-                {"SLURM_STEP_NUM_TASKS", "1"},
-                {"SLURM_STEP_ID", "0"},
-                {"SLURM_PROCID", "0"}},
-      Variables{{"WORLD_SIZE", "2"}}, Variables{{"WORLD_SIZE", "many"}, {"RANK", "0"}},
-      with(srun(0, 2), torchrun(0, 1)),
-      // it says itself that it is meant to be alone
-      with(torchrun(0, 2), {{"DABKE_SIZE", "1"}}), with(srun(1, 2), {{"HOROVOD_SIZE", "1"}}),
-      with(srun(1, 2), {{"DABKE_SIZE", "1"}, {"DABKE_RANK", "0"}}));
+  const Variables variables =
+      GENERATE(Variables{}, torchrun(0, 1), srun(0, 1),
+               // salloc's shell and a batch script: an allocation of four tasks, and no step of it
+               Variables{{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}},
+               Variables{{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}},
+               Variables{{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "4294967290"}},
+               // a shell that srun has started once in an allocation of four
+               Variables{{"SLURM_NTASKS", "4"},
+                         {"SLURM_STEP_NUM_TASKS", "1"},
+                         {"SLURM_STEP_ID", "0"},
+                         {"SLURM_PROCID", "0"}},
+               Variables{{"WORLD_SIZE", "2"}}, Variables{{"WORLD_SIZE", "many"}, {"RANK", "0"}},
+               with(srun(0, 2), torchrun(0, 1)),
+               // it says itself that it is meant to be alone
+               with(torchrun(0, 2), {{"DABKE_SIZE", "1"}}), with(srun(1, 2), {{"HOROVOD_SIZE", "1"}}),
+               with(srun(1, 2), {{"DABKE_SIZE", "1"}, {"DABKE_RANK", "0"}}));
   CHECK(outcome_of(variables) == "rank 0 of 1");
 }
 
 TEST_CASE("a place to meet is enough: rank and size come from the other launcher") {
-  const auto place_of = GENERATE(&torchrun, &srun, +[](int rank, int size) {
-    return Variables{{"PMI_RANK", std::to_string(rank)}, {"PMI_SIZE", std::to_string(size)}};
-  });
+  const auto place_of = GENERATE(
+      &torchrun, &srun, +[](int rank, int size) {
+        return Variables{{"PMI_RANK", std::to_string(rank)}, {"PMI_SIZE", std::to_string(size)}};
+      });
   TemporaryDirectory directory;
   const auto seen = run_ranks(2, [&](Rank rank) {
     return outcome_of(with(place_of(rank, 2), {{"DABKE_RENDEZVOUS", "file:" + directory.path()}}));

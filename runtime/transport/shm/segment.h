@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "runtime/base/fork_guard.h"
+#include "runtime/base/guarded_fd.h"
 #include "runtime/base/owned.h"
 #include "runtime/base/status.h"
-#include "runtime/base/guarded_fd.h"
 
 namespace dabke {
 

@@ -19,8 +19,8 @@
 #include <utility>
 
 #include "runtime/base/fork_guard.h"
-#include "runtime/base/status.h"
 #include "runtime/base/guarded_fd.h"
+#include "runtime/base/status.h"
 #include "runtime/transport/shm/free_ranges.h"
 
 namespace dabke {

@@ -7,9 +7,9 @@
 #pragma once
 
 #include "runtime/base/clock.h"
+#include "runtime/base/guarded_fd.h"
 #include "runtime/transport/byte_queue.h"
 #include "runtime/transport/frame.h"
-#include "runtime/base/guarded_fd.h"
 #include "runtime/transport/link.h"
 #include "runtime/transport/shm/ring.h"
 #include "runtime/transport/shm/segment.h"

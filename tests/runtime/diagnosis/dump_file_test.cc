@@ -36,7 +36,9 @@ TEST_CASE("a dump in a shared folder goes into no file, link or pipe that somebo
   const std::string target = directory.path() + "/target";
   std::ofstream(target) << "theirs";
   SECTION("nothing is there") {}
-  SECTION("an earlier dump") { REQUIRE(write_dump_in_shared_folder(path, "an earlier and longer one").is_ok()); }
+  SECTION("an earlier dump") {
+    REQUIRE(write_dump_in_shared_folder(path, "an earlier and longer one").is_ok());
+  }
   SECTION("a file that everybody can read") {
     std::ofstream(path) << "x";
     std::filesystem::permissions(path, std::filesystem::perms(0666));
