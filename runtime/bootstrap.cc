@@ -25,6 +25,8 @@ namespace dabke {
 namespace {
 
 constexpr int kMostRanks = 1 << 20;
+/// A store that does not answer by then keeps what the epoch left in it.
+constexpr Duration kTidyingLimit = std::chrono::seconds(1);
 constexpr std::string_view kFileScheme = "file:";
 constexpr std::string_view kHttpScheme = "http://";
 
@@ -159,9 +161,10 @@ Result<Given> read_environment(const Environment& environment) {
                               size->name, size->value));
   }
   if (given.rendezvous && !size) {
-    return Status(Code::invalid_argument,
-                  "DABKE_RENDEZVOUS is set but DABKE_SIZE is not, and no launcher that is known has told this "
-                  "process its rank; set DABKE_RANK and DABKE_SIZE as well, or start with dabkerun");
+    return Status(
+        Code::invalid_argument,
+        "DABKE_RENDEZVOUS is set but DABKE_SIZE is not, and no launcher that is known has told this "
+        "process its rank; set DABKE_RANK and DABKE_SIZE as well, or start with dabkerun");
   }
   if (size) given.size = size->value;
   if (rank) {
@@ -467,6 +470,7 @@ Result<Bootstrapped> bootstrap(const Config& config, const Environment& environm
 }
 
 Status leave_epoch(const Bootstrapped& joined) {
+  joined.store->hurry(kTidyingLimit);
   DABKE_ASSIGN(const std::uint64_t left, joined.store->increment("left"));
   if (left < static_cast<std::uint64_t>(joined.world.size)) return {};
   return joined.store->remove_all("");

@@ -11,9 +11,9 @@
 //
 //   DABKE_GATHERS_DUMPS=1                dabkerun reads the dumps of a hang from its store
 //
-// Where DABKE_RENDEZVOUS alone is set, rank and size come from another launcher's variables: torchrun, Slurm, or
-// one of MPI (runtime/other_launchers.h). Where such a launcher has started several processes and nothing says
-// where they meet, init fails.
+// Where DABKE_RENDEZVOUS alone is set, rank and size come from another launcher's variables: torchrun, Slurm,
+// or one of MPI (runtime/other_launchers.h). Where such a launcher has started several processes and nothing
+// says where they meet, init fails.
 //
 // Where rank, size and rendezvous are all unset and MPI has started the process, MPI tells them; where the
 // application passes a communicator, it tells them whatever the environment says (runtime/mpi_place.h).
@@ -48,8 +48,9 @@ struct Bootstrapped {
 Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment,
                                const void* mpi_comm = nullptr);
 
-/// At the end of a clean epoch, once this rank will not read the store any more. Never waits for other ranks:
-/// whoever leaves last removes what the epoch left in the store. After a crash the next epoch's rank 0 does.
+/// At the end of a clean epoch, once this rank will not read the store any more. Never waits for other ranks,
+/// and for the store a second at most: whoever leaves last removes what the epoch left in the store. After a
+/// crash the next epoch's rank 0 does.
 Status leave_epoch(const Bootstrapped& joined);
 
 }  // namespace dabke

@@ -6,6 +6,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -43,6 +45,30 @@ struct Answer {
   std::string body;
 };
 
+/// Tells the exchanges that are under way that they are to end soon.
+class Hurry {
+ public:
+  Hurry() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  void begin(Duration limit) {
+    limit_ns_.store(std::chrono::nanoseconds(limit).count());
+    const std::uint64_t one = 1;
+    (void)!::write(event_.get(), &one, sizeof one);
+  }
+  /// For an exchange that asks for the first time now; nothing while there is no hurry.
+  std::optional<TimePoint> deadline() const {
+    const std::int64_t limit = limit_ns_.load();
+    if (limit < 0) return std::nullopt;
+    return Clock::now() + std::chrono::nanoseconds(limit);
+  }
+  int descriptor() const {
+    return event_.get();
+  }  // -1, which poll() passes over, where there was none to be had
+
+ private:
+  const Fd event_;
+  std::atomic<std::int64_t> limit_ns_{-1};
+};
+
 std::string percent_encoded(std::string_view key) {
   constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
   std::string out;
@@ -56,24 +82,40 @@ std::string percent_encoded(std::string_view key) {
   return out;
 }
 
-Status wait_for(int fd, short events, TimePoint deadline) {
-  for (;;) {
-    pollfd entry{fd, events, 0};
-    const int ready = ::poll(&entry, 1, poll_timeout_ms(deadline));
-    if (ready > 0) return {};
-    if (ready == 0) return {Code::timeout, "no answer in time; dabkerun may be stopped or overloaded"};
-    if (errno != EINTR) return system_error("poll", errno);
-  }
-}
+/// How long one exchange may take, which may become shorter while it is under way.
+class Limit {
+ public:
+  Limit(TimePoint deadline, const Hurry& hurry) : deadline_(deadline), hurry_(hurry) {}
 
-Result<Fd> connect_to(const Address& address, TimePoint deadline) {
+  Status wait_for(int fd, short events) {
+    for (;;) {
+      if (const auto hurried = hurry_.deadline(); hurried && !hurries_) {
+        hurries_ = true;
+        deadline_ = std::min(deadline_, *hurried);
+      }
+      std::array<pollfd, 2> entries{{{fd, events, 0}, {hurry_.descriptor(), POLLIN, 0}}};
+      // Once it is known the second stays readable and has nothing more to say.
+      const int ready = ::poll(entries.data(), hurries_ ? 1 : 2, poll_timeout_ms(deadline_));
+      if (ready > 0 && entries[0].revents != 0) return {};
+      if (ready == 0) return {Code::timeout, "no answer in time; dabkerun may be stopped or overloaded"};
+      if (ready < 0 && errno != EINTR) return system_error("poll", errno);
+    }
+  }
+
+ private:
+  TimePoint deadline_;
+  bool hurries_ = false;
+  const Hurry& hurry_;
+};
+
+Result<Fd> connect_to(const Address& address, Limit& limit) {
   Fd fd(::socket(address.socket_address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return system_error("socket", errno);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.socket_address), address.length) == 0) {
     return fd;
   }
   if (errno != EINPROGRESS && errno != EINTR) return system_error("connect", errno);
-  DABKE_CHECK(wait_for(fd.get(), POLLOUT, deadline));
+  DABKE_CHECK(limit.wait_for(fd.get(), POLLOUT));
   int error = 0;
   socklen_t size = sizeof error;
   ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
@@ -81,13 +123,13 @@ Result<Fd> connect_to(const Address& address, TimePoint deadline) {
   return fd;
 }
 
-Status send_all(int fd, std::string_view bytes, TimePoint deadline) {
+Status send_all(int fd, std::string_view bytes, Limit& limit) {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent >= 0) {
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN) {
-      DABKE_CHECK(wait_for(fd, POLLOUT, deadline));
+      DABKE_CHECK(limit.wait_for(fd, POLLOUT));
     } else if (errno != EINTR) {
       return system_error("send", errno);
     }
@@ -132,7 +174,7 @@ Status parse_head(std::string_view head, Answer& answer, std::size_t& body_bytes
   return {};
 }
 
-Result<Answer> receive_answer(int fd, TimePoint deadline) {
+Result<Answer> receive_answer(int fd, Limit& limit) {
   Answer answer;
   std::string received;
   std::size_t head_bytes = 0;  // with the empty line; 0 while it is not complete
@@ -141,7 +183,7 @@ Result<Answer> receive_answer(int fd, TimePoint deadline) {
   for (;;) {
     const ssize_t got = ::recv(fd, chunk.data(), chunk.size(), 0);
     if (got < 0 && errno == EAGAIN) {
-      DABKE_CHECK(wait_for(fd, POLLIN, deadline));
+      DABKE_CHECK(limit.wait_for(fd, POLLIN));
       continue;
     }
     if (got < 0 && errno == EINTR) continue;
@@ -220,6 +262,7 @@ class HttpStore final : public Store {
     return ask("DELETE", std::string(protocol::kValuePath) + percent_encoded(prefix), "", 0ms).status();
   }
 
+  void hurry(Duration limit) override { hurry_.begin(limit); }
   std::string describe() const override { return "http://" + authority_; }
 
  private:
@@ -236,8 +279,7 @@ class HttpStore final : public Store {
   Result<Answer> ask(std::string_view method, const std::string& target, std::string_view body,
                      std::chrono::milliseconds wait) {
     const std::string nonce = fmt::format("{}-{}", client_, ++sent_);
-    DABKE_ASSIGN(const std::string proof,
-                 protocol::request_proof(key_, job_, method, target, nonce, body));
+    DABKE_ASSIGN(const std::string proof, protocol::request_proof(key_, job_, method, target, nonce, body));
     std::string request = fmt::format(
         "{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: application/octet-stream\r\n"
         "Content-Length: {}\r\n{}: {}\r\n{}: {}\r\n{}: {}\r\n\r\n",
@@ -251,8 +293,7 @@ class HttpStore final : public Store {
                                 "that started this rank and ends with it.",
                                 describe(), answer.status().message()));
     }
-    DABKE_ASSIGN(const std::string wanted,
-                 protocol::answer_proof(key_, nonce, answer->status, answer->body));
+    DABKE_ASSIGN(const std::string wanted, protocol::answer_proof(key_, nonce, answer->status, answer->body));
     if (answer->status == protocol::kRefused || !protocol::proofs_equal(answer->proof, wanted)) {
       return Status(
           Code::invalid_argument,
@@ -271,11 +312,12 @@ class HttpStore final : public Store {
   }
 
   Result<Answer> exchange(const std::string& request, TimePoint deadline) const {
-    DABKE_ASSIGN(const Fd fd, connect_to(address_, deadline));
+    Limit limit(deadline, hurry_);
+    DABKE_ASSIGN(const Fd fd, connect_to(address_, limit));
     // A store that refuses may close before it has read everything; its answer is there to be read all the
     // same.
-    const Status sent = send_all(fd.get(), request, deadline);
-    Result<Answer> answer = receive_answer(fd.get(), deadline);
+    const Status sent = send_all(fd.get(), request, limit);
+    Result<Answer> answer = receive_answer(fd.get(), limit);
     if (!answer.is_ok() && !sent.is_ok()) return sent;
     return answer;
   }
@@ -286,6 +328,7 @@ class HttpStore final : public Store {
   const JobKey key_;
   const std::string client_;
   std::atomic<std::uint64_t> sent_{0};
+  Hurry hurry_;
 };
 
 Result<Address> resolve(const std::string& url) {

@@ -77,6 +77,7 @@ class PrefixStore final : public Store {
   Status remove_all(const std::string& prefix) override {
     return store_->remove_all(prefix.empty() ? prefix_ : at(prefix));
   }
+  void hurry(Duration limit) override { store_->hurry(limit); }
   std::string describe() const override { return store_->describe(); }
 
  private:

@@ -26,6 +26,9 @@ class Store {
     (void)prefix;
     return {};
   }
+  /// From now on, and for what is under way, an answer is waited for no longer than this: the job is over,
+  /// and what is still said to the store is only tidying.
+  virtual void hurry(Duration limit) { (void)limit; }
   /// "http://127.0.0.1:4711", "file:/shared/job7", "memory"; for messages.
   virtual std::string describe() const = 0;
 };

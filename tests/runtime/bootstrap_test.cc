@@ -7,8 +7,12 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <map>
+#include <optional>
+#include <thread>
 
 #include "runtime/control/link_channel.h"
+#include "runtime/transport/http_store.h"
+#include "runtime/transport/tcp_link.h"
 #include "tests/runtime/transport/ranks.h"
 #include "tests/thread_count.h"
 
@@ -281,6 +285,29 @@ TEST_CASE("two hundred rounds in one process count the epochs up and leave nothi
   CHECK(open_descriptors() == descriptors);
   CHECK(directory.files() == files);
   CHECK(threads_fall_to(threads));
+}
+
+TEST_CASE("a store that does not answer any more keeps nobody in shutdown") {
+  // The kernel accepts, and nobody ever answers: dabkerun is stopped, or its host is.
+  const Fd silent = tcp_listen(SocketAddress::parse("127.0.0.1:0").take()).take();
+  const auto address = SocketAddress::local_of(silent.get()).take().to_string();
+  Bootstrapped joined;
+  joined.world.size = 2;
+  joined.store = with_prefix(open_http_store("http://" + address, {}, {}).take(), "1");
+  const auto begun = Clock::now();
+  std::optional<TimePoint> report_ended;
+  {
+    // As a dump that is on its way to the launcher.
+    const std::jthread reporter([&] {
+      (void)joined.store->set("dumps/1/0", "text");
+      report_ended = Clock::now();
+    });
+    while (!tcp_accept(silent.get()).take()) std::this_thread::yield();
+    const Status left = leave_epoch(joined);
+    CHECK_THAT(left.message(), Contains(address) && Contains("no answer in time"));
+  }
+  CHECK(Clock::now() - begun < std::chrono::seconds(10));
+  CHECK(*report_ended - begun < std::chrono::seconds(10));
 }
 
 TEST_CASE("what a crashed epoch left is removed by the next one") {
