@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "runtime/transport/init_failure.h"
+
 namespace dabke {
 
 Result<std::vector<Rank>> gather_leaders(const BackendContext& context, Rank own) {
@@ -14,22 +16,33 @@ Result<std::vector<Rank>> gather_leaders(const BackendContext& context, Rank own
   Store& store = *context.store;
   const auto key_of = [](Rank rank) { return fmt::format("hierarchical/leader/{}", rank); };
   constexpr const char* kAll = "hierarchical/leaders";
+  // Names the ranks that have not come so far; where all have, it is the root that went after that.
+  const auto explain = [&]() -> Status {
+    std::vector<Rank> absent;
+    for (Rank rank = 0; rank < world.size; ++rank) {
+      if (!store.get(key_of(rank), Clock::now()).is_ok()) absent.push_back(rank);
+    }
+    if (absent.empty()) absent.push_back(0);
+    const AbsentRanks told = describe_absent(store, world, absent);
+    return {Code::timeout,
+            fmt::format(
+                "rank {} waited {} s in dabke_init for {} to say whom it shares memory with{}; see whether "
+                "these ranks run and what they say, or wait longer with DABKE_START_TIMEOUT_SECONDS",
+                world.rank, context.config.start_timeout, told.who, told.reported)};
+  };
   DABKE_CHECK(store.set(key_of(world.rank), std::to_string(own)));
   if (world.rank == 0) {
     std::vector<std::string> all;
     for (Rank rank = 0; rank < world.size; ++rank) {
       auto leader = store.get(key_of(rank), deadline);
-      if (!leader.is_ok()) {
-        return Status(leader.status().code(),
-                      fmt::format("rank {} on {} does not say whom it shares memory with: {}", rank,
-                                  world.hosts[static_cast<std::size_t>(rank)], leader.status().message()));
-      }
+      if (!leader.is_ok()) return leader.status().code() == Code::timeout ? explain() : leader.status();
       all.push_back(leader.take());
     }
     DABKE_CHECK(store.set(kAll, fmt::format("{}", fmt::join(all, " "))));
   }
-  DABKE_ASSIGN(const std::string text, store.get(kAll, deadline));
-  std::istringstream words(text);
+  const auto gathered = store.get(kAll, deadline);
+  if (!gathered.is_ok()) return gathered.status().code() == Code::timeout ? explain() : gathered.status();
+  std::istringstream words(*gathered);
   std::vector<Rank> leaders;
   for (Rank leader = 0; words >> leader;) leaders.push_back(leader);
   if (static_cast<int>(leaders.size()) == world.size) return leaders;

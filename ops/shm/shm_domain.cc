@@ -44,11 +44,16 @@ class Conversation {
   Result<std::string> hear() {
     Sink sink;
     while (!sink.text) {
-      DABKE_ASSIGN(const Link::Received received, link_.receive(sink));
+      const auto received = link_.receive(sink);
       if (sink.text) break;
-      if (received == Link::Received::closed)
-        return Status(Code::transport, link_.peer().address + ": it went away");
-      if (received == Link::Received::more || !link_.prepare_to_sleep()) continue;
+      if (!received.is_ok() || *received == Link::Received::closed) {
+        return Status(
+            Code::transport,
+            fmt::format("rank {} went away during dabke_init ({}): it was killed, or its init failed",
+                        link_.peer().rank,
+                        received.is_ok() ? "it closed its connection" : received.status().message()));
+      }
+      if (*received == Link::Received::more || !link_.prepare_to_sleep()) continue;
       const TimePoint now = Clock::now();
       pollfd entry{link_.descriptor(), POLLIN, 0};
       if (now < deadline_) (void)::poll(&entry, 1, poll_timeout_ms(deadline_, now));

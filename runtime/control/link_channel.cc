@@ -20,6 +20,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// What the end of a process, or of a connection that it closed, can mean.
+constexpr std::string_view kEndedGloss = "(killed, or ended without dabke_shutdown)";
 constexpr Duration kBeat = 1s;
 // After a process has ended, its link is read until this long after the last bytes came, or until the whole
 // time is over: the kernel may still be moving what it sent, and a child that holds the link may write for
@@ -289,7 +291,7 @@ bool LinkChannel::handle(std::uint64_t tag, std::uint32_t events, ControlSink& s
 }
 
 std::string LinkChannel::process_ended(const Peer& peer) {
-  return fmt::format("process {} of {} ended", peer.link->peer().process.pid, peer.name);
+  return fmt::format("process {} of {} ended {}", peer.link->peer().process.pid, peer.name, kEndedGloss);
 }
 
 bool LinkChannel::read(Peer& peer, ControlSink& sink) {
@@ -305,7 +307,8 @@ bool LinkChannel::read(Peer& peer, ControlSink& sink) {
     cause = process_ended(peer);
   } else {
     cause = fmt::format("{}: {}", peer.name,
-                        received.is_ok() ? "it closed its connection" : received.status().message());
+                        received.is_ok() ? fmt::format("it closed its connection {}", kEndedGloss)
+                                         : received.status().message());
   }
   lose(peer, Status(Code::peer_lost, std::move(cause)), sink);
   return true;
@@ -341,8 +344,11 @@ bool LinkChannel::keep_time(TimePoint now, bool all_read, ControlSink& sink) {
     if (all_read && patience_ > Duration::zero() && now - peer.last_heard >= patience_) {
       const double seconds = std::chrono::duration<double>(patience_).count();
       lose(peer,
-           Status(Code::peer_lost,
-                  fmt::format("{}: nothing heard for {} s (DABKE_PEER_TIMEOUT_SECONDS)", peer.name, seconds)),
+           Status(
+               Code::peer_lost,
+               fmt::format("{}: nothing heard for {} s (DABKE_PEER_TIMEOUT_SECONDS): the network between the "
+                           "hosts is cut, or its host or process has stopped",
+                           peer.name, seconds)),
            sink);
       lost = true;
       continue;

@@ -146,7 +146,7 @@ void Machine::peer_lost(Rank peer, const Status& cause) {
   peer_gone_[static_cast<std::size_t>(peer)] = true;
   const bool expected = left_[static_cast<std::size_t>(peer)] || goodbyes_.contains(peer);
   if (failed_ || expected) return;
-  fail({Code::peer_lost, fmt::format("{} (killed, or ended without dabke_shutdown)", cause.message())}, peer);
+  fail({Code::peer_lost, cause.message()}, peer);  // who lost it has said how, and what that can mean
 }
 
 void Machine::set_data_plane_busy(bool busy) {

@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "runtime/transport/handshake.h"
+#include "runtime/transport/init_failure.h"
 #include "runtime/transport/shm/local_socket.h"
 #include "runtime/transport/shm/shm_agreement.h"
 #include "runtime/transport/tcp_link.h"
@@ -76,7 +77,7 @@ class Setup {
   Status finish(std::uint64_t number);
   Status check_without_shared_memory(const Neighbour& n, const LinkPeer& peer) const;
   Status give_up(std::uint64_t number, const Status& why);
-  void drop_overdue(TimePoint now);
+  Status drop_overdue(TimePoint now);
   TimePoint next_event(TimePoint now) const;
   Status missing_ranks() const;
   Neighbour* neighbour(Rank rank);
@@ -107,7 +108,7 @@ Result<std::vector<std::unique_ptr<Link>>> Setup::run() {
     DABKE_CHECK(look_up_addresses());
     DABKE_CHECK(start_connections(Clock::now()));
     DABKE_CHECK(wait_for_events());
-    drop_overdue(Clock::now());
+    DABKE_CHECK(drop_overdue(Clock::now()));
   }
   std::vector<std::unique_ptr<Link>> links;
   for (const Rank rank : given_.neighbours) links.push_back(std::move(neighbour(rank)->link));
@@ -218,11 +219,15 @@ Status Setup::start_connection(Neighbour& n, Fd fd, bool local) {
   }
   DABKE_ASSIGN(Handshake handshake, Handshake::connect(self_, n.rank));
   n.attempt = ++last_number_;
+  // Over TCP an answer may be lost, or somebody else listen there by now. A local socket loses nothing, and
+  // giving it up too early would cost the shared memory.
+  const TimePoint deadline =
+      local ? given_.deadline : std::min(given_.deadline, Clock::now() + given_.client_patience);
   Connection connection{GuardedFd(std::move(fd), given_.guard),
                         std::move(handshake),
                         &n,
                         n.address->to_string(),
-                        given_.deadline,
+                        deadline,
                         local};
   if (local) connection.agreement.emplace(true, given_.guard);
   auto& stored = connections_.emplace(n.attempt, std::move(connection)).first->second;
@@ -434,11 +439,18 @@ Status Setup::give_up(std::uint64_t number, const Status& why) {
                       given_.world.hosts.at(static_cast<std::size_t>(n->rank)), remote, why.message())};
 }
 
-void Setup::drop_overdue(TimePoint now) {
+Status Setup::drop_overdue(TimePoint now) {
   for (auto entry = connections_.begin(); entry != connections_.end();) {
     const Connection& connection = entry->second;
-    if (connection.deadline > now || connection.connects_to != nullptr) {
+    if (connection.deadline > now) {
       ++entry;
+      continue;
+    }
+    if (connection.connects_to != nullptr) {
+      const std::uint64_t number = (entry++)->first;
+      if (connection.deadline >= given_.deadline) continue;  // that is told as a rank that is missing
+      const double patience = std::chrono::duration<double>(given_.client_patience).count();
+      DABKE_CHECK(give_up(number, {Code::timeout, fmt::format("no answer within {:.3g} s", patience)}));
       continue;
     }
     if (!connection.handshake.failed()) {
@@ -449,13 +461,16 @@ void Setup::drop_overdue(TimePoint now) {
     }
     entry = connections_.erase(entry);
   }
+  return {};
 }
 
 Status Setup::missing_ranks() const {
   constexpr std::size_t kMostNamed = 8;
   std::vector<std::string> named;
+  std::vector<Rank> absent;
   std::size_t missing = 0;
   for (const Neighbour& n : neighbours_) {
+    if (!n.link) absent.push_back(n.rank);
     if (n.link || ++missing > kMostNamed) continue;
     std::string what = "it has not connected";
     if (n.rank < given_.world.rank) what = n.address ? n.trouble : "it has left no address in the store";
@@ -465,6 +480,8 @@ Status Setup::missing_ranks() const {
   }
   std::string text = fmt::format("rank {} has no link to {}", given_.world.rank, fmt::join(named, ", "));
   if (missing > named.size()) text += fmt::format(" and {} more", missing - named.size());
+  // In init they may have waited in vain themselves, and know for whom.
+  if (!given_.aborted) text += describe_absent(*given_.store, given_.world, absent).reported;
   if (!refused_.empty()) text += fmt::format("; refused were {}", fmt::join(refused_, ", "));
   return {Code::timeout,
           text +

@@ -47,8 +47,9 @@ struct LinkSetup {
   std::string prefix = "links";
   ProcessIdentity self = identity_of_this_process();
   Duration peer_timeout = Duration::zero();  // of the links; see TcpLink
-  Duration client_patience =
-      std::chrono::seconds(10);  // for a client that connected and does not prove itself
+  /// For a client that connected and does not prove itself; and for a connection of ours over TCP that is not
+  /// answered: it is given up then and another one tried.
+  Duration client_patience = std::chrono::seconds(10);
   SharedMemory shared_memory = SharedMemory::never;
   /// Asked ten times a second: an error ends the setup with it. Empty: nobody can.
   std::function<Status()> aborted = {};

@@ -22,6 +22,24 @@ Status set_option(int fd, int level, int name, int value, std::string_view what)
   return system_error(fmt::format("setsockopt({})", what), errno);
 }
 
+/// What went wrong with a connection that stood, and what that can mean: a network that fails is no killed
+/// process.
+std::string loss_text(int errno_value) {
+  std::string text = std::generic_category().message(errno_value);
+  switch (errno_value) {
+    case ECONNRESET:
+    case EPIPE:
+      return text +
+             " (its process was killed or ended without dabke_shutdown, or the network cut the connection)";
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case EHOSTDOWN:
+    case ENETUNREACH:
+    case ENETDOWN: return text + " (the network between the hosts is cut, or its host is down)";
+    default: return text;
+  }
+}
+
 }  // namespace
 
 Result<Fd> tcp_listen(const SocketAddress& address) {
@@ -123,7 +141,7 @@ void TcpLink::flush() {
 // of the stream behind the last message, and because of this shutdown it does so whatever kind of error
 // sending ran into.
 void TcpLink::break_off(int errno_value) {
-  broken_ = Status(Code::peer_lost, system_error("sending failed", errno_value).message());
+  broken_ = Status(Code::peer_lost, fmt::format("sending failed: {}", loss_text(errno_value)));
   unsent_.clear();
   ::shutdown(fd_.get(), SHUT_RDWR);
 }
@@ -135,7 +153,7 @@ Result<Link::Received> TcpLink::receive(FrameSink& sink) {
     const ssize_t got = ::recv(fd_.get(), room.data(), room.size(), MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return Received::all;
-    if (got < 0) return Status(Code::peer_lost, std::generic_category().message(errno));
+    if (got < 0) return Status(Code::peer_lost, loss_text(errno));
     if (got == 0) {
       DABKE_CHECK(broken_);
       if (decoder_.mid_frame())

@@ -10,6 +10,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "runtime/transport/init_failure.h"
 #include "tests/ops/rank_threads.h"
 
 namespace dabke::test {
@@ -43,6 +44,40 @@ HostLayout layout(const Hosts& hosts, int rank) {
 }
 
 }  // namespace
+
+TEST_CASE("who waits in init in vain for the hosts of others names the rank that did not come") {
+  Config config;
+  config.start_timeout = 1;
+  const auto store = make_memory_store();
+  const bool gives_up = GENERATE(false, true);
+  std::vector<std::string> seen(4);
+  {
+    std::vector<std::jthread> threads;
+    for (const Rank rank : {0, 1, 3}) {
+      threads.emplace_back([&, rank] {
+        World world;
+        world.rank = rank;
+        world.size = 4;
+        world.hosts = {"a", "a", "b", "b"};
+        ForkGuard guard;
+        // Rank 2 dies before; or rank 0 waits for it elsewhere, and says so in the end.
+        if (gives_up && rank == 0)
+          return tell_init_failure(*store, 0, {Code::timeout, "rank 0 has no link to rank 2 on b"});
+        seen[static_cast<std::size_t>(rank)] =
+            gather_leaders({world, config, store, guard, Log()}, rank < 2 ? 0 : 2).status().message();
+      });
+    }
+  }
+  for (const Rank rank : {0, 1, 3}) {
+    const std::string& text = seen[static_cast<std::size_t>(rank)];
+    if (gives_up && rank == 0) continue;
+    CAPTURE(rank, text);
+    CHECK_THAT(text, Catch::Contains("in dabke_init for") && Catch::Contains("rank 2 on b") &&
+                         !Catch::Contains("rank 1 on a") && !Catch::Contains("rank 3 on b") &&
+                         !Catch::Contains("nobody set"));
+    if (gives_up) CHECK_THAT(text, Catch::Contains("(rank 0 gave up: rank 0 has no link to rank 2 on b)"));
+  }
+}
 
 TEST_CASE("a process set is laid out by who shares memory, in the order of its ranks") {
   const HostLayout equal = layout({"a", "a", "b", "b"}, 2);

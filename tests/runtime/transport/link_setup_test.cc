@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "runtime/transport/init_failure.h"
 #include "runtime/transport/tcp_link.h"
 #include "tests/runtime/transport/ranks.h"
 
@@ -161,6 +162,20 @@ TEST_CASE("a client that stays silent is dropped after a while") {
              Contains("rank 1 on host-a (it has not connected)") && Contains("did not prove itself in time"));
 }
 
+TEST_CASE("a connection that is not answered is given up, and another one tried") {
+  const auto store = make_memory_store();
+  const Fd silent = tcp_listen(kLoopback).take();
+  const auto address = SocketAddress::local_of(silent.get()).take().to_string();
+  REQUIRE(store->set("links/0", address).is_ok());
+  ForkGuard guard;
+  const auto status = open_links(world_of(1, 2), {0}, store, guard, {.limit = 3s, .patience = 50ms}).status;
+  CHECK_THAT(status.message(), Contains(address + ": no answer within 0.05 s"));
+  int tries = 0;
+  for (auto client = tcp_accept(silent.get()); client.is_ok() && *client; client = tcp_accept(silent.get()))
+    ++tries;
+  CHECK(tries > 1);
+}
+
 TEST_CASE("a rank with another key, job or epoch is told so at once, and the other waits on") {
   const auto store = make_memory_store();
   auto wrong = world_of(1, 2);
@@ -213,6 +228,12 @@ TEST_CASE("ranks that are missing at the deadline are named with their hosts and
                Contains("rank 1 has no link to rank 0 on host-a (it has left no address in the store), "
                         "rank 3 on host-d (it has not connected)") &&
                    Contains("DABKE_START_TIMEOUT_SECONDS"));
+  }
+  SECTION("a rank that gave up itself has said for whom it waited") {
+    tell_init_failure(*store, 0, {Code::timeout, "rank 0 has no link to rank 2 on host-c"});
+    const auto status = open_links(world, {0}, store, guard, {.limit = 100ms}).status;
+    CHECK_THAT(status.message(), Contains("rank 1 has no link to rank 0 on host-a") &&
+                                     Contains("(rank 0 gave up: rank 0 has no link to rank 2 on host-c)"));
   }
   SECTION("nobody listens") {
     REQUIRE(store->set("links/0", closed.to_string()).is_ok());

@@ -1,0 +1,42 @@
+#include "runtime/transport/init_failure.h"
+
+#include <fmt/format.h>
+
+#include "runtime/base/clock.h"
+
+namespace dabke {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Reports of reports grow.
+constexpr std::size_t kMostText = 2000;
+constexpr std::size_t kMostNamed = 8;
+constexpr Duration kVerdict = 1s;
+
+std::string key_of(Rank rank) { return fmt::format("init-failed/{}", rank); }
+
+}  // namespace
+
+void tell_init_failure(Store& store, Rank rank, const Status& why) {
+  // Where the store is gone nobody reads it.
+  (void)store.set(key_of(rank), why.message().substr(0, kMostText));
+}
+
+AbsentRanks describe_absent(Store& store, const World& world, std::span<const Rank> absent) {
+  AbsentRanks told;
+  TimePoint until = Clock::now() + kVerdict;
+  for (std::size_t i = 0; i < absent.size() && i < kMostNamed; ++i) {
+    const Rank rank = absent[i];
+    told.who += fmt::format("{}rank {} on {}", i == 0 ? "" : ", ", rank,
+                            world.hosts.at(static_cast<std::size_t>(rank)));
+    if (!told.reported.empty()) continue;
+    const auto report = store.get(key_of(rank), until);
+    until = TimePoint{};  // the rest without waiting
+    if (report.is_ok()) told.reported = fmt::format(" (rank {} gave up: {})", rank, *report);
+  }
+  if (absent.size() > kMostNamed) told.who += fmt::format(" and {} more", absent.size() - kMostNamed);
+  return told;
+}
+
+}  // namespace dabke

@@ -1,0 +1,27 @@
+// In init ranks wait for ranks that wait for others. So whoever gives up leaves in the store why, and the
+// others name the rank that did not come, and not the one that waited for it.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "runtime/base/world.h"
+#include "runtime/transport/store.h"
+
+namespace dabke {
+
+/// Leaves why init failed on this rank, for those that wait for it.
+void tell_init_failure(Store& store, Rank rank, const Status& why);
+
+/// Ranks that did not come, to be named in an error.
+struct AbsentRanks {
+  std::string who;  // "rank 2 on host-b, rank 3 on host-b and 5 more"
+  std::string
+      reported;  // what the first of them that gave up has left: " (rank 2 gave up: ...)"; may be empty
+};
+/// `absent` is not empty. Waits a moment for what they have to say: all of them began to wait at about the
+/// same time.
+AbsentRanks describe_absent(Store& store, const World& world, std::span<const Rank> absent);
+
+}  // namespace dabke
