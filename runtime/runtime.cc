@@ -9,11 +9,13 @@
 #include "runtime/control/link_channel.h"
 #include "runtime/control/mpi_channel.h"
 #include "runtime/submit_check.h"
+#include "runtime/transport/init_failure.h"
 
 namespace dabke {
 namespace {
 
 constexpr Duration kDescribeTime = std::chrono::seconds(1);
+constexpr Duration kLastStoreWords = std::chrono::seconds(2);
 
 LogLevel log_level(const std::string& name) {
   constexpr std::string_view kNames[] = {"trace", "debug", "info", "warning", "error", "fatal"};
@@ -44,7 +46,11 @@ Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, const Envir
 Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, Bootstrapped place,
                                                const Factories& factories, ProcessParts process) {
   std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(place), std::move(process)));
-  DABKE_CHECK(runtime->start(factories));
+  if (Status started = runtime->start(factories); !started) {
+    runtime->place_.store->hurry(kLastStoreWords);
+    tell_init_failure(*runtime->place_.store, runtime->world().rank, started);
+    return started;
+  }
   return runtime;
 }
 
@@ -75,6 +81,8 @@ Status Runtime::start(const Factories& factories) {
   DABKE_ASSIGN(coordinator_, Coordinator::open({world(), config_, std::move(channel), backends_,
                                                 process_sets_, std::move(static_sets), statistics_, profile_,
                                                 recorder_, reporter_, log_, timeline_}));
+  if (place_.mpi != nullptr && (config_.controller == "mpi" || config_.cpu_operations == "mpi"))
+    place_.mpi->on_finalize([this] { end_with_mpi(); });
   if (!config_.dump_signal.empty()) {
     DABKE_ASSIGN(dump_signal_, DumpSignal::open(config_.dump_signal, [this](const std::string& name) {
                    ask_for_dumps(fmt::format("rank {} was sent {}", world().rank, name));
@@ -95,6 +103,21 @@ void Runtime::begin_mpi_job() {
       "that, neither to negotiate nor to move data; for it to do so, call MPI_Init_thread with "
       "MPI_THREAD_MULTIPLE",
       place_.mpi->thread_level());
+}
+
+/// The application ends MPI while it negotiates or moves data for the job. The others must hear of it while
+/// it still carries messages.
+void Runtime::end_with_mpi() {
+  Status cause(
+      Code::aborted,
+      fmt::format("rank {} called MPI_Finalize before dabke_shutdown, in a job that uses MPI ({}); call "
+                  "dabke_shutdown first",
+                  world().rank,
+                  config_.controller == "mpi" ? "DABKE_CONTROLLER=mpi" : "DABKE_CPU_OPERATIONS=mpi"));
+  coordinator_->abort(std::move(cause));  // which prints it
+  // The first answer says that the coordinator has taken the abort, the second that it has sent what follows from it.
+  for (int turn = 0; turn < 2; ++turn)
+    (void)coordinator_->describe("MPI_Finalize was called", kDescribeTime);
 }
 
 std::vector<std::string_view> Runtime::backend_names() const {
@@ -168,7 +191,10 @@ Status Runtime::dump(const std::string& path) {
 Status Runtime::shut_down() {
   if (!coordinator_ || std::exchange(left_, true)) return {};
   dump_signal_.reset();
+  if (place_.mpi != nullptr) place_.mpi->on_finalize(nullptr);
   coordinator_->shut_down();
+  // A store that does not answer keeps nobody: neither a report that is on its way to it, nor what follows.
+  place_.store->hurry(kLastStoreWords);
   reporter_.stop();
   if (config_.profile && world().rank == Machine::kRoot) {
     const double seconds = std::chrono::duration<double>(Clock::now() - opened_at_).count();

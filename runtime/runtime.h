@@ -16,8 +16,8 @@ namespace dabke {
 struct ProcessParts {
   std::shared_ptr<StackSource> stacks = std::make_shared<StackSource>();
   std::shared_ptr<SharedHeap> heap = std::make_shared<SharedHeap>();  // what dabke_alloc gives out
-  // The descriptors of this job alone. The process has it before init opens the first of them, because another
-  // thread may fork while init waits.
+  // The descriptors of this job alone. The process has it before init opens the first of them, because
+  // another thread may fork while init waits.
   std::shared_ptr<ForkGuard> fork_guard = std::make_shared<ForkGuard>();
 };
 
@@ -71,6 +71,7 @@ class Runtime {
   Status submit(OperationRef operation, Coordinator::Wake wake);
   void hold_memory(Operation& operation);
   void begin_mpi_job();
+  void end_with_mpi();
   Status open_timeline(const std::string& path, bool mark_cycles);
 
   Config config_;

@@ -5,20 +5,35 @@ namespace {
 
 class Communicator final : public MpiCommunicator {
  public:
-  explicit Communicator(MpiComm comm) : comm_(std::move(comm)) {}
+  Communicator(MpiComm comm, MpiGate& gate) : comm_(std::move(comm)), gate_(gate) {}
+  ~Communicator() override {
+    const auto pass = gate_.enter();
+    if (!pass) (void)comm_.release();  // MPI_Finalize has freed it
+    comm_ = MpiComm();
+  }
 
-  Status start_barrier() override { return mpi_status("MPI_Ibarrier", MPI_Ibarrier(comm_.get(), &request_)); }
+  Status start_barrier() override {
+    const auto pass = gate_.enter();
+    if (!pass) return MpiGate::is_over();
+    return mpi_status("MPI_Ibarrier", MPI_Ibarrier(comm_.get(), &request_));
+  }
   Status start_broadcast(std::byte* data, int bytes, int root) override {
+    const auto pass = gate_.enter();
+    if (!pass) return MpiGate::is_over();
     return mpi_status("MPI_Ibcast", MPI_Ibcast(data, bytes, MPI_BYTE, root, comm_.get(), &request_));
   }
   Status start_allgather(const std::byte* send, int bytes, std::byte* receive, std::span<const int> counts,
                          std::span<const int> offsets) override {
+    const auto pass = gate_.enter();
+    if (!pass) return MpiGate::is_over();
     return mpi_status("MPI_Iallgatherv", MPI_Iallgatherv(send, bytes, MPI_BYTE, receive, counts.data(),
                                                          offsets.data(), MPI_BYTE, comm_.get(), &request_));
   }
   Status start_alltoall(const std::byte* send, std::span<const int> send_counts,
                         std::span<const int> send_offsets, std::byte* receive,
                         std::span<const int> receive_counts, std::span<const int> receive_offsets) override {
+    const auto pass = gate_.enter();
+    if (!pass) return MpiGate::is_over();
     return mpi_status(
         "MPI_Ialltoallv",
         MPI_Ialltoallv(send, send_counts.data(), send_offsets.data(), MPI_BYTE, receive,
@@ -26,7 +41,11 @@ class Communicator final : public MpiCommunicator {
   }
   Result<bool> test() override {
     int is_done = 0;
-    DABKE_CHECK(mpi_status("MPI_Test", MPI_Test(&request_, &is_done, MPI_STATUS_IGNORE)));
+    {
+      const auto pass = gate_.enter();
+      if (!pass) return MpiGate::is_over();
+      DABKE_CHECK(mpi_status("MPI_Test", MPI_Test(&request_, &is_done, MPI_STATUS_IGNORE)));
+    }
     if (is_done) {
       patience_ = {};
     } else {
@@ -38,14 +57,15 @@ class Communicator final : public MpiCommunicator {
 
  private:
   MpiComm comm_;
+  MpiGate& gate_;
   MPI_Request request_ = MPI_REQUEST_NULL;
   Patience patience_;
 };
 
 }  // namespace
 
-std::unique_ptr<MpiCommunicator> make_mpi_communicator(MpiComm comm) {
-  return std::make_unique<Communicator>(std::move(comm));
+std::unique_ptr<MpiCommunicator> make_mpi_communicator(MpiComm comm, MpiGate& gate) {
+  return std::make_unique<Communicator>(std::move(comm), gate);
 }
 
 }  // namespace dabke

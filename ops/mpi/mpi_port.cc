@@ -21,7 +21,7 @@ struct Sending {
 
 class Port final : public MpiPort {
  public:
-  Port(MPI_Comm comm, int tag) : comm_(comm), tag_(tag) {}
+  Port(MPI_Comm comm, int tag, MpiGate& gate) : comm_(comm), tag_(tag), gate_(gate) {}
   ~Port() override;
 
   Result<bool> send(int rank, std::span<const std::byte> message) override;
@@ -36,13 +36,14 @@ class Port final : public MpiPort {
 
   MPI_Comm comm_;  // the membership's
   int tag_;
+  MpiGate& gate_;
   std::vector<Sending> sends_;
   std::map<int, std::unique_ptr<Transfer>> receives_;  // by rank; idle while the request is null
   std::vector<std::unique_ptr<Transfer>> spare_;       // so that small messages allocate nothing
 };
 
 Port::~Port() {
-  reap();
+  if (const auto pass = gate_.enter()) reap();
   for (Sending& one : sends_) (void)one.transfer.release();
   for (auto& [rank, one] : receives_) {
     if (one->request != MPI_REQUEST_NULL) (void)one.release();
@@ -63,6 +64,8 @@ void Port::keep(std::unique_ptr<Transfer> ended) {
 }
 
 Result<bool> Port::send(int rank, std::span<const std::byte> message) {
+  const auto pass = gate_.enter();
+  if (!pass) return MpiGate::is_over();
   reap();
   auto transfer = fresh();
   transfer->bytes.assign(message.begin(), message.end());
@@ -81,6 +84,8 @@ Result<bool> Port::send(int rank, std::span<const std::byte> message) {
 
 Result<std::optional<std::span<const std::byte>>> Port::receive(int rank) {
   constexpr std::size_t kMostKept = 1 << 20;
+  const auto pass = gate_.enter();
+  if (!pass) return MpiGate::is_over();
   auto& transfer = receives_[rank];
   if (!transfer) transfer = std::make_unique<Transfer>();
   std::vector<std::byte>& bytes = transfer->bytes;
@@ -103,7 +108,7 @@ Result<std::optional<std::span<const std::byte>>> Port::receive(int rank) {
   return std::optional(std::span<const std::byte>(bytes));
 }
 
-/// Takes back the memory of sends that have ended.
+/// Takes back the memory of sends that have ended. With a pass.
 void Port::reap() {
   for (std::size_t i = 0; i < sends_.size();) {
     Sending& one = sends_[i];
@@ -120,6 +125,8 @@ void Port::reap() {
 }
 
 MpiPort::Progress Port::progress() {
+  const auto pass = gate_.enter();
+  if (!pass) return {};  // what is under way was MPI's to end
   reap();
   if (sends_.empty()) {
     // The others may need us all the same: what MPI calls sent may still be in a queue of this process. An
@@ -148,6 +155,8 @@ void Port::forget(int rank) {
 
 }  // namespace
 
-std::unique_ptr<MpiPort> make_mpi_port(MPI_Comm comm, int tag) { return std::make_unique<Port>(comm, tag); }
+std::unique_ptr<MpiPort> make_mpi_port(MPI_Comm comm, int tag, MpiGate& gate) {
+  return std::make_unique<Port>(comm, tag, gate);
+}
 
 }  // namespace dabke

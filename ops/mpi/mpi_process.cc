@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/signal_keeper.h"
+
 namespace dabke {
 
 Status mpi_status(const char* call, int code) {
@@ -96,6 +98,31 @@ Status MpiMembership::advance(
   return {};
 }
 
+Status MpiProcess::watch_finalize() {
+  if (self_keyval_ != MPI_KEYVAL_INVALID) return {};
+  const auto deleted = [](MPI_Comm, int, void* process, void*) {
+    static_cast<MpiProcess*>(process)->mpi_ends();
+    return MPI_SUCCESS;
+  };
+  DABKE_CHECK(mpi_status("MPI_Comm_create_keyval",
+                         MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, deleted, &self_keyval_, nullptr)));
+  return mpi_status("MPI_Comm_set_attr", MPI_Comm_set_attr(MPI_COMM_SELF, self_keyval_, this));
+}
+
+/// Inside MPI_Finalize, on the thread that has called it, while MPI still works.
+void MpiProcess::mpi_ends() {
+  {
+    const std::lock_guard lock(finalize_mutex_);
+    if (on_finalize_) on_finalize_();
+  }
+  gate_.close();
+}
+
+void MpiProcess::on_finalize(std::function<void()> tell) {
+  const std::lock_guard lock(finalize_mutex_);
+  on_finalize_ = std::move(tell);
+}
+
 /// `may_start`: MPI is initialised here unless it is.
 Status MpiProcess::initialise(bool may_start) {
   int yes = 0;
@@ -120,10 +147,13 @@ Status MpiProcess::initialise(bool may_start) {
               thread_level())};
     }
   } else {
+    const SignalKeeper application;
     DABKE_CHECK(
         mpi_status("MPI_Init_thread", MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level_)));
     is_ours_ = true;
   }
+  // Below that no thread of ours calls MPI after init.
+  if (level_ == MPI_THREAD_MULTIPLE) DABKE_CHECK(watch_finalize());
   if (world_.theirs != MPI_COMM_NULL) return {};
   world_.theirs = MPI_COMM_WORLD;
   MPI_Comm_rank(MPI_COMM_WORLD, &world_.rank);
@@ -213,6 +243,8 @@ Result<std::unique_ptr<MpiCommunicator>> MpiProcess::make_communicator(
   // between that and the making is too short for a rank to turn away, unless it dies.
   constexpr auto kGrace = std::chrono::seconds(1);
   const std::lock_guard lock(mutex_);
+  const auto pass = gate_.enter();
+  if (!pass) return MpiGate::is_over();
   const MPI_Comm comm = current_->comm;
   const auto me = static_cast<std::size_t>(std::ranges::find(ranks, current_->rank) - ranks.begin());
   for (std::size_t distance = 1; distance < ranks.size(); distance *= 2) {
@@ -246,12 +278,14 @@ Result<std::unique_ptr<MpiCommunicator>> MpiProcess::make_communicator(
   MPI_Group_free(&some);
   DABKE_CHECK(mpi_status("MPI_Comm_create_group", created));
   MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
-  return make_mpi_communicator(MpiComm(made));
+  return make_mpi_communicator(MpiComm(made), gate_);
 }
 
 Result<std::unique_ptr<MpiPort>> MpiProcess::open_port(std::uint64_t epoch, TimePoint deadline) {
   constexpr std::uint64_t kTags = 32768;  // the fewest that the standard promises
   const std::lock_guard lock(mutex_);
+  const auto pass = gate_.enter();
+  if (!pass) return MpiGate::is_over();
   MpiMembership& ranks = *current_;
   if (!ranks.control_is_made && ranks.request == MPI_REQUEST_NULL)
     DABKE_CHECK(mpi_status("MPI_Comm_idup", MPI_Comm_idup(ranks.comm, &ranks.control, &ranks.request)));
@@ -272,7 +306,7 @@ Result<std::unique_ptr<MpiPort>> MpiProcess::open_port(std::uint64_t epoch, Time
       patience.wait();
     }
   }
-  return make_mpi_port(ranks.control, static_cast<int>(epoch % kTags));
+  return make_mpi_port(ranks.control, static_cast<int>(epoch % kTags), gate_);
 }
 
 bool MpiProcess::job_begins() {

@@ -12,6 +12,7 @@
 #include <array>
 #include <mutex>
 
+#include "ops/mpi/mpi_gate.h"
 #include "runtime/base/owned.h"
 #include "runtime/transport/mpi_session.h"
 
@@ -79,27 +80,35 @@ class MpiProcess final : public MpiSession {
   Result<std::unique_ptr<MpiPort>> open_port(std::uint64_t epoch, TimePoint deadline) override;
   bool job_begins() override;
   void job_ended_well() override { job_runs_ = false; }
+  void on_finalize(std::function<void()> tell) override;
 
   /// At the exit of the process.
   void finalize();
 
  private:
   Status initialise(bool may_start);
+  Status watch_finalize();
+  void mpi_ends();
   Result<MpiMembership*> membership_of(const void* comm);
   Result<MpiMembership*> remembered(MPI_Comm comm);
 
   std::mutex mutex_;  // one join, new communicator or new port at a time
+  MpiGate gate_;
+  std::mutex finalize_mutex_;
+  std::function<void()> on_finalize_;  // under finalize_mutex_
   bool is_ours_ = false;
   bool job_runs_ = false;
   bool had_job_ = false;
   int level_ = MPI_THREAD_SINGLE;
+  int self_keyval_ = MPI_KEYVAL_INVALID;  // of the attribute that MPI_Finalize deletes
   int keyval_ = MPI_KEYVAL_INVALID;  // where communicators of the application remember their membership
   MpiMembership world_;
   std::vector<std::unique_ptr<MpiMembership>> others_;
   MpiMembership* current_ = &world_;
 };
 
-std::unique_ptr<MpiCommunicator> make_mpi_communicator(MpiComm comm);
-std::unique_ptr<MpiPort> make_mpi_port(MPI_Comm comm, int tag);
+/// The gate must outlive them.
+std::unique_ptr<MpiCommunicator> make_mpi_communicator(MpiComm comm, MpiGate& gate);
+std::unique_ptr<MpiPort> make_mpi_port(MPI_Comm comm, int tag, MpiGate& gate);
 
 }  // namespace dabke

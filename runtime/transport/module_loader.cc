@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "build_id.h"
+#include "runtime/base/signal_keeper.h"
 
 namespace dabke {
 namespace {
@@ -109,7 +110,10 @@ Result<const ModuleTable*> load_module(const Config& config, std::string_view na
                     path, flavour ? flavour->name : name, flavour ? flavour->build_package : ""));
   }
   // Never closed: threads and exit handlers of the vendor's library may stay in it.
-  void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  void* const handle = [&] {
+    const SignalKeeper application;
+    return ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  }();
   if (handle == nullptr) {
     return Status(Code::not_built, fmt::format("{}; install the Debian package {}", ::dlerror(),
                                                flavour ? flavour->run_package : "that has this library"));

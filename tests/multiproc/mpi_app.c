@@ -1,5 +1,6 @@
 /* An application that has initialised MPI itself: mpi_app LEVEL, one of single, funneled, serialized, multiple.
- * With "registered" it lets registered memory grow between collectives of MPI's own. */
+ * With "registered" it lets registered memory grow between collectives of MPI's own.
+ * "multiple finalize": it calls MPI_Finalize first and goes on to use Dabke. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,6 +75,29 @@ static int grow_registered(int rank, int size) {
   return dabke_shutdown() == DABKE_OK ? 0 : fail("shutdown");
 }
 
+static int finalize_too_early(int rank, int size) {
+  float one = 1;
+  int64_t shape[] = {1};
+  DLTensor tensor = {
+      .data = &one, .device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLFloat, 32, 1}, .shape = shape};
+  dabke_status status;
+  if (dabke_init(NULL) != DABKE_OK) return fail("init");
+  if (sum_of_ones(size) != 0) return 1;
+  MPI_Barrier(MPI_COMM_WORLD); /* it has ended on all of them */
+  if (rank > 0) { /* waits for rank 0, which does not come any more */
+    status = dabke_allreduce("late", &tensor, NULL, NULL);
+    printf("rank %d while others finalize: %s: %s\n", rank, dabke_status_name(status), dabke_last_error());
+    fflush(stdout);
+  }
+  MPI_Finalize();
+  status = dabke_allreduce("after", &tensor, NULL, NULL);
+  printf("rank %d after: %s: %s\n", rank, dabke_status_name(status), dabke_last_error());
+  if (dabke_shutdown() != DABKE_OK) return fail("shutdown");
+  status = dabke_init(NULL);
+  printf("rank %d again: %s: %s\n", rank, dabke_status_name(status), dabke_last_error());
+  return 0;
+}
+
 int main(int argc, char** argv) {
   const char* const names[] = {"single", "funneled", "serialized", "multiple"};
   const int levels[] = {MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE};
@@ -91,6 +115,7 @@ int main(int argc, char** argv) {
     if (rank == 0) printf("well done\n");
     return 0;
   }
+  if (argc > 2) return finalize_too_early(rank, size);
   for (round = 0; round < 2; ++round) {
     if (dabke_init(NULL) != DABKE_OK) return fail("init");
     if (dabke_rank() != rank || dabke_size() != size) return fail("place");

@@ -231,6 +231,33 @@ TEST_CASE("mpirun: a job within a step of Slurm, or that sets what torchrun sets
   CHECK(count_of("of 2: the sum is 3", finished.out) == 2);
 }
 
+TEST_CASE(
+    "mpirun: MPI_Finalize before dabke_shutdown ends a job that uses MPI with that cause, and no process") {
+  const Mpi mpi = GENERATE(from_range(mpis()));
+  const std::string uses = GENERATE("DABKE_CONTROLLER=mpi", "DABKE_CPU_OPERATIONS=mpi");
+  const Finished finished = run_with(mpi, 3, {mpi.app, "multiple", "finalize"}, {uses});
+  CAPTURE(mpi.mpirun, uses, finished.out, finished.error);
+  CHECK(finished.exit_code == 0);
+  const std::string cause = "called MPI_Finalize before dabke_shutdown, in a job that uses MPI (" + uses +
+                            "); call dabke_shutdown first";
+  CHECK_THAT(finished.error, Catch::Contains("rank 0 " + cause));
+  for (const std::string rank : {"1", "2"})
+    CHECK_THAT(finished.out, Catch::Contains("rank " + rank + " while others finalize: aborted: ") &&
+                                 Catch::Contains("rank 0 " + cause));
+  for (const std::string rank : {"0", "1", "2"}) {
+    CHECK_THAT(finished.out, Catch::Contains("rank " + rank + " after: aborted: "));
+    CHECK_THAT(finished.out, Catch::Contains("rank " + rank + " again: "));
+  }
+}
+
+TEST_CASE("mpirun: a job that MPI only started goes on after MPI_Finalize") {
+  const Mpi mpi = GENERATE(from_range(mpis()));
+  const Finished finished = run_with(mpi, 1, {mpi.app, "multiple", "finalize"});
+  CAPTURE(mpi.mpirun, finished.out, finished.error);
+  CHECK(finished.exit_code == 0);
+  CHECK_THAT(finished.out, Catch::Contains("rank 0 after: ok"));
+}
+
 TEST_CASE("mpirun: several processes of torchrun in one rank of MPI are refused") {
   const Mpi mpi = GENERATE(from_range(mpis()));
   const Finished finished =
