@@ -1,0 +1,47 @@
+// Random calls.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "program.h"
+#include "random.h"
+
+namespace storm {
+
+class CallMaker {
+ public:
+  struct Limits {
+    bool is_compressed = false;  // by a knob: numbers must survive float16 and bfloat16
+    bool shares_names = false;   // process sets use one another's names
+  };
+
+  CallMaker(Random& random, Limits limits) : random_(random), limits_(limits) {}
+
+  /// A call of all ranks of the set.
+  Call call(int set, Ranks ranks);
+  /// A single allreduce with a name that nobody else uses.
+  Call lonely(int set, Ranks takers);
+  /// The same again, as another call.
+  Call again(const Call& call);
+  /// Lets some ranks differ from the others, where they can.
+  void make_odd(Call& call);
+
+ private:
+  std::string name(int set);
+  std::string common_name();
+  std::vector<std::int64_t> shape(Kind kind);
+  std::int64_t element_count();
+  void choose_operation(Call& call);
+  void choose_scales(Call& call);
+  void choose_numbers(Call& call);
+
+  Random& random_;
+  Limits limits_;
+  std::uint64_t calls_ = 0;
+};
+
+/// What the odd ranks of a call submit.
+Call odd_form_of(const Call& call, Ranks set);
+
+}  // namespace storm

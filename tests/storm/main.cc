@@ -1,0 +1,97 @@
+// One rank of a random program.
+//
+//   storm_worker SEED          runs it; a launcher has started as many as the plan says
+//   storm_worker --plan SEED   prints how it is to be started
+//   storm_worker --show SEED   prints the whole program
+//
+// Environment: STORM_PATIENCE, seconds without any progress that are a hang (60); STORM_MISTAKE, what the
+// last rank does wrong on purpose, "value" or "skip".
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "program.h"
+#include "rank.h"
+#include "refusals.h"
+#include "report.h"
+#include "scratch.h"
+
+namespace storm {
+namespace {
+
+int number_in(std::initializer_list<const char*> variables, int otherwise) {
+  for (const char* variable : variables) {
+    if (const char* value = std::getenv(variable)) return std::atoi(value);
+  }
+  return otherwise;
+}
+
+void print_plan(const Program& program) {
+  std::printf("ranks %d\nstarter %s\n", program.ranks, program.starter.c_str());
+}
+
+void print_program(const Program& program) {
+  std::printf("seed %llu: %d ranks, %s, %d a host, %d %% registered, pace %d\n",
+              static_cast<unsigned long long>(program.seed), program.ranks, program.starter.c_str(),
+              program.ranks_per_host, program.registered_percent, program.pace);
+  for (const Epoch& epoch : program.epochs) {
+    std::printf("epoch:");
+    for (const auto& [name, value] : epoch.knobs) std::printf(" DABKE_%s=%s", name.c_str(), value.c_str());
+    std::printf("%s, %d static sets\n", epoch.knobs_differ ? " (not on odd ranks)" : "", epoch.static_sets);
+    for (std::size_t i = 0; i < epoch.sets.size(); ++i)
+      std::printf("  set %zu: ranks %s\n", i, text_of(epoch.sets[i].ranks).c_str());
+    for (std::size_t i = 0; i < epoch.phases.size(); ++i) {
+      const Phase& phase = epoch.phases[i];
+      std::printf("  phase %zu%s%s, %d refusals\n", i, phase.is_traced ? ", traced" : "",
+                  phase.is_dumped ? ", dumped" : "", phase.refusals);
+      for (const SetChange& change : phase.changes)
+        std::printf("    change %d of set %d\n", static_cast<int>(change.what), change.set);
+      for (const Call& call : phase.calls) {
+        std::printf("    call %llu in set %d: '%.60s' %s%s%s, ending %d\n",
+                    static_cast<unsigned long long>(call.id), call.set, call.key.c_str(),
+                    call.describe().c_str(), call.is_last ? ", last" : "", call.is_kept ? ", kept" : "",
+                    static_cast<int>(call.ending));
+      }
+      for (const int set : phase.joins) std::printf("    join of set %d\n", set);
+    }
+    std::printf("  %zu left over\n", epoch.leftovers.size());
+  }
+}
+
+Mistake mistake_of(const Program& program, int rank) {
+  const char* text = std::getenv("STORM_MISTAKE");
+  if (text == nullptr || rank != program.ranks - 1) return Mistake::none;
+  return std::string(text) == "value" ? Mistake::value : Mistake::skip;
+}
+
+int run(const Program& program) {
+  const int rank = number_in({"DABKE_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"}, 0);
+  set_speaker(program.seed, rank);
+  start_watchdog(number_in({"STORM_PATIENCE"}, 60));
+  if (program.ranks_per_host != 0)
+    ::setenv("DABKE_HOSTNAME", ("host-" + std::to_string(rank / program.ranks_per_host)).c_str(), 1);
+  ::setenv("DABKE_DUMP_DIR", "none", 0);
+  ::setenv("DABKE_START_TIMEOUT_SECONDS", "120", 0);
+  std::atomic<Mistake> mistake = mistake_of(program, rank);
+  be_refused_outside();
+  for (const Epoch& epoch : program.epochs) Rank(program, epoch, rank, mistake).run();
+  be_refused_outside();
+  remove_scratch();
+  std::printf("rank %d is done\n", rank);
+  return 0;
+}
+
+}  // namespace
+}  // namespace storm
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  const std::string first = argv[1];
+  const bool asks = first == "--plan" || first == "--show";
+  if (asks && argc < 3) return 2;
+  const storm::Program program = storm::program_of(std::strtoull(argv[asks ? 2 : 1], nullptr, 10));
+  if (first == "--plan") return storm::print_plan(program), 0;
+  if (first == "--show") return storm::print_program(program), 0;
+  return storm::run(program);
+}

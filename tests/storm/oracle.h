@@ -1,0 +1,51 @@
+// What each rank has, and what must come out: by arithmetic alone, from the seed.
+//
+// The numbers are chosen so that there is exactly one right answer: small whole numbers and scales that are
+// powers of two, so that every sum is exact in every dtype; all bits, where integers wrap; numbers near the
+// limits, where the result is within them. Only the average of floating-point numbers over 3, 5, 6 or 7 ranks
+// may be a rounding away.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "program.h"
+
+namespace storm {
+
+class Oracle {
+ public:
+  /// `set`: the ranks of the call's process set.
+  Oracle(std::uint64_t seed, const Call& call, Ranks set);
+
+  std::vector<std::int64_t> input_shape(std::size_t tensor, int rank) const;
+  std::vector<std::int64_t> output_shape(std::size_t tensor, int rank) const;
+  /// alltoall: the rows that a rank has for each of the set.
+  std::vector<std::int64_t> splits(int rank) const;
+  std::vector<std::int64_t> received_splits(int rank) const;
+  void fill(std::size_t tensor, int rank, std::byte* input) const;
+  /// Empty where `got` is what the rank must have in the end; else the first element that is not.
+  std::string check(std::size_t tensor, int rank, const std::byte* got) const;
+  /// Empty where an input is still what fill() has made.
+  std::string check_input(std::size_t tensor, int rank, const std::byte* got) const;
+
+ private:
+  Bits input(std::size_t tensor, int rank, std::uint64_t element) const;
+  Bits reduced(std::size_t tensor, std::uint64_t element) const;
+  Bits reduced_integers(Dtype dtype, std::size_t tensor, std::uint64_t element) const;
+  double reduced_reals(Dtype dtype, std::size_t tensor, std::uint64_t element) const;
+  std::int64_t row_elements(std::size_t tensor) const;
+  std::int64_t rows(std::size_t tensor, int rank) const;
+  std::int64_t split(int from, std::size_t to) const;
+  std::string compare(std::size_t tensor, const std::byte* got, std::uint64_t at, Bits want) const;
+  bool is_right(Dtype dtype, Bits got, Bits want) const;
+  std::string check_moved(std::size_t tensor, int rank, const std::byte* got) const;
+
+  std::uint64_t seed_;
+  const Call& call_;
+  std::vector<int> set_;     // ascending, as blocks are
+  std::vector<int> takers_;  // those of the set that have not joined
+};
+
+}  // namespace storm

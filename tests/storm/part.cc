@@ -1,0 +1,342 @@
+#include "part.h"
+
+#include <array>
+#include <cstring>
+
+namespace storm {
+namespace {
+
+constexpr double kGlanceSeconds = 0.0005;
+
+DLDataType dlpack_of(Dtype dtype) {
+  const DtypeRow& row = row_of(dtype);
+  return {static_cast<std::uint8_t>(row.code), static_cast<std::uint8_t>(row.bits), 1};
+}
+
+dabke_status wanted_status(Ending ending) {
+  switch (ending) {
+    case Ending::ok: return DABKE_OK;
+    case Ending::mismatch: return DABKE_ERROR_MISMATCH;
+    case Ending::root_joined: return DABKE_ERROR_INVALID_ARGUMENT;
+    case Ending::removed: return DABKE_ERROR_UNKNOWN_PROCESS_SET;
+    case Ending::shut_down: return DABKE_ERROR_SHUT_DOWN;
+  }
+  return DABKE_ERROR_INTERNAL;
+}
+
+}  // namespace
+
+struct Part::Tensor {
+  std::size_t index = 0;  // in the call
+  Dtype dtype = Dtype::f32;
+  std::vector<std::int64_t> input_shape, output_shape;
+  Buffer input_memory, output_memory;
+  DLTensor input{}, output{};
+  bool has_output = false;  // to be passed
+  bool is_in_place = true;
+};
+
+Part::Part(const Here& here, const Call& call, std::size_t first, std::size_t count, Random random)
+    : here_(here),
+      call_(call),
+      first_(first),
+      oracle_(here.program.seed, call_, here.ranks_of(call.set)),
+      random_(random) {
+  for (std::size_t i = 0; i < count; ++i) {
+    tensors_.push_back(std::make_unique<Tensor>());
+    tensors_.back()->index = first + i;
+  }
+  make_tensors();
+  set_options();
+}
+
+Part::~Part() { dabke_handle_free(handle_); }
+
+void Part::make_tensors() {
+  for (const auto& tensor : tensors_) {
+    Tensor& t = *tensor;
+    t.dtype = call_.tensors[t.index].dtype;
+    t.input_shape = oracle_.input_shape(t.index, here_.rank);
+    const auto bytes = static_cast<std::size_t>(elements_of(t.input_shape)) * size_of(t.dtype);
+    const std::size_t offset =
+        random_.chance(30) ? size_of(t.dtype) * static_cast<std::size_t>(random_.below(7)) : 0;
+    if (bytes != 0 || random_.chance(50))
+      t.input_memory = Buffer(bytes, offset, random_.chance(here_.program.registered_percent));
+    if (bytes != 0) oracle_.fill(t.index, here_.rank, t.input_memory.data());
+    t.input.data = t.input_memory.data();
+    t.input.device = {kDLCPU, 0};
+    t.input.ndim = static_cast<std::int32_t>(t.input_shape.size());
+    t.input.dtype = dlpack_of(t.dtype);
+    t.input.shape = t.input_shape.data();
+    choose_output(t, t.index);
+  }
+}
+
+void Part::choose_output(Tensor& t, std::size_t index) {
+  t.output_shape = oracle_.output_shape(index, here_.rank);
+  t.output = t.input;
+  t.output.ndim = static_cast<std::int32_t>(t.output_shape.size());
+  t.output.shape = t.output_shape.data();
+  if (has_own_rows(call_.kind)) {
+    t.is_in_place = false;
+    return;
+  }
+  const auto bytes = static_cast<std::size_t>(elements_of(t.output_shape)) * size_of(t.dtype);
+  const int how = random_.below(3);
+  if (call_.kind == Kind::reducescatter ? how > 0 : how == 2) {
+    t.output_memory = Buffer(bytes, 0, random_.chance(here_.program.registered_percent));
+    t.output.data = t.output_memory.data();
+    t.has_output = true;
+    t.is_in_place = false;
+  } else if (call_.kind == Kind::reducescatter) {
+    t.is_in_place = false;
+  } else {
+    t.has_output = how == 1;  // the input's memory, said twice
+  }
+}
+
+void Part::set_options() {
+  options_.process_set = here_.ids[static_cast<std::size_t>(call_.set)];
+  options_.op = call_.op;
+  options_.root_rank = call_.root;
+  options_.prescale_factor = call_.prescale;
+  options_.postscale_factor = call_.postscale;
+  options_.compression = call_.compression;
+  if (random_.chance(10)) options_.priority = random_.between(-2, 2);  // each rank may want another
+  if (call_.kind == Kind::alltoall && !call_.equal_splits) {
+    splits_ = oracle_.splits(here_.rank);
+    options_.splits = splits_.data();
+    options_.splits_count = splits_.size();
+  }
+  if (call_.form == Form::members) {
+    options_.group = call_.key.c_str();
+    options_.group_size = static_cast<std::uint32_t>(call_.tensors.size());
+  }
+  if (random_.chance(30)) {
+    options_.output_allocator = allocate;
+    options_.output_allocator_context = this;
+    allocated_.resize(tensors_.size());
+  }
+  if (random_.chance(15)) {
+    called_ = std::make_unique<Called>();
+    options_.callback = called;
+    options_.callback_context = called_.get();
+    // Its outputs are in the handle otherwise.
+    wants_handle_ = has_own_rows(call_.kind) || call_.kind == Kind::reducescatter || random_.chance(50);
+  }
+}
+
+int Part::allocate(void* context, std::size_t index, DLTensor* tensor) {
+  auto& part = *static_cast<Part*>(context);
+  std::size_t bytes = static_cast<std::size_t>(tensor->dtype.bits) / 8;
+  for (std::int32_t i = 0; i < tensor->ndim; ++i) bytes *= static_cast<std::size_t>(tensor->shape[i]);
+  if (index >= part.allocated_.size())
+    part.fail("the output allocator is asked for tensor " + std::to_string(index));
+  part.allocated_[index] = Buffer(bytes, 0, bytes % 3 == 0 && part.here_.program.registered_percent != 0);
+  tensor->data = part.allocated_[index].data();
+  return 0;
+}
+
+void Part::called(void* context, dabke_handle* handle, dabke_status status) {
+  auto& called = *static_cast<Called*>(context);
+  const std::lock_guard lock(called.mutex);
+  ++called.times;
+  called.status = dabke_handle_status(handle) == status ? status : DABKE_ERROR_INTERNAL;
+  called.changed.notify_all();
+}
+
+bool Part::spoil() {
+  Tensor& t = *tensors_.front();
+  const bool is_seen = call_.ending == Ending::ok && call_.kind == Kind::allreduce && call_.op == DABKE_SUM &&
+                       call_.prescale == 1 && call_.postscale == 1 && is_integer(t.dtype) &&
+                       elements_of(t.input_shape) > 0;
+  if (!is_seen) return false;
+  *t.input_memory.data() ^= std::byte{1};
+  return true;
+}
+
+bool Part::has_outputs() const {
+  for (const auto& tensor : tensors_) {
+    if (!tensor->has_output) return false;
+  }
+  return true;
+}
+
+/// A blocking reducescatter has no handle to own its output.
+bool Part::can_block() const {
+  return call_.form != Form::members && (call_.kind != Kind::reducescatter || has_outputs());
+}
+
+void Part::submit(bool may_block) {
+  pending_.emplace(what());
+  const bool blocks = may_block && can_block();
+  const dabke_status status = call_.form == Form::grouped ? start_grouped(blocks) : start(blocks);
+  if (blocks) {
+    has_blocked_ = true;
+    blocked_status_ = status;
+    if (status != DABKE_OK) blocked_message_ = dabke_last_error();
+  } else if (status != DABKE_OK) {
+    fail(std::string("was refused: ") + dabke_status_name(status) + ": " + dabke_last_error());
+  }
+  if (!blocks && wants_handle_ && handle_ == nullptr) fail("was accepted without a handle");
+}
+
+dabke_status Part::start(bool blocks) {
+  dabke_handle** const handle = wants_handle_ ? &handle_ : nullptr;
+  if (call_.kind == Kind::barrier)
+    return blocks ? dabke_barrier(&options_) : dabke_barrier_async(&options_, handle);
+  Tensor& t = *tensors_.front();
+  const char* const name = call_.tensors[t.index].name.c_str();
+  const DLTensor* const output = t.has_output ? &t.output : nullptr;
+  switch (call_.kind) {
+    case Kind::allreduce:
+      return blocks ? dabke_allreduce(name, &t.input, output, &options_)
+                    : dabke_allreduce_async(name, &t.input, output, &options_, handle);
+    case Kind::broadcast:
+      return blocks ? dabke_broadcast(name, &t.input, output, &options_)
+                    : dabke_broadcast_async(name, &t.input, output, &options_, handle);
+    case Kind::reducescatter:
+      return blocks ? dabke_reducescatter(name, &t.input, output, &options_)
+                    : dabke_reducescatter_async(name, &t.input, output, &options_, handle);
+    case Kind::allgather:
+      return blocks ? dabke_allgather(name, &t.input, &options_, handle)
+                    : dabke_allgather_async(name, &t.input, &options_, handle);
+    default:
+      return blocks ? dabke_alltoall(name, &t.input, &options_, handle)
+                    : dabke_alltoall_async(name, &t.input, &options_, handle);
+  }
+}
+
+dabke_status Part::start_grouped(bool blocks) {
+  dabke_handle** const handle = wants_handle_ ? &handle_ : nullptr;
+  std::vector<const char*> names;
+  std::vector<const DLTensor*> inputs, outputs;
+  bool has_any = false;
+  for (const auto& tensor : tensors_) {
+    names.push_back(call_.tensors[tensor->index].name.c_str());
+    inputs.push_back(&tensor->input);
+    outputs.push_back(tensor->has_output ? &tensor->output : nullptr);
+    has_any = has_any || tensor->has_output;
+  }
+  const DLTensor* const* const out = has_any ? outputs.data() : nullptr;
+  const std::size_t n = names.size();
+  switch (call_.kind) {
+    case Kind::allreduce:
+      return blocks ? dabke_grouped_allreduce(names.data(), inputs.data(), out, n, &options_)
+                    : dabke_grouped_allreduce_async(names.data(), inputs.data(), out, n, &options_, handle);
+    case Kind::reducescatter:
+      return blocks
+                 ? dabke_grouped_reducescatter(names.data(), inputs.data(), out, n, &options_)
+                 : dabke_grouped_reducescatter_async(names.data(), inputs.data(), out, n, &options_, handle);
+    default:
+      return blocks ? dabke_grouped_allgather(names.data(), inputs.data(), n, &options_, handle)
+                    : dabke_grouped_allgather_async(names.data(), inputs.data(), n, &options_, handle);
+  }
+}
+
+void Part::glance(Random& random) {
+  if (handle_ == nullptr || has_blocked_) return;
+  if (random.chance(50)) {
+    (void)dabke_poll(handle_);
+  } else {
+    (void)dabke_wait(handle_, kGlanceSeconds);
+  }
+}
+
+dabke_status Part::wait() {
+  if (has_blocked_) return blocked_status_;
+  if (handle_ != nullptr && random_.chance(10)) {  // freed early, which cancels nothing; the outputs need it
+    dabke_handle_retain(handle_);
+    dabke_handle_free(handle_);
+  }
+  if (handle_ != nullptr) {
+    if (random_.chance(15)) {
+      while (dabke_poll(handle_) == 0) (void)dabke_wait(handle_, kGlanceSeconds);
+    }
+    return dabke_wait(handle_, -1);
+  }
+  std::unique_lock lock(called_->mutex);
+  called_->changed.wait(lock, [&] { return called_->times > 0; });
+  return called_->status;
+}
+
+std::string Part::message() const {
+  if (has_blocked_) return blocked_message_;
+  return handle_ != nullptr ? dabke_handle_message(handle_) : "";
+}
+
+void Part::finish() {
+  const dabke_status got = wait(), want = wanted_status(call_.ending);
+  if (got != want) {
+    fail(std::string("ended with ") + dabke_status_name(got) + " (" + message() + "), not " +
+         dabke_status_name(want));
+  }
+  if (got != DABKE_OK && message().empty() && (has_blocked_ || handle_ != nullptr))
+    fail("failed without a word");
+  for (const auto& tensor : tensors_) {
+    if (!tensor->input_memory.is_whole()) fail("wrote beside its input");
+    if (!tensor->output_memory.is_whole()) fail("wrote beside its output");
+  }
+  for (const Buffer& buffer : allocated_) {
+    if (!buffer.is_whole()) fail("wrote beside what the output allocator gave");
+  }
+  if (got == DABKE_OK) {
+    for (std::size_t i = 0; i < tensors_.size(); ++i) check_output(i);
+    check_splits();
+  }
+  pending_.reset();
+}
+
+void Part::check_output(std::size_t index) {
+  const Tensor& t = *tensors_[index];
+  const std::byte* got = t.is_in_place ? t.input_memory.data() : t.output_memory.data();
+  const bool is_in_handle = !t.is_in_place && !t.has_output;
+  if (is_in_handle) {
+    const DLTensor* output = nullptr;
+    if (dabke_handle_output(handle_, index, &output) != DABKE_OK)
+      fail(std::string("has no output: ") + dabke_last_error());
+    const std::vector<std::int64_t> shape(output->shape, output->shape + output->ndim);
+    if (shape != t.output_shape) {
+      fail("output " + std::to_string(index) + " has " + std::to_string(shape.empty() ? 0 : shape[0]) +
+           " rows, not " + std::to_string(t.output_shape[0]));
+    }
+    got = static_cast<const std::byte*>(output->data);
+    if (!allocated_.empty() && elements_of(shape) != 0 && got != allocated_[index].data())
+      fail("did not use what the output allocator gave");
+  }
+  const auto named = [&](const std::string& text) {
+    return "tensor '" + call_.tensors[t.index].name + "': " + text;
+  };
+  if (const auto bad = oracle_.check(t.index, here_.rank, got); !bad.empty()) fail(named(bad));
+  if (t.is_in_place) return;
+  if (const auto bad = oracle_.check_input(t.index, here_.rank, t.input_memory.data()); !bad.empty())
+    fail(named(bad));
+}
+
+void Part::check_splits() {
+  if (call_.kind != Kind::alltoall || handle_ == nullptr) return;
+  const std::int64_t* splits = nullptr;
+  std::size_t count = 0;
+  if (dabke_handle_received_splits(handle_, &splits, &count) != DABKE_OK)
+    fail(std::string("has no received splits: ") + dabke_last_error());
+  if (std::vector(splits, splits + count) != oracle_.received_splits(here_.rank))
+    fail("received other splits");
+}
+
+void Part::check_callback() const {
+  if (called_ == nullptr) return;
+  const std::lock_guard lock(called_->mutex);
+  if (called_->times != 1) fail("its callback was called " + std::to_string(called_->times) + " times");
+}
+
+std::string Part::what() const {
+  std::string name = call_.key;
+  if (name.size() > 40) name = name.substr(0, 40) + "...";
+  if (call_.form == Form::members) name += ", member " + std::to_string(first_);
+  return "call " + std::to_string(call_.id) + " '" + name + "' in process set {" +
+         text_of(here_.ranks_of(call_.set)) + "}: " + call_.describe();
+}
+
+void Part::fail(const std::string& text) const { wrong(what() + ": " + text); }
+
+}  // namespace storm

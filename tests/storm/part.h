@@ -1,0 +1,97 @@
+// One call of the C API on this rank: its tensors, its handle, and what must come of it. A Call is one Part,
+// or one for each member of its group.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "buffer.h"
+#include "dabke/dabke.h"
+#include "oracle.h"
+#include "program.h"
+#include "random.h"
+#include "report.h"
+
+namespace storm {
+
+/// Where a job is, as seen by one rank.
+struct Here {
+  const Program& program;
+  const Epoch& epoch;
+  int rank = 0;
+  std::vector<dabke_process_set> ids;  // of Epoch::sets, once they exist
+
+  Ranks ranks_of(int set) const { return epoch.sets[static_cast<std::size_t>(set)].ranks; }
+};
+
+/// How often a callback has been called. Lives until the job has ended, when it must have been once.
+struct Called {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int times = 0;
+  dabke_status status = DABKE_IN_PROGRESS;
+};
+
+/// What the worker does wrong on purpose, once, so that somebody must notice.
+enum class Mistake { none, value, skip };
+
+class Part {
+ public:
+  /// `call` as this rank submits it; `ending` is that of the true one. Tensors [first, first + count).
+  Part(const Here& here, const Call& call, std::size_t first, std::size_t count, Random random);
+  ~Part();
+  Part(const Part&) = delete;
+  Part& operator=(const Part&) = delete;
+
+  const Call& call() const { return call_; }
+  /// Makes one element of the input wrong; false where nobody would notice.
+  bool spoil();
+  void submit(bool may_block);
+  /// Looks whether it has ended, or waits for a moment.
+  void glance(Random& random);
+  /// Waits until it has ended and checks everything.
+  void finish();
+  bool has_callback() const { return called_ != nullptr; }
+  /// That its callback was called once. After the job.
+  void check_callback() const;
+
+ private:
+  struct Tensor;
+  void make_tensors();
+  void choose_output(Tensor& tensor, std::size_t index);
+  void set_options();
+  dabke_status start(bool blocks);
+  dabke_status start_grouped(bool blocks);
+  bool has_outputs() const;
+  bool can_block() const;
+  dabke_status wait();
+  std::string message() const;
+  void check_output(std::size_t index);
+  void check_splits();
+  std::string what() const;
+  [[noreturn]] void fail(const std::string& text) const;
+  static int allocate(void* context, std::size_t index, DLTensor* tensor);
+  static void called(void* context, dabke_handle* handle, dabke_status status);
+
+  const Here& here_;
+  const Call call_;
+  const std::size_t first_;
+  const Oracle oracle_;
+  Random random_;
+  std::vector<std::unique_ptr<Tensor>> tensors_;
+  std::vector<Buffer> allocated_;  // by the output allocator
+  std::vector<std::int64_t> splits_;
+  dabke_options options_ = DABKE_OPTIONS_INIT;
+  bool wants_handle_ = true;
+  bool has_blocked_ = false;
+  dabke_status blocked_status_ = DABKE_OK;
+  std::string blocked_message_;
+  dabke_handle* handle_ = nullptr;
+  std::unique_ptr<Called> called_;
+  std::optional<Pending> pending_;
+};
+
+}  // namespace storm

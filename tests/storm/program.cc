@@ -1,0 +1,60 @@
+#include "program.h"
+
+#include <functional>
+#include <numeric>
+
+namespace storm {
+
+std::vector<int> list_of(Ranks ranks) {
+  std::vector<int> list;
+  for (int rank = 0; rank < kMostRanks; ++rank) {
+    if (has(ranks, rank)) list.push_back(rank);
+  }
+  return list;
+}
+
+std::string text_of(Ranks ranks) {
+  std::string text;
+  for (const int rank : list_of(ranks)) text += (text.empty() ? "" : ",") + std::to_string(rank);
+  return text;
+}
+
+const char* name_of(Kind kind) {
+  switch (kind) {
+    case Kind::allreduce: return "allreduce";
+    case Kind::allgather: return "allgather";
+    case Kind::broadcast: return "broadcast";
+    case Kind::alltoall: return "alltoall";
+    case Kind::reducescatter: return "reducescatter";
+    case Kind::barrier: return "barrier";
+  }
+  return "?";
+}
+
+std::int64_t elements_of(std::span<const std::int64_t> shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+std::string Call::describe() const {
+  static constexpr const char* kOps[] = {"average", "sum", "adasum", "min", "max", "product"};
+  std::string text = name_of(kind);
+  if (reduces(kind)) text += std::string(" ") + kOps[op];
+  if (kind == Kind::broadcast) text += " from " + std::to_string(root);
+  for (const Tensor& tensor : tensors) {
+    text += std::string(" ") + row_of(tensor.dtype).name + "[";
+    for (std::size_t i = 0; i < tensor.shape.size(); ++i)
+      text += (i == 0 ? "" : ",") + std::to_string(tensor.shape[i]);
+    text += "]";
+  }
+  if (form == Form::grouped) text += " grouped";
+  if (form == Form::members) text += " as members";
+  if (prescale != 1) text += " prescale " + std::to_string(prescale);
+  if (postscale != 1) text += " postscale " + std::to_string(postscale);
+  if (compression != DABKE_COMPRESSION_DEFAULT) text += " compression " + std::to_string(compression);
+  if (numbers != Numbers::small) text += numbers == Numbers::any ? " of any numbers" : " of extreme numbers";
+  text += " by ranks " + text_of(takers);
+  if (odd != 0) text += ", ranks " + text_of(odd) + " differ";
+  return text;
+}
+
+}  // namespace storm

@@ -1,0 +1,137 @@
+// A random program: what all ranks of a job are to do. It follows from the seed alone, so each rank makes the
+// same one for itself and needs nobody to tell it.
+//
+//   Program   one run of a job: how it is started, and one or more epochs
+//   Epoch     from dabke_init to dabke_shutdown, with knobs of its own
+//   Phase     calls that are submitted in any order, from several threads, and the changes of process sets
+//   beside them Call      one collective of the ranks of a process set; a group is one call with several
+//   tensors
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dabke/dabke.h"
+#include "dtypes.h"
+
+namespace storm {
+
+constexpr int kMostRanks = 8;
+
+/// World ranks as bits.
+using Ranks = unsigned;
+constexpr bool has(Ranks ranks, int rank) { return (ranks >> rank & 1U) != 0; }
+std::vector<int> list_of(Ranks ranks);
+std::string text_of(Ranks ranks);  // "0,2"
+std::int64_t elements_of(std::span<const std::int64_t> shape);
+
+enum class Kind { allreduce, allgather, broadcast, alltoall, reducescatter, barrier };
+const char* name_of(Kind kind);
+constexpr bool reduces(Kind kind) { return kind == Kind::allreduce || kind == Kind::reducescatter; }
+/// What the first dimension may be on one rank has nothing to do with the others'.
+constexpr bool has_own_rows(Kind kind) { return kind == Kind::allgather || kind == Kind::alltoall; }
+
+/// How a call with several tensors is submitted.
+enum class Form {
+  single,   // one tensor
+  grouped,  // one call of dabke_grouped_...
+  members,  // one call a tensor, with options.group
+};
+
+/// Which numbers a reduction gets.
+enum class Numbers {
+  small,    // sums and averages are whole and small, so that every dtype holds them
+  any,      // integers: all bits, which wrap
+  extreme,  // near the limits of the dtype, as far as the result is within them
+};
+
+/// What some ranks pass that the others do not.
+enum class Difference { none, dtype, shape, op, root, scale, kind, count };
+
+enum class Ending {
+  ok,
+  mismatch,
+  root_joined,  // broadcast from a rank that has joined
+  removed,      // submitted by some ranks only, in a process set that is removed
+  shut_down,    // submitted by some ranks only, until the job ends
+};
+
+struct Tensor {
+  std::string name;
+  Dtype dtype = Dtype::f32;
+  std::vector<std::int64_t> shape;  // its first dimension counts where not has_own_rows()
+};
+
+struct Call {
+  std::uint64_t id = 0;  // no other call of the program has it
+  Kind kind = Kind::allreduce;
+  Form form = Form::single;
+  int set = 0;      // of Epoch::sets
+  std::string key;  // of the negotiation: the first tensor's name, or the group's
+  std::vector<Tensor> tensors;
+  dabke_reduce_op op = DABKE_SUM;
+  int root = 0;
+  double prescale = 1;
+  double postscale = 1;
+  dabke_compression compression = DABKE_COMPRESSION_DEFAULT;
+  Numbers numbers = Numbers::small;
+  bool equal_splits = false;  // alltoall without options.splits
+  bool is_last = false;       // after all others, by one thread, in the program's order: it may block
+  bool is_kept = false;       // waited for in a later phase
+  Ranks takers = 0;           // who submits it; what else is in the set has joined
+  Ranks odd = 0;              // who passes something else
+  Difference difference = Difference::none;
+  Ending ending = Ending::ok;
+
+  std::string describe() const;
+};
+
+struct Set {
+  Ranks ranks = 0;
+};
+
+struct SetChange {
+  enum class What { add, remove, add_existing, add_different } what = What::add;
+  int set = 0;
+  Ranks odd = 0;  // add_different: who passes other_ranks
+  Ranks other_ranks = 0;
+  std::vector<Call> orphans = {};  // remove: submitted before it, by some ranks only
+};
+
+struct Phase {
+  std::vector<Call> calls;
+  std::vector<SetChange> changes;
+  std::vector<int> joins;   // sets whose ranks all join once they have submitted their calls
+  std::uint64_t order = 0;  // ranks draw the order of their calls from this; repeated phases share it
+  bool is_traced = false;   // a timeline is written meanwhile
+  bool is_dumped = false;
+  int refusals = 0;  // calls with bad arguments
+};
+
+struct Epoch {
+  std::map<std::string, std::string> knobs;  // without DABKE_
+  bool knobs_in_options = false;             // instead of the environment
+  bool knobs_differ = false;                 // fusion and cache, from rank to rank: the root's count
+  std::vector<Set> sets;                     // all that are ever there; the first is the world
+  int static_sets = 0;                       // those of dabke_init_options that follow it
+  std::vector<Phase> phases;
+  std::vector<Call> leftovers;  // pending when the job ends
+};
+
+struct Program {
+  std::uint64_t seed = 0;
+  int ranks = 1;
+  std::string starter = "dabkerun";  // or mpich, openmpi
+  int ranks_per_host = 0;            // as DABKE_HOSTNAME says; 0: all on one
+  int registered_percent = 0;        // of the tensors lie in dabke_alloc's memory
+  int pace = 0;                      // how much ranks dawdle between calls
+  std::vector<Epoch> epochs;
+};
+
+/// The program of a seed (generate.cc).
+Program program_of(std::uint64_t seed);
+
+}  // namespace storm

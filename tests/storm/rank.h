@@ -1,0 +1,50 @@
+// One rank runs its part of the program.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "part.h"
+
+namespace storm {
+
+class Rank {
+ public:
+  Rank(const Program& program, const Epoch& epoch, int rank, std::atomic<Mistake>& mistake);
+  /// From init to shutdown.
+  void run();
+
+ private:
+  using Parts = std::vector<std::unique_ptr<Part>>;
+  /// What a thread does in a phase, in this order.
+  struct Work {
+    std::vector<Part*> parts;
+    std::vector<Part*> last;  // may block
+    int refusals = 0;
+  };
+
+  void init();
+  void check_set(int set);
+  void run_phase(const Phase& phase, std::size_t number);
+  bool is_left_out(const Phase& phase, const Call& call);
+  /// Of one call; a group is several.
+  Parts parts_of(const Call& call);
+  std::vector<Work> divided(const Phase& phase, Parts& parts, Random& random);
+  void work(const Work& work, Random random);
+  void dawdle(Random& random);
+  void change(const SetChange& change, Random& random);
+  void add(const SetChange& change, Random& random);
+  void remove(const SetChange& change);
+  void join_sets(const Phase& phase, Random& random);
+  void finish_kept(const Phase* before, Random& random);
+  void finish(Parts parts, Random& random);
+  void shut_down();
+
+  Here here_;
+  std::atomic<Mistake>& mistake_;
+  Parts kept_;
+  Parts done_;  // for their callbacks
+};
+
+}  // namespace storm

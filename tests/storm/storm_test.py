@@ -1,0 +1,56 @@
+"""That a storm can fail: what one rank does wrong on purpose must be found, and told with all that is needed to replay it.
+
+    storm_test.py RUN BUILD_DIR
+"""
+import os
+import subprocess
+import sys
+import unittest
+
+RUN, BUILD = sys.argv[1:3]
+SEED = 4  # three ranks under dabkerun, which reduce integers and have no join
+
+
+def storm(*arguments, mistake=None):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith('STORM_')}
+    if mistake:
+        environment.update(STORM_MISTAKE=mistake, STORM_PATIENCE='3')
+    return subprocess.run([sys.executable, RUN, *arguments, '--build', BUILD], env=environment, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+
+
+class StormCanFail(unittest.TestCase):
+    def test_a_program_is_clean_without_a_mistake(self):
+        done = storm(str(SEED), '1')
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn('1 clean, 0 failed', done.stdout)
+
+    def test_a_wrong_value_on_one_rank_is_found_and_told(self):
+        done = storm(str(SEED), '1', mistake='value')
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stdout, rf"FAILED seed {SEED}: storm: seed {SEED}, rank \d+: call \d+ .*tensor '.*': "
+                                      r'element 0 is -?\d+, not -?\d+')
+        self.assertRegex(done.stdout, rf'dabkerun -np \d+ \S*storm_worker {SEED}\n')
+        self.assertIn(f'failing seeds: {SEED}', done.stdout)
+
+    def test_a_call_that_one_rank_leaves_out_is_told_as_a_hang(self):
+        done = storm(str(SEED), '1', mistake='skip')
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stdout, r'HANG: nothing has begun or ended for 3 s; \d+ pending:')
+
+    def test_a_job_that_runs_past_its_limit_is_stopped(self):
+        done = storm(str(SEED), '1', '--limit', '0.01')
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stdout, r'hung: stopped after')
+
+    def test_every_seed_has_a_plan_of_its_own(self):
+        worker = os.path.join(BUILD, 'tests', 'storm', 'storm_worker')
+        plans = {subprocess.run([worker, '--show', str(seed)], check=True, capture_output=True).stdout.split(b'\n', 1)[1]
+                 for seed in range(1, 51)}
+        self.assertEqual(len(plans), 50)
+        again = subprocess.run([worker, '--show', '1'], check=True, capture_output=True).stdout.split(b'\n', 1)[1]
+        self.assertIn(again, plans)
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1])
