@@ -158,7 +158,9 @@ dabke_status run(const Call& call, dabke_handle** handle = nullptr) {
 }
 
 Status grouped(CollectiveKind kind, const char* const* names, const DLTensor* const* inputs,
-               const DLTensor* const* outputs, std::size_t count, const dabke_options* options, Call& call) {
+               const DLTensor* const* outputs, std::size_t count, const dabke_options* options,
+               dabke_handle** handle, Call& call) {
+  if (handle != nullptr) *handle = nullptr;
   if (count == 0 || names == nullptr || inputs == nullptr) {
     return {Code::invalid_argument,
             fmt::format("grouped {}: a group needs at least one name and tensor", name_of(kind))};
@@ -234,39 +236,39 @@ dabke_status dabke_alltoall(const char* name, const DLTensor* input, const dabke
 }
 
 // The grouped forms: both collectives, with and without waiting, check and forward alike.
-#define DABKE_GROUPED(kind, outputs, act)                                                            \
-  Call call{};                                                                                       \
-  const Status status = grouped(CollectiveKind::kind, names, inputs, outputs, count, options, call); \
+#define DABKE_GROUPED(kind, outputs, handle, act)                                                            \
+  Call call{};                                                                                               \
+  const Status status = grouped(CollectiveKind::kind, names, inputs, outputs, count, options, handle, call); \
   return status ? act : report(status)
 
 dabke_status dabke_grouped_allreduce_async(const char* const* names, const DLTensor* const* inputs,
                                            const DLTensor* const* outputs, size_t count,
                                            const dabke_options* options, dabke_handle** handle) {
-  DABKE_GROUPED(allreduce, outputs, start(call, handle));
+  DABKE_GROUPED(allreduce, outputs, handle, start(call, handle));
 }
 dabke_status dabke_grouped_allreduce(const char* const* names, const DLTensor* const* inputs,
                                      const DLTensor* const* outputs, size_t count,
                                      const dabke_options* options) {
-  DABKE_GROUPED(allreduce, outputs, run(call));
+  DABKE_GROUPED(allreduce, outputs, nullptr, run(call));
 }
 dabke_status dabke_grouped_allgather_async(const char* const* names, const DLTensor* const* inputs,
                                            size_t count, const dabke_options* options,
                                            dabke_handle** handle) {
-  DABKE_GROUPED(allgather, nullptr, start(call, handle));
+  DABKE_GROUPED(allgather, nullptr, handle, start(call, handle));
 }
 dabke_status dabke_grouped_allgather(const char* const* names, const DLTensor* const* inputs, size_t count,
                                      const dabke_options* options, dabke_handle** handle) {
-  DABKE_GROUPED(allgather, nullptr, run(call, handle));
+  DABKE_GROUPED(allgather, nullptr, handle, run(call, handle));
 }
 dabke_status dabke_grouped_reducescatter_async(const char* const* names, const DLTensor* const* inputs,
                                                const DLTensor* const* outputs, size_t count,
                                                const dabke_options* options, dabke_handle** handle) {
-  DABKE_GROUPED(reducescatter, outputs, start(call, handle));
+  DABKE_GROUPED(reducescatter, outputs, handle, start(call, handle));
 }
 dabke_status dabke_grouped_reducescatter(const char* const* names, const DLTensor* const* inputs,
                                          const DLTensor* const* outputs, size_t count,
                                          const dabke_options* options) {
-  DABKE_GROUPED(reducescatter, outputs, run(call));
+  DABKE_GROUPED(reducescatter, outputs, nullptr, run(call));
 }
 #undef DABKE_GROUPED
 

@@ -207,6 +207,13 @@ static void every_collective(void) {
   CHECK(dabke_wait(handle, 10) == DABKE_OK);
   dabke_handle_free(handle);
   CHECK(dabke_grouped_allreduce(names, group_in, NULL, 0, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  /* A refused call gives no handle, whatever was there. */
+  handle = (dabke_handle*)&group_in;
+  CHECK(dabke_grouped_allreduce_async(names, group_in, NULL, 0, NULL, &handle) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK(handle == NULL);
+  handle = (dabke_handle*)&group_in;
+  CHECK(dabke_grouped_allgather(NULL, group_in, 2, NULL, &handle) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK(handle == NULL);
 
   CHECK(dabke_barrier(NULL) == DABKE_OK);
   CHECK(dabke_join(NULL, &last) == DABKE_OK && last == 0);
