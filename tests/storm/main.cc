@@ -13,6 +13,7 @@
 
 #include "program.h"
 #include "rank.h"
+#include "reduce.h"
 #include "refusals.h"
 #include "report.h"
 #include "scratch.h"
@@ -90,7 +91,8 @@ int main(int argc, char** argv) {
   const std::string first = argv[1];
   const bool asks = first == "--plan" || first == "--show";
   if (asks && argc < 3) return 2;
-  const storm::Program program = storm::program_of(std::strtoull(argv[asks ? 2 : 1], nullptr, 10));
+  storm::Program program = storm::program_of(std::strtoull(argv[asks ? 2 : 1], nullptr, 10));
+  if (const char* without = std::getenv("STORM_WITHOUT")) storm::reduce(program, without);
   if (first == "--plan") return storm::print_plan(program), 0;
   if (first == "--show") return storm::print_program(program), 0;
   return storm::run(program);

@@ -125,9 +125,11 @@ void Rank::run_phase(const Phase& phase, std::size_t number) {
   if (phase.is_traced) must("dabke_stop_timeline", dabke_stop_timeline());
 }
 
-/// One call that others make with this rank, if the rank is to make that mistake; where it joins nobody would notice.
+/// One call that others make with this rank, if the rank is to make that mistake; where it joins nobody would
+/// notice.
 bool Rank::is_left_out(const Phase& phase, const Call& call) {
-  if (mistake_ != Mistake::skip || (call.takers & (call.takers - 1)) == 0 || !phase.joins.empty()) return false;
+  if (mistake_ != Mistake::skip || (call.takers & (call.takers - 1)) == 0 || !phase.joins.empty())
+    return false;
   mistake_ = Mistake::none;
   return true;
 }
