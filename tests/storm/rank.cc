@@ -205,7 +205,9 @@ void Rank::work(const Work& work, Random random) {
   for (int i = 0; i < work.refusals; ++i) be_refused(here_, random);
   for (Part* part : work.last) {
     dawdle(random);
-    part->submit(random.chance(60));
+    // What waits for another rank to join may not keep this one from its own join.
+    const bool is_complete = part->call().takers == here_.ranks_of(part->call().set);
+    part->submit(is_complete && random.chance(60));
   }
 }
 
