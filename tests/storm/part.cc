@@ -7,10 +7,18 @@ namespace storm {
 namespace {
 
 constexpr double kGlanceSeconds = 0.0005;
+constexpr std::size_t kMostShownOfName = 40;
 
 DLDataType dlpack_of(Dtype dtype) {
   const DtypeRow& row = row_of(dtype);
   return {static_cast<std::uint8_t>(row.code), static_cast<std::uint8_t>(row.bits), 1};
+}
+
+/// A name as one line.
+std::string printable(const std::string& name) {
+  std::string text;
+  for (const char c : name.substr(0, kMostShownOfName)) text += static_cast<unsigned char>(c) < ' ' ? '?' : c;
+  return name.size() > kMostShownOfName ? text + "..." : text;
 }
 
 dabke_status wanted_status(Ending ending) {
@@ -305,7 +313,7 @@ void Part::check_output(std::size_t index) {
       fail("did not use what the output allocator gave");
   }
   const auto named = [&](const std::string& text) {
-    return "tensor '" + call_.tensors[t.index].name + "': " + text;
+    return "tensor '" + printable(call_.tensors[t.index].name) + "': " + text;
   };
   if (const auto bad = oracle_.check(t.index, here_.rank, got); !bad.empty()) fail(named(bad));
   if (t.is_in_place) return;
@@ -330,8 +338,7 @@ void Part::check_callback() const {
 }
 
 std::string Part::what() const {
-  std::string name = call_.key;
-  if (name.size() > 40) name = name.substr(0, 40) + "...";
+  std::string name = printable(call_.key);
   if (call_.form == Form::members) name += ", member " + std::to_string(first_);
   return "call " + std::to_string(call_.id) + " '" + name + "' in process set {" +
          text_of(here_.ranks_of(call_.set)) + "}: " + call_.describe();
