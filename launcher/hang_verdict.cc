@@ -4,6 +4,7 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -35,15 +36,20 @@ bool has_joined(const std::map<Rank, Dump>& dumps, Rank rank, ProcessSetId proce
          });
 }
 
+/// A barrier and a tensor named "barrier" are not the same thing.
+bool has_tensors(const std::string& collective) {
+  return collective != "barrier" && collective != "add_process_set" && collective != "remove_process_set";
+}
+
 /// The names that some ranks wait for and others of the set have not submitted, the oldest first.
 std::vector<Wait> waits_of(const std::map<Rank, Dump>& dumps, int size) {
-  std::map<std::pair<ProcessSetId, std::string>, Wait> by_name;
+  std::map<std::tuple<ProcessSetId, std::string, bool>, Wait> by_name;
   std::map<ProcessSetId, std::vector<Rank>> sets;
   for (const auto& [rank, dump] : dumps) {
     sets.insert(dump.process_sets.begin(), dump.process_sets.end());
     for (const Dump::Pending& pending : dump.pending) {
       if (pending.state == "queued" || pending.collective == "join") continue;
-      Wait& wait = by_name[{pending.process_set, pending.name}];
+      Wait& wait = by_name[{pending.process_set, pending.name, has_tensors(pending.collective)}];
       wait.process_set = pending.process_set;
       wait.name = pending.name;
       wait.collective = pending.collective;
@@ -91,7 +97,8 @@ const Dump::Event* running(const Dump& dump) {
 /// What the rank does instead of `wait`.
 std::string instead(const Dump& dump, const Wait& wait) {
   const auto other = std::ranges::find_if(dump.pending, [&](const Dump::Pending& pending) {
-    return pending.state != "queued" && pending.name != wait.name;
+    return pending.state != "queued" &&
+           (pending.name != wait.name || has_tensors(pending.collective) != has_tensors(wait.collective));
   });
   if (other != dump.pending.end()) {
     return fmt::format(

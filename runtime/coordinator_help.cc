@@ -1,5 +1,6 @@
 // How a thread that waits for a result drives the coordinator meanwhile.
 #include "runtime/coordinator.h"
+#include "runtime/negotiation/name_key.h"
 
 namespace dabke {
 namespace {
@@ -14,7 +15,10 @@ constexpr int kMostLooks = 1000;
 void Coordinator::help(const Operation& operation, TimePoint deadline, Wake submitted) {
   bool is_told = submitted == Wake::at_once;
   if (keeps_back_ && !operation.is_done()) {
-    post(Want{operation.request->process_set, operation.request->name}, Wake::left_to_help);
+    const std::string& group = operation.extras().group;
+    post(Want{operation.request->process_set,
+              group.empty() ? std::string(NameKey(*operation.request)) : group_key(group)},
+         Wake::left_to_help);
     is_told = false;
   }
   if (can_be_helped_ && deadline == kNever) {

@@ -11,6 +11,7 @@ RequestRef request_of(Unit& unit) {
   if (first.extras().group.empty()) return first.request;
   auto request = std::make_shared<Request>(*first.request);
   request->name = first.extras().group;
+  request->is_group = true;
   for (const OperationRef& member : unit.operations().subspan(1)) {
     const auto& tensors = member->request->tensors;
     request->tensors.append(tensors.begin(), tensors.end());

@@ -1,6 +1,7 @@
 #include "runtime/submit_check.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <numeric>
 
@@ -56,10 +57,26 @@ class Check {
     return {};
   }
 
+  /// A factor that is infinite or not a number does to floats what arithmetic says, on every rank alike: a
+  /// loss scale that overflows is then seen in the results. An integer cannot hold what comes of it.
+  Status check_scales(const TensorSpec& tensor) const {
+    if (!reduces(request_.kind) || is_floating(tensor.dtype)) return {};
+    for (const auto& [factor, what] :
+         {std::pair(request_.prescale, "prescale"), {request_.postscale, "postscale"}}) {
+      if (std::isfinite(factor)) continue;
+      return bad(
+          "tensor '{}' is {}, and the {} factor is {}, which no integer can be multiplied by; pass a finite "
+          "factor, or the tensor as float32",
+          tensor.name, name_of(tensor.dtype), what, factor);
+    }
+    return {};
+  }
+
   Status check_tensor(std::size_t i) const {
     const TensorSpec& tensor = request_.tensors[i];
     const TensorView& input = op_.inputs[i];
     DABKE_CHECK(check_memory(tensor, input, "input"));
+    DABKE_CHECK(check_scales(tensor));
     if (tensor.dtype == DType::b8 && reduces(request_.kind) && request_.op == ReduceOp::average) {
       return bad("tensor '{}' is bool, which has no average; use sum (or), product (and), min or max",
                  tensor.name);

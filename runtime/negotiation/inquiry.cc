@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/negotiation/name_key.h"
+
 namespace dabke {
 namespace {
 
@@ -72,9 +74,9 @@ std::optional<std::string> stall_text(const Inquiry& inquiry, const Topology& to
   if (missing.empty() || have.empty()) return std::nullopt;
   std::ranges::sort(have);
   std::string text = fmt::format(
-      "Stalled for {} s: '{}' ({}) of process set {} was submitted by {} and is waited for from {}.",
-      seconds_to_text(now - inquiry.since), inquiry.name, signature, inquiry.process_set, who(topology, have),
-      who(topology, missing));
+      "Stalled for {} s: {} ({}) of process set {} was submitted by {} and is waited for from {}.",
+      seconds_to_text(now - inquiry.since), shown(inquiry.name), signature, inquiry.process_set,
+      who(topology, have), who(topology, missing));
   constexpr std::size_t kShown = 8;
   for (std::size_t i = 0; i < std::min(missing.size(), kShown); ++i) {
     const auto answer = inquiry.answers.find(missing[i]);
@@ -112,7 +114,7 @@ std::optional<ProcessSetMismatch> process_set_mismatch(const Inquiry& inquiry, c
       somebody_is_to_come = somebody_is_to_come || (may_come && !in_here && !in_other);
     }
     if (!waited_for_here || !waited_for_there || somebody_is_to_come) continue;
-    std::string text = fmt::format("Mismatched process set for '{}':", inquiry.name);
+    std::string text = fmt::format("Mismatched process set for {}:", shown(inquiry.name));
     for (const ProcessSetId id : {here, other}) {
       std::map<std::string, std::vector<Rank>> by_signature;
       for (const auto& [rank, answer] : inquiry.answers) {

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/negotiation/name_key.h"
+
 namespace dabke {
 
 Machine::Machine(Options options)
@@ -56,8 +58,10 @@ void Machine::submit(Token token, RequestRef request, TimePoint now) {
   last_submit_ = now;
   if (!moves_data(request->kind)) report_slots(learned_.release_all(), now);  // it waits for what came before
   if (request->kind == CollectiveKind::join) return join(token, *request, now);
-  Name& name = names_.get(request->process_set, request->name);
-  if (!name.waiting.empty() && options_.duplicates_are_errors) {
+  Name& name = names_.get(request->process_set, NameKey(*request));
+  // What has no tensor has no name of the caller's choice: the n-th barrier in flight matches the others'
+  // n-th.
+  if (!name.waiting.empty() && options_.duplicates_are_errors && moves_data(request->kind)) {
     return complete(
         token, {Code::duplicate_name,
                 fmt::format("{} '{}': a tensor of this name is still pending; wait for it or choose another "
@@ -230,7 +234,7 @@ void Machine::fail_set(ProcessSetId set, const Status& cause) {
   for (Name* name : failed) {
     while (!name->waiting.empty()) {
       complete(name->waiting.pop().token,
-               {cause.code(), fmt::format("'{}' cannot run: {}", name->name, cause.message())});
+               {cause.code(), fmt::format("{} cannot run: {}", shown(name->name), cause.message())});
     }
     name->held = false;
   }
@@ -249,7 +253,7 @@ void Machine::fail_everything(const Status& cause, const Status& over) {
     while (!name.waiting.empty()) {
       const Submitted waiting = name.waiting.pop();
       complete(waiting.token, {cause.code(), fmt::format("{} '{}': {}", name_of(waiting.request->kind),
-                                                         name.name, cause.message())});
+                                                         waiting.request->name, cause.message())});
     }
   });
   for (const auto& [set, token] : joins_)
@@ -285,23 +289,23 @@ std::string Machine::difference_in_tables(const Machine& root) const {
     if (what.empty()) what = std::move(text);
   };
   names_.for_each([&](const Name& name) {
-    if (!name.collection.empty()) note(fmt::format("'{}' is incomplete here", name.name));
+    if (!name.collection.empty()) note(fmt::format("{} is incomplete here", shown(name.name)));
     if (!name.waiting.empty()) {
-      note(fmt::format("'{}' waits here{}, slot {:#x}, batch {}", name.name, name.held ? ", kept back" : "",
-                       name.slot, name.batch));
+      note(fmt::format("{} waits here{}, slot {:#x}, batch {}", shown(name.name),
+                       name.held ? ", kept back" : "", name.slot, name.batch));
     }
     if (name.slot == kNoSlot) return;
     const Name* theirs = root.names_.by_slot(name.slot);
     if (theirs == nullptr || theirs->name != name.name || theirs->process_set != name.process_set ||
         !difference(*theirs->agreed, *name.agreed).empty()) {
-      note(fmt::format("slot {} is '{}' here and '{}' there", name.slot, name.name,
-                       theirs == nullptr ? "" : theirs->name));
+      note(fmt::format("slot {} is {} here and {} there", name.slot, shown(name.name),
+                       theirs == nullptr ? "nothing" : shown(theirs->name)));
     }
   });
   root.names_.for_each([&](const Name& name) {
     if (name.slot == kNoSlot || !sets_.contains(name.process_set, options_.rank)) return;
     if (names_.by_slot(name.slot) == nullptr)
-      note(fmt::format("slot {} ('{}') is not known here", name.slot, name.name));
+      note(fmt::format("slot {} ({}) is not known here", name.slot, shown(name.name)));
   });
   if (sets_.ids() != root.sets_.ids()) note("the process sets");
   return what;

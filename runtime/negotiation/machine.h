@@ -136,7 +136,7 @@ class Machine {
   explicit Machine(Options options);
 
   void submit(Token token, RequestRef request, TimePoint now);
-  /// A thread waits for this name: nobody is to keep it back.
+  /// A thread waits for what has this key: nobody is to keep it back.
   void want(ProcessSetId set, const std::string& name, TimePoint now);
   void message_from(Rank peer, std::span<const std::byte> message, TimePoint now);
   void peer_lost(Rank peer, const Status& cause);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "runtime/negotiation/machine.h"
+#include "runtime/negotiation/name_key.h"
 
 namespace dabke {
 namespace {
@@ -86,7 +87,7 @@ void Machine::apply(Order& order, ExecuteAction& execute, TimePoint now) {
   if (order.kind == Order::Kind::run) {
     if (order.request && order.request->kind != CollectiveKind::join) {
       if (!collector_.is_open(order.request->process_set)) return;
-      name = &names_.get(order.request->process_set, order.request->name);
+      name = &names_.get(order.request->process_set, NameKey(*order.request));
       if (order.slot != kNoSlot) {
         collector_.spell_out(*name);
         name->batch = 0;  // that was learned of the old signature
@@ -168,7 +169,7 @@ void Machine::complete_order(Order& order, Name& name, TimePoint now) {
 
 void Machine::apply_error(const Order& order, TimePoint now) {
   const ProcessSetId set = order.request->process_set;
-  Name* name = names_.find(set, order.request->name);
+  Name* name = names_.find(set, order.request->name);  // its key
   if (order.forced) {
     if (has_reporters_below(set)) voids_.push_back({set, order.request->name, order.number});
     untold_ += kMostUntold;  // every report is compared with these, so the parent is told at once

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "runtime/negotiation/machine.h"
+#include "runtime/negotiation/name_key.h"
 
 namespace dabke {
 namespace {
@@ -58,8 +59,8 @@ void Machine::look_for_stalls(TimePoint now) {
     if (i >= kMostInquiries) {
       if (is_root()) {
         actions_.emplace_back(WarnAction{
-            fmt::format("Stalled as well, for as long or less: {} names more, '{}' the next of them.",
-                        found.size() - i, inquiry.name)});
+            fmt::format("Stalled as well, for as long or less: {} names more, {} the next of them.",
+                        found.size() - i, shown(inquiry.name))});
       }
       return;
     }
@@ -149,8 +150,8 @@ void Machine::answer(const InquiryMessage& message, TimePoint now) {
     const bool same_name = name.name == message.name;
     if (same_name && name.process_set == message.process_set) return;
     ++mine.instead_count;
-    mine.instead.push_back(same_name ? fmt::format("'{}' in process set {}", name.name, name.process_set)
-                                     : fmt::format("'{}'", name.name));
+    mine.instead.push_back(same_name ? fmt::format("{} in process set {}", shown(name.name), name.process_set)
+                                     : shown(name.name));
   });
   std::ranges::sort(mine.instead);
   if (mine.instead.size() > kShownInstead) mine.instead.resize(kShownInstead);

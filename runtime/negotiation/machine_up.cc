@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "runtime/negotiation/machine.h"
+#include "runtime/negotiation/name_key.h"
 
 namespace dabke {
 void Machine::announce(Name& name, TimePoint now) {
@@ -44,8 +45,8 @@ void Machine::took(Name& name, Collector::Took took, int reporter, TimePoint now
   // itself.
   if (took == Collector::Took::no) return names_.tidy(name);
   if (took == Collector::Took::twice) {
-    return abort({Code::internal, fmt::format("{} reported '{}' twice before it was ordered",
-                                              who(collector_.rank_of(reporter)), name.name)});
+    return abort({Code::internal, fmt::format("{} reported {} twice before it was ordered",
+                                              who(collector_.rank_of(reporter)), shown(name.name))});
   }
   const bool complete = collector_.is_complete(name);
   note_readiness(name, reporter, complete);
@@ -79,7 +80,8 @@ void Machine::took(Name& name, Collector::Took took, int reporter, TimePoint now
 void Machine::note_readiness(Name& name, int reporter, bool complete) {
   if (name.collection.count == 1) name.collection.recording = recording_;
   if (recording_ == 0 || name.collection.recording != recording_) return;
-  readiness_.push_back({name.name, request_of(name).kind,
+  const Request& request = request_of(name);
+  readiness_.push_back({request.name, request.kind,
                         sets_.index_in(name.process_set, collector_.rank_of(reporter)),
                         name.collection.count == 1, complete});
 }
@@ -117,9 +119,9 @@ void Machine::from_child(int reporter, const ReadyMessage& message, TimePoint no
   for (const Slot slot : message.slots) slot_from_child(reporter, slot, message.seen, now);
   for (const Report& report : message.reports) {
     const Request& request = *report.variants.front().request;
-    if (is_void(request.process_set, request.name, message.seen) || !collector_.is_open(request.process_set))
-      continue;
-    report_in_full(names_.get(request.process_set, request.name), reporter, report, now);
+    const NameKey key(request);
+    if (is_void(request.process_set, key, message.seen) || !collector_.is_open(request.process_set)) continue;
+    report_in_full(names_.get(request.process_set, key), reporter, report, now);
   }
   for (const JoinReport& join : message.joins) note_join(reporter, join, now);
   for (const Slot slot : message.wanted) note_wanted(slot, now);
@@ -163,9 +165,10 @@ void Machine::slot_from_child(int reporter, Slot slot, std::uint64_t seen, TimeP
   }
   // Reported before the child knew of the eviction.
   const RequestRef agreed = names_.evicted(slot);
-  if (agreed == nullptr || is_void(agreed->process_set, agreed->name, seen)) return;
-  if (!collector_.is_open(agreed->process_set)) return;
-  report_in_full(names_.get(agreed->process_set, agreed->name), reporter,
+  if (agreed == nullptr) return;
+  const NameKey key(*agreed);
+  if (is_void(agreed->process_set, key, seen) || !collector_.is_open(agreed->process_set)) return;
+  report_in_full(names_.get(agreed->process_set, key), reporter,
                  {{{agreed, {}}}, collector_.ranks_behind(agreed->process_set, reporter), false}, now);
 }
 

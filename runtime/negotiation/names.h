@@ -84,7 +84,7 @@ class Submissions {
 
 /// What nearly every look at it needs is in its first cache line.
 struct alignas(64) Name {
-  std::string name;
+  std::string name;  // the key (name_key.h)
   ProcessSetId process_set;
   std::uint32_t batch = 0;  // learned; 0: none
   Slot slot = kNoSlot;

@@ -1,6 +1,7 @@
 #include "runtime/negotiation/request.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,6 +18,9 @@ bool same_shape(CollectiveKind kind, const Shape& a, const Shape& b) {
   return a.rank() == b.rank() &&
          std::ranges::equal(a.dims().subspan(a.rank() ? 1 : 0), b.dims().subspan(b.rank() ? 1 : 0));
 }
+
+/// A factor that is not a number is the same as another such: what it makes of the data is the same.
+bool same_scale(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
 std::string tensors_difference(const Request& a, const Request& b) {
   if (a.tensors.size() != b.tensors.size()) return "group size";
@@ -66,7 +70,8 @@ std::string difference(const Request& a, const Request& b) {
   if (auto what = tensors_difference(a, b); !what.empty()) return what;
   if (a.device != b.device) return "device";
   if (reduces(a.kind) && a.op != b.op) return "reduce operation";
-  if (reduces(a.kind) && (a.prescale != b.prescale || a.postscale != b.postscale)) return "scale factor";
+  if (reduces(a.kind) && !(same_scale(a.prescale, b.prescale) && same_scale(a.postscale, b.postscale)))
+    return "scale factor";
   if (a.kind == CollectiveKind::broadcast && a.root != b.root) return "root rank";
   if (a.compression != b.compression) return "compression";
   if (a.ranks != b.ranks) return "process set";

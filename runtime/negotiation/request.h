@@ -22,7 +22,7 @@ struct TensorSpec {
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
-/// Within a process set a request is known by its name: the tensor's, or that of the group.
+/// Within a process set a request is known by its name: the tensor's, or that of the group (name_key.h).
 struct Request {
   std::string name;
   ProcessSetId process_set = kWorldSet;
@@ -36,6 +36,7 @@ struct Request {
   double postscale = 1;
   OneOrMany<TensorSpec> tensors;  // none for barrier, join and process sets
   std::vector<Rank> ranks;        // add_process_set: the new set; remove_process_set: the set's id, alone
+  bool is_group = false;          // of members that came one by one; `name` is the group's
 
   std::size_t size_bytes() const;
   /// "allreduce (average) of float32 [2, 3]", "broadcast from rank 1 of ...", "group of 3: ..."; for

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "runtime/negotiation/batch_marks.h"
+#include "runtime/negotiation/name_key.h"
 
 namespace dabke {
 namespace {
@@ -107,7 +108,7 @@ void Sequencer::push_mismatch(const Name& name, const Report& report, TimePoint 
   std::ranges::sort(variants, {}, [](const Variant& v) { return v.ranks.empty() ? -1 : v.ranks.front(); });
   const std::string what = difference(*variants[0].request, *variants[1].request);
   std::string text =
-      fmt::format("Mismatched {} for '{}' in process set {}:", what, name.name, name.process_set);
+      fmt::format("Mismatched {} for {} in process set {}:", what, shown(name.name), name.process_set);
   for (std::size_t i = 0; i < variants.size(); ++i) {
     text += fmt::format("{} {} submitted {}", i ? ";" : "", who(variants[i].ranks),
                         variants[i].request->describe());

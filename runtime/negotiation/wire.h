@@ -103,7 +103,7 @@ struct Order {
   std::uint64_t number = 0;
   Kind kind = Kind::run;
   Slot slot = kNoSlot;  // run: whose signature it is, or, with `request`, becomes; release: see there
-  RequestRef request;   // run: null when the slot says it all; error: name, kind, process set
+  RequestRef request;   // run: null when the slot says it all; error: the process set, and as name the key
   std::int32_t contributors =
       0;                      // run: ranks whose data counts; the divisor of an average; 0: all of the set
   Rank rank = -1;             // left: who; join: who joined last
@@ -134,7 +134,7 @@ struct InquiryMessage {
   std::uint32_t id = 0;
   bool everybody = false;
   ProcessSetId process_set = kWorldSet;
-  std::string name;
+  std::string name;  // its key
 };
 
 /// Up: one rank's answer.
@@ -154,7 +154,7 @@ struct AnswerMessage {
 /// Up: the sender's subtree waits for some of its own ranks with this name; the root might not know of it.
 struct NoticeMessage {
   ProcessSetId process_set = kWorldSet;
-  std::string name;
+  std::string name;  // its key
   std::uint64_t age_ms = 0;
   bool suspect = false;  // not for long yet, but it may have been submitted to another process set
 };

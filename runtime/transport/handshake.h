@@ -31,7 +31,7 @@
 
 namespace dabke {
 
-inline constexpr std::uint32_t kWireVersion = 4;
+inline constexpr std::uint32_t kWireVersion = 5;
 
 class Handshake {
  public:

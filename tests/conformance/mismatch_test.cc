@@ -188,7 +188,7 @@ TEST_CASE("one bad member fails all of its group and nothing else") {
     CHECK(one.other.is_ok());
     for (const Status& status : one.members) {
       CHECK(status.code() == Code::mismatch);
-      CHECK_THAT(status.message(), StartsWith("Mismatched shape for 'g'"));
+      CHECK_THAT(status.message(), StartsWith("Mismatched shape for group 'g'"));
     }
   }
 }

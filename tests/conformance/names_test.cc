@@ -52,6 +52,31 @@ TEST_CASE(
   CHECK(seen[1].second == std::vector{2});
 }
 
+TEST_CASE(
+    "barriers in flight and a tensor named barrier do not meet, also where duplicate names are errors") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  Config config = quiet_config();
+  config.duplicate_names = GENERATE("queue", "error");
+  const auto seen = run_on_ranks(backend, 2, config, [&](Rank& self) {
+    std::vector<int> tensor = {self.rank() + 1}, group_named = {10 * (self.rank() + 1)};
+    std::vector<std::vector<int>> members = {{1}, {2}};
+    std::vector<Pending> pending;
+    const auto submit = [&](int what) {
+      if (what < 2) pending.push_back(self.barrier_async());
+      if (what == 2) pending.push_back(self.allreduce_async(tensor, {.name = "barrier"}));
+      if (what == 3) pending.push_back(self.allreduce_async(group_named, {.name = "g"}));
+      if (what < 4) return;
+      const auto i = static_cast<std::size_t>(what - 4);
+      pending.push_back(
+          self.allreduce_async(members[i], {.name = i ? "b" : "a", .group = "g", .group_size = 2}));
+    };
+    for (int i = 0; i < 6; ++i) submit(self.rank() == 0 ? i : 5 - i);
+    for (const Pending& one : pending) must(one.wait());
+    return std::vector{tensor[0], group_named[0], members[0][0], members[1][0]};
+  });
+  for (const auto& one : seen) CHECK(one == std::vector{3, 30, 2, 4});
+}
+
 TEST_CASE("members of a group that come one by one, in another order on each rank, run together") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   const auto seen = run_on_ranks(backend, 2, [&](Rank& self) {

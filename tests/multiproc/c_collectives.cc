@@ -216,7 +216,7 @@ void group_by_name(const std::string& group, int bad) {
       handle.must_be_well(group);
       continue;
     }
-    handle.must_have_failed(DABKE_ERROR_MISMATCH, group, "Mismatched shape for '" + group + "'");
+    handle.must_have_failed(DABKE_ERROR_MISMATCH, group, "Mismatched shape for group '" + group + "'");
     if (!text.empty()) must_equal("the texts of one group", handle.message(), text);
     text = handle.message();
   }

@@ -185,7 +185,7 @@ typedef struct dabke_options {
   dabke_reduce_op op;     /* allreduce, reducescatter (there average and sum only) */
   int32_t root_rank;      /* broadcast: the world rank whose data everybody gets, also inside a process set */
   double prescale_factor; /* every input element is multiplied by this before it is reduced */
-  double postscale_factor; /* and every result by this */
+  double postscale_factor; /* and every result by this; infinite or NaN for floating-point tensors only */
   const int64_t* splits;   /* alltoall: rows for each rank of the set; NULL: equal parts */
   size_t splits_count;
   const char* group;   /* tensors with the same group name are ordered together; see group_size */
@@ -281,7 +281,8 @@ DABKE_API dabke_status dabke_grouped_reducescatter(const char* const* names, con
                                                    const DLTensor* const* outputs, size_t count,
                                                    const dabke_options* options);
 
-/* Returns when every rank of the set has come. */
+/* Returns when every rank of the set has come. The n-th barrier of a rank in a set is the n-th of all; several may be
+ * in flight, whatever DUPLICATE_NAMES says, and no tensor's or group's name collides with them. */
 DABKE_API dabke_status dabke_barrier_async(const dabke_options* options, dabke_handle** handle);
 DABKE_API dabke_status dabke_barrier(const dabke_options* options);
 

@@ -1,0 +1,46 @@
+// Factors that are no ordinary numbers: a loss scale that has overflowed, for instance.
+#include <cmath>
+#include <limits>
+
+#include <catch2/catch.hpp>
+
+#include "tests/in_process/job.h"
+
+namespace dabke::testing {
+
+using Catch::Matchers::Contains;
+
+TEST_CASE(
+    "floats times infinity or NaN are what arithmetic says, on every rank; integers are refused at once") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  const double factor =
+      GENERATE(std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN());
+  struct Seen {
+    std::vector<float> before, after;
+    Status refused;
+    std::vector<float> next = {1};
+  };
+  const auto seen = run_on_ranks(backend, 2, [&](Rank& self) {
+    Seen out{{1, 2}, {1, 2}, {}, {1}};
+    for (int round = 0; round < 2; ++round) {  // for the first time, then known
+      out.before = out.after = {1, 2};
+      must(self.allreduce(out.before, {.name = "before", .prescale = factor}));
+      must(self.allreduce(out.after, {.name = "after", .postscale = factor}));
+    }
+    std::vector<std::int32_t> whole = {1};
+    out.refused = self.allreduce(whole, {.name = "whole", .postscale = factor});
+    must(self.allreduce(out.next));
+    return out;
+  });
+  const auto is_right = [&](float value) { return std::isnan(factor) ? std::isnan(value) : value == factor; };
+  for (const Seen& one : seen) {
+    for (const auto& values : {one.before, one.after}) {
+      for (const float value : values) CHECK(is_right(value));
+    }
+    CHECK(one.refused.code() == Code::invalid_argument);
+    CHECK_THAT(one.refused.message(), Contains("'whole'") && Contains("int32") && Contains("postscale"));
+    CHECK(one.next == std::vector<float>{2});
+  }
+}
+
+}  // namespace dabke::testing
