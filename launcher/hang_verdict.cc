@@ -36,6 +36,24 @@ bool has_joined(const std::map<Rank, Dump>& dumps, Rank rank, ProcessSetId proce
          });
 }
 
+/// A group whose other members this rank has not submitted.
+bool is_incomplete(const Dump::Pending& pending) { return pending.state == "incomplete"; }
+
+/// Where no operation waits for ranks, groups may wait for members, on all ranks alike.
+bool add_incomplete_groups(std::vector<std::string>& lines, const std::map<Rank, Dump>& dumps) {
+  std::map<std::pair<ProcessSetId, std::string>, std::vector<Rank>> ranks_with;
+  for (const auto& [rank, dump] : dumps) {
+    for (const Dump::Pending& pending : dump.pending) {
+      if (is_incomplete(pending)) ranks_with[{pending.process_set, pending.signature}].push_back(rank);
+    }
+  }
+  for (const auto& [part, ranks] : ranks_with) {
+    lines.push_back(fmt::format("{} {} submitted {}; the group runs when all of it has come on every rank",
+                                ranks_text(ranks), ranks.size() == 1 ? "has" : "have", part.second));
+  }
+  return !ranks_with.empty();
+}
+
 /// A barrier and a tensor named "barrier" are not the same thing.
 bool has_tensors(const std::string& collective) {
   return collective != "barrier" && collective != "add_process_set" && collective != "remove_process_set";
@@ -48,7 +66,7 @@ std::vector<Wait> waits_of(const std::map<Rank, Dump>& dumps, int size) {
   for (const auto& [rank, dump] : dumps) {
     sets.insert(dump.process_sets.begin(), dump.process_sets.end());
     for (const Dump::Pending& pending : dump.pending) {
-      if (pending.state == "queued" || pending.collective == "join") continue;
+      if (pending.state == "queued" || is_incomplete(pending) || pending.collective == "join") continue;
       Wait& wait = by_name[{pending.process_set, pending.name, has_tensors(pending.collective)}];
       wait.process_set = pending.process_set;
       wait.name = pending.name;
@@ -97,14 +115,16 @@ const Dump::Event* running(const Dump& dump) {
 /// What the rank does instead of `wait`.
 std::string instead(const Dump& dump, const Wait& wait) {
   const auto other = std::ranges::find_if(dump.pending, [&](const Dump::Pending& pending) {
-    return pending.state != "queued" &&
-           (pending.name != wait.name || has_tensors(pending.collective) != has_tensors(wait.collective));
+    return pending.state != "queued" && (is_incomplete(pending) || pending.name != wait.name ||
+                                         has_tensors(pending.collective) != has_tensors(wait.collective));
   });
   if (other != dump.pending.end()) {
     return fmt::format(
-        "it waits for {} '{}' instead, for {:.1f} s: the ranks do not call the same operations, or not in "
+        "it waits for {} instead, for {:.1f} s: the ranks do not call the same operations, or not in "
         "an order that can work",
-        other->collective, other->name, other->age);
+        is_incomplete(*other) ? fmt::format("the rest of a group ({})", other->signature)
+                              : fmt::format("{} '{}'", other->collective, other->name),
+        other->age);
   }
   if (const Dump::Event* batch = running(dump))
     return fmt::format("it is inside {}, begun {:.1f} s ago and not finished", event_name(*batch),
@@ -183,7 +203,7 @@ std::vector<std::string> hang_verdict(const std::map<Rank, Dump>& dumps, int siz
   std::vector<std::string> lines;
   const std::vector<Wait> waits = waits_of(dumps, size);
   if (waits.empty()) {
-    add_batches(lines, dumps);
+    if (!add_incomplete_groups(lines, dumps)) add_batches(lines, dumps);
   } else {
     const Wait& wait = waits.front();
     lines.push_back(fmt::format(

@@ -262,18 +262,12 @@ void Coordinator::accept(OperationRef operation, TimePoint now) {
   if (operation->extras().group.empty()) {
     unit = std::make_unique<Unit>(std::move(operation));
   } else {
-    auto collected = groups_.add(operation);
-    if (!collected) return complete(std::move(operation), collected.status());
-    unit = collected.take();
-    if (!unit) {
-      if (over_ || leaving_) {
-        for (OperationRef& member : groups_.take_all()) {
-          complete(std::move(member),
-                   over_ && !over_->is_ok() ? *over_ : Status(Code::shut_down, "the job is over"));
-        }
-      }
-      return;
-    }
+    const Operation::Extras& extras = operation->extras();
+    Status taken = groups_.check(*operation);
+    if (taken) taken = machine_.submit_member(operation->request, extras.group, extras.group_size, now);
+    if (!taken) return complete(std::move(operation), taken);
+    unit = groups_.add(std::move(operation));
+    if (!unit) return;
   }
   RequestRef request = request_of(*unit);
   unit->tensors_left = request->tensors.size();
@@ -313,6 +307,9 @@ void Coordinator::perform(std::vector<Action> actions, TimePoint now) {
     } else if (auto* warn = std::get_if<WarnAction>(&action)) {
       log_.warning("{}", warn->text);
       recorder_.note(warn->text);
+    } else if (const auto* failed = std::get_if<FailGroupAction>(&action)) {
+      for (OperationRef& member : groups_.take(failed->process_set, failed->group))
+        complete(std::move(member), failed->status);
     } else if (const auto* asked = std::get_if<DumpAction>(&action)) {
       dump(*asked, now);
     } else if (std::holds_alternative<StackAction>(action)) {
@@ -325,8 +322,6 @@ void Coordinator::perform(std::vector<Action> actions, TimePoint now) {
 
 void Coordinator::over(const Status& cause) {
   over_ = cause;
-  const Status status = cause ? Status(Code::shut_down, "the job is over: a rank has shut down") : cause;
-  for (OperationRef& member : groups_.take_all()) complete(std::move(member), status);
   if (cause) return;
   if (!leaving_) log_.error("{}", cause.message());
   lane_.abort(cause);

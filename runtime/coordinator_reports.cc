@@ -38,6 +38,10 @@ Dump Coordinator::describe(std::string reason, std::uint64_t incident, const Sna
                             std::chrono::duration<double>(age).count(),
                             std::string(kStates[static_cast<std::size_t>(pending.state)])});
   }
+  for (const Snapshot::Group& group : snapshot.groups) {
+    dump.pending.push_back({group.name, std::string(name_of(group.kind)), group.process_set, group.members,
+                            std::chrono::duration<double>(now - group.since).count(), "incomplete"});
+  }
   return dump;
 }
 

@@ -19,25 +19,43 @@ RequestRef request_of(Unit& unit) {
   return request;
 }
 
-Result<std::unique_ptr<Unit>> GroupCollector::add(OperationRef operation) {
-  const auto key = std::pair(operation->request->process_set, operation->extras().group);
-  auto& members = groups_[key];
-  if (!members.empty()) {
-    const Operation& first = *members.front();
-    const Request& a = *first.request;
-    const Request& b = *operation->request;
-    const bool alike = a.kind == b.kind && a.op == b.op && a.root == b.root && a.prescale == b.prescale &&
-                       a.postscale == b.postscale && first.extras().group_size == operation->extras().group_size;
-    if (!alike) {
-      return Status(
-          Code::invalid_argument,
+std::size_t GroupCollector::tensors_of(const std::vector<OperationRef>& members) {
+  std::size_t tensors = 0;
+  for (const OperationRef& member : members) tensors += member->request->tensors.size();
+  return tensors;
+}
+
+Status GroupCollector::check(const Operation& operation) const {
+  const Request& b = *operation.request;
+  const std::string& group = operation.extras().group;
+  const std::uint32_t size = operation.extras().group_size;
+  const auto found = groups_.find({b.process_set, group});
+  const std::size_t before = found == groups_.end() ? 0 : tensors_of(found->second);
+  if (before + b.tensors.size() > size) {
+    return {Code::invalid_argument,
+            fmt::format(
+                "'{}' is one too many for its group '{}': group_size is {}, and with it there would be {} "
+                "tensors; group_size must count them all",
+                b.name, group, size, before + b.tensors.size())};
+  }
+  if (before == 0) return {};
+  const Operation& first = *found->second.front();
+  const Request& a = *first.request;
+  const bool alike = a.kind == b.kind && a.op == b.op && a.root == b.root &&
+                     same_scale(a.prescale, b.prescale) && same_scale(a.postscale, b.postscale) &&
+                     first.extras().group_size == size;
+  if (alike) return {};
+  return {Code::invalid_argument,
           fmt::format("'{}' does not fit its group '{}', which began with '{}': all members must have the "
                       "same collective, reduce operation, root, scales and group_size",
-                      b.name, operation->extras().group, a.name));
-    }
-  }
+                      b.name, group, a.name)};
+}
+
+std::unique_ptr<Unit> GroupCollector::add(OperationRef operation) {
+  const Key key(operation->request->process_set, operation->extras().group);
+  auto& members = groups_[key];
   members.push_back(std::move(operation));
-  if (members.size() < members.front()->extras().group_size) return std::unique_ptr<Unit>();
+  if (tensors_of(members) < members.front()->extras().group_size) return nullptr;
   // Ranks may submit the members in different orders; the group is the same.
   std::ranges::sort(members, {}, [](const OperationRef& op) { return std::string_view(op->request->name); });
   auto unit = std::make_unique<Unit>(std::move(members));
@@ -45,13 +63,9 @@ Result<std::unique_ptr<Unit>> GroupCollector::add(OperationRef operation) {
   return unit;
 }
 
-std::vector<OperationRef> GroupCollector::take_all() {
-  std::vector<OperationRef> out;
-  for (auto& [key, members] : groups_) {
-    for (OperationRef& member : members) out.push_back(std::move(member));
-  }
-  groups_.clear();
-  return out;
+std::vector<OperationRef> GroupCollector::take(ProcessSetId process_set, const std::string& group) {
+  auto node = groups_.extract({process_set, group});
+  return node.empty() ? std::vector<OperationRef>() : std::move(node.mapped());
 }
 
 }  // namespace dabke

@@ -16,14 +16,18 @@ RequestRef request_of(Unit& unit);
 
 class GroupCollector {
  public:
-  /// The whole group's unit once its last member has come, null before. A member that does not fit the others
-  /// (another collective, process set or group size) is refused.
-  Result<std::unique_ptr<Unit>> add(OperationRef operation);
-  /// Everything incomplete; the collector is empty then.
-  std::vector<OperationRef> take_all();
+  /// Whether it fits the members that have come: the same collective, scales and group size, and room for it.
+  Status check(const Operation& operation) const;
+  /// The whole group's unit once its last member has come, null before. It has been checked.
+  std::unique_ptr<Unit> add(OperationRef operation);
+  /// What has come of an incomplete group, which is forgotten.
+  std::vector<OperationRef> take(ProcessSetId process_set, const std::string& group);
 
  private:
-  std::map<std::pair<ProcessSetId, std::string>, std::vector<OperationRef>> groups_;
+  using Key = std::pair<ProcessSetId, std::string>;
+  static std::size_t tensors_of(const std::vector<OperationRef>& members);
+
+  std::map<Key, std::vector<OperationRef>> groups_;
 };
 
 }  // namespace dabke

@@ -28,7 +28,8 @@ struct Dump {
     ProcessSetId process_set = kWorldSet;
     std::string signature;
     double age = 0;     // seconds
-    std::string state;  // "announced", "kept back" for its learned batch, "queued" behind its own name
+    std::string state;  // "announced", "kept back" for its learned batch, "queued" behind its own name,
+                        // "incomplete": a group whose other members have not come
   };
   struct Event {
     std::string what;  // as FlightEvent::What

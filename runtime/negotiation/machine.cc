@@ -54,6 +54,7 @@ Status Machine::check(const Request& request) const {
 }
 
 void Machine::submit(Token token, RequestRef request, TimePoint now) {
+  const bool awaited = request->is_group && groups_.finish(request->process_set, request->name);
   if (Status status = check(*request); !status) return complete(token, std::move(status));
   last_submit_ = now;
   if (!moves_data(request->kind)) report_slots(learned_.release_all(), now);  // it waits for what came before
@@ -70,9 +71,15 @@ void Machine::submit(Token token, RequestRef request, TimePoint now) {
   }
   name.waiting.push({token, std::move(request)});
   if (name.waiting.size() == 1) announce(name, now);
+  if (awaited) want(name.process_set, name.name, now);
 }
 
 void Machine::join(Token token, const Request& request, TimePoint now) {
+  fail_incomplete_groups(
+      request.process_set,
+      {Code::invalid_argument,
+       "this rank has called dabke_join, after which it submits nothing more; submit all members "
+       "of a group before it"});
   joins_[request.process_set] = token;
   announce_join(request.process_set, now);
 }
@@ -92,6 +99,9 @@ void Machine::announce_join(ProcessSetId set, TimePoint now) {
 
 void Machine::want(ProcessSetId set, const std::string& name, TimePoint now) {
   if (over_ || !learned_.any()) return;
+  if (is_group_key(name)) {
+    if (IncompleteGroup* group = groups_.find(set, name.substr(0, name.find('\0')))) group->awaited = true;
+  }
   Name* wanted = names_.find(set, name);
   if (wanted == nullptr || wanted->waiting.empty() || wanted->batch == 0) return;
   if (!wanted->held) return note_awaited(*wanted, now);
@@ -116,6 +126,8 @@ void Machine::message_from(Rank peer, std::span<const std::byte> bytes, TimePoin
       apply(std::move(*orders), now);
     } else if (const auto* inquiry = std::get_if<InquiryMessage>(&message)) {
       answer(*inquiry, now);
+    } else if (const auto* group = std::get_if<GroupInquiryMessage>(&message)) {
+      answer_group(*group, now);
     } else if (const auto* asked = std::get_if<DumpMessage>(&message)) {
       dump(*asked);
     }
@@ -141,6 +153,11 @@ void Machine::message_from(Rank peer, std::span<const std::byte> bytes, TimePoin
          .name = notice->name,
          .since = now - std::chrono::milliseconds(notice->age_ms)},
         now);
+  } else if (const auto* incomplete = std::get_if<GroupNoticeMessage>(&message)) {
+    inquire_group(*incomplete, now);
+  } else if (auto* part = std::get_if<GroupAnswerMessage>(&message)) {
+    take_group_answer(std::move(*part));
+    judge_group_inquiries(now);
   } else if (const auto* wanted = std::get_if<DumpMessage>(&message)) {
     ask_for_dumps(wanted->reason, now);
   }
@@ -163,12 +180,14 @@ void Machine::tick(TimePoint now) {
   if (now >= next_check_) look_for_stalls(now);
   if (now >= stack_deadline_) give_stack("(its stack could not be had in time)", now);
   judge_inquiries(now);
+  judge_group_inquiries(now);
 }
 
 TimePoint Machine::next_tick() const {
   if (over_) return kNever;
   TimePoint next = std::min({next_check_, learned_.next_deadline(), stack_deadline_});
   for (const Inquiry& inquiry : inquiries_) next = std::min(next, inquiry.deadline);
+  for (const GroupInquiry& inquiry : group_inquiries_) next = std::min(next, inquiry.deadline);
   return sequencer_ ? std::min(next, sequencer_->next_tick()) : next;
 }
 
@@ -177,6 +196,7 @@ void Machine::leave(TimePoint now) {
   leaving_ = true;
   if (over_) return;
   report_slots(learned_.release_all(), now);
+  fail_incomplete_groups(std::nullopt, {Code::shut_down, "dabke_shutdown was called on this rank"});
   if (is_root()) {
     if (goodbyes_.insert(options_.rank).second) sequencer_->goodbye(options_.rank, now);
     return;
@@ -238,6 +258,7 @@ void Machine::fail_set(ProcessSetId set, const Status& cause) {
     }
     name->held = false;
   }
+  fail_incomplete_groups(set, cause);
   if (const auto join = joins_.find(set); join != joins_.end()) {
     complete(join->second, {cause.code(), fmt::format("join cannot complete: {}", cause.message())});
     joins_.erase(join);
@@ -258,11 +279,14 @@ void Machine::fail_everything(const Status& cause, const Status& over) {
   });
   for (const auto& [set, token] : joins_)
     complete(token, {cause.code(), fmt::format("join: {}", cause.message())});
+  fail_incomplete_groups(std::nullopt, cause);
   names_.clear();
+  groups_.clear();
   joins_.clear();
   up_ = {};
   (void)learned_.learn({});
   inquiries_.clear();
+  group_inquiries_.clear();
   without_stack_.clear();
   stack_deadline_ = kNever;
   actions_.emplace_back(OverAction{over});

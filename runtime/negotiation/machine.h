@@ -26,6 +26,7 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/negotiation/incomplete_groups.h"
 #include "runtime/negotiation/inquiry.h"
 #include "runtime/negotiation/learned_batches.h"
 #include "runtime/negotiation/sequencer.h"
@@ -80,8 +81,16 @@ struct Snapshot {
     State state;
   };
   std::uint64_t last_order = 0;
+  struct Group {  // of which members are still to come
+    ProcessSetId process_set;
+    std::string name;
+    CollectiveKind kind;
+    std::string members;  // "2 of 3 members of group 'g': 'a', 'b'"
+    TimePoint since;
+  };
   std::vector<Pending> pending;
-  std::map<ProcessSetId, std::vector<Rank>> sets;  // that `pending` names
+  std::vector<Group> groups;
+  std::map<ProcessSetId, std::vector<Rank>> sets;  // that these name
 };
 /// This rank is to write down what it has been doing; comes before the tokens of `snapshot` complete.
 struct DumpAction {
@@ -89,6 +98,12 @@ struct DumpAction {
   std::uint64_t incident = 0;  // equal on all ranks
   bool job_fails = false;      // and that is the reason
   Snapshot snapshot;
+};
+/// The members of this group that have come fail; it was incomplete, so the machine had no token of it.
+struct FailGroupAction {
+  ProcessSetId process_set;
+  std::string group;
+  Status status;
 };
 /// A stack of this rank's threads is wanted, by give_stack().
 struct StackAction {};
@@ -99,7 +114,7 @@ struct OverAction {
   Status cause;
 };
 using Action = std::variant<SendAction, ExecuteAction, CompleteAction, ProcessSetAction, WarnAction,
-                            DumpAction, StackAction, OverAction>;
+                            DumpAction, StackAction, OverAction, FailGroupAction>;
 
 class Machine {
  public:
@@ -136,6 +151,10 @@ class Machine {
   explicit Machine(Options options);
 
   void submit(Token token, RequestRef request, TimePoint now);
+  /// A member of a group has come; the last of them comes through here too, before the whole group's
+  /// submit(). `group_size` in tensors. Not ok: it fails, and does not count.
+  Status submit_member(const RequestRef& member, const std::string& group, std::uint32_t group_size,
+                       TimePoint now);
   /// A thread waits for what has this key: nobody is to keep it back.
   void want(ProcessSetId set, const std::string& name, TimePoint now);
   void message_from(Rank peer, std::span<const std::byte> message, TimePoint now);
@@ -238,6 +257,19 @@ class Machine {
   void judge(const Inquiry& inquiry, TimePoint now);
   void dump(const DumpMessage& message);
 
+  // ---- groups that wait for members
+  TimePoint next_group_check(const IncompleteGroup& group, TimePoint now) const;
+  void look_for_incomplete_groups(TimePoint now);
+  int stage_of(Duration age) const;
+  void inquire_group(const GroupNoticeMessage& notice, TimePoint now);
+  void answer_group(const GroupInquiryMessage& message, TimePoint now);
+  void take_group_answer(GroupAnswerMessage answer);
+  void judge_group_inquiries(TimePoint now);
+  void judge(const GroupInquiry& inquiry, TimePoint now);
+  void forget_group_inquiry(const Name& name);
+  void fail_incomplete_groups(std::optional<ProcessSetId> set, const Status& cause);
+  void fail_incomplete_group(ProcessSetId set, const std::string& key, const Status& why);
+
   // ---- ends
   void fail(const Status& cause, Rank except);
   void fail_set(ProcessSetId set, const Status& cause);
@@ -269,6 +301,15 @@ class Machine {
     std::uint64_t until;
   };
   std::vector<Void> voids_;
+
+  IncompleteGroups groups_;                    // here
+  std::vector<GroupInquiry> group_inquiries_;  // on the root
+  struct GroupHistory {
+    TimePoint inquired{};
+    TimePoint warned{};
+    Duration age{};
+  };
+  std::map<IncompleteGroups::Key, GroupHistory> group_history_;  // on the root
 
   std::vector<Inquiry> inquiries_;  // on the root
   std::uint32_t next_inquiry_ = 1;

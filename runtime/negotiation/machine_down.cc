@@ -174,6 +174,9 @@ void Machine::apply_error(const Order& order, TimePoint now) {
     if (has_reporters_below(set)) voids_.push_back({set, order.request->name, order.number});
     untold_ += kMostUntold;  // every report is compared with these, so the parent is told at once
   }
+  const std::string& key = order.request->name;
+  const Status why(order.error, order.text);
+  if (is_group_key(key) && (name == nullptr || name->waiting.empty())) fail_incomplete_group(set, key, why);
   if (name == nullptr) return;
   if (order.forced) name->collection = {};
   if (name->held) {
@@ -181,7 +184,7 @@ void Machine::apply_error(const Order& order, TimePoint now) {
     if (name->batch != 0) report_slots(learned_.release(name->batch), now);
   }
   const Submitted mine = take_front(*name, now);
-  if (mine.token) complete(mine.token, {order.error, order.text});
+  if (mine.token) complete(mine.token, why);
   names_.tidy(*name);
 }
 
@@ -229,6 +232,7 @@ void Machine::apply_release(const Order& order, TimePoint now) {
 Submitted Machine::take_front(Name& name, TimePoint now) {
   name.awaited = false;
   name.ordered_at = last_order_;
+  forget_group_inquiry(name);
   if (name.waiting.empty()) return {};
   Submitted front = name.waiting.pop();
   if (name.waiting.empty()) return front;

@@ -21,6 +21,7 @@ constexpr std::size_t kShownInstead = 6;
 
 void Machine::look_for_stalls(TimePoint now) {
   next_check_ = kNever;
+  look_for_incomplete_groups(now);
   std::vector<Inquiry> found;
   names_.for_each([&](Name& name) {
     Collection& collection = name.collection;
@@ -153,6 +154,10 @@ void Machine::answer(const InquiryMessage& message, TimePoint now) {
     mine.instead.push_back(same_name ? fmt::format("{} in process set {}", shown(name.name), name.process_set)
                                      : shown(name.name));
   });
+  groups_.for_each([&](const IncompleteGroups::Key& key, const IncompleteGroup& group) {
+    ++mine.instead_count;
+    mine.instead.push_back(group.describe(key.second));
+  });
   std::ranges::sort(mine.instead);
   if (mine.instead.size() > kShownInstead) mine.instead.resize(kShownInstead);
   const bool is_waited_for = std::ranges::find(mine.sets, message.process_set) == mine.sets.end();
@@ -193,6 +198,11 @@ Snapshot Machine::snapshot() const {
     }
     const auto* ranks = sets_.ranks_of(name.process_set);
     if (!name.waiting.empty() && ranks != nullptr) out.sets[name.process_set] = *ranks;
+  });
+  groups_.for_each([&](const IncompleteGroups::Key& key, const IncompleteGroup& group) {
+    out.groups.push_back(
+        {key.first, key.second, group.members.front()->kind, group.describe(key.second), group.since});
+    if (const auto* ranks = sets_.ranks_of(key.first)) out.sets[key.first] = *ranks;
   });
   for (const auto& [set, token] : joins_) {
     auto request = std::make_shared<Request>();

@@ -19,9 +19,6 @@ bool same_shape(CollectiveKind kind, const Shape& a, const Shape& b) {
          std::ranges::equal(a.dims().subspan(a.rank() ? 1 : 0), b.dims().subspan(b.rank() ? 1 : 0));
 }
 
-/// A factor that is not a number is the same as another such: what it makes of the data is the same.
-bool same_scale(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
-
 std::string tensors_difference(const Request& a, const Request& b) {
   if (a.tensors.size() != b.tensors.size()) return "group size";
   for (std::size_t i = 0; i < a.tensors.size(); ++i) {
@@ -35,6 +32,8 @@ std::string tensors_difference(const Request& a, const Request& b) {
 }
 
 }  // namespace
+
+bool same_scale(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
 std::size_t Request::size_bytes() const {
   std::size_t total = 0;

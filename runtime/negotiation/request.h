@@ -46,6 +46,9 @@ struct Request {
 
 using RequestRef = std::shared_ptr<const Request>;
 
+/// A factor that is not a number is the same as another such: what it makes of the data is the same.
+bool same_scale(double a, double b);
+
 /// What two ranks' requests of one name disagree in ("shape", "dtype", "operation", ...); empty when they
 /// agree. allgather and alltoall may differ in the first dimension.
 std::string difference(const Request& a, const Request& b);

@@ -468,6 +468,22 @@ void body(Archive& archive, M& message) {
   } else if constexpr (std::is_same_v<Plain, DumpMessage>) {
     archive(message.incident);
     archive(message.reason);
+  } else if constexpr (std::is_same_v<Plain, GroupNoticeMessage>) {
+    archive(message.process_set);
+    archive(message.group);
+    archive(message.age_ms);
+  } else if constexpr (std::is_same_v<Plain, GroupInquiryMessage>) {
+    archive(message.id);
+    archive(message.process_set);
+    archive(message.group);
+  } else if constexpr (std::is_same_v<Plain, GroupAnswerMessage>) {
+    archive(message.id);
+    archive(message.rank);
+    archive(message.size);
+    archive(message.came);
+    archive(message.joined);
+    archive(message.age_ms);
+    list(archive, message.members);
   }
 }
 

@@ -165,8 +165,34 @@ struct DumpMessage {
   std::string reason;
 };
 
-using Message = std::variant<ReadyMessage, GoodbyeMessage, FailMessage, OrdersMessage, InquiryMessage,
-                             AnswerMessage, NoticeMessage, DumpMessage>;
+/// Up: a group has waited for members on this rank for a while.
+struct GroupNoticeMessage {
+  ProcessSetId process_set = kWorldSet;
+  std::string group;
+  std::uint64_t age_ms = 0;
+};
+
+/// Down, to the ranks of the set: what have you of this group?
+struct GroupInquiryMessage {
+  std::uint32_t id = 0;
+  ProcessSetId process_set = kWorldSet;
+  std::string group;
+};
+
+/// Up: one rank's answer.
+struct GroupAnswerMessage {
+  std::uint32_t id = 0;
+  Rank rank = -1;
+  std::uint32_t size = 0;            // tensors that the group is to have here; 0: none has come
+  std::uint32_t came = 0;            // that have come
+  bool joined = false;               // nothing more comes from this rank
+  std::uint64_t age_ms = 0;          // since the first came; 0: the group is whole here
+  std::vector<std::string> members;  // that have come, ascending; of many the first
+};
+
+using Message =
+    std::variant<ReadyMessage, GoodbyeMessage, FailMessage, OrdersMessage, InquiryMessage, AnswerMessage,
+                 NoticeMessage, DumpMessage, GroupNoticeMessage, GroupInquiryMessage, GroupAnswerMessage>;
 
 /// Appends to `out`.
 void encode(const Message& message, std::vector<std::byte>& out);

@@ -72,6 +72,29 @@ TEST_CASE("the verdict waits for the ranks of the process set alone, and not for
   CHECK(lines.at(0) == "allreduce 'x' waits for rank 2: rank 0 has been waiting for 60.0 s");
 }
 
+TEST_CASE("a barrier and a tensor named barrier are two things to wait for") {
+  Dump barrier = rank(0, {}, {"barrier"});
+  barrier.pending = {{"barrier", "barrier", 0, "barrier", 50, "announced"}};
+  const auto lines = hang_verdict(by_rank({barrier, rank(1, {waiting("barrier", 60)}, {"barrier"})}), 2, {});
+  CHECK(lines.at(0) == "allreduce 'barrier' waits for ranks 0,2: rank 1 has been waiting for 60.0 s");
+  CHECK_THAT(lines.at(1), Contains("waits for barrier 'barrier' instead, for 50.0 s"));
+}
+
+TEST_CASE("a group of which members are missing is told of, on some ranks or on all") {
+  Dump part = rank(1, {}, {"x"});
+  part.pending = {{"g", "allreduce", 0, "2 of 3 members of group 'g': 'a', 'b'", 50, "incomplete"}};
+  auto lines = hang_verdict(by_rank({rank(0, {waiting("g", 60)}, {"g"}), part}), 2, {});
+  CHECK(lines.at(0) == "allreduce 'g' waits for ranks 1-2: rank 0 has been waiting for 60.0 s");
+  CHECK_THAT(lines.at(1),
+             Contains("waits for the rest of a group (2 of 3 members of group 'g': 'a', 'b') instead"));
+  Dump same = part;
+  same.rank = 0;
+  lines = hang_verdict(by_rank({same, part}), 2, {});
+  CHECK(lines ==
+        std::vector<std::string>{"ranks 0-1 have submitted 2 of 3 members of group 'g': 'a', 'b'; the group "
+                                 "runs when all of it has come on every rank"});
+}
+
 TEST_CASE("a rank without a dump is described by its process") {
   const auto lines =
       hang_verdict(by_rank({rank(0, {waiting("x", 60)}, {"x"}), rank(2, {waiting("x", 60)}, {"x"})}), 3,

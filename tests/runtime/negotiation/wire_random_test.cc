@@ -210,6 +210,21 @@ DumpMessage Random::message() {
   return {number<std::uint64_t>(), text()};
 }
 
+template <>
+GroupNoticeMessage Random::message() {
+  return {number<ProcessSetId>(), text(), number<std::uint64_t>()};
+}
+template <>
+GroupInquiryMessage Random::message() {
+  return {number<std::uint32_t>(), number<ProcessSetId>(), text()};
+}
+template <>
+GroupAnswerMessage Random::message() {
+  return {number<std::uint32_t>(), number<Rank>(), number<std::uint32_t>(),
+          number<std::uint32_t>(), coin(),         number<std::uint64_t>(),
+          texts(below(2000))};
+}
+
 template <std::size_t I = 0>
 Message any_message(Random& random, std::size_t kind) {
   if constexpr (I == std::variant_size_v<Message>) {
@@ -293,6 +308,19 @@ bool same(const NoticeMessage& a, const NoticeMessage& b) {
 bool same(const DumpMessage& a, const DumpMessage& b) {
   const auto& [incident, reason] = a;
   return incident == b.incident && reason == b.reason;
+}
+bool same(const GroupNoticeMessage& a, const GroupNoticeMessage& b) {
+  const auto& [set, group, age_ms] = a;
+  return set == b.process_set && group == b.group && age_ms == b.age_ms;
+}
+bool same(const GroupInquiryMessage& a, const GroupInquiryMessage& b) {
+  const auto& [id, set, group] = a;
+  return id == b.id && set == b.process_set && group == b.group;
+}
+bool same(const GroupAnswerMessage& a, const GroupAnswerMessage& b) {
+  const auto& [id, rank, size, came, joined, age_ms, members] = a;
+  return id == b.id && rank == b.rank && size == b.size && came == b.came && joined == b.joined &&
+         age_ms == b.age_ms && members == b.members;
 }
 bool same(const Message& a, const Message& b) {
   return a.index() == b.index() &&

@@ -189,7 +189,9 @@ typedef struct dabke_options {
   const int64_t* splits;   /* alltoall: rows for each rank of the set; NULL: equal parts */
   size_t splits_count;
   const char* group;   /* tensors with the same group name are ordered together; see group_size */
-  uint32_t group_size; /* how many tensors the group has on every rank */
+  uint32_t group_size; /* how many tensors the group has on every rank. It fails as a whole: with a mismatch
+                        * where ranks give it another size or other members (members still to come then fail
+                        * too), and where its rank joins or shuts down before it is whole */
   int32_t priority;    /* higher first among what is ready at the same time */
   dabke_compression compression;
   void* stream;      /* cudaStream_t on which the input is produced; NULL: ready now */
