@@ -244,7 +244,7 @@ void Coordinator::obey_commands(TimePoint now) {
       timeline_ = std::move(*timeline);
       machine_.record_readiness(timeline_ ? ++timelines_ : 0);
     } else if (const auto* asked = std::get_if<AskForDumps>(&command)) {
-      machine_.ask_for_dumps(asked->reason, now);
+      machine_.ask_for_dumps(asked->reason, Machine::Dumped::as_asked, now);
     } else if (auto* question = std::get_if<Describe>(&command)) {
       question->answer->set_value(describe(std::move(question->reason), 0, machine_.snapshot(), now));
     } else if (const auto* stack = std::get_if<Stack>(&command)) {
@@ -313,7 +313,7 @@ void Coordinator::perform(std::vector<Action> actions, TimePoint now) {
     } else if (const auto* asked = std::get_if<DumpAction>(&action)) {
       dump(*asked, now);
     } else if (std::holds_alternative<StackAction>(action)) {
-      reporter_.take_stacks([this](std::string text) { post(Stack{std::move(text)}); });
+      reporter_.take_places([this](std::string text) { post(Stack{std::move(text)}); });
     } else if (auto* end = std::get_if<OverAction>(&action)) {
       over(end->cause);
     }

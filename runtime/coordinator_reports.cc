@@ -9,7 +9,7 @@ namespace dabke {
 namespace {
 
 /// How long a failure waits for its dump to be written.
-constexpr Duration kDumpTime = std::chrono::milliseconds(500);
+constexpr Duration kDumpTime = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -50,7 +50,12 @@ void Coordinator::dump(const DumpAction& action, TimePoint now) {
   const auto where = !action.job_fails ? Reporter::Where::usual
                      : stalled         ? Reporter::Where::launcher
                                        : Reporter::Where::if_wanted;
-  reporter_.write(describe(action.reason, action.incident, action.snapshot, now), where);
+  // Signals end the sleeps of an application, so a warning sends none.
+  using Stacks = Reporter::Stacks;
+  const auto stacks = action.asked || stalled ? Stacks::signals
+                      : action.job_fails      ? Stacks::none
+                                              : Stacks::places;
+  reporter_.write(describe(action.reason, action.incident, action.snapshot, now), where, stacks);
   // Once the operations have failed the process may end at any moment.
   if (action.job_fails) reporter_.flush(kDumpTime);
 }
@@ -78,7 +83,7 @@ void Coordinator::look_for_long_runs(TimePoint now) {
       batch->tensors > 1 ? fmt::format(" and {} more", batch->tensors - 1) : "", batch->number,
       batch->process_set, seconds_to_text(now - since));
   log_.warning("{}", text);
-  machine_.ask_for_dumps(text, now);
+  machine_.ask_for_dumps(text, Machine::Dumped::as_warned, now);
 }
 
 void Coordinator::record_readiness() {

@@ -1,12 +1,21 @@
-// Names frames by what the dynamic linker knows: exported functions only.
+// Names frames by what the dynamic linker knows, exported functions only; it knows no callers.
 #include <dlfcn.h>
 
 #include "runtime/diagnosis/frame_names.h"
-#include "runtime/diagnosis/native_stacks.h"
+#include "runtime/diagnosis/frames.h"
 
 namespace dabke {
 
-std::vector<std::string> describe_frames(const std::vector<void*>& addresses) {
+struct Frames::Program {};
+
+Frames::Frames() = default;
+Frames::~Frames() = default;
+
+std::vector<void*> Frames::unwind(const UserRegisters& registers, const ReadWord&) const {
+  return {reinterpret_cast<void*>(registers.pc)};
+}
+
+std::vector<std::string> Frames::describe(const std::vector<void*>& addresses) const {
   std::vector<std::string> out;
   for (void* const address : addresses) {
     Dl_info info{};

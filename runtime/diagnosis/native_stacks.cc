@@ -1,6 +1,5 @@
 #include "runtime/diagnosis/native_stacks.h"
 
-#include <dirent.h>
 #include <execinfo.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -18,32 +17,14 @@
 #include <optional>
 #include <string>
 
+#include "runtime/diagnosis/frames.h"
+#include "runtime/diagnosis/own_threads.h"
+
 namespace dabke {
 namespace {
 
 constexpr std::size_t kMostThreads = 32;
 constexpr int kMostFrames = 64;
-
-std::string read_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
-std::vector<int> threads_of_this_process() {
-  std::vector<int> threads;
-  if (DIR* directory = ::opendir("/proc/self/task")) {
-    while (const dirent* entry = ::readdir(directory)) {
-      if (const int thread = std::atoi(entry->d_name); thread > 0) threads.push_back(thread);
-    }
-    ::closedir(directory);
-  }
-  std::ranges::sort(threads);  // the main thread has the process's own number, the lowest but after a wrap
-  const auto main = std::ranges::find(threads, ::getpid());
-  if (main != threads.end()) std::rotate(threads.begin(), main, main + 1);
-  return threads;
-}
 
 /// Nothing when it cannot be told: the thread has just ended.
 std::optional<bool> blocks(int thread, int signal) {
@@ -161,6 +142,7 @@ std::vector<Dump::Stack> NativeStacks::take() {
     std::size_t stack;
     std::unique_ptr<Record> record;
   };
+  const Frames names;
   std::vector<Dump::Stack> stacks;
   std::vector<Asked> asked;
   const int signal = choose_signal();
@@ -168,14 +150,14 @@ std::vector<Dump::Stack> NativeStacks::take() {
   const int self = static_cast<int>(::syscall(SYS_gettid));
   for (const int thread : threads_of_this_process()) {
     if (stacks.size() == kMostThreads) break;
-    Dump::Stack stack{thread, read_line("/proc/self/task/" + std::to_string(thread) + "/comm"), {}};
-    if (stack.name.starts_with("dabke-")) continue;
+    Dump::Stack stack{thread, line_of_thread(thread, "comm"), {}};
+    if (is_own_thread_name(stack.name)) continue;
     const auto is_blocked = blocks(thread, signal);
     if (!is_blocked) continue;
     if (thread == self) {
       std::array<void*, kMostFrames> frames{};
       const int count = ::backtrace(frames.data(), kMostFrames);
-      stack.frames = describe_frames({frames.begin(), frames.begin() + count});
+      stack.frames = names.describe({frames.begin(), frames.begin() + count});
     } else if (*is_blocked) {
       stack.frames = {"(this thread blocks signals)"};
     } else {
@@ -188,7 +170,7 @@ std::vector<Dump::Stack> NativeStacks::take() {
   const timespec deadline = monotonic_clock_in(answer_time_);
   for (Asked& one : asked) {
     if (one.record->wait(deadline)) {
-      stacks[one.stack].frames = describe_frames(one.record->addresses());
+      stacks[one.stack].frames = names.describe(one.record->addresses());
     } else {
       stacks[one.stack].frames = {
           "(this thread does not answer: the process is stopped or the thread hangs in the kernel)"};

@@ -43,7 +43,4 @@ class NativeStacks {
   std::vector<std::unique_ptr<Record>> unanswered_;
 };
 
-/// "step() at train.cc:42 (train)", as far as the program's files tell.
-std::vector<std::string> describe_frames(const std::vector<void*>& addresses);
-
 }  // namespace dabke

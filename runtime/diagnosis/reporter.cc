@@ -10,6 +10,7 @@
 #include "runtime/base/hmac.h"
 #include "runtime/base/thread.h"
 #include "runtime/diagnosis/dump_file.h"
+#include "runtime/diagnosis/thread_places.h"
 
 namespace dabke {
 namespace {
@@ -18,7 +19,7 @@ constexpr std::size_t kEventsForLauncher = 256;
 constexpr std::size_t kStackTextBytes = 8192;
 constexpr Duration kProviderTime = std::chrono::milliseconds(300);
 /// Several tensors stall together; what was seen a moment ago will do for all of them.
-constexpr Duration kStacksStayFresh = std::chrono::seconds(1);
+constexpr Duration kPlacesStayFresh = std::chrono::seconds(1);
 
 std::string_view name_of(FlightEvent::What what) {
   constexpr std::string_view kNames[] = {"submitted", "ordered", "started", "finished", "failed", "note"};
@@ -69,9 +70,11 @@ Dump Reporter::begin(std::string reason, std::uint64_t incident) const {
   return dump;
 }
 
-void Reporter::write(Dump dump, Where where) {
+void Reporter::write(Dump dump, Where where, Stacks stacks) {
   if (!usual_path(where) && (where == Where::if_wanted || !parts_.launcher)) return;
-  post([this, dump = std::make_shared<Dump>(std::move(dump)), where] { write_now(std::move(*dump), where); });
+  post([this, dump = std::make_shared<Dump>(std::move(dump)), where, stacks] {
+    write_now(std::move(*dump), where, stacks);
+  });
 }
 
 void Reporter::flush(Duration limit) {
@@ -80,23 +83,23 @@ void Reporter::flush(Duration limit) {
 }
 
 Status Reporter::write_to(Dump dump, const std::string& path) {
-  add_stacks(dump);
+  add_stacks(dump, Stacks::signals);
   return write_dump_to(path, to_json(dump, FlightRecorder::kEvents));
 }
 
-void Reporter::take_stacks(std::function<void(std::string text)> done) {
+void Reporter::take_places(std::function<void(std::string text)> done) {
   post([this, done = std::move(done)] {
-    if (recent_stacks_at_ == TimePoint{} || Clock::now() - recent_stacks_at_ > kStacksStayFresh) {
+    if (recent_places_at_ == TimePoint{} || Clock::now() - recent_places_at_ > kPlacesStayFresh) {
       Dump dump;
-      add_stacks(dump);
-      recent_stacks_ = stacks_to_text(dump);
-      if (recent_stacks_.size() > kStackTextBytes) {
-        recent_stacks_.resize(kStackTextBytes);
-        recent_stacks_ += "...\n";
+      add_stacks(dump, Stacks::places);
+      recent_places_ = stacks_to_text(dump);
+      if (recent_places_.size() > kStackTextBytes) {
+        recent_places_.resize(kStackTextBytes);
+        recent_places_ += "...\n";
       }
-      recent_stacks_at_ = Clock::now();
+      recent_places_at_ = Clock::now();
     }
-    done(recent_stacks_);
+    done(recent_places_);
   });
 }
 
@@ -125,14 +128,16 @@ void Reporter::loop() {
   }
 }
 
-void Reporter::add_stacks(Dump& dump) {
+void Reporter::add_stacks(Dump& dump, Stacks stacks) {
+  if (stacks == Stacks::none) return;
   const std::lock_guard lock(native_mutex_);
-  if (!parts_.config.disable_native_stacks) dump.stacks = native_.take();
+  if (!parts_.config.disable_native_stacks)
+    dump.stacks = stacks == Stacks::signals ? native_.take() : thread_places();
   dump.application_stack = parts_.stacks->ask(kProviderTime);
 }
 
-void Reporter::write_now(Dump dump, Where where) {
-  if (where == Where::usual) add_stacks(dump);
+void Reporter::write_now(Dump dump, Where where, Stacks stacks) {
+  add_stacks(dump, stacks);
   if (const auto path = usual_path(where)) {
     const std::string text = to_json(dump, FlightRecorder::kEvents);
     if (const Status written = write_dump_in_shared_folder(*path, text); written) {

@@ -46,32 +46,37 @@ class Reporter {
 
   enum class Where {
     usual,      // a file in DABKE_DUMP_DIR or the temporary directory, and the launcher
-    if_wanted,  // a file where DABKE_DUMP_DIR names a directory, and no stacks: the job fails
+    if_wanted,  // a file where DABKE_DUMP_DIR names a directory
     launcher,   // the same, and the launcher
   };
+  enum class Stacks {
+    none,
+    places,   // where the threads are, which disturbs none of them
+    signals,  // from the threads themselves, which ends their sleeps: the job fails, or somebody has asked
+  };
   /// From any thread, without waiting.
-  void write(Dump dump, Where where);
+  void write(Dump dump, Where where, Stacks stacks);
   /// Until what write() was given has been written, for this long at most.
   void flush(Duration limit);
 
-  /// With stacks, to this file; in this thread.
+  /// With stacks by signals, to this file; in this thread.
   Status write_to(Dump dump, const std::string& path);
 
-  /// Calls `done` on the reporter's thread with the stacks of the application's threads.
-  void take_stacks(std::function<void(std::string text)> done);
+  /// Calls `done` on the reporter's thread with the places of the application's threads; sends no signal.
+  void take_places(std::function<void(std::string text)> done);
 
  private:
   void post(std::function<void()> work);
   void loop();
-  void add_stacks(Dump& dump);
-  void write_now(Dump dump, Where where);
+  void add_stacks(Dump& dump, Stacks stacks);
+  void write_now(Dump dump, Where where, Stacks stacks);
   std::optional<std::string> usual_path(Where where) const;
 
   const Parts parts_;
   NativeStacks native_;
   std::mutex native_mutex_;
-  std::string recent_stacks_;
-  TimePoint recent_stacks_at_{};
+  std::string recent_places_;
+  TimePoint recent_places_at_{};
 
   std::mutex mutex_;
   std::condition_variable changed_;

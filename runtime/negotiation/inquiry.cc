@@ -24,10 +24,17 @@ bool has_joined(const AnswerMessage& answer, ProcessSetId set) {
   return std::ranges::find(answer.joined, set) != answer.joined.end();
 }
 
-std::string describe(Rank rank, const AnswerMessage* answer, const Topology& topology) {
+/// What a rank that is waited for does instead: in words that time alone does not change, and the times.
+struct Instead {
+  std::string what;
+  std::string when;
+};
+
+Instead instead_of(Rank rank, const AnswerMessage* answer, const Topology& topology) {
   if (answer == nullptr) {
-    return fmt::format(" {} does not answer: its process is stopped or busy, or the network to it is.",
-                       topology.name(rank));
+    return {fmt::format(" {} does not answer: its process is stopped or busy, or the network to it is.",
+                        topology.name(rank)),
+            ""};
   }
   std::string text;
   if (answer->instead.empty()) {
@@ -42,10 +49,8 @@ std::string describe(Rank rank, const AnswerMessage* answer, const Topology& top
     }
     text += ".";
   }
-  text += fmt::format(" It last submitted something {:.1f} s ago; the last order it has is number {}.",
-                      static_cast<double>(answer->idle_ms) / 1000, answer->last_order);
-  if (!answer->stack.empty()) text += " Its stack:\n" + answer->stack;
-  return text;
+  return {text, fmt::format(" It last submitted something {:.1f} s ago; the last order it has is number {}.",
+                            static_cast<double>(answer->idle_ms) / 1000, answer->last_order)};
 }
 
 }  // namespace
@@ -56,7 +61,9 @@ std::string seconds_to_text(Duration duration) {
   return fmt::format("{:.{}f}", seconds, digits);
 }
 
-std::optional<std::string> stall_text(const Inquiry& inquiry, const Topology& topology, TimePoint now) {
+std::string Inquiry::key() const { return fmt::format("{} {}", process_set, name); }
+
+std::optional<Stall> stall_of(const Inquiry& inquiry, const Topology& topology, TimePoint now) {
   std::vector<Rank> have = inquiry.have;
   std::vector<Rank> missing;
   std::string signature = inquiry.signature;
@@ -73,17 +80,26 @@ std::optional<std::string> stall_text(const Inquiry& inquiry, const Topology& to
   }
   if (missing.empty() || have.empty()) return std::nullopt;
   std::ranges::sort(have);
-  std::string text = fmt::format(
-      "Stalled for {} s: {} ({}) of process set {} was submitted by {} and is waited for from {}.",
-      seconds_to_text(now - inquiry.since), shown(inquiry.name), signature, inquiry.process_set,
-      who(topology, have), who(topology, missing));
+  const std::string age = seconds_to_text(now - inquiry.since);
+  Stall stall;
+  stall.head = fmt::format("Still stalled, for {} s: {} of process set {} waits for {}", age, shown(inquiry.name),
+                           inquiry.process_set, who(topology, missing));
+  stall.text = fmt::format(
+      "Stalled for {} s: {} ({}) of process set {} was submitted by {} and is waited for from {}.", age,
+      shown(inquiry.name), signature, inquiry.process_set, who(topology, have), who(topology, missing));
+  stall.story = ranks_to_string(missing);
   constexpr std::size_t kShown = 8;
   for (std::size_t i = 0; i < std::min(missing.size(), kShown); ++i) {
-    const auto answer = inquiry.answers.find(missing[i]);
-    text += describe(missing[i], answer == inquiry.answers.end() ? nullptr : &answer->second, topology);
+    const auto found = inquiry.answers.find(missing[i]);
+    const AnswerMessage* const answer = found == inquiry.answers.end() ? nullptr : &found->second;
+    const Instead instead = instead_of(missing[i], answer, topology);
+    stall.text += instead.what + instead.when;
+    stall.story += instead.what;
+    if (answer != nullptr && !answer->stack.empty())
+      stall.places += fmt::format(" Rank {} is here:\n{}", missing[i], answer->stack);
   }
-  if (missing.size() > kShown) text += fmt::format(" And {} ranks more.", missing.size() - kShown);
-  return text;
+  if (missing.size() > kShown) stall.text += fmt::format(" And {} ranks more.", missing.size() - kShown);
+  return stall;
 }
 
 std::optional<ProcessSetMismatch> process_set_mismatch(const Inquiry& inquiry, const ProcessSets& sets,

@@ -33,14 +33,23 @@ struct Inquiry {
   std::vector<Rank> asked;
   std::map<Rank, AnswerMessage> answers;
 
+  /// Equal for all inquiries about one wait.
+  std::string key() const;
   bool everybody_answered() const { return answers.size() >= asked.size(); }
 };
 
 /// "0.012", "0.25", "3.1" or "61": as many digits as tell short times apart.
 std::string seconds_to_text(Duration duration);
 
-/// Whether the name still waits for anybody, and the report of it.
-std::optional<std::string> stall_text(const Inquiry& inquiry, const Topology& topology, TimePoint now);
+/// A wait for others, in words.
+struct Stall {
+  std::string head;    // "Still stalled, for 61 s: ...", without an end: for who has read the rest
+  std::string text;    // who waits for whom, and what these do instead
+  std::string places;  // where their threads are; empty when none has told
+  std::string story;   // equal as long as `text` says nothing new but times
+};
+/// Nothing when nobody is waited for any more.
+std::optional<Stall> stall_of(const Inquiry& inquiry, const Topology& topology, TimePoint now);
 
 struct ProcessSetMismatch {
   ProcessSetId other;

@@ -159,7 +159,7 @@ void Machine::message_from(Rank peer, std::span<const std::byte> bytes, TimePoin
     take_group_answer(std::move(*part));
     judge_group_inquiries(now);
   } else if (const auto* wanted = std::get_if<DumpMessage>(&message)) {
-    ask_for_dumps(wanted->reason, now);
+    ask_for_dumps(wanted->reason, wanted->asked ? Dumped::as_asked : Dumped::as_warned, now);
   }
 }
 
@@ -266,7 +266,7 @@ void Machine::fail_set(ProcessSetId set, const Status& cause) {
 }
 
 void Machine::fail_everything(const Status& cause, const Status& over) {
-  if (!over.is_ok()) actions_.emplace_back(DumpAction{cause.message(), 0, true, snapshot()});
+  if (!over.is_ok()) actions_.emplace_back(DumpAction{cause.message(), 0, true, false, snapshot()});
   over_ = true;
   failed_ = !over.is_ok();
   cause_ = cause;

@@ -30,6 +30,7 @@
 #include "runtime/negotiation/inquiry.h"
 #include "runtime/negotiation/learned_batches.h"
 #include "runtime/negotiation/sequencer.h"
+#include "runtime/negotiation/stall_log.h"
 
 namespace dabke {
 
@@ -97,6 +98,7 @@ struct DumpAction {
   std::string reason;
   std::uint64_t incident = 0;  // equal on all ranks
   bool job_fails = false;      // and that is the reason
+  bool asked = false;          // somebody wants it, and not a warning
   Snapshot snapshot;
 };
 /// The members of this group that have come fail; it was incomplete, so the machine had no token of it.
@@ -105,7 +107,7 @@ struct FailGroupAction {
   std::string group;
   Status status;
 };
-/// A stack of this rank's threads is wanted, by give_stack().
+/// Where this rank's threads are is wanted, by give_stack(). No thread is to be disturbed for it.
 struct StackAction {};
 /// The negotiation is over; everything that was pending has been completed by actions before this one.
 /// `cause` is ok after a clean goodbye; otherwise runs in flight are to be aborted with it. A failure during
@@ -167,8 +169,9 @@ class Machine {
   void leave(TimePoint now);
   /// Ends the job on every rank with this cause.
   void abort(const Status& cause);
+  enum class Dumped { as_warned, as_asked };
   /// Every rank is to write a dump, unless all have a moment ago.
-  void ask_for_dumps(const std::string& reason, TimePoint now);
+  void ask_for_dumps(const std::string& reason, Dumped why, TimePoint now);
   /// The answer to every StackAction until now.
   void give_stack(const std::string& text, TimePoint now);
   Snapshot snapshot() const;
@@ -319,6 +322,7 @@ class Machine {
   std::vector<DumpAction> dumps_;  // asked for since the last take_actions()
   TimePoint next_dump_{};
   TimePoint next_stall_dump_{};
+  StallLog stall_log_;  // on the root
   TimePoint next_check_ = kNever;
   TimePoint last_submit_{};
   TimePoint late_until_{};

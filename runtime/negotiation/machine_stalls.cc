@@ -214,17 +214,18 @@ Snapshot Machine::snapshot() const {
   return out;
 }
 
-void Machine::ask_for_dumps(const std::string& reason, TimePoint now) {
+void Machine::ask_for_dumps(const std::string& reason, Dumped why, TimePoint now) {
   if (over_) return;
-  if (!is_root()) return send(parent(), DumpMessage{0, reason});
+  const bool asked = why == Dumped::as_asked;
+  if (!is_root()) return send(parent(), DumpMessage{0, asked, reason});
   if (now < next_dump_) return;
   next_dump_ = now + kBetweenDumps;
-  dump({++incidents_, reason});
+  dump({++incidents_, asked, reason});
 }
 
 void Machine::dump(const DumpMessage& message) {
   for (const Rank child : children()) send(child, message);
-  dumps_.push_back({message.reason, message.incident, false, {}});
+  dumps_.push_back({message.reason, message.incident, false, message.asked, {}});
 }
 
 void Machine::judge_inquiries(TimePoint now) {
@@ -256,13 +257,23 @@ void Machine::judge(const Inquiry& inquiry, TimePoint now) {
   const Name* name = names_.find(inquiry.process_set, inquiry.name);
   const bool pending = name != nullptr && !name->collection.empty();
   if (!inquiry.have.empty() && !pending) return;  // it was ordered meanwhile
-  const auto text = stall_text(inquiry, *options_.topology, now);
-  if (!text) return;
-  if (inquiry.purpose == Inquiry::Purpose::stall_shutdown) return abort({Code::stalled, *text});
-  actions_.emplace_back(WarnAction{*text});
+  const auto stall = stall_of(inquiry, *options_.topology, now);
+  if (!stall) return;
+  const StallLog::Told* const told = stall_log_.find(inquiry.key(), inquiry.since);
+  const bool is_told = told != nullptr && told->story == stall->story;
+  if (inquiry.purpose == Inquiry::Purpose::stall_shutdown) {
+    return abort({Code::stalled, is_told ? fmt::format("{} Where it was {} s ago is in the report of then.",
+                                                       stall->text, seconds_to_text(now - told->full_at))
+                                         : stall->text + stall->places});
+  }
+  std::string text = is_told ? fmt::format("{}, as reported {} s ago.", stall->head,
+                                           seconds_to_text(now - told->full_at))
+                             : stall->text + stall->places;
+  stall_log_.note(inquiry.key(), stall->story, !is_told, now);
+  actions_.emplace_back(WarnAction{text});
   if (now < next_stall_dump_) return;
   next_stall_dump_ = now + std::max(options_.stall_check, kBetweenStallDumps);
-  ask_for_dumps(*text, now);
+  ask_for_dumps(text, Dumped::as_warned, now);
 }
 
 }  // namespace dabke

@@ -467,6 +467,7 @@ void body(Archive& archive, M& message) {
     archive(message.suspect);
   } else if constexpr (std::is_same_v<Plain, DumpMessage>) {
     archive(message.incident);
+    archive(message.asked);
     archive(message.reason);
   } else if constexpr (std::is_same_v<Plain, GroupNoticeMessage>) {
     archive(message.process_set);

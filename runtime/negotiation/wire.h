@@ -162,6 +162,7 @@ struct NoticeMessage {
 /// Up: every rank is to write a dump, because of this. Down, from the root: this rank is, now.
 struct DumpMessage {
   std::uint64_t incident = 0;  // down: counts them
+  bool asked = false;          // somebody wants it, and not a warning: stacks may be taken by signals
   std::string reason;
 };
 

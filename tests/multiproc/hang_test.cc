@@ -44,6 +44,12 @@ std::vector<std::string> verdict_in(const std::string& error) {
   return verdict;
 }
 
+std::size_t occurrences(const std::string& part, const std::string& text) {
+  std::size_t count = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -64,7 +70,7 @@ TEST_CASE(
                       "nothing more"));
   CHECK_THAT(job.error, Contains("pause"));
   // The report of rank 0 has it too, and so has every rank's error.
-  CHECK_THAT(job.error, Contains("is waited for from rank 1 on ") && Contains("Its stack:"));
+  CHECK_THAT(job.error, Contains("is waited for from rank 1 on ") && Contains("Rank 1 is here:"));
   CHECK_THAT(job.out, Contains("[0]<stdout>:error stalled: ") && Contains("[2]<stdout>:error stalled: "));
 
   const auto dumps = dumps_in(place);
@@ -79,6 +85,24 @@ TEST_CASE(
   std::vector<std::string> seen;
   for (const Dump::Event& event : dumps.at(1).events) seen.push_back(event.what);
   CHECK(seen == ends);
+}
+
+TEST_CASE("a warning tells where a rank sleeps and does not cut its sleep short") {
+  const std::string call = GENERATE("sleep", "nanosleep", "poll", "select", "epoll_wait");
+  const TemporaryDirectory place;
+  const Finished job = start("late-in-" + call, "0", place, {"DABKE_STALL_CHECK_TIME_SECONDS=1"}).finish();
+  CAPTURE(call, job.out, job.error);
+  CHECK(job.exit_code == 0);
+  CHECK_THAT(job.out, Contains("[1]<stdout>:slept in full"));
+  CHECK_THAT(job.error, Contains("is waited for from rank 1 on ") && Contains("Rank 1 is here:") &&
+                            Contains(call == "sleep" ? "nanosleep" : call));
+#ifdef HAVE_LIBDW  // else callers are not known
+  CHECK_THAT(job.error, Contains("sleeps_in_full"));
+#endif
+  // The whole story once; then a line that refers to it.
+  CHECK(occurrences("Rank 1 is here:", job.error) == 1);
+  CHECK_THAT(job.error, Contains("'waited for' of process set 0 waits for rank 1 on ") &&
+                            Contains(", as reported "));
 }
 
 TEST_CASE("of ranks that call different operations dabkerun shows both") {

@@ -1,6 +1,9 @@
 // One rank for the tests of real processes: what it does is its first argument.
+#include <poll.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/select.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -152,11 +155,36 @@ __attribute__((noinline)) void load_for_ever() {
   while (true) pause();
 }
 
+/// For four seconds in a call that any signal handler ends, as much code waits for its data.
+__attribute__((noinline)) bool sleeps_in_full(const std::string& kind) {
+  constexpr int kSeconds = 4;
+  bool in_full = false;
+  if (kind == "late-in-sleep") in_full = sleep(kSeconds) == 0;
+  const timespec time{kSeconds, 0};
+  if (kind == "late-in-nanosleep") in_full = nanosleep(&time, nullptr) == 0;
+  if (kind == "late-in-poll") in_full = poll(nullptr, 0, kSeconds * 1000) == 0;
+  if (kind == "late-in-select") {
+    timeval left{kSeconds, 0};
+    in_full = select(0, nullptr, nullptr, nullptr, &left) == 0;
+  }
+  if (kind == "late-in-epoll_wait") {
+    epoll_event event{};
+    const int queue = epoll_create1(EPOLL_CLOEXEC);
+    in_full = epoll_wait(queue, &event, 1, kSeconds * 1000) == 0;
+    close(queue);
+  }
+  return in_full;
+}
+
 int late(const std::string& kind) {
   std::vector<float> x(16, 1);
   dabke::allreduce("together", x);
   if (dabke::rank() == 1 && kind == "late-elsewhere") dabke::allreduce("other", x);
-  if (dabke::rank() == 1) load_for_ever();
+  if (dabke::rank() == 1 && kind.starts_with("late-in-")) {
+    say(sleeps_in_full(kind) ? "slept in full" : "the sleep was cut short");
+  } else if (dabke::rank() == 1) {
+    load_for_ever();
+  }
   auto waited_for = dabke::allreduce_async("waited for", x);
   say("waiting");
   waited_for.wait();

@@ -230,7 +230,7 @@ TEST_CASE("any rank may ask for dumps of all, which come once for many who ask a
   options.topology = std::make_shared<const Topology>(5, std::vector<std::string>(5, ""), 2);
   SimulatedJob job(5, 1, options);
   job.advance(seconds(10));
-  for (Rank rank = 4; rank >= 0; --rank) job.machine(rank).ask_for_dumps("because", job.now());
+  for (Rank rank = 4; rank >= 0; --rank) job.machine(rank).ask_for_dumps("because", Machine::Dumped::as_asked, job.now());
   job.advance(Duration{});
   job.run();
   for (Rank rank = 0; rank < 5; ++rank) {
@@ -239,7 +239,7 @@ TEST_CASE("any rank may ask for dumps of all, which come once for many who ask a
     CHECK(job.dumps(rank)[0].reason == "because");
   }
   job.advance(seconds(2));
-  job.machine(2).ask_for_dumps("again", job.now());
+  job.machine(2).ask_for_dumps("again", Machine::Dumped::as_asked, job.now());
   job.advance(Duration{});
   job.run();
   for (Rank rank = 0; rank < 5; ++rank) CHECK(job.dumps(rank).back().incident == 2);

@@ -73,8 +73,9 @@ TEST_CASE("a message comes back from its bytes as it was") {
   CHECK(back.batch == 70000);
   CHECK(back.batch_by_tensor == order.batch_by_tensor);
   CHECK(std::holds_alternative<GoodbyeMessage>(*decode(bytes_of(GoodbyeMessage{}))));
-  const auto dump = decode(bytes_of(DumpMessage{1ULL << 35, "stalled"}));
+  const auto dump = decode(bytes_of(DumpMessage{1ULL << 35, true, "stalled"}));
   CHECK(std::get<DumpMessage>(*dump).incident == 1ULL << 35);
+  CHECK(std::get<DumpMessage>(*dump).asked);
   CHECK(std::get<DumpMessage>(*dump).reason == "stalled");
   CHECK(std::get<FailMessage>(*decode(bytes_of(FailMessage{Code::stalled, "late"}))).text == "late");
 }
