@@ -1,7 +1,7 @@
 #include "launcher/hang_verdict.h"
 
 #include <algorithm>
-#include <fstream>
+#include <numeric>
 #include <optional>
 #include <sstream>
 #include <tuple>
@@ -9,14 +9,16 @@
 #include <fmt/format.h>
 
 #include "launcher/outcome.h"
+#include "runtime/base/whereabouts.h"
 
 namespace dabke {
 namespace {
 
 constexpr std::size_t kShownRanks = 4;
 constexpr std::size_t kShownFrames = 12;
+constexpr std::size_t kShownInstead = 3;
 
-struct Wait {  // for one name
+struct Wait {  // for one name, or a join, which has none
   ProcessSetId process_set = kWorldSet;
   std::string name;
   std::string collective;
@@ -66,10 +68,11 @@ std::vector<Wait> waits_of(const std::map<Rank, Dump>& dumps, int size) {
   for (const auto& [rank, dump] : dumps) {
     sets.insert(dump.process_sets.begin(), dump.process_sets.end());
     for (const Dump::Pending& pending : dump.pending) {
-      if (pending.state == "queued" || is_incomplete(pending) || pending.collective == "join") continue;
-      Wait& wait = by_name[{pending.process_set, pending.name, has_tensors(pending.collective)}];
+      if (pending.state == "queued" || is_incomplete(pending)) continue;
+      const std::string name = pending.collective == "join" ? "" : pending.name;
+      Wait& wait = by_name[{pending.process_set, name, has_tensors(pending.collective)}];
       wait.process_set = pending.process_set;
-      wait.name = pending.name;
+      wait.name = name;
       wait.collective = pending.collective;
       wait.age = std::max(wait.age, pending.age);
       wait.have.push_back(rank);
@@ -78,12 +81,18 @@ std::vector<Wait> waits_of(const std::map<Rank, Dump>& dumps, int size) {
   std::vector<Wait> waits;
   for (auto& [key, wait] : by_name) {
     std::vector<Rank> ranks = sets[wait.process_set];
-    for (Rank rank = 0; ranks.empty() && rank < size; ++rank) ranks.push_back(rank);
+    if (ranks.empty()) {
+      ranks.resize(static_cast<std::size_t>(size));
+      std::iota(ranks.begin(), ranks.end(), 0);
+    }
     std::ranges::set_difference(ranks, wait.have, std::back_inserter(wait.missing));
     std::erase_if(wait.missing, [&](Rank rank) { return has_joined(dumps, rank, wait.process_set); });
     if (!wait.missing.empty()) waits.push_back(std::move(wait));
   }
   std::ranges::stable_sort(waits, std::ranges::greater(), &Wait::age);
+  // A join waits for as long as others have something to do; what these wait for says more.
+  const auto is_join = [](const Wait& wait) { return wait.name.empty(); };
+  if (!std::ranges::all_of(waits, is_join)) std::erase_if(waits, is_join);
   return waits;
 }
 
@@ -114,24 +123,28 @@ const Dump::Event* running(const Dump& dump) {
 
 /// What the rank does instead of `wait`.
 std::string instead(const Dump& dump, const Wait& wait) {
-  const auto other = std::ranges::find_if(dump.pending, [&](const Dump::Pending& pending) {
-    return pending.state != "queued" && (is_incomplete(pending) || pending.name != wait.name ||
-                                         has_tensors(pending.collective) != has_tensors(wait.collective));
-  });
-  if (other != dump.pending.end()) {
-    return fmt::format(
-        "it waits for {} instead, for {:.1f} s: the ranks do not call the same operations, or not in "
-        "an order that can work",
-        is_incomplete(*other) ? fmt::format("the rest of a group ({})", other->signature)
-                              : fmt::format("{} '{}'", other->collective, other->name),
-        other->age);
+  Whereabouts at;
+  for (const Dump::Pending& pending : dump.pending) {
+    const bool is_this = !is_incomplete(pending) && pending.name == wait.name &&
+                         pending.process_set == wait.process_set &&
+                         has_tensors(pending.collective) == has_tensors(wait.collective);
+    if (pending.state == "queued" || pending.collective == "join" || is_this) continue;
+    if (at.waits_for.empty()) at.waits_s = pending.age;
+    ++at.waits_for_count;
+    if (at.waits_for.size() < kShownInstead) {
+      at.waits_for.push_back(is_incomplete(pending)
+                                 ? fmt::format("the rest of a group ({})", pending.signature)
+                                 : fmt::format("{} '{}'", pending.collective, pending.name));
+    }
   }
-  if (const Dump::Event* batch = running(dump))
-    return fmt::format("it is inside {}, begun {:.1f} s ago and not finished", event_name(*batch),
-                       batch->age);
-  return fmt::format(
-      "it has nothing pending and has not come to this call; {}; the last order it has is number {}",
-      last_submit(dump), dump.last_order);
+  if (const Dump::Event* batch = running(dump)) {
+    at.inside = fmt::format("{} (order {})", event_name(*batch), batch->number);
+    at.inside_s = batch->age;
+  }
+  std::string text = describe(at);
+  if (at.waits_for.empty() && at.inside.empty())
+    text += fmt::format("; {}; the last order it has is number {}", last_submit(dump), dump.last_order);
+  return text;
 }
 
 void add_stacks(std::vector<std::string>& lines, const Dump& dump) {
@@ -194,6 +207,8 @@ void add_batches(std::vector<std::string>& lines, const std::map<Rank, Dump>& du
     lines.push_back(fmt::format("{} {} {}{}", ranks_text(ranks), ranks.size() == 1 ? "is" : "are",
                                 batch.empty() ? "in no operation" : "inside ", batch));
   }
+  if (std::ranges::count_if(ranks_in, [](const auto& each) { return !each.first.empty(); }) > 1)
+    lines.push_back(kDifferentOperations);
 }
 
 }  // namespace
@@ -207,7 +222,8 @@ std::vector<std::string> hang_verdict(const std::map<Rank, Dump>& dumps, int siz
   } else {
     const Wait& wait = waits.front();
     lines.push_back(fmt::format(
-        "{} '{}'{} waits for {}: {} {} been waiting for {:.1f} s", wait.collective, wait.name,
+        "{}{} waits for {}: {} {} been waiting for {:.1f} s",
+        wait.name.empty() ? wait.collective : fmt::format("{} '{}'", wait.collective, wait.name),
         wait.process_set == kWorldSet ? "" : fmt::format(" of process set {}", wait.process_set),
         ranks_text(wait.missing), ranks_text(wait.have), wait.have.size() == 1 ? "has" : "have", wait.age));
     for (std::size_t i = 0; i < std::min(wait.missing.size(), kShownRanks); ++i) {
@@ -224,29 +240,15 @@ std::vector<std::string> hang_verdict(const std::map<Rank, Dump>& dumps, int siz
           fmt::format("and {} ranks more that are waited for", wait.missing.size() - kShownRanks));
     if (waits.size() > 1) lines.push_back(fmt::format("{} operations more wait for ranks", waits.size() - 1));
   }
+  // Who is not asked, because the one who would ask stands still, has nothing to answer.
+  const auto is_stopped = [](const std::string& state) { return state.starts_with("is stopped"); };
   for (const auto& [rank, state] : silent)
-    lines.push_back(fmt::format("rank {} does not answer: its process {}", rank, state));
+    if (is_stopped(state))
+      lines.push_back(fmt::format("rank {} does not answer: its process {}", rank, state));
+  for (const auto& [rank, state] : silent)
+    if (!is_stopped(state))
+      lines.push_back(fmt::format("rank {} has told nothing: its process {}", rank, state));
   return lines;
-}
-
-std::string process_state(int pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string stat;
-  std::getline(file, stat);
-  const auto name_end = stat.rfind(") ");
-  if (name_end == std::string::npos) return "is gone";
-  switch (stat[name_end + 2]) {
-    case 'T':
-    case 't': return "is stopped (SIGSTOP, Ctrl-Z, or a debugger)";
-    case 'Z':
-    case 'X': return "is gone";
-    case 'R': return "is running";
-    default: break;
-  }
-  std::ifstream channel(fmt::format("/proc/{}/wchan", pid));
-  std::string where;
-  std::getline(channel, where);
-  return where.empty() || where == "0" ? "is asleep" : fmt::format("waits in the kernel ({})", where);
 }
 
 }  // namespace dabke

@@ -15,8 +15,4 @@ namespace dabke {
 std::vector<std::string> hang_verdict(const std::map<Rank, Dump>& dumps, int size,
                                       const std::map<Rank, std::string>& silent);
 
-/// From /proc: "is stopped (SIGSTOP, or a debugger)", "is running", "waits in the kernel (futex_wait_queue)",
-/// "is gone".
-std::string process_state(int pid);
-
 }  // namespace dabke

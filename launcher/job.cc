@@ -15,6 +15,7 @@
 
 #include "launcher/hang_verdict.h"
 #include "launcher/supervisor.h"
+#include "runtime/base/whereabouts.h"
 
 namespace dabke {
 namespace {
@@ -134,7 +135,8 @@ void Job::handle_entries(const std::vector<pollfd>& entries) {
 void Job::take_dumps() {
   if (gatherer_ == nullptr) return;
   for (Dump& dump : gatherer_->take()) {
-    if (dumps_.empty() || dump.incident != incident_) {
+    // A rank that sends another one has found something new.
+    if (dumps_.empty() || dump.incident != incident_ || dumps_.contains(dump.rank)) {
       if (judge_at_) judge_hang();  // what there is of the last one
       dumps_.clear();
       incident_ = dump.incident;
@@ -150,8 +152,11 @@ void Job::judge_hang() {
   judge_at_.reset();
   std::map<Rank, std::string> silent;
   for (const Member& member : members_) {
-    if (!dumps_.contains(member.place.rank) && !member.end)
-      silent[member.place.rank] = process_state(member.pid);
+    if (dumps_.contains(member.place.rank)) continue;
+    // What stood still and has been ended since is the one that matters.
+    if (!member.end) silent[member.place.rank] = process_state(member.pid);
+    if (member.end && !member.state_at_failure.empty())
+      silent[member.place.rank] = member.state_at_failure;
   }
   // What a stall has been told about is not told again when the job fails of it.
   if (incident_ == 0 && has_verdict_) return;
@@ -289,6 +294,9 @@ void Job::announce_failure() {
   const RankEnd* first = first_failure(ends_);
   const bool is_anyone_left = std::ranges::any_of(members_, [](const Member& member) { return !member.end; });
   if (first == nullptr || !is_anyone_left) return;
+  for (Member& member : members_) {
+    if (!member.end) member.state_at_failure = process_state(member.pid);
+  }
   say(fmt::format("rank {} on host {} (pid {}) {}; ending the other ranks", first->rank, first->host,
                   first->pid, describe(*first)));
   end_all(Command::kEnd);

@@ -6,6 +6,7 @@
 
 #include "runtime/base/core_list.h"
 #include "runtime/base/thread.h"
+#include "runtime/base/whereabouts.h"
 #include "runtime/negotiation/wire.h"
 
 namespace dabke {
@@ -30,8 +31,14 @@ BatchSizes batch_sizes(const std::vector<std::unique_ptr<Collective>>& backends,
   return first == backends.end() ? BatchSizes{} : (*first)->batch_sizes();
 }
 
+/// "its process 4711 is stopped", of a neighbour on this host.
+std::string process_of(const ControlChannel& channel, Rank rank) {
+  const int pid = channel.process_of(rank);
+  return pid > 0 ? fmt::format("its process {} {}", pid, process_state(pid)) : "";
+}
+
 Machine::Options machine_options(const World& world, const Config& config, const BatchSizes& sizes,
-                                 std::vector<std::vector<Rank>> static_sets) {
+                                 const ControlChannel& channel, std::vector<std::vector<Rank>> static_sets) {
   Machine::Options options;
   options.rank = world.rank;
   options.static_sets = std::move(static_sets);
@@ -49,6 +56,7 @@ Machine::Options machine_options(const World& world, const Config& config, const
     options.stall_check = seconds_to_duration(config.stall_check_time);
     options.stall_shutdown = seconds_to_duration(config.stall_shutdown_time);
     options.gives_stacks = true;
+    options.process_of = [&channel](Rank rank) { return process_of(channel, rank); };
   }
   return options;
 }
@@ -70,7 +78,7 @@ Coordinator::Coordinator(Parts parts)
       reporter_(parts.reporter),
       log_(parts.log),
       machine_(machine_options(parts.world, parts.config, batch_sizes(parts.backends, parts.process_sets),
-                               std::move(parts.static_sets))),
+                               *channel_, std::move(parts.static_sets))),
       timeline_(std::move(parts.timeline)),
       lane_(parts.backends, *this) {
   if (timeline_) machine_.record_readiness(++timelines_);
@@ -313,6 +321,7 @@ void Coordinator::perform(std::vector<Action> actions, TimePoint now) {
     } else if (const auto* asked = std::get_if<DumpAction>(&action)) {
       dump(*asked, now);
     } else if (std::holds_alternative<StackAction>(action)) {
+      if (const auto running = running_batch()) machine_.note_running(*running, now);
       reporter_.take_places([this](std::string text) { post(Stack{std::move(text)}); });
     } else if (auto* end = std::get_if<OverAction>(&action)) {
       over(end->cause);

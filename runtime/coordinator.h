@@ -139,6 +139,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
   void over(const Status& cause);
   void judge_failures(TimePoint now);
   void look_for_long_runs(TimePoint now);
+  std::optional<Machine::Running> running_batch() const;
   void dump(const DumpAction& action, TimePoint now);
   Dump describe(std::string reason, std::uint64_t incident, const Snapshot& snapshot, TimePoint now) const;
   void record_readiness();

@@ -60,30 +60,41 @@ void Coordinator::dump(const DumpAction& action, TimePoint now) {
   if (action.job_fails) reporter_.flush(kDumpTime);
 }
 
+/// The batch in the lane; nothing when there is none.
+std::optional<Machine::Running> Coordinator::running_batch() const {
+  const TimePoint since{std::chrono::nanoseconds(running_since_ns_.load())};
+  if (since == TimePoint{}) return std::nullopt;
+  const auto events = recorder_.events();
+  const auto batch =
+      std::ranges::find(events.rbegin(), events.rend(), FlightEvent::What::started, &FlightEvent::what);
+  if (batch == events.rend()) return std::nullopt;
+  const std::string more = batch->tensors > 1 ? fmt::format(" and {} more", batch->tensors - 1) : "";
+  return Machine::Running{
+      batch->number, batch->process_set,
+      fmt::format("{} '{}'{} (order {})", name_of(batch->kind), batch->name, more, batch->number), since};
+}
+
 /// What was agreed on may hang as well: a rank that is stopped in the middle of it, or a network that is.
 void Coordinator::look_for_long_runs(TimePoint now) {
   if (lane_.outstanding() == 0 || config_.stall_check_disable) {
     next_run_check_ = kNever;
     return;
   }
-  const Duration patience = seconds_to_duration(config_.stall_check_time);
   if (now < next_run_check_) return;
-  next_run_check_ = now + patience;
-  const TimePoint since{std::chrono::nanoseconds(running_since_ns_.load())};
-  if (since == TimePoint{} || now - since < patience) return;
-  const auto events = recorder_.events();
-  const auto batch =
-      std::ranges::find(events.rbegin(), events.rend(), FlightEvent::What::started, &FlightEvent::what);
-  if (batch == events.rend()) return;
-  const std::string text = fmt::format(
-      "{} '{}'{} (order {}) of process set {} has been running for {} s on this rank: another rank of "
-      "the set is "
-      "stopped or slow, or the network to it is.",
-      name_of(batch->kind), batch->name,
-      batch->tensors > 1 ? fmt::format(" and {} more", batch->tensors - 1) : "", batch->number,
-      batch->process_set, seconds_to_text(now - since));
-  log_.warning("{}", text);
-  machine_.ask_for_dumps(text, Machine::Dumped::as_warned, now);
+  constexpr Duration kAgain = std::chrono::seconds(5);  // who was to end the job has not: it may stand still
+  const Duration warning = seconds_to_duration(config_.stall_check_time);
+  const Duration shutdown = seconds_to_duration(config_.stall_shutdown_time);
+  const Duration patience = shutdown > Duration::zero() ? std::min(warning, shutdown) : warning;
+  const auto running = running_batch();
+  const Duration age = running ? now - running->since : Duration::zero();
+  if (age < patience) {
+    next_run_check_ = now + (patience - age);
+    return;
+  }
+  next_run_check_ = now + warning;
+  if (shutdown > Duration::zero())
+    next_run_check_ = std::min(next_run_check_, now + (age < shutdown ? shutdown - age : kAgain));
+  machine_.note_long_run(*running, now);
 }
 
 void Coordinator::record_readiness() {

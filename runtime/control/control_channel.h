@@ -40,6 +40,12 @@ class ControlChannel {
   /// ends this way sees it as lost; whether that was a goodbye is known from the messages before.
   virtual void close(TimePoint deadline) = 0;
 
+  /// The process of a neighbour, where it is one of this host and pid namespace; 0: not known.
+  virtual int process_of(Rank peer) const {
+    (void)peer;
+    return 0;
+  }
+
   // Driving while another thread sleeps in poll(), with the baton that it gave away:
   //   while (...) if (channel.look(sink)) ...;
   //   channel.hand_back(...);

@@ -136,6 +136,13 @@ Status LinkChannel::add_peer(const ProcessIdentity& self, const World& world, st
   return watch_process_of(peer, index);
 }
 
+int LinkChannel::process_of(Rank rank) const {
+  const auto peer = std::ranges::find(peers_, rank, &Peer::rank);
+  return peer == peers_.end() || peer->beats || !peer->link
+             ? 0
+             : static_cast<int>(peer->link->peer().process.pid);
+}
+
 Status LinkChannel::watch_process_of(Peer& peer, std::uint64_t index) {
   auto watched = watch_process(peer.link->peer().process.pid);
   if (watched.is_ok()) {

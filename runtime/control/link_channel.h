@@ -50,6 +50,7 @@ class LinkChannel final : public ControlChannel {
   ~LinkChannel() override;
 
   /// "shm", "tcp" or, when the neighbours differ, "shm+tcp".
+  int process_of(Rank peer) const override;
   std::string_view name() const override;
   /// `message` is not empty: an empty frame is a beat.
   void send(Rank peer, std::span<const std::byte> message) override;

@@ -43,6 +43,7 @@ class MpiChannel final : public ControlChannel {
   MpiChannel(const World& world, std::span<const Rank> neighbours, std::unique_ptr<ControlChannel> bells,
              std::unique_ptr<MpiPort> port);
 
+  int process_of(Rank peer) const override { return bells_->process_of(peer); }
   std::string_view name() const override { return "mpi"; }
   void send(Rank peer, std::span<const std::byte> message) override;
   void poll(TimePoint deadline, ControlSink& sink, Baton& baton) override;

@@ -51,27 +51,30 @@ constexpr Dwfl_Thread_Callbacks kOneThread = {
       *thread = stack;
       return ::getpid();
     },
-    .get_thread = [](Dwfl*, pid_t, void* stack, void** thread) {
-      *thread = stack;
-      return true;
-    },
-    .memory_read = [](Dwfl*, Dwarf_Addr address, Dwarf_Word* word, void* stack) {
-      std::uint64_t value = 0;
-      if (!(*static_cast<Stack*>(stack)->read)(address, value)) return false;
-      *word = value;
-      return true;
-    },
-    .set_initial_registers = [](Dwfl_Thread* thread, void* stack) {
-      const UserRegisters& known = *static_cast<Stack*>(stack)->registers;
-      const Dwarf_Word sp = known.sp;
-      if (!::dwfl_thread_state_registers(thread, kStackPointer, 1, &sp)) return false;
-      for (const auto& [number, value] : known.others) {
-        const Dwarf_Word word = value;
-        if (!::dwfl_thread_state_registers(thread, static_cast<int>(number), 1, &word)) return false;
-      }
-      ::dwfl_thread_state_register_pc(thread, known.pc);
-      return true;
-    },
+    .get_thread =
+        [](Dwfl*, pid_t, void* stack, void** thread) {
+          *thread = stack;
+          return true;
+        },
+    .memory_read =
+        [](Dwfl*, Dwarf_Addr address, Dwarf_Word* word, void* stack) {
+          std::uint64_t value = 0;
+          if (!(*static_cast<Stack*>(stack)->read)(address, value)) return false;
+          *word = value;
+          return true;
+        },
+    .set_initial_registers =
+        [](Dwfl_Thread* thread, void* stack) {
+          const UserRegisters& known = *static_cast<Stack*>(stack)->registers;
+          const Dwarf_Word sp = known.sp;
+          if (!::dwfl_thread_state_registers(thread, kStackPointer, 1, &sp)) return false;
+          for (const auto& [number, value] : known.others) {
+            const Dwarf_Word word = value;
+            if (!::dwfl_thread_state_registers(thread, static_cast<int>(number), 1, &word)) return false;
+          }
+          ::dwfl_thread_state_register_pc(thread, known.pc);
+          return true;
+        },
     .detach = nullptr,
     .thread_detach = nullptr,
 };

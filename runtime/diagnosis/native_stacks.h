@@ -11,7 +11,8 @@
 //   be filled.
 // No ptrace, no lock and no memory in the handler. Calls that the signal interrupts and that SA_RESTART does
 // not cover (poll, epoll_wait, sleeps) return EINTR in that thread: that is why stacks are taken only when
-// something is wrong, and DABKE_DISABLE_NATIVE_STACKS turns them off.
+// somebody asks for them or the job fails, and DABKE_DISABLE_NATIVE_STACKS turns them off. A warning asks
+// thread_places.h, which disturbs nobody.
 #pragma once
 
 #include <chrono>

@@ -35,8 +35,18 @@ struct Register {
 };
 #if defined(__x86_64__)
 constexpr std::array<Register, 12> kRegisters{{
-    {1, 3}, {6, 6}, {7, kStackPointer}, {8, kProgramCounter},  // rbx, rbp, rsp, rip
-    {16, 8}, {17, 9}, {18, 10}, {19, 11}, {20, 12}, {21, 13}, {22, 14}, {23, 15},  // r8 to r15
+    {1, 3},
+    {6, 6},
+    {7, kStackPointer},
+    {8, kProgramCounter},  // rbx, rbp, rsp, rip
+    {16, 8},
+    {17, 9},
+    {18, 10},
+    {19, 11},
+    {20, 12},
+    {21, 13},
+    {22, 14},
+    {23, 15},  // r8 to r15
 }};
 #elif defined(__aarch64__)
 constexpr std::array<Register, 5> kRegisters{
@@ -74,8 +84,8 @@ class Sampler {
     }
     attributes.exclude_kernel = 1;
     attributes.exclude_hv = 1;
-    event_ = Fd(static_cast<int>(
-        ::syscall(SYS_perf_event_open, &attributes, thread, -1, -1, PERF_FLAG_FD_CLOEXEC)));
+    event_ = Fd(
+        static_cast<int>(::syscall(SYS_perf_event_open, &attributes, thread, -1, -1, PERF_FLAG_FD_CLOEXEC)));
     if (!event_) {
       refuse("perf_event_open");
       return;
@@ -172,8 +182,8 @@ std::vector<ThreadSample> sample_threads(const std::vector<int>& threads) {
     if (i < samplers.size()) {
       samples[i] = samplers[i].take();
     } else {
-      samples[i].error = fmt::format("of {} threads that run at the same time {} are sampled", threads.size(),
-                                     kMostSampled);
+      samples[i].error =
+          fmt::format("of {} threads that run at the same time {} are sampled", threads.size(), kMostSampled);
     }
   }
   return samples;

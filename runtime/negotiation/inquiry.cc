@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/whereabouts.h"
 #include "runtime/negotiation/name_key.h"
 
 namespace dabke {
@@ -24,33 +25,56 @@ bool has_joined(const AnswerMessage& answer, ProcessSetId set) {
   return std::ranges::find(answer.joined, set) != answer.joined.end();
 }
 
+/// Whether the rank is where the others wait.
+bool is_there(const Inquiry& inquiry, const AnswerMessage& answer) {
+  switch (inquiry.subject) {
+    case StallSubject::tensor: return signature_in(answer, inquiry.process_set) != nullptr;
+    case StallSubject::join: return has_joined(answer, inquiry.process_set);
+    case StallSubject::batch: return !answer.inside.empty() && answer.inside_number == inquiry.number;
+  }
+  return false;
+}
+
 /// What a rank that is waited for does instead: in words that time alone does not change, and the times.
 struct Instead {
   std::string what;
-  std::string when;
+  std::string text;
 };
 
-Instead instead_of(Rank rank, const AnswerMessage* answer, const Topology& topology) {
-  if (answer == nullptr) {
-    return {fmt::format(" {} does not answer: its process is stopped or busy, or the network to it is.",
-                        topology.name(rank)),
-            ""};
+std::string without_answer(const Inquiry& inquiry, Rank rank, const Topology& topology,
+                           const ProcessOf& process_of) {
+  for (Rank above = topology.parent(rank); above > 0; above = topology.parent(above)) {
+    if (std::ranges::find(inquiry.asked, above) != inquiry.asked.end() && !inquiry.answers.contains(above))
+      return fmt::format(" {} does not answer: it reports through rank {}, which does not either.",
+                         topology.name(rank), above);
   }
-  std::string text;
-  if (answer->instead.empty()) {
-    text = fmt::format(" Rank {} has nothing else pending: it has not come to this call.", rank);
-  } else {
-    text = fmt::format(" Rank {} has submitted instead:", rank);
-    for (std::size_t i = 0; i < answer->instead.size(); ++i) {
-      text += fmt::format("{} {}", i ? "," : "", answer->instead[i]);
-    }
-    if (answer->instead_count > answer->instead.size()) {
-      text += fmt::format(" and {} more", answer->instead_count - answer->instead.size());
-    }
-    text += ".";
-  }
-  return {text, fmt::format(" It last submitted something {:.1f} s ago; the last order it has is number {}.",
-                            static_cast<double>(answer->idle_ms) / 1000, answer->last_order)};
+  return fmt::format(" {} does not answer: {}.", topology.name(rank), process_of(rank));
+}
+
+Instead instead_of(const Inquiry& inquiry, Rank rank, const AnswerMessage& answer) {
+  Whereabouts at{.waits_for = answer.instead,
+                 .waits_for_count = answer.instead_count,
+                 .waits_s = -1,
+                 .inside = answer.inside,
+                 .inside_s = -1};
+  const bool is_idle = at.waits_for.empty() && at.inside.empty();
+  const auto text = [&] {
+    return inquiry.subject == StallSubject::batch && is_idle
+               ? fmt::format(" Rank {}: it has left it already, or has not come to it.", rank)
+               : fmt::format(" Rank {}: {}.", rank, describe(at));
+  };
+  Instead instead{text(), ""};
+  at.inside_s = static_cast<double>(answer.inside_ms) / 1000;
+  instead.text =
+      fmt::format("{} It last submitted something {:.1f} s ago; the last order it has is number {}.", text(),
+                  static_cast<double>(answer.idle_ms) / 1000, answer.last_order);
+  return instead;
+}
+
+/// "'x' (allreduce of float32 [4])", "join", "allreduce 'x' and 3 more (order 4)".
+std::string subject_of(const Inquiry& inquiry, const std::string& signature) {
+  if (inquiry.subject != StallSubject::tensor) return inquiry.name;
+  return signature.empty() ? shown(inquiry.name) : fmt::format("{} ({})", shown(inquiry.name), signature);
 }
 
 }  // namespace
@@ -61,42 +85,64 @@ std::string seconds_to_text(Duration duration) {
   return fmt::format("{:.{}f}", seconds, digits);
 }
 
-std::string Inquiry::key() const { return fmt::format("{} {}", process_set, name); }
+std::string Inquiry::key() const {
+  return fmt::format("{} {} {} {}", static_cast<int>(subject), process_set, number, name);
+}
 
-std::optional<Stall> stall_of(const Inquiry& inquiry, const Topology& topology, TimePoint now) {
+std::optional<Stall> stall_of(const Inquiry& inquiry, const Topology& topology, const ProcessOf& process_of,
+                              TimePoint now) {
   std::vector<Rank> have = inquiry.have;
   std::vector<Rank> missing;
   std::string signature = inquiry.signature;
+  bool is_elsewhere = false;  // somebody is inside something else
   for (const Rank rank : inquiry.asked) {
     const auto answer = inquiry.answers.find(rank);
-    const std::string* here =
-        answer == inquiry.answers.end() ? nullptr : signature_in(answer->second, inquiry.process_set);
-    if (here == nullptr) {
+    if (answer == inquiry.answers.end() || !is_there(inquiry, answer->second)) {
       missing.push_back(rank);
-    } else {
-      have.push_back(rank);
-      if (signature.empty()) signature = *here;
+      is_elsewhere = is_elsewhere || (answer != inquiry.answers.end() && !answer->second.inside.empty());
+      continue;
     }
+    have.push_back(rank);
+    const std::string* const theirs = signature_in(answer->second, inquiry.process_set);
+    if (signature.empty() && theirs != nullptr) signature = *theirs;
   }
-  if (missing.empty() || have.empty()) return std::nullopt;
+  const bool is_batch = inquiry.subject == StallSubject::batch;
+  if (have.empty() || (missing.empty() && !is_batch)) return std::nullopt;
   std::ranges::sort(have);
   const std::string age = seconds_to_text(now - inquiry.since);
   Stall stall;
-  stall.head = fmt::format("Still stalled, for {} s: {} of process set {} waits for {}", age, shown(inquiry.name),
-                           inquiry.process_set, who(topology, missing));
-  stall.text = fmt::format(
-      "Stalled for {} s: {} ({}) of process set {} was submitted by {} and is waited for from {}.", age,
-      shown(inquiry.name), signature, inquiry.process_set, who(topology, have), who(topology, missing));
   stall.story = ranks_to_string(missing);
+  stall.head = fmt::format("Still stalled, for {} s: {} of process set {}", age, subject_of(inquiry, ""),
+                           inquiry.process_set);
+  if (!is_batch) stall.head += " waits for " + who(topology, missing);
+  stall.text = fmt::format("Stalled for {} s: {} of process set {} was {} by {} and ", age,
+                           subject_of(inquiry, signature), inquiry.process_set,
+                           inquiry.subject == StallSubject::tensor ? "submitted"
+                           : is_batch                              ? "begun"
+                                                                   : "called",
+                           who(topology, have));
+  stall.text += is_batch ? "has not ended." : fmt::format("is waited for from {}.", who(topology, missing));
+  if (missing.empty()) {
+    stall.text +=
+        " All ranks of the set are inside it: the data moves slowly, or the network between them stands "
+        "still.";
+  } else if (is_batch && is_elsewhere) {
+    stall.text += fmt::format(" Look here first: {}.", kDifferentOperations);
+  }
   constexpr std::size_t kShown = 8;
   for (std::size_t i = 0; i < std::min(missing.size(), kShown); ++i) {
-    const auto found = inquiry.answers.find(missing[i]);
-    const AnswerMessage* const answer = found == inquiry.answers.end() ? nullptr : &found->second;
-    const Instead instead = instead_of(missing[i], answer, topology);
-    stall.text += instead.what + instead.when;
+    const auto answer = inquiry.answers.find(missing[i]);
+    if (answer == inquiry.answers.end()) {
+      const std::string text = without_answer(inquiry, missing[i], topology, process_of);
+      stall.text += text;
+      stall.story += text;
+      continue;
+    }
+    const Instead instead = instead_of(inquiry, missing[i], answer->second);
+    stall.text += instead.text;
     stall.story += instead.what;
-    if (answer != nullptr && !answer->stack.empty())
-      stall.places += fmt::format(" Rank {} is here:\n{}", missing[i], answer->stack);
+    if (!answer->second.stack.empty())
+      stall.places += fmt::format(" Rank {} is here:\n{}", missing[i], answer->second.stack);
   }
   if (missing.size() > kShown) stall.text += fmt::format(" And {} ranks more.", missing.size() - kShown);
   return stall;

@@ -1,5 +1,5 @@
-// What the root asks when a name does not become ready: who has it, who has not, and what these wait for
-// instead.
+// What the root asks when a name does not become ready, a join does not complete or a batch does not end: who
+// is there, who is not, and what these do instead.
 //
 //   1. Whoever sees a name incomplete in its subtree for too long tells the root.
 //   2. The root asks the ranks that it has not heard of; each answers for itself.
@@ -8,6 +8,7 @@
 //      off.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,7 +25,9 @@ struct Inquiry {
   enum class Purpose { stall_report, stall_shutdown, process_set_mismatch };
   std::uint32_t id = 0;
   Purpose purpose = Purpose::stall_report;
+  StallSubject subject = StallSubject::tensor;
   ProcessSetId process_set = kWorldSet;
+  std::uint64_t number = 0;  // of a batch
   std::string name;
   std::string signature;  // of those that have it; empty until one has told
   TimePoint since{};      // the first report
@@ -48,8 +51,11 @@ struct Stall {
   std::string places;  // where their threads are; empty when none has told
   std::string story;   // equal as long as `text` says nothing new but times
 };
+/// What is known of the process of a rank that does not answer: "its process 4711 is stopped".
+using ProcessOf = std::function<std::string(Rank)>;
 /// Nothing when nobody is waited for any more.
-std::optional<Stall> stall_of(const Inquiry& inquiry, const Topology& topology, TimePoint now);
+std::optional<Stall> stall_of(const Inquiry& inquiry, const Topology& topology, const ProcessOf& process_of,
+                              TimePoint now);
 
 struct ProcessSetMismatch {
   ProcessSetId other;

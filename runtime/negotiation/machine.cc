@@ -57,6 +57,7 @@ void Machine::submit(Token token, RequestRef request, TimePoint now) {
   const bool awaited = request->is_group && groups_.finish(request->process_set, request->name);
   if (Status status = check(*request); !status) return complete(token, std::move(status));
   last_submit_ = now;
+  note_wait(request->kind, now);
   if (!moves_data(request->kind)) report_slots(learned_.release_all(), now);  // it waits for what came before
   if (request->kind == CollectiveKind::join) return join(token, *request, now);
   Name& name = names_.get(request->process_set, NameKey(*request));
@@ -69,7 +70,7 @@ void Machine::submit(Token token, RequestRef request, TimePoint now) {
                             "name (DABKE_DUPLICATE_NAMES=queue would queue it)",
                             name_of(request->kind), request->name)});
   }
-  name.waiting.push({token, std::move(request)});
+  name.waiting.push({token, std::move(request), now});
   if (name.waiting.size() == 1) announce(name, now);
   if (awaited) want(name.process_set, name.name, now);
 }
@@ -80,7 +81,7 @@ void Machine::join(Token token, const Request& request, TimePoint now) {
       {Code::invalid_argument,
        "this rank has called dabke_join, after which it submits nothing more; submit all members "
        "of a group before it"});
-  joins_[request.process_set] = token;
+  joins_[request.process_set] = {token, now};
   announce_join(request.process_set, now);
 }
 
@@ -119,6 +120,7 @@ void Machine::message_from(Rank peer, std::span<const std::byte> bytes, TimePoin
     return fail({failure->code == Code::ok ? Code::aborted : failure->code, failure->text}, peer);
   }
   if (peer == parent()) {
+    if (word_by_ != kNever) parent_is_heard();
     if (auto* orders = std::get_if<OrdersMessage>(&message)) {
       if (!children().empty()) {
         pass_down(*orders, std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end()));
@@ -134,8 +136,12 @@ void Machine::message_from(Rank peer, std::span<const std::byte> bytes, TimePoin
     return;
   }
   if (over_) return;
+  const auto* notice = std::get_if<NoticeMessage>(&message);
+  if (notice != nullptr) send(peer, HeardMessage{});
   if (const auto* ready = std::get_if<ReadyMessage>(&message)) {
     from_child(collector_.reporter_of(peer), *ready, now);
+  } else if (notice != nullptr) {
+    tell(*notice, now);
   } else if (!is_root()) {
     flush_up();  // a goodbye comes after what was reported before it
     send(parent(), message);
@@ -146,13 +152,6 @@ void Machine::message_from(Rank peer, std::span<const std::byte> bytes, TimePoin
     const auto inquiry = std::ranges::find(inquiries_, answered->id, &Inquiry::id);
     if (inquiry != inquiries_.end()) inquiry->answers.insert_or_assign(answered->rank, std::move(*answered));
     judge_inquiries(now);
-  } else if (auto* notice = std::get_if<NoticeMessage>(&message)) {
-    inquire(
-        {.purpose = notice->suspect ? Inquiry::Purpose::process_set_mismatch : Inquiry::Purpose::stall_report,
-         .process_set = notice->process_set,
-         .name = notice->name,
-         .since = now - std::chrono::milliseconds(notice->age_ms)},
-        now);
   } else if (const auto* incomplete = std::get_if<GroupNoticeMessage>(&message)) {
     inquire_group(*incomplete, now);
   } else if (auto* part = std::get_if<GroupAnswerMessage>(&message)) {
@@ -178,6 +177,9 @@ void Machine::tick(TimePoint now) {
   if (over_) return;
   if (now >= learned_.next_deadline()) report_slots(learned_.overdue(now), now);
   if (now >= next_check_) look_for_stalls(now);
+  if (now >= next_wait_check_) look_for_long_waits(now);
+  if (now >= word_by_) parent_is_silent(now);
+  if (over_) return;
   if (now >= stack_deadline_) give_stack("(its stack could not be had in time)", now);
   judge_inquiries(now);
   judge_group_inquiries(now);
@@ -185,7 +187,8 @@ void Machine::tick(TimePoint now) {
 
 TimePoint Machine::next_tick() const {
   if (over_) return kNever;
-  TimePoint next = std::min({next_check_, learned_.next_deadline(), stack_deadline_});
+  TimePoint next =
+      std::min({next_check_, next_wait_check_, word_by_, learned_.next_deadline(), stack_deadline_});
   for (const Inquiry& inquiry : inquiries_) next = std::min(next, inquiry.deadline);
   for (const GroupInquiry& inquiry : group_inquiries_) next = std::min(next, inquiry.deadline);
   return sequencer_ ? std::min(next, sequencer_->next_tick()) : next;
@@ -253,14 +256,14 @@ void Machine::fail_set(ProcessSetId set, const Status& cause) {
   });
   for (Name* name : failed) {
     while (!name->waiting.empty()) {
-      complete(name->waiting.pop().token,
+      complete(name->waiting.pop({}).token,
                {cause.code(), fmt::format("{} cannot run: {}", shown(name->name), cause.message())});
     }
     name->held = false;
   }
   fail_incomplete_groups(set, cause);
   if (const auto join = joins_.find(set); join != joins_.end()) {
-    complete(join->second, {cause.code(), fmt::format("join cannot complete: {}", cause.message())});
+    complete(join->second.token, {cause.code(), fmt::format("join cannot complete: {}", cause.message())});
     joins_.erase(join);
   }
 }
@@ -272,13 +275,13 @@ void Machine::fail_everything(const Status& cause, const Status& over) {
   cause_ = cause;
   names_.for_each([&](Name& name) {
     while (!name.waiting.empty()) {
-      const Submitted waiting = name.waiting.pop();
+      const Submitted waiting = name.waiting.pop({});
       complete(waiting.token, {cause.code(), fmt::format("{} '{}': {}", name_of(waiting.request->kind),
                                                          waiting.request->name, cause.message())});
     }
   });
-  for (const auto& [set, token] : joins_)
-    complete(token, {cause.code(), fmt::format("join: {}", cause.message())});
+  for (const auto& [set, join] : joins_)
+    complete(join.token, {cause.code(), fmt::format("join: {}", cause.message())});
   fail_incomplete_groups(std::nullopt, cause);
   names_.clear();
   groups_.clear();

@@ -127,6 +127,7 @@ class Machine {
     Duration stall_check{};                      // zero: off
     Duration stall_shutdown{};                   // zero: never
     bool gives_stacks = false;                   // StackAction is answered
+    ProcessOf process_of;                        // of neighbours in the tree; empty: nothing is known
     std::vector<std::vector<Rank>> static_sets;  // ids from 1 on
     Sequencer::Options sequencer;
   };
@@ -172,6 +173,17 @@ class Machine {
   enum class Dumped { as_warned, as_asked };
   /// Every rank is to write a dump, unless all have a moment ago.
   void ask_for_dumps(const std::string& reason, Dumped why, TimePoint now);
+  /// A batch that this rank runs.
+  struct Running {
+    std::uint64_t number = 0;  // of its order
+    ProcessSetId process_set = kWorldSet;
+    std::string what;  // "allreduce 'x' and 3 more (order 4)"
+    TimePoint since{};
+  };
+  /// It has taken long; again after a while, as long as it does.
+  void note_long_run(const Running& running, TimePoint now);
+  /// What the answers that wait for give_stack() are to say.
+  void note_running(const Running& running, TimePoint now);
   /// The answer to every StackAction until now.
   void give_stack(const std::string& text, TimePoint now);
   Snapshot snapshot() const;
@@ -257,8 +269,23 @@ class Machine {
   void answer(const InquiryMessage& message, TimePoint now);
   void give_answer(AnswerMessage answer);
   void judge_inquiries(TimePoint now);
+  bool is_told_of(const Inquiry& inquiry, TimePoint now) const;
   void judge(const Inquiry& inquiry, TimePoint now);
   void dump(const DumpMessage& message);
+  Duration patience() const;
+  bool is_to_fail(Duration age) const;
+  TimePoint next_look(TimePoint since, TimePoint now) const;
+  void note_wait(CollectiveKind kind, TimePoint now) {
+    if (next_wait_check_ != kNever || options_.stall_check <= Duration::zero()) return;
+    if (!is_root() || kind == CollectiveKind::join) next_wait_check_ = now + patience();
+  }
+  void note_progress(ProcessSetId set, TimePoint now);
+  void look_for_long_waits(TimePoint now);
+  void tell(const NoticeMessage& notice, TimePoint now);
+  void heed(const NoticeMessage& notice, TimePoint now);
+  void parent_is_heard();
+  void parent_is_silent(TimePoint now);
+  std::string process_of(Rank rank) const;
 
   // ---- groups that wait for members
   TimePoint next_group_check(const IncompleteGroup& group, TimePoint now) const;
@@ -293,7 +320,11 @@ class Machine {
   ReadyMessage up_;
   std::vector<Action> actions_;
 
-  std::map<ProcessSetId, Token> joins_;       // pending here
+  struct Join {
+    Token token;
+    TimePoint moved_at;  // when it was called, or something of the set was last ordered
+  };
+  std::map<ProcessSetId, Join> joins_;        // pending here
   std::map<ProcessSetId, Rank> last_joined_;  // below this rank
   std::uint64_t last_order_ = 0;
   std::vector<std::uint64_t> seen_;  // by reporter: the last order each child knows
@@ -322,7 +353,11 @@ class Machine {
   std::vector<DumpAction> dumps_;  // asked for since the last take_actions()
   TimePoint next_dump_{};
   TimePoint next_stall_dump_{};
-  StallLog stall_log_;  // on the root
+  StallLog stall_log_;
+  TimePoint next_wait_check_ = kNever;  // of what this rank itself waits for
+  TimePoint word_by_ = kNever;          // from the parent, which has been told `unheard_`
+  NoticeMessage unheard_;               // the longest wait that it was told of
+  TimePoint unheard_at_{};
   TimePoint next_check_ = kNever;
   TimePoint last_submit_{};
   TimePoint late_until_{};

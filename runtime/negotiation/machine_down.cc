@@ -117,7 +117,7 @@ void Machine::apply(Order& order, ExecuteAction& execute, TimePoint now) {
       collector_.forget_joins(set);
       const auto join = joins_.find(set);
       if (join == joins_.end()) return;
-      complete(join->second, {}, order.rank);
+      complete(join->second.token, {}, order.rank);
       joins_.erase(join);
       return;
     }
@@ -233,8 +233,9 @@ Submitted Machine::take_front(Name& name, TimePoint now) {
   name.awaited = false;
   name.ordered_at = last_order_;
   forget_group_inquiry(name);
+  if (!joins_.empty() || !inquiries_.empty()) note_progress(name.process_set, now);
   if (name.waiting.empty()) return {};
-  Submitted front = name.waiting.pop();
+  Submitted front = name.waiting.pop(now);
   if (name.waiting.empty()) return front;
   announce(name, now);
   if (name.waiting.size() == 1) announce_join(name.process_set, now);

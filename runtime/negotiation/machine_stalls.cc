@@ -17,6 +17,12 @@ constexpr Duration kBetweenStallDumps = std::chrono::seconds(30);
 constexpr std::size_t kMostInquiries = 16;  // at one time
 constexpr std::size_t kShownInstead = 6;
 
+/// "allreduce 'x'", "barrier"; of a name that waits here.
+std::string with_collective(const Name& name) {
+  const CollectiveKind kind = name.waiting.front().request->kind;
+  return moves_data(kind) ? fmt::format("{} {}", name_of(kind), shown(name.name)) : shown(name.name);
+}
+
 }  // namespace
 
 void Machine::look_for_stalls(TimePoint now) {
@@ -41,8 +47,8 @@ void Machine::look_for_stalls(TimePoint now) {
       found.push_back(inquiry);
     }
     if (options_.stall_check <= Duration::zero()) return;
-    if (is_root() && options_.stall_shutdown > Duration::zero() &&
-        due(collection.since + options_.stall_shutdown)) {
+    // What is waited for among the ranks below this one alone the root does not know of.
+    if (options_.stall_shutdown > Duration::zero() && due(collection.since + options_.stall_shutdown)) {
       next_check_ = std::min(next_check_, now + kAnswerTime);
       inquiry.purpose = Inquiry::Purpose::stall_shutdown;
       found.push_back(inquiry);
@@ -69,8 +75,10 @@ void Machine::look_for_stalls(TimePoint now) {
       inquire(std::move(inquiry), now);
     } else {
       const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(now - inquiry.since);
-      send(parent(), NoticeMessage{inquiry.process_set, inquiry.name, static_cast<std::uint64_t>(age.count()),
-                                   inquiry.purpose == Inquiry::Purpose::process_set_mismatch});
+      tell({StallSubject::tensor, inquiry.process_set, 0, inquiry.name,
+            static_cast<std::uint64_t>(age.count()),
+            inquiry.purpose == Inquiry::Purpose::process_set_mismatch},
+           now);
     }
   }
 }
@@ -79,29 +87,33 @@ void Machine::inquire(Inquiry inquiry, TimePoint now) {
   const bool mismatch = inquiry.purpose == Inquiry::Purpose::process_set_mismatch;
   const auto same = std::ranges::find_if(inquiries_, [&](const Inquiry& other) {
     const bool other_mismatch = other.purpose == Inquiry::Purpose::process_set_mismatch;
-    return other.process_set == inquiry.process_set && other.name == inquiry.name &&
-           other_mismatch == mismatch;
+    return other.key() == inquiry.key() && other_mismatch == mismatch;
   });
   if (same != inquiries_.end()) {
     if (inquiry.purpose == Inquiry::Purpose::stall_shutdown) same->purpose = inquiry.purpose;
     return;
   }
   if (sets_.ranks_of(inquiry.process_set) == nullptr) return;
+  const bool is_tensor = inquiry.subject == StallSubject::tensor;
+  if (is_told_of(inquiry, now)) return;
   // Who is asked before the error comes would answer for requests that it ends, when the next are there.
-  if (sequencer_->is_being_failed(inquiry.process_set, inquiry.name)) return;
+  if (is_tensor && sequencer_->is_being_failed(inquiry.process_set, inquiry.name)) return;
   inquiry.id = next_inquiry_++;
   inquiry.deadline = now + kAnswerTime;
-  const Name* name = names_.find(inquiry.process_set, inquiry.name);
+  const Name* name = is_tensor ? names_.find(inquiry.process_set, inquiry.name) : nullptr;
   const bool known = name != nullptr && !name->collection.empty();
-  if (known) inquiry.since = name->collection.since;
-  const InquiryMessage message{inquiry.id, mismatch, inquiry.process_set, inquiry.name};
+  if (known) {
+    inquiry.since = name->collection.since;
+    inquiry.signature = request_of(*name).describe();
+  }
+  const InquiryMessage message{inquiry.id, mismatch, inquiry.subject, inquiry.process_set, inquiry.name};
   bool ask_self = false;
   std::vector<bool> ask(static_cast<std::size_t>(collector_.reporters()));
   // A mismatch is between this set and another, whose ranks know of it.
   for (const Rank rank : *sets_.ranks_of(mismatch ? kWorldSet : inquiry.process_set)) {
     const int reporter = collector_.reporter_of(rank);
     const auto i = static_cast<std::size_t>(reporter);
-    if (!mismatch && collector_.has_joined(inquiry.process_set, reporter)) continue;
+    if (!mismatch && is_tensor && collector_.has_joined(inquiry.process_set, reporter)) continue;
     if (!mismatch && known && name->collection.reported.contains(reporter)) {
       inquiry.have.push_back(rank);
       continue;
@@ -139,8 +151,9 @@ void Machine::answer(const InquiryMessage& message, TimePoint now) {
     mine.idle_ms = static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(now - last_submit_).count());
   }
+  const bool is_tensor = message.subject == StallSubject::tensor;
   for (const ProcessSetId set : sets_.ids()) {
-    const Name* name = names_.find(set, message.name);
+    const Name* name = is_tensor ? names_.find(set, message.name) : nullptr;
     if (name == nullptr || name->waiting.empty()) continue;
     mine.sets.push_back(set);
     mine.signatures.push_back(name->waiting.front().request->describe());
@@ -148,11 +161,12 @@ void Machine::answer(const InquiryMessage& message, TimePoint now) {
   for (const auto& [set, join] : joins_) mine.joined.push_back(set);
   names_.for_each([&](const Name& name) {
     if (name.waiting.empty()) return;
-    const bool same_name = name.name == message.name;
+    const bool same_name = is_tensor && name.name == message.name;
     if (same_name && name.process_set == message.process_set) return;
     ++mine.instead_count;
-    mine.instead.push_back(same_name ? fmt::format("{} in process set {}", shown(name.name), name.process_set)
-                                     : shown(name.name));
+    std::string other = with_collective(name);
+    if (name.process_set != message.process_set) other += fmt::format(" in process set {}", name.process_set);
+    mine.instead.push_back(std::move(other));
   });
   groups_.for_each([&](const IncompleteGroups::Key& key, const IncompleteGroup& group) {
     ++mine.instead_count;
@@ -160,11 +174,17 @@ void Machine::answer(const InquiryMessage& message, TimePoint now) {
   });
   std::ranges::sort(mine.instead);
   if (mine.instead.size() > kShownInstead) mine.instead.resize(kShownInstead);
-  const bool is_waited_for = std::ranges::find(mine.sets, message.process_set) == mine.sets.end();
+  const bool is_waited_for = message.subject == StallSubject::join
+                                 ? !joins_.contains(message.process_set)
+                                 : std::ranges::find(mine.sets, message.process_set) == mine.sets.end();
   if (!options_.gives_stacks || message.everybody || !is_waited_for) return give_answer(std::move(mine));
   if (without_stack_.empty()) {
     stack_deadline_ = now + kStackTime;
     actions_.emplace_back(StackAction{});
+  } else {  // the same moment, or nearly
+    mine.inside = without_stack_.front().inside;
+    mine.inside_number = without_stack_.front().inside_number;
+    mine.inside_ms = without_stack_.front().inside_ms;
   }
   without_stack_.push_back(std::move(mine));
 }
@@ -173,6 +193,15 @@ void Machine::give_answer(AnswerMessage answer) {
   if (!is_root()) return send(parent(), answer);
   const auto inquiry = std::ranges::find(inquiries_, answer.id, &Inquiry::id);
   if (inquiry != inquiries_.end()) inquiry->answers.insert_or_assign(answer.rank, std::move(answer));
+}
+
+void Machine::note_running(const Running& running, TimePoint now) {
+  for (AnswerMessage& answer : without_stack_) {
+    answer.inside = running.what;
+    answer.inside_number = running.number;
+    answer.inside_ms = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(now - running.since).count());
+  }
 }
 
 void Machine::give_stack(const std::string& text, TimePoint now) {
@@ -204,12 +233,13 @@ Snapshot Machine::snapshot() const {
         {key.first, key.second, group.members.front()->kind, group.describe(key.second), group.since});
     if (const auto* ranks = sets_.ranks_of(key.first)) out.sets[key.first] = *ranks;
   });
-  for (const auto& [set, token] : joins_) {
+  for (const auto& [set, join] : joins_) {
     auto request = std::make_shared<Request>();
     request->kind = CollectiveKind::join;
     request->name = name_of(CollectiveKind::join);
     request->process_set = set;
-    out.pending.push_back({token, std::move(request), Snapshot::State::announced});
+    out.pending.push_back({join.token, std::move(request), Snapshot::State::announced});
+    if (const auto* ranks = sets_.ranks_of(set)) out.sets[set] = *ranks;
   }
   return out;
 }
@@ -241,6 +271,13 @@ void Machine::judge_inquiries(TimePoint now) {
   }
 }
 
+/// Several ranks tell of one wait, each when its own patience ends.
+bool Machine::is_told_of(const Inquiry& inquiry, TimePoint now) const {
+  if (inquiry.purpose != Inquiry::Purpose::stall_report) return false;
+  const StallLog::Told* const told = stall_log_.find(inquiry.key(), inquiry.since);
+  return told != nullptr && now - told->at < options_.stall_check * 3 / 4;
+}
+
 void Machine::judge(const Inquiry& inquiry, TimePoint now) {
   if (inquiry.purpose == Inquiry::Purpose::process_set_mismatch) {
     const auto mismatch = process_set_mismatch(inquiry, sets_, *options_.topology);
@@ -254,10 +291,13 @@ void Machine::judge(const Inquiry& inquiry, TimePoint now) {
     }
     return;
   }
-  const Name* name = names_.find(inquiry.process_set, inquiry.name);
-  const bool pending = name != nullptr && !name->collection.empty();
-  if (!inquiry.have.empty() && !pending) return;  // it was ordered meanwhile
-  const auto stall = stall_of(inquiry, *options_.topology, now);
+  if (inquiry.subject == StallSubject::tensor) {
+    const Name* name = names_.find(inquiry.process_set, inquiry.name);
+    const bool pending = name != nullptr && !name->collection.empty();
+    if (!inquiry.have.empty() && !pending) return;  // it was ordered meanwhile
+  }
+  const auto stall = stall_of(
+      inquiry, *options_.topology, [this](Rank rank) { return process_of(rank); }, now);
   if (!stall) return;
   const StallLog::Told* const told = stall_log_.find(inquiry.key(), inquiry.since);
   const bool is_told = told != nullptr && told->story == stall->story;
@@ -266,9 +306,9 @@ void Machine::judge(const Inquiry& inquiry, TimePoint now) {
                                                        stall->text, seconds_to_text(now - told->full_at))
                                          : stall->text + stall->places});
   }
-  std::string text = is_told ? fmt::format("{}, as reported {} s ago.", stall->head,
-                                           seconds_to_text(now - told->full_at))
-                             : stall->text + stall->places;
+  std::string text =
+      is_told ? fmt::format("{}, as reported {} s ago.", stall->head, seconds_to_text(now - told->full_at))
+              : stall->text + stall->places;
   stall_log_.note(inquiry.key(), stall->story, !is_told, now);
   actions_.emplace_back(WarnAction{text});
   if (now < next_stall_dump_) return;

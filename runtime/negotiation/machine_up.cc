@@ -53,7 +53,7 @@ void Machine::took(Name& name, Collector::Took took, int reporter, TimePoint now
   if (!complete) {
     TimePoint check = kNever;
     if (options_.stall_check > Duration::zero()) check = name.collection.since + options_.stall_check;
-    if (is_root() && options_.stall_shutdown > Duration::zero()) {
+    if (options_.stall_shutdown > Duration::zero()) {
       check = std::min(check, name.collection.since + options_.stall_shutdown);
     }
     if (name.slot == kNoSlot && sets_.count() > 1) check = std::min(check, name.collection.suspect_at);

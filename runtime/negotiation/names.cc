@@ -39,10 +39,11 @@ void Submissions::push(Submitted submitted) {
   later_->push_back(std::move(submitted));
 }
 
-Submitted Submissions::pop() {
+Submitted Submissions::pop(TimePoint now) {
   Submitted first = std::exchange(front_, {});
   if (!later_) return first;
   front_ = std::move(later_->front());
+  front_.since = now;
   later_->pop_front();
   if (later_->empty()) later_.reset();
   return first;

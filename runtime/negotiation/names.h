@@ -64,6 +64,7 @@ struct Collection {
 struct Submitted {
   Token token = 0;
   RequestRef request;
+  TimePoint since{};  // it was submitted, or became the first of its name
 };
 
 /// What was submitted here under one name and is not ordered yet, in order. Nearly always one at most, which
@@ -75,7 +76,8 @@ class Submissions {
   const Submitted& front() const { return front_; }
   const Submitted& operator[](std::size_t i) const { return i == 0 ? front_ : (*later_)[i - 1]; }
   void push(Submitted submitted);
-  Submitted pop();
+  /// What comes to the front by it waits from `now` on.
+  Submitted pop(TimePoint now);
 
  private:
   Submitted front_;

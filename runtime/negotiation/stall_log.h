@@ -1,5 +1,5 @@
-// What the root has told of names that do not become ready: the whole story once, and from then on a line that
-// refers to it.
+// What the root has told of names that do not become ready: the whole story once, and from then on a line
+// that refers to it.
 #pragma once
 
 #include <optional>

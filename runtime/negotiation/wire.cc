@@ -420,6 +420,11 @@ void fields(Archive& archive, J& join) {
   list(archive, join.unfinished);
 }
 
+template <class Archive, class S>
+void subject(Archive& archive, S& value) {
+  checked_enum(archive, value, static_cast<std::uint64_t>(StallSubject::batch), "stalled thing");
+}
+
 template <class Archive, class M>
 void body(Archive& archive, M& message) {
   using Plain = std::remove_const_t<M>;
@@ -444,6 +449,7 @@ void body(Archive& archive, M& message) {
   } else if constexpr (std::is_same_v<Plain, InquiryMessage>) {
     archive(message.id);
     archive(message.everybody);
+    subject(archive, message.subject);
     archive(message.process_set);
     archive(message.name);
   } else if constexpr (std::is_same_v<Plain, AnswerMessage>) {
@@ -456,12 +462,17 @@ void body(Archive& archive, M& message) {
     list(archive, message.joined);
     list(archive, message.instead);
     archive(message.instead_count);
+    archive(message.inside);
+    archive(message.inside_number);
+    archive(message.inside_ms);
     archive(message.stack);
     if constexpr (Archive::kReading) {
       if (message.sets.size() != message.signatures.size()) archive.fail("sets without signatures");
     }
   } else if constexpr (std::is_same_v<Plain, NoticeMessage>) {
+    subject(archive, message.subject);
     archive(message.process_set);
+    archive(message.number);
     archive(message.name);
     archive(message.age_ms);
     archive(message.suspect);

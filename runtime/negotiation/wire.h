@@ -128,11 +128,18 @@ struct OrdersMessage {
   std::vector<Order> orders;
 };
 
-/// Down: what do you know of this name? To the ranks of the set that the root has not heard of, or to
-/// everybody.
+/// What is waited in.
+enum class StallSubject : std::uint8_t {
+  tensor,  // a name that not everybody has submitted
+  join,    // dabke_join
+  batch,   // a run that does not end; `number` is its order's
+};
+
+/// Down: what do you know of this? To the ranks of the set that the root has not heard of, or to everybody.
 struct InquiryMessage {
   std::uint32_t id = 0;
   bool everybody = false;
+  StallSubject subject = StallSubject::tensor;
   ProcessSetId process_set = kWorldSet;
   std::string name;  // its key
 };
@@ -148,12 +155,17 @@ struct AnswerMessage {
   std::vector<ProcessSetId> joined;     // where it submits nothing until the join completes
   std::vector<std::string> instead;     // what else it waits for, in words, some
   std::uint32_t instead_count = 0;      // all
+  std::string inside;                   // the batch that it runs, in words; empty: none
+  std::uint64_t inside_number = 0;      // of its order
+  std::uint64_t inside_ms = 0;          // since it began
   std::string stack;                    // of its training threads, if it can tell
 };
 
-/// Up: the sender's subtree waits for some of its own ranks with this name; the root might not know of it.
+/// Up: somebody of the sender's subtree waits for this; the root might not know of it.
 struct NoticeMessage {
+  StallSubject subject = StallSubject::tensor;
   ProcessSetId process_set = kWorldSet;
+  std::uint64_t number = 0;
   std::string name;  // its key
   std::uint64_t age_ms = 0;
   bool suspect = false;  // not for long yet, but it may have been submitted to another process set
@@ -191,9 +203,12 @@ struct GroupAnswerMessage {
   std::vector<std::string> members;  // that have come, ascending; of many the first
 };
 
-using Message =
-    std::variant<ReadyMessage, GoodbyeMessage, FailMessage, OrdersMessage, InquiryMessage, AnswerMessage,
-                 NoticeMessage, DumpMessage, GroupNoticeMessage, GroupInquiryMessage, GroupAnswerMessage>;
+/// Down: the sender has a notice of the receiver's.
+struct HeardMessage {};
+
+using Message = std::variant<ReadyMessage, GoodbyeMessage, FailMessage, OrdersMessage, InquiryMessage,
+                             AnswerMessage, NoticeMessage, DumpMessage, HeardMessage, GroupNoticeMessage,
+                             GroupInquiryMessage, GroupAnswerMessage>;
 
 /// Appends to `out`.
 void encode(const Message& message, std::vector<std::byte>& out);

@@ -51,7 +51,7 @@ TEST_CASE("a stall is reported once a period, with the missing ranks and what th
   const std::vector<std::string> expected = {
       "'late' (allreduce (sum) of float32 [4]) of process set 0 was submitted by ranks 0, 1 "
       "and is waited for from rank 2 on node",
-      "Rank 2 has submitted instead: 'other'.",
+      "Rank 2: it waits for allreduce 'other' instead",
       "'other' (allreduce (sum) of float32 [2]) of process set 0 was submitted by rank 2 on " +
           backend.host(2, 3) + " and is waited for from ranks 0, 1"};
   std::string warned;

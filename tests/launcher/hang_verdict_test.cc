@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "runtime/base/whereabouts.h"
+
 namespace dabke {
 namespace {
 
@@ -116,6 +118,27 @@ TEST_CASE("where everything is agreed on, the verdict tells who is inside which 
                                           "rank 0 is inside allreduce 'x' (order 42)"});
   CHECK(hang_verdict(by_rank({done}), 1, {}) ==
         std::vector<std::string>{"no operation waits for a rank now"});
+}
+
+TEST_CASE("of ranks in different operations the verdict says that the network is not to blame") {
+  Dump one = rank(0, {}, {"x"});
+  one.events.push_back({"started", 61, "x", "allreduce", 0, 42, 1, 0});
+  Dump other = rank(1, {}, {"x"});
+  other.events.push_back({"started", 60, "y", "allreduce", 0, 43, 1, 0});
+  CHECK(hang_verdict(by_rank({one, other}), 2, {}).back() == kDifferentOperations);
+}
+
+TEST_CASE("the verdict on a join names who has not come to it, and what it is inside") {
+  Dump joined = rank(0, {}, {});
+  joined.pending = {{"join", "join", 0, "join", 50, "announced"}};
+  joined.process_sets = {};  // then the set is all of the job's ranks
+  Dump inside = rank(1, {}, {"x"});
+  inside.process_sets = {};
+  inside.events.push_back({"started", 61, "x", "allreduce", 0, 42, 1, 0});
+  const auto lines = hang_verdict(by_rank({joined, inside}), 2, {});
+  REQUIRE(lines.size() >= 2);
+  CHECK(lines[0] == "join waits for rank 1: rank 0 has been waiting for 50.0 s");
+  CHECK_THAT(lines[1], Contains("it is inside allreduce 'x' (order 42), begun 61.0 s ago and not finished"));
 }
 
 TEST_CASE("a process is stopped, runs, waits in the kernel, or is gone") {

@@ -1,6 +1,7 @@
 // What dabkerun and the ranks tell of a job that hangs.
 #include <signal.h>
 
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
 #include "runtime/diagnosis/dump.h"
@@ -11,13 +12,13 @@ namespace {
 
 using Catch::Contains;
 
-/// A job in which rank 1 does not come; it fails after `shutdown` seconds of that.
+/// A job of so many ranks in which rank 1 does not come; it fails after `shutdown` seconds of that.
 LauncherRun start(const std::string& what, const std::string& shutdown, const TemporaryDirectory& place,
-                  std::vector<std::string> more = {}) {
+                  std::vector<std::string> more = {}, int ranks = 3) {
   LauncherSetup setup{.environment = {"DABKE_STALL_CHECK_TIME_SECONDS=2", "TMPDIR=" + place.path(),
                                       "DABKE_STALL_SHUTDOWN_TIME_SECONDS=" + shutdown}};
   setup.environment.insert(setup.environment.end(), more.begin(), more.end());
-  return LauncherRun({"-np", "3", RANK_WORKER, what}, setup);
+  return LauncherRun({"-np", std::to_string(ranks), RANK_WORKER, what}, setup);
 }
 
 /// The dumps in the directory, by rank.
@@ -101,8 +102,8 @@ TEST_CASE("a warning tells where a rank sleeps and does not cut its sleep short"
 #endif
   // The whole story once; then a line that refers to it.
   CHECK(occurrences("Rank 1 is here:", job.error) == 1);
-  CHECK_THAT(job.error, Contains("'waited for' of process set 0 waits for rank 1 on ") &&
-                            Contains(", as reported "));
+  CHECK_THAT(job.error,
+             Contains("'waited for' of process set 0 waits for rank 1 on ") && Contains(", as reported "));
 }
 
 TEST_CASE("of ranks that call different operations dabkerun shows both") {
@@ -126,6 +127,62 @@ TEST_CASE("of a stopped rank dabkerun tells that its process is stopped") {
   const Finished ended = job.finish();
   CAPTURE(ended.error);
   CHECK_THAT(ended.error, Contains("rank 1 does not answer: its process is stopped"));
+  CHECK(is_gone(pid));
+}
+
+TEST_CASE("a join that a rank does not come to is reported and ended") {
+  const TemporaryDirectory place;
+  const Finished job = start("late-join", "5", place).finish();
+  CAPTURE(job.out, job.error);
+  CHECK(job.exit_code == 3);
+  CHECK_THAT(job.error,
+             Contains("join of process set 0 was called by ranks 0, 2 and is waited for from rank 1 on "));
+  CHECK_THAT(job.error, Contains("dabkerun: hang: join waits for rank 1: ranks 0,2 have been waiting"));
+  CHECK_THAT(job.out, Contains("[0]<stdout>:error stalled: ") && Contains("[2]<stdout>:error stalled: "));
+}
+
+TEST_CASE("a rank that is stopped while data moves is named, and the job ends") {
+  const std::string backend = GENERATE("shm", "tcp", "gloo");
+  const Rank late = GENERATE(0, 1);
+  const TemporaryDirectory place;
+  LauncherRun job = start("large", "4", place, {"DABKE_CPU_OPERATIONS=" + backend});
+  REQUIRE(job.wait_for_output("ready ", 3));
+  const pid_t pid = job.number_after("[" + std::to_string(late) + "]<stdout>:ready ");
+  ::kill(pid, SIGSTOP);
+  const Finished ended = job.finish();
+  CAPTURE(backend, late, ended.out, ended.error);
+  CHECK(ended.exit_code == 3);
+  const std::string stopped = "does not answer: its process " + std::to_string(pid) + " is stopped";
+  CHECK_THAT(ended.error, Contains("Stalled for ") && Contains("rank " + std::to_string(late) + " on ") &&
+                              Contains(stopped));
+  CHECK_THAT(ended.error,
+             Contains("dabkerun: hang: ") &&
+                 Contains("rank " + std::to_string(late) + " does not answer: its process is stopped"));
+  CHECK_THAT(ended.out, Contains("]<stdout>:error stalled: ") && Contains(stopped));
+  CHECK(is_gone(pid));
+}
+
+TEST_CASE("a stopped rank 0, or leader of a host, is reported by those who wait, and the job ends") {
+  const Rank stopped = GENERATE(0, 2);
+  const TemporaryDirectory place;
+  LauncherRun job = start("late", "9", place, {"DABKE_TEST_RANKS_PER_HOST=2"}, 4);
+  REQUIRE(job.wait_for_output("waiting ", 3));
+  const pid_t pid = job.number_after("[" + std::to_string(stopped) + "]<stdout>:waiting ");
+  ::kill(pid, SIGSTOP);
+  const Finished ended = job.finish();
+  CAPTURE(stopped, ended.out, ended.error);
+  CHECK(ended.exit_code == 3);
+  const Rank below = stopped == 0 ? 2 : 3;
+  CHECK_THAT(ended.error,
+             Contains(fmt::format("dabke rank {} warning] Stalled for ", below)) &&
+                 Contains(fmt::format("rank {} on host-{}, through which rank {} on host-1 reports, "
+                                      "does not answer: its process {} is stopped",
+                                      stopped, stopped / 2, below, pid)));
+  CHECK_THAT(ended.error,
+             Contains("dabkerun: hang: ") &&
+                 Contains(fmt::format("rank {} does not answer: its process is stopped", stopped)));
+  CHECK_THAT(ended.out,
+             Contains("]<stdout>:error stalled: "));  // of who fails first; dabkerun ends the others
   CHECK(is_gone(pid));
 }
 

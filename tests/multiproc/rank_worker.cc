@@ -75,7 +75,7 @@ int victim(const std::string& kind) {
 int large() {
   std::vector<float> x(16 << 20, 0);
   dabke::allreduce("warm", x);
-  say("ready");
+  say("ready " + std::to_string(getpid()));
   for (int i = 0; i < 100000; ++i) dabke::allreduce("large", x);
   return 0;
 }
@@ -185,8 +185,13 @@ int late(const std::string& kind) {
   } else if (dabke::rank() == 1) {
     load_for_ever();
   }
+  if (kind == "late-join") {
+    say("waiting " + std::to_string(getpid()));
+    dabke::join();
+    return 0;
+  }
   auto waited_for = dabke::allreduce_async("waited for", x);
-  say("waiting");
+  say("waiting " + std::to_string(getpid()));
   waited_for.wait();
   return 0;
 }
@@ -282,7 +287,16 @@ int run(const std::string& what) {
 
 }  // namespace
 
+/// Each so many ranks are a host of their own, where DABKE_TEST_RANKS_PER_HOST says so.
+void pretend_hosts() {
+  const char* const each = std::getenv("DABKE_TEST_RANKS_PER_HOST");
+  const char* const rank = std::getenv("DABKE_RANK");
+  if (each == nullptr || rank == nullptr) return;
+  setenv("DABKE_HOSTNAME", ("host-" + std::to_string(std::atoi(rank) / std::atoi(each))).c_str(), 1);
+}
+
 int main(int argc, char** argv) {
+  pretend_hosts();
   try {
     return run(argc > 1 ? argv[1] : "sums");
   } catch (const dabke::Error& error) {

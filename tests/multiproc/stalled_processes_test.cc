@@ -60,7 +60,7 @@ TEST_CASE(
              Contains("'gradient' (allreduce (sum) of float32 [4]) of process set 0 was submitted by " +
                       one.others));
   CHECK_THAT(finished.error, Contains("is waited for from rank " + late + " on "));
-  CHECK_THAT(finished.error, Contains("Rank " + late + " has submitted instead: 'something else'."));
+  CHECK_THAT(finished.error, Contains("Rank " + late + ": it waits for allreduce 'something else' instead"));
   const std::string end = end_of(finished, 0);
   // Both names are stalled; either may be the first to have been so for the whole time.
   CHECK_THAT(end, Contains("'gradient'") && Contains("'something else'") &&
@@ -74,7 +74,7 @@ TEST_CASE("a rank that submits nothing is named, and the others end by the text 
   const Finished finished = run_stalled(channel, one, "stall-idle");
   CAPTURE(channel, one.tree.name, one.missing, finished.out, finished.error);
   const std::string late = std::to_string(one.missing);
-  const std::string instead = "Rank " + late + " has nothing else pending: it has not come to this call.";
+  const std::string instead = "Rank " + late + ": it has nothing pending and has not come to this call.";
   CHECK(finished.exit_code == 3);
   CHECK_THAT(finished.error, Contains("dabke rank 0 warning] Stalled for ") && Contains(instead));
   const std::string end = end_of(finished, one.missing == 0 ? 1 : 0);

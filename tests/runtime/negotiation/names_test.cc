@@ -105,9 +105,9 @@ TEST_CASE("submissions of one name come out as they went in") {
     CHECK(waiting.size() == token);
     CHECK(waiting[token - 1].token == token);
   }
-  for (Token token = 1; token <= 3; ++token) CHECK(waiting.pop().token == token);
+  for (Token token = 1; token <= 3; ++token) CHECK(waiting.pop({}).token == token);
   waiting.push({6, nullptr});
-  for (Token token = 4; token <= 6; ++token) CHECK(waiting.pop().token == token);
+  for (Token token = 4; token <= 6; ++token) CHECK(waiting.pop({}).token == token);
   CHECK(waiting.empty());
   CHECK(waiting.size() == 0);
 }

@@ -56,6 +56,7 @@ std::shared_ptr<const Topology> tree_of(int size, int ranks_per_host, int radix)
 void SimulatedJob::advance(Duration by) {
   now_ += by;
   for (Rank rank = 0; rank < size(); ++rank) {
+    if (ranks_[static_cast<std::size_t>(rank)].stopped) continue;
     machine(rank).tick(now_);
     take_actions(rank);
   }
@@ -96,6 +97,7 @@ void SimulatedJob::take_actions(Rank rank) {
       outcome.value = done->value;
     } else if (auto* warn = std::get_if<WarnAction>(&action)) {
       warnings_.push_back(warn->text);
+      self.warnings.push_back(warn->text);
     } else if (auto* dump = std::get_if<DumpAction>(&action)) {
       self.dumps.push_back(std::move(*dump));
     } else if (std::holds_alternative<StackAction>(action)) {
@@ -109,7 +111,7 @@ void SimulatedJob::take_actions(Rank rank) {
 bool SimulatedJob::step() {
   std::vector<std::pair<Rank, Rank>> full;
   for (auto& [link, queue] : links_) {
-    if (!queue.empty()) full.push_back(link);
+    if (!queue.empty() && !ranks_[static_cast<std::size_t>(link.second)].stopped) full.push_back(link);
   }
   if (full.empty()) {
     if (losses_.empty()) return false;

@@ -38,6 +38,8 @@ class SimulatedJob {
   bool step();
   /// The rank dies: its messages still under way arrive, then its peers learn of it.
   void kill(Rank rank);
+  /// The rank stands still: it does nothing, and what is sent to it is not read.
+  void stop(Rank rank) { ranks_[static_cast<std::size_t>(rank)].stopped = true; }
 
   const Outcome& outcome(Token token) const { return outcomes_.at(token); }
   /// Every token completed exactly once.
@@ -54,6 +56,10 @@ class SimulatedJob {
   /// What this rank was to dump, in order.
   const std::vector<DumpAction>& dumps(Rank rank) const {
     return ranks_[static_cast<std::size_t>(rank)].dumps;
+  }
+  /// Those of this rank alone.
+  const std::vector<std::string>& warnings(Rank rank) const {
+    return ranks_[static_cast<std::size_t>(rank)].warnings;
   }
   /// How many stacks were wanted of this rank.
   int stacks_wanted(Rank rank) const { return ranks_[static_cast<std::size_t>(rank)].stacks_wanted; }
@@ -72,10 +78,12 @@ class SimulatedJob {
     std::vector<std::string> executed;
     std::vector<std::string> batches;
     std::vector<DumpAction> dumps;
+    std::vector<std::string> warnings;
     int stacks_wanted = 0;
     std::uint64_t last_number = 0;
     bool over = false;
     bool dead = false;
+    bool stopped = false;
   };
   void take_actions(Rank rank);
 

@@ -28,7 +28,7 @@ TEST_CASE("a stall report names the tensor, who is missing, and what they submit
   REQUIRE(job.warnings().size() == 2);
   CHECK_THAT(job.warnings()[1], StartsWith("Stalled for 60 s: 'x' (allreduce (sum) of float32 [4])"));
   CHECK_THAT(job.warnings()[1], Contains("submitted by ranks 0, 2 and is waited for from rank 1 on bob"));
-  CHECK_THAT(job.warnings()[1], Contains("Rank 1 has submitted instead: 'other'"));
+  CHECK_THAT(job.warnings()[1], Contains("Rank 1: it waits for allreduce 'other' instead"));
   job.advance(seconds(90));
   job.run();
   CHECK(job.outcome(x).status.code() == Code::stalled);
@@ -128,8 +128,8 @@ TEST_CASE("a stall report says what else was submitted under the same name") {
   job.run();
   REQUIRE(job.warnings().size() == 2);
   CHECK_THAT(job.warnings()[0] + job.warnings()[1],
-             Contains("Rank 2 has submitted instead: 'grad' in process set 1.") &&
-                 Contains("Rank 0 has submitted instead: 'grad' in process set 0."));
+             Contains("Rank 2: it waits for allreduce 'grad' in process set 1 instead") &&
+                 Contains("Rank 0: it waits for allreduce 'grad' in process set 0 instead"));
 }
 
 TEST_CASE("names that failed before everybody had come are not remembered once all have heard of it") {
@@ -230,7 +230,8 @@ TEST_CASE("any rank may ask for dumps of all, which come once for many who ask a
   options.topology = std::make_shared<const Topology>(5, std::vector<std::string>(5, ""), 2);
   SimulatedJob job(5, 1, options);
   job.advance(seconds(10));
-  for (Rank rank = 4; rank >= 0; --rank) job.machine(rank).ask_for_dumps("because", Machine::Dumped::as_asked, job.now());
+  for (Rank rank = 4; rank >= 0; --rank)
+    job.machine(rank).ask_for_dumps("because", Machine::Dumped::as_asked, job.now());
   job.advance(Duration{});
   job.run();
   for (Rank rank = 0; rank < 5; ++rank) {
@@ -243,6 +244,292 @@ TEST_CASE("any rank may ask for dumps of all, which come once for many who ask a
   job.advance(Duration{});
   job.run();
   for (Rank rank = 0; rank < 5; ++rank) CHECK(job.dumps(rank).back().incident == 2);
+}
+
+TEST_CASE("a stall is told in full once and when its story changes, else by a line that refers to it") {
+  Machine::Options options;
+  options.stall_check = seconds(60);
+  options.stall_shutdown = seconds(250);
+  SimulatedJob job(2, 1, options);
+  const Token x = job.submit(0, allreduce("x"));
+  job.run();
+  const auto wait = [&job] {
+    job.advance(seconds(60));
+    job.run();
+  };
+  wait();
+  REQUIRE(job.warnings().size() == 1);
+  CHECK_THAT(job.warnings()[0], Contains("Rank 1: it has nothing pending and has not come to this call"));
+  wait();
+  REQUIRE(job.warnings().size() == 2);
+  CHECK(job.warnings()[1] ==
+        "Still stalled, for 120 s: 'x' of process set 0 waits for rank 1, as reported 60 s ago.");
+  job.submit(1, allreduce("other"));
+  job.run();
+  wait();
+  REQUIRE(job.warnings().size() == 4);  // and one of 'other'
+  CHECK_THAT(job.warnings()[3], StartsWith("Stalled for 180 s: 'x' (allreduce (sum) of float32 [4])") &&
+                                    Contains("Rank 1: it waits for allreduce 'other' instead"));
+  wait();
+  job.advance(seconds(10));
+  job.run();
+  CHECK(job.outcome(x).status.code() == Code::stalled);
+  CHECK_THAT(job.outcome(x).status.message(),
+             Contains("Stalled for 250 s: 'x'") && Contains("is in the report of then"));
+}
+
+TEST_CASE("a second wait of the same name is told in full again") {
+  Machine::Options options;
+  options.stall_check = seconds(60);
+  SimulatedJob job(2, 1, options);
+  for (int time = 1; time <= 2; ++time) {
+    job.submit(0, allreduce("x"));
+    job.run();
+    job.advance(seconds(60));
+    job.run();
+    REQUIRE(job.warnings().size() == static_cast<std::size_t>(time));
+    CHECK_THAT(job.warnings().back(), StartsWith("Stalled for 60 s: 'x' (allreduce"));
+    job.submit(1, allreduce("x"));
+    job.run();
+    job.advance(seconds(1));
+  }
+}
+
+TEST_CASE("a wait among ranks of one host that the root has no part in ends the job too") {
+  Machine::Options options;
+  options.stall_check = seconds(60);
+  options.stall_shutdown = seconds(100);
+  options.static_sets = {{2, 3}};
+  options.topology = tree_of(4, 2, 8);
+  SimulatedJob job(4, 1, options);
+  const Token x = job.submit(2, allreduce("x", {4}, 1));
+  job.run();
+  for (int i = 0; i < 11; ++i) {
+    job.advance(seconds(10));
+    job.run();
+  }
+  REQUIRE(job.warnings().size() == 1);
+  CHECK_THAT(job.warnings()[0], Contains("is waited for from rank 3 on node1"));
+  CHECK(job.outcome(x).status.code() == Code::stalled);
+  for (Rank rank = 0; rank < 4; ++rank) CHECK(job.is_over(rank));
+}
+
+TEST_CASE("a join that a rank does not come to is reported and ends the job") {
+  const Rank late = GENERATE(0, 1, 2);
+  Machine::Options options;
+  options.stall_check = seconds(60);
+  options.stall_shutdown = seconds(150);
+  options.topology = tree_of(3, 1, 1);
+  SimulatedJob job(3, 1, options);
+  std::vector<Token> joins;
+  for (Rank rank = 0; rank < 3; ++rank) {
+    if (rank != late) joins.push_back(job.submit(rank, plain(CollectiveKind::join, "join")));
+  }
+  job.run();
+  const auto wait = [&job](seconds time) {
+    job.advance(time);
+    job.run();
+  };
+  wait(seconds(59));
+  CHECK(job.warnings().empty());
+  wait(seconds(1));
+  REQUIRE(job.warnings().size() == 1);
+  CHECK_THAT(job.warnings()[0], StartsWith("Stalled for 60 s: join of process set 0 was called by ranks ") &&
+                                    Contains("and is waited for from rank " + std::to_string(late) + " on "));
+  wait(seconds(90));
+  for (const Token join : joins) {
+    CHECK(job.outcome(join).status.code() == Code::stalled);
+    CHECK_THAT(job.outcome(join).status.message(), Contains("Stalled for 150 s: join of process set 0"));
+  }
+}
+
+TEST_CASE("a join is no stall as long as the others go on, and is one after that") {
+  Machine::Options options;
+  options.stall_check = seconds(60);
+  options.stall_shutdown = seconds(100);
+  const Rank early = GENERATE(0, 1);
+  SimulatedJob job(3, 1, options);
+  const Token join = job.submit(early, plain(CollectiveKind::join, "join"));
+  job.run();
+  for (int step = 0; step < 10; ++step) {
+    for (Rank rank = 0; rank < 3; ++rank) {
+      if (rank != early) job.submit(rank, allreduce("x"));
+    }
+    job.run();
+    job.advance(seconds(40));
+    job.run();
+  }
+  CHECK(job.warnings().empty());
+  CHECK(job.outcome(join).completions == 0);
+  job.advance(seconds(20));
+  job.run();
+  CHECK(job.warnings().size() == 1);
+  job.advance(seconds(40));
+  job.run();
+  CHECK(job.outcome(join).status.code() == Code::stalled);
+}
+
+namespace {
+
+/// All ranks run order 7 for so long; `elsewhere` says what rank 1 is in instead, `silent` that it is
+/// stopped.
+struct LongRun {
+  explicit LongRun(std::optional<Machine::Running> elsewhere, bool silent, seconds age, Rank teller)
+      : job(3, 1, options()) {
+    if (silent) job.stop(1);
+    const Machine::Running run{7, kWorldSet, "allreduce 'x' (order 7)", job.now() - age};
+    job.machine(teller).note_long_run(run, job.now());
+    job.advance(Duration{});
+    job.run();
+    for (Rank rank = 0; rank < 3; ++rank) {
+      if (job.stacks_wanted(rank) == 0) continue;
+      if (rank != 1 || elsewhere) job.machine(rank).note_running(rank == 1 ? *elsewhere : run, job.now());
+      job.machine(rank).give_stack("somewhere", job.now());
+    }
+    job.advance(Duration{});
+    job.run();
+    if (silent) {
+      job.advance(seconds(5));
+      job.run();
+    }
+  }
+  static Machine::Options options() {
+    Machine::Options options;
+    options.stall_check = seconds(60);
+    options.stall_shutdown = seconds(100);
+    options.gives_stacks = true;
+    options.process_of = [](Rank rank) { return "process of " + std::to_string(rank); };
+    return options;
+  }
+  SimulatedJob job;
+};
+
+}  // namespace
+
+TEST_CASE("a batch that does not end names the rank that stands still, and ends the job in time") {
+  const Rank teller = GENERATE(0, 2);
+  LongRun warned({}, true, seconds(60), teller);
+  REQUIRE(warned.job.warnings().size() == 1);
+  CHECK_THAT(
+      warned.job.warnings()[0],
+      StartsWith("Stalled for 65 s: allreduce 'x' (order 7) of process set 0 was begun by ranks 0, 2") &&
+          Contains("rank 1 does not answer: process of 1.") && !Contains("network"));
+  CHECK_FALSE(warned.job.is_over(0));
+  const LongRun ended({}, true, seconds(100), teller);
+  CHECK(ended.job.is_over(0));
+  CHECK(ended.job.is_over(2));
+}
+
+TEST_CASE("of ranks that are inside different operations the report says so and does not blame the network") {
+  const Machine::Running other{8, kWorldSet, "allreduce 'y' (order 8)", TimePoint{}};
+  const LongRun run(other, false, seconds(60), 0);
+  REQUIRE(run.job.warnings().size() == 1);
+  CHECK_THAT(run.job.warnings()[0],
+             Contains("the ranks are inside different operations, so they wait for each other and not for "
+                      "the network") &&
+                 Contains("Rank 1: it is inside allreduce 'y' (order 8)") && Contains("somewhere"));
+}
+
+TEST_CASE("where all ranks are inside the batch, the report says that nobody is missing") {
+  const LongRun run(Machine::Running{7, kWorldSet, "allreduce 'x' (order 7)", TimePoint{}}, false,
+                    seconds(60), 0);
+  REQUIRE(run.job.warnings().size() == 1);
+  CHECK_THAT(run.job.warnings()[0], Contains("All ranks of the set are inside it"));
+}
+
+TEST_CASE("a rank that runs something else is not said to have nothing pending") {
+  Machine::Options options;
+  options.stall_check = seconds(60);
+  options.gives_stacks = true;
+  SimulatedJob job(2, 1, options);
+  job.submit(0, allreduce("x"));
+  job.run();
+  job.advance(seconds(60));
+  job.run();
+  REQUIRE(job.stacks_wanted(1) == 1);
+  job.machine(1).note_running({3, 1, "allgather 'y' (order 3)", job.now() - seconds(70)}, job.now());
+  job.machine(1).give_stack("", job.now());
+  job.advance(Duration{});
+  job.run();
+  REQUIRE(job.warnings().size() == 1);
+  CHECK_THAT(job.warnings()[0],
+             Contains("Rank 1: it is inside allgather 'y' (order 3), begun 70.0 s ago and not finished") &&
+                 !Contains("nothing pending"));
+}
+
+TEST_CASE("a root that stands still is reported by those who wait, and they end by themselves") {
+  Machine::Options options;
+  options.stall_check = seconds(60);
+  options.stall_shutdown = seconds(100);
+  options.process_of = [](Rank rank) { return fmt::format("its process {} is stopped", 4000 + rank); };
+  options.topology = tree_of(4, 1, 8);
+  SimulatedJob job(4, 1, options);
+  job.stop(0);
+  std::vector<Token> waits;
+  for (const Rank rank : {1, 2}) waits.push_back(job.submit(rank, allreduce("x")));
+  waits.push_back(job.submit(3, plain(CollectiveKind::join, "join")));
+  const auto wait = [&job](seconds time) {
+    job.advance(time);
+    job.run();
+  };
+  wait(seconds(60));
+  CHECK(job.warnings().empty());  // it may only be busy
+  wait(seconds(5));
+  for (const Rank rank : {1, 2, 3}) {
+    CAPTURE(rank);
+    REQUIRE(job.warnings(rank).size() == 1);
+    CHECK_THAT(job.warnings(rank)[0],
+               StartsWith("Stalled for 65 s: ") && Contains(rank == 3 ? "join" : "'x'") &&
+                   Contains("rank 0 on node0, through which rank " + std::to_string(rank)) &&
+                   Contains("does not answer: its process 4000 is stopped."));
+    REQUIRE(job.dumps(rank).size() == 1);
+    CHECK(job.dumps(rank)[0].incident == job.dumps(1)[0].incident);
+  }
+  wait(seconds(35));
+  wait(seconds(5));
+  for (const Token token : waits) {
+    CHECK(job.outcome(token).status.code() == Code::stalled);
+    CHECK_THAT(job.outcome(token).status.message(), Contains("its process 4000 is stopped"));
+  }
+}
+
+TEST_CASE("a leader that stands still is reported by its host and by the root") {
+  Machine::Options options;
+  options.stall_check = seconds(60);
+  options.topology = tree_of(6, 3, 8);
+  SimulatedJob job(6, 1, options);
+  for (Rank rank = 0; rank < 6; ++rank) {
+    if (rank != 3) job.submit(rank, allreduce("x"));
+  }
+  job.stop(3);
+  job.run();
+  for (int i = 0; i < 14; ++i) {
+    job.advance(seconds(5));
+    job.run();
+  }
+  for (const Rank rank : {4, 5}) {
+    REQUIRE(job.warnings(rank).size() == 1);
+    CHECK_THAT(job.warnings(rank)[0],
+               Contains("rank 3 on node1, through which rank ") && Contains("does not answer"));
+  }
+  REQUIRE(job.warnings(0).size() == 1);
+  CHECK_THAT(job.warnings(0)[0], Contains("rank 3 on node1 does not answer: its process") &&
+                                     Contains("rank 4 on node1 does not answer: it reports through rank 3"));
+}
+
+TEST_CASE("a parent that is there is not reported, however long its ranks wait") {
+  Machine::Options options;
+  options.stall_check = seconds(60);
+  options.topology = tree_of(7, 1, 2);
+  SimulatedJob job(7, 1, options);
+  for (Rank rank = 1; rank < 7; ++rank) job.submit(rank, allreduce("x"));
+  for (int i = 0; i < 60; ++i) {
+    job.run();
+    job.advance(seconds(5));
+  }
+  job.run();
+  CHECK(job.warnings().size() == job.warnings(0).size());
+  CHECK(job.warnings(0).size() == 5);
 }
 
 }  // namespace dabke::testing

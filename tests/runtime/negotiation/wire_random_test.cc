@@ -184,7 +184,8 @@ OrdersMessage Random::message() {
 }
 template <>
 InquiryMessage Random::message() {
-  return {number<std::uint32_t>(), coin(), number<ProcessSetId>(), text()};
+  return {number<std::uint32_t>(), coin(), of({StallSubject::tensor, StallSubject::join, StallSubject::batch}),
+          number<ProcessSetId>(), text()};
 }
 template <>
 AnswerMessage Random::message() {
@@ -198,16 +199,28 @@ AnswerMessage Random::message() {
   message.joined = numbers<ProcessSetId>();
   message.instead = texts(below(9));
   message.instead_count = number<std::uint32_t>();
+  message.inside = text();
+  message.inside_number = number<std::uint64_t>();
+  message.inside_ms = number<std::uint64_t>();
   message.stack = text();
   return message;
 }
 template <>
 NoticeMessage Random::message() {
-  return {number<ProcessSetId>(), text(), number<std::uint64_t>(), coin()};
+  return {of({StallSubject::tensor, StallSubject::join, StallSubject::batch}),
+          number<ProcessSetId>(),
+          number<std::uint64_t>(),
+          text(),
+          number<std::uint64_t>(),
+          coin()};
 }
 template <>
 DumpMessage Random::message() {
-  return {number<std::uint64_t>(), text()};
+  return {number<std::uint64_t>(), coin(), text()};
+}
+template <>
+HeardMessage Random::message() {
+  return {};
 }
 
 template <>
@@ -292,22 +305,26 @@ bool same(const OrdersMessage& a, const OrdersMessage& b) {
   return all_same(a.orders, b.orders);
 }
 bool same(const InquiryMessage& a, const InquiryMessage& b) {
-  const auto& [id, everybody, set, name] = a;
-  return id == b.id && everybody == b.everybody && set == b.process_set && name == b.name;
+  const auto& [id, everybody, subject, set, name] = a;
+  return id == b.id && everybody == b.everybody && subject == b.subject && set == b.process_set &&
+         name == b.name;
 }
 bool same(const AnswerMessage& a, const AnswerMessage& b) {
-  const auto& [id, rank, last_order, idle_ms, sets, signatures, joined, instead, instead_count, stack] = a;
+  const auto& [id, rank, last_order, idle_ms, sets, signatures, joined, instead, instead_count, inside,
+               inside_number, inside_ms, stack] = a;
   return id == b.id && rank == b.rank && last_order == b.last_order && idle_ms == b.idle_ms &&
          sets == b.sets && signatures == b.signatures && joined == b.joined && instead == b.instead &&
-         instead_count == b.instead_count && stack == b.stack;
+         instead_count == b.instead_count && inside == b.inside && inside_number == b.inside_number &&
+         inside_ms == b.inside_ms && stack == b.stack;
 }
 bool same(const NoticeMessage& a, const NoticeMessage& b) {
-  const auto& [set, name, age_ms, suspect] = a;
-  return set == b.process_set && name == b.name && age_ms == b.age_ms && suspect == b.suspect;
+  const auto& [subject, set, number, name, age_ms, suspect] = a;
+  return subject == b.subject && set == b.process_set && number == b.number && name == b.name &&
+         age_ms == b.age_ms && suspect == b.suspect;
 }
 bool same(const DumpMessage& a, const DumpMessage& b) {
-  const auto& [incident, reason] = a;
-  return incident == b.incident && reason == b.reason;
+  const auto& [incident, asked, reason] = a;
+  return incident == b.incident && asked == b.asked && reason == b.reason;
 }
 bool same(const GroupNoticeMessage& a, const GroupNoticeMessage& b) {
   const auto& [set, group, age_ms] = a;
@@ -322,6 +339,7 @@ bool same(const GroupAnswerMessage& a, const GroupAnswerMessage& b) {
   return id == b.id && rank == b.rank && size == b.size && came == b.came && joined == b.joined &&
          age_ms == b.age_ms && members == b.members;
 }
+bool same(const HeardMessage&, const HeardMessage&) { return true; }
 bool same(const Message& a, const Message& b) {
   return a.index() == b.index() &&
          std::visit([&](const auto& held) { return same(held, std::get<std::decay_t<decltype(held)>>(b)); },
