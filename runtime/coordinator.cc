@@ -444,7 +444,8 @@ void Coordinator::tasks_left(std::size_t left) {
 }
 
 /// Runs that failed end with the job's first cause. When none has come after a moment, their own failure is
-/// the cause.
+/// the cause; at once where a run has found out by itself what is wrong, before those that it left alone by
+/// that take this rank for the cause.
 void Coordinator::judge_failures(TimePoint now) {
   std::vector<Failed> failed;
   Status cause, of_job;
@@ -452,11 +453,15 @@ void Coordinator::judge_failures(TimePoint now) {
     const std::lock_guard lock(failed_mutex_);
     if (failed_.empty()) return;
     if (failed_since_ == kNever) failed_since_ = now;
+    const auto known = std::ranges::find_if(failed_, [](const Failed& one) {
+      return one.status.code() == Code::peer_lost || one.status.code() == Code::timeout;
+    });
     if (over_ && !over_->is_ok()) {
       cause = *over_;
-    } else if (now >= failed_since_ + kCauseGrace) {
-      cause = failed_.front().status;
-      const Request& request = *failed_.front().unit->first().request;
+    } else if (known != failed_.end() || now >= failed_since_ + kCauseGrace) {
+      const Failed& first = known != failed_.end() ? *known : failed_.front();
+      cause = first.status;
+      const Request& request = *first.unit->first().request;
       of_job = {cause.code(), fmt::format("{} '{}' failed on rank {}: {}", name_of(request.kind),
                                           request.name, world_.rank, cause.message())};
     } else {

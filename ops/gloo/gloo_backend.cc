@@ -5,6 +5,9 @@
 #include <gloo/common/logging.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
 #include <new>
 
 #include "ops/gloo/gloo_threads.h"
@@ -38,6 +41,12 @@ Status without_exceptions(Function function) {
   }
 }
 
+/// Gloo passes on what the system says of a connection whose other end does not answer.
+bool says_silence(const std::string& text) {
+  return std::ranges::any_of(std::array{ETIMEDOUT, EHOSTUNREACH, ENETUNREACH},
+                             [&](int value) { return text.find(std::strerror(value)) != std::string::npos; });
+}
+
 /// "gloo allreduce of 3 tensors (order 17), rank 1 of 4 in process set 0 (world rank 1)"
 std::string describe(const Batch& batch) {
   const ProcessSetInfo& set = *batch.process_set;
@@ -48,6 +57,13 @@ std::string describe(const Batch& batch) {
 }
 
 }  // namespace
+
+GlooBackend::GlooBackend(const BackendContext& context)
+    : context_(context),
+      watchdog_(context.config.peer_timeout > 0
+                    ? look_interval(seconds_to_duration(context.config.peer_timeout))
+                    : Duration::zero(),
+                [this](GlooContext& running) { return find_silence(running); }) {}
 
 GlooBackend::~GlooBackend() {
   if (device_) device_->resume();  // closing connections waits for its thread
@@ -119,7 +135,8 @@ Result<GlooContext*> GlooBackend::open_context(const ProcessSetInfo& info, Set& 
   const std::string key =
       fmt::format("gloo/{}-{:x}-{}/{}", info.id, set.members, set.incarnation, name_of(algorithm));
   const TimePoint deadline = deadline_after(context_.config.start_timeout);
-  auto context = std::make_unique<GlooContext>(*device_, info, context_.fork_guard);
+  auto context = std::make_unique<GlooContext>(*device_, info, context_.fork_guard,
+                                               seconds_to_duration(context_.config.peer_timeout));
   DABKE_CHECK(watchdog_.begin(context.get(), kNever, Status::ok()));
   const Status connected = without_exceptions([&] {
     return context->connect(*context_.store, key, deadline, [this] { return watchdog_.aborted(); });
@@ -127,11 +144,38 @@ Result<GlooContext*> GlooBackend::open_context(const ProcessSetInfo& info, Set& 
   const Status ended = watchdog_.end();
   DABKE_CHECK(ended);
   if (!connected.is_ok()) {
-    return Status(connected.code(),
-                  fmt::format("connecting to the other ranks (limit {} s, DABKE_START_TIMEOUT_SECONDS): {}",
-                              context_.config.start_timeout, connected.message()));
+    const int peer = context->connecting_to();
+    const std::string& why = connected.message();
+    const bool in_vain = peer >= 0 && (why.find("timeout") != std::string::npos || says_silence(why));
+    return Status(
+        in_vain ? Code::timeout : connected.code(),
+        fmt::format("connecting to {} (limit {} s, DABKE_START_TIMEOUT_SECONDS): {}",
+                    peer < 0 ? "the other ranks" : name_of_peer(peer), context_.config.start_timeout, why));
   }
   return set.contexts.emplace(algorithm, std::move(context)).first->second.get();
+}
+
+/// Of the set that runs: "rank 3 on b".
+std::string GlooBackend::name_of_peer(int place) const {
+  const Rank rank = running_[static_cast<std::size_t>(place)];
+  return fmt::format("rank {} on {}", rank, context_.world.hosts.at(static_cast<std::size_t>(rank)));
+}
+
+/// From the watchdog's thread, during a run.
+Status GlooBackend::find_silence(GlooContext& context) const {
+  const std::optional<int> place = context.silent_peer();
+  return place ? lost_in_silence(name_of_peer(*place), context_.config.peer_timeout) : Status::ok();
+}
+
+/// What Gloo says of a run that failed names an address at most.
+Status GlooBackend::name_broken(GlooContext& context, const Status& status) const {
+  const std::vector<int> places = context.broken_peers();
+  if (places.empty() || status.code() != Code::transport) return status;
+  if (says_silence(status.message()))
+    return lost_in_silence(name_of_peer(places.front()), context_.config.peer_timeout);
+  std::string names;
+  for (const int place : places) names += (names.empty() ? "" : " and ") + name_of_peer(place);
+  return connection_broke(names, status.message());
 }
 
 Status GlooBackend::run_batch(const Batch& batch) {
@@ -170,6 +214,7 @@ Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed) {
   const GlooAlgorithm algorithm =
       choose_algorithm(batch.kind, packed.elements * size_of(batch.dtype), info.size());
   DABKE_ASSIGN(Set* const set, open_set(info));
+  running_ = info.ranks;
   DABKE_ASSIGN(GlooContext* const context, open_context(info, *set, algorithm));
 
   const double limit = context_.config.gloo_timeout;
@@ -187,7 +232,7 @@ Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed) {
   const ActivityScope scope(activity ? batch.timeline : nullptr, batch.timeline_ids, activity);
   const Status status = without_exceptions([&] { return run_algorithm(batch, packed, algorithm, *context); });
   const Status ended = watchdog_.end();
-  if (ended.is_ok()) return status;
+  if (ended.is_ok()) return status.is_ok() ? status : name_broken(*context, status);
   // It may have been done just before it was ended: then the result is there, and only the connections are
   // gone.
   if (status.is_ok())

@@ -23,7 +23,7 @@ namespace dabke {
 
 class GlooBackend final : public Collective {
  public:
-  explicit GlooBackend(const BackendContext& context) : context_(context) {}
+  explicit GlooBackend(const BackendContext& context);
   ~GlooBackend() override;
 
   std::string_view name() const override { return "gloo"; }
@@ -47,6 +47,9 @@ class GlooBackend final : public Collective {
   Status open_device();
   Result<GlooContext*> open_context(const ProcessSetInfo& info, Set& set, GlooAlgorithm algorithm);
   Status run_batch(const Batch& batch);
+  std::string name_of_peer(int place) const;
+  Status find_silence(GlooContext& context) const;
+  Status name_broken(GlooContext& context, const Status& status) const;
   Status run_packed(const Batch& batch, const PackedBatch& packed);
   Status run_algorithm(const Batch& batch, const PackedBatch& packed, GlooAlgorithm algorithm,
                        GlooContext& context);
@@ -60,7 +63,8 @@ class GlooBackend final : public Collective {
   std::map<std::pair<ProcessSetId, std::uint64_t>, std::uint64_t> incarnations_;
   Packer packer_;
   FusionBuffer scratch_;
-  Watchdog watchdog_;  // ends before what it watches
+  std::vector<Rank> running_;  // the ranks of the set whose run the watchdog looks at
+  Watchdog watchdog_;          // ends before what it watches
 };
 
 }  // namespace dabke

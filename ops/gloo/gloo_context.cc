@@ -75,8 +75,11 @@ class GlooContext::Mesh final : public gloo::Context {
   std::shared_ptr<InterruptibleBuffers> buffers_;  // transportContext_
 };
 
-GlooContext::GlooContext(GlooDevice& device, const ProcessSetInfo& set, ForkGuard& fork_guard)
-    : sockets_(fork_guard), mesh_(std::make_shared<Mesh>(set.rank, set.size(), device)), context_(mesh_) {}
+GlooContext::GlooContext(GlooDevice& device, const ProcessSetInfo& set, ForkGuard& fork_guard,
+                         Duration peer_timeout)
+    : sockets_(fork_guard, peer_timeout),
+      mesh_(std::make_shared<Mesh>(set.rank, set.size(), device)),
+      context_(mesh_) {}
 
 GlooContext::~GlooContext() { sockets_.forget(); }
 
@@ -114,7 +117,7 @@ Status GlooContext::connect(Store& store, const std::string& key, TimePoint dead
     }
     const char* const mine = all.data() + length * static_cast<std::size_t>(rank);
     theirs[static_cast<std::size_t>(peer)].assign(mine, mine + length);
-    pairs.push_back({to_socket_address(own[static_cast<std::size_t>(peer)]),
+    pairs.push_back({peer, to_socket_address(own[static_cast<std::size_t>(peer)]),
                      to_socket_address(theirs[static_cast<std::size_t>(peer)])});
   }
   sockets_.expect(std::move(pairs));
@@ -122,8 +125,10 @@ Status GlooContext::connect(Store& store, const std::string& key, TimePoint dead
   for (int peer = 0; peer < size; ++peer) {
     if (peer == rank) continue;
     DABKE_CHECK(interrupted());
+    connecting_to_ = peer;
     mesh_->connect(peer, theirs[static_cast<std::size_t>(peer)]);
   }
+  connecting_to_ = -1;
   sockets_.adopt();
   mesh_->lift_limits();
   return Status::ok();

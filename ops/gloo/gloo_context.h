@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,8 @@ namespace dabke {
 
 class GlooContext {
  public:
-  GlooContext(GlooDevice& device, const ProcessSetInfo& set, ForkGuard& fork_guard);
+  /// `peer_timeout`: how long a peer's host may be silent; zero: for ever.
+  GlooContext(GlooDevice& device, const ProcessSetInfo& set, ForkGuard& fork_guard, Duration peer_timeout);
   ~GlooContext();
 
   /// Collective over the set. Ranks find one another by `store`, where `key` must be new and the same for all
@@ -30,6 +32,11 @@ class GlooContext {
   /// Ends the run or the connecting that blocks inside Gloo. From any thread; to be repeated until it has
   /// ended.
   void interrupt();
+  /// The place in the set of the peer with which connect() is, or has failed to be, connected; -1: none.
+  int connecting_to() const { return connecting_to_; }
+  /// By place in the set; see PairSockets.
+  std::optional<int> silent_peer() { return sockets_.silent_peer(); }
+  std::vector<int> broken_peers() { return sockets_.broken(); }
   /// For the next run: a message of one run is never taken for another's.
   std::uint32_t next_tag() { return tag_++; }
 
@@ -40,6 +47,7 @@ class GlooContext {
   std::shared_ptr<Mesh> mesh_;
   std::shared_ptr<gloo::Context> context_;  // mesh_
   std::uint32_t tag_ = 0;
+  int connecting_to_ = -1;
 };
 
 }  // namespace dabke

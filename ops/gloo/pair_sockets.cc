@@ -21,16 +21,17 @@ bool same_address(const SocketAddress& a, const SocketAddress& b) {
   return a.length() == b.length() && a.length() != 0 && std::memcmp(a.get(), b.get(), a.length()) == 0;
 }
 
-/// Whether it is the socket of one of the pairs: the one that we connected to the peer's listener, or that
-/// listens for, or was accepted from, the peer. The other end, which may be in this process, has its
-/// addresses the other way round.
-bool belongs_to(int fd, const std::vector<PairSockets::Pair>& pairs) {
+/// The pair whose socket it is: the one that we connected to the peer's listener, or that listens for, or was
+/// accepted from, the peer. The other end, which may be in this process, has its addresses the other way
+/// round. Null: it is none of theirs.
+const PairSockets::Pair* pair_of(int fd, const std::vector<PairSockets::Pair>& pairs) {
   const auto own = SocketAddress::local_of(fd);
-  if (!own.is_ok() || own->length() == 0) return false;
+  if (!own.is_ok() || own->length() == 0) return nullptr;
   const auto peer = SocketAddress::remote_of(fd);
-  return std::ranges::any_of(pairs, [&](const PairSockets::Pair& pair) {
+  const auto found = std::ranges::find_if(pairs, [&](const PairSockets::Pair& pair) {
     return same_address(*own, pair.own) || (peer.is_ok() && same_address(*peer, pair.peer));
   });
+  return found == pairs.end() ? nullptr : &*found;
 }
 
 /// The inode of a socket; 0 when it is none. Not by fstat: these are other people's descriptors, which they
@@ -43,7 +44,7 @@ ino_t socket_inode(int fd) {
   return std::strtoul(text + kSocket.size(), nullptr, 10);
 }
 
-/// Calls `visit(fd)` for every descriptor that is a socket of one of the pairs.
+/// Calls `visit(fd, pair)` for every descriptor that is a socket of one of the pairs.
 template <class Visit>
 void for_each_socket_of(const std::vector<PairSockets::Pair>& pairs, Visit visit) {
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc/self/fd"), ::closedir);
@@ -51,7 +52,7 @@ void for_each_socket_of(const std::vector<PairSockets::Pair>& pairs, Visit visit
   while (const dirent* entry = ::readdir(directory.get())) {
     const int fd = std::atoi(entry->d_name);
     if (entry->d_name[0] == '.' || socket_inode(fd) == 0) continue;
-    if (belongs_to(fd, pairs)) visit(fd);
+    if (const PairSockets::Pair* const pair = pair_of(fd, pairs)) visit(fd, *pair);
   }
 }
 
@@ -67,10 +68,11 @@ void PairSockets::expect(std::vector<Pair> pairs) {
 
 void PairSockets::adopt() {
   const std::lock_guard lock(mutex_);
-  for_each_socket_of(expected_, [&](int fd) {
+  for_each_socket_of(expected_, [&](int fd, const Pair& pair) {
     ::fcntl(fd, F_SETFD, FD_CLOEXEC);
     fork_guard_.add(fd);
-    sockets_.push_back({fd, socket_inode(fd)});
+    keep_alive(fd, peer_timeout_);
+    sockets_.push_back({fd, socket_inode(fd), pair.place});
   });
   expected_.clear();
 }
@@ -80,6 +82,26 @@ void PairSockets::forget() {
   for (const Socket& socket : sockets_) fork_guard_.remove(socket.fd);
   sockets_.clear();
   expected_.clear();
+}
+
+std::optional<int> PairSockets::silent_peer() {
+  const std::lock_guard lock(mutex_);
+  if (peer_timeout_ <= Duration::zero()) return std::nullopt;
+  for (Socket& socket : sockets_) {
+    const Fd duplicate = duplicate_of(socket.fd);
+    if (!duplicate || socket_inode(duplicate.get()) != socket.inode) continue;
+    if (socket.silence.silent_for(duplicate.get(), Clock::now()) >= peer_timeout_) return socket.place;
+  }
+  return std::nullopt;
+}
+
+std::vector<int> PairSockets::broken() {
+  const std::lock_guard lock(mutex_);
+  std::vector<int> places;
+  for (const Socket& socket : sockets_) {
+    if (socket_inode(socket.fd) != socket.inode) places.push_back(socket.place);
+  }
+  return places;
 }
 
 void PairSockets::shut_down() {
@@ -94,9 +116,9 @@ void PairSockets::shut_down() {
   // Only the reading half: Gloo may just be about to ask a new connection for its peer's address, and a
   // connection that is shut down altogether has none, which would be an exception on Gloo's thread and the
   // process's end.
-  for_each_socket_of(expected_, [&](int fd) {
+  for_each_socket_of(expected_, [&](int fd, const Pair&) {
     const Fd duplicate = duplicate_of(fd);
-    if (duplicate && belongs_to(duplicate.get(), expected_)) ::shutdown(duplicate.get(), SHUT_RD);
+    if (duplicate && pair_of(duplicate.get(), expected_) != nullptr) ::shutdown(duplicate.get(), SHUT_RD);
   });
 }
 

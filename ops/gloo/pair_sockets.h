@@ -5,10 +5,12 @@
 #include <sys/types.h>
 
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "runtime/base/fork_guard.h"
 #include "runtime/transport/network.h"
+#include "runtime/transport/tcp_liveness.h"
 
 namespace dabke {
 
@@ -17,21 +19,30 @@ class PairSockets {
   /// Where Gloo listens for a peer, and where that peer listens for us. Which of the two connects is Gloo's
   /// affair.
   struct Pair {
+    int place;  // the peer's in the set
     SocketAddress own;
     SocketAddress peer;
   };
 
-  explicit PairSockets(ForkGuard& fork_guard) : fork_guard_(fork_guard) {}
+  PairSockets(ForkGuard& fork_guard, Duration peer_timeout)
+      : fork_guard_(fork_guard), peer_timeout_(peer_timeout) {}
   ~PairSockets() { forget(); }
   PairSockets(const PairSockets&) = delete;
   PairSockets& operator=(const PairSockets&) = delete;
 
   /// Before connecting: from now on shut_down() looks for sockets by these addresses.
   void expect(std::vector<Pair> pairs);
-  /// When all are connected: finds them, sets FD_CLOEXEC and gives them to the fork guard.
+  /// When all are connected: finds them, sets FD_CLOEXEC, gives them to the fork guard and has the kernel
+  /// watch them.
   void adopt();
   /// Before Gloo closes them.
   void forget();
+
+  /// The place of a peer whose host has answered nothing for `peer_timeout`. To be asked now and then, while
+  /// a run is under way.
+  std::optional<int> silent_peer();
+  /// The places of the peers whose connections Gloo has given up.
+  std::vector<int> broken();
 
   /// Ends every connection, and the waiting for one. From any thread, as often as one
   /// likes.
@@ -43,11 +54,14 @@ class PairSockets {
   struct Socket {
     int fd;
     ino_t inode;
+    int place;
+    TcpSilence silence = {};
   };
 
   std::mutex mutex_;
   ForkGuard& fork_guard_;
-  std::vector<Pair> expected_;  // while connecting
+  const Duration peer_timeout_;  // zero: none
+  std::vector<Pair> expected_;   // while connecting
   std::vector<Socket> sockets_;
 };
 

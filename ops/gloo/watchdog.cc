@@ -1,5 +1,7 @@
 #include "ops/gloo/watchdog.h"
 
+#include <algorithm>
+#include <new>
 #include <utility>
 
 #include "runtime/base/thread.h"
@@ -19,6 +21,7 @@ Watchdog::~Watchdog() {
 }
 
 Status Watchdog::begin(GlooContext* context, TimePoint deadline, Status on_deadline) {
+  bool calls = deadline != kNever;
   {
     const std::lock_guard lock(mutex_);
     DABKE_CHECK(aborted_);
@@ -31,8 +34,10 @@ Status Watchdog::begin(GlooContext* context, TimePoint deadline, Status on_deadl
     deadline_ = deadline;
     on_deadline_ = std::move(on_deadline);
     ended_by_ = Status::ok();
+    ++runs_;
+    calls = calls || (dozes_ && look_every_ > Duration::zero());
   }
-  if (deadline != kNever) changed_.notify_all();
+  if (calls) changed_.notify_all();
   return Status::ok();
 }
 
@@ -58,19 +63,42 @@ Status Watchdog::aborted() const {
 
 void Watchdog::loop() {
   std::unique_lock lock(mutex_);
+  TimePoint next_look = kNever;
+  std::uint64_t runs_before = 0;  // at the last look
   while (!stopping_) {
-    const bool is_late = running_ != nullptr && Clock::now() >= deadline_;
-    if (running_ != nullptr && ended_by_.is_ok() && (is_late || !aborted_.is_ok())) {
-      ended_by_ = aborted_.is_ok() ? on_deadline_ : aborted_;
-    }
+    const TimePoint now = Clock::now();
+    if (running_ != nullptr && ended_by_.is_ok()) ended_by_ = reason_to_end(now, now >= next_look);
     if (running_ != nullptr && !ended_by_.is_ok()) {
       running_->interrupt();  // under the lock, so that it cannot go away meanwhile
       changed_.wait_for(lock, kAgain);
-    } else if (running_ == nullptr || deadline_ == kNever) {
+      continue;
+    }
+    const bool is_used = running_ != nullptr || runs_ != runs_before;
+    if (look_every_ <= Duration::zero() || !is_used) {
+      next_look = kNever;
+    } else if (next_look == kNever || now >= next_look) {
+      next_look = now + look_every_;
+      runs_before = runs_;
+    }
+    const TimePoint until = std::min(next_look, running_ == nullptr ? kNever : deadline_);
+    dozes_ = until == kNever;
+    if (dozes_) {
       changed_.wait(lock);
     } else {
-      changed_.wait_until(lock, deadline_);
+      changed_.wait_until(lock, until);
     }
+    dozes_ = false;
+  }
+}
+
+/// Of the run that is under way.
+Status Watchdog::reason_to_end(TimePoint now, bool look) {
+  if (!aborted_.is_ok()) return aborted_;
+  if (now >= deadline_) return on_deadline_;
+  try {
+    return look ? look_(*running_) : Status::ok();
+  } catch (const std::bad_alloc&) {
+    return Status::ok();  // the next look may have memory
   }
 }
 

@@ -1,7 +1,10 @@
-// Ends a run that blocks inside Gloo, at its deadline or by abort(), by interrupting its context.
+// Ends a run that blocks inside Gloo, at its deadline, by abort() or because it was found hopeless, by
+// interrupting its context.
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -12,10 +15,14 @@
 
 namespace dabke {
 
-/// One run at a time. The thread sleeps without a time limit unless a run has one.
+/// One run at a time. While runs come, the thread looks at them now and then; with none it sleeps without a
+/// time limit.
 class Watchdog {
  public:
-  Watchdog() = default;
+  /// Why the run cannot go on; ok: it can. From the watchdog's thread.
+  using Look = std::function<Status(GlooContext&)>;
+  /// `look_every` zero: never.
+  Watchdog(Duration look_every, Look look) : look_every_(look_every), look_(std::move(look)) {}
   ~Watchdog();
 
   /// A run begins that `context` runs. An error, the cause, after abort(). `on_deadline` is what end()
@@ -31,7 +38,10 @@ class Watchdog {
 
  private:
   void loop();
+  Status reason_to_end(TimePoint now, bool look);
 
+  const Duration look_every_;
+  const Look look_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   GlooContext* running_ = nullptr;
@@ -39,6 +49,8 @@ class Watchdog {
   Status on_deadline_;
   Status ended_by_;
   Status aborted_;
+  std::uint64_t runs_ = 0;  // until now
+  bool dozes_ = false;      // until somebody calls, whatever runs
   bool stopping_ = false;
   std::jthread thread_;
 };

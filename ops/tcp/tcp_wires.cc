@@ -69,7 +69,7 @@ int TcpMessage::vectors(std::array<iovec, 3>& out) {
 
 Result<std::unique_ptr<TcpWires>> TcpWires::open(const BackendContext& context, const ProcessSetInfo& set,
                                                  std::string prefix, TcpInterrupt& interrupt) {
-  std::unique_ptr<TcpWires> wires(new TcpWires(interrupt));
+  std::unique_ptr<TcpWires> wires(new TcpWires(interrupt, context.config.peer_timeout));
   for (const Rank rank : set.ranks) {
     wires->names_.push_back(
         fmt::format("rank {} on {}", rank, context.world.hosts.at(static_cast<std::size_t>(rank))));
@@ -88,10 +88,12 @@ Result<std::unique_ptr<TcpWires>> TcpWires::open(const BackendContext& context, 
                                        .log = context.log,
                                        .deadline = deadline_after(context.config.start_timeout),
                                        .prefix = std::move(prefix),
-                                       .peer_timeout = seconds_to_duration(context.config.peer_timeout),
                                        .aborted = aborted}));
   auto link = links.begin();
-  for (const int place : places) wires->links_.emplace(place, std::move(*link++));
+  for (const int place : places) {
+    keep_alive((*link)->descriptor(), seconds_to_duration(context.config.peer_timeout));
+    wires->wires_[place].link = std::move(*link++);
+  }
   return wires;
 }
 
@@ -129,7 +131,7 @@ Result<bool> TcpWires::send_some(TcpMessage& message) {
   header.msg_iovlen = static_cast<std::size_t>(message.vectors(parts));
   const ssize_t sent = ::sendmsg(link(message.place()).descriptor(), &header, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  if (sent < 0) return lost(message.place(), text_of(errno));
+  if (sent < 0) return broken(message.place(), errno);
   message.left_ -= static_cast<std::size_t>(sent);
   return true;
 }
@@ -141,15 +143,15 @@ Result<bool> TcpWires::receive_some(TcpMessage& message) {
   header.msg_iovlen = static_cast<std::size_t>(message.vectors(parts));
   const ssize_t got = ::recvmsg(link(message.place()).descriptor(), &header, MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  if (got < 0) return lost(message.place(), text_of(errno));
-  if (got == 0) return lost(message.place(), "it closed the connection");
+  if (got < 0) return broken(message.place(), errno);
+  if (got == 0) return broken(message.place(), 0);
   const bool had_head = message.left_ <= message.body_bytes();
   message.left_ -= static_cast<std::size_t>(got);
   if (!had_head && message.left_ <= message.body_bytes()) DABKE_CHECK(check_head(message));
   return true;
 }
 
-Status TcpWires::sleep(const TcpMessage& out, const TcpMessage& in) const {
+Status TcpWires::sleep(const TcpMessage& out, const TcpMessage& in) {
   std::array<pollfd, 3> waits{{{interrupt_.descriptor(), POLLIN, 0}}};
   nfds_t count = 1;
   if (!in.is_over()) waits[count++] = {link(in.place()).descriptor(), POLLIN, 0};
@@ -160,13 +162,27 @@ Status TcpWires::sleep(const TcpMessage& out, const TcpMessage& in) const {
             fmt::format("not done within its limit; {} is late, stopped or gone",
                         names_[static_cast<std::size_t>(in.is_over() ? out.place() : in.place())])};
   }
-  if (::poll(waits.data(), count, poll_timeout_ms(deadline_, now)) < 0 && errno != EINTR)
-    return system_error("poll", errno);
-  return {};
+  const Duration limit = seconds_to_duration(peer_timeout_);
+  const TimePoint look = limit > Duration::zero() ? now + look_interval(limit) : kNever;
+  const int events = ::poll(waits.data(), count, poll_timeout_ms(std::min(deadline_, look), now));
+  if (events < 0 && errno != EINTR) return system_error("poll", errno);
+  if (events != 0 || look == kNever) return {};
+  if (!out.is_over()) DABKE_CHECK(check_silence(out.place()));
+  return in.is_over() ? Status() : check_silence(in.place());
 }
 
-Status TcpWires::lost(int place, const std::string& why) const {
-  return {Code::peer_lost, fmt::format("lost {}: {}", names_[static_cast<std::size_t>(place)], why)};
+Status TcpWires::check_silence(int place) {
+  Wire& wire = wires_.at(place);
+  const Duration silence = wire.silence.silent_for(wire.link->descriptor(), Clock::now());
+  if (silence < seconds_to_duration(peer_timeout_)) return {};
+  return lost_in_silence(names_[static_cast<std::size_t>(place)], peer_timeout_);
+}
+
+/// `errno_value` 0: it ended.
+Status TcpWires::broken(int place, int errno_value) const {
+  const std::string& name = names_[static_cast<std::size_t>(place)];
+  if (is_silence(errno_value)) return lost_in_silence(name, peer_timeout_);
+  return connection_broke(name, errno_value == 0 ? "it closed the connection" : text_of(errno_value));
 }
 
 }  // namespace dabke

@@ -22,6 +22,7 @@
 #include "runtime/base/guarded_fd.h"
 #include "runtime/transport/link.h"
 #include "runtime/transport/shm/waiting.h"
+#include "runtime/transport/tcp_liveness.h"
 
 namespace dabke {
 
@@ -112,7 +113,13 @@ class TcpWires {
   }
 
  private:
-  explicit TcpWires(TcpInterrupt& interrupt) : interrupt_(interrupt) {}
+  struct Wire {
+    std::unique_ptr<Link> link;
+    TcpSilence silence;
+  };
+
+  TcpWires(TcpInterrupt& interrupt, double peer_timeout)
+      : interrupt_(interrupt), peer_timeout_(peer_timeout) {}
 
   void write_head(TcpMessage& message) const;
   Status check_head(const TcpMessage& message) const;
@@ -120,14 +127,16 @@ class TcpWires {
   Result<bool> advance(TcpMessage& out, TcpMessage& in);
   Result<bool> send_some(TcpMessage& message);
   Result<bool> receive_some(TcpMessage& message);
-  Status sleep(const TcpMessage& out, const TcpMessage& in) const;
-  Link& link(int place) const { return *links_.at(place); }
-  Status lost(int place, const std::string& why) const;
+  Status sleep(const TcpMessage& out, const TcpMessage& in);
+  Status check_silence(int place);
+  Link& link(int place) const { return *wires_.at(place).link; }
+  Status broken(int place, int errno_value) const;
 
   TcpInterrupt& interrupt_;
-  std::map<int, std::unique_ptr<Link>> links_;  // by place in the set
-  std::map<int, WaitingHabit> habits_;          // by place: one on this very core never sends while we look
-  std::vector<std::string> names_;              // of the ranks, by place: "rank 3 on b"
+  const double peer_timeout_;           // seconds; 0: none
+  std::map<int, Wire> wires_;           // by place in the set
+  std::map<int, WaitingHabit> habits_;  // by place: one on this very core never sends while we look
+  std::vector<std::string> names_;      // of the ranks, by place: "rank 3 on b"
   std::uint64_t order_ = 0;
   TimePoint deadline_ = kNever;
 };

@@ -174,6 +174,18 @@ bool SocketAddress::is_loopback() const {
          IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&storage_)->sin6_addr);
 }
 
+bool SocketAddress::has_host_of(const SocketAddress& other) const {
+  if (is_loopback() && other.is_loopback()) return true;
+  if (family() != other.family()) return false;
+  if (family() == AF_INET) {
+    return reinterpret_cast<const sockaddr_in*>(get())->sin_addr.s_addr ==
+           reinterpret_cast<const sockaddr_in*>(other.get())->sin_addr.s_addr;
+  }
+  return family() == AF_INET6 &&
+         IN6_ARE_ADDR_EQUAL(&reinterpret_cast<const sockaddr_in6*>(get())->sin6_addr,
+                            &reinterpret_cast<const sockaddr_in6*>(other.get())->sin6_addr);
+}
+
 SocketAddress SocketAddress::with_port(std::uint16_t port) const {
   SocketAddress copy = *this;
   if (family() == AF_INET6) {

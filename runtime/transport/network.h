@@ -28,6 +28,8 @@ class SocketAddress {
   socklen_t length() const { return length_; }
   int family() const { return storage_.ss_family; }
   bool is_loopback() const;
+  /// Whether both are of one host, whatever their ports; two of loopback are.
+  bool has_host_of(const SocketAddress& other) const;
   SocketAddress with_port(std::uint16_t port) const;
   std::string to_string() const;
 

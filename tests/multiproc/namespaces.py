@@ -3,6 +3,7 @@
 Each host has its own network, host name and, for each rank, process ids. Needs root, iproute2 and util-linux.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -48,6 +49,7 @@ class Hosts:
         for rank in self._ranks:
             rank.kill()
             rank.wait()
+            rank.stdin.close()
         for name in reversed(self._made):
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
         if self.place:
@@ -72,8 +74,21 @@ class Hosts:
             _ip("-n", host, "link", "set", "eth0", "up")
             _ip("-n", host, "route", "add", "default", "dev", "eth0")
 
+    @contextlib.contextmanager
+    def cut(self, one, other):
+        """Nothing that these two hosts send to each other arrives, and nobody says so. Others reach both."""
+        pairs = [(f"{self._name}h{a}", f"10.77.0.{b + 1}") for a, b in ((one, other), (other, one))]
+        for host, address in pairs:  # nobody has this hardware address
+            _ip("-n", host, "neigh", "replace", address, "lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent")
+        try:
+            yield
+        finally:
+            for host, address in pairs:
+                _ip("-n", host, "neigh", "del", address, "dev", "eth0")
+
     def start(self, places, command, environment=None):
-        """Starts rank i of a fresh job on host places[i]; `command` is a list. Output goes to output(rank)."""
+        """Starts rank i of a fresh job on host places[i]; `command` is a list. Output goes to output(rank), input
+        comes through tell(rank)."""
         job = tempfile.mkdtemp(dir=self.place)
         started = []
         for rank, host in enumerate(places):
@@ -88,7 +103,8 @@ class Hosts:
             apart = ["ip", "netns", "exec", f"{self._name}h{host}"]
             apart += ["unshare", "--pid", "--uts", "--fork", "--kill-child"]
             with open(os.path.join(job, f"out{rank}"), "wb") as output:
-                process = subprocess.Popen(apart + command, env=variables, stdout=output, stderr=subprocess.STDOUT)
+                process = subprocess.Popen(apart + command, env=variables, stdin=subprocess.PIPE, stdout=output,
+                                           stderr=subprocess.STDOUT)
             process.output_file = os.path.join(job, f"out{rank}")
             started.append(process)
         self._ranks += started
@@ -98,6 +114,12 @@ class Hosts:
 def output(process):
     with open(process.output_file, encoding="utf-8", errors="replace") as file:
         return file.read()
+
+
+def tell(process):
+    """The rank reads a byte."""
+    process.stdin.write(b"\n")
+    process.stdin.flush()
 
 
 def kill(process):

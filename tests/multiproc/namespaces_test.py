@@ -28,7 +28,7 @@ def wait_for_output(ranks, text, seconds=60):
 class Namespaces(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.hosts = namespaces.Hosts(3).__enter__()
+        cls.hosts = namespaces.Hosts(4).__enter__()
         cls.addClassCleanup(cls.hosts.__exit__)
 
     def test_sums_are_right_on_every_shape_of_job_and_with_every_backend(self):
@@ -65,6 +65,56 @@ class Namespaces(unittest.TestCase):
                 wait_for_output(ranks[-1:], "ready")
                 wait_for_output(ranks[:-1], "waiting")
                 self.expect_loss(ranks, places, len(places) - 1)
+
+
+    def expect_cut(self, ranks, places):
+        """Of hosts 1 and 2; rank 0 is on host 0."""
+        for rank in ranks:
+            self.assertEqual(rank.wait(PATIENCE), 3, namespaces.output(rank))
+        for rank in ranks:
+            error = [line for line in namespaces.output(rank).splitlines() if line.startswith("error ")][-1]
+            self.assertIn("error peer_lost", error)
+            lost = error.partition(": lost ")[2]
+            self.assertRegex(lost, r"^rank \d+ on host[12]:", error)
+            self.assertIn("DABKE_PEER_TIMEOUT_SECONDS", lost)
+            self.assertNotRegex(error, r"reset|closed|10\.77")
+
+    def cut_cases(self):
+        """Small ones go over TCP links of ours, large ones over Gloo."""
+        limits = {"DABKE_PEER_TIMEOUT_SECONDS": "3"}
+        # Of four ranks the second and the last send to each other, whatever runs the call.
+        for places in ([0, 1, 3, 2], [0, 0, 1, 1, 3, 3, 2, 2]):
+            for kind, backend in (("later-small", "auto"), ("later-large", "auto"), ("later-small", "gloo")):
+                with self.subTest(kind=kind, places=places, backend=backend):
+                    ranks = self.hosts.start(places, [WORKER, kind], {"DABKE_CPU_OPERATIONS": backend, **limits})
+                    wait_for_output(ranks, "ready")
+                    yield places, ranks
+
+    def test_hosts_that_lose_each_other_while_data_moves_are_named(self):
+        for places, ranks in self.cut_cases():
+            for rank in ranks:
+                namespaces.tell(rank)
+            time.sleep(0.2 + random.random() / 5)  # anywhere in one
+            with self.hosts.cut(1, 2):
+                self.expect_cut(ranks, places)
+
+    def test_hosts_that_lost_each_other_while_nothing_moved_are_named_by_the_next_call(self):
+        for places, ranks in self.cut_cases():
+            with self.hosts.cut(1, 2):
+                time.sleep(random.random() * 5)  # the kernel may have noticed, or not
+                for rank in ranks:
+                    namespaces.tell(rank)
+                self.expect_cut(ranks, places)
+
+    def test_hosts_that_cannot_reach_each_other_from_the_start_are_named(self):
+        for backend in ("auto", "gloo"):
+            with self.subTest(backend=backend), self.hosts.cut(1, 2):
+                limits = {"DABKE_START_TIMEOUT_SECONDS": "10", "DABKE_CPU_OPERATIONS": backend}
+                ranks = self.hosts.start([0, 1, 3, 2], [WORKER, "later-large"], limits)
+                for rank in ranks:
+                    self.assertEqual(rank.wait(10 + PATIENCE), 3, namespaces.output(rank))
+                    self.assertRegex(namespaces.output(rank), r"rank [13] on host[12]")
+                    self.assertIn("DABKE_START_TIMEOUT_SECONDS", namespaces.output(rank))
 
 
 if __name__ == "__main__":

@@ -80,6 +80,17 @@ int large() {
   return 0;
 }
 
+/// The others do not come to the second call before the test has said so.
+int later(std::size_t bytes) {
+  std::vector<float> x(bytes / sizeof(float), 1);
+  dabke::allreduce("x", x);
+  say("ready");
+  char word = 0;
+  if (read(STDIN_FILENO, &word, 1) != 1) return 1;
+  for (int i = 0; i < 100000; ++i) dabke::allreduce("x", x);
+  return 0;
+}
+
 int failed(const dabke::Error& error) {
   say(std::string("error ") + dabke_status_name(error.status()) + ": " + error.what());
   return 3;
@@ -280,6 +291,8 @@ int run(const std::string& what) {
   if (what == "huge") return huge<std::vector<float>>();
   if (what == "huge-registered") return huge<Registered<float>>();
   if (what == "steps") return steps();
+  if (what == "later-small") return later(std::size_t{4} << 10);
+  if (what == "later-large") return later(std::size_t{16} << 20);
   if (what == "mismatch") return mismatch();
   if (what.starts_with("late")) return late(what);
   return victim(what);

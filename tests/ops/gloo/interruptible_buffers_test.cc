@@ -20,7 +20,7 @@ struct End {
     auto opened = GlooDevice::open(*address, guard);
     REQUIRE(opened.is_ok());
     device = opened.take();
-    context = std::make_unique<GlooContext>(*device, set, guard);
+    context = std::make_unique<GlooContext>(*device, set, guard, Duration::zero());
   }
   ForkGuard guard;
   ProcessSetInfo set;

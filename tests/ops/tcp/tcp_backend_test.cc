@@ -177,9 +177,11 @@ TEST_CASE("a rank that goes away in a run is named, with its host") {
     }
     return self.sum(DType::f32, x.data(), x.size());
   });
-  CHECK(seen[0].code() == Code::peer_lost);  // place 2 gives its data to place 0
-  CHECK_THAT(seen[0].message(), Contains("lost rank 2 on host2") && Contains("tcp allreduce (order 2)"));
-  CHECK(seen[1].code() == Code::peer_lost);  // and rank 0, which failed, told rank 1
+  // That may follow from a third rank's failure, so it is no verdict yet.
+  CHECK(seen[0].code() == Code::transport);  // place 2 gives its data to place 0
+  CHECK_THAT(seen[0].message(),
+             Contains("lost the connection to rank 2 on host2") && Contains("tcp allreduce (order 2)"));
+  CHECK(seen[1].code() == Code::transport);  // and rank 0, which failed, told rank 1
 }
 
 TEST_CASE("a deadline ends a run whose peer is late") {
