@@ -129,10 +129,13 @@ Status LinkChannel::add_peer(const ProcessIdentity& self, const World& world, st
   peer.last_heard = Clock::now();
   DABKE_CHECK(epoll_add(epoll_.get(), peer.link->descriptor(), link_tag(index)));
   const ProcessIdentity& process = peer.link->peer().process;
-  peer.beats = !self.shares_pids_with(process);
+  const bool can_watch = self.shares_pids_with(process);
+  // Containers may share their process ids and have networks of their own, or the other way round: a process
+  // can be watched, but the network to it may still end without a word.
+  peer.beats = !can_watch || peer.link->crosses_network();
   any_beats_ = any_beats_ || peer.beats;
   // Ranks that are threads of one process end together.
-  if (peer.beats || process.pid == self.pid) return {};
+  if (!can_watch || process.pid == self.pid) return {};
   return watch_process_of(peer, index);
 }
 

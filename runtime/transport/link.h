@@ -43,6 +43,8 @@ class Link {
   virtual const LinkPeer& peer() const = 0;
   /// Whether it goes through memory that both processes share; then poll_ready() is worth asking often.
   virtual bool is_shared_memory() const { return false; }
+  /// Whether a network is between: then its end may go without a word. Both ends say the same.
+  virtual bool crosses_network() const { return !is_shared_memory(); }
   /// Readable when receive() has something to do; wait for it to be writable only while wants_write().
   virtual int descriptor() const = 0;
   /// Whether bytes are queued that the peer has not taken yet.

@@ -30,6 +30,7 @@ class TcpLink final : public Link {
   TcpLink(GuardedFd fd, LinkPeer peer, Duration peer_timeout);
 
   const LinkPeer& peer() const override { return peer_; }
+  bool crosses_network() const override { return crosses_network_; }
   int descriptor() const override { return fd_.get(); }
   bool wants_write() const override { return !unsent_.empty(); }
   Status send(std::span<const std::byte> frame) override;
@@ -43,6 +44,7 @@ class TcpLink final : public Link {
 
   GuardedFd fd_;
   LinkPeer peer_;
+  bool crosses_network_ = true;
   ByteQueue unsent_;
   FrameDecoder decoder_;
   Status broken_;  // what sending ran into

@@ -86,9 +86,16 @@ class Hosts:
             for host, address in pairs:
                 _ip("-n", host, "neigh", "del", address, "dev", "eth0")
 
-    def start(self, places, command, environment=None):
+    def is_idle(self, host):
+        """Whether all that was sent from there over TCP has been acknowledged."""
+        with_header = subprocess.run(["ip", "netns", "exec", f"{self._name}h{host}", "cat", "/proc/net/tcp"],
+                                     capture_output=True, text=True, check=True).stdout
+        sockets = [line.split() for line in with_header.splitlines()[1:]]
+        return all(fields[4].startswith("00000000:") for fields in sockets if fields[3] == "01")  # established
+
+    def start(self, places, command, environment=None, one_pid_namespace=False):
         """Starts rank i of a fresh job on host places[i]; `command` is a list. Output goes to output(rank), input
-        comes through tell(rank)."""
+        comes through tell(rank). `one_pid_namespace`: as containers have it that were told to share one."""
         job = tempfile.mkdtemp(dir=self.place)
         started = []
         for rank, host in enumerate(places):
@@ -101,7 +108,7 @@ class Hosts:
                 **(environment or {}),
             )
             apart = ["ip", "netns", "exec", f"{self._name}h{host}"]
-            apart += ["unshare", "--pid", "--uts", "--fork", "--kill-child"]
+            apart += ["unshare", *([] if one_pid_namespace else ["--pid"]), "--uts", "--fork", "--kill-child"]
             with open(os.path.join(job, f"out{rank}"), "wb") as output:
                 process = subprocess.Popen(apart + command, env=variables, stdin=subprocess.PIPE, stdout=output,
                                            stderr=subprocess.STDOUT)

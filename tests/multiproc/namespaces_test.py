@@ -116,6 +116,21 @@ class Namespaces(unittest.TestCase):
                     self.assertRegex(namespaces.output(rank), r"rank [13] on host[12]")
                     self.assertIn("DABKE_START_TIMEOUT_SECONDS", namespaces.output(rank))
 
+    def test_a_cut_link_is_noticed_while_nothing_moves_though_the_hosts_share_their_process_ids(self):
+        for shared in (False, True):
+            with self.subTest(one_pid_namespace=shared):
+                ranks = self.hosts.start([0, 1], [WORKER, "alone"], {"DABKE_PEER_TIMEOUT_SECONDS": "3"}, shared)
+                wait_for_output(ranks[1:], "ready")
+                wait_for_output(ranks[:1], "waiting")
+                while not (self.hosts.is_idle(0) and self.hosts.is_idle(1)):
+                    time.sleep(0.01)
+                with self.hosts.cut(0, 1):
+                    self.assertEqual(ranks[0].wait(PATIENCE), 3, namespaces.output(ranks[0]))
+                error = namespaces.output(ranks[0])
+                self.assertIn("error peer_lost", error)
+                self.assertIn("rank 1 on host1: nothing heard for 3 s (DABKE_PEER_TIMEOUT_SECONDS)", error)
+                namespaces.kill(ranks[1])
+
 
 if __name__ == "__main__":
     try:
