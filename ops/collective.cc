@@ -14,6 +14,11 @@ std::uint64_t hash_of(const std::vector<Rank>& ranks) {
   return hash;
 }
 
+bool needs_wide_sums(const Batch& batch) {
+  if (!reduces(batch.kind) || kernels::wide_dtype(batch.dtype) == batch.dtype) return false;
+  return !is_floating(batch.dtype) && batch.op == ReduceOp::sum && batch.divisor != 1;
+}
+
 ResponseKind kind_of(const Batch& batch) {
   std::int64_t elements = 0;
   for (const BatchEntry& entry : batch.entries) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/kernels/kernels.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/config.h"
 #include "runtime/base/fork_guard.h"
@@ -70,6 +71,7 @@ struct Batch {
   int root = 0;          // rank within the set
   double prescale = 1;   // every input element is multiplied by this before it is reduced
   double postscale = 1;  // and every output element by this after
+  std::uint32_t divisor = 1;  // a sum is an average of so many, and divided by them
   Compression compression = Compression::none;  // of float32 allreduces, between hosts
   const ProcessSetInfo* process_set = nullptr;
   std::vector<BatchEntry> entries;
@@ -77,7 +79,14 @@ struct Batch {
 
   Timeline* timeline = nullptr;                  // null: off
   std::vector<Timeline::TensorId> timeline_ids;  // of the entries; empty when the timeline is off
+
+  /// What is done to a reduction's result.
+  kernels::Scale result_scale() const { return {postscale, divisor}; }
 };
+
+/// Whether no part of its sums may be kept in the batch's own dtype, only all of it: the average of int8 is one
+/// where the sum is none. A backend adds all ranks' elements at once then, or in kernels::wide_dtype().
+bool needs_wide_sums(const Batch& batch);
 
 /// What the backends are asked about the batch; the same on all ranks, so all choose the same backend.
 ResponseKind kind_of(const Batch& batch);

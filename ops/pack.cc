@@ -20,8 +20,8 @@ std::byte* bytes_of(void* memory) { return static_cast<std::byte*>(memory); }
 
 }  // namespace
 
-Result<PackedBatch> Packer::pack(const Batch& batch) {
-  packed_ = {};
+Result<PackedBatch> Packer::pack(const Batch& batch, bool is_wide) {
+  packed_ = {.dtype = is_wide ? kernels::wide_dtype(batch.dtype) : batch.dtype};
   in_.clear();
   out_.clear();
   count(batch);
@@ -33,17 +33,26 @@ Result<PackedBatch> Packer::pack(const Batch& batch) {
   std::byte* const into = has_send(batch.kind) ? send_ : packed_.data;
   const double factor = reduces(batch.kind) ? batch.prescale : 1;
   for (const Piece& piece : in_) {
-    kernels::scale(batch.dtype, into + piece.offset, piece.input, piece.elements, factor);
+    if (is_wide) {
+      kernels::widen(batch.dtype, into + piece.offset, piece.input, piece.elements, factor);
+    } else {
+      kernels::scale(batch.dtype, into + piece.offset, piece.input, piece.elements, factor);
+    }
   }
   return packed_;
 }
 
-void Packer::unpack(const Batch& batch) {
+void Packer::unpack(const Batch& batch, const kernels::Scale& scale) {
   const ActivityScope activity(through_buffer_ ? batch.timeline : nullptr, batch.timeline_ids,
                                "MEMCPY_OUT_FUSION_BUFFER");
-  const double factor = reduces(batch.kind) ? batch.postscale : 1;
+  const kernels::Scale by = reduces(batch.kind) ? scale : kernels::Scale();
   for (const Piece& piece : out_) {
-    kernels::scale(batch.dtype, piece.output, packed_.data + piece.offset, piece.elements, factor);
+    const std::byte* const from = packed_.data + piece.offset;
+    if (is_wide(batch)) {
+      kernels::narrow(batch.dtype, piece.output, from, piece.elements, by);
+    } else if (piece.output != from || !by.is_one()) {
+      kernels::scale(batch.dtype, piece.output, from, piece.elements, by);
+    }
   }
 }
 
@@ -76,9 +85,9 @@ void Packer::count(const Batch& batch) {
 
 /// Chooses where `send` and `data` are: in the tensors of a lone entry, else in the fusion buffer.
 Status Packer::place(const Batch& batch) {
-  const std::size_t width = size_of(batch.dtype);
+  const std::size_t width = size_of(packed_.dtype);
   const bool is_whole = batch.kind == CollectiveKind::allreduce || batch.kind == CollectiveKind::broadcast;
-  const bool is_alone = batch.entries.size() == 1;
+  const bool is_alone = is_in_place(batch);
   if (is_whole) {
     for (const BatchEntry& entry : batch.entries) {
       const std::size_t bytes = to_size(entry.elements) * width;
@@ -111,7 +120,7 @@ void Packer::list_pieces(const Batch& batch) {
 }
 
 void Packer::list_whole_entries(const Batch& batch) {
-  const std::size_t width = size_of(batch.dtype);
+  const std::size_t width = size_of(packed_.dtype);
   const bool has_input = batch.kind == CollectiveKind::allreduce || batch.process_set->rank == batch.root;
   std::size_t offset = 0;
   for (const BatchEntry& entry : batch.entries) {
@@ -120,11 +129,9 @@ void Packer::list_whole_entries(const Batch& batch) {
     const bool stays = entry.input == packed_.data + offset && (batch.prescale == 1 || !reduces(batch.kind));
     if (has_input && !stays && elements != 0)
       in_.push_back({bytes_of(entry.input), nullptr, offset, elements});
-    const bool arrived =
-        entry.output == packed_.data + offset && (batch.postscale == 1 || !reduces(batch.kind));
-    if (!arrived && elements != 0) out_.push_back({nullptr, bytes_of(entry.output), offset, elements});
+    if (elements != 0) out_.push_back({nullptr, bytes_of(entry.output), offset, elements});
     offset = end;
-    if (batch.entries.size() > 1) {
+    if (!is_in_place(batch)) {
       // The padding travels and is reduced with the rest, so it must be something.
       offset = fusion_padded(end);
       if (offset != end) std::memset(packed_.data + end, 0, offset - end);
@@ -135,13 +142,14 @@ void Packer::list_whole_entries(const Batch& batch) {
 /// This rank's pieces: to its own block (allgather), or to a block for each rank.
 void Packer::list_blocks_in(const Batch& batch) {
   const std::size_t width = size_of(batch.dtype);
+  const std::size_t packed_width = size_of(packed_.dtype);
   if (has_send(batch.kind) && send_ == nullptr) return;  // the input itself is sent
   const auto own = to_size(batch.process_set->rank);
   const bool gathers = batch.kind == CollectiveKind::allgather;
   std::size_t offset = 0;
   for (std::size_t rank = 0; rank < send_counts_.size(); ++rank) {
     if (gathers && rank != own) {
-      offset += receive_counts_[rank] * width;
+      offset += receive_counts_[rank] * packed_width;
       continue;
     }
     for (const BatchEntry& entry : batch.entries) {
@@ -154,7 +162,7 @@ void Packer::list_blocks_in(const Batch& batch) {
       const std::byte* const input = elements == 0 ? nullptr : bytes_of(entry.input) + skipped;
       const bool stays = gathers && input == packed_.data + offset;
       if (elements != 0 && !stays) in_.push_back({input, nullptr, offset, elements});
-      offset += elements * width;
+      offset += elements * packed_width;
     }
   }
 }
@@ -162,20 +170,17 @@ void Packer::list_blocks_in(const Batch& batch) {
 /// What came: a block for each rank (allgather, alltoall), or this rank's sum (reducescatter).
 void Packer::list_blocks_out(const Batch& batch) {
   const std::size_t width = size_of(batch.dtype);
-  const bool is_alone = batch.entries.size() == 1;
   std::size_t offset = 0;
   if (batch.kind == CollectiveKind::reducescatter) {
     const auto own = to_size(batch.process_set->rank);
     for (const BatchEntry& entry : batch.entries) {
       const std::size_t elements = to_size(entry.receive_counts[own]);
-      if (elements != 0 && (!is_alone || batch.postscale != 1)) {
-        out_.push_back({nullptr, bytes_of(entry.output), offset, elements});
-      }
-      offset += elements * width;
+      if (elements != 0) out_.push_back({nullptr, bytes_of(entry.output), offset, elements});
+      offset += elements * size_of(packed_.dtype);
     }
     return;
   }
-  if (is_alone) return;  // it came to where it belongs
+  if (is_in_place(batch)) return;  // it came to where it belongs
   for (std::size_t rank = 0; rank < receive_counts_.size(); ++rank) {
     for (const BatchEntry& entry : batch.entries) {
       const std::size_t elements = to_size(entry.receive_counts[rank]);
@@ -193,7 +198,7 @@ void run_alone(const Batch& batch) {
     const auto elements = to_size(entry.elements);
     const bool is_scaled = reduces(batch.kind);
     kernels::scale(batch.dtype, entry.output, entry.input, elements, is_scaled ? batch.prescale : 1);
-    if (is_scaled) kernels::scale(batch.dtype, entry.output, entry.output, elements, batch.postscale);
+    if (is_scaled) kernels::scale(batch.dtype, entry.output, entry.output, elements, batch.result_scale());
   }
 }
 

@@ -10,7 +10,8 @@
 //   `data`, one for each that it
 //                          came from (`receive_counts`)
 // A batch of one entry is not copied: the collective works on its output, and on its input where it has a
-// `send`.
+// `send`. Unless it is wanted wide: then all that is packed is of kernels::wide_dtype(), and made narrow again
+// once it is scaled.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +24,7 @@
 namespace dabke {
 
 struct PackedBatch {
+  DType dtype = DType::f32;         // of what is packed
   const std::byte* send = nullptr;  // reducescatter and alltoall only; never overlaps `data`
   std::byte* data = nullptr;        // may be null when it has no elements
   std::size_t send_elements = 0;
@@ -36,10 +38,12 @@ class Packer {
  public:
   /// Copies the inputs, multiplied by the batch's prescale, to where the collective wants them. The result is
   /// valid until the next pack(). Code out_of_memory when the buffer cannot be had.
-  Result<PackedBatch> pack(const Batch& batch);
-  /// Copies what the collective made of it to the outputs, multiplied by the batch's postscale. The batch is
-  /// pack()'s.
-  void unpack(const Batch& batch);
+  ///   is_wide  only of a reduction
+  Result<PackedBatch> pack(const Batch& batch, bool is_wide = false);
+  /// Copies what the collective made of it to the outputs, scaled as the batch says or, where the collective has
+  /// done that, by one. The batch is pack()'s.
+  void unpack(const Batch& batch, const kernels::Scale& scale);
+  void unpack(const Batch& batch) { unpack(batch, batch.result_scale()); }
   /// Gives the buffer back.
   void drop() { buffer_.drop(); }
 
@@ -52,6 +56,9 @@ class Packer {
     std::size_t elements;
   };
 
+  bool is_wide(const Batch& batch) const { return packed_.dtype != batch.dtype; }
+  /// Whether the collective works on the tensors themselves.
+  bool is_in_place(const Batch& batch) const { return batch.entries.size() == 1 && !is_wide(batch); }
   void count(const Batch& batch);
   Status place(const Batch& batch);
   void list_pieces(const Batch& batch);

@@ -72,6 +72,7 @@ Status BatchBuilder::build() {
   // Neutral data must not be scaled, so with such data in the batch the own inputs are scaled here instead.
   batch_.prescale = any_joined_ ? 1 : task_.prescale;
   batch_.postscale = task_.postscale;
+  batch_.divisor = task_.divisor;
   batch_.compression = task_.compression;
   batch_.timeline = task_.timeline.get();
   batch_.timeline_ids = task_.timeline_ids;

@@ -383,7 +383,7 @@ std::unique_ptr<Task> Coordinator::make_task(const ExecuteAction& action,
   task->compression = static_cast<Compression>(first.agreed->compression);
   if (task->op == ReduceOp::average) {
     task->op = ReduceOp::sum;
-    task->postscale /= first.contributors;
+    task->divisor = static_cast<std::uint32_t>(first.contributors);
   }
   task->process_set = process_sets_.find(first.agreed->process_set);
   if (task->kind == CollectiveKind::broadcast) {

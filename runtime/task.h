@@ -48,6 +48,7 @@ struct Task {
   int root = 0;  // within the set
   double prescale = 1;
   double postscale = 1;
+  std::uint32_t divisor = 1;  // of an average: how many ranks contributed
   Compression compression = Compression::none;
   std::shared_ptr<const ProcessSetInfo> process_set;
   std::vector<RequestRef> requests;  // of entries without an operation

@@ -38,6 +38,7 @@ void CompressedBackend::idle() {
 Status CompressedBackend::run_batch(const Batch& batch) {
   Batch unscaled = batch;  // the postscale comes before the second rounding, which a sum might not survive
   unscaled.postscale = 1;
+  unscaled.divisor = 1;
   DABKE_ASSIGN(const PackedBatch packed, packer_.pack(unscaled));
   auto* const data = reinterpret_cast<float*>(packed.data);
   const auto ranks = static_cast<std::size_t>(batch.process_set->size());
@@ -103,7 +104,7 @@ Status CompressedBackend::reduce(const Batch& batch, const std::byte* rounded, s
     for (std::size_t rank = 0; rank < ranks; ++rank)
       kernels::convert(DType::f32, sum + rank * kPieceElements, wire,
                        rounded + (rank * elements + at) * kWireBytes, count);
-    kernels::reduce_many(DType::f32, batch.op, {&into_sum, 1}, operands, count, batch.postscale);
+    kernels::reduce_many(DType::f32, batch.op, {&into_sum, 1}, operands, count, batch.result_scale());
     kernels::convert(wire, into + at * kWireBytes, DType::f32, sum, count);
   }
   return {};

@@ -110,10 +110,10 @@ Status allreduce_direct(const GlooRun& run, std::byte* data, std::size_t element
   std::memcpy(all + rank * stride, data, bytes);
   wait_for_receives(in, receives);
   wait_for_sends(out, sends);
-  kernels::reduce(run.dtype, run.op, data, all, all + stride, elements);
-  for (std::size_t peer = 2; peer < size; ++peer) {
-    kernels::reduce(run.dtype, run.op, data, data, all + peer * stride, elements);
-  }
+  std::vector<const void*> operands;
+  for (std::size_t place = 0; place < size; ++place) operands.push_back(all + place * stride);
+  void* const sum = data;
+  kernels::reduce_many(run.dtype, run.op, {&sum, 1}, operands, elements, run.result);
   return Status::ok();
 }
 
@@ -146,7 +146,7 @@ Status allreduce_slices(const GlooRun& run, std::byte* data, std::size_t element
     void* const sum = data + own.offset;
     for (std::size_t place = 0; place < size; ++place)
       operands[place] = place == rank ? sum : memory + place * stride;
-    kernels::reduce_many(run.dtype, run.op, {&sum, 1}, operands, own.bytes / width);
+    kernels::reduce_many(run.dtype, run.op, {&sum, 1}, operands, own.bytes / width, run.result);
 
     // Whoever sends a slice has read this rank's part of it.
     receives = receive_from_all(run, all, slice_of);
@@ -206,7 +206,7 @@ std::string_view name_of(GlooAlgorithm algorithm) {
   return "unknown";
 }
 
-GlooAlgorithm choose_algorithm(CollectiveKind kind, std::size_t bytes, int ranks) {
+GlooAlgorithm choose_algorithm(CollectiveKind kind, std::size_t bytes, int ranks, bool all_at_once) {
   switch (kind) {
     case CollectiveKind::allgather: return GlooAlgorithm::allgather;
     case CollectiveKind::broadcast: return GlooAlgorithm::broadcast;
@@ -217,7 +217,7 @@ GlooAlgorithm choose_algorithm(CollectiveKind kind, std::size_t bytes, int ranks
   }
   const std::size_t to_all = bytes * static_cast<std::size_t>(ranks - 1);
   if (to_all <= kMostDirect) return GlooAlgorithm::allreduce_direct;
-  if (ranks >= kFewestForSlices) return GlooAlgorithm::allreduce_slices;
+  if (ranks >= kFewestForSlices || all_at_once) return GlooAlgorithm::allreduce_slices;
   return to_all <= kMostBcube ? GlooAlgorithm::allreduce_bcube : GlooAlgorithm::allreduce_ring;
 }
 
@@ -233,6 +233,40 @@ Status gloo_allreduce(const GlooRun& run, GlooAlgorithm algorithm, std::byte* da
   }
   return Status::ok();
 }
+
+namespace {
+
+/// Adds to this rank's elements what comes from one rank after the other, and scales the whole.
+class PartialSums {
+ public:
+  /// `memory` holds two pieces of the wide dtype, of so many bytes, where all ranks' elements are added at once.
+  PartialSums(const GlooRun& run, std::byte* memory, std::size_t wide_bytes)
+      : run_(run), sum_(memory), next_(memory + wide_bytes) {}
+
+  /// `step` counts the ranks that came before.
+  void add(std::size_t step, const std::byte* own, const std::byte* theirs, std::byte* into,
+           std::size_t elements) {
+    const bool is_last = step + 2 == rank_count(run_);
+    if (run_.all_at_once) {
+      if (step == 0) kernels::widen(run_.dtype, sum_, own, elements);
+      kernels::widen(run_.dtype, next_, theirs, elements);
+      kernels::reduce(kernels::wide_dtype(run_.dtype), run_.op, sum_, sum_, next_, elements);
+      if (is_last) kernels::narrow(run_.dtype, into, sum_, elements, run_.result);
+      return;
+    }
+    void* const place = into;
+    const void* const terms[] = {step == 0 ? own : into, theirs};
+    kernels::reduce_many(run_.dtype, run_.op, {&place, 1}, terms, elements,
+                         is_last ? run_.result : kernels::Scale());
+  }
+
+ private:
+  const GlooRun& run_;
+  std::byte* const sum_;
+  std::byte* const next_;
+};
+
+}  // namespace
 
 Status gloo_reducescatter(const GlooRun& run, const std::byte* send, std::span<const std::size_t> counts,
                           std::byte* data, FusionBuffer& scratch) {
@@ -261,7 +295,10 @@ Status gloo_reducescatter(const GlooRun& run, const std::byte* send, std::span<c
   // Piece by piece, and for each from rank to rank; the next is received into one half while the other is
   // reduced.
   const std::size_t half = fusion_padded(std::min(piece, own) * width);
-  DABKE_ASSIGN(std::byte* const memory, scratch.reserve(2 * half));
+  const std::size_t wide_width = size_of(kernels::wide_dtype(run.dtype));
+  const std::size_t wide_bytes = run.all_at_once ? fusion_padded(std::min(piece, own) * wide_width) : 0;
+  DABKE_ASSIGN(std::byte* const memory, scratch.reserve(2 * half + 2 * wide_bytes));
+  PartialSums sums(run, memory + 2 * half, wide_bytes);
   const Buffer in[2] = {buffer_on(run, memory, half), buffer_on(run, memory + half, half)};
   const std::size_t receives = (own + piece - 1) / piece * (size - 1);
   const auto at_of = [&](std::size_t i) { return i / (size - 1) * piece; };
@@ -274,9 +311,8 @@ Status gloo_reducescatter(const GlooRun& run, const std::byte* send, std::span<c
   for (std::size_t i = 0; i < receives; ++i) {
     if (i + 1 < receives) receive(i + 1);
     in[i % 2]->waitRecv();
-    std::byte* const into = data + at_of(i) * width;
-    const std::byte* const so_far = i % (size - 1) == 0 ? send + (start_of(rank) + at_of(i)) * width : into;
-    kernels::reduce(run.dtype, run.op, into, so_far, memory + i % 2 * half, elements_of(i));
+    const std::byte* const own_term = send + (start_of(rank) + at_of(i)) * width;
+    sums.add(i % (size - 1), own_term, memory + i % 2 * half, data + at_of(i) * width, elements_of(i));
   }
   wait_for_sends(out, sends);
   return Status::ok();

@@ -12,6 +12,7 @@
 
 #include <gloo/context.h>
 
+#include "ops/kernels/kernels.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/kinds.h"
 #include "runtime/base/status.h"
@@ -38,14 +39,23 @@ inline constexpr std::size_t kGlooRoundBytes = std::size_t{16} << 20;
 std::string_view name_of(GlooAlgorithm algorithm);
 
 /// Which one runs a collective; the same on every rank, because it looks only at what is the same there.
-///   bytes  of an allreduce; of no interest for the others
-GlooAlgorithm choose_algorithm(CollectiveKind kind, std::size_t bytes, int ranks);
+///   bytes          of an allreduce; of no interest for the others
+///   all_at_once    no sum of some ranks' elements may be made, only the sum of all (needs_wide_sums)
+GlooAlgorithm choose_algorithm(CollectiveKind kind, std::size_t bytes, int ranks, bool all_at_once = false);
+
+/// Whether what it leaves is scaled. Gloo's own algorithms know nothing of that.
+constexpr bool scales(GlooAlgorithm algorithm) {
+  return algorithm == GlooAlgorithm::allreduce_direct || algorithm == GlooAlgorithm::allreduce_slices ||
+         algorithm == GlooAlgorithm::reducescatter;
+}
 
 struct GlooRun {
   const std::shared_ptr<gloo::Context>& context;
   std::uint32_t tag;
   DType dtype;
   ReduceOp op;
+  kernels::Scale result;  // of a reduction, if the algorithm scales
+  bool all_at_once;       // no sum of some ranks' elements is of the dtype
 };
 
 /// Bit-identical on all ranks: each element is reduced either once, on one rank, or by all ranks in the same

@@ -189,9 +189,10 @@ Status GlooBackend::run_batch(const Batch& batch) {
   DABKE_CHECK(set->failed);
   auto packed = packer_.pack(batch);
   Status status = packed.status();
-  if (status.is_ok()) status = run_packed(batch, *packed);
+  kernels::Scale unscaled;
+  if (status.is_ok()) status = run_packed(batch, *packed, unscaled);
   if (status.is_ok()) {
-    packer_.unpack(batch);
+    packer_.unpack(batch, unscaled);
     return status;
   }
   // The other ranks may wait for what this one will never send: closing the connections tells them.
@@ -203,7 +204,8 @@ Status GlooBackend::run_batch(const Batch& batch) {
   return set->failed;
 }
 
-Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed) {
+/// `unscaled` becomes what is left to do to the result.
+Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed, kernels::Scale& unscaled) {
   // What is empty on all ranks needs no run. A reducescatter's slice may be empty on one alone, as an
   // alltoall's blocks.
   const bool is_empty = packed.elements == 0 && packed.send_elements == 0;
@@ -211,8 +213,9 @@ Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed) {
     return Status::ok();
   DABKE_CHECK(open_device());
   const ProcessSetInfo& info = *batch.process_set;
-  const GlooAlgorithm algorithm =
-      choose_algorithm(batch.kind, packed.elements * size_of(batch.dtype), info.size());
+  const GlooAlgorithm algorithm = choose_algorithm(batch.kind, packed.elements * size_of(batch.dtype),
+                                                   info.size(), needs_wide_sums(batch));
+  if (!scales(algorithm)) unscaled = batch.result_scale();
   DABKE_ASSIGN(Set* const set, open_set(info));
   running_ = info.ranks;
   DABKE_ASSIGN(GlooContext* const context, open_context(info, *set, algorithm));
@@ -242,7 +245,8 @@ Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed) {
 
 Status GlooBackend::run_algorithm(const Batch& batch, const PackedBatch& packed, GlooAlgorithm algorithm,
                                   GlooContext& context) {
-  const GlooRun run{context.gloo(), context.next_tag(), batch.dtype, batch.op};
+  const GlooRun run{context.gloo(), context.next_tag(),   batch.dtype,
+                    batch.op,       batch.result_scale(), needs_wide_sums(batch)};
   switch (batch.kind) {
     case CollectiveKind::allreduce:
       return gloo_allreduce(run, algorithm, packed.data, packed.elements, scratch_);

@@ -50,7 +50,7 @@ class GlooBackend final : public Collective {
   std::string name_of_peer(int place) const;
   Status find_silence(GlooContext& context) const;
   Status name_broken(GlooContext& context, const Status& status) const;
-  Status run_packed(const Batch& batch, const PackedBatch& packed);
+  Status run_packed(const Batch& batch, const PackedBatch& packed, kernels::Scale& unscaled);
   Status run_algorithm(const Batch& batch, const PackedBatch& packed, GlooAlgorithm algorithm,
                        GlooContext& context);
 

@@ -46,7 +46,7 @@ Status HierarchicalBackend::prepare(const ProcessSetInfo& set) {
 }
 
 void HierarchicalBackend::run(const Batch& batch, Completion done) {
-  done(HierarchicalRun(batch, *sets_.at(batch.process_set->id), scratch_).run());
+  done(HierarchicalRun(batch, *sets_.at(batch.process_set->id), scratch_, wide_).run());
 }
 
 void HierarchicalBackend::release(ProcessSetId set) {

@@ -25,7 +25,10 @@ class HierarchicalBackend final : public Collective {
   Status prepare(const ProcessSetInfo& set) override;
   void run(const Batch& batch, Completion done) override;
   void release(ProcessSetId set) override;
-  void idle() override { scratch_.drop(); }
+  void idle() override {
+    scratch_.drop();
+    wide_.drop();
+  }
   void abort(const Status& cause) override { parts_.abort(cause); }
 
  private:
@@ -33,6 +36,7 @@ class HierarchicalBackend final : public Collective {
   BackendRunner parts_;
   std::map<ProcessSetId, std::unique_ptr<HostedSet>> sets_;
   FusionBuffer scratch_;
+  FusionBuffer wide_;
 };
 
 /// Null where no host has more than one rank, or there is only one. Collective. `inside`, null on a rank that

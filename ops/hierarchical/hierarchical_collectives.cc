@@ -20,8 +20,9 @@ const std::byte* bytes_of(const void* memory) { return static_cast<const std::by
 
 }  // namespace
 
-HierarchicalRun::HierarchicalRun(const Batch& batch, const HostedSet& set, FusionBuffer& scratch)
-    : batch_(batch), set_(set), scratch_(scratch), element_bytes_(size_of(batch.dtype)) {}
+HierarchicalRun::HierarchicalRun(const Batch& batch, const HostedSet& set, FusionBuffer& scratch,
+                                 FusionBuffer& wide)
+    : batch_(batch), set_(set), scratch_(scratch), wide_(wide), element_bytes_(size_of(batch.dtype)) {}
 
 Status HierarchicalRun::run() {
   switch (batch_.kind) {
@@ -30,7 +31,8 @@ Status HierarchicalRun::run() {
     case CollectiveKind::barrier: return barrier();
     case CollectiveKind::allgather: return set_.layout.is_regular ? allgather() : set_.run_part(batch_);
     case CollectiveKind::reducescatter:
-      return set_.layout.is_regular ? reducescatter() : set_.run_part(batch_);
+      if (!set_.layout.is_regular) return set_.run_part(batch_);
+      return needs_wide_sums(batch_) ? reducescatter_wide() : reducescatter();
     default: return {Code::unsupported, fmt::format("hierarchical cannot run {}", name_of(batch_.kind))};
   }
 }
@@ -91,6 +93,11 @@ Status HierarchicalRun::share_slices() const {
 }
 
 Status HierarchicalRun::allreduce() {
+  DABKE_CHECK(needs_wide_sums(batch_) ? sum_slices_wide() : sum_slices());
+  return share_slices();
+}
+
+Status HierarchicalRun::sum_slices() {
   cut();
   if (!is_alone()) {
     Batch scatter = part(CollectiveKind::reducescatter, set_.inside);
@@ -104,14 +111,61 @@ Status HierarchicalRun::allreduce() {
   Batch between = part(CollectiveKind::allreduce, set_.between);
   between.prescale = is_alone() ? batch_.prescale : 1;
   between.postscale = batch_.postscale;
+  between.divisor = batch_.divisor;
   between.compression = batch_.compression;
   for (std::size_t e = 0; e < batch_.entries.size(); ++e) {
     if (own_count(e) == 0) continue;
     const void* const input = is_alone() ? batch_.entries[e].input : own_output(e);
     between.entries.push_back({input, own_output(e), own_count(e), {}, {}});
   }
-  DABKE_CHECK(run_part(between));
-  return share_slices();
+  return run_part(between);
+}
+
+Result<Batch> HierarchicalRun::widened(const std::vector<std::int64_t>& output_elements) {
+  const DType dtype = kernels::wide_dtype(batch_.dtype);
+  const std::size_t width = size_of(dtype);
+  std::int64_t elements = sum(output_elements);
+  for (const BatchEntry& entry : batch_.entries) elements += entry.elements;
+  DABKE_ASSIGN(std::byte * next, wide_.reserve(static_cast<std::size_t>(elements) * width));
+  Batch wide = part(batch_.kind, *batch_.process_set);
+  wide.dtype = dtype;
+  wide.entries = batch_.entries;
+  for (BatchEntry& entry : wide.entries) {
+    const auto count = static_cast<std::size_t>(entry.elements);
+    kernels::widen(batch_.dtype, next, entry.input, count, batch_.prescale);
+    entry.input = entry.output = next;
+    next += count * width;
+  }
+  for (std::size_t e = 0; e < output_elements.size(); ++e) {
+    wide.entries[e].output = next;
+    next += static_cast<std::size_t>(output_elements[e]) * width;
+  }
+  return wide;
+}
+
+Status HierarchicalRun::sum_slices_wide() {
+  DABKE_ASSIGN(const Batch wide, widened({}));
+  HierarchicalRun run(wide, set_, scratch_, wide_);
+  DABKE_CHECK(run.sum_slices());
+  slices_ = run.slices_;
+  for (std::size_t e = 0; e < batch_.entries.size(); ++e) {
+    if (own_count(e) == 0) continue;
+    kernels::narrow(batch_.dtype, own_output(e), run.own_output(e), static_cast<std::size_t>(own_count(e)),
+                    batch_.result_scale());
+  }
+  return {};
+}
+
+Status HierarchicalRun::reducescatter_wide() {
+  std::vector<std::int64_t> counts;
+  for (const BatchEntry& entry : batch_.entries)
+    counts.push_back(entry.receive_counts[static_cast<std::size_t>(batch_.process_set->rank)]);
+  DABKE_ASSIGN(const Batch wide, widened(counts));
+  DABKE_CHECK(HierarchicalRun(wide, set_, scratch_, wide_).reducescatter());
+  for (std::size_t e = 0; e < counts.size(); ++e)
+    kernels::narrow(batch_.dtype, batch_.entries[e].output, wide.entries[e].output,
+                    static_cast<std::size_t>(counts[e]), batch_.result_scale());
+  return {};
 }
 
 Status HierarchicalRun::broadcast() {
@@ -176,6 +230,7 @@ Status HierarchicalRun::reducescatter() {
   Batch between = part(CollectiveKind::reducescatter, set_.between);
   inside.prescale = batch_.prescale;
   between.postscale = batch_.postscale;
+  between.divisor = batch_.divisor;
   for (std::size_t e = 0; e < batch_.entries.size(); ++e) {
     const BatchEntry& entry = batch_.entries[e];
     between.entries.push_back({next, entry.output, sum(columns_[e]), columns_[e], {}});

@@ -13,6 +13,9 @@
 //   reducescatter   the same, backwards
 // The last two need hosts of equally many ranks, which follow one another in the set; else they run as if
 // every rank had a host of its own.
+//
+// Where no sum of some ranks' elements may be kept in their own dtype (needs_wide_sums), copies of the tensors are
+// summed in kernels::wide_dtype(), inside and between; what is handed on inside is narrow again.
 #pragma once
 
 #include <functional>
@@ -34,11 +37,16 @@ struct HostedSet {
 
 class HierarchicalRun {
  public:
-  HierarchicalRun(const Batch& batch, const HostedSet& set, FusionBuffer& scratch);
+  /// `scratch` and `wide` are memory to work in.
+  HierarchicalRun(const Batch& batch, const HostedSet& set, FusionBuffer& scratch, FusionBuffer& wide);
 
   Status run();
 
  private:
+  /// Every carrier's slices of the whole sum, in the outputs.
+  Status sum_slices();
+  Status sum_slices_wide();
+  Status reducescatter_wide();
   Status allreduce();
   Status broadcast();
   Status barrier();
@@ -46,6 +54,8 @@ class HierarchicalRun {
   Status reducescatter();
 
   void cut();
+  /// The tensors as wide copies, with the prescale; an output of `output_elements` each lies behind them, if any.
+  Result<Batch> widened(const std::vector<std::int64_t>& output_elements);
   Batch part(CollectiveKind kind, const ProcessSetInfo& set) const;
   Status run_part(const Batch& part) const { return part.entries.empty() ? Status() : set_.run_part(part); }
   Status run_barrier(const ProcessSetInfo& set) const {
@@ -72,6 +82,7 @@ class HierarchicalRun {
   const Batch& batch_;
   const HostedSet& set_;
   FusionBuffer& scratch_;
+  FusionBuffer& wide_;
   const std::size_t element_bytes_;
   std::vector<std::vector<std::int64_t>>
       slices_;  // of each entry: how much of it each rank of the host carries

@@ -7,9 +7,10 @@
 // treat -0 as less than +0. A sum of -0 and +0 is +0.
 //
 // A factor multiplies float32 in float64 where float32 cannot hold the factor, so that 41 * (1/41) is 1. An
-// integer is multiplied in (long) double, stays within its type's range and is truncated toward zero, except
-// that a result within 2^-40 (relative) of a whole number is that number, so that 49 * (1/49) is 1. A factor
-// does nothing to bool unless it is 0.
+// integer's product with a factor, divided by a divisor, is truncated toward zero once and stays within its
+// type's range; it is exact, as integer_scale.h says. So sums wrap and scaled numbers do not: a sum must come
+// out alike in whatever order it is made, and a factor comes once. A factor does nothing to bool unless it is
+// 0.
 #pragma once
 
 #include <cstddef>
@@ -22,19 +23,52 @@
 
 namespace dabke::kernels {
 
+/// What every element is multiplied and then divided by.
+struct Scale {
+  constexpr Scale(double by = 1, std::uint32_t divided_by = 1) : factor(by), divisor(divided_by) {}
+  bool is_one() const { return factor == 1 && divisor == 1; }
+  /// Both in one, for floating dtypes.
+  double as_factor() const { return factor / divisor; }
+
+  double factor;
+  std::uint32_t divisor;  // how many numbers a sum is the average of; not 0
+};
+
+/// What sums of a dtype are made in where they must not be rounded, or wrap, before they are divided: float32
+/// for float16 and bfloat16, int32 and int64 for narrower integers. Itself for all others: sums of 64 bits wrap.
+constexpr DType wide_dtype(DType dtype) {
+  switch (dtype) {
+    case DType::f16:
+    case DType::bf16: return DType::f32;
+    case DType::i8:
+    case DType::u8: return DType::i32;
+    case DType::i16:
+    case DType::u16:
+    case DType::i32:
+    case DType::u32: return DType::i64;
+    default: return dtype;
+  }
+}
+
 /// into[i] = a[i] op b[i]. `into` may equal a or b; no other overlap. Any alignment. op: sum, min, max,
 /// product.
 void reduce(DType dtype, ReduceOp op, void* into, const void* a, const void* b, std::size_t elements);
 
-/// into[0][i] = into[1][i] = ... = (from[0][i] op from[1][i] op ...) * factor, in this order, of 2 or more
+/// into[0][i] = into[1][i] = ... = (from[0][i] op from[1][i] op ...), scaled, in this order, of 2 or more
 /// operands into 1 or more places, in one pass over memory. Equal to reducing and then scaling, but for
-/// float16 and bfloat16, which are rounded once, after the factor: an average does not overflow where its sum
-/// would. Each of `into` may equal any one of `from`; no other overlap.
+/// float16 and bfloat16, which are rounded once, after the factor, and for sums of integers with a divisor,
+/// which are whole until they are divided: an average does not overflow where its sum would. Each of `into`
+/// may equal any one of `from`; no other overlap.
 void reduce_many(DType dtype, ReduceOp op, std::span<void* const> into, std::span<const void* const> from,
-                 std::size_t elements, double factor = 1);
+                 std::size_t elements, const Scale& scale = {});
 
-/// into[i] = from[i] * factor. `into` may equal `from`. A factor of 1 is a copy.
-void scale(DType dtype, void* into, const void* from, std::size_t elements, double factor);
+/// into[i] = from[i], scaled. `into` may equal `from`. A scale of one is a copy.
+void scale(DType dtype, void* into, const void* from, std::size_t elements, const Scale& scale);
+
+/// into[i] = from[i] * factor, rounded as scale() does, in wide_dtype(dtype); no overlap.
+void widen(DType dtype, void* into, const void* from, std::size_t elements, double factor = 1);
+/// into[i] = from[i], which is of wide_dtype(dtype), scaled and then rounded once. `into` may equal `from`.
+void narrow(DType dtype, void* into, const void* from, std::size_t elements, const Scale& scale);
 
 /// into[i] = from[i] as another dtype, rounded to nearest even; both of float16, bfloat16 and float32. `into`
 /// may equal `from` unless its elements are wider; no other overlap.

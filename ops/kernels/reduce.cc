@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cassert>
+#include <cstring>
 #include <type_traits>
 
 #include "ops/kernels/highway_targets.h"
@@ -193,8 +194,35 @@ namespace dabke::kernels {
 
 HWY_EXPORT(reduce_dtype);
 
+namespace {
+
+/// Sums of integers that are divided: in a wider dtype, block by block in the innermost cache.
+void average_integers(DType dtype, const Reduction& r, const Scale& scale) {
+  constexpr std::size_t kBlock = 1024;
+  alignas(64) std::uint8_t sum[kBlock * sizeof(std::int64_t)];
+  alignas(64) std::uint8_t next[kBlock * sizeof(std::int64_t)];
+  std::uint8_t* const sum_place = sum;
+  const std::uint8_t* const terms[] = {sum, next};
+  const DType wide = wide_dtype(dtype);
+  const std::size_t width = size_of(dtype);
+  for (std::size_t at = r.begin; at < r.end; at += kBlock * width) {
+    const std::size_t elements = std::min(kBlock, (r.end - at) / width);
+    widen(dtype, sum, r.from[0] + at, elements);
+    for (std::size_t k = 1; k < r.from.size(); ++k) {
+      widen(dtype, next, r.from[k] + at, elements);
+      HWY_DYNAMIC_DISPATCH(reduce_dtype)
+      (wide, ReduceOp::sum, {{&sum_place, 1}, terms, 0, elements * size_of(wide), 1});
+    }
+    narrow(dtype, r.into[0] + at, sum, elements, scale);
+    for (std::size_t k = 1; k < r.into.size(); ++k)
+      std::memcpy(r.into[k] + at, r.into[0] + at, elements * width);
+  }
+}
+
+}  // namespace
+
 void reduce_many(DType dtype, ReduceOp op, std::span<void* const> into, std::span<const void* const> from,
-                 std::size_t elements, double factor) {
+                 std::size_t elements, const Scale& scale) {
   if (elements == 0) return;
   assert(!into.empty() && from.size() >= 2);
   const std::size_t bytes = elements * size_of(dtype);
@@ -202,15 +230,17 @@ void reduce_many(DType dtype, ReduceOp op, std::span<void* const> into, std::spa
               {reinterpret_cast<const std::uint8_t* const*>(from.data()), from.size()},
               0,
               bytes,
-              factor};
-  if (factor == 1 || is_floating(dtype)) return HWY_DYNAMIC_DISPATCH(reduce_dtype)(dtype, op, r);
+              scale.as_factor()};
+  if (scale.is_one() || is_floating(dtype)) return HWY_DYNAMIC_DISPATCH(reduce_dtype)(dtype, op, r);
+  if (scale.divisor != 1 && op == ReduceOp::sum && wide_dtype(dtype) != dtype)
+    return average_integers(dtype, r, scale);
   // Whole numbers are scaled by another loop; in blocks, so that it finds them in the innermost cache.
   constexpr std::size_t kBlockBytes = 8192;
   for (; r.begin < bytes; r.begin = r.end) {
     r.end = std::min(r.begin + kBlockBytes, bytes);
     HWY_DYNAMIC_DISPATCH(reduce_dtype)(dtype, op, r);
     for (std::uint8_t* const place : r.into)
-      scale(dtype, place + r.begin, place + r.begin, (r.end - r.begin) / size_of(dtype), factor);
+      kernels::scale(dtype, place + r.begin, place + r.begin, (r.end - r.begin) / size_of(dtype), scale);
   }
 }
 

@@ -33,7 +33,7 @@ Status allreduce(const Batch& batch, const MpiRun& run) {
     out.add(static_cast<std::byte*>(entry.output), static_cast<std::size_t>(entry.elements));
   }
   if (in.elements() == 0) return {};
-  return mpi_allreduce(run, in, batch.prescale, out, batch.postscale);
+  return mpi_allreduce(run, in, batch.prescale, out, batch.result_scale());
 }
 
 }  // namespace
@@ -141,7 +141,7 @@ Status MpiBackend::run_on(const Batch& batch, MpiCommunicator& comm) {
   }
   DABKE_ASSIGN(const PackedBatch packed, packer_.pack(batch));
   DABKE_CHECK(run_packed(batch, packed, run));
-  packer_.unpack(batch);
+  packer_.unpack(batch, {});  // a reducescatter has been scaled
   return {};
 }
 
@@ -157,7 +157,7 @@ Status MpiBackend::run_packed(const Batch& batch, const PackedBatch& packed, con
     case CollectiveKind::alltoall:
       return mpi_alltoall(run, packed.send, packed.send_counts, packed.data, packed.receive_counts);
     case CollectiveKind::reducescatter:
-      return mpi_reducescatter(run, packed.send, packed.send_counts, packed.data);
+      return mpi_reducescatter(run, packed.send, packed.send_counts, packed.data, batch.result_scale());
     case CollectiveKind::barrier: return mpi_barrier(run);
     default: return {Code::unsupported, fmt::format("mpi cannot run {}", name_of(batch.kind))};
   }

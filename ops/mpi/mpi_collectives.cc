@@ -51,16 +51,17 @@ std::size_t block_elements(const MpiRun& run) {
 /// Reduces `run.size` blocks of `elements`, in rank order, of which the first begins at `first` and each
 /// other one `stride` bytes behind the one before.
 void reduce_blocks(const MpiRun& run, std::byte* into, const std::byte* first, std::size_t stride,
-                   std::size_t elements, double factor) {
+                   std::size_t elements, const kernels::Scale& result) {
   std::vector<const void*> operands;
   for (std::size_t rank = 0; rank < run.size; ++rank) operands.push_back(first + rank * stride);
   void* const place = into;
-  kernels::reduce_many(run.dtype, run.op, {&place, 1}, operands, elements, factor);
+  kernels::reduce_many(run.dtype, run.op, {&place, 1}, operands, elements, result);
 }
 
 /// Sends the blocks in `out`, gets this rank's of all others into `in`, and reduces them into the first of
 /// `in`.
-Status exchange_and_reduce(const MpiRun& run, const std::byte* out, std::byte* in, double factor) {
+Status exchange_and_reduce(const MpiRun& run, const std::byte* out, std::byte* in,
+                           const kernels::Scale& result) {
   MpiStaging& staging = run.staging;
   const int own = staging.send_counts[run.rank];
   staging.receive_counts.assign(run.size, own);
@@ -69,7 +70,7 @@ Status exchange_and_reduce(const MpiRun& run, const std::byte* out, std::byte* i
                                       staging.receive_counts, staging.receive_offsets));
   DABKE_CHECK(finish(run));
   const auto bytes = static_cast<std::size_t>(own);
-  reduce_blocks(run, in, in, bytes, bytes / size_of(run.dtype), factor);
+  reduce_blocks(run, in, in, bytes, bytes / size_of(run.dtype), result);
   return {};
 }
 
@@ -93,14 +94,14 @@ Status gather_equal(const MpiRun& run, const std::byte* own, std::size_t bytes, 
 
 /// Few bytes: everybody gets everything, in one step.
 Status allreduce_small(const MpiRun& run, const InPieces& in, double prescale, const OutPieces& out,
-                       double postscale) {
+                       const kernels::Scale& result) {
   const std::size_t bytes = in.elements() * size_of(run.dtype);
   DABKE_ASSIGN(std::byte* const memory, run.staging.memory.reserve((run.size + 1) * bytes));
   std::byte* const all = memory + bytes;
   stage(run, in, 0, in.elements(), prescale, memory);
   DABKE_CHECK(gather_equal(run, memory, bytes, all));
   out.each(0, in.elements(), [&](std::byte* data, std::size_t elements, std::size_t at) {
-    reduce_blocks(run, data, all + at * size_of(run.dtype), bytes, elements, postscale);
+    reduce_blocks(run, data, all + at * size_of(run.dtype), bytes, elements, result);
   });
   return {};
 }
@@ -108,12 +109,12 @@ Status allreduce_small(const MpiRun& run, const InPieces& in, double prescale, c
 }  // namespace
 
 Status mpi_allreduce(const MpiRun& run, const InPieces& in, double prescale, const OutPieces& out,
-                     double postscale) {
+                     const kernels::Scale& result) {
   constexpr std::size_t kSmallBytes = 8192;
   const std::size_t width = size_of(run.dtype);
   const std::size_t elements = in.elements();
   if (elements * width * run.size <= std::min(kSmallBytes, run.round_bytes))
-    return allreduce_small(run, in, prescale, out, postscale);
+    return allreduce_small(run, in, prescale, out, result);
   MpiStaging& staging = run.staging;
   const std::size_t most = block_elements(run) * run.size;
   const std::size_t room = fusion_padded((most + run.size) * width);
@@ -128,7 +129,7 @@ Status mpi_allreduce(const MpiRun& run, const InPieces& in, double prescale, con
     }
     stack(staging.send_counts, staging.send_offsets);
     stage(run, in, first, count, prescale, mine);
-    DABKE_CHECK(exchange_and_reduce(run, mine, others, postscale));
+    DABKE_CHECK(exchange_and_reduce(run, mine, others, result));
     DABKE_CHECK(run.comm.start_allgather(others, staging.send_counts[run.rank], mine, staging.send_counts,
                                          staging.send_offsets));
     DABKE_CHECK(finish(run));
@@ -140,7 +141,7 @@ Status mpi_allreduce(const MpiRun& run, const InPieces& in, double prescale, con
 }
 
 Status mpi_reducescatter(const MpiRun& run, const std::byte* send, std::span<const std::size_t> counts,
-                         std::byte* data) {
+                         std::byte* data, const kernels::Scale& result) {
   const std::size_t width = size_of(run.dtype);
   const std::size_t most = block_elements(run);
   const std::size_t longest = *std::ranges::max_element(counts);
@@ -157,7 +158,7 @@ Status mpi_reducescatter(const MpiRun& run, const std::byte* send, std::span<con
       copy_bytes(out + staging.send_offsets[rank], send + (starts[rank] + first) * width,
                  static_cast<std::size_t>(staging.send_counts[rank]));
     }
-    DABKE_CHECK(exchange_and_reduce(run, out, in, 1));
+    DABKE_CHECK(exchange_and_reduce(run, out, in, result));
     copy_bytes(data + first * width, in, static_cast<std::size_t>(staging.send_counts[run.rank]));
   }
   return {};

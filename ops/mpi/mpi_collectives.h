@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "ops/kernels/kernels.h"
 #include "ops/pieces.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/kinds.h"
@@ -41,12 +42,12 @@ struct MpiRun {
 /// The largest memory that one round stages in each direction.
 inline constexpr std::size_t kMpiRoundBytes = std::size_t{8} << 20;
 
-/// The reduction of all ranks' `in`, each multiplied by its `prescale`, multiplied by `postscale`, in `out`,
+/// The reduction of all ranks' `in`, each multiplied by its `prescale`, scaled as `result` says, in `out`,
 /// which has as many elements. A tensor may be a piece of both.
 Status mpi_allreduce(const MpiRun& run, const InPieces& in, double prescale, const OutPieces& out,
-                     double postscale);
+                     const kernels::Scale& result);
 Status mpi_reducescatter(const MpiRun& run, const std::byte* send, std::span<const std::size_t> counts,
-                         std::byte* data);
+                         std::byte* data, const kernels::Scale& result);
 Status mpi_allgather(const MpiRun& run, std::byte* data, std::span<const std::size_t> counts);
 Status mpi_broadcast(const MpiRun& run, std::byte* data, std::size_t elements, int root);
 Status mpi_alltoall(const MpiRun& run, const std::byte* send, std::span<const std::size_t> send_counts,

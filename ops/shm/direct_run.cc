@@ -101,7 +101,7 @@ Status DirectRun::reduce(std::size_t i, std::size_t skipped, std::size_t count) 
       operands_[place] = scaled;
     }
     std::ranges::transform(outputs_, sums_.begin(), [offset](std::byte* output) { return output + offset; });
-    kernels::reduce_many(batch_.dtype, batch_.op, sums_, operands_, elements, batch_.postscale);
+    kernels::reduce_many(batch_.dtype, batch_.op, sums_, operands_, elements, batch_.result_scale());
   }
   return {};
 }

@@ -83,7 +83,7 @@ void ShmRun::reduce_slice(std::byte* into, const InPieces& mine, std::size_t beg
     void* sums[] = {into + bytes(at), nullptr};
     if (out) out->each(begin + at, elements, [&](std::byte* to, std::size_t, std::size_t) { sums[1] = to; });
     kernels::reduce_many(batch_.dtype, batch_.op, {sums, out ? 2u : 1u}, operands_, elements,
-                         batch_.postscale);
+                         batch_.result_scale());
   });
 }
 
@@ -106,7 +106,7 @@ Status ShmRun::allreduce_small(const InPieces& in, const OutPieces& out) {
         out.each(0, elements, [&](std::byte* data, std::size_t count, std::size_t at) {
           for (std::size_t place = 0; place < ranks_; ++place) operands_[place] = stage_of(place) + bytes(at);
           void* const sum = data;
-          kernels::reduce_many(batch_.dtype, batch_.op, {&sum, 1}, operands_, count, batch_.postscale);
+          kernels::reduce_many(batch_.dtype, batch_.op, {&sum, 1}, operands_, count, batch_.result_scale());
         });
       });
 }

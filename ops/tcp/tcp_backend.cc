@@ -72,14 +72,16 @@ Status TcpBackend::run_batch(const Batch& batch) {
 }
 
 Status TcpBackend::run_packed(const Batch& batch, Set& set) {
-  DABKE_ASSIGN(const PackedBatch packed, packer_.pack(batch));
+  // Two ranks exchange their elements; of more, sums of some ranks' travel.
+  const bool adds_all_at_once = batch.process_set->size() == 2;
+  DABKE_ASSIGN(const PackedBatch packed, packer_.pack(batch, needs_wide_sums(batch) && !adds_all_at_once));
   if (!is_empty(batch, packed)) {
     const char* const activity = activity_of(batch.kind);
     const ActivityScope scope(activity ? batch.timeline : nullptr, batch.timeline_ids, activity);
     set.wires->begin(batch.order, batch.deadline);
     DABKE_CHECK(tcp_run(*set.wires, batch, packed, scratch_));
   }
-  packer_.unpack(batch);
+  packer_.unpack(batch, adds_all_at_once ? kernels::Scale() : batch.result_scale());
   return {};
 }
 

@@ -26,7 +26,8 @@ class TcpRun {
         packed_(packed),
         scratch_(scratch),
         own_(batch.process_set->rank),
-        size_(batch.process_set->size()) {}
+        size_(batch.process_set->size()),
+        result_(size_ == 2 ? batch.result_scale() : kernels::Scale()) {}
 
   Status allreduce();
   Status broadcast();
@@ -34,7 +35,7 @@ class TcpRun {
   Status barrier();
 
  private:
-  Bytes data() const { return {packed_.data, packed_.elements * size_of(batch_.dtype)}; }
+  Bytes data() const { return {packed_.data, packed_.elements * size_of(packed_.dtype)}; }
   Status combine_with(int partner, bool sends, std::byte* theirs);
   Status combine_some(int partner, bool sends, Bytes mine, std::byte* theirs);
   Status send(int place, ConstBytes bytes);
@@ -46,6 +47,7 @@ class TcpRun {
   FusionBuffer& scratch_;
   const int own_;
   const int size_;
+  const kernels::Scale result_;  // of two ranks, whose first sum is the whole one
 };
 
 /// `use` gets one stretch after the other of what is exchanged with a message each.
@@ -102,7 +104,10 @@ Status TcpRun::combine_some(int partner, bool sends, Bytes mine, std::byte* thei
     const std::byte* lower = into;
     const std::byte* higher = theirs + reduced;
     if (partner < own_) std::swap(lower, higher);
-    kernels::reduce(batch_.dtype, batch_.op, into, lower, higher, (ready - reduced) / size_of(batch_.dtype));
+    void* const place = into;
+    const void* const terms[] = {lower, higher};
+    kernels::reduce_many(packed_.dtype, batch_.op, {&place, 1}, terms, (ready - reduced) / size_of(packed_.dtype),
+                         result_);
     reduced = ready;
   });
 }
@@ -121,7 +126,7 @@ Status TcpRun::broadcast() {
 }
 
 Status TcpRun::allgather() {
-  const std::size_t width = size_of(batch_.dtype);
+  const std::size_t width = size_of(packed_.dtype);
   std::vector<std::size_t> starts{0};
   for (const std::size_t count : packed_.receive_counts) starts.push_back(starts.back() + count * width);
   // The blocks of `count` places from `first` on, which may go past the last.

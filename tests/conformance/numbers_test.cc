@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/conformance/averages.h"
 #include "tests/in_process/job.h"
 #include "tests/patience.h"
 
@@ -132,6 +133,14 @@ TEST_CASE("average is the sum divided by the ranks, and integers truncate toward
     CHECK(one.whole == std::vector<std::int32_t>{3, -2, 6});
     CHECK(one.real == std::vector<double>{0.5, 3});
   }
+}
+
+TEST_CASE("an average is right wherever it is a number of its dtype, if its sum is none as well") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  const int ranks = GENERATE(1, 2, 3, 4, 5);
+  CAPTURE(backend, ranks);
+  for (const auto& wrong : run_on_ranks(backend, ranks, [](Rank& self) { return wrong_averages(self); }))
+    CHECK(wrong == std::vector<std::string>{});
 }
 
 TEST_CASE("adasum and an average of bool are refused by name") {

@@ -15,9 +15,9 @@ std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 /// All but the prescale, which is each rank's own business: neutral data is not scaled.
 std::string signature_of(const Batch& batch) {
-  return fmt::format("order {}: {} ({}) of {} tensors of {}, root {}, postscale {}", batch.order,
+  return fmt::format("order {}: {} ({}) of {} tensors of {}, root {}, postscale {} / {}", batch.order,
                      name_of(batch.kind), name_of(batch.op), batch.entries.size(), name_of(batch.dtype),
-                     batch.root, batch.postscale);
+                     batch.root, batch.postscale, batch.divisor);
 }
 
 std::shared_ptr<const ThreadsHub::Deposit> deposit_of(const Batch& batch) {
@@ -69,14 +69,19 @@ class EntryRun {
   }
 
   Status reduce(std::size_t offset, std::size_t size, std::int64_t elements) {
-    DABKE_CHECK(copy(input(0), offset, 0, size));
-    for (std::size_t rank = 1; rank < all_.size(); ++rank) {
+    if (all_.size() == 1) {
+      DABKE_CHECK(copy(input(0), offset, 0, size));
+      kernels::scale(batch_.dtype, entry_.output, entry_.output, at(elements), batch_.result_scale());
+      return {};
+    }
+    std::vector<const void*> terms;
+    for (std::size_t rank = 0; rank < all_.size(); ++rank) {
       if (input(rank).size() != input(0).size())
         return defect(batch_, "ranks gave inputs of different sizes");
-      kernels::reduce(batch_.dtype, batch_.op, entry_.output, entry_.output, input(rank).data() + offset,
-                      at(elements));
+      terms.push_back(input(rank).data() + offset);
     }
-    kernels::scale(batch_.dtype, entry_.output, entry_.output, at(elements), batch_.postscale);
+    void* const into = entry_.output;
+    kernels::reduce_many(batch_.dtype, batch_.op, {&into, 1}, terms, at(elements), batch_.result_scale());
     return {};
   }
 

@@ -17,6 +17,7 @@
 
 #include "ops/mpi/mpi_backend.h"
 #include "runtime/transport/module_loader.h"
+#include "tests/conformance/averages.h"
 #include "tests/conformance/cases.h"
 
 namespace dabke::testing {
@@ -54,6 +55,9 @@ int run(const Runtime::Factories& factories) {
     if (init == 1) cases.resize(cases.size() / 8);
     std::ranges::shuffle(cases, std::mt19937(kSeed));
     std::vector<std::string> wrong = run_cases(self, cases, kSeed, 128);
+    if (init == 0) {
+      for (std::string& text : wrong_averages(self)) wrong.push_back(std::move(text));
+    }
     if (self.size() > 2) {
       const ProcessSetId odd = self.add_process_set({1, self.size() - 1});
       const ProcessSetId all_but_one = self.add_process_set({0, self.size() - 1});

@@ -36,6 +36,30 @@ T reference(ReduceOp op, T a, T b) {
   }
 }
 
+__extension__ using Whole = __int128;
+
+template <class T>
+T clamped(Whole value) {
+  using Limits = std::numeric_limits<T>;
+  return static_cast<T>(std::clamp<Whole>(value, Limits::min(), Limits::max()));
+}
+
+/// Toward zero, unless the next whole number is a product with a number that `factor` may have been rounded from.
+template <class T>
+T scaled_integer(T value, double factor) {
+  int exponent = 0;
+  const auto digits = static_cast<Whole>(std::ldexp(std::frexp(std::fabs(factor), &exponent), 53));
+  const Whole size = value < 0 ? -static_cast<Whole>(value) : static_cast<Whole>(value);
+  const int sign = (value < 0) != (factor < 0) ? -1 : 1;
+  const int shift = 53 - exponent;
+  if (size == 0 || digits == 0) return 0;
+  if (shift < 0) return clamped<T>(sign * (Whole{1} << 100));  // of tests only large ones
+  Whole result = size * digits >> shift;
+  const bool was_rounded = digits % (1 << 20) != 0;
+  if (was_rounded && (result + 1) << (shift + 1) <= size * (2 * digits + 1)) ++result;
+  return clamped<T>(sign * result);
+}
+
 template <class T>
 T reference_scale(T value, double factor) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -45,15 +69,7 @@ T reference_scale(T value, double factor) {
   } else if constexpr (kIsReal<T>) {
     return static_cast<T>(value * factor);
   } else {
-    const long double exact = static_cast<long double>(value) * factor;
-    const long double nearest = std::rint(exact);
-    const bool is_whole = std::fabs(exact - nearest) <= std::fabs(nearest) * 0x1p-40L;
-    const long double chosen = is_whole ? nearest : std::trunc(exact);
-    constexpr auto kLeast = std::numeric_limits<T>::min();
-    constexpr auto kMost = std::numeric_limits<T>::max();
-    if (chosen <= static_cast<long double>(kLeast)) return kLeast;
-    if (chosen >= static_cast<long double>(kMost)) return kMost;
-    return static_cast<T>(chosen);
+    return scaled_integer(value, factor);
   }
 }
 
@@ -268,6 +284,102 @@ TEST_CASE("the average of equal integers is that integer, whatever their number"
     float real = 7.0f * static_cast<float>(ranks);
     kernels::scale(DType::f32, &real, &real, 1, 1.0 / ranks);
     CHECK(real == 7.0f);
+  }
+}
+
+TEST_CASE("integers are scaled as integers") {
+  const auto scaled = [](auto value, const kernels::Scale& scale) {
+    kernels::scale(dtype_of<decltype(value)>, &value, &value, 1, scale);
+    return value;
+  };
+  constexpr std::int64_t kOne = 1;
+  CHECK(scaled(3 * ((kOne << 60) - 1), {1, 3}) == (kOne << 60) - 1);
+  CHECK(scaled(3 * (kOne << 40) + 2, {1, 3}) == kOne << 40);
+  CHECK(scaled(3 * (kOne << 40) + 2, {1.0 / 3}) == kOne << 40);
+  CHECK(scaled(-7, {1, 2}) == -3);  // toward zero
+  CHECK(scaled(7, {-0.5}) == -3);
+  CHECK(scaled(std::numeric_limits<std::int64_t>::min(), {1, 1}) == std::numeric_limits<std::int64_t>::min());
+  CHECK(scaled(std::numeric_limits<std::int64_t>::min(), {1, 3}) == std::numeric_limits<std::int64_t>::min() / 3);
+  CHECK(scaled(std::numeric_limits<std::uint64_t>::max(), {1, 3}) == std::numeric_limits<std::uint64_t>::max() / 3);
+  CHECK(scaled(std::numeric_limits<std::uint64_t>::max(), {0.5}) == std::numeric_limits<std::uint64_t>::max() / 2);
+  CHECK(scaled((kOne << 62) + 1, {0.5}) == kOne << 61);
+  CHECK(scaled((kOne << 53) + 1, {3}) == 3 * ((kOne << 53) + 1));
+  CHECK(scaled((kOne << 62) + 3, {0x1p-60}) == 4);
+  CHECK(scaled(49, {1.0 / 49}) == 1);
+  CHECK(scaled(7, {2, 2}) == 7);  // the factor and the divisor together, rounded once
+  CHECK(scaled(std::int8_t{100}, {2}) == 127);  // stays within its type
+  CHECK(scaled(std::int8_t{-100}, {2}) == -128);
+  CHECK(scaled(std::uint8_t{100}, {-1}) == 0);
+  CHECK(scaled(5, {std::numeric_limits<double>::infinity()}) == std::numeric_limits<int>::max());
+  CHECK(scaled(5, {std::numeric_limits<double>::quiet_NaN()}) == 0);
+  CHECK(scaled(0, {std::numeric_limits<double>::infinity()}) == 0);
+  CHECK(scaled(5, {1e-300}) == 0);
+}
+
+TEST_CASE("any quotient of whole numbers is exact") {
+  std::mt19937_64 random(5);
+  std::size_t wrong = 0;
+  for (int i = 0; i < 200000; ++i) {
+    std::uint64_t value = random() >> random() % 64;
+    const auto divisor = static_cast<std::uint32_t>(random() >> (32 + random() % 32)) | 1u;
+    if (i % 4 == 0) value = value / divisor * divisor - static_cast<std::uint64_t>(i % 8 / 4);
+    std::uint64_t got = 0;
+    kernels::scale(DType::u64, &got, &value, 1, {1, divisor});
+    wrong += got != value / divisor;
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("an average of integers narrower than 64 bits is right wherever its sum would not fit") {
+  for (const std::string& target : kernels::target_names()) {
+    const OnTarget on(target);
+    for (const DType dtype : kDTypes) {
+      if (is_floating(dtype) || dtype == DType::b8 || size_of(dtype) == 8) continue;
+      std::string error;
+      visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
+        if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+          for (const std::size_t count : {2, 3, 7}) {
+            for (const std::size_t length : {1, 33, 2500}) {
+              std::vector<std::vector<T>> rows;
+              std::vector<const void*> from;
+              for (std::size_t k = 0; k < count; ++k)
+                from.push_back(rows.emplace_back(mixed_values<T>(length, 13 * length + k)).data());
+              std::vector<T> want;
+              for (std::size_t i = 0; i < length; ++i) {
+                Whole sum = 0;
+                for (const auto& row : rows) sum += row[i];
+                want.push_back(static_cast<T>(sum / static_cast<Whole>(count)));
+              }
+              std::vector<T> again(length);
+              void* const into[] = {rows[1].data(), again.data()};
+              kernels::reduce_many(dtype, ReduceOp::sum, into, from, length, {1, static_cast<std::uint32_t>(count)});
+              if (rows[1] != want || again != want) error = std::to_string(count) + " of " + std::to_string(length);
+            }
+          }
+        }
+      });
+      INFO(target << " " << name_of(dtype) << ": " << error);
+      CHECK(error.empty());
+    }
+  }
+}
+
+TEST_CASE("what was made wide is narrow again as it was") {
+  for (const DType dtype : kDTypes) {
+    if (kernels::wide_dtype(dtype) == dtype) continue;
+    visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
+      if constexpr (!std::is_same_v<T, bool>) {
+        const auto values = mixed_values<T>(1000, 3);
+        std::vector<std::byte> wide(values.size() * size_of(kernels::wide_dtype(dtype)));
+        std::vector<T> back(values.size());
+        kernels::widen(dtype, wide.data(), values.data(), values.size());
+        kernels::narrow(dtype, back.data(), wide.data(), values.size(), {});
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < values.size(); ++i) wrong += !same(back[i], T(values[i]));
+        INFO(name_of(dtype));
+        CHECK(wrong == 0);
+      }
+    });
   }
 }
 

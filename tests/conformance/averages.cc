@@ -1,0 +1,97 @@
+#include "tests/conformance/averages.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "tests/conformance/values.h"
+
+namespace dabke::testing {
+namespace {
+
+__extension__ using Whole = __int128;
+
+std::uint64_t any_bits(int rank, std::size_t index) {
+  std::uint64_t bits = index * 64 + static_cast<std::uint64_t>(rank) + 0x9e3779b97f4a7c15u;  // splitmix64
+  bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9u;
+  bits = (bits ^ bits >> 27) * 0x94d049bb133111ebu;
+  return bits ^ bits >> 31;
+}
+
+/// What `rank` has at `index`: the largest number, the least, or anything. Of 64 bits, whose sums wrap, an eighth.
+template <class T>
+T wide_value(int rank, std::size_t index) {
+  using Limits = std::numeric_limits<T>;
+  constexpr int kSpare = sizeof(T) == 8 ? 3 : 0;
+  constexpr T kMost = static_cast<T>(Limits::max() >> kSpare);
+  constexpr T kLeast = static_cast<T>(Limits::min() / (1 << kSpare));
+  switch (index % 5) {
+    case 0: return kMost;
+    case 1: return kLeast;
+    case 2: return static_cast<T>(kMost - rank);
+    case 3: return rank % 2 == 0 ? kLeast : kMost;
+    default: return static_cast<T>(static_cast<T>(any_bits(rank, index)) >> kSpare);
+  }
+}
+
+/// Exactly, and toward zero.
+template <class T>
+T average_at(int ranks, std::size_t index) {
+  Whole sum = 0;
+  for (int rank = 0; rank < ranks; ++rank) sum += wide_value<T>(rank, index);
+  return static_cast<T>(sum / ranks);
+}
+
+template <class T>
+std::string wrong_of(Rank& self, std::size_t rows) {
+  std::vector<T> data(rows), scattered(rows), halved(rows);
+  for (std::size_t i = 0; i < rows; ++i) data[i] = scattered[i] = halved[i] = wide_value<T>(self.rank(), i);
+  const std::string what = fmt::format("{} of {}", rows, name_of(dtype_of<T>));
+  const auto differs = [&](std::size_t index, T got, T want) {
+    return fmt::format("average of {}, element {} of rank {}: {} instead of {}", what, index, self.rank(),
+                       number(got), number(want));
+  };
+  must(self.allreduce(data, {.name = "average " + what, .op = ReduceOp::average}));
+  for (std::size_t i = 0; i < rows; ++i) {
+    if (const T want = average_at<T>(self.size(), i); data[i] != want) return differs(i, data[i], want);
+  }
+  // With both scales: half of each, twice their average.
+  must(self.allreduce(
+      halved, {.name = "scaled " + what, .op = ReduceOp::average, .prescale = 0.5, .postscale = 2}));
+  for (std::size_t i = 0; i < rows; ++i) {
+    Whole sum = 0;
+    for (int rank = 0; rank < self.size(); ++rank) sum += wide_value<T>(rank, i) / 2;
+    if (const T want = static_cast<T>(2 * sum / self.size()); halved[i] != want)
+      return "scaled " + differs(i, halved[i], want);
+  }
+  const auto block = must(self.reducescatter(scattered, {.name = "block of " + what, .op = ReduceOp::average}));
+  const auto size = static_cast<std::size_t>(self.size()), rank = static_cast<std::size_t>(self.rank());
+  const std::size_t first = rows / size * rank + std::min(rank, rows % size);
+  if (block.size() != rows / size + (rank < rows % size ? 1 : 0)) return "block of " + what + " has another length";
+  for (std::size_t i = 0; i < block.size(); ++i) {
+    if (const T want = average_at<T>(self.size(), first + i); block[i] != want)
+      return "block: " + differs(first + i, block[i], want);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> wrong_averages(Rank& self) {
+  std::vector<std::string> wrong;
+  // In bytes: by everybody to everybody, and by slices or in a ring.
+  for (const std::size_t bytes : {std::size_t{40}, std::size_t{4} << 10, std::size_t{300} << 10}) {
+    for (const DType dtype : kDTypes) {
+      visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
+        if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+          const std::string text = wrong_of<T>(self, bytes / sizeof(T) + 1);
+          if (!text.empty()) wrong.push_back(text);
+        }
+      });
+    }
+  }
+  return wrong;
+}
+
+}  // namespace dabke::testing
