@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/exceptions.h"
+
 namespace dabke {
 namespace {
 
@@ -14,7 +16,7 @@ struct Done {
   Status status;
   static void call(void* context, const Status& status) {
     auto* done = static_cast<Done*>(context);
-    if (!status) done->status = status;
+    if (!status) done->status = copy_of(status);
     done->is_over.store(true, std::memory_order_release);
     done->is_over.notify_one();
   }
@@ -49,7 +51,11 @@ Result<Collective*> BackendRunner::choose(const Batch& batch) {
 
 Status BackendRunner::run_on(Collective& backend, const Batch& batch) {
   Done done;
-  backend.run(batch, {&Done::call, &done});
+  try {
+    backend.run(batch, {&Done::call, &done});
+  } catch (...) {
+    if (!done.is_over) return caught();  // it throws before it has given the batch to another thread
+  }
   done.is_over.wait(false, std::memory_order_acquire);
   return std::move(done.status);
 }

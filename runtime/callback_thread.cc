@@ -2,11 +2,15 @@
 
 #include <cassert>
 
+#include <fmt/format.h>
+
+#include "runtime/base/exceptions.h"
 #include "runtime/base/thread.h"
 
 namespace dabke {
 
-Status CallbackThread::start() {
+Status CallbackThread::start(std::function<void(Status cause)> failed) {
+  failed_ = std::move(failed);
   DABKE_ASSIGN(thread_, start_thread("dabke-callback", [this] { loop(); }));
   return {};
 }
@@ -40,10 +44,22 @@ void CallbackThread::loop() {
     first_ = operation->extras().next_callback;
     if (first_ == nullptr) last_ = nullptr;
     lock.unlock();
-    operation->extras().callback(*operation);
+    call(operation);
     operation = {};
     lock.lock();
   }
+}
+
+void CallbackThread::call(const OperationRef& operation) {
+  const Status called = without_exceptions([&]() -> Status {
+    operation->extras().callback(*operation);
+    return {};
+  });
+  if (called) return;
+  failed_(without_exceptions([&]() -> Status {
+    return {called.code(),
+            fmt::format("the callback of '{}' threw: {}", operation->request->name, called.message())};
+  }));
 }
 
 }  // namespace dabke

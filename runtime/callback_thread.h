@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -12,8 +13,8 @@ namespace dabke {
 class CallbackThread {
  public:
   ~CallbackThread() { stop(); }
-  /// Once, before the first callback.
-  Status start();
+  /// Once, before the first callback. `failed` is told what a callback has thrown, on the thread.
+  Status start(std::function<void(Status cause)> failed);
   /// An operation that has completed and has a callback, once, and never after stop(). Needs no memory.
   void push(OperationRef operation) noexcept;
   /// Runs what is queued, then ends the thread.
@@ -21,7 +22,9 @@ class CallbackThread {
 
  private:
   void loop();
+  void call(const OperationRef& operation);
 
+  std::function<void(Status cause)> failed_;
   std::mutex mutex_;
   std::condition_variable changed_;
   Operation* first_ = nullptr;  // a list through Extras::next_callback; each is retained

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "runtime/base/core_list.h"
+#include "runtime/base/exceptions.h"
 #include "runtime/base/thread.h"
 #include "runtime/base/whereabouts.h"
 #include "runtime/negotiation/wire.h"
@@ -20,7 +21,9 @@ constexpr std::size_t kBacklog = 64;
 // A run that fails because a peer died fails here before the peer's death is known; the cause deserves a
 // moment.
 constexpr Duration kCauseGrace = std::chrono::seconds(1);
-constexpr Duration kCloseTime = std::chrono::seconds(2);
+// What the end of a job takes when there is no memory left. Never touched, so it costs none until then; large
+// enough to be a mapping of its own, so that giving it back helps every thread.
+constexpr std::size_t kReserveBytes = 1 << 20;
 
 /// Of the backend that runs most: the first that serves the world.
 BatchSizes batch_sizes(const std::vector<std::unique_ptr<Collective>>& backends,
@@ -86,30 +89,40 @@ Coordinator::Coordinator(Parts parts)
 
 Result<std::unique_ptr<Coordinator>> Coordinator::open(Parts parts) {
   std::unique_ptr<Coordinator> coordinator(new Coordinator(std::move(parts)));
-  if (const Status started = coordinator->start(); !started) {
-    coordinator->tell_all(started);
+  if (const Status started = without_exceptions([&] { return coordinator->start(); }); !started) {
+    (void)attempt([&] { coordinator->tell_all(started); });
+    (void)attempt([&] { coordinator->channel_->close(Clock::now() + kCloseTime); });
     return started;
   }
   return coordinator;
 }
 
 Status Coordinator::start() {
+  neighbours_ = topology_of(world_, config_)->neighbours(world_.rank);
+  encode(FailMessage{Code::out_of_memory, of_this_rank(out_of_memory()).message()}, last_words_);
   DABKE_CHECK(reporter_.start());
   DABKE_CHECK(lane_.start());
-  DABKE_CHECK(callbacks_.start());
+  DABKE_CHECK(callbacks_.start([this](Status cause) { break_off(std::move(cause)); }));
+  reserve_ = std::make_unique_for_overwrite<std::byte[]>(kReserveBytes);
   DABKE_ASSIGN(thread_, start_thread("dabke-coord", [this] { loop(); }));
   return {};
 }
 
-/// Ends the job on every other rank with this cause, past the negotiation.
-void Coordinator::tell_all(const Status& cause) {
+Status Coordinator::of_this_rank(const Status& cause) const {
   const std::string host = world_.hosts.empty() ? "" : world_.hosts[static_cast<std::size_t>(world_.rank)];
+  return {cause.code(),
+          fmt::format("rank {}{}{}: {}", world_.rank, host.empty() ? "" : " on ", host, cause.message())};
+}
+
+/// Ends the job on every other rank with this cause of ours, past the negotiation.
+void Coordinator::tell_all(const Status& cause) {
   std::vector<std::byte> message;
-  encode(FailMessage{cause.code(), fmt::format("rank {}{}{}: {}", world_.rank, host.empty() ? "" : " on ",
-                                               host, cause.message())},
-         message);
-  for (const Rank peer : topology_of(world_, config_)->neighbours(world_.rank)) channel_->send(peer, message);
-  channel_->close(Clock::now() + kCloseTime);
+  encode(FailMessage{cause.code(), of_this_rank(cause).message()}, message);
+  send_to_all(message);
+}
+
+void Coordinator::send_to_all(std::span<const std::byte> message) {
+  for (const Rank peer : neighbours_) channel_->send(peer, message);
 }
 
 Coordinator::~Coordinator() { shut_down(); }
@@ -117,7 +130,10 @@ Coordinator::~Coordinator() { shut_down(); }
 Status Coordinator::submit(OperationRef operation, Wake wake) {
   const std::size_t tensors = std::max<std::size_t>(1, operation->request->tensors.size());
   // Not completed with an error instead: nobody is left to run its callback.
-  if (!post(std::move(operation), wake)) return {Code::shut_down, "dabke_shutdown was called on this rank"};
+  if (!post(std::move(operation), wake)) {
+    const std::lock_guard lock(inbox_mutex_);
+    return closed_by_ ? Status(Code::shut_down, "dabke_shutdown was called on this rank") : closed_by_;
+  }
   statistics_.tensors_submitted += tensors;
   return {};
 }
@@ -126,9 +142,13 @@ void Coordinator::abort(Status cause) { post(std::move(cause)); }
 
 void Coordinator::set_timeline(std::shared_ptr<Timeline> timeline) { post(std::move(timeline)); }
 
-void Coordinator::shut_down() {
+void Coordinator::shut_down() noexcept {
   if (!thread_.joinable()) return;
-  post(Leave{});
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    leaves_ = true;
+  }
+  wake();
   thread_.join();
 }
 
@@ -147,7 +167,7 @@ bool Coordinator::post(Command command, Wake how) {
 
 bool Coordinator::has_commands() {
   const std::lock_guard lock(inbox_mutex_);
-  return !inbox_.empty();
+  return leaves_ || !inbox_.empty();
 }
 
 void Coordinator::wake() {
@@ -164,10 +184,24 @@ void Coordinator::pin_thread() const {
   }
 }
 
-void Coordinator::loop() {
-  pin_thread();
+void Coordinator::loop() noexcept {
   std::unique_lock baton(baton_);
-  for (round(); !is_finished(); round()) {
+  try {
+    drive();
+  } catch (...) {
+    break_off(caught());
+  }
+  if (is_broken_) end_broken();
+  callbacks_.stop();
+  ended_ = true;
+}
+
+void Coordinator::drive() {
+  pin_thread();
+  while (true) {
+    if (is_broken_) return;  // perhaps by a helper, in the middle of a round, before the first one here
+    round();
+    if (is_finished()) break;
     sleeping_ = true;
     channel_->poll(sleep_until(), *this, baton_);
     sleeping_ = false;
@@ -181,8 +215,6 @@ void Coordinator::loop() {
   take_inbox();  // what came after the goodbye
   obey_commands(Clock::now());
   perform(machine_.take_actions(Clock::now()), Clock::now());
-  callbacks_.stop();
-  ended_ = true;
 }
 
 /// Everything that there is to do.
@@ -221,7 +253,7 @@ bool Coordinator::is_finished() {
 bool Coordinator::nothing_to_do() {
   // Not wants_room_: the lane may have taken it down already, when nobody slept yet who could be woken.
   if (machine_.holds_back() && lane_.outstanding() < kBusyTasks) return false;
-  if (is_finished()) return false;
+  if (is_finished() || is_broken_) return false;
   {
     const std::lock_guard lock(failed_mutex_);
     if (!failed_.empty() && failed_since_ == kNever) return false;
@@ -237,12 +269,13 @@ TimePoint Coordinator::next_deadline() const {
 void Coordinator::take_inbox() {
   const std::lock_guard lock(inbox_mutex_);
   commands_.swap(inbox_);
+  leaves_then_ = std::exchange(leaves_, false);
 }
 
 void Coordinator::obey_commands(TimePoint now) {
   for (Command& command : commands_) {
     if (auto* operation = std::get_if<OperationRef>(&command)) {
-      accept(std::move(*operation), now);
+      accept(*operation, now);
     } else if (const auto* wanted = std::get_if<Want>(&command)) {
       machine_.want(wanted->process_set, wanted->name, now);
     } else if (auto* cause = std::get_if<Status>(&command)) {
@@ -257,16 +290,19 @@ void Coordinator::obey_commands(TimePoint now) {
       question->answer->set_value(describe(std::move(question->reason), 0, machine_.snapshot(), now));
     } else if (const auto* stack = std::get_if<Stack>(&command)) {
       machine_.give_stack(stack->text, now);
-    } else {
-      leaving_ = true;
-      machine_.leave(now);
     }
   }
   commands_.clear();  // keeps its memory for the next inbox
+  if (std::exchange(leaves_then_, false)) {
+    leaving_ = true;
+    machine_.leave(now);
+  }
 }
 
-void Coordinator::accept(OperationRef operation, TimePoint now) {
+/// Where it throws, the operation is still the caller's, or among the units, or both.
+void Coordinator::accept(OperationRef& operation, TimePoint now) {
   std::unique_ptr<Unit> unit;
+  units_.make_room();
   if (operation->extras().group.empty()) {
     unit = std::make_unique<Unit>(std::move(operation));
   } else {
@@ -274,23 +310,28 @@ void Coordinator::accept(OperationRef operation, TimePoint now) {
     Status taken = groups_.check(*operation);
     if (taken) taken = machine_.submit_member(operation->request, extras.group, extras.group_size, now);
     if (!taken) return complete(std::move(operation), taken);
-    unit = groups_.add(std::move(operation));
+    unit = groups_.add(operation);
     if (!unit) return;
   }
-  RequestRef request = request_of(*unit);
-  unit->tensors_left = request->tensors.size();
+  unit->entry = units_.add(*unit);
+  Unit* const accepted = unit.release();  // comes back in exactly one action
+  RequestRef request = request_of(*accepted);
+  accepted->tensors_left = request->tensors.size();
   recorder_.record(FlightEvent::What::submitted, request->kind, request->process_set, ++submitted_,
-                   request->tensors.size(), request->size_bytes(), request->name, unit->first().submitted_at);
-  const Token token = reinterpret_cast<Token>(unit.release());  // comes back in exactly one action
-  machine_.submit(token, std::move(request), now);
+                   request->tensors.size(), request->size_bytes(), request->name,
+                   accepted->first().submitted_at);
+  machine_.submit(reinterpret_cast<Token>(accepted), std::move(request), now);
 }
 
 void Coordinator::on_message(Rank peer, std::span<const std::byte> message) {
   ++statistics_.messages_received;
+  if (is_broken_) return;  // since the baton was given away: it may be in the middle of a step
   machine_.message_from(peer, message, Clock::now());
 }
 
-void Coordinator::on_peer_lost(Rank peer, const Status& cause) { machine_.peer_lost(peer, cause); }
+void Coordinator::on_peer_lost(Rank peer, const Status& cause) {
+  if (!is_broken_) machine_.peer_lost(peer, cause);
+}
 
 void Coordinator::perform(std::vector<Action> actions, TimePoint now) {
   for (Action& action : actions) {
@@ -415,9 +456,14 @@ std::unique_ptr<Task> Coordinator::make_task(const ExecuteAction& action,
 
 void Coordinator::unit_finished(std::unique_ptr<Unit> unit, const Status& status) {
   if (status) return complete(std::move(unit), status);
-  {
+  const bool noted = attempt([&] {
     const std::lock_guard lock(failed_mutex_);
-    failed_.push_back({std::move(unit), status});
+    failed_.emplace_back();
+    failed_.back() = {std::move(unit), copy_of(status)};
+  });
+  if (!noted) {
+    (void)unit.release();  // it is among the units
+    break_off(out_of_memory());
   }
   wake();
 }
@@ -443,6 +489,15 @@ void Coordinator::tasks_left(std::size_t left) {
   if (left < kBusyTasks && (wants_room_.exchange(false) || leaving_)) wake();
 }
 
+/// Where it ends by an exception, what it has not completed is left to end_broken().
+struct Coordinator::UnitsKept {
+  explicit UnitsKept(std::vector<Failed>& failed) : failed_(failed) {}
+  ~UnitsKept() {
+    for (Failed& one : failed_) (void)one.unit.release();
+  }
+  std::vector<Failed>& failed_;
+};
+
 /// Runs that failed end with the job's first cause. When none has come after a moment, their own failure is
 /// the cause; at once where a run has found out by itself what is wrong, before those that it left alone by
 /// that take this rank for the cause.
@@ -454,7 +509,8 @@ void Coordinator::judge_failures(TimePoint now) {
     if (failed_.empty()) return;
     if (failed_since_ == kNever) failed_since_ = now;
     const auto known = std::ranges::find_if(failed_, [](const Failed& one) {
-      return one.status.code() == Code::peer_lost || one.status.code() == Code::timeout;
+      return one.status.code() == Code::peer_lost || one.status.code() == Code::timeout ||
+             one.status.code() == Code::out_of_memory;  // of this rank, so no other is the cause
     });
     if (over_ && !over_->is_ok()) {
       cause = *over_;
@@ -470,6 +526,7 @@ void Coordinator::judge_failures(TimePoint now) {
     failed.swap(failed_);
     failed_since_ = kNever;
   }
+  const UnitsKept kept(failed);
   if (!over_ || over_->is_ok()) {
     machine_.abort(of_job);
     perform(machine_.take_actions(now), now);
@@ -477,16 +534,18 @@ void Coordinator::judge_failures(TimePoint now) {
   }
   for (Failed& one : failed) {
     const RequestRef request = one.unit->first().request;
-    complete(std::move(one.unit), {cause.code(), fmt::format("{} '{}': {}", name_of(request->kind),
-                                                             request->name, cause.message())});
+    const Status status(cause.code(),
+                        fmt::format("{} '{}': {}", name_of(request->kind), request->name, cause.message()));
+    complete(std::move(one.unit), status);
   }
 }
 
-void Coordinator::complete(std::unique_ptr<Unit> unit, const Status& status) {
+void Coordinator::complete(std::unique_ptr<Unit> unit, const Status& status) noexcept {
   for (OperationRef& operation : unit->operations()) complete(std::move(operation), status);
 }
 
-void Coordinator::complete(OperationRef operation, const Status& status) {
+void Coordinator::complete(OperationRef operation, const Status& status) noexcept {
+  if (operation->is_done()) return;  // possible only after a break: it was in two places
   const std::size_t tensors = std::max<std::size_t>(1, operation->inputs.size());
   statistics_.tensors_completed += tensors;
   if (!status) statistics_.tensors_failed += tensors;

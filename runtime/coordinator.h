@@ -66,7 +66,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
   /// A thread is about to wait for it until `deadline`: it is not kept back for others, and a thread without
   /// a deadline works on it for as long as there is something to do. (A batch takes as long as its slowest
   /// rank.)
-  void help(const Operation& operation, TimePoint deadline, Wake submitted = Wake::at_once);
+  void help(const Operation& operation, TimePoint deadline, Wake submitted = Wake::at_once) noexcept;
   void abort(Status cause);
   /// Every rank writes a dump.
   void ask_for_dumps(std::string reason);
@@ -75,14 +75,14 @@ class Coordinator final : private ControlSink, private LaneObserver {
   Dump describe(std::string reason, Duration limit);
   /// Null stops the timeline; the old one is closed by its last user.
   void set_timeline(std::shared_ptr<Timeline> timeline);
-  /// Leaves the job, runs what was ordered, closes the links. Returns when the threads have ended.
-  void shut_down();
+  /// Leaves the job, runs what was ordered, closes the links. Returns when the threads have ended. Needs no
+  /// memory.
+  void shut_down() noexcept;
   /// After shut_down(): whether nothing but a rank's leaving has ended the job.
   bool ended_well() const { return !over_ || over_->is_ok() || over_->code() == Code::shut_down; }
   std::string_view channel_name() const { return channel_->name(); }
 
  private:
-  struct Leave {};
   struct Want {
     ProcessSetId process_set;
     std::string name;
@@ -97,9 +97,11 @@ class Coordinator final : private ControlSink, private LaneObserver {
   struct Stack {
     std::string text;
   };
-  using Command = std::variant<OperationRef, Want, Status, std::shared_ptr<Timeline>, AskForDumps, Describe,
-                               Stack, Leave>;
+  using Command =
+      std::variant<OperationRef, Want, Status, std::shared_ptr<Timeline>, AskForDumps, Describe, Stack>;
+  static constexpr Duration kCloseTime = std::chrono::seconds(2);
   static Unit* unit_of(Token token) { return reinterpret_cast<Unit*>(token); }
+  struct UnitsKept;
   struct Failed {  // runs that failed before the first cause was known
     std::unique_ptr<Unit> unit;
     Status status;
@@ -107,7 +109,9 @@ class Coordinator final : private ControlSink, private LaneObserver {
 
   explicit Coordinator(Parts parts);
   Status start();
+  Status of_this_rank(const Status& cause) const;
   void tell_all(const Status& cause);
+  void send_to_all(std::span<const std::byte> message);
 
   void on_message(Rank peer, std::span<const std::byte> message) override;
   void on_peer_lost(Rank peer, const Status& cause) override;
@@ -115,8 +119,12 @@ class Coordinator final : private ControlSink, private LaneObserver {
   void batch_starts(const Task& task) override;
   void batch_ran(const Task& task, const BatchReport& batch, const Status& status) override;
   void tasks_left(std::size_t left) override;
+  void lane_broke(Status cause) noexcept override { break_off(std::move(cause)); }
 
-  void loop();
+  void loop() noexcept;
+  void drive();
+  void break_off(Status cause) noexcept;
+  void end_broken() noexcept;
   void round();
   bool take_baton();
   bool drive_for(const Operation& operation) noexcept;
@@ -131,7 +139,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
   bool is_finished();
   void take_inbox();
   void obey_commands(TimePoint now);
-  void accept(OperationRef operation, TimePoint now);
+  void accept(OperationRef& operation, TimePoint now);
   void perform(std::vector<Action> actions, TimePoint now);
   void execute(ExecuteAction& action, TimePoint now);
   std::unique_ptr<Task> make_task(const ExecuteAction& action, std::span<const BatchedTensor> batch);
@@ -144,8 +152,8 @@ class Coordinator final : private ControlSink, private LaneObserver {
   Dump describe(std::string reason, std::uint64_t incident, const Snapshot& snapshot, TimePoint now) const;
   void record_readiness();
   void record_profile();
-  void complete(std::unique_ptr<Unit> unit, const Status& status);
-  void complete(OperationRef operation, const Status& status);
+  void complete(std::unique_ptr<Unit> unit, const Status& status) noexcept;
+  void complete(OperationRef operation, const Status& status) noexcept;
   TimePoint next_deadline() const;
   void pin_thread() const;
 
@@ -165,6 +173,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
   FlightRecorder& recorder_;
   Reporter& reporter_;
   Log log_;
+  OutstandingUnits units_;
   Machine machine_;
   GroupCollector groups_;
   CallbackThread callbacks_;
@@ -174,18 +183,28 @@ class Coordinator final : private ControlSink, private LaneObserver {
 
   std::mutex inbox_mutex_;
   std::vector<Command> inbox_;
+  bool leaves_ = false;  // after what is in the inbox
   bool closed_ = false;  // nobody reads the inbox any more
+  Status closed_by_;     // when not by shut_down()
   std::mutex failed_mutex_;
   std::vector<Failed> failed_;
+  Status broken_by_;
   TimePoint failed_since_ = kNever;
   std::atomic<std::int64_t> running_since_ns_{0};  // the batch in the lane; 0: none
   TimePoint next_run_check_ = kNever;              // while there is one
   std::atomic<bool> sleeping_{false};
   std::atomic<bool> wants_room_{false};  // the root holds orders back until the lane has less to do
+  std::atomic<bool> is_broken_{false};   // memory ran out in the middle of a step: broken_by_ has the cause
   std::atomic<bool> leaving_{false};
   std::atomic<bool> keeps_back_{false};  // there are learned batches
   std::vector<Command> commands_;        // taken out of the inbox
+  bool leaves_then_ = false;             // after these
   std::optional<Status> over_;
+
+  // For the end that comes when memory has run out.
+  std::unique_ptr<std::byte[]> reserve_;  // given back then
+  std::vector<std::byte> last_words_;     // "rank 1 on host-b: out of memory", to the others
+  std::vector<Rank> neighbours_;
 
   HostLane lane_;
   std::jthread thread_;

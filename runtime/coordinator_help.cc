@@ -1,4 +1,5 @@
 // How a thread that waits for a result drives the coordinator meanwhile.
+#include "runtime/base/exceptions.h"
 #include "runtime/coordinator.h"
 #include "runtime/negotiation/name_key.h"
 
@@ -12,14 +13,17 @@ constexpr int kMostLooks = 1000;
 
 }  // namespace
 
-void Coordinator::help(const Operation& operation, TimePoint deadline, Wake submitted) {
+void Coordinator::help(const Operation& operation, TimePoint deadline, Wake submitted) noexcept {
   bool is_told = submitted == Wake::at_once;
   if (keeps_back_ && !operation.is_done()) {
-    const std::string& group = operation.extras().group;
-    post(Want{operation.request->process_set,
-              group.empty() ? std::string(NameKey(*operation.request)) : group_key(group)},
-         Wake::left_to_help);
-    is_told = false;
+    // Only a hint: without memory for it the batch is held for its usual time.
+    (void)attempt([&] {
+      const std::string& group = operation.extras().group;
+      post(Want{operation.request->process_set,
+                group.empty() ? std::string(NameKey(*operation.request)) : group_key(group)},
+           Wake::left_to_help);
+      is_told = false;
+    });
   }
   if (can_be_helped_ && deadline == kNever) {
     while (!operation.is_done() && take_baton()) {
@@ -37,7 +41,7 @@ bool Coordinator::take_baton() {
     for (Waiting wait(kYields); !is_ours && wait.again();) is_ours = baton_.try_lock();
     baton_.want_no_more();
   }
-  if (!is_ours || !ended_) return is_ours;
+  if (!is_ours || (!ended_ && !is_broken_)) return is_ours;
   baton_.unlock();
   return false;
 }
@@ -46,10 +50,15 @@ bool Coordinator::take_baton() {
 /// Whether to go on.
 bool Coordinator::drive_for(const Operation& operation) noexcept {
   helped_ = true;
-  channel_->look(*this);  // what came before may be what is waited for
-  int looks = kMostLooks;
-  do round();
-  while (!own_task_ && operation.ordered_at == TimePoint{} && !operation.is_done() && something_comes(looks));
+  try {
+    channel_->look(*this);  // what came before may be what is waited for
+    int looks = kMostLooks;
+    do round();
+    while (!own_task_ && operation.ordered_at == TimePoint{} && !operation.is_done() &&
+           something_comes(looks));
+  } catch (...) {
+    break_off(caught());
+  }
   const std::unique_ptr<Task> task = std::move(own_task_);
   helped_ = false;
   hand_back();

@@ -18,8 +18,13 @@ void Coordinator::ask_for_dumps(std::string reason) { post(AskForDumps{std::move
 Dump Coordinator::describe(std::string reason, Duration limit) {
   const auto answer = std::make_shared<std::promise<Dump>>();
   auto described = answer->get_future();
-  if (post(Describe{reason, answer}) && described.wait_for(limit) == std::future_status::ready)
-    return described.get();
+  if (post(Describe{reason, answer}) && described.wait_for(limit) == std::future_status::ready) {
+    try {
+      return described.get();
+    } catch (const std::future_error&) {
+      // The job has just ended for want of memory.
+    }
+  }
   return reporter_.begin(
       std::move(reason) + " (the coordinator thread does not answer: what it waits for is not known)", 0);
 }

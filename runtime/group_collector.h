@@ -22,6 +22,14 @@ class GroupCollector {
   std::unique_ptr<Unit> add(OperationRef operation);
   /// What has come of an incomplete group, which is forgotten.
   std::vector<OperationRef> take(ProcessSetId process_set, const std::string& group);
+  /// Hands over everything incomplete; the collector is empty then. Needs no memory.
+  template <class Use>
+  void give_all(Use use) {
+    for (auto& [key, members] : groups_) {
+      for (OperationRef& member : members) use(std::move(member));
+    }
+    groups_.clear();
+  }
 
  private:
   using Key = std::pair<ProcessSetId, std::string>;

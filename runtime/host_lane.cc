@@ -2,6 +2,7 @@
 
 #include <cfenv>
 
+#include "runtime/base/exceptions.h"
 #include "runtime/base/thread.h"
 
 namespace dabke {
@@ -22,11 +23,11 @@ Status HostLane::start() {
 HostLane::~HostLane() { stop(); }
 
 void HostLane::push(std::unique_ptr<Task> task) {
-  outstanding_.fetch_add(1);
   if (task->timeline) task->timeline->activity_start(task->timeline_ids, "QUEUE");
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(task));
+    outstanding_.fetch_add(1);
   }
   changed_.notify_one();
 }
@@ -34,7 +35,7 @@ void HostLane::push(std::unique_ptr<Task> task) {
 void HostLane::abort(const Status& cause) {
   {
     const std::lock_guard lock(mutex_);
-    if (aborted_.is_ok()) aborted_ = cause;
+    if (aborted_.is_ok()) aborted_ = Status(cause);
   }
   runner_.abort(cause);
 }
@@ -72,12 +73,16 @@ void HostLane::run_here(Task& task) {
 
 /// The lane is taken already. It is free again before anybody hears of the end, so that who goes on at once
 /// finds it so.
-void HostLane::perform(Task& task) {
+void HostLane::perform(Task& task) noexcept {
   std::vector<Ended> ended;
-  if (task.entries.empty()) {
-    runner_.release(task.process_set->id);
-  } else {
-    ended = run(task);
+  try {
+    if (task.entries.empty()) {
+      runner_.release(task.process_set->id);
+    } else {
+      ended = run(task);
+    }
+  } catch (...) {
+    observer_.lane_broke(caught());
   }
   bool goes_on = false;
   {
@@ -86,7 +91,17 @@ void HostLane::perform(Task& task) {
     goes_on = !queue_.empty() || stopping_;
   }
   if (goes_on) changed_.notify_one();  // the lane's thread, when this is another
-  // Who waits is woken last: he would take the core, and sleep again on the next of the batch.
+  try {
+    tell(ended);
+  } catch (...) {
+    observer_.lane_broke(caught());
+  }
+  for (Ended& one : ended) (void)one.unit.release();  // the observer knows of those that it was not told of
+  observer_.tasks_left(outstanding_.fetch_sub(1) - 1);
+}
+
+/// Who waits is woken last: he would take the core, and sleep again on the next of the batch.
+void HostLane::tell(std::vector<Ended>& ended) {
   std::vector<Ended*> awaited;
   for (Ended& one : ended) {
     if (one.unit->is_awaited()) {
@@ -96,7 +111,6 @@ void HostLane::perform(Task& task) {
     }
   }
   for (Ended* const one : awaited) observer_.unit_finished(std::move(one->unit), one->status);
-  observer_.tasks_left(outstanding_.fetch_sub(1) - 1);
 }
 
 std::unique_ptr<Task> HostLane::next() {
@@ -105,7 +119,11 @@ std::unique_ptr<Task> HostLane::next() {
   if (!changed_.wait_for(lock, kIdleAfter, something)) {
     if (!std::exchange(taken_, true)) {
       lock.unlock();
-      runner_.idle();
+      try {
+        runner_.idle();
+      } catch (...) {
+        observer_.lane_broke(caught());
+      }
       lock.lock();
       taken_ = false;
     }
@@ -127,7 +145,7 @@ std::vector<HostLane::Ended> HostLane::run(Task& task) {
   observer_.batch_starts(task);
   const TimePoint start = Clock::now();
   BatchReport report{.kind = task.kind, .tensors = task.entries.size()};
-  Status status = run_batch(task, report);
+  const Status status = without_exceptions([&] { return run_batch(task, report); });
   report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   if (task.timeline) {
     for (std::size_t i = 0; i < task.entries.size(); ++i) {
@@ -150,8 +168,9 @@ std::vector<HostLane::Ended> HostLane::ended_by(const Task& task, const Status& 
   for (const TaskEntry& entry : task.entries) {
     Unit* unit = entry.unit;
     if (unit == nullptr) continue;
-    if (!status && unit->first_error.is_ok()) unit->first_error = status;
-    if (--unit->tensors_left == 0) ended.push_back({std::unique_ptr<Unit>(unit), unit->first_error});
+    if (!status && unit->first_error.is_ok()) unit->first_error = copy_of(status);
+    if (--unit->tensors_left == 0)
+      ended.push_back({std::unique_ptr<Unit>(unit), std::move(unit->first_error)});
   }
   return ended;
 }

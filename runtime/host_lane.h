@@ -27,6 +27,8 @@ class LaneObserver {
   virtual void batch_ran(const Task& task, const BatchReport& batch, const Status& status) = 0;
   /// One task less: `left` have not ended yet.
   virtual void tasks_left(std::size_t left) = 0;
+  /// The lane could not do its part, for want of memory: some units will never be told as finished.
+  virtual void lane_broke(Status cause) noexcept = 0;
 };
 
 class HostLane {
@@ -44,6 +46,8 @@ class HostLane {
   /// Tasks that have not ended yet.
   std::size_t outstanding() const { return outstanding_.load(); }
   /// From any thread: what runs and what is queued ends with `cause`.
+  /// Throws when there is no memory for a copy of the cause, and may be called again then, with a shorter
+  /// one.
   void abort(const Status& cause);
   /// Runs what is queued, then ends the thread.
   void stop();
@@ -56,7 +60,8 @@ class HostLane {
 
   void loop();
   std::unique_ptr<Task> next();
-  void perform(Task& task);
+  void perform(Task& task) noexcept;
+  void tell(std::vector<Ended>& ended);
   std::vector<Ended> run(Task& task);
   Status run_batch(const Task& task, BatchReport& report);
   static std::vector<Ended> ended_by(const Task& task, const Status& status);

@@ -22,7 +22,9 @@ struct alignas(64) WaitingRoom {
 };
 
 WaitingRoom& waiting_room(const Operation* operation) {
-  static auto& rooms = *new std::array<WaitingRoom, 64>;  // never destroyed: threads may wait until the end
+  // Never destroyed: threads may wait until the end. Needs no memory: who waits has submitted already.
+  alignas(WaitingRoom) static std::array<std::byte, sizeof(std::array<WaitingRoom, 64>)> memory;
+  static auto& rooms = *new (memory.data()) std::array<WaitingRoom, 64>;
   return rooms[std::hash<const void*>()(operation) / 64 % rooms.size()];
 }
 
@@ -31,7 +33,8 @@ WaitingRoom& waiting_room(const Operation* operation) {
 void Operation::Extras::Free::operator()(void* memory) const { std::free(memory); }
 
 const Operation::Extras& Operation::extras() const {
-  static const Extras& none = *new Extras;  // never destroyed: a handle may outlive main()
+  alignas(Extras) static std::array<std::byte, sizeof(Extras)> memory;
+  static const Extras& none = *::new (memory.data()) Extras;  // never destroyed: a handle may outlive main()
   return extras_ ? *extras_ : none;
 }
 
@@ -72,9 +75,13 @@ Status Operation::provide_output(std::size_t index) {
                                            name == request->name ? "" : fmt::format(" (tensor '{}')", name))};
 }
 
-void Operation::complete(const Status& status) {
+void Operation::complete(const Status& status) noexcept {
   code_ = status.code();
-  if (!status.message().empty()) make_extras().message = status.message();
+  try {
+    if (!status.message().empty()) make_extras().message = status.message();
+  } catch (...) {
+    if (extras_) extras_->message = text_of(Code::out_of_memory);  // too short to need memory
+  }
   if (state_.exchange(State::done) == State::awaited) {
     WaitingRoom& room = waiting_room(this);
     { const std::lock_guard lock(room.mutex); }  // or who has just looked would sleep on

@@ -73,6 +73,8 @@ class Operation {
   /// Whether it completed before `deadline`. Sleeps; several threads may wait.
   bool wait_until(TimePoint deadline);
   /// ok, an error, or in_progress.
+  Code code() const { return is_done() ? code_ : Code::in_progress; }
+  /// The same, with the text.
   Status status() const;
   const std::string& message() const { return extras().message; }
 
@@ -80,8 +82,9 @@ class Operation {
   Status provide_output(std::size_t index);
   /// What keeps the registered memory among inputs and outputs from being freed until this has completed.
   std::vector<SharedHeap::Use> uses;
-  /// Once only. Wakes the waiters; the callback is the caller's to run.
-  void complete(const Status& status);
+  /// Once only. Wakes the waiters; the callback is the caller's to run. Without memory for the text, the code
+  /// stands alone.
+  void complete(const Status& status) noexcept;
 
   TimePoint submitted_at{};
   TimePoint ordered_at{};

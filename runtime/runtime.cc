@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "runtime/base/core_list.h"
+#include "runtime/base/exceptions.h"
 #include "runtime/control/link_channel.h"
 #include "runtime/control/mpi_channel.h"
 #include "runtime/submit_check.h"
@@ -188,7 +189,13 @@ Status Runtime::dump(const std::string& path) {
   return reporter_.write_to(coordinator_->describe("dabke_dump was called", kDescribeTime), path);
 }
 
-Status Runtime::shut_down() {
+void Runtime::print_profile() const {
+  if (!config_.profile || world().rank != Machine::kRoot) return;
+  const double seconds = std::chrono::duration<double>(Clock::now() - opened_at_).count();
+  std::fputs(profile_.to_text(world().size, seconds).c_str(), stderr);
+}
+
+Status Runtime::shut_down() noexcept {
   if (!coordinator_ || std::exchange(left_, true)) return {};
   dump_signal_.reset();
   if (place_.mpi != nullptr) place_.mpi->on_finalize(nullptr);
@@ -196,15 +203,14 @@ Status Runtime::shut_down() {
   // A store that does not answer keeps nobody: neither a report that is on its way to it, nor what follows.
   place_.store->hurry(kLastStoreWords);
   reporter_.stop();
-  if (config_.profile && world().rank == Machine::kRoot) {
-    const double seconds = std::chrono::duration<double>(Clock::now() - opened_at_).count();
-    std::fputs(profile_.to_text(world().size, seconds).c_str(), stderr);
-  }
+  (void)attempt([&] { print_profile(); });
   if (place_.mpi != nullptr && coordinator_->ended_well()) place_.mpi->job_ended_well();
   // Only tidying: a store that is gone keeps nothing.
-  (void)leave_epoch(place_);
-  const std::lock_guard lock(timeline_mutex_);
-  return timeline_ ? std::exchange(timeline_, nullptr)->close() : Status::ok();
+  (void)without_exceptions([&] { return leave_epoch(place_); });
+  return without_exceptions([&]() -> Status {
+    const std::lock_guard lock(timeline_mutex_);
+    return timeline_ ? std::exchange(timeline_, nullptr)->close() : Status::ok();
+  });
 }
 
 }  // namespace dabke

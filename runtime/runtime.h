@@ -63,7 +63,7 @@ class Runtime {
   /// Every rank writes a dump to its usual place.
   void ask_for_dumps(std::string reason) { coordinator_->ask_for_dumps(std::move(reason)); }
   /// Leaves the job; returns when all threads have ended and the timeline is written.
-  Status shut_down();
+  Status shut_down() noexcept;
 
  private:
   Runtime(const Config& config, Bootstrapped place, ProcessParts process);
@@ -72,6 +72,7 @@ class Runtime {
   void hold_memory(Operation& operation);
   void begin_mpi_job();
   void end_with_mpi();
+  void print_profile() const;
   Status open_timeline(const std::string& path, bool mark_cycles);
 
   Config config_;

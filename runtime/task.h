@@ -8,6 +8,7 @@
 
 #include "ops/collective.h"
 #include "runtime/operation.h"
+#include "runtime/outstanding_units.h"
 
 namespace dabke {
 
@@ -16,6 +17,9 @@ namespace dabke {
 class Unit final : public Pooled<Unit> {
  public:
   explicit Unit(OperationRef single) : single_(std::move(single)) {}
+  ~Unit() {
+    if (entry != nullptr) OutstandingUnits::remove(entry);
+  }
   explicit Unit(std::vector<OperationRef> group) : group_(std::move(group)) {}
 
   std::span<OperationRef> operations() { return group_.empty() ? std::span(&single_, 1) : std::span(group_); }
@@ -27,6 +31,7 @@ class Unit final : public Pooled<Unit> {
 
   std::size_t tensors_left = 0;  // touched by the lane alone once ordered
   Status first_error;
+  OutstandingUnits::Entry* entry = nullptr;  // while it is in the coordinator's list
 
  private:
   OperationRef single_;

@@ -89,7 +89,7 @@ void set_functions(Operation& operation, const dabke_options& options) {
     operation.make_extras().callback = [call = options.callback,
                                         context = options.callback_context](Operation& done) {
       const InApplication inside("a callback");
-      call(context, static_cast<dabke_handle*>(&done), static_cast<dabke_status>(done.status().code()));
+      call(context, static_cast<dabke_handle*>(&done), static_cast<dabke_status>(done.code()));
     };
   }
 }
@@ -126,35 +126,26 @@ Result<OperationRef> make_operation(const Call& call) {
   return operation;
 }
 
-/// Makes the operation and hands it to `use`, a function of the runtime that returns a Status.
-template <class Use>
-Result<OperationRef> with_operation(const Call& call, Use use) {
-  return without_exceptions([&]() -> Result<OperationRef> {
-    const auto runtime = current_runtime();
-    if (!runtime) return no_runtime();
-    DABKE_ASSIGN(OperationRef operation, make_operation(call));
-    DABKE_CHECK(use(*runtime, operation));
-    return operation;
-  });
-}
-
-dabke_status start(const Call& call, dabke_handle** handle) {
+Status start(const Call& call, dabke_handle** handle) {
   if (handle != nullptr) *handle = nullptr;
-  auto started = with_operation(
-      call, [](Runtime& runtime, const OperationRef& operation) { return runtime.submit(operation); });
-  if (started && handle != nullptr) *handle = static_cast<dabke_handle*>(started->detach());
-  return report(started.status());
+  const auto runtime = current_runtime();
+  if (!runtime) return no_runtime();
+  DABKE_ASSIGN(OperationRef operation, make_operation(call));
+  DABKE_CHECK(runtime->submit(operation));
+  if (handle != nullptr) *handle = static_cast<dabke_handle*>(operation.detach());
+  return {};
 }
 
 /// Blocking; the handle is kept when the caller wants it and all went well.
-dabke_status run(const Call& call, dabke_handle** handle = nullptr) {
+Status run(const Call& call, dabke_handle** handle = nullptr) {
   if (handle != nullptr) *handle = nullptr;
-  auto done = with_operation(call, [](Runtime& runtime, const OperationRef& operation) -> Status {
-    DABKE_CHECK(may_wait());
-    return runtime.run(operation);
-  });
-  if (done && handle != nullptr) *handle = static_cast<dabke_handle*>(done->detach());
-  return report(done.status());
+  const auto runtime = current_runtime();
+  if (!runtime) return no_runtime();
+  DABKE_CHECK(may_wait());
+  DABKE_ASSIGN(OperationRef operation, make_operation(call));
+  DABKE_CHECK(runtime->run(operation));
+  if (handle != nullptr) *handle = static_cast<dabke_handle*>(operation.detach());
+  return {};
 }
 
 Status grouped(CollectiveKind kind, const char* const* names, const DLTensor* const* inputs,
@@ -178,10 +169,10 @@ Call without_tensor(CollectiveKind kind, const dabke_options* options) {
   return {kind, {}, {}, nullptr, options};
 }
 
-dabke_status missing_handle() { return report({Code::invalid_argument, "the handle is NULL"}); }
+Status missing_handle() { return {Code::invalid_argument, "the handle is NULL"}; }
 
 Status completed(const dabke_handle* handle) {
-  if (handle == nullptr) return {Code::invalid_argument, "the handle is NULL"};
+  if (handle == nullptr) return missing_handle();
   return handle->status();
 }
 
@@ -191,102 +182,122 @@ extern "C" {
 
 dabke_status dabke_allreduce_async(const char* name, const DLTensor* input, const DLTensor* output,
                                    const dabke_options* options, dabke_handle** handle) {
-  return start(single(CollectiveKind::allreduce, &name, &input, &output, options), handle);
+  return entry([&]() -> Status {
+    return start(single(CollectiveKind::allreduce, &name, &input, &output, options), handle);
+  });
 }
 dabke_status dabke_allreduce(const char* name, const DLTensor* input, const DLTensor* output,
                              const dabke_options* options) {
-  return run(single(CollectiveKind::allreduce, &name, &input, &output, options));
+  return entry(
+      [&]() -> Status { return run(single(CollectiveKind::allreduce, &name, &input, &output, options)); });
 }
 dabke_status dabke_broadcast_async(const char* name, const DLTensor* input, const DLTensor* output,
                                    const dabke_options* options, dabke_handle** handle) {
-  return start(single(CollectiveKind::broadcast, &name, &input, &output, options), handle);
+  return entry([&]() -> Status {
+    return start(single(CollectiveKind::broadcast, &name, &input, &output, options), handle);
+  });
 }
 dabke_status dabke_broadcast(const char* name, const DLTensor* input, const DLTensor* output,
                              const dabke_options* options) {
-  return run(single(CollectiveKind::broadcast, &name, &input, &output, options));
+  return entry(
+      [&]() -> Status { return run(single(CollectiveKind::broadcast, &name, &input, &output, options)); });
 }
 dabke_status dabke_reducescatter_async(const char* name, const DLTensor* input, const DLTensor* output,
                                        const dabke_options* options, dabke_handle** handle) {
-  return start(single(CollectiveKind::reducescatter, &name, &input, &output, options), handle);
+  return entry([&]() -> Status {
+    return start(single(CollectiveKind::reducescatter, &name, &input, &output, options), handle);
+  });
 }
 dabke_status dabke_reducescatter(const char* name, const DLTensor* input, const DLTensor* output,
                                  const dabke_options* options) {
-  if (output == nullptr) {
-    return report({Code::invalid_argument,
-                   "dabke_reducescatter: output is NULL; pass one, or use dabke_reducescatter_async, "
-                   "whose handle can own it"});
-  }
-  return run(single(CollectiveKind::reducescatter, &name, &input, &output, options));
+  return entry([&]() -> Status {
+    if (output == nullptr) {
+      return {Code::invalid_argument,
+              "dabke_reducescatter: output is NULL; pass one, or use dabke_reducescatter_async, "
+              "whose handle can own it"};
+    }
+    return run(single(CollectiveKind::reducescatter, &name, &input, &output, options));
+  });
 }
 dabke_status dabke_allgather_async(const char* name, const DLTensor* input, const dabke_options* options,
                                    dabke_handle** handle) {
-  return start(single(CollectiveKind::allgather, &name, &input, nullptr, options), handle);
+  return entry([&]() -> Status {
+    return start(single(CollectiveKind::allgather, &name, &input, nullptr, options), handle);
+  });
 }
 dabke_status dabke_allgather(const char* name, const DLTensor* input, const dabke_options* options,
                              dabke_handle** handle) {
-  return run(single(CollectiveKind::allgather, &name, &input, nullptr, options), handle);
+  return entry([&]() -> Status {
+    return run(single(CollectiveKind::allgather, &name, &input, nullptr, options), handle);
+  });
 }
 dabke_status dabke_alltoall_async(const char* name, const DLTensor* input, const dabke_options* options,
                                   dabke_handle** handle) {
-  return start(single(CollectiveKind::alltoall, &name, &input, nullptr, options), handle);
+  return entry([&]() -> Status {
+    return start(single(CollectiveKind::alltoall, &name, &input, nullptr, options), handle);
+  });
 }
 dabke_status dabke_alltoall(const char* name, const DLTensor* input, const dabke_options* options,
                             dabke_handle** handle) {
-  return run(single(CollectiveKind::alltoall, &name, &input, nullptr, options), handle);
+  return entry([&]() -> Status {
+    return run(single(CollectiveKind::alltoall, &name, &input, nullptr, options), handle);
+  });
 }
 
 // The grouped forms: both collectives, with and without waiting, check and forward alike.
-#define DABKE_GROUPED(kind, outputs, handle, act)                                                            \
-  Call call{};                                                                                               \
+#define DABKE_GROUPED(kind, outputs, handle, act)                                                       \
+  Call call{};                                                                                       \
   const Status status = grouped(CollectiveKind::kind, names, inputs, outputs, count, options, handle, call); \
-  return status ? act : report(status)
+  return status ? act : status
 
 dabke_status dabke_grouped_allreduce_async(const char* const* names, const DLTensor* const* inputs,
                                            const DLTensor* const* outputs, size_t count,
                                            const dabke_options* options, dabke_handle** handle) {
-  DABKE_GROUPED(allreduce, outputs, handle, start(call, handle));
+  return entry([&]() -> Status { DABKE_GROUPED(allreduce, outputs, handle, start(call, handle)); });
 }
 dabke_status dabke_grouped_allreduce(const char* const* names, const DLTensor* const* inputs,
                                      const DLTensor* const* outputs, size_t count,
                                      const dabke_options* options) {
-  DABKE_GROUPED(allreduce, outputs, nullptr, run(call));
+  return entry([&]() -> Status { DABKE_GROUPED(allreduce, outputs, nullptr, run(call)); });
 }
 dabke_status dabke_grouped_allgather_async(const char* const* names, const DLTensor* const* inputs,
                                            size_t count, const dabke_options* options,
                                            dabke_handle** handle) {
-  DABKE_GROUPED(allgather, nullptr, handle, start(call, handle));
+  return entry([&]() -> Status { DABKE_GROUPED(allgather, nullptr, handle, start(call, handle)); });
 }
 dabke_status dabke_grouped_allgather(const char* const* names, const DLTensor* const* inputs, size_t count,
                                      const dabke_options* options, dabke_handle** handle) {
-  DABKE_GROUPED(allgather, nullptr, handle, run(call, handle));
+  return entry([&]() -> Status { DABKE_GROUPED(allgather, nullptr, handle, run(call, handle)); });
 }
 dabke_status dabke_grouped_reducescatter_async(const char* const* names, const DLTensor* const* inputs,
                                                const DLTensor* const* outputs, size_t count,
                                                const dabke_options* options, dabke_handle** handle) {
-  DABKE_GROUPED(reducescatter, outputs, handle, start(call, handle));
+  return entry([&]() -> Status { DABKE_GROUPED(reducescatter, outputs, handle, start(call, handle)); });
 }
 dabke_status dabke_grouped_reducescatter(const char* const* names, const DLTensor* const* inputs,
                                          const DLTensor* const* outputs, size_t count,
                                          const dabke_options* options) {
-  DABKE_GROUPED(reducescatter, outputs, nullptr, run(call));
+  return entry([&]() -> Status { DABKE_GROUPED(reducescatter, outputs, nullptr, run(call)); });
 }
 #undef DABKE_GROUPED
 
 dabke_status dabke_barrier_async(const dabke_options* options, dabke_handle** handle) {
-  return start(without_tensor(CollectiveKind::barrier, options), handle);
+  return entry([&]() -> Status { return start(without_tensor(CollectiveKind::barrier, options), handle); });
 }
 dabke_status dabke_barrier(const dabke_options* options) {
-  return run(without_tensor(CollectiveKind::barrier, options));
+  return entry([&]() -> Status { return run(without_tensor(CollectiveKind::barrier, options)); });
 }
 dabke_status dabke_join_async(const dabke_options* options, dabke_handle** handle) {
-  return start(without_tensor(CollectiveKind::join, options), handle);
+  return entry([&]() -> Status { return start(without_tensor(CollectiveKind::join, options), handle); });
 }
 dabke_status dabke_join(const dabke_options* options, int32_t* last_rank) {
-  dabke_handle* handle = nullptr;
-  const dabke_status status = run(without_tensor(CollectiveKind::join, options), &handle);
-  if (status == DABKE_OK && last_rank != nullptr) *last_rank = static_cast<int32_t>(handle->value);
-  dabke_handle_free(handle);
-  return status;
+  return entry([&]() -> Status {
+    dabke_handle* handle = nullptr;
+    DABKE_CHECK(run(without_tensor(CollectiveKind::join, options), &handle));
+    if (last_rank != nullptr) *last_rank = static_cast<int32_t>(handle->value);
+    handle->release();
+    return {};
+  });
 }
 
 void dabke_handle_retain(dabke_handle* handle) {
@@ -298,60 +309,74 @@ void dabke_handle_free(dabke_handle* handle) {
 int dabke_poll(const dabke_handle* handle) { return handle != nullptr && handle->is_done(); }
 
 dabke_status dabke_wait(dabke_handle* handle, double timeout_seconds) {
-  if (handle == nullptr) return missing_handle();
-  const TimePoint deadline = deadline_after(timeout_seconds);
-  if (!handle->is_done()) {
-    if (const Status allowed = may_wait(); !allowed) return report(allowed);
-    if (const auto runtime = current_runtime()) {
-      runtime->help(*handle, deadline);
-    } else if (const Status none = no_runtime(); none.code() == Code::forked) {
-      return report(none);  // it would wait for threads that a forked child does not have
+  return entry([&]() -> Status {
+    if (handle == nullptr) return missing_handle();
+    const TimePoint deadline = deadline_after(timeout_seconds);
+    if (!handle->is_done()) {
+      if (const Status allowed = may_wait(); !allowed) return allowed;
+      if (const auto runtime = current_runtime()) {
+        runtime->help(*handle, deadline);
+      } else if (const Status none = no_runtime(); none.code() == Code::forked) {
+        return none;  // it would wait for threads that a forked child does not have
+      }
     }
-  }
-  handle->wait_until(deadline);
-  return report(handle->status());
+    handle->wait_until(deadline);
+    return handle->status();
+  });
 }
 dabke_status dabke_handle_status(const dabke_handle* handle) {
-  return handle ? static_cast<dabke_status>(handle->status().code()) : missing_handle();
+  return handle != nullptr ? static_cast<dabke_status>(handle->code()) : entry(missing_handle);
 }
 const char* dabke_handle_message(const dabke_handle* handle) {
-  return handle != nullptr && handle->is_done() ? handle->message().c_str() : "";
+  if (handle == nullptr || !handle->is_done() || handle->code() == Code::ok) return "";
+  // Without its own text when there was no memory for one.
+  return handle->message().empty() ? text_of(handle->code()).data() : handle->message().c_str();
 }
 size_t dabke_handle_output_count(const dabke_handle* handle) { return handle ? handle->outputs.size() : 0; }
 
 dabke_status dabke_handle_output(const dabke_handle* handle, size_t index, const DLTensor** output) {
-  if (const Status status = completed(handle); !status) return report(status);
-  if (index >= handle->outputs.size() || output == nullptr) {
-    return report({Code::invalid_argument,
-                   fmt::format("output {} was asked for, but there are {}", index, handle->outputs.size())});
-  }
-  std::call_once(handle->outputs_made, [handle] {
-    for (const TensorView& view : handle->outputs) handle->dl_outputs.push_back(to_dlpack(view));
+  return entry([&]() -> Status {
+    if (const Status status = completed(handle); !status) return status;
+    if (index >= handle->outputs.size() || output == nullptr) {
+      return {Code::invalid_argument,
+              fmt::format("output {} was asked for, but there are {}", index, handle->outputs.size())};
+    }
+    std::call_once(handle->outputs_made, [handle] {
+      std::vector<DLTensor> made;  // or none, when there is no memory for all
+      for (const TensorView& view : handle->outputs) made.push_back(to_dlpack(view));
+      handle->dl_outputs = std::move(made);
+    });
+    *output = &handle->dl_outputs[index];
+    return {};
   });
-  *output = &handle->dl_outputs[index];
-  return DABKE_OK;
 }
 dabke_status dabke_handle_received_splits(const dabke_handle* handle, const int64_t** splits, size_t* count) {
-  if (const Status status = completed(handle); !status) return report(status);
-  if (handle->request->kind != CollectiveKind::alltoall || splits == nullptr || count == nullptr) {
-    return report({Code::invalid_argument, "received splits belong to an alltoall; pass where to put them"});
-  }
-  *splits = handle->extras().received_splits.data();
-  *count = handle->extras().received_splits.size();
-  return DABKE_OK;
+  return entry([&]() -> Status {
+    if (const Status status = completed(handle); !status) return status;
+    if (handle->request->kind != CollectiveKind::alltoall || splits == nullptr || count == nullptr) {
+      return {Code::invalid_argument, "received splits belong to an alltoall; pass where to put them"};
+    }
+    *splits = handle->extras().received_splits.data();
+    *count = handle->extras().received_splits.size();
+    return {};
+  });
 }
 dabke_status dabke_handle_last_joined_rank(const dabke_handle* handle, int32_t* rank) {
-  if (const Status status = completed(handle); !status) return report(status);
-  if (handle->request->kind != CollectiveKind::join || rank == nullptr) {
-    return report({Code::invalid_argument, "the last joined rank belongs to a join; pass where to put it"});
-  }
-  *rank = static_cast<int32_t>(handle->value);
-  return DABKE_OK;
+  return entry([&]() -> Status {
+    if (const Status status = completed(handle); !status) return status;
+    if (handle->request->kind != CollectiveKind::join || rank == nullptr) {
+      return {Code::invalid_argument, "the last joined rank belongs to a join; pass where to put it"};
+    }
+    *rank = static_cast<int32_t>(handle->value);
+    return {};
+  });
 }
 dabke_status dabke_wait_stream(dabke_handle* handle, void* stream) {
-  (void)stream;
-  if (handle == nullptr) return missing_handle();
-  return report({Code::not_implemented, "dabke_wait_stream: CUDA streams are not implemented yet"});
+  return entry([&]() -> Status {
+    (void)stream;
+    if (handle == nullptr) return missing_handle();
+    return {Code::not_implemented, "dabke_wait_stream: CUDA streams are not implemented yet"};
+  });
 }
 
 }  // extern "C"

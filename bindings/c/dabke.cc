@@ -14,8 +14,8 @@ using namespace dabke;
 
 namespace {
 
-dabke_status not_implemented(const char* function, const char* what) {
-  return report({Code::not_implemented, fmt::format("{}: {} not implemented yet", function, what)});
+Status not_implemented(const char* function, const char* what) {
+  return {Code::not_implemented, fmt::format("{}: {} not implemented yet", function, what)};
 }
 
 /// "NAME=value" settings before the environment.
@@ -120,33 +120,36 @@ const char* dabke_status_text(dabke_status status) { return text_of(static_cast<
 const char* dabke_last_error(void) { return last_error(); }
 
 dabke_status dabke_init(const dabke_init_options* options) {
-  dabke_init_options given = DABKE_INIT_OPTIONS_INIT;
-  if (Status status = read_struct(options, given, "dabke_init_options"); !status) return report(status);
-  if (given.process_set_count > 0 &&
-      (given.process_set_ranks == nullptr || given.process_set_sizes == nullptr)) {
-    return report(
-        {Code::invalid_argument,
-         fmt::format(
-             "dabke_init: process_set_count is {}, but process_set_ranks or process_set_sizes is NULL",
-             given.process_set_count)});
-  }
-  const auto open = [&](const std::shared_ptr<ForkGuard>& fork_guard) -> Result<std::unique_ptr<Runtime>> {
-    DABKE_ASSIGN(const Environment environment, with_settings(given.settings));
-    DABKE_ASSIGN(Config config, config_from_environment(environment));
-    DABKE_CHECK(append_process_sets(given, config.process_sets));
-    return Runtime::open(config, environment, given.mpi_comm, {stack_source(), shared_heap(), fork_guard});
-  };
-  return report(without_exceptions([&]() -> Status { return start_runtime(open); }));
+  return entry([&]() -> Status {
+    dabke_init_options given = DABKE_INIT_OPTIONS_INIT;
+    if (Status status = read_struct(options, given, "dabke_init_options"); !status) return status;
+    if (given.process_set_count > 0 &&
+        (given.process_set_ranks == nullptr || given.process_set_sizes == nullptr)) {
+      return {Code::invalid_argument,
+              fmt::format(
+                  "dabke_init: process_set_count is {}, but process_set_ranks or process_set_sizes is NULL",
+                  given.process_set_count)};
+    }
+    const auto open = [&](const std::shared_ptr<ForkGuard>& fork_guard) -> Result<std::unique_ptr<Runtime>> {
+      DABKE_ASSIGN(const Environment environment, with_settings(given.settings));
+      DABKE_ASSIGN(Config config, config_from_environment(environment));
+      DABKE_CHECK(append_process_sets(given, config.process_sets));
+      return Runtime::open(config, environment, given.mpi_comm, {stack_source(), shared_heap(), fork_guard});
+    };
+    return start_runtime(open);
+  });
 }
 
-dabke_status dabke_shutdown(void) { return report(stop_runtime()); }
+dabke_status dabke_shutdown(void) { return entry(stop_runtime); }
 int dabke_is_initialized(void) { return current_runtime() ? 1 : 0; }
 
 dabke_status dabke_abort(const char* reason) {
-  const auto runtime = current_runtime();
-  if (!runtime) return report(no_runtime());
-  runtime->abort(reason ? reason : "no reason was given");
-  return DABKE_OK;
+  return entry([&]() -> Status {
+    const auto runtime = current_runtime();
+    if (!runtime) return no_runtime();
+    runtime->abort(reason ? reason : "no reason was given");
+    return {};
+  });
 }
 
 int dabke_rank(void) {
@@ -181,11 +184,15 @@ int dabke_version_number(void) {
   return DABKE_VERSION_MAJOR * 10000 + DABKE_VERSION_MINOR * 100 + DABKE_VERSION_PATCH;
 }
 
-int dabke_backend_built(const char* name) { return name != nullptr && is_backend_built(name); }
+int dabke_backend_built(const char* name) {
+  return entry_or(0, [&]() -> int { return name != nullptr && is_backend_built(name); });
+}
 int dabke_backend_enabled(const char* name) {
-  const auto runtime = current_runtime();
-  if (!runtime || name == nullptr) return 0;
-  return std::ranges::count(runtime->backend_names(), std::string_view(name)) != 0;
+  return entry_or(0, [&]() -> int {
+    const auto runtime = current_runtime();
+    if (!runtime || name == nullptr) return 0;
+    return std::ranges::count(runtime->backend_names(), std::string_view(name)) != 0;
+  });
 }
 int dabke_controller_built(const char* name) {
   return is_one_of(name, {"shm", "tcp"}) || (kMpiIsBuilt && is_one_of(name, {"mpi"}));
@@ -203,182 +210,222 @@ int dabke_mpi_threads_supported(void) {
 }
 
 dabke_status dabke_add_process_set(const int32_t* ranks, size_t count, dabke_process_set* process_set) {
-  const auto runtime = current_runtime();
-  return report(runtime ? add_set(*runtime, ranks, count, process_set) : no_runtime());
+  return entry([&]() -> Status {
+    const auto runtime = current_runtime();
+    return runtime ? add_set(*runtime, ranks, count, process_set) : no_runtime();
+  });
 }
 
 dabke_status dabke_remove_process_set(dabke_process_set process_set) {
-  const auto runtime = current_runtime();
-  if (!runtime) return report(no_runtime());
-  if (process_set == DABKE_WORLD)
-    return report({Code::invalid_argument, "the world (process set 0) cannot be removed"});
-  if (auto set = find_set(process_set); !set) return report(set.status());
-  return report(change_sets(*runtime, CollectiveKind::remove_process_set, {process_set}).status());
+  return entry([&]() -> Status {
+    const auto runtime = current_runtime();
+    if (!runtime) return no_runtime();
+    if (process_set == DABKE_WORLD)
+      return {Code::invalid_argument, "the world (process set 0) cannot be removed"};
+    if (auto set = find_set(process_set); !set) return set.status();
+    return change_sets(*runtime, CollectiveKind::remove_process_set, {process_set}).status();
+  });
 }
 
 dabke_status dabke_process_set_rank(dabke_process_set process_set, int32_t* rank) {
-  auto set = find_set(process_set);
-  if (set && rank) *rank = (*set)->rank;
-  return report(set.status());
+  return entry([&]() -> Status {
+    auto set = find_set(process_set);
+    if (set && rank) *rank = (*set)->rank;
+    return set.status();
+  });
 }
 dabke_status dabke_process_set_size(dabke_process_set process_set, int32_t* size) {
-  auto set = find_set(process_set);
-  if (set && size) *size = (*set)->size();
-  return report(set.status());
+  return entry([&]() -> Status {
+    auto set = find_set(process_set);
+    if (set && size) *size = (*set)->size();
+    return set.status();
+  });
 }
 dabke_status dabke_process_set_included(dabke_process_set process_set, int* included) {
-  auto set = find_set(process_set);
-  if (set && included) *included = (*set)->rank >= 0;
-  return report(set.status());
+  return entry([&]() -> Status {
+    auto set = find_set(process_set);
+    if (set && included) *included = (*set)->rank >= 0;
+    return set.status();
+  });
 }
 dabke_status dabke_process_set_ranks(dabke_process_set process_set, int32_t* ranks, size_t capacity,
                                      size_t* count) {
-  auto set = find_set(process_set);
-  if (!set) return report(set.status());
-  const std::vector<Rank>& all = (*set)->ranks;
-  if (ranks) std::copy_n(all.begin(), std::min(capacity, all.size()), ranks);
-  if (count) *count = all.size();
-  return DABKE_OK;
+  return entry([&]() -> Status {
+    auto set = find_set(process_set);
+    if (!set) return set.status();
+    const std::vector<Rank>& all = (*set)->ranks;
+    if (ranks) std::copy_n(all.begin(), std::min(capacity, all.size()), ranks);
+    if (count) *count = all.size();
+    return {};
+  });
 }
 dabke_status dabke_process_set_ids(dabke_process_set* ids, size_t capacity, size_t* count) {
-  const auto runtime = current_runtime();
-  if (!runtime) return report(no_runtime());
-  const std::vector<ProcessSetId> all = runtime->process_sets().ids();
-  if (ids) std::copy_n(all.begin(), std::min(capacity, all.size()), ids);
-  if (count) *count = all.size();
-  return DABKE_OK;
+  return entry([&]() -> Status {
+    const auto runtime = current_runtime();
+    if (!runtime) return no_runtime();
+    const std::vector<ProcessSetId> all = runtime->process_sets().ids();
+    if (ids) std::copy_n(all.begin(), std::min(capacity, all.size()), ids);
+    if (count) *count = all.size();
+    return {};
+  });
 }
 
 void* dabke_alloc(size_t size_bytes) {
   auto memory = without_exceptions([&] { return shared_heap()->allocate(size_bytes); });
   if (memory) return *memory;
-  (void)report({memory.status().code(), fmt::format("dabke_alloc: {}", memory.status().message())});
+  (void)entry([&]() -> Status {
+    return {memory.status().code(), fmt::format("dabke_alloc: {}", memory.status().message())};
+  });
   return nullptr;
 }
 void dabke_free(void* memory) {
   if (memory == nullptr) return;
   const Status status = without_exceptions([&] { return shared_heap()->free(memory); });
-  if (!status) (void)report({status.code(), fmt::format("dabke_free: {}", status.message())});
+  if (status) return;
+  (void)entry([&]() -> Status { return {status.code(), fmt::format("dabke_free: {}", status.message())}; });
 }
 
 dabke_status dabke_start_timeline(const char* path, int mark_cycles) {
-  const auto runtime = current_runtime();
-  if (!runtime) return report(no_runtime());
-  if (path == nullptr || *path == '\0')
-    return report({Code::invalid_argument, "dabke_start_timeline: the path is empty"});
-  return report(runtime->start_timeline(path, mark_cycles != 0));
+  return entry([&]() -> Status {
+    const auto runtime = current_runtime();
+    if (!runtime) return no_runtime();
+    if (path == nullptr || *path == '\0')
+      return {Code::invalid_argument, "dabke_start_timeline: the path is empty"};
+    return runtime->start_timeline(path, mark_cycles != 0);
+  });
 }
 dabke_status dabke_stop_timeline(void) {
-  const auto runtime = current_runtime();
-  return report(runtime ? runtime->stop_timeline() : no_runtime());
+  return entry([&]() -> Status {
+    const auto runtime = current_runtime();
+    return runtime ? runtime->stop_timeline() : no_runtime();
+  });
 }
 dabke_status dabke_annotate_begin(const char* name) {
-  (void)name;
-  return not_implemented("dabke_annotate_begin", "spans of the application are");
+  return entry([&]() -> Status {
+    (void)name;
+    return not_implemented("dabke_annotate_begin", "spans of the application are");
+  });
 }
 dabke_status dabke_annotate_end(void) {
-  return not_implemented("dabke_annotate_end", "spans of the application are");
+  return entry(
+      [&]() -> Status { return not_implemented("dabke_annotate_end", "spans of the application are"); });
 }
 dabke_status dabke_mark_step(uint64_t step) {
-  (void)step;
-  return not_implemented("dabke_mark_step", "step marks are");
+  return entry([&]() -> Status {
+    (void)step;
+    return not_implemented("dabke_mark_step", "step marks are");
+  });
 }
 
-size_t dabke_config_count(void) { return knobs().size(); }
+size_t dabke_config_count(void) {
+  return entry_or<size_t>(0, [] { return knobs().size(); });
+}
 dabke_status dabke_config_get(size_t index, dabke_config_row* row) {
-  if (index >= knobs().size()) {
-    return report(
-        {Code::invalid_argument, fmt::format("dabke_config_get: there are {} rows", knobs().size())});
-  }
-  const Knob& knob = knobs()[index];
-  const auto runtime = current_runtime();
-  thread_local std::string texts[6];
-  texts[0] = knob.env_name();
-  texts[1] = knob.horovod.empty() ? "" : "HOROVOD_" + std::string(knob.horovod);
-  texts[2] = "--" + std::string(knob.flag);
-  texts[3] = knob_value(runtime ? runtime->config() : Config{}, knob);
-  texts[4] = knob_value(Config{}, knob);
-  texts[5] = knob.accepts();
-  const dabke_config_row out{sizeof(dabke_config_row), texts[0].c_str(), texts[1].c_str(), texts[2].c_str(),
-                             texts[3].c_str(),         texts[4].c_str(), texts[5].c_str(), knob.help.data()};
-  return report(write_struct(out, row, "dabke_config_row"));
+  return entry([&]() -> Status {
+    if (index >= knobs().size()) {
+      return {Code::invalid_argument, fmt::format("dabke_config_get: there are {} rows", knobs().size())};
+    }
+    const Knob& knob = knobs()[index];
+    const auto runtime = current_runtime();
+    thread_local std::string texts[6];
+    texts[0] = knob.env_name();
+    texts[1] = knob.horovod.empty() ? "" : "HOROVOD_" + std::string(knob.horovod);
+    texts[2] = "--" + std::string(knob.flag);
+    texts[3] = knob_value(runtime ? runtime->config() : Config{}, knob);
+    texts[4] = knob_value(Config{}, knob);
+    texts[5] = knob.accepts();
+    const dabke_config_row out{sizeof(dabke_config_row), texts[0].c_str(), texts[1].c_str(),
+                               texts[2].c_str(),         texts[3].c_str(), texts[4].c_str(),
+                               texts[5].c_str(),         knob.help.data()};
+    return write_struct(out, row, "dabke_config_row");
+  });
 }
 
 dabke_status dabke_get_statistics(dabke_statistics* statistics) {
-  const auto runtime = current_runtime();
-  if (!runtime) return report(no_runtime());
-  const Statistics& now = runtime->statistics();
-  const dabke_statistics out{sizeof(dabke_statistics),
-                             now.tensors_submitted,
-                             now.tensors_completed,
-                             now.tensors_failed,
-                             now.batches,
-                             now.bytes,
-                             now.messages_sent,
-                             now.messages_received,
-                             now.negotiation_seconds,
-                             now.execution_seconds,
-                             runtime->profile().cache_hits_and_misses().first,
-                             runtime->profile().cache_hits_and_misses().second,
-                             runtime->profile().fastest_wait()};
-  return report(write_struct(out, statistics, "dabke_statistics"));
+  return entry([&]() -> Status {
+    const auto runtime = current_runtime();
+    if (!runtime) return no_runtime();
+    const Statistics& now = runtime->statistics();
+    const dabke_statistics out{sizeof(dabke_statistics),
+                               now.tensors_submitted,
+                               now.tensors_completed,
+                               now.tensors_failed,
+                               now.batches,
+                               now.bytes,
+                               now.messages_sent,
+                               now.messages_received,
+                               now.negotiation_seconds,
+                               now.execution_seconds,
+                               runtime->profile().cache_hits_and_misses().first,
+                               runtime->profile().cache_hits_and_misses().second,
+                               runtime->profile().fastest_wait()};
+    return write_struct(out, statistics, "dabke_statistics");
+  });
 }
 
 dabke_status dabke_get_collective_statistics(size_t index, dabke_collective_statistics* row) {
-  const auto runtime = current_runtime();
-  if (!runtime) return report(no_runtime());
-  const auto rows = runtime->profile().rows();
-  if (index >= rows.size()) {
-    return report({Code::invalid_argument,
-                   fmt::format("dabke_get_collective_statistics: there are {} rows", rows.size())});
-  }
-  const Profile::Row& from = rows[index];
-  thread_local std::string backend;
-  backend = from.backend;
-  const dabke_collective_statistics out{sizeof(dabke_collective_statistics),
-                                        name_of(from.kind).data(),
-                                        backend.c_str(),
-                                        from.batches,
-                                        from.tensors,
-                                        from.bytes,
-                                        from.seconds};
-  return report(write_struct(out, row, "dabke_collective_statistics"));
+  return entry([&]() -> Status {
+    const auto runtime = current_runtime();
+    if (!runtime) return no_runtime();
+    const auto rows = runtime->profile().rows();
+    if (index >= rows.size()) {
+      return {Code::invalid_argument,
+              fmt::format("dabke_get_collective_statistics: there are {} rows", rows.size())};
+    }
+    const Profile::Row& from = rows[index];
+    thread_local std::string backend;
+    backend = from.backend;
+    const dabke_collective_statistics out{sizeof(dabke_collective_statistics),
+                                          name_of(from.kind).data(),
+                                          backend.c_str(),
+                                          from.batches,
+                                          from.tensors,
+                                          from.bytes,
+                                          from.seconds};
+    return write_struct(out, row, "dabke_collective_statistics");
+  });
 }
 
 dabke_status dabke_get_late_seconds(int rank, double* seconds) {
-  const auto runtime = current_runtime();
-  if (!runtime) return report(no_runtime());
-  if (rank < 0 || rank >= runtime->world().size || seconds == nullptr) {
-    return report({Code::invalid_argument,
-                   seconds == nullptr ? std::string("dabke_get_late_seconds: seconds is NULL")
-                                      : fmt::format("dabke_get_late_seconds: there is no rank {}", rank)});
-  }
-  const auto lateness = runtime->profile().lateness();
-  const auto found = lateness.find(rank);
-  *seconds = found == lateness.end() ? 0 : found->second.seconds;
-  return DABKE_OK;
+  return entry([&]() -> Status {
+    const auto runtime = current_runtime();
+    if (!runtime) return no_runtime();
+    if (rank < 0 || rank >= runtime->world().size || seconds == nullptr) {
+      return {Code::invalid_argument, seconds == nullptr
+                                          ? std::string("dabke_get_late_seconds: seconds is NULL")
+                                          : fmt::format("dabke_get_late_seconds: there is no rank {}", rank)};
+    }
+    const auto lateness = runtime->profile().lateness();
+    const auto found = lateness.find(rank);
+    *seconds = found == lateness.end() ? 0 : found->second.seconds;
+    return {};
+  });
 }
 
 dabke_status dabke_dump(const char* path) {
-  const auto runtime = current_runtime();
-  if (!runtime) return report(no_runtime());
-  if (path == nullptr || *path == '\0')
-    return report({Code::invalid_argument, "dabke_dump: path is NULL or empty"});
-  return report(without_exceptions([&]() -> Status { return runtime->dump(path); }));
+  return entry([&]() -> Status {
+    const auto runtime = current_runtime();
+    if (!runtime) return no_runtime();
+    if (path == nullptr || *path == '\0')
+      return {Code::invalid_argument, "dabke_dump: path is NULL or empty"};
+    return runtime->dump(path);
+  });
 }
 
 dabke_status dabke_set_stack_provider(dabke_stack_provider provider, void* context) {
-  if (provider == nullptr) {
-    stack_source()->set(nullptr);
-    return DABKE_OK;
-  }
-  stack_source()->set([provider, context] {
-    const InApplication inside("a stack provider");
-    std::string text(kMostStackBytes, '\0');
-    text.resize(std::min(provider(context, text.data(), text.size()), text.size()));
-    return text;
+  return entry([&]() -> Status {
+    if (provider == nullptr) {
+      stack_source()->set(nullptr);
+      return {};
+    }
+    stack_source()->set([provider, context] {
+      const InApplication inside("a stack provider");
+      std::string text(kMostStackBytes, '\0');
+      text.resize(std::min(provider(context, text.data(), text.size()), text.size()));
+      return text;
+    });
+    return {};
   });
-  return DABKE_OK;
 }
 
 }  // extern "C"

@@ -161,11 +161,14 @@ std::shared_ptr<SharedHeap> shared_heap() {
   return state.heap;
 }
 
-dabke_status report(const Status& status) {
-  if (!status) last_error_text() = status.message();
+dabke_status report(const Status& status) noexcept {
+  if (!status) {
+    std::string& text = last_error_text();
+    if (!attempt([&] { text = status.message(); })) text = "out of memory";  // too short to need any
+  }
   return static_cast<dabke_status>(status.code());
 }
 
-const char* last_error() { return last_error_text().c_str(); }
+const char* last_error() noexcept { return last_error_text().c_str(); }
 
 }  // namespace dabke

@@ -1,12 +1,11 @@
 // The one runtime that stands behind the C API, and what is known of the calling thread's last error.
 #pragma once
 
-#include <exception>
 #include <functional>
 #include <memory>
-#include <new>
 
 #include "dabke/dabke.h"
+#include "runtime/base/exceptions.h"
 #include "runtime/runtime.h"
 
 /// A handle is an operation, and the DLPack form of its outputs.
@@ -57,20 +56,21 @@ std::shared_ptr<StackSource> stack_source();
 std::shared_ptr<SharedHeap> shared_heap();
 
 /// The status as a code; keeps its text for dabke_last_error.
-dabke_status report(const Status& status);
-const char* last_error();
+dabke_status report(const Status& status) noexcept;
+const char* last_error() noexcept;
 
-/// No exception crosses the C border: what the standard library throws for want of memory or threads becomes
-/// a Status.
+/// What every function of the C API that returns a status consists of: no exception crosses the C border, and
+/// every error leaves its text.
 template <class Call>
-auto without_exceptions(Call call) -> decltype(call()) {
-  try {
-    return call();
-  } catch (const std::bad_alloc&) {
-    return Status(Code::out_of_memory, "out of memory");
-  } catch (const std::exception& error) {
-    return Status(Code::internal, error.what());
-  }
+dabke_status entry(Call call) noexcept {
+  return report(without_exceptions([&]() -> Status { return call(); }));
+}
+
+/// What the other functions consist of, as far as they could throw: `otherwise`, when they would have.
+template <class T, class Call>
+T entry_or(T otherwise, Call call) noexcept {
+  (void)attempt([&] { otherwise = call(); });
+  return otherwise;
 }
 
 }  // namespace dabke

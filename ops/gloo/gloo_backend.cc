@@ -11,6 +11,7 @@
 #include <new>
 
 #include "ops/gloo/gloo_threads.h"
+#include "runtime/base/exceptions.h"
 
 namespace dabke {
 namespace {
@@ -28,17 +29,15 @@ const char* activity_of(CollectiveKind kind) {
 
 /// Runs `function` with Gloo's exceptions turned into a Status that keeps its text.
 template <class Function>
-Status without_exceptions(Function function) {
-  try {
-    const SigpipeBlocked blocked;
-    return function();
-  } catch (const std::bad_alloc&) {
-    return Status(Code::out_of_memory, "Gloo ran out of memory");
-  } catch (const gloo::Exception& error) {
-    return Status(Code::transport, error.what());
-  } catch (const std::exception& error) {  // gloo::EnforceNotMet among them
-    return Status(Code::internal, error.what());
-  }
+Status without_gloo_exceptions(Function function) {
+  return without_exceptions([&]() -> Status {
+    try {
+      const SigpipeBlocked blocked;
+      return function();
+    } catch (const gloo::Exception& error) {
+      return Status(Code::transport, error.what());
+    }
+  });
 }
 
 /// Gloo passes on what the system says of a connection whose other end does not answer.
@@ -138,7 +137,7 @@ Result<GlooContext*> GlooBackend::open_context(const ProcessSetInfo& info, Set& 
   auto context = std::make_unique<GlooContext>(*device_, info, context_.fork_guard,
                                                seconds_to_duration(context_.config.peer_timeout));
   DABKE_CHECK(watchdog_.begin(context.get(), kNever, Status::ok()));
-  const Status connected = without_exceptions([&] {
+  const Status connected = without_gloo_exceptions([&] {
     return context->connect(*context_.store, key, deadline, [this] { return watchdog_.aborted(); });
   });
   const Status ended = watchdog_.end();
@@ -187,14 +186,14 @@ Status GlooBackend::run_batch(const Batch& batch) {
   }
   DABKE_ASSIGN(Set* const set, open_set(*batch.process_set));
   DABKE_CHECK(set->failed);
-  auto packed = packer_.pack(batch);
-  Status status = packed.status();
-  kernels::Scale unscaled;
-  if (status.is_ok()) status = run_packed(batch, *packed, unscaled);
-  if (status.is_ok()) {
+  const Status status = without_exceptions([&]() -> Status {
+    kernels::Scale unscaled;
+    DABKE_ASSIGN(const PackedBatch packed, packer_.pack(batch));
+    DABKE_CHECK(run_packed(batch, packed, unscaled));
     packer_.unpack(batch, unscaled);
-    return status;
-  }
+    return {};
+  });
+  if (status.is_ok()) return status;
   // The other ranks may wait for what this one will never send: closing the connections tells them.
   set->contexts.clear();
   const Status aborted = watchdog_.aborted();
@@ -233,7 +232,8 @@ Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed, ke
   DABKE_CHECK(watchdog_.begin(context, deadline, std::move(on_deadline)));
   const char* const activity = activity_of(batch.kind);
   const ActivityScope scope(activity ? batch.timeline : nullptr, batch.timeline_ids, activity);
-  const Status status = without_exceptions([&] { return run_algorithm(batch, packed, algorithm, *context); });
+  const Status status =
+      without_gloo_exceptions([&] { return run_algorithm(batch, packed, algorithm, *context); });
   const Status ended = watchdog_.end();
   if (ended.is_ok()) return status.is_ok() ? status : name_broken(*context, status);
   // It may have been done just before it was ended: then the result is there, and only the connections are

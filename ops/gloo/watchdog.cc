@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "runtime/base/exceptions.h"
 #include "runtime/base/thread.h"
 
 namespace dabke {
@@ -51,7 +52,7 @@ void Watchdog::abort(const Status& cause) {
   {
     const std::lock_guard lock(mutex_);
     if (!aborted_.is_ok()) return;
-    aborted_ = cause;
+    aborted_ = Status(cause);
   }
   changed_.notify_all();
 }
@@ -69,7 +70,11 @@ void Watchdog::loop() {
     const TimePoint now = Clock::now();
     if (running_ != nullptr && ended_by_.is_ok()) ended_by_ = reason_to_end(now, now >= next_look);
     if (running_ != nullptr && !ended_by_.is_ok()) {
-      running_->interrupt();  // under the lock, so that it cannot go away meanwhile
+      try {
+        running_->interrupt();  // under the lock, so that it cannot go away meanwhile
+      } catch (...) {
+        // No memory: it is tried again.
+      }
       changed_.wait_for(lock, kAgain);
       continue;
     }
@@ -93,8 +98,8 @@ void Watchdog::loop() {
 
 /// Of the run that is under way.
 Status Watchdog::reason_to_end(TimePoint now, bool look) {
-  if (!aborted_.is_ok()) return aborted_;
-  if (now >= deadline_) return on_deadline_;
+  if (!aborted_.is_ok()) return copy_of(aborted_);
+  if (now >= deadline_) return copy_of(on_deadline_);
   try {
     return look ? look_(*running_) : Status::ok();
   } catch (const std::bad_alloc&) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/exceptions.h"
+
 namespace dabke {
 namespace {
 
@@ -65,7 +67,7 @@ Status MpiBackend::aborted() const {
 
 void MpiBackend::abort(const Status& cause) {
   const std::lock_guard lock(cause_mutex_);
-  if (cause_.is_ok()) cause_ = cause;
+  if (cause_.is_ok()) cause_ = Status(cause);
 }
 
 Status MpiBackend::prepare(const ProcessSetInfo& set) {
@@ -108,7 +110,7 @@ Status MpiBackend::run_batch(const Batch& batch) {
   }
   Set& set = row->second;
   DABKE_CHECK(set.failed);
-  const Status status = run_on(batch, *set.comm);
+  const Status status = without_exceptions([&] { return run_on(batch, *set.comm); });
   if (status) return status;
   // MPI may still read and write what is staged, for ever.
   set.comm->forsake();

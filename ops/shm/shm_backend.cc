@@ -7,6 +7,7 @@
 #include "ops/pack.h"
 #include "ops/shm/direct_run.h"
 #include "ops/shm/shm_collectives.h"
+#include "runtime/base/exceptions.h"
 
 namespace dabke {
 namespace {
@@ -71,7 +72,7 @@ Status ShmBackend::run_batch(const Batch& batch) {
   const ActivityScope scope(activity ? batch.timeline : nullptr, batch.timeline_ids, activity);
   const Members& members = members_.at(set.id);
   steps_.begin(batch.order, members, batch.deadline);
-  const Status status = run_steps(batch, *members);
+  const Status status = without_exceptions([&] { return run_steps(batch, *members); });
   if (status) return status;
   // The ranks are out of step.
   const Status cause(status.code(), fmt::format("shm {} (order {}), rank {} of {} in process set {}: {}",

@@ -225,7 +225,7 @@ Status ShmSteps::sleep_until(ShmProgress& peer, IsThere is_there) {
 void ShmSteps::abort(const Status& cause) {
   {
     const std::lock_guard lock(cause_mutex_);
-    if (cause_.is_ok()) cause_ = cause;
+    if (cause_.is_ok()) cause_ = Status(cause);
   }
   is_aborted_.store(true, std::memory_order_seq_cst);
   ShmProgress* const peer = sleeps_on_.load(std::memory_order_seq_cst);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "ops/tcp/tcp_collectives.h"
+#include "runtime/base/exceptions.h"
 
 namespace dabke {
 namespace {
@@ -58,7 +59,7 @@ Status TcpBackend::run_batch(const Batch& batch) {
   }
   Set& set = sets_.at(batch.process_set->id);
   DABKE_CHECK(set.failed);
-  const Status status = run_packed(batch, set);
+  const Status status = without_exceptions([&] { return run_packed(batch, set); });
   if (status) return status;
   set.wires.reset();
   const ProcessSetInfo& info = *batch.process_set;

@@ -42,7 +42,7 @@ void TcpInterrupt::abort(const Status& cause) {
   {
     const std::lock_guard lock(mutex_);
     if (!cause_.is_ok()) return;
-    cause_ = cause;
+    cause_ = Status(cause);  // or none, when there is no memory for it
   }
   is_aborted_.store(true, std::memory_order_release);
   const std::uint64_t one = 1;

@@ -1,6 +1,8 @@
 #include "runtime/diagnosis/dump.h"
 
 #include <algorithm>
+#include <type_traits>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -59,9 +61,62 @@ void fields_of_dump(Field field, DumpType& dump) {
   field("application_stack", dump.application_stack);
 }
 
-struct WriteTo {
-  Json& json;
-  void operator()(const char* name, const auto& value) const { json[name] = value; }
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+/// Writes JSON as text, an item a line. Not through a tree of values: to take one apart asks for memory, in
+/// its destructor, and where there is none that ends the process.
+class JsonText {
+ public:
+  void begin(char bracket, const char* name = nullptr) {
+    begin_item(name);
+    text_ += bracket;
+    is_first_ = true;
+    ++depth_;
+  }
+  void end(char bracket) {
+    --depth_;
+    if (!std::exchange(is_first_, false)) begin_line();
+    text_ += bracket;
+  }
+  void item(const char* name, const auto& value) {
+    begin_item(name);
+    write(value);
+  }
+  /// As the lists of fields call it.
+  auto fields() {
+    return [this](const char* name, const auto& value) { item(name, value); };
+  }
+  std::string take() { return std::move(text_) + "\n"; }
+
+ private:
+  void begin_item(const char* name) {
+    if (!std::exchange(is_first_, false)) text_ += ',';
+    if (depth_ > 0) begin_line();
+    if (name != nullptr) text_ += fmt::format("\"{}\": ", name);
+  }
+  void begin_line() {
+    text_ += '\n';
+    text_.append(depth_, ' ');
+  }
+  void write(const std::string& value) { text_ += quoted(value); }
+  void write(std::string_view value) { text_ += quoted(std::string(value)); }
+  template <class Number>
+  requires std::is_arithmetic_v<Number>
+  void write(Number value) { text_ += fmt::format("{}", value); }
+  template <class Element>
+  void write(const std::vector<Element>& values) {
+    text_ += '[';
+    is_first_ = true;
+    ++depth_;
+    for (const Element& value : values) item(nullptr, value);
+    end(']');
+  }
+
+  std::string text_;
+  std::size_t depth_ = 0;
+  bool is_first_ = true;
 };
 
 struct ReadFrom {
@@ -75,23 +130,33 @@ struct ReadFrom {
 }  // namespace
 
 std::string to_json(const Dump& dump, std::size_t most_events) {
-  Json out;
-  out["format"] = kFormat;
-  out["version"] = kVersion;
-  fields_of_dump(WriteTo{out}, dump);
-  out["pending"] = Json::array();
-  for (const Dump::Pending& pending : dump.pending)
-    fields_of_pending(WriteTo{out["pending"].emplace_back()}, pending);
-  out["process_sets"] = Json::object();
-  for (const auto& [id, ranks] : dump.process_sets) out["process_sets"][std::to_string(id)] = ranks;
+  JsonText out;
+  const auto each = [&out](auto&& write_fields) {
+    out.begin('{');
+    write_fields();
+    out.end('}');
+  };
+  out.begin('{');
+  out.item("format", kFormat);
+  out.item("version", kVersion);
+  fields_of_dump(out.fields(), dump);
+  out.begin('[', "pending");
+  for (const Dump::Pending& pending : dump.pending) each([&] { fields_of_pending(out.fields(), pending); });
+  out.end(']');
+  out.begin('{', "process_sets");
+  for (const auto& [id, ranks] : dump.process_sets) out.item(std::to_string(id).c_str(), ranks);
+  out.end('}');
   const std::size_t left_out = dump.events.size() - std::min(dump.events.size(), most_events);
-  out["events_before"] = dump.events_before + left_out;
-  out["events"] = Json::array();
+  out.item("events_before", dump.events_before + left_out);
+  out.begin('[', "events");
   for (std::size_t i = left_out; i < dump.events.size(); ++i)
-    fields_of_event(WriteTo{out["events"].emplace_back()}, dump.events[i]);
-  out["stacks"] = Json::array();
-  for (const Dump::Stack& stack : dump.stacks) fields_of_stack(WriteTo{out["stacks"].emplace_back()}, stack);
-  return out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    each([&] { fields_of_event(out.fields(), dump.events[i]); });
+  out.end(']');
+  out.begin('[', "stacks");
+  for (const Dump::Stack& stack : dump.stacks) each([&] { fields_of_stack(out.fields(), stack); });
+  out.end(']');
+  out.end('}');
+  return out.take();
 }
 
 Result<Dump> parse_dump(const std::string& text) {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 
 #include <fmt/format.h>
 
@@ -27,6 +28,14 @@ void on_dump_signal(int) {
   const std::uint64_t one = 1;
   (void)!::write(event_of_handler.load(), &one, sizeof one);
   errno = saved;
+}
+
+void tell(const std::function<void(const std::string& name)>& on_signal, const std::string& name) {
+  try {
+    on_signal(name);
+  } catch (...) {
+    std::fputs("dabke: out of memory: the dumps that a signal asks for are not written\n", stderr);
+  }
 }
 
 /// 0: there is none.
@@ -68,7 +77,8 @@ Result<std::unique_ptr<DumpSignal>> DumpSignal::open(const std::string& text,
   std::unique_ptr<DumpSignal> opened(new DumpSignal(signal, std::move(event)));
   DABKE_ASSIGN(opened->thread_, start_thread("dabke-dump", [fd = opened->event_.get(), name, on_signal] {
                  std::uint64_t count = 0;
-                 while (::read(fd, &count, sizeof count) == sizeof count && count < kEnd) on_signal(name);
+                 while (::read(fd, &count, sizeof count) == sizeof count && count < kEnd)
+                   tell(on_signal, name);
                }));
   struct sigaction ours {};
   ours.sa_handler = &on_dump_signal;

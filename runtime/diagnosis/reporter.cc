@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/exceptions.h"
 #include "runtime/base/hmac.h"
 #include "runtime/base/thread.h"
 #include "runtime/diagnosis/dump_file.h"
@@ -121,7 +122,10 @@ void Reporter::loop() {
     work_.pop_front();
     busy_ = true;
     lock.unlock();
-    work();
+    if (!attempt(work)) {  // the job needs no report
+      attempt(
+          [&] { parts_.log.warning("out of memory: a report of what this rank does could not be made"); });
+    }
     lock.lock();
     busy_ = false;
     changed_.notify_all();

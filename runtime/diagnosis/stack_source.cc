@@ -35,7 +35,12 @@ std::string StackSource::ask(Duration limit) {
   }
   // Detached, because it may never return; it touches nothing but what it holds itself.
   auto started = start_thread("dabke-stack", [provider, call] {
-    std::string text = (*provider)();
+    std::string text;
+    try {
+      text = (*provider)();
+    } catch (...) {
+      text = "(it failed)";  // short enough to need no memory
+    }
     const std::lock_guard lock(call->mutex);
     call->text = std::move(text);
     call->done = true;

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/exceptions.h"
 #include "runtime/base/thread.h"
 #include "runtime/timeline/doze.h"
 #include "runtime/timeline/mpsc_queue.h"
@@ -162,7 +163,9 @@ void QueuedTimeline::write_until_closed() {
     file_.flush();
   } catch (const std::exception& error) {
     // Out of memory. The job goes on; records fill the queue and are dropped.
-    writer_error_ = Status(Code::out_of_memory, fmt::format("the timeline stopped early: {}", error.what()));
+    writer_error_ = without_exceptions([&]() -> Status {
+      return {Code::out_of_memory, fmt::format("the timeline stopped early: {}", error.what())};
+    });
   }
 }
 

@@ -1,6 +1,7 @@
 // One file a key: 'links/3' is <directory>/links/3.value. Every byte of a key's part that is not a letter, a
 // digit, '-' or '_' is written as %XX, so no part can be '..' or look like one of our suffixes, and a key may
 // have keys below it.
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
@@ -11,6 +12,7 @@
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <thread>
 
@@ -25,6 +27,33 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
+
+int remove_tree(int parent, const char* name);
+
+/// Takes `directory` over, and removes what of it is wanted. 0, or an errno.
+template <class Wanted>
+int remove_entries(int directory, Wanted wanted) {
+  if (directory < 0) return errno == ENOENT ? 0 : errno;
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(directory), ::closedir);
+  if (!entries) return ::close(directory), ENOMEM;
+  int error = 0;
+  while (const dirent* const entry = ::readdir(entries.get())) {
+    const std::string_view name = entry->d_name;
+    if (name == "." || name == ".." || !wanted(name)) continue;
+    if (const int failed = remove_tree(::dirfd(entries.get()), entry->d_name); failed != 0) error = failed;
+  }
+  return error;
+}
+
+/// A file, or a directory with all that is in it; 0, or an errno. Not by std::filesystem, which ends the
+/// process where there is no memory.
+int remove_tree(int parent, const char* name) {
+  if (::unlinkat(parent, name, 0) == 0 || errno == ENOENT) return 0;
+  if (errno != EISDIR) return errno;
+  const int fd = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (const int error = remove_entries(fd, [](std::string_view) { return true; }); error != 0) return error;
+  return ::unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? 0 : errno;
+}
 
 // A network file system tells inotify nothing of what other hosts do, so the wait looks again by itself.
 constexpr auto kRecheck = 50ms;
@@ -159,22 +188,20 @@ class FileStore final : public Store {
   }
 
   Status remove_all(const std::string& prefix) override {
-    std::error_code error;
+    int error = 0;
     if (prefix.empty()) {
-      for (const auto& entry : fs::directory_iterator(directory_, error)) {
-        const auto name = entry.path().filename().native();
-        if (!name.starts_with('.') && name.find('.') == std::string::npos)
-          fs::remove_all(entry.path(), error);
-        if (name.ends_with(kSuffix)) fs::remove(entry.path(), error);
-      }
+      const auto is_ours = [](std::string_view name) {
+        return name.ends_with(kSuffix) || name.find('.') == std::string_view::npos;
+      };
+      error = remove_entries(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), is_ours);
     } else {
-      const fs::path path = fs::path(directory_) / path_of(prefix);
-      fs::remove_all(path, error);
-      if (!error) fs::remove(path.native() + std::string(kSuffix), error);
+      const std::string path = (fs::path(directory_) / path_of(prefix)).native();
+      error = remove_tree(AT_FDCWD, path.c_str());
+      if (error == 0) error = remove_tree(AT_FDCWD, (path + std::string(kSuffix)).c_str());
     }
-    if (!error) return {};
-    return {Code::transport,
-            fmt::format("cannot remove '{}' from {}: {}", prefix, describe(), error.message())};
+    if (error == 0) return {};
+    return {Code::transport, fmt::format("cannot remove '{}' from {}: {}", prefix, describe(),
+                                         std::generic_category().message(error))};
   }
 
   std::string describe() const override { return "file:" + directory_; }

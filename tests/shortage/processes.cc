@@ -1,5 +1,6 @@
 #include "tests/shortage/processes.h"
 
+#include <execinfo.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -26,11 +27,21 @@ class TemporaryDirectory {
     path_ = path;
   }
   ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
   const std::string& path() const { return path_; }
 
  private:
   std::string path_;
 };
+
+/// A child that crashes says where, and not in the name of the test program.
+void tell_where(int signal) {
+  std::array<void*, 64> frames{};
+  ::backtrace_symbols_fd(frames.data(), ::backtrace(frames.data(), static_cast<int>(frames.size())),
+                         output_of_child);
+  ::_exit(128 + signal);
+}
 
 struct Child {
   pid_t pid = -1;
@@ -67,39 +78,57 @@ void read_all(std::vector<Child>& children, Time::time_point deadline) {
 
 }  // namespace
 
-std::vector<Ended> run_processes(int size, const std::function<void(int rank)>& body,
-                                 std::chrono::seconds limit) {
-  const TemporaryDirectory place;
-  std::vector<Child> children(static_cast<std::size_t>(size));
-  for (int rank = 0; rank < size; ++rank) {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe2");
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      output_of_child = ends[1];
-      if (size > 1) {
-        ::setenv("DABKE_RANK", std::to_string(rank).c_str(), 1);
-        ::setenv("DABKE_SIZE", std::to_string(size).c_str(), 1);
-        ::setenv("DABKE_RENDEZVOUS", ("file:" + place.path()).c_str(), 1);
+std::vector<std::vector<Ended>> run_jobs(int jobs, int size,
+                                         const std::function<void(int job, int rank)>& body,
+                                         std::chrono::seconds limit) {
+  std::vector<TemporaryDirectory> places(static_cast<std::size_t>(jobs));
+  std::vector<Child> children;
+  for (int job = 0; job < jobs; ++job) {
+    const std::string& place = places[static_cast<std::size_t>(job)].path();
+    for (int rank = 0; rank < size; ++rank) {
+      std::array<int, 2> ends{};
+      if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe2");
+      const pid_t pid = ::fork();
+      if (pid == 0) {
+        output_of_child = ends[1];
+        ::setenv("DABKE_TEST_PLACE", place.c_str(), 1);
+        if (size > 1) {
+          ::setenv("DABKE_RANK", std::to_string(rank).c_str(), 1);
+          ::setenv("DABKE_SIZE", std::to_string(size).c_str(), 1);
+          ::setenv("DABKE_RENDEZVOUS", ("file:" + place).c_str(), 1);
+        }
+        for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) ::signal(fault, tell_where);
+        try {
+          body(job, rank);
+        } catch (const std::exception& error) {
+          say(std::string("thrown: ") + error.what());
+          ::_exit(99);
+        }
+        ::_exit(0);
       }
-      body(rank);
-      ::_exit(0);
+      ::close(ends[1]);
+      children.push_back({pid, ends[0], {}});
     }
-    ::close(ends[1]);
-    children[static_cast<std::size_t>(rank)] = {pid, ends[0], {}};
   }
   read_all(children, Time::now() + limit);
-  std::vector<Ended> ended;
-  for (Child& child : children) {
+  std::vector<std::vector<Ended>> ended(static_cast<std::size_t>(jobs));
+  for (std::size_t i = 0; i < children.size(); ++i) {
+    Child& child = children[i];
     const bool hangs = child.output >= 0;
     if (hangs) ::kill(child.pid, SIGKILL);
     int status = 0;
     ::waitpid(child.pid, &status, 0);
     if (hangs) ::close(child.output);
     child.ended.code = hangs ? -1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    ended.push_back(std::move(child.ended));
+    ended[i / static_cast<std::size_t>(size)].push_back(std::move(child.ended));
   }
   return ended;
+}
+
+std::vector<Ended> run_processes(int size, const std::function<void(int rank)>& body,
+                                 std::chrono::seconds limit) {
+  return run_jobs(
+      1, size, [&](int, int rank) { body(rank); }, limit)[0];
 }
 
 void say(const std::string& line) {

@@ -18,6 +18,11 @@ struct Ended {
   bool says(const std::string& text) const { return said.find(text) != std::string::npos; }
 };
 
+/// Several jobs side by side; by job, then by rank.
+std::vector<std::vector<Ended>> run_jobs(int jobs, int size,
+                                         const std::function<void(int job, int rank)>& body,
+                                         std::chrono::seconds limit = 6 * kPatience);
+
 /// Runs `body(rank)` in a child for each rank, with what dabke_init needs in the environment, and waits for
 /// all. The test itself must have no thread.
 std::vector<Ended> run_processes(int size, const std::function<void(int rank)>& body,
