@@ -155,8 +155,7 @@ void Job::judge_hang() {
     if (dumps_.contains(member.place.rank)) continue;
     // What stood still and has been ended since is the one that matters.
     if (!member.end) silent[member.place.rank] = process_state(member.pid);
-    if (member.end && !member.state_at_failure.empty())
-      silent[member.place.rank] = member.state_at_failure;
+    if (member.end && !member.state_at_failure.empty()) silent[member.place.rank] = member.state_at_failure;
   }
   // What a stall has been told about is not told again when the job fails of it.
   if (incident_ == 0 && has_verdict_) return;

@@ -45,7 +45,8 @@ class Job {
     WorkerOutput output, error_output;
     pid_t pid = 0;
     std::optional<RankEnd> end;
-    std::string state_at_failure;  // of its process, when the job began to be ended; empty: it had ended before
+    /// Of its process, when the job began to be ended; empty: it had ended before.
+    std::string state_at_failure;
     /// Whether its supervisor is still there, and so perhaps processes of the rank.
     bool is_supervised() const { return static_cast<bool>(channel); }
   };

@@ -41,8 +41,8 @@ void leave_in_child() {
 }
 
 /// Other ranks may still be meeting when this one has shut down; so it serves as long as the process lives.
-/// It must have ended before OpenSSL, with which it checks every request, cleans up at the exit of the process.
-/// OpenSSL arranges for that when it is first used, and what was arranged last comes first.
+/// It must have ended before OpenSSL, with which it checks every request, cleans up at the exit of the
+/// process. OpenSSL arranges for that when it is first used, and what was arranged last comes first.
 void serve_until_exit(std::unique_ptr<RendezvousServer> server) {
   (void)hmac_sha256({}, {});
   static const int watches_forks =

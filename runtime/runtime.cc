@@ -116,9 +116,9 @@ void Runtime::end_with_mpi() {
                   world().rank,
                   config_.controller == "mpi" ? "DABKE_CONTROLLER=mpi" : "DABKE_CPU_OPERATIONS=mpi"));
   coordinator_->abort(std::move(cause));  // which prints it
-  // The first answer says that the coordinator has taken the abort, the second that it has sent what follows from it.
-  for (int turn = 0; turn < 2; ++turn)
-    (void)coordinator_->describe("MPI_Finalize was called", kDescribeTime);
+  // The first answer says that the coordinator has taken the abort, the second that it has sent what follows
+  // from it.
+  for (int turn = 0; turn < 2; ++turn) (void)coordinator_->describe("MPI_Finalize was called", kDescribeTime);
 }
 
 std::vector<std::string_view> Runtime::backend_names() const {

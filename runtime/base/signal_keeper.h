@@ -8,9 +8,9 @@
 
 namespace dabke {
 
-/// Every signal is handled at its end as at its beginning. UCX and Open MPI install handlers of their own when they
-/// are loaded or initialised, which print a stack when the process crashes, and one for SIGHUP; an application that
-/// has not asked for MPI has not asked for those.
+/// Every signal is handled at its end as at its beginning. UCX and Open MPI install handlers of their own
+/// when they are loaded or initialised, which print a stack when the process crashes, and one for SIGHUP; an
+/// application that has not asked for MPI has not asked for those.
 class SignalKeeper {
  public:
   SignalKeeper() {

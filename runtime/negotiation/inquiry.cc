@@ -97,9 +97,13 @@ std::optional<Stall> stall_of(const Inquiry& inquiry, const Topology& topology, 
   bool is_elsewhere = false;  // somebody is inside something else
   for (const Rank rank : inquiry.asked) {
     const auto answer = inquiry.answers.find(rank);
-    if (answer == inquiry.answers.end() || !is_there(inquiry, answer->second)) {
+    const bool answered = answer != inquiry.answers.end();
+    if (answered && inquiry.subject == StallSubject::tensor &&
+        has_joined(answer->second, inquiry.process_set))
+      continue;  // nobody waits for it
+    if (!answered || !is_there(inquiry, answer->second)) {
       missing.push_back(rank);
-      is_elsewhere = is_elsewhere || (answer != inquiry.answers.end() && !answer->second.inside.empty());
+      is_elsewhere = is_elsewhere || (answered && !answer->second.inside.empty());
       continue;
     }
     have.push_back(rank);

@@ -176,7 +176,7 @@ void Machine::judge(const GroupInquiry& inquiry, TimePoint now) {
   actions_.emplace_back(WarnAction{*text});
   if (now < next_stall_dump_) return;
   next_stall_dump_ = now + std::max(options_.stall_check, kBetweenGroupDumps);
-  ask_for_dumps(*text, now);
+  ask_for_dumps(*text, Dumped::as_warned, now);
 }
 
 /// The answers were given before an order of the name, some of them perhaps after it.

@@ -68,8 +68,8 @@ static int compare(const struct signals* before, const char* when) {
     const int same_mask = sigismember(&before->mask, number) == sigismember(&now.mask, number);
     const int same_flags = ((was->sa_flags ^ is->sa_flags) & ~kRestorer) == 0;
     if (was->sa_handler == is->sa_handler && same_flags && same_mask) continue;
-    printf("%s: signal %d (%s) was %s with flags %x, is %s with flags %x%s\n", when, number, strsignal(number),
-           handling(was), (unsigned)was->sa_flags, handling(is), (unsigned)is->sa_flags,
+    printf("%s: signal %d (%s) was %s with flags %x, is %s with flags %x%s\n", when, number,
+           strsignal(number), handling(was), (unsigned)was->sa_flags, handling(is), (unsigned)is->sa_flags,
            same_mask ? "" : "; its place in the mask has changed");
     changed = 1;
   }

@@ -118,10 +118,11 @@ Result<ReceivedDescriptors> receive_descriptors(int socket, std::span<std::byte>
   message.msg_iovlen = 1;
   message.msg_control = space;
   message.msg_controllen = sizeof space;
+  ReceivedDescriptors received;
+  received.descriptors.reserve(kMostDescriptors);  // before there are any, which would leak without memory
   ssize_t got = 0;
   do got = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   while (got < 0 && errno == EINTR);
-  ReceivedDescriptors received;
   if (got < 0 && errno == EAGAIN) return received;
   if (got < 0) return system_error("cannot receive descriptors", errno);
   // Owned first, whatever is wrong with the message: else they would leak.

@@ -139,7 +139,12 @@ TEST_CASE("a thread that runs is told by samples where the kernel allows them") 
   {
     Subject runner([&] { spin_here(ended); });
     error = sample_threads({runner.id()}).front().error;
-    place = place_with(runner.id(), error.empty() ? "spin_here" : "perf_event_open");
+#ifdef HAVE_LIBDW
+    const std::string known = "spin_here";
+#else  // of what is not exported only the address is known
+    const std::string known = "(running";
+#endif
+    place = place_with(runner.id(), error.empty() ? known : "perf_event_open");
     ended = true;
   }
   CAPTURE(place, error);

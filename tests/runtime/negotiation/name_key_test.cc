@@ -88,8 +88,8 @@ TEST_CASE("a barrier is no member of another rank's wait for a tensor of its nam
   job.advance(seconds(60));
   job.run();
   const std::string all = job.warnings()[0] + job.warnings()[1];
-  CHECK_THAT(all, Contains("Rank 1 has submitted instead: 'barrier'.") &&
-                      Contains("Rank 0 has submitted instead: barrier."));
+  CHECK_THAT(all, Contains("Rank 1: it waits for allreduce 'barrier' instead") &&
+                      Contains("Rank 0: it waits for barrier instead"));
 }
 
 TEST_CASE("a scale that is not a number, or infinite, agrees with itself") {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
@@ -341,6 +343,22 @@ TEST_CASE("a join that a rank does not come to is reported and ends the job") {
     CHECK(job.outcome(join).status.code() == Code::stalled);
     CHECK_THAT(job.outcome(join).status.message(), Contains("Stalled for 150 s: join of process set 0"));
   }
+}
+
+TEST_CASE("a rank that has joined is not waited for, though the rank through which it reports is") {
+  Machine::Options options;
+  options.stall_check = seconds(60);
+  options.topology = tree_of(4, 2, 8);
+  SimulatedJob job(4, 1, options);
+  job.submit(3, plain(CollectiveKind::join, "join"));
+  job.submit(0, allreduce("x"));
+  job.run();
+  job.advance(seconds(60));
+  job.run();
+  const auto about_x = [](const std::string& text) { return text.find("'x'") != std::string::npos; };
+  const auto warning = std::ranges::find_if(job.warnings(), about_x);
+  REQUIRE(warning != job.warnings().end());
+  CHECK_THAT(*warning, Contains("is waited for from ranks 1, 2.") && !Contains("Rank 3"));
 }
 
 TEST_CASE("a join is no stall as long as the others go on, and is one after that") {
