@@ -16,7 +16,8 @@ std::uint64_t hash_of(const std::vector<Rank>& ranks) {
 
 bool needs_wide_sums(const Batch& batch) {
   if (!reduces(batch.kind) || kernels::wide_dtype(batch.dtype) == batch.dtype) return false;
-  return !is_floating(batch.dtype) && batch.op == ReduceOp::sum && batch.divisor != 1;
+  if (is_floating(batch.dtype)) return rounds_partial_results(batch.dtype, batch.op);
+  return batch.op == ReduceOp::sum && batch.divisor != 1;
 }
 
 ResponseKind kind_of(const Batch& batch) {

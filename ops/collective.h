@@ -84,8 +84,15 @@ struct Batch {
   kernels::Scale result_scale() const { return {postscale, divisor}; }
 };
 
-/// Whether no part of its sums may be kept in the batch's own dtype, only all of it: the average of int8 is one
-/// where the sum is none. A backend adds all ranks' elements at once then, or in kernels::wide_dtype().
+/// Whether a sum or product of some ranks' elements is rounded, or infinite, where that of all would not be:
+/// float16 and bfloat16 are added in float32.
+constexpr bool rounds_partial_results(DType dtype, ReduceOp op) {
+  return (dtype == DType::f16 || dtype == DType::bf16) && (op == ReduceOp::sum || op == ReduceOp::product);
+}
+
+/// Whether no part of a result may be kept in the batch's own dtype, only all of it; of integers too: the
+/// average of int8 is one where the sum is none. A backend then takes all ranks' elements at once, or adds in
+/// kernels::wide_dtype().
 bool needs_wide_sums(const Batch& batch);
 
 /// What the backends are asked about the batch; the same on all ranks, so all choose the same backend.

@@ -25,7 +25,10 @@ bool is_empty(const Batch& batch, const PackedBatch& packed) {
 }  // namespace
 
 bool TcpBackend::can_run(const ResponseKind& kind) const {
-  if (kind.device != DeviceType::host || (kind.size_bytes > kMostBytes && kind.ranks != 2)) return false;
+  // Sums of some ranks' float16 and bfloat16 travel in float32.
+  const bool is_wide = kind.kind == CollectiveKind::allreduce && rounds_partial_results(kind.dtype, kind.op);
+  const std::size_t most_bytes = is_wide ? kMostBytes / 2 : kMostBytes;
+  if (kind.device != DeviceType::host || (kind.size_bytes > most_bytes && kind.ranks != 2)) return false;
   switch (kind.kind) {
     case CollectiveKind::allreduce: return kind.op != ReduceOp::average && kind.op != ReduceOp::adasum;
     case CollectiveKind::allgather:

@@ -35,6 +35,30 @@ T wide_value(int rank, std::size_t index) {
   }
 }
 
+/// The largest, the least, both, and what float16 cannot add to 2048 one by one (bfloat16: 256).
+template <class T>
+  requires is_float<T>
+T wide_value(int rank, std::size_t index) {
+  constexpr double kMost = std::is_same_v<T, f16> ? 65504 : 0x1p100;
+  constexpr double kOneApart = std::is_same_v<T, f16> ? 2048 : 256;
+  switch (index % 5) {
+    case 0: return from_number<T>(kMost);
+    case 1: return from_number<T>(-kMost);
+    case 2: return from_number<T>(rank % 2 == 0 ? kMost : kMost / 2);
+    case 3: return from_number<T>(rank % 2 == 0 ? -kMost : kMost);
+    default: return from_number<T>(rank == 0 ? kOneApart : 1);
+  }
+}
+
+/// Rounded once.
+template <class T>
+  requires is_float<T>
+T average_at(int ranks, std::size_t index) {
+  double sum = 0;
+  for (int rank = 0; rank < ranks; ++rank) sum += number(wide_value<T>(rank, index));
+  return from_number<T>(sum / ranks);
+}
+
 /// Exactly, and toward zero.
 template <class T>
 T average_at(int ranks, std::size_t index) {
@@ -43,10 +67,45 @@ T average_at(int ranks, std::size_t index) {
   return static_cast<T>(sum / ranks);
 }
 
+/// Floats but for the last digit: n may be no power of 2, and the factor is rounded before the product is.
+template <class T>
+bool is_same(T got, T want) {
+  return matches(got, want, true);
+}
+
+/// With both scales: half of each, twice their average.
+template <class T>
+std::string wrong_of_other(Rank& self, const std::string& what, std::vector<T>& data) {
+  must(self.allreduce(
+      data, {.name = "scaled " + what, .op = ReduceOp::average, .prescale = 0.5, .postscale = 2}));
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    Whole sum = 0;
+    for (int rank = 0; rank < self.size(); ++rank) sum += wide_value<T>(rank, i) / 2;
+    if (const T want = static_cast<T>(2 * sum / self.size()); data[i] != want)
+      return fmt::format("scaled average of {}, element {}: {} instead of {}", what, i, number(data[i]),
+                         number(want));
+  }
+  return {};
+}
+
+/// The sum, where it is a number of its dtype.
+template <class T>
+  requires is_float<T>
+std::string wrong_of_other(Rank& self, const std::string& what, std::vector<T>& data) {
+  must(self.allreduce(data, {.name = "sum " + what}));
+  for (std::size_t i = 4; i < data.size(); i += 5) {
+    double sum = 0;
+    for (int rank = 0; rank < self.size(); ++rank) sum += number(wide_value<T>(rank, i));
+    if (const T want = from_number<T>(sum); number(data[i]) != number(want))
+      return fmt::format("sum of {}, element {}: {} instead of {}", what, i, number(data[i]), number(want));
+  }
+  return {};
+}
+
 template <class T>
 std::string wrong_of(Rank& self, std::size_t rows) {
-  std::vector<T> data(rows), scattered(rows), halved(rows);
-  for (std::size_t i = 0; i < rows; ++i) data[i] = scattered[i] = halved[i] = wide_value<T>(self.rank(), i);
+  std::vector<T> data(rows), scattered(rows), other(rows);
+  for (std::size_t i = 0; i < rows; ++i) data[i] = scattered[i] = other[i] = wide_value<T>(self.rank(), i);
   const std::string what = fmt::format("{} of {}", rows, name_of(dtype_of<T>));
   const auto differs = [&](std::size_t index, T got, T want) {
     return fmt::format("average of {}, element {} of rank {}: {} instead of {}", what, index, self.rank(),
@@ -54,23 +113,15 @@ std::string wrong_of(Rank& self, std::size_t rows) {
   };
   must(self.allreduce(data, {.name = "average " + what, .op = ReduceOp::average}));
   for (std::size_t i = 0; i < rows; ++i) {
-    if (const T want = average_at<T>(self.size(), i); data[i] != want) return differs(i, data[i], want);
+    if (const T want = average_at<T>(self.size(), i); !is_same(data[i], want)) return differs(i, data[i], want);
   }
-  // With both scales: half of each, twice their average.
-  must(self.allreduce(
-      halved, {.name = "scaled " + what, .op = ReduceOp::average, .prescale = 0.5, .postscale = 2}));
-  for (std::size_t i = 0; i < rows; ++i) {
-    Whole sum = 0;
-    for (int rank = 0; rank < self.size(); ++rank) sum += wide_value<T>(rank, i) / 2;
-    if (const T want = static_cast<T>(2 * sum / self.size()); halved[i] != want)
-      return "scaled " + differs(i, halved[i], want);
-  }
+  if (std::string wrong = wrong_of_other(self, what, other); !wrong.empty()) return wrong;
   const auto block = must(self.reducescatter(scattered, {.name = "block of " + what, .op = ReduceOp::average}));
   const auto size = static_cast<std::size_t>(self.size()), rank = static_cast<std::size_t>(self.rank());
   const std::size_t first = rows / size * rank + std::min(rank, rows % size);
   if (block.size() != rows / size + (rank < rows % size ? 1 : 0)) return "block of " + what + " has another length";
   for (std::size_t i = 0; i < block.size(); ++i) {
-    if (const T want = average_at<T>(self.size(), first + i); block[i] != want)
+    if (const T want = average_at<T>(self.size(), first + i); !is_same(block[i], want))
       return "block: " + differs(first + i, block[i], want);
   }
   return {};
@@ -84,7 +135,8 @@ std::vector<std::string> wrong_averages(Rank& self) {
   for (const std::size_t bytes : {std::size_t{40}, std::size_t{4} << 10, std::size_t{300} << 10}) {
     for (const DType dtype : kDTypes) {
       visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
-        if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+        constexpr bool kIsInteger = std::is_integral_v<T> && !std::is_same_v<T, bool>;
+        if constexpr (kIsInteger || std::is_same_v<T, f16> || std::is_same_v<T, bf16>) {
           const std::string text = wrong_of<T>(self, bytes / sizeof(T) + 1);
           if (!text.empty()) wrong.push_back(text);
         }
