@@ -1,6 +1,9 @@
 #include "ops/collective.h"
 
+#include <algorithm>
 #include <numeric>
+
+#include <fmt/format.h>
 
 namespace dabke {
 
@@ -18,6 +21,31 @@ bool needs_wide_sums(const Batch& batch) {
   if (!reduces(batch.kind) || kernels::wide_dtype(batch.dtype) == batch.dtype) return false;
   if (is_floating(batch.dtype)) return rounds_partial_results(batch.dtype, batch.op);
   return batch.op == ReduceOp::sum && batch.divisor != 1;
+}
+
+namespace {
+
+constexpr int kBytesBits = 40;
+constexpr std::uint64_t kMostBytes = (std::uint64_t{1} << kBytesBits) - 1;
+
+}  // namespace
+
+std::string BatchMark::to_string() const {
+  const std::uint64_t tensors = contents >> kBytesBits;
+  return fmt::format("{} tensor{} of {} bytes to order {}", tensors, tensors == 1 ? "" : "s", contents & kMostBytes,
+                     order);
+}
+
+BatchMark mark_of(const Batch& batch) {
+  return {batch.order, static_cast<std::uint64_t>(batch.entries.size()) << kBytesBits |
+                           std::min<std::uint64_t>(kind_of(batch).size_bytes, kMostBytes)};
+}
+
+Status batches_differ(const std::string& other_rank, const BatchMark& theirs, const BatchMark& own) {
+  return {Code::internal,
+          fmt::format("the ranks are out of step: {} brings {}, this rank {}. No data was mixed up, but the job "
+                      "cannot go on; this is a defect of Dabke: please report it",
+                      other_rank, theirs.to_string(), own.to_string())};
 }
 
 ResponseKind kind_of(const Batch& batch) {

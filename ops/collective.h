@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -94,6 +95,20 @@ constexpr bool rounds_partial_results(DType dtype, ReduceOp op) {
 /// average of int8 is one where the sum is none. A backend then takes all ranks' elements at once, or adds in
 /// kernels::wide_dtype().
 bool needs_wide_sums(const Batch& batch);
+
+/// What all ranks must bring to a run: the same order, and as many tensors and bytes in it. Every backend compares
+/// that, so that ranks which disagree on what belongs to a batch end with an error that tells them.
+struct BatchMark {
+  std::uint64_t order = 0;
+  std::uint64_t contents = 0;  // tensors << 40 | bytes
+
+  bool operator==(const BatchMark&) const = default;
+  /// "2 tensors of 24 bytes to order 17"
+  std::string to_string() const;
+};
+BatchMark mark_of(const Batch& batch);
+/// The error where another rank brings something else.
+Status batches_differ(const std::string& other_rank, const BatchMark& theirs, const BatchMark& own);
 
 /// What the backends are asked about the batch; the same on all ranks, so all choose the same backend.
 ResponseKind kind_of(const Batch& batch);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <sstream>
 
 #include "ops/gloo/gloo_threads.h"
 #include "runtime/base/exceptions.h"
@@ -27,9 +28,9 @@ const char* activity_of(CollectiveKind kind) {
   }
 }
 
-/// Runs `function` with Gloo's exceptions turned into a Status that keeps its text.
+/// Inside Gloo, whose sockets raise SIGPIPE; with exceptions turned into a Status that keeps their text.
 template <class Function>
-Status without_gloo_exceptions(Function function) {
+Status inside_gloo(Function function) {
   return without_exceptions([&]() -> Status {
     try {
       const SigpipeBlocked blocked;
@@ -44,6 +45,13 @@ Status without_gloo_exceptions(Function function) {
 bool says_silence(const std::string& text) {
   return std::ranges::any_of(std::array{ETIMEDOUT, EHOSTUNREACH, ENETUNREACH},
                              [&](int value) { return text.find(std::strerror(value)) != std::string::npos; });
+}
+
+/// Messages of different batches have different tags, and never meet; `run` tells a batch's parts apart.
+std::uint32_t tag_of(const BatchMark& mark, std::uint32_t run) {
+  std::uint64_t bits = mark.order * 0x9e3779b97f4a7c15u ^ mark.contents;
+  bits = (bits ^ bits >> 31) * 0xbf58476d1ce4e5b9u;
+  return static_cast<std::uint32_t>(bits >> 40) << 8 | (run & 0xff);
 }
 
 /// "gloo allreduce of 3 tensors (order 17), rank 1 of 4 in process set 0 (world rank 1)"
@@ -62,7 +70,10 @@ GlooBackend::GlooBackend(const BackendContext& context)
       watchdog_(context.config.peer_timeout > 0
                     ? look_interval(seconds_to_duration(context.config.peer_timeout))
                     : Duration::zero(),
-                [this](GlooContext& running) { return find_silence(running); }) {}
+                [this](GlooContext& running) { return find_silence(running); },
+                [this](const Watchdog::Note& note) {
+                  return without_exceptions([&] { return compare_notes(note); });
+                }) {}
 
 GlooBackend::~GlooBackend() {
   if (device_) device_->resume();  // closing connections waits for its thread
@@ -83,11 +94,38 @@ BatchSizes GlooBackend::batch_sizes() const {
 Status GlooBackend::prepare(const ProcessSetInfo& set) {
   const std::lock_guard lock(mutex_);
   DABKE_CHECK(watchdog_.aborted());
-  if (set.size() > 1) DABKE_CHECK(open_device());
-  return open_set(set).status();
+  return without_exceptions([&]() -> Status {
+    if (set.size() > 1) DABKE_CHECK(open_device());
+    return open_set(set).status();
+  });
 }
 
-void GlooBackend::run(const Batch& batch, Completion done) { done(run_batch(batch)); }
+void GlooBackend::run(const Batch& batch, Completion done) {
+  done(without_exceptions([&] { return run_batch(batch); }));
+}
+
+Watchdog::Note GlooBackend::note_of(const Batch& batch, const Set& set) {
+  const ProcessSetInfo& info = *batch.process_set;
+  const auto own = static_cast<std::size_t>(info.rank);
+  return {mark_of(batch), set.runs,        info.id, set.members, set.incarnation,
+          info.ranks[own], info.ranks[(own + 1) % info.ranks.size()]};
+}
+
+Status GlooBackend::compare_notes(const Watchdog::Note& own) const {
+  constexpr auto kPatience = std::chrono::milliseconds(50);  // aborts wait meanwhile
+  const auto key_of = [&](Rank rank) {
+    return fmt::format("gloo/late/{}-{:x}-{}/{}/{}", own.set, own.members, own.incarnation, own.run, rank);
+  };
+  Store& store = *context_.store;
+  // Without the store there is no answer; whoever reports stalls says the rest.
+  if (!store.set(key_of(own.own), fmt::format("{} {}", own.mark.order, own.mark.contents))) return {};
+  const auto text = store.get(key_of(own.neighbour), Clock::now() + kPatience);
+  if (!text) return {};
+  BatchMark theirs;
+  std::istringstream words(*text);
+  words >> theirs.order >> theirs.contents;
+  return theirs == own.mark ? Status() : batches_differ(fmt::format("rank {}", own.neighbour), theirs, own.mark);
+}
 
 void GlooBackend::release(ProcessSetId set) {
   const std::lock_guard lock(mutex_);
@@ -99,6 +137,7 @@ void GlooBackend::idle() {
   const std::lock_guard lock(mutex_);
   packer_.drop();
   scratch_.drop();
+  watchdog_.rest();
   const bool is_used =
       std::ranges::any_of(sets_, [](const auto& row) { return !row.second.contexts.empty(); });
   if (!is_used) {
@@ -128,17 +167,17 @@ Status GlooBackend::open_device() {
   return Status::ok();
 }
 
-Result<GlooContext*> GlooBackend::open_context(const ProcessSetInfo& info, Set& set,
-                                               GlooAlgorithm algorithm) {
+Result<GlooContext*> GlooBackend::open_context(const Batch& batch, Set& set, GlooAlgorithm algorithm) {
+  const ProcessSetInfo& info = *batch.process_set;
   if (const auto row = set.contexts.find(algorithm); row != set.contexts.end()) return row->second.get();
   const std::string key =
       fmt::format("gloo/{}-{:x}-{}/{}", info.id, set.members, set.incarnation, name_of(algorithm));
   const TimePoint deadline = deadline_after(context_.config.start_timeout);
   auto context = std::make_unique<GlooContext>(*device_, info, context_.fork_guard,
                                                seconds_to_duration(context_.config.peer_timeout));
-  DABKE_CHECK(watchdog_.begin(context.get(), kNever, Status::ok()));
-  const Status connected = without_gloo_exceptions([&] {
-    return context->connect(*context_.store, key, deadline, [this] { return watchdog_.aborted(); });
+  DABKE_CHECK(watchdog_.begin(context.get(), kNever, Status::ok(), note_of(batch, set)));
+  const Status connected = inside_gloo([&] {
+    return context->connect(*context_.store, key, deadline, [this] { return watchdog_.ended(); });
   });
   const Status ended = watchdog_.end();
   DABKE_CHECK(ended);
@@ -186,6 +225,7 @@ Status GlooBackend::run_batch(const Batch& batch) {
   }
   DABKE_ASSIGN(Set* const set, open_set(*batch.process_set));
   DABKE_CHECK(set->failed);
+  ++set->runs;
   const Status status = without_exceptions([&]() -> Status {
     kernels::Scale unscaled;
     DABKE_ASSIGN(const PackedBatch packed, packer_.pack(batch));
@@ -217,7 +257,7 @@ Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed, ke
   if (!scales(algorithm)) unscaled = batch.result_scale();
   DABKE_ASSIGN(Set* const set, open_set(info));
   running_ = info.ranks;
-  DABKE_ASSIGN(GlooContext* const context, open_context(info, *set, algorithm));
+  DABKE_ASSIGN(GlooContext* const context, open_context(batch, *set, algorithm));
 
   const double limit = context_.config.gloo_timeout;
   const TimePoint deadline = std::min(batch.deadline, limit > 0 ? deadline_after(limit) : kNever);
@@ -229,11 +269,10 @@ Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed, ke
                                      "(see DABKE_GLOO_TIMEOUT_SECONDS)",
                                      seconds));
   }
-  DABKE_CHECK(watchdog_.begin(context, deadline, std::move(on_deadline)));
+  DABKE_CHECK(watchdog_.begin(context, deadline, std::move(on_deadline), note_of(batch, *set)));
   const char* const activity = activity_of(batch.kind);
   const ActivityScope scope(activity ? batch.timeline : nullptr, batch.timeline_ids, activity);
-  const Status status =
-      without_gloo_exceptions([&] { return run_algorithm(batch, packed, algorithm, *context); });
+  const Status status = inside_gloo([&] { return run_algorithm(batch, packed, algorithm, *context); });
   const Status ended = watchdog_.end();
   if (ended.is_ok()) return status.is_ok() ? status : name_broken(*context, status);
   // It may have been done just before it was ended: then the result is there, and only the connections are
@@ -245,8 +284,12 @@ Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed, ke
 
 Status GlooBackend::run_algorithm(const Batch& batch, const PackedBatch& packed, GlooAlgorithm algorithm,
                                   GlooContext& context) {
-  const GlooRun run{context.gloo(), context.next_tag(),   batch.dtype,
-                    batch.op,       batch.result_scale(), needs_wide_sums(batch)};
+  const GlooRun run{context.gloo(),
+                    tag_of(mark_of(batch), context.next_tag()),
+                    batch.dtype,
+                    batch.op,
+                    batch.result_scale(),
+                    needs_wide_sums(batch)};
   switch (batch.kind) {
     case CollectiveKind::allreduce:
       return gloo_allreduce(run, algorithm, packed.data, packed.elements, scratch_);

@@ -39,13 +39,17 @@ class GlooBackend final : public Collective {
   struct Set {
     std::uint64_t incarnation = 0;
     std::uint64_t members = 0;  // hash of its ranks
+    std::uint64_t runs = 0;
     std::map<GlooAlgorithm, std::unique_ptr<GlooContext>> contexts;
     Status failed;  // its connections are gone, so everything later fails as the first did
   };
 
   Result<Set*> open_set(const ProcessSetInfo& set);
   Status open_device();
-  Result<GlooContext*> open_context(const ProcessSetInfo& info, Set& set, GlooAlgorithm algorithm);
+  Result<GlooContext*> open_context(const Batch& batch, Set& set, GlooAlgorithm algorithm);
+  static Watchdog::Note note_of(const Batch& batch, const Set& set);
+  /// Whether the neighbour waits in another batch, as far as it has said.
+  Status compare_notes(const Watchdog::Note& own) const;
   Status run_batch(const Batch& batch);
   std::string name_of_peer(int place) const;
   Status find_silence(GlooContext& context) const;

@@ -9,6 +9,8 @@
 
 namespace dabke {
 
+constexpr auto kAskAgain = std::chrono::seconds(1);
+
 // Interrupting is repeated until the run has ended: Gloo may just have been about to make a socket, or to
 // wait.
 constexpr auto kAgain = std::chrono::milliseconds(5);
@@ -21,8 +23,9 @@ Watchdog::~Watchdog() {
   changed_.notify_all();
 }
 
-Status Watchdog::begin(GlooContext* context, TimePoint deadline, Status on_deadline) {
-  bool calls = deadline != kNever;
+Status Watchdog::begin(GlooContext* context, TimePoint deadline, Status on_deadline, const Note& note) {
+  const TimePoint late_at = Clock::now() + kLateAfter;
+  bool must_wake = deadline != kNever;
   {
     const std::lock_guard lock(mutex_);
     DABKE_CHECK(aborted_);
@@ -35,10 +38,12 @@ Status Watchdog::begin(GlooContext* context, TimePoint deadline, Status on_deadl
     deadline_ = deadline;
     on_deadline_ = std::move(on_deadline);
     ended_by_ = Status::ok();
+    note_ = note;
+    late_at_ = late_at;
     ++runs_;
-    calls = calls || (dozes_ && look_every_ > Duration::zero());
+    must_wake = must_wake || dozes_;  // else it wakes by itself before this run is late
   }
-  if (calls) changed_.notify_all();
+  if (must_wake) changed_.notify_all();
   return Status::ok();
 }
 
@@ -53,6 +58,20 @@ void Watchdog::abort(const Status& cause) {
     const std::lock_guard lock(mutex_);
     if (!aborted_.is_ok()) return;
     aborted_ = Status(cause);
+  }
+  changed_.notify_all();
+}
+
+Status Watchdog::ended() const {
+  const std::lock_guard lock(mutex_);
+  return aborted_.is_ok() ? ended_by_ : aborted_;
+}
+
+void Watchdog::rest() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (running_ != nullptr) return;
+    late_at_ = kNever;
   }
   changed_.notify_all();
 }
@@ -78,6 +97,10 @@ void Watchdog::loop() {
       changed_.wait_for(lock, kAgain);
       continue;
     }
+    if (running_ != nullptr && now >= late_at_) {
+      ask_about_run(lock);
+      continue;
+    }
     const bool is_used = running_ != nullptr || runs_ != runs_before;
     if (look_every_ <= Duration::zero() || !is_used) {
       next_look = kNever;
@@ -85,7 +108,12 @@ void Watchdog::loop() {
       next_look = now + look_every_;
       runs_before = runs_;
     }
-    const TimePoint until = std::min(next_look, running_ == nullptr ? kNever : deadline_);
+    TimePoint until = next_look;
+    if (running_ != nullptr) {
+      until = std::min({until, deadline_, late_at_});
+    } else if (now < late_at_) {
+      until = std::min(until, late_at_);
+    }
     dozes_ = until == kNever;
     if (dozes_) {
       changed_.wait(lock);
@@ -105,6 +133,18 @@ Status Watchdog::reason_to_end(TimePoint now, bool look) {
   } catch (const std::bad_alloc&) {
     return Status::ok();  // the next look may have memory
   }
+}
+
+/// Without the lock meanwhile: the store may be slow.
+void Watchdog::ask_about_run(std::unique_lock<std::mutex>& lock) {
+  const Note note = note_;
+  const std::uint64_t run = runs_;
+  lock.unlock();
+  Status answer = ask_(note);
+  lock.lock();
+  if (run != runs_ || running_ == nullptr) return;
+  late_at_ = Clock::now() + kAskAgain;
+  if (!answer.is_ok() && ended_by_.is_ok()) ended_by_ = std::move(answer);
 }
 
 }  // namespace dabke

@@ -1,5 +1,9 @@
-// Ends a run that blocks inside Gloo, at its deadline, by abort() or because it was found hopeless, by
-// interrupting its context.
+// Ends a run that blocks inside Gloo, at its deadline, by abort(), because it was found hopeless, or because the ranks
+// are out of step, by interrupting its context.
+//
+// Gloo has no place for a word about a batch: a message that is longer than the other side expects ends the process.
+// So ranks with different batches use different tags (GlooBackend), never meet, and wait. A run that takes longer
+// than kLateAfter therefore asks, in the rendezvous store, whether its neighbour waits in the same one.
 #pragma once
 
 #include <condition_variable>
@@ -21,13 +25,29 @@ class Watchdog {
  public:
   /// Why the run cannot go on; ok: it can. From the watchdog's thread.
   using Look = std::function<Status(GlooContext&)>;
-  /// `look_every` zero: never.
-  Watchdog(Duration look_every, Look look) : look_every_(look_every), look_(std::move(look)) {}
+  /// What a late run is asked about.
+  struct Note {
+    BatchMark mark;
+    std::uint64_t run = 0;  // how many the set has had
+    ProcessSetId set = 0;
+    std::uint64_t members = 0;  // as in GlooBackend::Set
+    std::uint64_t incarnation = 0;
+    Rank own = 0;
+    Rank neighbour = 0;
+  };
+  using Ask = std::function<Status(const Note&)>;
+
+  static constexpr auto kLateAfter = std::chrono::seconds(2);
+
+  /// `look_every` zero: never. `ask` is called on the watchdog's thread, again and again while a run is late; the
+  /// run ends with its error.
+  Watchdog(Duration look_every, Look look, Ask ask)
+      : look_every_(look_every), look_(std::move(look)), ask_(std::move(ask)) {}
   ~Watchdog();
 
   /// A run begins that `context` runs. An error, the cause, after abort(). `on_deadline` is what end()
   /// says if the deadline passes first.
-  Status begin(GlooContext* context, TimePoint deadline, Status on_deadline);
+  Status begin(GlooContext* context, TimePoint deadline, Status on_deadline, const Note& note);
   /// The run has returned, or blocks no more. What ended it, if it was this.
   Status end();
 
@@ -35,18 +55,26 @@ class Watchdog {
   void abort(const Status& cause);
   /// ok, or the cause of abort().
   Status aborted() const;
+  /// The same, or what ends the run in flight.
+  Status ended() const;
+  /// No run will come for a while: sleeps without waking.
+  void rest();
 
  private:
   void loop();
   Status reason_to_end(TimePoint now, bool look);
+  void ask_about_run(std::unique_lock<std::mutex>& lock);
 
   const Duration look_every_;
   const Look look_;
+  const Ask ask_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   GlooContext* running_ = nullptr;
   TimePoint deadline_ = kNever;
   Status on_deadline_;
+  TimePoint late_at_ = kNever;
+  Note note_;
   Status ended_by_;
   Status aborted_;
   std::uint64_t runs_ = 0;  // until now

@@ -129,7 +129,10 @@ Status MpiBackend::run_on(const Batch& batch, MpiCommunicator& comm) {
     return {Code::timeout, "not done within its limit; a rank is late, stopped or gone"};
   };
   const ProcessSetInfo& set = *batch.process_set;
+  const BatchMark mark = mark_of(batch);
   const MpiRun run{comm,
+                   mark,
+                   set.ranks,
                    static_cast<std::size_t>(set.rank),
                    static_cast<std::size_t>(set.size()),
                    batch.dtype,

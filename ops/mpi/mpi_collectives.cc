@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include <fmt/format.h>
+
 #include "ops/kernels/kernels.h"
 
 namespace dabke {
@@ -92,16 +94,37 @@ Status gather_equal(const MpiRun& run, const std::byte* own, std::size_t bytes, 
   return finish(run);
 }
 
+/// An error where a rank brings something else: its mark begins its part of `all`.
+Status check_marks(const MpiRun& run, const std::byte* all, std::size_t stride) {
+  for (std::size_t rank = 0; rank < run.size; ++rank) {
+    BatchMark theirs;
+    std::memcpy(&theirs, all + rank * stride, sizeof theirs);
+    if (theirs != run.mark) return batches_differ(fmt::format("rank {}", run.ranks[rank]), theirs, run.mark);
+  }
+  return {};
+}
+
+/// All ranks have come, with the same.
+Status meet(const MpiRun& run) {
+  DABKE_ASSIGN(std::byte* const memory, run.staging.memory.reserve((run.size + 1) * sizeof run.mark));
+  std::memcpy(memory, &run.mark, sizeof run.mark);
+  DABKE_CHECK(gather_equal(run, memory, sizeof run.mark, memory + sizeof run.mark));
+  return check_marks(run, memory + sizeof run.mark, sizeof run.mark);
+}
+
 /// Few bytes: everybody gets everything, in one step.
 Status allreduce_small(const MpiRun& run, const InPieces& in, double prescale, const OutPieces& out,
                        const kernels::Scale& result) {
-  const std::size_t bytes = in.elements() * size_of(run.dtype);
+  constexpr std::size_t kMarkBytes = sizeof run.mark;
+  const std::size_t bytes = kMarkBytes + in.elements() * size_of(run.dtype);
   DABKE_ASSIGN(std::byte* const memory, run.staging.memory.reserve((run.size + 1) * bytes));
   std::byte* const all = memory + bytes;
-  stage(run, in, 0, in.elements(), prescale, memory);
+  std::memcpy(memory, &run.mark, kMarkBytes);
+  stage(run, in, 0, in.elements(), prescale, memory + kMarkBytes);
   DABKE_CHECK(gather_equal(run, memory, bytes, all));
+  DABKE_CHECK(check_marks(run, all, bytes));
   out.each(0, in.elements(), [&](std::byte* data, std::size_t elements, std::size_t at) {
-    reduce_blocks(run, data, all + at * size_of(run.dtype), bytes, elements, result);
+    reduce_blocks(run, data, all + kMarkBytes + at * size_of(run.dtype), bytes, elements, result);
   });
   return {};
 }
@@ -115,6 +138,7 @@ Status mpi_allreduce(const MpiRun& run, const InPieces& in, double prescale, con
   const std::size_t elements = in.elements();
   if (elements * width * run.size <= std::min(kSmallBytes, run.round_bytes))
     return allreduce_small(run, in, prescale, out, result);
+  DABKE_CHECK(meet(run));
   MpiStaging& staging = run.staging;
   const std::size_t most = block_elements(run) * run.size;
   const std::size_t room = fusion_padded((most + run.size) * width);
@@ -142,6 +166,7 @@ Status mpi_allreduce(const MpiRun& run, const InPieces& in, double prescale, con
 
 Status mpi_reducescatter(const MpiRun& run, const std::byte* send, std::span<const std::size_t> counts,
                          std::byte* data, const kernels::Scale& result) {
+  DABKE_CHECK(meet(run));
   const std::size_t width = size_of(run.dtype);
   const std::size_t most = block_elements(run);
   const std::size_t longest = *std::ranges::max_element(counts);
@@ -165,6 +190,7 @@ Status mpi_reducescatter(const MpiRun& run, const std::byte* send, std::span<con
 }
 
 Status mpi_allgather(const MpiRun& run, std::byte* data, std::span<const std::size_t> counts) {
+  DABKE_CHECK(meet(run));
   const std::size_t width = size_of(run.dtype);
   const std::size_t most = block_elements(run);
   const std::size_t longest = *std::ranges::max_element(counts);
@@ -191,6 +217,7 @@ Status mpi_allgather(const MpiRun& run, std::byte* data, std::span<const std::si
 }
 
 Status mpi_broadcast(const MpiRun& run, std::byte* data, std::size_t elements, int root) {
+  DABKE_CHECK(meet(run));
   const std::size_t bytes = elements * size_of(run.dtype);
   DABKE_ASSIGN(std::byte* const memory, run.staging.memory.reserve(std::min(bytes, run.round_bytes)));
   const bool sends = static_cast<std::size_t>(root) == run.rank;
@@ -206,15 +233,21 @@ Status mpi_broadcast(const MpiRun& run, std::byte* data, std::size_t elements, i
 
 namespace {
 
-/// The largest of the values that the ranks pass.
+/// All ranks have come, with the same; the largest of the values that they pass.
 Result<std::size_t> agree_on_largest(const MpiRun& run, std::size_t own) {
-  DABKE_ASSIGN(std::byte* const memory, run.staging.memory.reserve((run.size + 1) * sizeof own));
-  std::memcpy(memory, &own, sizeof own);
-  DABKE_CHECK(gather_equal(run, memory, sizeof own, memory + sizeof own));
+  struct Part {
+    BatchMark mark;
+    std::size_t value;
+  };
+  const Part mine{run.mark, own};
+  DABKE_ASSIGN(std::byte* const memory, run.staging.memory.reserve((run.size + 1) * sizeof mine));
+  std::memcpy(memory, &mine, sizeof mine);
+  DABKE_CHECK(gather_equal(run, memory, sizeof mine, memory + sizeof mine));
+  DABKE_CHECK(check_marks(run, memory + sizeof mine, sizeof mine));
   for (std::size_t rank = 0; rank < run.size; ++rank) {
-    std::size_t theirs = 0;
+    Part theirs{};
     std::memcpy(&theirs, memory + (rank + 1) * sizeof theirs, sizeof theirs);
-    own = std::max(own, theirs);
+    own = std::max(own, theirs.value);
   }
   return own;
 }
@@ -256,9 +289,6 @@ Status mpi_alltoall(const MpiRun& run, const std::byte* send, std::span<const st
   return {};
 }
 
-Status mpi_barrier(const MpiRun& run) {
-  DABKE_CHECK(run.comm.start_barrier());
-  return finish(run);
-}
+Status mpi_barrier(const MpiRun& run) { return meet(run); }
 
 }  // namespace dabke

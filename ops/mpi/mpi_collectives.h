@@ -7,12 +7,16 @@
 // MPI never sees memory of the user's, and of ours a few megabytes at a time: a collective of MPI's cannot be
 // taken back, so after an abort its memory is left to it for good. Rounds of that size also keep every count
 // far below 2^31.
+//
+// The first thing that moves is what each rank brings to the run (BatchMark): with the data where that is little,
+// as a barrier, and else in a gathering of its own.
 #pragma once
 
 #include <functional>
 #include <span>
 #include <vector>
 
+#include "ops/collective.h"
 #include "ops/kernels/kernels.h"
 #include "ops/pieces.h"
 #include "runtime/base/dtype.h"
@@ -30,6 +34,8 @@ struct MpiStaging {
 
 struct MpiRun {
   MpiCommunicator& comm;
+  const BatchMark& mark;
+  std::span<const Rank> ranks;  // of the set, in the world
   std::size_t rank;
   std::size_t size;
   DType dtype;

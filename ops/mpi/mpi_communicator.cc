@@ -12,11 +12,6 @@ class Communicator final : public MpiCommunicator {
     comm_ = MpiComm();
   }
 
-  Status start_barrier() override {
-    const auto pass = gate_.enter();
-    if (!pass) return MpiGate::is_over();
-    return mpi_status("MPI_Ibarrier", MPI_Ibarrier(comm_.get(), &request_));
-  }
   Status start_broadcast(std::byte* data, int bytes, int root) override {
     const auto pass = gate_.enter();
     if (!pass) return MpiGate::is_over();

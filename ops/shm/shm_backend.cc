@@ -71,7 +71,7 @@ Status ShmBackend::run_batch(const Batch& batch) {
   const char* const activity = activity_of(batch.kind);
   const ActivityScope scope(activity ? batch.timeline : nullptr, batch.timeline_ids, activity);
   const Members& members = members_.at(set.id);
-  steps_.begin(batch.order, members, batch.deadline);
+  steps_.begin(mark_of(batch), members, batch.deadline);
   const Status status = without_exceptions([&] { return run_steps(batch, *members); });
   if (status) return status;
   // The ranks are out of step.

@@ -24,6 +24,13 @@
 
 namespace dabke {
 
+/// What a rank brought to one of its last batches. Written by the rank alone, while others read.
+struct ShmBatchMark {
+  static constexpr std::uint64_t kChanging = ~std::uint64_t{0};
+  std::atomic<std::uint64_t> step{0};  // its first; 0: none; kChanging: look again later
+  std::atomic<std::uint64_t> contents{0};
+};
+
 /// How far a rank is, for the others to wait on. A line of its own, because it is written often.
 struct alignas(64) ShmProgress {
   /// What it has published last: (order << 24) | step. Only ever grows.
@@ -31,7 +38,10 @@ struct alignas(64) ShmProgress {
   /// Changes when somebody who sleeps is to look again; the kernel's word to sleep on.
   std::atomic<std::uint32_t> bell{0};
   std::atomic<std::uint32_t> sleepers{0};
+  /// Of the last two batches, in turn: whoever is late still finds what a rank brought that has gone on.
+  std::array<ShmBatchMark, 2> marks;
 };
+static_assert(sizeof(ShmProgress) == 64);
 
 /// Data so small that it travels in the cache lines that tell of it: each line has the step it belongs to.
 struct alignas(64) ShmLetterLine {

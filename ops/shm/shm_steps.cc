@@ -4,9 +4,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstring>
 #include <ctime>
+
+#include <fmt/format.h>
 
 namespace dabke {
 namespace {
@@ -24,6 +27,7 @@ constexpr std::size_t kReadyBytes = std::size_t{32} << 10;
 
 constexpr std::size_t kLineBytes = sizeof(ShmLetterLine::data);
 constexpr std::size_t kLetterBytes = sizeof(ShmLetter::lines) / sizeof(ShmLetterLine) * kLineBytes;
+constexpr std::size_t kMarkBytes = sizeof(BatchMark::contents);
 
 /// Calls `use(line, data, bytes)` for each line that so much data takes, and returns whether all said yes. It
 /// asks all: the core then fetches them at the same time.
@@ -62,21 +66,79 @@ void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value, Duration
 ShmSteps::ShmSteps(ShmDomain& domain)
     : domain_(domain), letters_(domain.size() * kLetterBytes), seen_(domain.size()), habits_(domain.size()) {}
 
-void ShmSteps::begin(std::uint64_t order, const std::shared_ptr<const std::vector<std::size_t>>& members,
+void ShmSteps::begin(const BatchMark& mark, const std::shared_ptr<const std::vector<std::size_t>>& members,
                      TimePoint deadline) {
   if (members_ != members) members_ = members;
   deadline_ = deadline;
-  if (order == order_) return;
-  order_ = order;
-  rounds_ = 0;
-  reached_ = order << kStepBits;
+  mark_ = mark;
+  if (mark.order != order_) {
+    order_ = mark.order;
+    rounds_ = 0;
+    reached_ = order_ << kStepBits;
+  }
+  first_ = reached_ + 1;
+  has_told_mark_ = has_checked_ = false;
 }
 
 // Not sequentially consistent, for which the core would wait until it has told the others: so a sleeper that
 // has just come may be missed, whose first naps are short for that.
 void ShmSteps::publish() {
+  if (!has_told_mark_) tell_mark();
   domain_.progress(domain_.own()).reached.store(++reached_, std::memory_order_release);
   wake_sleepers();
+}
+
+/// Together with the step, so that the others fetch the line once.
+void ShmSteps::tell_mark() {
+  ShmBatchMark& mark = domain_.progress(domain_.own()).marks[next_mark_];
+  next_mark_ = (next_mark_ + 1) % 2;
+  mark.step.store(ShmBatchMark::kChanging, std::memory_order_relaxed);
+  mark.contents.store(mark_.contents, std::memory_order_release);
+  mark.step.store(first_, std::memory_order_release);
+  has_told_mark_ = true;
+}
+
+Status ShmSteps::differs(std::size_t index, std::uint64_t step, std::uint64_t contents) const {
+  return batches_differ(fmt::format("rank {}", domain_.ranks()[index]), {step >> kStepBits, contents}, mark_);
+}
+
+/// An error only where it is certain. Who has gone on by more than two batches found this rank's mark right.
+Status ShmSteps::check_mark(std::size_t index) const {
+  std::uint64_t lowest = ShmBatchMark::kChanging, highest = 0, contents_of_highest = 0;
+  for (const ShmBatchMark& mark : domain_.progress(index).marks) {
+    const std::uint64_t step = mark.step.load(std::memory_order_acquire);
+    const std::uint64_t contents = mark.contents.load(std::memory_order_acquire);
+    if (step == ShmBatchMark::kChanging || mark.step.load(std::memory_order_relaxed) != step) return {};
+    if (step == first_) return contents == mark_.contents ? Status() : differs(index, step, contents);
+    lowest = std::min(lowest, step);
+    if (step < highest) continue;
+    highest = step;
+    contents_of_highest = contents;
+  }
+  // One is of before this batch and one of after it, and none is between.
+  const bool has_skipped = lowest < first_ && highest > first_;
+  return has_skipped ? differs(index, highest, contents_of_highest) : Status();
+}
+
+Status ShmSteps::check_marks() {
+  for (const std::size_t index : *members_) {
+    if (index != domain_.own()) DABKE_CHECK(check_mark(index));
+  }
+  has_checked_ = true;
+  return {};
+}
+
+/// Of a rank that is waited for, which may have sent a letter where none is looked for.
+Status ShmSteps::check_letters(std::size_t index) {
+  for (std::size_t which = 0; which < kShmStages; ++which) {
+    const ShmLetterLine& line = domain_.letter(index, which).lines[0];
+    const std::uint64_t step = line.step.load(std::memory_order_acquire);
+    if (step < reached_) continue;
+    std::uint64_t contents = 0;  // of this very step it stays until this rank goes on
+    std::memcpy(&contents, line.data.data(), sizeof contents);
+    if (step > reached_ || contents != mark_.contents) return differs(index, step, contents);
+  }
+  return {};
 }
 
 void ShmSteps::wake_sleepers() {
@@ -87,7 +149,8 @@ void ShmSteps::wake_sleepers() {
 }
 
 Status ShmSteps::wait_for_all() {
-  return for_each_member([this](std::size_t index) { return wait_for(index, reached_); });
+  DABKE_CHECK(for_each_member([this](std::size_t index) { return wait_for(index, reached_); }));
+  return has_checked_ ? Status() : check_marks();
 }
 
 /// First for those that need this core to come; the others come meanwhile.
@@ -101,13 +164,16 @@ Status ShmSteps::for_each_member(Wait wait) {
 }
 
 std::byte* ShmSteps::stage(std::size_t index) {
-  return letter_bytes_ == 0 ? domain_.stage(index, stage_) : letters_.data() + index * kLetterBytes;
+  return letter_bytes_ == 0 ? domain_.stage(index, stage_) : letter_of(index) + kMarkBytes;
 }
+
+std::byte* ShmSteps::letter_of(std::size_t index) { return letters_.data() + index * kLetterBytes; }
 
 Result<std::byte*> ShmSteps::free_stage(std::size_t most_bytes) {
   stage_ = (order_ + rounds_) % kShmStages;
   most_bytes_ = most_bytes;
-  letter_bytes_ = most_bytes <= kLetterBytes ? most_bytes : 0;
+  const bool goes_by_letter = most_bytes != 0 && most_bytes <= kLetterBytes - kMarkBytes;
+  letter_bytes_ = goes_by_letter ? kMarkBytes + most_bytes : 0;
   if (Readers& readers = readers_[stage_]; readers.members) {
     for (const std::size_t index : *readers.members) DABKE_CHECK(wait_for(index, readers.until));
   }
@@ -121,7 +187,9 @@ Status ShmSteps::exchange() {
     return wait_for_all();
   }
   send_letter();
-  return for_each_member([this](std::size_t index) { return receive_letter(index); });
+  DABKE_CHECK(for_each_member([this](std::size_t index) { return receive_letter(index); }));
+  has_checked_ = true;
+  return {};
 }
 
 /// As a rule the others have read it by now; else they fetch a line once more. Who waits for a rank that
@@ -145,7 +213,8 @@ void ShmSteps::end_round() {
 void ShmSteps::send_letter() {
   ++reached_;
   ShmLetter& letter = domain_.letter(domain_.own(), stage_);
-  for_each_line(letter, stage(domain_.own()), letter_bytes_,
+  std::memcpy(letter_of(domain_.own()), &mark_.contents, kMarkBytes);
+  for_each_line(letter, letter_of(domain_.own()), letter_bytes_,
                 [this](ShmLetterLine& line, std::byte* data, std::size_t bytes) {
                   std::memcpy(line.data.data(), data, bytes);
                   line.step.store(reached_, std::memory_order_release);
@@ -170,11 +239,14 @@ Status ShmSteps::receive_letter(std::size_t index) {
                          });
   };
   DABKE_CHECK(wait_until(index, has_come));
-  for_each_line(letter, stage(index), letter_bytes_,
+  for_each_line(letter, letter_of(index), letter_bytes_,
                 [](ShmLetterLine& line, std::byte* data, std::size_t bytes) {
                   std::memcpy(data, line.data.data(), bytes);
                   return true;
                 });
+  std::uint64_t contents = 0;
+  std::memcpy(&contents, letter_of(index), kMarkBytes);
+  if (contents != mark_.contents) return differs(index, reached_, contents);
   seen_[index] = reached_;
   return {};
 }
@@ -195,11 +267,12 @@ Status ShmSteps::wait_until(std::size_t index, IsThere is_there) {
   for (Waiting wait(habits_[index], kYields); wait.again();) {
     if (is_there()) return {};
   }
-  return sleep_until(domain_.progress(index), is_there);
+  return sleep_until(index, is_there);
 }
 
 template <class IsThere>
-Status ShmSteps::sleep_until(ShmProgress& peer, IsThere is_there) {
+Status ShmSteps::sleep_until(std::size_t index, IsThere is_there) {
+  ShmProgress& peer = domain_.progress(index);
   sleeps_on_.store(&peer, std::memory_order_seq_cst);
   peer.sleepers.fetch_add(1, std::memory_order_seq_cst);
   Status status;
@@ -208,6 +281,13 @@ Status ShmSteps::sleep_until(ShmProgress& peer, IsThere is_there) {
     if (is_there()) break;
     if (is_aborted_.load(std::memory_order_seq_cst)) {
       status = aborted();
+      break;
+    }
+    // What it sent before it went past is there by now.
+    Status out_of_step = check_mark(index);
+    if (out_of_step) out_of_step = check_letters(index);
+    if (!out_of_step && !is_there()) {
+      status = std::move(out_of_step);
       break;
     }
     const TimePoint now = Clock::now();

@@ -8,9 +8,13 @@
 // have gone on (`free_stage`); as a rule they have long since.
 //
 // To fetch a cache line that another core has written takes about as long as all else of a small collective
-// together. Up to 224 bytes therefore go with a stage's letter instead: the lines that are looked at for the
+// together. Up to 216 bytes therefore go with a stage's letter instead: the lines that are looked at for the
 // step hold the data as well. These lines, and those of a stage that little is written to, are got ready to
 // be written while nobody waits for them.
+//
+// Each rank says what it brings to a batch (BatchMark): in its letter, and else beside its number, in the same
+// line. Where two ranks disagree at least one of them finds out, because it still waits for the other, or sees
+// that the other has gone past; it says so instead of reading what lies in the other's stage.
 #pragma once
 
 #include <atomic>
@@ -30,7 +34,7 @@ class ShmSteps {
 
   /// A collective of these ranks (indices in the domain, in set order) begins. Collectives of one order
   /// follow one another in its steps.
-  void begin(std::uint64_t order, const std::shared_ptr<const std::vector<std::size_t>>& members,
+  void begin(const BatchMark& mark, const std::shared_ptr<const std::vector<std::size_t>>& members,
              TimePoint deadline);
 
   /// The next step of this rank is reached: what it has written before may be read. It does not wait for the
@@ -63,12 +67,18 @@ class ShmSteps {
   std::byte* stage(std::size_t index);
   template <class Wait>
   Status for_each_member(Wait wait);
+  void tell_mark();
+  Status check_marks();
+  Status check_mark(std::size_t index) const;
+  Status check_letters(std::size_t index);
+  Status differs(std::size_t index, std::uint64_t step, std::uint64_t contents) const;
+  std::byte* letter_of(std::size_t index);
   Status wait_for(std::size_t index, std::uint64_t value);
   Status receive_letter(std::size_t index);
   template <class IsThere>
   Status wait_until(std::size_t index, IsThere is_there);
   template <class IsThere>
-  Status sleep_until(ShmProgress& peer, IsThere is_there);
+  Status sleep_until(std::size_t index, IsThere is_there);
   void send_letter();
   void prepare_next_stage();
   void wake_sleepers();
@@ -78,10 +88,15 @@ class ShmSteps {
   std::uint64_t reached_ = 0;
   std::uint64_t order_ = 0;
   std::uint64_t rounds_ = 0;  // of this order
+  BatchMark mark_;
+  std::uint64_t first_ = 0;    // step of this batch
+  std::size_t next_mark_ = 0;  // of this rank's
+  bool has_told_mark_ = false;
+  bool has_checked_ = false;  // that all brought the same
   std::size_t stage_ = 0;
   std::size_t most_bytes_ = 0;      // of this round, that a rank writes
-  std::size_t letter_bytes_ = 0;    // of this round; 0: it goes by the stage
-  std::vector<std::byte> letters_;  // by rank: what lies in them, without the steps
+  std::size_t letter_bytes_ = 0;    // of this round, with the mark; 0: it goes by the stage
+  std::vector<std::byte> letters_;  // by rank: what lies in them, without the steps; first the mark's contents
   std::array<Readers, kShmStages> readers_;
   std::vector<std::uint64_t> seen_;  // of each rank: how far it was when last looked at
   TimePoint deadline_ = kNever;

@@ -82,7 +82,7 @@ Status TcpBackend::run_packed(const Batch& batch, Set& set) {
   if (!is_empty(batch, packed)) {
     const char* const activity = activity_of(batch.kind);
     const ActivityScope scope(activity ? batch.timeline : nullptr, batch.timeline_ids, activity);
-    set.wires->begin(batch.order, batch.deadline);
+    set.wires->begin(mark_of(batch), batch.deadline);
     DABKE_CHECK(tcp_run(*set.wires, batch, packed, scratch_));
   }
   packer_.unpack(batch, adds_all_at_once ? kernels::Scale() : batch.result_scale());

@@ -98,19 +98,22 @@ Result<std::unique_ptr<TcpWires>> TcpWires::open(const BackendContext& context, 
 }
 
 void TcpWires::write_head(TcpMessage& message) const {
-  store_le(order_, message.head_.data());
-  store_le(static_cast<std::uint64_t>(message.body_bytes()), message.head_.data() + 8);
+  store_le(mark_.order, message.head_.data());
+  store_le(mark_.contents, message.head_.data() + 8);
+  store_le(static_cast<std::uint64_t>(message.body_bytes()), message.head_.data() + 16);
 }
 
 Status TcpWires::check_head(const TcpMessage& message) const {
-  const auto order = load_le<std::uint64_t>(message.head_.data());
-  const auto bytes = load_le<std::uint64_t>(message.head_.data() + 8);
-  if (order == order_ && bytes == message.body_bytes()) return {};
+  const BatchMark theirs{load_le<std::uint64_t>(message.head_.data()),
+                         load_le<std::uint64_t>(message.head_.data() + 8)};
+  const auto bytes = load_le<std::uint64_t>(message.head_.data() + 16);
+  const std::string& name = names_[static_cast<std::size_t>(message.place())];
+  if (theirs != mark_) return batches_differ(name, theirs, mark_);
+  if (bytes == message.body_bytes()) return {};
   return {Code::internal,
-          fmt::format(
-              "{} sent {} bytes of order {}, where {} bytes of order {} were to come: the ranks are out "
-              "of step",
-              names_[static_cast<std::size_t>(message.place())], bytes, order, message.body_bytes(), order_)};
+          fmt::format("{} sent a message of {} bytes of order {}, where one of {} was to come: the ranks are "
+                      "out of step; this is a defect of Dabke: please report it",
+                      name, bytes, mark_.order, message.body_bytes())};
 }
 
 Result<bool> TcpWires::advance(TcpMessage& out, TcpMessage& in) {

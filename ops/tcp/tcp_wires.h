@@ -2,8 +2,8 @@
 //
 // Ranks whose places in the set are 2^k apart (modulo its size) are linked; nothing in tcp_collectives.h
 // needs another pair. What moves on a link is settled by the order of collectives, which is the same on all
-// ranks: each message has a head of 16 bytes, its order and its length, only so that ranks that fell out of
-// step are told apart from wrong sums. Sockets are read straight into the memory that was posted for the
+// ranks: each message has a head of 24 bytes, its batch's mark and its length, only so that ranks that fell out
+// of step are told apart from wrong sums. Sockets are read straight into the memory that was posted for the
 // message.
 #pragma once
 
@@ -49,7 +49,7 @@ class TcpInterrupt {
 /// A message on its way: its head, then up to two stretches of memory.
 class TcpMessage {
  public:
-  static constexpr std::size_t kHeadBytes = 16;
+  static constexpr std::size_t kHeadBytes = 24;
   static constexpr int kNobody = -1;
 
   TcpMessage() = default;  // nothing, to nobody
@@ -85,9 +85,9 @@ class TcpWires {
   static Result<std::unique_ptr<TcpWires>> open(const BackendContext& context, const ProcessSetInfo& set,
                                                 std::string prefix, TcpInterrupt& interrupt);
 
-  /// The messages that follow belong to this order, and are given up at the deadline.
-  void begin(std::uint64_t order, TimePoint deadline) {
-    order_ = order;
+  /// The messages that follow belong to this batch, and are given up at the deadline.
+  void begin(const BatchMark& mark, TimePoint deadline) {
+    mark_ = mark;
     deadline_ = deadline;
   }
   /// Sends one message and receives another, both at the same time; either may be nothing. `progress(sent,
@@ -137,7 +137,7 @@ class TcpWires {
   std::map<int, Wire> wires_;           // by place in the set
   std::map<int, WaitingHabit> habits_;  // by place: one on this very core never sends while we look
   std::vector<std::string> names_;      // of the ranks, by place: "rank 3 on b"
-  std::uint64_t order_ = 0;
+  BatchMark mark_;
   TimePoint deadline_ = kNever;
 };
 

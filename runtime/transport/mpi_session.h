@@ -23,7 +23,6 @@ namespace dabke {
 class MpiCommunicator {
  public:
   virtual ~MpiCommunicator() = default;
-  virtual Status start_barrier() = 0;
   virtual Status start_broadcast(std::byte* data, int bytes, int root) = 0;
   virtual Status start_allgather(const std::byte* send, int bytes, std::byte* receive,
                                  std::span<const int> counts, std::span<const int> offsets) = 0;

@@ -82,6 +82,35 @@ int run(const Runtime::Factories& factories) {
   return 0;
 }
 
+/// Rank 0 brings one tensor more; prints what each rank is told.
+int run_different(std::size_t elements) {
+  const Config config = must(config_from_environment(process_environment()));
+  Bootstrapped place = must(bootstrap(config, process_environment()));
+  ForkGuard fork_guard;
+  MpiSession* const session = must(load_mpi(config, find_mpi(process_environment())));
+  MpiBackend backend({place.world, config, place.store, fork_guard, Log()}, *session);
+  ProcessSetInfo all{.rank = place.world.rank};
+  for (int rank = 0; rank < place.world.size; ++rank) all.ranks.push_back(rank);
+  must(backend.prepare(all));
+  std::vector<float> data(elements, 1), more(elements, 1);
+  Batch batch;
+  batch.order = 5;
+  batch.process_set = &all;
+  batch.deadline = deadline_after(20);  // MPI itself may wait for what never comes
+  batch.entries.push_back({data.data(), data.data(), static_cast<std::int64_t>(elements), {}, {}});
+  if (all.rank == 0)
+    batch.entries.push_back({more.data(), more.data(), static_cast<std::int64_t>(elements), {}, {}});
+  Status seen;
+  backend.run(batch,
+              {[](void* into, const Status& status) { *static_cast<Status*>(into) = status; }, &seen});
+  std::printf("%s\n", seen ? "it ended well" : seen.message().c_str());
+  // Whoever has seen it stays until the others have.
+  must(place.store->set(fmt::format("seen/{}", all.rank), "yes"));
+  for (const Rank rank : all.ranks)
+    must(place.store->get(fmt::format("seen/{}", rank), deadline_after(30)).status());
+  return 0;
+}
+
 int run_abort() {
   const Config config = must(config_from_environment(process_environment()));
   Bootstrapped place = must(bootstrap(config, process_environment()));
@@ -115,6 +144,8 @@ int run_abort() {
 int main(int argc, char** argv) {
   try {
     if (argc > 1 && std::string_view(argv[1]) == "abort") return dabke::testing::run_abort();
+    if (argc > 2 && std::string_view(argv[1]) == "different")
+      return dabke::testing::run_different(std::strtoul(argv[2], nullptr, 10));
     if (argc > 1 && std::string_view(argv[1]) == "hosts") {
       dabke::testing::pretend_hosts();
       return dabke::testing::run(dabke::Runtime::default_factories());

@@ -87,6 +87,17 @@ TEST_CASE("mpirun: a run that the other ranks never join ends with the cause of 
   CHECK_THAT(finished.out, Catch::Contains("aborted"));
 }
 
+TEST_CASE("mpirun: ranks that bring different batches end with an error that names both") {
+  const Mpi mpi = GENERATE(from_range(mpis()));
+  const std::string elements = GENERATE("3", "30000");
+  const Finished finished = run_with(mpi, 2, {MPI_CONFORMANCE_WORKER, "different", elements});
+  CAPTURE(mpi.mpirun, elements, finished.out, finished.error);
+  CHECK_THAT(finished.out, !Catch::Contains("it ended well"));
+  CHECK_THAT(finished.out, Catch::Contains("the ranks are out of step") &&
+                               Catch::Contains("2 tensors of") && Catch::Contains("1 tensor of") &&
+                               Catch::Contains("to order 5"));
+}
+
 TEST_CASE("mpirun: an application that has initialised MPI at any thread level keeps it") {
   const Mpi mpi = GENERATE(from_range(mpis()));
   const std::string level = GENERATE("single", "funneled", "serialized", "multiple");

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/ops/different_batches.h"
 #include "tests/ops/gloo/rank_threads.h"
 #include "tests/patience.h"
 #include "tests/thread_count.h"
@@ -295,6 +296,16 @@ TEST_CASE("a killed peer ends a run by itself, and abort ends one whose peer was
   ::kill(peer, SIGKILL);
   ::waitpid(peer, nullptr, 0);
   std::filesystem::remove_all(directory);
+}
+
+TEST_CASE("ranks that bring different batches end with an error that names both, and mix no data") {
+  const int ranks = GENERATE(2, 3);
+  for (const test::Difference& difference : test::differences()) {
+    test::DifferentBatches different(ranks, difference);
+    const auto seen = run_on_ranks(ranks, [&](GlooRank& self) { return different.run(self); });
+    CAPTURE(ranks, difference.of_last.tensors, difference.of_last.elements, difference.of_others.elements);
+    CHECK(different.wrong_with(seen) == "");
+  }
 }
 
 TEST_CASE("fifty rounds of making and destroying leak no descriptor and no thread") {

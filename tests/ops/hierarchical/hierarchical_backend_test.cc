@@ -11,6 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/transport/init_failure.h"
+#include "tests/ops/different_batches.h"
 #include "tests/ops/rank_threads.h"
 
 namespace dabke::test {
@@ -175,6 +176,18 @@ TEST_CASE("abort ends a run that waits for a rank on this host or another, with 
   for (int rank = 0; rank < come; ++rank) {
     CHECK(seen[static_cast<std::size_t>(rank)].code() == Code::aborted);
     CHECK(seen[static_cast<std::size_t>(rank)].message() == "enough");
+  }
+}
+
+TEST_CASE("ranks that bring different batches end with an error that names both, and mix no data") {
+  const int ranks = GENERATE(3, 4);
+  for (const Difference& difference : differences()) {
+    DifferentBatches different(ranks, difference);
+    const auto seen = run_on_hosts(
+        "hierarchical", ranks == 3 ? std::vector<std::string>{"a", "a", "b"} : std::vector<std::string>{"a", "a", "b", "b"},
+        [&](RankThread& self) { return different.run(self); });
+    CAPTURE(ranks, difference.of_last.tensors, difference.of_last.elements, difference.of_others.elements);
+    CHECK(different.wrong_with(seen) == "");
   }
 }
 

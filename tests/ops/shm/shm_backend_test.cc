@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/ops/different_batches.h"
 #include "tests/ops/shm/rank_threads.h"
 
 namespace dabke {
@@ -179,6 +180,16 @@ TEST_CASE("a collective that is not done at its deadline says so, with what it w
   });
   CHECK_THAT(seen[0],
              Contains("shm allreduce (order 1), rank 0 of 2 in process set 0: not done within its limit"));
+}
+
+TEST_CASE("ranks that bring different batches end with an error that names both, and mix no data") {
+  const int ranks = GENERATE(2, 3);
+  for (const test::Difference& difference : test::differences()) {
+    test::DifferentBatches different(ranks, difference);
+    const auto seen = run_on_ranks(ranks, [&](ShmRank& self) { return different.run(self); });
+    CAPTURE(ranks, difference.of_last.tensors, difference.of_last.elements, difference.of_others.elements);
+    CHECK(different.wrong_with(seen) == "");
+  }
 }
 
 TEST_CASE("ranks of several hosts share memory within each, and sets across hosts are left to others") {

@@ -12,6 +12,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/ops/different_batches.h"
 #include "tests/ops/rank_threads.h"
 
 namespace dabke::test {
@@ -202,6 +203,16 @@ TEST_CASE("a deadline ends a run whose peer is late") {
   });
   CHECK(seen[0].code() == Code::timeout);
   CHECK_THAT(seen[0].message(), Contains("rank 1 on host1"));
+}
+
+TEST_CASE("ranks that bring different batches end with an error that names both, and mix no data") {
+  const int ranks = GENERATE(2, 3);
+  for (const Difference& difference : differences()) {
+    DifferentBatches different(ranks, difference);
+    const auto seen = run_on_ranks(ranks, [&](RankThread& self) { return different.run(self); });
+    CAPTURE(ranks, difference.of_last.tensors, difference.of_last.elements, difference.of_others.elements);
+    CHECK(different.wrong_with(seen) == "");
+  }
 }
 
 TEST_CASE("process sets have links of their own, which come and go with them") {
