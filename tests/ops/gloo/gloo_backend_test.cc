@@ -424,6 +424,8 @@ TEST_CASE("disjoint and overlapping process sets run side by side") {
       batch.process_set = &pair;
       if (Status status = self.run(batch); !status.is_ok()) return status.message();
       if (sum != 4) return std::string("the pair's sum is wrong");
+    } else {
+      self.order = 1;  // orders are the job's, and this one went by
     }
     return allreduce(self, DType::i32, ReduceOp::sum, {5}, false);
   }));
@@ -432,12 +434,15 @@ TEST_CASE("disjoint and overlapping process sets run side by side") {
 TEST_CASE("a process set's id may be used again by other ranks") {
   check_all(run_on_ranks(3, [](GlooRank& self) {
     const std::vector<std::vector<Rank>> members = {{0, 1}, {1, 2}, {0, 1}, {0, 1, 2}, {1, 2}};
+    std::uint64_t order = 0;  // the job's
     for (const auto& ranks : members) {
+      ++order;
       const auto place = std::ranges::find(ranks, self.world.rank);
       if (place == ranks.end()) continue;
       ProcessSetInfo set{7, ranks, static_cast<int>(place - ranks.begin())};
       std::int32_t sum = self.world.rank + 1;
       Batch batch;
+      batch.order = order;
       batch.dtype = DType::i32;
       batch.process_set = &set;
       batch.entries.push_back({&sum, &sum, 1, {}, {}});
