@@ -5,7 +5,7 @@
 //   storm_worker --show SEED   prints the whole program
 //
 // Environment: STORM_PATIENCE, seconds without any progress that are a hang (60); STORM_MISTAKE, what the
-// last rank does wrong on purpose, "value" or "skip".
+// last rank does wrong on purpose, "value" or "stop".
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -63,7 +63,7 @@ void print_program(const Program& program) {
 Mistake mistake_of(const Program& program, int rank) {
   const char* text = std::getenv("STORM_MISTAKE");
   if (text == nullptr || rank != program.ranks - 1) return Mistake::none;
-  return std::string(text) == "value" ? Mistake::value : Mistake::skip;
+  return std::string(text) == "value" ? Mistake::value : Mistake::stop;
 }
 
 int run(const Program& program) {

@@ -36,7 +36,7 @@ struct Called {
 };
 
 /// What the worker does wrong on purpose, once, so that somebody must notice.
-enum class Mistake { none, value, skip };
+enum class Mistake { none, value, stop };
 
 class Part {
  public:

@@ -105,7 +105,7 @@ void Rank::run_phase(const Phase& phase, std::size_t number) {
     must("dabke_start_timeline", dabke_start_timeline(scratch_path("timeline").c_str(), 0));
   Parts parts;
   for (const Call& call : phase.calls) {
-    if (!has(call.takers, here_.rank) || is_left_out(phase, call)) continue;
+    if (!has(call.takers, here_.rank)) continue;
     for (auto& part : parts_of(call)) parts.push_back(std::move(part));
   }
   const std::vector<Work> works = divided(phase, parts, order);
@@ -123,15 +123,6 @@ void Rank::run_phase(const Phase& phase, std::size_t number) {
   for (auto& part : parts) (part->call().is_kept ? kept_ : now).push_back(std::move(part));
   finish(std::move(now), random);
   if (phase.is_traced) must("dabke_stop_timeline", dabke_stop_timeline());
-}
-
-/// One call that others make with this rank, if the rank is to make that mistake; where it joins nobody would
-/// notice.
-bool Rank::is_left_out(const Phase& phase, const Call& call) {
-  if (mistake_ != Mistake::skip || (call.takers & (call.takers - 1)) == 0 || !phase.joins.empty())
-    return false;
-  mistake_ = Mistake::none;
-  return true;
 }
 
 Rank::Parts Rank::parts_of(const Call& call) {
@@ -326,6 +317,7 @@ void Rank::shut_down() {
     }
   }
   {
+    if (mistake_ == Mistake::stop) ::pause();
     const Pending pending("the barrier before dabke_shutdown");
     must("dabke_barrier", dabke_barrier(nullptr));  // rank 0 ends the job for all when it leaves
   }

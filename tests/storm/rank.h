@@ -27,7 +27,6 @@ class Rank {
   void init();
   void check_set(int set);
   void run_phase(const Phase& phase, std::size_t number);
-  bool is_left_out(const Phase& phase, const Call& call);
   /// Of one call; a group is several.
   Parts parts_of(const Call& call);
   std::vector<Work> divided(const Phase& phase, Parts& parts, Random& random);
