@@ -1,5 +1,6 @@
 #include "runtime/batch_builder.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <numeric>
 
@@ -16,7 +17,8 @@ std::int64_t scattered_rows(std::int64_t rows, int ranks, int index) {
 
 void BatchBuilder::Free::operator()(void* memory) const { std::free(memory); }
 
-BatchBuilder::BatchBuilder(const Task& task) : task_(task) {
+BatchBuilder::BatchBuilder(const Task& task)
+    : task_(task), verdict_(needs_exchange() ? task.entries.size() : 0) {
   for (const TaskEntry& entry : task.entries) any_joined_ = any_joined_ || entry.operation == nullptr;
 }
 
@@ -38,11 +40,22 @@ std::vector<std::int64_t> BatchBuilder::send_rows(const TaskEntry& entry) const 
 const Batch& BatchBuilder::exchange_batch() {
   start(exchange_);
   exchange_.dtype = DType::i64;
-  const std::size_t each = task_.kind == CollectiveKind::allgather ? task_.entries.size() : 1;
-  if (task_.kind == CollectiveKind::allgather) {
+  // To each rank the rows that it gets, and last whether an allocator is asked here; of an alltoall, which is
+  // never fused, also how many rows this rank has for all.
+  const bool asks = std::ranges::any_of(task_.entries, [](const TaskEntry& entry) {
+    return entry.operation != nullptr && entry.operation->extras().allocate;
+  });
+  const bool gathers = task_.kind == CollectiveKind::allgather;
+  const std::size_t each = gathers ? task_.entries.size() + 1 : 2;
+  if (gathers) {
     for (const TaskEntry& entry : task_.entries) sent_.push_back(entry.tensor->shape[0]);
+    sent_.push_back(asks);
   } else {
-    sent_ = send_rows(task_.entries.front());  // alltoall is never fused
+    const TaskEntry& entry = task_.entries.front();
+    for (const std::int64_t rows : send_rows(entry)) {
+      sent_.push_back(rows);
+      sent_.push_back(2 * entry.tensor->shape[0] + asks);
+    }
   }
   received_.resize(each * ranks());
   exchange_counts_.assign(ranks(), static_cast<std::int64_t>(each));
@@ -52,6 +65,51 @@ const Batch& BatchBuilder::exchange_batch() {
                                .receive_counts = exchange_counts_,
                                .send_counts = exchange_counts_});
   return exchange_;
+}
+
+/// Of what the exchange has brought.
+std::int64_t BatchBuilder::received_rows(std::size_t rank, std::size_t entry) const {
+  return received_[rank * (received_.size() / ranks()) + entry];
+}
+
+/// At most, and the same on all ranks.
+double BatchBuilder::bytes_of_all_outputs() const {
+  double bytes = 0;
+  for (std::size_t i = 0; i < task_.entries.size(); ++i) {
+    double rows = 0;
+    for (std::size_t r = 0; r < ranks(); ++r) {
+      rows += static_cast<double>(task_.kind == CollectiveKind::allgather ? received_rows(r, i)
+                                                                          : received_rows(r, 1) / 2);
+    }
+    bytes += rows * static_cast<double>(task_.entries[i].tensor->shape.row_elements()) *
+             static_cast<double>(size_of(task_.dtype));
+  }
+  return bytes;
+}
+
+bool BatchBuilder::needs_verdict() const {
+  return needs_exchange() && (asks_an_allocator_ || bytes_of_all_outputs() >= kUncertainBytes);
+}
+
+std::vector<Status> BatchBuilder::apply_verdict() {
+  std::vector<Status> refused;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < task_.entries.size(); ++i) {
+    Status status = verdict_.of(i, name_of(task_.kind), task_.entries[i].tensor->name, *task_.process_set);
+    if (status) {
+      if (kept != i) {
+        batch_.entries[kept] = batch_.entries[i];
+        if (!batch_.timeline_ids.empty()) batch_.timeline_ids[kept] = batch_.timeline_ids[i];
+      }
+      ++kept;
+      continue;
+    }
+    refused.resize(task_.entries.size());
+    refused[i] = std::move(status);
+  }
+  batch_.entries.resize(kept);
+  if (!batch_.timeline_ids.empty()) batch_.timeline_ids.resize(kept);
+  return refused;
 }
 
 std::int64_t* BatchBuilder::counts() { return counts_.emplace_back(new std::int64_t[ranks()]).get(); }
@@ -77,10 +135,22 @@ Status BatchBuilder::build() {
   batch_.timeline = task_.timeline.get();
   batch_.timeline_ids = task_.timeline_ids;
   batch_.entries.resize(task_.entries.size());
+  const std::size_t each = received_.size() / ranks();  // of an exchange
+  for (std::size_t r = 0; each != 0 && r < ranks(); ++r) {
+    asks_an_allocator_ = asks_an_allocator_ || received_rows(r, each - 1) % 2 != 0;
+  }
   for (std::size_t i = 0; i < task_.entries.size(); ++i) {
     BatchEntry& out = batch_.entries[i];
     DABKE_CHECK(set_input(task_.entries[i], out));
-    DABKE_CHECK(set_output(task_.entries[i], out, output_shape(task_.entries[i], i, out)));
+    const Shape shape = output_shape(task_.entries[i], i, out);
+    const Status provided = set_output(task_.entries[i], out, shape);
+    if (provided) continue;
+    if (!needs_exchange()) return provided;
+    const TaskEntry& entry = task_.entries[i];
+    const bool asked = entry.operation != nullptr && entry.operation->extras().allocate;
+    verdict_.note(i, asked ? OutputVerdict::Lacks::refused : OutputVerdict::Lacks::memory,
+                  static_cast<std::size_t>(shape.elements()) * size_of(task_.dtype));
+    if (!needs_verdict()) return provided;  // nobody expects that it can fail
   }
   return {};
 }
@@ -114,18 +184,21 @@ Shape BatchBuilder::output_shape(const TaskEntry& entry, std::size_t entry_index
     for (int r = 0; r < n; ++r) receive[r] = scattered_rows(shape[0], n, r) * row;
     rows = scattered_rows(shape[0], n, task_.process_set->rank);
   } else {
-    const std::size_t each = received_.size() / ranks();
     for (std::size_t r = 0; r < ranks(); ++r) {
-      const std::int64_t theirs = received_[r * each + (each == 1 ? 0 : entry_index)];
+      const std::int64_t theirs = received_rows(r, entry_index);
       receive[r] = theirs * row;
       rows += theirs;
     }
   }
   out.receive_counts = {receive, ranks()};
   if (task_.kind == CollectiveKind::alltoall) {
-    if (entry.operation) entry.operation->make_extras().received_splits = received_;
+    if (entry.operation) {
+      auto& splits = entry.operation->make_extras().received_splits;
+      splits.resize(ranks());
+      for (std::size_t r = 0; r < ranks(); ++r) splits[r] = received_rows(r, 0);
+    }
     std::int64_t* send = counts();
-    for (std::size_t r = 0; r < ranks(); ++r) send[r] = sent_[r] * row;
+    for (std::size_t r = 0; r < ranks(); ++r) send[r] = sent_[2 * r] * row;
     out.send_counts = {send, ranks()};
   }
   shape.set(0, rows);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/output_verdict.h"
 #include "runtime/task.h"
 
 namespace dabke {
@@ -20,6 +21,13 @@ class BatchBuilder {
   const Batch& exchange_batch();
   /// Outputs and counts; after the exchange, where there is one.
   Status build();
+  /// Whether some rank may have no memory for some output (allgather, alltoall); the same on all ranks.
+  bool needs_verdict() const;
+  /// The batch by which they tell each other; after build().
+  const Batch& verdict_batch() { return verdict_.batch(task_.order, *task_.process_set); }
+  /// Once that has run: the batch is without the tensors that lack memory somewhere. Of each tensor of the
+  /// task what has become of it; empty when all are well.
+  std::vector<Status> apply_verdict();
   const Batch& batch() const { return batch_; }
 
  private:
@@ -29,6 +37,8 @@ class BatchBuilder {
   Status set_input(const TaskEntry& entry, BatchEntry& out);
   Status set_output(const TaskEntry& entry, BatchEntry& out, Shape shape);
   Shape output_shape(const TaskEntry& entry, std::size_t entry_index, BatchEntry& out);
+  std::int64_t received_rows(std::size_t rank, std::size_t entry) const;
+  double bytes_of_all_outputs() const;
   std::vector<std::int64_t> send_rows(const TaskEntry& entry) const;
   Result<void*> scratch(std::size_t bytes);
 
@@ -43,6 +53,8 @@ class BatchBuilder {
   std::vector<std::int64_t> sent_;      // exchange: what this rank says
   std::vector<std::int64_t> received_;  // exchange: what all said, by rank
   std::vector<std::int64_t> exchange_counts_;
+  OutputVerdict verdict_;
+  bool asks_an_allocator_ = false;  // of the user's, on some rank
   std::vector<std::unique_ptr<std::int64_t[]>> counts_;
   std::vector<std::unique_ptr<void, Free>> scratch_;
 };

@@ -455,7 +455,10 @@ std::unique_ptr<Task> Coordinator::make_task(const ExecuteAction& action,
 }
 
 void Coordinator::unit_finished(std::unique_ptr<Unit> unit, const Status& status) {
-  if (status) return complete(std::move(unit), status);
+  if (status) {
+    const Status verdict = std::move(unit->refused);
+    return complete(std::move(unit), verdict);
+  }
   const bool noted = attempt([&] {
     const std::lock_guard lock(failed_mutex_);
     failed_.emplace_back();

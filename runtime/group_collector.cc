@@ -15,6 +15,7 @@ RequestRef request_of(Unit& unit) {
   for (const OperationRef& member : unit.operations().subspan(1)) {
     const auto& tensors = member->request->tensors;
     request->tensors.append(tensors.begin(), tensors.end());
+    if (request->refused.empty()) request->refused = member->request->refused;
   }
   return request;
 }

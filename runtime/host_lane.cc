@@ -145,29 +145,33 @@ std::vector<HostLane::Ended> HostLane::run(Task& task) {
   observer_.batch_starts(task);
   const TimePoint start = Clock::now();
   BatchReport report{.kind = task.kind, .tensors = task.entries.size()};
-  const Status status = without_exceptions([&] { return run_batch(task, report); });
+  std::vector<Status> refused;
+  const Status status = without_exceptions([&] { return run_batch(task, report, refused); });
   report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   if (task.timeline) {
     for (std::size_t i = 0; i < task.entries.size(); ++i) {
       const TensorSpec& tensor = *task.entries[i].tensor;
-      if (status) {
+      const Status& ended = status && !refused.empty() ? refused[i] : status;
+      if (ended) {
         task.timeline->op_end(task.timeline_ids[i], tensor.dtype, tensor.shape);
       } else {
-        task.timeline->op_error(task.timeline_ids[i], status);
+        task.timeline->op_error(task.timeline_ids[i], ended);
       }
     }
   }
   observer_.batch_ran(task, report, status);
-  return ended_by(task, status);
+  return ended_by(task, status, refused);
 }
 
 /// The units whose last tensors the task had.
-std::vector<HostLane::Ended> HostLane::ended_by(const Task& task, const Status& status) {
+std::vector<HostLane::Ended> HostLane::ended_by(const Task& task, const Status& status,
+                                                const std::vector<Status>& refused) {
   std::vector<Ended> ended;
   ended.reserve(task.entries.size());
-  for (const TaskEntry& entry : task.entries) {
-    Unit* unit = entry.unit;
+  for (std::size_t i = 0; i < task.entries.size(); ++i) {
+    Unit* unit = task.entries[i].unit;
     if (unit == nullptr) continue;
+    if (!refused.empty() && !refused[i]) unit->refused = copy_of(refused[i]);
     if (!status && unit->first_error.is_ok()) unit->first_error = copy_of(status);
     if (--unit->tensors_left == 0)
       ended.push_back({std::unique_ptr<Unit>(unit), std::move(unit->first_error)});
@@ -175,7 +179,7 @@ std::vector<HostLane::Ended> HostLane::ended_by(const Task& task, const Status& 
   return ended;
 }
 
-Status HostLane::run_batch(const Task& task, BatchReport& report) {
+Status HostLane::run_batch(const Task& task, BatchReport& report, std::vector<Status>& refused) {
   {
     const std::lock_guard lock(mutex_);
     if (!aborted_.is_ok()) return aborted_;
@@ -185,6 +189,11 @@ Status HostLane::run_batch(const Task& task, BatchReport& report) {
     DABKE_CHECK(runner_.run(builder.exchange_batch()));
   }
   DABKE_CHECK(builder.build());
+  if (builder.needs_verdict()) {
+    DABKE_CHECK(runner_.run(builder.verdict_batch()));
+    refused = builder.apply_verdict();
+    if (builder.batch().entries.empty()) return {};
+  }
   for (const BatchEntry& entry : builder.batch().entries) {
     report.size_bytes += static_cast<std::size_t>(entry.elements) * size_of(task.dtype);
   }

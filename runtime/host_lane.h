@@ -63,8 +63,10 @@ class HostLane {
   void perform(Task& task) noexcept;
   void tell(std::vector<Ended>& ended);
   std::vector<Ended> run(Task& task);
-  Status run_batch(const Task& task, BatchReport& report);
-  static std::vector<Ended> ended_by(const Task& task, const Status& status);
+  /// `refused`: of each tensor why no rank has run it; empty when all have been run.
+  Status run_batch(const Task& task, BatchReport& report, std::vector<Status>& refused);
+  static std::vector<Ended> ended_by(const Task& task, const Status& status,
+                                     const std::vector<Status>& refused);
 
   BackendRunner runner_;  // whoever has taken the lane
   LaneObserver& observer_;

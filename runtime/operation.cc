@@ -71,8 +71,11 @@ Status Operation::provide_output(std::size_t index) {
   }
   if (output.data != nullptr) return {};
   const std::string& name = request->tensors[index].name;  // whoever reports it names the request
-  return {Code::out_of_memory, fmt::format("no memory for an output of {} bytes{}", bytes,
-                                           name == request->name ? "" : fmt::format(" (tensor '{}')", name))};
+  return {
+      Code::out_of_memory,
+      fmt::format("{} an output of {} bytes{}",
+                  extras().allocate ? "the output allocator gave no memory for" : "there is no memory for",
+                  bytes, name == request->name ? "" : fmt::format(" (tensor '{}')", name))};
 }
 
 void Operation::complete(const Status& status) noexcept {

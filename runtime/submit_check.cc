@@ -171,6 +171,18 @@ class Check {
   const ProcessSetInfo& set_;
 };
 
+/// Outputs whose sizes are known, and that the caller leaves to us. Here, before anybody hears of the
+/// operation: a rank that has no memory tells the others with the request, and the operation fails on all of
+/// them.
+void provide_outputs(Operation& operation) {
+  Request& request = *operation.request;
+  if (request.kind != CollectiveKind::reducescatter) return;
+  for (std::size_t i = 0; i < request.tensors.size() && request.refused.empty(); ++i) {
+    const Status provided = operation.provide_output(i);
+    if (!provided) request.refused = provided.message();
+  }
+}
+
 }  // namespace
 
 Status check_operation(Operation& operation, const ProcessSetTable& sets,
@@ -185,7 +197,9 @@ Status check_operation(Operation& operation, const ProcessSetTable& sets,
                               name_of(operation.request->kind), operation.request->name,
                               operation.request->process_set)};
   }
-  return Check(operation, *set).run(backends);
+  DABKE_CHECK(Check(operation, *set).run(backends));
+  provide_outputs(operation);
+  return {};
 }
 
 }  // namespace dabke

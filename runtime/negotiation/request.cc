@@ -74,6 +74,7 @@ std::string difference(const Request& a, const Request& b) {
   if (a.kind == CollectiveKind::broadcast && a.root != b.root) return "root rank";
   if (a.compression != b.compression) return "compression";
   if (a.ranks != b.ranks) return "process set";
+  if (a.refused != b.refused) return "readiness";
   return {};
 }
 

@@ -36,6 +36,7 @@ struct Request {
   double postscale = 1;
   OneOrMany<TensorSpec> tensors;  // none for barrier, join and process sets
   std::vector<Rank> ranks;        // add_process_set: the new set; remove_process_set: the set's id, alone
+  std::string refused;            // why this rank cannot run it, so that none does; empty: it can
   bool is_group = false;          // of members that came one by one; `name` is the group's
 
   std::size_t size_bytes() const;

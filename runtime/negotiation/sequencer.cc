@@ -68,6 +68,9 @@ void Sequencer::complete(Name& name, Collector::Taken taken, TimePoint now) {
     order.slot = name.slot;
     return push(std::move(order), now, &name, name.agreed);
   }
+  if (const std::string refusal = refusal_in(taken.report); !refusal.empty()) {
+    return push_error(name.process_set, name.name, Code::out_of_memory, refusal, false, now);
+  }
   if (taken.report.variants.size() > 1) return push_mismatch(name, taken.report, now);
 
   const RequestRef request = taken.report.variants.front().request;
@@ -101,6 +104,22 @@ void Sequencer::complete(Name& name, Collector::Taken taken, TimePoint now) {
   const bool everybody = taken.report.contributors == static_cast<std::int32_t>(ranks->size());
   order.contributors = everybody ? 0 : taken.report.contributors;
   push(std::move(order), now, &name, request);
+}
+
+/// Why some rank cannot run it; empty when all can.
+std::string Sequencer::refusal_in(const Report& report) const {
+  std::string why;
+  for (const Variant& variant : report.variants) {
+    if (variant.request->refused.empty()) continue;
+    why += fmt::format("{} {}: {}", why.empty() ? "" : ";",
+                       variant.ranks.empty() ? "every rank" : who(variant.ranks), variant.request->refused);
+  }
+  if (why.empty()) return {};
+  const Request& first = *report.variants.front().request;
+  return fmt::format(
+      "{} '{}' cannot run:{}. No data has moved and the job goes on; free memory there, or let the "
+      "allocator give it, and submit it again",
+      name_of(first.kind), first.name, why);
 }
 
 void Sequencer::push_mismatch(const Name& name, const Report& report, TimePoint now) {

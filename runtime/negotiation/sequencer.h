@@ -79,6 +79,7 @@ class Sequencer {
   void push(Order order, TimePoint now, Name* name = nullptr, RequestRef request = nullptr);
   void push_error(ProcessSetId set, const std::string& name, Code code, std::string text, bool forced,
                   TimePoint now);
+  std::string refusal_in(const Report& report) const;
   void push_mismatch(const Name& name, const Report& report, TimePoint now);
   std::optional<Slot> take_slot(ProcessSetId set, std::vector<Order>& orders);
   void give_back_all(ProcessSetId set);

@@ -223,6 +223,7 @@ void fields(Archive& archive, R& request) {
   archive(request.postscale);
   list(archive, request.tensors);
   list(archive, request.ranks);
+  archive(request.refused);
   archive(request.is_group);
 }
 

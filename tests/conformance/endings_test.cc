@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/in_process/job.h"
+#include "tests/in_process/threads_collective.h"
 #include "tests/thread_count.h"
 
 namespace dabke::testing {
@@ -129,29 +130,21 @@ TEST_CASE("a lost rank fails what waits for it, on every rank, with its name and
 }
 
 TEST_CASE("a run that fails ends the job with its tensor and rank, and its own text") {
-  const auto backend = GENERATE(from_range(backends_for_threads()));
-  CAPTURE(backend);
+  const Setup backend{"threads", Setup::Data::threads, Setup::Control::sim};
   const auto seen = run_on_ranks(backend, 2, [&](Rank& self) {
-    std::vector<float> x(4), own(4, 1.0f);
+    std::vector<float> x(4);
+    std::vector<double> fails = {self.rank() == 1 ? kFailingNumber : 1};
     const Pending waits =
         self.rank() == 0 ? self.allreduce_async(x, {.name = "waits"}) : Pending(Status(Code::aborted, ""));
-    auto operation = OperationRef::adopt(new Operation);
-    operation->request->kind = CollectiveKind::allgather;
-    operation->request->name = "grows";
-    operation->request->tensors = {{"grows", DType::f32, Shape{4}}};
-    operation->inputs = {view_of(own)};
-    operation->outputs.resize(1);
-    if (self.rank() == 1) operation->make_extras().allocate = [](std::size_t, const TensorView&) { return nullptr; };
-    must(self.runtime().submit(operation));
-    operation->wait_until(kNever);
-    return std::pair(operation->status(), waits.wait());
+    const Status own = self.allreduce(fails, {.name = "fails"});
+    return std::pair(own, waits.wait());
   });
-  CHECK(seen[1].first.code() == Code::out_of_memory);
-  CHECK(seen[1].first.message() == "allgather 'grows': no memory for an output of 32 bytes");
-  CHECK(seen[0].second.code() == Code::out_of_memory);
+  CHECK(seen[1].first.code() == Code::transport);
+  CHECK(seen[1].first.message() == "allreduce 'fails': the test's backend fails");
+  CHECK(seen[0].second.code() == Code::transport);
   CHECK_THAT(seen[0].second.message(),
-             Catch::Matchers::StartsWith("allreduce 'waits': allgather 'grows' failed on rank 1: ") &&
-                 Contains("no memory for an output of 32 bytes"));
+             Catch::Matchers::StartsWith("allreduce 'waits': allreduce 'fails' failed on rank 1: ") &&
+                 Contains("the test's backend fails"));
 }
 
 TEST_CASE("a rank that is lost while data moves ends the runs in flight with that cause") {

@@ -18,6 +18,9 @@
 
 namespace dabke::testing {
 
+/// The run of a rank whose first number is this fails there, as a backend's own failure.
+inline constexpr double kFailingNumber = -31.4159;
+
 /// What the ranks of one job share.
 class ThreadsHub {
  public:

@@ -91,6 +91,7 @@ class Random {
       request.tensors.push_back(tensor);
     }
     request.ranks = numbers<Rank>();
+    request.refused = coin() ? text() : "";
     request.is_group = coin();
     return request;
   }
@@ -253,11 +254,11 @@ Message any_message(Random& random, std::size_t kind) {
 
 bool same(const Request& a, const Request& b) {
   const auto& [name, set, kind, op, device, root, priority, compression, prescale, postscale, tensors, ranks,
-               is_group] = a;
+               refused, is_group] = a;
   return name == b.name && set == b.process_set && kind == b.kind && op == b.op && device == b.device &&
          root == b.root && priority == b.priority && compression == b.compression && prescale == b.prescale &&
          std::signbit(prescale) == std::signbit(b.prescale) && postscale == b.postscale &&
-         tensors == b.tensors && ranks == b.ranks && is_group == b.is_group;
+         tensors == b.tensors && ranks == b.ranks && refused == b.refused && is_group == b.is_group;
 }
 bool same(const RequestRef& a, const RequestRef& b) { return a && b ? same(*a, *b) : !a && !b; }
 bool same(const Variant& a, const Variant& b) {

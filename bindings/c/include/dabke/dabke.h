@@ -175,8 +175,12 @@ typedef void (*dabke_callback)(void* context, dabke_handle* handle, dabke_status
 /* Gives memory for an output whose size was not known before: `tensor` has dtype, device and shape
  * (row-major); the function sets data (64-byte aligned, if it can be) and returns 0, or anything else when it
  * has none. The memory is the caller's. `index` counts the tensors of a group. Called on a thread of the
- * runtime, or on one that waits for a result. Calls that wait are refused in it with
- * DABKE_ERROR_INVALID_ARGUMENT. */
+ * runtime, or on one that waits for a result; for a reducescatter, whose sizes are known, on the calling
+ * thread. One rank that has none ends this operation alone: before any data moves all ranks agree that it
+ * fails, with DABKE_ERROR_OUT_OF_MEMORY and a text that names the rank and the tensor. Other tensors that
+ * would have travelled with it run as if it had not been there; a group fails as a whole. What other ranks
+ * have given for it stays unused. The same holds where the runtime itself has no memory for a large output.
+ * Calls that wait are refused in it with DABKE_ERROR_INVALID_ARGUMENT. */
 typedef int (*dabke_output_allocator)(void* context, size_t index, DLTensor* tensor);
 
 typedef struct dabke_options {
