@@ -106,7 +106,7 @@ int run_different(std::size_t elements) {
   std::printf("%s\n", seen ? "it ended well" : seen.message().c_str());
   // Whoever has seen it stays until the others have.
   must(place.store->set(fmt::format("seen/{}", all.rank), "yes"));
-  for (const Rank rank : all.ranks)
+  for (const int rank : all.ranks)
     must(place.store->get(fmt::format("seen/{}", rank), deadline_after(30)).status());
   return 0;
 }
