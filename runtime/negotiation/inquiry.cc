@@ -65,9 +65,10 @@ Instead instead_of(const Inquiry& inquiry, Rank rank, const AnswerMessage& answe
   };
   Instead instead{text(), ""};
   at.inside_s = static_cast<double>(answer.inside_ms) / 1000;
-  instead.text =
-      fmt::format("{} It last submitted something {:.1f} s ago; the last order it has is number {}.", text(),
-                  static_cast<double>(answer.idle_ms) / 1000, answer.last_order);
+  const std::string last = answer.idle_ms == 0 ? "It has submitted nothing yet"
+                                               : fmt::format("It last submitted something {:.1f} s ago",
+                                                             static_cast<double>(answer.idle_ms) / 1000);
+  instead.text = fmt::format("{} {}; the last order it has is number {}.", text(), last, answer.last_order);
   return instead;
 }
 

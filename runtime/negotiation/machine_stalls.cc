@@ -148,8 +148,8 @@ void Machine::answer(const InquiryMessage& message, TimePoint now) {
   mine.rank = options_.rank;
   mine.last_order = last_order_;
   if (last_submit_ != TimePoint{}) {
-    mine.idle_ms = static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::milliseconds>(now - last_submit_).count());
+    const auto idle = std::chrono::duration_cast<std::chrono::milliseconds>(now - last_submit_).count();
+    mine.idle_ms = static_cast<std::uint64_t>(std::max<std::int64_t>(1, idle));
   }
   const bool is_tensor = message.subject == StallSubject::tensor;
   for (const ProcessSetId set : sets_.ids()) {

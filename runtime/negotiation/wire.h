@@ -149,7 +149,7 @@ struct AnswerMessage {
   std::uint32_t id = 0;
   Rank rank = -1;
   std::uint64_t last_order = 0;
-  std::uint64_t idle_ms = 0;            // since it last submitted anything
+  std::uint64_t idle_ms = 0;            // since it last submitted anything; 0: it never has
   std::vector<ProcessSetId> sets;       // where it waits for this name
   std::vector<std::string> signatures;  // of these
   std::vector<ProcessSetId> joined;     // where it submits nothing until the join completes

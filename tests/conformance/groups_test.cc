@@ -143,6 +143,7 @@ TEST_CASE(
       must(self.remove_process_set(set));
     }
     const Pending left = members.submit("a", 2);
+    must(self.barrier());  // or the other's leaving would refuse it
     self.close();
     ends.push_back(left.wait());
     return ends;

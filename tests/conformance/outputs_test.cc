@@ -83,7 +83,7 @@ TEST_CASE("a group whose allocator refuses for one member fails as a whole, on a
     std::vector<std::vector<float>> data(2, std::vector<float>(4, 1));
     auto operation = OperationRef::adopt(new Operation);
     operation->request->kind = kind;
-    operation->request->name = "a";
+    operation->request->name = std::string("a");
     operation->request->tensors = {{"a", DType::f32, Shape{4}}, {"b", DType::f32, Shape{4}}};
     operation->inputs = {view_of(data[0]), view_of(data[1])};
     operation->outputs.resize(2);

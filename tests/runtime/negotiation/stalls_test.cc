@@ -261,7 +261,8 @@ TEST_CASE("a stall is told in full once and when its story changes, else by a li
   };
   wait();
   REQUIRE(job.warnings().size() == 1);
-  CHECK_THAT(job.warnings()[0], Contains("Rank 1: it has nothing pending and has not come to this call"));
+  CHECK_THAT(job.warnings()[0], Contains("Rank 1: it has nothing pending and has not come to this call. It "
+                                         "has submitted nothing yet; the last order"));
   wait();
   REQUIRE(job.warnings().size() == 2);
   CHECK(job.warnings()[1] ==
