@@ -113,7 +113,7 @@ class Bench {
  private:
   Status add_own_algorithm(const std::string& name, std::unique_ptr<GlooContext>& context,
                            gloo::AllreduceOptions::Algorithm algorithm) {
-    context = std::make_unique<GlooContext>(*device_, all_, guard_);
+    context = std::make_unique<GlooContext>(*device_, all_, guard_, Duration::zero());
     DABKE_CHECK(context->connect(*place_.store, name, deadline_after(config_.start_timeout),
                                  [] { return Status(); }));
     contenders_.push_back({name, [&context, algorithm](float* data, std::size_t elements) {

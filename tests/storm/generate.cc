@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <bit>
-#include <set>
 
 #include "generate_calls.h"
 #include "generate_start.h"
@@ -11,9 +10,6 @@ namespace storm {
 namespace {
 
 constexpr std::size_t kMostSets = 5;  // at a time, with the world
-// Two ranks that each join behind a queued request of a name wait for each other's join for ever: a join is
-// announced only when its rank has no name twice. So no name is submitted twice in a set that joins.
-constexpr bool kJoinsBehindQueues = false;
 
 class EpochMaker {
  public:
@@ -135,11 +131,6 @@ class EpochMaker {
     for (const int set : usable) {
       if (!random_.chance(set == 0 ? 60 : 40)) continue;
       phase.joins.push_back(set);
-      if (!kJoinsBehindQueues) {
-        std::set<std::string> seen;
-        std::erase_if(phase.calls,
-                      [&](const Call& call) { return call.set == set && !seen.insert(call.key).second; });
-      }
       std::map<std::string, Ranks> active;
       for (Call& call : phase.calls) {
         if (call.set != set) continue;

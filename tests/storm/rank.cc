@@ -284,14 +284,11 @@ void Rank::join_sets(const Phase& phase, Random& random) {
 void Rank::finish_kept(const Phase* before, Random& random) {
   Parts now, later;
   for (auto& part : kept_) {
-    // A join behind a queued request may wait for ever, as generate.cc says.
-    const bool is_joined = before != nullptr && std::ranges::count(before->joins, part->call().set) != 0;
     const bool is_removed =
         before != nullptr && std::ranges::any_of(before->changes, [&](const SetChange& change) {
           return change.what == SetChange::What::remove && change.set == part->call().set;
         });
-    (before == nullptr || is_removed || is_joined || random.chance(40) ? now : later)
-        .push_back(std::move(part));
+    (before == nullptr || is_removed || random.chance(40) ? now : later).push_back(std::move(part));
   }
   kept_ = std::move(later);
   finish(std::move(now), random);
