@@ -237,9 +237,12 @@ Status GlooBackend::run_batch(const Batch& batch) {
   // The other ranks may wait for what this one will never send: closing the connections tells them.
   set->contexts.clear();
   const Status aborted = watchdog_.aborted();
-  set->failed = aborted.is_ok()
-                    ? Status(status.code(), fmt::format("{}: {}", describe(batch), status.message()))
-                    : aborted;
+  // A broken connection is what an abort looks like from here; anything else was found before it.
+  const bool is_of_abort =
+      !aborted.is_ok() && (status.code() == Code::transport || status.message() == aborted.message());
+  set->failed = is_of_abort
+                    ? aborted
+                    : Status(status.code(), fmt::format("{}: {}", describe(batch), status.message()));
   return set->failed;
 }
 
