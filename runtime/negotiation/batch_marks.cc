@@ -15,7 +15,10 @@ bool runs_data(const UnmarkedOrder& one) {
 /// Tensors that lie between two orders that end batches.
 class Stretch {
  public:
-  explicit Stretch(const FusionSettings& settings) : settings_(settings) {}
+  Stretch(const FusionSettings& settings, std::size_t orders) : settings_(settings) {
+    items_.reserve(orders);
+    marks_.reserve(orders);
+  }
 
   void add(const UnmarkedOrder& one, std::size_t place) {
     const Request& request = *one.request;
@@ -56,7 +59,7 @@ class Stretch {
 }  // namespace
 
 void mark_batches(std::span<const UnmarkedOrder> orders, const FusionSettings& settings) {
-  Stretch stretch(settings);
+  Stretch stretch(settings, orders.size());
   std::uint32_t next = 0;
   for (std::size_t i = 0; i < orders.size(); ++i) {
     if (runs_data(orders[i])) {

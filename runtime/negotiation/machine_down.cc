@@ -61,6 +61,8 @@ void Machine::pass_down(const OrdersMessage& message, std::shared_ptr<const std:
 
 void Machine::apply(OrdersMessage message, TimePoint now) {
   ExecuteAction execute;
+  execute.requests.reserve(message.orders.size());
+  execute.tensors.reserve(message.orders.size());
   for (Order& order : message.orders) {
     if (failed_) break;
     if (order.forced) flush_up();  // under a number from before it, so that it is void above as it is here
