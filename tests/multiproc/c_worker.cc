@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
       {"groups", c::groups},
       {"barrier", c::barrier},
       {"learned", c::learned},
+      {"dies-in-init", c::dies_in_init},
   };
   return run_scenario(argc, argv, kScenarios);
 }

@@ -1,0 +1,33 @@
+// A rank that is killed while the job starts.
+#include <catch2/catch.hpp>
+
+#include <csignal>
+#include <random>
+
+#include "launcher_run.h"
+#include "tests/patience.h"
+
+namespace dabke {
+
+using Catch::Contains;
+
+TEST_CASE("a rank that is killed in init is the first failure, at whatever moment and with whatever hosts") {
+  std::mt19937 random(1);
+  const int runs = test::kSanitized ? 6 : 24;
+  for (int i = 0; i < runs; ++i) {
+    const int victim = static_cast<int>(random() % 4);
+    const int after_us = static_cast<int>(random() % (test::kSanitized ? 200'000 : 20'000));
+    const int ranks_per_host = 1 << random() % 3;
+    LauncherSetup setup;
+    setup.environment = {"DABKE_TEST_VICTIM=" + std::to_string(victim),
+                         "DABKE_TEST_AFTER_US=" + std::to_string(after_us),
+                         "DABKE_TEST_RANKS_PER_HOST=" + std::to_string(ranks_per_host)};
+    const Finished job = LauncherRun({"-np", "4", C_WORKER, "dies-in-init"}, setup).finish();
+    CAPTURE(victim, after_us, ranks_per_host, job.out, job.error);
+    CHECK(job.exit_code == 128 + SIGKILL);
+    CHECK_THAT(job.error, Contains("dabkerun: first failure: rank " + std::to_string(victim) + " on host"));
+    CHECK(job.took < test::kPatience);
+  }
+}
+
+}  // namespace dabke
