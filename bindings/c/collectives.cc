@@ -69,6 +69,7 @@ Status set_options(Operation& operation, const dabke_options& options) {
     operation.compression = static_cast<std::uint8_t>(compression);
   if (options.group != nullptr && options.group_size > 1) {
     Operation::Extras& extras = operation.make_extras();
+    request.is_group = true;
     extras.group = options.group;
     extras.group_size = options.group_size;
   }

@@ -6,16 +6,17 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 
 namespace dabke {
 
 std::vector<int> threads_of_this_process() {
   std::vector<int> threads;
-  if (DIR* directory = ::opendir("/proc/self/task")) {
-    while (const dirent* entry = ::readdir(directory)) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc/self/task"), ::closedir);
+  if (directory) {
+    while (const dirent* entry = ::readdir(directory.get())) {
       if (const int thread = std::atoi(entry->d_name); thread > 0) threads.push_back(thread);
     }
-    ::closedir(directory);
   }
   std::ranges::sort(threads);  // the main thread has the process's own number, the lowest but after a wrap
   const auto main = std::ranges::find(threads, ::getpid());

@@ -32,6 +32,7 @@ OperationRef Rank::make(CollectiveKind kind, std::vector<Argument> arguments, co
   if (!call.splits.empty() || !call.group.empty() || call.callback) {
     Operation::Extras& extras = operation->make_extras();
     extras.splits = call.splits;
+    request.is_group = !call.group.empty();
     extras.group = call.group;
     extras.group_size = call.group_size;
     extras.callback = call.callback;

@@ -6,17 +6,22 @@
 
 #include "runtime/diagnosis/dump.h"
 #include "tests/multiproc/launcher_run.h"
+#include "tests/patience.h"
 
 namespace dabke {
 namespace {
 
 using Catch::Contains;
 
+/// Under a sanitizer what is no hang must not last long enough to be taken for one.
+constexpr int kSlower = test::kSanitized ? 2 : 1;
+
 /// A job of so many ranks in which rank 1 does not come; it fails after `shutdown` seconds of that.
-LauncherRun start(const std::string& what, const std::string& shutdown, const TemporaryDirectory& place,
+LauncherRun start(const std::string& what, int shutdown, const TemporaryDirectory& place,
                   std::vector<std::string> more = {}, int ranks = 3) {
-  LauncherSetup setup{.environment = {"DABKE_STALL_CHECK_TIME_SECONDS=2", "TMPDIR=" + place.path(),
-                                      "DABKE_STALL_SHUTDOWN_TIME_SECONDS=" + shutdown}};
+  LauncherSetup setup{.environment = {fmt::format("DABKE_STALL_CHECK_TIME_SECONDS={}", 2 * kSlower),
+                                      "TMPDIR=" + place.path(),
+                                      fmt::format("DABKE_STALL_SHUTDOWN_TIME_SECONDS={}", shutdown * kSlower)}};
   setup.environment.insert(setup.environment.end(), more.begin(), more.end());
   return LauncherRun({"-np", std::to_string(ranks), RANK_WORKER, what}, setup);
 }
@@ -57,7 +62,7 @@ TEST_CASE(
     "of a rank that does not come to a call dabkerun tells what it does, its stack and the first "
     "divergence") {
   const TemporaryDirectory place;
-  const Finished job = start("late", "12", place).finish();
+  const Finished job = start("late", 12, place).finish();
   CAPTURE(job.error);
   CHECK(job.exit_code == 3);
   const auto verdict = verdict_in(job.error);
@@ -91,7 +96,7 @@ TEST_CASE(
 TEST_CASE("a warning tells where a rank sleeps and does not cut its sleep short") {
   const std::string call = GENERATE("sleep", "nanosleep", "poll", "select", "epoll_wait");
   const TemporaryDirectory place;
-  const Finished job = start("late-in-" + call, "0", place, {"DABKE_STALL_CHECK_TIME_SECONDS=1"}).finish();
+  const Finished job = start("late-in-" + call, 0, place, {"DABKE_STALL_CHECK_TIME_SECONDS=1"}).finish();
   CAPTURE(call, job.out, job.error);
   CHECK(job.exit_code == 0);
   CHECK_THAT(job.out, Contains("[1]<stdout>:slept in full"));
@@ -108,7 +113,7 @@ TEST_CASE("a warning tells where a rank sleeps and does not cut its sleep short"
 
 TEST_CASE("of ranks that call different operations dabkerun shows both") {
   const TemporaryDirectory place;
-  LauncherRun launcher = start("late-elsewhere", "0", place);
+  LauncherRun launcher = start("late-elsewhere", 0, place);
   REQUIRE(launcher.wait_for_error("dabkerun: hang: "));
   launcher.signal(SIGTERM);
   const Finished job = launcher.finish();
@@ -120,7 +125,7 @@ TEST_CASE("of ranks that call different operations dabkerun shows both") {
 
 TEST_CASE("of a stopped rank dabkerun tells that its process is stopped") {
   const TemporaryDirectory place;
-  LauncherRun job = start("late", "20", place);
+  LauncherRun job = start("late", 20, place);
   REQUIRE(job.wait_for_output("ready "));
   const pid_t pid = job.number_after("ready ");
   ::kill(pid, SIGSTOP);
@@ -132,7 +137,7 @@ TEST_CASE("of a stopped rank dabkerun tells that its process is stopped") {
 
 TEST_CASE("a join that a rank does not come to is reported and ended") {
   const TemporaryDirectory place;
-  const Finished job = start("late-join", "5", place).finish();
+  const Finished job = start("late-join", 5, place).finish();
   CAPTURE(job.out, job.error);
   CHECK(job.exit_code == 3);
   CHECK_THAT(job.error,
@@ -145,7 +150,7 @@ TEST_CASE("a rank that is stopped while data moves is named, and the job ends") 
   const std::string backend = GENERATE("shm", "tcp", "gloo");
   const Rank late = GENERATE(0, 1);
   const TemporaryDirectory place;
-  LauncherRun job = start("large", "4", place, {"DABKE_CPU_OPERATIONS=" + backend});
+  LauncherRun job = start("large", 4, place, {"DABKE_CPU_OPERATIONS=" + backend});
   REQUIRE(job.wait_for_output("ready ", 3));
   const pid_t pid = job.number_after("[" + std::to_string(late) + "]<stdout>:ready ");
   ::kill(pid, SIGSTOP);
@@ -165,7 +170,7 @@ TEST_CASE("a rank that is stopped while data moves is named, and the job ends") 
 TEST_CASE("a stopped rank 0, or leader of a host, is reported by those who wait, and the job ends") {
   const Rank stopped = GENERATE(0, 2);
   const TemporaryDirectory place;
-  LauncherRun job = start("late", "9", place, {"DABKE_TEST_RANKS_PER_HOST=2"}, 4);
+  LauncherRun job = start("late", 9, place, {"DABKE_TEST_RANKS_PER_HOST=2"}, 4);
   REQUIRE(job.wait_for_output("waiting ", 3));
   const pid_t pid = job.number_after("[" + std::to_string(stopped) + "]<stdout>:waiting ");
   ::kill(pid, SIGSTOP);
@@ -189,7 +194,7 @@ TEST_CASE("a stopped rank 0, or leader of a host, is reported by those who wait,
 TEST_CASE("the dump signal makes all ranks write dumps when one of them gets it") {
   const TemporaryDirectory place;
   LauncherRun job =
-      start("late", "0", place, {"DABKE_DUMP_SIGNAL=USR2", "DABKE_STALL_CHECK_TIME_SECONDS=60"});
+      start("late", 0, place, {"DABKE_DUMP_SIGNAL=USR2", "DABKE_STALL_CHECK_TIME_SECONDS=60"});
   REQUIRE(job.wait_for_output("ready "));
   REQUIRE(job.wait_for_output("waiting", 2));
   ::kill(job.number_after("ready "), SIGUSR2);
@@ -205,7 +210,7 @@ TEST_CASE("the dump signal makes all ranks write dumps when one of them gets it"
 
 TEST_CASE("DABKE_DUMP_DIR=none writes no file, and without native stacks there are none") {
   const TemporaryDirectory place;
-  LauncherRun launcher = start("late", "0", place, {"DABKE_DUMP_DIR=none", "DABKE_DISABLE_NATIVE_STACKS=1"});
+  LauncherRun launcher = start("late", 0, place, {"DABKE_DUMP_DIR=none", "DABKE_DISABLE_NATIVE_STACKS=1"});
   REQUIRE(launcher.wait_for_error("dabkerun: hang: "));
   launcher.signal(SIGTERM);
   const Finished job = launcher.finish();

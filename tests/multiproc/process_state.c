@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,10 +174,10 @@ static int forked_child(void) {
 }
 
 /* Forks one child after the other until told to stop. */
-static volatile int stop_forking;
+static atomic_int stop_forking;
 static void* fork_on(void* children) {
   long failed = 0;
-  while (!stop_forking) {
+  while (!atomic_load(&stop_forking)) {
     int status = 0;
     const pid_t child = fork();
     if (child == 0) {
@@ -231,7 +232,7 @@ static int fork_all_along(void) {
     if (dabke_init(NULL) != DABKE_OK) return fail("init");
     if (dabke_shutdown() != DABKE_OK) return fail("shutdown");
   }
-  stop_forking = 1;
+  atomic_store(&stop_forking, 1);
   pthread_join(thread, &failed);
   if (failed != NULL) printf("%ld of %ld children did not end\n", (long)failed, children);
   return failed == NULL ? 0 : 1;
