@@ -82,11 +82,7 @@ TEST_CASE("a child forked while another thread waits in init is told so and hold
 }
 
 TEST_CASE("no child hangs that is forked at any moment of init and shutdown") {
-  // ThreadSanitizer ends a child that starts a thread, unless it is told not to.
-  const char* const options = std::getenv("TSAN_OPTIONS");
-  const std::string of_tsan = (options == nullptr ? "" : std::string(options) + ":") + "die_after_fork=0";
-  const Finished finished =
-      LauncherRun({"fork"}, {.program = PROCESS_STATE, .environment = {"TSAN_OPTIONS=" + of_tsan}}).finish();
+  const Finished finished = LauncherRun({"fork"}, {.program = PROCESS_STATE}).finish();
   CAPTURE(finished.out, finished.error);
   CHECK(finished.exit_code == 0);
   CHECK(finished.out == "well done\n");
