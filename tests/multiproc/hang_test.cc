@@ -77,7 +77,7 @@ TEST_CASE(
   CHECK_THAT(job.error, Contains("pause"));
   // The report of rank 0 has it too, and so has every rank's error.
   CHECK_THAT(job.error, Contains("is waited for from rank 1 on ") && Contains("Rank 1 is here:"));
-  CHECK_THAT(job.out, Contains("[0]<stdout>:error stalled: ") && Contains("[2]<stdout>:error stalled: "));
+  CHECK_THAT(job.out, Contains("]<stdout>:error stalled: "));  // of the first; dabkerun ends the others
 
   const auto dumps = dumps_in(place);
   REQUIRE(dumps.size() == 3);
@@ -143,7 +143,7 @@ TEST_CASE("a join that a rank does not come to is reported and ended") {
   CHECK_THAT(job.error,
              Contains("join of process set 0 was called by ranks 0, 2 and is waited for from rank 1 on "));
   CHECK_THAT(job.error, Contains("dabkerun: hang: join waits for rank 1: ranks 0,2 have been waiting"));
-  CHECK_THAT(job.out, Contains("[0]<stdout>:error stalled: ") && Contains("[2]<stdout>:error stalled: "));
+  CHECK_THAT(job.out, Contains("]<stdout>:error stalled: "));  // of the first; dabkerun ends the others
 }
 
 TEST_CASE("a rank that is stopped while data moves is named, and the job ends") {
