@@ -44,7 +44,8 @@ class InApplication {
  private:
   const char* const before_;
 };
-inline constexpr const char* kOutputAllocator = "an output allocator";
+/// An array, so that it has one address wherever it is compared.
+inline constexpr char kOutputAllocator[] = "an output allocator";
 
 /// An error in an output allocator: it may be the lane's thread, which is to run what it would wait for.
 Status may_wait();
