@@ -11,6 +11,7 @@
 #include <new>
 #include <sstream>
 
+#include "ops/first_cause.h"
 #include "ops/gloo/gloo_threads.h"
 #include "runtime/base/exceptions.h"
 
@@ -237,10 +238,7 @@ Status GlooBackend::run_batch(const Batch& batch) {
   // The other ranks may wait for what this one will never send: closing the connections tells them.
   set->contexts.clear();
   const Status aborted = watchdog_.aborted();
-  // A broken connection is what an abort looks like from here; anything else was found before it.
-  const bool is_of_abort =
-      !aborted.is_ok() && (status.code() == Code::transport || status.message() == aborted.message());
-  set->failed = is_of_abort
+  set->failed = is_of_abort(status, aborted)
                     ? aborted
                     : Status(status.code(), fmt::format("{}: {}", describe(batch), status.message()));
   return set->failed;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ops/first_cause.h"
 #include "ops/tcp/tcp_collectives.h"
 #include "runtime/base/exceptions.h"
 
@@ -66,9 +67,10 @@ Status TcpBackend::run_batch(const Batch& batch) {
   if (status) return status;
   set.wires.reset();
   const ProcessSetInfo& info = *batch.process_set;
+  const Status aborted = interrupt_->is_aborted() ? interrupt_->cause() : Status();
   set.failed =
-      interrupt_->is_aborted()
-          ? interrupt_->cause()
+      is_of_abort(status, aborted)
+          ? aborted
           : Status(status.code(),
                    fmt::format("tcp {} (order {}), rank {} of {} in process set {}: {}", name_of(batch.kind),
                                batch.order, info.rank, info.size(), info.id, status.message()));
