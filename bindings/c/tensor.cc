@@ -1,5 +1,7 @@
 #include "bindings/c/tensor.h"
 
+#include <cstring>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -18,14 +20,17 @@ std::string dlpack_dtype_name(DLDataType dtype) {
 }
 
 Result<Device> device_from(const DLDevice& device, const TensorRole& role) {
-  switch (device.device_type) {
+  int type = 0;  // whatever the caller has put there; an enumeration must not hold it
+  static_assert(sizeof type == sizeof device.device_type);
+  std::memcpy(&type, &device.device_type, sizeof type);
+  switch (type) {
     case kDLCPU:
     case kDLCUDAHost: return Device{DeviceType::host, 0};
     case kDLCUDA:
     case kDLCUDAManaged: return Device{DeviceType::cuda, device.device_id};
   }
   return Status(Code::unsupported, fmt::format("{}: device type {} is not supported; use host or CUDA memory",
-                                               role.to_string(), static_cast<int>(device.device_type)));
+                                               role.to_string(), type));
 }
 
 Status check_compact(const DLTensor& tensor, const TensorRole& role) {
