@@ -5,11 +5,12 @@
 
 namespace dabke {
 
-/// Whether it failed by the abort of this cause. A broken connection is what an abort looks like from within a run;
-/// anything else was found before it, and is the first cause.
+/// Whether it failed by the abort of this cause. From within a run an abort is a broken connection, or its
+/// own cause, before which may stand what it ended; anything else was found before it, and is the first
+/// cause.
 inline bool is_of_abort(const Status& status, const Status& aborted) {
   if (aborted.is_ok()) return false;
-  return status.code() == Code::transport || status.message() == aborted.message();
+  return status.code() == Code::transport || status.message().ends_with(aborted.message());
 }
 
 }  // namespace dabke

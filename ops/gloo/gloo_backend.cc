@@ -68,13 +68,13 @@ std::string describe(const Batch& batch) {
 
 GlooBackend::GlooBackend(const BackendContext& context)
     : context_(context),
-      watchdog_(context.config.peer_timeout > 0
-                    ? look_interval(seconds_to_duration(context.config.peer_timeout))
-                    : Duration::zero(),
-                [this](GlooContext& running) { return find_silence(running); },
-                [this](const Watchdog::Note& note) {
-                  return without_exceptions([&] { return compare_notes(note); });
-                }) {}
+      watchdog_(
+          context.config.peer_timeout > 0 ? look_interval(seconds_to_duration(context.config.peer_timeout))
+                                          : Duration::zero(),
+          [this](GlooContext& running) { return find_silence(running); },
+          [this](const Watchdog::Note& note) {
+            return without_exceptions([&] { return compare_notes(note); });
+          }) {}
 
 GlooBackend::~GlooBackend() {
   if (device_) device_->resume();  // closing connections waits for its thread
@@ -108,24 +108,33 @@ void GlooBackend::run(const Batch& batch, Completion done) {
 Watchdog::Note GlooBackend::note_of(const Batch& batch, const Set& set) {
   const ProcessSetInfo& info = *batch.process_set;
   const auto own = static_cast<std::size_t>(info.rank);
-  return {mark_of(batch), set.runs,        info.id, set.members, set.incarnation,
-          info.ranks[own], info.ranks[(own + 1) % info.ranks.size()]};
+  return {mark_of(batch),
+          set.runs,
+          info.id,
+          set.members,
+          set.incarnation,
+          info.ranks[own],
+          info.ranks[(own + 1) % info.ranks.size()]};
 }
 
 Status GlooBackend::compare_notes(const Watchdog::Note& own) const {
   constexpr auto kPatience = std::chrono::milliseconds(50);  // aborts wait meanwhile
   const auto key_of = [&](Rank rank) {
-    return fmt::format("gloo/late/{}-{:x}-{}/{}/{}", own.set, own.members, own.incarnation, own.run, rank);
+    return fmt::format("gloo/late/{}-{:x}-{}/{}", own.set, own.members, own.incarnation, rank);
   };
   Store& store = *context_.store;
   // Without the store there is no answer; whoever reports stalls says the rest.
-  if (!store.set(key_of(own.own), fmt::format("{} {}", own.mark.order, own.mark.contents))) return {};
+  if (!store.set(key_of(own.own), fmt::format("{} {} {}", own.run, own.mark.order, own.mark.contents)))
+    return {};
   const auto text = store.get(key_of(own.neighbour), Clock::now() + kPatience);
   if (!text) return {};
+  std::uint64_t run = 0;
   BatchMark theirs;
   std::istringstream words(*text);
-  words >> theirs.order >> theirs.contents;
-  return theirs == own.mark ? Status() : batches_differ(fmt::format("rank {}", own.neighbour), theirs, own.mark);
+  words >> run >> theirs.order >> theirs.contents;
+  // Of an earlier run: it is not late in this one, or not yet.
+  if (run != own.run || theirs == own.mark) return {};
+  return batches_differ(fmt::format("rank {}", own.neighbour), theirs, own.mark);
 }
 
 void GlooBackend::release(ProcessSetId set) {
@@ -177,9 +186,8 @@ Result<GlooContext*> GlooBackend::open_context(const Batch& batch, Set& set, Glo
   auto context = std::make_unique<GlooContext>(*device_, info, context_.fork_guard,
                                                seconds_to_duration(context_.config.peer_timeout));
   DABKE_CHECK(watchdog_.begin(context.get(), kNever, Status::ok(), note_of(batch, set)));
-  const Status connected = inside_gloo([&] {
-    return context->connect(*context_.store, key, deadline, [this] { return watchdog_.ended(); });
-  });
+  const Status connected = inside_gloo(
+      [&] { return context->connect(*context_.store, key, deadline, [this] { return watchdog_.ended(); }); });
   const Status ended = watchdog_.end();
   DABKE_CHECK(ended);
   if (!connected.is_ok()) {
@@ -285,12 +293,9 @@ Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed, ke
 
 Status GlooBackend::run_algorithm(const Batch& batch, const PackedBatch& packed, GlooAlgorithm algorithm,
                                   GlooContext& context) {
-  const GlooRun run{context.gloo(),
-                    tag_of(mark_of(batch), context.next_tag()),
-                    batch.dtype,
-                    batch.op,
-                    batch.result_scale(),
-                    needs_wide_sums(batch)};
+  const GlooRun run{context.gloo(),       tag_of(mark_of(batch), context.next_tag()),
+                    batch.dtype,          batch.op,
+                    batch.result_scale(), needs_wide_sums(batch)};
   switch (batch.kind) {
     case CollectiveKind::allreduce:
       return gloo_allreduce(run, algorithm, packed.data, packed.elements, scratch_);
