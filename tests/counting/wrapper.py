@@ -27,6 +27,24 @@ def is_catch2(path):
         return False
 
 
+def run_passing_signals_on(command):
+    """A signal before the program is there waits for it, lest it outlive this process."""
+    program, early = None, []
+
+    def pass_on(received, _):
+        if program:
+            program.send_signal(received)
+        else:
+            early.append(received)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, pass_on)
+    program = subprocess.Popen(command)
+    for received in early:
+        program.send_signal(received)
+    return program.wait()
+
+
 def end_as(returncode):
     if returncode < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -45,10 +63,7 @@ def main():
     key = hashlib.sha256('\0'.join([*command, *(f'{k}={v}' for k, v in sorted(os.environ.items()))]).encode()).hexdigest()
     report = os.path.join(folder, f'{os.path.basename(command[0])}-{key[:16]}.xml')
     print(f'catch2 report: {report}', flush=True)
-    program = subprocess.Popen([*command, '--reporter', 'xml', '--out', report, '--durations', 'yes'])
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, _: program.send_signal(received))
-    returncode = program.wait()
+    returncode = run_passing_signals_on([*command, '--reporter', 'xml', '--out', report, '--durations', 'yes'])
     if returncode != 0:
         sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
         from run import read_catch_report
