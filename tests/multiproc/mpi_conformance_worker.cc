@@ -82,16 +82,32 @@ int run(const Runtime::Factories& factories) {
   return 0;
 }
 
-/// Rank 0 brings one tensor more; prints what each rank is told.
-int run_different(std::size_t elements) {
+/// The backend alone, of all ranks, with nobody who negotiates.
+struct BackendAlone {
+  BackendAlone() {
+    for (int rank = 0; rank < place.world.size; ++rank) all.ranks.push_back(rank);
+    must(backend.prepare(all));
+  }
+
+  Status run(const Batch& batch) {
+    Status seen;
+    backend.run(batch,
+                {[](void* into, const Status& status) { *static_cast<Status*>(into) = status; }, &seen});
+    return seen;
+  }
+
   const Config config = must(config_from_environment(process_environment()));
   Bootstrapped place = must(bootstrap(config, process_environment()));
   ForkGuard fork_guard;
-  MpiSession* const session = must(load_mpi(config, find_mpi(process_environment())));
-  MpiBackend backend({place.world, config, place.store, fork_guard, Log()}, *session);
+  MpiBackend backend{{place.world, config, place.store, fork_guard, Log()},
+                     *must(load_mpi(config, find_mpi(process_environment())))};
   ProcessSetInfo all{.rank = place.world.rank};
-  for (int rank = 0; rank < place.world.size; ++rank) all.ranks.push_back(rank);
-  must(backend.prepare(all));
+};
+
+/// Rank 0 brings one tensor more; prints what each rank is told.
+int run_different(std::size_t elements) {
+  BackendAlone alone;
+  const ProcessSetInfo& all = alone.all;
   std::vector<float> data(elements, 1), more(elements, 1);
   Batch batch;
   batch.order = 5;
@@ -100,41 +116,31 @@ int run_different(std::size_t elements) {
   batch.entries.push_back({data.data(), data.data(), static_cast<std::int64_t>(elements), {}, {}});
   if (all.rank == 0)
     batch.entries.push_back({more.data(), more.data(), static_cast<std::int64_t>(elements), {}, {}});
-  Status seen;
-  backend.run(batch,
-              {[](void* into, const Status& status) { *static_cast<Status*>(into) = status; }, &seen});
+  const Status seen = alone.run(batch);
   std::printf("%s\n", seen ? "it ended well" : seen.message().c_str());
   // Whoever has seen it stays until the others have.
-  must(place.store->set(fmt::format("seen/{}", all.rank), "yes"));
+  must(alone.place.store->set(fmt::format("seen/{}", all.rank), "yes"));
   for (const int rank : all.ranks)
-    must(place.store->get(fmt::format("seen/{}", rank), deadline_after(30)).status());
+    must(alone.place.store->get(fmt::format("seen/{}", rank), deadline_after(30)).status());
   return 0;
 }
 
 int run_abort() {
-  const Config config = must(config_from_environment(process_environment()));
-  Bootstrapped place = must(bootstrap(config, process_environment()));
-  ForkGuard fork_guard;
-  MpiSession* const session = must(load_mpi(config, find_mpi(process_environment())));
-  MpiBackend backend({place.world, config, place.store, fork_guard, Log()}, *session);
-  ProcessSetInfo all{.rank = place.world.rank};
-  for (int rank = 0; rank < place.world.size; ++rank) all.ranks.push_back(rank);
-  must(backend.prepare(all));
+  BackendAlone alone;
+  const ProcessSetInfo& all = alone.all;
   if (all.rank == 0) {
     float x = 1;
     Batch batch;
     batch.process_set = &all;
     batch.entries.push_back({.input = &x, .output = &x, .elements = 1});
-    const std::jthread aborter([&] { backend.abort({Code::aborted, "that is enough"}); });
-    Status seen;
-    backend.run(batch,
-                {[](void* into, const Status& status) { *static_cast<Status*>(into) = status; }, &seen});
+    const std::jthread aborter([&] { alone.backend.abort({Code::aborted, "that is enough"}); });
+    const Status seen = alone.run(batch);
     if (seen.message() != "that is enough") return 1;
     std::printf("aborted\n");
   }
   // The others stay until rank 0 has seen it.
-  if (all.rank == 0) must(place.store->set("seen", "yes"));
-  must(place.store->get("seen", deadline_after(30)).status());
+  if (all.rank == 0) must(alone.place.store->set("seen", "yes"));
+  must(alone.place.store->get("seen", deadline_after(30)).status());
   return 0;
 }
 

@@ -6,7 +6,6 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
-#include <map>
 #include <optional>
 #include <thread>
 
@@ -15,21 +14,13 @@
 #include "runtime/transport/tcp_link.h"
 #include "tests/runtime/transport/ranks.h"
 #include "tests/thread_count.h"
+#include "tests/variables.h"
 
 using namespace dabke;
 using namespace dabke::test;
 using Catch::Contains;
 
 namespace {
-
-using Variables = std::map<std::string, std::string>;
-
-Environment environment_of(Variables variables) {
-  return [variables = std::move(variables)](const std::string& name) -> std::optional<std::string> {
-    const auto found = variables.find(name);
-    return found == variables.end() ? std::nullopt : std::optional(found->second);
-  };
-}
 
 Variables rank_variables(Rank rank, int size, const std::string& directory) {
   return {{"DABKE_RANK", std::to_string(rank)},

@@ -1,28 +1,18 @@
 #include "runtime/other_launchers.h"
 
-#include <map>
-
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
 
 #include "runtime/bootstrap.h"
 #include "tests/runtime/transport/ranks.h"
+#include "tests/variables.h"
 
 using namespace dabke;
 using namespace dabke::test;
 using Catch::Contains;
 
 namespace {
-
-using Variables = std::map<std::string, std::string>;
-
-Environment environment_of(Variables variables) {
-  return [variables = std::move(variables)](const std::string& name) -> std::optional<std::string> {
-    const auto found = variables.find(name);
-    return found == variables.end() ? std::nullopt : std::optional(found->second);
-  };
-}
 
 /// "rank 1 of 2", or the error.
 std::string outcome_of(const Variables& variables) {

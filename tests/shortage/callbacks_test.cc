@@ -10,23 +10,11 @@
 #include <catch2/catch.hpp>
 
 #include "dabke/dabke.h"
+#include "tests/shortage/floats.h"
 #include "tests/shortage/processes.h"
 
 namespace dabke::test {
 namespace {
-
-struct Floats {
-  std::array<float, 4> values{1, 1, 1, 1};
-  int64_t count = 4;
-  DLTensor tensor{};
-  Floats() {
-    tensor.data = values.data();
-    tensor.device.device_type = kDLCPU;
-    tensor.ndim = 1;
-    tensor.dtype = {kDLFloat, 32, 1};
-    tensor.shape = &count;
-  }
-};
 
 /// Calls with callbacks, one after the other until one is refused, from several threads at once.
 class Submitters {
@@ -83,7 +71,7 @@ class Submitters {
     accepted_[thread].notify_one();
   }
 
-  std::array<Floats, kThreads> tensors_;
+  std::array<Floats<4>, kThreads> tensors_;
   std::array<std::vector<std::atomic<int>>, kThreads> called_{std::vector<std::atomic<int>>(kMost),
                                                               std::vector<std::atomic<int>>(kMost),
                                                               std::vector<std::atomic<int>>(kMost)};
@@ -164,7 +152,7 @@ TEST_CASE("a callback cannot shut down or begin a job, and is told so") {
     options.callback = [](void* context, dabke_handle*, dabke_status) {
       static_cast<Refusals*>(context)->try_all();
     };
-    Floats x;
+    Floats<4> x;
     dabke_allreduce_async("x", &x.tensor, nullptr, &options, nullptr);
     say("shut down " + std::to_string(dabke_shutdown()));
     seen.tell("callback");
@@ -190,7 +178,7 @@ TEST_CASE("an output allocator cannot shut down, begin a job or wait, and is tol
       tensor->data = memory.data();
       return 0;
     };
-    Floats x;
+    Floats<4> x;
     dabke_handle* handle = nullptr;
     say("gather " + std::to_string(dabke_allgather("x", &x.tensor, &options, &handle)));
     dabke_handle_free(handle);

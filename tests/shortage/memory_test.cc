@@ -18,6 +18,7 @@
 
 #include "dabke/dabke.h"
 #include "tests/shortage/failing_memory.h"
+#include "tests/shortage/floats.h"
 #include "tests/shortage/processes.h"
 
 namespace dabke::test {
@@ -38,19 +39,6 @@ std::map<std::string, std::string> open_files() {
   }
   return files;
 }
-
-struct Floats {
-  std::array<float, 8> values{1, 1, 1, 1, 1, 1, 1, 1};
-  int64_t count = 8;
-  DLTensor tensor{};
-  Floats() {
-    tensor.data = values.data();
-    tensor.device.device_type = kDLCPU;
-    tensor.ndim = 1;
-    tensor.dtype = {kDLFloat, 32, 1};
-    tensor.shape = &count;
-  }
-};
 
 /// A small job of everything that there is, until something fails.
 class SmallJob {
@@ -86,7 +74,7 @@ class SmallJob {
   }
 
   bool single() {
-    Floats x, half;
+    Floats<8> x, half;
     half.count = 4;
     for (int step = 0; step < 3; ++step) {
       if (!call("allreduce", [&] { return dabke_allreduce("x", &x.tensor, &x.tensor, nullptr); }))
@@ -98,13 +86,13 @@ class SmallJob {
            call("barrier", [] { return dabke_barrier(nullptr); });
   }
   bool grouped() {
-    Floats a, b;
+    Floats<8> a, b;
     const char* const names[] = {"ga", "gb"};
     const DLTensor* const tensors[] = {&a.tensor, &b.tensor};
     return call("group", [&] { return dabke_grouped_allreduce(names, tensors, tensors, 2, nullptr); });
   }
   bool unknown_sizes() {
-    Floats x;
+    Floats<8> x;
     dabke_handle* gathered = nullptr;
     dabke_handle* exchanged = nullptr;
     const bool done =
@@ -119,7 +107,7 @@ class SmallJob {
     return done;
   }
   bool asynchronous() {
-    Floats x, y;
+    Floats<8> x, y;
     std::atomic<int> called{0};
     dabke_options options = DABKE_OPTIONS_INIT;
     options.callback_context = &called;

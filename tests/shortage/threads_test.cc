@@ -3,7 +3,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +15,7 @@
 
 #include "dabke/dabke.h"
 #include "tests/shortage/failing_threads.h"
+#include "tests/shortage/floats.h"
 #include "tests/shortage/processes.h"
 
 namespace dabke::test {
@@ -35,21 +35,8 @@ void say_status(const std::string& call, dabke_status status) {
       (status == DABKE_OK ? "" : std::string(": ") + dabke_last_error()));
 }
 
-struct Floats {
-  std::array<float, 4> values{1, 1, 1, 1};
-  int64_t count = 4;
-  DLTensor tensor{};
-  Floats() {
-    tensor.data = values.data();
-    tensor.device.device_type = kDLCPU;
-    tensor.ndim = 1;
-    tensor.dtype = {kDLFloat, 32, 1};
-    tensor.shape = &count;
-  }
-};
-
 dabke_status allreduce(const char* name) {
-  Floats x;
+  Floats<4> x;
   return dabke_allreduce(name, &x.tensor, &x.tensor, nullptr);
 }
 
@@ -72,7 +59,7 @@ void say_whether_callbacks_come() {
     called = 1;
     called.notify_one();
   };
-  Floats x;
+  Floats<4> x;
   dabke_handle* handle = nullptr;
   say_status("submit", dabke_allreduce_async("x", &x.tensor, &x.tensor, &options, &handle));
   say_status("wait", dabke_wait(handle, -1));

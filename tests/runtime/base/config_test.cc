@@ -1,7 +1,6 @@
 #include "runtime/base/config.h"
 
 #include <fstream>
-#include <map>
 #include <set>
 #include <sstream>
 
@@ -9,16 +8,12 @@
 #include <catch2/catch.hpp>
 
 #include "tests/runtime/base/source_root.h"
+#include "tests/variables.h"
+
+using dabke::test::environment_of;
 
 namespace dabke {
 namespace {
-
-Environment environment_of(std::map<std::string, std::string> variables) {
-  return [variables = std::move(variables)](const std::string& name) -> std::optional<std::string> {
-    const auto found = variables.find(name);
-    return found == variables.end() ? std::nullopt : std::optional(found->second);
-  };
-}
 
 const Knob& knob_named(std::string_view env) {
   for (const Knob& knob : knobs()) {

@@ -1,0 +1,22 @@
+// The environment of a process that a test makes up.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "runtime/base/config.h"
+
+namespace dabke::test {
+
+using Variables = std::map<std::string, std::string>;
+
+inline Environment environment_of(Variables variables) {
+  return [variables = std::move(variables)](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  };
+}
+
+}  // namespace dabke::test
