@@ -1,5 +1,4 @@
 // The collectives and their handles.
-#include <cstring>
 #include <span>
 
 #include "bindings/c/state.h"
@@ -18,15 +17,6 @@ struct Call {
   const DLTensor* const* outputs = nullptr;  // null, or as many as inputs; each may be null
   const dabke_options* options = nullptr;
 };
-
-/// A caller's number, which may be none of the enum's and must not be read as one.
-template <class Enum>
-int number_in(const Enum& field) {
-  int number = 0;
-  static_assert(sizeof number == sizeof field);
-  std::memcpy(&number, &field, sizeof number);
-  return number;
-}
 
 Status set_options(Operation& operation, const dabke_options& options) {
   Request& request = *operation.request;
@@ -246,8 +236,8 @@ dabke_status dabke_alltoall(const char* name, const DLTensor* input, const dabke
 }
 
 // The grouped forms: both collectives, with and without waiting, check and forward alike.
-#define DABKE_GROUPED(kind, outputs, handle, act)                                                       \
-  Call call{};                                                                                       \
+#define DABKE_GROUPED(kind, outputs, handle, act)                                                            \
+  Call call{};                                                                                               \
   const Status status = grouped(CollectiveKind::kind, names, inputs, outputs, count, options, handle, call); \
   return status ? act : status
 

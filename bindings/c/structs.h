@@ -1,4 +1,5 @@
-// Structs that grow: each begins with its own size as the caller's header had it.
+// What the caller's structs hold. Each begins with its own size as the caller's header had it, so they may
+// grow.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +12,15 @@
 #include "runtime/base/status.h"
 
 namespace dabke {
+
+/// A caller's number, which may be none of the enum's and must not be read as one.
+template <class Enum>
+int number_in(const Enum& field) {
+  int number = 0;
+  static_assert(sizeof number == sizeof field);
+  std::memcpy(&number, &field, sizeof number);
+  return number;
+}
 
 /// Copies a caller's struct over `out`, which holds the defaults. A longer one is taken when its unknown tail
 /// is zero.

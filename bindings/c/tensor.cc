@@ -1,10 +1,9 @@
 #include "bindings/c/tensor.h"
 
-#include <cstring>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "bindings/c/structs.h"
 #include "runtime/base/possible_shape.h"
 
 namespace dabke {
@@ -20,9 +19,7 @@ std::string dlpack_dtype_name(DLDataType dtype) {
 }
 
 Result<Device> device_from(const DLDevice& device, const TensorRole& role) {
-  int type = 0;  // whatever the caller has put there; an enumeration must not hold it
-  static_assert(sizeof type == sizeof device.device_type);
-  std::memcpy(&type, &device.device_type, sizeof type);
+  const int type = number_in(device.device_type);
   switch (type) {
     case kDLCPU:
     case kDLCUDAHost: return Device{DeviceType::host, 0};

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "runtime/negotiation/inquiry.h"
+
 namespace dabke {
 namespace {
 
@@ -22,10 +24,6 @@ std::string listed(const std::vector<std::string>& names) {
   }
   if (names.size() > kShownMembers) text += fmt::format(" and {} more", names.size() - kShownMembers);
   return text;
-}
-
-std::string who(const Topology& topology, const std::vector<Rank>& ranks) {
-  return ranks.size() == 1 ? topology.name(ranks.front()) : "ranks " + ranks_to_string(ranks);
 }
 
 bool is_whole(const GroupAnswerMessage& answer) { return answer.size > 0 && answer.came == answer.size; }
@@ -54,7 +52,7 @@ std::string parts_text(const GroupInquiry& inquiry, const Topology& topology,
     const auto& [size, members] = part;
     const auto& [came, ranks] = rest;
     const std::string have =
-        fmt::format("{} {} submitted", who(topology, ranks), ranks.size() == 1 ? "has" : "have");
+        fmt::format("{} {} submitted", topology.names(ranks), ranks.size() == 1 ? "has" : "have");
     if (size == 0) {
       texts.push_back(have + " none of it");
       continue;
@@ -70,8 +68,8 @@ std::string parts_text(const GroupInquiry& inquiry, const Topology& topology,
     }
     texts.push_back(std::move(text));
   }
-  if (!joined.empty()) texts.push_back(fmt::format("{} joined", who(topology, joined)));
-  if (!silent.empty()) texts.push_back(fmt::format("no answer from {}", who(topology, silent)));
+  if (!joined.empty()) texts.push_back(fmt::format("{} joined", topology.names(joined)));
+  if (!silent.empty()) texts.push_back(fmt::format("no answer from {}", topology.names(silent)));
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
@@ -103,7 +101,7 @@ Status IncompleteGroups::add(const RequestRef& member, const std::string& group,
   const auto key = Key(member->process_set, group);
   auto found = groups_.find(key);
   // A member that had come before the failure came again: the caller has begun the next group.
-  if (found != groups_.end() && !found->second.failed && holds(found->second, *member)) {
+  if (found != groups_.end() && !found->second.failed.is_ok() && holds(found->second, *member)) {
     groups_.erase(found);
     found = groups_.end();
   }
@@ -114,7 +112,7 @@ Status IncompleteGroups::add(const RequestRef& member, const std::string& group,
   }
   IncompleteGroup& there = found->second;
   there.members.push_back(member);
-  if (there.failed) return {};
+  if (there.failed.is_ok()) return {};
   Status failed = there.failed;
   if (there.came() >= there.size) groups_.erase(found);
   return failed;
@@ -137,7 +135,7 @@ bool IncompleteGroups::fail(ProcessSetId set, const std::string& group, const St
 
 IncompleteGroup* IncompleteGroups::find(ProcessSetId set, const std::string& group) {
   const auto found = groups_.find({set, group});
-  return found == groups_.end() || !found->second.failed ? nullptr : &found->second;
+  return found == groups_.end() || !found->second.failed.is_ok() ? nullptr : &found->second;
 }
 
 const IncompleteGroup* IncompleteGroups::find(ProcessSetId set, const std::string& group) const {
@@ -174,16 +172,10 @@ std::optional<std::string> incomplete_group_text(const GroupInquiry& inquiry, co
       inquiry.answers, [](const auto& one) { return one.second.size > 0 && !is_whole(one.second); });
   if (!any_incomplete) return std::nullopt;
   const std::set<std::string> all = members_of_all(inquiry);
-  const double seconds = std::chrono::duration<double>(inquiry.age).count();
   return fmt::format(
-      "Stalled for {:.{}f} s: group '{}' of process set {} is incomplete: {}. A group runs when every "
+      "Stalled for {} s: group '{}' of process set {} is incomplete: {}. A group runs when every "
       "rank has submitted all members that group_size announces.",
-      seconds,
-      seconds < 0.1  ? 3
-      : seconds < 1  ? 2
-      : seconds < 10 ? 1
-                     : 0,
-      inquiry.group, inquiry.process_set, parts_text(inquiry, topology, &all));
+      seconds_to_text(inquiry.age), inquiry.group, inquiry.process_set, parts_text(inquiry, topology, &all));
 }
 
 }  // namespace dabke

@@ -52,13 +52,13 @@ class IncompleteGroups {
   template <class Each>
   void for_each(Each each) const {
     for (const auto& [key, group] : groups_) {
-      if (group.failed) each(key, group);
+      if (group.failed.is_ok()) each(key, group);
     }
   }
   template <class Each>
   void for_each(Each each) {
     for (auto& [key, group] : groups_) {
-      if (group.failed) each(key, group);
+      if (group.failed.is_ok()) each(key, group);
     }
   }
   bool empty() const { return groups_.empty(); }

@@ -10,10 +10,6 @@
 namespace dabke {
 namespace {
 
-std::string who(const Topology& topology, const std::vector<Rank>& ranks) {
-  return ranks.size() == 1 ? topology.name(ranks.front()) : "ranks " + ranks_to_string(ranks);
-}
-
 const std::string* signature_in(const AnswerMessage& answer, ProcessSetId set) {
   const auto found = std::ranges::find(answer.sets, set);
   return found == answer.sets.end()
@@ -119,14 +115,14 @@ std::optional<Stall> stall_of(const Inquiry& inquiry, const Topology& topology, 
   stall.story = ranks_to_string(missing);
   stall.head = fmt::format("Still stalled, for {} s: {} of process set {}", age, subject_of(inquiry, ""),
                            inquiry.process_set);
-  if (!is_batch) stall.head += " waits for " + who(topology, missing);
+  if (!is_batch) stall.head += " waits for " + topology.names(missing);
   stall.text = fmt::format("Stalled for {} s: {} of process set {} was {} by {} and ", age,
                            subject_of(inquiry, signature), inquiry.process_set,
                            inquiry.subject == StallSubject::tensor ? "submitted"
                            : is_batch                              ? "begun"
                                                                    : "called",
-                           who(topology, have));
-  stall.text += is_batch ? "has not ended." : fmt::format("is waited for from {}.", who(topology, missing));
+                           topology.names(have));
+  stall.text += is_batch ? "has not ended." : fmt::format("is waited for from {}.", topology.names(missing));
   if (missing.empty()) {
     stall.text +=
         " All ranks of the set are inside it: the data moves slowly, or the network between them stands "
@@ -189,7 +185,7 @@ std::optional<ProcessSetMismatch> process_set_mismatch(const Inquiry& inquiry, c
       }
       for (const auto& [signature, ranks] : by_signature) {
         text += fmt::format("{} {} submitted {} in process set {} (ranks {})", text.ends_with(":") ? "" : ";",
-                            who(topology, ranks), signature, id, ranks_to_string(*sets.ranks_of(id)));
+                            topology.names(ranks), signature, id, ranks_to_string(*sets.ranks_of(id)));
       }
     }
     return ProcessSetMismatch{other, text + ". Every rank must pass the same process set."};

@@ -3,9 +3,8 @@
 //
 //   1. Whoever sees a name incomplete in its subtree for too long tells the root.
 //   2. The root asks the ranks that it has not heard of; each answers for itself.
-//   3. When all have answered, or a second is over, the answers become a text. Who does not answer is
-//   stopped, or cut
-//      off.
+//   3. When all have answered, or kAnswerTime is over, the answers become a text. Who does not answer is
+//      stopped, or cut off.
 #pragma once
 
 #include <functional>
@@ -20,6 +19,9 @@
 #include "runtime/negotiation/wire.h"
 
 namespace dabke {
+
+/// A rank without a core to itself takes its time; who has not answered then is reported as stopped or busy.
+inline constexpr Duration kAnswerTime = std::chrono::seconds(5);
 
 struct Inquiry {
   enum class Purpose { stall_report, stall_shutdown, process_set_mismatch };

@@ -16,7 +16,6 @@
 namespace dabke {
 namespace {
 
-constexpr Duration kAnswerTime = std::chrono::seconds(5);
 constexpr Duration kBetweenGroupInquiries =
     std::chrono::milliseconds(500);  // many ranks ask for the same group
 constexpr Duration kBetweenGroupDumps = std::chrono::seconds(30);

@@ -9,8 +9,6 @@
 namespace dabke {
 namespace {
 
-// A rank without a core to itself takes its time; who has not answered then is reported as stopped or busy.
-constexpr Duration kAnswerTime = std::chrono::seconds(5);
 constexpr Duration kStackTime = std::chrono::seconds(3);
 constexpr Duration kBetweenDumps = std::chrono::seconds(2);  // many ranks ask for the same reason
 constexpr Duration kBetweenStallDumps = std::chrono::seconds(30);

@@ -17,7 +17,6 @@
 namespace dabke {
 namespace {
 
-constexpr Duration kWordTime = std::chrono::seconds(5);  // as for answers to inquiries
 /// Dumps that no root has counted, by the rank that does not answer: equal on all who miss it.
 constexpr std::uint64_t kSilentIncidents = std::uint64_t{1} << 32;
 
@@ -43,7 +42,7 @@ TimePoint Machine::next_look(TimePoint since, TimePoint now) const {
   TimePoint next = warned > now ? warned : now + options_.stall_check;
   if (options_.stall_shutdown <= Duration::zero()) return next;
   const TimePoint fails = since + options_.stall_shutdown;
-  return std::min(next, fails > now ? fails : now + kWordTime);
+  return std::min(next, fails > now ? fails : now + kAnswerTime);
 }
 
 void Machine::look_for_long_waits(TimePoint now) {
@@ -92,7 +91,7 @@ void Machine::tell(const NoticeMessage& notice, TimePoint now) {
   if (is_root()) return heed(notice, now);
   send(parent(), notice);
   if (notice.suspect) return;  // it has not waited for long yet
-  if (word_by_ == kNever) word_by_ = now + kWordTime;
+  if (word_by_ == kNever) word_by_ = now + kAnswerTime;
   if (unheard_.name.empty() || notice.age_ms >= unheard_.age_ms) {
     unheard_ = notice;
     unheard_at_ = now;
@@ -122,8 +121,7 @@ void Machine::parent_is_silent(TimePoint now) {
   const NoticeMessage notice = std::exchange(unheard_, {});
   word_by_ = kNever;
   const Duration age = std::chrono::milliseconds(notice.age_ms) + (now - unheard_at_);
-  const std::string what =
-      notice.subject == StallSubject::tensor ? shown(notice.name) : notice.name;
+  const std::string what = notice.subject == StallSubject::tensor ? shown(notice.name) : notice.name;
   const std::string text = fmt::format(
       "Stalled for {} s: {} of process set {} waits, and {}, through which {} reports, does not answer: {}.",
       seconds_to_text(age), what, notice.process_set, who(parent()), who(options_.rank),

@@ -37,7 +37,8 @@ struct Request {
   OneOrMany<TensorSpec> tensors;  // none for barrier, join and process sets
   std::vector<Rank> ranks;        // add_process_set: the new set; remove_process_set: the set's id, alone
   std::string refused;            // why this rank cannot run it, so that none does; empty: it can
-  bool is_group = false;          // of members that came one by one; `name` is the group's
+  bool is_group =
+      false;  // members come one by one: of a member, and of the whole, whose `name` is the group's
 
   std::size_t size_bytes() const;
   /// "allreduce (average) of float32 [2, 3]", "broadcast from rank 1 of ...", "group of 3: ..."; for

@@ -112,7 +112,8 @@ std::string Sequencer::refusal_in(const Report& report) const {
   for (const Variant& variant : report.variants) {
     if (variant.request->refused.empty()) continue;
     why += fmt::format("{} {}: {}", why.empty() ? "" : ";",
-                       variant.ranks.empty() ? "every rank" : who(variant.ranks), variant.request->refused);
+                       variant.ranks.empty() ? "every rank" : topology_->names(variant.ranks),
+                       variant.request->refused);
   }
   if (why.empty()) return {};
   const Request& first = *report.variants.front().request;
@@ -129,7 +130,7 @@ void Sequencer::push_mismatch(const Name& name, const Report& report, TimePoint 
   std::string text =
       fmt::format("Mismatched {} for {} in process set {}:", what, shown(name.name), name.process_set);
   for (std::size_t i = 0; i < variants.size(); ++i) {
-    text += fmt::format("{} {} submitted {}", i ? ";" : "", who(variants[i].ranks),
+    text += fmt::format("{} {} submitted {}", i ? ";" : "", topology_->names(variants[i].ranks),
                         variants[i].request->describe());
   }
   text += fmt::format(". Every rank of the process set must pass the same {}.", what);
@@ -312,10 +313,6 @@ void Sequencer::announce_learned(std::vector<Order>& orders) {
   order.kind = Order::Kind::learned;
   order.batches = std::move(*change);
   number(std::move(order), orders);
-}
-
-std::string Sequencer::who(const std::vector<Rank>& ranks) const {
-  return ranks.size() == 1 ? topology_->name(ranks.front()) : "ranks " + ranks_to_string(ranks);
 }
 
 }  // namespace dabke

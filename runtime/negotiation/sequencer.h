@@ -90,7 +90,6 @@ class Sequencer {
   void mark_batches();
   std::uint64_t learned_batch_of(Slot slot) const;
   void announce_learned(std::vector<Order>& orders);
-  std::string who(const std::vector<Rank>& ranks) const;
 
   Options options_;
   std::shared_ptr<const Topology> topology_;

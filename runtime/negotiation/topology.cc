@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/negotiation/process_sets.h"
+
 namespace dabke {
 namespace {
 
@@ -81,6 +83,10 @@ int Topology::depth() const {
 std::string Topology::name(Rank rank) const {
   if (at(rank) >= hosts_.size() || hosts_[at(rank)].empty()) return fmt::format("rank {}", rank);
   return fmt::format("rank {} on {}", rank, hosts_[at(rank)]);
+}
+
+std::string Topology::names(const std::vector<Rank>& ranks) const {
+  return ranks.size() == 1 ? name(ranks.front()) : "ranks " + ranks_to_string(ranks);
 }
 
 }  // namespace dabke

@@ -38,6 +38,8 @@ class Topology {
 
   /// "rank 3 on host-b".
   std::string name(Rank rank) const;
+  /// The same of one, "ranks 0-3, 7" of several; ascending.
+  std::string names(const std::vector<Rank>& ranks) const;
   const std::shared_ptr<const std::vector<Rank>>& everybody() const { return everybody_; }
 
  private:

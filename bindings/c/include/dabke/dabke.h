@@ -228,12 +228,12 @@ typedef struct dabke_options {
  */
 
 /* output = reduction of all ranks' inputs, elementwise; same shape and dtype on every rank. On bool, sum and
- * max are OR, product and min are AND. Sums and products of integers wrap. Their average is the exact quotient,
- * truncated toward zero, also where the sum would not fit into the dtype; only of 64 bits the sum must fit.
- * Integers multiplied by a factor are truncated toward zero as well and stay within the dtype's range: int8 100
- * times 2 is 127. The factor is taken exactly (1 changes nothing, 0.5 halves), except that one with more digits
- * than it can hold, like 1.0 / 3, makes a whole number where the number meant does: 49 times 1.0 / 49 is 1. A
- * postscale factor multiplies an average before it is truncated. */
+ * max are OR, product and min are AND. Sums and products of integers wrap. Their average is the exact
+ * quotient, truncated toward zero, also where the sum would not fit into the dtype; only of 64 bits the sum
+ * must fit. Integers multiplied by a factor are truncated toward zero as well and stay within the dtype's
+ * range: int8 100 times 2 is 127. The factor is taken exactly (1 changes nothing, 0.5 halves), except that
+ * one with more digits than it can hold, like 1.0 / 3, makes a whole number where the number meant does: 49
+ * times 1.0 / 49 is 1. A postscale factor multiplies an average before it is truncated. */
 DABKE_API dabke_status dabke_allreduce_async(const char* name, const DLTensor* input, const DLTensor* output,
                                              const dabke_options* options, dabke_handle** handle);
 DABKE_API dabke_status dabke_allreduce(const char* name, const DLTensor* input, const DLTensor* output,
@@ -292,8 +292,9 @@ DABKE_API dabke_status dabke_grouped_reducescatter(const char* const* names, con
                                                    const DLTensor* const* outputs, size_t count,
                                                    const dabke_options* options);
 
-/* Returns when every rank of the set has come. The n-th barrier of a rank in a set is the n-th of all; several may be
- * in flight, whatever DUPLICATE_NAMES says, and no tensor's or group's name collides with them. */
+/* Returns when every rank of the set has come. The n-th barrier of a rank in a set is the n-th of all;
+ * several may be in flight, whatever DUPLICATE_NAMES says, and no tensor's or group's name collides with
+ * them. */
 DABKE_API dabke_status dabke_barrier_async(const dabke_options* options, dabke_handle** handle);
 DABKE_API dabke_status dabke_barrier(const dabke_options* options);
 
