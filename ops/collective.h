@@ -72,7 +72,7 @@ struct Batch {
   int root = 0;          // rank within the set
   double prescale = 1;   // every input element is multiplied by this before it is reduced
   double postscale = 1;  // and every output element by this after
-  std::uint32_t divisor = 1;  // a sum is an average of so many, and divided by them
+  std::uint32_t divisor = 1;                    // a sum is an average of so many, and divided by them
   Compression compression = Compression::none;  // of float32 allreduces, between hosts
   const ProcessSetInfo* process_set = nullptr;
   std::vector<BatchEntry> entries;
@@ -96,8 +96,8 @@ constexpr bool rounds_partial_results(DType dtype, ReduceOp op) {
 /// kernels::wide_dtype().
 bool needs_wide_sums(const Batch& batch);
 
-/// What all ranks must bring to a run: the same order, and as many tensors and bytes in it. Every backend compares
-/// that, so that ranks which disagree on what belongs to a batch end with an error that tells them.
+/// What all ranks must bring to a run: the same order, and as many tensors and bytes in it. Every backend
+/// compares that, so that ranks which disagree on what belongs to a batch end with an error that tells them.
 struct BatchMark {
   std::uint64_t order = 0;
   std::uint64_t contents = 0;  // tensors << 40 | bytes

@@ -10,8 +10,8 @@
 //   `data`, one for each that it
 //                          came from (`receive_counts`)
 // A batch of one entry is not copied: the collective works on its output, and on its input where it has a
-// `send`. Unless it is wanted wide: then all that is packed is of kernels::wide_dtype(), and made narrow again
-// once it is scaled.
+// `send`. Unless it is wanted wide: then all that is packed is of kernels::wide_dtype(), and made narrow
+// again once it is scaled.
 #pragma once
 
 #include <cstddef>
@@ -40,8 +40,8 @@ class Packer {
   /// valid until the next pack(). Code out_of_memory when the buffer cannot be had.
   ///   is_wide  only of a reduction
   Result<PackedBatch> pack(const Batch& batch, bool is_wide = false);
-  /// Copies what the collective made of it to the outputs, scaled as the batch says or, where the collective has
-  /// done that, by one. The batch is pack()'s.
+  /// Copies what the collective made of it to the outputs, scaled as the batch says or, where the collective
+  /// has done that, by one. The batch is pack()'s.
   void unpack(const Batch& batch, const kernels::Scale& scale);
   void unpack(const Batch& batch) { unpack(batch, batch.result_scale()); }
   /// Gives the buffer back.

@@ -18,7 +18,8 @@ void Coordinator::help(const Operation& operation, TimePoint deadline, Wake subm
   if (keeps_back_ && !operation.is_done()) {
     // Only a hint: without memory for it the batch is held for its usual time.
     (void)attempt([&] {
-      // The lane may be giving the operation its extras just now; those of a group's member are there from the start.
+      // The lane may be giving the operation its extras just now; those of a group's member are there from
+      // the start.
       const Request& request = *operation.request;
       post(Want{request.process_set,
                 request.is_group ? group_key(operation.extras().group) : std::string(NameKey(request))},

@@ -32,7 +32,7 @@ class Unit final : public Pooled<Unit> {
   std::size_t tensors_left = 0;  // touched by the lane alone once ordered
   Status first_error;
   OutstandingUnits::Entry* entry = nullptr;  // while it is in the coordinator's list
-  Status refused;  // agreed on by all ranks: it fails, and the job goes on
+  Status refused;                            // agreed on by all ranks: it fails, and the job goes on
 
  private:
   OperationRef single_;

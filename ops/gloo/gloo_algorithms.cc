@@ -239,7 +239,8 @@ namespace {
 /// Adds to this rank's elements what comes from one rank after the other, and scales the whole.
 class PartialSums {
  public:
-  /// `memory` holds two pieces of the wide dtype, of so many bytes, where all ranks' elements are added at once.
+  /// `memory` holds two pieces of the wide dtype, of so many bytes, where all ranks' elements are added at
+  /// once.
   PartialSums(const GlooRun& run, std::byte* memory, std::size_t wide_bytes)
       : run_(run), sum_(memory), next_(memory + wide_bytes) {}
 

@@ -1,9 +1,10 @@
-// Ends a run that blocks inside Gloo, at its deadline, by abort(), because it was found hopeless, or because the ranks
-// are out of step, by interrupting its context.
+// Ends a run that blocks inside Gloo, at its deadline, by abort(), because it was found hopeless, or because
+// the ranks are out of step, by interrupting its context.
 //
-// Gloo has no place for a word about a batch: a message that is longer than the other side expects ends the process.
-// So ranks with different batches use different tags (GlooBackend), never meet, and wait. A run that takes longer
-// than kLateAfter therefore asks, in the rendezvous store, whether its neighbour waits in the same one.
+// Gloo has no place for a word about a batch: a message that is longer than the other side expects ends the
+// process. So ranks with different batches use different tags (GlooBackend), never meet, and wait. A run that
+// takes longer than kLateAfter therefore asks, in the rendezvous store, whether its neighbour waits in the
+// same one.
 #pragma once
 
 #include <condition_variable>
@@ -39,8 +40,8 @@ class Watchdog {
 
   static constexpr auto kLateAfter = std::chrono::seconds(2);
 
-  /// `look_every` zero: never. `ask` is called on the watchdog's thread, again and again while a run is late; the
-  /// run ends with its error.
+  /// `look_every` zero: never. `ask` is called on the watchdog's thread, again and again while a run is late;
+  /// the run ends with its error.
   Watchdog(Duration look_every, Look look, Ask ask)
       : look_every_(look_every), look_(std::move(look)), ask_(std::move(ask)) {}
   ~Watchdog();

@@ -14,8 +14,8 @@
 // The last two need hosts of equally many ranks, which follow one another in the set; else they run as if
 // every rank had a host of its own.
 //
-// Where no sum of some ranks' elements may be kept in their own dtype (needs_wide_sums), copies of the tensors are
-// summed in kernels::wide_dtype(), inside and between; what is handed on inside is narrow again.
+// Where no sum of some ranks' elements may be kept in their own dtype (needs_wide_sums), copies of the
+// tensors are summed in kernels::wide_dtype(), inside and between; what is handed on inside is narrow again.
 #pragma once
 
 #include <functional>
@@ -54,7 +54,8 @@ class HierarchicalRun {
   Status reducescatter();
 
   void cut();
-  /// The tensors as wide copies, with the prescale; an output of `output_elements` each lies behind them, if any.
+  /// The tensors as wide copies, with the prescale; an output of `output_elements` each lies behind them, if
+  /// any.
   Result<Batch> widened(const std::vector<std::int64_t>& output_elements);
   Batch part(CollectiveKind kind, const ProcessSetInfo& set) const;
   Status run_part(const Batch& part) const { return part.entries.empty() ? Status() : set_.run_part(part); }

@@ -79,7 +79,8 @@ class IntegerScale {
     const Product product = static_cast<Product>(size) * mantissa_;  // below 2^117
     if (shift_ >= 118) return 0;
     if (shift_ < 0) {  // a factor of 2^53 or more
-      if (product != 0 && std::countl_zero(static_cast<std::uint64_t>(product >> 64)) <= -shift_) return kMost;
+      if (product != 0 && std::countl_zero(static_cast<std::uint64_t>(product >> 64)) <= -shift_)
+        return kMost;
       return divided(product << -shift_);
     }
     const std::uint64_t below = divided(product >> shift_);

@@ -35,7 +35,8 @@ struct Scale {
 };
 
 /// What sums of a dtype are made in where they must not be rounded, or wrap, before they are divided: float32
-/// for float16 and bfloat16, int32 and int64 for narrower integers. Itself for all others: sums of 64 bits wrap.
+/// for float16 and bfloat16, int32 and int64 for narrower integers. Itself for all others: sums of 64 bits
+/// wrap.
 constexpr DType wide_dtype(DType dtype) {
   switch (dtype) {
     case DType::f16:

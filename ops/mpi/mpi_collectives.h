@@ -8,8 +8,8 @@
 // taken back, so after an abort its memory is left to it for good. Rounds of that size also keep every count
 // far below 2^31.
 //
-// The first thing that moves is what each rank brings to the run (BatchMark): with the data where that is little,
-// as a barrier, and else in a gathering of its own.
+// The first thing that moves is what each rank brings to the run (BatchMark): with the data where that is
+// little, as a barrier, and else in a gathering of its own.
 #pragma once
 
 #include <functional>

@@ -12,9 +12,9 @@
 // step hold the data as well. These lines, and those of a stage that little is written to, are got ready to
 // be written while nobody waits for them.
 //
-// Each rank says what it brings to a batch (BatchMark): in its letter, and else beside its number, in the same
-// line. Where two ranks disagree at least one of them finds out, because it still waits for the other, or sees
-// that the other has gone past; it says so instead of reading what lies in the other's stage.
+// Each rank says what it brings to a batch (BatchMark): in its letter, and else beside its number, in the
+// same line. Where two ranks disagree at least one of them finds out, because it still waits for the other,
+// or sees that the other has gone past; it says so instead of reading what lies in the other's stage.
 #pragma once
 
 #include <atomic>
@@ -96,7 +96,8 @@ class ShmSteps {
   std::size_t stage_ = 0;
   std::size_t most_bytes_ = 0;      // of this round, that a rank writes
   std::size_t letter_bytes_ = 0;    // of this round, with the mark; 0: it goes by the stage
-  std::vector<std::byte> letters_;  // by rank: what lies in them, without the steps; first the mark's contents
+  std::vector<std::byte>
+      letters_;  // by rank: what lies in them, without the steps; first the mark's contents
   std::array<Readers, kShmStages> readers_;
   std::vector<std::uint64_t> seen_;  // of each rank: how far it was when last looked at
   TimePoint deadline_ = kNever;

@@ -106,8 +106,8 @@ Status TcpRun::combine_some(int partner, bool sends, Bytes mine, std::byte* thei
     if (partner < own_) std::swap(lower, higher);
     void* const place = into;
     const void* const terms[] = {lower, higher};
-    kernels::reduce_many(packed_.dtype, batch_.op, {&place, 1}, terms, (ready - reduced) / size_of(packed_.dtype),
-                         result_);
+    kernels::reduce_many(packed_.dtype, batch_.op, {&place, 1}, terms,
+                         (ready - reduced) / size_of(packed_.dtype), result_);
     reduced = ready;
   });
 }

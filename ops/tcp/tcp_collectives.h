@@ -20,8 +20,8 @@
 
 namespace dabke {
 
-/// Runs one batch, packed, over the wires of its process set. `scratch` is kept for the next. Between two ranks
-/// an allreduce is scaled as well.
+/// Runs one batch, packed, over the wires of its process set. `scratch` is kept for the next. Between two
+/// ranks an allreduce is scaled as well.
 Status tcp_run(TcpWires& wires, const Batch& batch, const PackedBatch& packed, FusionBuffer& scratch);
 
 }  // namespace dabke

@@ -2,9 +2,9 @@
 //
 // Ranks whose places in the set are 2^k apart (modulo its size) are linked; nothing in tcp_collectives.h
 // needs another pair. What moves on a link is settled by the order of collectives, which is the same on all
-// ranks: each message has a head of 24 bytes, its batch's mark and its length, only so that ranks that fell out
-// of step are told apart from wrong sums. Sockets are read straight into the memory that was posted for the
-// message.
+// ranks: each message has a head of 24 bytes, its batch's mark and its length, only so that ranks that fell
+// out of step are told apart from wrong sums. Sockets are read straight into the memory that was posted for
+// the message.
 #pragma once
 
 #include <sys/uio.h>

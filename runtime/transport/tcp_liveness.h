@@ -4,7 +4,8 @@
 // reads nothing for long, because it is stopped, or still busy with what comes before. So:
 //   1. keep_alive() has the kernel ask the other host now and then while nothing moves. Where no answer comes
 //      it breaks the connection.
-//   2. Whoever waits for a connection asks silent_for() now and then, which looks at what was sent and has not
+//   2. Whoever waits for a connection asks silent_for() now and then, which looks at what was sent and has
+//   not
 //      been acknowledged.
 // Neither does anything between processes of one host.
 #pragma once

@@ -209,7 +209,8 @@ static void every_collective(void) {
   CHECK(dabke_grouped_allreduce(names, group_in, NULL, 0, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
   /* A refused call gives no handle, whatever was there. */
   handle = (dabke_handle*)&group_in;
-  CHECK(dabke_grouped_allreduce_async(names, group_in, NULL, 0, NULL, &handle) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK(dabke_grouped_allreduce_async(names, group_in, NULL, 0, NULL, &handle) ==
+        DABKE_ERROR_INVALID_ARGUMENT);
   CHECK(handle == NULL);
   handle = (dabke_handle*)&group_in;
   CHECK(dabke_grouped_allgather(NULL, group_in, 2, NULL, &handle) == DABKE_ERROR_INVALID_ARGUMENT);

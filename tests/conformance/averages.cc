@@ -19,7 +19,8 @@ std::uint64_t any_bits(int rank, std::size_t index) {
   return bits ^ bits >> 31;
 }
 
-/// What `rank` has at `index`: the largest number, the least, or anything. Of 64 bits, whose sums wrap, an eighth.
+/// What `rank` has at `index`: the largest number, the least, or anything. Of 64 bits, whose sums wrap, an
+/// eighth.
 template <class T>
 T wide_value(int rank, std::size_t index) {
   using Limits = std::numeric_limits<T>;
@@ -37,8 +38,7 @@ T wide_value(int rank, std::size_t index) {
 
 /// The largest, the least, both, and what float16 cannot add to 2048 one by one (bfloat16: 256).
 template <class T>
-  requires is_float<T>
-T wide_value(int rank, std::size_t index) {
+requires is_float<T> T wide_value(int rank, std::size_t index) {
   constexpr double kMost = std::is_same_v<T, f16> ? 65504 : 0x1p100;
   constexpr double kOneApart = std::is_same_v<T, f16> ? 2048 : 256;
   switch (index % 5) {
@@ -52,8 +52,7 @@ T wide_value(int rank, std::size_t index) {
 
 /// Rounded once.
 template <class T>
-  requires is_float<T>
-T average_at(int ranks, std::size_t index) {
+requires is_float<T> T average_at(int ranks, std::size_t index) {
   double sum = 0;
   for (int rank = 0; rank < ranks; ++rank) sum += number(wide_value<T>(rank, index));
   return from_number<T>(sum / ranks);
@@ -76,8 +75,8 @@ bool is_same(T got, T want) {
 /// With both scales: half of each, twice their average.
 template <class T>
 std::string wrong_of_other(Rank& self, const std::string& what, std::vector<T>& data) {
-  must(self.allreduce(
-      data, {.name = "scaled " + what, .op = ReduceOp::average, .prescale = 0.5, .postscale = 2}));
+  must(self.allreduce(data,
+                      {.name = "scaled " + what, .op = ReduceOp::average, .prescale = 0.5, .postscale = 2}));
   for (std::size_t i = 0; i < data.size(); ++i) {
     Whole sum = 0;
     for (int rank = 0; rank < self.size(); ++rank) sum += wide_value<T>(rank, i) / 2;
@@ -90,8 +89,7 @@ std::string wrong_of_other(Rank& self, const std::string& what, std::vector<T>& 
 
 /// The sum, where it is a number of its dtype.
 template <class T>
-  requires is_float<T>
-std::string wrong_of_other(Rank& self, const std::string& what, std::vector<T>& data) {
+requires is_float<T> std::string wrong_of_other(Rank& self, const std::string& what, std::vector<T>& data) {
   must(self.allreduce(data, {.name = "sum " + what}));
   for (std::size_t i = 4; i < data.size(); i += 5) {
     double sum = 0;
@@ -113,13 +111,16 @@ std::string wrong_of(Rank& self, std::size_t rows) {
   };
   must(self.allreduce(data, {.name = "average " + what, .op = ReduceOp::average}));
   for (std::size_t i = 0; i < rows; ++i) {
-    if (const T want = average_at<T>(self.size(), i); !is_same(data[i], want)) return differs(i, data[i], want);
+    if (const T want = average_at<T>(self.size(), i); !is_same(data[i], want))
+      return differs(i, data[i], want);
   }
   if (std::string wrong = wrong_of_other(self, what, other); !wrong.empty()) return wrong;
-  const auto block = must(self.reducescatter(scattered, {.name = "block of " + what, .op = ReduceOp::average}));
+  const auto block =
+      must(self.reducescatter(scattered, {.name = "block of " + what, .op = ReduceOp::average}));
   const auto size = static_cast<std::size_t>(self.size()), rank = static_cast<std::size_t>(self.rank());
   const std::size_t first = rows / size * rank + std::min(rank, rows % size);
-  if (block.size() != rows / size + (rank < rows % size ? 1 : 0)) return "block of " + what + " has another length";
+  if (block.size() != rows / size + (rank < rows % size ? 1 : 0))
+    return "block of " + what + " has another length";
   for (std::size_t i = 0; i < block.size(); ++i) {
     if (const T want = average_at<T>(self.size(), first + i); !is_same(block[i], want))
       return "block: " + differs(first + i, block[i], want);

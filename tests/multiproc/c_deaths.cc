@@ -7,8 +7,8 @@
 
 namespace worker::c {
 
-/// Rank DABKE_TEST_VICTIM is killed so many microseconds after it has begun with init; the others sum until they
-/// fail.
+/// Rank DABKE_TEST_VICTIM is killed so many microseconds after it has begun with init; the others sum until
+/// they fail.
 void dies_in_init() {
   if (launched_rank() == std::atoi(std::getenv("DABKE_TEST_VICTIM"))) {
     const std::chrono::microseconds after(std::atoi(std::getenv("DABKE_TEST_AFTER_US")));

@@ -57,8 +57,9 @@ void name_for_ever(const std::string& who, int working) {
                         &now_us, &now_kib) == 4);
     std::printf("%u names, %s: %s\n", names, who.c_str(), line.c_str() + at);
     if (MEMORY_IS_MEASURED) CHECK(now_kib - then_kib < 2048);
-    // A step that looks through all that was takes ten times as long; but so does one on a machine that is busy with
-    // something else, where ranks look for each other in vain. So it is held against the limit only when asked for.
+    // A step that looks through all that was takes ten times as long; but so does one on a machine that is
+    // busy with something else, where ranks look for each other in vain. So it is held against the limit only
+    // when asked for.
     if (std::getenv("DABKE_TEST_NAMES") != nullptr) CHECK(now_us < 4 * then_us + 50);
     ++heard;
   }

@@ -19,9 +19,9 @@ constexpr int kSlower = test::kSanitized ? 2 : 1;
 /// A job of so many ranks in which rank 1 does not come; it fails after `shutdown` seconds of that.
 LauncherRun start(const std::string& what, int shutdown, const TemporaryDirectory& place,
                   std::vector<std::string> more = {}, int ranks = 3) {
-  LauncherSetup setup{.environment = {fmt::format("DABKE_STALL_CHECK_TIME_SECONDS={}", 2 * kSlower),
-                                      "TMPDIR=" + place.path(),
-                                      fmt::format("DABKE_STALL_SHUTDOWN_TIME_SECONDS={}", shutdown * kSlower)}};
+  LauncherSetup setup{
+      .environment = {fmt::format("DABKE_STALL_CHECK_TIME_SECONDS={}", 2 * kSlower), "TMPDIR=" + place.path(),
+                      fmt::format("DABKE_STALL_SHUTDOWN_TIME_SECONDS={}", shutdown * kSlower)}};
   setup.environment.insert(setup.environment.end(), more.begin(), more.end());
   return LauncherRun({"-np", std::to_string(ranks), RANK_WORKER, what}, setup);
 }
@@ -193,8 +193,7 @@ TEST_CASE("a stopped rank 0, or leader of a host, is reported by those who wait,
 
 TEST_CASE("the dump signal makes all ranks write dumps when one of them gets it") {
   const TemporaryDirectory place;
-  LauncherRun job =
-      start("late", 0, place, {"DABKE_DUMP_SIGNAL=USR2", "DABKE_STALL_CHECK_TIME_SECONDS=60"});
+  LauncherRun job = start("late", 0, place, {"DABKE_DUMP_SIGNAL=USR2", "DABKE_STALL_CHECK_TIME_SECONDS=60"});
   REQUIRE(job.wait_for_output("ready "));
   REQUIRE(job.wait_for_output("waiting", 2));
   ::kill(job.number_after("ready "), SIGUSR2);

@@ -1,6 +1,6 @@
-/* An application that has initialised MPI itself: mpi_app LEVEL, one of single, funneled, serialized, multiple.
- * With "registered" it lets registered memory grow between collectives of MPI's own.
- * "multiple finalize": it calls MPI_Finalize first and goes on to use Dabke. */
+/* An application that has initialised MPI itself: mpi_app LEVEL, one of single, funneled, serialized,
+ * multiple. With "registered" it lets registered memory grow between collectives of MPI's own. "multiple
+ * finalize": it calls MPI_Finalize first and goes on to use Dabke. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,8 +42,8 @@ static int sum_in_place(const char* name, float* data, int64_t elements, int ran
 
 enum { kGrowths = 5 };
 
-/* MPI gets memory of each kind, new and freed ones too, so that what libraries below it cache of mappings is in
- * use. */
+/* MPI gets memory of each kind, new and freed ones too, so that what libraries below it cache of mappings is
+ * in use. */
 static int grow_registered(int rank, int size) {
   const int64_t bytes[kGrowths] = {6 << 20, 9 << 20, 13 << 20, 20 << 20, 33 << 20};
   float* registered[kGrowths];
@@ -84,7 +84,7 @@ static int finalize_too_early(int rank, int size) {
   if (dabke_init(NULL) != DABKE_OK) return fail("init");
   if (sum_of_ones(size) != 0) return 1;
   MPI_Barrier(MPI_COMM_WORLD); /* it has ended on all of them */
-  if (rank > 0) { /* waits for rank 0, which does not come any more */
+  if (rank > 0) {              /* waits for rank 0, which does not come any more */
     status = dabke_allreduce("late", &tensor, NULL, NULL);
     printf("rank %d while others finalize: %s: %s\n", rank, dabke_status_name(status), dabke_last_error());
     fflush(stdout);

@@ -93,9 +93,8 @@ TEST_CASE("mpirun: ranks that bring different batches end with an error that nam
   const Finished finished = run_with(mpi, 2, {MPI_CONFORMANCE_WORKER, "different", elements});
   CAPTURE(mpi.mpirun, elements, finished.out, finished.error);
   CHECK_THAT(finished.out, !Catch::Contains("it ended well"));
-  CHECK_THAT(finished.out, Catch::Contains("the ranks are out of step") &&
-                               Catch::Contains("2 tensors of") && Catch::Contains("1 tensor of") &&
-                               Catch::Contains("to order 5"));
+  CHECK_THAT(finished.out, Catch::Contains("the ranks are out of step") && Catch::Contains("2 tensors of") &&
+                               Catch::Contains("1 tensor of") && Catch::Contains("to order 5"));
 }
 
 TEST_CASE("mpirun: an application that has initialised MPI at any thread level keeps it") {
@@ -107,8 +106,7 @@ TEST_CASE("mpirun: an application that has initialised MPI at any thread level k
   CHECK(lines_of(finished.out) == std::vector<std::string>{"well done"});
 }
 
-TEST_CASE(
-    "mpirun: registered memory grows between MPI's own collectives, as root and as an ordinary user") {
+TEST_CASE("mpirun: registered memory grows between MPI's own collectives, as root and as an ordinary user") {
   const Mpi mpi = GENERATE(from_range(mpis()));
   const bool is_ordinary = GENERATE(false, true);
   const int ranks = GENERATE(2, 3);

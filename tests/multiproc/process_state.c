@@ -181,7 +181,7 @@ static void* fork_on(void* children) {
     int status = 0;
     const pid_t child = fork();
     if (child == 0) {
-      alarm(10); /* one that hangs dies, and counts as failed */
+      alarm(10);            /* one that hangs dies, and counts as failed */
 #ifndef __SANITIZE_THREAD__ /* which lets no child of several threads start one */
       /* Between two jobs it is nobody's child and may have a job of its own; here and there it must not hang.
        */

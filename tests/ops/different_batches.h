@@ -75,7 +75,8 @@ class DifferentBatches {
     Batch batch;
     batch.order = brought.order;
     for (auto& tensor : tensors)
-      batch.entries.push_back({tensor.data(), tensor.data(), static_cast<std::int64_t>(tensor.size()), {}, {}});
+      batch.entries.push_back(
+          {tensor.data(), tensor.data(), static_cast<std::int64_t>(tensor.size()), {}, {}});
     return self.run(batch);
   }
 

@@ -184,7 +184,8 @@ TEST_CASE("ranks that bring different batches end with an error that names both,
   for (const Difference& difference : differences()) {
     DifferentBatches different(ranks, difference);
     const auto seen = run_on_hosts(
-        "hierarchical", ranks == 3 ? std::vector<std::string>{"a", "a", "b"} : std::vector<std::string>{"a", "a", "b", "b"},
+        "hierarchical",
+        ranks == 3 ? std::vector<std::string>{"a", "a", "b"} : std::vector<std::string>{"a", "a", "b", "b"},
         [&](RankThread& self) { return different.run(self); });
     CAPTURE(ranks, difference.of_last.tensors, difference.of_last.elements, difference.of_others.elements);
     CHECK(different.wrong_with(seen) == "");

@@ -44,7 +44,8 @@ T clamped(Whole value) {
   return static_cast<T>(std::clamp<Whole>(value, Limits::min(), Limits::max()));
 }
 
-/// Toward zero, unless the next whole number is a product with a number that `factor` may have been rounded from.
+/// Toward zero, unless the next whole number is a product with a number that `factor` may have been rounded
+/// from.
 template <class T>
 T scaled_integer(T value, double factor) {
   int exponent = 0;
@@ -299,14 +300,17 @@ TEST_CASE("integers are scaled as integers") {
   CHECK(scaled(-7, {1, 2}) == -3);  // toward zero
   CHECK(scaled(7, {-0.5}) == -3);
   CHECK(scaled(std::numeric_limits<std::int64_t>::min(), {1, 1}) == std::numeric_limits<std::int64_t>::min());
-  CHECK(scaled(std::numeric_limits<std::int64_t>::min(), {1, 3}) == std::numeric_limits<std::int64_t>::min() / 3);
-  CHECK(scaled(std::numeric_limits<std::uint64_t>::max(), {1, 3}) == std::numeric_limits<std::uint64_t>::max() / 3);
-  CHECK(scaled(std::numeric_limits<std::uint64_t>::max(), {0.5}) == std::numeric_limits<std::uint64_t>::max() / 2);
+  CHECK(scaled(std::numeric_limits<std::int64_t>::min(), {1, 3}) ==
+        std::numeric_limits<std::int64_t>::min() / 3);
+  CHECK(scaled(std::numeric_limits<std::uint64_t>::max(), {1, 3}) ==
+        std::numeric_limits<std::uint64_t>::max() / 3);
+  CHECK(scaled(std::numeric_limits<std::uint64_t>::max(), {0.5}) ==
+        std::numeric_limits<std::uint64_t>::max() / 2);
   CHECK(scaled((kOne << 62) + 1, {0.5}) == kOne << 61);
   CHECK(scaled((kOne << 53) + 1, {3}) == 3 * ((kOne << 53) + 1));
   CHECK(scaled((kOne << 62) + 3, {0x1p-60}) == 4);
   CHECK(scaled(49, {1.0 / 49}) == 1);
-  CHECK(scaled(7, {2, 2}) == 7);  // the factor and the divisor together, rounded once
+  CHECK(scaled(7, {2, 2}) == 7);                // the factor and the divisor together, rounded once
   CHECK(scaled(std::int8_t{100}, {2}) == 127);  // stays within its type
   CHECK(scaled(std::int8_t{-100}, {2}) == -128);
   CHECK(scaled(std::uint8_t{100}, {-1}) == 0);
@@ -352,8 +356,10 @@ TEST_CASE("an average of integers narrower than 64 bits is right wherever its su
               }
               std::vector<T> again(length);
               void* const into[] = {rows[1].data(), again.data()};
-              kernels::reduce_many(dtype, ReduceOp::sum, into, from, length, {1, static_cast<std::uint32_t>(count)});
-              if (rows[1] != want || again != want) error = std::to_string(count) + " of " + std::to_string(length);
+              kernels::reduce_many(dtype, ReduceOp::sum, into, from, length,
+                                   {1, static_cast<std::uint32_t>(count)});
+              if (rows[1] != want || again != want)
+                error = std::to_string(count) + " of " + std::to_string(length);
             }
           }
         }

@@ -185,8 +185,9 @@ OrdersMessage Random::message() {
 }
 template <>
 InquiryMessage Random::message() {
-  return {number<std::uint32_t>(), coin(), of({StallSubject::tensor, StallSubject::join, StallSubject::batch}),
-          number<ProcessSetId>(), text()};
+  return {number<std::uint32_t>(), coin(),
+          of({StallSubject::tensor, StallSubject::join, StallSubject::batch}), number<ProcessSetId>(),
+          text()};
 }
 template <>
 AnswerMessage Random::message() {
@@ -284,12 +285,12 @@ bool same(const Report& a, const Report& b) {
   return all_same(variants, b.variants) && contributors == b.contributors && root_absent == b.root_absent;
 }
 bool same(const Order& a, const Order& b) {
-  const auto& [number, kind, slot, request, contributors, rank, new_set, error, text, forced,
-               batch, batch_by_tensor, batches] = a;
+  const auto& [number, kind, slot, request, contributors, rank, new_set, error, text, forced, batch,
+               batch_by_tensor, batches] = a;
   return number == b.number && kind == b.kind && slot == b.slot && same(request, b.request) &&
          contributors == b.contributors && rank == b.rank && new_set == b.new_set && error == b.error &&
-         text == b.text && forced == b.forced && batch == b.batch &&
-         batch_by_tensor == b.batch_by_tensor && all_same(batches, b.batches);
+         text == b.text && forced == b.forced && batch == b.batch && batch_by_tensor == b.batch_by_tensor &&
+         all_same(batches, b.batches);
 }
 bool same(const ReadyMessage& a, const ReadyMessage& b) {
   const auto& [seen, slots, late_rank, late_us, wanted, awaited, reports, joins] = a;
@@ -302,9 +303,7 @@ bool same(const FailMessage& a, const FailMessage& b) {
   const auto& [code, text] = a;
   return code == b.code && text == b.text;
 }
-bool same(const OrdersMessage& a, const OrdersMessage& b) {
-  return all_same(a.orders, b.orders);
-}
+bool same(const OrdersMessage& a, const OrdersMessage& b) { return all_same(a.orders, b.orders); }
 bool same(const InquiryMessage& a, const InquiryMessage& b) {
   const auto& [id, everybody, subject, set, name] = a;
   return id == b.id && everybody == b.everybody && subject == b.subject && set == b.process_set &&
