@@ -152,10 +152,17 @@ void Job::judge_hang() {
   judge_at_.reset();
   std::map<Rank, std::string> silent;
   for (const Member& member : members_) {
-    if (dumps_.contains(member.place.rank)) continue;
-    // What stood still and has been ended since is the one that matters.
-    if (!member.end) silent[member.place.rank] = process_state(member.pid);
-    if (member.end && !member.state_at_failure.empty()) silent[member.place.rank] = member.state_at_failure;
+    const Rank rank = member.place.rank;
+    // What stood still when the job failed is the one that matters. It goes on in order to end, and what it may tell
+    // of itself then is not what it was when the others waited.
+    const bool stood_still = member.state_at_failure.starts_with("is stopped");
+    if (stood_still) dumps_.erase(rank);
+    if (dumps_.contains(rank)) continue;
+    if (stood_still || (member.end && !member.state_at_failure.empty())) {
+      silent[rank] = member.state_at_failure;
+    } else if (!member.end) {
+      silent[rank] = process_state(member.pid);
+    }
   }
   // What a stall has been told about is not told again when the job fails of it.
   if (incident_ == 0 && has_verdict_) return;

@@ -167,6 +167,18 @@ TEST_CASE("a rank that is stopped while data moves is named, and the job ends") 
   CHECK(is_gone(pid));
 }
 
+TEST_CASE("a stopped rank that goes on only to be ended is told as the others saw it") {
+  const TemporaryDirectory place;
+  LauncherRun job = start("late-stubborn", 5, place);  // lives on when it goes on, and tells of itself
+  REQUIRE(job.wait_for_output("waiting ", 2));
+  ::kill(job.number_after("[0]<stdout>:waiting "), SIGSTOP);
+  const Finished ended = job.finish();
+  CAPTURE(ended.out, ended.error);
+  CHECK(ended.exit_code == 3);
+  CHECK_THAT(ended.error, Contains("dabkerun: hang: ") &&
+                              Contains("rank 0 does not answer: its process is stopped"));
+}
+
 TEST_CASE("a stopped rank 0, or leader of a host, is reported by those who wait, and the job ends") {
   const Rank stopped = GENERATE(0, 2);
   const TemporaryDirectory place;
