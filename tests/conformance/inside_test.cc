@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/in_process/job.h"
+#include "tests/skip.h"
 
 namespace dabke::testing {
 namespace {
@@ -158,7 +159,8 @@ TEST_CASE(
 TEST_CASE("the timeline of fused tensors shows packing and unpacking") {
   Config config = quiet_config();
   const auto backends = backends_for_threads();
-  if (std::ranges::none_of(backends, [](const Setup& one) { return one.name == "gloo"; })) return;
+  if (std::ranges::none_of(backends, [](const Setup& one) { return one.name == "gloo"; }))
+    DABKE_SKIP("there is no Gloo in this build");
   const TempFile file;
   config.timeline = file.path();
   run_on_ranks({"gloo", Setup::Data::gloo, Setup::Control::links}, 2, config, [&](Rank& self) {

@@ -23,6 +23,7 @@ REPORT_LINE = re.compile(r'^catch2 report: (.+)$', re.MULTILINE)
 # As Meson's testlog.json says them.
 PASSED = {'OK', 'EXPECTEDFAIL'}
 SKIPPED = 'SKIP'
+SKIP_MARK = 'skipped: '  # what DABKE_SKIP (tests/skip.h) begins its warning with
 
 
 @dataclass
@@ -47,20 +48,21 @@ class CatchReport:
     """What a Catch2 XML report says, however early it ends."""
     passed: int = 0
     failed: list = field(default_factory=list)      # names
+    skipped: list = field(default_factory=list)     # names, with the reasons
     unfinished: str = ''                            # the test case that was running when the report ended
     details: list = field(default_factory=list)     # lines about failed expressions, for people
 
 
 def read_catch_report(path):
     report = CatchReport()
-    stack, name, text, ok = [], '', '', None
+    stack, name, text, ok, why_skipped = [], '', '', None, ''
 
     def start(tag, attributes):
-        nonlocal name, text, ok
+        nonlocal name, text, ok, why_skipped
         stack.append(tag)
         text = ''
         if tag == 'TestCase':
-            name, ok = attributes.get('name', '?'), None
+            name, ok, why_skipped = attributes.get('name', '?'), None, ''
         elif tag == 'OverallResult' and stack[-2:-1] == ['TestCase']:
             ok = attributes.get('success') == 'true'
         elif tag in ('Expression', 'Exception', 'Failure', 'FatalErrorCondition'):
@@ -69,13 +71,17 @@ def read_catch_report(path):
                                       f"in '{name}': {attributes.get('type', tag)}")
 
     def end(tag):
-        nonlocal name, text
+        nonlocal name, text, why_skipped
         stack.pop()
-        if tag in ('Original', 'Expanded', 'Exception', 'Failure', 'FatalErrorCondition', 'Info', 'Warning'):
+        if tag == 'Warning' and text.strip().startswith(SKIP_MARK):
+            why_skipped = text.strip().removeprefix(SKIP_MARK)
+        elif tag in ('Original', 'Expanded', 'Exception', 'Failure', 'FatalErrorCondition', 'Info', 'Warning'):
             if text.strip():
                 report.details.append(f'    {tag.lower()}: {text.strip()}')
         elif tag == 'TestCase':
-            if ok:
+            if ok and why_skipped:
+                report.skipped.append(f'{name} ({why_skipped})')
+            elif ok:
                 report.passed += 1
             else:
                 report.failed.append(name)
@@ -123,6 +129,8 @@ def count_entry(counts, entry):
         return
     report = read_catch_report(match.group(1))
     counts.passed += report.passed
+    for case in report.skipped:
+        counts.skip(f'{name}: {case}')
     for case in report.failed:
         counts.fail(f'{name}: {case}')
     if report.unfinished:
@@ -133,7 +141,7 @@ def count_entry(counts, entry):
         counts.skip(name)
     elif result not in PASSED:
         counts.fail(f'{name}: {how_it_ended(entry)} after {report.passed} test cases that passed')
-    elif report.passed == 0:
+    elif not report.passed and not report.skipped:
         counts.fail(f'{name}: ran no test case')
 
 

@@ -63,6 +63,14 @@ class Counting(unittest.TestCase):
         self.assertIn('1 == 2', self.stdout)
         self.assertIn('victim.cc:', self.stdout)
 
+    def test_a_test_case_that_cannot_run_is_skipped_with_its_reason(self):
+        counts = self.run_victim('[skips]')
+        self.assertEqual((counts.passed, counts.failed), (0, 0), counts.failures)
+        self.assertEqual(counts.skips, ['victim: it needs what is not here (there is no sea)'])
+
+    def test_a_failure_beside_what_cannot_run_is_a_failure(self):
+        self.check(self.run_victim('[skipsandfails]'), 0, 1, 'one of its sections fails')
+
     def test_an_uncaught_exception_is_a_failure(self):
         self.check(self.run_victim('[throws]'), 0, 1, 'an exception nobody catches')
 

@@ -8,11 +8,20 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/skip.h"
+
 TEST_CASE("this one passes", "[pass][crash][killed][hang][leaves][badend]") { CHECK(1 + 1 == 2); }
 
 TEST_CASE("sections do not make more of it", "[pass]") {
   SECTION("first") { CHECK(true); }
   SECTION("second") { CHECK(true); }
+}
+
+TEST_CASE("it needs what is not here", "[.][skips]") { DABKE_SKIP("there is no " << "sea"); }
+
+TEST_CASE("one of its sections fails, and another needs what is not here", "[.][skipsandfails]") {
+  SECTION("first") { CHECK(1 == 2); }
+  SECTION("second") { DABKE_SKIP("there is no sea"); }
 }
 
 TEST_CASE("a claim that does not hold", "[.][fail]") {
