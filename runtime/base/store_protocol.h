@@ -8,11 +8,14 @@
 //      an empty prefix forgets all; 200
 //    A counter is a value whose text is a number, so GET reads it. Keys are percent-encoded, '/' is left as
 //    it is.
-// 2. Every request names the job and carries a nonce, and proves knowledge of the job's key over all of it.
-//    The nonce is `<client>-<n>`: 16 random bytes in hexadecimal, made once for each client, and a count
-//    from 1. The store takes each nonce once, so a request that was recorded cannot be played again. No clock
-//    is involved, because the clocks of hosts differ.
-// 3. Every answer to a genuine request carries the proof of the store over nonce, status and body. 403 alone
+// 2. Every request names the job and carries a nonce and a seal of its body, and proves knowledge of the
+//    job's key over all of it. The proof is in the head, so that the store reads no body, and keeps nothing,
+//    of whoever does not know the key. The nonce is `<client>-<n>`: 16 random bytes in hexadecimal, made once
+//    for each client, and a count from 1. The store takes each nonce once, so a request that was recorded
+//    cannot be played again. No clock is involved, because the clocks of hosts differ.
+// 3. The store drops whoever does not send a proof in time, or is one too many of those. A client whose
+//    connection ends before an answer sends the same request again, nonce included: it is taken once at most.
+// 4. Every answer to a genuine request carries the proof of the store over nonce, status and body. 403 alone
 // comes
 //    without: whoever gets it has another job or key.
 #pragma once
@@ -33,6 +36,7 @@ inline constexpr std::string_view kWaitParameter = "wait_ms";
 
 inline constexpr std::string_view kJobHeader = "X-Dabke-Job";
 inline constexpr std::string_view kNonceHeader = "X-Dabke-Nonce";
+inline constexpr std::string_view kBodyHeader = "X-Dabke-Body";  // the seal
 inline constexpr std::string_view kProofHeader = "X-Dabke-Proof";
 
 inline constexpr int kOk = 200;
@@ -53,14 +57,18 @@ inline Result<std::string> proof(const JobKey& key, std::string_view message) {
   return to_hex(digest);
 }
 
-/// No part before the body can hold a newline, so the text says one thing only. `target` is as sent: path and
-/// query.
+inline Result<std::string> body_seal(const JobKey& key, std::string_view body) {
+  std::string message = "dabke store body 2\n";
+  return proof(key, message.append(body));
+}
+
+/// No part can hold a newline, so the text says one thing only. `target` is as sent: path and query.
 inline Result<std::string> request_proof(const JobKey& key, std::string_view job, std::string_view method,
                                          std::string_view target, std::string_view nonce,
-                                         std::string_view body) {
-  std::string message = "dabke store request 1\n";
-  for (const std::string_view part : {job, method, target, nonce}) message.append(part).append("\n");
-  return proof(key, message.append(body));
+                                         std::string_view seal) {
+  std::string message = "dabke store request 2\n";
+  for (const std::string_view part : {job, method, target, nonce, seal}) message.append(part).append("\n");
+  return proof(key, message);
 }
 
 inline Result<std::string> answer_proof(const JobKey& key, std::string_view nonce, int status,

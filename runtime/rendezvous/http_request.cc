@@ -14,8 +14,6 @@ namespace {
 namespace protocol = store_protocol;
 
 constexpr std::string_view kEndOfHead = "\r\n\r\n";
-/// The longest key, method and headers, generously.
-constexpr std::size_t kLargestHead = 16 << 10;
 
 Status bad(std::string text) { return {Code::invalid_argument, std::move(text)}; }
 
@@ -39,7 +37,7 @@ Result<HttpRequest::Progress> HttpRequest::append(std::string_view bytes) {
     // The end may have begun in what came before.
     const auto end = head_.find(kEndOfHead, before - std::min(before, kEndOfHead.size() - 1));
     if (std::min(end, head_.size()) > kLargestHead) return bad("the request's head is too long");
-    if (end == std::string::npos) return Progress::more;
+    if (end == std::string::npos) return Progress::in_head;
     DABKE_CHECK(read_head(std::string_view(head_).substr(0, end)));
     head_is_complete_ = true;
     body_ = head_.substr(end + kEndOfHead.size());
@@ -47,8 +45,8 @@ Result<HttpRequest::Progress> HttpRequest::append(std::string_view bytes) {
   } else {
     body_.append(bytes);
   }
-  if (body_.size() < body_bytes_) return Progress::more;
-  body_.resize(body_bytes_);
+  if (body_.size() < *body_bytes_) return Progress::in_body;
+  body_.resize(*body_bytes_);
   return Progress::complete;
 }
 
@@ -68,19 +66,24 @@ Status HttpRequest::read_head(std::string_view head) {
     if (colon == std::string_view::npos) return bad("a header without a colon");
     DABKE_CHECK(read_header(header.substr(0, colon), trimmed(header.substr(colon + 1))));
   }
-  return {};
+  return body_bytes_ ? Status() : bad("the store needs a Content-Length");
 }
 
 Status HttpRequest::read_header(std::string_view name, std::string_view value) {
   if (same_word(name, protocol::kJobHeader)) job_ = value;
   if (same_word(name, protocol::kNonceHeader)) nonce_ = value;
+  if (same_word(name, protocol::kBodyHeader)) seal_ = value;
   if (same_word(name, protocol::kProofHeader)) proof_ = value;
-  if (same_word(name, "Transfer-Encoding")) return bad("the store takes no Transfer-Encoding");
+  for (const std::string_view refused : {"Transfer-Encoding", "Content-Encoding"})
+    if (same_word(name, refused)) return bad(fmt::format("the store takes no {}", refused));
   if (!same_word(name, "Content-Length")) return {};
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), body_bytes_);
-  if (error == std::errc() && end == value.data() + value.size() && body_bytes_ <= protocol::kLargestValue)
-    return {};
-  return bad(fmt::format("Content-Length must be a number up to {}", protocol::kLargestValue));
+  if (body_bytes_) return bad("a second Content-Length");
+  std::size_t bytes = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), bytes);
+  if (error != std::errc() || end != value.data() + value.size() || bytes > protocol::kLargestValue)
+    return bad(fmt::format("Content-Length must be a number up to {}", protocol::kLargestValue));
+  body_bytes_ = bytes;
+  return {};
 }
 
 }  // namespace dabke

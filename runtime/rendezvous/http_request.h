@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -9,10 +10,14 @@
 
 namespace dabke {
 
-/// Takes bytes as they come and says when the request is complete. What comes after it is not looked at.
+/// Takes bytes as they come and says when the head, and when all of the request is complete. What comes after it
+/// is not looked at.
 class HttpRequest {
  public:
-  enum class Progress { more, complete };
+  /// The longest key, method and headers, generously.
+  static constexpr std::size_t kLargestHead = 16 << 10;
+
+  enum class Progress { in_head, in_body, complete };
   /// An error, code invalid_argument, when this is no request that the store could understand; too large ones
   /// are of that kind.
   Result<Progress> append(std::string_view bytes);
@@ -24,6 +29,7 @@ class HttpRequest {
   // Of the headers only those that the store reads.
   std::string_view job() const { return job_; }
   std::string_view nonce() const { return nonce_; }
+  std::string_view seal() const { return seal_; }
   std::string_view proof() const { return proof_; }
 
  private:
@@ -32,8 +38,8 @@ class HttpRequest {
 
   bool head_is_complete_ = false;
   std::string head_;
-  std::string method_, target_, job_, nonce_, proof_;
-  std::size_t body_bytes_ = 0;
+  std::string method_, target_, job_, nonce_, seal_, proof_;
+  std::optional<std::size_t> body_bytes_;
   std::string body_;
 };
 

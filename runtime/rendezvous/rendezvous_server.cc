@@ -34,8 +34,15 @@ namespace {
 namespace protocol = store_protocol;
 using namespace std::chrono_literals;
 
-/// For a client to send its request, and to take its answer, as long as something moves.
+/// For a client that has proved to know the key to send its body, and to take its answer, as long as
+/// something moves.
 constexpr Duration kPatience = 5s;
+/// For everybody else all in all, whatever moves. Who is only slow comes again.
+constexpr Duration kStrangerTime = 2s;
+/// Who is one more takes the place of the oldest.
+constexpr std::size_t kMostStrangers = 64;
+/// Then those that are there have their turn.
+constexpr int kMostAccepted = 64;
 /// While no descriptor is to be had for one more client.
 constexpr Duration kShortage = 100ms;
 constexpr int kBadRequest = 400;
@@ -117,6 +124,7 @@ Result<int> port_of(int socket) {
 /// What the server's thread does. Each connection brings one request and takes one answer:
 ///   reading, until the request is complete; waiting, where its key is not there yet; answering, until the
 ///   kernel has the answer; closing, until the client has gone.
+/// Until its head has proved to know the key it is a stranger's, which has little time and is one of a few.
 class RendezvousServer::Loop {
  public:
   Loop(const JobId& job, const JobKey& key) : job_(to_hex(job)), key_(key) {}
@@ -138,6 +146,7 @@ class RendezvousServer::Loop {
     enum class State { reading, waiting, answering, closing };
     GuardedFd fd;
     State state = State::reading;
+    bool is_strange = true;
     HttpRequest request = {};
     std::string nonce = {};
     std::string key = {};  // that it waits for
@@ -152,10 +161,11 @@ class RendezvousServer::Loop {
   void accept_clients();
   void make_room();
   void serve(Place at);
-  bool read_some(Place at);
+  void read_some(Place at);
+  Status check_proof(Place at);
   void take_request(Place at);
   bool act(Place at);
-  void reply(Place at, int status, std::string_view body, bool genuine = true);
+  void reply(Place at, int status, std::string_view body);
   void send_some(Place at);
   void tell_waiters(const std::string& key);
   void end_overdue();
@@ -171,6 +181,7 @@ class RendezvousServer::Loop {
   NonceBook nonces_;
   Number last_number_ = kStop;
   std::map<Number, Connection> connections_;
+  std::set<Number> strangers_;  // the oldest first
   std::set<std::pair<TimePoint, Number>> deadlines_;
   std::map<std::string, std::set<Number>> waiters_;
   TimePoint accepts_again_at_ = {};  // later than now: there were no descriptors
@@ -245,7 +256,7 @@ void RendezvousServer::Loop::serve_one(Number number) {
 }
 
 void RendezvousServer::Loop::accept_clients() {
-  while (true) {
+  for (int i = 0; i < kMostAccepted; ++i) {
     Fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
       return make_room();
@@ -258,7 +269,10 @@ void RendezvousServer::Loop::accept_clients() {
     epoll_event event{.events = EPOLLIN, .data = {.u64 = number}};
     if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd.get(), &event) != 0) continue;
     const auto at = connections_.try_emplace(number, Connection{GuardedFd(std::move(fd), guard_)}).first;
-    set_deadline(at, kPatience);
+    strangers_.insert(number);
+    set_deadline(at, kStrangerTime);
+    serve_one(number);  // most have sent their request by now, and are no strangers any more
+    if (strangers_.size() > kMostStrangers) close(connections_.find(*strangers_.begin()));
   }
 }
 
@@ -277,39 +291,52 @@ void RendezvousServer::Loop::make_room() {
 
 void RendezvousServer::Loop::serve(Place at) {
   if (at->second.state == Connection::State::answering) return send_some(at);
-  if (read_some(at)) take_request(at);
+  read_some(at);
 }
 
-/// Whether its request is complete now. Closes a client that has gone.
-bool RendezvousServer::Loop::read_some(Place at) {
+/// Closes a client that has gone.
+void RendezvousServer::Loop::read_some(Place at) {
   Connection& connection = at->second;
-  std::array<char, 64 << 10> chunk;
+  std::array<char, HttpRequest::kLargestHead> chunk;
   const ssize_t got = ::recv(connection.fd.get(), chunk.data(), chunk.size(), 0);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  if (got <= 0) {
-    close(at);
-    return false;
-  }
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) return close(at);
   // What comes behind the request means nothing.
-  if (connection.state != Connection::State::reading) return false;
-  set_deadline(at, kPatience);
+  if (connection.state != Connection::State::reading) return;
   const auto progress = connection.request.append({chunk.data(), static_cast<std::size_t>(got)});
-  if (progress.is_ok()) return *progress == HttpRequest::Progress::complete;
-  reply(at, kBadRequest, progress.status().message() + "\n", false);
-  return false;
+  if (!progress.is_ok()) return reply(at, kBadRequest, progress.status().message() + "\n");
+  if (*progress == HttpRequest::Progress::in_head) return;
+  if (connection.is_strange) {
+    if (const Status known = check_proof(at); !known) {
+      const int status = known.code() == Code::invalid_argument ? protocol::kRefused : kFailure;
+      return reply(at, status, known.message() + "\n");
+    }
+    connection.is_strange = false;
+    strangers_.erase(at->first);
+    connection.nonce = connection.request.nonce();
+  }
+  set_deadline(at, kPatience);
+  if (*progress == HttpRequest::Progress::complete) take_request(at);
+}
+
+/// By the head alone; takes the nonce.
+Status RendezvousServer::Loop::check_proof(Place at) {
+  const HttpRequest& request = at->second.request;
+  DABKE_ASSIGN(const std::string proof,
+               protocol::request_proof(key_, job_, request.method(), request.target(), request.nonce(),
+                                       request.seal()));
+  if (request.job() != job_ || !protocol::proofs_equal(request.proof(), proof))
+    return {Code::invalid_argument, "job or key do not match"};
+  // Only what is genuine is remembered, so a stranger cannot fill the book.
+  if (!nonces_.take(request.nonce())) return {Code::invalid_argument, "this request has been seen before"};
+  return {};
 }
 
 void RendezvousServer::Loop::take_request(Place at) {
-  const HttpRequest& request = at->second.request;
-  const auto proof = protocol::request_proof(key_, job_, request.method(), request.target(), request.nonce(),
-                                             request.body());
-  if (!proof.is_ok()) return reply(at, kFailure, proof.status().message() + "\n", false);
-  if (request.job() != job_ || !protocol::proofs_equal(request.proof(), *proof))
-    return reply(at, protocol::kRefused, "job or key do not match\n", false);
-  // Only what is genuine is remembered, so a stranger cannot fill the book.
-  if (!nonces_.take(request.nonce()))
-    return reply(at, protocol::kRefused, "this request has been seen before\n", false);
-  at->second.nonce = request.nonce();
+  const auto seal = protocol::body_seal(key_, at->second.request.body());
+  if (!seal.is_ok()) return reply(at, kFailure, seal.status().message() + "\n");
+  if (!protocol::proofs_equal(at->second.request.seal(), *seal))
+    return reply(at, kBadRequest, "this body is not the one that was sealed\n");
   if (!act(at)) reply(at, kBadRequest, "no such request\n");
 }
 
@@ -360,9 +387,10 @@ void RendezvousServer::Loop::tell_waiters(const std::string& key) {
   waiters_.erase(key);
 }
 
-/// `genuine`: the request was, so the answer is proved too.
-void RendezvousServer::Loop::reply(Place at, int status, std::string_view body, bool genuine) {
+/// Where the request was genuine, the answer is proved too.
+void RendezvousServer::Loop::reply(Place at, int status, std::string_view body) {
   Connection& connection = at->second;
+  const bool genuine = !connection.is_strange;
   std::string proof;
   if (genuine) {
     const auto made = protocol::answer_proof(key_, connection.nonce, status, body);
@@ -375,7 +403,7 @@ void RendezvousServer::Loop::reply(Place at, int status, std::string_view body, 
                   genuine ? "application/octet-stream" : "text/plain", body.size(), proof, body);
   connection.state = Connection::State::answering;
   connection.request = {};
-  set_deadline(at, kPatience);
+  if (genuine) set_deadline(at, kPatience);
   epoll_event event{.events = EPOLLOUT, .data = {.u64 = at->first}};
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.fd.get(), &event);
 }
@@ -387,7 +415,7 @@ void RendezvousServer::Loop::send_some(Place at) {
   if (sent < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (sent < 0) return close(at);
   connection.sent += static_cast<std::size_t>(sent);
-  set_deadline(at, kPatience);
+  if (!connection.is_strange) set_deadline(at, kPatience);
   if (static_cast<std::size_t>(sent) < rest.size()) return;
   // Not closed before the client has gone: what it may still be sending would destroy the answer on its way.
   ::shutdown(connection.fd.get(), SHUT_WR);
@@ -425,6 +453,7 @@ void RendezvousServer::Loop::close(Place at) {
     waiters->second.erase(at->first);
     if (waiters->second.empty()) waiters_.erase(waiters);
   }
+  strangers_.erase(at->first);
   connections_.erase(at);
 }
 

@@ -16,6 +16,7 @@
 #include <charconv>
 #include <cstring>
 #include <optional>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -32,6 +33,8 @@ using namespace std::chrono_literals;
 /// For connecting, sending and being answered, apart from what the store was asked to wait.
 constexpr auto kAnswerLimit = 15s;
 constexpr std::size_t kLargestHead = 16 << 10;
+/// A store that strangers besiege has dropped this client among them.
+constexpr auto kAgainAfter = 10ms;
 
 struct Address {
   std::string host, port;
@@ -97,12 +100,21 @@ class Limit {
       // Once it is known the second stays readable and has nothing more to say.
       const int ready = ::poll(entries.data(), hurries_ ? 1 : 2, poll_timeout_ms(deadline_));
       if (ready > 0 && entries[0].revents != 0) return {};
-      if (ready == 0) return {Code::timeout, "no answer in time; dabkerun may be stopped or overloaded"};
+      if (ready == 0) return {Code::timeout, kNoAnswer};
       if (ready < 0 && errno != EINTR) return system_error("poll", errno);
     }
   }
 
+  /// Before something is tried again; an error when the time is up.
+  Status pause(Duration time) {
+    if (Clock::now() + time >= deadline_) return {Code::timeout, kNoAnswer};
+    std::this_thread::sleep_for(time);
+    return {};
+  }
+
  private:
+  static constexpr const char* kNoAnswer = "no answer in time; dabkerun may be stopped or overloaded";
+
   TimePoint deadline_;
   bool hurries_ = false;
   const Hurry& hurry_;
@@ -174,9 +186,9 @@ Status parse_head(std::string_view head, Answer& answer, std::size_t& body_bytes
   return {};
 }
 
-Result<Answer> receive_answer(int fd, Limit& limit) {
+/// `received` becomes what has come, also where that is no answer.
+Result<Answer> receive_answer(int fd, Limit& limit, std::string& received) {
   Answer answer;
-  std::string received;
   std::size_t head_bytes = 0;  // with the empty line; 0 while it is not complete
   std::size_t body_bytes = 0;
   std::array<char, 16 << 10> chunk;
@@ -275,16 +287,18 @@ class HttpStore final : public Store {
     return std::string(path) + out;
   }
 
-  /// `wait`: how long the store may take on purpose. Never sent twice: an increment must count once.
+  /// `wait`: how long the store may take on purpose. It takes the request once, however often it is sent, so an
+  /// increment counts once.
   Result<Answer> ask(std::string_view method, const std::string& target, std::string_view body,
                      std::chrono::milliseconds wait) {
     const std::string nonce = fmt::format("{}-{}", client_, ++sent_);
-    DABKE_ASSIGN(const std::string proof, protocol::request_proof(key_, job_, method, target, nonce, body));
+    DABKE_ASSIGN(const std::string seal, protocol::body_seal(key_, body));
+    DABKE_ASSIGN(const std::string proof, protocol::request_proof(key_, job_, method, target, nonce, seal));
     std::string request = fmt::format(
         "{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: application/octet-stream\r\n"
-        "Content-Length: {}\r\n{}: {}\r\n{}: {}\r\n{}: {}\r\n\r\n",
+        "Content-Length: {}\r\n{}: {}\r\n{}: {}\r\n{}: {}\r\n{}: {}\r\n\r\n",
         method, target, authority_, body.size(), protocol::kJobHeader, job_, protocol::kNonceHeader, nonce,
-        protocol::kProofHeader, proof);
+        protocol::kBodyHeader, seal, protocol::kProofHeader, proof);
     request.append(body);
     Result<Answer> answer = exchange(request, Clock::now() + wait + kAnswerLimit);
     if (!answer.is_ok()) {
@@ -313,13 +327,17 @@ class HttpStore final : public Store {
 
   Result<Answer> exchange(const std::string& request, TimePoint deadline) const {
     Limit limit(deadline, hurry_);
-    DABKE_ASSIGN(const Fd fd, connect_to(address_, limit));
-    // A store that refuses may close before it has read everything; its answer is there to be read all the
-    // same.
-    const Status sent = send_all(fd.get(), request, limit);
-    Result<Answer> answer = receive_answer(fd.get(), limit);
-    if (!answer.is_ok() && !sent.is_ok()) return sent;
-    return answer;
+    for (;;) {
+      DABKE_ASSIGN(const Fd fd, connect_to(address_, limit));
+      // A store that refuses may close before it has read everything; its answer is there to be read all the
+      // same.
+      const Status sent = send_all(fd.get(), request, limit);
+      std::string received;
+      Result<Answer> answer = receive_answer(fd.get(), limit, received);
+      const bool is_dropped = answer.status().code() == Code::transport && received.empty();
+      if (!is_dropped) return answer.is_ok() || sent.is_ok() ? std::move(answer) : Result<Answer>(sent);
+      DABKE_CHECK(limit.pause(kAgainAfter));
+    }
   }
 
   const Address address_;

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include <fmt/format.h>
@@ -19,6 +20,7 @@
 #include "runtime/base/store_protocol.h"
 #include "runtime/rendezvous/rendezvous_server.h"
 #include "runtime/transport/http_store.h"
+#include "tests/patience.h"
 
 namespace dabke {
 namespace {
@@ -71,17 +73,27 @@ std::string read_all(const Fd& fd) {
   return text;
 }
 
-std::string put_request(const std::string& nonce, const std::string& body, const std::string& proof) {
-  return fmt::format("PUT {}k HTTP/1.1\r\n{}: {}\r\n{}: {}\r\n{}: {}\r\nContent-Length: {}\r\n\r\n{}",
-                     protocol::kValuePath, protocol::kJobHeader, to_hex(some_job(1)), protocol::kNonceHeader,
-                     nonce, protocol::kProofHeader, proof, body.size(), body);
+std::string seal_of(const std::string& body) { return *protocol::body_seal(some_key(2), body); }
+
+/// Of a request that sets k.
+std::string proof_of_put(const std::string& nonce, const std::string& body) {
+  return *protocol::request_proof(some_key(2), to_hex(some_job(1)), "PUT",
+                                  std::string(protocol::kValuePath) + "k", nonce, seal_of(body));
+}
+
+std::string put_request(const std::string& nonce, const std::string& body, const std::string& seal,
+                        const std::string& proof) {
+  return fmt::format(
+      "PUT {}k HTTP/1.1\r\n{}: {}\r\n{}: {}\r\n{}: {}\r\n{}: {}\r\nContent-Length: {}\r\n\r\n{}",
+      protocol::kValuePath, protocol::kJobHeader, to_hex(some_job(1)), protocol::kNonceHeader, nonce,
+      protocol::kBodyHeader, seal, protocol::kProofHeader, proof, body.size(), body);
 }
 
 /// What the server says to a hand-made request.
 std::string put(const std::string& url, const std::string& nonce, const std::string& body,
-                const std::string& proof) {
+                const std::string& seal, const std::string& proof) {
   const Fd fd = connect_to(url);
-  send_text(fd, put_request(nonce, body, proof));
+  send_text(fd, put_request(nonce, body, seal, proof));
   return read_all(fd);
 }
 
@@ -209,41 +221,50 @@ TEST_CASE("a client with another key or job is refused and told so") {
 
 TEST_CASE("a request that was recorded is not taken again") {
   const auto server = serve();
-  const std::string proof = *protocol::request_proof(some_key(2), to_hex(some_job(1)), "PUT",
-                                                     std::string(protocol::kValuePath) + "k", "c-1", "old");
-  const auto first = put(server->url(), "c-1", "old", proof);
+  const std::string proof = proof_of_put("c-1", "old");
+  const auto first = put(server->url(), "c-1", "old", seal_of("old"), proof);
   CHECK(status_of(first) == 200);
   CHECK_THAT(first, Catch::Contains(std::string(protocol::kProofHeader) + ": " +
                                     *protocol::answer_proof(some_key(2), "c-1", 200, "") + "\r\n"));
   const auto store = open(server->url());
   REQUIRE(store->set("k", "new").is_ok());
-  CHECK(status_of(put(server->url(), "c-1", "old", proof)) == 403);
+  CHECK(status_of(put(server->url(), "c-1", "old", seal_of("old"), proof)) == 403);
   CHECK(*store->get("k", in(1s)) == "new");
 }
 
 TEST_CASE("a request with another body, nonce or no proof is refused") {
   const auto server = serve();
-  const std::string proof = *protocol::request_proof(some_key(2), to_hex(some_job(1)), "PUT",
-                                                     std::string(protocol::kValuePath) + "k", "c-1", "old");
-  CHECK(status_of(put(server->url(), "c-1", "other", proof)) == 403);
-  CHECK(status_of(put(server->url(), "c-2", "old", proof)) == 403);
-  CHECK(status_of(put(server->url(), "c-1", "old", "")) == 403);
-  CHECK(status_of(put(server->url(), "c-1", "old", proof)) == 200);
+  const std::string proof = proof_of_put("c-1", "old");
+  const std::string seal = seal_of("old");
+  CHECK(status_of(put(server->url(), "c-1", "other", seal_of("other"), proof)) == 403);
+  CHECK(status_of(put(server->url(), "c-2", "old", seal, proof)) == 403);
+  CHECK(status_of(put(server->url(), "c-1", "old", seal, "")) == 403);
+  CHECK(status_of(put(server->url(), "c-1", "old", seal_of("old"), proof)) == 200);
+}
+
+TEST_CASE("a body that is not the sealed one is refused, and changes nothing") {
+  const auto server = serve();
+  const std::string proof = proof_of_put("c-1", "old");
+  CHECK_THAT(put(server->url(), "c-1", "new", seal_of("old"), proof),
+             Catch::StartsWith("HTTP/1.1 400") && Catch::Contains("not the one that was sealed"));
+  CHECK_FALSE(open(server->url())->get("k", Clock::now()).is_ok());
 }
 
 TEST_CASE("a request may come byte by byte, and what is none is answered and harms nobody") {
   const auto server = serve();
-  const std::string proof = *protocol::request_proof(some_key(2), to_hex(some_job(1)), "PUT",
-                                                     std::string(protocol::kValuePath) + "k", "c-1", "old");
+  const std::string proof = proof_of_put("c-1", "old");
   const Fd slow = connect_to(server->url());
   const Fd silent = connect_to(server->url());
-  for (const char byte : put_request("c-1", "old", proof)) send_text(slow, {&byte, 1});
+  for (const char byte : put_request("c-1", "old", seal_of("old"), proof)) send_text(slow, {&byte, 1});
   CHECK(status_of(read_all(slow)) == 200);
   for (const std::string& nonsense :
        {std::string("hello\r\n\r\n"),
         "GET /x HTTP/1.1\r\nContent-Length: many\r\n\r\n" + std::string(100'000, 'x'),
         std::string("PUT /x HTTP/1.1\r\nno colon\r\n\r\n"),
         std::string("GET  HTTP/1.1\r\n") + std::string(100'000, 'x'),
+        std::string("PUT /x HTTP/1.1\r\n\r\n"),
+        std::string("PUT /x HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"),
+        std::string("PUT /x HTTP/1.1\r\nContent-Length: 1\r\nContent-Encoding: gzip\r\n\r\nx"),
         std::string("PUT /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
         fmt::format("PUT /x HTTP/1.1\r\nContent-Length: {}\r\n\r\n", protocol::kLargestValue + 1)}) {
     CAPTURE(nonsense.substr(0, 80));
@@ -267,7 +288,7 @@ TEST_CASE("the server takes no signal, gives no descriptor to a program and none
   {
     // An answer that nobody reads any more.
     const Fd gone = connect_to(url);
-    send_text(gone, fmt::format("GET {}k HTTP/1.1\r\n\r\n", protocol::kValuePath));
+    send_text(gone, fmt::format("GET {}k HTTP/1.1\r\nContent-Length: 0\r\n\r\n", protocol::kValuePath));
   }
   REQUIRE(open(url)->set("k", "w").is_ok());
   ::sigaction(SIGPIPE, nullptr, &after);
@@ -316,16 +337,131 @@ TEST_CASE("without descriptors for more clients the server drops silent ones and
   std::vector<std::string> answers;
   for (std::size_t i = 0; i < clients.size(); ++i) {
     const std::string nonce = fmt::format("c-{}", i + 1);
-    const auto proof = protocol::request_proof(some_key(2), to_hex(some_job(1)), "PUT",
-                                               std::string(protocol::kValuePath) + "k", nonce, "x");
     const bool connected =
         ::connect(clients[i].get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-    const std::string request = put_request(nonce, "x", *proof);
+    const std::string request = put_request(nonce, "x", seal_of("x"), proof_of_put(nonce, "x"));
     (void)::send(clients[i].get(), request.data(), request.size(), MSG_NOSIGNAL);
     answers.push_back(connected ? read_all(clients[i]) : "not connected");
   }
   ::setrlimit(RLIMIT_NOFILE, &limit);
   for (const std::string& answer : answers) CHECK_THAT(answer, Catch::StartsWith("HTTP/1.1 200"));
+}
+
+/// So many connections at once, again and again, of clients that do not know the key.
+class Strangers {
+ public:
+  Strangers(const std::string& url, std::size_t count)
+      : address_(loopback(std::stoi(url.substr(url.rfind(':') + 1)))), connections_(count) {
+    thread_ = std::jthread([this](const std::stop_token& stop) {
+      while (!stop.stop_requested()) besiege();
+    });
+  }
+  /// All have connected once.
+  void wait_until_there() {
+    while (rounds_ < 1) std::this_thread::sleep_for(1ms);
+  }
+  std::string learnt() {
+    thread_.request_stop();
+    thread_.join();
+    return std::move(learnt_);
+  }
+
+ private:
+  void besiege() {
+    for (std::size_t i = 0; i < connections_.size(); ++i) {
+      Fd& fd = connections_[i];
+      if (!fd) {
+        fd = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address_), sizeof address_) != 0) fd = Fd();
+      }
+      const std::string_view said = what_says(i);
+      // Those that say nothing, or little by little, stay.
+      const ssize_t sent = ::send(fd.get(), said.data(), said.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      std::array<char, 4096> answer;
+      const ssize_t got = ::recv(fd.get(), answer.data(), answer.size(), MSG_DONTWAIT);
+      if (got > 0) learnt_.append(answer.data(), static_cast<std::size_t>(got));
+      if (got == 0 || (got < 0 && errno != EAGAIN) || (sent < 0 && errno != EAGAIN)) fd = Fd();
+    }
+    ++rounds_;
+  }
+
+  std::string_view what_says(std::size_t i) {
+    static const std::string kHuge = "PUT /dabke/1/value/k HTTP/1.1\r\nContent-Length: 60000000\r\n\r\n" +
+                                     std::string(1 << 20, 'x');
+    static const std::string kLongHead = "PUT /" + std::string(1 << 20, 'x');
+    switch (i % 6) {
+      case 0: return "";
+      case 1: return "G";
+      case 2: return kHuge;
+      case 3: return "PUT /dabke/1/value/k HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 9\r\n\r\n";
+      case 4: return "PUT /dabke/1/value/k HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFF\r\n";
+      default: return kLongHead;
+    }
+  }
+
+  const sockaddr_in address_;
+  std::vector<Fd> connections_;
+  std::string learnt_;
+  std::atomic<int> rounds_{0};
+  std::jthread thread_;
+};
+
+std::size_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  std::size_t pages = 0;
+  statm >> pages >> pages;
+  return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+/// What ranks do in init, all at once: each tells its address and reads all others'.
+void meet(const std::string& url, const std::string& name) {
+  constexpr int kRanks = 8;
+  std::vector<std::jthread> ranks;
+  std::atomic<int> wrong{0};
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ranks.emplace_back([&, rank] {
+      const auto store = open_http_store(url, some_job(1), some_key(2)).take();
+      if (!store->increment(name)) ++wrong;
+      if (!store->set(fmt::format("{}/{}", name, rank), std::string(2000, 'a'))) ++wrong;
+      for (int other = 0; other < kRanks; ++other)
+        if (!store->get(fmt::format("{}/{}", name, other), in(20s)).is_ok()) ++wrong;
+    });
+  }
+  ranks.clear();
+  CHECK(wrong == 0);
+  CHECK(*open(url)->get(name, in(5s)) == std::to_string(kRanks));
+}
+
+TEST_CASE("500 strangers neither delay the ranks nor cost memory, and learn and change nothing") {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  rlimit high = limit;
+  high.rlim_cur = std::min<rlim_t>(limit.rlim_max, 4096);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &high) == 0);
+  const auto server = serve();
+  REQUIRE(open(server->url())->set("k", "secret").is_ok());
+  const std::size_t before = resident_bytes();
+  const TimePoint start = Clock::now();
+  meet(server->url(), "alone");
+  const Duration alone = Clock::now() - start;
+  Strangers strangers(server->url(), 500);
+  strangers.wait_until_there();
+  std::size_t most = 0;
+  Duration longest{};
+  for (const TimePoint end = in(3s); Clock::now() < end;) {
+    const TimePoint besieged = Clock::now();
+    meet(server->url(), fmt::format("besieged {}", besieged.time_since_epoch().count()));
+    longest = std::max(longest, Clock::now() - besieged);
+    most = std::max(most, resident_bytes());
+  }
+  CHECK(longest - alone < test::kPatience);
+  CHECK_THAT(strangers.learnt(), Catch::Contains("HTTP/1.1 400") && !Catch::Contains("secret"));
+  CHECK(*open(server->url())->get("k", in(1s)) == "secret");
+  CHECK(most < before + (std::size_t{64} << 20));
+  WARN(fmt::format("8 ranks met in {:.3f} s, and at most {:.3f} s among strangers, which cost {} KiB",
+                   std::chrono::duration<double>(alone).count(), std::chrono::duration<double>(longest).count(),
+                   (std::max(most, before) - before) / 1024));
+  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 TEST_CASE("an answer that is not the store's own is not believed") {
