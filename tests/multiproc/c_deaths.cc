@@ -9,9 +9,29 @@ namespace worker::c {
 
 /// Rank DABKE_TEST_VICTIM is killed so many microseconds after it has begun with init; the others sum until
 /// they fail.
+namespace {
+
+std::chrono::microseconds told_time() {
+  return std::chrono::microseconds(std::atoi(std::getenv("DABKE_TEST_AFTER_US")));
+}
+
+}  // namespace
+
+/// One thread begins jobs and ends them while another ends the process.
+void exits_in_init() {
+  std::thread([] {
+    for (;;) {
+      dabke_init(nullptr);
+      dabke_shutdown();
+    }
+  }).detach();
+  std::this_thread::sleep_for(told_time());
+  std::exit(0);
+}
+
 void dies_in_init() {
   if (launched_rank() == std::atoi(std::getenv("DABKE_TEST_VICTIM"))) {
-    const std::chrono::microseconds after(std::atoi(std::getenv("DABKE_TEST_AFTER_US")));
+    const std::chrono::microseconds after = told_time();
     std::thread([after] {
       std::this_thread::sleep_for(after);
       std::raise(SIGKILL);

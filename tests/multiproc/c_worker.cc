@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
       {"barrier", c::barrier},
       {"learned", c::learned},
       {"dies-in-init", c::dies_in_init},
+      {"exits-in-init", c::exits_in_init},
   };
   return run_scenario(argc, argv, kScenarios);
 }

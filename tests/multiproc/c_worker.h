@@ -18,7 +18,8 @@ void join();  // c_collectives.cc
 void groups();
 void barrier();
 void learned();       // c_learned.cc
-void dies_in_init();  // c_deaths.cc
+void dies_in_init();
+void exits_in_init();  // c_deaths.cc
 
 constexpr double kPatience = 60;  // seconds: whoever waits longer hangs
 

@@ -30,4 +30,17 @@ TEST_CASE("a rank that is killed in init is the first failure, at whatever momen
   }
 }
 
+TEST_CASE("a process may exit while another of its threads is in init") {
+  std::mt19937 random(2);
+  const int runs = test::kSanitized ? 6 : 60;
+  for (int i = 0; i < runs; ++i) {
+    LauncherSetup setup;
+    const auto after_us = random() % (test::kSanitized ? 100'000 : 10'000);
+    setup.environment = {"DABKE_TEST_AFTER_US=" + std::to_string(after_us)};
+    const Finished job = LauncherRun({"-np", "2", C_WORKER, "exits-in-init"}, setup).finish();
+    CAPTURE(after_us, job.out, job.error);
+    CHECK(job.exit_code == 0);
+  }
+}
+
 }  // namespace dabke
