@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the tests of one build directory and counts test cases.
 
-    tests/counting/run.py BUILD_DIR [TEST...] [--label NAME] [--counts FILE] [--timeout-multiplier N]
+    tests/counting/run.py BUILD_DIR [TEST...] [--suite NAME]... [--label NAME] [--counts FILE] [--timeout-multiplier N]
 
 A Catch2 program counts as its test cases, any other test as one. What cannot be counted is a failure, never left out:
 a program that crashed, hung, ended badly after its last test case or ran none; a test that Meson lists and did not run;
@@ -178,20 +178,27 @@ def logs_in(folder):
             if name.startswith('dabke-tests') and name.endswith('.json')]
 
 
-def run(build_dir, tests, timeout_multiplier):
+def tests_in(build_dir, suites):
+    """The names of those in one of the suites; of all when there are none."""
+    listed = subprocess.run([meson_command(), 'introspect', '--tests', build_dir], check=True, capture_output=True)
+    return [test['name'] for test in json.loads(listed.stdout)
+            if not suites or any(suite.rsplit(':', 1)[-1] in suites for suite in test['suite'])]
+
+
+def run(build_dir, tests, suites, timeout_multiplier):
     folder = os.path.join(build_dir, 'meson-logs')
     reports = os.path.join(folder, 'catch2')
     shutil.rmtree(reports, ignore_errors=True)
     os.makedirs(reports)
     for log in logs_in(folder):
         os.remove(log)
-    if not tests:
-        listed = subprocess.run([meson_command(), 'introspect', '--tests', build_dir], check=True, capture_output=True)
-        tests = [test['name'] for test in json.loads(listed.stdout)]
+    tests = tests or tests_in(build_dir, suites)
     # The settings of whoever runs this are not the tests'.
     environment = {name: value for name, value in os.environ.items()
                    if name.startswith('DABKE_TEST_') or not name.startswith(('DABKE_', 'HOROVOD_'))}
     environment['DABKE_TEST_REPORTS'] = os.path.abspath(reports)
+    if not tests:
+        return count_log([], [])  # and not all, as Meson takes it
     subprocess.run([meson_command(), 'test', '-C', build_dir, '--no-rebuild', '--print-errorlogs',
                     '--logbase', 'dabke-tests', '--wrapper', f'{sys.executable} {WRAPPER}',
                     '--timeout-multiplier', str(timeout_multiplier), *tests], env=environment, check=False)
@@ -208,13 +215,15 @@ def main():
     parser.add_argument('--label', default='')
     parser.add_argument('--counts')
     parser.add_argument('tests', nargs='*', metavar='TEST', help='as meson test --list names them; all, if none is given')
+    parser.add_argument('--suite', action='append', default=[], metavar='NAME',
+                        help='where no TEST is given: unit, process or long; may be given again; all, if it is not')
     parser.add_argument('--timeout-multiplier', type=float, default=1, metavar='N')
     options = parser.parse_args()
     # Whoever starts this in the background may have had signals ignored, and tests would inherit that.
     for number in signal.valid_signals():
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
-    counts = run(options.build_dir, options.tests, options.timeout_multiplier)
+    counts = run(options.build_dir, options.tests, options.suite, options.timeout_multiplier)
     label = f'[{options.label}] ' if options.label else ''
     for text in counts.skips:
         print(f'SKIPPED {label}{text}')
