@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "launcher/hang_verdict.h"
+#include "launcher/process_tree.h"
 #include "launcher/supervisor.h"
 #include "runtime/base/whereabouts.h"
 
@@ -25,6 +26,9 @@ using namespace std::chrono_literals;
 /// Ranks that die together are reported in whatever order; what comes within this time is sorted before
 /// anybody is blamed.
 constexpr auto kSettle = 10ms;
+/// As long as a rank is in the middle of ending (the kernel frees its memory, its supervisor has not run yet)
+/// more is to come. A core file may take longer, and then the others are ended meanwhile.
+constexpr auto kSettleLimit = 500ms;
 /// Ranks take stacks before they send a dump.
 constexpr auto kGatherTime = 2s;
 /// Beyond the supervisor's own limits (kPatience to SIGKILL, as much again for the kernel).
@@ -185,7 +189,7 @@ void Job::take_signal() {
         "{}: passing it on to all ranks; those still running {} s later, or at a second Ctrl-C, are killed",
         signal_name(signal), kPatience.count()));
     interrupted_by_ = signal;
-    told_to_end_ns_ = to_ns(Clock::now());
+    told_to_end_ = true;
     command_all(signal);
     kill_at_ = Clock::now() + kPatience;
     abandon_at_ = Clock::now() + kAbandonAfter;
@@ -221,8 +225,11 @@ void Job::take_reports(Member& member) {
   ::waitpid(member.supervisor, nullptr, 0);
   member.channel = Fd();
   if (!member.end) {
-    member_ended(member,
-                 {.kind = RankEnd::Kind::supervisor_lost, .value = 0, .time_ns = to_ns(Clock::now())});
+    // What the supervisor had sent is not known.
+    member_ended(member, {.kind = RankEnd::Kind::supervisor_lost,
+                          .value = 0,
+                          .time_ns = to_ns(Clock::now()),
+                          .our_signal = told_to_end_ ? SIGKILL : 0});
   }
 }
 
@@ -244,7 +251,7 @@ void Job::take_report(Member& member, const Report& report) {
       return;
     case Report::Kind::exited: break;
   }
-  RankEnd end{.time_ns = report.time_ns};
+  RankEnd end{.time_ns = report.time_ns, .our_signal = report.our_signal};
   set_wait_status(end, report.value);
   member_ended(member, std::move(end));
 }
@@ -253,12 +260,13 @@ void Job::member_ended(Member& member, RankEnd end) {
   end.rank = member.place.rank;
   end.host = member.place.host;
   end.pid = member.pid;
-  end.after_our_signal = told_to_end_ns_ != 0 && end.time_ns >= told_to_end_ns_;
   if (verbose_) say(fmt::format("rank {} {}", end.rank, describe(end)));
   member.end = end;
   ends_.push_back(end);
-  if (is_failure(end) && !interrupted_by_ && !announced_ && !settled_at_)
+  if (is_failure(end) && !interrupted_by_ && !announced_ && !settled_at_) {
     settled_at_ = Clock::now() + kSettle;
+    settle_limit_ = Clock::now() + kSettleLimit;
+  }
 }
 
 void Job::check_time() {
@@ -275,7 +283,14 @@ void Job::check_time() {
     if (has_running_supervisor()) say("nobody reads stdout any more; ending the job");
     end_all(Command::kEnd);
   }
-  if (settled_at_ && now >= *settled_at_) announce_failure();
+  if (settled_at_ && now >= *settled_at_) {
+    settled_at_.reset();
+    if (now < settle_limit_ && is_somebody_ending()) {
+      settled_at_ = now + kSettle;
+    } else {
+      announce_failure();
+    }
+  }
   if (judge_at_ && now >= *judge_at_) judge_hang();
   if (kill_at_ && now >= *kill_at_) end_all(Command::kKill);
   if (abandon_at_ && now >= *abandon_at_) {
@@ -286,8 +301,12 @@ void Job::check_time() {
   }
 }
 
+bool Job::is_somebody_ending() const {
+  return std::ranges::any_of(
+      members_, [](const Member& member) { return !member.end && member.pid > 0 && is_ending(member.pid); });
+}
+
 void Job::announce_failure() {
-  settled_at_.reset();
   if (announced_ || interrupted_by_) return;
   announced_ = true;
   const RankEnd* first = first_failure(ends_);
@@ -309,7 +328,7 @@ void Job::command_all(std::int32_t command) {
 }
 
 void Job::end_all(std::int32_t command) {
-  if (told_to_end_ns_ == 0) told_to_end_ns_ = to_ns(Clock::now());  // before a rank can end of it
+  told_to_end_ = true;
   command_all(command);
   kill_at_.reset();
   if (!abandon_at_) abandon_at_ = Clock::now() + kAbandonAfter;

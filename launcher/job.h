@@ -67,6 +67,7 @@ class Job {
   void take_report(Member& member, const Report& report);
   void member_ended(Member& member, RankEnd end);
   void check_time();
+  bool is_somebody_ending() const;
   void announce_failure();
   void command_all(std::int32_t command);
   void end_all(std::int32_t command);
@@ -84,8 +85,9 @@ class Job {
   std::optional<int> interrupted_by_;
   bool output_lost_ = false;
   bool reader_gone_ = false;             // of stdout
-  std::int64_t told_to_end_ns_ = 0;      // when the ranks were told to end; 0: not yet
+  bool told_to_end_ = false;             // a signal of ours may have ended what ends now
   std::optional<TimePoint> settled_at_;  // a moment after the first failure
+  TimePoint settle_limit_{};             // how long that may be put off
   bool announced_ = false;
   std::optional<TimePoint> kill_at_;     // ranks that had a signal forwarded and still run
   std::optional<TimePoint> abandon_at_;  // supervisors that do not answer

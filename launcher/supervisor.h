@@ -42,6 +42,7 @@ struct Report {
   Kind kind = Kind::started;
   std::int32_t value = 0;
   std::int64_t time_ns = 0;  // steady clock, which all processes of a host share
+  std::int32_t our_signal = 0;  // exited: what the program was sent last before it began to end; 0: nothing
 };
 
 /// What dabkerun found when it started and each rank gets back.
