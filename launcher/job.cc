@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "launcher/blamed_rank.h"
 #include "launcher/hang_verdict.h"
 #include "launcher/process_tree.h"
 #include "launcher/supervisor.h"
@@ -48,6 +49,10 @@ void Job::add_rank(const Place& place, SpawnedWorker worker, OutputStyle style, 
                     WorkerOutput(std::move(worker.error_output), place.rank, Console::Stream::error, style)};
   member.output.copy_to(std::move(output_file));
   member.error_output.copy_to(std::move(error_file));
+  member.error_output.watch([this, speaker = place.rank](std::string_view line) {
+    const auto rank = blamed_rank(line, speaker);
+    if (rank && *rank != speaker) blamed_.insert(*rank);
+  });
   members_.push_back(std::move(member));
 }
 
@@ -59,7 +64,7 @@ int Job::run() {
   while (has_running_supervisor() || is_waiting_for_output()) turn();
   take_dumps();
   if (judge_at_) judge_hang();
-  Outcome outcome = conclude(ends_, interrupted_by_);
+  Outcome outcome = conclude(judged_ends(), interrupted_by_);
   if (outcome.exit_code == 0 && output_lost_) outcome.exit_code = 1;
   if (reader_gone_) return 128 + SIGPIPE;
   for (const std::string& line : outcome.lines) say(line);
@@ -306,10 +311,17 @@ bool Job::is_somebody_ending() const {
       members_, [](const Member& member) { return !member.end && member.pid > 0 && is_ending(member.pid); });
 }
 
+std::vector<RankEnd> Job::judged_ends() const {
+  std::vector<RankEnd> ends = ends_;
+  for (RankEnd& end : ends) end.is_blamed = blamed_.contains(end.rank);
+  return ends;
+}
+
 void Job::announce_failure() {
   if (announced_ || interrupted_by_) return;
   announced_ = true;
-  const RankEnd* first = first_failure(ends_);
+  const auto ends = judged_ends();
+  const RankEnd* first = first_failure(ends);
   const bool is_anyone_left = std::ranges::any_of(members_, [](const Member& member) { return !member.end; });
   if (first == nullptr || !is_anyone_left) return;
   for (Member& member : members_) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,9 @@ class Job {
   /// `signals` is a signalfd of what to forward.
   Job(Console& console, int signals, bool verbose)
       : console_(console), signals_(signals), verbose_(verbose) {}
+
+  Job(const Job&) = delete;  // its parts refer to it
+  Job& operator=(const Job&) = delete;
 
   void add_rank(const Place& place, SpawnedWorker worker, OutputStyle style, Fd output_file, Fd error_file);
   /// Until every rank has ended and its output is written. What dabkerun returns.
@@ -68,6 +72,7 @@ class Job {
   void member_ended(Member& member, RankEnd end);
   void check_time();
   bool is_somebody_ending() const;
+  std::vector<RankEnd> judged_ends() const;
   void announce_failure();
   void command_all(std::int32_t command);
   void end_all(std::int32_t command);
@@ -77,6 +82,7 @@ class Job {
   const bool verbose_;
   std::vector<Member> members_;
   std::vector<RankEnd> ends_;
+  std::set<Rank> blamed_;  // by other ranks
   DumpGatherer* gatherer_ = nullptr;
   std::map<Rank, Dump> dumps_;  // of one incident
   std::uint64_t incident_ = 0;

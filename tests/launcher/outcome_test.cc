@@ -67,6 +67,14 @@ TEST_CASE("ranks that abort because of a peer's end do not go before it") {
   CHECK(first_failure(ends)->rank == 0);
 }
 
+TEST_CASE("of several errors the rank that others have lost comes first, but not before a crash") {
+  std::vector<RankEnd> ends{exited(0, 3, 100), exited(1, 7, 110), signalled(2, SIGABRT, 105)};
+  ends[1].is_blamed = true;
+  CHECK(first_failure(ends)->rank == 1);
+  ends.push_back(signalled(3, SIGKILL, 900));
+  CHECK(first_failure(ends)->rank == 3);
+}
+
 TEST_CASE("a signal is dabkerun's only where dabkerun has sent it") {
   const Outcome outcome = conclude({exited(0, 3, 100), signalled(1, SIGSEGV, 200, SIGTERM),
                                     signalled(2, SIGKILL, 300, SIGTERM), signalled(3, SIGTERM, 400, SIGKILL)},

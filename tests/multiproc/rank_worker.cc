@@ -80,8 +80,10 @@ int large() {
   return 0;
 }
 
-/// Small calls without an end, for whoever is to be killed meanwhile.
+/// Small calls without an end, for whoever is to be killed meanwhile. SIGUSR1: it ends with an error of its
+/// own.
 int loop() {
+  signal(SIGUSR1, [](int) { _exit(7); });
   std::vector<float> x(1000, 0);
   dabke::allreduce("x", x);
   say("pid " + std::to_string(getpid()) + " is ready");
