@@ -166,6 +166,15 @@ TEST_CASE("what asks for information needs no command") {
                              Contains("Available Tensor Operations:\n    [X] Gloo\n"));
 }
 
+TEST_CASE("information that cannot be written is an error") {
+  for (const char* flag : {"--version", "--help", "--print-knobs", "-cb"}) {
+    const Finished job =
+        LauncherRun({"-c", "exec \"$0\" \"$1\" >/dev/full", DABKERUN, flag}, {.program = "sh"}).finish();
+    CHECK(job.exit_code == 1);
+    CHECK(job.error == "dabkerun: cannot write to stdout: No space left on device\n");
+  }
+}
+
 TEST_CASE("each line is prefixed with its rank and stream") {
   const Finished job = run({"-np", "2", "sh", "-c", "echo out; echo err >&2"});
   CHECK(sorted_lines(job.out) == Words{"[0]<stdout>:out", "[1]<stdout>:out"});
