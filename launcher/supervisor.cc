@@ -75,7 +75,7 @@ std::vector<char*> pointers_to(const std::vector<std::string>& strings) {
   ::fcntl(3, F_SETFD, FD_CLOEXEC);
   close_descriptors(4, ~0U);
   ::setrlimit(RLIMIT_NOFILE, &worker.inherited.open_files);
-  ::sigaction(SIGPIPE, &worker.inherited.on_sigpipe, nullptr);
+  for (const auto& [signal, action] : worker.inherited.dispositions) ::sigaction(signal, &action, nullptr);
   ::sigprocmask(SIG_SETMASK, &worker.inherited.signal_mask, nullptr);
 
   const auto environment = pointers_to(worker.environment);

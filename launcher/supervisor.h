@@ -47,8 +47,12 @@ struct Report {
 
 /// What dabkerun found when it started and each rank gets back.
 struct InheritedState {
+  struct Disposition {
+    int signal = 0;
+    struct sigaction action {};
+  };
   sigset_t signal_mask{};
-  struct sigaction on_sigpipe {};
+  std::vector<Disposition> dispositions;  // those that dabkerun needs to be others
   rlimit open_files{};
 };
 
