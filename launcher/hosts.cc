@@ -1,5 +1,6 @@
 #include "launcher/hosts.h"
 
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -8,19 +9,19 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <optional>
-#include <sstream>
+#include <system_error>
 
 #include <fmt/format.h>
 
+#include "runtime/base/owned.h"
+
 namespace dabke {
 namespace {
-
-constexpr int kMostSlots = 1'000'000;
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r\n";
@@ -94,6 +95,8 @@ bool is_loopback(const IpAddress& ip) {
 
 }  // namespace
 
+int add_slots(int a, int b) { return a > kMostSlots - b ? kMostSlots : a + b; }
+
 Result<std::vector<Host>> parse_host_list(std::string_view text, std::string_view source) {
   std::vector<Host> hosts;
   for (std::string_view rest = text;;) {
@@ -116,6 +119,8 @@ Result<std::vector<Host>> parse_host_list(std::string_view text, std::string_vie
 Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view path) {
   std::vector<Host> hosts;
   int number = 0;
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // some editors begin every file with it
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   for (std::string_view rest = text; !rest.empty();) {
     const auto newline = rest.find('\n');
     std::string_view line = rest.substr(0, newline);
@@ -151,13 +156,20 @@ Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view
 }
 
 Result<std::vector<Host>> read_hostfile(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  ssize_t got = file ? 1 : -1;
+  while (got > 0) {
+    std::array<char, 4096> chunk;
+    got = ::read(file.get(), chunk.data(), chunk.size());
+    if (got > 0) text.append(chunk.data(), static_cast<std::size_t>(got));
+    if (got < 0 && errno == EINTR) got = 1;
+  }
+  if (got < 0) {
     return Status(Code::invalid_argument, fmt::format("--hostfile {}: cannot read it: {}", path,
                                                       std::generic_category().message(errno)));
   }
-  return parse_hostfile(text.str(), path);
+  return parse_hostfile(text, fmt::format("--hostfile {}", path));
 }
 
 std::vector<Host> merge_hosts(const std::vector<Host>& hosts) {
@@ -167,7 +179,7 @@ std::vector<Host> merge_hosts(const std::vector<Host>& hosts) {
     if (same == merged.end()) {
       merged.push_back(host);
     } else {
-      same->slots += host.slots;
+      same->slots = add_slots(same->slots, host.slots);
     }
   }
   return merged;
@@ -206,7 +218,7 @@ Result<Host> only_local_host(const std::vector<Host>& hosts) {
               "({}) only; leave {} out, or name this host as localhost:N",
               host.name, this_host_name(), host.name));
     }
-    local.slots += host.slots;
+    local.slots = add_slots(local.slots, host.slots);
   }
   return local;
 }

@@ -9,6 +9,12 @@
 
 namespace dabke {
 
+/// More than any job has; so many slots in all say only that there is room.
+inline constexpr int kMostSlots = 1'000'000;
+
+/// The slots of both, at most kMostSlots.
+int add_slots(int a, int b);
+
 struct Host {
   std::string name;
   int slots = 1;

@@ -13,7 +13,9 @@
 
 #include <fmt/format.h>
 
+#include "launcher/blamed_rank.h"
 #include "launcher/hang_verdict.h"
+#include "launcher/process_tree.h"
 #include "launcher/supervisor.h"
 #include "runtime/base/whereabouts.h"
 
@@ -25,6 +27,9 @@ using namespace std::chrono_literals;
 /// Ranks that die together are reported in whatever order; what comes within this time is sorted before
 /// anybody is blamed.
 constexpr auto kSettle = 10ms;
+/// As long as a rank is in the middle of ending (the kernel frees its memory, its supervisor has not run yet)
+/// more is to come. A core file may take longer, and then the others are ended meanwhile.
+constexpr auto kSettleLimit = 500ms;
 /// Ranks take stacks before they send a dump.
 constexpr auto kGatherTime = 2s;
 /// Beyond the supervisor's own limits (kPatience to SIGKILL, as much again for the kernel).
@@ -44,6 +49,10 @@ void Job::add_rank(const Place& place, SpawnedWorker worker, OutputStyle style, 
                     WorkerOutput(std::move(worker.error_output), place.rank, Console::Stream::error, style)};
   member.output.copy_to(std::move(output_file));
   member.error_output.copy_to(std::move(error_file));
+  member.error_output.watch([this, speaker = place.rank](std::string_view line) {
+    const auto rank = blamed_rank(line, speaker);
+    if (rank && *rank != speaker) blamed_.insert(*rank);
+  });
   members_.push_back(std::move(member));
 }
 
@@ -55,7 +64,7 @@ int Job::run() {
   while (has_running_supervisor() || is_waiting_for_output()) turn();
   take_dumps();
   if (judge_at_) judge_hang();
-  Outcome outcome = conclude(ends_, interrupted_by_);
+  Outcome outcome = conclude(judged_ends(), interrupted_by_);
   if (outcome.exit_code == 0 && output_lost_) outcome.exit_code = 1;
   if (reader_gone_) return 128 + SIGPIPE;
   for (const std::string& line : outcome.lines) say(line);
@@ -192,7 +201,7 @@ void Job::take_signal() {
         "{}: passing it on to all ranks; those still running {} s later, or at a second Ctrl-C, are killed",
         signal_name(signal), kPatience.count()));
     interrupted_by_ = signal;
-    told_to_end_ns_ = to_ns(Clock::now());
+    told_to_end_ = true;
     command_all(signal);
     kill_at_ = Clock::now() + kPatience;
     abandon_at_ = Clock::now() + kAbandonAfter;
@@ -228,8 +237,11 @@ void Job::take_reports(Member& member) {
   ::waitpid(member.supervisor, nullptr, 0);
   member.channel = Fd();
   if (!member.end) {
-    member_ended(member,
-                 {.kind = RankEnd::Kind::supervisor_lost, .value = 0, .time_ns = to_ns(Clock::now())});
+    // What the supervisor had sent is not known.
+    member_ended(member, {.kind = RankEnd::Kind::supervisor_lost,
+                          .value = 0,
+                          .time_ns = to_ns(Clock::now()),
+                          .our_signal = told_to_end_ ? SIGKILL : 0});
   }
 }
 
@@ -251,7 +263,7 @@ void Job::take_report(Member& member, const Report& report) {
       return;
     case Report::Kind::exited: break;
   }
-  RankEnd end{.time_ns = report.time_ns};
+  RankEnd end{.time_ns = report.time_ns, .our_signal = report.our_signal};
   set_wait_status(end, report.value);
   member_ended(member, std::move(end));
 }
@@ -260,12 +272,13 @@ void Job::member_ended(Member& member, RankEnd end) {
   end.rank = member.place.rank;
   end.host = member.place.host;
   end.pid = member.pid;
-  end.after_our_signal = told_to_end_ns_ != 0 && end.time_ns >= told_to_end_ns_;
   if (verbose_) say(fmt::format("rank {} {}", end.rank, describe(end)));
   member.end = end;
   ends_.push_back(end);
-  if (is_failure(end) && !interrupted_by_ && !announced_ && !settled_at_)
+  if (is_failure(end) && !interrupted_by_ && !announced_ && !settled_at_) {
     settled_at_ = Clock::now() + kSettle;
+    settle_limit_ = Clock::now() + kSettleLimit;
+  }
 }
 
 void Job::check_time() {
@@ -282,7 +295,14 @@ void Job::check_time() {
     if (has_running_supervisor()) say("nobody reads stdout any more; ending the job");
     end_all(Command::kEnd);
   }
-  if (settled_at_ && now >= *settled_at_) announce_failure();
+  if (settled_at_ && now >= *settled_at_) {
+    settled_at_.reset();
+    if (now < settle_limit_ && is_somebody_ending()) {
+      settled_at_ = now + kSettle;
+    } else {
+      announce_failure();
+    }
+  }
   if (judge_at_ && now >= *judge_at_) judge_hang();
   if (kill_at_ && now >= *kill_at_) end_all(Command::kKill);
   if (abandon_at_ && now >= *abandon_at_) {
@@ -293,11 +313,22 @@ void Job::check_time() {
   }
 }
 
+bool Job::is_somebody_ending() const {
+  return std::ranges::any_of(
+      members_, [](const Member& member) { return !member.end && member.pid > 0 && is_ending(member.pid); });
+}
+
+std::vector<RankEnd> Job::judged_ends() const {
+  std::vector<RankEnd> ends = ends_;
+  for (RankEnd& end : ends) end.is_blamed = blamed_.contains(end.rank);
+  return ends;
+}
+
 void Job::announce_failure() {
-  settled_at_.reset();
   if (announced_ || interrupted_by_) return;
   announced_ = true;
-  const RankEnd* first = first_failure(ends_);
+  const auto ends = judged_ends();
+  const RankEnd* first = first_failure(ends);
   const bool is_anyone_left = std::ranges::any_of(members_, [](const Member& member) { return !member.end; });
   if (first == nullptr || !is_anyone_left) return;
   for (Member& member : members_) {
@@ -316,7 +347,7 @@ void Job::command_all(std::int32_t command) {
 }
 
 void Job::end_all(std::int32_t command) {
-  if (told_to_end_ns_ == 0) told_to_end_ns_ = to_ns(Clock::now());  // before a rank can end of it
+  told_to_end_ = true;
   command_all(command);
   kill_at_.reset();
   if (!abandon_at_) abandon_at_ = Clock::now() + kAbandonAfter;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,9 @@ class Job {
   /// `signals` is a signalfd of what to forward.
   Job(Console& console, int signals, bool verbose)
       : console_(console), signals_(signals), verbose_(verbose) {}
+
+  Job(const Job&) = delete;  // its parts refer to it
+  Job& operator=(const Job&) = delete;
 
   void add_rank(const Place& place, SpawnedWorker worker, OutputStyle style, Fd output_file, Fd error_file);
   /// Until every rank has ended and its output is written. What dabkerun returns.
@@ -67,6 +71,8 @@ class Job {
   void take_report(Member& member, const Report& report);
   void member_ended(Member& member, RankEnd end);
   void check_time();
+  bool is_somebody_ending() const;
+  std::vector<RankEnd> judged_ends() const;
   void announce_failure();
   void command_all(std::int32_t command);
   void end_all(std::int32_t command);
@@ -76,6 +82,7 @@ class Job {
   const bool verbose_;
   std::vector<Member> members_;
   std::vector<RankEnd> ends_;
+  std::set<Rank> blamed_;  // by other ranks
   DumpGatherer* gatherer_ = nullptr;
   std::map<Rank, Dump> dumps_;  // of one incident
   std::uint64_t incident_ = 0;
@@ -84,8 +91,9 @@ class Job {
   std::optional<int> interrupted_by_;
   bool output_lost_ = false;
   bool reader_gone_ = false;             // of stdout
-  std::int64_t told_to_end_ns_ = 0;      // when the ranks were told to end; 0: not yet
+  bool told_to_end_ = false;             // a signal of ours may have ended what ends now
   std::optional<TimePoint> settled_at_;  // a moment after the first failure
+  TimePoint settle_limit_{};             // how long that may be put off
   bool announced_ = false;
   std::optional<TimePoint> kill_at_;     // ranks that had a signal forwarded and still run
   std::optional<TimePoint> abandon_at_;  // supervisors that do not answer

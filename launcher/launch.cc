@@ -74,9 +74,16 @@ Fd route_signals() {
 InheritedState prepare_process() {
   InheritedState inherited;
   ::sigprocmask(SIG_SETMASK, nullptr, &inherited.signal_mask);
-  struct sigaction ignore {};
-  ignore.sa_handler = SIG_IGN;
-  ::sigaction(SIGPIPE, &ignore, &inherited.on_sigpipe);
+  const auto set = [&](int signal, sighandler_t handler) {
+    InheritedState::Disposition& before = inherited.dispositions.emplace_back();
+    struct sigaction action {};
+    action.sa_handler = handler;
+    before.signal = signal;
+    ::sigaction(signal, &action, &before.action);
+  };
+  set(SIGPIPE, SIG_IGN);  // both are errors of write() then, which are told
+  set(SIGXFSZ, SIG_IGN);
+  set(SIGCHLD, SIG_DFL);  // ignored, nobody would learn of the end of any child
   ::getrlimit(RLIMIT_NOFILE, &inherited.open_files);
   rlimit raised = inherited.open_files;
   raised.rlim_cur =
@@ -99,6 +106,19 @@ Result<Secrets> make_secrets() {
 
 /// A background job of a shell must not take the terminal's input from the shell.
 bool may_read_stdin() { return ::isatty(STDIN_FILENO) == 0 || ::tcgetpgrp(STDIN_FILENO) == ::getpgrp(); }
+
+/// A job that runs out of descriptors half-way ends much later, with ranks that wait for each other.
+Status check_descriptors(const Options& options, rlim_t ranks, const InheritedState& inherited) {
+  constexpr rlim_t kOwn = 16;  // standard streams, signals, dumps, the store's, and what a fork takes for a moment
+  // The channel, two streams and a connection to the store; two files.
+  const rlim_t of_rank = options.output_directory.empty() ? 4 : 6;
+  const rlim_t needed = kOwn + ranks * of_rank;
+  if (needed <= inherited.open_files.rlim_max) return {};
+  return {Code::invalid_argument,
+          fmt::format("{} ranks take {} file descriptors in dabkerun, and its hard limit is {} (ulimit -Hn): "
+                      "raise that limit or start fewer ranks",
+                      ranks, needed, inherited.open_files.rlim_max)};
+}
 
 struct OutputFiles {
   Fd output, error_output;
@@ -151,18 +171,20 @@ Status spawn_all(Job& job, const Options& options, const std::string& program, c
 }  // namespace
 
 int launch(const Options& options) {
+  const InheritedState inherited = prepare_process();
   auto places = plan(options);
   if (!places.is_ok()) return fail(kUsageError, places.status().message());
   const char* path = std::getenv("PATH");
   const ProgramSearch program =
       find_program(options.command.front(), path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin");
   if (program.path.empty()) return fail(program.exit_code, program.message);
+  if (const Status enough = check_descriptors(options, static_cast<rlim_t>(places->size()), inherited); !enough)
+    return fail(1, enough.message());
   auto files = open_output_files(options, *places);
   if (!files.is_ok()) return fail(kUsageError, files.status().message());
   const auto secrets = make_secrets();
   if (!secrets.is_ok()) return fail(1, secrets.status().message());
 
-  const InheritedState inherited = prepare_process();
   const Fd signals = route_signals();
   const auto gatherer = DumpGatherer::open();
   if (!gatherer.is_ok()) return fail(1, gatherer.status().message());

@@ -2,8 +2,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <exception>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -23,8 +25,10 @@ void open_standard_descriptors() {
 }
 
 int print(const std::string& text) {
-  fmt::print("{}", text);
-  return 0;
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (is_written && std::fflush(stdout) == 0) return 0;
+  fmt::print(stderr, "dabkerun: cannot write to stdout: {}\n", std::generic_category().message(errno));
+  return 1;
 }
 
 int run(const std::vector<std::string>& arguments) {

@@ -10,12 +10,11 @@
 
 #include "launcher/flag_parser.h"
 #include "launcher/flags.h"
+#include "launcher/placement.h"
 #include "runtime/base/config.h"
 
 namespace dabke {
 namespace {
-
-constexpr int kMostRanks = 100'000;
 
 /// How many changes of one character turn `a` into `b`.
 std::size_t distance(std::string_view a, std::string_view b) {

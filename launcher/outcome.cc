@@ -8,19 +8,28 @@
 #include <cerrno>
 #include <map>
 #include <system_error>
+#include <tuple>
 
 #include <fmt/format.h>
 
 namespace dabke {
 namespace {
 
-constexpr std::int64_t kMoment = 50'000'000;  // ns
+/// The signal that dabkerun sent is what ended it.
+bool is_our_doing(const RankEnd& end) {
+  return end.kind == RankEnd::Kind::signalled && end.our_signal != 0 &&
+         (end.value == end.our_signal || end.value == SIGTERM);
+}
 
-/// A rank does not die like this because another one is gone.
+/// A rank does not end like this because another one is gone. What it may do is abort, by an exception that
+/// nobody catches.
 bool is_crash(const RankEnd& end) {
+  if (end.our_signal != 0) return false;
+  // A shell that stands over the program passes its signal on in this way.
+  const bool by_shell = end.kind == RankEnd::Kind::exited && end.value > 128;
+  if (end.kind == RankEnd::Kind::exited && !by_shell) return false;
   if (end.kind == RankEnd::Kind::supervisor_lost || end.kind == RankEnd::Kind::not_started) return true;
-  if (end.kind != RankEnd::Kind::signalled || end.after_our_signal) return false;
-  switch (end.value) {
+  switch (by_shell ? end.value - 128 : end.value) {
     case SIGKILL:
     case SIGSEGV:
     case SIGBUS:
@@ -29,8 +38,18 @@ bool is_crash(const RankEnd& end) {
     case SIGSYS:
     case SIGXCPU:
     case SIGXFSZ: return true;
-    default: return false;
+    case SIGABRT:
+    case SIGPIPE: return false;
+    default: return !by_shell;
   }
+}
+
+/// Whether `a` came before `b`; both are failures.
+bool is_earlier(const RankEnd& a, const RankEnd& b) {
+  const auto order = [](const RankEnd& end) {
+    return std::tuple(end.our_signal != 0, !is_crash(end), !end.is_blamed, end.time_ns);
+  };
+  return order(a) < order(b);
 }
 
 std::string meaning_of_signal(const RankEnd& end) {
@@ -59,7 +78,7 @@ std::string consequences(const std::vector<RankEnd>& ends, const RankEnd& first)
   std::map<std::string, std::vector<int>> groups;
   for (const RankEnd& end : ends) {
     if (end.rank == first.rank || !is_failure(end)) continue;
-    const bool is_ours = end.after_our_signal && end.kind == RankEnd::Kind::signalled;
+    const bool is_ours = is_our_doing(end);
     if (is_ours && end.value == SIGTERM) {
       groups["ended by dabkerun"].push_back(end.rank);
     } else if (is_ours && end.value == SIGKILL) {
@@ -133,15 +152,9 @@ std::string meaning_of(const RankEnd& end) {
 const RankEnd* first_failure(const std::vector<RankEnd>& ends) {
   const RankEnd* first = nullptr;
   for (const RankEnd& end : ends) {
-    if (is_failure(end) && (first == nullptr || end.time_ns < first->time_ns)) first = &end;
+    if (is_failure(end) && (first == nullptr || is_earlier(end, *first))) first = &end;
   }
-  if (first == nullptr || is_crash(*first)) return first;
-  const RankEnd* crash = nullptr;
-  for (const RankEnd& end : ends) {
-    if (!is_crash(end) || end.time_ns > first->time_ns + kMoment) continue;
-    if (crash == nullptr || end.time_ns < crash->time_ns) crash = &end;
-  }
-  return crash != nullptr ? crash : first;
+  return first;
 }
 
 Outcome conclude(const std::vector<RankEnd>& ends, std::optional<int> interrupted_by) {
@@ -153,7 +166,7 @@ Outcome conclude(const std::vector<RankEnd>& ends, std::optional<int> interrupte
     outcome.lines.push_back(fmt::format("the job was ended by {}", signal_name(*interrupted_by)));
     std::vector<int> killed;
     for (const RankEnd& end : ends) {
-      if (end.kind == RankEnd::Kind::signalled && end.value == SIGKILL) killed.push_back(end.rank);
+      if (is_our_doing(end) && end.value == SIGKILL) killed.push_back(end.rank);
     }
     if (!killed.empty()) {
       outcome.lines.push_back(fmt::format("killed because they did not end on it: {} {}",

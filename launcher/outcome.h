@@ -25,8 +25,9 @@ struct RankEnd {
   Kind kind = Kind::exited;
   int value = 0;
   bool core_dumped = false;
-  std::int64_t time_ns = 0;       // when, by the clock of its host
-  bool after_our_signal = false;  // dabkerun had told it to end
+  std::int64_t time_ns = 0;  // when that was seen, by the clock of its host
+  int our_signal = 0;      // the last that dabkerun had sent it before it began to end; 0: it ended by itself
+  bool is_blamed = false;  // another rank has named it as the reason of its own end
 };
 
 /// As from waitpid.
@@ -42,8 +43,9 @@ std::string describe(const RankEnd& end);
 /// What that means and what to do; empty when there is nothing to add.
 std::string meaning_of(const RankEnd& end);
 
-/// The failure that came first: by time, but within a moment a crash goes before an error exit, because a
-/// rank that lost its peer ends so soon that the clock may show both in either order.
+/// The failure that came first. Ranks that ended by themselves go before those that were told to, and among
+/// them a crash before an error exit: ranks that lost their peer end so soon, and on a busy machine their
+/// ends are seen in any order. Then one whose loss others have reported; otherwise the time decides.
 const RankEnd* first_failure(const std::vector<RankEnd>& ends);
 
 struct Outcome {

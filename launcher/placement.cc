@@ -9,7 +9,7 @@ namespace dabke {
 
 Result<std::vector<Place>> place_ranks(const std::vector<Host>& hosts, int num_proc) {
   int slots = 0;
-  for (const Host& host : hosts) slots += host.slots;
+  for (const Host& host : hosts) slots = add_slots(slots, host.slots);
   const int size = num_proc == 0 ? slots : num_proc;
   if (size > slots) {
     std::string names;
@@ -20,6 +20,13 @@ Result<std::vector<Place>> place_ranks(const std::vector<Host>& hosts, int num_p
         fmt::format(
             "-np {} asks for more processes than {} has slots ({}): lower -np or give the hosts more slots",
             size, names, slots));
+  }
+  if (size > kMostRanks) {
+    return Status(
+        Code::invalid_argument,
+        fmt::format("the hosts have {} slots, and one rank would run in each, but a job has {} ranks at "
+                    "most: say with -np how many to start",
+                    size, kMostRanks));
   }
   std::vector<Place> places;
   std::vector<int> hosts_with_local_rank;  // so far: becomes the cross size

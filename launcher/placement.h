@@ -9,6 +9,8 @@
 
 namespace dabke {
 
+inline constexpr int kMostRanks = 100'000;
+
 struct Place {
   int rank = 0, size = 1;
   int local_rank = 0, local_size = 1;  // within the host
@@ -18,7 +20,7 @@ struct Place {
 };
 
 /// `num_proc` ranks, filling each host's slots in order; 0 fills every slot. An error when there are too few
-/// slots.
+/// slots, or more than kMostRanks would run.
 Result<std::vector<Place>> place_ranks(const std::vector<Host>& hosts, int num_proc);
 
 struct Pinning {

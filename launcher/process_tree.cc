@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -20,20 +21,43 @@ namespace {
 struct Stat {
   pid_t parent = 0;
   bool is_zombie = false;
+  bool is_ending = false;
 };
+
+// From the kernel's include/linux/sched.h; the flags are what proc(5) calls field 9.
+constexpr unsigned long kExiting = 0x4;
+constexpr unsigned long kDumpingCore = 0x200;
+constexpr unsigned long kSignalled = 0x400;
+
+/// The number in field `field` of the text, whose first field is the state, field 3 of proc(5).
+unsigned long number_in(std::string_view text, int field) {
+  for (int i = 3; i < field; ++i) {
+    const auto space = text.find(' ');
+    if (space == std::string_view::npos) return 0;
+    text.remove_prefix(space + 1);
+  }
+  unsigned long number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
 
 /// From "<pid> (<name>) <state> <parent> ..."; the name may hold anything, so the last ')' ends it.
 bool read_stat(const char* pid, Stat& stat) {
   const std::string path = std::string("/proc/") + pid + "/stat";
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  char buffer[512];
+  char buffer[1024];
   const ssize_t got = fd ? ::read(fd.get(), buffer, sizeof buffer) : -1;
   if (got <= 0) return false;
-  const std::string_view text(buffer, static_cast<std::size_t>(got));
+  std::string_view text(buffer, static_cast<std::size_t>(got));
   const auto name_end = text.rfind(')');
   if (name_end == std::string_view::npos || text.size() < name_end + 5) return false;
-  stat.is_zombie = text[name_end + 2] == 'Z' || text[name_end + 2] == 'X';
-  std::from_chars(text.data() + name_end + 4, text.data() + text.size(), stat.parent);
+  text.remove_prefix(name_end + 2);
+  stat.is_zombie = text[0] == 'Z' || text[0] == 'X';
+  stat.parent = static_cast<pid_t>(number_in(text, 4));
+  // A fatal signal, and exit() in another thread, leave a SIGKILL for each thread until it takes notice.
+  const bool is_to_die = (number_in(text, 31) >> (SIGKILL - 1) & 1) != 0;
+  stat.is_ending =
+      stat.is_zombie || is_to_die || (number_in(text, 9) & (kExiting | kDumpingCore | kSignalled)) != 0;
   return true;
 }
 
@@ -69,6 +93,11 @@ std::vector<pid_t> descendants_of(pid_t ancestor) {
     children.erase(at);  // a pid that came back as its own ancestor must not make a circle
   }
   return found;
+}
+
+bool is_ending(pid_t pid) {
+  Stat stat;
+  return read_stat(std::to_string(pid).c_str(), stat) && stat.is_ending;
 }
 
 }  // namespace dabke

@@ -1,4 +1,4 @@
-// Who descends from whom, read from /proc.
+// Who descends from whom, and who has begun to end, read from /proc.
 #pragma once
 
 #include <sys/types.h>
@@ -10,5 +10,9 @@ namespace dabke {
 /// All children of `ancestor`, their children and so on; zombies left out. What forks meanwhile may be
 /// missing.
 std::vector<pid_t> descendants_of(pid_t ancestor);
+
+/// Whether it has begun to end, or is a zombie: no signal changes any more how it ends, and what it had open
+/// may be closed already. False of a process that does not exist.
+bool is_ending(pid_t pid);
 
 }  // namespace dabke

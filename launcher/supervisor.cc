@@ -75,7 +75,7 @@ std::vector<char*> pointers_to(const std::vector<std::string>& strings) {
   ::fcntl(3, F_SETFD, FD_CLOEXEC);
   close_descriptors(4, ~0U);
   ::setrlimit(RLIMIT_NOFILE, &worker.inherited.open_files);
-  ::sigaction(SIGPIPE, &worker.inherited.on_sigpipe, nullptr);
+  for (const auto& [signal, action] : worker.inherited.dispositions) ::sigaction(signal, &action, nullptr);
   ::sigprocmask(SIG_SETMASK, &worker.inherited.signal_mask, nullptr);
 
   const auto environment = pointers_to(worker.environment);
@@ -106,7 +106,8 @@ class Supervisor {
 
  private:
   void report(Report::Kind kind, std::int32_t value) {
-    const Report message{kind, value, std::chrono::nanoseconds(Clock::now().time_since_epoch()).count()};
+    const Report message{kind, value, std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(),
+                         our_signal_};
     // A launcher that is gone needs no report.
     (void)!::send(channel_, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
@@ -139,6 +140,7 @@ class Supervisor {
     const TimePoint now = Clock::now();
     if (end_at_ && !kill_at_ && now >= *end_at_) {
       kill_at_ = now + kPatience;
+      note_signal(SIGTERM);
       for (const pid_t pid : descendants_of(::getpid())) {
         ::kill(pid, SIGTERM);
         ::kill(pid, SIGCONT);  // a stopped process ends only once it runs again
@@ -151,10 +153,16 @@ class Supervisor {
       given_up_ = true;
       return;
     }
+    note_signal(SIGKILL);
     for (const pid_t pid : left) ::kill(pid, SIGKILL);
     next_kill_ = now + kill_pause_;
     kill_pause_ =
         std::min<Duration>(2 * kill_pause_, 500ms);  // what forks faster than this meets the next round
+  }
+
+  /// To be called before the program is sent `signal`. What it was dying of already, it does not die of.
+  void note_signal(int signal) {
+    if (program_ > 0 && !is_ending(program_)) our_signal_ = signal;
   }
 
   void wait_for_event() {
@@ -189,6 +197,7 @@ class Supervisor {
       end_at_ = end_at_.value_or(now);
       kill_at_ = now;
     } else if (program_ > 0) {
+      if (command != SIGSTOP && command != SIGCONT) note_signal(command);
       ::kill(-program_, command);
     }
   }
@@ -196,7 +205,8 @@ class Supervisor {
   const int channel_;
   const int signals_;
   const int exec_failure_;
-  pid_t program_;  // -1 once it has ended
+  pid_t program_;       // -1 once it has ended
+  int our_signal_ = 0;  // as Report tells it
   bool launcher_gone_ = false;
   bool given_up_ = false;
   std::optional<TimePoint> end_at_;
@@ -230,7 +240,7 @@ void supervise(const WorkerProcess& worker) {
   const pid_t program = ::fork();
   if (program == 0) become_program(worker, self, failure[1]);
   if (program < 0) {
-    const Report message{Report::Kind::not_started, errno, Clock::now().time_since_epoch().count()};
+    const Report message{Report::Kind::not_started, errno, Clock::now().time_since_epoch().count(), 0};
     (void)!::send(worker.channel, &message, sizeof message, MSG_NOSIGNAL);
     ::_exit(1);
   }

@@ -42,12 +42,17 @@ struct Report {
   Kind kind = Kind::started;
   std::int32_t value = 0;
   std::int64_t time_ns = 0;  // steady clock, which all processes of a host share
+  std::int32_t our_signal = 0;  // exited: what the program was sent last before it began to end; 0: nothing
 };
 
 /// What dabkerun found when it started and each rank gets back.
 struct InheritedState {
+  struct Disposition {
+    int signal = 0;
+    struct sigaction action {};
+  };
   sigset_t signal_mask{};
-  struct sigaction on_sigpipe {};
+  std::vector<Disposition> dispositions;  // those that dabkerun needs to be others
   rlimit open_files{};
 };
 

@@ -92,6 +92,7 @@ void WorkerOutput::print(Console& console, std::string_view line) {
   if (style_.timestamps) console.write(stream_, time_text());
   if (!prefix_.empty()) console.write(stream_, prefix_);
   console.write(stream_, line);
+  if (watcher_) watcher_(line);
 }
 
 Result<Fd> open_output_file(const std::string& directory, int rank, int size, std::string_view name) {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "launcher/console.h"
 #include "launcher/line_splitter.h"
@@ -28,6 +30,9 @@ class WorkerOutput {
   Console::Stream stream() const { return stream_; }
   int pipe() const { return pipe_.get(); }
   bool is_open() const { return static_cast<bool>(pipe_); }
+  /// Shows every line to `watcher`, too.
+  void watch(std::function<void(std::string_view line)> watcher) { watcher_ = std::move(watcher); }
+
   /// Reads once; at end of file the last line is completed and the pipe closed. How many bytes came.
   std::size_t read(Console& console);
   /// Reads what is left and closes, as far as the console has room: to be called when all processes of the
@@ -50,6 +55,7 @@ class WorkerOutput {
   LineSplitter splitter_;
   TimePoint release_at_ = kNever;
   std::size_t drained_ = 0;  // bytes
+  std::function<void(std::string_view)> watcher_;
 };
 
 /// DIR/rank.<rank>/<name>, the rank padded with zeros to the width of the last; makes the directories.

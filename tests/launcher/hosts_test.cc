@@ -33,6 +33,21 @@ TEST_CASE("a bad hostfile is refused with file and line") {
   CHECK_THAT(read_hostfile("/nowhere/f").status().message(), Catch::Contains("No such file or directory"));
 }
 
+TEST_CASE("an empty hostfile, one with a byte order mark and one that cannot be read are told apart") {
+  CHECK_THAT(read_hostfile("/dev/null").status().message(),
+             Catch::StartsWith("--hostfile /dev/null names no host"));
+  CHECK_THAT(read_hostfile("/").status().message(), Catch::EndsWith("cannot read it: Is a directory"));
+  const auto hosts = parse_hostfile("\xEF\xBB\xBFlocalhost slots=2\n", "f");
+  REQUIRE(hosts.is_ok());
+  CHECK(*hosts == std::vector<Host>{{"localhost", 2}});
+}
+
+TEST_CASE("slots beyond all bounds do not overflow") {
+  const std::vector<Host> many(2148, {"localhost", kMostSlots});
+  CHECK(merge_hosts(many) == std::vector<Host>{{"localhost", kMostSlots}});
+  CHECK(*only_local_host(many) == Host{"localhost", kMostSlots});
+}
+
 TEST_CASE("this host is known by its names and addresses") {
   CHECK(is_this_host("localhost"));
   CHECK(is_this_host("127.0.0.1"));

@@ -42,4 +42,13 @@ TEST_CASE("ranks share the cores equally, and none is pinned when there are more
   CHECK(none.warning == "--bind-to core: 3 ranks share 2 cores, so none is pinned");
 }
 
+TEST_CASE("more slots than ranks can be are refused only where each would have one") {
+  std::vector<Host> many;
+  for (int i = 0; i < 2148; ++i) many.push_back({"h" + std::to_string(i), kMostSlots});
+  CHECK_THAT(place_ranks(many, 0).status().message(), Catch::Contains("say with -np how many to start"));
+  const auto places = place_ranks(many, 2);
+  REQUIRE(places.is_ok());
+  CHECK(places->size() == 2);
+}
+
 }  // namespace dabke

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <map>
 #include <thread>
 
@@ -166,6 +167,15 @@ TEST_CASE("what asks for information needs no command") {
                              Contains("Available Tensor Operations:\n    [X] Gloo\n"));
 }
 
+TEST_CASE("information that cannot be written is an error") {
+  for (const char* flag : {"--version", "--help", "--print-knobs", "-cb"}) {
+    const Finished job =
+        LauncherRun({"-c", "exec \"$0\" \"$1\" >/dev/full", DABKERUN, flag}, {.program = "sh"}).finish();
+    CHECK(job.exit_code == 1);
+    CHECK(job.error == "dabkerun: cannot write to stdout: No space left on device\n");
+  }
+}
+
 TEST_CASE("each line is prefixed with its rank and stream") {
   const Finished job = run({"-np", "2", "sh", "-c", "echo out; echo err >&2"});
   CHECK(sorted_lines(job.out) == Words{"[0]<stdout>:out", "[1]<stdout>:out"});
@@ -277,6 +287,44 @@ TEST_CASE("a rank gets descriptors 0, 1 and 2 alone, and the signals as dabkerun
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
   CHECK(run({"-np", "1", "--no-prefix", "sh", "-c", "ulimit -Sn"}).out ==
         std::to_string(limit.rlim_cur) + "\n");
+}
+
+TEST_CASE("a shell that ignores SIGCHLD does not keep dabkerun from seeing its ranks end") {
+  const Finished job =
+      run({"-np", "2", "--no-prefix", kWorker, "signals"}, {.ignored_signals = {SIGCHLD, SIGXFSZ}});
+  CHECK(job.exit_code == 0);
+  const std::string ignored =
+      "ignored " + std::to_string(SIGCHLD) + "\nignored " + std::to_string(SIGXFSZ) + "\ndone\n";
+  CHECK(sorted_lines(job.out) == sorted_lines(ignored + ignored));
+}
+
+TEST_CASE("a limit of descriptors that the job would exceed is told before anything is started") {
+  const auto with_limit = [](const std::string& limit, const std::string& flag, const std::string& value) {
+    return LauncherRun({"-c", "ulimit -n " + limit + "; exec \"$0\" -np 16 \"$1\" \"$2\" echo x", DABKERUN,
+                        flag, value},
+                       {.program = "bash"})
+        .finish();
+  };
+  const Finished refused = with_limit("79", "--stdin", "none");
+  CHECK(refused.exit_code == 1);
+  CHECK(refused.out.empty());
+  CHECK(refused.error == "dabkerun: 16 ranks take 80 file descriptors in dabkerun, and its hard limit is 79 "
+                         "(ulimit -Hn): raise that limit or start fewer ranks\n");
+  CHECK(with_limit("80", "--stdin", "none").exit_code == 0);
+  const TemporaryDirectory directory;
+  CHECK(with_limit("111", "--output-filename", directory.path()).exit_code == 1);
+  CHECK_FALSE(std::filesystem::exists(directory.path() + "/rank.00"));
+  CHECK(with_limit("112", "--output-filename", directory.path()).exit_code == 0);
+}
+
+TEST_CASE("--output-filename has the descriptors up to the hard limit") {
+  const TemporaryDirectory directory;
+  const Finished job = LauncherRun({"-c", "ulimit -Sn 24; exec \"$0\" -np 16 --output-filename \"$1\" echo x",
+                                    DABKERUN, directory.path()},
+                                   {.program = "bash"})
+                           .finish();
+  CHECK(job.exit_code == 0);
+  CHECK(directory.text_of("rank.15/stdout") == "x\n");
 }
 
 TEST_CASE("SIGINT, SIGTERM and SIGHUP reach every rank, and a rank that handles them may end with 0") {

@@ -80,6 +80,16 @@ int large() {
   return 0;
 }
 
+/// Small calls without an end, for whoever is to be killed meanwhile. SIGUSR1: it ends with an error of its
+/// own.
+int loop() {
+  signal(SIGUSR1, [](int) { _exit(7); });
+  std::vector<float> x(1000, 0);
+  dabke::allreduce("x", x);
+  say("pid " + std::to_string(getpid()) + " is ready");
+  while (true) dabke::allreduce("x", x);
+}
+
 /// The others do not come to the second call before the test has said so.
 int later(std::size_t bytes) {
   std::vector<float> x(bytes / sizeof(float), 1);
@@ -289,6 +299,7 @@ int run(const std::string& what) {
   if (what == "idle") return idle();
   if (what == "sums") return sums();
   if (what == "large") return large();
+  if (what == "loop") return loop();
   if (what == "huge") return huge<std::vector<float>>();
   if (what == "huge-registered") return huge<Registered<float>>();
   if (what == "steps") return steps();
