@@ -1,8 +1,11 @@
 #include "launcher/build_report.h"
 
+#include <span>
+
 #include <fmt/format.h>
 
 #include "build_facts.h"
+#include "build_parts.h"
 
 namespace dabke {
 
@@ -11,15 +14,14 @@ std::string version_text() { return "dabkerun " DABKE_VERSION "\n"; }
 std::string build_report() {
   std::string out = "Dabke v" DABKE_VERSION ":\n";
   // Scripts that read horovodrun's report look for lines such as "    [X] Gloo".
-  const auto add = [&](const char* name, bool is_built) {
-    out += fmt::format("    [{}] {}\n", is_built ? 'X' : ' ', name);
+  const auto add = [&out](std::span<const BuildPart> parts) {
+    for (const BuildPart& part : parts)
+      out += fmt::format("    [{}] {}\n", part.is_built ? 'X' : ' ', part.title);
   };
   out += "\nAvailable Controllers:\n";
-#define X(name, is_built) add(name, is_built);
-  DABKE_CONTROLLERS(X)
+  add(kControllers);
   out += "\nAvailable Tensor Operations:\n";
-  DABKE_TENSOR_OPERATIONS(X)
-#undef X
+  add(kBackends);
   out += "\nBuild:\n";
   out += fmt::format("    compiler   {}\n    build type {}\n    platform   {}\n", DABKE_COMPILER,
                      DABKE_BUILD_TYPE, DABKE_PLATFORM);

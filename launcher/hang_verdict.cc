@@ -79,7 +79,8 @@ std::vector<Wait> waits_of(const std::map<Rank, Dump>& dumps, int size) {
     }
   }
   std::vector<Wait> waits;
-  for (auto& [key, wait] : by_name) {
+  for (auto& entry : by_name) {
+    Wait& wait = entry.second;
     std::vector<Rank> ranks = sets[wait.process_set];
     if (ranks.empty()) {
       ranks.resize(static_cast<std::size_t>(size));

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "build_id.h"
+#include "build_parts.h"
 #include "ops/collective.h"
 #include "ops/compression/compressed_backend.h"
 #include "ops/gloo/gloo_backend.h"
@@ -16,14 +16,16 @@ namespace dabke {
 namespace {
 
 std::vector<std::string_view> built_backends() {
-  std::vector<std::string_view> names = {"shm", "hierarchical", "tcp", "gloo"};
-  if (kMpiIsBuilt) names.emplace_back("mpi");
+  std::vector<std::string_view> names;
+  for (const BuildPart& part : kBackends) {
+    if (part.is_built) names.push_back(part.name);
+  }
   return names;
 }
 
 }  // namespace
 
-bool is_backend_built(std::string_view name) { return std::ranges::count(built_backends(), name) != 0; }
+bool is_backend_built(std::string_view name) { return is_built(kBackends, name); }
 
 Result<std::vector<std::unique_ptr<Collective>>> make_backends(const BackendContext& context) {
   const std::string& wanted = context.config.cpu_operations;

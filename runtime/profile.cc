@@ -84,14 +84,15 @@ std::string Profile::to_text(int size, double wall_seconds) const {
       size, wall_seconds, "collective", "backend", "batches", "tensors", "bytes/batch", "seconds", "us/batch",
       "% wall", "us to order", "fastest", "slowest rank");
   for (const auto& [key, row] : rows_) {
-    const auto wait = waits_.find(row.kind);
-    const auto slowest = std::ranges::max_element(late_, {}, [&](const auto& entry) {
-      return entry.first.first == row.kind ? entry.second.seconds : -1.0;
+    const CollectiveKind kind = row.kind;
+    const auto wait = waits_.find(kind);
+    const auto slowest = std::ranges::max_element(late_, {}, [kind](const auto& entry) {
+      return entry.first.first == kind ? entry.second.seconds : -1.0;
     });
-    const bool known = slowest != late_.end() && slowest->first.first == row.kind;
+    const bool known = slowest != late_.end() && slowest->first.first == kind;
     text += fmt::format(
         "{:<14} {:<8} {:>9} {:>10} {:>12.0f} {:>11.3f} {:>11.1f} {:>7.2f} {:>13.1f} {:>10.1f}  {}\n",
-        name_of(row.kind), row.backend.empty() ? "-" : row.backend, row.batches, row.tensors,
+        name_of(kind), row.backend.empty() ? "-" : row.backend, row.batches, row.tensors,
         per(static_cast<double>(row.bytes), row.batches), row.seconds, per(row.seconds * 1e6, row.batches),
         wall_seconds > 0 ? row.seconds / wall_seconds * 100 : 0,
         wait == waits_.end() ? 0 : per(wait->second.seconds * 1e6, wait->second.tensors),

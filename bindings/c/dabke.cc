@@ -7,7 +7,7 @@
 
 #include "bindings/c/state.h"
 #include "bindings/c/structs.h"
-#include "build_id.h"
+#include "build_parts.h"
 #include "runtime/negotiation/process_sets.h"
 
 using namespace dabke;
@@ -107,10 +107,6 @@ int world_number(Read read) {
   return runtime ? read(runtime->world()) : -1;
 }
 
-bool is_one_of(const char* name, std::initializer_list<std::string_view> names) {
-  return name != nullptr && std::ranges::find(names, std::string_view(name)) != names.end();
-}
-
 }  // namespace
 
 extern "C" {
@@ -194,13 +190,11 @@ int dabke_backend_enabled(const char* name) {
     return std::ranges::count(runtime->backend_names(), std::string_view(name)) != 0;
   });
 }
-int dabke_controller_built(const char* name) {
-  return is_one_of(name, {"shm", "tcp"}) || (kMpiIsBuilt && is_one_of(name, {"mpi"}));
-}
+int dabke_controller_built(const char* name) { return name != nullptr && is_built(kControllers, name); }
 int dabke_controller_enabled(const char* name) {
   const auto runtime = current_runtime();
   // "shm+tcp" is both.
-  return runtime && is_one_of(name, {"shm", "tcp", "mpi"}) &&
+  return runtime && dabke_controller_built(name) != 0 &&
          runtime->channel_name().find(name) != std::string_view::npos;
 }
 int dabke_mpi_threads_supported(void) {

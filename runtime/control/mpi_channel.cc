@@ -149,17 +149,17 @@ void MpiChannel::break_off(Peer& peer, Status cause) {
 void MpiChannel::poll(TimePoint deadline, ControlSink& sink, Baton& baton) {
   BellSink bells(*this);
   while (true) {
-    bool seen = look(sink);
+    bool seen = deliver(sink);
     if (!seen) {
       bells_->poll(before_sleep(deadline), bells, baton);
-      seen = look(sink);
+      seen = deliver(sink);
     }
     if (seen || woken_.exchange(false) || Clock::now() >= deadline) return;
   }
 }
 
 /// Delivers what was announced and is there, or comes in a moment, and what has its time.
-bool MpiChannel::look(ControlSink& sink) {
+bool MpiChannel::deliver(ControlSink& sink) {
   if (awaited_ == 0 && ending_ == 0 && !works_for_others()) return false;
   bool seen = false;
   std::size_t sends = 0;
@@ -258,7 +258,7 @@ void MpiChannel::close(TimePoint deadline) {
     if (!peer.is_gone && peer.lost.is_ok()) say_end(peer);
   }
   while (Clock::now() < deadline) {
-    if (look(nothing)) continue;
+    if (deliver(nothing)) continue;
     if (all_closed() && !works_for_others()) break;
     dabke::poll(*bells_, before_sleep(deadline), bells);
   }

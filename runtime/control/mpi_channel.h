@@ -73,7 +73,7 @@ class MpiChannel final : public ControlChannel {
   void say_end(Peer& peer);
   void say_done(Peer& peer);
   void break_off(Peer& peer, Status cause);
-  bool look(ControlSink& sink);
+  bool deliver(ControlSink& sink);
   bool take_from(Peer& peer, ControlSink& sink);
   bool report_loss(Peer& peer, TimePoint now, ControlSink& sink);
   bool works_for_others() const { return works_until_ != TimePoint::min(); }
