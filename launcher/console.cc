@@ -38,6 +38,7 @@ void Console::write(Stream stream, std::string_view line) {
   Queue& queue = queue_of(stream);
   if (queue.closed || queue.failed) return;
   queue.waiting.append(line);
+  queue.used = true;
 }
 
 bool Console::is_full(Stream stream) const {
@@ -51,7 +52,7 @@ bool Console::is_drained() const {
 
 void Console::add_poll_entries(std::vector<pollfd>& entries) const {
   for (const Queue& queue : queues_) {
-    if (queue.closed || queue.failed) continue;
+    if (queue.closed || queue.failed || !queue.used) continue;
     // Without POLLOUT a pipe still reports POLLERR once its last reader is gone.
     const short events = queue.waiting.empty() ? 0 : POLLOUT;
     if (events != 0 || !queue.is_file) entries.push_back({queue.fd, events, 0});

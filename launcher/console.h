@@ -27,7 +27,7 @@ class Console {
   bool is_full(Stream stream) const;
   bool is_drained() const;
 
-  /// For the caller's poll; one entry a queue, with POLLOUT while something is waiting.
+  /// For the caller's poll; one entry a queue that has been used, with POLLOUT while something is waiting.
   void add_poll_entries(std::vector<pollfd>& entries) const;
   void handle(const pollfd& entry);
   /// Writes what is waiting until all is written or `timeout_ms` is over.
@@ -49,6 +49,7 @@ class Console {
     bool failed = false;   // cannot be written for another reason
     std::string waiting;
     std::size_t written = 0;  // of `waiting`
+    bool used = false;        // something has been for it: whether anybody reads it matters from then on
   };
 
   const Queue& queue_of(Stream stream) const { return queues_[stream == Stream::error && !shared_ ? 1 : 0]; }

@@ -65,7 +65,10 @@ int Job::run() {
   take_dumps();
   if (judge_at_) judge_hang();
   Outcome outcome = conclude(judged_ends(), interrupted_by_);
-  if (outcome.exit_code == 0 && output_lost_) outcome.exit_code = 1;
+  const bool is_copy_lost = std::ranges::any_of(members_, [](const Member& member) {
+    return member.output.is_copy_lost() || member.error_output.is_copy_lost();
+  });
+  if (outcome.exit_code == 0 && (output_lost_ || is_copy_lost)) outcome.exit_code = 1;
   if (reader_gone_) return 128 + SIGPIPE;
   for (const std::string& line : outcome.lines) say(line);
   console_.flush(2000);
@@ -216,7 +219,14 @@ void Job::take_signal() {
 /// Ctrl-Z: the ranks are in sessions of their own, so the terminal does not stop them.
 void Job::stop_and_continue() {
   command_all(SIGSTOP);
-  ::kill(::getpid(), SIGSTOP);
+  // Not SIGSTOP: in a process group that no shell looks after, the kernel lets this one pass, since nobody
+  // would continue us.
+  sigset_t stop;
+  ::sigemptyset(&stop);
+  ::sigaddset(&stop, SIGTSTP);
+  ::kill(::getpid(), SIGTSTP);
+  ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);  // here it stops
+  ::pthread_sigmask(SIG_BLOCK, &stop, nullptr);
   command_all(SIGCONT);
 }
 

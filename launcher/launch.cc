@@ -109,7 +109,8 @@ bool may_read_stdin() { return ::isatty(STDIN_FILENO) == 0 || ::tcgetpgrp(STDIN_
 
 /// A job that runs out of descriptors half-way ends much later, with ranks that wait for each other.
 Status check_descriptors(const Options& options, rlim_t ranks, const InheritedState& inherited) {
-  constexpr rlim_t kOwn = 16;  // standard streams, signals, dumps, the store's, and what a fork takes for a moment
+  // Standard streams, signals, dumps, the store's own, and what a fork takes for a moment.
+  constexpr rlim_t kOwn = 16;
   // The channel, two streams and a connection to the store; two files.
   const rlim_t of_rank = options.output_directory.empty() ? 4 : 6;
   const rlim_t needed = kOwn + ranks * of_rank;
@@ -178,7 +179,8 @@ int launch(const Options& options) {
   const ProgramSearch program =
       find_program(options.command.front(), path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin");
   if (program.path.empty()) return fail(program.exit_code, program.message);
-  if (const Status enough = check_descriptors(options, static_cast<rlim_t>(places->size()), inherited); !enough)
+  if (const Status enough = check_descriptors(options, static_cast<rlim_t>(places->size()), inherited);
+      !enough)
     return fail(1, enough.message());
   auto files = open_output_files(options, *places);
   if (!files.is_ok()) return fail(kUsageError, files.status().message());

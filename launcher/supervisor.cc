@@ -197,8 +197,10 @@ class Supervisor {
       end_at_ = end_at_.value_or(now);
       kill_at_ = now;
     } else if (program_ > 0) {
-      if (command != SIGSTOP && command != SIGCONT) note_signal(command);
+      const bool is_job_control = command == SIGSTOP || command == SIGCONT;
+      if (!is_job_control) note_signal(command);
       ::kill(-program_, command);
+      if (!is_job_control) ::kill(-program_, SIGCONT);  // a stopped process takes it only once it runs again
     }
   }
 

@@ -28,6 +28,8 @@ std::string time_text() {
   return {text.data(), length};
 }
 
+const char* name_of(Console::Stream stream) { return stream == Console::Stream::out ? "stdout" : "stderr"; }
+
 bool write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t wrote = ::write(fd, bytes.data(), bytes.size());
@@ -44,9 +46,8 @@ WorkerOutput::WorkerOutput(Fd pipe, int rank, Console::Stream stream, OutputStyl
     : pipe_(std::move(pipe)),
       stream_(stream),
       style_(style),
-      prefix_(style.prefix
-                  ? fmt::format("[{}]<{}>:", rank, stream == Console::Stream::out ? "stdout" : "stderr")
-                  : "") {}
+      name_(fmt::format("rank {}'s {}", rank, name_of(stream))),
+      prefix_(style.prefix ? fmt::format("[{}]<{}>:", rank, name_of(stream)) : "") {}
 
 std::size_t WorkerOutput::read(Console& console) {
   std::array<char, 64 << 10> chunk;
@@ -58,10 +59,12 @@ std::size_t WorkerOutput::read(Console& console) {
   }
   const std::string_view bytes(chunk.data(), static_cast<std::size_t>(got));
   if (file_ && !write_all(file_.get(), bytes)) {
-    console.write(Console::Stream::error,
-                  fmt::format("dabkerun: cannot write the output file of {} {}; the console has the rest\n",
-                              prefix_, std::generic_category().message(errno)));
+    console.write(
+        Console::Stream::error,
+        fmt::format("dabkerun: cannot write the output file of {}: {}; the rest is on the console alone\n",
+                    name_, std::generic_category().message(errno)));
     file_ = Fd();
+    copy_lost_ = true;
   }
   splitter_.push(bytes, [&](std::string_view line) { print(console, line); });
   release_at_ = splitter_.holds_carriage_return() ? Clock::now() + kCarriageReturnWait : kNever;

@@ -27,6 +27,9 @@ class WorkerOutput {
   /// Also keeps every byte as it came, without prefixes, in `file`.
   void copy_to(Fd file) { file_ = std::move(file); }
 
+  /// Whether the file lacks some of it.
+  bool is_copy_lost() const { return copy_lost_; }
+
   Console::Stream stream() const { return stream_; }
   int pipe() const { return pipe_.get(); }
   bool is_open() const { return static_cast<bool>(pipe_); }
@@ -51,7 +54,9 @@ class WorkerOutput {
   Fd file_;
   Console::Stream stream_;
   OutputStyle style_;
+  std::string name_;    // "rank 0's stdout"
   std::string prefix_;  // "[0]<stdout>:", or empty
+  bool copy_lost_ = false;
   LineSplitter splitter_;
   TimePoint release_at_ = kNever;
   std::size_t drained_ = 0;  // bytes

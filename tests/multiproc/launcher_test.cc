@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <thread>
 
@@ -308,8 +309,9 @@ TEST_CASE("a limit of descriptors that the job would exceed is told before anyth
   const Finished refused = with_limit("79", "--stdin", "none");
   CHECK(refused.exit_code == 1);
   CHECK(refused.out.empty());
-  CHECK(refused.error == "dabkerun: 16 ranks take 80 file descriptors in dabkerun, and its hard limit is 79 "
-                         "(ulimit -Hn): raise that limit or start fewer ranks\n");
+  CHECK(refused.error ==
+        "dabkerun: 16 ranks take 80 file descriptors in dabkerun, and its hard limit is 79 "
+        "(ulimit -Hn): raise that limit or start fewer ranks\n");
   CHECK(with_limit("80", "--stdin", "none").exit_code == 0);
   const TemporaryDirectory directory;
   CHECK(with_limit("111", "--output-filename", directory.path()).exit_code == 1);
@@ -405,6 +407,75 @@ TEST_CASE("when nobody reads stdout any more the job ends") {
   CHECK_THAT(job.error, Contains("nobody reads stdout any more"));
   for (const char* rank : {"0", "1"}) CHECK(is_gone(directory.pid_in(rank)));
   CHECK(job.took < kPatience);
+}
+
+TEST_CASE("a job that never prints does not need a reader") {
+  const TemporaryDirectory directory;
+  LauncherRun launcher({"-np", "2", kWorker, "quiet", directory.path()});
+  launcher.close_output();
+  directory.pid_in("0");
+  directory.pid_in("1");
+  std::ofstream(directory.path() + "/go") << "now";
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 0);
+  CHECK(job.error.empty());
+}
+
+TEST_CASE("a copy of the output that could not be written is told by name, and fails the job") {
+  const TemporaryDirectory directory;
+  std::filesystem::create_directories(directory.path() + "/rank.0");
+  std::filesystem::create_symlink("/dev/full", directory.path() + "/rank.0/stdout");
+  const Finished job =
+      run({"-np", "1", "--no-prefix", "--output-filename", directory.path(), "echo", "something"});
+  CHECK(job.exit_code == 1);
+  CHECK(job.out == "something\n");
+  CHECK(job.error ==
+        "dabkerun: cannot write the output file of rank 0's stdout: No space left on device; the "
+        "rest is on the console alone\n");
+}
+
+TEST_CASE("a limit of file size is an error in writing, not the end of dabkerun") {
+  const TemporaryDirectory directory;
+  const Finished job =
+      LauncherRun({"-c", "ulimit -f 1; exec \"$0\" -np 1 --output-filename \"$1\" \"$2\" long 5000", DABKERUN,
+                   directory.path(), kWorker},
+                  {.program = "bash"})
+          .finish();
+  CHECK(job.exit_code == 1);
+  CHECK(job.out.size() == std::string("[0]<stdout>:").size() + 5001);
+  CHECK_THAT(job.error, Contains("cannot write the output file of rank 0's stdout: File too large"));
+}
+
+TEST_CASE("a stopped rank is continued to handle the signal that ends the job") {
+  const TemporaryDirectory directory;
+  LauncherRun launcher({"-np", "2", kWorker, "catch", directory.path()});
+  REQUIRE(launcher.wait_for_output("ready", 2));
+  ::kill(directory.pid_in("1"), SIGSTOP);
+  launcher.signal(SIGTERM);
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 0);
+  CHECK(sorted_lines(job.out).front() == "[0]<stdout>:caught");
+  CHECK_THAT(job.error, !Contains("killed because they did not end on it"));
+}
+
+TEST_CASE("the terminal's stop does not hold a job that no shell could continue") {
+  // The shell that started it has gone, and so its process group is an orphaned one.
+  const TemporaryDirectory directory;
+  LauncherRun launcher(
+      {"-c",
+       "set -m; (exec \"$0\" -np 1 \"$1\" sleep \"$2\") & echo $! >\"$2/new\"; mv \"$2/new\" "
+       "\"$2/launcher\"",
+       DABKERUN, kWorker, directory.path()},
+      {.program = "bash"});
+  const pid_t pid = directory.pid_in("launcher");
+  REQUIRE(launcher.wait_for_output("ready"));
+  REQUIRE(is_gone_within(launcher.pid(), kPatience));
+  ::kill(pid, SIGTSTP);
+  ::kill(pid, SIGTERM);
+  const bool is_over = is_gone_within(pid, kPatience);
+  if (!is_over) ::kill(pid, SIGKILL);
+  REQUIRE(is_over);
+  CHECK_THAT(launcher.finish().error, Contains("the job was ended by SIGTERM"));
 }
 
 TEST_CASE("a reader that is slow loses nothing and does not stop signals") {

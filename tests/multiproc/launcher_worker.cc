@@ -115,8 +115,9 @@ int main(int argc, char** argv) {
     if (argc > 3) leave_pid(std::string(argv[3]) + "/" + std::to_string(rank()));
     sleep_for_ever();
   }
-  if (what == "catch") {
+  if (what == "catch") {  // [directory]: leaves its pid there
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, on_signal);
+    if (!argument.empty()) leave_pid(argument + "/" + std::to_string(rank()));
     std::printf("ready\n");
     sleep_for_ever();
   }
@@ -124,6 +125,11 @@ int main(int argc, char** argv) {
     if (!argument.empty()) leave_pid(argument + "/" + std::to_string(rank()));
     std::printf("ready\n");
     sleep_for_ever();
+  }
+  if (what == "quiet") {  // <directory>: until there is a file "go"
+    leave_pid(argument + "/" + std::to_string(rank()));
+    while (!std::filesystem::exists(argument + "/go")) ::usleep(1000);
+    return 0;
   }
   if (what == "daemon") {  // <directory> stay|leave
     start_daemon(argument + "/daemon." + std::to_string(rank()));
