@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Explores every state of negotiation.pml with Spin, one small job of three ranks at a time.
+"""Explores every state of negotiation.pml with Spin, one small job of three ranks at a time, and of room.pml.
 
     tests/model/run.py [--large] [NAME...]      the scenarios and mistakes whose names contain one of these; all, if none
 
@@ -21,7 +21,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 
-MODEL = pathlib.Path(__file__).resolve().parent / 'negotiation.pml'
+MODELS = pathlib.Path(__file__).resolve().parent
 DEPTH = 20000       # steps of one run; far more than any has
 MEMORY_MIB = 2500   # of one verifier
 SKIPPED = 77
@@ -30,10 +30,11 @@ TREES = {'chain': [], 'star': ['STAR']}  # 2 reports to 1 and 1 to 0; or both to
 
 @dataclass
 class Scenario:
-    macros: list                     # as negotiation.pml describes them
+    macros: list                     # as the model describes them
     events: list                     # what must be reachable
     trees: tuple = ('chain', 'star')
     large: bool = False
+    model: str = 'negotiation.pml'
 
 
 @dataclass
@@ -114,6 +115,8 @@ SCENARIOS = {
     'crash-sets': Scenario(['NAMES 4', 'DYNAMIC', 'M1 6', IN_SET, 'CRASHER 1'], ['a rank crashes']),
     'crash-learn': Scenario(['LEARN 1', FEWER, 'CRASHER 0'], ['a rank crashes', 'something is kept back']),
     'crash-leave': Scenario(['LEAVERS 4', 'CRASHER 1'], ['a rank crashes', 'a rank ends after its goodbye']),
+    'room': Scenario([], ['orders are held back', 'the wish for a wake-up was taken down in vain'], ('chain',),
+                     model='room.pml'),
     # Longer jobs.
     'order-long': Scenario(['LAZY', 'NAMES 3', TWICE, 'PRIORITY'], [COMPLETE], large=True),
     'cache-long': Scenario(['LAZY', 'NAMES 3', TWICE, 'PLACES 1', 'SLOTS 8', 'MOST 24'], [COMPLETE], large=True),
@@ -140,6 +143,7 @@ MISTAKES = [
     Mistake('MISTAKE_AWAITED_NOT_PASSED_ON', 'await', 'that a thread waits for what it has reported is not passed on'),
     Mistake('MISTAKE_RUNS_AFTER_LEFT', 'leave', 'a set goes on by slot after a rank of it has left', 'star'),
     Mistake('MISTAKE_GOODBYE_OVERTAKES', 'leave-last', 'a goodbye overtakes reports at a rank on its way'),
+    Mistake('MISTAKE_ROOM_NOT_WANTED_AGAIN', 'room', 'a driver sleeps though its wish to be woken was taken down'),
     Mistake('MISTAKE_LOST_PARENT_IGNORED', 'crash-root', 'a rank that has lost its parent fails nothing'),
 ]
 
@@ -183,10 +187,10 @@ def readable(trail):
                      and 'important' not in line and 'newer than' not in line)
 
 
-def explore(macros, large=False, in_part=False):
+def explore(model, macros, large=False, in_part=False):
     with tempfile.TemporaryDirectory(prefix='dabke-model-') as folder:
         defines = ''.join(f'#define {macro}\n' for macro in macros)
-        (pathlib.Path(folder) / 'job.pml').write_text(f'{defines}#include "{MODEL}"\n', encoding='utf-8')
+        (pathlib.Path(folder) / 'job.pml').write_text(f'{defines}#include "{MODELS / model}"\n', encoding='utf-8')
         started = time.monotonic()
         must(folder, 'spin', '-a', 'job.pml')
         # To optimise the verifier takes longer than to run it, but for long jobs.
@@ -199,7 +203,7 @@ def explore(macros, large=False, in_part=False):
         result.states = f'{float(states.group(1)):.0f}' if states else '?'
         if errors is None or 'out of memory' in said or 'reached -DMEMLIM' in said:
             if large and not in_part:
-                return explore(macros, large, in_part=True)
+                return explore(model, macros, large, in_part=True)
             raise Broken(said)
         result.violated = errors.group(1) != '0'
         result.everything = not (in_part or result.violated or 'max search depth too small' in said
@@ -211,7 +215,7 @@ def explore(macros, large=False, in_part=False):
 
 
 def judge_scenario(name, scenario, tree):
-    result = explore(scenario.macros + TREES[tree], scenario.large)
+    result = explore(scenario.model, scenario.macros + TREES[tree], scenario.large)
     line = result.line(f'{name}, {tree}')
     missing = [event for event in scenario.events if event not in result.reached]
     if result.violated:
@@ -225,7 +229,7 @@ def judge_scenario(name, scenario, tree):
 
 def judge_mistake(mistake, show_trail):
     scenario = SCENARIOS[mistake.scenario]
-    result = explore(scenario.macros + TREES[mistake.tree] + [mistake.macro])
+    result = explore(scenario.model, scenario.macros + TREES[mistake.tree] + [mistake.macro])
     line = result.line(f'mistake in {mistake.scenario}, {mistake.tree}')
     trail = f'\n{result.trail}' if show_trail else ''
     return result.violated, f'{line}: {"found" if result.violated else "NOT FOUND"}: {mistake.what}{trail}'

@@ -1,0 +1,97 @@
+/* Who wakes the coordinator of the root while orders are held back until the lane has room: every interleaving of its
+ * driver, the lane that ends batches, and a thread that submits.
+ *
+ * It mirrors Coordinator::round, nothing_to_do, tasks_left and wake in runtime/coordinator.cc, and HostLane::perform. What
+ * is there an exchange is here one atomic step; what is there a load or a store is one of its own. The driver stands for
+ * whoever has the baton.
+ *
+ * What is asserted: when nothing can move any more, all that was submitted has run.
+ */
+#define EVENT(what) c_code { static char once; if (!once) { once = 1; printf("reached: " what "\n"); } }
+#define BUSY 2     /* kBusyTasks */
+#define REQUESTS 3 /* each becomes a batch of its own; two more are in the lane from the start */
+
+byte outstanding = BUSY;
+byte inbox = 0;
+byte ready = 0; /* in the sequencer, not ordered */
+byte ended = 0;
+bool wants_room = false;
+bool sleeping = false;
+bool pending = false; /* the channel's wake-up, which is not lost */
+
+inline wake() {
+  atomic { was = sleeping; sleeping = false }
+  if
+  :: was -> pending = true
+  :: else
+  fi
+}
+
+active proctype driver() {
+  bool busy;
+  do
+  :: atomic { ready = ready + inbox; inbox = 0 }
+     wants_room = true;
+     busy = (outstanding >= BUSY);
+     if
+     :: busy && ready > 0 -> EVENT("orders are held back")
+     :: else ->
+        do
+        :: ready > 0 -> ready--; outstanding++
+        :: else -> break
+        od;
+        wants_room = false
+     fi;
+     sleeping = true;
+     if
+     :: busy && ready > 0 && outstanding < BUSY -> goto again
+     :: else
+     fi;
+#ifndef MISTAKE_ROOM_NOT_WANTED_AGAIN
+     if
+     :: busy && ready > 0 && !wants_room -> EVENT("the wish for a wake-up was taken down in vain"); goto again
+     :: else
+     fi;
+#endif
+     if
+     :: inbox > 0 -> goto again
+     :: else
+     fi;
+end_asleep:
+     pending -> pending = false;
+again:
+     sleeping = false
+  od
+}
+
+active proctype lane() {
+  bool was;
+  byte left;
+end_idle:
+  do
+  :: atomic { outstanding > 0 -> outstanding--; left = outstanding; ended++ }
+     if
+     :: left < BUSY ->
+        atomic { was = wants_room; wants_room = false }
+        if
+        :: was -> wake()
+        :: else
+        fi
+     :: else
+     fi
+  od
+}
+
+active proctype submitter() {
+  bool was;
+  byte i;
+  for (i : 1 .. REQUESTS) {
+    inbox++;
+    wake()
+  }
+}
+
+/* Not before the others can do no more. */
+active proctype judge() {
+  timeout -> assert(ended == BUSY + REQUESTS)
+}
