@@ -457,7 +457,7 @@ TEST_CASE("500 strangers neither delay the ranks nor cost memory, and learn and 
   CHECK(longest - alone < test::kPatience);
   CHECK_THAT(strangers.learnt(), Catch::Contains("HTTP/1.1 400") && !Catch::Contains("secret"));
   CHECK(*open(server->url())->get("k", in(1s)) == "secret");
-  CHECK(most < before + (std::size_t{64} << 20));
+  if (!test::kSanitized) CHECK(most < before + (std::size_t{64} << 20));  // what is freed, sanitizers keep for a while
   WARN(fmt::format("8 ranks met in {:.3f} s, and at most {:.3f} s among strangers, which cost {} KiB",
                    std::chrono::duration<double>(alone).count(), std::chrono::duration<double>(longest).count(),
                    (std::max(most, before) - before) / 1024));
