@@ -357,9 +357,7 @@ class Strangers {
     });
   }
   /// All have connected once.
-  void wait_until_there() {
-    while (rounds_ < 1) std::this_thread::sleep_for(1ms);
-  }
+  void wait_until_there() { rounds_.wait(0); }
   std::string learnt() {
     thread_.request_stop();
     thread_.join();
@@ -383,6 +381,7 @@ class Strangers {
       if (got == 0 || (got < 0 && errno != EAGAIN) || (sent < 0 && errno != EAGAIN)) fd = Fd();
     }
     ++rounds_;
+    rounds_.notify_all();
   }
 
   std::string_view what_says(std::size_t i) {

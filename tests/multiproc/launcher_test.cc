@@ -165,7 +165,7 @@ TEST_CASE("what asks for information needs no command") {
   const Finished report = run({"-cb"});
   CHECK(report.exit_code == 0);
   CHECK_THAT(report.out, StartsWith("Dabke v") && Contains("Available Controllers:\n    [X] TCP\n") &&
-                             Contains("Available Tensor Operations:\n") && Contains("    [X] Gloo\n"));
+                             Contains("Available Tensor Operations:\n    [X] shm\n") && Contains("    [X] Gloo\n"));
 }
 
 TEST_CASE("information that cannot be written is an error") {
