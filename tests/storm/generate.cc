@@ -69,6 +69,7 @@ class EpochMaker {
     const bool is_quarrelsome = random_.chance(20);
     for (Call& call : phase.calls) {
       if (call.ending == Ending::ok && random_.chance(is_quarrelsome ? 30 : 3)) calls_.make_odd(call);
+      if (call.ending == Ending::ok && random_.chance(5)) calls_.refuse_outputs(call);
     }
     phase.is_traced = random_.chance(8);
     phase.is_dumped = random_.chance(3);

@@ -188,8 +188,15 @@ void CallMaker::make_odd(Call& call) {
   call.ending = Ending::mismatch;
 }
 
+void CallMaker::refuse_outputs(Call& call) {
+  if (!has_own_rows(call.kind) && call.kind != Kind::reducescatter) return;
+  call.odd = call.takers & static_cast<Ranks>(random_.next());
+  if (call.odd != 0) call.ending = Ending::no_output;
+}
+
 Call odd_form_of(const Call& call, Ranks set) {
   Call odd = call;
+  if (call.ending != Ending::mismatch) return odd;
   Tensor& tensor = odd.tensors.back();
   switch (call.difference) {
     case Difference::dtype: tensor.dtype = tensor.dtype == Dtype::i32 ? Dtype::f64 : Dtype::i32; break;

@@ -26,6 +26,8 @@ class CallMaker {
   Call again(const Call& call);
   /// Lets some ranks differ from the others, where they can.
   void make_odd(Call& call);
+  /// Lets the output allocators of some ranks give nothing, where outputs are asked for.
+  void refuse_outputs(Call& call);
 
  private:
   std::string name(int set);

@@ -91,6 +91,15 @@ std::vector<std::int64_t> Oracle::output_shape(std::size_t tensor, int rank) con
   return shape;
 }
 
+bool Oracle::lacks_output() const {
+  for (const int rank : list_of(call_.odd)) {
+    for (std::size_t i = 0; i < call_.tensors.size(); ++i) {
+      if (elements_of(output_shape(i, rank)) != 0) return true;
+    }
+  }
+  return false;
+}
+
 Bits Oracle::input(std::size_t tensor, int rank, std::uint64_t element) const {
   const Dtype dtype = call_.tensors[tensor].dtype;
   const std::uint64_t draw = hash(seed_, call_.id, tensor, element, rank);

@@ -21,6 +21,8 @@ class Oracle {
 
   std::vector<std::int64_t> input_shape(std::size_t tensor, int rank) const;
   std::vector<std::int64_t> output_shape(std::size_t tensor, int rank) const;
+  /// Whether a rank whose output allocator gives nothing is to have an output that is not empty.
+  bool lacks_output() const;
   /// alltoall: the rows that a rank has for each of the set.
   std::vector<std::int64_t> splits(int rank) const;
   std::vector<std::int64_t> received_splits(int rank) const;

@@ -21,17 +21,6 @@ std::string printable(const std::string& name) {
   return name.size() > kMostShownOfName ? text + "..." : text;
 }
 
-dabke_status wanted_status(Ending ending) {
-  switch (ending) {
-    case Ending::ok: return DABKE_OK;
-    case Ending::mismatch: return DABKE_ERROR_MISMATCH;
-    case Ending::root_joined: return DABKE_ERROR_INVALID_ARGUMENT;
-    case Ending::removed: return DABKE_ERROR_UNKNOWN_PROCESS_SET;
-    case Ending::shut_down: return DABKE_ERROR_SHUT_DOWN;
-  }
-  return DABKE_ERROR_INTERNAL;
-}
-
 }  // namespace
 
 struct Part::Tensor {
@@ -90,7 +79,7 @@ void Part::choose_output(Tensor& t, std::size_t index) {
     return;
   }
   const auto bytes = static_cast<std::size_t>(elements_of(t.output_shape)) * size_of(t.dtype);
-  const int how = random_.below(3);
+  const int how = refuses_outputs() ? 0 : random_.below(3);
   if (call_.kind == Kind::reducescatter ? how > 0 : how == 2) {
     t.output_memory = Buffer(bytes, 0, random_.chance(here_.program.registered_percent));
     t.output.data = t.output_memory.data();
@@ -120,7 +109,9 @@ void Part::set_options() {
     options_.group = call_.key.c_str();
     options_.group_size = static_cast<std::uint32_t>(call_.tensors.size());
   }
-  if (random_.chance(30)) {
+  if (refuses_outputs()) {
+    options_.output_allocator = [](void*, std::size_t, DLTensor*) { return 1; };
+  } else if (random_.chance(30)) {
     options_.output_allocator = allocate;
     options_.output_allocator_context = this;
     allocated_.resize(tensors_.size());
@@ -162,6 +153,8 @@ bool Part::spoil() {
   *t.input_memory.data() ^= std::byte{1};
   return true;
 }
+
+bool Part::refuses_outputs() const { return call_.ending == Ending::no_output && has(call_.odd, here_.rank); }
 
 bool Part::has_outputs() const {
   for (const auto& tensor : tensors_) {
@@ -268,13 +261,25 @@ dabke_status Part::wait() {
   return called_->status;
 }
 
+dabke_status Part::wanted_status() const {
+  switch (call_.ending) {
+    case Ending::ok: return DABKE_OK;
+    case Ending::mismatch: return DABKE_ERROR_MISMATCH;
+    case Ending::no_output: return oracle_.lacks_output() ? DABKE_ERROR_OUT_OF_MEMORY : DABKE_OK;
+    case Ending::root_joined: return DABKE_ERROR_INVALID_ARGUMENT;
+    case Ending::removed: return DABKE_ERROR_UNKNOWN_PROCESS_SET;
+    case Ending::shut_down: return DABKE_ERROR_SHUT_DOWN;
+  }
+  return DABKE_ERROR_INTERNAL;
+}
+
 std::string Part::message() const {
   if (has_blocked_) return blocked_message_;
   return handle_ != nullptr ? dabke_handle_message(handle_) : "";
 }
 
 void Part::finish() {
-  const dabke_status got = wait(), want = wanted_status(call_.ending);
+  const dabke_status got = wait(), want = wanted_status();
   if (got != want) {
     fail(std::string("ended with ") + dabke_status_name(got) + " (" + message() + "), not " +
          dabke_status_name(want));

@@ -65,9 +65,11 @@ class Part {
   void set_options();
   dabke_status start(bool blocks);
   dabke_status start_grouped(bool blocks);
+  bool refuses_outputs() const;
   bool has_outputs() const;
   bool can_block() const;
   dabke_status wait();
+  dabke_status wanted_status() const;
   std::string message() const;
   void check_output(std::size_t index);
   void check_splits();

@@ -53,7 +53,8 @@ std::string Call::describe() const {
   if (compression != DABKE_COMPRESSION_DEFAULT) text += " compression " + std::to_string(compression);
   if (numbers != Numbers::small) text += numbers == Numbers::any ? " of any numbers" : " of extreme numbers";
   text += " by ranks " + text_of(takers);
-  if (odd != 0) text += ", ranks " + text_of(odd) + " differ";
+  if (odd != 0)
+    text += ", ranks " + text_of(odd) + (ending == Ending::no_output ? " refuse outputs" : " differ");
   return text;
 }
 

@@ -54,6 +54,7 @@ enum class Difference { none, dtype, shape, op, root, scale, kind, count };
 enum class Ending {
   ok,
   mismatch,
+  no_output,    // some ranks' output allocators give nothing when they are asked
   root_joined,  // broadcast from a rank that has joined
   removed,      // submitted by some ranks only, in a process set that is removed
   shut_down,    // submitted by some ranks only, until the job ends
@@ -82,7 +83,7 @@ struct Call {
   bool is_last = false;       // after all others, by one thread, in the program's order: it may block
   bool is_kept = false;       // waited for in a later phase
   Ranks takers = 0;           // who submits it; what else is in the set has joined
-  Ranks odd = 0;              // who passes something else
+  Ranks odd = 0;              // who passes something else, or whose output allocator gives nothing
   Difference difference = Difference::none;
   Ending ending = Ending::ok;
 
