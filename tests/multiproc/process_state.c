@@ -1,8 +1,9 @@
 /* What Dabke leaves in the process that calls it, told on stdout; "well done" when it is as promised.
  *
  *   process_state signals   every signal's disposition and the thread's mask stay as they were
- *   process_state key       the job's key is gone from the environment after init, and a new init works all
- * the same process_state exec      a program that a rank starts is told that it is not part of the job
+ *   process_state rounds    200 rounds of init and shutdown leave nothing behind, here and in dabkerun
+ *   process_state key       the job's key is gone from the environment after init, and a new init works still
+ *   process_state exec      a program that a rank starts is told that it is not part of the job
  *   process_state fork-in-init  a child forked while another thread waits in init is told so, at once
  *   process_state fork      children forked at any moment of init and shutdown do not hang
  */
@@ -94,6 +95,93 @@ static int signals(void) {
     if (compare(&before, "after shutdown")) return 1;
   }
   return 0;
+}
+
+/* ---- what many rounds use up */
+
+enum { kWarmRounds = 40, kRounds = 200, kMostGrowthKiB = 1024 };
+
+struct usage {
+  int descriptors, sockets, threads, kib;
+};
+
+/* A number from /proc/PID/status. */
+static int status_number(int pid, const char* name) {
+  char path[64], line[256];
+  int number = -1;
+  FILE* file;
+  snprintf(path, sizeof path, "/proc/%d/status", pid);
+  file = fopen(path, "r");
+  while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+    if (strncmp(line, name, strlen(name)) == 0) number = atoi(line + strlen(name));
+  }
+  if (file != NULL) fclose(file);
+  return number;
+}
+
+static struct usage usage_of(int pid) {
+  struct usage usage = {0, 0, status_number(pid, "Threads:"), status_number(pid, "VmRSS:")};
+  char path[64], target[64];
+  struct dirent* entry;
+  DIR* directory;
+  snprintf(path, sizeof path, "/proc/%d/fd", pid);
+  directory = opendir(path);
+  while ((entry = readdir(directory)) != NULL) {
+    const ssize_t length = readlinkat(dirfd(directory), entry->d_name, target, sizeof target - 1);
+    if (length < 0) continue;
+    target[length] = 0;
+    ++usage.descriptors;
+    if (strncmp(target, "socket:", 7) == 0) ++usage.sockets;
+  }
+  closedir(directory);
+  return usage;
+}
+
+/* Memory that a sanitizer keeps is not counted. `open_now`: descriptors that may be open just at this moment.
+ */
+static int has_grown(const char* who, struct usage before, struct usage after, int open_now) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  const int grown = 0;
+#else
+  const int grown = after.kib - before.kib;
+#endif
+  printf(
+      "%s after %d and %d rounds: %d and %d descriptors (%d and %d sockets), %d and %d threads, %d and %d "
+      "KiB\n",
+      who, kWarmRounds, kRounds, before.descriptors, after.descriptors, before.sockets, after.sockets,
+      before.threads, after.threads, before.kib, after.kib);
+  return after.descriptors > before.descriptors + open_now || after.threads > before.threads ||
+         grown > kMostGrowthKiB;
+}
+
+static int is_dabkerun(int pid) {
+  char path[64], name[32] = "";
+  FILE* file;
+  snprintf(path, sizeof path, "/proc/%d/comm", pid);
+  file = fopen(path, "r");
+  if (file == NULL) return 0;
+  if (fgets(name, sizeof name, file) == NULL) name[0] = 0;
+  fclose(file);
+  return strcmp(name, "dabkerun\n") == 0;
+}
+
+static int rounds(void) {
+  const int launcher = status_number(getppid(), "PPid:"); /* the supervisor's parent */
+  const int has_launcher = is_dabkerun(launcher);
+  struct usage mine = {0, 0, 0, 0}, its = mine;
+  int round, grown;
+  for (round = 1; round <= kRounds; ++round) {
+    if (dabke_init(NULL) != DABKE_OK) return fail("init");
+    if (job() != 0) return 1;
+    if (dabke_shutdown() != DABKE_OK) return fail("shutdown");
+    if (round != kWarmRounds) continue;
+    mine = usage_of(getpid());
+    if (has_launcher) its = usage_of(launcher);
+  }
+  grown = has_grown("a rank", mine, usage_of(getpid()), 0);
+  if (has_launcher)
+    grown |= has_grown("dabkerun", its, usage_of(launcher), 3); /* a connection of each rank */
+  return grown;
 }
 
 /* ---- the key */
@@ -245,6 +333,7 @@ int main(int argc, char** argv) {
   int result = 2;
   setvbuf(stdout, NULL, _IOLBF, 0);
   if (strcmp(what, "signals") == 0) result = signals();
+  if (strcmp(what, "rounds") == 0) result = rounds();
   if (strcmp(what, "key") == 0) result = key();
   if (strcmp(what, "exec") == 0) result = exec_of(argv[0]);
   if (strcmp(what, "started") == 0) return started();

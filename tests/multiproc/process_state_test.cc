@@ -50,6 +50,14 @@ TEST_CASE("every signal is handled on every rank as it was before init, and afte
   CHECK(count_of("well done", finished.out) == 3);
 }
 
+TEST_CASE("two hundred rounds of init and shutdown leave no descriptor, thread or memory behind") {
+  const Launcher launcher = GENERATE(from_range(launchers()));
+  const Finished finished = run_with(launcher, 3, "rounds");
+  CAPTURE(launcher.program, finished.out, finished.error);
+  CHECK(finished.exit_code == 0);
+  CHECK(count_of("well done", finished.out) == 3);
+}
+
 TEST_CASE("init takes the job's key out of the environment, and a new init has it still") {
   const Finished finished = run_with({}, 2, "key");
   CAPTURE(finished.out, finished.error);
