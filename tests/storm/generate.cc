@@ -62,6 +62,7 @@ class EpochMaker {
     for (int i = 0; i < count; ++i) {
       const int set = stays_in_one || random_.chance(30) ? one : random_.pick(usable);
       phase.calls.push_back(calls_.call(set, ranks_of(set)));
+      if (random_.chance(6)) calls_.add_follower(phase.calls.back(), ranks_of(set));
     }
     std::ranges::stable_partition(phase.calls,
                                   [](const Call& call) { return !call.is_last; });  // as they are submitted
@@ -138,6 +139,7 @@ class EpochMaker {
         Ranks& left = active.try_emplace(call.key, ranks_of(set)).first->second;
         if (random_.chance(35)) left &= static_cast<Ranks>(random_.next());
         call.takers = left;
+        call.followers.clear();  // it might come after its rank's join
         if (call.kind == Kind::broadcast && !has(left, call.root)) call.ending = Ending::root_joined;
       }
     }

@@ -157,6 +157,17 @@ Call CallMaker::call(int set, Ranks ranks) {
   return call;
 }
 
+void CallMaker::add_follower(Call& call, Ranks ranks) {
+  if (call.form != Form::single || call.is_last || call.kind == Kind::barrier) return;
+  Call follower = this->call(call.set, ranks);
+  if (follower.form == Form::members || follower.kind == Kind::barrier) return;
+  follower.is_last = follower.is_kept = false;
+  for (std::size_t i = 0; i < follower.tensors.size(); ++i)
+    follower.tensors[i].name = "after " + std::to_string(follower.id) + "." + std::to_string(i);
+  follower.key = "tensor " + follower.tensors[0].name;
+  call.followers.push_back(std::move(follower));
+}
+
 Call CallMaker::lonely(int set, Ranks takers) {
   Call call;
   call.id = ++calls_;
@@ -170,6 +181,7 @@ Call CallMaker::lonely(int set, Ranks takers) {
 Call CallMaker::again(const Call& call) {
   Call copy = call;
   copy.id = ++calls_;
+  for (Call& follower : copy.followers) follower = again(follower);
   return copy;
 }
 

@@ -20,6 +20,8 @@ class CallMaker {
 
   /// A call of all ranks of the set.
   Call call(int set, Ranks ranks);
+  /// Lets a call that nobody else's name can meet be submitted in the callback of this one.
+  void add_follower(Call& call, Ranks ranks);
   /// A single allreduce with a name that nobody else uses.
   Call lonely(int set, Ranks takers);
   /// The same again, as another call.

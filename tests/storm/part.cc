@@ -44,6 +44,10 @@ Part::Part(const Here& here, const Call& call, std::size_t first, std::size_t co
     tensors_.back()->index = first + i;
   }
   make_tensors();
+  if (!call_.followers.empty()) {
+    const Call& next = call_.followers[0];
+    follower_ = std::make_unique<Part>(here, next, 0, next.tensors.size(), Random(random_.next()));
+  }
   set_options();
 }
 
@@ -116,8 +120,9 @@ void Part::set_options() {
     options_.output_allocator_context = this;
     allocated_.resize(tensors_.size());
   }
-  if (random_.chance(15)) {
+  if (random_.chance(15) || follower_) {
     called_ = std::make_unique<Called>();
+    called_->follower = follower_.get();
     options_.callback = called;
     options_.callback_context = called_.get();
     // Its outputs are in the handle otherwise.
@@ -138,6 +143,7 @@ int Part::allocate(void* context, std::size_t index, DLTensor* tensor) {
 
 void Part::called(void* context, dabke_handle* handle, dabke_status status) {
   auto& called = *static_cast<Called*>(context);
+  if (called.follower != nullptr && called.times == 0) called.follower->submit(false);
   const std::lock_guard lock(called.mutex);
   ++called.times;
   called.status = dabke_handle_status(handle) == status ? status : DABKE_ERROR_INTERNAL;
@@ -256,6 +262,10 @@ dabke_status Part::wait() {
     }
     return dabke_wait(handle_, -1);
   }
+  return wait_for_callback();
+}
+
+dabke_status Part::wait_for_callback() {
   std::unique_lock lock(called_->mutex);
   called_->changed.wait(lock, [&] { return called_->times > 0; });
   return called_->status;
@@ -296,6 +306,10 @@ void Part::finish() {
   if (got == DABKE_OK) {
     for (std::size_t i = 0; i < tensors_.size(); ++i) check_output(i);
     check_splits();
+  }
+  if (follower_) {
+    (void)wait_for_callback();
+    follower_->finish();
   }
   pending_.reset();
 }
@@ -340,6 +354,7 @@ void Part::check_callback() const {
   if (called_ == nullptr) return;
   const std::lock_guard lock(called_->mutex);
   if (called_->times != 1) fail("its callback was called " + std::to_string(called_->times) + " times");
+  if (follower_) follower_->check_callback();
 }
 
 std::string Part::what() const {

@@ -27,12 +27,15 @@ struct Here {
   Ranks ranks_of(int set) const { return epoch.sets[static_cast<std::size_t>(set)].ranks; }
 };
 
+class Part;
+
 /// How often a callback has been called. Lives until the job has ended, when it must have been once.
 struct Called {
   std::mutex mutex;
   std::condition_variable changed;
   int times = 0;
   dabke_status status = DABKE_IN_PROGRESS;
+  Part* follower = nullptr;  // to be submitted there
 };
 
 /// What the worker does wrong on purpose, once, so that somebody must notice.
@@ -69,6 +72,7 @@ class Part {
   bool has_outputs() const;
   bool can_block() const;
   dabke_status wait();
+  dabke_status wait_for_callback();
   dabke_status wanted_status() const;
   std::string message() const;
   void check_output(std::size_t index);
@@ -93,6 +97,7 @@ class Part {
   std::string blocked_message_;
   dabke_handle* handle_ = nullptr;
   std::unique_ptr<Called> called_;
+  std::unique_ptr<Part> follower_;
   std::optional<Pending> pending_;
 };
 

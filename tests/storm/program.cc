@@ -53,6 +53,8 @@ std::string Call::describe() const {
   if (compression != DABKE_COMPRESSION_DEFAULT) text += " compression " + std::to_string(compression);
   if (numbers != Numbers::small) text += numbers == Numbers::any ? " of any numbers" : " of extreme numbers";
   text += " by ranks " + text_of(takers);
+  for (const Call& follower : followers)
+    text += ", then call " + std::to_string(follower.id) + ": " + follower.describe();
   if (odd != 0)
     text += ", ranks " + text_of(odd) + (ending == Ending::no_output ? " refuse outputs" : " differ");
   return text;

@@ -86,6 +86,7 @@ struct Call {
   Ranks odd = 0;              // who passes something else, or whose output allocator gives nothing
   Difference difference = Difference::none;
   Ending ending = Ending::ok;
+  std::vector<Call> followers = {};  // at most one: each taker submits it in the callback of this call
 
   std::string describe() const;
 };
