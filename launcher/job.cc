@@ -165,8 +165,8 @@ void Job::judge_hang() {
   std::map<Rank, std::string> silent;
   for (const Member& member : members_) {
     const Rank rank = member.place.rank;
-    // What stood still when the job failed is the one that matters. It goes on in order to end, and what it may tell
-    // of itself then is not what it was when the others waited.
+    // What stood still when the job failed is the one that matters. It goes on in order to end, and what it
+    // may tell of itself then is not what it was when the others waited.
     const bool stood_still = member.state_at_failure.starts_with("is stopped");
     if (stood_still) dumps_.erase(rank);
     if (dumps_.contains(rank)) continue;
@@ -323,9 +323,11 @@ void Job::check_time() {
   }
 }
 
+/// A rank that others name as the cause ends by itself as a rule, after its own last words.
 bool Job::is_somebody_ending() const {
-  return std::ranges::any_of(
-      members_, [](const Member& member) { return !member.end && member.pid > 0 && is_ending(member.pid); });
+  return std::ranges::any_of(members_, [this](const Member& member) {
+    return !member.end && member.pid > 0 && (blamed_.contains(member.place.rank) || is_ending(member.pid));
+  });
 }
 
 std::vector<RankEnd> Job::judged_ends() const {

@@ -109,9 +109,7 @@ Status Coordinator::start() {
 }
 
 Status Coordinator::of_this_rank(const Status& cause) const {
-  const std::string host = world_.hosts.empty() ? "" : world_.hosts[static_cast<std::size_t>(world_.rank)];
-  return {cause.code(),
-          fmt::format("rank {}{}{}: {}", world_.rank, host.empty() ? "" : " on ", host, cause.message())};
+  return {cause.code(), fmt::format("{}: {}", world_.name_of(world_.rank), cause.message())};
 }
 
 /// Ends the job on every other rank with this cause of ours, past the negotiation.

@@ -50,6 +50,7 @@ Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, Bootstrappe
   if (Status started = runtime->start(factories); !started) {
     runtime->place_.store->hurry(kLastStoreWords);
     tell_init_failure(*runtime->place_.store, runtime->world().rank, started);
+    if (runtime->coordinator_) runtime->fail_init(started);
     return started;
   }
   return runtime;
@@ -77,11 +78,12 @@ Status Runtime::start(const Factories& factories) {
   DABKE_ASSIGN(backends_, factories.backends(context));
   DABKE_ASSIGN(auto channel, factories.channel(context));
   const bool traces = !config_.timeline.empty() && config_.timeline != "DYNAMIC";
-  if (traces) DABKE_CHECK(open_timeline(config_.timeline, config_.timeline_mark_cycles));
+  const Status traced = traces ? open_timeline(config_.timeline, config_.timeline_mark_cycles) : Status::ok();
   begin_mpi_job();
   DABKE_ASSIGN(coordinator_, Coordinator::open({world(), config_, std::move(channel), backends_,
                                                 process_sets_, std::move(static_sets), statistics_, profile_,
                                                 recorder_, reporter_, log_, timeline_}));
+  DABKE_CHECK(traced);  // not before there is somebody who tells the others
   if (place_.mpi != nullptr && (config_.controller == "mpi" || config_.cpu_operations == "mpi"))
     place_.mpi->on_finalize([this] { end_with_mpi(); });
   if (!config_.dump_signal.empty()) {
@@ -89,10 +91,15 @@ Status Runtime::start(const Factories& factories) {
                    ask_for_dumps(fmt::format("rank {} was sent {}", world().rank, name));
                  }));
   }
-  log_.debug("rank {} of {} on {}, epoch {}, control over {}", world().rank, world().size,
-             world().hosts.empty() ? "this host" : world().hosts[static_cast<std::size_t>(world().rank)],
+  log_.debug("{}, of {}, epoch {}, control over {}", world().name_of(world().rank), world().size,
              world().epoch, coordinator_->channel_name());
   return {};
+}
+
+/// For the ranks that are linked to this one already and may be past their init.
+void Runtime::fail_init(const Status& why) {
+  coordinator_->abort(
+      {why.code(), fmt::format("{} failed in dabke_init: {}", world().name_of(world().rank), why.message())});
 }
 
 void Runtime::begin_mpi_job() {
@@ -157,7 +164,8 @@ void Runtime::hold_memory(Operation& operation) {
 }
 
 void Runtime::abort(std::string reason) {
-  coordinator_->abort({Code::aborted, fmt::format("rank {} aborted the job: {}", world().rank, reason)});
+  coordinator_->abort(
+      {Code::aborted, fmt::format("{} aborted the job: {}", world().name_of(world().rank), reason)});
 }
 
 Status Runtime::open_timeline(const std::string& path, bool mark_cycles) {

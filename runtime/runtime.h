@@ -70,6 +70,7 @@ class Runtime {
   Status start(const Factories& factories);
   Status submit(OperationRef operation, Coordinator::Wake wake);
   void hold_memory(Operation& operation);
+  void fail_init(const Status& why);
   void begin_mpi_job();
   void end_with_mpi();
   void print_profile() const;

@@ -204,8 +204,7 @@ Result<GlooContext*> GlooBackend::open_context(const Batch& batch, Set& set, Glo
 
 /// Of the set that runs: "rank 3 on b".
 std::string GlooBackend::name_of_peer(int place) const {
-  const Rank rank = running_[static_cast<std::size_t>(place)];
-  return fmt::format("rank {} on {}", rank, context_.world.hosts.at(static_cast<std::size_t>(rank)));
+  return context_.world.name_of(running_[static_cast<std::size_t>(place)]);
 }
 
 /// From the watchdog's thread, during a run.

@@ -70,10 +70,7 @@ int TcpMessage::vectors(std::array<iovec, 3>& out) {
 Result<std::unique_ptr<TcpWires>> TcpWires::open(const BackendContext& context, const ProcessSetInfo& set,
                                                  std::string prefix, TcpInterrupt& interrupt) {
   std::unique_ptr<TcpWires> wires(new TcpWires(interrupt, context.config.peer_timeout));
-  for (const Rank rank : set.ranks) {
-    wires->names_.push_back(
-        fmt::format("rank {} on {}", rank, context.world.hosts.at(static_cast<std::size_t>(rank))));
-  }
+  for (const Rank rank : set.ranks) wires->names_.push_back(context.world.name_of(rank));
   const std::set<int> places = linked_places(set.rank, set.size());
   std::vector<Rank> ranks;
   for (const int place : places) ranks.push_back(set.ranks[static_cast<std::size_t>(place)]);

@@ -18,6 +18,9 @@ using JobId = std::array<std::byte, 16>;
 /// The shared secret of a job: peers prove that they know it.
 using JobKey = std::array<std::byte, 32>;
 
+/// "rank 3 on host-b"; "rank 3" where its host is not known.
+std::string name_of_rank(Rank rank, const std::vector<std::string>& hosts);
+
 struct World {
   JobId job_id{};
   JobKey job_key{};
@@ -29,6 +32,7 @@ struct World {
   int cross_rank = 0;  // among the ranks of equal local_rank
   int cross_size = 1;
   std::vector<std::string> hosts;  // by rank
+  std::string name_of(Rank one) const { return name_of_rank(one, hosts); }
 
   /// Whether every host has the same number of ranks.
   bool is_homogeneous = true;

@@ -123,7 +123,7 @@ Status LinkChannel::add_peer(const ProcessIdentity& self, const World& world, st
   const std::uint64_t index = peers_.size();
   Peer& peer = peers_.emplace_back();
   peer.rank = link->peer().rank;
-  peer.name = fmt::format("rank {} on {}", peer.rank, world.hosts.at(static_cast<std::size_t>(peer.rank)));
+  peer.name = world.name_of(peer.rank);
   peer.link = std::move(link);
   ++(peer.link->is_shared_memory() ? shared_ : over_tcp_);
   peer.last_heard = Clock::now();

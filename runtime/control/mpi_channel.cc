@@ -62,7 +62,7 @@ MpiChannel::MpiChannel(const World& world, std::span<const Rank> neighbours,
   for (const Rank rank : neighbours) {
     Peer& peer = peers_.emplace_back();
     peer.rank = rank;
-    peer.name = fmt::format("rank {} on {}", rank, world.hosts.at(static_cast<std::size_t>(rank)));
+    peer.name = world.name_of(rank);
   }
   std::ranges::sort(peers_, {}, &Peer::rank);
 }

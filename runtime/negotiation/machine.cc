@@ -270,6 +270,7 @@ void Machine::fail_set(ProcessSetId set, const Status& cause) {
 
 void Machine::fail_everything(const Status& cause, const Status& over) {
   if (!over.is_ok()) actions_.emplace_back(DumpAction{cause.message(), 0, true, false, snapshot()});
+  actions_.emplace_back(OverAction{over});  // first: who learns of it by an operation may end the process at once
   over_ = true;
   failed_ = !over.is_ok();
   cause_ = cause;
@@ -292,7 +293,6 @@ void Machine::fail_everything(const Status& cause, const Status& over) {
   group_inquiries_.clear();
   without_stack_.clear();
   stack_deadline_ = kNever;
-  actions_.emplace_back(OverAction{over});
 }
 
 void Machine::complete(Token token, Status status, std::int64_t value) {

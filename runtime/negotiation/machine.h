@@ -109,7 +109,7 @@ struct FailGroupAction {
 };
 /// Where this rank's threads are is wanted, by give_stack(). No thread is to be disturbed for it.
 struct StackAction {};
-/// The negotiation is over; everything that was pending has been completed by actions before this one.
+/// The negotiation is over; the actions that follow complete everything that was pending.
 /// `cause` is ok after a clean goodbye; otherwise runs in flight are to be aborted with it. A failure during
 /// the last runs after a clean goodbye comes as a second OverAction.
 struct OverAction {

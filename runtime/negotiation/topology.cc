@@ -81,8 +81,7 @@ int Topology::depth() const {
 }
 
 std::string Topology::name(Rank rank) const {
-  if (at(rank) >= hosts_.size() || hosts_[at(rank)].empty()) return fmt::format("rank {}", rank);
-  return fmt::format("rank {} on {}", rank, hosts_[at(rank)]);
+  return name_of_rank(rank, hosts_);
 }
 
 std::string Topology::names(const std::vector<Rank>& ranks) const {

@@ -28,8 +28,7 @@ AbsentRanks describe_absent(Store& store, const World& world, std::span<const Ra
   TimePoint until = Clock::now() + kVerdict;
   for (std::size_t i = 0; i < absent.size() && i < kMostNamed; ++i) {
     const Rank rank = absent[i];
-    told.who += fmt::format("{}rank {} on {}", i == 0 ? "" : ", ", rank,
-                            world.hosts.at(static_cast<std::size_t>(rank)));
+    told.who += fmt::format("{}{}", i == 0 ? "" : ", ", world.name_of(rank));
     if (!told.reported.empty()) continue;
     const auto report = store.get(key_of(rank), until);
     until = TimePoint{};  // the rest without waiting

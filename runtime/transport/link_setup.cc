@@ -374,8 +374,7 @@ Status Setup::agree(Connection& connection, std::uint64_t number) {
 /// A neighbour that could be in shared memory is not.
 Status Setup::check_without_shared_memory(const Neighbour& n, const LinkPeer& peer) const {
   if (given_.shared_memory == SharedMemory::never) return {};
-  const std::string who =
-      fmt::format("rank {} on {}", n.rank, given_.world.hosts.at(static_cast<std::size_t>(n.rank)));
+  const std::string who = given_.world.name_of(n.rank);
   const bool same_host = peer.process.boot_id == given_.self.boot_id;
   const std::string why = !same_host                   ? "it is on another host"
                           : n.rank > given_.world.rank ? "it came over TCP, and its own log says why"
@@ -434,9 +433,8 @@ Status Setup::give_up(std::uint64_t number, const Status& why) {
   n->attempt = 0;
   n->trouble = fmt::format("{}: {}", remote, why.message());
   if (!final) return {};
-  return {why.code(),
-          fmt::format("rank {} cannot link to rank {} on {} at {}: {}", given_.world.rank, n->rank,
-                      given_.world.hosts.at(static_cast<std::size_t>(n->rank)), remote, why.message())};
+  return {why.code(), fmt::format("rank {} cannot link to {} at {}: {}", given_.world.rank,
+                                  given_.world.name_of(n->rank), remote, why.message())};
 }
 
 Status Setup::drop_overdue(TimePoint now) {
@@ -475,8 +473,7 @@ Status Setup::missing_ranks() const {
     std::string what = "it has not connected";
     if (n.rank < given_.world.rank) what = n.address ? n.trouble : "it has left no address in the store";
     if (what.empty()) what = fmt::format("{} does not answer", n.address->to_string());
-    named.push_back(fmt::format("rank {} on {} ({})", n.rank,
-                                given_.world.hosts.at(static_cast<std::size_t>(n.rank)), what));
+    named.push_back(fmt::format("{} ({})", given_.world.name_of(n.rank), what));
   }
   std::string text = fmt::format("rank {} has no link to {}", given_.world.rank, fmt::join(named, ", "));
   if (missing > named.size()) text += fmt::format(" and {} more", missing - named.size());

@@ -81,7 +81,8 @@ TEST_CASE("abort ends every pending and later operation of every rank with its r
     out.each_called_once = counted.each_called_once();
     return out;
   });
-  const std::string reason = "rank " + std::to_string(aborting) + " aborted the job: the loss is NaN";
+  const std::string reason = "rank " + std::to_string(aborting) + " on " + backend.host(aborting, 3) +
+                             " aborted the job: the loss is NaN";
   for (const Ended& one : seen) {
     for (const Status& status : one.statuses) {
       CHECK(status.code() == Code::aborted);

@@ -99,7 +99,7 @@ static int signals(void) {
 
 /* ---- what many rounds use up */
 
-enum { kWarmRounds = 40, kRounds = 200, kMostGrowthKiB = 1024 };
+enum { kWarmRounds = 40, kRounds = 200, kMostGrowthKiB = 3072 };
 
 struct usage {
   int descriptors, sockets, threads, kib;
@@ -137,8 +137,8 @@ static struct usage usage_of(int pid) {
   return usage;
 }
 
-/* Memory that a sanitizer keeps is not counted. `open_now`: descriptors that may be open just at this moment.
- */
+/* Memory comes from the system in pieces of up to 1 MiB, and what a sanitizer keeps is not counted.
+ * `open_now`: descriptors that may be open just at this moment. */
 static int has_grown(const char* who, struct usage before, struct usage after, int open_now) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   const int grown = 0;

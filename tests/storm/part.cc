@@ -151,6 +151,7 @@ void Part::called(void* context, dabke_handle* handle, dabke_status status) {
 }
 
 bool Part::spoil() {
+  if (tensors_.empty()) return false;
   Tensor& t = *tensors_.front();
   const bool is_seen = call_.ending == Ending::ok && call_.kind == Kind::allreduce && call_.op == DABKE_SUM &&
                        call_.prescale == 1 && call_.postscale == 1 && is_integer(t.dtype) &&

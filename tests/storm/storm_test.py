@@ -3,12 +3,29 @@
     storm_test.py RUN BUILD_DIR
 """
 import os
+import re
 import subprocess
 import sys
 import unittest
 
 RUN, BUILD = sys.argv[1:3]
-SEED = 38  # three ranks under dabkerun, which add integers and have no join
+WORKER = os.path.join(BUILD, 'tests', 'storm', 'storm_worker')
+
+
+def show(seed):
+    return subprocess.run([WORKER, '--show', str(seed)], check=True, capture_output=True, encoding='utf-8',
+                          errors='replace').stdout
+
+
+def is_plain_sum(text):
+    """Three ranks under dabkerun, of which the last adds a tensor of integers: a wrong one is seen. And nothing but the
+    barrier before dabke_shutdown is pending when a rank stops there."""
+    adds = re.search(r'allreduce sum u?int\d+\[[1-9]\d*(,[1-9]\d*)*\] by ranks [0-9,]*2, ending 0', text)
+    others = re.search(r'join of set|[1-9]\d* left over|barrier of all', text)
+    return ': 3 ranks, dabkerun,' in text.split('\n')[0] and adds and not others
+
+
+SEED = next(seed for seed in range(1, 1000) if is_plain_sum(show(seed)))
 
 
 def storm(*arguments, mistake=None, patience=3):
@@ -44,12 +61,9 @@ class StormCanFail(unittest.TestCase):
         self.assertRegex(done.stdout, r'hung: stopped after')
 
     def test_every_seed_has_a_plan_of_its_own(self):
-        worker = os.path.join(BUILD, 'tests', 'storm', 'storm_worker')
-        plans = {subprocess.run([worker, '--show', str(seed)], check=True, capture_output=True).stdout.split(b'\n', 1)[1]
-                 for seed in range(1, 51)}
+        plans = {show(seed).split('\n', 1)[1] for seed in range(1, 51)}
         self.assertEqual(len(plans), 50)
-        again = subprocess.run([worker, '--show', '1'], check=True, capture_output=True).stdout.split(b'\n', 1)[1]
-        self.assertIn(again, plans)
+        self.assertIn(show(1).split('\n', 1)[1], plans)
 
 
 if __name__ == '__main__':
