@@ -23,6 +23,7 @@
 #include "runtime/base/hmac.h"
 #include "runtime/base/owned.h"
 #include "runtime/base/store_protocol.h"
+#include "runtime/transport/http_answer.h"
 
 namespace dabke {
 namespace {
@@ -32,7 +33,6 @@ using namespace std::chrono_literals;
 
 /// For connecting, sending and being answered, apart from what the store was asked to wait.
 constexpr auto kAnswerLimit = 15s;
-constexpr std::size_t kLargestHead = 16 << 10;
 /// A store that strangers besiege has dropped this client among them.
 constexpr auto kAgainAfter = 10ms;
 
@@ -40,12 +40,6 @@ struct Address {
   std::string host, port;
   sockaddr_storage socket_address{};
   socklen_t length = 0;
-};
-
-struct Answer {
-  int status = 0;
-  std::string proof;
-  std::string body;
 };
 
 /// Tells the exchanges that are under way that they are to end soon.
@@ -149,48 +143,8 @@ Status send_all(int fd, std::string_view bytes, Limit& limit) {
   return {};
 }
 
-bool same_word(std::string_view a, std::string_view b) {
-  return std::ranges::equal(
-      a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
-}
-
-Result<std::size_t> parse_size(std::string_view text) {
-  std::size_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value > protocol::kLargestValue) {
-    return Status(Code::transport, fmt::format("bad Content-Length '{}'", text));
-  }
-  return value;
-}
-
-/// Status line and headers, without the empty line; `body_bytes` is what the answer announces.
-Status parse_head(std::string_view head, Answer& answer, std::size_t& body_bytes) {
-  const auto space = head.find(' ');
-  if (!head.starts_with("HTTP/1.") || space == std::string_view::npos || head.size() < space + 4) {
-    return {Code::transport, "what answers there does not speak HTTP"};
-  }
-  std::from_chars(head.data() + space + 1, head.data() + space + 4, answer.status);
-  for (auto at = head.find("\r\n"); at != std::string_view::npos;) {
-    const auto next = head.find("\r\n", at + 2);
-    const std::string_view line = head.substr(at + 2, next == std::string_view::npos ? next : next - at - 2);
-    at = next;
-    const auto colon = line.find(':');
-    if (colon == std::string_view::npos) continue;
-    std::string_view value = line.substr(colon + 1);
-    value.remove_prefix(std::min(value.find_first_not_of(' '), value.size()));
-    if (same_word(line.substr(0, colon), protocol::kProofHeader)) answer.proof = value;
-    if (same_word(line.substr(0, colon), "Content-Length")) {
-      DABKE_ASSIGN(body_bytes, parse_size(value));
-    }
-  }
-  return {};
-}
-
-/// `received` becomes what has come, also where that is no answer.
-Result<Answer> receive_answer(int fd, Limit& limit, std::string& received) {
-  Answer answer;
-  std::size_t head_bytes = 0;  // with the empty line; 0 while it is not complete
-  std::size_t body_bytes = 0;
+/// `answer` holds what has come, also where that is no whole answer.
+Status receive_answer(int fd, Limit& limit, HttpAnswer& answer) {
   std::array<char, 16 << 10> chunk;
   for (;;) {
     const ssize_t got = ::recv(fd, chunk.data(), chunk.size(), 0);
@@ -200,20 +154,9 @@ Result<Answer> receive_answer(int fd, Limit& limit, std::string& received) {
     }
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return system_error("recv", errno);
-    if (got == 0) return Status(Code::transport, "the connection was closed before the answer was complete");
-    received.append(chunk.data(), static_cast<std::size_t>(got));
-    if (head_bytes == 0) {
-      const auto end = received.find("\r\n\r\n");
-      if (end == std::string::npos && received.size() > kLargestHead) {
-        return Status(Code::transport, "what answers there does not speak HTTP");
-      }
-      if (end == std::string::npos) continue;
-      head_bytes = end + 4;
-      DABKE_CHECK(parse_head(std::string_view(received).substr(0, end), answer, body_bytes));
-    }
-    if (received.size() < head_bytes + body_bytes) continue;
-    answer.body = received.substr(head_bytes, body_bytes);
-    return answer;
+    if (got == 0) return {Code::transport, "the connection was closed before the answer was complete"};
+    DABKE_ASSIGN(const auto progress, answer.append({chunk.data(), static_cast<std::size_t>(got)}));
+    if (progress == HttpAnswer::Progress::complete) return {};
   }
 }
 
@@ -245,9 +188,9 @@ class HttpStore final : public Store {
                             : std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
       const auto wait = std::clamp(left, std::chrono::milliseconds(0), protocol::kLongestWait);
       DABKE_ASSIGN(
-          Answer answer,
+          HttpAnswer answer,
           ask("GET", fmt::format("{}?{}={}", path, protocol::kWaitParameter, wait.count()), "", wait));
-      if (answer.status == protocol::kOk) return std::move(answer.body);
+      if (answer.status() == protocol::kOk) return answer.body();
       if (deadline != kNever && Clock::now() >= deadline) {
         return Status(Code::timeout, fmt::format("nobody set '{}' in the {} store in time", key, describe()));
       }
@@ -256,16 +199,16 @@ class HttpStore final : public Store {
 
   Result<std::uint64_t> increment(const std::string& key) override {
     DABKE_ASSIGN(const std::string path, path_of(protocol::kCounterPath, key));
-    DABKE_ASSIGN(const Answer answer, ask("POST", path, "", 0ms));
-    if (answer.status == protocol::kNotACounter) {
+    DABKE_ASSIGN(const HttpAnswer answer, ask("POST", path, "", 0ms));
+    if (answer.status() == protocol::kNotACounter) {
       return Status(Code::invalid_argument, fmt::format("'{}' holds text, which is no counter", key));
     }
     std::uint64_t count = 0;
-    const char* last = answer.body.data() + answer.body.size();
-    if (const auto [end, error] = std::from_chars(answer.body.data(), last, count);
+    const char* last = answer.body().data() + answer.body().size();
+    if (const auto [end, error] = std::from_chars(answer.body().data(), last, count);
         error != std::errc() || end != last) {
       return Status(Code::internal,
-                    fmt::format("the {} store answered '{}' for a count", describe(), answer.body));
+                    fmt::format("the {} store answered '{}' for a count", describe(), answer.body()));
     }
     return count;
   }
@@ -289,8 +232,8 @@ class HttpStore final : public Store {
 
   /// `wait`: how long the store may take on purpose. It takes the request once, however often it is sent, so an
   /// increment counts once.
-  Result<Answer> ask(std::string_view method, const std::string& target, std::string_view body,
-                     std::chrono::milliseconds wait) {
+  Result<HttpAnswer> ask(std::string_view method, const std::string& target, std::string_view body,
+                         std::chrono::milliseconds wait) {
     const std::string nonce = fmt::format("{}-{}", client_, ++sent_);
     DABKE_ASSIGN(const std::string seal, protocol::body_seal(key_, body));
     DABKE_ASSIGN(const std::string proof, protocol::request_proof(key_, job_, method, target, nonce, seal));
@@ -300,42 +243,44 @@ class HttpStore final : public Store {
         method, target, authority_, body.size(), protocol::kJobHeader, job_, protocol::kNonceHeader, nonce,
         protocol::kBodyHeader, seal, protocol::kProofHeader, proof);
     request.append(body);
-    Result<Answer> answer = exchange(request, Clock::now() + wait + kAnswerLimit);
+    Result<HttpAnswer> answer = exchange(request, Clock::now() + wait + kAnswerLimit);
     if (!answer.is_ok()) {
       return Status(Code::transport,
                     fmt::format("no answer from the rendezvous store {}: {}. It is served by the dabkerun "
                                 "that started this rank and ends with it.",
                                 describe(), answer.status().message()));
     }
-    DABKE_ASSIGN(const std::string wanted, protocol::answer_proof(key_, nonce, answer->status, answer->body));
-    if (answer->status == protocol::kRefused || !protocol::proofs_equal(answer->proof, wanted)) {
+    DABKE_ASSIGN(const std::string wanted,
+                 protocol::answer_proof(key_, nonce, answer->status(), answer->body()));
+    if (answer->status() == protocol::kRefused || !protocol::proofs_equal(answer->proof(), wanted)) {
       return Status(
           Code::invalid_argument,
           fmt::format(
               "the rendezvous store {} {}: key or job do not match. DABKE_RENDEZVOUS, DABKE_JOB_ID and "
               "DABKE_JOB_KEY must all come from the same dabkerun.",
               describe(),
-              answer->status == protocol::kRefused ? "refused this process" : "gave no valid proof"));
+              answer->status() == protocol::kRefused ? "refused this process" : "gave no valid proof"));
     }
-    if (answer->status != protocol::kOk && answer->status != protocol::kNotThere &&
-        answer->status != protocol::kNotACounter) {
+    if (answer->status() != protocol::kOk && answer->status() != protocol::kNotThere &&
+        answer->status() != protocol::kNotACounter) {
       return Status(Code::internal, fmt::format("the rendezvous store {} answered {} with status {}: {}",
-                                                describe(), method, answer->status, answer->body));
+                                                describe(), method, answer->status(), answer->body()));
     }
     return answer;
   }
 
-  Result<Answer> exchange(const std::string& request, TimePoint deadline) const {
+  Result<HttpAnswer> exchange(const std::string& request, TimePoint deadline) const {
     Limit limit(deadline, hurry_);
     for (;;) {
       DABKE_ASSIGN(const Fd fd, connect_to(address_, limit));
       // A store that refuses may close before it has read everything; its answer is there to be read all the
       // same.
       const Status sent = send_all(fd.get(), request, limit);
-      std::string received;
-      Result<Answer> answer = receive_answer(fd.get(), limit, received);
-      const bool is_dropped = answer.status().code() == Code::transport && received.empty();
-      if (!is_dropped) return answer.is_ok() || sent.is_ok() ? std::move(answer) : Result<Answer>(sent);
+      HttpAnswer answer;
+      const Status received = receive_answer(fd.get(), limit, answer);
+      if (received.is_ok()) return answer;
+      const bool is_dropped = received.code() == Code::transport && !answer.has_begun();
+      if (!is_dropped) return sent.is_ok() ? received : sent;
       DABKE_CHECK(limit.pause(kAgainAfter));
     }
   }
