@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/negotiation/message_check.h"
 #include "runtime/negotiation/name_key.h"
 
 namespace dabke {
@@ -116,6 +117,8 @@ void Machine::message_from(Rank peer, std::span<const std::byte> bytes, TimePoin
   if (!decoded)
     return abort({Code::internal, fmt::format("from {}: {}", who(peer), decoded.status().message())});
   Message message = decoded.take();
+  if (const Status possible = check_message(message, *options_.topology, peer); !possible)
+    return abort({Code::internal, fmt::format("from {}: {}", who(peer), possible.message())});
   if (const auto* failure = std::get_if<FailMessage>(&message)) {
     return fail({failure->code == Code::ok ? Code::aborted : failure->code, failure->text}, peer);
   }

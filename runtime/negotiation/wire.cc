@@ -385,6 +385,7 @@ void orders(Reader& archive, std::vector<Order>& all) {
       const Slot slot = archive.varint();
       const std::uint64_t length = archive.varint();
       if (!archive.allows_numbered(slot, length, "orders")) return;
+      if (all.size() + length > kMostOrdersInMessage) return archive.fail("more orders than there can be");
       const std::uint64_t batch = archive.varint();
       for (std::uint64_t i = 0; i < length; ++i) {
         Order& order = all.emplace_back();

@@ -38,6 +38,9 @@ inline constexpr Slot kNoSlot = ~Slot{0};
 constexpr std::size_t place_of(Slot slot) { return slot & 0xffffffffU; }
 /// In all lists of a message together: four times the largest cache. A message of more is refused.
 inline constexpr std::uint64_t kMostSlotsInMessage = std::uint64_t{1} << 22;
+/// The largest cache has no more slots, and a message orders each at most once. An order takes more memory
+/// than a slot by far, and a few bytes can stand for all of them.
+inline constexpr std::uint64_t kMostOrdersInMessage = std::uint64_t{1} << 20;
 
 /// One signature under which ranks submitted a name.
 struct Variant {

@@ -1,0 +1,128 @@
+#include "runtime/negotiation/message_check.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "runtime/negotiation/process_sets.h"
+
+namespace dabke {
+namespace {
+
+/// Ten years; more would overflow in nanoseconds.
+constexpr std::uint64_t kLongestAgeMs = 315'360'000'000;
+
+Status impossible(std::string what) { return {Code::internal, std::move(what)}; }
+
+class Check {
+ public:
+  Check(const Topology& topology, Rank peer) : topology_(topology), peer_(peer) {}
+
+  Status operator()(const ReadyMessage& message) const {
+    if (message.late_rank != -1) DABKE_CHECK(rank(message.late_rank));
+    for (const Slot slot : message.wanted) DABKE_CHECK(place(slot));
+    for (const Report& report : message.reports) DABKE_CHECK((*this)(report));
+    for (const JoinReport& join : message.joins) DABKE_CHECK(rank(join.last));
+    return {};
+  }
+  Status operator()(const OrdersMessage& message) const {
+    for (const Order& order : message.orders) DABKE_CHECK((*this)(order));
+    return {};
+  }
+  Status operator()(const GoodbyeMessage& message) const { return from_below(message.rank); }
+  Status operator()(const AnswerMessage& message) const {
+    DABKE_CHECK(from_below(message.rank));
+    DABKE_CHECK(age(message.idle_ms));
+    return age(message.inside_ms);
+  }
+  Status operator()(const NoticeMessage& message) const { return age(message.age_ms); }
+  Status operator()(const GroupNoticeMessage& message) const { return age(message.age_ms); }
+  Status operator()(const GroupAnswerMessage& message) const {
+    DABKE_CHECK(from_below(message.rank));
+    return age(message.age_ms);
+  }
+  Status operator()(const FailMessage&) const { return {}; }
+  Status operator()(const InquiryMessage&) const { return {}; }
+  Status operator()(const DumpMessage&) const { return {}; }
+  Status operator()(const HeardMessage&) const { return {}; }
+  Status operator()(const GroupInquiryMessage&) const { return {}; }
+
+ private:
+  bool is_rank(Rank rank) const { return rank >= 0 && rank < topology_.size(); }
+  Status rank(Rank rank) const {
+    if (is_rank(rank)) return {};
+    return impossible(fmt::format("there is no rank {} in a job of {}", rank, topology_.size()));
+  }
+  /// Only those that report through a neighbour speak through it.
+  Status from_below(Rank rank) const {
+    DABKE_CHECK(this->rank(rank));
+    if (rank == peer_ || topology_.is_below(rank, peer_)) return {};
+    return impossible(fmt::format("rank {} does not report through it", rank));
+  }
+  static Status place(Slot slot) {
+    if (place_of(slot) < kMostOrdersInMessage) return {};
+    return impossible(fmt::format("slot {:#x} is beyond every cache", slot));
+  }
+  static Status age(std::uint64_t ms) {
+    if (ms <= kLongestAgeMs) return {};
+    return impossible(fmt::format("{} ms are more than ten years", ms));
+  }
+  Status contributors(std::int32_t count) const {
+    if (count >= 0 && count <= topology_.size()) return {};
+    return impossible(fmt::format("{} ranks contribute in a job of {}", count, topology_.size()));
+  }
+
+  Status operator()(const Report& report) const {
+    DABKE_CHECK(contributors(report.contributors));
+    for (const Variant& variant : report.variants) {
+      if (variant.request->kind == CollectiveKind::join)
+        return impossible("a join is reported as a tensor is");
+      DABKE_CHECK((*this)(*variant.request));
+      for (const Rank each : variant.ranks) DABKE_CHECK(rank(each));
+    }
+    return {};
+  }
+  Status operator()(const Order& order) const {
+    if (order.kind == Order::Kind::left) return rank(order.rank);
+    if (order.kind != Order::Kind::run || !order.request) return contributors(order.contributors);
+    DABKE_CHECK(contributors(order.contributors));
+    DABKE_CHECK((*this)(*order.request));
+    if (order.slot != kNoSlot) DABKE_CHECK(place(order.slot));
+    if (order.request->kind == CollectiveKind::join) return rank(order.rank);
+    if (order.request->kind != CollectiveKind::add_process_set) return {};
+    if (order.new_set > kWorldSet && order.new_set < std::numeric_limits<ProcessSetId>::max()) return {};
+    return impossible(fmt::format("{} is no id of a process set", order.new_set));
+  }
+  Status operator()(const Request& request) const {
+    if (moves_data(request.kind) && request.tensors.size() == 0)
+      return impossible(fmt::format("{} '{}' has no tensor", name_of(request.kind), request.name));
+    if (request.kind == CollectiveKind::broadcast) return rank(request.root);
+    const bool adds = request.kind == CollectiveKind::add_process_set;
+    if (!adds && request.kind != CollectiveKind::remove_process_set) return {};
+    if (request.process_set != kWorldSet)
+      return impossible(
+          fmt::format("{} is a matter of process set {}", name_of(request.kind), request.process_set));
+    if (!adds) {
+      if (request.ranks.size() == 1 && request.ranks.front() > kWorldSet) return {};
+      return impossible("no process set that can be removed is named");
+    }
+    const bool is_set =
+        !request.ranks.empty() && is_rank(request.ranks.front()) && is_rank(request.ranks.back()) &&
+        std::ranges::adjacent_find(request.ranks, std::greater_equal<>()) == request.ranks.end();
+    if (is_set) return {};
+    return impossible(fmt::format("ranks {} are no process set of a job of {}",
+                                  ranks_to_string(request.ranks), topology_.size()));
+  }
+
+  const Topology& topology_;
+  const Rank peer_;
+};
+
+}  // namespace
+
+Status check_message(const Message& message, const Topology& topology, Rank peer) {
+  return std::visit(Check(topology, peer), message);
+}
+
+}  // namespace dabke

@@ -1,0 +1,123 @@
+// A neighbour says what is well-formed and cannot be.
+#include "runtime/negotiation/message_check.h"
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <limits>
+
+#include "runtime/negotiation/machine.h"
+
+namespace dabke {
+namespace {
+
+constexpr TimePoint kNow{std::chrono::hours(1)};
+constexpr Rank kRoot = 0, kInner = 3, kLeaf = 4;  // ranks 0 to 2 on one host, 3 and 4 on another
+
+std::shared_ptr<const Topology> two_hosts() {
+  return std::make_shared<const Topology>(5, std::vector<std::string>{"a", "a", "a", "b", "b"}, 1);
+}
+
+/// The cause with which the job of `rank` ends when `peer` says this; ok: it goes on.
+Status cause_after(Rank rank, Rank peer, const Message& message) {
+  Machine::Options options;
+  options.rank = rank;
+  options.topology = two_hosts();
+  options.stall_check = std::chrono::seconds(1);
+  Machine machine(options);
+  std::vector<std::byte> bytes;
+  encode(message, bytes);
+  machine.message_from(peer, bytes, kNow);
+  for (const Action& action : machine.take_actions(kNow)) {
+    if (const auto* over = std::get_if<OverAction>(&action)) return over->cause;
+  }
+  return {};
+}
+
+RequestRef request_of(CollectiveKind kind, std::vector<Rank> ranks, ProcessSetId set = kWorldSet) {
+  auto request = std::make_shared<Request>();
+  request->kind = kind;
+  request->name = "x";
+  request->process_set = set;
+  request->ranks = std::move(ranks);
+  return request;
+}
+
+Message order_of(RequestRef request, ProcessSetId new_set = 1, Slot slot = kNoSlot) {
+  Order order;
+  order.number = 1;
+  order.request = std::move(request);
+  order.new_set = new_set;
+  order.slot = slot;
+  return OrdersMessage{{order}};
+}
+
+Message departure_of(Rank rank) {
+  Order order;
+  order.kind = Order::Kind::left;
+  order.rank = rank;
+  return OrdersMessage{{order}};
+}
+
+Message report_of(RequestRef request, std::int32_t contributors = 1) {
+  ReadyMessage ready;
+  ready.reports.push_back({{{std::move(request), {}}}, contributors, false});
+  return ready;
+}
+
+}  // namespace
+
+TEST_CASE("orders that cannot be end the job and name who sent them, instead of reading what is not there") {
+  using enum CollectiveKind;
+  const Message message =
+      GENERATE(departure_of(5), departure_of(-1), departure_of(std::numeric_limits<Rank>::max()),
+               order_of(request_of(add_process_set, {0, 5})), order_of(request_of(add_process_set, {-1, 0})),
+               order_of(request_of(add_process_set, {3, 0})), order_of(request_of(add_process_set, {})),
+               order_of(request_of(add_process_set, {0, 3}), 0),
+               order_of(request_of(add_process_set, {0, 3}), std::numeric_limits<ProcessSetId>::max()),
+               order_of(request_of(remove_process_set, {})), order_of(request_of(remove_process_set, {0})),
+               order_of(request_of(remove_process_set, {1}, 1)), order_of(request_of(allreduce, {})),
+               order_of(request_of(barrier, {}), -1, 0xfffffffe));
+  const Status cause = cause_after(kInner, kRoot, message);
+  CHECK(cause.code() == Code::internal);
+  CHECK_THAT(cause.message(), Catch::StartsWith("from rank 0 on a: "));
+}
+
+TEST_CASE("reports that cannot be end the job and name who sent them") {
+  using enum CollectiveKind;
+  ReadyMessage late, wanted, joined;
+  late.late_rank = 5;
+  wanted.wanted = {0xfffffffe};
+  joined.joins.push_back({kWorldSet, 5, {}});
+  constexpr std::uint64_t kForEver = std::numeric_limits<std::uint64_t>::max() / 2;
+  const Message message = GENERATE_COPY(
+      Message(late), Message(wanted), Message(joined), report_of(request_of(barrier, {}), 6),
+      report_of(request_of(barrier, {}), -1), report_of(request_of(join, {})),
+      report_of(request_of(add_process_set, {5})), report_of(request_of(remove_process_set, {})),
+      Message(GoodbyeMessage{5}), Message(GoodbyeMessage{-1}), Message(GoodbyeMessage{1}),
+      Message(AnswerMessage{.rank = 5}), Message(AnswerMessage{.rank = 4, .idle_ms = kForEver}),
+      Message(NoticeMessage{.name = "x", .age_ms = kForEver}),
+      Message(GroupNoticeMessage{.group = "g", .age_ms = kForEver}),
+      Message(GroupAnswerMessage{.rank = 4, .age_ms = kForEver}));
+  const Status cause = cause_after(kRoot, kInner, message);
+  CHECK(cause.code() == Code::internal);
+  CHECK_THAT(cause.message(), Catch::StartsWith("from rank 3 on b: "));
+}
+
+TEST_CASE("a dozen bytes do not stand for more orders than the largest cache has slots") {
+  // Orders; a run of cached ones from order 1 and slot 0 on, 2^20 + 1 of them, all of batch 0; the end.
+  const std::array<std::uint8_t, 9> bytes{3, 0, 1, 0, 0x81, 0x80, 0x40, 0, 2};
+  const auto decoded = decode(std::as_bytes(std::span(bytes)));
+  REQUIRE_FALSE(decoded.is_ok());
+  CHECK_THAT(decoded.status().message(), Catch::Contains("more orders than there can be"));
+}
+
+TEST_CASE("what ranks of this job say of themselves and of those below them is no mistake") {
+  using enum CollectiveKind;
+  CHECK(cause_after(kInner, kRoot, order_of(request_of(add_process_set, {0, 4}))).is_ok());
+  CHECK(cause_after(kInner, kRoot, departure_of(1)).is_ok());
+  CHECK(cause_after(kRoot, kInner, GoodbyeMessage{kLeaf}).is_ok());
+  CHECK(cause_after(kRoot, kInner, report_of(request_of(barrier, {}), 2)).is_ok());
+  CHECK(cause_after(kRoot, kInner, AnswerMessage{.rank = kLeaf, .idle_ms = 86'400'000}).is_ok());
+}
+
+}  // namespace dabke
