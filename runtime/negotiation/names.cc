@@ -158,7 +158,9 @@ RequestRef Names::evicted(Slot slot) const {
 
 void Names::tidy(Name& name) {
   if (name.slot != kNoSlot || !name.waiting.empty() || !name.collection.empty() || name.in_ready_list) return;
-  erase(cell_of(hash_of(name.process_set, name.name), name.process_set, name.name));
+  if (cells_.empty()) return;  // cleared
+  const std::size_t cell = cell_of(hash_of(name.process_set, name.name), name.process_set, name.name);
+  if (cells_[cell].name.get() == &name) erase(cell);
 }
 
 void Names::remove_set(ProcessSetId set) {
@@ -177,6 +179,11 @@ void Names::remove_set(ProcessSetId set) {
 }
 
 void Names::clear() {
+  for (Cell& cell : cells_) {
+    if (!cell.name) continue;
+    cell.name->slot = kNoSlot;
+    cleared_.push_back(std::move(cell.name));
+  }
   cells_.clear();
   count_ = 0;
   slots_.clear();

@@ -160,6 +160,8 @@ class Names {
   void erase(std::size_t cell);
 
   std::vector<Cell> cells_;  // a power of two of them; at least a third is free
+  /// Whoever has a name in hand when the job fails goes on with it for a moment, so cleared names live on.
+  std::vector<std::unique_ptr<Name>> cleared_;
   std::size_t count_ = 0;
   std::vector<Name*> slots_;    // by place
   std::size_t next_place_ = 0;  // of the name that get() is likely to be asked for
