@@ -1,0 +1,64 @@
+// The file store with keys and file contents of anybody's choice. What is set can be read, counters count,
+// and no key reaches outside of the store's directory.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "runtime/transport/store.h"
+#include "tests/fuzz/check.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// One for all runs.
+class Place {
+ public:
+  Place() : path_(fs::temp_directory_path() / "dabke-fuzz-XXXXXX") {
+    FUZZ_CHECK(::mkdtemp(path_.data()) != nullptr);
+    fs::create_directory(store());
+  }
+  ~Place() { fs::remove_all(path_); }
+  std::string store() const { return path_ + "/store"; }
+  std::size_t entries() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
+  }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const Place place;
+  const auto store = dabke::open_file_store(place.store()).take();
+  dabke::fuzz::Input input(data, size);
+  std::map<std::string, std::string> values;
+  while (!input.is_empty()) {
+    const std::size_t what = input.below(4);
+    const std::string key(input.piece());
+    if (what == 0) {
+      const std::string value(input.piece());
+      if (store->set(key, value).is_ok()) values[key] = value;
+    } else if (what == 1) {
+      const auto value = store->get(key, dabke::Clock::now());
+      const auto known = values.find(key);
+      FUZZ_CHECK(known == values.end() || (value.is_ok() && *value == known->second));
+    } else if (what == 2) {
+      if (const auto count = store->increment(key); count.is_ok()) values[key] = std::to_string(*count);
+    } else {  // a file that is not ours lies where a key's value would
+      const std::string name = "foreign" + std::to_string(input.below(4));
+      std::ofstream(place.store() + "/" + name + ".value") << key;
+      values[name] = key;
+    }
+  }
+  FUZZ_CHECK(store->remove_all("").is_ok());
+  FUZZ_CHECK(fs::is_empty(place.store()) ||
+             std::distance(fs::directory_iterator(place.store()), {}) == 1);  // the lock
+  FUZZ_CHECK(place.entries() == 1);
+  return 0;
+}

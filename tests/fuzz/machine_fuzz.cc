@@ -1,0 +1,98 @@
+// One rank's Machine in a job whose neighbours send anything. Whatever they say, it stays whole; each token
+// completes exactly once; what it sends can be read; and after its end nothing is left waiting.
+#include <set>
+
+#include "tests/fuzz/check.h"
+#include "tests/fuzz/machine_job.h"
+
+namespace dabke::fuzz {
+namespace {
+
+class Job {
+ public:
+  explicit Job(Input& input)
+      : input_(input),
+        rank_(kRanks[input.below(std::size(kRanks))]),
+        machine_(options_of(rank_, input.byte())),
+        neighbours_(topology()->neighbours(rank_)) {
+    if (rank_ == 0) machine_.record_readiness(1);
+  }
+
+  void run() {
+    while (!input_.is_empty()) {
+      happen(static_cast<Event>(input_.below(static_cast<std::size_t>(Event::count))));
+      perform();
+    }
+    machine_.abort({Code::aborted, "the run ends"});
+    perform();
+    FUZZ_CHECK(waiting_.empty());
+  }
+
+ private:
+  void happen(Event event) {
+    switch (event) {
+      case Event::message: {
+        const Rank peer = neighbours_[input_.below(neighbours_.size())];
+        return machine_.message_from(peer, bytes_of(input_.piece()), now_);
+      }
+      case Event::submit: {
+        const RequestRef& request = requests()[input_.below(requests().size())];
+        waiting_.insert(next_);
+        return machine_.submit(next_++, request, now_);
+      }
+      case Event::tick: now_ += std::chrono::milliseconds(250) * input_.byte(); return machine_.tick(now_);
+      case Event::want:
+        return machine_.want(kWorldSet, requests()[input_.below(requests().size())]->name, now_);
+      case Event::member: {
+        static const RequestRef member = request_of(CollectiveKind::allreduce, "m", {2});
+        return (void)machine_.submit_member(member, "g", 3, now_);
+      }
+      case Event::busy: return machine_.set_data_plane_busy(input_.below(2) == 1);
+      case Event::stack: return machine_.give_stack("at work", now_);
+      case Event::long_run:
+        machine_.note_running({1, kWorldSet, "allreduce 'x'", now_}, now_);
+        return machine_.note_long_run({1, kWorldSet, "allreduce 'x'", now_}, now_);
+      case Event::leave: return machine_.leave(now_);
+      case Event::dumps: return machine_.ask_for_dumps("asked", Machine::Dumped::as_asked, now_);
+      case Event::peer_lost:
+        return machine_.peer_lost(neighbours_[input_.below(neighbours_.size())], {Code::peer_lost, "gone"});
+      case Event::count: return;
+    }
+  }
+
+  void perform() {
+    for (const Action& action : machine_.take_actions(now_)) {
+      if (const auto* sent = std::get_if<SendAction>(&action)) {
+        FUZZ_CHECK(std::ranges::count(neighbours_, sent->peer) == 1);
+        FUZZ_CHECK(decode(*sent->message).is_ok());
+      } else if (const auto* done = std::get_if<CompleteAction>(&action)) {
+        FUZZ_CHECK(waiting_.erase(done->token) == 1);
+      } else if (const auto* execute = std::get_if<ExecuteAction>(&action)) {
+        for (const OrderedRequest& ordered : execute->requests) {
+          FUZZ_CHECK(ordered.agreed && (ordered.token == 0 || waiting_.erase(ordered.token) == 1));
+        }
+        for (const BatchedTensor& tensor : execute->tensors)
+          FUZZ_CHECK(tensor.request < execute->requests.size());
+      }
+    }
+    (void)machine_.next_tick();
+    (void)machine_.take_readiness();
+  }
+
+  Input& input_;
+  const Rank rank_;
+  Machine machine_;
+  const std::vector<Rank> neighbours_;
+  TimePoint now_{std::chrono::hours(1)};
+  Token next_ = 1;
+  std::set<Token> waiting_;
+};
+
+}  // namespace
+}  // namespace dabke::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  dabke::fuzz::Input input(data, size);
+  dabke::fuzz::Job(input).run();
+  return 0;
+}

@@ -1,0 +1,90 @@
+// The job in which the Machine is fuzzed: five ranks on two hosts, a tree of three levels, and what they may
+// submit.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/negotiation/machine.h"
+
+namespace dabke::fuzz {
+
+/// How one byte of the input is read as what happens next.
+enum class Event : std::uint8_t {
+  message,  // from a neighbour: its place in the list of neighbours, and a piece
+  submit,   // a place in requests()
+  tick,     // after so many quarters of a second
+  want,     // a place in requests()
+  member,   // of a group of three
+  busy,
+  stack,
+  long_run,
+  leave,
+  dumps,
+  peer_lost,
+  count,
+};
+
+inline constexpr Rank kRanks[] = {0, 3, 4};  // the root, an inner rank, a leaf
+
+inline std::shared_ptr<const Topology> topology() {
+  static const auto made =
+      std::make_shared<const Topology>(5, std::vector<std::string>{"a", "a", "a", "b", "b"}, 1);
+  return made;
+}
+
+/// Bits of the input's second byte.
+inline Machine::Options options_of(Rank rank, unsigned bits) {
+  Machine::Options options;
+  options.rank = rank;
+  options.topology = topology();
+  options.duplicates_are_errors = (bits & 1) != 0;
+  if ((bits & 2) != 0) options.stall_check = std::chrono::seconds(2);
+  if ((bits & 4) != 0) options.stall_shutdown = std::chrono::seconds(6);
+  options.gives_stacks = (bits & 8) != 0;
+  if ((bits & 16) != 0) options.static_sets = {{0, 3, 4}};
+  options.sequencer.cache_capacity = (bits & 32) != 0 ? 2 : 1024;
+  options.sequencer.learned_batch_bytes = (bits & 64) != 0 ? 1 << 20 : 0;
+  return options;
+}
+
+inline RequestRef request_of(CollectiveKind kind, std::string name, std::vector<std::int64_t> dims,
+                             ProcessSetId set = kWorldSet) {
+  auto request = std::make_shared<Request>();
+  request->kind = kind;
+  request->name = name;
+  request->process_set = set;
+  if (moves_data(kind)) request->tensors.push_back({std::move(name), DType::f32, Shape(dims)});
+  return request;
+}
+
+inline const std::vector<RequestRef>& requests() {
+  static const std::vector<RequestRef> all = [] {
+    using enum CollectiveKind;
+    std::vector<RequestRef> made = {
+        request_of(allreduce, "x", {4}),    request_of(allreduce, "y", {2, 3}),
+        request_of(allreduce, "x", {5}),    request_of(allgather, "z", {2, 2}),
+        request_of(alltoall, "w", {5}),     request_of(broadcast, "b", {1}),
+        request_of(barrier, "barrier", {}), request_of(join, "join", {}),
+        request_of(allreduce, "x", {4}, 1), request_of(barrier, "barrier", {}, 1),
+        request_of(join, "join", {}, 1),
+    };
+    auto add = std::make_shared<Request>(*request_of(add_process_set, "add", {}));
+    add->ranks = {0, 3, 4};
+    made.push_back(add);
+    auto remove = std::make_shared<Request>(*request_of(remove_process_set, "remove", {}));
+    remove->ranks = {1};
+    made.push_back(remove);
+    auto group = std::make_shared<Request>(*request_of(allreduce, "g", {3}));
+    group->tensors.push_back({"h", DType::f32, Shape({7})});
+    group->is_group = true;
+    made.push_back(group);
+    auto refused = std::make_shared<Request>(*request_of(allreduce, "r", {3}));
+    refused->refused = "no memory";
+    made.push_back(refused);
+    return made;
+  }();
+  return all;
+}
+
+}  // namespace dabke::fuzz

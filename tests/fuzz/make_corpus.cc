@@ -1,0 +1,175 @@
+// Writes the seeds of `decode` and `machine`: a job of five Machines runs in this process, and what each gets
+// is noted as the input that makes the fuzzed one do the same. Writes those of `shm_agreement` too, which
+// name the size of a segment. The seeds of the other targets were written by hand.
+//
+//   make_corpus CORPUS_DIR     (tests/fuzz/run.sh --corpus)
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "runtime/transport/shm/shm_link.h"
+#include "tests/fuzz/check.h"
+#include "tests/fuzz/machine_job.h"
+
+namespace dabke::fuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+void write(const fs::path& path, std::string_view bytes) {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+std::string piece(std::span<const std::byte> bytes) {
+  std::string out{static_cast<char>(bytes.size() & 0xff), static_cast<char>(bytes.size() >> 8)};
+  return out.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+class Recording {
+ public:
+  Recording(fs::path corpus, std::string name, unsigned bits)
+      : corpus_(std::move(corpus)), name_(std::move(name)) {
+    for (Rank rank = 0; rank < topology()->size(); ++rank) {
+      machines_.push_back(std::make_unique<Machine>(options_of(rank, bits)));
+      inputs_.emplace_back().push_back(static_cast<char>(bits));
+    }
+  }
+
+  void submit(Rank rank, std::size_t request) {
+    note(rank, Event::submit, {static_cast<char>(request)});
+    machine(rank).submit(next_++, requests()[request], now_);
+  }
+  void submit_everywhere(std::size_t request) {
+    for (Rank rank = 0; rank < topology()->size(); ++rank) submit(rank, request);
+    settle();
+  }
+  void member(Rank rank) {
+    note(rank, Event::member, {});
+    (void)machine(rank).submit_member(request_of(CollectiveKind::allreduce, "m", {2}), "g", 3, now_);
+  }
+  void leave(Rank rank) {
+    note(rank, Event::leave, {});
+    machine(rank).leave(now_);
+  }
+  void let_pass(int quarters) {
+    now_ += std::chrono::milliseconds(250) * quarters;
+    for (Rank rank = 0; rank < topology()->size(); ++rank) {
+      note(rank, Event::tick, {static_cast<char>(quarters)});
+      machine(rank).tick(now_);
+    }
+    settle();
+  }
+  /// Until nothing more is under way.
+  void settle() {
+    for (bool any = true; any;) {
+      any = false;
+      for (Rank rank = 0; rank < topology()->size(); ++rank) {
+        for (const Action& action : machine(rank).take_actions(now_)) {
+          if (const auto* sent = std::get_if<SendAction>(&action)) {
+            deliver(rank, sent->peer, *sent->message);
+            any = true;
+          } else if (std::holds_alternative<StackAction>(action)) {
+            note(rank, Event::stack, {});
+            machine(rank).give_stack("at work", now_);
+            any = true;
+          }
+        }
+      }
+    }
+  }
+  ~Recording() {
+    settle();
+    for (std::size_t i = 0; i < std::size(kRanks); ++i) {
+      write(corpus_ / "machine" / (name_ + "-" + std::to_string(kRanks[i])),
+            static_cast<char>(i) + inputs_[static_cast<std::size_t>(kRanks[i])]);
+    }
+  }
+
+ private:
+  Machine& machine(Rank rank) { return *machines_[static_cast<std::size_t>(rank)]; }
+  void note(Rank rank, Event event, std::string what) {
+    inputs_[static_cast<std::size_t>(rank)] += static_cast<char>(event) + what;
+  }
+  void deliver(Rank from, Rank to, const std::vector<std::byte>& bytes) {
+    const auto neighbours = topology()->neighbours(to);
+    const auto place = std::ranges::find(neighbours, from) - neighbours.begin();
+    note(to, Event::message, static_cast<char>(place) + piece(bytes));
+    const auto kind = static_cast<unsigned>(bytes.front());
+    const int number = ++of_kind_[kind];
+    if (number <= 4) {
+      write(corpus_ / "decode" / (name_ + "-" + std::to_string(kind) + "-" + std::to_string(number)),
+            {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    }
+    machine(to).message_from(from, bytes, now_);
+  }
+
+  fs::path corpus_;
+  std::string name_;
+  std::vector<std::unique_ptr<Machine>> machines_;
+  std::vector<std::string> inputs_;
+  std::map<unsigned, int> of_kind_;
+  Token next_ = 1;
+  TimePoint now_{std::chrono::hours(1)};
+};
+
+void record_all(const fs::path& corpus) {
+  {
+    Recording steps(corpus, "steps", 64);
+    for (int step = 0; step < 4; ++step) {
+      for (const std::size_t request : {0, 1, 3, 4, 5, 6, 13}) steps.submit_everywhere(request);
+    }
+  }
+  {
+    Recording mixed(corpus, "mixed", 32);
+    mixed.submit_everywhere(11);  // adds the set that the next ones are in
+    for (const Rank rank : {0, 3, 4}) mixed.submit(rank, 8);
+    mixed.submit(0, 0);
+    mixed.submit(1, 2);  // another shape
+    for (const Rank rank : {2, 3, 4}) mixed.submit(rank, 0);
+    mixed.submit_everywhere(14);
+    mixed.submit_everywhere(12);
+  }
+  {
+    Recording joins(corpus, "joins", 16);
+    joins.submit(4, 7);
+    for (const Rank rank : {0, 1, 2, 3}) joins.submit(rank, 0);
+    joins.settle();
+    for (const Rank rank : {0, 1, 2, 3}) joins.submit(rank, 7);
+    joins.settle();
+    joins.leave(4);
+    joins.settle();
+    for (const Rank rank : {3, 0, 1, 2}) joins.leave(rank);
+  }
+  {
+    Recording stalls(corpus, "stalls", 2 | 4 | 8 | 16);
+    for (const Rank rank : {0, 1, 2, 4}) stalls.submit(rank, 0);
+    stalls.submit(3, 8);
+    stalls.member(4);
+    stalls.submit(2, 7);
+    for (int i = 0; i < 12; ++i) stalls.let_pass(4);
+  }
+}
+
+void write_offers(const fs::path& corpus) {
+  std::string offer = "DABKESH1";
+  for (std::size_t size = sizeof(ShmLinkMemory), i = 0; i < 8; ++i, size >>= 8)
+    offer += static_cast<char>(size);
+  const std::string sent = piece(std::as_bytes(std::span(offer)));
+  // The connector gets three descriptors, a segment and two eventfds, and the word.
+  const std::string word("\0\1\0A", 4), taken("\0\1\0T", 4);
+  write(corpus / "shm_agreement" / "offer", std::string("\0\3\0\4\4", 5) + sent + word);
+  write(corpus / "shm_agreement" / "too-small", std::string("\0\3\2\4\4", 5) + sent + word);
+  write(corpus / "shm_agreement" / "no-memory", std::string("\0\3\5\4\4", 5) + sent + word);
+  write(corpus / "shm_agreement" / "one-descriptor", std::string("\0\1\0", 3) + sent);
+  write(corpus / "shm_agreement" / "taken", "\1" + std::string("\0\0\0", 3) + taken);
+}
+
+}  // namespace
+}  // namespace dabke::fuzz
+
+int main(int argc, char** argv) {
+  if (argc != 2) return std::fprintf(stderr, "usage: make_corpus CORPUS_DIR\n"), 2;
+  dabke::fuzz::record_all(argv[1]);
+  dabke::fuzz::write_offers(argv[1]);
+}
