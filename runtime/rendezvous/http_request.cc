@@ -36,7 +36,9 @@ Result<HttpRequest::Progress> HttpRequest::append(std::string_view bytes) {
     head_.append(bytes);
     // The end may have begun in what came before.
     const auto end = head_.find(kEndOfHead, before - std::min(before, kEndOfHead.size() - 1));
-    if (std::min(end, head_.size()) > kLargestHead) return bad("the request's head is too long");
+    const bool is_too_long =
+        end == std::string::npos ? head_.size() >= kLargestHead + kEndOfHead.size() : end > kLargestHead;
+    if (is_too_long) return bad("the request's head is too long");
     if (end == std::string::npos) return Progress::in_head;
     DABKE_CHECK(read_head(std::string_view(head_).substr(0, end)));
     head_is_complete_ = true;

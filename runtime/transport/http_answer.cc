@@ -40,7 +40,9 @@ Result<HttpAnswer::Progress> HttpAnswer::append(std::string_view bytes) {
     received_.append(bytes);
     // The end may have begun in what came before.
     const auto end = received_.find(kEndOfHead, before - std::min(before, kEndOfHead.size() - 1));
-    if (std::min(end, received_.size()) > kLargestHead) return no_http();
+    const bool is_too_long =
+        end == std::string::npos ? received_.size() >= kLargestHead + kEndOfHead.size() : end > kLargestHead;
+    if (is_too_long) return no_http();
     if (end == std::string::npos) return Progress::more;
     DABKE_CHECK(read_head(std::string_view(received_).substr(0, end)));
     head_is_complete_ = true;

@@ -26,6 +26,30 @@ TEST_CASE("an answer of the store is the same wherever its bytes are cut in two"
   }
 }
 
+TEST_CASE("the longest head of an answer is taken wherever its bytes are cut in two") {
+  std::string bytes = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX: ";
+  bytes.resize(16 << 10, 'x');
+  bytes += "\r\n\r\nok";
+  for (std::size_t cut = bytes.size() - 8; cut < bytes.size(); ++cut) {
+    CAPTURE(cut);
+    HttpAnswer answer;
+    REQUIRE(answer.append(std::string_view(bytes).substr(0, cut)).is_ok());
+    const auto second = answer.append(std::string_view(bytes).substr(cut));
+    REQUIRE(second.is_ok());
+    REQUIRE(*second == Progress::complete);
+    REQUIRE(answer.body() == "ok");
+  }
+}
+
+TEST_CASE("an answer has begun when its first byte has come, and still has when its head is complete") {
+  HttpAnswer answer;
+  CHECK_FALSE(answer.has_begun());
+  REQUIRE(answer.append("H").is_ok());
+  CHECK(answer.has_begun());
+  REQUIRE(answer.append("TTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n").is_ok());
+  CHECK(answer.has_begun());
+}
+
 TEST_CASE("what is no answer of a store is refused before all of it has come") {
   HttpAnswer other, endless, large;
   CHECK_FALSE(other.append("SSH-2.0-OpenSSH_9.2\r\n\r\n").is_ok());
