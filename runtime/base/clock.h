@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 
 namespace dabke {
 
@@ -20,6 +22,13 @@ constexpr Duration seconds_to_duration(double seconds) {
 /// `now + wait`, where a negative wait means for ever.
 inline TimePoint deadline_after(double seconds) {
   return seconds < 0 ? kNever : Clock::now() + seconds_to_duration(seconds);
+}
+
+/// How long ago `since` was, in milliseconds; 0 where it is later, as what another thread has noted meanwhile
+/// may be.
+constexpr std::uint64_t age_ms(TimePoint since, TimePoint now) {
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now - since).count();
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(0, ms));
 }
 
 /// Milliseconds left until `deadline` for poll-like calls: -1 for ever, rounded up, never negative otherwise.

@@ -23,7 +23,7 @@ constexpr Knob kKnobs[] = {
      "Longest deliberate wait for more tensors to fuse. 0 adapts: order at once while idle, gather while busy."},
     {"DISABLE_GROUP_FUSION", "DISABLE_GROUP_FUSION", "disable-group-fusion", 1, &Config::disable_group_fusion, any(), "",
      "Keep the tensors of a group out of batches with tensors outside it."},
-    {"CACHE_CAPACITY", "CACHE_CAPACITY", "cache-capacity", 1, &Config::cache_capacity, between(0, 1 << 20), "tensors",
+    {"CACHE_CAPACITY", "CACHE_CAPACITY", "cache-capacity", 1, &Config::cache_capacity, between(0, kLargestCache), "tensors",
      "How many signatures the response cache remembers: a tensor in it is negotiated by its number alone. 0 turns it off."},
     {"DISABLE_LEARNED_BATCHES", "", "no-learned-batches", 1, &Config::disable_learned_batches, any(), "",
      "Do not find out which tensors become ready together in every step, to negotiate and fuse them together from then on."},

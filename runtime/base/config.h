@@ -16,6 +16,9 @@
 
 namespace dabke {
 
+/// Of signatures, that a user can ask for.
+inline constexpr std::int64_t kLargestCache = std::int64_t{1} << 20;
+
 struct Config {
   std::int64_t fusion_threshold = 128 << 20;
   double cycle_time = 0;

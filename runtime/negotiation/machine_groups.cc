@@ -54,8 +54,7 @@ void Machine::look_for_incomplete_groups(TimePoint now) {
   groups_.for_each([&](const IncompleteGroups::Key& key, IncompleteGroup& group) {
     if (now >= next_group_check(group, TimePoint::min())) {
       group.asked = now;
-      const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(now - group.since);
-      due.push_back({key.first, key.second, static_cast<std::uint64_t>(age.count())});
+      due.push_back({key.first, key.second, age_ms(group.since, now)});
     }
     next_check_ = std::min(next_check_, next_group_check(group, now));
   });
@@ -129,8 +128,7 @@ void Machine::answer_group(const GroupInquiryMessage& message, TimePoint now) {
     }
     mine.size = group->size;
     mine.came = group->came();
-    mine.age_ms = static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::milliseconds>(now - group->since).count());
+    mine.age_ms = age_ms(group->since, now);
   }
   std::ranges::sort(mine.members);
   if (mine.members.size() > kMostMembersInAnswer) mine.members.resize(kMostMembersInAnswer);

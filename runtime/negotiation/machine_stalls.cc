@@ -72,9 +72,7 @@ void Machine::look_for_stalls(TimePoint now) {
     if (is_root()) {
       inquire(std::move(inquiry), now);
     } else {
-      const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(now - inquiry.since);
-      tell({StallSubject::tensor, inquiry.process_set, 0, inquiry.name,
-            static_cast<std::uint64_t>(age.count()),
+      tell({StallSubject::tensor, inquiry.process_set, 0, inquiry.name, age_ms(inquiry.since, now),
             inquiry.purpose == Inquiry::Purpose::process_set_mismatch},
            now);
     }
@@ -146,8 +144,7 @@ void Machine::answer(const InquiryMessage& message, TimePoint now) {
   mine.rank = options_.rank;
   mine.last_order = last_order_;
   if (last_submit_ != TimePoint{}) {
-    const auto idle = std::chrono::duration_cast<std::chrono::milliseconds>(now - last_submit_).count();
-    mine.idle_ms = static_cast<std::uint64_t>(std::max<std::int64_t>(1, idle));
+    mine.idle_ms = std::max<std::uint64_t>(1, age_ms(last_submit_, now));
   }
   const bool is_tensor = message.subject == StallSubject::tensor;
   for (const ProcessSetId set : sets_.ids()) {
@@ -197,8 +194,7 @@ void Machine::note_running(const Running& running, TimePoint now) {
   for (AnswerMessage& answer : without_stack_) {
     answer.inside = running.what;
     answer.inside_number = running.number;
-    answer.inside_ms = static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::milliseconds>(now - running.since).count());
+    answer.inside_ms = age_ms(running.since, now);
   }
 }
 

@@ -20,10 +20,6 @@ namespace {
 /// Dumps that no root has counted, by the rank that does not answer: equal on all who miss it.
 constexpr std::uint64_t kSilentIncidents = std::uint64_t{1} << 32;
 
-std::uint64_t milliseconds(Duration duration) {
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
-}
-
 }  // namespace
 
 /// How long a wait may last until it is looked at.
@@ -60,21 +56,21 @@ void Machine::look_for_long_waits(TimePoint now) {
   if (!is_root()) names_.for_each(look_at);  // the root sees its own among those that are incomplete
   if (oldest != nullptr) {
     tell({StallSubject::tensor, oldest->process_set, 0, oldest->name,
-          milliseconds(now - oldest->waiting.front().since), false},
+          age_ms(oldest->waiting.front().since, now), false},
          now);
   }
   for (const auto& [set, join] : joins_) {
     if (is_long(join.moved_at))
       tell({StallSubject::join, set, 0, std::string(name_of(CollectiveKind::join)),
-            milliseconds(now - join.moved_at), false},
+            age_ms(join.moved_at, now), false},
            now);
   }
 }
 
 void Machine::note_long_run(const Running& running, TimePoint now) {
   if (over_) return;
-  tell({StallSubject::batch, running.process_set, running.number, running.what,
-        milliseconds(now - running.since), false},
+  tell({StallSubject::batch, running.process_set, running.number, running.what, age_ms(running.since, now),
+        false},
        now);
 }
 

@@ -343,11 +343,6 @@ void fields(Archive& archive, O& order) {
 
 enum OrderForm : std::uint8_t { kCachedRun, kFull, kEnd };
 
-bool is_plain_cached(const Order& order) {
-  return order.kind == Order::Kind::run && !order.request && order.contributors == 0 &&
-         order.batch_by_tensor.empty();
-}
-
 /// How far `next` goes on where a run of cached orders stood after `before`.
 bool continues(const Order& before, const Order& next, std::uint32_t batch_step) {
   return is_plain_cached(next) && next.number == before.number + 1 && next.slot == before.slot + 1 &&
@@ -375,6 +370,7 @@ void orders(Writer& archive, const std::vector<Order>& all) {
 }
 
 void orders(Reader& archive, std::vector<Order>& all) {
+  std::uint64_t cached_left = kMostCachedOrdersInMessage;
   while (!archive.failed()) {
     const std::uint8_t form = archive.byte();
     if (form == kEnd) return;
@@ -385,7 +381,8 @@ void orders(Reader& archive, std::vector<Order>& all) {
       const Slot slot = archive.varint();
       const std::uint64_t length = archive.varint();
       if (!archive.allows_numbered(slot, length, "orders")) return;
-      if (all.size() + length > kMostOrdersInMessage) return archive.fail("more orders than there can be");
+      if (length > cached_left) return archive.fail("more cached orders than there can be");
+      cached_left -= length;
       const std::uint64_t batch = archive.varint();
       for (std::uint64_t i = 0; i < length; ++i) {
         Order& order = all.emplace_back();
@@ -433,9 +430,9 @@ void body(Archive& archive, M& message) {
   if constexpr (std::is_same_v<Plain, ReadyMessage>) {
     archive.varint(message.seen);
     slots(archive, message.slots);
-    std::uint32_t late = static_cast<std::uint32_t>(message.late_rank + 1);
+    auto late = static_cast<std::uint32_t>(message.late_rank) + 1;
     archive.varint(late);
-    if constexpr (Archive::kReading) message.late_rank = static_cast<Rank>(late) - 1;
+    if constexpr (Archive::kReading) message.late_rank = static_cast<Rank>(late - 1);
     archive.varint(message.late_us);
     slots(archive, message.wanted);
     slots(archive, message.awaited);

@@ -26,6 +26,7 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/base/config.h"
 #include "runtime/base/status.h"
 #include "runtime/negotiation/request.h"
 
@@ -36,11 +37,13 @@ namespace dabke {
 using Slot = std::uint64_t;
 inline constexpr Slot kNoSlot = ~Slot{0};
 constexpr std::size_t place_of(Slot slot) { return slot & 0xffffffffU; }
-/// In all lists of a message together: four times the largest cache. A message of more is refused.
-inline constexpr std::uint64_t kMostSlotsInMessage = std::uint64_t{1} << 22;
-/// The largest cache has no more slots, and a message orders each at most once. An order takes more memory
-/// than a slot by far, and a few bytes can stand for all of them.
-inline constexpr std::uint64_t kMostOrdersInMessage = std::uint64_t{1} << 20;
+/// Places in the root's table.
+inline constexpr std::uint64_t kMostPlaces = kLargestCache;
+/// In all lists of a message together. A message of more is refused.
+inline constexpr std::uint64_t kMostSlotsInMessage = 4 * kMostPlaces;
+/// A message orders a slot by itself at most once. An order takes more memory than a slot by far, and a few
+/// bytes can stand for all of them.
+inline constexpr std::uint64_t kMostCachedOrdersInMessage = kMostPlaces;
 
 /// One signature under which ranks submitted a name.
 struct Variant {
@@ -120,6 +123,12 @@ struct Order {
   std::vector<std::uint32_t> batch_by_tensor;  // of a group that is in several; else empty
   std::vector<LearnedBatch> batches;
 };
+
+/// Whether it travels in a run of such orders, as nearly all of a job that repeats its steps do.
+inline bool is_plain_cached(const Order& order) {
+  return order.kind == Order::Kind::run && !order.request && order.contributors == 0 &&
+         order.batch_by_tensor.empty();
+}
 
 /// Whether the batches of the orders before it end with an order of this kind that moves no data.
 constexpr bool ends_batches(Order::Kind kind) {

@@ -42,6 +42,12 @@ RequestRef request_of(CollectiveKind kind, std::vector<Rank> ranks, ProcessSetId
   return request;
 }
 
+RequestRef scalar_of(CollectiveKind kind) {
+  auto request = std::make_shared<Request>(*request_of(kind, {}));
+  request->tensors.push_back({"x", DType::f32, Shape()});
+  return request;
+}
+
 Message order_of(RequestRef request, ProcessSetId new_set = 1, Slot slot = kNoSlot) {
   Order order;
   order.number = 1;
@@ -68,15 +74,16 @@ Message report_of(RequestRef request, std::int32_t contributors = 1) {
 
 TEST_CASE("orders that cannot be end the job and name who sent them, instead of reading what is not there") {
   using enum CollectiveKind;
-  const Message message =
-      GENERATE(departure_of(5), departure_of(-1), departure_of(std::numeric_limits<Rank>::max()),
-               order_of(request_of(add_process_set, {0, 5})), order_of(request_of(add_process_set, {-1, 0})),
-               order_of(request_of(add_process_set, {3, 0})), order_of(request_of(add_process_set, {})),
-               order_of(request_of(add_process_set, {0, 3}), 0),
-               order_of(request_of(add_process_set, {0, 3}), std::numeric_limits<ProcessSetId>::max()),
-               order_of(request_of(remove_process_set, {})), order_of(request_of(remove_process_set, {0})),
-               order_of(request_of(remove_process_set, {1}, 1)), order_of(request_of(allreduce, {})),
-               order_of(request_of(barrier, {}), -1, 0xfffffffe));
+  const Message message = GENERATE(
+      departure_of(5), departure_of(-1), departure_of(std::numeric_limits<Rank>::max()),
+      order_of(request_of(add_process_set, {0, 5})), order_of(request_of(add_process_set, {-1, 0})),
+      order_of(request_of(add_process_set, {3, 0})), order_of(request_of(add_process_set, {})),
+      order_of(request_of(add_process_set, {0, 3}), 0),
+      order_of(request_of(add_process_set, {0, 3}), std::numeric_limits<ProcessSetId>::max()),
+      order_of(request_of(remove_process_set, {})), order_of(request_of(remove_process_set, {0})),
+      order_of(request_of(remove_process_set, {1}, 1)), order_of(request_of(allreduce, {})),
+      order_of(request_of(allgather, {})), order_of(scalar_of(allgather)), order_of(scalar_of(alltoall)),
+      order_of(scalar_of(reducescatter)), order_of(request_of(barrier, {}), -1, 0xfffffffe));
   const Status cause = cause_after(kInner, kRoot, message);
   CHECK(cause.code() == Code::internal);
   INFO(cause.message());
@@ -125,12 +132,49 @@ TEST_CASE(
   CHECK(machine.cause().code() == Code::internal);
 }
 
-TEST_CASE("a dozen bytes do not stand for more orders than the largest cache has slots") {
-  // Orders; a run of cached ones from order 1 and slot 0 on, 2^20 + 1 of them, all of batch 0; the end.
-  const std::array<std::uint8_t, 9> bytes{3, 0, 1, 0, 0x81, 0x80, 0x40, 0, 2};
-  const auto decoded = decode(std::as_bytes(std::span(bytes)));
-  REQUIRE_FALSE(decoded.is_ok());
-  CHECK_THAT(decoded.status().message(), Catch::Contains("more orders than there can be"));
+TEST_CASE("a dozen bytes do not stand for more cached orders than the largest cache has slots") {
+  // Orders; a run of cached ones from order 1 and slot 0 on, 2^20 of them or one more, all of batch 0; the
+  // end.
+  const auto decoded = [](std::uint8_t low) {
+    const std::array<std::uint8_t, 9> bytes{3, 0, 1, 0, low, 0x80, 0x40, 0, 2};
+    return decode(std::as_bytes(std::span(bytes)));
+  };
+  CHECK(decoded(0x80).is_ok());
+  REQUIRE_FALSE(decoded(0x81).is_ok());
+  CHECK_THAT(decoded(0x81).status().message(), Catch::Contains("more cached orders than there can be"));
+}
+
+TEST_CASE("the late rank of a report is read as it was written, whatever it is") {
+  for (const Rank rank : {std::numeric_limits<Rank>::min(), -1, 0, std::numeric_limits<Rank>::max()}) {
+    ReadyMessage ready;
+    ready.late_rank = rank;
+    std::vector<std::byte> bytes;
+    encode(ready, bytes);
+    const auto decoded = decode(bytes);
+    REQUIRE(decoded.is_ok());
+    CHECK(std::get<ReadyMessage>(*decoded).late_rank == rank);
+  }
+}
+
+TEST_CASE("a batch that begins after the question has come is told as one that runs for no time at all") {
+  Machine machine({.rank = kInner, .topology = two_hosts(), .gives_stacks = true});
+  std::vector<std::byte> bytes;
+  encode(InquiryMessage{.id = 1, .name = "x"}, bytes);
+  machine.message_from(kRoot, bytes, kNow);
+  machine.note_running({7, kWorldSet, "allreduce 'y'", kNow + std::chrono::seconds(2)}, kNow);
+  machine.give_stack("at work", kNow);
+  std::uint64_t inside_ms = 1;
+  Status taken(Code::internal, "no answer was sent");
+  for (const Action& action : machine.take_actions(kNow)) {
+    const auto* sent = std::get_if<SendAction>(&action);
+    if (sent == nullptr || sent->peer != kRoot) continue;
+    const auto answer = decode(*sent->message);
+    REQUIRE(answer.is_ok());
+    inside_ms = std::get<AnswerMessage>(*answer).inside_ms;
+    taken = cause_after(kRoot, kInner, *answer);
+  }
+  CHECK(inside_ms == 0);
+  CHECK(taken.is_ok());
 }
 
 TEST_CASE("what ranks of this job say of themselves and of those below them is no mistake") {
