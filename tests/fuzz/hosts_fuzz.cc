@@ -1,5 +1,7 @@
 // --hosts and host files. What is read as hosts has names and slots, and reads the same when it is written
 // out.
+#include <map>
+
 #include <fmt/format.h>
 
 #include "launcher/hosts.h"
@@ -11,21 +13,25 @@ using dabke::Host;
 
 void check_all(const std::vector<Host>& hosts) {
   FUZZ_CHECK(!hosts.empty());
-  long slots = 0;
+  std::map<std::string, int> slots;
+  std::vector<Host> written;
   std::string file;
   for (const Host& host : hosts) {
-    FUZZ_CHECK(!host.name.empty() && host.slots >= 1);
-    slots += host.slots;
+    FUZZ_CHECK(!host.name.empty() && host.slots >= 1 && host.slots <= dabke::kMostSlots);
+    slots[host.name] = dabke::add_slots(slots[host.name], host.slots);
     // In brackets, because a name that was may hold colons. What would end the line or the brackets cannot be
     // written.
-    if (host.name.find_first_of("]#,\n\r") == std::string::npos)
-      file += fmt::format("[{}] slots={}\n", host.name, host.slots);
+    if (host.name.find_first_of("]#,\n\r") != std::string::npos) continue;
+    file += fmt::format("[{}] slots={}\n", host.name, host.slots);
+    written.push_back(host);
   }
-  if (!file.empty()) FUZZ_CHECK(dabke::parse_hostfile(file, "hosts").is_ok());
+  if (!written.empty()) {
+    const auto read = dabke::parse_hostfile(file, "hosts");
+    FUZZ_CHECK(read.is_ok() && *read == written);
+  }
   const auto merged = dabke::merge_hosts(hosts);
-  FUZZ_CHECK(!merged.empty() && merged.size() <= hosts.size());
-  for (const Host& host : merged) slots -= host.slots;
-  FUZZ_CHECK(slots == 0);
+  FUZZ_CHECK(merged.size() == slots.size());
+  for (const Host& host : merged) FUZZ_CHECK(host.slots == slots[host.name]);
 }
 
 }  // namespace

@@ -44,6 +44,10 @@ class Recording {
     for (Rank rank = 0; rank < topology()->size(); ++rank) submit(rank, request);
     settle();
   }
+  void want(Rank rank, std::size_t request) {
+    note(rank, Event::want, {static_cast<char>(request)});
+    machine(rank).want(kWorldSet, requests()[request]->name, now_);
+  }
   void member(Rank rank) {
     note(rank, Event::member, {});
     (void)machine(rank).submit_member(request_of(CollectiveKind::allreduce, "m", {2}), "g", 3, now_);
@@ -119,6 +123,32 @@ void record_all(const fs::path& corpus) {
     for (int step = 0; step < 4; ++step) {
       for (const std::size_t request : {0, 1, 3, 4, 5, 6, 13}) steps.submit_everywhere(request);
     }
+  }
+  // After six steps the last request is kept back for the others of its batch,
+  for (const bool is_wanted : {true, false}) {
+    Recording learned(corpus, is_wanted ? "wanted" : "learned", 64);
+    for (int step = 0; step < 6; ++step) {
+      for (const std::size_t request : {0, 1}) learned.submit_everywhere(request);
+    }
+    if (is_wanted) {  // until somebody waits for it,
+      learned.want(4, 1);
+      learned.settle();
+    } else {  // or until its time is over.
+      learned.let_pass(1);
+    }
+    for (const std::size_t request : {0, 1, 3})
+      learned.submit_everywhere(request);  // the last ends what was learned
+  }
+  {
+    Recording evictions(corpus, "evictions", 32);
+    for (int round = 0; round < 2; ++round) {
+      for (const std::size_t request : {0, 1, 3, 5}) evictions.submit_everywhere(request);
+    }
+    // Reported by slot while the order that takes the slot away is under way.
+    evictions.submit(4, 5);
+    evictions.submit_everywhere(0);
+    for (const Rank rank : {0, 1, 2, 3}) evictions.submit(rank, 5);
+    evictions.settle();
   }
   {
     Recording mixed(corpus, "mixed", 32);

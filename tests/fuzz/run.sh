@@ -1,65 +1,98 @@
 #!/usr/bin/env bash
-# Runs the fuzz targets of build-clang, or of DABKE_FUZZ_BUILD, from the corpus beside this script.
+# Builds and runs the fuzz targets, in build-clang or in DABKE_FUZZ_BUILD, from the corpus beside this script.
 set -euo pipefail
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+source_root=$(readlink -f "$here/../..")
+build=$(readlink -f "${DABKE_FUZZ_BUILD:-$source_root/build-clang}")
+at_a_time=2
 
 usage() {
   cat <<'USAGE'
-usage: tests/fuzz/run.sh HOURS [TARGET...]   for so long each (0.5 is half an hour), two at a time; all, if none is given
-       tests/fuzz/run.sh --corpus            writes the seeds of decode and machine again
-       tests/fuzz/run.sh --slice PROGRAM     for 20 seconds, as CI does
+usage: tests/fuzz/run.sh HOURS [TARGET...]    for so long each (0.5 is half an hour), two at a time; all, if none is given
+       tests/fuzz/run.sh --replay TARGET FILE  once, with what crashed it
+       tests/fuzz/run.sh --corpus              writes the seeds of decode, machine and shm_agreement again
+       tests/fuzz/run.sh --slice PROGRAM       for 20 seconds, as CI does
 
-What is new to a target is kept in BUILD/fuzz/TARGET/corpus, and what crashes it in BUILD/fuzz/TARGET/crash-...; run the
-target (BUILD/tests/fuzz/fuzz_TARGET) with that file to see it again.
+The first three configure and build what they need, in build-clang or in DABKE_FUZZ_BUILD (Debian packages clang-14 and
+libclang-rt-14-dev). What is new to a target is kept in BUILD/fuzz/TARGET/corpus, where the next run goes on, and what
+crashes it in BUILD/fuzz/TARGET/crash-... (leak-..., oom-..., timeout-...). CI prints such a file in base64:
+base64 -d >FILE makes it one again.
 USAGE
 }
 
-# fuzz PROGRAM SECONDS DIR: reads the seeds and keeps what it finds in DIR.
+fail() { printf 'run.sh: %s\n' "$*" >&2; exit 1; }
+
+all_targets() { for seeds in "$here"/corpus/*/; do basename "$seeds"; done; }
+
+# build_programs NAME...: of tests/fuzz.
+build_programs() {
+  if [[ ! -f $build/build.ninja ]]; then
+    CC=${CC:-clang-14} CXX=${CXX:-clang++-14} "${MESON:-meson}" setup "$build" "$source_root" -Dfuzz=enabled \
+      -Dtests=disabled -Dbenchmarks=disabled
+  fi
+  ninja -C "$build" "${@/#/tests/fuzz/}" || fail "$build cannot build them; it needs clang and -Dfuzz=enabled"
+}
+
+# fuzz PROGRAM DIR OPTION...: keeps what it finds in DIR.
 fuzz() {
-  local program=$1 seconds=$2 dir=$3 name=${1##*/fuzz_} slowest=25
+  local program=$1 dir=$2
+  shift 2
   mkdir -p "$dir/corpus"
   export TMPDIR=$dir
   export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=0:${ASAN_OPTIONS:-}
   export UBSAN_OPTIONS=print_stacktrace=1:${UBSAN_OPTIONS:-}
-  "$program" -max_total_time="$seconds" -timeout="$slowest" -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
-    -artifact_prefix="$dir/" "$dir/corpus" "$here/corpus/$name"
+  "$program" -timeout=60 -rss_limit_mb=2048 -artifact_prefix="$dir/" "$@"
 }
 
-build=${DABKE_FUZZ_BUILD:-$here/../../build-clang}
+# fuzz_for SECONDS PROGRAM DIR OPTION...: from the seeds, and from what is in DIR already.
+fuzz_for() {
+  local seconds=$1 program=$2 dir=$3 name=${2##*/fuzz_} dictionary=()
+  shift 3
+  [[ ! -f $here/$name.dict ]] || dictionary=("-dict=$here/$name.dict")
+  fuzz "$program" "$dir" -max_total_time="$seconds" -max_len=65536 -print_final_stats=1 "${dictionary[@]}" "$@" \
+    "$dir/corpus" "$here/corpus/$name"
+}
+
 case ${1:-} in
   --corpus) (( $# == 1 )) || { usage >&2; exit 2; }
+    build_programs make_corpus
     exec "$build/tests/fuzz/make_corpus" "$here/corpus" ;;
+  --replay) (( $# == 3 )) || { usage >&2; exit 2; }
+    build_programs "fuzz_$2"
+    fuzz "$build/tests/fuzz/fuzz_$2" "$build/fuzz/$2" "$3" ;;
   --slice) (( $# == 2 )) || { usage >&2; exit 2; }
-    # From the same seeds each time, so that a finding is a finding of what was changed.
+    # From the same seeds and with the same luck each time, so that a finding is a finding of what was changed.
     dir=$(mktemp -d)
     trap 'rm -rf "$dir"' EXIT
-    if fuzz "$2" 20 "$dir"; then exit 0; fi
+    if fuzz_for 20 "$2" "$dir" -seed=1; then exit 0; fi
     for crash in "$dir"/*-*; do
       [[ -f $crash ]] || continue
       echo "$(basename "$crash"), in base64:"
       base64 "$crash"
     done
     exit 1 ;;
-  [0-9]*)
+  [0-9.]*)
     seconds=$(awk -v hours="$1" 'BEGIN { printf "%d", hours * 3600 }')
+    (( seconds > 0 )) || { usage >&2; exit 2; }  # 0 would be for ever
     shift
     targets=("$@")
-    if (( ${#targets[@]} == 0 )); then
-      for seeds in "$here"/corpus/*/; do targets+=("$(basename "$seeds")"); done
-    fi
+    (( $# )) || mapfile -t targets < <(all_targets)
+    build_programs "${targets[@]/#/fuzz_}"
     failed=0
+    trap '[[ -z $(jobs -p) ]] || kill $(jobs -p)' EXIT
     while (( ${#targets[@]} )); do
-      pids=()
-      for name in "${targets[@]:0:2}"; do
-        mkdir -p "$build/fuzz/$name"
-        fuzz "$build/tests/fuzz/fuzz_$name" "$seconds" "$build/fuzz/$name" >"$build/fuzz/$name/log" 2>&1 &
+      now=("${targets[@]:0:at_a_time}") pids=()
+      for name in "${now[@]}"; do
+        dir=$build/fuzz/$name
+        mkdir -p "$dir"
+        fuzz_for "$seconds" "$build/tests/fuzz/fuzz_$name" "$dir" >"$dir/log" 2>&1 &
         pids+=($!)
-        echo "$name: $build/fuzz/$name/log"
+        echo "$name: $dir/log"
       done
       for i in "${!pids[@]}"; do
-        wait "${pids[i]}" || { echo "FAILED ${targets[i]}"; tail -n 5 "$build/fuzz/${targets[i]}/log"; failed=1; }
+        wait "${pids[i]}" || { echo "FAILED ${now[i]}"; tail -n 5 "$build/fuzz/${now[i]}/log"; failed=1; }
       done
-      targets=("${targets[@]:2}")
+      targets=("${targets[@]:at_a_time}")
     done
     exit $failed ;;
   -h|--help) usage ;;
