@@ -1,6 +1,8 @@
 #include "launcher/console.h"
 
+#include <fcntl.h>
 #include <limits.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "launcher/open_again.h"
 #include "runtime/base/clock.h"
 
 namespace dabke {
@@ -26,12 +29,18 @@ struct stat stat_of(int fd) {
 
 }  // namespace
 
+Console::Queue::Queue(int borrowed, mode_t mode)
+    : own(open_again(borrowed, O_WRONLY)),
+      fd(own ? own.get() : borrowed),
+      is_file(S_ISREG(mode)),
+      is_socket(S_ISSOCK(mode)) {}
+
 Console::Console(int out_fd, int error_fd) {
   const struct stat out = stat_of(out_fd);
   const struct stat error = stat_of(error_fd);
   shared_ = out.st_dev == error.st_dev && out.st_ino == error.st_ino;
-  queues_[0] = {.fd = out_fd, .is_file = S_ISREG(out.st_mode)};
-  queues_[1] = {.fd = error_fd, .is_file = S_ISREG(error.st_mode)};
+  queues_[0] = Queue(out_fd, out.st_mode);
+  queues_[1] = Queue(error_fd, error.st_mode);
 }
 
 void Console::write(Stream stream, std::string_view line) {
@@ -72,10 +81,12 @@ void Console::handle(const pollfd& entry) {
 }
 
 void Console::write_some(Queue& queue) {
-  // POLLOUT promises room for PIPE_BUF bytes, and no more.
+  // Where it could not be opened again, POLLOUT promises room for PIPE_BUF bytes of a pipe, and no more.
   const std::size_t left = queue.waiting.size() - queue.written;
   const std::size_t count = queue.is_file ? left : std::min<std::size_t>(left, PIPE_BUF);
-  const ssize_t wrote = ::write(queue.fd, queue.waiting.data() + queue.written, count);
+  const char* const bytes = queue.waiting.data() + queue.written;
+  const ssize_t wrote =
+      queue.is_socket ? ::send(queue.fd, bytes, count, MSG_DONTWAIT) : ::write(queue.fd, bytes, count);
   if (wrote >= 0) {
     queue.written += static_cast<std::size_t>(wrote);
   } else if (errno == EPIPE) {

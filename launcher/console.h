@@ -1,4 +1,8 @@
 // Writes whole lines to dabkerun's own stdout and stderr without ever blocking the launcher.
+//
+// The launcher's files are not those it was given: O_NONBLOCK belongs to the open file, which the calling
+// shell and everybody else at the terminal use, too. So what can be opened again is (launcher/open_again.h),
+// and a socket is asked at each call.
 #pragma once
 
 #include <poll.h>
@@ -8,12 +12,13 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/owned.h"
+
 namespace dabke {
 
-/// Lines wait in memory until poll says that a write will not block, so a pager that is not read or a
-/// terminal stopped with Ctrl-S holds up the output and not the launcher: signals and dying ranks are still
-/// handled. When both descriptors are one file (2>&1), both streams share one queue, or a line of one would
-/// tear a line of the other.
+/// Lines wait in memory until there is room, so a pager that is not read or a terminal stopped with Ctrl-S
+/// holds up the output and not the launcher: signals and dying ranks are still handled. When both descriptors
+/// are one file (2>&1), both streams share one queue, or a line of one would tear a line of the other.
 class Console {
  public:
   enum class Stream { out, error };
@@ -43,8 +48,13 @@ class Console {
 
  private:
   struct Queue {
+    Queue() = default;
+    Queue(int borrowed, mode_t mode);
+
+    Fd own;  // empty: what was borrowed cannot be opened again
     int fd = -1;
     bool is_file = false;  // a write never blocks for long, whatever its size
+    bool is_socket = false;
     bool closed = false;   // nobody reads
     bool failed = false;   // cannot be written for another reason
     std::string waiting;

@@ -66,8 +66,9 @@ Fd route_signals() {
     ::sigaction(signal, nullptr, &action);
     if (action.sa_handler != SIG_IGN) ::sigaddset(&set, signal);
   }
-  ::sigprocmask(SIG_BLOCK, &set, nullptr);
-  return Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  Fd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (signals) ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  return signals;
 }
 
 /// Takes note of what the ranks are to get back, and changes it for dabkerun itself.
@@ -144,24 +145,35 @@ Pinning pinning_for(const Options& options, const std::vector<Place>& places) {
   return pinning;
 }
 
+/// Empty: it is not pinned.
+std::vector<int> cores_of(const Place& place, const Pinning& pinning) {
+  return pinning.cores.empty() ? std::vector<int>()
+                               : pinning.cores[static_cast<std::size_t>(place.local_rank)];
+}
+
+void tell_plan(const JobFacts& facts, const std::vector<Place>& places, const Pinning& pinning) {
+  fmt::print(stderr, "dabkerun: job {}, {} ranks on host {}, rendezvous store {}\n", facts.job_id,
+             places.size(), places.front().host, facts.rendezvous);
+  for (const Place& place : places) {
+    if (const std::vector<int> cores = cores_of(place, pinning); !cores.empty())
+      fmt::print(stderr, "dabkerun: rank {} is pinned to cores: {}\n", place.rank, rank_list(cores));
+  }
+}
+
 Status spawn_all(Job& job, const Options& options, const std::string& program, const JobFacts& facts,
-                 const std::vector<Place>& places, std::vector<OutputFiles> files,
+                 const std::vector<Place>& places, const Pinning& pinning, std::vector<OutputFiles> files,
                  const InheritedState& inherited) {
   std::vector<std::string> environment;
   for (char** each = environ; *each != nullptr; ++each) environment.emplace_back(*each);
-  const Pinning pinning = pinning_for(options, places);
   const bool with_stdin = options.stdin_to_rank_0 && may_read_stdin();
   for (std::size_t i = 0; i < places.size(); ++i) {
     const Place& place = places[i];
     SpawnRequest request{.program = program,
                          .arguments = options.command,
                          .environment = worker_environment(environment, facts, place),
+                         .cores = cores_of(place, pinning),
                          .rank = place.rank,
                          .gets_stdin = with_stdin && place.rank == 0};
-    if (!pinning.cores.empty()) request.cores = pinning.cores[static_cast<std::size_t>(place.local_rank)];
-    if (options.verbose && !request.cores.empty()) {
-      fmt::print(stderr, "dabkerun: rank {} is pinned to cores: {}\n", place.rank, rank_list(request.cores));
-    }
     DABKE_ASSIGN(SpawnedWorker worker, spawn_worker(request, inherited));
     job.add_rank(place, std::move(worker), {.prefix = options.prefix, .timestamps = options.timestamps},
                  std::move(files[i].output), std::move(files[i].error_output));
@@ -187,20 +199,22 @@ int launch(const Options& options) {
   const auto secrets = make_secrets();
   if (!secrets.is_ok()) return fail(1, secrets.status().message());
 
-  const Fd signals = route_signals();
   const auto gatherer = DumpGatherer::open();
   if (!gatherer.is_ok()) return fail(1, gatherer.status().message());
   auto server = RendezvousServer::listen("127.0.0.1", secrets->id, secrets->key);
   if (!server.is_ok()) return fail(1, server.status().message());
   const JobFacts facts{(*server)->url(), to_hex(secrets->id), to_hex(secrets->key), options.knobs};
-  if (options.verbose) {
-    fmt::print(stderr, "dabkerun: job {}, {} ranks on host {}, rendezvous store {}\n", facts.job_id,
-               places->size(), places->front().host, facts.rendezvous);
-  }
+  const Pinning pinning = pinning_for(options, *places);
+  if (options.verbose) tell_plan(facts, *places, pinning);
 
+  // Until here a signal ends dabkerun as it ends any program, and nothing else runs yet. From here on nothing
+  // blocks.
+  const Fd signals = route_signals();
+  if (!signals) return fail(1, "cannot receive signals: no file descriptor is left");
   Console console(STDOUT_FILENO, STDERR_FILENO);
   Job job(console, signals.get(), options.verbose);
-  const Status spawned = spawn_all(job, options, program.path, facts, *places, files.take(), inherited);
+  const Status spawned =
+      spawn_all(job, options, program.path, facts, *places, pinning, files.take(), inherited);
   job.watch_dumps(**gatherer);
   (*server)->on_set(
       [&](const std::string& key, const std::string& value) { (*gatherer)->offer(key, value); });

@@ -29,6 +29,14 @@ Pipe make_pipe() {
   return {Fd(ends[0]), Fd(ends[1])};
 }
 
+/// The caller leads no process group.
+void take_terminal(const std::string& path) {
+  ::setsid();
+  const int fd = ::open(path.c_str(), O_RDWR);  // a session's first terminal is its own
+  for (int standard = 0; standard < 3; ++standard) ::dup2(fd, standard);
+  if (fd > 2) ::close(fd);
+}
+
 /// /proc/PID/stat from the state's letter on; the parent's pid comes next. Empty when there is no such
 /// process.
 std::string state_of(pid_t pid) {
@@ -55,6 +63,7 @@ LauncherRun::LauncherRun(std::vector<std::string> arguments, const LauncherSetup
     ::dup2(input.read_end.get(), 0);
     ::dup2(out.write_end.get(), 1);
     ::dup2(setup.one_output ? 1 : error.write_end.get(), 2);
+    if (!setup.terminal.empty()) take_terminal(setup.terminal);
     for (const std::string& variable : setup.environment) ::putenv(::strdup(variable.c_str()));
     // Whatever the one who runs the tests ignores (a shell's background job does) is not what is tested.
     for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);

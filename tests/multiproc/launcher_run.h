@@ -25,6 +25,7 @@ struct LauncherSetup {
   std::vector<std::string> environment;  // NAME=value, added
   bool one_output = false;               // 2>&1
   std::vector<int> ignored_signals;      // at the start, as under nohup
+  std::string terminal;                  // a path: its stdin, stdout, stderr, and it leads a session there
 };
 
 /// One dabkerun. Its destructor kills it if it still runs; the tests say that nothing is left then.

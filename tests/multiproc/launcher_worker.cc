@@ -1,5 +1,6 @@
 // A rank for the launcher's tests: does one simple or naughty thing, named by its first argument.
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -46,6 +47,13 @@ void chatter(int lines) {
     write_fully(1, piece);
     if (at % 3 == 0) write_fully(2, "rank " + std::to_string(rank()) + " at " + std::to_string(at) + "\n");
   }
+}
+
+/// Prints until nobody takes any more.
+void flood() {
+  ::fcntl(1, F_SETFL, O_NONBLOCK);
+  pollfd entry{1, POLLOUT, 0};
+  while (::poll(&entry, 1, 300) > 0) (void)!::write(1, "y\ny\n", 4);
 }
 
 /// A daemon as daemons are made: two forks and a session of its own, deaf to SIGTERM, holding stdout open.
@@ -124,6 +132,11 @@ int main(int argc, char** argv) {
   if (what == "sleep") {  // <directory>: leaves its pid there
     if (!argument.empty()) leave_pid(argument + "/" + std::to_string(rank()));
     std::printf("ready\n");
+    sleep_for_ever();
+  }
+  if (what == "flood") {  // <directory>: leaves its pid there when nobody takes any more of its output
+    flood();
+    leave_pid(argument + "/" + std::to_string(rank()));
     sleep_for_ever();
   }
   if (what == "quiet") {  // <directory>: until there is a file "go"
