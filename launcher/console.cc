@@ -14,7 +14,6 @@
 #include <fmt/format.h>
 
 #include "launcher/open_again.h"
-#include "runtime/base/clock.h"
 
 namespace dabke {
 namespace {
@@ -46,6 +45,7 @@ Console::Console(int out_fd, int error_fd) {
 void Console::write(Stream stream, std::string_view line) {
   Queue& queue = queue_of(stream);
   if (queue.closed || queue.failed) return;
+  if (std::exchange(queue.is_torn, false)) queue.waiting += '\n';
   queue.waiting.append(line);
   queue.used = true;
 }
@@ -89,6 +89,7 @@ void Console::write_some(Queue& queue) {
       queue.is_socket ? ::send(queue.fd, bytes, count, MSG_DONTWAIT) : ::write(queue.fd, bytes, count);
   if (wrote >= 0) {
     queue.written += static_cast<std::size_t>(wrote);
+    if (wrote > 0) queue.in_line = bytes[wrote - 1] != '\n';
   } else if (errno == EPIPE) {
     queue.closed = true;
   } else if (errno != EAGAIN && errno != EINTR) {
@@ -105,25 +106,20 @@ void Console::write_some(Queue& queue) {
   }
 }
 
-void Console::flush(int timeout_ms) {
-  const TimePoint deadline = Clock::now() + std::chrono::milliseconds(timeout_ms);
-  std::vector<pollfd> entries;
-  while (!is_drained()) {
-    entries.clear();
-    add_poll_entries(entries);
-    const int ready = ::poll(entries.data(), entries.size(), poll_timeout_ms(deadline));
-    if (ready == 0 || (ready < 0 && errno != EINTR)) return;
-    for (const pollfd& entry : entries) handle(entry);
-  }
-}
-
 void Console::drop(Queue& queue) {
   queue.waiting.clear();
   queue.written = 0;
 }
 
-void Console::abandon() {
-  for (Queue& queue : queues_) drop(queue);
+std::size_t Console::abandon() {
+  std::size_t bytes = 0;
+  for (Queue& queue : queues_) {
+    if (queue.waiting.empty()) continue;
+    bytes += queue.waiting.size() - queue.written;
+    queue.is_torn = queue.in_line;
+    drop(queue);
+  }
+  return bytes;
 }
 
 std::string Console::take_error() { return std::exchange(error_, {}); }

@@ -35,11 +35,9 @@ class Console {
   /// For the caller's poll; one entry a queue that has been used, with POLLOUT while something is waiting.
   void add_poll_entries(std::vector<pollfd>& entries) const;
   void handle(const pollfd& entry);
-  /// Writes what is waiting until all is written or `timeout_ms` is over.
-  void flush(int timeout_ms);
 
-  /// Drops what is waiting.
-  void abandon();
+  /// Drops what is waiting. How many bytes that was.
+  std::size_t abandon();
 
   /// Nobody reads stdout any more.
   bool stdout_is_closed() const { return queues_[0].closed; }
@@ -59,6 +57,8 @@ class Console {
     bool failed = false;   // cannot be written for another reason
     std::string waiting;
     std::size_t written = 0;  // of `waiting`
+    bool in_line = false;     // what has been written ends within a line
+    bool is_torn = false;     // and the rest of that was dropped
     bool used = false;        // something has been for it: whether anybody reads it matters from then on
   };
 

@@ -35,6 +35,11 @@ constexpr auto kGatherTime = 2s;
 /// Beyond the supervisor's own limits (kPatience to SIGKILL, as much again for the kernel).
 constexpr auto kAbandonAfter = 2 * kPatience + 3s;
 
+/// For whoever reads the output of a job that was told to end, once its ranks have ended; and for what is
+/// said after that.
+constexpr auto kReaderTime = 3s;
+constexpr auto kLastWordsTime = 1s;
+
 std::int64_t to_ns(TimePoint time) { return std::chrono::nanoseconds(time.time_since_epoch()).count(); }
 
 }  // namespace
@@ -68,11 +73,12 @@ int Job::run() {
   const bool is_copy_lost = std::ranges::any_of(members_, [](const Member& member) {
     return member.output.is_copy_lost() || member.error_output.is_copy_lost();
   });
-  if (outcome.exit_code == 0 && (output_lost_ || is_copy_lost)) outcome.exit_code = 1;
   if (reader_gone_) return 128 + SIGPIPE;
   for (const std::string& line : outcome.lines) say(line);
-  console_.flush(2000);
-  return outcome.exit_code;
+  while (is_waiting_for_output()) turn();
+  if (outcome.exit_code != 0) return outcome.exit_code;
+  if (is_output_dropped_ && last_signal_) return 128 + *last_signal_;
+  return output_lost_ || is_output_dropped_ || is_copy_lost ? 1 : 0;
 }
 
 int Job::give_up(const std::string& why) {
@@ -80,7 +86,6 @@ int Job::give_up(const std::string& why) {
   announced_ = true;
   end_all(Command::kEnd);
   while (has_running_supervisor() || is_waiting_for_output()) turn();
-  console_.flush(2000);
   return 1;
 }
 
@@ -101,7 +106,7 @@ void Job::turn() {
 
 TimePoint Job::next_deadline() const {
   TimePoint next = kNever;
-  for (const auto& each : {settled_at_, kill_at_, abandon_at_, judge_at_}) {
+  for (const auto& each : {settled_at_, kill_at_, abandon_at_, judge_at_, drop_at_}) {
     if (each) next = std::min(next, *each);
   }
   for (const Member& member : members_) {
@@ -183,22 +188,30 @@ void Job::judge_hang() {
   for (std::size_t i = 0; i < verdict.size(); ++i) say(i == 0 ? "hang: " + verdict[i] : "  " + verdict[i]);
 }
 
+/// Nobody reads it. The copies get all of it.
 void Job::drop_output() {
+  std::size_t lost = console_.abandon();
   for (Member& member : members_) {
-    member.output.close(console_);
-    member.error_output.close(console_);
+    for (WorkerOutput* output : {&member.output, &member.error_output}) {
+      output->drain(console_);
+      output->close(console_);
+      lost += console_.abandon();
+    }
   }
-  console_.abandon();
+  drop_at_ = Clock::now() + kLastWordsTime;
+  if (lost == 0 || is_output_dropped_) return;
+  is_output_dropped_ = true;
+  say(fmt::format("{} bytes of output are lost, because nobody has read them", lost));
 }
 
 void Job::take_signal() {
   signalfd_siginfo info{};
   if (::read(signals_, &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return;
   const int signal = static_cast<int>(info.ssi_signo);
-  if (signal == SIGTSTP) {
-    stop_and_continue();
-  } else if (!has_running_supervisor()) {
-    drop_output();  // only output that nobody reads is left
+  if (signal == SIGTSTP) return stop_and_continue();
+  last_signal_ = signal;
+  if (!has_running_supervisor()) {  // only output that nobody reads is left
+    drop_at_ = Clock::now() + (drop_at_ ? 0s : kReaderTime);
   } else if (!interrupted_by_ && !announced_) {
     say(fmt::format(
         "{}: passing it on to all ranks; those still running {} s later, or at a second Ctrl-C, are killed",
@@ -315,6 +328,9 @@ void Job::check_time() {
   }
   if (judge_at_ && now >= *judge_at_) judge_hang();
   if (kill_at_ && now >= *kill_at_) end_all(Command::kKill);
+  if ((interrupted_by_ || reader_gone_) && !drop_at_ && !has_running_supervisor())
+    drop_at_ = now + kReaderTime;
+  if (drop_at_ && now >= *drop_at_) drop_output();
   if (abandon_at_ && now >= *abandon_at_) {
     for (const Member& member : members_) {
       if (member.is_supervised()) ::kill(member.supervisor, SIGKILL);

@@ -89,6 +89,7 @@ class Job {
   std::optional<TimePoint> judge_at_;  // dumps that have not come by then do not come
   bool has_verdict_ = false;
   std::optional<int> interrupted_by_;
+  std::optional<int> last_signal_;  // that told dabkerun to end
   bool output_lost_ = false;
   bool reader_gone_ = false;             // of stdout
   bool told_to_end_ = false;             // a signal of ours may have ended what ends now
@@ -97,6 +98,8 @@ class Job {
   bool announced_ = false;
   std::optional<TimePoint> kill_at_;     // ranks that had a signal forwarded and still run
   std::optional<TimePoint> abandon_at_;  // supervisors that do not answer
+  std::optional<TimePoint> drop_at_;     // output that nobody has read by then
+  bool is_output_dropped_ = false;
 };
 
 }  // namespace dabke

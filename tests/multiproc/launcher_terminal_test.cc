@@ -32,4 +32,14 @@ TEST_CASE("a terminal that nobody reads, or that Ctrl-S has stopped, does not ke
   CHECK(is_gone_within(rank, kPatience));
 }
 
+TEST_CASE("a terminal that nobody reads does not keep dabkerun from ending") {
+  const TemporaryDirectory directory;
+  Terminal terminal;
+  LauncherRun launcher({"-np", "1", kWorker, "flood", directory.path()}, {.terminal = terminal.path()});
+  directory.pid_in("0");
+  launcher.signal(SIGTERM);
+  REQUIRE(is_gone_within(launcher.pid(), kPatience));
+  CHECK(launcher.finish().exit_code == 128 + SIGTERM);
+}
+
 }  // namespace dabke

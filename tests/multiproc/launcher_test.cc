@@ -1,6 +1,8 @@
 // The real dabkerun with real processes.
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -488,6 +490,37 @@ TEST_CASE("a reader that is slow loses nothing and does not stop signals") {
   const auto lines = lines_of(job.out);
   CHECK(std::ranges::all_of(
       lines, [](const std::string& line) { return line == "[0]<stdout>:y" || line == "[1]<stdout>:y"; }));
+}
+
+TEST_CASE(
+    "output that nobody reads when the job has been told to end is lost after a while, and told as lost") {
+  const TemporaryDirectory directory;
+  const std::string output = directory.path() + "/stdout";
+  REQUIRE(::mkfifo(output.c_str(), 0600) == 0);
+  const Fd reader(::open(output.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  const bool is_over = GENERATE(false, true);  // before it is told to end
+  LauncherRun launcher({"-c", "exec \"$0\" -np 1 --output-filename \"$1\" \"$2\" $3 \"$1\" >\"$1/stdout\"",
+                        DABKERUN, directory.path(), kWorker, is_over ? "spill" : "flood"},
+                       {.program = "bash"});
+  const pid_t rank = directory.pid_in("0");
+  if (is_over) REQUIRE(is_gone_within(rank, kPatience));
+  launcher.signal(SIGTERM);
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 128 + SIGTERM);
+  CHECK(job.took < kPatience);
+  CHECK_THAT(job.error, Contains(" bytes of output are lost, because nobody has read them"));
+  if (is_over) CHECK(directory.text_of("rank.0/stdout").size() == 1 << 20);
+}
+
+TEST_CASE("the last words of a job wait for its reader, as all its output does") {
+  // As much as the pipe takes, so that there is no room for them.
+  const auto size = std::to_string((64 << 10) - std::string("[0]<stdout>:\n").size());
+  LauncherRun launcher({"-np", "1", "sh", "-c", "\"$0\" long \"$1\"; exit 3", kWorker, size},
+                       {.one_output = true});
+  std::this_thread::sleep_for(3s);  // to look at one page
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 3);
+  CHECK_THAT(job.out, Contains("exited with status code 3"));
 }
 
 TEST_CASE("the job's key is on no command line") {

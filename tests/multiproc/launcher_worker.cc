@@ -139,6 +139,12 @@ int main(int argc, char** argv) {
     leave_pid(argument + "/" + std::to_string(rank()));
     sleep_for_ever();
   }
+  if (what == "spill") {  // <directory>: prints 1 MiB, leaves its pid there and ends
+    const std::string line = std::string(1023, 'x') + "\n";
+    for (int i = 0; i < 1024; ++i) write_fully(1, line);
+    leave_pid(argument + "/" + std::to_string(rank()));
+    return 0;
+  }
   if (what == "quiet") {  // <directory>: until there is a file "go"
     leave_pid(argument + "/" + std::to_string(rank()));
     while (!std::filesystem::exists(argument + "/go")) ::usleep(1000);
