@@ -66,7 +66,7 @@ void Job::say(std::string_view text) {
 }
 
 int Job::run() {
-  while (has_running_supervisor() || is_waiting_for_output()) turn();
+  while (is_waiting_for_processes() || is_waiting_for_output()) turn();
   take_dumps();
   if (judge_at_) judge_hang();
   Outcome outcome = conclude(judged_ends(), interrupted_by_);
@@ -85,11 +85,13 @@ int Job::give_up(const std::string& why) {
   say(why);
   announced_ = true;
   end_all(Command::kEnd);
-  while (has_running_supervisor() || is_waiting_for_output()) turn();
+  while (is_waiting_for_processes() || is_waiting_for_output()) turn();
   return 1;
 }
 
 bool Job::has_running_supervisor() const { return std::ranges::any_of(members_, &Member::is_supervised); }
+
+bool Job::is_waiting_for_processes() const { return has_running_supervisor() || orphans_.due() != kNever; }
 
 bool Job::is_waiting_for_output() const {
   return !console_.is_drained() || std::ranges::any_of(members_, [](const Member& member) {
@@ -105,7 +107,7 @@ void Job::turn() {
 }
 
 TimePoint Job::next_deadline() const {
-  TimePoint next = kNever;
+  TimePoint next = orphans_.due();
   for (const auto& each : {settled_at_, kill_at_, abandon_at_, judge_at_, drop_at_}) {
     if (each) next = std::min(next, *each);
   }
@@ -257,7 +259,13 @@ void Job::take_reports(Member& member) {
     if (got < 0 && errno == EAGAIN) return;
     break;
   }
-  ::waitpid(member.supervisor, nullptr, 0);
+  supervisor_ended(member);
+}
+
+void Job::supervisor_ended(Member& member) {
+  int status = 0;
+  const bool is_known = ::waitpid(member.supervisor, &status, 0) == member.supervisor;
+  if (!is_known || !WIFEXITED(status) || WEXITSTATUS(status) != 0) orphans_.take(member.supervisor);
   member.channel = Fd();
   if (!member.end) {
     // What the supervisor had sent is not known.
@@ -266,6 +274,17 @@ void Job::take_reports(Member& member) {
                           .time_ns = to_ns(Clock::now()),
                           .our_signal = told_to_end_ ? SIGKILL : 0});
   }
+}
+
+void Job::kill_orphans() {
+  std::vector<pid_t> supervisors;
+  for (const Member& member : members_) {
+    if (member.is_supervised()) supervisors.push_back(member.supervisor);
+  }
+  if (const std::size_t left = orphans_.kill(supervisors); left != 0)
+    say(fmt::format(
+        "{} processes of ranks whose supervisor was killed did not end on SIGKILL; they hang in the kernel",
+        left));
 }
 
 void Job::take_report(Member& member, const Report& report) {
@@ -326,9 +345,10 @@ void Job::check_time() {
       announce_failure();
     }
   }
+  if (now >= orphans_.due()) kill_orphans();
   if (judge_at_ && now >= *judge_at_) judge_hang();
   if (kill_at_ && now >= *kill_at_) end_all(Command::kKill);
-  if ((interrupted_by_ || reader_gone_) && !drop_at_ && !has_running_supervisor())
+  if ((interrupted_by_ || reader_gone_) && !drop_at_ && !is_waiting_for_processes())
     drop_at_ = now + kReaderTime;
   if (drop_at_ && now >= *drop_at_) drop_output();
   if (abandon_at_ && now >= *abandon_at_) {

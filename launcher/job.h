@@ -14,6 +14,7 @@
 
 #include "launcher/console.h"
 #include "launcher/dump_gatherer.h"
+#include "launcher/orphans.h"
 #include "launcher/outcome.h"
 #include "launcher/placement.h"
 #include "launcher/spawn.h"
@@ -27,8 +28,8 @@ namespace dabke {
 class Job {
  public:
   /// `signals` is a signalfd of what to forward.
-  Job(Console& console, int signals, bool verbose)
-      : console_(console), signals_(signals), verbose_(verbose) {}
+  Job(Console& console, int signals, const std::string& job_id, bool verbose)
+      : console_(console), signals_(signals), verbose_(verbose), orphans_(job_id) {}
 
   Job(const Job&) = delete;  // its parts refer to it
   Job& operator=(const Job&) = delete;
@@ -57,6 +58,7 @@ class Job {
 
   void say(std::string_view text);
   bool has_running_supervisor() const;
+  bool is_waiting_for_processes() const;
   bool is_waiting_for_output() const;
   void turn();
   TimePoint next_deadline() const;
@@ -68,6 +70,8 @@ class Job {
   void judge_hang();
   void stop_and_continue();
   void take_reports(Member& member);
+  void supervisor_ended(Member& member);
+  void kill_orphans();
   void take_report(Member& member, const Report& report);
   void member_ended(Member& member, RankEnd end);
   void check_time();
@@ -80,6 +84,7 @@ class Job {
   Console& console_;
   const int signals_;
   const bool verbose_;
+  Orphans orphans_;
   std::vector<Member> members_;
   std::vector<RankEnd> ends_;
   std::set<Rank> blamed_;  // by other ranks

@@ -212,7 +212,7 @@ int launch(const Options& options) {
   const Fd signals = route_signals();
   if (!signals) return fail(1, "cannot receive signals: no file descriptor is left");
   Console console(STDOUT_FILENO, STDERR_FILENO);
-  Job job(console, signals.get(), options.verbose);
+  Job job(console, signals.get(), facts.job_id, options.verbose);
   const Status spawned =
       spawn_all(job, options, program.path, facts, *places, pinning, files.take(), inherited);
   job.watch_dumps(**gatherer);

@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -63,7 +65,7 @@ bool read_stat(const char* pid, Stat& stat) {
 
 }  // namespace
 
-std::vector<pid_t> descendants_of(pid_t ancestor) {
+std::vector<pid_t> descendants_of(pid_t ancestor, const std::vector<pid_t>& except) {
   struct Child {
     pid_t pid;
     bool is_zombie;
@@ -87,12 +89,21 @@ std::vector<pid_t> descendants_of(pid_t ancestor) {
     const auto at = children.find(parent);
     if (at == children.end()) continue;
     for (const Child child : at->second) {
+      if (std::ranges::find(except, child.pid) != except.end()) continue;
       if (!child.is_zombie) found.push_back(child.pid);
       to_visit.push_back(child.pid);  // a zombie leader may still have threads whose children live
     }
     children.erase(at);  // a pid that came back as its own ancestor must not make a circle
   }
   return found;
+}
+
+bool has_variable(pid_t pid, const std::string& variable) {
+  std::ifstream environment("/proc/" + std::to_string(pid) + "/environ", std::ios::binary);
+  for (std::string each; std::getline(environment, each, '\0');) {
+    if (each == variable) return true;
+  }
+  return false;
 }
 
 bool is_ending(pid_t pid) {

@@ -385,6 +385,35 @@ TEST_CASE("nothing is left after kill -9 of dabkerun, not even a daemon of a ran
   CHECK(launcher.finish().exit_code == 137);
 }
 
+TEST_CASE("nothing is left of a rank whose supervisor is killed, not even a daemon that ignores SIGTERM") {
+  const TemporaryDirectory directory;
+  LauncherRun launcher({"-np", "2", kWorker, "daemon", directory.path(), "stay"});
+  REQUIRE(launcher.wait_for_output("ready", 2));
+  ::kill(parent_of(directory.pid_in("daemon.0")), SIGKILL);
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 128 + SIGKILL);
+  CHECK_THAT(job.error, Contains("rank 0 ") && Contains("was lost: its supervisor process was killed"));
+  for (const char* name : {"daemon.0", "daemon.1"}) CHECK(is_gone(directory.pid_in(name)));
+}
+
+TEST_CASE("what the shell had started before it became dabkerun is not ended with the orphans of a rank") {
+  const TemporaryDirectory directory;
+  LauncherRun launcher({"-c",
+                        "sleep 77 & echo $! >\"$1/new\"; mv \"$1/new\" \"$1/other\"; "
+                        "exec \"$0\" -np 1 sh -c 'sleep 77 & echo orphan $!; sleep 77; :'",
+                        DABKERUN, directory.path()},
+                       {.program = "bash"});
+  REQUIRE(launcher.wait_for_output("orphan "));
+  REQUIRE(launcher.wait_for_output("\n"));
+  const pid_t orphan = launcher.number_after("orphan ");
+  ::kill(parent_of(parent_of(orphan)), SIGKILL);
+  const pid_t other = directory.pid_in("other");
+  CHECK(is_gone_within(orphan, kPatience));
+  CHECK_FALSE(is_gone(other));
+  ::kill(other, SIGKILL);
+  CHECK(launcher.finish().exit_code == 128 + SIGKILL);
+}
+
 TEST_CASE("a daemon that a finished rank leaves behind is ended, and dabkerun waits for that") {
   const TemporaryDirectory directory;
   const Finished job = run({"-np", "2", kWorker, "daemon", directory.path(), "leave"});
