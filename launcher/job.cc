@@ -111,13 +111,14 @@ TimePoint Job::next_deadline() const {
   for (const auto& each : {settled_at_, kill_at_, abandon_at_, judge_at_, drop_at_}) {
     if (each) next = std::min(next, *each);
   }
+  if (input_ != nullptr) next = std::min(next, input_->looks_again_at());
   for (const Member& member : members_) {
     next = std::min({next, member.output.release_at(), member.error_output.release_at()});
   }
   return next;
 }
 
-void Job::add_poll_entries(std::vector<pollfd>& entries) const {
+void Job::add_poll_entries(std::vector<pollfd>& entries) {
   entries.push_back({signals_, POLLIN, 0});
   if (gatherer_ != nullptr) entries.push_back({gatherer_->event(), POLLIN, 0});
   for (const Member& member : members_) {
@@ -128,6 +129,7 @@ void Job::add_poll_entries(std::vector<pollfd>& entries) const {
         entries.push_back({output->pipe(), POLLIN, 0});
     }
   }
+  if (input_ != nullptr) input_->add_poll_entries(entries);
   console_.add_poll_entries(entries);
 }
 
@@ -144,7 +146,10 @@ void Job::handle_entries(const std::vector<pollfd>& entries) {
       if (output->is_open() && ready.contains(output->pipe())) output->read(console_);
     }
   }
-  for (const pollfd& entry : entries) console_.handle(entry);
+  for (const pollfd& entry : entries) {
+    if (input_ != nullptr) input_->handle(entry);
+    console_.handle(entry);
+  }
   if (const std::string error = console_.take_error(); !error.empty()) {
     output_lost_ = true;
     say(error);

@@ -18,6 +18,7 @@
 #include "launcher/outcome.h"
 #include "launcher/placement.h"
 #include "launcher/spawn.h"
+#include "launcher/terminal_input.h"
 #include "launcher/worker_output.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/owned.h"
@@ -39,6 +40,8 @@ class Job {
   int run();
   /// Prints a verdict when ranks of the job hang. Before run().
   void watch_dumps(DumpGatherer& gatherer) { gatherer_ = &gatherer; }
+  /// Passes on what is typed for rank 0. Before run().
+  void pass_input(TerminalInput& input) { input_ = &input; }
   /// A rank could not be started: ends the others, says `why`, and returns what dabkerun returns.
   int give_up(const std::string& why);
 
@@ -62,7 +65,7 @@ class Job {
   bool is_waiting_for_output() const;
   void turn();
   TimePoint next_deadline() const;
-  void add_poll_entries(std::vector<pollfd>& entries) const;
+  void add_poll_entries(std::vector<pollfd>& entries);
   void handle_entries(const std::vector<pollfd>& entries);
   void drop_output();
   void take_signal();
@@ -88,6 +91,7 @@ class Job {
   std::vector<Member> members_;
   std::vector<RankEnd> ends_;
   std::set<Rank> blamed_;  // by other ranks
+  TerminalInput* input_ = nullptr;
   DumpGatherer* gatherer_ = nullptr;
   std::map<Rank, Dump> dumps_;  // of one incident
   std::uint64_t incident_ = 0;

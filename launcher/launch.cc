@@ -105,8 +105,25 @@ Result<Secrets> make_secrets() {
   return secrets;
 }
 
-/// A background job of a shell must not take the terminal's input from the shell.
-bool may_read_stdin() { return ::isatty(STDIN_FILENO) == 0 || ::tcgetpgrp(STDIN_FILENO) == ::getpgrp(); }
+/// What rank 0 reads: nothing (-1), dabkerun's own stdin, or a pipe with what is typed.
+struct Input {
+  int stdin_of_rank_0 = -1;
+  std::unique_ptr<TerminalInput> typed;
+  Fd typed_end;
+};
+
+Result<Input> open_input(const Options& options) {
+  Input input;
+  if (!options.stdin_to_rank_0) return input;
+  if (::isatty(STDIN_FILENO) == 0) {
+    input.stdin_of_rank_0 = STDIN_FILENO;
+  } else if (TerminalInput::can_read(STDIN_FILENO)) {
+    DABKE_ASSIGN(input.typed, TerminalInput::open(STDIN_FILENO));
+    input.typed_end = input.typed->take_end();
+    input.stdin_of_rank_0 = input.typed_end.get();
+  }
+  return input;
+}
 
 /// A job that runs out of descriptors half-way ends much later, with ranks that wait for each other.
 Status check_descriptors(const Options& options, rlim_t ranks, const InheritedState& inherited) {
@@ -162,10 +179,9 @@ void tell_plan(const JobFacts& facts, const std::vector<Place>& places, const Pi
 
 Status spawn_all(Job& job, const Options& options, const std::string& program, const JobFacts& facts,
                  const std::vector<Place>& places, const Pinning& pinning, std::vector<OutputFiles> files,
-                 const InheritedState& inherited) {
+                 int stdin_of_rank_0, const InheritedState& inherited) {
   std::vector<std::string> environment;
   for (char** each = environ; *each != nullptr; ++each) environment.emplace_back(*each);
-  const bool with_stdin = options.stdin_to_rank_0 && may_read_stdin();
   for (std::size_t i = 0; i < places.size(); ++i) {
     const Place& place = places[i];
     SpawnRequest request{.program = program,
@@ -173,7 +189,7 @@ Status spawn_all(Job& job, const Options& options, const std::string& program, c
                          .environment = worker_environment(environment, facts, place),
                          .cores = cores_of(place, pinning),
                          .rank = place.rank,
-                         .gets_stdin = with_stdin && place.rank == 0};
+                         .input = place.rank == 0 ? stdin_of_rank_0 : -1};
     DABKE_ASSIGN(SpawnedWorker worker, spawn_worker(request, inherited));
     job.add_rank(place, std::move(worker), {.prefix = options.prefix, .timestamps = options.timestamps},
                  std::move(files[i].output), std::move(files[i].error_output));
@@ -199,6 +215,8 @@ int launch(const Options& options) {
   const auto secrets = make_secrets();
   if (!secrets.is_ok()) return fail(1, secrets.status().message());
 
+  auto input = open_input(options);
+  if (!input.is_ok()) return fail(1, input.status().message());
   const auto gatherer = DumpGatherer::open();
   if (!gatherer.is_ok()) return fail(1, gatherer.status().message());
   auto server = RendezvousServer::listen("127.0.0.1", secrets->id, secrets->key);
@@ -213,8 +231,10 @@ int launch(const Options& options) {
   if (!signals) return fail(1, "cannot receive signals: no file descriptor is left");
   Console console(STDOUT_FILENO, STDERR_FILENO);
   Job job(console, signals.get(), facts.job_id, options.verbose);
-  const Status spawned =
-      spawn_all(job, options, program.path, facts, *places, pinning, files.take(), inherited);
+  const Status spawned = spawn_all(job, options, program.path, facts, *places, pinning, files.take(),
+                                   input->stdin_of_rank_0, inherited);
+  input->typed_end = Fd();  // rank 0 has the only one
+  if (input->typed) job.pass_input(*input->typed);
   job.watch_dumps(**gatherer);
   (*server)->on_set(
       [&](const std::string& key, const std::string& value) { (*gatherer)->offer(key, value); });

@@ -33,15 +33,16 @@ Result<SpawnedWorker> spawn_worker(const SpawnRequest& request, const InheritedS
   }
   Fd ours(ends[0]);
   const Fd theirs(ends[1]);
-  const Fd input(request.gets_stdin ? -1 : ::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!request.gets_stdin && !input) return system_error("cannot open /dev/null", errno);
+  const bool has_input = request.input >= 0;
+  const Fd nothing(has_input ? -1 : ::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!has_input && !nothing) return system_error("cannot open /dev/null", errno);
 
   WorkerProcess worker{.program = request.program,
                        .arguments = request.arguments,
                        .environment = request.environment,
                        .cores = request.cores,
                        .rank = request.rank,
-                       .input = request.gets_stdin ? 0 : input.get(),
+                       .input = has_input ? request.input : nothing.get(),
                        .output = output.write_end.get(),
                        .error_output = error_output.write_end.get(),
                        .channel = theirs.get(),

@@ -26,7 +26,7 @@ struct SpawnRequest {
   std::vector<std::string> environment;
   std::vector<int> cores;
   int rank = 0;
-  bool gets_stdin = false;  // dabkerun's own descriptor 0; otherwise /dev/null
+  int input = -1;  // what its stdin is; -1: /dev/null
 };
 
 /// The calling process must have one thread: what another one holds locked at the fork stays locked in the

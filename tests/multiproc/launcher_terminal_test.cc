@@ -1,6 +1,8 @@
 // The real dabkerun at a terminal.
 #include <signal.h>
 
+#include <fstream>
+
 #include <catch2/catch.hpp>
 
 #include "launcher_run.h"
@@ -10,11 +12,23 @@
 namespace dabke {
 namespace {
 
+using Catch::Contains;
 using test::kPatience;
 using Words = std::vector<std::string>;
 
 const std::string kWorker = LAUNCHER_WORKER;
+const std::string kControlD = "\x04";
 const std::string kControlS = "\x13";
+const std::string kControlZ = "\x1a";
+const std::string kDabkerun = DABKERUN;
+/// Its rank prints what it reads.
+const std::string kEcho = kDabkerun + " -np 1 --no-prefix sed -u s/^/rank:/";
+
+/// A user's shell, with job control.
+LauncherRun start_shell(const Terminal& terminal) {
+  return LauncherRun({"--norc", "--noprofile", "--noediting", "-i"},
+                     {.program = "bash", .environment = {"PS1=ready> "}, .terminal = terminal.path()});
+}
 
 }  // namespace
 
@@ -40,6 +54,64 @@ TEST_CASE("a terminal that nobody reads does not keep dabkerun from ending") {
   launcher.signal(SIGTERM);
   REQUIRE(is_gone_within(launcher.pid(), kPatience));
   CHECK(launcher.finish().exit_code == 128 + SIGTERM);
+}
+
+TEST_CASE(
+    "what is typed while dabkerun is in the background is the shell's, and rank 0 reads on in the "
+    "foreground") {
+  Terminal terminal;
+  LauncherRun shell = start_shell(terminal);
+  terminal.type(kEcho + "\none\n");
+  REQUIRE(terminal.wait_for("rank:one"));
+  terminal.type(kControlZ);
+  REQUIRE(terminal.wait_for("Stopped"));
+  terminal.type("bg\n");
+  for (int i = 0; i < 20; ++i) {
+    terminal.type("echo $((" + std::to_string(i) + " + 1000))\n");
+    REQUIRE(terminal.wait_for(std::to_string(i + 1000)));
+  }
+  terminal.type("fg\ntwo\n");
+  CHECK(terminal.wait_for("rank:two"));
+  CHECK_THAT(terminal.shown(), !Contains("rank:echo"));
+  terminal.type(kControlD);
+  terminal.type("exit $?\n");
+  REQUIRE(is_gone_within(shell.pid(), kPatience));
+  CHECK(shell.finish().exit_code == 0);
+}
+
+TEST_CASE("a job that was started in the background reads what is typed once it is in the foreground") {
+  Terminal terminal;
+  LauncherRun shell = start_shell(terminal);
+  terminal.type(kEcho + " &\necho $((1000 + 1))\n");
+  REQUIRE(terminal.wait_for("1001"));
+  terminal.type("fg\none\n");
+  CHECK(terminal.wait_for("rank:one"));
+  terminal.type(kControlD);
+  terminal.type("exit $?\n");
+  REQUIRE(is_gone_within(shell.pid(), kPatience));
+}
+
+TEST_CASE("what rank 0 does not read is left for the shell") {
+  Terminal terminal;
+  LauncherRun shell = start_shell(terminal);
+  const TemporaryDirectory directory;
+  terminal.type(kDabkerun + " -np 1 " + kWorker + " quiet " + directory.path() + "\n");
+  directory.pid_in("0");
+  terminal.type("one line is on its way to rank 0\necho $((1000 + 1))\nexit 7\n");
+  std::ofstream(directory.path() + "/go") << "now";
+  CHECK(terminal.wait_for("1001"));
+  REQUIRE(is_gone_within(shell.pid(), kPatience));
+  CHECK(shell.finish().exit_code == 7);
+}
+
+TEST_CASE("Ctrl-C at the terminal reaches the ranks once") {
+  Terminal terminal;
+  LauncherRun launcher({"-np", "1", kWorker, "catch"}, {.terminal = terminal.path()});
+  REQUIRE(terminal.wait_for("ready"));
+  terminal.type("\x03");
+  CHECK(terminal.wait_for("caught"));
+  REQUIRE(is_gone_within(launcher.pid(), kPatience));
+  CHECK(launcher.finish().exit_code == 0);
 }
 
 }  // namespace dabke

@@ -1,0 +1,52 @@
+// What is typed at dabkerun's terminal, on its way to rank 0.
+//
+// Rank 0 does not read the terminal itself. It is in a session of its own, so the terminal would give it what
+// is typed while dabkerun is in the background, and the shell would miss that. From dabkerun the kernel keeps
+// it.
+#pragma once
+
+#include <poll.h>
+
+#include <memory>
+#include <vector>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/owned.h"
+#include "runtime/base/status.h"
+
+namespace dabke {
+
+/// A line is read from the terminal when rank 0 has taken all before it. What it does not take stays for the
+/// shell.
+class TerminalInput {
+ public:
+  /// Whether it is the terminal of dabkerun's session, and not one that dabkerun will never be in the
+  /// foreground of.
+  static bool can_read(int terminal);
+  /// Of a terminal that it can read.
+  static Result<std::unique_ptr<TerminalInput>> open(int terminal);
+
+  /// For rank 0; once, and the process that opened it must keep no other copy.
+  Fd take_end() { return std::move(rank_end_); }
+
+  /// For the caller's poll.
+  void add_poll_entries(std::vector<pollfd>& entries);
+  void handle(const pollfd& entry);
+  /// When the caller's poll is to begin anew, at the latest.
+  TimePoint looks_again_at() const { return looks_again_at_; }
+
+ private:
+  TerminalInput(Fd terminal, Fd rank_end, Fd pipe)
+      : terminal_(std::move(terminal)), rank_end_(std::move(rank_end)), pipe_(std::move(pipe)) {}
+
+  void read_line();
+  void close();
+
+  Fd terminal_;
+  Fd rank_end_;
+  Fd pipe_;
+  bool is_taken_ = true;  // what was written to the pipe
+  TimePoint looks_again_at_ = kNever;
+};
+
+}  // namespace dabke
