@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/dump_signals.h"
+
 namespace dabke {
 namespace {
 
@@ -14,6 +16,10 @@ constexpr Range any() { return {}; }
 constexpr Range at_least(double least) { return {.least = least}; }
 constexpr Range between(double least, double most) { return {.least = least, .most = most}; }
 constexpr Range one_of(std::string_view choices) { return {.choices = choices}; }
+constexpr Range dump_signal_or_none() {
+  return {.takes = [](std::string_view text) { return text.empty() || dump_signal_number(text) != 0; },
+          .taken = kDumpSignals};
+}
 
 // clang-format off
 constexpr Knob kKnobs[] = {
@@ -67,7 +73,7 @@ constexpr Knob kKnobs[] = {
      "Report no stalls."},
     {"DUMP_DIR", "", "dump-dir", 1, &Config::dump_dir, any(), "",
      "Where each rank writes what it was doing (dabke-dump.<job>.rank<n>.json) when a tensor stalls, at DABKE_DUMP_SIGNAL, and when the job fails. Empty: TMPDIR or /tmp, and not when the job fails; none: nowhere."},
-    {"DUMP_SIGNAL", "", "dump-signal", 1, &Config::dump_signal, any(), "",
+    {"DUMP_SIGNAL", "", "dump-signal", 1, &Config::dump_signal, dump_signal_or_none(), "",
      "A signal (such as USR1) at which all ranks write a dump when one of them gets it. Empty: none, because signals belong to the application."},
     {"DISABLE_NATIVE_STACKS", "", "no-native-stacks", 1, &Config::disable_native_stacks, any(), "",
      "Take no stacks of this process's threads for stall reports and dumps: a real-time signal would interrupt their system calls for a moment."},
@@ -136,6 +142,7 @@ struct Setter {
   bool operator()(double Config::*field) const { return set_number(config, field, range, text); }
   bool operator()(std::string Config::*field) const {
     if (range.choices.empty()) {
+      if (range.takes != nullptr && !range.takes(text)) return false;
       config.*field = std::string(text);
       return true;
     }
@@ -154,6 +161,7 @@ std::span<const Knob> knobs() { return kKnobs; }
 std::string Knob::accepts() const {
   if (is_switch()) return "0 or 1";
   if (std::holds_alternative<std::string Config::*>(field)) {
+    if (range.takes != nullptr) return std::string(range.taken);
     if (range.choices.empty()) return "text";
     std::string out = "one of";
     each_choice(range.choices, [&](std::string_view choice) { out += fmt::format(" {}", choice); });

@@ -59,12 +59,14 @@ struct Config {
   bool log_hide_time = false;
 };
 
-/// What values a knob takes: a number from `least` to `most`, one of `choices` (comma separated), or any
-/// text.
+/// What values a knob takes: a number from `least` to `most`, one of `choices` (comma separated), text that
+/// `takes` finds good and `taken` describes, or any text.
 struct Range {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
   std::string_view choices;
+  bool (*takes)(std::string_view text) = nullptr;
+  std::string_view taken;
 };
 
 using KnobField =

@@ -7,11 +7,11 @@
 
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 
 #include <fmt/format.h>
 
+#include "runtime/base/dump_signals.h"
 #include "runtime/base/thread.h"
 
 namespace dabke {
@@ -38,20 +38,6 @@ void tell(const std::function<void(const std::string& name)>& on_signal, const s
   }
 }
 
-/// 0: there is none.
-int signal_number(std::string_view text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size())
-    return number > 0 && number < NSIG && ::sigdescr_np(number) != nullptr ? number : 0;
-  if (text.starts_with("SIG")) text.remove_prefix(3);
-  for (number = 1; number < NSIG; ++number) {
-    const char* const name = ::sigabbrev_np(number);
-    if (name != nullptr && text == name) return number;
-  }
-  return 0;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<DumpSignal>> DumpSignal::open(const std::string& text,
@@ -59,10 +45,8 @@ Result<std::unique_ptr<DumpSignal>> DumpSignal::open(const std::string& text,
   const auto refused = [&text](const std::string& why) {
     return Status(Code::invalid_argument, fmt::format("DABKE_DUMP_SIGNAL={}: {}", text, why));
   };
-  const int signal = signal_number(text);
-  if (signal == 0 || signal == SIGKILL || signal == SIGSTOP) {
-    return refused("there is no such signal to handle; USR1 or USR2 are good choices");
-  }
+  const int signal = dump_signal_number(text);
+  if (signal == 0) return refused(fmt::format("expected {}", kDumpSignals));
   const std::string name = fmt::format("SIG{}", ::sigabbrev_np(signal));
   struct sigaction now {};
   ::sigaction(signal, nullptr, &now);

@@ -87,6 +87,7 @@ static void version_and_tables(void) {
 
 static void init_and_settings(void) {
   const char* bad_value[] = {"FUSION_THRESHOLD=lots", NULL};
+  const char* bad_signal[] = {"DUMP_SIGNAL=SEGV", NULL};
   const char* bad_name[] = {"NO_SUCH_KNOB=1", NULL};
   const char* good[] = {"DABKE_CYCLE_TIME=2.5", "STALL_CHECK_TIME_SECONDS=7", NULL};
   dabke_init_options options = DABKE_INIT_OPTIONS_INIT;
@@ -96,6 +97,9 @@ static void init_and_settings(void) {
   CHECK(dabke_init(&options) == DABKE_ERROR_INVALID_ARGUMENT);
   CHECK_SAYS("DABKE_FUSION_THRESHOLD=lots");
   CHECK_SAYS("whole number of bytes");
+  options.settings = bad_signal;
+  CHECK(dabke_init(&options) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("DABKE_DUMP_SIGNAL=SEGV is not valid: expected one of USR1 USR2");
   options.settings = bad_name;
   CHECK(dabke_init(&options) == DABKE_ERROR_INVALID_ARGUMENT);
   CHECK_SAYS("NO_SUCH_KNOB=1");

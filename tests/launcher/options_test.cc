@@ -72,7 +72,7 @@ TEST_CASE("every knob is a flag, and what the flag sets is what init reads") {
   for (const Knob& knob : knobs()) {
     CAPTURE(std::string(knob.flag));
     std::string value = knob_value(defaults, knob);
-    if (value.empty()) value = "text";
+    if (value.empty()) value = knob.range.takes == nullptr ? "text" : "USR1";
     Words words{"-np", "1", "--" + std::string(knob.flag), value, "x"};
     if (knob.is_switch()) words.erase(words.begin() + 3);
     if (knob.flag_scale != 1) words[3] = "128";
@@ -121,6 +121,8 @@ TEST_CASE("a bad value of a knob is refused with the row's text") {
         "fuse. 0 adapts: order at once while idle, gather while busy.");
   CHECK_THAT(error_of({"-np", "1", "--log-level", "loud", "x"}),
              Catch::StartsWith("--log-level=loud is not valid: expected one of trace debug"));
+  CHECK_THAT(error_of({"-np", "1", "--dump-signal", "SEGV", "x"}),
+             Catch::StartsWith("--dump-signal=SEGV is not valid: expected one of USR1 USR2"));
   for (const std::string value : {"-1", "x", "inf", "nan", "1e300"}) {
     CHECK_THAT(error_of({"-np", "1", "--fusion-threshold-mb", value, "x"}),
                Catch::StartsWith("--fusion-threshold-mb=" + value +

@@ -97,6 +97,21 @@ TEST_CASE("a choice is taken in any case and kept in lower case") {
   CHECK_FALSE(refusal("DABKE_LOG_LEVEL", "info,debug").empty());
 }
 
+TEST_CASE("a signal that cannot make a rank write a dump, or that has another use, is none for it") {
+  for (const char* value :
+       {"SEGV", "BUS",  "ILL",  "FPE", "TRAP", "ABRT",    "SYS", "KILL", "STOP", "CHLD", "CONT", "TSTP",
+        "TTIN", "TTOU", "PIPE", "INT", "TERM", "SIGSEGV", "11",  "64",   "0",    "FOO",  "usr1"}) {
+    CAPTURE(value);
+    CHECK_THAT(refusal("DABKE_DUMP_SIGNAL", value),
+               Catch::StartsWith(std::string("DABKE_DUMP_SIGNAL=") + value +
+                                 " is not valid: expected one of USR1 USR2"));
+  }
+  for (const char* value : {"", "USR1", "SIGUSR2", "10", "HUP", "SIGQUIT", "WINCH"}) {
+    CAPTURE(value);
+    CHECK(refusal("DABKE_DUMP_SIGNAL", value).empty());
+  }
+}
+
 TEST_CASE("what knob_value prints, set_knob reads back") {
   for (const Knob& knob : knobs()) {
     CAPTURE(knob.env);
@@ -106,7 +121,7 @@ TEST_CASE("what knob_value prints, set_knob reads back") {
     } else if (const auto* text = std::get_if<std::string Config::*>(&knob.field)) {
       const std::string_view choices = knob.range.choices;
       REQUIRE(set_knob(changed, knob, choices.substr(choices.rfind(',') + 1), "test"));
-      if (choices.empty()) changed.** text = "some text";
+      if (choices.empty()) changed.** text = knob.range.takes == nullptr ? "some text" : "USR1";
     } else {
       REQUIRE(set_knob(changed, knob, "7", "test"));
     }
