@@ -1,9 +1,11 @@
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -47,17 +49,26 @@ int run(const std::vector<std::string>& arguments) {
   return dabke::launch(*options);
 }
 
+/// The supervisors see that nobody listens to them any more, and end the ranks. Signals end dabkerun as they
+/// end any program, should nobody take its last words.
+int end_with(const char* why) {
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (const char* text : {"dabkerun: ", why, "; what it has started is being ended\n"})
+    (void)!::write(2, text, std::char_traits<char>::length(text));
+  return 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   open_standard_descriptors();
   try {
     return run({argv + 1, argv + argc});
+  } catch (const std::bad_alloc&) {
+    return end_with("no memory is left (see ulimit -v, and the limit of the control group)");
   } catch (const std::exception& error) {
-    // Out of memory, or stdout is full; the supervisors see the end of this process and end the ranks.
-    (void)!::write(2, "dabkerun: ", 10);
-    (void)!::write(2, error.what(), std::char_traits<char>::length(error.what()));
-    (void)!::write(2, "\n", 1);
-    return 1;
+    return end_with(error.what());  // stdout is full
   }
 }

@@ -15,9 +15,10 @@
 //    cannot be played again. No clock is involved, because the clocks of hosts differ.
 // 3. The store drops whoever does not send a proof in time, or is one too many of those. A client whose
 //    connection ends before an answer sends the same request again, nonce included: it is taken once at most.
-// 4. Every answer to a genuine request carries the proof of the store over nonce, status and body. 403 alone
-// comes
-//    without: whoever gets it has another job or key.
+// 4. Every answer to a genuine request carries the proof of the store over nonce, status and body. Two come
+// without: whoever gets
+//    403 has another job or key, and 507 says that the store has no memory left for the request, which may
+//    have been done or not.
 #pragma once
 
 #include <chrono>
@@ -43,6 +44,7 @@ inline constexpr int kOk = 200;
 inline constexpr int kRefused = 403;
 inline constexpr int kNotThere = 404;
 inline constexpr int kNotACounter = 409;
+inline constexpr int kNoMemory = 507;
 
 /// A longer wait is several requests, so that no request outlives a client for long.
 inline constexpr std::chrono::milliseconds kLongestWait{20'000};

@@ -11,9 +11,9 @@
 namespace dabke {
 namespace {
 
-std::string processes_of_user() {
+std::string limit_of(int resource) {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NPROC, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "no limit";
+  if (::getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "no limit";
   return std::to_string(limit.rlim_cur);
 }
 
@@ -38,12 +38,14 @@ std::string processes_of_control_group() {
 Status cannot_start_thread(const char* name, const std::exception& error) {
   const auto* const refused = dynamic_cast<const std::system_error*>(&error);
   if (refused == nullptr) return {Code::out_of_memory, fmt::format("no memory to start thread '{}'", name)};
-  return {
-      Code::transport,
-      fmt::format("cannot start thread '{}': {}; the user's limit of processes and threads is {} "
-                  "(RLIMIT_NPROC, ulimit -u), that of the control group is {} (pids.max): raise the one that "
-                  "is reached",
-                  name, refused->code().message(), processes_of_user(), processes_of_control_group())};
+  return {Code::transport,
+          fmt::format(
+              "cannot start thread '{}': {}; the user's limit of processes and threads is {} "
+              "(RLIMIT_NPROC, ulimit -u), that of the control group is {} (pids.max), that of this process's "
+              "address space is {} bytes (ulimit -v), and a thread's stack takes {} of them (ulimit -s): "
+              "change the one that is reached",
+              name, refused->code().message(), limit_of(RLIMIT_NPROC), processes_of_control_group(),
+              limit_of(RLIMIT_AS), limit_of(RLIMIT_STACK))};
 }
 
 }  // namespace dabke

@@ -45,6 +45,10 @@ constexpr std::size_t kMostStrangers = 64;
 constexpr int kMostAccepted = 64;
 /// While no descriptor is to be had for one more client.
 constexpr Duration kShortage = 100ms;
+/// Ready, because there is no memory to make it when it is needed.
+constexpr std::string_view kNoMemoryAnswer =
+    "HTTP/1.1 507 No\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+static_assert(kNoMemoryAnswer.find(" 507 ") != std::string_view::npos && protocol::kNoMemory == 507);
 constexpr int kBadRequest = 400;
 constexpr int kFailure = 500;
 
@@ -168,8 +172,12 @@ class RendezvousServer::Loop {
   void reply(Place at, int status, std::string_view body);
   void send_some(Place at);
   void tell_waiters(const std::string& key);
+  void reply_or_give_up(Place at, int status, std::string_view body);
   void end_overdue();
   void set_deadline(Place at, Duration wait);
+  void stop_waiting(Place at);
+  void give_up(Place at);
+  void close_after_answer(Place at);
   void close(Place at);
 
   const std::string job_;
@@ -215,8 +223,11 @@ RendezvousServer::Loop::~Loop() {
   listener_.reset();
   for (auto at = connections_.begin(); at != connections_.end();) {
     const auto next = std::next(at);
-    if (at->second.state == Connection::State::waiting) reply(at, protocol::kNotThere, "");
-    if (at->second.state == Connection::State::answering) send_some(at);
+    try {
+      if (at->second.state == Connection::State::waiting) reply(at, protocol::kNotThere, "");
+      if (at->second.state == Connection::State::answering) send_some(at);
+    } catch (const std::exception&) {  // no memory for the answer: its client finds nobody at once
+    }
     at = next;
   }
 }
@@ -234,10 +245,7 @@ void RendezvousServer::Loop::run() {
       if (number == kStop) return;
       serve_one(number);
     }
-    try {
-      end_overdue();
-    } catch (const std::exception&) {  // no memory for an answer: the next turn tries again
-    }
+    end_overdue();
     if (accepts_again_at_ != TimePoint{} && Clock::now() >= accepts_again_at_) {
       accepts_again_at_ = {};
       epoll_event event{.events = EPOLLIN, .data = {.u64 = kListener}};
@@ -251,7 +259,8 @@ void RendezvousServer::Loop::serve_one(Number number) {
     if (number == kListener) return accept_clients();
     if (const auto at = connections_.find(number); at != connections_.end()) serve(at);
   } catch (const std::exception&) {  // no memory for this client; the others go on
-    if (const auto at = connections_.find(number); at != connections_.end()) close(at);
+    const auto at = connections_.find(number == kListener ? last_number_ : number);
+    if (at != connections_.end()) give_up(at);
   }
 }
 
@@ -382,9 +391,28 @@ void RendezvousServer::Loop::tell_waiters(const std::string& key) {
   if (found == waiters_.end() || value == nullptr) return;
   for (const Number number : std::exchange(found->second, {})) {
     const auto at = connections_.find(number);
-    if (at != connections_.end()) reply(at, protocol::kOk, *value);
+    if (at != connections_.end()) reply_or_give_up(at, protocol::kOk, *value);
   }
   waiters_.erase(key);
+}
+
+/// To a client that has not just been heard of.
+void RendezvousServer::Loop::reply_or_give_up(Place at, int status, std::string_view body) {
+  try {
+    reply(at, status, body);
+  } catch (const std::exception&) {
+    give_up(at);
+  }
+}
+
+/// There is no memory for what it needs. A client that has proved to know the key learns that; others ask
+/// again.
+void RendezvousServer::Loop::give_up(Place at) {
+  Connection& connection = at->second;
+  if (connection.is_strange || connection.sent != 0) return close(at);
+  if (connection.state == Connection::State::waiting) stop_waiting(at);
+  (void)!::send(connection.fd.get(), kNoMemoryAnswer.data(), kNoMemoryAnswer.size(), MSG_NOSIGNAL);
+  close_after_answer(at);
 }
 
 /// Where the request was genuine, the answer is proved too.
@@ -417,10 +445,17 @@ void RendezvousServer::Loop::send_some(Place at) {
   connection.sent += static_cast<std::size_t>(sent);
   if (!connection.is_strange) set_deadline(at, kPatience);
   if (static_cast<std::size_t>(sent) < rest.size()) return;
-  // Not closed before the client has gone: what it may still be sending would destroy the answer on its way.
+  close_after_answer(at);
+}
+
+/// Not before the client has gone: what it may still be sending would destroy the answer on its way.
+void RendezvousServer::Loop::close_after_answer(Place at) {
+  Connection& connection = at->second;
   ::shutdown(connection.fd.get(), SHUT_WR);
+  connection.request = {};
   connection.answer = {};
   connection.state = Connection::State::closing;
+  if (!connection.is_strange) set_deadline(at, kPatience);
   epoll_event event{.events = EPOLLIN, .data = {.u64 = at->first}};
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.fd.get(), &event);
 }
@@ -430,29 +465,37 @@ void RendezvousServer::Loop::end_overdue() {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     const auto at = connections_.find(deadlines_.begin()->second);
     if (at->second.state == Connection::State::waiting) {
-      const auto waiters = waiters_.find(at->second.key);
-      waiters->second.erase(at->first);
-      if (waiters->second.empty()) waiters_.erase(waiters);
-      reply(at, protocol::kNotThere, "");
+      stop_waiting(at);
+      reply_or_give_up(at, protocol::kNotThere, "");
     } else {
       close(at);
     }
   }
 }
 
+/// Needs memory for the first deadline of a connection alone.
 void RendezvousServer::Loop::set_deadline(Place at, Duration wait) {
-  deadlines_.erase({at->second.deadline, at->first});
+  auto entry = deadlines_.extract({at->second.deadline, at->first});
   at->second.deadline = Clock::now() + wait;
-  deadlines_.insert({at->second.deadline, at->first});
+  if (entry.empty()) {
+    deadlines_.insert({at->second.deadline, at->first});
+  } else {
+    entry.value().first = at->second.deadline;
+    deadlines_.insert(std::move(entry));
+  }
+}
+
+/// Not in the list of those that wait for its key is who could not be put there, or is being told just now.
+void RendezvousServer::Loop::stop_waiting(Place at) {
+  const auto waiters = waiters_.find(at->second.key);
+  if (waiters == waiters_.end()) return;
+  waiters->second.erase(at->first);
+  if (waiters->second.empty()) waiters_.erase(waiters);
 }
 
 void RendezvousServer::Loop::close(Place at) {
   deadlines_.erase({at->second.deadline, at->first});
-  if (at->second.state == Connection::State::waiting) {
-    const auto waiters = waiters_.find(at->second.key);
-    waiters->second.erase(at->first);
-    if (waiters->second.empty()) waiters_.erase(waiters);
-  }
+  if (at->second.state == Connection::State::waiting) stop_waiting(at);
   strangers_.erase(at->first);
   connections_.erase(at);
 }

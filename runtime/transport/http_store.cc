@@ -250,6 +250,10 @@ class HttpStore final : public Store {
                                 "that started this rank and ends with it.",
                                 describe(), answer.status().message()));
     }
+    if (answer->status() == protocol::kNoMemory) {
+      return Status(Code::out_of_memory,
+                    fmt::format("the rendezvous store {} has no memory left to serve this rank", describe()));
+    }
     DABKE_ASSIGN(const std::string wanted,
                  protocol::answer_proof(key_, nonce, answer->status(), answer->body()));
     if (answer->status() == protocol::kRefused || !protocol::proofs_equal(answer->proof(), wanted)) {

@@ -15,6 +15,7 @@
 
 #include "launcher_run.h"
 #include "tests/patience.h"
+#include "tests/skip.h"
 
 namespace dabke {
 namespace {
@@ -475,6 +476,31 @@ TEST_CASE("a limit of file size is an error in writing, not the end of dabkerun"
   CHECK(job.exit_code == 1);
   CHECK(job.out.size() == std::string("[0]<stdout>:").size() + 5001);
   CHECK_THAT(job.error, Contains("cannot write the output file of rank 0's stdout: File too large"));
+}
+
+TEST_CASE("when dabkerun has no memory left it says so in a sentence, and its ranks end") {
+  if (test::kSanitized) DABKE_SKIP("a sanitizer reserves more than any limit of address space");
+  const TemporaryDirectory directory;
+  LauncherRun launcher({"-c", "ulimit -s 256 -v 32000; exec \"$0\" -np 40 \"$1\" hold \"$2\"", DABKERUN,
+                        kWorker, directory.path()},
+                       {.program = "bash"});
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 1);
+  CHECK_THAT(job.error, StartsWith("dabkerun: no memory is left (see ulimit -v, "));
+  CHECK(is_gone_within(directory.pid_in("0"), kPatience));
+}
+
+TEST_CASE("when the store's thread cannot be started dabkerun says why") {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_max != RLIM_INFINITY)
+    DABKE_SKIP("the size of stacks is limited (ulimit -Hs)");
+  const TemporaryDirectory directory;
+  const Finished job = LauncherRun({"-c", "ulimit -s 200000000000; exec \"$0\" -np 2 \"$1\" sleep \"$2\"",
+                                    DABKERUN, kWorker, directory.path()},
+                                   {.program = "bash"})
+                           .finish();
+  CHECK(job.exit_code == 1);
+  CHECK_THAT(job.error, StartsWith("dabkerun: cannot start thread 'dabke-store': ") && Contains("ulimit -v"));
 }
 
 TEST_CASE("a stopped rank is continued to handle the signal that ends the job") {

@@ -139,6 +139,11 @@ int main(int argc, char** argv) {
     leave_pid(argument + "/" + std::to_string(rank()));
     sleep_for_ever();
   }
+  if (what == "hold") {  // <directory>: leaves its pid there and begins a line of 1 MB
+    leave_pid(argument + "/" + std::to_string(rank()));
+    write_fully(1, std::string(1'000'000, 'x'));
+    sleep_for_ever();
+  }
   if (what == "spill") {  // <directory>: prints 1 MiB, leaves its pid there and ends
     const std::string line = std::string(1023, 'x') + "\n";
     for (int i = 0; i < 1024; ++i) write_fully(1, line);
