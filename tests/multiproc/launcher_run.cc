@@ -154,6 +154,17 @@ pid_t parent_of(pid_t pid) {
   return state.size() > 2 ? std::atoi(state.c_str() + 2) : -1;
 }
 
+std::vector<pid_t> processes_with(const std::string& variable) {
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream environment(entry.path() / "environ", std::ios::binary);
+    for (std::string each; std::getline(environment, each, '\0');) {
+      if (each == variable) found.push_back(std::atoi(entry.path().filename().c_str()));
+    }
+  }
+  return found;
+}
+
 bool is_gone(pid_t pid) {
   const std::string state = state_of(pid);
   return state.empty() || state[0] == 'Z';

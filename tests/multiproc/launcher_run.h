@@ -74,6 +74,8 @@ class TemporaryDirectory {
 };
 
 pid_t parent_of(pid_t pid);
+/// That have `variable` ("NAME=value") in the environment that their program began with.
+std::vector<pid_t> processes_with(const std::string& variable);
 /// Gone, or a zombie that nobody has reaped yet.
 bool is_gone(pid_t pid);
 /// Whether it is gone before the time is over.

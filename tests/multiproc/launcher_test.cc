@@ -3,12 +3,14 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <random>
 #include <thread>
 
 #include <catch2/catch.hpp>
@@ -515,8 +517,9 @@ TEST_CASE("a stopped rank is continued to handle the signal that ends the job") 
   CHECK_THAT(job.error, !Contains("killed because they did not end on it"));
 }
 
-TEST_CASE("the terminal's stop does not hold a job that no shell could continue") {
+TEST_CASE("no stop of the terminal holds a job that no shell could continue") {
   // The shell that started it has gone, and so its process group is an orphaned one.
+  const int stop = GENERATE(SIGTSTP, SIGTTIN, SIGTTOU);
   const TemporaryDirectory directory;
   LauncherRun launcher(
       {"-c",
@@ -527,12 +530,29 @@ TEST_CASE("the terminal's stop does not hold a job that no shell could continue"
   const pid_t pid = directory.pid_in("launcher");
   REQUIRE(launcher.wait_for_output("ready"));
   REQUIRE(is_gone_within(launcher.pid(), kPatience));
-  ::kill(pid, SIGTSTP);
+  ::kill(pid, stop);
   ::kill(pid, SIGTERM);
   const bool is_over = is_gone_within(pid, kPatience);
   if (!is_over) ::kill(pid, SIGKILL);
   REQUIRE(is_over);
   CHECK_THAT(launcher.finish().error, Contains("the job was ended by SIGTERM"));
+}
+
+TEST_CASE("a signal at any moment of the start ends dabkerun with that signal's code, and all that it started") {
+  std::mt19937 random(std::random_device{}());
+  std::uniform_int_distribution<int> moments_us(0, test::kSanitized ? 100'000 : 20'000);
+  const std::string mark = "DABKE_TEST_MARK=" + std::to_string(::getpid());
+  for (int round = 0; round < (test::kSanitized ? 50 : 300); ++round) {
+    const int signal = round % 2 == 0 ? SIGTERM : SIGINT;
+    const int moment_us = moments_us(random);
+    LauncherRun launcher({"-np", "2", kWorker, "sleep"}, {.environment = {mark}});
+    std::this_thread::sleep_for(std::chrono::microseconds(moment_us));
+    launcher.signal(signal);
+    const Finished job = launcher.finish();
+    CAPTURE(signal, moment_us, job.error);
+    REQUIRE(job.exit_code == 128 + signal);
+    REQUIRE(processes_with(mark).empty());
+  }
 }
 
 TEST_CASE("a reader that is slow loses nothing and does not stop signals") {
