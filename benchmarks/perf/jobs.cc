@@ -50,8 +50,9 @@ std::vector<std::string> launcher_of(const std::string& name, const std::string&
   return {path, "--oversubscribe", "--bind-to", options.bind_to, "-np", ranks};
 }
 
-[[noreturn]] void become(std::vector<std::string> command) {
+[[noreturn]] void become(std::vector<std::string> command, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // the launcher ends its ranks then
+  if (::getppid() != parent) ::_exit(127);
   const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   ::dup2(nothing, STDIN_FILENO);
   ::dup2(STDERR_FILENO, STDOUT_FILENO);  // the table is ours to print
@@ -71,32 +72,47 @@ bool is_ignored(int signal) {
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-/// Runs it to its end. A signal that would end this process ends the command instead: then what it leaves can
-/// be removed.
-Status run_command(const std::vector<std::string>& command) {
-  ::signal(SIGCHLD, SIG_DFL);  // whoever ignores it has no child to wait for
-  sigset_t awaited;
-  sigset_t before;
-  ::sigemptyset(&awaited);
-  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) {
-    if (!is_ignored(signal)) ::sigaddset(&awaited, signal);  // as nohup has it
+/// While it lives, signals that would end this process wait, so that nothing is left of what was begun
+/// before.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    ::signal(SIGCHLD, SIG_DFL);  // whoever ignores it has no child to wait for
+    ::sigemptyset(&held_);
+    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) {
+      if (!is_ignored(signal)) ::sigaddset(&held_, signal);  // as nohup has it
+    }
+    ::sigprocmask(SIG_BLOCK, &held_, &before_);
   }
-  ::sigprocmask(SIG_BLOCK, &awaited, &before);
+  ~HeldSignals() { release(); }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+  void release() const { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  int wait() const { return ::sigwaitinfo(&held_, nullptr); }
+
+ private:
+  sigset_t held_;
+  sigset_t before_;
+};
+
+/// Runs it to its end. A signal that would end this process ends the command instead.
+Status run_command(const std::vector<std::string>& command, const HeldSignals& signals) {
+  const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child == 0) {
-    ::sigprocmask(SIG_SETMASK, &before, nullptr);
-    become(command);
+    signals.release();
+    become(command, parent);
   }
   const int fork_error = errno;
   int ended_by = 0;
   int status = 0;
   pid_t waited = child;
   while (child > 0 && (waited = ::waitpid(child, &status, WNOHANG)) == 0) {
-    const int signal = ::sigwaitinfo(&awaited, nullptr);
+    const int signal = signals.wait();
     if (signal > 0 && signal != SIGCHLD) ::kill(child, ended_by = signal);
   }
   const int wait_error = errno;
-  ::sigprocmask(SIG_SETMASK, &before, nullptr);
   if (child < 0) return system_error("fork", fork_error);
   if (waited < 0) return system_error("waitpid", wait_error);
   if (ended_by != 0) return {Code::aborted, fmt::format("ended by SIG{}", ::sigabbrev_np(ended_by))};
@@ -156,6 +172,7 @@ Result<std::vector<Job>> plan_jobs(const Options& options, const Launchers& laun
 }
 
 Result<std::vector<Row>> run_job(const Job& job, const std::vector<std::string>& arguments) {
+  const HeldSignals signals;
   const Scratch scratch;
   const std::string results = scratch.path() + "/results.json";
   std::vector<std::string> command = job.launcher;
@@ -166,7 +183,7 @@ Result<std::vector<Row>> run_job(const Job& job, const std::vector<std::string>&
   };
   command.insert(command.end(),
                  {"--backends", list(job.backends), "--peers", list(job.peers), "--rank-results", results});
-  DABKE_CHECK(run_command(command));
+  DABKE_CHECK(run_command(command, signals));
   std::ifstream file(results);
   const auto json = nlohmann::json::parse(file, nullptr, false);
   if (json.is_discarded()) {

@@ -1,14 +1,21 @@
 // The real program with tiny sizes: what it measures is right, and said in a form that others can read.
+#include <signal.h>
+#include <unistd.h>
+
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "tests/multiproc/launcher_run.h"
+#include "tests/patience.h"
 #include "tests/skip.h"
 
 namespace dabke {
@@ -199,6 +206,25 @@ TEST_CASE("dabke-perf: a number of ranks that contradicts the job's is refused")
   const Finished finished = LauncherRun({"-np", "2", DABKE_PERF, "-np", "3"}).finish();
   CHECK(finished.exit_code != 0);
   CHECK_THAT(finished.error, Catch::Contains("-np is 3") && Catch::Contains("has 2 ranks"));
+}
+
+TEST_CASE("dabke-perf: a signal at any moment ends it and leaves neither a process nor a file") {
+  std::mt19937 random(std::random_device{}());
+  std::uniform_int_distribution<int> moments_us(0, test::kSanitized ? 300'000 : 60'000);
+  const std::string mark = "DABKE_TEST_MARK=" + std::to_string(::getpid());
+  const TemporaryDirectory place;
+  for (int round = 0; round < (test::kSanitized ? 10 : 50); ++round) {
+    const int moment_us = moments_us(random);
+    LauncherRun perf({"-q", "--peers", "memcpy", "--backends", "shm", "--seconds", "100"},
+                     {.program = DABKE_PERF, .environment = {mark, "TMPDIR=" + place.path()}});
+    std::this_thread::sleep_for(std::chrono::microseconds(moment_us));
+    perf.signal(SIGTERM);
+    const Finished finished = perf.finish();
+    CAPTURE(moment_us, finished.exit_code, finished.error);
+    REQUIRE((finished.exit_code == 1 || finished.exit_code == 128 + SIGTERM));
+    REQUIRE(processes_with(mark).empty());
+    REQUIRE(std::filesystem::is_empty(place.path()));
+  }
 }
 
 }  // namespace dabke
