@@ -44,9 +44,9 @@ Result<std::string> wait_for(Store& store, const std::string& key, TimePoint dea
 /// sockets.
 class GlooContext::Mesh final : public gloo::Context {
  public:
-  Mesh(int rank, int size, const GlooDevice& device) : gloo::Context(rank, size) {
+  Mesh(int rank, int size, GlooDevice& device) : gloo::Context(rank, size) {
     device_ = device.gloo();
-    buffers_ = std::make_shared<InterruptibleBuffers>(device_->createContext(rank, size), device.thread());
+    buffers_ = std::make_shared<InterruptibleBuffers>(device_->createContext(rank, size), device);
     transportContext_ = buffers_;
   }
 

@@ -95,7 +95,17 @@ void GlooDevice::Brake::handleEvents(int) {
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t got = ::read(fd_, &count, sizeof count);  // so that it does not fire again
   std::unique_lock lock(mutex_);
+  ++visits_;
+  stands_ = true;
+  visited_.notify_all();
   released_.wait(lock, [&] { return !pulled_; });
+  stands_ = false;
+}
+
+void GlooDevice::Brake::wake() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t put =
+      ::write(fd_, &one, sizeof one);  // an eventfd this far from full takes it
 }
 
 void GlooDevice::Brake::pull() {
@@ -104,9 +114,14 @@ void GlooDevice::Brake::pull() {
     if (pulled_) return;
     pulled_ = true;
   }
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t put =
-      ::write(fd_, &one, sizeof one);  // an eventfd this far from full takes it
+  wake();
+}
+
+void GlooDevice::Brake::await_visit() {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t before = visits_;
+  wake();
+  visited_.wait(lock, [&] { return visits_ != before || stands_; });
 }
 
 void GlooDevice::Brake::release() {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 
@@ -36,6 +37,9 @@ class GlooDevice {
   /// twice.
   void park();
   void resume();
+  /// Returns when the thread has come by once more, or stands parked: what it did before is over. Not to be
+  /// called on that thread.
+  void await_thread() { brake_.await_visit(); }
 
  private:
   class Brake final : public gloo::transport::tcp::Handler {
@@ -44,14 +48,19 @@ class GlooDevice {
     void handleEvents(int events) override;  // on Gloo's thread
     void pull();
     void release();
+    void await_visit();
 
     DeviceThread thread;
 
    private:
+    void wake();
+
     const int fd_;
     std::mutex mutex_;
-    std::condition_variable released_;
+    std::condition_variable released_, visited_;
+    std::uint64_t visits_ = 0;
     bool pulled_ = false;
+    bool stands_ = false;  // the thread is here
   };
 
   GlooDevice(std::shared_ptr<gloo::transport::Device> device, GuardedFd brake_fd, ForkGuard& fork_guard);

@@ -1,5 +1,6 @@
 #include "ops/gloo/interruptible_buffers.h"
 
+#include <exception>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -14,8 +15,13 @@ class InterruptibleBuffers::Buffer final : public gloo::transport::UnboundBuffer
     context_.buffers_.insert(inner_.get());
   }
   ~Buffer() override {
-    const std::lock_guard lock(context_.mutex_);
-    context_.buffers_.erase(inner_.get());
+    {
+      const std::lock_guard lock(context_.mutex_);
+      context_.buffers_.erase(inner_.get());
+    }
+    if (std::uncaught_exceptions() == exceptions_) return;
+    inner_.reset();
+    context_.device_.await_thread();
   }
 
   bool waitRecv(int* rank, std::chrono::milliseconds timeout) override {
@@ -27,15 +33,15 @@ class InterruptibleBuffers::Buffer final : public gloo::transport::UnboundBuffer
   void abortWaitRecv() override { inner_->abortWaitRecv(); }
   void abortWaitSend() override { inner_->abortWaitSend(); }
   void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
-    const DeviceThread::GivesWay gives_way(context_.device_thread_);
+    const DeviceThread::GivesWay gives_way(context_.device_.thread());
     inner_->send(to, slot, offset, bytes);
   }
   void recv(int from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
-    const DeviceThread::GivesWay gives_way(context_.device_thread_);
+    const DeviceThread::GivesWay gives_way(context_.device_.thread());
     inner_->recv(from, slot, offset, bytes);
   }
   void recv(std::vector<int> from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
-    const DeviceThread::GivesWay gives_way(context_.device_thread_);
+    const DeviceThread::GivesWay gives_way(context_.device_.thread());
     inner_->recv(std::move(from), slot, offset, bytes);
   }
 
@@ -48,11 +54,12 @@ class InterruptibleBuffers::Buffer final : public gloo::transport::UnboundBuffer
 
   InterruptibleBuffers& context_;
   std::unique_ptr<gloo::transport::UnboundBuffer> inner_;
+  const int exceptions_ = std::uncaught_exceptions();  // more: the run ends early
 };
 
 InterruptibleBuffers::InterruptibleBuffers(std::shared_ptr<gloo::transport::Context> inner,
-                                           const DeviceThread& device_thread)
-    : Context(inner->rank, inner->size), inner_(std::move(inner)), device_thread_(device_thread) {
+                                           GlooDevice& device)
+    : Context(inner->rank, inner->size), inner_(std::move(inner)), device_(device) {
   setTimeout(inner_->getTimeout());
 }
 

@@ -4,6 +4,11 @@
 // for that one waits for ever. Shutting the sockets down is no help then, because Gloo has closed them
 // already. So all buffers of a context, those inside Gloo's own algorithms too, are made here, and
 // interrupt() ends the waits themselves. Here too Gloo's thread is kept from spinning (device_thread.h).
+//
+// Where a run ends early, Gloo's thread may just have received into the memory of a buffer that waits no
+// more. ~UnboundBuffer waits until that is over, by a count that no tool sees in a library which is not
+// instrumented; then Gloo frees its own memory. So what has been received is also over by a lock of ours: the
+// thread comes by.
 #pragma once
 
 #include <memory>
@@ -13,14 +18,14 @@
 #include <gloo/transport/context.h>
 #include <gloo/transport/unbound_buffer.h>
 
-#include "ops/gloo/device_thread.h"
+#include "ops/gloo/gloo_device.h"
 
 namespace dabke {
 
 /// A transport context in front of Gloo's own.
 class InterruptibleBuffers final : public gloo::transport::Context {
  public:
-  InterruptibleBuffers(std::shared_ptr<gloo::transport::Context> inner, const DeviceThread& device_thread);
+  InterruptibleBuffers(std::shared_ptr<gloo::transport::Context> inner, GlooDevice& device);
 
   gloo::transport::Context& inner() { return *inner_; }
 
@@ -36,7 +41,7 @@ class InterruptibleBuffers final : public gloo::transport::Context {
   class Buffer;
 
   std::shared_ptr<gloo::transport::Context> inner_;
-  const DeviceThread& device_thread_;
+  GlooDevice& device_;
   std::mutex mutex_;
   std::set<gloo::transport::UnboundBuffer*> buffers_;  // Gloo's
 };
