@@ -188,9 +188,17 @@ void write_offers(const fs::path& corpus) {
   const std::string sent = piece(std::as_bytes(std::span(offer)));
   // The connector gets three descriptors, a segment and two eventfds, and the word.
   const std::string word("\0\1\0A", 4), taken("\0\1\0T", 4);
-  write(corpus / "shm_agreement" / "offer", std::string("\0\3\0\4\4", 5) + sent + word);
-  write(corpus / "shm_agreement" / "too-small", std::string("\0\3\2\4\4", 5) + sent + word);
-  write(corpus / "shm_agreement" / "no-memory", std::string("\0\3\5\4\4", 5) + sent + word);
+  const auto offer_of = [&](char memory) { return std::string("\0\3", 2) + memory + "\4\4" + sent + word; };
+  write(corpus / "shm_agreement" / "offer", offer_of(0));
+  write(corpus / "shm_agreement" / "too-small", offer_of(2));
+  write(corpus / "shm_agreement" / "no-memory", offer_of(5));
+  write(corpus / "shm_agreement" / "no-pages", offer_of(6));
+  // A frame of two bytes, one of ours, the end; an index that cannot be.
+  const std::string frame("\2\0\0\0hi", 6);
+  const std::string step_frame = std::string(1, '\0') + piece(std::as_bytes(std::span(frame)));
+  const std::string step_send("\7\3\0abc", 6), step_sleeps("\6", 1), step_end("\3\1", 2);
+  write(corpus / "shm_agreement" / "frames", offer_of(0) + step_frame + step_sleeps + step_send + step_end);
+  write(corpus / "shm_agreement" / "damaged", offer_of(0) + step_frame + "\1" + std::string(8, '\x7f'));
   write(corpus / "shm_agreement" / "one-descriptor", std::string("\0\1\0", 3) + sent);
   write(corpus / "shm_agreement" / "taken", "\1" + std::string("\0\0\0", 3) + taken);
 }
