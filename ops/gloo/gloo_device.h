@@ -37,8 +37,8 @@ class GlooDevice {
   /// twice.
   void park();
   void resume();
-  /// Returns when the thread has come by once more, or stands parked: what it did before is over. Not to be
-  /// called on that thread.
+  /// Returns when the thread has come by once more, or stands parked: what it did before is over. After five
+  /// seconds without, too. Not to be called on that thread.
   void await_thread() { brake_.await_visit(); }
 
  private:
