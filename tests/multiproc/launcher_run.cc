@@ -57,7 +57,12 @@ LauncherRun::LauncherRun(std::vector<std::string> arguments, const LauncherSetup
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
+  // Before the child is itself, a signal for it would find the handlers of the test.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
   pid_ = ::fork();
+  if (pid_ != 0) ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (pid_ < 0) throw std::runtime_error("fork");
   if (pid_ == 0) {
     ::dup2(input.read_end.get(), 0);
@@ -68,6 +73,7 @@ LauncherRun::LauncherRun(std::vector<std::string> arguments, const LauncherSetup
     // Whatever the one who runs the tests ignores (a shell's background job does) is not what is tested.
     for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
     for (const int signal : setup.ignored_signals) ::signal(signal, SIG_IGN);
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     ::execvp(program.c_str(), pointers.data());
     ::_exit(127);
   }

@@ -158,7 +158,7 @@ Call CallMaker::call(int set, Ranks ranks) {
 }
 
 void CallMaker::add_follower(Call& call, Ranks ranks) {
-  if (call.form != Form::single || call.is_last || call.kind == Kind::barrier) return;
+  if (call.form != Form::single || call.is_last || call.is_kept || call.kind == Kind::barrier) return;
   Call follower = this->call(call.set, ranks);
   if (follower.form == Form::members || follower.kind == Kind::barrier) return;
   follower.is_last = follower.is_kept = false;

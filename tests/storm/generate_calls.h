@@ -20,7 +20,8 @@ class CallMaker {
 
   /// A call of all ranks of the set.
   Call call(int set, Ranks ranks);
-  /// Lets a call that nobody else's name can meet be submitted in the callback of this one.
+  /// Lets a call that nobody else's name can meet be submitted in the callback of this one, which must be
+  /// waited for in its own phase: in a later one its rank may have joined.
   void add_follower(Call& call, Ranks ranks);
   /// A single allreduce with a name that nobody else uses.
   Call lonely(int set, Ranks takers);
