@@ -63,16 +63,17 @@ TEST_CASE("what is full after all does not hold up the console, and whoever shar
   const Fd null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   Console console(out.writer.get(), null.get());
   CHECK(blocks(out.writer.get()));
-  fill(out.writer.get());
-  console.write(Console::Stream::out, "one line more\n");
-  std::vector<pollfd> entries;
-  console.add_poll_entries(entries);
-  REQUIRE(entries.size() == 1);
-  entries[0].revents = POLLOUT;  // as it was before somebody else took the room
   ::alarm(static_cast<unsigned>(kPatience.count()));
-  console.handle(entries[0]);
+  do {  // a terminal that was full may have room again when it has passed on what it was given
+    fill(out.writer.get());
+    console.write(Console::Stream::out, "one line more\n");
+    std::vector<pollfd> entries;
+    console.add_poll_entries(entries);
+    REQUIRE(entries.size() == 1);
+    entries[0].revents = POLLOUT;  // as it was before somebody else took the room
+    console.handle(entries[0]);
+  } while (console.is_drained());
   ::alarm(0);
-  CHECK_FALSE(console.is_drained());
   CHECK(console.take_error().empty());
 }
 
