@@ -493,6 +493,7 @@ TEST_CASE("when dabkerun has no memory left it says so in a sentence, and its ra
 }
 
 TEST_CASE("when the store's thread cannot be started dabkerun says why") {
+  if (test::kSanitized) DABKE_SKIP("a sanitizer does not start with stacks of such a size");
   rlimit limit{};
   if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_max != RLIM_INFINITY)
     DABKE_SKIP("the size of stacks is limited (ulimit -Hs)");
