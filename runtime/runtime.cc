@@ -174,7 +174,12 @@ Status Runtime::open_timeline(const std::string& path, bool mark_cycles) {
     return {Code::invalid_argument,
             fmt::format("cannot start timeline '{}': one is being written; stop it first", path)};
   }
-  DABKE_ASSIGN(auto opened, Timeline::open({path, mark_cycles}));
+  const auto warn = [log = log_](const Status& error) {
+    (void)attempt([&] {
+      log.warning("{}; training goes on, and the rest of the timeline is not written", error.message());
+    });
+  };
+  DABKE_ASSIGN(auto opened, Timeline::open({.path = path, .mark_cycles = mark_cycles, .on_error = warn}));
   timeline_ = std::move(opened);
   return {};
 }

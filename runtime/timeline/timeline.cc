@@ -33,8 +33,11 @@ constexpr std::chrono::seconds kPatience{1};
 
 class QueuedTimeline final : public Timeline {
  public:
-  QueuedTimeline(TraceFile file, const Options& options)
-      : mark_cycles_(options.mark_cycles), file_(std::move(file)), queue_(options.queue_records) {}
+  QueuedTimeline(TraceFile file, Options options)
+      : mark_cycles_(options.mark_cycles),
+        on_error_(std::move(options.on_error)),
+        file_(std::move(file)),
+        queue_(options.queue_records) {}
   ~QueuedTimeline() override { static_cast<void>(close().is_ok()); }
 
   Status start();
@@ -107,8 +110,11 @@ class QueuedTimeline final : public Timeline {
   bool drain(TraceWriter& writer);
   void drain_stragglers(TraceWriter& writer);
   void add_new_rows(TraceWriter& writer);
+  void flush();
+  void tell(const Status& error);
 
   const bool mark_cycles_;
+  std::function<void(const Status&)> on_error_;  // the writer thread's; empty once it was called
   const TimePoint start_ = Clock::now();
   const std::int64_t start_since_epoch_us_ = std::chrono::duration_cast<std::chrono::microseconds>(
                                                  std::chrono::system_clock::now().time_since_epoch())
@@ -160,13 +166,23 @@ void QueuedTimeline::write_until_closed() {
     }
     drain_stragglers(writer);
     writer.finish(now_ns(), written_, lost_);
-    file_.flush();
+    flush();
   } catch (const std::exception& error) {
     // Out of memory. The job goes on; records fill the queue and are dropped.
     writer_error_ = without_exceptions([&]() -> Status {
       return {Code::out_of_memory, fmt::format("the timeline stopped early: {}", error.what())};
     });
+    tell(writer_error_);
   }
+}
+
+void QueuedTimeline::flush() {
+  file_.flush();
+  if (!file_.error().is_ok()) tell(file_.error());
+}
+
+void QueuedTimeline::tell(const Status& error) {
+  if (const auto on_error = std::exchange(on_error_, nullptr)) on_error(error);
 }
 
 bool QueuedTimeline::drain(TraceWriter& writer) {
@@ -182,7 +198,7 @@ bool QueuedTimeline::drain(TraceWriter& writer) {
     ++written_;
   }
   add_new_rows(writer);
-  file_.flush();
+  flush();
   return written_ != written_before;
 }
 
@@ -206,7 +222,7 @@ void QueuedTimeline::add_new_rows(TraceWriter& writer) {
 
 Result<std::unique_ptr<Timeline>> Timeline::open(Options options) {
   DABKE_ASSIGN(TraceFile file, TraceFile::open(options.path));
-  auto timeline = std::make_unique<QueuedTimeline>(std::move(file), options);
+  auto timeline = std::make_unique<QueuedTimeline>(std::move(file), std::move(options));
   DABKE_CHECK(timeline->start());
   return std::unique_ptr<Timeline>(std::move(timeline));
 }

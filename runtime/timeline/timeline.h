@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -38,6 +39,8 @@ class Timeline {
     bool mark_cycles = false;
     std::size_t queue_records = std::size_t{1}
                                 << 18;  // 64 bytes each; emptied every 20 ms while records come
+    /// Called once, on the writer's thread, when writing fails: from then on records are thrown away.
+    std::function<void(const Status&)> on_error = {};
   };
 
   /// Opens the file and starts the writer; an error names the path and why it cannot be written.

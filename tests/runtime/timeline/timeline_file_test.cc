@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -140,6 +142,25 @@ TEST_CASE("a full disk disturbs nobody and is what close returns, each time") {
   CHECK_THAT(status.message(), Catch::Contains("/dev/full") && Catch::Contains("No space left on device"));
   timeline->rank_ready(id, 1);
   CHECK(timeline->close().message() == status.message());
+}
+
+TEST_CASE("a full disk is told when it happens, and once") {
+  std::mutex mutex;
+  std::condition_variable was_told;
+  std::vector<std::string> told;
+  const auto timeline = test::must_open({.path = "/dev/full", .on_error = [&](const Status& error) {
+                                           const std::lock_guard lock(mutex);
+                                           told.push_back(error.message());
+                                           was_told.notify_one();
+                                         }});
+  const auto id = timeline->tensor("x");
+  timeline->rank_ready(id, 0);
+  {
+    std::unique_lock lock(mutex);
+    REQUIRE(was_told.wait_for(lock, 10s, [&] { return !told.empty(); }));
+  }
+  for (int i = 1; i < 1000; ++i) timeline->rank_ready(id, i);
+  CHECK(told == std::vector{timeline->close().message()});
 }
 
 /// Runs `body` in a forked child; its exit status as of waitpid.
