@@ -4,10 +4,10 @@
 //   mpirun -np 2 build/benchmarks/negotiation_cost          (MPI as well)
 //
 // 1. Latency: blocking allreduces of 8 bytes. "call" is the whole of one; "to order" is from submit to the
-// order's arrival,
-//    at its shortest (this rank was the last to submit) and on average.
+//    order's arrival, at its shortest (this rank was the last to submit) and on average.
 // 2. Work: steps of many tensors of 1 KB. CPU time of the coordinator thread for each, and the time of a
-// step. Prints what rank 0 saw, medians over the rounds.
+//    step.
+// Prints what rank 0 saw, medians over the rounds.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>

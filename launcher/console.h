@@ -53,8 +53,8 @@ class Console {
     int fd = -1;
     bool is_file = false;  // a write never blocks for long, whatever its size
     bool is_socket = false;
-    bool closed = false;   // nobody reads
-    bool failed = false;   // cannot be written for another reason
+    bool closed = false;  // nobody reads
+    bool failed = false;  // cannot be written for another reason
     std::string waiting;
     std::size_t written = 0;  // of `waiting`
     bool in_line = false;     // what has been written ends within a line

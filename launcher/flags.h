@@ -27,7 +27,8 @@ struct Refusal {
 };
 inline constexpr std::string_view kOneHost = "this version starts ranks on this host only; leave it out";
 inline constexpr std::string_view kNoMpi =
-    "this version does not launch through MPI; leave it out, ranks then meet over tcp and move data by shared memory or gloo";
+    "this version does not launch through MPI; leave it out, ranks then meet over tcp and move data by "
+    "shared memory or gloo";
 inline constexpr std::string_view kNoElastic = "elastic jobs are not supported by this version; leave it out";
 inline constexpr std::string_view kNoTuning = "autotuning is not supported by this version; leave it out";
 inline constexpr std::string_view kNoHierarchy =

@@ -3,13 +3,11 @@
 // 1. The launcher forks it; it has a session of its own, so the terminal's Ctrl-C reaches the launcher alone.
 // 2. It is a subreaper: whatever the rank leaves behind, double-forked daemons included, becomes its child.
 // 3. A channel (a pair of sockets, one message a datagram) joins it to the launcher. End of file there means
-// that the
-//    launcher is gone, even by kill -9, and has the same effect as Command::kEnd.
+//    that the launcher is gone, even by kill -9, and has the same effect as Command::kEnd.
 // 4. It reports the start of the program, its exit, and ends itself once no descendant is left. The launcher
-// sees that as
-//    end of file.
+//    sees that as end of file.
 // 5. Ending: SIGTERM to every descendant, kPatience later SIGKILL, until the kernel says that there are no
-// children.
+//    children.
 #pragma once
 
 #include <signal.h>
@@ -41,7 +39,7 @@ struct Report {
   };
   Kind kind = Kind::started;
   std::int32_t value = 0;
-  std::int64_t time_ns = 0;  // steady clock, which all processes of a host share
+  std::int64_t time_ns = 0;     // steady clock, which all processes of a host share
   std::int32_t our_signal = 0;  // exited: what the program was sent last before it began to end; 0: nothing
 };
 

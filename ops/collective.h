@@ -69,10 +69,10 @@ struct Batch {
   ReduceOp op = ReduceOp::sum;  // sum, min, max or product
   DType dtype = DType::f32;
   Device device;
-  int root = 0;          // rank within the set
-  double prescale = 1;   // every input element is multiplied by this before it is reduced
-  double postscale = 1;  // and every output element by this after
-  std::uint32_t divisor = 1;                    // a sum is an average of so many, and divided by them
+  int root = 0;               // rank within the set
+  double prescale = 1;        // every input element is multiplied by this before it is reduced
+  double postscale = 1;       // and every output element by this after
+  std::uint32_t divisor = 1;  // a sum is an average of so many, and divided by them
   Compression compression = Compression::none;  // of float32 allreduces, between hosts
   const ProcessSetInfo* process_set = nullptr;
   std::vector<BatchEntry> entries;

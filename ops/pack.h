@@ -5,10 +5,11 @@
 // of all entries one behind the other:
 //   allreduce, broadcast   `data`, the entries one behind the other, each padded with fusion_padded; in place
 //   allgather              `data`, one block a rank (`receive_counts`), this rank's already filled in; in
-//   place reducescatter          `send`, one block for each rank that it goes to (`send_counts`); this rank's
-//   sum into `data` alltoall               `send`, one block for each rank that it goes to (`send_counts`);
-//   `data`, one for each that it
-//                          came from (`receive_counts`)
+//                          place
+//   reducescatter          `send`, one block for each rank that it goes to (`send_counts`); this rank's sum
+//                          into `data`
+//   alltoall               `send`, one block for each rank that it goes to (`send_counts`); `data`, one for
+//                          each that it came from (`receive_counts`)
 // A batch of one entry is not copied: the collective works on its output, and on its input where it has a
 // `send`. Unless it is wanted wide: then all that is packed is of kernels::wide_dtype(), and made narrow
 // again once it is scaled.

@@ -264,7 +264,6 @@ Result<Rendezvous> open_rendezvous(const Given& given) {
 }
 
 // ---- what ranks tell each other
-// -------------------------------------------------------------------------------------
 
 std::string hello_key(Rank rank) { return fmt::format("hello/{}", rank); }
 

@@ -5,10 +5,10 @@
 //   DABKE_LOCAL_RANK, DABKE_LOCAL_SIZE,  all four or none; none: found from the host names
 //   DABKE_CROSS_RANK, DABKE_CROSS_SIZE
 //   DABKE_RENDEZVOUS                     http://host:port of dabkerun, or file:/absolute/directory that all
-//   ranks see DABKE_JOB_ID, DABKE_JOB_KEY          32 and 64 hexadecimal digits; with file: the first rank
-//   may make them DABKE_HOSTNAME                       this host's name for the others; gethostname() unless
-//   set
-//
+//                                        ranks see
+//   DABKE_JOB_ID, DABKE_JOB_KEY          32 and 64 hexadecimal digits; with file: the first rank may make
+//                                        them
+//   DABKE_HOSTNAME                       this host's name for the others; gethostname() unless set
 //   DABKE_GATHERS_DUMPS=1                dabkerun reads the dumps of a hang from its store
 //
 // Where DABKE_RENDEZVOUS alone is set, rank and size come from another launcher's variables: torchrun, Slurm,
@@ -22,7 +22,7 @@
 //   1. Each rank counts its init, `inits/<rank>`; the count is the epoch. All else is under `<epoch>/`.
 //   2. Each rank leaves `hello/<rank>`: its size, its host name and its static process sets.
 //   3. Rank 0 reads all of them and leaves `roster`: the host names by rank, or what is wrong. Everybody
-//   reads that.
+//      reads that.
 // So init costs each rank a handful of store calls, and all ranks see the same list or the same error.
 #pragma once
 

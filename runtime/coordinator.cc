@@ -249,8 +249,9 @@ bool Coordinator::is_finished() {
 }
 
 bool Coordinator::nothing_to_do() {
-  // The lane may have taken wants_room_ down when nobody slept yet who could be woken, even for a batch that had
-  // ended before the last look at it: it has to be up again before anybody sleeps, or the next end wakes nobody.
+  // The lane may have taken wants_room_ down when nobody slept yet who could be woken, even for a batch that
+  // had ended before the last look at it: it has to be up again before anybody sleeps, or the next end wakes
+  // nobody.
   if (machine_.holds_back() && (lane_.outstanding() < kBusyTasks || !wants_room_)) return false;
   if (is_finished() || is_broken_) return false;
   {

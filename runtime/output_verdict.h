@@ -5,11 +5,10 @@
 // middle of a collective.
 //   1. With its row counts each rank says whether an allocator of the user's is asked for any output.
 //   2. Where one is, or the outputs are large, the ranks tell each other which outputs they could not get.
-//   All come to
-//      the same decision whether to, because it follows from what was exchanged. Small outputs of our own,
-//      the usual case, cost no message.
+//      All come to the same decision whether to, because it follows from what was exchanged. Small outputs of
+//      our own, the usual case, cost no message.
 //   3. What lacks memory on some rank is left out by all, and fails on all with one text. The rest of the
-//   batch runs.
+//      batch runs.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 //   1. Every rank rounds its elements, multiplied by the prescale, to 16 bits.
 //   2. They are cut into a slice for each rank, and each gets its slice from all: an alltoall.
 //   3. It reduces them in float32, in the order of the ranks, multiplies by the postscale and rounds to 16
-//   bits again.
+//      bits again.
 //   4. An allgather of the slices; every rank, the owner of a slice too, turns the 16 bits back into float32.
 // Where that is little, step 2 gives everything to everybody, and step 4 is left out. Either way each element
 // has been rounded on its own rank and once more after the sum, wherever it lay, and all ranks have the same

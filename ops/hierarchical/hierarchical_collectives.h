@@ -5,8 +5,8 @@
 // ranks, fewer when it is small; the i-th rank of each host carries the i-th slice.
 //
 //   allreduce       inside: reducescatter of the slices; between: allreduce of each; inside: allgather. So a
-//   host sends its
-//                   bytes once, on as many connections as there are slices, whatever the number of its ranks.
+//                   host sends its bytes once, on as many connections as there are slices, whatever the
+//                   number of its ranks.
 //   broadcast       in the root's host: broadcast; between: broadcast of each slice; in the others: allgather
 //   barrier         inside; between the first of each host; inside again
 //   allgather       between: the i-th ranks gather their blocks; inside: everybody gets the blocks of all

@@ -101,7 +101,7 @@ class MpiProcess final : public MpiSession {
   bool had_job_ = false;
   int level_ = MPI_THREAD_SINGLE;
   int self_keyval_ = MPI_KEYVAL_INVALID;  // of the attribute that MPI_Finalize deletes
-  int keyval_ = MPI_KEYVAL_INVALID;  // where communicators of the application remember their membership
+  int keyval_ = MPI_KEYVAL_INVALID;       // where communicators of the application remember their membership
   MpiMembership world_;
   std::vector<std::unique_ptr<MpiMembership>> others_;
   MpiMembership* current_ = &world_;

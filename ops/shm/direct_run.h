@@ -1,11 +1,10 @@
 // Collectives on memory that all ranks have mapped, with no stage in between.
 //
-//   allreduce      rank i sums the i-th slice straight from all ranks' inputs and writes the sum to all their
-//   outputs.
-//                  Each vector of a sum is stored in all its places at once, so in place each rank's bytes
-//                  travel from memory and back once.
-//   reducescatter  the first half of that.
-//   allgather, broadcast   each rank copies to its own output, which may be private.
+//   allreduce             rank i sums the i-th slice straight from all ranks' inputs and writes the sum to
+//                         all their outputs. Each vector of a sum is stored in all its places at once, so in
+//                         place each rank's bytes travel from memory and back once.
+//   reducescatter         the first half of that.
+//   allgather, broadcast  each rank copies to its own output, which may be private.
 //
 // Sums are made in rank order and rounded as on the way through the stages, so the bits are the same.
 #pragma once

@@ -3,15 +3,13 @@
 // A rank's registered memory is one file (shared_heap.h), so a peer needs its descriptor once. It is passed
 // when a batch needs it for the first time, a collective act of the ranks of that batch:
 //   1. Each opens a local socket for datagrams, leaves its name and a fresh secret in its part of the
-//   domain's memory,
-//      and all wait for all.
+//      domain's memory, and all wait for all.
 //   2. In turn, a few owners at a time, so that no queue gets full: they send their descriptors to those who
-//   lack them;
-//      all wait; everybody takes what has come; all wait. A datagram that does not begin with the receiver's
-//      secret is thrown away: only who has the domain's memory, and so has proved itself when that was made,
-//      knows it.
+//      lack them; all wait; everybody takes what has come; all wait. A datagram that does not begin with the
+//      receiver's secret is thrown away: only who has the domain's memory, and so has proved itself when that
+//      was made, knows it.
 //   3. Each maps what it has got, says whether it could, and all wait and look: it was all of them, or it is
-//   no good.
+//      no good.
 // Later, when the file has grown, step 3 is enough: a mapping can be made longer without the descriptor.
 #pragma once
 

@@ -6,10 +6,10 @@
 //
 //   allreduce, small   everybody publishes everything and sums everything: one wait.
 //   allreduce, large   rank i sums the i-th slice of each round in its own stage and publishes again; all
-//   copy the slices
-//                      out. Two waits; each element is copied in once, summed once and copied out once.
+//                      copy the slices out. Two waits; each element is copied in once, summed once and copied
+//                      out once.
 //   reducescatter      the first half of that.
-//   allgather, broadcast, alltoall, barrier   copies alone.
+//   all others         copies alone.
 #pragma once
 
 #include "ops/collective.h"

@@ -2,14 +2,13 @@
 //
 // Found by trying, once, when the backends are made:
 //   1. The lowest rank of the host is the leader; every other rank of the host opens a link to it. Whose link
-//   does not go
-//      through shared memory (another container, user or host of the same name) is not of the domain.
+//      does not go through shared memory (another container, user or host of the same name) is not of the
+//      domain.
 //   2. The leader makes a segment with a part for each rank and offers it: a frame with its form and the
-//   descriptor.
+//      descriptor.
 //   3. Each maps it, reserves its own part, touching it first, and answers: nothing, or why it cannot.
 //   4. When all could, the leader says so. When one could not, it tries again with a quarter; when that is
-//   too little, there is
-//      no domain, and one rank says why.
+//      too little, there is no domain, and one rank says why.
 // The descriptors are closed then: nothing has a name, and the last process to end takes the memory with it.
 #pragma once
 

@@ -94,10 +94,10 @@ class ShmSteps {
   bool has_told_mark_ = false;
   bool has_checked_ = false;  // that all brought the same
   std::size_t stage_ = 0;
-  std::size_t most_bytes_ = 0;      // of this round, that a rank writes
-  std::size_t letter_bytes_ = 0;    // of this round, with the mark; 0: it goes by the stage
-  std::vector<std::byte>
-      letters_;  // by rank: what lies in them, without the steps; first the mark's contents
+  std::size_t most_bytes_ = 0;    // of this round, that a rank writes
+  std::size_t letter_bytes_ = 0;  // of this round, with the mark; 0: it goes by the stage
+  /// What lies in each rank's letter, without the steps; first the mark's contents.
+  std::vector<std::byte> letters_;
   std::array<Readers, kShmStages> readers_;
   std::vector<std::uint64_t> seen_;  // of each rank: how far it was when last looked at
   TimePoint deadline_ = kNever;

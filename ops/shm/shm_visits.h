@@ -5,7 +5,7 @@
 // still write to them. So whoever gives up closes its memory first, and waits until those who were inside
 // have come out:
 //   1. Who works on others' memory says `inside`, then looks whether one of them has said `closed`, and then
-//   begins.
+//      begins.
 //   2. Who gives up says `closed`, and then waits until nobody is `inside`.
 // Both sequentially consistent, so one of the two sees the other. A rank that was killed inside never comes
 // out, and does no harm there; nor does a stopped one for as long as it is stopped: the wait has a limit.

@@ -3,9 +3,11 @@
 // 1. One HTTP/1.1 request a connection, and nothing idle in between:
 //      PUT    <value path><key>                body = value; 200
 //      GET    <value path><key>?wait_ms=<n>    200 with the value, or 404 when n ms are over; n is at most
-//      kLongestWait POST   <counter path><key>              200 with the new count as decimal text; 409 when
-//      the key holds other text DELETE <value path><prefix>             forgets prefix and all below prefix/;
-//      an empty prefix forgets all; 200
+//                                              kLongestWait
+//      POST   <counter path><key>              200 with the new count as decimal text; 409 when the key holds
+//                                              other text
+//      DELETE <value path><prefix>             forgets prefix and all below prefix/; an empty prefix forgets
+//                                              all; 200
 //    A counter is a value whose text is a number, so GET reads it. Keys are percent-encoded, '/' is left as
 //    it is.
 // 2. Every request names the job and carries a nonce and a seal of its body, and proves knowledge of the
@@ -16,9 +18,8 @@
 // 3. The store drops whoever does not send a proof in time, or is one too many of those. A client whose
 //    connection ends before an answer sends the same request again, nonce included: it is taken once at most.
 // 4. Every answer to a genuine request carries the proof of the store over nonce, status and body. Two come
-// without: whoever gets
-//    403 has another job or key, and 507 says that the store has no memory left for the request, which may
-//    have been done or not.
+//    without: whoever gets 403 has another job or key, and 507 says that the store has no memory left for the
+//    request, which may have been done or not.
 #pragma once
 
 #include <chrono>

@@ -8,12 +8,10 @@
 // A neighbour's loss is noticed by whichever comes first:
 //   - its link ends (closed, reset, or TCP_USER_TIMEOUT between hosts);
 //   - its process ends, seen through a pidfd when it shares our host and pid namespace: this works even while
-//   a child
-//     of it still holds the link open;
+//     a child of it still holds the link open;
 //   - silence: a neighbour whose process we cannot watch gets an empty frame every second, and is lost when
-//   nothing
-//     came from it for config.peer_timeout seconds. Neighbours we can watch get no such beat, so an idle
-//     channel on one host never wakes.
+//     nothing came from it for config.peer_timeout seconds. Neighbours we can watch get no such beat, so an
+//     idle channel on one host never wakes.
 // Whatever it is, the messages that were sent before are delivered first.
 #pragma once
 

@@ -6,9 +6,10 @@
 //   last_order, submitted   how far this rank is: the number of its last order, and how many it has submitted
 //   pending[]               submitted and not ordered: name, collective, process_set, signature, age_s, state
 //   process_sets{}          id: world ranks, of every set that `pending` names
-//   events[]                the flight recorder, oldest first: what, age_s, name, ...; events_before: how
-//   many are lost stacks[]                thread, name, frames[]; and `application_stack`, what the stack
-//   provider has said
+//   events[]                the flight recorder, oldest first: what, age_s, name, ...
+//   events_before           how many events are lost
+//   stacks[]                thread, name, frames[]
+//   application_stack       what the stack provider has said
 #pragma once
 
 #include <cstdint>

@@ -1,14 +1,12 @@
 // The native stacks of this process's own threads, taken by the threads themselves in a signal handler.
 //
 //   1. A real-time signal that nobody handles is chosen, the first from SIGRTMIN + 1 on, and handled by us
-//   from then on:
-//      a thread that gets it late must not die of it. Should the application take it after all, we choose
-//      another.
-//   2. Each thread that does not block it is sent it, with the address of a record to fill; it
-//   unwinds itself
+//      from then on: a thread that gets it late must not die of it. Should the application take it after all,
+//      we choose another.
+//   2. Each thread that does not block it is sent it, with the address of a record to fill; it unwinds itself
 //      into that record and says that it is full.
 //   3. Who does not answer within a moment is told as such; its record is kept for ever, because it may still
-//   be filled.
+//      be filled.
 // No ptrace, no lock and no memory in the handler. Calls that the signal interrupts and that SA_RESTART does
 // not cover (poll, epoll_wait, sleeps) return EINTR in that thread: that is why stacks are taken only when
 // somebody asks for them or the job fails, and DABKE_DISABLE_NATIVE_STACKS turns them off. A warning asks

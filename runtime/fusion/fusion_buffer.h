@@ -1,4 +1,4 @@
-// Packing: the tensors of a batch lie one behind the other in a fusion buffer, travel as one, and are unpacked.
+// Packing: the tensors of a batch lie one behind the other in a fusion buffer, travel as one, are unpacked.
 #pragma once
 
 #include <cstddef>

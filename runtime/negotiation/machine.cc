@@ -273,7 +273,8 @@ void Machine::fail_set(ProcessSetId set, const Status& cause) {
 
 void Machine::fail_everything(const Status& cause, const Status& over) {
   if (!over.is_ok()) actions_.emplace_back(DumpAction{cause.message(), 0, true, false, snapshot()});
-  actions_.emplace_back(OverAction{over});  // first: who learns of it by an operation may end the process at once
+  // First: who learns of it by an operation may end the process at once.
+  actions_.emplace_back(OverAction{over});
   over_ = true;
   failed_ = !over.is_ok();
   cause_ = cause;

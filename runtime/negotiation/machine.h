@@ -3,17 +3,14 @@
 // Pure: no threads, sockets or clocks; so one process can run thousands of these under a seeded scheduler.
 // The ranks form a tree (topology.h). Every message goes to a neighbour in it.
 //   1. submit(): the name is announced, unless one of its name is still pending here; then it queues.
-//   Announced is a slot
-//      where the signature is known, else the signature itself.
+//      Announced is a slot where the signature is known, else the signature itself.
 //   2. What is ready in all of a rank's subtree goes up (collector.h). The root's Sequencer makes orders of
-//   it.
+//      it.
 //   3. Orders go down, to the subtrees that they concern; each rank runs its projection of the one sequence.
-//   The oldest
-//      request of the name leaves the queue and becomes part of an ExecuteAction (or completes at once, where
-//      no data moves); the next of its name is announced.
+//      The oldest request of the name leaves the queue and becomes part of an ExecuteAction (or completes at
+//      once, where no data moves); the next of its name is announced.
 //   4. Whoever learns of a failure tells all its neighbours. The first cause ends everything: each pending
-//   token completes
-//      exactly once, later ones at once.
+//      token completes exactly once, later ones at once.
 // A rank that shuts down takes those with it that report through it.
 #pragma once
 

@@ -1,11 +1,10 @@
 // The machine's watch over groups whose members come one by one.
 //
 //   1. A rank on which a group stays incomplete tells the root: after a second, then whenever the time has
-//   doubled,
-//      and when it is time for a warning or for the end.
+//      doubled, and when it is time for a warning or for the end.
 //   2. The root asks the ranks of the set what they have of it.
 //   3. Ranks that can never make the same group of it get a mismatch, all others a warning, or the end of the
-//   job.
+//      job.
 #include <algorithm>
 
 #include <fmt/format.h>

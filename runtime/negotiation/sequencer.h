@@ -3,14 +3,11 @@
 //
 // Pure: no threads, sockets or clocks. Time comes in as an argument.
 //   1. complete() decides what a name that all its ranks have reported becomes: a run, or an error that names
-//   the
-//      difference and the ranks.
+//      the difference and the ranks.
 //   2. take_orders() numbers what is ready. While the data plane is busy it holds back, so that what becomes
-//   ready
-//      meanwhile travels in the same batch (the adaptive linger).
+//      ready meanwhile travels in the same batch (the adaptive linger).
 //   3. There a signature gets its slot. The root alone gives and takes slots, inside the order stream: a rank
-//   that did so
-//      by itself would take later slots for other tensors.
+//      that did so by itself would take later slots for other tensors.
 #pragma once
 
 #include <cstdint>

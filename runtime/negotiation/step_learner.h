@@ -2,10 +2,9 @@
 //
 //   1. A step ends when a slot is ordered that was ordered in it before.
 //   2. After three equal steps (the same slots, in whatever order) the last one is cut, in the order in which
-//   its tensors
-//      became ready, into batches of about `batch_bytes`; the first is an eighth of that, so that the data
-//      plane starts early. What cannot be fused ends a batch, and so does a slot that somebody once waited
-//      for alone.
+//      its tensors became ready, into batches of about `batch_bytes`; the first is an eighth of that, so that
+//      the data plane starts early. What cannot be fused ends a batch, and so does a slot that somebody once
+//      waited for alone.
 //   3. A step that differs, or a new signature, ends what was learned, and learning begins again.
 // Pure.
 #pragma once

@@ -80,9 +80,7 @@ int Topology::depth() const {
   return deepest;
 }
 
-std::string Topology::name(Rank rank) const {
-  return name_of_rank(rank, hosts_);
-}
+std::string Topology::name(Rank rank) const { return name_of_rank(rank, hosts_); }
 
 std::string Topology::names(const std::vector<Rank>& ranks) const {
   return ranks.size() == 1 ? name(ranks.front()) : "ranks " + ranks_to_string(ranks);

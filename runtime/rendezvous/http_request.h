@@ -10,8 +10,8 @@
 
 namespace dabke {
 
-/// Takes bytes as they come and says when the head, and when all of the request is complete. What comes after it
-/// is not looked at.
+/// Takes bytes as they come and says when the head, and when all of the request is complete. What comes after
+/// it is not looked at.
 class HttpRequest {
  public:
   /// The longest key, method and headers, generously.

@@ -4,8 +4,8 @@
 //   - an end without its start is left out; a start while the thing before it is open ends that first;
 //   - the end of a negotiation or operation ends the activities in it, finish() ends all that is open;
 //   - ranks that are ahead may negotiate a tensor again before this rank has ended its operation. That
-//   negotiation is
-//     drawn from the operation's end on; the marks of the ready ranks in it keep their true time.
+//     negotiation is drawn from the operation's end on; the marks of the ready ranks in it keep their true
+//     time.
 #pragma once
 
 #include <cstddef>

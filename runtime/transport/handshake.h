@@ -2,10 +2,9 @@
 // clock.
 //
 //   1. The connector sends HELLO: preamble, job, epoch, its rank, the rank it wants, a fresh nonce, its
-//   process.
+//      process.
 //   2. The acceptor refuses another wire version, job, epoch or rank. Else it answers WELCOME: the same
-//   fields of its
-//      own, and MAC_a = HMAC-SHA256(job key, "acceptor" | HELLO | WELCOME without the MAC).
+//      fields of its own, and MAC_a = HMAC-SHA256(job key, "acceptor" | HELLO | WELCOME without the MAC).
 //   3. The connector checks the fields and MAC_a and sends PROOF: MAC_c = the same with "connector".
 //   4. The acceptor checks MAC_c and sends ACCEPTED. Frames may follow in both directions.
 //

@@ -230,8 +230,8 @@ class HttpStore final : public Store {
     return std::string(path) + out;
   }
 
-  /// `wait`: how long the store may take on purpose. It takes the request once, however often it is sent, so an
-  /// increment counts once.
+  /// `wait`: how long the store may take on purpose. It takes the request once, however often it is sent, so
+  /// an increment counts once.
   Result<HttpAnswer> ask(std::string_view method, const std::string& target, std::string_view body,
                          std::chrono::milliseconds wait) {
     const std::string nonce = fmt::format("{}-{}", client_, ++sent_);

@@ -2,10 +2,9 @@
 //
 //   1. Of each pair the lower rank listens; it leaves its address in the store under `<prefix>/<rank>`.
 //   2. The higher rank gets the address and connects. When the connection fails it tries again, a little
-//   later each time.
+//      later each time.
 //   3. Both prove themselves (handshake.h). A client that is silent, slow or no rank of this epoch is
-//   dropped; it costs
-//      the others nothing, because all clients are served side by side.
+//      dropped; it costs the others nothing, because all clients are served side by side.
 //   4. The listener is closed once all have come.
 //
 // Where shared memory is wanted, the lower rank listens on a Unix socket as well, before it leaves its

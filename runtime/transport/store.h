@@ -20,8 +20,8 @@ class Store {
   virtual Result<std::string> get(const std::string& key, TimePoint deadline) = 0;
   /// Adds one to the counter `key` (0 at first) in one atomic step and returns the new value.
   virtual Result<std::uint64_t> increment(const std::string& key) = 0;
-  /// Forgets `prefix` and every key below `prefix/`; with an empty prefix all keys. Nobody may be using them any more.
-  /// A store that goes away with its job need not do anything.
+  /// Forgets `prefix` and every key below `prefix/`; with an empty prefix all keys. Nobody may be using them
+  /// any more. A store that goes away with its job need not do anything.
   virtual Status remove_all(const std::string& prefix) {
     (void)prefix;
     return {};
@@ -39,7 +39,8 @@ std::shared_ptr<Store> with_prefix(std::shared_ptr<Store> store, std::string pre
 /// For ranks that are threads of one process, and for a job of one rank.
 std::shared_ptr<Store> make_memory_store();
 
-/// A directory that all ranks see. Values are written to a temporary file and renamed, so readers see all or nothing.
+/// A directory that all ranks see. Values are written to a temporary file and renamed, so readers see all or
+/// nothing.
 Result<std::shared_ptr<Store>> open_file_store(const std::string& directory);
 
 }  // namespace dabke

@@ -5,8 +5,7 @@
 //   1. keep_alive() has the kernel ask the other host now and then while nothing moves. Where no answer comes
 //      it breaks the connection.
 //   2. Whoever waits for a connection asks silent_for() now and then, which looks at what was sent and has
-//   not
-//      been acknowledged.
+//      not been acknowledged.
 // Neither does anything between processes of one host.
 #pragma once
 

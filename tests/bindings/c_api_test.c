@@ -13,13 +13,13 @@
 static int failures = 0;
 static int checks = 0;
 
-#define CHECK(condition)                                                      \
-  do {                                                                        \
-    ++checks;                                                                 \
-    if (!(condition)) {                                                       \
-      ++failures;                                                             \
+#define CHECK(condition)                                                                          \
+  do {                                                                                            \
+    ++checks;                                                                                     \
+    if (!(condition)) {                                                                           \
+      ++failures;                                                                                 \
       printf("%s:%d: %s (last error: %s)\n", __FILE__, __LINE__, #condition, dabke_last_error()); \
-    }                                                                         \
+    }                                                                                             \
   } while (0)
 #define CHECK_SAYS(text) CHECK(strstr(dabke_last_error(), text) != NULL)
 
@@ -67,8 +67,10 @@ static void version_and_tables(void) {
   CHECK(strcmp(dabke_status_name(DABKE_ERROR_PEER_LOST), "peer_lost") == 0);
   CHECK(strlen(dabke_status_text(DABKE_ERROR_MISMATCH)) > 0);
   CHECK(strcmp(dabke_status_name((dabke_status)999), "unknown") == 0);
-  CHECK(dabke_backend_built("gloo") == 1 && dabke_backend_built("shm") == 1 && dabke_backend_built("nccl") == 0 && dabke_backend_built(NULL) == 0);
-  CHECK(dabke_controller_built("tcp") == 1 && dabke_controller_built("mpi") == dabke_backend_built("mpi") && dabke_controller_built("shm") == 1);
+  CHECK(dabke_backend_built("gloo") == 1 && dabke_backend_built("shm") == 1 &&
+        dabke_backend_built("nccl") == 0 && dabke_backend_built(NULL) == 0);
+  CHECK(dabke_controller_built("tcp") == 1 && dabke_controller_built("mpi") == dabke_backend_built("mpi") &&
+        dabke_controller_built("shm") == 1);
   CHECK(dabke_mpi_threads_supported() == -1);
   for (i = 0; i < dabke_config_count(); ++i) {
     row.struct_size = sizeof row;
@@ -274,7 +276,8 @@ static void handles_allocators_and_callbacks(void) {
   options.callback = called_back;
   options.callback_context = &called;
   CHECK(dabke_allreduce_async("called", &t, NULL, &options, NULL) == DABKE_OK);
-  for (i = 0; i < 1000 && called == 0; ++i) nanosleep(&moment, NULL); /* the callback has a thread of its own */
+  /* The callback has a thread of its own. */
+  for (i = 0; i < 1000 && called == 0; ++i) nanosleep(&moment, NULL);
   CHECK(called == 1);
   CHECK(dabke_poll(NULL) == 0 && dabke_wait(NULL, 0) == DABKE_ERROR_INVALID_ARGUMENT);
   dabke_handle_free(NULL);
@@ -425,7 +428,8 @@ static void timeline_and_statistics(void) {
   memset(&row, 0, sizeof row);
   row.struct_size = sizeof row;
   CHECK(dabke_get_collective_statistics(0, &row) == DABKE_OK);
-  CHECK(row.batches > 0 && row.tensors >= row.batches && strlen(row.collective) > 0 && strlen(row.backend) > 0);
+  CHECK(row.batches > 0 && row.tensors >= row.batches && strlen(row.collective) > 0 &&
+        strlen(row.backend) > 0);
   CHECK(dabke_get_collective_statistics(1000, &row) == DABKE_ERROR_INVALID_ARGUMENT);
   CHECK(dabke_get_late_seconds(0, &late) == DABKE_OK && late == 0);
   CHECK(dabke_get_late_seconds(1, &late) == DABKE_ERROR_INVALID_ARGUMENT);

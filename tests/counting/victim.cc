@@ -17,7 +17,10 @@ TEST_CASE("sections do not make more of it", "[pass]") {
   SECTION("second") { CHECK(true); }
 }
 
-TEST_CASE("it needs what is not here", "[.][skips]") { DABKE_SKIP("there is no " << "sea"); }
+TEST_CASE("it needs what is not here", "[.][skips]") {
+  DABKE_SKIP("there is no "
+             << "sea");
+}
 
 TEST_CASE("one of its sections fails, and another needs what is not here", "[.][skipsandfails]") {
   SECTION("first") { CHECK(1 == 2); }

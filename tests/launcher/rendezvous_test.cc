@@ -261,8 +261,7 @@ TEST_CASE("a request may come byte by byte, and what is none is answered and har
        {std::string("hello\r\n\r\n"),
         "GET /x HTTP/1.1\r\nContent-Length: many\r\n\r\n" + std::string(100'000, 'x'),
         std::string("PUT /x HTTP/1.1\r\nno colon\r\n\r\n"),
-        std::string("GET  HTTP/1.1\r\n") + std::string(100'000, 'x'),
-        std::string("PUT /x HTTP/1.1\r\n\r\n"),
+        std::string("GET  HTTP/1.1\r\n") + std::string(100'000, 'x'), std::string("PUT /x HTTP/1.1\r\n\r\n"),
         std::string("PUT /x HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"),
         std::string("PUT /x HTTP/1.1\r\nContent-Length: 1\r\nContent-Encoding: gzip\r\n\r\nx"),
         std::string("PUT /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
@@ -370,7 +369,8 @@ class Strangers {
       Fd& fd = connections_[i];
       if (!fd) {
         fd = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-        if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address_), sizeof address_) != 0) fd = Fd();
+        if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address_), sizeof address_) != 0)
+          fd = Fd();
       }
       const std::string_view said = what_says(i);
       // Those that say nothing, or little by little, stay.
@@ -385,8 +385,8 @@ class Strangers {
   }
 
   std::string_view what_says(std::size_t i) {
-    static const std::string kHuge = "PUT /dabke/1/value/k HTTP/1.1\r\nContent-Length: 60000000\r\n\r\n" +
-                                     std::string(1 << 20, 'x');
+    static const std::string kHuge =
+        "PUT /dabke/1/value/k HTTP/1.1\r\nContent-Length: 60000000\r\n\r\n" + std::string(1 << 20, 'x');
     static const std::string kLongHead = "PUT /" + std::string(1 << 20, 'x');
     switch (i % 6) {
       case 0: return "";
@@ -456,10 +456,11 @@ TEST_CASE("500 strangers neither delay the ranks nor cost memory, and learn and 
   CHECK(longest - alone < test::kPatience);
   CHECK_THAT(strangers.learnt(), Catch::Contains("HTTP/1.1 400") && !Catch::Contains("secret"));
   CHECK(*open(server->url())->get("k", in(1s)) == "secret");
-  if (!test::kSanitized) CHECK(most < before + (std::size_t{64} << 20));  // what is freed, sanitizers keep for a while
+  // Sanitizers keep freed memory for a while.
+  if (!test::kSanitized) CHECK(most < before + (std::size_t{64} << 20));
   WARN(fmt::format("8 ranks met in {:.3f} s, and at most {:.3f} s among strangers, which cost {} KiB",
-                   std::chrono::duration<double>(alone).count(), std::chrono::duration<double>(longest).count(),
-                   (std::max(most, before) - before) / 1024));
+                   std::chrono::duration<double>(alone).count(),
+                   std::chrono::duration<double>(longest).count(), (std::max(most, before) - before) / 1024));
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 

@@ -11,16 +11,27 @@ TEST_CASE("a rank's environment has its place, the store and the knobs, and is o
   auto environment =
       worker_environment({"HOME=/root", "DABKE_RANK=9", "DABKE_CYCLE_TIME=1", "DABKE_CYCLE_TIME_X=2"}, job,
                          {3, 4, 1, 2, 1, 2, "node2"});
-  std::vector<std::string> expected{"HOME=/root",           "DABKE_CYCLE_TIME_X=2",
-                                    "DABKE_RANK=3",         "HOROVOD_RANK=3",
-                                    "DABKE_SIZE=4",         "HOROVOD_SIZE=4",
-                                    "DABKE_LOCAL_RANK=1",   "HOROVOD_LOCAL_RANK=1",
-                                    "DABKE_LOCAL_SIZE=2",   "HOROVOD_LOCAL_SIZE=2",
-                                    "DABKE_CROSS_RANK=1",   "HOROVOD_CROSS_RANK=1",
-                                    "DABKE_CROSS_SIZE=2",   "HOROVOD_CROSS_SIZE=2",
-                                    "DABKE_GATHERS_DUMPS=1", "DABKE_HOSTNAME=node2", "DABKE_RENDEZVOUS=http://127.0.0.1:1",
-                                    "DABKE_JOB_ID=id",      "DABKE_JOB_KEY=key",
-                                    "DABKE_CYCLE_TIME=5",   "PYTHONUNBUFFERED=1"};
+  std::vector<std::string> expected{"HOME=/root",
+                                    "DABKE_CYCLE_TIME_X=2",
+                                    "DABKE_RANK=3",
+                                    "HOROVOD_RANK=3",
+                                    "DABKE_SIZE=4",
+                                    "HOROVOD_SIZE=4",
+                                    "DABKE_LOCAL_RANK=1",
+                                    "HOROVOD_LOCAL_RANK=1",
+                                    "DABKE_LOCAL_SIZE=2",
+                                    "HOROVOD_LOCAL_SIZE=2",
+                                    "DABKE_CROSS_RANK=1",
+                                    "HOROVOD_CROSS_RANK=1",
+                                    "DABKE_CROSS_SIZE=2",
+                                    "HOROVOD_CROSS_SIZE=2",
+                                    "DABKE_GATHERS_DUMPS=1",
+                                    "DABKE_HOSTNAME=node2",
+                                    "DABKE_RENDEZVOUS=http://127.0.0.1:1",
+                                    "DABKE_JOB_ID=id",
+                                    "DABKE_JOB_KEY=key",
+                                    "DABKE_CYCLE_TIME=5",
+                                    "PYTHONUNBUFFERED=1"};
   std::ranges::sort(environment);
   std::ranges::sort(expected);
   CHECK(environment == expected);

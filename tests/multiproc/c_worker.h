@@ -17,7 +17,7 @@ void ring_of_sets();
 void join();  // c_collectives.cc
 void groups();
 void barrier();
-void learned();       // c_learned.cc
+void learned();  // c_learned.cc
 void dies_in_init();
 void exits_in_init();  // c_deaths.cc
 

@@ -36,7 +36,8 @@ TEST_CASE("the rank that died is the first failure, however soon the survivors e
     // On SIGUSR1 the rank exits with 7. After SIGABRT and that, only what the survivors say tells who was
     // first.
     std::vector<int> signals = {SIGKILL, SIGTERM, SIGUSR1};
-    if (!test::kSanitized) signals.insert(signals.end(), {SIGSEGV, SIGBUS, SIGABRT});  // of which it makes exits
+    // A sanitizer makes exits of these.
+    if (!test::kSanitized) signals.insert(signals.end(), {SIGSEGV, SIGBUS, SIGABRT});
     const int signal = signals[random() % signals.size()];
     const int victim = static_cast<int>(random() % static_cast<unsigned>(size));
     LauncherRun launcher({"-np", std::to_string(size), RANK_WORKER, "loop"});

@@ -175,8 +175,8 @@ TEST_CASE("a stopped rank that goes on only to be ended is told as the others sa
   const Finished ended = job.finish();
   CAPTURE(ended.out, ended.error);
   CHECK(ended.exit_code == 3);
-  CHECK_THAT(ended.error, Contains("dabkerun: hang: ") &&
-                              Contains("rank 0 does not answer: its process is stopped"));
+  CHECK_THAT(ended.error,
+             Contains("dabkerun: hang: ") && Contains("rank 0 does not answer: its process is stopped"));
 }
 
 TEST_CASE("a stopped rank 0, or leader of a host, is reported by those who wait, and the job ends") {

@@ -170,7 +170,8 @@ TEST_CASE("what asks for information needs no command") {
   const Finished report = run({"-cb"});
   CHECK(report.exit_code == 0);
   CHECK_THAT(report.out, StartsWith("Dabke v") && Contains("Available Controllers:\n    [X] TCP\n") &&
-                             Contains("Available Tensor Operations:\n    [X] shm\n") && Contains("    [X] Gloo\n"));
+                             Contains("Available Tensor Operations:\n    [X] shm\n") &&
+                             Contains("    [X] Gloo\n"));
 }
 
 TEST_CASE("information that cannot be written is an error") {
@@ -539,7 +540,8 @@ TEST_CASE("no stop of the terminal holds a job that no shell could continue") {
   CHECK_THAT(launcher.finish().error, Contains("the job was ended by SIGTERM"));
 }
 
-TEST_CASE("a signal at any moment of the start ends dabkerun with that signal's code, and all that it started") {
+TEST_CASE(
+    "a signal at any moment of the start ends dabkerun with that signal's code, and all that it started") {
   std::mt19937 random(std::random_device{}());
   std::uniform_int_distribution<int> moments_us(0, test::kSanitized ? 100'000 : 20'000);
   const std::string mark = "DABKE_TEST_MARK=" + std::to_string(::getpid());

@@ -1,5 +1,7 @@
-/* An application that starts jobs from communicators of its own: mpi_comm_app subset | early | null | inter |
- * late. */
+/* An application that starts jobs from communicators of its own.
+ *
+ *   mpi_comm_app subset | early | null | inter | late
+ */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,8 +20,7 @@ static dabke_status init_over(const MPI_Comm* comm) {
   return dabke_init(&options);
 }
 
-/* The job is the communicator, in its order: each rank's world rank comes to all in the order of their ranks.
- */
+/* The job is the communicator, in its order: each rank's world rank comes to all in rank order. */
 static int job_over(MPI_Comm comm) {
   int rank = 0, size = 0, world = 0, other = 0, i;
   int32_t mine;
@@ -51,8 +52,7 @@ static int job_over(MPI_Comm comm) {
   return dabke_shutdown() == DABKE_OK ? 0 : fail("shutdown");
 }
 
-/* All but world rank 1 make jobs, in reversed order, while rank 1 does something else; then everybody does.
- */
+/* All but world rank 1 make jobs, in reversed order, while rank 1 does something else. Then all ranks do. */
 static int subset(int rank, int size) {
   MPI_Comm some, everybody, alone = MPI_COMM_SELF;
   int round, one = 1, sum = 0;

@@ -1,12 +1,10 @@
 // One rank of the conformance matrix over the MPI backend, started by mpirun: MPI allows one rank a process.
 //
-//   mpi_conformance_worker abort         a run that the other ranks never join ends with the cause of an
-//   abort mpi_conformance_worker ROUND_BYTES   what the backend stages at once; few bytes make many rounds of
-//   small
+//   mpi_conformance_worker abort         a run that the others never join ends with the cause of an abort
+//   mpi_conformance_worker ROUND_BYTES   what the backend stages at once; few bytes make many rounds of small
 //                                        tensors
 //   mpi_conformance_worker hosts         as if every two ranks had a host of their own, with the backends
-//   that a
-//                                        job has
+//                                        that a job has
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -1,11 +1,11 @@
 /* What Dabke leaves in the process that calls it, told on stdout; "well done" when it is as promised.
  *
- *   process_state signals   every signal's disposition and the thread's mask stay as they were
- *   process_state rounds    200 rounds of init and shutdown leave nothing behind, here and in dabkerun
- *   process_state key       the job's key is gone from the environment after init, and a new init works still
- *   process_state exec      a program that a rank starts is told that it is not part of the job
+ *   process_state signals       every signal's disposition and the thread's mask stay as they were
+ *   process_state rounds        200 rounds of init and shutdown leave nothing behind, here and in dabkerun
+ *   process_state key           the job's key is gone from the environment after init; a new init still works
+ *   process_state exec          a program that a rank starts is told that it is not part of the job
  *   process_state fork-in-init  a child forked while another thread waits in init is told so, at once
- *   process_state fork      children forked at any moment of init and shutdown do not hang
+ *   process_state fork          children forked at any moment of init and shutdown do not hang
  */
 #define _GNU_SOURCE
 #include <dabke/dabke.h>
@@ -99,7 +99,7 @@ static int signals(void) {
 
 /* ---- what many rounds use up */
 
-/* kOpenNow: who serves the store, dabkerun or rank 0 under mpirun, may just have a connection of each rank. */
+/* kOpenNow: who serves the store, dabkerun or rank 0 under mpirun, may have a connection of each rank. */
 enum { kWarmRounds = 40, kRounds = 200, kOpenNow = 3, kMostGrowthKiB = 3072 };
 
 struct usage {
@@ -270,8 +270,7 @@ static void* fork_on(void* children) {
     if (child == 0) {
       alarm(10);            /* one that hangs dies, and counts as failed */
 #ifndef __SANITIZE_THREAD__ /* which lets no child of several threads start one */
-      /* Between two jobs it is nobody's child and may have a job of its own; here and there it must not hang.
-       */
+      /* A child forked between two jobs may have a job of its own. No child may hang. */
       if (dabke_init(NULL) != DABKE_OK && strstr(dabke_last_error(), "forked") == NULL) _exit(1);
 #endif
       _exit(dabke_shutdown() == DABKE_OK ? 0 : 1);

@@ -4,8 +4,8 @@
 //   Program   one run of a job: how it is started, and one or more epochs
 //   Epoch     from dabke_init to dabke_shutdown, with knobs of its own
 //   Phase     calls that are submitted in any order, from several threads, and the changes of process sets
-//   beside them Call      one collective of the ranks of a process set; a group is one call with several
-//   tensors
+//             beside them
+//   Call      one collective of the ranks of a process set; a group is one call with several tensors
 #pragma once
 
 #include <cstdint>

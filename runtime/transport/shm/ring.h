@@ -1,12 +1,11 @@
 // A stream of bytes from one process to another through shared memory: one writer, one reader, no lock.
 //
 //   1. The writer copies bytes in and then moves `written`; the reader copies them out and then moves `read`.
-//   Both only
-//      grow; a position in the ring is the index modulo its size.
+//      Both only grow; a position in the ring is the index modulo its size.
 //   2. Who wants to sleep says so first (`reader_sleeps`, `writer_waits`) and then looks again. Who moves an
-//   index then
-//      looks whether the other has said so. All four accesses are sequentially consistent, so at least one of
-//      the two sees the other, and no wake-up is lost. While both are awake nobody makes a system call.
+//      index then looks whether the other has said so. All four accesses are sequentially consistent, so at
+//      least one of the two sees the other, and no wake-up is lost. While both are awake nobody makes a
+//      system call.
 //   3. `ended`: nothing will be written any more. `abandoned`: nothing will be read any more.
 //
 // Each side keeps its own index to itself as well and believes the other's only when it is possible, so that

@@ -126,7 +126,8 @@ TEST_CASE("a directory that cannot be a store is refused by name") {
 TEST_CASE("a directory that a store may not write is an error that names it") {
   TemporaryDirectory directory;
   REQUIRE(::chmod(directory.path().c_str(), 0555) == 0);
-  // Root may write everywhere. This thread alone is somebody else for a moment, which libc's functions cannot do.
+  // Root may write everywhere. This thread alone is somebody else for a moment, which libc's functions cannot
+  // do.
   constexpr uid_t kNobody = 65534;
   const bool is_root = ::geteuid() == 0;
   if (is_root) REQUIRE(::syscall(SYS_setresuid, kNobody, kNobody, 0) == 0);

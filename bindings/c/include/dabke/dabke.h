@@ -6,13 +6,15 @@
  *
  * Threads     every function may be called from any thread.
  * Ownership   what a function takes by pointer it copies before it returns (names, shapes, options, splits),
- * except the tensors' data: that must live, and must not be touched, until the operation has completed.
- * Strings and arrays that a function hands out belong to the library; each function says how long they live.
+ *             except the tensors' data: that must live, and must not be touched, until the operation has
+ *             completed. Strings and arrays that a function hands out belong to the library; each function
+ *             says how long they live.
  * Errors      a function that can fail returns a dabke_status. dabke_last_error() is the text of the calling
- * thread's last failed call; an operation that fails later carries its text in its handle. Units       times
- * in seconds, sizes in bytes, counts in elements, unless the name says otherwise. Growth      every struct
- * begins with size_t struct_size = sizeof(the struct). A longer struct than the library knows is taken when
- * its unknown tail is zero, and refused otherwise; a shorter one gets defaults for the rest.
+ *             thread's last failed call; an operation that fails later carries its text in its handle.
+ * Units       times in seconds, sizes in bytes, counts in elements, unless the name says otherwise.
+ * Growth      every struct begins with size_t struct_size = sizeof(the struct). A longer struct than the
+ *             library knows is taken when its unknown tail is zero, and refused otherwise; a shorter one gets
+ *             defaults for the rest.
  */
 #ifndef DABKE_DABKE_H
 #define DABKE_DABKE_H
@@ -36,13 +38,11 @@
 extern "C" {
 #endif
 
-/* ---- status
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- status ---- */
 
 typedef enum dabke_status {
   DABKE_OK = 0,
-  DABKE_IN_PROGRESS =
-      1, /* dabke_wait whose time was up, dabke_handle_status of a pending operation; not an error */
+  DABKE_IN_PROGRESS = 1, /* dabke_wait's time was up, or the operation is still pending; not an error */
   DABKE_ERROR_INVALID_ARGUMENT = 2,
   DABKE_ERROR_NOT_INITIALIZED = 3,
   DABKE_ERROR_ALREADY_INITIALIZED = 4,
@@ -67,12 +67,10 @@ typedef enum dabke_status {
 DABKE_API const char* dabke_status_name(dabke_status status);
 DABKE_API const char* dabke_status_text(dabke_status status);
 
-/* The text of the calling thread's last failed call, "" when none failed. Valid until its next failing call.
- */
+/* The text of the calling thread's last failed call, or "". Valid until its next failed call. */
 DABKE_API const char* dabke_last_error(void);
 
-/* ---- start and end
- * --------------------------------------------------------------------------------------------- */
+/* ---- start and end ---- */
 
 typedef int32_t dabke_process_set; /* 0 is the world: all ranks */
 #define DABKE_WORLD 0
@@ -139,25 +137,23 @@ DABKE_API int dabke_backend_built(const char* name);
 DABKE_API int dabke_backend_enabled(const char* name);
 DABKE_API int dabke_controller_built(const char* name);
 DABKE_API int dabke_controller_enabled(const char* name);
-/* 1 when MPI is in use and may be called from several threads, 0 when it may not, -1 when MPI is not in use.
- */
+/* 1 when MPI is in use and may be called from several threads, 0 when it may not, -1 without MPI. */
 DABKE_API int dabke_mpi_threads_supported(void);
 
-/* ---- options of a collective
- * ------------------------------------------------------------------------------------ */
+/* ---- options of a collective ---- */
 
-typedef enum dabke_reduce_op { /* the numbers are Horovod's */
-                               DABKE_AVERAGE =
-                                   0, /* the sum over the ranks that took part, divided by their number */
-                               DABKE_SUM = 1,
-                               DABKE_ADASUM = 2,
-                               DABKE_MIN = 3,
-                               DABKE_MAX = 4,
-                               DABKE_PRODUCT = 5
+/* The numbers are Horovod's. */
+typedef enum dabke_reduce_op {
+  DABKE_AVERAGE = 0, /* the sum over the ranks that took part, divided by their number */
+  DABKE_SUM = 1,
+  DABKE_ADASUM = 2,
+  DABKE_MIN = 3,
+  DABKE_MAX = 4,
+  DABKE_PRODUCT = 5
 } dabke_reduce_op;
 
-/* What the float32 elements of an allreduce travel as between hosts; the other collectives and dtypes, and all that stays
- * in a host, are left as they are. Must be the same on all ranks. */
+/* What the float32 elements of an allreduce travel as between hosts; the other collectives and dtypes, and
+ * all that stays in a host, are left as they are. Must be the same on all ranks. */
 typedef enum dabke_compression {
   DABKE_COMPRESSION_NONE = 0,
   DABKE_COMPRESSION_FLOAT16 = 1,
@@ -210,11 +206,10 @@ typedef struct dabke_options {
 #define DABKE_OPTIONS_INIT                                                               \
   {                                                                                      \
     sizeof(dabke_options), DABKE_WORLD, DABKE_AVERAGE, 0, 1.0, 1.0, NULL, 0, NULL, 0, 0, \
-        DABKE_COMPRESSION_DEFAULT, NULL, NULL, NULL, NULL, NULL, NULL                       \
+        DABKE_COMPRESSION_DEFAULT, NULL, NULL, NULL, NULL, NULL, NULL                    \
   }
 
-/* ---- collectives
- * ------------------------------------------------------------------------------------------------ */
+/* ---- collectives ---- */
 
 /* Tensors: dtypes bool, (u)int8/16/32/64, float16, bfloat16, float32, float64; compact row-major memory
  * aligned to the element. Anything else is refused, naming the tensor. A tensor without elements may have
@@ -224,8 +219,7 @@ typedef struct dabke_options {
  * with no handle, on what can be told alone (bad argument, unknown process set, before init); what only the
  * ranks together can tell (a mismatch) is the operation's status, on every rank. `handle` may be NULL when
  * the result is not wanted otherwise. `output` may be NULL or equal to the input's memory: then the operation
- * works in place. A name that is still pending on this rank is queued behind the first (see DUPLICATE_NAMES).
- */
+ * works in place. A name still pending on this rank is queued behind the first (see DUPLICATE_NAMES). */
 
 /* output = reduction of all ranks' inputs, elementwise; same shape and dtype on every rank. On bool, sum and
  * max are OR, product and min are AND. Sums and products of integers wrap. Their average is the exact
@@ -305,11 +299,9 @@ DABKE_API dabke_status dabke_barrier(const dabke_options* options);
 DABKE_API dabke_status dabke_join_async(const dabke_options* options, dabke_handle** handle);
 DABKE_API dabke_status dabke_join(const dabke_options* options, int32_t* last_rank);
 
-/* ---- handles
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- handles ---- */
 
-/* A handle outlives shutdown and re-init, until its last reference is freed. Freeing it early never cancels.
- */
+/* A handle outlives shutdown and re-init, until its last reference is freed. Freeing it never cancels. */
 DABKE_API void dabke_handle_retain(dabke_handle* handle);
 DABKE_API void dabke_handle_free(dabke_handle* handle); /* NULL is allowed */
 
@@ -334,8 +326,7 @@ DABKE_API dabke_status dabke_handle_last_joined_rank(const dabke_handle* handle,
 /* Makes `stream` (a cudaStream_t) wait for the operation, without blocking the host. */
 DABKE_API dabke_status dabke_wait_stream(dabke_handle* handle, void* stream);
 
-/* ---- process sets
- * ----------------------------------------------------------------------------------------------- */
+/* ---- process sets ---- */
 
 /* Collective over the world: every rank calls with the same ranks (order does not matter, duplicates are
  * refused), in the same order of calls. A set that exists already is an error. */
@@ -353,24 +344,23 @@ DABKE_API dabke_status dabke_process_set_ranks(dabke_process_set process_set, in
 /* Writes at most `capacity` ids, the world's first; *count becomes the number of sets. */
 DABKE_API dabke_status dabke_process_set_ids(dabke_process_set* ids, size_t capacity, size_t* count);
 
-/* ---- memory
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
-/* Memory that ranks of one host work on in place: an allreduce of tensors that lie in it on all ranks needs no copies, and
- * allgather, broadcast and reducescatter save one when their inputs do. A tensor that lies there on some ranks only is
- * treated like any other, so it costs nothing to mix. Where ranks share no
+/* Memory that ranks of one host work on in place: an allreduce of tensors that lie in it on all ranks needs
+ * no copies, and allgather, broadcast and reducescatter save one when their inputs do. A tensor that lies
+ * there on some ranks only is treated like any other, so it costs nothing to mix. Where ranks share no
  * memory, this is memory like any other.
  *
- * May be called at any time, also before dabke_init; valid until dabke_free, whatever init and shutdown do. At a multiple
- * of 64 bytes, from 64 KiB on of the page size; not zeroed. NULL when there is not enough: dabke_last_error. After a
- * fork the child sees the parent's memory itself, no copy, and must neither use it for collectives nor free it. Any thread. */
+ * May be called at any time, also before dabke_init; valid until dabke_free, whatever init and shutdown do.
+ * At a multiple of 64 bytes, from 64 KiB on of the page size; not zeroed. NULL when there is not enough:
+ * dabke_last_error. After a fork the child sees the parent's memory itself, no copy, and must neither use it
+ * for collectives nor free it. Any thread. */
 DABKE_API void* dabke_alloc(size_t size_bytes);
-/* Waits for this process's operations that use it. NULL is allowed; for what is not dabke_alloc's nothing is done, and
- * dabke_last_error says so. Any thread. */
+/* Waits for this process's operations that use it. NULL is allowed; for what is not dabke_alloc's nothing is
+ * done, and dabke_last_error says so. Any thread. */
 DABKE_API void dabke_free(void* memory);
 
-/* ---- looking inside
- * --------------------------------------------------------------------------------------------- */
+/* ---- looking inside ---- */
 
 /* Starts or stops writing the timeline (docs/timeline.md) while the job runs. Starting needs TIMELINE=DYNAMIC
  * or unset. */
@@ -412,14 +402,15 @@ typedef struct dabke_statistics {
   double execution_seconds;   /* sum over batches */
   uint64_t cache_hits;        /* negotiations by number alone */
   uint64_t cache_misses;      /* with the whole signature */
-  /* The shortest submit to order received: that of a tensor for which this rank was the last to submit, and so what
-   * the negotiation itself takes. 0 before the first. */
+  /* The shortest submit to order received: that of a tensor for which this rank was the last to submit, and
+   * so what the negotiation itself takes. 0 before the first. */
   double fastest_negotiation_seconds;
 } dabke_statistics;
 DABKE_API dabke_status dabke_get_statistics(dabke_statistics* statistics);
 
-/* The same by collective and backend: one row each for what has run on this rank. DABKE_ERROR_INVALID_ARGUMENT past the
- * last row. The strings are static or valid until the calling thread's next call. */
+/* The same by collective and backend: one row each for what has run on this rank.
+ * DABKE_ERROR_INVALID_ARGUMENT past the last row. The strings are static or valid until the calling thread's
+ * next call. */
 typedef struct dabke_collective_statistics {
   size_t struct_size;
   const char* collective; /* "allreduce", ... */
@@ -431,19 +422,20 @@ typedef struct dabke_collective_statistics {
 } dabke_collective_statistics;
 DABKE_API dabke_status dabke_get_collective_statistics(size_t index, dabke_collective_statistics* row);
 
-/* For how many seconds the others have waited for `rank` because it was the last to submit. Complete on rank 0; elsewhere
- * 0. */
+/* The seconds for which the others have waited for `rank` because it was the last to submit. Complete on rank
+ * 0; elsewhere 0. */
 DABKE_API dabke_status dabke_get_late_seconds(int rank, double* seconds);
 
-/* Writes what this rank has been doing to the file `path` (replaced if it is there), as JSON: the last few thousand
- * events of its flight recorder (submitted, ordered, started, finished), what it waits for and since when, and the
- * stacks of its threads. Works while the job hangs. Any thread; takes up to about two seconds then. Errors:
- * INVALID_ARGUMENT without a path, TRANSPORT (with the reason) when the file cannot be written. */
+/* Writes what this rank has been doing to the file `path` (replaced if it is there), as JSON: the last few
+ * thousand events of its flight recorder (submitted, ordered, started, finished), what it waits for and since
+ * when, and the stacks of its threads. Works while the job hangs, and then takes up to about two seconds. Any
+ * thread. Errors: INVALID_ARGUMENT without a path, TRANSPORT (with the reason) when the file cannot be
+ * written. */
 DABKE_API dabke_status dabke_dump(const char* path);
-/* Called when a stack of this process is wanted (a stall report, a dump): writes at most `capacity` bytes of text and
- * returns their number. It is called on a thread of the runtime, one call at a time; one that does not return delays
- * nothing. Stays until it is replaced, also over init and shutdown; NULL removes it, and a call that has begun may still be
- * under way then. */
+/* Called when a stack of this process is wanted (a stall report, a dump): writes at most `capacity` bytes of
+ * text and returns their number. It is called on a thread of the runtime, one call at a time; one that does
+ * not return delays nothing. Stays until it is replaced, also over init and shutdown; NULL removes it, and a
+ * call that has begun may still be under way then. */
 typedef size_t (*dabke_stack_provider)(void* context, char* text, size_t capacity);
 DABKE_API dabke_status dabke_set_stack_provider(dabke_stack_provider provider, void* context);
 

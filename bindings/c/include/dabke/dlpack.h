@@ -1,6 +1,6 @@
-/* The tensor description of the DLPack 1.x standard (https://dmlc.github.io/dlpack/latest/c_api.html): the part that
- * dabke.h uses, byte for byte the standard's layout. The include guard is the standard header's own, so that a program
- * which includes both gets whichever comes first. */
+/* The tensor description of the DLPack 1.x standard (https://dmlc.github.io/dlpack/latest/c_api.html): the
+ * part that dabke.h uses, byte for byte the standard's layout. The include guard is the standard header's
+ * own, so that a program which includes both gets whichever comes first. */
 #ifndef DLPACK_DLPACK_H_
 #define DLPACK_DLPACK_H_
 
@@ -14,12 +14,7 @@ extern "C" {
 #define DLPACK_MAJOR_VERSION 1
 #define DLPACK_MINOR_VERSION 0
 
-typedef enum {
-  kDLCPU = 1,
-  kDLCUDA = 2,
-  kDLCUDAHost = 3,
-  kDLCUDAManaged = 13
-} DLDeviceType;
+typedef enum { kDLCPU = 1, kDLCUDA = 2, kDLCUDAHost = 3, kDLCUDAManaged = 13 } DLDeviceType;
 
 typedef struct {
   DLDeviceType device_type;
