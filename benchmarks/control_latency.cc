@@ -40,7 +40,7 @@ class Counter final : public ControlSink {
 
 using Channels = std::vector<std::unique_ptr<ControlChannel>>;
 
-/// Where this process is, and who serves it.
+/// What this process knows of its job: its place in it, and who serves it.
 struct Place {
   World world;
   std::shared_ptr<Store> store;

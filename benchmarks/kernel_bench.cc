@@ -32,13 +32,13 @@ namespace {
 struct Size {
   const char* name;
   const char* fits;
-  std::size_t bytes;  // of an operand
+  std::size_t bytes;  // an operand's
   double target;      // elements of a 16-bit float reduced per second, beside float32
 };
 constexpr Size kSizes[] = {{"256KB", "L2", 256UL << 10, 0.7}, {"64MB", "DRAM", 64UL << 20, 1.7}};
 constexpr DType kBenchedDTypes[] = {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i32, DType::i8};
 constexpr std::size_t kOperands = 4;
-/// As far from a page as large blocks from malloc are.
+/// The distance from a page at which malloc gives large blocks.
 constexpr std::size_t kMallocOffset = 16;
 
 /// The operands and a place for the result, the same memory for all benchmarks.
@@ -95,7 +95,7 @@ struct Row {
   const char* name;
   Kernel kernel;
   std::size_t operands;  // read
-  bool is_judged;        // by the targets of kSizes
+  bool is_judged;        // the targets of kSizes hold for it
 };
 constexpr Row kRows[] = {
     {"reduce2", reduce<ReduceOp::sum, 2>, 2, true},

@@ -42,7 +42,7 @@ dabke_statistics statistics() {
   return now;
 }
 
-/// On a core until now, of the thread of this name.
+/// The time that the thread of this name has spent on a core until now.
 double cpu_seconds(const std::string& name) {
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     std::string comm;

@@ -174,8 +174,8 @@ void save(Model& model, std::ofstream& file, const std::string& path) {
 
 void run(const Flags& flags) {
   const digits::Split data = digits::split_and_standardise(digits::load(find_data(flags)));
-  // Before the session, so that an error ends the session first,
-  // and with it all that still moves the model's numbers.
+  // The model is made before the session, so that an error ends the session first, and with it all that still
+  // moves the model's numbers.
   Model model({digits::kPixels, 128, 64, digits::kClasses});
   const dabke::Session session;
   const bool first = dabke::rank() == 0;

@@ -6,9 +6,9 @@
 
 namespace dabke {
 
-/// From a line of stderr in which the library of rank `speaker` says why the job has failed
-/// (runtime/base/log.cc):
-/// "[<time> dabke rank 0 error] ... rank 1 on <host> ...". Nothing: another line, or nobody is blamed.
+/// The rank that a line of stderr blames, in which the library of rank `speaker` says why the job has failed
+/// (runtime/base/log.cc): "[<time> dabke rank 0 error] ... rank 1 on <host> ...". Nothing: another line, or
+/// nobody is blamed.
 std::optional<int> blamed_rank(std::string_view line, int speaker);
 
 }  // namespace dabke

@@ -32,7 +32,7 @@ class Console {
   bool is_full(Stream stream) const;
   bool is_drained() const;
 
-  /// For the caller's poll; one entry a queue that has been used, with POLLOUT while something is waiting.
+  /// Adds to the caller's poll one entry a queue that has been used, with POLLOUT while something is waiting.
   void add_poll_entries(std::vector<pollfd>& entries) const;
   void handle(const pollfd& entry);
 
@@ -56,7 +56,7 @@ class Console {
     bool closed = false;  // nobody reads
     bool failed = false;  // cannot be written for another reason
     std::string waiting;
-    std::size_t written = 0;  // of `waiting`
+    std::size_t written = 0;  // how much of `waiting`
     bool in_line = false;     // what has been written ends within a line
     bool is_torn = false;     // and the rest of that was dropped
     bool used = false;        // something has been for it: whether anybody reads it matters from then on

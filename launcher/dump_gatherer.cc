@@ -20,7 +20,7 @@ Result<std::unique_ptr<DumpGatherer>> DumpGatherer::open() {
 void DumpGatherer::offer(const std::string& key, const std::string& value) {
   if (!is_dump_key(key)) return;
   auto dump = parse_dump(value);
-  if (!dump.is_ok()) return;  // of a library of another version, which says so elsewhere
+  if (!dump.is_ok()) return;  // another version's, which its library says elsewhere
   const std::lock_guard lock(mutex_);
   dumps_.push_back(dump.take());
   const std::uint64_t one = 1;

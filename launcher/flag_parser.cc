@@ -17,7 +17,7 @@ FlagParser::FlagParser() {
   app.set_help_flag();
   add_general();
   for (const Knob& knob : knobs()) add_knob(knob);
-  // As everywhere, the last of two wins.
+  // The last of two wins, as everywhere.
   for (CLI::Option* option : app.get_options()) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 

@@ -18,7 +18,7 @@ constexpr std::size_t kShownRanks = 4;
 constexpr std::size_t kShownFrames = 12;
 constexpr std::size_t kShownInstead = 3;
 
-struct Wait {  // for one name, or a join, which has none
+struct Wait {  // a wait for one name, or for a join, which has none
   ProcessSetId process_set = kWorldSet;
   std::string name;
   std::string collective;
@@ -41,7 +41,7 @@ bool has_joined(const std::map<Rank, Dump>& dumps, Rank rank, ProcessSetId proce
 /// A group whose other members this rank has not submitted.
 bool is_incomplete(const Dump::Pending& pending) { return pending.state == "incomplete"; }
 
-/// Where no operation waits for ranks, groups may wait for members, on all ranks alike.
+/// Groups may wait for members, on all ranks alike, where no operation waits for ranks.
 bool add_incomplete_groups(std::vector<std::string>& lines, const std::map<Rank, Dump>& dumps) {
   std::map<std::pair<ProcessSetId, std::string>, std::vector<Rank>> ranks_with;
   for (const auto& [rank, dump] : dumps) {
@@ -167,7 +167,7 @@ std::map<std::uint64_t, const Dump::Event*> submissions(const Dump& dump) {
   return out;
 }
 
-/// Where the sequences of submissions of two ranks differ for the first time, as far as the dumps go back.
+/// The first difference between two ranks' sequences of submissions, as far as the dumps go back.
 std::optional<std::string> first_divergence(const Dump& reference, const Dump& late) {
   const auto one = submissions(reference);
   const auto other = submissions(late);
@@ -178,7 +178,7 @@ std::optional<std::string> first_divergence(const Dump& reference, const Dump& l
   };
   for (const auto& [number, event] : one) {
     const auto theirs = other.find(number);
-    if (theirs == other.end() && number <= late.submitted) continue;  // before what the dump remembers
+    if (theirs == other.end() && number <= late.submitted) continue;  // older than what the dump remembers
     if (theirs != other.end() && theirs->second->name == event->name &&
         theirs->second->collective == event->collective)
       continue;

@@ -1,4 +1,4 @@
-// Which hosts a job may use, and how many ranks each takes.
+// The hosts that a job may use, and how many ranks each takes.
 #pragma once
 
 #include <string>
@@ -32,7 +32,7 @@ Result<std::vector<Host>> read_hostfile(const std::string& path);
 std::vector<Host> merge_hosts(const std::vector<Host>& hosts);
 
 std::string this_host_name();
-/// By name, or because the name resolves to an address of this machine.
+/// True by name, or because the name resolves to an address of this machine.
 bool is_this_host(const std::string& name);
 
 /// The one host that this version can use: a job may name it in several ways. Its name is the first one

@@ -27,16 +27,16 @@ using namespace std::chrono_literals;
 /// Ranks that die together are reported in whatever order; what comes within this time is sorted before
 /// anybody is blamed.
 constexpr auto kSettle = 10ms;
-/// As long as a rank is in the middle of ending (the kernel frees its memory, its supervisor has not run yet)
-/// more is to come. A core file may take longer, and then the others are ended meanwhile.
+/// More is to come as long as a rank is in the middle of ending (the kernel frees its memory, its supervisor
+/// has not run yet). A core file may take longer, and then the others are ended meanwhile.
 constexpr auto kSettleLimit = 500ms;
 /// Ranks take stacks before they send a dump.
 constexpr auto kGatherTime = 2s;
 /// Beyond the supervisor's own limits (kPatience to SIGKILL, as much again for the kernel).
 constexpr auto kAbandonAfter = 2 * kPatience + 3s;
 
-/// For whoever reads the output of a job that was told to end, once its ranks have ended; and for what is
-/// said after that.
+/// The time that a reader gets for the output of a job that was told to end, once its ranks have ended; and
+/// the time for what is said after that.
 constexpr auto kReaderTime = 3s;
 constexpr auto kLastWordsTime = 1s;
 

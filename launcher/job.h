@@ -36,7 +36,7 @@ class Job {
   Job& operator=(const Job&) = delete;
 
   void add_rank(const Place& place, SpawnedWorker worker, OutputStyle style, Fd output_file, Fd error_file);
-  /// Until every rank has ended and its output is written. What dabkerun returns.
+  /// Runs until every rank has ended and its output is written. What dabkerun returns.
   int run();
   /// Prints a verdict when ranks of the job hang. Before run().
   void watch_dumps(DumpGatherer& gatherer) { gatherer_ = &gatherer; }
@@ -53,7 +53,7 @@ class Job {
     WorkerOutput output, error_output;
     pid_t pid = 0;
     std::optional<RankEnd> end;
-    /// Of its process, when the job began to be ended; empty: it had ended before.
+    /// The state of its process when the job began to be ended; empty: it had ended before.
     std::string state_at_failure;
     /// Whether its supervisor is still there, and so perhaps processes of the rank.
     bool is_supervised() const { return static_cast<bool>(channel); }
@@ -90,17 +90,17 @@ class Job {
   Orphans orphans_;
   std::vector<Member> members_;
   std::vector<RankEnd> ends_;
-  std::set<Rank> blamed_;  // by other ranks
+  std::set<Rank> blamed_;  // those that other ranks blame
   TerminalInput* input_ = nullptr;
   DumpGatherer* gatherer_ = nullptr;
-  std::map<Rank, Dump> dumps_;  // of one incident
+  std::map<Rank, Dump> dumps_;  // all of one incident
   std::uint64_t incident_ = 0;
   std::optional<TimePoint> judge_at_;  // dumps that have not come by then do not come
   bool has_verdict_ = false;
   std::optional<int> interrupted_by_;
   std::optional<int> last_signal_;  // that told dabkerun to end
   bool output_lost_ = false;
-  bool reader_gone_ = false;             // of stdout
+  bool reader_gone_ = false;             // the reader of stdout
   bool told_to_end_ = false;             // a signal of ours may have ended what ends now
   std::optional<TimePoint> settled_at_;  // a moment after the first failure
   TimePoint settle_limit_{};             // how long that may be put off

@@ -1,4 +1,4 @@
-// From options to a finished job.
+// The way from options to a finished job.
 #pragma once
 
 #include "launcher/options.h"

@@ -24,13 +24,13 @@ class Orphans {
   void take(pid_t supervisor);
   /// When kill() is due; kNever: there are no orphans.
   TimePoint due() const { return due_.value_or(kNever); }
-  /// To be called when it is due. How many have been given up, because SIGKILL does not end them.
+  /// Called when it is due. How many have been given up, because SIGKILL does not end them.
   std::size_t kill(const std::vector<pid_t>& supervisors_left);
 
  private:
   std::vector<pid_t> find(const std::vector<pid_t>& supervisors_left) const;
 
-  const std::string variable_;  // of every rank
+  const std::string variable_;  // every rank has it
   std::vector<pid_t> lost_;
   std::optional<TimePoint> due_;
   TimePoint limit_{};

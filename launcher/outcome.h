@@ -30,12 +30,12 @@ struct RankEnd {
   bool is_blamed = false;  // another rank has named it as the reason of its own end
 };
 
-/// As from waitpid.
+/// Takes a status as waitpid gives it.
 void set_wait_status(RankEnd& end, int wait_status);
 
 /// "SIGKILL", or "signal 42".
 std::string signal_name(int signal);
-/// As a shell gives it: the code itself, 128 + signal, 126 or 127.
+/// The code as a shell gives it: the code itself, 128 + signal, 126 or 127.
 int exit_code_of(const RankEnd& end);
 bool is_failure(const RankEnd& end);
 /// "exited with status code 3", "was killed by SIGSEGV (signal 11)", ...

@@ -1,4 +1,4 @@
-// Which rank runs where. Pure.
+// The place of each rank: its host and its cores. Pure.
 #pragma once
 
 #include <string>

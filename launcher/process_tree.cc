@@ -26,7 +26,7 @@ struct Stat {
   bool is_ending = false;
 };
 
-// From the kernel's include/linux/sched.h; the flags are what proc(5) calls field 9.
+// The kernel's flags (include/linux/sched.h), which proc(5) calls field 9.
 constexpr unsigned long kExiting = 0x4;
 constexpr unsigned long kDumpingCore = 0x200;
 constexpr unsigned long kSignalled = 0x400;
@@ -43,7 +43,7 @@ unsigned long number_in(std::string_view text, int field) {
   return number;
 }
 
-/// From "<pid> (<name>) <state> <parent> ..."; the name may hold anything, so the last ')' ends it.
+/// Reads "<pid> (<name>) <state> <parent> ..."; the name may hold anything, so the last ')' ends it.
 bool read_stat(const char* pid, Stat& stat) {
   const std::string path = std::string("/proc/") + pid + "/stat";
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));

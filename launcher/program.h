@@ -8,12 +8,12 @@
 namespace dabke {
 
 struct ProgramSearch {
-  std::string path;     // of the file to run; empty when there is none
+  std::string path;     // the file to run; empty when there is none
   int exit_code = 0;    // as a shell's: 127 not found, 126 not executable
   std::string message;  // one line, why there is none
 };
 
-/// As a shell does: a name with '/' is a path, another one is looked up in the directories of
+/// Searches as a shell does: a name with '/' is a path, another one is looked up in the directories of
 /// `path_variable`.
 ProgramSearch find_program(const std::string& name, const std::string& path_variable);
 

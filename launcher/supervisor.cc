@@ -160,7 +160,7 @@ class Supervisor {
         std::min<Duration>(2 * kill_pause_, 500ms);  // what forks faster than this meets the next round
   }
 
-  /// To be called before the program is sent `signal`. What it was dying of already, it does not die of.
+  /// Called before the program is sent `signal`. What it was dying of already, it does not die of.
   void note_signal(int signal) {
     if (program_ > 0 && !is_ending(program_)) our_signal_ = signal;
   }

@@ -20,16 +20,16 @@
 
 namespace dabke {
 
-/// From SIGTERM to SIGKILL.
+/// The time from SIGTERM to SIGKILL.
 inline constexpr std::chrono::seconds kPatience{4};  // so that all is over within 5 s
 
-/// To the supervisor: a signal number to hand to the rank's process group, or one of these.
+/// What the launcher says to the supervisor: a signal number for the rank's process group, or one of these.
 struct Command {
   static constexpr std::int32_t kEnd = -1;   // SIGTERM, later SIGKILL, to the whole tree
   static constexpr std::int32_t kKill = -2;  // SIGKILL at once
 };
 
-/// From the supervisor.
+/// What the supervisor says to the launcher.
 struct Report {
   enum class Kind : std::int32_t {
     started,      // value: pid of the rank's program, which may still fail to start
@@ -59,7 +59,7 @@ struct WorkerProcess {
   std::string program;  // path
   std::vector<std::string> arguments;
   std::vector<std::string> environment;  // NAME=value
-  std::vector<int> cores;                // to pin to; empty: not pinned
+  std::vector<int> cores;                // those to pin to; empty: not pinned
   int rank = 0;
   int input = -1, output = -1, error_output = -1;  // become 0, 1 and 2 of the program
   int channel = -1;

@@ -14,11 +14,11 @@
 namespace dabke {
 namespace {
 
-/// While there is something to read that is not for us. The kernel tells nobody that he comes to the
-/// foreground.
+/// The pause between looks while there is something to read that is not for us. The kernel tells nobody that
+/// he comes to the foreground.
 constexpr auto kBackgroundPause = std::chrono::milliseconds(250);
 
-/// As read(), but an error (EIO) in the background, where SIGTTIN would stop dabkerun.
+/// Reads as read() does, but with an error (EIO) in the background, where SIGTTIN would stop dabkerun.
 ssize_t read_in_foreground(int terminal, char* bytes, std::size_t size) {
   sigset_t stop, before;
   ::sigemptyset(&stop);
@@ -47,7 +47,7 @@ Result<std::unique_ptr<TerminalInput>> TerminalInput::open(int terminal) {
   if (!own || ::pipe2(ends, O_CLOEXEC) != 0)
     return system_error("cannot pass the terminal's input on to rank 0", errno);
   Fd rank_end(ends[0]), pipe(ends[1]);
-  // With room for one write, it has room when that has been taken.
+  // A pipe with room for one write has room again when that has been taken.
   ::fcntl(pipe.get(), F_SETPIPE_SZ, 1);
   ::fcntl(pipe.get(), F_SETFL, O_NONBLOCK);
   return std::unique_ptr<TerminalInput>(

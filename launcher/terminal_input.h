@@ -23,13 +23,13 @@ class TerminalInput {
   /// Whether it is the terminal of dabkerun's session, and not one that dabkerun will never be in the
   /// foreground of.
   static bool can_read(int terminal);
-  /// Of a terminal that it can read.
+  /// Takes a terminal that can_read() has accepted.
   static Result<std::unique_ptr<TerminalInput>> open(int terminal);
 
-  /// For rank 0; once, and the process that opened it must keep no other copy.
+  /// Rank 0's end; taken once, and the process that opened it must keep no other copy.
   Fd take_end() { return std::move(rank_end_); }
 
-  /// For the caller's poll.
+  /// Adds what the caller's poll is to watch.
   void add_poll_entries(std::vector<pollfd>& entries);
   void handle(const pollfd& entry);
   /// When the caller's poll is to begin anew, at the latest.

@@ -18,7 +18,7 @@ constexpr auto kCarriageReturnWait = std::chrono::milliseconds(20);
 /// More than a dead rank can have left in its pipe; /proc/sys/fs/pipe-max-size unless root raised it.
 constexpr std::size_t kLargestPipe = std::size_t{1} << 20;
 
-/// As C's asctime: "Tue Mar  4 05:06:07 2025".
+/// The time as C's asctime has it: "Tue Mar  4 05:06:07 2025".
 std::string time_text() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};

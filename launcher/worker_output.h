@@ -24,7 +24,7 @@ class WorkerOutput {
  public:
   WorkerOutput(Fd pipe, int rank, Console::Stream stream, OutputStyle style);
 
-  /// Also keeps every byte as it came, without prefixes, in `file`.
+  /// Keeps every byte in `file` too, as it came, without prefixes.
   void copy_to(Fd file) { file_ = std::move(file); }
 
   /// Whether the file lacks some of it.

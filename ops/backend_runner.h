@@ -1,5 +1,5 @@
-// Which of several backends runs a batch, and the wait for its end: what the lane does with those of the
-// registry, and a backend that is put together from others with its own.
+// The choice among several backends for a batch, and the wait for its end. The lane uses it for those of the
+// registry, and a backend that is put together from others for its own.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace dabke {
 
 class BackendRunner {
  public:
-  /// In order of preference, owned by others; null ones are left out.
+  /// Takes backends in order of preference, owned by others; null ones are left out.
   explicit BackendRunner(std::vector<Collective*> backends);
   explicit BackendRunner(const std::vector<std::unique_ptr<Collective>>& backends);
 
@@ -28,7 +28,7 @@ class BackendRunner {
 
   void release(ProcessSetId set);
   void idle();
-  /// From any thread.
+  /// May be called from any thread.
   void abort(const Status& cause);
 
  private:

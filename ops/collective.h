@@ -43,18 +43,18 @@ struct ResponseKind {
   ReduceOp op = ReduceOp::sum;
   DType dtype = DType::f32;
   DeviceType device = DeviceType::host;
-  /// Of all tensors of the batch, and the same on all ranks: what each rank puts in; of an allgather, what
-  /// comes out. An alltoall's is 0, because no rank knows what the others exchange.
+  /// The bytes of all tensors of the batch, the same on all ranks: what each rank puts in; for an allgather,
+  /// what comes out. An alltoall's is 0, because no rank knows what the others exchange.
   std::size_t size_bytes = 0;
   Compression compression = Compression::none;
-  int ranks = 0;  // of the process set; 0: any
+  int ranks = 0;  // in the process set; 0: any
 };
 
 /// One tensor of a batch. Counts are in elements, one for each rank of the set, in set order.
 struct BatchEntry {
   const void* input = nullptr;  // may be null when it has no elements
   void* output = nullptr;       // may equal input (in place), never overlaps it otherwise
-  std::int64_t elements = 0;    // of the input
+  std::int64_t elements = 0;    // the input's
   // allgather: elements that each rank contributes; reducescatter: elements of each rank's slice;
   // alltoall: elements that each rank sends here.
   std::span<const std::int64_t> receive_counts;
@@ -73,13 +73,13 @@ struct Batch {
   double prescale = 1;        // every input element is multiplied by this before it is reduced
   double postscale = 1;       // and every output element by this after
   std::uint32_t divisor = 1;  // a sum is an average of so many, and divided by them
-  Compression compression = Compression::none;  // of float32 allreduces, between hosts
+  Compression compression = Compression::none;  // float32 allreduces only, and only between hosts
   const ProcessSetInfo* process_set = nullptr;
   std::vector<BatchEntry> entries;
   TimePoint deadline = kNever;
 
   Timeline* timeline = nullptr;                  // null: off
-  std::vector<Timeline::TensorId> timeline_ids;  // of the entries; empty when the timeline is off
+  std::vector<Timeline::TensorId> timeline_ids;  // the entries'; empty when the timeline is off
 
   /// What is done to a reduction's result.
   kernels::Scale result_scale() const { return {postscale, divisor}; }
@@ -120,11 +120,11 @@ struct Completion {
   void operator()(const Status& status) const { call(context, status); }
 };
 
-/// Of batches that suit a backend, in bytes.
+/// The sizes of batches that suit a backend, in bytes.
 struct BatchSizes {
-  std::int64_t learned = 8 << 20;  // from about here on, larger ones make it no faster
+  std::int64_t learned = 8 << 20;  // batches larger than about this make it no faster
   std::uint32_t alone =
-      1 << 20;  // from here on, copying a tensor together with others costs more than it saves
+      1 << 20;  // copying a tensor of this size together with others costs more than it saves
 };
 
 class Collective {
@@ -150,7 +150,7 @@ class Collective {
   virtual void release(ProcessSetId set) = 0;
   /// Nothing has run for a while: give back what is cheap to make again. On the lane's thread.
   virtual void idle() = 0;
-  /// From any thread; every run in flight, and every later one, ends with that cause.
+  /// May be called from any thread. Every run in flight, and every later one, ends with that cause.
   virtual void abort(const Status& cause) = 0;
 };
 
@@ -158,7 +158,7 @@ class Collective {
 struct BackendContext {
   const World& world;
   const Config& config;
-  std::shared_ptr<Store> store;  // of this job and epoch
+  std::shared_ptr<Store> store;  // this job's and epoch's
   ForkGuard& fork_guard;
   Log log;
   MpiSession* mpi = nullptr;   // when MPI has started the job

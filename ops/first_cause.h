@@ -1,4 +1,4 @@
-// Which cause a run that failed is to tell.
+// The cause that a run that failed is to tell.
 #pragma once
 
 #include "runtime/base/status.h"

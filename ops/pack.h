@@ -25,11 +25,11 @@
 namespace dabke {
 
 struct PackedBatch {
-  DType dtype = DType::f32;         // of what is packed
+  DType dtype = DType::f32;         // what is packed has it
   const std::byte* send = nullptr;  // reducescatter and alltoall only; never overlaps `data`
   std::byte* data = nullptr;        // may be null when it has no elements
   std::size_t send_elements = 0;
-  std::size_t elements = 0;  // of `data`
+  std::size_t elements = 0;  // those of `data`
   std::span<const std::size_t> send_counts;
   std::span<const std::size_t> receive_counts;
 };
@@ -53,7 +53,7 @@ class Packer {
   struct Piece {
     const std::byte* input;  // null in pieces that are only unpacked
     std::byte* output;       // null in pieces that are only packed
-    std::size_t offset;      // in the buffer, in bytes
+    std::size_t offset;      // bytes into the buffer
     std::size_t elements;
   };
 
@@ -73,8 +73,8 @@ class Packer {
   bool through_buffer_ = false;
   std::vector<std::size_t> send_counts_;
   std::vector<std::size_t> receive_counts_;
-  std::vector<Piece> in_;   // to packed_.send, or to packed_.data where there is no send
-  std::vector<Piece> out_;  // from packed_.data
+  std::vector<Piece> in_;   // go to packed_.send, or to packed_.data where there is no send
+  std::vector<Piece> out_;  // come from packed_.data
 };
 
 /// What any collective does in a process set of one rank: outputs become the scaled inputs.

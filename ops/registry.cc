@@ -66,7 +66,7 @@ Result<std::vector<std::unique_ptr<Collective>>> make_backends(const BackendCont
     }
   }
 
-  // In order of preference: the first that can run a response does.
+  // The order of preference: the first that can run a response does.
   std::vector<std::unique_ptr<Collective>> backends;
   for (auto* const backend : {&shm, &hierarchical, &compressed, &mpi, &tcp, &gloo}) {
     if (*backend) backends.push_back(std::move(*backend));

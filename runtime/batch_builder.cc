@@ -40,8 +40,8 @@ std::vector<std::int64_t> BatchBuilder::send_rows(const TaskEntry& entry) const 
 const Batch& BatchBuilder::exchange_batch() {
   start(exchange_);
   exchange_.dtype = DType::i64;
-  // To each rank the rows that it gets, and last whether an allocator is asked here; of an alltoall, which is
-  // never fused, also how many rows this rank has for all.
+  // Each rank is told the rows that it gets, and last whether an allocator is asked here; in an alltoall,
+  // which is never fused, also how many rows this rank has for all.
   const bool asks = std::ranges::any_of(task_.entries, [](const TaskEntry& entry) {
     return entry.operation != nullptr && entry.operation->extras().allocate;
   });
@@ -67,12 +67,12 @@ const Batch& BatchBuilder::exchange_batch() {
   return exchange_;
 }
 
-/// Of what the exchange has brought.
+/// A number that the exchange has brought.
 std::int64_t BatchBuilder::received_rows(std::size_t rank, std::size_t entry) const {
   return received_[rank * (received_.size() / ranks()) + entry];
 }
 
-/// At most, and the same on all ranks.
+/// An upper bound, the same on all ranks.
 double BatchBuilder::bytes_of_all_outputs() const {
   double bytes = 0;
   for (std::size_t i = 0; i < task_.entries.size(); ++i) {
@@ -135,7 +135,7 @@ Status BatchBuilder::build() {
   batch_.timeline = task_.timeline.get();
   batch_.timeline_ids = task_.timeline_ids;
   batch_.entries.resize(task_.entries.size());
-  const std::size_t each = received_.size() / ranks();  // of an exchange
+  const std::size_t each = received_.size() / ranks();  // one rank's numbers in an exchange
   for (std::size_t r = 0; each != 0 && r < ranks(); ++r) {
     asks_an_allocator_ = asks_an_allocator_ || received_rows(r, each - 1) % 2 != 0;
   }

@@ -25,8 +25,8 @@ class BatchBuilder {
   bool needs_verdict() const;
   /// The batch by which they tell each other; after build().
   const Batch& verdict_batch() { return verdict_.batch(task_.order, *task_.process_set); }
-  /// Once that has run: the batch is without the tensors that lack memory somewhere. Of each tensor of the
-  /// task what has become of it; empty when all are well.
+  /// Called once that has run: the batch is without the tensors that lack memory somewhere. What has become
+  /// of each tensor of the task; empty when all are well.
   std::vector<Status> apply_verdict();
   const Batch& batch() const { return batch_; }
 
@@ -54,7 +54,7 @@ class BatchBuilder {
   std::vector<std::int64_t> received_;  // exchange: what all said, by rank
   std::vector<std::int64_t> exchange_counts_;
   OutputVerdict verdict_;
-  bool asks_an_allocator_ = false;  // of the user's, on some rank
+  bool asks_an_allocator_ = false;  // the user's, on some rank
   std::vector<std::unique_ptr<std::int64_t[]>> counts_;
   std::vector<std::unique_ptr<void, Free>> scratch_;
 };

@@ -38,7 +38,7 @@ namespace dabke {
 
 struct Bootstrapped {
   World world;
-  std::shared_ptr<Store> store;  // of this job and epoch
+  std::shared_ptr<Store> store;  // this job's and epoch's
   MpiSession* mpi = nullptr;     // when MPI has started the job
   bool gathers_dumps = false;    // whoever serves the store reads the dumps of a hang there
 };
@@ -48,9 +48,9 @@ struct Bootstrapped {
 Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment,
                                const void* mpi_comm = nullptr);
 
-/// At the end of a clean epoch, once this rank will not read the store any more. Never waits for other ranks,
-/// and for the store a second at most: whoever leaves last removes what the epoch left in the store. After a
-/// crash the next epoch's rank 0 does.
+/// Called at the end of a clean epoch, once this rank will not read the store any more. Never waits for other
+/// ranks, and for the store a second at most: whoever leaves last removes what the epoch left in the store.
+/// After a crash the next epoch's rank 0 does.
 Status leave_epoch(const Bootstrapped& joined);
 
 }  // namespace dabke

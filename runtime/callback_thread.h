@@ -13,7 +13,7 @@ namespace dabke {
 class CallbackThread {
  public:
   ~CallbackThread() { stop(); }
-  /// Once, before the first callback. `failed` is told what a callback has thrown, on the thread.
+  /// Called once, before the first callback. `failed` is told what a callback has thrown, on the thread.
   Status start(std::function<void(Status cause)> failed);
   /// An operation that has completed and has a callback, once, and never after stop(). Needs no memory.
   void push(OperationRef operation) noexcept;

@@ -25,7 +25,7 @@ constexpr Duration kCauseGrace = std::chrono::seconds(1);
 // enough to be a mapping of its own, so that giving it back helps every thread.
 constexpr std::size_t kReserveBytes = 1 << 20;
 
-/// Of the backend that runs most: the first that serves the world.
+/// The batch sizes of the backend that runs most: the first that serves the world.
 BatchSizes batch_sizes(const std::vector<std::unique_ptr<Collective>>& backends,
                        const ProcessSetTable& process_sets) {
   const auto world = process_sets.find(kWorldSet);
@@ -281,7 +281,7 @@ void Coordinator::obey_commands(TimePoint now) {
     } else if (auto* cause = std::get_if<Status>(&command)) {
       machine_.abort(*cause);
     } else if (auto* timeline = std::get_if<std::shared_ptr<Timeline>>(&command)) {
-      record_readiness();  // of the timeline until now
+      record_readiness();  // the timeline's until now
       timeline_ = std::move(*timeline);
       machine_.record_readiness(timeline_ ? ++timelines_ : 0);
     } else if (const auto* asked = std::get_if<AskForDumps>(&command)) {
@@ -299,7 +299,7 @@ void Coordinator::obey_commands(TimePoint now) {
   }
 }
 
-/// Where it throws, the operation is still the caller's, or among the units, or both.
+/// The operation is still the caller's, or among the units, or both, where it throws.
 void Coordinator::accept(OperationRef& operation, TimePoint now) {
   std::unique_ptr<Unit> unit;
   units_.make_room();
@@ -492,7 +492,7 @@ void Coordinator::tasks_left(std::size_t left) {
   if (left < kBusyTasks && (wants_room_.exchange(false) || leaving_)) wake();
 }
 
-/// Where it ends by an exception, what it has not completed is left to end_broken().
+/// Leaves to end_broken() what has not been completed where an exception ends it.
 struct Coordinator::UnitsKept {
   explicit UnitsKept(std::vector<Failed>& failed) : failed_(failed) {}
   ~UnitsKept() {
@@ -513,7 +513,7 @@ void Coordinator::judge_failures(TimePoint now) {
     if (failed_since_ == kNever) failed_since_ = now;
     const auto known = std::ranges::find_if(failed_, [](const Failed& one) {
       return one.status.code() == Code::peer_lost || one.status.code() == Code::timeout ||
-             one.status.code() == Code::out_of_memory;  // of this rank, so no other is the cause
+             one.status.code() == Code::out_of_memory;  // this rank's own, so no other is the cause
     });
     if (over_ && !over_->is_ok()) {
       cause = *over_;

@@ -60,8 +60,8 @@ class Coordinator final : private ControlSink, private LaneObserver {
   ~Coordinator() override;
 
   enum class Wake { at_once, left_to_help };
-  /// From any thread. The operation completes exactly once, unless it is refused: after shut_down(). With
-  /// left_to_help, help() must follow.
+  /// May be called from any thread. The operation completes exactly once, unless it is refused: after
+  /// shut_down(). With left_to_help, help() must follow.
   Status submit(OperationRef operation, Wake wake = Wake::at_once);
   /// A thread is about to wait for it until `deadline`: it is not kept back for others, and a thread without
   /// a deadline works on it for as long as there is something to do. (A batch takes as long as its slowest
@@ -78,7 +78,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
   /// Leaves the job, runs what was ordered, closes the links. Returns when the threads have ended. Needs no
   /// memory.
   void shut_down() noexcept;
-  /// After shut_down(): whether nothing but a rank's leaving has ended the job.
+  /// Whether nothing but a rank's leaving has ended the job. Asked after shut_down().
   bool ended_well() const { return !over_ || over_->is_ok() || over_->code() == Code::shut_down; }
   std::string_view channel_name() const { return channel_->name(); }
 
@@ -162,8 +162,8 @@ class Coordinator final : private ControlSink, private LaneObserver {
   Baton baton_;                      // all below that is not atomic and has no mutex of its own
   bool ended_ = false;               // nobody drives any more
   bool helped_ = false;              // who holds it waits for a result
-  std::unique_ptr<Task> own_task_;   // which is to run this
-  WaitingHabit habit_;               // of helpers
+  std::unique_ptr<Task> own_task_;   // the task that the holder is to run
+  WaitingHabit habit_;               // the helpers'
   TimePoint sleeps_until_ = kNever;  // the coordinator's thread, when nobody holds it
   std::unique_ptr<ControlChannel> channel_;
   const bool can_be_helped_ = channel_->can_be_helped();
@@ -183,7 +183,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
 
   std::mutex inbox_mutex_;
   std::vector<Command> inbox_;
-  bool leaves_ = false;  // after what is in the inbox
+  bool leaves_ = false;  // once what is in the inbox is done
   bool closed_ = false;  // nobody reads the inbox any more
   Status closed_by_;     // when not by shut_down()
   std::mutex failed_mutex_;
@@ -198,10 +198,10 @@ class Coordinator final : private ControlSink, private LaneObserver {
   std::atomic<bool> leaving_{false};
   std::atomic<bool> keeps_back_{false};  // there are learned batches
   std::vector<Command> commands_;        // taken out of the inbox
-  bool leaves_then_ = false;             // after these
+  bool leaves_then_ = false;             // once these are done
   std::optional<Status> over_;
 
-  // For the end that comes when memory has run out.
+  // What the end that comes when memory has run out needs.
   std::unique_ptr<std::byte[]> reserve_;  // given back then
   std::vector<std::byte> last_words_;     // "rank 1 on host-b: out of memory", to the others
   std::vector<Rank> neighbours_;

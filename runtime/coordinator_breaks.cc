@@ -7,7 +7,7 @@
 
 namespace dabke {
 
-/// From any thread. The coordinator's own thread then ends the job.
+/// May be called from any thread. The coordinator's own thread then ends the job.
 void Coordinator::break_off(Status cause) noexcept {
   {
     const std::lock_guard lock(failed_mutex_);

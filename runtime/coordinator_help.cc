@@ -6,9 +6,9 @@
 namespace dabke {
 namespace {
 
-// To be woken takes as long as some fifty yields, and what is waited for comes that soon as a rule.
+// Waking takes as long as some fifty yields, and what is waited for comes that soon as a rule.
 constexpr int kYields = 50;
-// While the coordinator's thread waits for the baton: looks without an event.
+// The most looks without an event while the coordinator's thread waits for the baton.
 constexpr int kMostLooks = 1000;
 
 }  // namespace
@@ -48,7 +48,7 @@ bool Coordinator::take_baton() {
   return false;
 }
 
-/// Until a batch is to be run here, the operation is done or in the lane, or nothing happens any more.
+/// Drives until a batch is to be run here, the operation is done or in the lane, or nothing happens any more.
 /// Whether to go on.
 bool Coordinator::drive_for(const Operation& operation) noexcept {
   helped_ = true;
@@ -84,7 +84,7 @@ void Coordinator::hand_back() {
   channel_->hand_back(is_needed);
 }
 
-/// In order. What a helper runs itself is the first batch of its round.
+/// Hands tasks over in order. What a helper runs itself is the first batch of its round.
 void Coordinator::hand_over(std::unique_ptr<Task> task) {
   if (helped_ && !own_task_ && lane_.reserve_for(*task)) {
     own_task_ = std::move(task);

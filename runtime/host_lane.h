@@ -36,7 +36,7 @@ class HostLane {
   HostLane(const std::vector<std::unique_ptr<Collective>>& backends, LaneObserver& observer);
   ~HostLane();
 
-  /// Once, before the first task.
+  /// Called once, before the first task.
   Status start();
   void push(std::unique_ptr<Task> task);
   /// Whether the caller is to run the task, by run_here(): its backend allows it, and nothing is before it.
@@ -45,9 +45,8 @@ class HostLane {
   void run_here(Task& task);
   /// Tasks that have not ended yet.
   std::size_t outstanding() const { return outstanding_.load(); }
-  /// From any thread: what runs and what is queued ends with `cause`.
-  /// Throws when there is no memory for a copy of the cause, and may be called again then, with a shorter
-  /// one.
+  /// May be called from any thread: what runs and what is queued ends with `cause`. Throws when there is no
+  /// memory for a copy of the cause, and may be called again then, with a shorter one.
   void abort(const Status& cause);
   /// Runs what is queued, then ends the thread.
   void stop();
@@ -73,7 +72,7 @@ class HostLane {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::unique_ptr<Task>> queue_;
-  bool taken_ = false;  // by whoever runs a task, or touches the backends
+  bool taken_ = false;  // whoever runs a task, or touches the backends, has taken it
   bool stopping_ = false;
   Status aborted_;
   std::atomic<std::size_t> outstanding_{0};

@@ -52,7 +52,7 @@ void serve_until_exit(std::unique_ptr<RendezvousServer> server) {
   servers().all.push_back(std::move(server));
 }
 
-/// On rank 0: the store, and what the others must know of it.
+/// What rank 0 does: it serves the store, and tells what the others must know of it.
 Result<std::string> serve(const Config& config, const std::vector<std::string>& hosts) {
   World world;
   world.size = static_cast<int>(hosts.size());

@@ -14,8 +14,8 @@ namespace dabke {
 
 namespace {
 
-/// Where threads wait until an operation has completed. There are few waiters and many operations, so these
-/// share some.
+/// The place where threads wait until an operation has completed. There are few waiters and many operations,
+/// so these share some.
 struct alignas(64) WaitingRoom {
   std::mutex mutex;
   std::condition_variable changed;

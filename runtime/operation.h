@@ -29,7 +29,7 @@ class Operation {
   struct Extras final : Pooled<Extras> {
     // ---- set before submit, constant after
     std::vector<std::int64_t> splits;  // alltoall: rows to each rank of the set; empty: equal parts
-    std::string group;                 // with others of this name and `group_size`; empty: on its own
+    std::string group;                 // ordered with others of this name and `group_size`; empty: on its own
     std::uint32_t group_size = 0;
     /// Memory for output `index`, whose dtype and shape are set; null when there is none.
     std::function<void*(std::size_t index, const TensorView& output)> allocate;
@@ -39,7 +39,7 @@ class Operation {
     std::vector<std::int64_t> received_splits;
     std::string message;
 
-    Operation* next_callback = nullptr;  // in the queue of CallbackThread
+    Operation* next_callback = nullptr;  // the next in CallbackThread's queue
 
    private:
     friend class Operation;
@@ -49,14 +49,15 @@ class Operation {
     std::vector<std::unique_ptr<void, Free>> owned_;
   };
   const Extras& extras() const;
-  /// To be set or changed, by whose turn it is: the caller's before submit, then the runtime's.
+  /// The extras, made when there are none. Changed by whose turn it is: the caller before submit, then the
+  /// runtime.
   Extras& make_extras();
 
   // ---- set before submit, constant after
   /// process_set, kind, op, ...; tensors and ranks. The negotiation keeps it.
   std::shared_ptr<Request> request = std::allocate_shared<Request>(PoolAllocator<Request>());
   OneOrMany<TensorView> inputs;
-  /// Where results go; data null: from `allocate`, or memory of our own.
+  /// The places where results go; data null: from `allocate`, or memory of our own.
   OneOrMany<TensorView> outputs;
   std::optional<std::uint8_t> compression;  // as the caller said; nothing: what the configuration says
 
@@ -82,8 +83,8 @@ class Operation {
   Status provide_output(std::size_t index);
   /// What keeps the registered memory among inputs and outputs from being freed until this has completed.
   std::vector<SharedHeap::Use> uses;
-  /// Once only. Wakes the waiters; the callback is the caller's to run. Without memory for the text, the code
-  /// stands alone.
+  /// Called once only. Wakes the waiters; the callback is the caller's to run. Without memory for the text,
+  /// the code stands alone.
   void complete(const Status& status) noexcept;
 
   TimePoint submitted_at{};

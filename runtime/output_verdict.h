@@ -19,7 +19,7 @@
 
 namespace dabke {
 
-/// From here on memory of our own is not taken for certain; in bytes of all ranks' outputs together.
+/// The size from which memory of our own is not taken for certain; in bytes of all ranks' outputs together.
 inline constexpr double kUncertainBytes = 16 << 20;
 
 class OutputVerdict {
@@ -31,13 +31,13 @@ class OutputVerdict {
   void note(std::size_t entry, Lacks what, std::size_t size_bytes);
   /// What tells the others; valid as long as this.
   const Batch& batch(std::uint64_t order, const ProcessSetInfo& set);
-  /// Once that has run: what becomes of an entry; `what` is the collective and `tensor` its name, for the
-  /// text.
+  /// What becomes of an entry. Asked once that has run; `what` is the collective and `tensor` its name, for
+  /// the text.
   Status of(std::size_t entry, std::string_view what, std::string_view tensor,
             const ProcessSetInfo& set) const;
 
  private:
-  std::vector<std::int64_t> mine_;  // of each entry what it lacks, and its size
+  std::vector<std::int64_t> mine_;  // what each entry lacks, and its size
   std::vector<std::int64_t> all_;   // by rank
   std::vector<std::int64_t> counts_;
   Batch batch_;

@@ -1,5 +1,5 @@
-// Where a rank's communication time goes: by collective and backend, and by the rank that the others waited
-// for.
+// An account of a rank's communication time: by collective and backend, and by the rank that the others
+// waited for.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ struct BatchReport {
   CollectiveKind kind = CollectiveKind::allreduce;
   std::string_view backend;  // empty: none could run it
   std::size_t tensors = 0;
-  std::size_t size_bytes = 0;  // of this rank's input
+  std::size_t size_bytes = 0;  // this rank's input
   double seconds = 0;
 };
 
-/// From any thread.
+/// May be used from any thread.
 class Profile {
  public:
   struct Row {
@@ -39,7 +39,7 @@ class Profile {
   struct Wait {  // submit to order
     std::uint64_t tensors = 0;
     double seconds = 0;
-    double fastest = 0;  // of one for which this rank was the last, as a rule: the negotiation alone
+    double fastest = 0;  // this rank was the last then, as a rule: the negotiation alone
     void add(const Wait& more);
   };
   struct Late {  // kept the others waiting
@@ -55,7 +55,7 @@ class Profile {
   std::vector<Row> rows() const;
   /// The shortest of all waits; 0 when there was none.
   double fastest_wait() const;
-  /// By rank, as far as this rank has seen: all of it on rank 0.
+  /// The lateness of each rank, as far as this rank has seen: all of it on rank 0.
   std::map<Rank, Late> lateness() const;
   std::pair<std::uint64_t, std::uint64_t> cache_hits_and_misses() const;
 

@@ -96,7 +96,7 @@ Status Runtime::start(const Factories& factories) {
   return {};
 }
 
-/// For the ranks that are linked to this one already and may be past their init.
+/// Tells the ranks that are linked to this one already and may be past their init.
 void Runtime::fail_init(const Status& why) {
   coordinator_->abort(
       {why.code(), fmt::format("{} failed in dabke_init: {}", world().name_of(world().rank), why.message())});

@@ -52,7 +52,7 @@ class Runtime {
   Status submit(OperationRef operation) { return submit(std::move(operation), Coordinator::Wake::at_once); }
   /// submit(), and waits until it is complete.
   Status run(const OperationRef& operation);
-  /// To be called before waiting for an operation (coordinator.h).
+  /// Called before waiting for an operation (coordinator.h).
   void help(const Operation& operation, TimePoint deadline) { coordinator_->help(operation, deadline); }
   /// Every pending and later operation of every rank ends with this reason.
   void abort(std::string reason);

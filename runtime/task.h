@@ -41,7 +41,7 @@ class Unit final : public Pooled<Unit> {
 
 struct TaskEntry {
   Operation* operation = nullptr;  // null on a rank that has joined: neutral data
-  std::size_t index = 0;           // of the tensor within the operation
+  std::size_t index = 0;           // the tensor's within the operation
   Unit* unit = nullptr;
   const TensorSpec* tensor = nullptr;  // this rank's own; of the operation or one of the task's requests
 };
@@ -54,10 +54,10 @@ struct Task {
   int root = 0;  // within the set
   double prescale = 1;
   double postscale = 1;
-  std::uint32_t divisor = 1;  // of an average: how many ranks contributed
+  std::uint32_t divisor = 1;  // how many ranks contributed to an average
   Compression compression = Compression::none;
   std::shared_ptr<const ProcessSetInfo> process_set;
-  std::vector<RequestRef> requests;  // of entries without an operation
+  std::vector<RequestRef> requests;  // those of entries without an operation
   std::vector<TaskEntry> entries;    // none: the set was removed, drop what belongs to it
   std::shared_ptr<Timeline> timeline;
   std::vector<Timeline::TensorId> timeline_ids;

@@ -15,7 +15,7 @@ inline std::size_t listed_threads() {
   return count;
 }
 
-/// Once it has not changed for a while.
+/// The number once it has not changed for a while.
 inline std::size_t thread_count() {
   std::size_t count = listed_threads();
   for (int same = 0; same < 10; ++same) {

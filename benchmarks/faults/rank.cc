@@ -12,14 +12,14 @@
 
 namespace {
 
-/// Of the clock that all processes of a host share, and that is never set.
+/// The time by the clock that all processes of a host share, and that is never set.
 double seconds_now() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-/// In one write, so that nothing of it waits in a buffer when the process is killed.
+/// Prints a line in one write, so that nothing of it waits in a buffer when the process is killed.
 void say(const std::string& line) {
   const std::string text = line + "\n";
   if (write(STDOUT_FILENO, text.data(), text.size()) < 0) std::abort();

@@ -15,7 +15,7 @@ struct Call {
   ReduceOp op = ReduceOp::sum;
   int rank = 0;
   int ranks = 1;
-  std::int64_t elements = 0;         // of the input
+  std::int64_t elements = 0;         // the input's
   std::int64_t output_elements = 0;  // allgather: ranks times as many; reducescatter: so many times fewer
   void* input = nullptr;
   void* output = nullptr;  // the input: in place

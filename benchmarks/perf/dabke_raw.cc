@@ -17,7 +17,7 @@ class RawBackend final : public Competitor {
   }
 
   Status open(const Bootstrapped& place, ForkGuard& fork_guard, SharedHeap& heap) {
-    // Of its own in the store: several of these may make connections of the same kind.
+    // A prefix of its own in the store: several of these may make connections of the same kind.
     const auto store = with_prefix(place.store, "perf/" + config_.cpu_operations);
     const BackendContext context{place.world, config_, store, fork_guard, Log(), place.mpi, &heap};
     DABKE_ASSIGN(backends_, make_backends(context));
@@ -51,7 +51,7 @@ class RawBackend final : public Competitor {
   }
 
  private:
-  /// As the runtime does: one backend by name may leave some sizes to another.
+  /// Chooses as the runtime does: one backend by name may leave some sizes to another.
   Status choose() {
     DABKE_ASSIGN(backend_, runner_->choose(batch_));
     return {};

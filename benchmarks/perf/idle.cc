@@ -18,7 +18,7 @@ namespace {
 // What follows a call has ended by then, and what a backend gives back when nothing has run for 5 s is gone.
 constexpr auto kSettle = std::chrono::milliseconds(5500);
 
-/// Of all threads but the calling one, which is the application's.
+/// What all threads have used but the calling one, which is the application's.
 struct Used {
   double cpu_seconds = 0;
   double wake_ups = 0;

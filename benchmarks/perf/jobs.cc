@@ -72,8 +72,7 @@ bool is_ignored(int signal) {
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-/// While it lives, signals that would end this process wait, so that nothing is left of what was begun
-/// before.
+/// Holds back signals that would end this process, so that nothing is left of what was begun before.
 class HeldSignals {
  public:
   HeldSignals() {

@@ -12,7 +12,7 @@ namespace dabke::perf {
 /// What has to be installed for jobs to start; empty paths: it is not.
 struct Launchers {
   std::string dabkerun;
-  std::string mpich;  // with the module that calls it
+  std::string mpich;  // and the module that calls it
   std::string openmpi;
 };
 Launchers find_launchers();

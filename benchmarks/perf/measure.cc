@@ -15,7 +15,7 @@ namespace {
 // Where more ranks than cores spin, a call can take a thousand times as long as it did a second ago. So a few
 // calls tell how many a run can have now, and during the run the ranks agree now and then whether its time is
 // over.
-constexpr std::int64_t kFew = 256;  // of so many, one
+constexpr std::int64_t kFew = 256;  // one call in so many
 constexpr std::int64_t kParts = 8;
 constexpr auto kSilence = std::chrono::seconds(2);
 

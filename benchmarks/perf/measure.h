@@ -22,18 +22,18 @@ struct Bench {
   Team& team;
   std::string job;
   int cores = 1;
-  SharedHeap* heap = nullptr;  // of the backends that are called directly; null: dabke_alloc's is used
+  SharedHeap* heap = nullptr;  // for backends that are called directly; null: dabke_alloc's is used
   std::vector<std::unique_ptr<Competitor>> competitors;
   TimePoint last_said = Clock::now();
 
-  /// On stderr, of rank 0, now and then.
+  /// Rank 0 says on stderr, now and then, where it is.
   void say(const std::string& where);
 };
 
 /// Memory for inputs or outputs, touched by this rank.
 class Memory {
  public:
-  /// As --memory says. Code out_of_memory, or what dabke_alloc says.
+  /// Memory as --memory says. Code out_of_memory, or what dabke_alloc says.
   static Result<Memory> make(const Bench& bench, std::int64_t bytes);
   std::byte* data() const { return data_.get(); }
 

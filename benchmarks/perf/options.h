@@ -35,7 +35,7 @@ struct Options {
   std::string memory = "private";
 
   bool raw = false;
-  std::vector<std::string> backends;  // of Dabke
+  std::vector<std::string> backends;  // Dabke's
   std::vector<std::string> peers;
   std::string mpi = "all";
   bool mpi_any_thread = true;

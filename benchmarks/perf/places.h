@@ -1,4 +1,4 @@
-// Where dabke-perf finds what belongs to it, in the build and when installed.
+// The places where dabke-perf finds what belongs to it, in the build and when installed.
 #pragma once
 
 #include <string>

@@ -12,7 +12,7 @@ namespace dabke::perf {
 /// `mpi` is "mpich" or "openmpi". Errors say that dabke-perf was built without it.
 Result<MpiPeer*> load_mpi_peer(const std::string& mpi);
 
-/// Where the module of `mpi` is; empty when there is none.
+/// The path of the module of `mpi`; empty when there is none.
 std::string mpi_peer_path(const std::string& mpi);
 
 /// The peer has been started.

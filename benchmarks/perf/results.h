@@ -30,7 +30,7 @@ struct Row {
   std::int64_t count = 0;                           // elements; in steps: tensors
   std::int64_t iterations = 0;                      // calls in a run
   std::int64_t wrong = -1;                          // elements of all ranks; -1: not checked
-  std::vector<double> times_us;                     // of a call (in steps: of a step), one for each run
+  std::vector<double> times_us;                     // one call's (in steps: one step's), one for each run
   std::map<std::string, std::vector<double>> more;  // what else the mode measures, by run
 };
 

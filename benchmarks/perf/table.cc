@@ -24,7 +24,7 @@ std::string range(const std::vector<double>& values, double scale = 1) {
   return fmt::format("{}..{}", number(least * scale), number(most * scale));
 }
 
-/// Where several jobs have measured, each has its own of what is in all of them.
+/// The competitor's name, and its job too where several jobs have measured it.
 std::string label(const Row& row, const std::vector<Row>& rows) {
   const bool twice = std::ranges::any_of(
       rows, [&](const Row& other) { return other.competitor == row.competitor && other.job != row.job; });
@@ -119,7 +119,7 @@ std::string steps_table(const std::vector<Row>& rows) {
   return text;
 }
 
-/// Where the last column is empty.
+/// Rows whose last column is empty end in spaces; here they do not.
 std::string without_trailing_spaces(const std::string& text) {
   std::string out;
   for (const char c : text) {

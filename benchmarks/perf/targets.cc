@@ -8,7 +8,7 @@ namespace dabke::perf {
 namespace {
 
 constexpr double kAgainstMpi = 1.5, kAgainstGloo = 3.3;
-constexpr double kBounds = 1.1, kBoundsInCache = 2;     // in registered memory, so many times the bound
+constexpr double kBounds = 1.1, kBoundsInCache = 2;     // the most times the bound, in registered memory
 constexpr std::int64_t kLarge = std::int64_t{1} << 20;  // from here on memory is the limit
 
 /// How many times as long as one plain copy a rank an allreduce may take. With more ranks than cores the

@@ -103,7 +103,7 @@ int Team::cores() {
   cpu_set_t mine;
   CPU_ZERO(&mine);
   ::sched_getaffinity(0, sizeof mine, &mine);
-  // As a rule the ranks have one core each, or all of them every core.
+  // The ranks have one core each as a rule, or all of them every core.
   int first = 0;
   while (first < CPU_SETSIZE && !CPU_ISSET(first, &mine)) ++first;
   const std::vector<double> firsts = gather(first);

@@ -320,7 +320,7 @@ dabke_status dabke_handle_status(const dabke_handle* handle) {
 }
 const char* dabke_handle_message(const dabke_handle* handle) {
   if (handle == nullptr || !handle->is_done() || handle->code() == Code::ok) return "";
-  // Without its own text when there was no memory for one.
+  // The handle has no text of its own when there was no memory for one.
   return handle->message().empty() ? text_of(handle->code()).data() : handle->message().c_str();
 }
 size_t dabke_handle_output_count(const dabke_handle* handle) { return handle ? handle->outputs.size() : 0; }

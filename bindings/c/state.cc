@@ -13,7 +13,7 @@ struct State {
   TakenJobKey job_key;  // under starting
   std::mutex mutex;     // guards the members below
   std::shared_ptr<Runtime> runtime;
-  std::shared_ptr<ForkGuard> fork_guard;  // of the job, from the beginning of init to the end of shutdown
+  std::shared_ptr<ForkGuard> fork_guard;  // the job's, from the beginning of init to the end of shutdown
   const std::shared_ptr<StackSource> stacks = std::make_shared<StackSource>();
   std::shared_ptr<SharedHeap> heap = std::make_shared<SharedHeap>();
   bool watches_forks = false;
@@ -62,7 +62,7 @@ void after_fork_in_child() {
   state.mutex.unlock();
 }
 
-/// Under the state's mutex.
+/// Called under the state's mutex.
 void watch_forks() {
   if (!std::exchange(state.watches_forks, true))
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);

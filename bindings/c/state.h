@@ -31,8 +31,8 @@ Environment environment_of_process();
 /// Shuts the runtime down, if there is one. An error in a function that the runtime has called.
 Status stop_runtime();
 
-/// While it lives, the calling thread is in a function of the application that the runtime has called, and
-/// waits for. Some calls would wait for themselves there; they are refused.
+/// Says, while it lives, that the calling thread is in a function of the application that the runtime has
+/// called, and waits for. Some calls would wait for themselves there; they are refused.
 class InApplication {
  public:
   /// "a callback"

@@ -9,7 +9,7 @@ namespace dabke {
 namespace {
 
 constexpr std::size_t kWireBytes = 2;
-/// Of what comes from all ranks together: up to here one exchange costs less than two of a part.
+/// The most bytes, of all ranks together, for which one exchange costs less than two of a part.
 constexpr std::size_t kAllAtOnceBytes = std::size_t{128} << 10;
 /// Elements that are reduced at a time: few enough to stay in the cache.
 constexpr std::size_t kPieceElements = 8192;

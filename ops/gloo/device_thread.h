@@ -24,7 +24,7 @@ class DeviceThread {
     if (::sched_getscheduler(0) == SCHED_OTHER) id_.store(::gettid(), std::memory_order_relaxed);
   }
 
-  /// While it lives, Gloo's thread gives way. On one thread at a time.
+  /// Makes Gloo's thread give way while it lives. One thread at a time may have one.
   class GivesWay {
    public:
     explicit GivesWay(const DeviceThread& thread) : id_(thread.id_.load(std::memory_order_relaxed)) {

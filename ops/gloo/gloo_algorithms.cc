@@ -53,7 +53,7 @@ void allreduce_by_gloo(const GlooRun& run, gloo::AllreduceOptions::Algorithm alg
 }
 
 struct Block {
-  std::size_t offset = 0;  // in bytes, of a buffer
+  std::size_t offset = 0;  // bytes into a buffer
   std::size_t bytes = 0;
 };
 

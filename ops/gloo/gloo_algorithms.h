@@ -54,7 +54,7 @@ struct GlooRun {
   std::uint32_t tag;
   DType dtype;
   ReduceOp op;
-  kernels::Scale result;  // of a reduction, if the algorithm scales
+  kernels::Scale result;  // applied to a reduction, if the algorithm scales
   bool all_at_once;       // no sum of some ranks' elements is of the dtype
 };
 

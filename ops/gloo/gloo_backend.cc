@@ -29,7 +29,8 @@ const char* activity_of(CollectiveKind kind) {
   }
 }
 
-/// Inside Gloo, whose sockets raise SIGPIPE; with exceptions turned into a Status that keeps their text.
+/// Calls a function that enters Gloo, whose sockets raise SIGPIPE; exceptions become a Status that keeps
+/// their text.
 template <class Function>
 Status inside_gloo(Function function) {
   return without_exceptions([&]() -> Status {
@@ -123,7 +124,7 @@ Status GlooBackend::compare_notes(const Watchdog::Note& own) const {
     return fmt::format("gloo/late/{}-{:x}-{}/{}", own.set, own.members, own.incarnation, rank);
   };
   Store& store = *context_.store;
-  // Without the store there is no answer; whoever reports stalls says the rest.
+  // Nobody answers without the store; whoever reports stalls says the rest.
   if (!store.set(key_of(own.own), fmt::format("{} {} {}", own.run, own.mark.order, own.mark.contents)))
     return {};
   const auto text = store.get(key_of(own.neighbour), Clock::now() + kPatience);
@@ -132,7 +133,7 @@ Status GlooBackend::compare_notes(const Watchdog::Note& own) const {
   BatchMark theirs;
   std::istringstream words(*text);
   words >> run >> theirs.order >> theirs.contents;
-  // Of an earlier run: it is not late in this one, or not yet.
+  // An earlier run's: it is not late in this one, or not yet.
   if (run != own.run || theirs == own.mark) return {};
   return batches_differ(fmt::format("rank {}", own.neighbour), theirs, own.mark);
 }
@@ -202,12 +203,12 @@ Result<GlooContext*> GlooBackend::open_context(const Batch& batch, Set& set, Glo
   return set.contexts.emplace(algorithm, std::move(context)).first->second.get();
 }
 
-/// Of the set that runs: "rank 3 on b".
+/// "rank 3 on b", of the set that runs.
 std::string GlooBackend::name_of_peer(int place) const {
   return context_.world.name_of(running_[static_cast<std::size_t>(place)]);
 }
 
-/// From the watchdog's thread, during a run.
+/// Called on the watchdog's thread, during a run.
 Status GlooBackend::find_silence(GlooContext& context) const {
   const std::optional<int> place = context.silent_peer();
   return place ? lost_in_silence(name_of_peer(*place), context_.config.peer_timeout) : Status::ok();

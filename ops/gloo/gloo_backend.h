@@ -59,7 +59,7 @@ class GlooBackend final : public Collective {
                        GlooContext& context);
 
   const BackendContext context_;
-  std::mutex mutex_;  // for everything but the watchdog, in case lanes share the backend
+  std::mutex mutex_;  // guards all but the watchdog, in case lanes share the backend
   std::unique_ptr<GlooDevice> device_;
   std::map<ProcessSetId, Set> sets_;  // their contexts need the device
   // How often a set of this id and these ranks was made. The ranks count alike, because they all were in

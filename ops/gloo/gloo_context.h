@@ -34,10 +34,10 @@ class GlooContext {
   void interrupt();
   /// The place in the set of the peer with which connect() is, or has failed to be, connected; -1: none.
   int connecting_to() const { return connecting_to_; }
-  /// By place in the set; see PairSockets.
+  /// The peer's place in the set; see PairSockets.
   std::optional<int> silent_peer() { return sockets_.silent_peer(); }
   std::vector<int> broken_peers() { return sockets_.broken(); }
-  /// For the next run: a message of one run is never taken for another's.
+  /// A tag for the next run: a message of one run is never taken for another's.
   std::uint32_t next_tag() { return tag_++; }
 
  private:

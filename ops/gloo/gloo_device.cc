@@ -48,7 +48,7 @@ Result<std::unique_ptr<GlooDevice>> GlooDevice::open(const SocketAddress& addres
     const AllSignalsBlocked blocked;  // inherited by the device's thread
     auto device = gloo::transport::tcp::CreateDevice(attributes);
     return std::unique_ptr<GlooDevice>(new GlooDevice(std::move(device), std::move(brake_fd), fork_guard));
-  } catch (const std::system_error& error) {  // of std::thread; Gloo throws types of its own
+  } catch (const std::system_error& error) {  // std::thread's; Gloo throws types of its own
     return cannot_start_thread("of Gloo", error);
   } catch (const std::bad_alloc&) {
     return Status(Code::out_of_memory, "Gloo ran out of memory");

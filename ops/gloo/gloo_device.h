@@ -45,7 +45,7 @@ class GlooDevice {
   class Brake final : public gloo::transport::tcp::Handler {
    public:
     explicit Brake(int fd) : fd_(fd) {}
-    void handleEvents(int events) override;  // on Gloo's thread
+    void handleEvents(int events) override;  // called on Gloo's thread
     void pull();
     void release();
     void await_visit();

@@ -9,7 +9,7 @@
 
 namespace dabke {
 
-/// While it lives, the calling thread gets EPIPE and no SIGPIPE: Gloo sends from the thread that runs a
+/// Gives the calling thread EPIPE and no SIGPIPE while it lives: Gloo sends from the thread that runs a
 /// collective, by plain writev.
 class SigpipeBlocked {
  public:

@@ -108,7 +108,8 @@ void PairSockets::shut_down() {
   const std::lock_guard lock(mutex_);
   for (const Socket& socket : sockets_) {
     const Fd duplicate = duplicate_of(socket.fd);
-    // Without a descriptor to spare the check has a gap of nanoseconds; not ending the wait would be worse.
+    // The check has a gap of nanoseconds when there is no descriptor to spare; not ending the wait would be
+    // worse.
     const int fd = duplicate ? duplicate.get() : socket.fd;
     if (socket_inode(fd) == socket.inode) ::shutdown(fd, SHUT_RDWR);
   }

@@ -16,8 +16,8 @@ namespace dabke {
 
 class PairSockets {
  public:
-  /// Where Gloo listens for a peer, and where that peer listens for us. Which of the two connects is Gloo's
-  /// affair.
+  /// The addresses where Gloo listens for a peer, and where that peer listens for us. Which of the two
+  /// connects is Gloo's affair.
   struct Pair {
     int place;  // the peer's in the set
     SocketAddress own;
@@ -30,12 +30,12 @@ class PairSockets {
   PairSockets(const PairSockets&) = delete;
   PairSockets& operator=(const PairSockets&) = delete;
 
-  /// Before connecting: from now on shut_down() looks for sockets by these addresses.
+  /// Called before connecting: from now on shut_down() looks for sockets by these addresses.
   void expect(std::vector<Pair> pairs);
   /// When all are connected: finds them, sets FD_CLOEXEC, gives them to the fork guard and has the kernel
   /// watch them.
   void adopt();
-  /// Before Gloo closes them.
+  /// Called before Gloo closes them.
   void forget();
 
   /// The place of a peer whose host has answered nothing for `peer_timeout`. To be asked now and then, while

@@ -124,7 +124,7 @@ void Watchdog::loop() {
   }
 }
 
-/// Of the run that is under way.
+/// Why the run that is under way is to end, if it is.
 Status Watchdog::reason_to_end(TimePoint now, bool look) {
   if (!aborted_.is_ok()) return copy_of(aborted_);
   if (now >= deadline_) return copy_of(on_deadline_);
@@ -135,7 +135,7 @@ Status Watchdog::reason_to_end(TimePoint now, bool look) {
   }
 }
 
-/// Without the lock meanwhile: the store may be slow.
+/// Lets go of the lock meanwhile: the store may be slow.
 void Watchdog::ask_about_run(std::unique_lock<std::mutex>& lock) {
   const Note note = note_;
   const std::uint64_t run = runs_;

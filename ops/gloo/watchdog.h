@@ -52,7 +52,8 @@ class Watchdog {
   /// The run has returned, or blocks no more. What ended it, if it was this.
   Status end();
 
-  /// From any thread: the run in flight, and every later one, ends with `cause`. The first cause stays.
+  /// May be called from any thread: the run in flight, and every later one, ends with `cause`. The first
+  /// cause stays.
   void abort(const Status& cause);
   /// ok, or the cause of abort().
   Status aborted() const;

@@ -60,7 +60,7 @@ void HierarchicalRun::cut() {
   const auto count = static_cast<std::int64_t>(carriers);
   const std::int64_t slice =
       ((total + count - 1) / count + line - 1) / line * line;  // the last may be shorter
-  std::int64_t begin = 0;                                      // of the entry, in the row
+  std::int64_t begin = 0;                                      // the entry's, in the row
   for (const BatchEntry& entry : batch_.entries) {
     const std::int64_t end = begin + entry.elements;
     std::vector<std::int64_t>& counts = slices_.emplace_back(set_.inside.ranks.size(), 0);

@@ -62,8 +62,8 @@ class HierarchicalRun {
   Status run_barrier(const ProcessSetInfo& set) const {
     return set_.run_part(part(CollectiveKind::barrier, set));
   }
-  /// Of every entry the counts of the ranks that carry what this rank carries, by host; and scratch for all
-  /// of that.
+  /// Collects, for every entry, the counts of the ranks that carry what this rank carries, by host; and
+  /// reserves scratch for all of that.
   Result<std::byte*> reserve_columns();
   /// Everybody in this host gets the slices that its ranks carry.
   Status share_slices() const;

@@ -56,7 +56,7 @@ HWY_INLINE hn::Vec<WordTag> load_shorts(const std::uint8_t* from) {
 }
 /// Each word must fit into 16 bits.
 HWY_INLINE void store_shorts(hn::Vec<WordTag> words, std::uint8_t* into) {
-  // Through the signed narrowing: the unsigned one takes signed words and saturates, which every value here
+  // The signed narrowing serves: the unsigned one takes signed words and saturates, which every value here
   // survives.
   const auto shorts = hn::DemoteTo(ShortTag(), hn::BitCast(hn::RebindToSigned<WordTag>(), words));
   hn::StoreU(shorts, ShortTag(), reinterpret_cast<std::uint16_t*>(into));
@@ -73,7 +73,7 @@ HWY_INLINE hn::Vec<WordTag> rounded_to_bfloat16(FloatVec v) {
   return hn::IfThenElse(hn::RebindMask(dw, hn::IsNaN(v)), bits, rounded);
 }
 
-/// Where the order of elements does not matter: two in a word, without any shuffle.
+/// Two elements in a word, without any shuffle, where the order of elements does not matter.
 struct Bfloat16 {
   using D = FloatTag;
   struct V {
@@ -208,7 +208,7 @@ struct Factor {
   HWY_INLINE hn::Vec<D> operator()(hn::Vec<D> v) const { return hn::Mul(v, factor); }
 };
 
-/// For float32, of a factor that float32 cannot hold: computed in float64, so that 41 * (1/41) is 1.
+/// A factor for float32 that float32 cannot hold: computed in float64, so that 41 * (1/41) is 1.
 struct WideFactor {
   using Wide = hn::ScalableTag<double>;
   hn::Vec<Wide> factor;

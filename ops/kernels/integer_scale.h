@@ -39,7 +39,7 @@ class IntegerScale {
  public:
   explicit IntegerScale(const Scale& scale)
       : divide_(scale.divisor), divides_only_(scale.factor == 1), is_negative_(std::signbit(scale.factor)) {
-    if (std::isnan(scale.factor)) return;  // as zero
+    if (std::isnan(scale.factor)) return;  // NaN is taken as zero
     is_infinite_ = std::isinf(scale.factor);
     if (is_infinite_) return;
     int exponent = 0;

@@ -82,7 +82,7 @@ void fill_neutral(DType dtype, ReduceOp op, void* into, std::size_t elements);
 /// The instruction set in use, "AVX3" and so on; for --check-build and benchmarks.
 std::string target_name();
 
-/// For tests: the targets this CPU can run, and a way to force one ("" for the best again).
+/// The targets that this CPU can run, for tests, and a way to force one ("" for the best again).
 std::vector<std::string> target_names();
 void use_target(const std::string& name);
 

@@ -77,7 +77,7 @@ struct Max {
   }
 };
 
-/// Of a step or fewer bytes.
+/// Reduces a step or fewer bytes.
 template <class Elements, class Op, class Factor>
 void reduce_part(const Reduction& r, const Factor& factor, std::size_t at, std::size_t bytes) {
   std::uint8_t last[HWY_MAX_BYTES] = {};

@@ -31,7 +31,7 @@ void scale_floats(std::uint8_t* into, const std::uint8_t* from, std::size_t byte
   scale_vectors<Elements>(Factor<typename Elements::D>(factor), into, from, bytes);
 }
 
-/// Of floating dtypes.
+/// Scales floating dtypes.
 void scale_dtype(DType dtype, std::uint8_t* into, const std::uint8_t* from, std::size_t n, double factor) {
   switch (dtype) {
     case DType::f16: return scale_floats<Float16>(into, from, 2 * n, factor);

@@ -42,7 +42,7 @@ class MpiBackend final : public Collective {
   const BackendContext context_;
   MpiSession& session_;
   const std::size_t round_bytes_;
-  std::mutex mutex_;  // for everything but the cause, in case lanes share the backend
+  std::mutex mutex_;  // guards all but the cause, in case lanes share the backend
   std::map<ProcessSetId, Set> sets_;
   Packer packer_;
   std::unique_ptr<MpiStaging> staging_;

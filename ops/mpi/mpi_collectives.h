@@ -35,7 +35,7 @@ struct MpiStaging {
 struct MpiRun {
   MpiCommunicator& comm;
   const BatchMark& mark;
-  std::span<const Rank> ranks;  // of the set, in the world
+  std::span<const Rank> ranks;  // the set's, in the world
   std::size_t rank;
   std::size_t size;
   DType dtype;

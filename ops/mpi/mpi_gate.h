@@ -15,7 +15,7 @@ namespace dabke {
 
 class MpiGate {
  public:
-  /// While it lives MPI is there; false: it is not, and must not be called.
+  /// Keeps MPI there while it lives; false: MPI is not there, and must not be called.
   class Pass {
    public:
     explicit Pass(std::atomic<int>* inside) : inside_(inside) {}
@@ -35,8 +35,8 @@ class MpiGate {
     Pass pass(&inside_);
     return is_closed_.load() ? Pass(nullptr) : std::move(pass);
   }
-  /// For good. Returns when nobody is inside any more, or after a while: then MPI_Finalize meets a call of
-  /// ours.
+  /// Closes for good. Returns when nobody is inside any more, or after a while: then MPI_Finalize meets a
+  /// call of ours.
   void close() {
     constexpr auto kLongest = std::chrono::seconds(5);
     const TimePoint limit = Clock::now() + kLongest;

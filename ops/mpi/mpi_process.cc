@@ -109,7 +109,7 @@ Status MpiProcess::watch_finalize() {
   return mpi_status("MPI_Comm_set_attr", MPI_Comm_set_attr(MPI_COMM_SELF, self_keyval_, this));
 }
 
-/// Inside MPI_Finalize, on the thread that has called it, while MPI still works.
+/// Called inside MPI_Finalize, on the thread that has called it, while MPI still works.
 void MpiProcess::mpi_ends() {
   {
     const std::lock_guard lock(finalize_mutex_);
@@ -163,7 +163,7 @@ Status MpiProcess::initialise(bool may_start) {
 
 Result<MpiMembership*> MpiProcess::membership_of(const void* comm) {
   if (comm == nullptr) {
-    // Once joined, MPI is not asked any more: its thread level may forbid it on this thread.
+    // MPI is not asked any more once joined: its thread level may forbid it on this thread.
     if (world_.stage != MpiMembership::Stage::joined) DABKE_CHECK(initialise(true));
     return &world_;
   }
@@ -317,7 +317,7 @@ bool MpiProcess::job_begins() {
 void MpiProcess::finalize() {
   int is_over = 0;
   MPI_Finalized(&is_over);
-  // After a job that failed the others may be gone, and MPI_Finalize would wait for them.
+  // The others may be gone after a job that failed, and MPI_Finalize would wait for them.
   if (is_ours_ && !is_over && !job_runs_ && world_.stage == MpiMembership::Stage::joined) MPI_Finalize();
 }
 

@@ -47,7 +47,7 @@ struct MpiMembership {
   /// What the last stage has begun has ended: begins the next.
   Status advance(const std::string& host,
                  const std::function<Result<std::string>(const std::vector<std::string>& hosts)>& note);
-  /// For messages of the user: "MPI_COMM_WORLD".
+  /// The name for messages to the user: "MPI_COMM_WORLD".
   const char* name() const;
 
   MPI_Comm theirs = MPI_COMM_NULL;
@@ -56,7 +56,7 @@ struct MpiMembership {
   Stage stage = Stage::fresh;
   // Ours, and never freed: MPI_Finalize does that. No message of ours meets one of the application's.
   MPI_Comm comm = MPI_COMM_NULL;
-  MPI_Comm control = MPI_COMM_NULL;  // of the ports, made for the first
+  MPI_Comm control = MPI_COMM_NULL;  // the ports', made for the first
   bool control_is_made = false;
   MPI_Request request = MPI_REQUEST_NULL;
   std::array<char, kHostBytes> host{};
@@ -82,7 +82,7 @@ class MpiProcess final : public MpiSession {
   void job_ended_well() override { job_runs_ = false; }
   void on_finalize(std::function<void()> tell) override;
 
-  /// At the exit of the process.
+  /// Called at the exit of the process.
   void finalize();
 
  private:
@@ -100,7 +100,7 @@ class MpiProcess final : public MpiSession {
   bool job_runs_ = false;
   bool had_job_ = false;
   int level_ = MPI_THREAD_SINGLE;
-  int self_keyval_ = MPI_KEYVAL_INVALID;  // of the attribute that MPI_Finalize deletes
+  int self_keyval_ = MPI_KEYVAL_INVALID;  // the attribute that MPI_Finalize deletes
   int keyval_ = MPI_KEYVAL_INVALID;       // where communicators of the application remember their membership
   MpiMembership world_;
   std::vector<std::unique_ptr<MpiMembership>> others_;

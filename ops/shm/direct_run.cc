@@ -11,7 +11,7 @@ namespace dabke {
 namespace {
 
 constexpr std::size_t kLine = 64;
-// Between blocks an abort is noticed. Where there is a prescale, the scaled blocks of all ranks together stay
+// An abort is noticed between blocks. Where there is a prescale, the scaled blocks of all ranks together stay
 // in a second-level cache, whose half this is as a rule.
 constexpr std::size_t kBlocksBytes = std::size_t{256} << 10;
 constexpr std::size_t kMostBlock = std::size_t{32} << 10;
@@ -57,7 +57,7 @@ Status DirectRun::allreduce() {
   const std::size_t slice = (all / ranks_ + line) / line * line;
   const std::size_t begin = std::min(own_ * slice, all);
   const std::size_t end = std::min(begin + slice, all);
-  std::size_t tensor = 0;  // where it begins in the row
+  std::size_t tensor = 0;  // the place in the row where it begins
   for (std::size_t i = 0; i < shared_.entries.size() && tensor < end; ++i) {
     const std::size_t next = tensor + to_size(batch_.entries[shared_.entries[i]].elements);
     const std::size_t from = std::max(begin, tensor);

@@ -41,7 +41,7 @@ class DirectRun {
   const std::size_t own_;
   const std::size_t element_bytes_;
   const std::size_t block_;          // elements
-  std::vector<std::byte*> outputs_;  // of the tensor at hand: where its sums go
+  std::vector<std::byte*> outputs_;  // the places where the sums of the tensor at hand go
   std::vector<const void*> operands_;
   std::vector<void*> sums_;
   std::vector<std::byte> scaled_;  // a block of each rank, where there is a prescale

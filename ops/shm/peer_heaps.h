@@ -31,7 +31,7 @@ class PeerHeaps {
 
   /// This rank's; null when there is none.
   const SharedHeap* own() const { return heap_; }
-  /// Where the memory of rank `index` of the domain begins; until the next reach().
+  /// The begin of the memory of rank `index` of the domain; valid until the next reach().
   std::byte* base(std::size_t index) const { return peers_[index].base; }
 
   /// Maps at least `extents[place]` bytes of each member (0: nothing new). Collective over the members, with

@@ -6,7 +6,7 @@
 namespace dabke {
 namespace {
 
-constexpr std::size_t kLine = 64;  // before the table: how long the rank's memory is
+constexpr std::size_t kLine = 64;  // the first line says how long the rank's memory is; the table follows
 constexpr std::uint8_t kLongestPause = 63;
 // Below this the copies that are saved are cheaper than a step more.
 constexpr std::size_t kLeastBytes = std::size_t{64} << 10;
@@ -132,7 +132,7 @@ Status SharedPlaces::exchange(const Batch& batch, std::size_t ranks) {
     const Row row = contributes(batch, own) ? row_of(batch, batch.entries[entry]) : Row{};
     std::memcpy(stage + kLine + entry * sizeof row, &row, sizeof row);
   }
-  // Behind the rows: memory that is added meanwhile is then in it.
+  // Read after the rows: memory that is added meanwhile is then in it.
   const std::uint64_t extent = heaps_.own() == nullptr ? 0 : heaps_.own()->extent();
   std::memcpy(stage, &extent, sizeof extent);
   DABKE_CHECK(steps_.exchange());

@@ -1,4 +1,4 @@
-// Which tensors of a batch lie in registered memory on all ranks, so that it can run on them in place.
+// The tensors of a batch that lie in registered memory on all ranks, so that it can run on them in place.
 //
 // Each rank writes for each tensor where it lies in its registered memory, or that it does not, publishes
 // that with its arrival, waits for all, and reads what the others have written. So all ranks read the same
@@ -42,7 +42,7 @@ class SharedPlaces {
   void release(ProcessSetId set) { sets_.erase(set); }
 
  private:
-  /// Of one tensor on one rank: 1 more than where it begins in the rank's memory; 0: it does not lie there.
+  /// The place of one tensor in one rank's memory, plus 1; 0: it does not lie there.
   struct Row {
     std::uint64_t input = 0;
     std::uint64_t output = 0;
@@ -53,7 +53,7 @@ class SharedPlaces {
   };
   /// What the ranks of a set know of each other; the same on all of them.
   struct Known {
-    std::vector<std::size_t> mapped;  // by place: so much of its memory everybody has mapped
+    std::vector<std::size_t> mapped;  // by place: how much of its memory everybody has mapped
     std::vector<std::size_t> tried;   // or has tried to
     std::array<Habit, 64> habits;
   };

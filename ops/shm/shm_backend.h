@@ -45,7 +45,7 @@ class ShmBackend final : public Collective {
   ShmVisits visits_;
   PeerHeaps heaps_;
   SharedPlaces places_;
-  std::map<ProcessSetId, Members> members_;  // of each set, in the domain
+  std::map<ProcessSetId, Members> members_;  // each set's, in the domain
   std::vector<const void*> operands_;
 };
 

@@ -114,7 +114,7 @@ Status ShmRun::allreduce_small(const InPieces& in, const OutPieces& out) {
 Status ShmRun::allreduce_large(const InPieces& in, const OutPieces& out) {
   const std::size_t elements = in.elements();
   const std::size_t line = kLine / element_bytes_;
-  const std::size_t most = stage_bytes_ / ranks_ / kLine * line;  // of one slice
+  const std::size_t most = stage_bytes_ / ranks_ / kLine * line;  // one slice's
   for (std::size_t begin = 0; begin < elements;) {
     // The last round is cut into equal slices as well.
     const std::size_t slice = std::min(most, divided_up(divided_up(elements - begin, ranks_), line) * line);

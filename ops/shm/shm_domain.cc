@@ -22,7 +22,7 @@ constexpr std::size_t kKiB = 1024;
 constexpr std::size_t kSliceBytes = 64 * kKiB;
 constexpr std::size_t kLeastStage = 16 * kKiB;
 constexpr std::size_t kMostStage = 1024 * kKiB;
-constexpr std::size_t kMostOfAll = 64 * 1024 * kKiB;  // of one stage of all ranks together
+constexpr std::size_t kMostOfAll = 64 * 1024 * kKiB;  // one stage of all ranks together
 
 /// A round must take at least a line for each rank, and an alltoall's head.
 std::size_t least_stage(std::size_t ranks) { return std::max(kLeastStage, 128 * ranks); }

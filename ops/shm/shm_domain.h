@@ -37,7 +37,8 @@ struct alignas(64) ShmProgress {
   /// Changes when somebody who sleeps is to look again; the kernel's word to sleep on.
   std::atomic<std::uint32_t> bell{0};
   std::atomic<std::uint32_t> sleepers{0};
-  /// Of the last two batches, in turn: whoever is late still finds what a rank brought that has gone on.
+  /// The marks of the last two batches, in turn: whoever is late still finds what a rank brought that has
+  /// gone on.
   std::array<ShmBatchMark, 2> marks;
 };
 static_assert(sizeof(ShmProgress) == 64);
@@ -57,14 +58,14 @@ struct alignas(64) ShmVisitState {
   std::atomic<std::uint32_t> closed{0};
 };
 
-/// Where a rank takes descriptors while it meets others; peer_heaps.h.
+/// The socket at which a rank takes descriptors while it meets others; peer_heaps.h.
 struct alignas(64) ShmDoor {
-  std::uint32_t name_bytes = 0;  // of the local socket; 0: none
+  std::uint32_t name_bytes = 0;  // the local socket's; 0: none
   char name[28] = {};
   std::array<std::byte, 16> secret{};
 };
 
-/// Of each rank; what it writes to is free in turn, as `ShmSteps` says.
+/// The stages of each rank; what it writes to is free in turn, as `ShmSteps` says.
 inline constexpr std::size_t kShmStages = 2;
 
 /// What lies before the stages of a rank.
@@ -87,7 +88,7 @@ class ShmDomain {
   std::size_t size() const { return ranks_.size(); }
   /// This rank's index among them.
   std::size_t own() const { return own_; }
-  /// Of each of a rank's stages; more than 64 bytes for each rank of the domain.
+  /// The size of each of a rank's stages; more than 64 bytes for each rank of the domain.
   std::size_t stage_bytes() const { return stage_bytes_; }
 
   ShmProgress& progress(std::size_t index) const { return head(index).progress; }

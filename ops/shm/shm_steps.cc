@@ -14,7 +14,7 @@
 namespace dabke {
 namespace {
 
-// To be woken takes as long as some hundred yields where the core has gone to sleep meanwhile.
+// Waking takes as long as some hundred yields where the core has gone to sleep meanwhile.
 constexpr int kYields = 100;
 constexpr int kStepBits = 24;
 // A rank that was missed when it lay down (publish) has slept this long for nothing.
@@ -128,13 +128,13 @@ Status ShmSteps::check_marks() {
   return {};
 }
 
-/// Of a rank that is waited for, which may have sent a letter where none is looked for.
+/// Checks a rank that is waited for, which may have sent a letter where none is looked for.
 Status ShmSteps::check_letters(std::size_t index) {
   for (std::size_t which = 0; which < kShmStages; ++which) {
     const ShmLetterLine& line = domain_.letter(index, which).lines[0];
     const std::uint64_t step = line.step.load(std::memory_order_acquire);
     if (step < reached_) continue;
-    std::uint64_t contents = 0;  // of this very step it stays until this rank goes on
+    std::uint64_t contents = 0;  // a letter of this very step stays until this rank goes on
     std::memcpy(&contents, line.data.data(), sizeof contents);
     if (step > reached_ || contents != mark_.contents) return differs(index, step, contents);
   }
@@ -192,7 +192,7 @@ Status ShmSteps::exchange() {
   return {};
 }
 
-/// As a rule the others have read it by now; else they fetch a line once more. Who waits for a rank that
+/// The others have read it by now as a rule; else they fetch a line once more. Who waits for a rank that
 /// needs this very core does better to give it away.
 void ShmSteps::prepare_next_stage() {
   if (most_bytes_ > kReadyBytes) return;

@@ -40,19 +40,19 @@ class ShmSteps {
   /// The next step of this rank is reached: what it has written before may be read. It does not wait for the
   /// core to have told the others.
   void publish();
-  /// Until all members have reached this rank's step.
+  /// Waits until all members have reached this rank's step.
   Status wait_for_all();
 
   /// The stage of this round, which nobody reads any more. `most_bytes`: no rank writes more, which all know.
   Result<std::byte*> free_stage(std::size_t most_bytes);
   /// Publishes what this rank has written there, and waits until all have.
   Status exchange();
-  /// Of a member, by its place in the set.
+  /// The stage of a member, by its place in the set.
   const std::byte* stage_of(std::size_t place) { return stage((*members_)[place]); }
   /// The round's last reading comes before the step that is published next.
   void end_round();
 
-  /// From any thread: whoever waits here, now or later, ends with that cause.
+  /// May be called from any thread: whoever waits here, now or later, ends with that cause.
   void abort(const Status& cause);
   Status aborted() const;
   /// The same, for loops: costs nothing.
@@ -87,21 +87,21 @@ class ShmSteps {
   std::shared_ptr<const std::vector<std::size_t>> members_;
   std::uint64_t reached_ = 0;
   std::uint64_t order_ = 0;
-  std::uint64_t rounds_ = 0;  // of this order
+  std::uint64_t rounds_ = 0;  // in this order
   BatchMark mark_;
   std::uint64_t first_ = 0;    // step of this batch
-  std::size_t next_mark_ = 0;  // of this rank's
+  std::size_t next_mark_ = 0;  // this rank's
   bool has_told_mark_ = false;
   bool has_checked_ = false;  // that all brought the same
   std::size_t stage_ = 0;
-  std::size_t most_bytes_ = 0;    // of this round, that a rank writes
-  std::size_t letter_bytes_ = 0;  // of this round, with the mark; 0: it goes by the stage
+  std::size_t most_bytes_ = 0;    // the most that a rank writes in this round
+  std::size_t letter_bytes_ = 0;  // this round's, with the mark; 0: it goes by the stage
   /// What lies in each rank's letter, without the steps; first the mark's contents.
   std::vector<std::byte> letters_;
   std::array<Readers, kShmStages> readers_;
-  std::vector<std::uint64_t> seen_;  // of each rank: how far it was when last looked at
+  std::vector<std::uint64_t> seen_;  // by rank: how far it was when last looked at
   TimePoint deadline_ = kNever;
-  std::vector<WaitingHabit> habits_;  // of each rank: one on this very core never comes while we look
+  std::vector<WaitingHabit> habits_;  // by rank: one on this very core never comes while we look
 
   std::atomic<bool> is_aborted_{false};
   std::atomic<ShmProgress*> sleeps_on_{nullptr};

@@ -37,7 +37,7 @@ class ShmVisits {
 
   /// An error when one of these ranks (indices in the domain) has given up.
   Result<Visit> enter(const std::vector<std::size_t>& ranks);
-  /// For good: after an error a domain is of no use any more.
+  /// Closes for good: after an error a domain is of no use any more.
   void close(const std::vector<std::size_t>& ranks);
 
  private:

@@ -47,7 +47,7 @@ class TcpRun {
   FusionBuffer& scratch_;
   const int own_;
   const int size_;
-  const kernels::Scale result_;  // of two ranks, whose first sum is the whole one
+  const kernels::Scale result_;  // applied where there are two ranks, whose first sum is the whole one
 };
 
 /// `use` gets one stretch after the other of what is exchanged with a message each.

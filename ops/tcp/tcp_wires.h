@@ -55,14 +55,14 @@ class TcpMessage {
   TcpMessage() = default;  // nothing, to nobody
   TcpMessage(int place, std::span<std::byte> first, std::span<std::byte> second = {})
       : place_(place), parts_{first, second}, left_(kHeadBytes + first.size() + second.size()) {}
-  /// For sending: nothing is written there.
+  /// A message to send: nothing is written there.
   TcpMessage(int place, std::span<const std::byte> first, std::span<const std::byte> second = {})
       : TcpMessage(place, writable(first), writable(second)) {}
 
   int place() const { return place_; }
   bool is_over() const { return left_ == 0; }
   std::size_t body_bytes() const { return parts_[0].size() + parts_[1].size(); }
-  /// Of the body.
+  /// How much of the body has moved.
   std::size_t moved() const { return body_bytes() - std::min(left_, body_bytes()); }
 
  private:
@@ -136,7 +136,7 @@ class TcpWires {
   const double peer_timeout_;           // seconds; 0: none
   std::map<int, Wire> wires_;           // by place in the set
   std::map<int, WaitingHabit> habits_;  // by place: one on this very core never sends while we look
-  std::vector<std::string> names_;      // of the ranks, by place: "rank 3 on b"
+  std::vector<std::string> names_;      // the ranks', by place: "rank 3 on b"
   BatchMark mark_;
   TimePoint deadline_ = kNever;
 };

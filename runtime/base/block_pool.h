@@ -54,7 +54,7 @@ struct Pooled {
   static void operator delete(void* memory) noexcept { BlockPool<sizeof(T)>::give(memory); }
 };
 
-/// For std::allocate_shared.
+/// An allocator for std::allocate_shared.
 template <class T>
 struct PoolAllocator {
   using value_type = T;

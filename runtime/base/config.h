@@ -16,7 +16,7 @@
 
 namespace dabke {
 
-/// Of signatures, that a user can ask for.
+/// The most signatures that a user can ask for.
 inline constexpr std::int64_t kLargestCache = std::int64_t{1} << 20;
 
 struct Config {
@@ -79,7 +79,7 @@ struct Knob {
   double flag_scale;         // the flag's value times this is the variable's (megabytes, say)
   KnobField field;
   Range range;
-  std::string_view unit;  // of the variable; empty: none
+  std::string_view unit;  // the variable's; empty: none
   std::string_view help;
 
   std::string env_name() const { return "DABKE_" + std::string(env); }

@@ -1,4 +1,4 @@
-// Which signals may make the ranks write dumps.
+// The signals that may make the ranks write dumps.
 #pragma once
 
 #include <string_view>
@@ -10,7 +10,7 @@ namespace dabke {
 inline constexpr std::string_view kDumpSignals =
     "one of USR1 USR2 HUP QUIT ALRM VTALRM PROF XCPU URG WINCH PWR, or its number";
 
-/// Of "USR1", "SIGUSR1" or its number; 0: that is none of them.
+/// The signal that "USR1", "SIGUSR1" or its number stands for; 0: none of these.
 int dump_signal_number(std::string_view text);
 
 }  // namespace dabke

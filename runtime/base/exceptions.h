@@ -9,7 +9,7 @@ namespace dabke {
 /// "out of memory". Short enough for std::string to hold it, and every copy of it, without memory.
 Status out_of_memory() noexcept;
 
-/// In a catch block: what was thrown.
+/// What was thrown. Called in a catch block.
 Status caught() noexcept;
 
 /// A copy; without its text where there is no memory for it.

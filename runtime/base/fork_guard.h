@@ -23,7 +23,7 @@ class ForkGuard {
       delete std::exchange(chunk, chunk->next.load());
   }
 
-  /// From any thread. Whoever closes the descriptor removes it first.
+  /// May be called from any thread. Whoever closes the descriptor removes it first.
   void add(int fd) {
     for (Chunk* chunk = &first_;; chunk = next_of(chunk)) {
       for (auto& slot : chunk->slots) {
@@ -40,7 +40,7 @@ class ForkGuard {
       }
     }
   }
-  /// In the child of a fork only. Async-signal-safe.
+  /// Called in the child of a fork only. Async-signal-safe.
   void close_all_in_child() {
     for (Chunk* chunk = &first_; chunk != nullptr; chunk = chunk->next.load()) {
       for (auto& slot : chunk->slots) {

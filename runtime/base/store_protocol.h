@@ -51,7 +51,7 @@ inline constexpr int kNoMemory = 507;
 inline constexpr std::chrono::milliseconds kLongestWait{20'000};
 /// Values are addresses and small tables; more is a mistake.
 inline constexpr std::size_t kLargestValue = std::size_t{64} << 20;
-/// As it travels, percent-encoded.
+/// The longest key as it travels, percent-encoded.
 inline constexpr std::size_t kLongestKey = 4096;
 
 inline Result<std::string> proof(const JobKey& key, std::string_view message) {

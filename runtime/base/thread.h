@@ -12,9 +12,9 @@
 
 namespace dabke {
 
-/// While it lives, the calling thread takes no signals, so threads made meanwhile never will: signals belong
-/// to the application's threads. Not blocked are those that a faulty instruction raises: they would end the
-/// process without the application's handler.
+/// Blocks all signals for the calling thread while it lives, so threads made meanwhile never take any:
+/// signals belong to the application's threads. Not blocked are those that a faulty instruction raises: they
+/// would end the process without the application's handler.
 class AllSignalsBlocked {
  public:
   AllSignalsBlocked() {

@@ -18,9 +18,9 @@ class Baton {
   void unlock() { mutex_.unlock(); }
   bool try_lock() { return mutex_.try_lock(); }
 
-  /// Of the coordinator's thread, in lock().
+  /// Whether the coordinator's thread waits for it, in lock().
   bool is_waited_for() const { return waiting_.load(std::memory_order_relaxed); }
-  /// By helpers, who only try.
+  /// Called by helpers, who only try.
   void want() { wanted_.fetch_add(1, std::memory_order_relaxed); }
   void want_no_more() { wanted_.fetch_sub(1, std::memory_order_relaxed); }
   bool is_wanted() const { return wanted_.load(std::memory_order_relaxed) != 0; }

@@ -17,7 +17,7 @@ class ControlSink {
  public:
   virtual ~ControlSink() = default;
   virtual void on_message(Rank peer, std::span<const std::byte> message) = 0;
-  /// Once per peer, after its last message. `cause` names the peer and its host, and says how we know
+  /// Called once per peer, after its last message. `cause` names the peer and its host, and says how we know
   /// ("rank 3 on host-b: connection reset", "process 4711 of rank 3 on host-b ended").
   virtual void on_peer_lost(Rank peer, const Status& cause) = 0;
 };

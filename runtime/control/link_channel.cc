@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 // What the end of a process, or of a connection that it closed, can mean.
 constexpr std::string_view kEndedGloss = "(killed, or ended without dabke_shutdown)";
 constexpr Duration kBeat = 1s;
-// After a process has ended, its link is read until this long after the last bytes came, or until the whole
+// The link of a process that has ended is read until this long after the last bytes came, or until the whole
 // time is over: the kernel may still be moving what it sent, and a child that holds the link may write for
 // ever.
 constexpr Duration kLastWords = 200ms;
@@ -32,7 +32,7 @@ constexpr Duration kLastWordsInAll = 1s;
 constexpr int kMostPollsWithoutKernel = 32;
 
 SharedMemory shared_memory_of(const Config& config) {
-  // Under MPI the links carry bells, and as many as the negotiation has messages (mpi_channel.h).
+  // The links of a job under MPI carry bells, and as many as the negotiation has messages (mpi_channel.h).
   if (config.controller == "auto" || config.controller == "mpi") return SharedMemory::where_possible;
   return config.controller == "shm" ? SharedMemory::required : SharedMemory::never;
 }
@@ -244,7 +244,7 @@ void LinkChannel::hand_back(bool needed) {
   if (!prepare_to_sleep() || failures_) kick();
 }
 
-/// Without a system call: what has come through shared memory, and wake().
+/// Looks, without a system call, for what has come through shared memory, and for wake().
 bool LinkChannel::look_into_memory(ControlSink& sink) {
   bool seen = take_wake();
   for (Peer& peer : peers_) {
@@ -363,7 +363,7 @@ bool LinkChannel::keep_time(TimePoint now, bool all_read, ControlSink& sink) {
       lost = true;
       continue;
     }
-    // While something is queued, the queue is the sign of life; beats would only pile up behind it.
+    // The queue is the sign of life while something is in it; beats would only pile up behind it.
     if (!peer.link->wants_write()) (void)peer.link->send({});
     write_interest(peer);
   }
@@ -403,8 +403,8 @@ void LinkChannel::forget(Peer& peer) {
 }
 
 void LinkChannel::wake() {
-  // While poll() is not in the kernel, the flag is enough; and one write ends a sleep, however many call.
-  // Both are sequentially consistent, as in prepare_to_sleep(): one side sees the other.
+  // The flag is enough while poll() is not in the kernel; and one write ends a sleep, however many call. Both
+  // are sequentially consistent, as in prepare_to_sleep(): one side sees the other.
   if (wake_pending_.exchange(true)) return;
   if (asleep_.load() && asleep_.exchange(false)) kick();
 }
@@ -424,9 +424,9 @@ void LinkChannel::close(TimePoint deadline) {
   next_beat_ = kNever;
 }
 
-/// Until every peer's host has all that we sent. What comes meanwhile is read and thrown away: two ranks that
-/// close at the same time must not wait for each other's room, and closing with unread bytes would cut off
-/// our last ones.
+/// Waits until every peer's host has all that we sent. What comes meanwhile is read and thrown away: two
+/// ranks that close at the same time must not wait for each other's room, and closing with unread bytes would
+/// cut off our last ones.
 void LinkChannel::flush_all(TimePoint deadline) {
   NullSink nothing;
   std::vector<Link*> open;
@@ -451,7 +451,7 @@ void LinkChannel::flush_all(TimePoint deadline) {
         open[i] = nullptr;
         continue;
       }
-      // At its end a stream stays readable for ever; then only time or room to send is worth waiting for.
+      // A stream stays readable for ever at its end; then only time or room to send is worth waiting for.
       const bool at_end = *received == Link::Received::closed;
       const int events = (at_end ? 0 : POLLIN) | (open[i]->wants_write() ? POLLOUT : 0);
       ++unfinished;
@@ -462,7 +462,7 @@ void LinkChannel::flush_all(TimePoint deadline) {
     // The arrival of our last bytes makes nothing readable, hence the look every few milliseconds.
     constexpr Duration kLook = 2ms;
     for (Link* link : open) {
-      // In shared memory room shows only to who has asked; that something is there already is seen in a
+      // Room in shared memory shows only to who has asked; that something is there already is seen in a
       // moment.
       if (link != nullptr) (void)link->prepare_to_sleep();
     }

@@ -70,7 +70,7 @@ class LinkChannel final : public ControlChannel {
     GuardedFd process;  // pidfd; empty when not watched
     bool beats = false;
     bool waits_to_write = false;   // what epoll watches
-    TimePoint last_heard;          // of a peer with beats
+    TimePoint last_heard;          // a peer with beats only
     TimePoint ended_at = kNever;   // its process ended: the link is read until then at the latest
     TimePoint last_word = kNever;  // and no longer than this after the last bytes
     Status failure;                // found outside poll(), to be reported by the next one
@@ -101,7 +101,7 @@ class LinkChannel final : public ControlChannel {
   Peer* find(Rank rank);
   void flush_all(TimePoint deadline);
 
-  Duration patience_;  // with a silent peer; zero: for ever
+  Duration patience_;  // how long a peer may be silent; zero: for ever
   ForkGuard& guard_;
   Log log_;
   GuardedFd epoll_;
@@ -115,7 +115,7 @@ class LinkChannel final : public ControlChannel {
   bool any_beats_ = false;
   std::size_t shared_ = 0;        // links in shared memory, when it was opened
   std::size_t over_tcp_ = 0;      // the others
-  int polls_without_kernel_ = 0;  // in a row
+  int polls_without_kernel_ = 0;  // calls in a row
   int ending_ = 0;                // peers whose process has ended and whose link is still read
   bool failures_ = false;         // some peer has a failure to report
   TimePoint next_beat_ = kNever;

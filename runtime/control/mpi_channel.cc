@@ -131,7 +131,7 @@ void MpiChannel::say_end(Peer& peer) {
   if (!std::exchange(peer.said_end, true)) ring(peer, Bell::end);
 }
 
-/// Where all has come that the peer will ever send.
+/// Says that all has come that the peer will ever send, once it has.
 void MpiChannel::say_done(Peer& peer) {
   if (!peer.heard_end || !peer.announced.empty() || std::exchange(peer.said_done, true)) return;
   ring(peer, Bell::done);

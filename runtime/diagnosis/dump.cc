@@ -84,7 +84,7 @@ class JsonText {
     begin_item(name);
     write(value);
   }
-  /// As the lists of fields call it.
+  /// What the lists of fields call for each field.
   auto fields() {
     return [this](const char* name, const auto& value) { item(name, value); };
   }

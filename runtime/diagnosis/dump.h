@@ -67,7 +67,7 @@ struct Dump {
   std::string application_stack;
 };
 
-/// With the newest `most_events` only.
+/// The dump with the newest `most_events` only.
 std::string to_json(const Dump& dump, std::size_t most_events);
 /// An error says what is wrong with the text.
 Result<Dump> parse_dump(const std::string& text);
@@ -75,7 +75,7 @@ Result<Dump> parse_dump(const std::string& text);
 /// Stacks as indented lines, for messages.
 std::string stacks_to_text(const Dump& dump);
 
-/// Where a rank leaves its dump for the launcher, under the epoch's keys.
+/// The key at which a rank leaves its dump for the launcher, under the epoch's keys.
 std::string dump_key(std::uint64_t incident, Rank rank);
 /// Whether this is such a key, whatever its prefix.
 bool is_dump_key(const std::string& key);

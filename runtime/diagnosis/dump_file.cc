@@ -39,7 +39,8 @@ Status write_dump_to(const std::string& path, std::string_view text) {
 }
 
 Status write_dump_in_shared_folder(const std::string& path, std::string_view text) {
-  // Beside it first, under a name that nobody can guess, so that what stands at `path` is always whole.
+  // The file is written beside it first, under a name that nobody can guess, so that what stands at `path` is
+  // always whole.
   std::array<std::byte, 8> random{};
   DABKE_CHECK(random_bytes(random));
   const std::string fresh = fmt::format("{}.{}", path, to_hex(random));

@@ -31,7 +31,7 @@ struct FlightEvent {
   };
   What what = What::note;
   CollectiveKind kind = CollectiveKind::allreduce;
-  std::uint32_t tensors = 0;  // of a group or a batch
+  std::uint32_t tensors = 0;  // those of a group or a batch
   ProcessSetId process_set = kWorldSet;
   std::uint64_t number = 0;
   std::uint64_t size_bytes = 0;
@@ -43,7 +43,7 @@ class FlightRecorder {
  public:
   static constexpr std::size_t kEvents = 4096;
 
-  /// Of a name that is longer the middle is left out.
+  /// Records an event. A name that is too long loses its middle.
   void record(FlightEvent::What what, CollectiveKind kind, ProcessSetId process_set, std::uint64_t number,
               std::size_t tensors, std::uint64_t size_bytes, std::string_view name,
               TimePoint at = Clock::now());

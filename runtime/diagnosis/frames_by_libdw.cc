@@ -13,7 +13,7 @@ constexpr std::size_t kMostFrames = 64;
 #if defined(__aarch64__)
 constexpr int kStackPointer = 31;
 #else
-constexpr int kStackPointer = 7;  // of x86-64; libdw refuses what does not fit the machine
+constexpr int kStackPointer = 7;  // x86-64's; libdw refuses what does not fit the machine
 #endif
 
 /// What the files themselves hold is enough: looking elsewhere may ask a server.
@@ -114,7 +114,7 @@ std::vector<void*> Frames::unwind(const UserRegisters& registers, const ReadWord
 std::vector<std::string> Frames::describe(const std::vector<void*>& addresses) const {
   std::vector<std::string> out;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
-    // Of the callers it is the address behind the call, which may belong to the next line, or function.
+    // The callers' addresses are those behind the call, which may belong to the next line, or function.
     const Dwarf_Addr address = reinterpret_cast<Dwarf_Addr>(addresses[i]) - (i == 0 ? 0 : 1);
     Dwfl_Module* const module =
         program_->is_mapped ? ::dwfl_addrmodule(program_->dwfl.get(), address) : nullptr;

@@ -37,7 +37,8 @@ std::optional<bool> blocks(int thread, int signal) {
   return std::nullopt;
 }
 
-/// By the clock that nobody sets: a step of the wall clock must neither cut the wait short nor draw it out.
+/// A time by the clock that nobody sets: a step of the wall clock must neither cut the wait short nor draw it
+/// out.
 timespec monotonic_clock_in(std::chrono::nanoseconds time) {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -92,7 +93,7 @@ struct NativeStacks::Record {
 #endif
   }
 
-  /// Without the handler's own frames.
+  /// The frames without the handler's own.
   std::vector<void*> addresses() const {
     const auto end = frames.begin() + frame_count;
     auto begin = std::find(frames.begin(), end, interrupted_at);

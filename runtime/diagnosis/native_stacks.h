@@ -29,8 +29,8 @@ class NativeStacks {
   NativeStacks(const NativeStacks&) = delete;
   NativeStacks& operator=(const NativeStacks&) = delete;
 
-  /// Of all threads but the runtime's own ("dabke-..."), which block all signals; the main thread first. From
-  /// one thread at a time, and not from one of those threads.
+  /// The stacks of all threads but the runtime's own ("dabke-..."), which block all signals; the main thread
+  /// first. Called on one thread at a time, and not on one of those threads.
   std::vector<Dump::Stack> take();
 
  private:

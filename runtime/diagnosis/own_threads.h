@@ -10,7 +10,7 @@ namespace dabke {
 /// The main thread first. A thread may end at any moment, so its files may be gone.
 std::vector<int> threads_of_this_process();
 
-/// Of one file in the thread's directory, the first line; empty when it cannot be read.
+/// The first line of one file in the thread's directory; empty when it cannot be read.
 std::string line_of_thread(int thread, const std::string& file);
 
 /// One of the runtime's own: it waits for others, and nobody for it.

@@ -36,7 +36,7 @@ class Reporter {
   explicit Reporter(Parts parts);
   ~Reporter() { stop(); }
 
-  /// Once, before anything is asked for.
+  /// Called once, before anything is asked for.
   Status start();
   /// Does what was asked for, then ends the thread; does nothing from then on.
   void stop();
@@ -54,12 +54,12 @@ class Reporter {
     places,   // where the threads are, which disturbs none of them
     signals,  // from the threads themselves, which ends their sleeps: the job fails, or somebody has asked
   };
-  /// From any thread, without waiting.
+  /// May be called from any thread; does not wait.
   void write(Dump dump, Where where, Stacks stacks);
-  /// Until what write() was given has been written, for this long at most.
+  /// Waits until what write() was given has been written, for this long at most.
   void flush(Duration limit);
 
-  /// With stacks by signals, to this file; in this thread.
+  /// Writes, with stacks by signals, to this file; in this thread.
   Status write_to(Dump dump, const std::string& path);
 
   /// Calls `done` on the reporter's thread with the places of the application's threads; sends no signal.

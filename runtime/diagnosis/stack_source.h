@@ -10,7 +10,7 @@
 
 namespace dabke {
 
-/// From any thread.
+/// May be used from any thread.
 class StackSource {
  public:
   /// Null removes it; a call that has begun may still be under way then.

@@ -29,7 +29,7 @@ char state_of(int thread) {
   return name_end == std::string::npos ? '\0' : stat[name_end + 2];
 }
 
-/// Where a thread waits in the kernel; nothing when it does not.
+/// The registers of a thread that waits in the kernel; nothing when it does not.
 std::optional<UserRegisters> waits_at(int thread) {
   const std::string line = line_of_thread(thread, "syscall");
   if (line.empty() || line.starts_with("running")) return std::nullopt;

@@ -20,13 +20,13 @@
 namespace dabke {
 namespace {
 
-constexpr std::uint64_t kPeriodNs = 2'000'000;  // of the thread's own time
+constexpr std::uint64_t kPeriodNs = 2'000'000;  // the thread's own time
 constexpr auto kSampleTime = std::chrono::milliseconds(20);
 constexpr std::uint32_t kStackBytes = 4096;
 constexpr std::size_t kRingPages = 16;   // a power of two
 constexpr std::size_t kMostSampled = 4;  // what a user may lock is limited
 
-// Which registers the kernel is asked for, in the order in which it gives them, with DWARF's numbers.
+// The registers that the kernel is asked for, in the order in which it gives them, with DWARF's numbers.
 constexpr int kProgramCounter = -1;
 constexpr int kStackPointer = -2;
 struct Register {

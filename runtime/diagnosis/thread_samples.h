@@ -13,7 +13,7 @@ namespace dabke {
 struct ThreadSample {
   std::string error;                     // why there are none; empty: they were taken
   std::vector<std::uintptr_t> counters;  // program counters, the oldest first; none: the thread did not run
-  UserRegisters last;                    // of the last sample
+  UserRegisters last;                    // the last sample's
   std::vector<std::byte> stack;          // and what lay on its stack, from the stack pointer on
 };
 

@@ -13,7 +13,8 @@ namespace dabke {
 /// Page-aligned memory that grows and never shrinks by itself. One a lane.
 class FusionBuffer {
  public:
-  /// At least `bytes` bytes; code out_of_memory if there are none. What it held before is gone when it grew.
+  /// Memory of at least `bytes` bytes; code out_of_memory if there is none. What it held before is gone when
+  /// it grew.
   Result<std::byte*> reserve(std::size_t bytes);
   std::size_t capacity() const { return capacity_; }
   void drop();

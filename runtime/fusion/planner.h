@@ -1,5 +1,5 @@
-// Which ordered tensors travel together. A pure function, asked by the root alone: its batches travel with
-// the orders.
+// The choice of ordered tensors that travel together. A pure function, asked by the root alone: its batches
+// travel with the orders.
 #pragma once
 
 #include <cstddef>

@@ -53,7 +53,7 @@ class Stretch {
  private:
   const FusionSettings& settings_;
   std::vector<PlanItem> items_;
-  std::vector<std::uint32_t*> marks_;  // of each item
+  std::vector<std::uint32_t*> marks_;  // one for each item
 };
 
 }  // namespace

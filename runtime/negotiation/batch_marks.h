@@ -1,4 +1,4 @@
-// Which ordered tensors travel together: decided by the root alone, and written into the orders.
+// The marks of ordered tensors that travel together: decided by the root alone, and written into the orders.
 //
 // A rank could not decide it by itself. Orders that move no data (a barrier, an error, a set that is removed)
 // end batches, but go only to the subtrees of their process set; so two ranks of one set may see different
@@ -16,7 +16,7 @@ namespace dabke {
 /// One element of the root's list before it is numbered.
 struct UnmarkedOrder {
   Order* order;
-  const Request* request;     // of a run
+  const Request* request;     // a run's
   std::uint64_t learned = 0;  // its learned batch, fused with its like only; 0: none, with whatever fits
 };
 

@@ -39,7 +39,7 @@ class Collector {
   int ranks_behind(ProcessSetId id, int reporter) const;
 
   enum class Took { no, yes, twice };
-  /// By slot: with the signature that the name has agreed on.
+  /// A report by slot: with the signature that the name has agreed on.
   Took report(Name& name, int reporter, TimePoint now);
   Took report(Name& name, int reporter, const Report& report, TimePoint now);
   /// The name's slot ends: what came by slot becomes reports in full.
@@ -50,7 +50,7 @@ class Collector {
     bool by_slot = false;  // everybody, with the agreed signature
     Report report;         // else
   };
-  /// Of a complete name; forgets what was gathered.
+  /// Takes a complete name; forgets what was gathered.
   Taken take(Name& name);
 
   /// All ranks behind the reporter have joined, but are still to report these names. Names may have become
@@ -68,7 +68,7 @@ class Collector {
 
  private:
   struct Set {
-    std::vector<int> ranks_behind;  // by reporter: how many of the set
+    std::vector<int> ranks_behind;  // by reporter: how many ranks of the set
     int expected = 0;               // reporters with any
     std::vector<bool> joined;       // by reporter
     int joined_count = 0;

@@ -68,12 +68,12 @@ class IncompleteGroups {
   std::map<Key, IncompleteGroup> groups_;
 };
 
-/// On the root: what the ranks of a set say of one group.
+/// What the ranks of a set say of one group. Kept on the root.
 struct GroupInquiry {
   std::uint32_t id = 0;
   ProcessSetId process_set = kWorldSet;
   std::string group;
-  Duration age{};  // of the longest that anybody waits for members
+  Duration age{};  // the longest that anybody has waited for members
   TimePoint deadline{};
   std::vector<Rank> asked;
   std::map<Rank, GroupAnswerMessage> answers;

@@ -29,9 +29,9 @@ struct Inquiry {
   Purpose purpose = Purpose::stall_report;
   StallSubject subject = StallSubject::tensor;
   ProcessSetId process_set = kWorldSet;
-  std::uint64_t number = 0;  // of a batch
+  std::uint64_t number = 0;  // a batch's
   std::string name;
-  std::string signature;  // of those that have it; empty until one has told
+  std::string signature;  // the one of those that have it; empty until one has told
   TimePoint since{};      // the first report
   TimePoint deadline{};
   std::vector<Rank> have;  // known without asking

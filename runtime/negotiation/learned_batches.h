@@ -32,7 +32,7 @@ class LearnedBatches {
     std::vector<Slot> slots;
     Duration hold{};
     std::vector<Slot> held;
-    std::size_t been_ready = 0;  // of `slots`, this time round
+    std::size_t been_ready = 0;  // how many of `slots`, this time round
     bool loose = false;          // given up this time round
     TimePoint deadline = kNever;
   };

@@ -86,9 +86,9 @@ void Machine::join(Token token, const Request& request, TimePoint now) {
   announce_join(request.process_set, now);
 }
 
-/// At once, with the names of which more is queued here than has been reported; and again whenever one of
-/// them is no longer. To wait for them first would be a deadlock where another rank does the same with
-/// another name, and each is waited for by what the other has queued.
+/// Announces a join at once, with the names of which more is queued here than has been reported; and again
+/// whenever one of them is no longer. To wait for them first would be a deadlock where another rank does the
+/// same with another name, and each is waited for by what the other has queued.
 void Machine::announce_join(ProcessSetId set, TimePoint now) {
   if (!joins_.contains(set)) return;
   report_slots(learned_.release_all(), now);

@@ -40,11 +40,11 @@ struct OrderedRequest {
                        // dimension is free
   int contributors = 0;
 };
-/// Where one tensor of an ExecuteAction travels.
+/// The place where one tensor of an ExecuteAction travels.
 struct BatchedTensor {
   std::uint32_t batch;
   std::uint32_t request;  // its place in `requests`
-  std::uint32_t tensor;   // of the request
+  std::uint32_t tensor;   // the tensor's index in the request
 };
 
 struct SendAction {
@@ -79,7 +79,7 @@ struct Snapshot {
     State state;
   };
   std::uint64_t last_order = 0;
-  struct Group {  // of which members are still to come
+  struct Group {  // some of its members are still to come
     ProcessSetId process_set;
     std::string name;
     CollectiveKind kind;
@@ -104,7 +104,7 @@ struct FailGroupAction {
   std::string group;
   Status status;
 };
-/// Where this rank's threads are is wanted, by give_stack(). No thread is to be disturbed for it.
+/// Asks where this rank's threads are; give_stack() answers. No thread is to be disturbed for it.
 struct StackAction {};
 /// The negotiation is over; the actions that follow complete everything that was pending.
 /// `cause` is ok after a clean goodbye; otherwise runs in flight are to be aborted with it. A failure during
@@ -124,7 +124,7 @@ class Machine {
     Duration stall_check{};                      // zero: off
     Duration stall_shutdown{};                   // zero: never
     bool gives_stacks = false;                   // StackAction is answered
-    ProcessOf process_of;                        // of neighbours in the tree; empty: nothing is known
+    ProcessOf process_of;                        // asked for neighbours in the tree; empty: nothing is known
     std::vector<std::vector<Rank>> static_sets;  // ids from 1 on
     Sequencer::Options sequencer;
   };
@@ -145,7 +145,7 @@ class Machine {
   struct Lateness {
     Rank rank;
     Duration by;
-    CollectiveKind kind;  // of the first of them
+    CollectiveKind kind;  // the kind of the first of them
   };
 
   explicit Machine(Options options);
@@ -172,7 +172,7 @@ class Machine {
   void ask_for_dumps(const std::string& reason, Dumped why, TimePoint now);
   /// A batch that this rank runs.
   struct Running {
-    std::uint64_t number = 0;  // of its order
+    std::uint64_t number = 0;  // its order's
     ProcessSetId process_set = kWorldSet;
     std::string what;  // "allreduce 'x' and 3 more (order 4)"
     TimePoint since{};
@@ -184,7 +184,7 @@ class Machine {
   /// The answer to every StackAction until now.
   void give_stack(const std::string& text, TimePoint now);
   Snapshot snapshot() const;
-  /// Of the end, once there was one.
+  /// Why it ended, once it has.
   const Status& cause() const { return cause_; }
 
   /// What is to be done, in this order. Announces what was submitted since the last call.
@@ -239,7 +239,7 @@ class Machine {
   std::uint64_t seen_by_all(ProcessSetId set) const;
   void note_late(Rank rank, Duration by, CollectiveKind kind);
   CollectiveKind kind_of(const ReadyMessage& message) const;
-  /// Of a name that somebody has reported.
+  /// The request of a name that somebody has reported.
   static const Request& request_of(const Name& name);
   void flush_up();
 
@@ -313,7 +313,7 @@ class Machine {
   Names names_;
   Collector collector_;
   LearnedBatches learned_;
-  std::unique_ptr<Sequencer> sequencer_;  // on the root
+  std::unique_ptr<Sequencer> sequencer_;  // the root's; null elsewhere
   ReadyMessage up_;
   std::vector<Action> actions_;
 
@@ -334,25 +334,25 @@ class Machine {
   std::vector<Void> voids_;
 
   IncompleteGroups groups_;                    // here
-  std::vector<GroupInquiry> group_inquiries_;  // on the root
+  std::vector<GroupInquiry> group_inquiries_;  // the root's
   struct GroupHistory {
     TimePoint inquired{};
     TimePoint warned{};
     Duration age{};
   };
-  std::map<IncompleteGroups::Key, GroupHistory> group_history_;  // on the root
+  std::map<IncompleteGroups::Key, GroupHistory> group_history_;  // the root's
 
-  std::vector<Inquiry> inquiries_;  // on the root
+  std::vector<Inquiry> inquiries_;  // the root's
   std::uint32_t next_inquiry_ = 1;
   std::vector<AnswerMessage> without_stack_;  // answers of this rank that wait for one
   TimePoint stack_deadline_ = kNever;
-  std::uint64_t incidents_ = 0;    // on the root: dumps that it has asked for
+  std::uint64_t incidents_ = 0;    // the root's: dumps that it has asked for
   std::vector<DumpAction> dumps_;  // asked for since the last take_actions()
   TimePoint next_dump_{};
   TimePoint next_stall_dump_{};
   StallLog stall_log_;
-  TimePoint next_wait_check_ = kNever;  // of what this rank itself waits for
-  TimePoint word_by_ = kNever;          // from the parent, which has been told `unheard_`
+  TimePoint next_wait_check_ = kNever;  // when to look at what this rank itself waits for
+  TimePoint word_by_ = kNever;          // when word is due from the parent, which has been told `unheard_`
   NoticeMessage unheard_;               // the longest wait that it was told of
   TimePoint unheard_at_{};
   TimePoint next_check_ = kNever;
@@ -366,11 +366,11 @@ class Machine {
 
   std::vector<bool> left_;
   std::vector<bool> peer_gone_;
-  std::set<Rank> goodbyes_;  // on the root
+  std::set<Rank> goodbyes_;  // the root's
   bool leaving_ = false;
   bool over_ = false;
   bool failed_ = false;
-  Status cause_;  // of everything submitted after the end
+  Status cause_;  // why everything submitted after the end fails
 };
 
 }  // namespace dabke

@@ -97,7 +97,7 @@ void Machine::apply(Order& order, ExecuteAction& execute, TimePoint now) {
       }
     } else if (!order.request) {
       name = names_.by_slot(order.slot);
-      // Of a set that is gone, or that a rank has left by an order before this one.
+      // The set is gone, or a rank has left it by an order before this one.
       if (name == nullptr || !collector_.is_open(name->process_set)) return;
     }
     const RequestRef& agreed = order.request ? order.request : name->agreed;
@@ -149,7 +149,7 @@ void Machine::run(Order& order, Name& name, ExecuteAction& execute, TimePoint no
   names_.tidy(name);
 }
 
-/// Of a collective that moves no data.
+/// Completes a collective that moves no data.
 void Machine::complete_order(Order& order, Name& name, TimePoint now) {
   const Submitted mine = take_front(name, now);
   if (order.request->kind == CollectiveKind::add_process_set) {
@@ -209,7 +209,7 @@ void Machine::apply_evict(const Order& order, TimePoint now) {
 void Machine::apply_learned(const Order& order, TimePoint now) {
   report_slots(learned_.release_all(), now);
   names_.for_each([](Name& name) { name.batch = 0; });
-  // Of other sets' tensors this rank knows nothing.
+  // This rank knows nothing of other sets' tensors.
   std::vector<LearnedBatch> mine;
   for (const LearnedBatch& batch : order.batches) {
     LearnedBatch known{batch.hold_us, {}};

@@ -20,7 +20,7 @@ constexpr Duration kBetweenGroupInquiries =
 constexpr Duration kBetweenGroupDumps = std::chrono::seconds(30);
 constexpr Duration kHistory = std::chrono::minutes(1);  // longer than any inquiry needs
 constexpr std::size_t kMostHistories = 1000;
-constexpr std::size_t kMostGroupInquiries = 16;  // at one time
+constexpr std::size_t kMostGroupInquiries = 16;  // at the same time
 constexpr std::size_t kMostMembersInAnswer = 1000;
 
 }  // namespace
@@ -183,7 +183,8 @@ void Machine::forget_group_inquiry(const Name& name) {
   });
 }
 
-/// Of one set, or of all where `set` is nothing. Nobody waits for the members that are still to come.
+/// Fails those of one set, or all where `set` is nothing. Nobody waits for the members that are still to
+/// come.
 void Machine::fail_incomplete_groups(std::optional<ProcessSetId> set, const Status& cause) {
   std::vector<IncompleteGroups::Key> failed;
   groups_.for_each([&](const IncompleteGroups::Key& key, const IncompleteGroup& group) {

@@ -12,7 +12,7 @@ namespace {
 constexpr Duration kStackTime = std::chrono::seconds(3);
 constexpr Duration kBetweenDumps = std::chrono::seconds(2);  // many ranks ask for the same reason
 constexpr Duration kBetweenStallDumps = std::chrono::seconds(30);
-constexpr std::size_t kMostInquiries = 16;  // at one time
+constexpr std::size_t kMostInquiries = 16;  // at the same time
 constexpr std::size_t kShownInstead = 6;
 
 /// "allreduce 'x'", "barrier"; of a name that waits here.

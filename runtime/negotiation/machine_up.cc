@@ -13,7 +13,7 @@ void Machine::announce(Name& name, TimePoint now) {
                       name.agreed->priority == mine.priority;
   ++(cached ? cache_counts_.hits : cache_counts_.misses);
   if (!cached) {
-    // In its batch's place, so that the others of the batch do not wait for it.
+    // It goes in its batch's place, so that the others of the batch do not wait for it.
     if (name.batch != 0) report_slots(learned_.release(name.batch), now);
     return report_in_full(name, 0, {{{name.waiting.front().request, {}}}, 1, false}, now);
   }
@@ -23,7 +23,7 @@ void Machine::announce(Name& name, TimePoint now) {
   if (name.awaited) let_go(name, now);
 }
 
-/// Of this rank itself.
+/// Reports slots of this rank itself.
 void Machine::report_slots(const std::vector<Slot>& slots, TimePoint now) {
   for (const Slot slot : slots) {
     Name* name = names_.by_slot(slot);

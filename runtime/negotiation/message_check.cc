@@ -27,7 +27,7 @@ class Check {
 
   Status operator()(const ReadyMessage& message) const {
     if (message.late_rank != -1) DABKE_CHECK(rank(message.late_rank));
-    for (const Slot slot : message.wanted) DABKE_CHECK(place(slot));  // of the others a name must be known
+    for (const Slot slot : message.wanted) DABKE_CHECK(place(slot));  // the others must stand for known names
     for (const Report& report : message.reports) DABKE_CHECK((*this)(report));
     for (const JoinReport& join : message.joins) DABKE_CHECK(rank(join.last));
     return {};

@@ -94,7 +94,7 @@ Name* Names::find(ProcessSetId set, const std::string& name) const {
 void Names::prefetch_after(std::size_t place) const {
   constexpr std::size_t kAhead = 2;
   if (place + kAhead >= slots_.size()) return;
-  // As a number, because the place may be free: the processor does not mind, the language does.
+  // The address is a number, because the place may be free: the processor does not mind, the language does.
   const auto first = reinterpret_cast<std::uintptr_t>(slots_[place + kAhead]);
   for (std::size_t at = 0; at < sizeof(Name); at += alignof(Name))
     __builtin_prefetch(reinterpret_cast<const void*>(first + at));

@@ -33,13 +33,13 @@ class ReporterSet {
  private:
   bool high(int reporter) const;
   std::uint64_t low_ = 0;
-  std::unique_ptr<std::vector<bool>> high_;  // from 64 on
+  std::unique_ptr<std::vector<bool>> high_;  // those from 64 on
 };
 
 /// Readiness of one name on its way through one rank. A reporter is 0 for the rank itself, 1 + i for its i-th
 /// child.
 struct Collection {
-  struct Part {  // of a variant
+  struct Part {  // one reporter's share of a variant
     int reporter;
     std::vector<Rank> ranks;  // empty: all that report through it
   };
@@ -51,7 +51,7 @@ struct Collection {
   bool empty() const { return count == 0; }
 
   ReporterSet reported;
-  int count = 0;                      // of them
+  int count = 0;                      // reporters
   std::int32_t contributors = 0;      // ranks
   bool root_absent = false;           // broadcast: its root rank has joined
   std::vector<Candidate> candidates;  // none: all reports came by slot
@@ -109,7 +109,7 @@ class Names {
   /// Null when the slot means nothing any more.
   Name* by_slot(Slot slot) const;
 
-  /// From now on `slot` stands for this signature of this name.
+  /// Lets `slot` stand for this signature of this name from now on.
   void bind(Name& name, Slot slot, RequestRef agreed);
   /// The name's slot means nothing from now on.
   void unbind(Name& name);
@@ -152,9 +152,9 @@ class Names {
     std::unique_ptr<Name> name;
   };
   static std::size_t hash_of(ProcessSetId set, const std::string& name);
-  /// After the one at this place, that one is likely to be looked at soon.
+  /// Prefetches what is likely to be looked at soon, after the one at this place.
   void prefetch_after(std::size_t place) const;
-  /// Where it is, or the free cell where it would be.
+  /// The name's cell, or the free cell where it would be.
   std::size_t cell_of(std::size_t hash, ProcessSetId set, const std::string& name) const;
   void grow();
   void erase(std::size_t cell);
@@ -164,13 +164,13 @@ class Names {
   std::vector<std::unique_ptr<Name>> cleared_;
   std::size_t count_ = 0;
   std::vector<Name*> slots_;    // by place
-  std::size_t next_place_ = 0;  // of the name that get() is likely to be asked for
+  std::size_t next_place_ = 0;  // where get() is likely to be asked next
   std::unordered_map<Slot, RequestRef> evicted_;
   struct Eviction {
     std::uint64_t until;
     Slot slot;
   };
-  std::map<ProcessSetId, std::deque<Eviction>> evictions_;  // of evicted_, the oldest first
+  std::map<ProcessSetId, std::deque<Eviction>> evictions_;  // those of evicted_, the oldest first
 };
 
 }  // namespace dabke

@@ -1,4 +1,4 @@
-// Which process sets there are. Every rank holds the same table at the same point of the order sequence.
+// The process sets that there are. Every rank holds the same table at the same point of the order sequence.
 #pragma once
 
 #include <map>

@@ -191,7 +191,7 @@ std::vector<Order> Sequencer::take_orders(TimePoint now) {
   const bool limit_over =
       options_.linger_limit > Duration::zero() && now >= ready_since_ + options_.linger_limit;
   if (busy_ && !must_flush_ && !limit_over) return {};
-  // Among what is ready at the same time, priority decides; departures and process sets keep their places.
+  // Priority decides among what is ready at the same time; departures and process sets keep their places.
   const auto movable = [](const Ready& ready) {
     return ready.order.kind == Order::Kind::run && moves_data(ready.request->kind);
   };

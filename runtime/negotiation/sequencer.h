@@ -45,7 +45,7 @@ class Sequencer {
   void goodbye(Rank rank, TimePoint now);
   /// Fails a name that not everybody has reported.
   void force_error(ProcessSetId set, const std::string& name, Code code, std::string text, TimePoint now);
-  /// Such an error waits to be ordered.
+  /// Whether such an error waits to be ordered.
   bool is_being_failed(ProcessSetId set, const std::string& name) const;
   void wanted(Slot slot, TimePoint now);
   /// A thread waits for a name that its rank has reported.
@@ -63,11 +63,11 @@ class Sequencer {
  private:
   struct Ready {
     Order order;
-    Name* name = nullptr;  // of a run
+    Name* name = nullptr;  // a run's
     RequestRef request;    // also of a cached one
     TimePoint at{};
   };
-  struct Place {  // of a slot
+  struct Place {  // one slot's
     std::uint32_t uses = 0;
     ProcessSetId process_set = kWorldSet;
     std::list<Slot>::iterator in_use;

@@ -5,7 +5,7 @@
 namespace dabke {
 namespace {
 
-constexpr std::size_t kMostTold = 256;  // of more, some are told in full again
+constexpr std::size_t kMostTold = 256;  // where there are more, some are told in full again
 
 }  // namespace
 

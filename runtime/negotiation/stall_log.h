@@ -14,12 +14,13 @@ class StallLog {
  public:
   struct Told {
     std::string what;  // the wait's key: two waits that differ in it have nothing to do with each other
-    TimePoint at{};    // of the last line
+    TimePoint at{};    // when the last line was written
     TimePoint full_at{};
     std::string story;  // who is missing and what these do instead: when it changes it is told again
   };
 
-  /// Of the wait that has lasted since `since`; null: nothing. One that has ended and begun again is another.
+  /// What was told of the wait that has lasted since `since`; null: nothing. One that has ended and begun
+  /// again is another.
   const Told* find(const std::string& what, TimePoint since) const;
   void note(const std::string& what, const std::string& story, bool in_full, TimePoint now);
 

@@ -40,7 +40,7 @@ class StepLearner {
     RequestRef request;
     TimePoint ready_at;
   };
-  struct Mark {  // of a slot's place
+  struct Mark {  // what is known of a slot's place
     Slot slot = kNoSlot;
     std::uint64_t step = 0;  // the last one that it was ordered in
     Slot wanted = kNoSlot;   // somebody once waited for this one alone
@@ -53,9 +53,9 @@ class StepLearner {
   std::size_t batch_bytes_;
   std::vector<Seen> step_;
   std::vector<Mark> marks_;    // by place
-  std::uint64_t number_ = 2;   // of the step; nothing bears that of the one before the first
-  std::size_t repeated_ = 0;   // of the step's slots: how many the one before had
-  std::size_t last_size_ = 0;  // of the step before
+  std::uint64_t number_ = 2;   // the step's; nothing bears that of the one before the first
+  std::size_t repeated_ = 0;   // how many of the step's slots the one before had
+  std::size_t last_size_ = 0;  // the size of the step before
   int equal_steps_ = 0;
   bool learned_ = false;
   std::optional<std::vector<LearnedBatch>> change_;

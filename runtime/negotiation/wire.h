@@ -39,7 +39,7 @@ inline constexpr Slot kNoSlot = ~Slot{0};
 constexpr std::size_t place_of(Slot slot) { return slot & 0xffffffffU; }
 /// Places in the root's table.
 inline constexpr std::uint64_t kMostPlaces = kLargestCache;
-/// In all lists of a message together. A message of more is refused.
+/// The most slots in all lists of a message together. A message of more is refused.
 inline constexpr std::uint64_t kMostSlotsInMessage = 4 * kMostPlaces;
 /// A message orders a slot by itself at most once. An order takes more memory than a slot by far, and a few
 /// bytes can stand for all of them.
@@ -61,7 +61,7 @@ struct Report {
 
 struct JoinReport {
   ProcessSetId process_set = kWorldSet;
-  Rank last = -1;  // of the subtree's ranks in the set, all of which have joined, the one that came last
+  Rank last = -1;  // the last to join of the subtree's ranks in the set, all of which have joined
   /// Names of which some of them had submitted several before they joined, and have not reported the last:
   /// for these they count as if they had not joined. A later report of the same set replaces it.
   std::vector<std::string> unfinished;
@@ -76,7 +76,7 @@ struct ReadyMessage {
   std::vector<Slot> wanted;   // Slots: somebody waits for these now, and had kept them back
   std::vector<Slot> awaited;  // Slots: somebody waits for these, and has reported them
   std::vector<Report> reports;
-  std::vector<JoinReport> joins;  // after all else
+  std::vector<JoinReport> joins;  // they count after all else
 };
 
 /// Up: this rank submits nothing more.
@@ -120,7 +120,7 @@ struct Order {
   /// run, where data moves: tensors of one message with equal numbers here travel together. The batches of a
   /// message run in the order of their numbers, and none goes on in another message.
   std::uint32_t batch = 0;
-  std::vector<std::uint32_t> batch_by_tensor;  // of a group that is in several; else empty
+  std::vector<std::uint32_t> batch_by_tensor;  // for a group that is in several; else empty
   std::vector<LearnedBatch> batches;
 };
 
@@ -163,14 +163,14 @@ struct AnswerMessage {
   std::uint64_t last_order = 0;
   std::uint64_t idle_ms = 0;            // since it last submitted anything; 0: it never has
   std::vector<ProcessSetId> sets;       // where it waits for this name
-  std::vector<std::string> signatures;  // of these
+  std::vector<std::string> signatures;  // the name's in each of these
   std::vector<ProcessSetId> joined;     // where it submits nothing until the join completes
   std::vector<std::string> instead;     // what else it waits for, in words, some
   std::uint32_t instead_count = 0;      // all
   std::string inside;                   // the batch that it runs, in words; empty: none
-  std::uint64_t inside_number = 0;      // of its order
+  std::uint64_t inside_number = 0;      // its order's
   std::uint64_t inside_ms = 0;          // since it began
-  std::string stack;                    // of its training threads, if it can tell
+  std::string stack;                    // its training threads', if it can tell
 };
 
 /// Up: somebody of the sender's subtree waits for this; the root might not know of it.

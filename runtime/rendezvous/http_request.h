@@ -26,7 +26,7 @@ class HttpRequest {
   /// Path and query, as sent.
   std::string_view target() const { return target_; }
   std::string_view body() const { return body_; }
-  // Of the headers only those that the store reads.
+  // The headers that the store reads.
   std::string_view job() const { return job_; }
   std::string_view nonce() const { return nonce_; }
   std::string_view seal() const { return seal_; }

@@ -1,4 +1,4 @@
-// Which requests have been seen, so that none is taken twice.
+// The requests that have been seen, so that none is taken twice.
 #pragma once
 
 #include <cstdint>

@@ -34,16 +34,16 @@ namespace {
 namespace protocol = store_protocol;
 using namespace std::chrono_literals;
 
-/// For a client that has proved to know the key to send its body, and to take its answer, as long as
+/// The time for a client that has proved to know the key to send its body, and to take its answer, as long as
 /// something moves.
 constexpr Duration kPatience = 5s;
-/// For everybody else all in all, whatever moves. Who is only slow comes again.
+/// The time for everybody else all in all, whatever moves. Who is only slow comes again.
 constexpr Duration kStrangerTime = 2s;
 /// Who is one more takes the place of the oldest.
 constexpr std::size_t kMostStrangers = 64;
 /// Then those that are there have their turn.
 constexpr int kMostAccepted = 64;
-/// While no descriptor is to be had for one more client.
+/// The pause while no descriptor is to be had for one more client.
 constexpr Duration kShortage = 100ms;
 /// Ready, because there is no memory to make it when it is needed.
 constexpr std::string_view kNoMemoryAnswer =
@@ -285,8 +285,8 @@ void RendezvousServer::Loop::accept_clients() {
   }
 }
 
-/// Without a descriptor for the next client: whoever has been silent longest goes, and the others wait a
-/// little.
+/// Makes room when there is no descriptor for the next client: whoever has been silent longest goes, and the
+/// others wait a little.
 void RendezvousServer::Loop::make_room() {
   const auto silent = std::ranges::find_if(connections_, [](const auto& entry) {
     return entry.second.state == Connection::State::reading ||
@@ -328,7 +328,7 @@ void RendezvousServer::Loop::read_some(Place at) {
   if (*progress == HttpRequest::Progress::complete) take_request(at);
 }
 
-/// By the head alone; takes the nonce.
+/// Checks by the head alone; takes the nonce.
 Status RendezvousServer::Loop::check_proof(Place at) {
   const HttpRequest& request = at->second.request;
   DABKE_ASSIGN(const std::string proof,
@@ -396,7 +396,7 @@ void RendezvousServer::Loop::tell_waiters(const std::string& key) {
   waiters_.erase(key);
 }
 
-/// To a client that has not just been heard of.
+/// Replies to a client that has not just been heard of.
 void RendezvousServer::Loop::reply_or_give_up(Place at, int status, std::string_view body) {
   try {
     reply(at, status, body);
@@ -415,14 +415,14 @@ void RendezvousServer::Loop::give_up(Place at) {
   close_after_answer(at);
 }
 
-/// Where the request was genuine, the answer is proved too.
+/// The answer is proved too where the request was genuine.
 void RendezvousServer::Loop::reply(Place at, int status, std::string_view body) {
   Connection& connection = at->second;
   const bool genuine = !connection.is_strange;
   std::string proof;
   if (genuine) {
     const auto made = protocol::answer_proof(key_, connection.nonce, status, body);
-    // Without the proof the client does not believe the answer, and says so.
+    // The client does not believe an answer without the proof, and says so.
     if (made.is_ok()) proof = fmt::format("{}: {}\r\n", protocol::kProofHeader, *made);
   }
   connection.answer =

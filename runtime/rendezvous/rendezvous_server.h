@@ -31,11 +31,11 @@ class RendezvousServer {
   RendezvousServer(const RendezvousServer&) = delete;
   RendezvousServer& operator=(const RendezvousServer&) = delete;
 
-  /// In the child of a fork only, where the thread does not exist: closes what came along. The server can
-  /// then only be leaked. Async-signal-safe.
+  /// Called in the child of a fork only, where the thread does not exist: closes what came along. The server
+  /// can then only be leaked. Async-signal-safe.
   void close_in_child();
 
-  /// As in DABKE_RENDEZVOUS.
+  /// The address as in DABKE_RENDEZVOUS.
   const std::string& url() const { return url_; }
 
  private:

@@ -30,8 +30,8 @@ class Doze {
     state_ = State::awake;
   }
 
-  /// After something was put where the sleeper will find it: ends a sleep, and a nap too when `urgent`. One
-  /// load in the usual case. From any thread.
+  /// Called after something was put where the sleeper will find it: ends a sleep, and a nap too when
+  /// `urgent`. One load in the usual case. May be called from any thread.
   void stir(bool urgent) {
     State seen = state_.load();
     if (seen == State::awake || (seen == State::napping && !urgent)) return;

@@ -12,7 +12,7 @@
 
 namespace dabke {
 
-/// At most kMost characters that are used again and again.
+/// A text of at most kMost characters that is used again and again.
 class ShortText {
  public:
   static constexpr std::size_t kMost = 24;

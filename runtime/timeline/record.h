@@ -30,7 +30,7 @@ struct Record {
     const char* text;
     std::array<std::uint32_t, 6> tensors;
   };
-  /// For what does not fit: shapes of many or huge dimensions, and errors.
+  /// What does not fit: shapes of many or huge dimensions, and errors.
   struct Spill {
     Shape shape;
     Status status;

@@ -14,7 +14,7 @@
 
 namespace dabke {
 
-/// From any thread.
+/// May be used from any thread.
 class TensorNames {
  public:
   static constexpr std::size_t kMostNames = std::size_t{1} << 18;
@@ -48,7 +48,7 @@ class TensorNames {
   }
 
  private:
-  /// As a rule it is the last one's again, or the one after it; else 0.
+  /// A guess: it is the last one's number again as a rule, or the one after it; else 0.
   std::uint32_t guess(std::string_view name) {
     const std::uint32_t last = guess_;
     for (std::uint32_t number = std::max(last, 1u); number <= last + 1 && number <= names_.size(); ++number) {

@@ -24,7 +24,8 @@
 namespace dabke {
 namespace {
 
-/// Between two looks into the queue while records are coming. What was seen is in the file right after.
+/// The time between two looks into the queue while records are coming. What was seen is in the file right
+/// after.
 constexpr std::chrono::milliseconds kNap{20};
 /// How much the writer gives way to the job. It still gets a tenth of a core that is never free.
 constexpr int kNice = 10;
@@ -152,8 +153,8 @@ Status QueuedTimeline::close() {
 }
 
 void QueuedTimeline::write_until_closed() {
-  // Of the thread alone, on Linux: ranks that keep all cores busy wait for one another, so one that is held
-  // up holds up all, and what is recorded can wait.
+  // This thread's priority alone, on Linux: ranks that keep all cores busy wait for one another, so one that
+  // is held up holds up all, and what is recorded can wait.
   (void)setpriority(PRIO_PROCESS, 0, kNice);
   try {
     TraceWriter writer(file_, start_since_epoch_us_);
@@ -186,7 +187,7 @@ void QueuedTimeline::tell(const Status& error) {
 }
 
 bool QueuedTimeline::drain(TraceWriter& writer) {
-  // Before the records, so that a mark stands where the queue was still full.
+  // The mark comes before the records, so that it stands where the queue was still full.
   if (const std::uint64_t lost = lost_; lost != marked_lost_) {
     writer.mark_lost(now_ns(), lost - std::exchange(marked_lost_, lost));
   }

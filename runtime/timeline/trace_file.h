@@ -35,14 +35,14 @@ class TraceFile {
   TraceFile(std::string path, Fd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
   /// `written` counts the bytes that got there, also when there is an error.
   Status write_at(std::uint64_t offset, std::string_view text, std::size_t& written) const;
-  /// After an error: cuts the file behind the last event that is whole, and ends the array there.
+  /// Cuts the file, after an error, behind the last event that is whole, and ends the array there.
   void keep_whole_events(std::size_t written);
 
   std::string path_;
   Fd fd_;
   fmt::memory_buffer events_;
   bool any_event_ = false;
-  std::uint64_t end_ = 0;  // where the next event goes: over the closing bracket
+  std::uint64_t end_ = 0;  // the place of the next event: over the closing bracket
   Status error_;
 };
 

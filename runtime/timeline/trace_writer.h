@@ -49,7 +49,7 @@ class TraceWriter {
     ShortText pid_text;  // ,"pid":17
     Phase phase = Phase::idle;
     std::uint32_t activities = 0;        // open ones, inside the phase
-    std::int64_t last_ns = 0;            // of the last begin or end
+    std::int64_t last_ns = 0;            // the last begin or end
     std::optional<Negotiation> waiting;  // one that started before the operation ended
   };
 

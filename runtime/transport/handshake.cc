@@ -16,7 +16,7 @@ constexpr std::size_t kPreamble = kMagic.size() + 4 + 1;
 constexpr std::size_t kMac = std::tuple_size_v<Digest>;
 constexpr std::size_t kMostRefusal = 512;
 
-// Where the fields of HELLO and WELCOME lie, behind the preamble.
+// The places of the fields of HELLO and WELCOME, behind the preamble.
 constexpr std::size_t kJob = 0, kEpoch = 16, kFrom = 24, kTo = 28, kNonce = 32, kBoot = 64,
                       kPidNamespace = 80, kPid = 88;
 constexpr std::size_t kBody = 92;

@@ -52,7 +52,8 @@ class Handshake {
   /// How many bytes to read next: never more, because what follows the handshake is not ours. 0 once it is
   /// over.
   std::size_t wanted() const { return over() ? 0 : need_ - in_.size(); }
-  /// At most wanted() bytes. An error ends the handshake: what is outgoing (a refusal) may still be sent.
+  /// Takes at most wanted() bytes. An error ends the handshake: what is outgoing (a refusal) may still be
+  /// sent.
   Status receive(std::span<const std::byte> bytes);
 
   std::span<const std::byte> outgoing() const { return std::span(out_).subspan(sent_); }

@@ -31,7 +31,7 @@ namespace {
 namespace protocol = store_protocol;
 using namespace std::chrono_literals;
 
-/// For connecting, sending and being answered, apart from what the store was asked to wait.
+/// The time for connecting, sending and being answered, apart from what the store was asked to wait.
 constexpr auto kAnswerLimit = 15s;
 /// A store that strangers besiege has dropped this client among them.
 constexpr auto kAgainAfter = 10ms;
@@ -51,7 +51,7 @@ class Hurry {
     const std::uint64_t one = 1;
     (void)!::write(event_.get(), &one, sizeof one);
   }
-  /// For an exchange that asks for the first time now; nothing while there is no hurry.
+  /// When an exchange that asks for the first time now must end; nothing while there is no hurry.
   std::optional<TimePoint> deadline() const {
     const std::int64_t limit = limit_ns_.load();
     if (limit < 0) return std::nullopt;
@@ -91,7 +91,7 @@ class Limit {
         deadline_ = std::min(deadline_, *hurried);
       }
       std::array<pollfd, 2> entries{{{fd, events, 0}, {hurry_.descriptor(), POLLIN, 0}}};
-      // Once it is known the second stays readable and has nothing more to say.
+      // The second stays readable once the hurry is known, and has nothing more to say.
       const int ready = ::poll(entries.data(), hurries_ ? 1 : 2, poll_timeout_ms(deadline_));
       if (ready > 0 && entries[0].revents != 0) return {};
       if (ready == 0) return {Code::timeout, kNoAnswer};
@@ -99,7 +99,7 @@ class Limit {
     }
   }
 
-  /// Before something is tried again; an error when the time is up.
+  /// Waits before something is tried again; an error when the time is up.
   Status pause(Duration time) {
     if (Clock::now() + time >= deadline_) return {Code::timeout, kNoAnswer};
     std::this_thread::sleep_for(time);

@@ -19,7 +19,7 @@ std::string key_of(Rank rank) { return fmt::format("init-failed/{}", rank); }
 }  // namespace
 
 void tell_init_failure(Store& store, Rank rank, const Status& why) {
-  // Where the store is gone nobody reads it.
+  // Nobody reads it where the store is gone.
   (void)store.set(key_of(rank), why.message().substr(0, kMostText));
 }
 

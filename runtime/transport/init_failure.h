@@ -1,5 +1,6 @@
-// In init ranks wait for ranks that wait for others. So whoever gives up leaves in the store why, and the
-// others name the rank that did not come, and not the one that waited for it.
+// What a rank leaves in the store when init fails. Ranks wait in init for ranks that wait for others. So
+// whoever gives up says why, and the others name the rank that did not come, and not the one that waited for
+// it.
 #pragma once
 
 #include <optional>

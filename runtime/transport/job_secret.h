@@ -16,7 +16,7 @@ struct JobSecret {
 
 Result<JobSecret> random_job_secret();
 
-/// From hexadecimal digits, as in DABKE_JOB_ID and DABKE_JOB_KEY. The key itself never goes into a message.
+/// Reads hexadecimal digits, as in DABKE_JOB_ID and DABKE_JOB_KEY. The key itself never goes into a message.
 Result<JobSecret> parse_job_secret(const std::string& id, const std::string& key);
 
 /// What a rank leaves of the key in its environment: as many of these. A program that inherits them learns

@@ -73,9 +73,9 @@ class Link {
   virtual bool poll_ready() const { return false; }
   /// Asks the peer to make descriptor() readable from now on. False, and nothing was asked: poll_ready().
   virtual bool prepare_to_sleep() { return true; }
-  /// After the wait, however it ended.
+  /// Called after the wait, however it ended.
   virtual void woken() {}
-  /// From now on send() does not wake a peer that sleeps; it may well be about to look by itself.
+  /// A send() from now on does not wake a peer that sleeps; it may well be about to look by itself.
   virtual void hold_wakes() {}
   /// Wakes the peer when it still sleeps on what was sent, and send() does so again.
   virtual void send_wakes() {}

@@ -26,7 +26,7 @@ constexpr Duration kFirstRetry = 20ms;
 constexpr Duration kLastRetry = 1s;
 constexpr Duration kLongestLookup = 500ms;
 constexpr Duration kAbortCheck = 100ms;
-// In epoll; every connection has a number of its own from 2 on.
+// The listeners' numbers in epoll; every connection has a number of its own from 2 on.
 constexpr std::uint64_t kListener = 0;
 constexpr std::uint64_t kLocalListener = 1;
 
@@ -477,7 +477,7 @@ Status Setup::missing_ranks() const {
   }
   std::string text = fmt::format("rank {} has no link to {}", given_.world.rank, fmt::join(named, ", "));
   if (missing > named.size()) text += fmt::format(" and {} more", missing - named.size());
-  // In init they may have waited in vain themselves, and know for whom.
+  // They may have waited in vain in init themselves, and know for whom.
   if (!given_.aborted) text += describe_absent(*given_.store, given_.world, absent).reported;
   if (!refused_.empty()) text += fmt::format("; refused were {}", fmt::join(refused_, ", "));
   return {Code::timeout,

@@ -39,15 +39,15 @@ struct LinkSetup {
   const World& world;
   std::span<const Rank> neighbours;  // any other ranks, each once
   SocketAddress listen_at;           // port 0
-  std::shared_ptr<Store> store;      // of this job and epoch
+  std::shared_ptr<Store> store;      // this job's and epoch's
   ForkGuard& guard;                  // must outlive the links
   Log log;
   TimePoint deadline;
   std::string prefix = "links";
   ProcessIdentity self = identity_of_this_process();
-  Duration peer_timeout = Duration::zero();  // of the links; see TcpLink
-  /// For a client that connected and does not prove itself; and for a connection of ours over TCP that is not
-  /// answered: it is given up then and another one tried.
+  Duration peer_timeout = Duration::zero();  // the links'; see TcpLink
+  /// The time for a client that connected to prove itself, and for a connection of ours over TCP to be
+  /// answered: one that is not is given up, and another one tried.
   Duration client_patience = std::chrono::seconds(10);
   SharedMemory shared_memory = SharedMemory::never;
   /// Asked ten times a second: an error ends the setup with it. Empty: nobody can.

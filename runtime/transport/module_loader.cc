@@ -21,7 +21,7 @@ struct Flavour {
   std::string_view name;
   std::string_view library;  // how its file name begins
   std::string_view other_library;
-  std::string_view variable;  // with the number of ranks
+  std::string_view variable;  // it has the number of ranks
   std::string_view build_package;
   std::string_view run_package;
 };

@@ -10,7 +10,7 @@
 
 namespace dabke {
 
-/// Which MPI this process belongs to, as far as can be told without loading any.
+/// The MPI that this process belongs to, as far as can be told without loading any.
 struct MpiTraces {
   std::string_view
       loaded;  // the module that fits the MPI library that is in the process; empty: there is none

@@ -1,4 +1,4 @@
-// Which process is at the other end, in terms that another process of the same host can watch.
+// The process at the other end, in terms that another process of the same host can watch.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ struct ProcessIdentity {
   }
 };
 
-/// Where /proc cannot be read the parts it would tell stay unknown; that is no error.
+/// Parts that /proc would tell stay unknown where it cannot be read; that is no error.
 ProcessIdentity identity_of_this_process();
 
 /// A descriptor that becomes readable when the process ends. Code peer_lost when it has ended already.

@@ -26,8 +26,8 @@ class Store {
     (void)prefix;
     return {};
   }
-  /// From now on, and for what is under way, an answer is waited for no longer than this: the job is over,
-  /// and what is still said to the store is only tidying.
+  /// Waits for an answer no longer than this from now on, and for what is under way: the job is over, and
+  /// what is still said to the store is only tidying.
   virtual void hurry(Duration limit) { (void)limit; }
   /// "http://127.0.0.1:4711", "file:/shared/job7", "memory"; for messages.
   virtual std::string describe() const = 0;
@@ -36,7 +36,7 @@ class Store {
 /// A view of `store` in which every key begins with `prefix/`.
 std::shared_ptr<Store> with_prefix(std::shared_ptr<Store> store, std::string prefix);
 
-/// For ranks that are threads of one process, and for a job of one rank.
+/// A store for ranks that are threads of one process, and for a job of one rank.
 std::shared_ptr<Store> make_memory_store();
 
 /// A directory that all ranks see. Values are written to a temporary file and renamed, so readers see all or

@@ -93,7 +93,7 @@ TcpLink::TcpLink(GuardedFd fd, LinkPeer peer, Duration peer_timeout)
   (void)set_option(fd_.get(), IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
   const auto remote = SocketAddress::remote_of(fd_.get());
   const auto local = SocketAddress::local_of(fd_.get());
-  // From one socket of this network to another: the kernel then takes the same address for both.
+  // Both ends of a connection within this network have the same address: the kernel takes it for both.
   crosses_network_ = !remote.is_ok() || !local.is_ok() || !remote->has_host_of(*local);
   if (peer_timeout > Duration::zero() && crosses_network_) {
     const auto ms = poll_timeout_ms(Clock::time_point(peer_timeout), Clock::time_point());

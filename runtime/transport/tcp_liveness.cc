@@ -52,7 +52,7 @@ Duration TcpSilence::silent_for(int fd, TimePoint now) {
     return {};
   }
   if (owed_since_ == kNever) owed_since_ = now;
-  // Since a connection was idle its last acknowledgement may be hours old.
+  // Its last acknowledgement may be hours old when a connection was idle.
   return std::min<Duration>(now - owed_since_, std::chrono::milliseconds(info.tcpi_last_ack_recv));
 }
 

@@ -26,7 +26,7 @@ Duration look_interval(Duration timeout);
 /// What is remembered of one connection from look to look.
 class TcpSilence {
  public:
-  /// For how long the other end's host has not answered anything; zero while it owes no answer.
+  /// The time for which the other end's host has not answered anything; zero while it owes no answer.
   Duration silent_for(int fd, TimePoint now);
 
  private:

@@ -49,7 +49,7 @@ Measured measure(std::vector<std::string> arguments) {
   return measured;
 }
 
-/// Of all rows; -1 is of those that give no result.
+/// The sum of all rows; -1 is what those have that give no result.
 std::int64_t wrong_in(const nlohmann::json& results) {
   std::int64_t wrong = 0;
   for (const auto& row : results) {
@@ -213,7 +213,7 @@ TEST_CASE("dabke-perf: a signal at any moment ends it and leaves neither a proce
   std::uniform_int_distribution<int> moments_us(0, test::kSanitized ? 300'000 : 60'000);
   const std::string mark = "DABKE_TEST_MARK=" + std::to_string(::getpid());
   const TemporaryDirectory place;
-  const auto enough = std::chrono::steady_clock::now() + std::chrono::seconds(20);  // of a busy machine
+  const auto enough = std::chrono::steady_clock::now() + std::chrono::seconds(20);  // for a busy machine
   for (int round = 0; round < 50 && std::chrono::steady_clock::now() < enough; ++round) {
     const int moment_us = moments_us(random);
     LauncherRun perf({"-q", "--peers", "memcpy", "--backends", "shm", "--seconds", "100"},

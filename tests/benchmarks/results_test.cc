@@ -30,7 +30,7 @@ Row row(const std::string& competitor, std::vector<double> times_us, std::int64_
 }  // namespace
 
 TEST_CASE("a ratio is the median of what each run says, not the ratio of the medians") {
-  // In the second run the whole machine was ten times as slow.
+  // The whole machine was ten times as slow in the second run.
   CHECK(paired_ratio({20, 300, 22}, {10, 100, 11}) == 2);
   CHECK(median({3, 1, 2}) == 2);
   CHECK(median({4, 1, 2, 3}) == 2.5);

@@ -72,7 +72,7 @@ bool is_same(T got, T want) {
   return matches(got, want, true);
 }
 
-/// With both scales: half of each, twice their average.
+/// Both scales: half of each, twice their average.
 template <class T>
 std::string wrong_of_other(Rank& self, const std::string& what, std::vector<T>& data) {
   must(self.allreduce(data,
@@ -132,7 +132,7 @@ std::string wrong_of(Rank& self, std::size_t rows) {
 
 std::vector<std::string> wrong_averages(Rank& self) {
   std::vector<std::string> wrong;
-  // In bytes: by everybody to everybody, and by slices or in a ring.
+  // Sizes that go by everybody to everybody, and by slices or in a ring.
   for (const std::size_t bytes : {std::size_t{40}, std::size_t{4} << 10, std::size_t{300} << 10}) {
     for (const DType dtype : kDTypes) {
       visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {

@@ -8,7 +8,7 @@
 namespace dabke::testing {
 namespace {
 
-constexpr std::int64_t kColumns = 3;  // of tensors whose first dimension is dealt out
+constexpr std::int64_t kColumns = 3;  // for tensors whose first dimension is dealt out
 
 std::int64_t block_rows(std::int64_t rows, int ranks, int index) {
   return rows / ranks + (index < rows % ranks ? 1 : 0);
@@ -46,7 +46,7 @@ CaseRun::CaseRun(const Case& what, Rank& self) : case_(what), self_(&self), set_
   }
 }
 
-/// In a group the second tensor has another dtype, so that groups are seen to run in several batches.
+/// The second tensor of a group has another dtype, so that groups are seen to run in several batches.
 DType CaseRun::dtype_of_tensor(int tensor) const {
   if (tensor != 1) return case_.dtype;
   return case_.dtype == DType::f32 ? DType::i32 : DType::f32;

@@ -20,7 +20,7 @@ using Catch::Matchers::Contains;
 class Counted {
  public:
   explicit Counted(Rank& self) : self_(self) {}
-  ~Counted() { self_.close(); }  // after which nobody uses the tensors and counters
+  ~Counted() { self_.close(); }  // from then on nobody uses the tensors and counters
   Counted(const Counted&) = delete;
   Counted& operator=(const Counted&) = delete;
 
@@ -30,13 +30,13 @@ class Counted {
     pending_.push_back(
         self_.allreduce_async(data, {.name = name, .callback = [&calls](Operation&) { ++calls; }}));
   }
-  /// By order of submission.
+  /// The statuses in order of submission.
   std::vector<Status> wait() {
     std::vector<Status> all;
     for (const Pending& one : pending_) all.push_back(one.wait());
     return all;
   }
-  /// After shutdown, when all callbacks have run.
+  /// Asked after shutdown, when all callbacks have run.
   bool each_called_once() const {
     return std::ranges::all_of(calls_, [](const std::atomic<int>& calls) { return calls == 1; });
   }
@@ -50,7 +50,7 @@ class Counted {
 
 struct Ended {
   std::vector<Status> statuses;
-  Status later;  // of what is submitted after the end
+  Status later;  // that of a tensor submitted after the end
   bool each_called_once = false;
 };
 
@@ -272,7 +272,7 @@ TEST_CASE("operations that every rank submitted before a barrier survive a shutd
     for (int i = 0; i < 20; ++i) counted.allreduce("agreed " + std::to_string(i), 10000);
     must(self.barrier());
     self.close();
-    return counted.wait();  // which waits for nothing any more
+    return counted.wait();  // it waits for nothing any more
   });
   for (const auto& statuses : seen) {
     for (const Status& status : statuses) CHECK(status.is_ok());

@@ -131,7 +131,7 @@ TEST_CASE("nothing can be submitted to a set between this rank's join and its en
     } else {
       std::vector<int> x = {1};
       must(self.allreduce(x, {.name = "other"}));  // needs rank 0 to have joined
-      has_been_refused.acquire();                  // with this rank's join, rank 0's would end
+      has_been_refused.acquire();                  // rank 0's join would end with this rank's
       joined = self.join_async();
     }
     must(joined.wait());

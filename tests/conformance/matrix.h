@@ -1,4 +1,4 @@
-// Which combinations of parameters are tested: all of them, or so many that every two values of two
+// The combinations of parameters that are tested: all of them, or so many that every two values of two
 // parameters meet.
 #pragma once
 

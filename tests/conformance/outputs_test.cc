@@ -15,7 +15,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-/// With an allocator that gives memory, or refuses.
+/// Starts a collective with an allocator that gives memory, or refuses.
 Pending start(Rank& self, CollectiveKind kind, const std::string& name, std::vector<float>& data,
               bool refuses, std::deque<std::vector<float>>& given) {
   auto operation = OperationRef::adopt(new Operation);

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 WRAPPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'wrapper.py')
 REPORT_LINE = re.compile(r'^catch2 report: (.+)$', re.MULTILINE)
-# As Meson's testlog.json says them.
+# The results as Meson's testlog.json says them.
 PASSED = {'OK', 'EXPECTEDFAIL'}
 SKIPPED = 'SKIP'
 SKIP_MARK = 'skipped: '  # what DABKE_SKIP (tests/skip.h) begins its warning with
@@ -168,7 +168,7 @@ def count_log(lines, expected_names):
 
 
 def meson_command():
-    """As quickstart chose it, or the one on the PATH."""
+    """The one that quickstart chose, or the one on the PATH."""
     return os.environ.get('MESON', 'meson')
 
 

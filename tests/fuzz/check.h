@@ -35,7 +35,7 @@ class Input {
     return value;
   }
   std::size_t below(std::size_t bound) { return byte() % bound; }
-  /// Of two bytes, the lower first.
+  /// A number of two bytes, the lower first.
   std::size_t number() {
     const std::size_t low = byte();
     return low | static_cast<std::size_t>(byte()) << 8;

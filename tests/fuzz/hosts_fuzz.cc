@@ -19,8 +19,8 @@ void check_all(const std::vector<Host>& hosts) {
   for (const Host& host : hosts) {
     FUZZ_CHECK(!host.name.empty() && host.slots >= 1 && host.slots <= dabke::kMostSlots);
     slots[host.name] = dabke::add_slots(slots[host.name], host.slots);
-    // In brackets, because a name that was may hold colons. What would end the line or the brackets cannot be
-    // written.
+    // The name stands in brackets, because a name that was may hold colons. What would end the line or the
+    // brackets cannot be written.
     if (host.name.find_first_of("]#,\n\r") != std::string::npos) continue;
     file += fmt::format("[{}] slots={}\n", host.name, host.slots);
     written.push_back(host);

@@ -11,11 +11,11 @@ namespace dabke::fuzz {
 
 /// How one byte of the input is read as what happens next.
 enum class Event : std::uint8_t {
-  message,  // from a neighbour: its place in the list of neighbours, and a piece
+  message,  // a neighbour's: its place in the list of neighbours, and a piece
   submit,   // a place in requests()
-  tick,     // after so many quarters of a second
+  tick,     // so many quarters of a second later
   want,     // a place in requests()
-  member,   // of a group of three
+  member,   // one of a group of three
   busy,
   stack,
   long_run,

@@ -64,7 +64,7 @@ class Recording {
     }
     settle();
   }
-  /// Until nothing more is under way.
+  /// Runs until nothing more is under way.
   void settle() {
     for (bool any = true; any;) {
       any = false;
@@ -124,7 +124,7 @@ void record_all(const fs::path& corpus) {
       for (const std::size_t request : {0, 1, 3, 4, 5, 6, 13}) steps.submit_everywhere(request);
     }
   }
-  // After six steps the last request is kept back for the others of its batch,
+  // The last request is kept back after six steps for the others of its batch,
   for (const bool is_wanted : {true, false}) {
     Recording learned(corpus, is_wanted ? "wanted" : "learned", 64);
     for (int step = 0; step < 6; ++step) {

@@ -61,7 +61,7 @@ case ${1:-} in
     build_programs "fuzz_$2"
     fuzz "$build/tests/fuzz/fuzz_$2" "$build/fuzz/$2" "$3" ;;
   --slice) (( $# == 2 )) || { usage >&2; exit 2; }
-    # From the same seeds and with the same luck each time, so that a finding is a finding of what was changed.
+    # The same seeds and the same luck each time, so that a finding is a finding of what was changed.
     dir=$(mktemp -d)
     trap 'rm -rf "$dir"' EXIT
     if fuzz_for 20 "$2" "$dir" -seed=1; then exit 0; fi

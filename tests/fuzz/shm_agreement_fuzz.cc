@@ -74,7 +74,7 @@ void use_link(Input& input, dabke::Link& link, int segment) {
   bool is_over = false;
   for (int step = 0; step < kMostSteps && !is_over && !input.is_empty(); ++step) {
     switch (input.below(8)) {
-      case 0: {  // as a peer of ours writes
+      case 0: {  // what a peer of ours writes
         const std::string_view bytes = input.piece();
         const std::uint64_t at = from_peer.written.load();
         for (std::size_t i = 0; i < bytes.size(); ++i)

@@ -16,7 +16,7 @@ namespace dabke::testing {
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(test::kSanitized ? 300 : 60);
-// For what is left to end once the job has been aborted.
+// The patience with what is left to end once the job has been aborted.
 constexpr auto kAbortPatience = std::chrono::seconds(20);
 
 using Channel = Result<std::unique_ptr<ControlChannel>>;

@@ -104,7 +104,7 @@ class Rank {
   Pending start(CollectiveKind kind, std::vector<Argument> arguments, const Call& call = {});
   Status run(CollectiveKind kind, std::vector<Argument> arguments, const Call& call = {});
 
-  // In place, on vectors of numbers.
+  // The collectives in place, on vectors of numbers.
   template <class T>
   Pending allreduce_async(std::vector<T>& data, const Call& call = {}) {
     return start(CollectiveKind::allreduce, {{view_of(data)}}, call);

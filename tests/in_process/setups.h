@@ -14,7 +14,7 @@ struct Setup {
   std::string name;
   Data data = Data::threads;
   Control control = Control::sim;
-  /// Where a rank believes to be: two hosts make the backends between hosts meet.
+  /// The host on which a rank believes to be: two hosts make the backends between hosts meet.
   std::string host(int rank, int size) const {
     return data != Data::hierarchical || 2 * rank < size ? "node" : "node-too";
   }

@@ -66,7 +66,7 @@ class ThreadsCollective final : public Collective {
   Status run(const Batch& batch);
 
   std::shared_ptr<ThreadsHub> hub_;
-  std::map<ProcessSetId, std::uint64_t> rounds_;  // of the prepared sets
+  std::map<ProcessSetId, std::uint64_t> rounds_;  // the prepared sets'
   Status aborted_;                                // guarded by the hub
 };
 

@@ -45,7 +45,7 @@ Ends make_terminal() {
 
 bool blocks(int fd) { return (::fcntl(fd, F_GETFL) & O_NONBLOCK) == 0; }
 
-/// As another writer would.
+/// Fills it as another writer would.
 void fill(int fd) {
   REQUIRE(::fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
   const std::array<char, 4096> zeros{};
@@ -70,7 +70,7 @@ TEST_CASE("what is full after all does not hold up the console, and whoever shar
     std::vector<pollfd> entries;
     console.add_poll_entries(entries);
     REQUIRE(entries.size() == 1);
-    entries[0].revents = POLLOUT;  // as it was before somebody else took the room
+    entries[0].revents = POLLOUT;  // the answer from before somebody else took the room
     console.handle(entries[0]);
   } while (console.is_drained());
   ::alarm(0);

@@ -75,7 +75,7 @@ std::string read_all(const Fd& fd) {
 
 std::string seal_of(const std::string& body) { return *protocol::body_seal(some_key(2), body); }
 
-/// Of a request that sets k.
+/// The proof of a request that sets k.
 std::string proof_of_put(const std::string& nonce, const std::string& body) {
   return *protocol::request_proof(some_key(2), to_hex(some_job(1)), "PUT",
                                   std::string(protocol::kValuePath) + "k", nonce, seal_of(body));
@@ -99,7 +99,7 @@ std::string put(const std::string& url, const std::string& nonce, const std::str
 
 int status_of(const std::string& answer) { return std::stoi(answer.substr(std::strlen("HTTP/1.1 "))); }
 
-/// Of the descriptors that are open now: how many would live on in a program that is started.
+/// The number of open descriptors that would live on in a program that is started.
 int descriptors_without_cloexec() {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 MODELS = pathlib.Path(__file__).resolve().parent
 DEPTH = 20000       # steps of one run; far more than any has
-MEMORY_MIB = 2500   # of one verifier
+MEMORY_MIB = 2500   # one verifier's
 SKIPPED = 77
 TREES = {'chain': [], 'star': ['STAR']}  # 2 reports to 1 and 1 to 0; or both to 0
 
@@ -179,7 +179,7 @@ class Explored:
 
 
 def readable(trail):
-    """Of spin -t: what the model printed, and what broke."""
+    """What spin -t says: what the model printed, and what broke."""
     lines = dict.fromkeys(line.strip() for line in trail.splitlines() if line.startswith('spin:'))
     lines = [line.strip() for line in trail.splitlines() if not line.startswith('spin:')] + list(lines)
     return '\n'.join('    ' + line.lstrip('| ') if line.startswith('|') else '    ' + line for line in lines
@@ -193,7 +193,7 @@ def explore(model, macros, large=False, in_part=False):
         (pathlib.Path(folder) / 'job.pml').write_text(f'{defines}#include "{MODELS / model}"\n', encoding='utf-8')
         started = time.monotonic()
         must(folder, 'spin', '-a', 'job.pml')
-        # To optimise the verifier takes longer than to run it, but for long jobs.
+        # Optimising the verifier takes longer than running it, but for long jobs.
         must(folder, 'gcc', '-O1' if large else '-O0', '-w', '-DSAFETY', '-DNOREDUCE', '-DVECTORSZ=2048',
              '-DBITSTATE' if in_part else '-DCOLLAPSE', f'-DMEMLIM={MEMORY_MIB}', '-o', 'pan', 'pan.c')
         said = call(folder, './pan', f'-m{DEPTH}', '-n', '-w30' if in_part else '-w22' if large else '-w18').stdout

@@ -58,7 +58,7 @@ void move_with_partners(int step, int last, const std::vector<int>& ranks) {
   for (const int rank : ranks) want.insert(want.end(), static_cast<std::size_t>(rank + 1), rank);
   must_equal("allgather" + suffix, gathered.numbers(), want);
 
-  // To rank i go i % 2 + 1 rows: also to those who have joined, who drop them.
+  // Rank i gets i % 2 + 1 rows: also those who have joined, who drop them.
   Numbers rows, splits, received;
   for (int to = 0; to < all(); ++to) {
     splits.push_back(to % 2 + 1);
@@ -254,7 +254,7 @@ void join() {
     must_equal("the sum after a join", sum_on(DABKE_WORLD, "after", 1), all());
   }
   if (all() == 2) return;
-  // In a set the others join; who is not in it is not waited for.
+  // The others of a set join; who is not in it is not waited for.
   const std::array<std::int32_t, 2> pair{0, all() - 1};
   dabke_process_set set = -9;
   must(dabke_add_process_set(pair.data(), 2, &set), "add");

@@ -6,7 +6,7 @@
 namespace worker::c {
 namespace {
 
-constexpr int kSteps = 10;  // after three equal ones the step is learned
+constexpr int kSteps = 10;  // the step is learned after three equal ones
 
 struct Pair {
   Array a{{0}}, b{{0}};

@@ -217,7 +217,7 @@ void groups() {
   const dabke::Session session;
   const std::vector<std::string> names{"one", "two", "three"};
   for (int round = 0; round < 3 + size(); ++round) {
-    const int bad = round - 3;  // from the fourth round on, one rank after the other
+    const int bad = round - 3;  // one rank after the other, from the fourth round on
     Floats one(10, 1);
     std::vector<double> two(rank() == bad ? 6 : 7, 2);
     std::vector<std::int16_t> three(3, 3);

@@ -23,8 +23,8 @@ namespace {
 using dabke::rank;
 using dabke::size;
 
-constexpr int kTensors = 200;     // of the world, in each step
-constexpr int kSetTensors = 4;    // of each process set
+constexpr int kTensors = 200;     // the world's, in each step
+constexpr int kSetTensors = 4;    // each process set's
 constexpr int kDtypes = 4;        // each with one reduce operation, so that many tensors fuse
 constexpr std::size_t kSets = 2;  // at most so many at a time
 constexpr int kSlowFor = 50;      // steps; then it is the next rank's turn
@@ -252,7 +252,7 @@ class Endurance {
     for (Work* work : order) work->submit();
   }
 
-  /// While the step's tensors are on their way. All ranks draw the same numbers.
+  /// Changes sets while the step's tensors are on their way. All ranks draw the same numbers.
   void change_sets(int step) {
     for (auto& set : sets_) {
       if (step < set->until) continue;

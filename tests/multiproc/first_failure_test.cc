@@ -33,7 +33,7 @@ TEST_CASE("the rank that died is the first failure, however soon the survivors e
   std::mt19937 random(std::random_device{}());
   for (int i = 0; i < kills(); ++i) {
     const int size = i % 2 == 0 ? 3 : 16;
-    // On SIGUSR1 the rank exits with 7. After SIGABRT and that, only what the survivors say tells who was
+    // The rank exits with 7 on SIGUSR1. After SIGABRT and that, only what the survivors say tells who was
     // first.
     std::vector<int> signals = {SIGKILL, SIGTERM, SIGUSR1};
     // A sanitizer makes exits of these.

@@ -13,7 +13,7 @@ namespace {
 
 using Catch::Contains;
 
-/// Under a sanitizer what is no hang must not last long enough to be taken for one.
+/// What is no hang must not last long enough to be taken for one under a sanitizer.
 constexpr int kSlower = test::kSanitized ? 2 : 1;
 
 /// A job of so many ranks in which rank 1 does not come; it fails after `shutdown` seconds of that.
@@ -77,7 +77,7 @@ TEST_CASE(
   CHECK_THAT(job.error, Contains("pause"));
   // The report of rank 0 has it too, and so has every rank's error.
   CHECK_THAT(job.error, Contains("is waited for from rank 1 on ") && Contains("Rank 1 is here:"));
-  CHECK_THAT(job.out, Contains("]<stdout>:error stalled: "));  // of the first; dabkerun ends the others
+  CHECK_THAT(job.out, Contains("]<stdout>:error stalled: "));  // the first one's; dabkerun ends the others
 
   const auto dumps = dumps_in(place);
   REQUIRE(dumps.size() == 3);
@@ -143,7 +143,7 @@ TEST_CASE("a join that a rank does not come to is reported and ended") {
   CHECK_THAT(job.error,
              Contains("join of process set 0 was called by ranks 0, 2 and is waited for from rank 1 on "));
   CHECK_THAT(job.error, Contains("dabkerun: hang: join waits for rank 1: ranks 0,2 have been waiting"));
-  CHECK_THAT(job.out, Contains("]<stdout>:error stalled: "));  // of the first; dabkerun ends the others
+  CHECK_THAT(job.out, Contains("]<stdout>:error stalled: "));  // the first one's; dabkerun ends the others
 }
 
 TEST_CASE("a rank that is stopped while data moves is named, and the job ends") {
@@ -199,7 +199,7 @@ TEST_CASE("a stopped rank 0, or leader of a host, is reported by those who wait,
              Contains("dabkerun: hang: ") &&
                  Contains(fmt::format("rank {} does not answer: its process is stopped", stopped)));
   CHECK_THAT(ended.out,
-             Contains("]<stdout>:error stalled: "));  // of who fails first; dabkerun ends the others
+             Contains("]<stdout>:error stalled: "));  // the first one's; dabkerun ends the others
   CHECK(is_gone(pid));
 }
 

@@ -57,7 +57,7 @@ LauncherRun::LauncherRun(std::vector<std::string> arguments, const LauncherSetup
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
-  // Before the child is itself, a signal for it would find the handlers of the test.
+  // A signal for the child would find the handlers of the test until the child is itself.
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -21,7 +21,7 @@ struct Finished {
 
 struct LauncherSetup {
   std::string program;                   // another launcher instead of dabkerun
-  std::string input;                     // for stdin, which then ends
+  std::string input;                     // what stdin gives; then it ends
   std::vector<std::string> environment;  // NAME=value, added
   bool one_output = false;               // 2>&1
   std::vector<int> ignored_signals;      // at the start, as under nohup

@@ -545,7 +545,7 @@ TEST_CASE(
   std::mt19937 random(std::random_device{}());
   std::uniform_int_distribution<int> moments_us(0, test::kSanitized ? 100'000 : 20'000);
   const std::string mark = "DABKE_TEST_MARK=" + std::to_string(::getpid());
-  const auto enough = std::chrono::steady_clock::now() + 20s;  // of a machine that has other things to do
+  const auto enough = std::chrono::steady_clock::now() + 20s;  // for a machine that has other things to do
   for (int round = 0; round < 300 && std::chrono::steady_clock::now() < enough; ++round) {
     const int signal = round % 2 == 0 ? SIGTERM : SIGINT;
     const int moment_us = moments_us(random);
@@ -592,11 +592,11 @@ TEST_CASE(
 }
 
 TEST_CASE("the last words of a job wait for its reader, as all its output does") {
-  // As much as the pipe takes, so that there is no room for them.
+  // The line takes as much as the pipe does, so that there is no room for them.
   const auto size = std::to_string((64 << 10) - std::string("[0]<stdout>:\n").size());
   LauncherRun launcher({"-np", "1", "sh", "-c", "\"$0\" long \"$1\"; exit 3", kWorker, size},
                        {.one_output = true});
-  std::this_thread::sleep_for(3s);  // to look at one page
+  std::this_thread::sleep_for(3s);  // the time to look at one page
   const Finished job = launcher.finish();
   CHECK(job.exit_code == 3);
   CHECK_THAT(job.out, Contains("exited with status code 3"));

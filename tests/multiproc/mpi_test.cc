@@ -180,7 +180,7 @@ TEST_CASE("mpirun: a communicator that makes no job is refused with the remedy")
   const Finished finished = run_with(mpi, 2, {mpi.comm_app, what});
   CAPTURE(mpi.mpirun, what, finished.out, finished.error);
   CHECK(finished.exit_code == 0);
-  CHECK(count_of(error, finished.out) == 2);  // of each rank
+  CHECK(count_of(error, finished.out) == 2);  // one from each rank
 }
 
 TEST_CASE("mpirun: MPI carries messages that are longer than it takes without the receiver's help") {
@@ -203,7 +203,8 @@ TEST_CASE("mpirun: a rank that idles with MPI as its controller sleeps through a
 TEST_CASE("mpirun: survivors of a killed rank name it where the launcher leaves them alive") {
   const Mpi mpi = GENERATE(from_range(mpis()));
   const TemporaryDirectory place;
-  // To files: MPICH's launcher does not pass on all that survivors print. It also tells them by SIGUSR1.
+  // The ranks write to files: MPICH's launcher does not pass on all that survivors print. It also tells them
+  // by SIGUSR1.
   const std::string script = "trap '' USR1; " RANK_WORKER " killed > " + place.path() +
                              "/${PMI_RANK:-$OMPI_COMM_WORLD_RANK} 2>&1; echo ended >> " + place.path() +
                              "/${PMI_RANK:-$OMPI_COMM_WORLD_RANK}";

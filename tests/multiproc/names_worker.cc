@@ -23,7 +23,7 @@
 namespace {
 
 constexpr int kQuarters = 4;
-constexpr int kBlocks = 25;  // of a quarter
+constexpr int kBlocks = 25;  // in a quarter
 
 int count = 0;
 bool all_work = false;
@@ -35,7 +35,7 @@ long resident_kib() {
   return pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-/// Of this process: how long a step takes depends on what else the machine does.
+/// The time of this process: how long a step takes depends on what else the machine does.
 double processor_us() {
   timespec used{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);

@@ -68,7 +68,7 @@ class Namespaces(unittest.TestCase):
 
 
     def expect_cut(self, ranks, places):
-        """Of hosts 1 and 2; rank 0 is on host 0."""
+        """The ranks are those of hosts 1 and 2; rank 0 is on host 0."""
         for rank in ranks:
             self.assertEqual(rank.wait(PATIENCE), 3, namespaces.output(rank))
         for rank in ranks:

@@ -43,7 +43,7 @@ class JobRun {
 
  private:
   int ranks_;
-  std::unique_ptr<TemporaryDirectory> place_;  // of what the ranks print under mpirun
+  std::unique_ptr<TemporaryDirectory> place_;  // where what the ranks print under mpirun goes
   std::unique_ptr<LauncherRun> run_;
 };
 

@@ -287,7 +287,8 @@ static void* init_thread(void* done) {
   return NULL;
 }
 
-/* While init waits for a rank that does not come: the child must know what it is, and hold no socket. */
+/* The child of a rank that waits in init for one that does not come must know what it is, and hold no socket.
+ * */
 static int fork_in_init(void) {
   pthread_t thread;
   int result = 0, status = 0;

@@ -176,7 +176,7 @@ __attribute__((noinline)) void load_for_ever() {
   while (true) pause();
 }
 
-/// For four seconds in a call that any signal handler ends, as much code waits for its data.
+/// Waits for four seconds in a call that any signal handler ends, as much code waits for its data.
 __attribute__((noinline)) bool sleeps_in_full(const std::string& kind) {
   constexpr int kSeconds = 4;
   bool in_full = false;

@@ -10,7 +10,7 @@ using Catch::Contains;
 
 struct Case {
   int missing;
-  std::string others;  // as reports say them
+  std::string others;  // in the words of reports
   Tree tree;
 };
 

@@ -11,7 +11,7 @@ class Terminal {
  public:
   Terminal();
 
-  /// For the program to open.
+  /// The path for the program to open.
   const std::string& path() const { return path_; }
   void type(const std::string& text) const;
   /// Reads what the program writes until `text` is in it; false when 60 s are over or nobody has it open any
@@ -19,7 +19,7 @@ class Terminal {
   bool wait_for(const std::string& text);
   /// All that has been read.
   const std::string& shown() const { return shown_; }
-  /// From now on wait_for() looks at what comes later.
+  /// Makes wait_for() look only at what comes from now on.
   void forget() { shown_.clear(); }
 
  private:

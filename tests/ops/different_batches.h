@@ -20,7 +20,7 @@ struct Difference {
   Brought of_others;  // all others
 };
 
-/// By tensors, by bytes, and by orders; of little, of much, and of both.
+/// The differences: in tensors, in bytes, and in orders; in little, in much, and in both.
 inline std::vector<Difference> differences() {
   return {{{5, 2, 3}, {5, 1, 3}},         {{5, 1, 4}, {5, 1, 3}},         {{6, 1, 3}, {5, 1, 3}},
           {{5, 2, 30000}, {5, 1, 30000}}, {{5, 1, 30001}, {5, 1, 30000}}, {{6, 1, 30000}, {5, 1, 30000}},
@@ -32,7 +32,7 @@ class DifferentBatches {
  public:
   DifferentBatches(int ranks, Difference difference) : difference_(difference), start_(ranks), end_(ranks) {}
 
-  /// Of every rank, on a thread of its own.
+  /// Called by every rank, on a thread of its own.
   Status run(RankThread& self) {
     {
       const std::lock_guard lock(mutex_);

@@ -70,7 +70,7 @@ struct RankThread {
   Collective* backend = nullptr;
 };
 
-/// With all that the registry makes; called is the one with the name.
+/// A rank with all that the registry makes; called is the one with the name.
 struct RegistryRank : RankThread {
   RegistryRank(int rank, std::vector<std::string> hosts, std::shared_ptr<Store> store,
                const std::string& name)

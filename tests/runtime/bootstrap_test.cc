@@ -294,7 +294,7 @@ TEST_CASE("a store that does not answer any more keeps nobody in shutdown") {
   const auto begun = Clock::now();
   std::optional<TimePoint> report_ended;
   {
-    // As a dump that is on its way to the launcher.
+    // A dump that is on its way to the launcher does the same.
     const std::jthread reporter([&] {
       (void)joined.store->set("dumps/1/0", "text");
       report_ended = Clock::now();

@@ -96,9 +96,9 @@ void be_quiet() {
 struct Refusals {
   std::atomic<int> shutdown{-1}, init{-1}, wait{-1};
   std::string shutdown_text, init_text, wait_text;
-  dabke_handle* other = nullptr;  // which is pending
+  dabke_handle* other = nullptr;  // it is pending
 
-  /// From inside a function that the runtime has called.
+  /// Called from inside a function that the runtime has called.
   void try_all() {
     shutdown_text = (shutdown = dabke_shutdown()) != DABKE_OK ? dabke_last_error() : "";
     init_text = (init = dabke_init(nullptr)) != DABKE_OK ? dabke_last_error() : "";

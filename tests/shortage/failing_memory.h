@@ -5,13 +5,12 @@
 
 namespace dabke::test {
 
-/// Of what is asked for from now on, number `number` (from 1 on) is refused, and with `from_then_on` all
-/// after it.
+/// Lets request number `number` (from 1 on) from now on be refused, and with `from_then_on` all after it.
 void let_memory_fail(int number, bool from_then_on = false);
 /// How often memory has been asked for since then.
 int memory_requests();
 
-/// While it lives, the calling thread is in a call to the library.
+/// Says, while it lives, that the calling thread is in a call to the library.
 class InLibrary {
  public:
   InLibrary();

@@ -3,7 +3,7 @@
 
 namespace dabke::test {
 
-/// Of those that this process starts from now on: the one after `before` others fails, or all from there on.
+/// Lets the thread after `before` others that this process starts from now on fail; or all from there on.
 void let_a_thread_fail(int before);
 void let_all_threads_fail();
 

@@ -8,7 +8,7 @@
 
 namespace dabke::test {
 
-/// Of `Count` float32 elements, all 1.
+/// `Count` float32 elements, all 1.
 template <int64_t Count>
 struct Floats {
   std::array<float, Count> values;

@@ -178,7 +178,7 @@ void live(int number, bool from_then_on) {
   ::setenv("DABKE_START_TIMEOUT_SECONDS", kSanitized ? "20" : "3", 1);
   ::setenv("DABKE_DUMP_DIR", "none", 1);
   if (std::freopen("/dev/null", "w", stderr) == nullptr) std::abort();
-  std::thread([] {}).join();  // with the first, a sanitizer begins a thread of its own
+  std::thread([] {}).join();  // a sanitizer begins a thread of its own with the first
   const std::size_t threads = entries_of("/proc/self/task");
   const std::map<std::string, std::string> files = open_files();
   if (number > 0) let_memory_fail(number, from_then_on);

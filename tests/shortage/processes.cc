@@ -49,7 +49,7 @@ struct Child {
   Ended ended;
 };
 
-/// Until the child has closed its end; false: there is more to come.
+/// Reads until the child has closed its end; false: there is more to come.
 bool read_some(Child& child) {
   std::array<char, 4096> bytes;
   const ssize_t count = ::read(child.output, bytes.data(), bytes.size());

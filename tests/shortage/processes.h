@@ -28,7 +28,7 @@ std::vector<std::vector<Ended>> run_jobs(int jobs, int size,
 std::vector<Ended> run_processes(int size, const std::function<void(int rank)>& body,
                                  std::chrono::seconds limit = 6 * kPatience);
 
-/// In a child: a line for the test to see.
+/// Called in a child: writes a line for the test to see.
 void say(const std::string& line);
 
 /// A number that the environment may give, to run more of something than the test does by itself.

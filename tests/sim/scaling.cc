@@ -22,7 +22,7 @@ constexpr auto kBetween = microseconds(40);  // gradients become ready one after
 struct Row {
   double root_messages = 0;  // received, a batch
   double batches = 0;        // learned ones, a step
-  double most_bytes = 0;     // on any rank's link to its parent, both ways, a step
+  double most_bytes = 0;     // the most on any rank's link to its parent, both ways, a step
   double root_cpu_ms = 0;    // a step
   double latency_us = 0;     // last tensor ready on the last rank until its order is everywhere
 };

@@ -38,7 +38,7 @@ Duration Sim::delay() {
 }
 
 namespace {
-constexpr int kPlaceBits = 20;  // of a token: where it is pending
+constexpr int kPlaceBits = 20;  // the low bits of a token: where it is pending
 }
 
 void Sim::submit(Rank rank, RequestRef request, std::function<void(const Completed&)> done) {
@@ -79,7 +79,7 @@ void Sim::kill(Rank rank) {
   nodes_[at(rank)].pending.clear();
   nodes_[at(rank)].free_places.clear();
   for (const Rank peer : topology_->neighbours(rank)) {
-    // After what it sent before.
+    // The loss is seen after what the rank sent before.
     TimePoint when = now_ + delay();
     if (const auto link = nodes_[at(rank)].link_free_at.find(peer);
         link != nodes_[at(rank)].link_free_at.end()) {

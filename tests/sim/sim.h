@@ -33,7 +33,7 @@ struct SimOptions {
   unsigned seed = 1;
   Duration hop = std::chrono::microseconds(10);  // least delay of a message
   double jitter = 5;                             // times the hop, at most, on top
-  double seconds_per_byte = 1e-9;                // of the data plane
+  double seconds_per_byte = 1e-9;                // the data plane's
   Duration batch_time = std::chrono::microseconds(20);
   Machine::Options machine;
 };
@@ -49,7 +49,7 @@ struct Traffic {
   std::uint64_t received_messages = 0;
   std::uint64_t received_bytes = 0;
   std::uint64_t parent_link_bytes = 0;  // both ways
-  double cpu_seconds = 0;               // of the root only
+  double cpu_seconds = 0;               // the root's only
 };
 
 /// One thing that was done to the root's machine.
@@ -76,7 +76,7 @@ class Sim {
   bool is_over(Rank rank) const { return nodes_[at(rank)].over; }
   const Traffic& traffic(Rank rank) const { return nodes_[at(rank)].traffic; }
   void forget_traffic();
-  /// From now on all that is done to the root's machine is added here.
+  /// Adds to `to` all that is done to the root's machine from now on.
   void record_root(std::vector<RootInput>& to) { recording_ = &to; }
   const std::shared_ptr<const Topology>& topology() const { return topology_; }
   std::uint64_t warnings() const { return warnings_; }
@@ -92,7 +92,7 @@ class Sim {
   void kill(Rank rank);
   void after(Duration delay, std::function<void()> then);
 
-  /// Until nothing is left to happen, or `limit` of virtual time is over.
+  /// Runs until nothing is left to happen, or `limit` of virtual time is over.
   void run(Duration limit);
   /// What must hold when nothing is under way any more: nothing pending, and one table of slots on all living
   /// ranks.
@@ -125,7 +125,7 @@ class Sim {
     TimePoint lane_free_at{};
     std::map<Rank, TimePoint> link_free_at;
     std::vector<Pending> pending;
-    std::vector<std::size_t> free_places;  // of these
+    std::vector<std::size_t> free_places;  // those of `pending`
     Traffic traffic;
   };
   struct Agreed {

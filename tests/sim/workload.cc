@@ -14,7 +14,7 @@ using std::chrono::microseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-constexpr int kWorld = -1;  // in place of a set's index
+constexpr int kWorld = -1;  // stands in place of a set's index
 
 struct Op {
   Request request;
@@ -38,7 +38,7 @@ struct JobSet {
 struct Job {
   std::vector<JobSet> sets;
   std::vector<Step> steps;
-  std::vector<int> rounds;  // by rank: of the last phase, before it joins
+  std::vector<int> rounds;  // by rank: those of the last phase, before it joins
   bool keeps_order = false;
   double blocking = 0;  // how often a rank waits for one operation before it submits the next
   Duration think{};
@@ -240,7 +240,7 @@ class Program {
     const Op op = todo_.front();
     todo_.erase(todo_.begin());
     const bool blocks = std::uniform_real_distribution<double>(0, 1)(sim_.random()) < job_.blocking &&
-                        job_.keeps_order;  // in different orders the ranks would wait for each other for ever
+                        job_.keeps_order;  // ranks with different orders would wait for each other for ever
     submit(op, blocks);
     if (!blocks) sim_.after(think(), [this] { submit_next(); });
   }

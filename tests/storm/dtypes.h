@@ -43,7 +43,7 @@ using Bits = std::uint64_t;
 Bits extended(Dtype dtype, Bits bits);
 /// The lowest bits of an integer.
 Bits cut(Dtype dtype, Bits whole);
-/// Of the floating-point dtypes; rounds to nearest even.
+/// The bits of a floating-point dtype; rounds to nearest even.
 Bits bits_of(Dtype dtype, double real);
 double real_of(Dtype dtype, Bits bits);
 

@@ -78,7 +78,7 @@ class EpochMaker {
     epoch_.phases.push_back(std::move(phase));
   }
 
-  /// As a training loop does, so that batches are learned.
+  /// Repeats it as a training loop does, so that batches are learned.
   void repeat_phase(int times) {
     const Phase first = epoch_.phases.back();
     if (!std::ranges::all_of(first.calls,
@@ -127,8 +127,8 @@ class EpochMaker {
     }
   }
 
-  /// From some place in the calls of each name on, some ranks have no data any more. Which name a rank is
-  /// past its end with is its own affair, but after its join it must not come to an earlier one.
+  /// Some ranks have no data any more from some place in the calls of each name on. Which name a rank is past
+  /// its end with is its own affair, but after its join it must not come to an earlier one.
   void join_some(Phase& phase, const std::vector<int>& usable) {
     for (const int set : usable) {
       if (!random_.chance(set == 0 ? 60 : 40)) continue;

@@ -112,7 +112,7 @@ Call CallMaker::call(int set, Ranks ranks) {
               : kind < 94 ? Kind::alltoall
                           : Kind::barrier;
   if (call.kind == Kind::barrier) {
-    call.key = "barrier of all";  // with no name of its own it can meet no tensor's
+    call.key = "barrier of all";  // a key that no tensor has
     return call;
   }
   // Only these have a grouped call; any can be a member of a group.
@@ -223,7 +223,7 @@ Call odd_form_of(const Call& call, Ranks set) {
       break;
     case Difference::op:
       odd.op = call.op == DABKE_SUM ? DABKE_AVERAGE : DABKE_SUM;
-      if (any_is(call, is_bool)) {  // which have no average
+      if (any_is(call, is_bool)) {  // they have no average
         odd.op = call.op;
         odd.postscale = 8;
       }

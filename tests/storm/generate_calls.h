@@ -12,7 +12,7 @@ namespace storm {
 class CallMaker {
  public:
   struct Limits {
-    bool is_compressed = false;  // by a knob: numbers must survive float16 and bfloat16
+    bool is_compressed = false;  // a knob says so: numbers must survive float16 and bfloat16
     bool shares_names = false;   // process sets use one another's names
   };
 

@@ -20,7 +20,7 @@ T reduced_by(dabke_reduce_op op, T a, T b) {
   }
 }
 
-/// Of whole numbers that stay whole.
+/// The product for whole numbers that stay whole.
 std::int64_t times(std::int64_t number, double factor) {
   return factor == 1 ? number : static_cast<std::int64_t>(static_cast<double>(number) * factor);
 }

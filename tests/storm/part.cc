@@ -24,12 +24,12 @@ std::string printable(const std::string& name) {
 }  // namespace
 
 struct Part::Tensor {
-  std::size_t index = 0;  // in the call
+  std::size_t index = 0;  // its place in the call
   Dtype dtype = Dtype::f32;
   std::vector<std::int64_t> input_shape, output_shape;
   Buffer input_memory, output_memory;
   DLTensor input{}, output{};
-  bool has_output = false;  // to be passed
+  bool has_output = false;  // whether one is passed
   bool is_in_place = true;
 };
 

@@ -17,12 +17,12 @@
 
 namespace storm {
 
-/// Where a job is, as seen by one rank.
+/// The point that a job has reached, as seen by one rank.
 struct Here {
   const Program& program;
   const Epoch& epoch;
   int rank = 0;
-  std::vector<dabke_process_set> ids;  // of Epoch::sets, once they exist
+  std::vector<dabke_process_set> ids;  // those of Epoch::sets, once they exist
 
   Ranks ranks_of(int set) const { return epoch.sets[static_cast<std::size_t>(set)].ranks; }
 };
@@ -35,7 +35,7 @@ struct Called {
   std::condition_variable changed;
   int times = 0;
   dabke_status status = DABKE_IN_PROGRESS;
-  Part* follower = nullptr;  // to be submitted there
+  Part* follower = nullptr;  // the one to be submitted there
 };
 
 /// What the worker does wrong on purpose, once, so that somebody must notice.
@@ -88,7 +88,7 @@ class Part {
   const Oracle oracle_;
   Random random_;
   std::vector<std::unique_ptr<Tensor>> tensors_;
-  std::vector<Buffer> allocated_;  // by the output allocator
+  std::vector<Buffer> allocated_;  // what the output allocator gave
   std::vector<std::int64_t> splits_;
   dabke_options options_ = DABKE_OPTIONS_INIT;
   bool wants_handle_ = true;

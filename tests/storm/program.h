@@ -41,7 +41,7 @@ enum class Form {
   members,  // one call a tensor, with options.group
 };
 
-/// Which numbers a reduction gets.
+/// The numbers that a reduction gets.
 enum class Numbers {
   small,    // sums and averages are whole and small, so that every dtype holds them
   any,      // integers: all bits, which wrap
@@ -70,8 +70,8 @@ struct Call {
   std::uint64_t id = 0;  // no other call of the program has it
   Kind kind = Kind::allreduce;
   Form form = Form::single;
-  int set = 0;      // of Epoch::sets
-  std::string key;  // of the negotiation: the first tensor's name, or the group's
+  int set = 0;      // an index into Epoch::sets
+  std::string key;  // the negotiation's: the first tensor's name, or the group's
   std::vector<Tensor> tensors;
   dabke_reduce_op op = DABKE_SUM;
   int root = 0;
@@ -80,7 +80,7 @@ struct Call {
   dabke_compression compression = DABKE_COMPRESSION_DEFAULT;
   Numbers numbers = Numbers::small;
   bool equal_splits = false;  // alltoall without options.splits
-  bool is_last = false;       // after all others, by one thread, in the program's order: it may block
+  bool is_last = false;       // submitted last, by one thread, in the program's order: it may block
   bool is_kept = false;       // waited for in a later phase
   Ranks takers = 0;           // who submits it; what else is in the set has joined
   Ranks odd = 0;              // who passes something else, or whose output allocator gives nothing
@@ -127,8 +127,8 @@ struct Program {
   std::uint64_t seed = 0;
   int ranks = 1;
   std::string starter = "dabkerun";  // or mpich, openmpi
-  int ranks_per_host = 0;            // as DABKE_HOSTNAME says; 0: all on one
-  int registered_percent = 0;        // of the tensors lie in dabke_alloc's memory
+  int ranks_per_host = 0;            // those that DABKE_HOSTNAME says; 0: all on one
+  int registered_percent = 0;        // so many of the tensors lie in dabke_alloc's memory
   int pace = 0;                      // how much ranks dawdle between calls
   std::vector<Epoch> epochs;
 };

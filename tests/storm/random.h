@@ -29,7 +29,7 @@ class Random {
   explicit Random(std::uint64_t seed) : state_(seed) {}
 
   std::uint64_t next() { return mixed(state_++); }
-  /// From 0 to `end` - 1.
+  /// A number from 0 to `end` - 1.
   int below(int end) { return static_cast<int>(next() % static_cast<std::uint64_t>(end)); }
   int between(int first, int last) { return first + below(last - first + 1); }
   bool chance(int percent) { return below(100) < percent; }

@@ -12,7 +12,7 @@ namespace storm {
 class Rank {
  public:
   Rank(const Program& program, const Epoch& epoch, int rank, std::atomic<Mistake>& mistake);
-  /// From init to shutdown.
+  /// Runs from init to shutdown.
   void run();
 
  private:
@@ -27,7 +27,7 @@ class Rank {
   void init();
   void check_set(int set);
   void run_phase(const Phase& phase, std::size_t number);
-  /// Of one call; a group is several.
+  /// The parts of one call; a group is several.
   Parts parts_of(const Call& call);
   std::vector<Work> divided(const Phase& phase, Parts& parts, Random& random);
   void work(const Work& work, Random random);
@@ -43,7 +43,7 @@ class Rank {
   Here here_;
   std::atomic<Mistake>& mistake_;
   Parts kept_;
-  Parts done_;  // for their callbacks
+  Parts done_;  // kept for their callbacks
 };
 
 }  // namespace storm

@@ -204,7 +204,7 @@ void be_refused(const Here& here, Random& random) {
   Attempt attempt(here.program.ranks);
   const Refusal& refusal = random.pick(kRefusals);
   refusal.spoil(attempt);
-  dabke_handle* handle = reinterpret_cast<dabke_handle*>(&attempt);  // which must be taken back
+  dabke_handle* handle = reinterpret_cast<dabke_handle*>(&attempt);  // it must be taken back
   const dabke_status status = refusal.submit(attempt, &handle);
   must_be(refusal.what, status, refusal.status, refusal.submit == blocked ? nullptr : handle);
 }

@@ -1,4 +1,4 @@
-// Which stretches of a row of bytes are free.
+// The free stretches of a row of bytes.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,8 @@ namespace dabke {
 /// Neighbours that are both free are one stretch. Each call takes time logarithmic in their number.
 class FreeRanges {
  public:
-  /// Where `bytes` that begin at a multiple of `alignment` were taken: the tightest stretch that holds them.
+  /// The begin, a multiple of `alignment`, of the `bytes` that were taken: from the tightest stretch that
+  /// holds them.
   std::optional<std::size_t> take(std::size_t bytes, std::size_t alignment) {
     for (auto fit = by_size_.lower_bound({bytes, 0}); fit != by_size_.end(); ++fit) {
       const auto [size, begin] = *fit;

@@ -119,7 +119,7 @@ Result<ReceivedDescriptors> receive_descriptors(int socket, std::span<std::byte>
   message.msg_control = space;
   message.msg_controllen = sizeof space;
   ReceivedDescriptors received;
-  received.descriptors.reserve(kMostDescriptors);  // before there are any, which would leak without memory
+  received.descriptors.reserve(kMostDescriptors);  // before any has come, which would leak without memory
   ssize_t got = 0;
   do got = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   while (got < 0 && errno == EINTR);

@@ -32,7 +32,8 @@ struct ReceivedDescriptors {
   std::size_t bytes = 0;  // 0: nothing has come yet
   std::vector<Fd> descriptors;
 };
-/// At most `into.size()` bytes and the descriptors that came with them. An error at the end of the stream.
+/// Receives at most `into.size()` bytes and the descriptors that came with them. An error at the end of the
+/// stream.
 Result<ReceivedDescriptors> receive_descriptors(int socket, std::span<std::byte> into);
 
 }  // namespace dabke

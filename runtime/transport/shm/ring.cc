@@ -42,7 +42,7 @@ Result<std::size_t> RingWriter::write(std::span<const std::byte> bytes) {
 }
 
 bool RingWriter::reader_sleeps_on_it() {
-  // In this order: a reader that sleeps has read what it will read.
+  // The order matters: a reader that sleeps has read what it will read.
   return ring_.reader_sleeps.load() != 0 && ring_.read.load() != written_ && take(ring_.reader_sleeps);
 }
 

@@ -47,8 +47,8 @@ class RingWriter {
   Result<std::size_t> write(std::span<const std::byte> bytes);
   /// Shows what was written.
   void show() { ring_.written.store(written_); }
-  /// After show(), at once or later: whether the reader sleeps while some of it is unread. Said once, the
-  /// caller then has to wake it.
+  /// Whether the reader sleeps while some of what show() has shown is unread; asked at once or later. Said
+  /// once, the caller then has to wake it.
   bool reader_sleeps_on_it();
   /// Nothing more will come. Whether the reader sleeps and must be woken.
   bool end();

@@ -48,7 +48,7 @@ class Segment {
   static Result<Segment> adopt(Fd fd, std::size_t size_bytes, ForkGuard& guard);
 
   std::span<std::byte> bytes() const { return bytes_; }
-  /// To be passed to another process; -1 once it was closed. The memory stays.
+  /// The descriptor to pass to another process; -1 once it was closed. The memory stays.
   int descriptor() const { return fd_.get(); }
   void close_descriptor() { fd_.reset(); }
 

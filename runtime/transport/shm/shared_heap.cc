@@ -24,7 +24,8 @@ namespace dabke {
 namespace {
 
 constexpr std::size_t kLine = 64;
-// From here on allocations begin at a page; and what the file is divided by, a multiple of any page size.
+// Allocations of this size and more begin at a page; and the file is divided by it, a multiple of any page
+// size.
 constexpr std::size_t kWholePages = std::size_t{64} << 10;
 // Regions take an entry of the process's table of mappings each (65,530 as a rule), so only large ones are of
 // one allocation.
@@ -129,7 +130,8 @@ Result<SharedHeap::Allocation> SharedHeap::take_shared(std::size_t bytes) {
     region.used += bytes;
     return Allocation{.bytes = bytes, .place = place + *inside, .region = place};
   }
-  // As much again as there is, so that there are few of them however much is allocated.
+  // A new region is as large as all others together, within limits, so that there are few of them however
+  // much is allocated.
   const std::size_t wanted =
       std::max(rounded(bytes, kLeastShared), std::clamp(small_bytes_, kLeastShared, kMostShared));
   DABKE_ASSIGN(const std::size_t place, open_region(wanted));

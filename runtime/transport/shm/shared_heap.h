@@ -55,25 +55,25 @@ class SharedHeap {
   SharedHeap& operator=(const SharedHeap&) = delete;
   ~SharedHeap();
 
-  /// At least `size_bytes` at a multiple of 64, from 64 KiB on of the page size. Zeroed only where nobody has
-  /// had it before. Code out_of_memory when there is not enough.
+  /// Memory of at least `size_bytes` at a multiple of 64, from 64 KiB on of the page size. Zeroed only where
+  /// nobody has had it before. Code out_of_memory when there is not enough.
   Result<void*> allocate(std::size_t size_bytes);
   /// Waits until nobody uses it. Code invalid_argument for what allocate() has not given, or was freed
   /// before.
   Status free(void* memory);
 
-  /// Of the allocation in which `data` lies; empty when it lies in none.
+  /// A use of the allocation in which `data` lies; empty when it lies in none.
   Use use(const void* data);
-  /// Where these bytes lie in the file; none when they are not all in one allocation.
+  /// The place of these bytes in the file; none when they are not all in one allocation.
   std::optional<std::size_t> place_of(const void* data, std::size_t size_bytes) const;
 
   /// So many bytes of the file exist; only grows. 0: nothing was ever allocated, and there is no file.
   std::size_t extent() const { return extent_.load(std::memory_order_acquire); }
-  /// To be passed to other processes, once extent() is not 0.
+  /// The descriptor to pass to other processes, once extent() is not 0.
   int descriptor() const { return fd_.get(); }
 
-  /// In the atfork handler of a child only: drops the file. The memory stays, shared with the parent; nothing
-  /// else may be called after.
+  /// Called in the atfork handler of a child only: drops the file. The memory stays, shared with the parent;
+  /// nothing else may be called after.
   void close_in_child() { fork_guard_.close_all_in_child(); }
 
  private:
@@ -81,9 +81,9 @@ class SharedHeap {
   struct Region {
     std::byte* base = nullptr;
     std::size_t bytes = 0;
-    bool is_shared = false;  // by small allocations
+    bool is_shared = false;  // small allocations share it
     std::size_t used = 0;
-    FreeRanges free;  // from the region's begin; of shared ones
+    FreeRanges free;  // shared ones only; counted from the region's begin
   };
   struct Allocation {
     std::size_t bytes = 0;
@@ -111,7 +111,7 @@ class SharedHeap {
   std::atomic<std::size_t> extent_{0};
   FreeRanges room_;
   std::map<std::size_t, Region> regions_;  // by place in the file
-  std::size_t small_bytes_ = 0;            // of all shared regions
+  std::size_t small_bytes_ = 0;            // all shared regions together
 
   mutable std::mutex mutex_;
   std::condition_variable released_;

@@ -19,7 +19,7 @@ class ShmAgreement {
   ShmAgreement(bool is_connector, ForkGuard& guard) : guard_(guard) { parts_.is_connector = is_connector; }
   /// Does what can be done without waiting. True: agreed. An error: close the socket.
   Result<bool> advance(int socket);
-  /// Once, when agreed.
+  /// Called once, when agreed.
   Result<std::unique_ptr<Link>> take_link(GuardedFd socket, LinkPeer peer);
 
  private:

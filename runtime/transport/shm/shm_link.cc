@@ -120,7 +120,7 @@ Result<Link::Received> ShmLink::receive(FrameSink& sink) {
   while (total < kMostAtOnce) {
     DABKE_ASSIGN(const std::size_t count, in_.read(decoder_.writable()));
     if (count > 0) {
-      // Before the frames are handed on: the writer fills the room meanwhile.
+      // The room is given back before the frames are handed on: the writer fills it meanwhile.
       if (in_.publish()) wake_peer();
       decoder_.commit(count);
       DABKE_CHECK(decoder_.deliver(sink));

@@ -24,7 +24,7 @@ struct ShmLinkMemory {
 
 /// What one side of a link holds; the two sides differ in which ring is which.
 struct ShmLinkParts {
-  Segment segment;  // of sizeof(ShmLinkMemory)
+  Segment segment;  // it has sizeof(ShmLinkMemory) bytes
   GuardedFd socket;
   GuardedFd own_event;   // we sleep on it
   GuardedFd peer_event;  // the peer does

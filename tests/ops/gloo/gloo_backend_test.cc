@@ -193,7 +193,7 @@ std::string alltoall(GlooRank& self, DType dtype, std::size_t entries, bool in_p
   for (std::size_t entry = 0; entry < entries; ++entry) {
     Bytes input, want;
     for (int peer = 0; peer < size; ++peer) {
-      // In place, what comes must be as much as what goes.
+      // What comes must be as much as what goes, in place.
       sends[entry].push_back(in_place ? 3 : block(self.world.rank, peer, entry));
       receives[entry].push_back(in_place ? 3 : block(peer, self.world.rank, entry));
       const auto sent =

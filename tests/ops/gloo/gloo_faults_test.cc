@@ -160,7 +160,7 @@ TEST_CASE("abort ends the connecting to a rank that has left its address and sle
     std::shared_ptr<Store> store_;
     std::shared_future<void> woken_;
   };
-  // Which of two ranks listens is Gloo's choice by address; among four rounds both happen.
+  // Gloo chooses by address which of two ranks listens; among four rounds both happen.
   for (int round = 0; round < 4; ++round) {
     std::promise<void> wake;
     const auto store = make_memory_store();
@@ -201,7 +201,7 @@ TEST_CASE("a rank that never comes is an error after the start timeout, which na
 TEST_CASE("a run ends at its deadline, and the ranks that wait for it end too") {
   const bool by_config = GENERATE(false, true);
   Config config;
-  config.gloo_timeout = by_config ? 3 : 0;  // of each run, so of the first as well
+  config.gloo_timeout = by_config ? 3 : 0;  // the limit of each run, so of the first as well
   std::promise<void> rank_0_ended;
   const auto ended = run_on_ranks(
       3,
@@ -222,7 +222,8 @@ TEST_CASE("a run ends at its deadline, and the ranks that wait for it end too") 
       },
       config);
   CHECK(ended[2].status.is_ok());
-  // By the setting rank 1 may be the first whose time is over; rank 0 then sees its connections go.
+  // Rank 1 may be the first whose time is over, where the setting says so; rank 0 then sees its connections
+  // go.
   const Status& status = ended[by_config && ended[0].status.code() == Code::transport ? 1 : 0].status;
   CHECK(status.code() == Code::timeout);
   CHECK(status.message().find("not done within its limit of ") != std::string::npos);
@@ -416,7 +417,7 @@ TEST_CASE("an idle backend can be destroyed while it has connections") {
   CHECK(other.get());
   for (auto& rank : ranks) rank->backend->idle();
   auto destroyed = std::async(std::launch::async, [&] { ranks.clear(); });
-  // Without an end the test could only hang: Gloo cannot be got out of such a wait.
+  // The test could only hang without an end: Gloo cannot be got out of such a wait.
   if (destroyed.wait_for(std::chrono::seconds(20)) != std::future_status::ready) {
     std::fputs("an idle backend cannot be destroyed\n", stderr);
     std::_Exit(1);

@@ -53,7 +53,7 @@ std::string convert_errors(const std::vector<From>& from, std::size_t offset) {
   return check_equal(in, want);
 }
 
-/// For each ordered pair of the dtypes that can be converted.
+/// Calls it for each ordered pair of the dtypes that can be converted.
 template <class Use>
 void for_pairs(Use use) {
   const auto into_each = [&]<class From>(std::type_identity<From> from) {

@@ -54,7 +54,7 @@ T scaled_integer(T value, double factor) {
   const int sign = (value < 0) != (factor < 0) ? -1 : 1;
   const int shift = 53 - exponent;
   if (size == 0 || digits == 0) return 0;
-  if (shift < 0) return clamped<T>(sign * (Whole{1} << 100));  // of tests only large ones
+  if (shift < 0) return clamped<T>(sign * (Whole{1} << 100));  // only large factors of these tests come here
   Whole result = size * digits >> shift;
   const bool was_rounded = digits % (1 << 20) != 0;
   if (was_rounded && (result + 1) << (shift + 1) <= size * (2 * digits + 1)) ++result;
@@ -96,7 +96,7 @@ std::string reduce_errors(ReduceOp op, std::size_t length, std::size_t offset) {
   return "";
 }
 
-/// As one: halves are folded and scaled in float32 and rounded at the end.
+/// Folded as one: halves are folded and scaled in float32 and rounded at the end.
 template <class T>
 T folded(ReduceOp op, const std::vector<std::vector<T>>& operands, std::size_t i, double factor) {
   if constexpr (kIsHalf<T>) {

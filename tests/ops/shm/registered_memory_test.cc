@@ -344,7 +344,7 @@ TEST_CASE("where the descriptors cannot be had the ranks copy instead, and all r
     if (!self.barrier()) return -1;
     if (self.world.rank == 0) {
       const rlimit none{0, before.rlim_max};
-      ::setrlimit(RLIMIT_NOFILE, &none);  // from here on no descriptor can be opened
+      ::setrlimit(RLIMIT_NOFILE, &none);  // no descriptor can be opened from here on
     }
     if (!self.barrier()) return -1;
     for (int step = 0; step < 3; ++step) {

@@ -36,7 +36,7 @@ TEST_CASE("an empty message has a digest too") {
 }
 
 TEST_CASE("where OpenSSL gives no digest there is an error, and no digest that everybody has") {
-  // As with `default_properties = fips=yes` in openssl.cnf on a host without the FIPS provider.
+  // The same as `default_properties = fips=yes` in openssl.cnf on a host without the FIPS provider.
   REQUIRE(EVP_set_default_properties(nullptr, "fips=yes") == 1);
   const auto digest = hmac_sha256(padded("k"), bytes_of("m"));
   REQUIRE(EVP_set_default_properties(nullptr, "") == 1);

@@ -31,7 +31,7 @@ class Driven {
     for (int i = 0; i < looks; ++i) channel_->look(recorder_);
     channel_->hand_back(false);
   }
-  /// Without looking: whatever is still to come, the thread in poll() must see.
+  /// Does not look: whatever is still to come, the thread in poll() must see.
   bool all_came() {
     for (const auto deadline = deadline_after(60); Clock::now() < deadline; std::this_thread::yield()) {
       const std::lock_guard lock(baton_);

@@ -28,7 +28,8 @@ struct Wire {
   std::map<std::pair<int, int>, std::deque<Message>> on_way;  // from, to
 };
 
-/// As MPI is: a long message does not move until its sender calls MPI again, after send() has returned.
+/// A port as MPI is: a long message does not move until its sender calls MPI again, after send() has
+/// returned.
 class WirePort final : public MpiPort {
  public:
   static constexpr std::size_t kLong = 100;
@@ -160,7 +161,7 @@ TEST_CASE("MPI channel: an idle channel neither wakes nor asks MPI") {
     ForkGuard guard;
     Opened opened = open_over(wire, self, 2, store, guard);
     Recorder recorder;
-    // After a long message, which leaves neither side with anything to watch.
+    // It follows a long message, which leaves neither side with anything to watch.
     opened.channel->send(1 - self, bytes_of(long_text(0)));
     if (!poll_until(*opened.channel, recorder, [&] { return recorder.count == 1; })) return {1000, 1000};
     std::pair<std::uint64_t, int> woken{1000, 1000};
@@ -194,7 +195,7 @@ TEST_CASE("MPI channel: what a lost peer had sent comes first; what it had only 
       opened.channel->send(0, bytes_of("four"));  // never after a message that is missing
       is_rung = true;
       is_rung.notify_all();
-      opened.channel.reset();  // as a death: no goodbye
+      opened.channel.reset();  // a death: no goodbye
       return "ok";
     }
     is_rung.wait(false);

@@ -17,8 +17,8 @@
 #include "runtime/base/thread.h"
 
 namespace {
-/// By how much the wall clock that this program reads is behind the kernel's: as if somebody set it between
-/// reading and waiting.
+/// The seconds by which the wall clock that this program reads is behind the kernel's: as if somebody set it
+/// between reading and waiting.
 std::atomic<time_t> wall_clock_behind{0};
 }  // namespace
 

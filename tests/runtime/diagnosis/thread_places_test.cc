@@ -141,7 +141,7 @@ TEST_CASE("a thread that runs is told by samples where the kernel allows them") 
     error = sample_threads({runner.id()}).front().error;
 #ifdef HAVE_LIBDW
     const std::string known = "spin_here";
-#else  // of what is not exported only the address is known
+#else  // only the address of what is not exported is known
     const std::string known = "(running";
 #endif
     place = place_with(runner.id(), error.empty() ? known : "perf_event_open");

@@ -1,5 +1,5 @@
-// Which tensors travel together: decided by the root, and the same on every member of a process set whatever
-// else is ordered between them that others do not see.
+// The tensors that travel together: decided by the root, and the same on every member of a process set
+// whatever else is ordered between them that others do not see.
 #include <catch2/catch.hpp>
 
 #include "runtime/negotiation/batch_marks.h"

@@ -92,7 +92,7 @@ TEST_CASE("names are found whether they come in the order of their slots or not,
     names.unbind(dropped);
     names.tidy(dropped);
     REQUIRE(names.by_slot(slots[static_cast<std::size_t>(gone)]) == nullptr);
-    if (random() % 2 == 0) REQUIRE(names.get(1, name_of(gone)).process_set == 1);  // of another set
+    if (random() % 2 == 0) REQUIRE(names.get(1, name_of(gone)).process_set == 1);  // another set's
     bind(gone);
   }
 }

@@ -8,8 +8,8 @@
 namespace dabke::testing {
 namespace {
 
-/// Of what rank `of` ran, each with its set in front, what belongs to sets that it shares with the other, in
-/// order.
+/// The part of what rank `of` ran, each with its set in front, that belongs to sets that it shares with the
+/// other, in order.
 std::vector<std::string> shared(SimulatedJob& job, const std::vector<std::string>& ran, Rank of, Rank with) {
   std::vector<std::string> out;
   for (const std::string& one : ran) {

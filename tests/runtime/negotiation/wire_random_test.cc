@@ -18,7 +18,7 @@ class Random {
 
   std::uint64_t below(std::uint64_t bound) { return engine_() % bound; }
   bool coin() { return below(2) == 0; }
-  /// Of any magnitude, the edges included.
+  /// A number of any magnitude, the edges included.
   template <class T>
   T number() {
     switch (below(8)) {

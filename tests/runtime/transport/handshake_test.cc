@@ -32,7 +32,7 @@ bool move_bytes(Handshake& from, Handshake& to, std::size_t step, Status& status
   return true;
 }
 
-/// As much of `bytes` as is wanted.
+/// Takes as much of `bytes` as is wanted.
 Status feed(Handshake& to, std::span<const std::byte> bytes) {
   Status status;
   while (status.is_ok() && to.wanted() > 0 && !bytes.empty()) {
@@ -106,7 +106,7 @@ TEST_CASE("a side with another key is refused by both") {
 }
 
 TEST_CASE("where no digests can be made nobody is let in, and both sides are told why") {
-  // As with `default_properties = fips=yes` in openssl.cnf on a host without the FIPS provider.
+  // The same as `default_properties = fips=yes` in openssl.cnf on a host without the FIPS provider.
   auto stranger = self_of(world_of(3, kSize));
   stranger.job_key[5] ^= std::byte{1};
   REQUIRE(EVP_set_default_properties(nullptr, "fips=yes") == 1);

@@ -16,7 +16,7 @@ using Catch::Contains;
 
 namespace {
 
-/// Of each kind in turn.
+/// A pair of each kind in turn.
 std::unique_ptr<Pair> connected_pair() {
   const bool shared = GENERATE(false, true);
   auto pair = shared ? shm_pair() : tcp_pair();
@@ -55,7 +55,7 @@ TEST_CASE("what the peer sent before it broke the link is still received, even w
   REQUIRE(pair->b->send(bytes_of("last word")).is_ok());
   pollfd waiting{pair->b->descriptor(), POLLIN, 0};
   if (pair->b->prepare_to_sleep()) REQUIRE(::poll(&waiting, 1, 10'000) == 1);
-  pair->b.reset();  // with unread bytes, so it resets the connection
+  pair->b.reset();  // it has unread bytes, so it resets the connection
   Status status;
   for (int i = 0; i < 1000 && status.is_ok(); ++i) status = pair->a->send(bytes_of("anybody there?"));
   CHECK(status.code() == Code::peer_lost);

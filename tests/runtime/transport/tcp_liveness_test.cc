@@ -34,7 +34,7 @@ Connection connected() {
   return both;
 }
 
-/// Until nothing more fits.
+/// Writes until nothing more fits.
 void fill(int fd) {
   const std::vector<char> bytes(1 << 16);
   ssize_t sent = 0;

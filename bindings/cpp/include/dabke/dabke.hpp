@@ -289,7 +289,7 @@ inline Handle alltoall(const std::string& name, const Tensor& input, const Optio
   return detail::start([&](auto in, auto, auto... a) { return dabke_alltoall(name.c_str(), in, a...); },
                        input, {}, options);
 }
-/// In place; one handle for the group.
+/// Works in place; one handle for the group.
 inline Handle grouped_allreduce_async(std::span<const std::string> names, std::span<const Tensor> inputs,
                                       const Options& options = {}) {
   return detail::start_group(

@@ -98,7 +98,7 @@ TEST_CASE("an impossible index is an error, for the reader and for the writer") 
   memory->written = GENERATE(std::uint64_t{kRingBytes + 1}, ~std::uint64_t{0});
   CHECK(reader.ready());
   CHECK_THAT(reader.read(bytes).status().message(), Contains("is damaged"));
-  memory->read = 1;  // of which nothing was written
+  memory->read = 1;  // a byte that was never written
   CHECK_THAT(writer.room().status().message(), Contains("is damaged"));
   CHECK_THAT(writer.write(bytes).status().message(), Contains("is damaged"));
 }
