@@ -16,7 +16,6 @@ struct State {
   std::shared_ptr<ForkGuard> fork_guard;  // the job's, from the beginning of init to the end of shutdown
   const std::shared_ptr<StackSource> stacks = std::make_shared<StackSource>();
   std::shared_ptr<SharedHeap> heap = std::make_shared<SharedHeap>();
-  bool watches_forks = false;
   bool forked = false;
 };
 
@@ -62,18 +61,16 @@ void after_fork_in_child() {
   state.mutex.unlock();
 }
 
-/// Called under the state's mutex.
-void watch_forks() {
-  if (!std::exchange(state.watches_forks, true))
+/// Registered when the library is loaded: a child that was forked in the middle of the first init, before that
+/// had registered them, found locked for ever what the init was holding.
+[[maybe_unused]] const int watches_forks =
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-}
 
 /// The state's guard of descriptors while init is under way; after an init that failed there is none.
 class JobOfState {
  public:
   JobOfState() {
     const std::lock_guard lock(state.mutex);
-    watch_forks();
     state.fork_guard = guard_;
   }
   ~JobOfState() {
@@ -157,7 +154,6 @@ std::shared_ptr<StackSource> stack_source() { return state.stacks; }
 
 std::shared_ptr<SharedHeap> shared_heap() {
   const std::lock_guard lock(state.mutex);
-  watch_forks();
   return state.heap;
 }
 

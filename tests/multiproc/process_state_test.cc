@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 
 #include "launcher_run.h"
-#include "tests/skip.h"
 
 namespace dabke {
 namespace {
@@ -91,16 +90,10 @@ TEST_CASE("a child forked while another thread waits in init is told so and hold
 }
 
 TEST_CASE("no child hangs that is forked at any moment of init and shutdown") {
-#ifdef __SANITIZE_ADDRESS__
-  DABKE_SKIP(
-      "the allocator of g++ 12's AddressSanitizer does not know of forks: who holds it then holds it for "
-      "ever");
-#else
   const Finished finished = LauncherRun({"fork"}, {.program = PROCESS_STATE}).finish();
   CAPTURE(finished.out, finished.error);
   CHECK(finished.exit_code == 0);
   CHECK(finished.out == "well done\n");
-#endif
 }
 
 }  // namespace dabke
