@@ -72,7 +72,7 @@ GlooBackend::GlooBackend(const BackendContext& context)
       watchdog_(
           context.config.peer_timeout > 0 ? look_interval(seconds_to_duration(context.config.peer_timeout))
                                           : Duration::zero(),
-          [this](GlooContext& running) { return find_silence(running); },
+          [this](GlooContext& running) { return find_loss(running); },
           [this](const Watchdog::Note& note) {
             return without_exceptions([&] { return compare_notes(note); });
           }) {}
@@ -209,9 +209,12 @@ std::string GlooBackend::name_of_peer(int place) const {
 }
 
 /// Called on the watchdog's thread, during a run.
-Status GlooBackend::find_silence(GlooContext& context) const {
-  const std::optional<int> place = context.silent_peer();
-  return place ? lost_in_silence(name_of_peer(*place), context_.config.peer_timeout) : Status::ok();
+Status GlooBackend::find_loss(GlooContext& context) const {
+  const auto lost = context.lost_peer();
+  if (!lost) return {};
+  const std::string peer = name_of_peer(lost->place);
+  return lost->in_silence ? lost_in_silence(peer, context_.config.peer_timeout)
+                          : connection_broke(peer, "it was closed in the middle of a message");
 }
 
 /// What Gloo says of a run that failed names an address at most.

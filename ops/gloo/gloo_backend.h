@@ -52,7 +52,7 @@ class GlooBackend final : public Collective {
   Status compare_notes(const Watchdog::Note& own) const;
   Status run_batch(const Batch& batch);
   std::string name_of_peer(int place) const;
-  Status find_silence(GlooContext& context) const;
+  Status find_loss(GlooContext& context) const;
   Status name_broken(GlooContext& context, const Status& status) const;
   Status run_packed(const Batch& batch, const PackedBatch& packed, kernels::Scale& unscaled);
   Status run_algorithm(const Batch& batch, const PackedBatch& packed, GlooAlgorithm algorithm,

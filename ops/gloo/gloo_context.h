@@ -35,7 +35,7 @@ class GlooContext {
   /// The place in the set of the peer with which connect() is, or has failed to be, connected; -1: none.
   int connecting_to() const { return connecting_to_; }
   /// The peer's place in the set; see PairSockets.
-  std::optional<int> silent_peer() { return sockets_.silent_peer(); }
+  std::optional<PairSockets::Lost> lost_peer() { return sockets_.lost_peer(); }
   std::vector<int> broken_peers() { return sockets_.broken(); }
   /// A tag for the next run: a message of one run is never taken for another's.
   std::uint32_t next_tag() { return tag_++; }

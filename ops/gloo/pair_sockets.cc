@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "runtime/base/owned.h"
 
@@ -84,13 +85,19 @@ void PairSockets::forget() {
   expected_.clear();
 }
 
-std::optional<int> PairSockets::silent_peer() {
+std::optional<PairSockets::Lost> PairSockets::lost_peer() {
   const std::lock_guard lock(mutex_);
   if (peer_timeout_ <= Duration::zero()) return std::nullopt;
   for (Socket& socket : sockets_) {
+    if (socket_inode(socket.fd) != socket.inode || is_over(socket.fd)) {
+      if (socket.silence.owes_answer() || std::exchange(socket.was_over, true))
+        return Lost{socket.place, socket.silence.owes_answer()};
+      continue;
+    }
     const Fd duplicate = duplicate_of(socket.fd);
     if (!duplicate || socket_inode(duplicate.get()) != socket.inode) continue;
-    if (socket.silence.silent_for(duplicate.get(), Clock::now()) >= peer_timeout_) return socket.place;
+    if (socket.silence.silent_for(duplicate.get(), Clock::now()) >= peer_timeout_)
+      return Lost{socket.place, true};
   }
   return std::nullopt;
 }

@@ -38,9 +38,14 @@ class PairSockets {
   /// Called before Gloo closes them.
   void forget();
 
-  /// The place of a peer whose host has answered nothing for `peer_timeout`. To be asked now and then, while
-  /// a run is under way.
-  std::optional<int> silent_peer();
+  /// A peer that will send no more, though a run waits for it.
+  struct Lost {
+    int place;
+    bool in_silence;  // its host has answered nothing for `peer_timeout`; else the connection was closed
+  };
+  /// To be asked now and then, while a run is under way. Gloo ends no wait for a message of which a part has
+  /// come when its connection breaks, so connections that are over are looked for as well.
+  std::optional<Lost> lost_peer();
   /// The places of the peers whose connections Gloo has given up.
   std::vector<int> broken();
 
@@ -56,6 +61,7 @@ class PairSockets {
     ino_t inode;
     int place;
     TcpSilence silence = {};
+    bool was_over = false;  // at the last look; by the next the run should have ended
   };
 
   std::mutex mutex_;

@@ -56,6 +56,12 @@ Duration TcpSilence::silent_for(int fd, TimePoint now) {
   return std::min<Duration>(now - owed_since_, std::chrono::milliseconds(info.tcpi_last_ack_recv));
 }
 
+bool is_over(int fd) {
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  return ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_state == TCP_CLOSE;
+}
+
 bool is_silence(int errno_value) {
   return errno_value == ETIMEDOUT || errno_value == EHOSTUNREACH || errno_value == ENETUNREACH;
 }

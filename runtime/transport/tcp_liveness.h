@@ -28,10 +28,15 @@ class TcpSilence {
  public:
   /// The time for which the other end's host has not answered anything; zero while it owes no answer.
   Duration silent_for(int fd, TimePoint now);
+  /// Whether it owed an answer at the last look.
+  bool owes_answer() const { return owed_since_ != kNever; }
 
  private:
   TimePoint owed_since_ = kNever;  // the first look since which it has always owed an answer
 };
+
+/// Whether the connection has ended, whoever has ended it: nothing more can come.
+bool is_over(int fd);
 
 /// Whether that is how a connection ends whose other end's host has not answered, or cannot be reached any
 /// more.

@@ -6,6 +6,7 @@ skipped, where namespaces are not permitted.
 """
 
 import random
+import subprocess
 import sys
 import time
 import unittest
@@ -31,20 +32,26 @@ class Namespaces(unittest.TestCase):
         cls.hosts = namespaces.Hosts(4).__enter__()
         cls.addClassCleanup(cls.hosts.__exit__)
 
+    def expect_end(self, rank, seconds, code):
+        try:
+            self.assertEqual(rank.wait(seconds), code, namespaces.output(rank))
+        except subprocess.TimeoutExpired:
+            self.fail(f"not ended after {seconds} s: {rank.args}; it has printed:\n{namespaces.output(rank)}")
+
     def test_sums_are_right_on_every_shape_of_job_and_with_every_backend(self):
         for shape, places in SHAPES.items():
             for backend in ("auto", "tcp", "gloo"):
                 with self.subTest(shape=shape, backend=backend):
                     ranks = self.hosts.start(places, [WORKER, "sums"], {"DABKE_CPU_OPERATIONS": backend})
                     for rank in ranks:
-                        self.assertEqual(rank.wait(60), 0, namespaces.output(rank))
+                        self.expect_end(rank, 60, 0)
                         self.assertIn("sums are right", namespaces.output(rank))
 
     def expect_loss(self, ranks, places, victim):
         survivors = [rank for i, rank in enumerate(ranks) if i != victim]
         namespaces.kill(ranks[victim])
         for rank in survivors:
-            self.assertEqual(rank.wait(PATIENCE), 3, namespaces.output(rank))
+            self.expect_end(rank, PATIENCE, 3)
         for rank in survivors:
             self.assertIn("error peer_lost", namespaces.output(rank))
             self.assertIn(f"rank {victim} on host{places[victim]}", namespaces.output(rank))
@@ -70,7 +77,7 @@ class Namespaces(unittest.TestCase):
     def expect_cut(self, ranks, places):
         """The ranks are those of hosts 1 and 2; rank 0 is on host 0."""
         for rank in ranks:
-            self.assertEqual(rank.wait(PATIENCE), 3, namespaces.output(rank))
+            self.expect_end(rank, PATIENCE, 3)
         for rank in ranks:
             error = [line for line in namespaces.output(rank).splitlines() if line.startswith("error ")][-1]
             self.assertIn("error peer_lost", error)
@@ -80,27 +87,26 @@ class Namespaces(unittest.TestCase):
             self.assertNotRegex(error, r"reset|closed|10\.77")
 
     def cut_cases(self):
-        """Small ones go over TCP links of ours, large ones over Gloo."""
+        """Small ones go over TCP links of ours, large ones over Gloo: two of these, as the middle of a message matters."""
         limits = {"DABKE_PEER_TIMEOUT_SECONDS": "3"}
         # Of four ranks the second and the last send to each other, whatever runs the call.
         for places in ([0, 1, 3, 2], [0, 0, 1, 1, 3, 3, 2, 2]):
-            for kind, backend in (("later-small", "auto"), ("later-large", "auto"), ("later-small", "gloo")):
-                with self.subTest(kind=kind, places=places, backend=backend):
-                    ranks = self.hosts.start(places, [WORKER, kind], {"DABKE_CPU_OPERATIONS": backend, **limits})
-                    wait_for_output(ranks, "ready")
-                    yield places, ranks
+            for kind, backend in (("later-small", "auto"), ("later-large", "auto"), ("later-large", "auto"), ("later-small", "gloo")):
+                ranks = self.hosts.start(places, [WORKER, kind], {"DABKE_CPU_OPERATIONS": backend, **limits})
+                wait_for_output(ranks, "ready")
+                yield {"kind": kind, "places": places, "backend": backend}, places, ranks
 
     def test_hosts_that_lose_each_other_while_data_moves_are_named(self):
-        for places, ranks in self.cut_cases():
+        for case, places, ranks in self.cut_cases():
             for rank in ranks:
                 namespaces.tell(rank)
             time.sleep(0.2 + random.random() / 5)  # anywhere in one
-            with self.hosts.cut(1, 2):
+            with self.subTest(**case), self.hosts.cut(1, 2):
                 self.expect_cut(ranks, places)
 
     def test_hosts_that_lost_each_other_while_nothing_moved_are_named_by_the_next_call(self):
-        for places, ranks in self.cut_cases():
-            with self.hosts.cut(1, 2):
+        for case, places, ranks in self.cut_cases():
+            with self.subTest(**case), self.hosts.cut(1, 2):
                 time.sleep(random.random() * 5)  # the kernel may have noticed, or not
                 for rank in ranks:
                     namespaces.tell(rank)
@@ -112,7 +118,7 @@ class Namespaces(unittest.TestCase):
                 limits = {"DABKE_START_TIMEOUT_SECONDS": "10", "DABKE_CPU_OPERATIONS": backend}
                 ranks = self.hosts.start([0, 1, 3, 2], [WORKER, "later-large"], limits)
                 for rank in ranks:
-                    self.assertEqual(rank.wait(10 + PATIENCE), 3, namespaces.output(rank))
+                    self.expect_end(rank, 10 + PATIENCE, 3)
                     self.assertRegex(namespaces.output(rank), r"rank [13] on host[12]")
                     self.assertIn("DABKE_START_TIMEOUT_SECONDS", namespaces.output(rank))
 
@@ -125,7 +131,7 @@ class Namespaces(unittest.TestCase):
                 while not (self.hosts.is_idle(0) and self.hosts.is_idle(1)):
                     time.sleep(0.01)
                 with self.hosts.cut(0, 1):
-                    self.assertEqual(ranks[0].wait(PATIENCE), 3, namespaces.output(ranks[0]))
+                    self.expect_end(ranks[0], PATIENCE, 3)
                 error = namespaces.output(ranks[0])
                 self.assertIn("error peer_lost", error)
                 self.assertIn("rank 1 on host1: nothing heard for 3 s (DABKE_PEER_TIMEOUT_SECONDS)", error)
