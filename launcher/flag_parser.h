@@ -1,14 +1,14 @@
 // The flags as the parsing library knows them; the command line is parsed with it and --help is printed from
-// it.
+// it. The library itself takes seconds to compile, so flag_parser.cc alone includes it.
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include <CLI/CLI.hpp>
-
-#include "runtime/base/config.h"
+#include "runtime/base/status.h"
 
 namespace dabke {
 
@@ -23,20 +23,33 @@ struct RawOptions {
   std::deque<std::string> knobs;  // by the row of the table; a deque, because the parser keeps references
 };
 
-struct FlagParser {
-  CLI::App app{"dabkerun"};
+/// What the splitting of the command line and --help need to know of a flag.
+struct Flag {
+  std::vector<std::string> names;        // "hosts"; the first is the one that --help prints
+  std::vector<std::string> short_names;  // "H"
+  std::string group, value_name, description;
+  bool takes_value = false;
+  bool is_knob = false;  // it belongs to a row of the knob table
+};
+
+class FlagParser {
+ public:
   RawOptions raw;
 
   FlagParser();
-  FlagParser(const FlagParser&) = delete;
-  FlagParser& operator=(const FlagParser&) = delete;
+  ~FlagParser();
+
+  /// In the order of --help.
+  const std::vector<Flag>& flags() const { return flags_; }
+  /// As on the command line, "--hosts" or "-H"; null if there is none.
+  const Flag* find(std::string_view spelled) const;
+  /// Fills `raw` from words such as --hosts=localhost:4 and --verbose. The error is one line.
+  Status parse(std::vector<std::string> words);
 
  private:
-  void add_general();
-  void add_knob(const Knob& knob);
+  class App;
+  std::unique_ptr<App> app_;
+  std::vector<Flag> flags_;
 };
-
-/// Whether the option belongs to a row of the knob table.
-bool is_knob(const CLI::Option& option);
 
 }  // namespace dabke

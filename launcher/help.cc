@@ -7,6 +7,7 @@
 #include "launcher/flag_parser.h"
 #include "launcher/flags.h"
 #include "launcher/options.h"
+#include "runtime/base/config.h"
 
 namespace dabke {
 namespace {
@@ -31,17 +32,17 @@ std::string wrapped(std::string_view text, std::size_t indent) {
 std::string general_help(const FlagParser& parser) {
   std::string out;
   std::string group;
-  for (const CLI::Option* option : parser.app.get_options()) {
-    if (is_knob(*option)) continue;
-    if (option->get_group() != group) out += fmt::format("\n{}:\n", group = option->get_group());
+  for (const Flag& flag : parser.flags()) {
+    if (flag.is_knob) continue;
+    if (flag.group != group) out += fmt::format("\n{}:\n", group = flag.group);
     std::string names;
     for (const Alias& alias : kAliases) {
-      if (alias.flag.substr(2) == option->get_lnames().front()) names += fmt::format("{}, ", alias.spelling);
+      if (alias.flag.substr(2) == flag.names.front()) names += fmt::format("{}, ", alias.spelling);
     }
-    for (const std::string& name : option->get_snames()) names += fmt::format("-{}, ", name);
-    names += "--" + option->get_lnames().front();
-    if (option->get_items_expected_max() > 0) names += " " + option->get_type_name();
-    out += fmt::format("  {}\n{}", names, wrapped(option->get_description(), 8));
+    for (const std::string& name : flag.short_names) names += fmt::format("-{}, ", name);
+    names += "--" + flag.names.front();
+    if (flag.takes_value) names += " " + flag.value_name;
+    out += fmt::format("  {}\n{}", names, wrapped(flag.description, 8));
   }
   return out;
 }

@@ -39,7 +39,7 @@ bool is_refused_feature_switched_off(const std::string& flag) {
          });
 }
 
-Status unknown_flag(const CLI::App& app, const std::string& flag) {
+Status unknown_flag(const FlagParser& parser, const std::string& flag) {
   for (const Refusal& refusal : kRefusals) {
     if (flag == refusal.flag) return {Code::invalid_argument, fmt::format("{}: {}", flag, refusal.reason)};
   }
@@ -54,8 +54,8 @@ Status unknown_flag(const CLI::App& app, const std::string& flag) {
       closest = name;
     }
   };
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) consider("--" + name);
+  for (const Flag& known : parser.flags()) {
+    for (const std::string& name : known.names) consider("--" + name);
   }
   for (const Alias& alias : kAliases) consider(std::string(alias.spelling));
   return {Code::invalid_argument,
@@ -70,7 +70,7 @@ struct SplitLine {
   std::vector<std::string> command;
 };
 
-Result<SplitLine> split_line(const CLI::App& app, std::span<const std::string> arguments) {
+Result<SplitLine> split_line(const FlagParser& parser, std::span<const std::string> arguments) {
   SplitLine line;
   std::size_t at = 0;
   while (at < arguments.size()) {
@@ -86,16 +86,16 @@ Result<SplitLine> split_line(const CLI::App& app, std::span<const std::string> a
     }
     std::optional<std::string> value;
     if (equals != std::string::npos) value = word.substr(equals + 1);
-    const CLI::Option* option = app.get_option_no_throw(flag);
-    if (option == nullptr && !flag.starts_with("--") && flag.size() > 2) {  // -Hlocalhost:4
-      option = app.get_option_no_throw(flag.substr(0, 2));
-      if (option != nullptr && option->get_items_expected_max() == 0) option = nullptr;
-      if (option != nullptr) value = word.substr(2);
-      if (option != nullptr) flag = flag.substr(0, 2);
+    const Flag* known = parser.find(flag);
+    if (known == nullptr && !flag.starts_with("--") && flag.size() > 2) {  // -Hlocalhost:4
+      known = parser.find(flag.substr(0, 2));
+      if (known != nullptr && !known->takes_value) known = nullptr;
+      if (known != nullptr) value = word.substr(2);
+      if (known != nullptr) flag = flag.substr(0, 2);
     }
-    if (option == nullptr && is_refused_feature_switched_off(spelled)) continue;
-    if (option == nullptr) return unknown_flag(app, spelled);
-    const bool takes_value = option->get_items_expected_max() > 0;
+    if (known == nullptr && is_refused_feature_switched_off(spelled)) continue;
+    if (known == nullptr) return unknown_flag(parser, spelled);
+    const bool takes_value = known->takes_value;
     if (!takes_value && value) {
       return Status(Code::invalid_argument,
                     fmt::format("{}: {} is a switch and takes no value", word, spelled));
@@ -109,23 +109,11 @@ Result<SplitLine> split_line(const CLI::App& app, std::span<const std::string> a
     if (takes_value && value->empty()) {
       return Status(Code::invalid_argument, fmt::format("{}: its value is empty", spelled));
     }
-    if (!option->get_lnames().empty() && takes_value) flag = "--" + option->get_lnames().front();
+    if (!known->names.empty() && takes_value) flag = "--" + known->names.front();
     line.flags.push_back(takes_value ? fmt::format("{}={}", flag, *value) : flag);
   }
   line.command.assign(arguments.begin() + static_cast<std::ptrdiff_t>(at), arguments.end());
   return line;
-}
-
-Status parse_flags(FlagParser& parser, std::vector<std::string> flags) {
-  std::ranges::reverse(flags);  // as the parser wants them
-  try {
-    parser.app.parse(std::move(flags));
-  } catch (const CLI::Error& error) {
-    std::string text = error.what();
-    std::ranges::replace(text, '\n', ' ');
-    return {Code::invalid_argument, text};
-  }
-  return {};
 }
 
 Status take_number_of_ranks(const std::string& text, Options& options) {
@@ -196,8 +184,8 @@ Status take_knobs(const RawOptions& raw, Options& options) {
 
 Result<Options> parse_command_line(std::span<const std::string> arguments) {
   FlagParser parser;
-  DABKE_ASSIGN(SplitLine line, split_line(parser.app, arguments));
-  DABKE_CHECK(parse_flags(parser, std::move(line.flags)));
+  DABKE_ASSIGN(SplitLine line, split_line(parser, arguments));
+  DABKE_CHECK(parser.parse(std::move(line.flags)));
   const RawOptions& raw = parser.raw;
   Options options;
   if (raw.help) options.action = Action::help;
