@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "benchmarks/perf/competitor.h"
 #include "benchmarks/perf/places.h"

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "benchmarks/perf/jobs.h"
 #include "benchmarks/perf/options.h"

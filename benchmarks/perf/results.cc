@@ -9,6 +9,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "benchmarks/perf/call.h"
 #include "benchmarks/perf/competitor.h"

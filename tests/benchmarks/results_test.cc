@@ -1,6 +1,7 @@
 #include "benchmarks/perf/results.h"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "benchmarks/perf/call.h"
 #include "benchmarks/perf/table.h"
