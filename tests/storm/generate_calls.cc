@@ -191,7 +191,10 @@ void CallMaker::make_odd(Call& call) {
   if (odd == 0) return;
   std::vector<Difference> can{Difference::dtype, Difference::shape};
   if (call.form == Form::single) can.push_back(Difference::kind);
-  if (reduces(call.kind)) can.insert(can.end(), {Difference::op, Difference::scale});
+  if (reduces(call.kind)) {
+    can.push_back(Difference::op);
+    can.push_back(Difference::scale);
+  }
   if (call.kind == Kind::broadcast) can.push_back(Difference::root);
   if (call.form == Form::grouped && call.tensors.size() > 1) can.push_back(Difference::count);
   if (call.form == Form::members && call.tensors.size() > 2) can.push_back(Difference::count);
