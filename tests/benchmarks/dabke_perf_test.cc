@@ -14,6 +14,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "tests/facts.h"
 #include "tests/multiproc/launcher_run.h"
 #include "tests/patience.h"
 #include "tests/skip.h"

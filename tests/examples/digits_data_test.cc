@@ -10,11 +10,13 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/facts.h"
+
 namespace digits {
 namespace {
 
 TEST_CASE("the file holds 1,797 images of every digit, of which a fifth is held out") {
-  const Images all = load(DIGITS_CSV);
+  const Images all = load(SOURCE_ROOT "/examples/data/digits.csv");
   REQUIRE(all.size() == 1797);
   CHECK(all.pixels.size() == 1797 * kPixels);
   for (std::uint8_t digit = 0; digit < kClasses; ++digit) {
@@ -26,7 +28,7 @@ TEST_CASE("the file holds 1,797 images of every digit, of which a fifth is held 
 }
 
 TEST_CASE("pixels of the training images have mean 0 and deviation 1, or less where they hardly vary") {
-  const Images images = split_and_standardise(load(DIGITS_CSV)).training;
+  const Images images = split_and_standardise(load(SOURCE_ROOT "/examples/data/digits.csv")).training;
   for (std::size_t pixel = 0; pixel < kPixels; ++pixel) {
     double sum = 0, squares = 0;
     for (std::size_t i = pixel; i < images.pixels.size(); i += kPixels) {

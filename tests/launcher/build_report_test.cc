@@ -9,6 +9,7 @@
 #include "build_parts.h"
 #include "ops/collective.h"
 #include "runtime/base/config.h"
+#include "tests/facts.h"
 
 namespace dabke {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "launcher/flag_parser.h"
 #include "runtime/base/config.h"
+#include "tests/facts.h"
 
 namespace dabke {
 namespace {
@@ -137,7 +138,7 @@ TEST_CASE("no flag is spelled like another") {
 }
 
 TEST_CASE("the help text is the golden one") {
-  const std::string path = DABKE_GOLDEN "/dabkerun-help.txt";
+  const std::string path = SOURCE_ROOT "/tests/golden/dabkerun-help.txt";
   if (std::getenv("DABKE_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << help_text();
   std::ifstream file(path);
   std::ostringstream golden;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "tests/facts.h"
 #include "tests/multiproc/launcher_run.h"
 
 namespace dabke {

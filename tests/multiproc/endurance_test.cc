@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "tests/facts.h"
 #include "tests/multiproc/negotiation_jobs.h"
 
 namespace dabke {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "launcher_run.h"
+#include "tests/facts.h"
 #include "tests/patience.h"
 
 namespace dabke {

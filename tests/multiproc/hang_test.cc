@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/diagnosis/dump.h"
+#include "tests/facts.h"
 #include "tests/multiproc/launcher_run.h"
 #include "tests/patience.h"
 
@@ -102,9 +103,7 @@ TEST_CASE("a warning tells where a rank sleeps and does not cut its sleep short"
   CHECK_THAT(job.out, Contains("[1]<stdout>:slept in full"));
   CHECK_THAT(job.error, Contains("is waited for from rank 1 on ") && Contains("Rank 1 is here:") &&
                             Contains(call == "sleep" ? "nanosleep" : call));
-#ifdef HAVE_LIBDW  // else callers are not known
-  CHECK_THAT(job.error, Contains("sleeps_in_full"));
-#endif
+  if (HAVE_LIBDW) CHECK_THAT(job.error, Contains("sleeps_in_full"));  // else callers are not known
   // The whole story once; then a line that refers to it.
   CHECK(occurrences("Rank 1 is here:", job.error) == 1);
   CHECK_THAT(job.error,

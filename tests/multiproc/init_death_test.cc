@@ -5,6 +5,7 @@
 #include <random>
 
 #include "launcher_run.h"
+#include "tests/facts.h"
 #include "tests/patience.h"
 
 namespace dabke {

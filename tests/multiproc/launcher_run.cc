@@ -14,6 +14,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "tests/facts.h"
+
 namespace dabke {
 namespace {
 

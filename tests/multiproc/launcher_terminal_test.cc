@@ -7,6 +7,7 @@
 
 #include "launcher_run.h"
 #include "terminal.h"
+#include "tests/facts.h"
 #include "tests/patience.h"
 
 namespace dabke {

@@ -16,6 +16,7 @@
 #include <catch2/catch.hpp>
 
 #include "launcher_run.h"
+#include "tests/facts.h"
 #include "tests/patience.h"
 #include "tests/skip.h"
 

@@ -5,6 +5,7 @@
 
 #include "runtime/transport/module_loader.h"
 #include "tests/conformance/matrix.h"
+#include "tests/facts.h"
 #include "tests/multiproc/launcher_run.h"
 
 namespace dabke {

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "tests/facts.h"
+
 namespace dabke {
 namespace {
 

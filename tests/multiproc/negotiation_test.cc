@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "tests/facts.h"
 #include "tests/multiproc/negotiation_jobs.h"
 
 namespace dabke {

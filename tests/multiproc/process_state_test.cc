@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "launcher_run.h"
+#include "tests/facts.h"
 
 namespace dabke {
 namespace {

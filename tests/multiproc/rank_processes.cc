@@ -8,6 +8,8 @@
 #include <csignal>
 #include <thread>
 
+#include "tests/facts.h"
+
 namespace dabke {
 namespace {
 

@@ -1,6 +1,7 @@
 // A rank that never submits what the others wait for, in real processes.
 #include <catch2/catch.hpp>
 
+#include "tests/facts.h"
 #include "tests/multiproc/negotiation_jobs.h"
 
 namespace dabke {

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
-#include "tests/runtime/base/source_root.h"
+#include "tests/facts.h"
 #include "tests/variables.h"
 
 using dabke::test::environment_of;
@@ -148,7 +148,7 @@ TEST_CASE("every knob has its own name, flag and field, a help text, and a defau
 }
 
 TEST_CASE("docs/configuration.md is what the knob table prints") {
-  std::ifstream file(std::string(DABKE_SOURCE_ROOT) + "/docs/configuration.md");
+  std::ifstream file(SOURCE_ROOT "/docs/configuration.md");
   REQUIRE(file.is_open());
   std::stringstream page;
   page << file.rdbuf();

@@ -15,6 +15,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/diagnosis/thread_samples.h"
+#include "tests/facts.h"
 
 namespace dabke {
 namespace {
@@ -99,9 +100,7 @@ TEST_CASE("a thread that sleeps is told with its callers, and sleeps on") {
       const std::string place = place_with(sleeper.id(), "nanosleep");
       CAPTURE(place);
       CHECK_THAT(place, Contains("(asleep in the kernel") && Contains("nanosleep"));
-#ifdef HAVE_LIBDW
-      CHECK_THAT(place, Contains("sleep_here"));
-#endif
+      if (HAVE_LIBDW) CHECK_THAT(place, Contains("sleep_here"));
     }
     is_over = true;
     while (is_over) {  // the signal may come between the question and the sleep
@@ -121,9 +120,7 @@ TEST_CASE("a thread in poll() is told with its callers, and its poll goes on") {
     Subject waiter([&] { result = poll_here(ends[0]); });
     const std::string place = place_with(waiter.id(), "poll");
     CHECK_THAT(place, Contains("poll"));
-#ifdef HAVE_LIBDW
-    CHECK_THAT(place, Contains("poll_here"));
-#endif
+    if (HAVE_LIBDW) CHECK_THAT(place, Contains("poll_here"));
     for (int look = 0; look < 20; ++look) (void)thread_places();
     CHECK(result == -2);
     CHECK(::write(ends[1], "x", 1) == 1);
@@ -139,19 +136,14 @@ TEST_CASE("a thread that runs is told by samples where the kernel allows them") 
   {
     Subject runner([&] { spin_here(ended); });
     error = sample_threads({runner.id()}).front().error;
-#ifdef HAVE_LIBDW
-    const std::string known = "spin_here";
-#else  // only the address of what is not exported is known
-    const std::string known = "(running";
-#endif
+    // Without libdw only the address is known of what is not exported.
+    const std::string known = HAVE_LIBDW ? "spin_here" : "(running";
     place = place_with(runner.id(), error.empty() ? known : "perf_event_open");
     ended = true;
   }
   CAPTURE(place, error);
   CHECK_THAT(place, Contains("(running"));
-#ifdef HAVE_LIBDW
-  if (error.empty()) CHECK_THAT(place, Contains("spin_here"));
-#endif
+  if (HAVE_LIBDW && error.empty()) CHECK_THAT(place, Contains("spin_here"));
   if (!error.empty()) CHECK_THAT(place, Contains(error));
 }
 
