@@ -140,10 +140,9 @@ class Bench {
   }
 
   Collective& choose(std::size_t elements) {
-    const ResponseKind kind{CollectiveKind::allreduce, ReduceOp::sum,     DType::f32, DeviceType::host,
-                            elements * sizeof(float),  Compression::none, all_.size()};
+    const Extent extent{elements * sizeof(float), all_.size()};
     return **std::ranges::find_if(
-        backends_, [&](const auto& one) { return one->can_run(kind) && one->can_serve(all_); });
+        backends_, [&](const auto& one) { return one->can_run(CallSpec(), extent) && one->can_serve(all_); });
   }
 
   Status run(Collective& backend, const ProcessSetInfo& set, float* data, std::size_t elements) {

@@ -32,14 +32,16 @@ BackendRunner::BackendRunner(const std::vector<std::unique_ptr<Collective>>& bac
   for (const auto& backend : backends) backends_.push_back(backend.get());
 }
 
-Collective* BackendRunner::find(const ResponseKind& kind, const ProcessSetInfo& set) const {
-  const auto runs = [&](Collective* backend) { return backend->can_run(kind) && backend->can_serve(set); };
+Collective* BackendRunner::find(const CallSpec& call, const Extent& extent, const ProcessSetInfo& set) const {
+  const auto runs = [&](Collective* backend) {
+    return backend->can_run(call, extent) && backend->can_serve(set);
+  };
   const auto found = std::ranges::find_if(backends_, runs);
   return found == backends_.end() ? nullptr : *found;
 }
 
 Result<Collective*> BackendRunner::choose(const Batch& batch) {
-  Collective* const backend = find(kind_of(batch), *batch.process_set);
+  Collective* const backend = find(batch, extent_of(batch), *batch.process_set);
   if (backend == nullptr) {
     return Status(Code::unsupported,
                   fmt::format("no backend runs {} of {}", name_of(batch.kind), name_of(batch.dtype)));

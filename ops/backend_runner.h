@@ -18,7 +18,7 @@ class BackendRunner {
   explicit BackendRunner(const std::vector<std::unique_ptr<Collective>>& backends);
 
   /// The first that can run it and serves the set; null when none does. From any thread.
-  Collective* find(const ResponseKind& kind, const ProcessSetInfo& set) const;
+  Collective* find(const CallSpec& call, const Extent& extent, const ProcessSetInfo& set) const;
   /// The one for this batch, prepared for the batch's process set when that is its first; all ranks of the
   /// set come to the same.
   Result<Collective*> choose(const Batch& batch);

@@ -17,6 +17,17 @@ std::uint64_t hash_of(const std::vector<Rank>& ranks) {
   return hash;
 }
 
+ExecutedCall executed(const CallSpec& asked, int contributors, const ProcessSetInfo& set) {
+  ExecutedCall call{asked};
+  if (reduces(call.kind) && call.op == ReduceOp::average) {
+    call.op = ReduceOp::sum;
+    call.divisor = static_cast<std::uint32_t>(contributors);
+  }
+  if (has_root(call.kind))
+    call.root = static_cast<Rank>(std::ranges::find(set.ranks, asked.root) - set.ranks.begin());
+  return call;
+}
+
 bool needs_wide_sums(const Batch& batch) {
   if (!reduces(batch.kind) || kernels::wide_dtype(batch.dtype) == batch.dtype) return false;
   if (is_floating(batch.dtype)) return rounds_partial_results(batch.dtype, batch.op);
@@ -38,7 +49,7 @@ std::string BatchMark::to_string() const {
 
 BatchMark mark_of(const Batch& batch) {
   return {batch.order, static_cast<std::uint64_t>(batch.entries.size()) << kBytesBits |
-                           std::min<std::uint64_t>(kind_of(batch).size_bytes, kMostBytes)};
+                           std::min<std::uint64_t>(extent_of(batch).size_bytes, kMostBytes)};
 }
 
 Status batches_differ(const std::string& other_rank, const BatchMark& theirs, const BatchMark& own) {
@@ -49,7 +60,7 @@ Status batches_differ(const std::string& other_rank, const BatchMark& theirs, co
                   other_rank, theirs.to_string(), own.to_string())};
 }
 
-ResponseKind kind_of(const Batch& batch) {
+Extent extent_of(const Batch& batch) {
   std::int64_t elements = 0;
   for (const BatchEntry& entry : batch.entries) {
     if (batch.kind == CollectiveKind::alltoall) break;
@@ -58,13 +69,13 @@ ResponseKind kind_of(const Batch& batch) {
             ? std::accumulate(entry.receive_counts.begin(), entry.receive_counts.end(), std::int64_t{0})
             : entry.elements;
   }
-  return {batch.kind,
-          batch.op,
-          batch.dtype,
-          batch.device.type,
-          static_cast<std::size_t>(elements) * size_of(batch.dtype),
-          batch.compression,
-          batch.process_set->size()};
+  return {static_cast<std::size_t>(elements) * size_of(batch.dtype), batch.process_set->size()};
+}
+
+bool runs_on_host(const CallSpec& call) {
+  if (call.device_type != DeviceType::host) return false;
+  if (reduces(call.kind) && (call.op == ReduceOp::average || call.op == ReduceOp::adasum)) return false;
+  return moves_data(call.kind) || call.kind == CollectiveKind::barrier;
 }
 
 }  // namespace dabke

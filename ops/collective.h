@@ -18,6 +18,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/tensor.h"
 #include "runtime/base/world.h"
+#include "runtime/call/call_spec.h"
 #include "runtime/timeline/timeline.h"
 #include "runtime/transport/mpi_session.h"
 #include "runtime/transport/shm/shared_heap.h"
@@ -36,18 +37,20 @@ struct ProcessSetInfo {
 /// FNV-1a, the same on all ranks. Not for secrets: it only keeps keys of sets with other ranks apart.
 std::uint64_t hash_of(const std::vector<Rank>& ranks);
 
-/// What a backend is asked whether it can run. Average never appears: the order has turned it into sum and a
-/// scale.
-struct ResponseKind {
-  CollectiveKind kind = CollectiveKind::allreduce;
-  ReduceOp op = ReduceOp::sum;
-  DType dtype = DType::f32;
-  DeviceType device = DeviceType::host;
-  /// The bytes of all tensors of the batch, the same on all ranks: what each rank puts in; for an allgather,
-  /// what comes out. An alltoall's is 0, because no rank knows what the others exchange.
+/// The call that runs where another was asked for: an average has become a sum that is divided at its end, and
+/// the root is a rank of the set. No backend sees average.
+struct ExecutedCall : CallSpec {
+  std::uint32_t divisor = 1;  // a sum is an average of so many, and divided by them
+};
+/// `contributors`: how many ranks brought data; those that have joined do not.
+ExecutedCall executed(const CallSpec& asked, int contributors, const ProcessSetInfo& set);
+
+/// How much a call moves, and among how many.
+struct Extent {
+  /// All tensors of the batch together, and the same on all ranks: what each rank puts in; what comes out of
+  /// an allgather. An alltoall's is 0, because no rank knows what the others exchange.
   std::size_t size_bytes = 0;
-  Compression compression = Compression::none;
-  int ranks = 0;  // in the process set; 0: any
+  int ranks = 0;  // those of the process set; 0: any
 };
 
 /// One tensor of a batch. Counts are in elements, one for each rank of the set, in set order.
@@ -63,17 +66,9 @@ struct BatchEntry {
 };
 
 /// Tensors that run as one collective, the same on every rank of the set.
-struct Batch {
+struct Batch : ExecutedCall {
   std::uint64_t order = 0;  // number in the job's one sequence
-  CollectiveKind kind = CollectiveKind::allreduce;
-  ReduceOp op = ReduceOp::sum;  // sum, min, max or product
-  DType dtype = DType::f32;
-  Device device;
-  int root = 0;               // rank within the set
-  double prescale = 1;        // every input element is multiplied by this before it is reduced
-  double postscale = 1;       // and every output element by this after
-  std::uint32_t divisor = 1;  // a sum is an average of so many, and divided by them
-  Compression compression = Compression::none;  // float32 allreduces only, and only between hosts
+  int device_index = 0;     // this rank's; the type is the same on all
   const ProcessSetInfo* process_set = nullptr;
   std::vector<BatchEntry> entries;
   TimePoint deadline = kNever;
@@ -110,8 +105,8 @@ BatchMark mark_of(const Batch& batch);
 /// The error where another rank brings something else.
 Status batches_differ(const std::string& other_rank, const BatchMark& theirs, const BatchMark& own);
 
-/// What the backends are asked about the batch; the same on all ranks, so all choose the same backend.
-ResponseKind kind_of(const Batch& batch);
+/// How much the batch moves; the same on all ranks, so all choose the same backend.
+Extent extent_of(const Batch& batch);
 
 /// Called exactly once when a batch has ended, from any thread.
 struct Completion {
@@ -127,12 +122,15 @@ struct BatchSizes {
       1 << 20;  // copying a tensor of this size together with others costs more than it saves
 };
 
+/// What each backend of host memory asks first: whether the call is one that runs, on the host.
+bool runs_on_host(const CallSpec& call);
+
 class Collective {
  public:
   virtual ~Collective() = default;
   virtual std::string_view name() const = 0;  // as in the timeline and in DABKE_CPU_OPERATIONS
-  /// Pure, so that the answer can be kept.
-  virtual bool can_run(const ResponseKind& kind) const = 0;
+  /// Pure, so that the answer can be kept, and equal on all ranks.
+  virtual bool can_run(const CallSpec& call, const Extent& extent) const = 0;
   /// Whether it reaches all ranks of the set. Pure, and the same on all of them.
   virtual bool can_serve(const ProcessSetInfo& set) const {
     (void)set;

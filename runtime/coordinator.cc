@@ -348,10 +348,10 @@ void Coordinator::perform(std::vector<Action> actions, TimePoint now) {
       if (!set->ranks.empty()) {
         process_sets_.add(set->id, set->ranks);
       } else {
-        auto task = std::make_unique<Task>();
-        task->process_set = process_sets_.find(set->id);
+        auto run = std::make_unique<Run>();
+        run->process_set = process_sets_.find(set->id);
         process_sets_.remove(set->id);
-        if (task->process_set && task->process_set->rank >= 0) hand_over(std::move(task));
+        if (run->process_set && run->process_set->rank >= 0) hand_over(std::move(run));
       }
     } else if (auto* warn = std::get_if<WarnAction>(&action)) {
       log_.warning("{}", warn->text);
@@ -406,38 +406,28 @@ void Coordinator::execute(ExecuteAction& action, TimePoint now) {
   for (auto first = action.tensors.cbegin(); first != action.tensors.cend();) {
     const auto last = std::find_if(first, action.tensors.cend(),
                                    [&](const BatchedTensor& one) { return one.batch != first->batch; });
-    hand_over(make_task(action, {first, last}));
+    hand_over(make_run(action, {first, last}));
     first = last;
   }
 }
 
-std::unique_ptr<Task> Coordinator::make_task(const ExecuteAction& action,
-                                             std::span<const BatchedTensor> batch) {
+std::unique_ptr<Run> Coordinator::make_run(const ExecuteAction& action,
+                                           std::span<const BatchedTensor> batch) {
   const OrderedRequest& first = action.requests[batch.front().request];
-  auto task = std::make_unique<Task>();
-  task->order = first.number;
-  task->kind = first.agreed->kind;
-  task->op = first.agreed->op;
-  task->dtype = first.agreed->tensors[batch.front().tensor].dtype;
-  task->prescale = first.agreed->prescale;
-  task->postscale = first.agreed->postscale;
-  task->compression = static_cast<Compression>(first.agreed->compression);
-  if (task->op == ReduceOp::average) {
-    task->op = ReduceOp::sum;
-    task->divisor = static_cast<std::uint32_t>(first.contributors);
-  }
-  task->process_set = process_sets_.find(first.agreed->process_set);
-  if (task->kind == CollectiveKind::broadcast) {
-    const auto& ranks = task->process_set->ranks;
-    task->root = static_cast<int>(std::ranges::find(ranks, first.agreed->root) - ranks.begin());
-  }
-  task->timeline = timeline_;
-  task->entries.reserve(batch.size());
+  auto run = std::make_unique<Run>();
+  run->process_set = process_sets_.find(first.agreed->process_set);
+  static_cast<ExecutedCall&>(run->batch) =
+      executed(first.agreed->call_of(first.agreed->tensors[batch.front().tensor]), first.contributors,
+               *run->process_set);
+  run->batch.order = first.number;
+  run->batch.process_set = run->process_set.get();
+  run->timeline = timeline_;
+  run->tensors.reserve(batch.size());
   for (const auto [number, request, tensor] : batch) {
     const OrderedRequest& ordered = action.requests[request];
-    TaskEntry entry{nullptr, 0, unit_of(ordered.token), nullptr};
+    RunTensor entry{nullptr, 0, unit_of(ordered.token), nullptr};
     if (entry.unit == nullptr) {
-      task->requests.push_back(ordered.request);
+      run->requests.push_back(ordered.request);
       entry.tensor = &ordered.request->tensors[tensor];
     } else {  // the tensors of a unit are its operations' one behind the other
       std::size_t index = tensor;
@@ -447,11 +437,11 @@ std::unique_ptr<Task> Coordinator::make_task(const ExecuteAction& action,
       entry.index = index;
       entry.tensor = &entry.operation->request->tensors[index];
     }
-    if (timeline_) task->timeline_ids.push_back(timeline_->tensor(entry.tensor->name));
-    task->entries.push_back(std::move(entry));
+    if (timeline_) run->timeline_ids.push_back(timeline_->tensor(entry.tensor->name));
+    run->tensors.push_back(std::move(entry));
   }
-  if (timeline_) timeline_->op_start(task->timeline_ids, task->kind);
-  return task;
+  if (timeline_) timeline_->op_start(run->timeline_ids, run->batch.kind);
+  return run;
 }
 
 void Coordinator::unit_finished(std::unique_ptr<Unit> unit, const Status& status) {
@@ -471,24 +461,24 @@ void Coordinator::unit_finished(std::unique_ptr<Unit> unit, const Status& status
   wake();
 }
 
-void Coordinator::batch_starts(const Task& task) {
+void Coordinator::batch_starts(const Run& run) {
   running_since_ns_ = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
-  recorder_.record(FlightEvent::What::started, task.kind, task.process_set->id, task.order,
-                   task.entries.size(), 0, task.entries.front().tensor->name);
+  recorder_.record(FlightEvent::What::started, run.batch.kind, run.process_set->id, run.batch.order,
+                   run.tensors.size(), 0, run.tensors.front().tensor->name);
 }
 
-void Coordinator::batch_ran(const Task& task, const BatchReport& batch, const Status& status) {
+void Coordinator::batch_ran(const Run& run, const BatchReport& batch, const Status& status) {
   running_since_ns_ = 0;
-  recorder_.record(status ? FlightEvent::What::finished : FlightEvent::What::failed, task.kind,
-                   task.process_set->id, task.order, task.entries.size(), batch.size_bytes,
-                   task.entries.front().tensor->name);
+  recorder_.record(status ? FlightEvent::What::finished : FlightEvent::What::failed, run.batch.kind,
+                   run.process_set->id, run.batch.order, run.tensors.size(), batch.size_bytes,
+                   run.tensors.front().tensor->name);
   ++statistics_.batches;
   statistics_.bytes += batch.size_bytes;
   statistics_.execution_seconds += batch.seconds;
   profile_.ran(batch);
 }
 
-void Coordinator::tasks_left(std::size_t left) {
+void Coordinator::runs_left(std::size_t left) {
   if (left < kBusyTasks && (wants_room_.exchange(false) || leaving_)) wake();
 }
 

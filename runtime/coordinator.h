@@ -116,9 +116,9 @@ class Coordinator final : private ControlSink, private LaneObserver {
   void on_message(Rank peer, std::span<const std::byte> message) override;
   void on_peer_lost(Rank peer, const Status& cause) override;
   void unit_finished(std::unique_ptr<Unit> unit, const Status& status) override;
-  void batch_starts(const Task& task) override;
-  void batch_ran(const Task& task, const BatchReport& batch, const Status& status) override;
-  void tasks_left(std::size_t left) override;
+  void batch_starts(const Run& run) override;
+  void batch_ran(const Run& run, const BatchReport& batch, const Status& status) override;
+  void runs_left(std::size_t left) override;
   void lane_broke(Status cause) noexcept override { break_off(std::move(cause)); }
 
   void loop() noexcept;
@@ -131,7 +131,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
   bool something_comes(int& looks);
   void hand_back();
   TimePoint sleep_until();
-  void hand_over(std::unique_ptr<Task> task);
+  void hand_over(std::unique_ptr<Run> run);
   bool post(Command command, Wake wake = Wake::at_once);
   bool has_commands();
   void wake();
@@ -142,7 +142,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
   void accept(OperationRef& operation, TimePoint now);
   void perform(std::vector<Action> actions, TimePoint now);
   void execute(ExecuteAction& action, TimePoint now);
-  std::unique_ptr<Task> make_task(const ExecuteAction& action, std::span<const BatchedTensor> batch);
+  std::unique_ptr<Run> make_run(const ExecuteAction& action, std::span<const BatchedTensor> batch);
   void start_operations(const ExecuteAction& action, TimePoint now);
   void over(const Status& cause);
   void judge_failures(TimePoint now);
@@ -162,7 +162,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
   Baton baton_;                      // all below that is not atomic and has no mutex of its own
   bool ended_ = false;               // nobody drives any more
   bool helped_ = false;              // who holds it waits for a result
-  std::unique_ptr<Task> own_task_;   // the task that the holder is to run
+  std::unique_ptr<Run> own_run_;     // the one that the holder is to run
   WaitingHabit habit_;               // the helpers'
   TimePoint sleeps_until_ = kNever;  // the coordinator's thread, when nobody holds it
   std::unique_ptr<ControlChannel> channel_;

@@ -56,17 +56,17 @@ bool Coordinator::drive_for(const Operation& operation) noexcept {
     channel_->look(*this);  // what came before may be what is waited for
     int looks = kMostLooks;
     do round();
-    while (!own_task_ && operation.ordered_at == TimePoint{} && !operation.is_done() &&
+    while (!own_run_ && operation.ordered_at == TimePoint{} && !operation.is_done() &&
            something_comes(looks));
   } catch (...) {
     break_off(caught());
   }
-  const std::unique_ptr<Task> task = std::move(own_task_);
+  const std::unique_ptr<Run> run = std::move(own_run_);
   helped_ = false;
   hand_back();
   baton_.unlock();
-  if (task) lane_.run_here(*task);
-  return task != nullptr;
+  if (run) lane_.run_here(*run);
+  return run != nullptr;
 }
 
 bool Coordinator::something_comes(int& looks) {
@@ -84,12 +84,12 @@ void Coordinator::hand_back() {
   channel_->hand_back(is_needed);
 }
 
-/// Hands tasks over in order. What a helper runs itself is the first batch of its round.
-void Coordinator::hand_over(std::unique_ptr<Task> task) {
-  if (helped_ && !own_task_ && lane_.reserve_for(*task)) {
-    own_task_ = std::move(task);
+/// Hands runs over in order. What a helper runs itself is the first batch of its round.
+void Coordinator::hand_over(std::unique_ptr<Run> run) {
+  if (helped_ && !own_run_ && lane_.reserve_for(*run)) {
+    own_run_ = std::move(run);
   } else {
-    lane_.push(std::move(task));
+    lane_.push(std::move(run));
   }
 }
 

@@ -42,14 +42,14 @@ Status GroupCollector::check(const Operation& operation) const {
   if (before == 0) return {};
   const Operation& first = *found->second.front();
   const Request& a = *first.request;
-  const bool alike = a.kind == b.kind && a.op == b.op && a.root == b.root &&
-                     same_scale(a.prescale, b.prescale) && same_scale(a.postscale, b.postscale) &&
-                     first.extras().group_size == size;
-  if (alike) return {};
-  return {Code::invalid_argument,
-          fmt::format("'{}' does not fit its group '{}', which began with '{}': all members must have the "
-                      "same collective, reduce operation, root, scales and group_size",
-                      b.name, group, a.name)};
+  const std::string_view unlike =
+      first.extras().group_size == size ? difference(static_cast<const CallSpec&>(a), b) : "group_size";
+  if (unlike.empty()) return {};
+  return {
+      Code::invalid_argument,
+      fmt::format("'{}' does not fit its group '{}', which began with '{}': they differ in the {}, and all "
+                  "members must be asked for alike",
+                  b.name, group, a.name, unlike)};
 }
 
 std::unique_ptr<Unit> GroupCollector::add(OperationRef operation) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/task.h"
+#include "runtime/run.h"
 
 namespace dabke {
 

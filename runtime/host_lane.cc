@@ -22,11 +22,11 @@ Status HostLane::start() {
 
 HostLane::~HostLane() { stop(); }
 
-void HostLane::push(std::unique_ptr<Task> task) {
-  if (task->timeline) task->timeline->activity_start(task->timeline_ids, "QUEUE");
+void HostLane::push(std::unique_ptr<Run> run) {
+  if (run->timeline) run->timeline->activity_start(run->timeline_ids, "QUEUE");
   {
     const std::lock_guard lock(mutex_);
-    queue_.push_back(std::move(task));
+    queue_.push_back(std::move(run));
     outstanding_.fetch_add(1);
   }
   changed_.notify_one();
@@ -49,12 +49,10 @@ void HostLane::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-bool HostLane::reserve_for(const Task& task) {
+bool HostLane::reserve_for(const Run& run) {
   // One that runs on waiters takes what comes, whatever its size, which is not known yet.
   const Collective* const backend =
-      task.entries.empty()
-          ? nullptr
-          : runner_.find({task.kind, task.op, task.dtype, DeviceType::host}, *task.process_set);
+      run.tensors.empty() ? nullptr : runner_.find(run.batch, {}, *run.process_set);
   if (backend == nullptr || !backend->can_run_on_waiters()) return false;
   const std::lock_guard lock(mutex_);
   if (taken_ || !queue_.empty() || stopping_) return false;
@@ -62,24 +60,24 @@ bool HostLane::reserve_for(const Task& task) {
   return taken_ = true;
 }
 
-void HostLane::run_here(Task& task) {
+void HostLane::run_here(Run& run) {
   std::fenv_t callers;
   std::fegetenv(&callers);
   std::fesetenv(FE_DFL_ENV);
-  if (task.timeline) task.timeline->activity_start(task.timeline_ids, "QUEUE");
-  perform(task);
+  if (run.timeline) run.timeline->activity_start(run.timeline_ids, "QUEUE");
+  perform(run);
   std::fesetenv(&callers);
 }
 
 /// The lane is taken already. It is free again before anybody hears of the end, so that who goes on at once
 /// finds it so.
-void HostLane::perform(Task& task) noexcept {
+void HostLane::perform(Run& run) noexcept {
   std::vector<Ended> ended;
   try {
-    if (task.entries.empty()) {
-      runner_.release(task.process_set->id);
+    if (run.tensors.empty()) {
+      runner_.release(run.process_set->id);
     } else {
-      ended = run(task);
+      ended = execute(run);
     }
   } catch (...) {
     observer_.lane_broke(caught());
@@ -97,7 +95,7 @@ void HostLane::perform(Task& task) noexcept {
     observer_.lane_broke(caught());
   }
   for (Ended& one : ended) (void)one.unit.release();  // the observer knows of those that it was not told of
-  observer_.tasks_left(outstanding_.fetch_sub(1) - 1);
+  observer_.runs_left(outstanding_.fetch_sub(1) - 1);
 }
 
 /// Who waits is woken last: he would take the core, and sleep again on the next of the batch.
@@ -113,7 +111,7 @@ void HostLane::tell(std::vector<Ended>& ended) {
   for (Ended* const one : awaited) observer_.unit_finished(std::move(one->unit), one->status);
 }
 
-std::unique_ptr<Task> HostLane::next() {
+std::unique_ptr<Run> HostLane::next() {
   std::unique_lock lock(mutex_);
   const auto something = [this] { return !taken_ && (!queue_.empty() || stopping_); };
   if (!changed_.wait_for(lock, kIdleAfter, something)) {
@@ -130,46 +128,46 @@ std::unique_ptr<Task> HostLane::next() {
     changed_.wait(lock, something);  // idle was said once; now sleep without a limit
   }
   if (queue_.empty()) return nullptr;
-  auto task = std::move(queue_.front());
+  auto run = std::move(queue_.front());
   queue_.pop_front();
   taken_ = true;
-  return task;
+  return run;
 }
 
 void HostLane::loop() {
-  while (auto task = next()) perform(*task);
+  while (auto run = next()) perform(*run);
 }
 
-std::vector<HostLane::Ended> HostLane::run(Task& task) {
-  if (task.timeline) task.timeline->activity_end(task.timeline_ids);
-  observer_.batch_starts(task);
+std::vector<HostLane::Ended> HostLane::execute(Run& run) {
+  if (run.timeline) run.timeline->activity_end(run.timeline_ids);
+  observer_.batch_starts(run);
   const TimePoint start = Clock::now();
-  BatchReport report{.kind = task.kind, .tensors = task.entries.size()};
+  BatchReport report{.kind = run.batch.kind, .tensors = run.tensors.size()};
   std::vector<Status> refused;
-  const Status status = without_exceptions([&] { return run_batch(task, report, refused); });
+  const Status status = without_exceptions([&] { return run_batch(run, report, refused); });
   report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  if (task.timeline) {
-    for (std::size_t i = 0; i < task.entries.size(); ++i) {
-      const TensorSpec& tensor = *task.entries[i].tensor;
+  if (run.timeline) {
+    for (std::size_t i = 0; i < run.tensors.size(); ++i) {
+      const TensorSpec& tensor = *run.tensors[i].tensor;
       const Status& ended = status && !refused.empty() ? refused[i] : status;
       if (ended) {
-        task.timeline->op_end(task.timeline_ids[i], tensor.dtype, tensor.shape);
+        run.timeline->op_end(run.timeline_ids[i], tensor.dtype, tensor.shape);
       } else {
-        task.timeline->op_error(task.timeline_ids[i], ended);
+        run.timeline->op_error(run.timeline_ids[i], ended);
       }
     }
   }
-  observer_.batch_ran(task, report, status);
-  return ended_by(task, status, refused);
+  observer_.batch_ran(run, report, status);
+  return ended_by(run, status, refused);
 }
 
-/// The units whose last tensors the task had.
-std::vector<HostLane::Ended> HostLane::ended_by(const Task& task, const Status& status,
+/// The units whose last tensors the run had.
+std::vector<HostLane::Ended> HostLane::ended_by(const Run& run, const Status& status,
                                                 const std::vector<Status>& refused) {
   std::vector<Ended> ended;
-  ended.reserve(task.entries.size());
-  for (std::size_t i = 0; i < task.entries.size(); ++i) {
-    Unit* unit = task.entries[i].unit;
+  ended.reserve(run.tensors.size());
+  for (std::size_t i = 0; i < run.tensors.size(); ++i) {
+    Unit* unit = run.tensors[i].unit;
     if (unit == nullptr) continue;
     if (!refused.empty() && !refused[i]) unit->refused = copy_of(refused[i]);
     if (!status && unit->first_error.is_ok()) unit->first_error = copy_of(status);
@@ -179,12 +177,12 @@ std::vector<HostLane::Ended> HostLane::ended_by(const Task& task, const Status& 
   return ended;
 }
 
-Status HostLane::run_batch(const Task& task, BatchReport& report, std::vector<Status>& refused) {
+Status HostLane::run_batch(Run& run, BatchReport& report, std::vector<Status>& refused) {
   {
     const std::lock_guard lock(mutex_);
     if (!aborted_.is_ok()) return aborted_;
   }
-  BatchBuilder builder(task);
+  BatchBuilder builder(run);
   if (builder.needs_exchange()) {
     DABKE_CHECK(runner_.run(builder.exchange_batch()));
   }
@@ -195,7 +193,7 @@ Status HostLane::run_batch(const Task& task, BatchReport& report, std::vector<St
     if (builder.batch().entries.empty()) return {};
   }
   for (const BatchEntry& entry : builder.batch().entries) {
-    report.size_bytes += static_cast<std::size_t>(entry.elements) * size_of(task.dtype);
+    report.size_bytes += static_cast<std::size_t>(entry.elements) * size_of(run.batch.dtype);
   }
   DABKE_ASSIGN(Collective* const backend, runner_.choose(builder.batch()));
   report.backend = backend->name();

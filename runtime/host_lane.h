@@ -22,11 +22,11 @@ class LaneObserver {
   virtual ~LaneObserver() = default;
   /// Every tensor of the unit has run. The observer owns it from here.
   virtual void unit_finished(std::unique_ptr<Unit> unit, const Status& status) = 0;
-  virtual void batch_starts(const Task& task) = 0;
+  virtual void batch_starts(const Run& run) = 0;
   /// One batch has run; its units are told next.
-  virtual void batch_ran(const Task& task, const BatchReport& batch, const Status& status) = 0;
-  /// One task less: `left` have not ended yet.
-  virtual void tasks_left(std::size_t left) = 0;
+  virtual void batch_ran(const Run& run, const BatchReport& batch, const Status& status) = 0;
+  /// One run less: `left` have not ended yet.
+  virtual void runs_left(std::size_t left) = 0;
   /// The lane could not do its part, for want of memory: some units will never be told as finished.
   virtual void lane_broke(Status cause) noexcept = 0;
 };
@@ -36,13 +36,13 @@ class HostLane {
   HostLane(const std::vector<std::unique_ptr<Collective>>& backends, LaneObserver& observer);
   ~HostLane();
 
-  /// Called once, before the first task.
+  /// Called once, before the first run.
   Status start();
-  void push(std::unique_ptr<Task> task);
-  /// Whether the caller is to run the task, by run_here(): its backend allows it, and nothing is before it.
+  void push(std::unique_ptr<Run> run);
+  /// Whether the caller is to run the run, by run_here(): its backend allows it, and nothing is before it.
   /// Until it has run, the lane is the caller's.
-  bool reserve_for(const Task& task);
-  void run_here(Task& task);
+  bool reserve_for(const Run& run);
+  void run_here(Run& run);
   /// Tasks that have not ended yet.
   std::size_t outstanding() const { return outstanding_.load(); }
   /// May be called from any thread: what runs and what is queued ends with `cause`. Throws when there is no
@@ -58,21 +58,21 @@ class HostLane {
   };
 
   void loop();
-  std::unique_ptr<Task> next();
-  void perform(Task& task) noexcept;
+  std::unique_ptr<Run> next();
+  void perform(Run& run) noexcept;
   void tell(std::vector<Ended>& ended);
-  std::vector<Ended> run(Task& task);
+  std::vector<Ended> execute(Run& run);
   /// `refused`: of each tensor why no rank has run it; empty when all have been run.
-  Status run_batch(const Task& task, BatchReport& report, std::vector<Status>& refused);
-  static std::vector<Ended> ended_by(const Task& task, const Status& status,
+  Status run_batch(Run& run, BatchReport& report, std::vector<Status>& refused);
+  static std::vector<Ended> ended_by(const Run& run, const Status& status,
                                      const std::vector<Status>& refused);
 
   BackendRunner runner_;  // whoever has taken the lane
   LaneObserver& observer_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::unique_ptr<Task>> queue_;
-  bool taken_ = false;  // whoever runs a task, or touches the backends, has taken it
+  std::deque<std::unique_ptr<Run>> queue_;
+  bool taken_ = false;  // whoever runs a run, or touches the backends, has taken it
   bool stopping_ = false;
   Status aborted_;
   std::atomic<std::size_t> outstanding_{0};

@@ -11,7 +11,7 @@
 
 #include "runtime/base/block_pool.h"
 #include "runtime/base/clock.h"
-#include "runtime/negotiation/request.h"
+#include "runtime/call/request.h"
 #include "runtime/transport/shm/shared_heap.h"
 
 namespace dabke {
@@ -59,7 +59,7 @@ class Operation {
   OneOrMany<TensorView> inputs;
   /// The places where results go; data null: from `allocate`, or memory of our own.
   OneOrMany<TensorView> outputs;
-  std::optional<std::uint8_t> compression;  // as the caller said; nothing: what the configuration says
+  std::optional<Compression> compression;  // as the caller said; nothing: what the configuration says
 
   // ---- results; read them after is_done()
   std::int64_t value = 0;  // join: last rank; add_process_set: the id

@@ -136,7 +136,7 @@ std::vector<std::string_view> Runtime::backend_names() const {
 
 Status Runtime::submit(OperationRef operation, Coordinator::Wake wake) {
   if (operation->request->kind == CollectiveKind::allreduce) {
-    const auto configured = static_cast<std::uint8_t>(compression_named(config_.compression));
+    const auto configured = compression_named(config_.compression);
     operation->request->compression = operation->compression.value_or(configured);
   }
   DABKE_CHECK(check_operation(*operation, process_sets_, backends_));

@@ -23,7 +23,7 @@ class Check {
     for (std::size_t i = 0; i < request_.tensors.size(); ++i) {
       DABKE_CHECK(check_tensor(i));
       DABKE_CHECK(check_output(i));
-      DABKE_CHECK(check_backend(request_.tensors[i].dtype, backends));
+      DABKE_CHECK(check_backend(request_.tensors[i], backends));
     }
     return {};
   }
@@ -81,10 +81,7 @@ class Check {
       return bad("tensor '{}' is bool, which has no average; use sum (or), product (and), min or max",
                  tensor.name);
     }
-    const bool has_rows = request_.kind == CollectiveKind::allgather ||
-                          request_.kind == CollectiveKind::alltoall ||
-                          request_.kind == CollectiveKind::reducescatter;
-    if (has_rows && tensor.shape.rank() == 0) {
+    if (divides_rows(request_.kind) && tensor.shape.rank() == 0) {
       return bad("tensor '{}' is a scalar; it needs at least one dimension", tensor.name);
     }
     return request_.kind == CollectiveKind::alltoall ? check_splits(tensor) : Status::ok();
@@ -128,7 +125,7 @@ class Check {
     const TensorSpec& tensor = request_.tensors[i];
     TensorView& output = op_.outputs[i];
     const TensorView& input = op_.inputs[i];
-    if (request_.kind == CollectiveKind::allgather || request_.kind == CollectiveKind::alltoall) {
+    if (has_free_rows(request_.kind)) {
       output = TensorView{nullptr, tensor.dtype, input.device,
                           tensor.shape};  // its first dimension is still to come
       return {};
@@ -158,12 +155,13 @@ class Check {
     return bad("input and output of tensor '{}' overlap without being the same memory", tensor.name);
   }
 
-  Status check_backend(DType dtype, const std::vector<std::unique_ptr<Collective>>& backends) const {
-    const ReduceOp op = request_.op == ReduceOp::average ? ReduceOp::sum : request_.op;
-    const ResponseKind kind{request_.kind, op, dtype, request_.device};
-    if (std::ranges::any_of(backends, [&](const auto& backend) { return backend->can_run(kind); })) return {};
+  Status check_backend(const TensorSpec& tensor,
+                       const std::vector<std::unique_ptr<Collective>>& backends) const {
+    const CallSpec call = executed(request_.call_of(tensor), set_.size(), set_);
+    if (std::ranges::any_of(backends, [&](const auto& backend) { return backend->can_run(call, {}); }))
+      return {};
     return {Code::unsupported, fmt::format("{} '{}': no backend of this job can run it for {}",
-                                           name_of(request_.kind), request_.name, name_of(dtype))};
+                                           name_of(request_.kind), request_.name, name_of(tensor.dtype))};
   }
 
   Operation& op_;

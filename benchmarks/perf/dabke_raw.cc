@@ -7,6 +7,8 @@
 namespace dabke::perf {
 namespace {
 
+CallSpec asked(const Call& call) { return {.kind = call.kind, .dtype = call.dtype, .op = call.op}; }
+
 class RawBackend final : public Competitor {
  public:
   RawBackend(const std::string& name, const Config& config, const World& world)
@@ -26,12 +28,12 @@ class RawBackend final : public Competitor {
   }
 
   std::string name() const override { return name_; }
-  bool can_run(const Call& call) const override {
-    return runner_->find({call.kind, call.op, call.dtype, DeviceType::host}, world_) != nullptr;
-  }
+  bool can_run(const Call& call) const override { return runner_->find(asked(call), {}, world_) != nullptr; }
   Status begin(const Call& call) override {
     counts_.assign(static_cast<std::size_t>(call.ranks), call.part());
-    batch_ = Batch{.order = batch_.order, .kind = call.kind, .op = call.op, .dtype = call.dtype};
+    const std::uint64_t order = batch_.order;
+    batch_ = Batch{{asked(call)}};
+    batch_.order = order;
     batch_.process_set = &world_;
     if (call.kind == CollectiveKind::barrier) return choose();
     BatchEntry entry{.input = call.input, .output = call.output, .elements = call.elements};

@@ -55,8 +55,7 @@ Status set_options(Operation& operation, const dabke_options& options) {
             fmt::format("{} '{}': compression {} does not exist; use a dabke_compression",
                         name_of(request.kind), request.name, compression)};
   }
-  if (compression != DABKE_COMPRESSION_DEFAULT)
-    operation.compression = static_cast<std::uint8_t>(compression);
+  if (compression != DABKE_COMPRESSION_DEFAULT) operation.compression = static_cast<Compression>(compression);
   if (options.group != nullptr && options.group_size > 1) {
     Operation::Extras& extras = operation.make_extras();
     request.is_group = true;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dabke/dlpack.h"
-#include "runtime/negotiation/request.h"
+#include "runtime/call/request.h"
 
 namespace dabke {
 

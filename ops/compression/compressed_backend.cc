@@ -16,10 +16,9 @@ constexpr std::size_t kPieceElements = 8192;
 
 }  // namespace
 
-bool CompressedBackend::can_run(const ResponseKind& kind) const {
-  return kind.compression != Compression::none && kind.kind == CollectiveKind::allreduce &&
-         kind.dtype == DType::f32 && kind.device == DeviceType::host && kind.op != ReduceOp::average &&
-         kind.op != ReduceOp::adasum;
+bool CompressedBackend::can_run(const CallSpec& call, const Extent&) const {
+  return runs_on_host(call) && call.compression != Compression::none &&
+         call.kind == CollectiveKind::allreduce && call.dtype == DType::f32;
 }
 
 bool CompressedBackend::can_serve(const ProcessSetInfo& set) const {

@@ -32,7 +32,7 @@ class CompressedBackend final : public Collective {
       : world_(world), carriers_(std::move(carriers)) {}
 
   std::string_view name() const override { return "compressed"; }
-  bool can_run(const ResponseKind& kind) const override;
+  bool can_run(const CallSpec& call, const Extent& extent) const override;
   /// Sets of more than one host.
   bool can_serve(const ProcessSetInfo& set) const override;
   Status prepare(const ProcessSetInfo&) override { return {}; }

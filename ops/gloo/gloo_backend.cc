@@ -81,11 +81,7 @@ GlooBackend::~GlooBackend() {
   if (device_) device_->resume();  // closing connections waits for its thread
 }
 
-bool GlooBackend::can_run(const ResponseKind& kind) const {
-  if (kind.device != DeviceType::host) return false;
-  if (reduces(kind.kind) && (kind.op == ReduceOp::average || kind.op == ReduceOp::adasum)) return false;
-  return kind.kind <= CollectiveKind::barrier;
-}
+bool GlooBackend::can_run(const CallSpec& call, const Extent&) const { return runs_on_host(call); }
 
 /// What a batch of its own costs grows with the peers, however little it carries.
 BatchSizes GlooBackend::batch_sizes() const {

@@ -27,7 +27,7 @@ class GlooBackend final : public Collective {
   ~GlooBackend() override;
 
   std::string_view name() const override { return "gloo"; }
-  bool can_run(const ResponseKind& kind) const override;
+  bool can_run(const CallSpec& call, const Extent& extent) const override;
   BatchSizes batch_sizes() const override;
   Status prepare(const ProcessSetInfo& set) override;
   void run(const Batch& batch, Completion done) override;

@@ -15,10 +15,8 @@ Rank own_leader(const World& world, const Collective* inside) {
 
 }  // namespace
 
-bool HierarchicalBackend::can_run(const ResponseKind& kind) const {
-  if (kind.device != DeviceType::host) return false;
-  if (reduces(kind.kind) && (kind.op == ReduceOp::average || kind.op == ReduceOp::adasum)) return false;
-  return kind.kind <= CollectiveKind::barrier && kind.kind != CollectiveKind::alltoall;
+bool HierarchicalBackend::can_run(const CallSpec& call, const Extent&) const {
+  return runs_on_host(call) && call.kind != CollectiveKind::alltoall;
 }
 
 bool HierarchicalBackend::can_serve(const ProcessSetInfo& set) const {

@@ -20,7 +20,7 @@ class HierarchicalBackend final : public Collective {
       : leaders_(std::move(leaders)), parts_(std::move(parts)) {}
 
   std::string_view name() const override { return "hierarchical"; }
-  bool can_run(const ResponseKind& kind) const override;
+  bool can_run(const CallSpec& call, const Extent& extent) const override;
   bool can_serve(const ProcessSetInfo& set) const override;
   Status prepare(const ProcessSetInfo& set) override;
   void run(const Batch& batch, Completion done) override;

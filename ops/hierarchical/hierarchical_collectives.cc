@@ -39,11 +39,12 @@ Status HierarchicalRun::run() {
 
 Batch HierarchicalRun::part(CollectiveKind kind, const ProcessSetInfo& set) const {
   Batch out;
-  out.order = batch_.order;
   out.kind = kind;
-  out.op = batch_.op;
+  out.device_type = batch_.device_type;
   out.dtype = batch_.dtype;
-  out.device = batch_.device;
+  out.op = batch_.op;
+  out.order = batch_.order;
+  out.device_index = batch_.device_index;
   out.process_set = &set;
   out.deadline = batch_.deadline;
   out.timeline = batch_.timeline;

@@ -54,11 +54,7 @@ MpiBackend::~MpiBackend() {
   }
 }
 
-bool MpiBackend::can_run(const ResponseKind& kind) const {
-  if (kind.device != DeviceType::host) return false;
-  if (reduces(kind.kind) && (kind.op == ReduceOp::average || kind.op == ReduceOp::adasum)) return false;
-  return kind.kind <= CollectiveKind::barrier;
-}
+bool MpiBackend::can_run(const CallSpec& call, const Extent&) const { return runs_on_host(call); }
 
 Status MpiBackend::aborted() const {
   const std::lock_guard lock(cause_mutex_);

@@ -19,7 +19,7 @@ class MpiBackend final : public Collective {
   ~MpiBackend() override;
 
   std::string_view name() const override { return "mpi"; }
-  bool can_run(const ResponseKind& kind) const override;
+  bool can_run(const CallSpec& call, const Extent& extent) const override;
   /// An allreduce needs no copy into a fusion buffer, so no tensor is better alone.
   BatchSizes batch_sizes() const override { return {.alone = std::numeric_limits<std::uint32_t>::max()}; }
   Status prepare(const ProcessSetInfo& set) override;

@@ -35,11 +35,7 @@ ShmBackend::ShmBackend(std::unique_ptr<ShmDomain> domain, SharedHeap* heap, Log 
       heaps_(*domain_, steps_, heap, std::move(log)),
       places_(*domain_, steps_, heaps_) {}
 
-bool ShmBackend::can_run(const ResponseKind& kind) const {
-  if (kind.device != DeviceType::host) return false;
-  if (reduces(kind.kind) && (kind.op == ReduceOp::average || kind.op == ReduceOp::adasum)) return false;
-  return kind.kind <= CollectiveKind::barrier;
-}
+bool ShmBackend::can_run(const CallSpec& call, const Extent&) const { return runs_on_host(call); }
 
 bool ShmBackend::can_serve(const ProcessSetInfo& set) const {
   return std::ranges::all_of(

@@ -19,7 +19,7 @@ class ShmBackend final : public Collective {
   explicit ShmBackend(std::unique_ptr<ShmDomain> domain, SharedHeap* heap = nullptr, Log log = Log());
 
   std::string_view name() const override { return "shm"; }
-  bool can_run(const ResponseKind& kind) const override;
+  bool can_run(const CallSpec& call, const Extent& extent) const override;
   bool can_serve(const ProcessSetInfo& set) const override;
   /// No system call, no copy into a fusion buffer: a batch of few tensors costs little more than its bytes,
   /// and no tensor is better alone.

@@ -25,13 +25,13 @@ bool is_empty(const Batch& batch, const PackedBatch& packed) {
 
 }  // namespace
 
-bool TcpBackend::can_run(const ResponseKind& kind) const {
+bool TcpBackend::can_run(const CallSpec& call, const Extent& extent) const {
   // Sums of some ranks' float16 and bfloat16 travel in float32.
-  const bool is_wide = kind.kind == CollectiveKind::allreduce && rounds_partial_results(kind.dtype, kind.op);
+  const bool is_wide = call.kind == CollectiveKind::allreduce && rounds_partial_results(call.dtype, call.op);
   const std::size_t most_bytes = is_wide ? kMostBytes / 2 : kMostBytes;
-  if (kind.device != DeviceType::host || (kind.size_bytes > most_bytes && kind.ranks != 2)) return false;
-  switch (kind.kind) {
-    case CollectiveKind::allreduce: return kind.op != ReduceOp::average && kind.op != ReduceOp::adasum;
+  if (!runs_on_host(call) || (extent.size_bytes > most_bytes && extent.ranks != 2)) return false;
+  switch (call.kind) {
+    case CollectiveKind::allreduce:
     case CollectiveKind::allgather:
     case CollectiveKind::broadcast:
     case CollectiveKind::barrier: return true;

@@ -23,7 +23,7 @@ class TcpBackend final : public Collective {
       : context_(context), interrupt_(std::move(interrupt)) {}
 
   std::string_view name() const override { return "tcp"; }
-  bool can_run(const ResponseKind& kind) const override;
+  bool can_run(const CallSpec& call, const Extent& extent) const override;
   Status prepare(const ProcessSetInfo& set) override;
   void run(const Batch& batch, Completion done) override { done(run_batch(batch)); }
   void release(ProcessSetId set) override { sets_.erase(set); }

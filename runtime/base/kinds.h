@@ -8,17 +8,17 @@
 namespace dabke {
 
 // clang-format off
-//   id                  name                  as Horovod's timeline writes it
-#define DABKE_COLLECTIVES(X)                                         \
-  X(allreduce,           "allreduce",           "ALLREDUCE")          \
-  X(allgather,           "allgather",           "ALLGATHER")          \
-  X(broadcast,           "broadcast",           "BROADCAST")          \
-  X(alltoall,            "alltoall",            "ALLTOALL")           \
-  X(reducescatter,       "reducescatter",       "REDUCESCATTER")      \
-  X(barrier,             "barrier",             "BARRIER")            \
-  X(join,                "join",                "JOIN")               \
-  X(add_process_set,     "add_process_set",     "ADD_PROCESS_SET")    \
-  X(remove_process_set,  "remove_process_set",  "REMOVE_PROCESS_SET")
+//   id                  name                  as Horovod's timeline writes it, and what it does (CollectiveTrait)
+#define DABKE_COLLECTIVES(X)                                                                                     \
+  X(allreduce,           "allreduce",           "ALLREDUCE",           kMovesData | kReduces | kFuses)            \
+  X(allgather,           "allgather",           "ALLGATHER",           kMovesData | kDividesRows | kFreeRows | kFuses) \
+  X(broadcast,           "broadcast",           "BROADCAST",           kMovesData | kHasRoot | kFuses)            \
+  X(alltoall,            "alltoall",            "ALLTOALL",            kMovesData | kDividesRows | kFreeRows)     \
+  X(reducescatter,       "reducescatter",       "REDUCESCATTER",       kMovesData | kReduces | kDividesRows | kFuses) \
+  X(barrier,             "barrier",             "BARRIER",             kNoTraits)                                 \
+  X(join,                "join",                "JOIN",                kNoTraits)                                 \
+  X(add_process_set,     "add_process_set",     "ADD_PROCESS_SET",     kNoTraits)                                 \
+  X(remove_process_set,  "remove_process_set",  "REMOVE_PROCESS_SET",  kNoTraits)
 
 //   id        value  name        (values are Horovod's)
 #define DABKE_REDUCE_OPS(X)   \
@@ -63,7 +63,7 @@ inline constexpr int kCollectiveCount = 0
 
 constexpr std::string_view name_of(CollectiveKind kind) {
   switch (kind) {
-#define X(id, name, upper) \
+#define X(id, name, upper, traits) \
   case CollectiveKind::id: return name;
     DABKE_COLLECTIVES(X)
 #undef X
@@ -73,7 +73,7 @@ constexpr std::string_view name_of(CollectiveKind kind) {
 
 constexpr std::string_view timeline_name_of(CollectiveKind kind) {
   switch (kind) {
-#define X(id, name, upper) \
+#define X(id, name, upper, traits) \
   case CollectiveKind::id: return upper;
     DABKE_COLLECTIVES(X)
 #undef X
@@ -110,12 +110,42 @@ constexpr Compression compression_named(std::string_view wanted) {
   return Compression::none;
 }
 
-/// Whether the collective combines numbers (and so has a reduce op and scales).
-constexpr bool reduces(CollectiveKind kind) {
-  return kind == CollectiveKind::allreduce || kind == CollectiveKind::reducescatter;
+/// What a collective does; a column of the table.
+enum CollectiveTrait : std::uint8_t {
+  kNoTraits = 0,
+  kMovesData = 1,    // the others only agree
+  kReduces = 2,      // it combines numbers, and so has a reduce op and scales
+  kHasRoot = 4,      // one rank has the data
+  kDividesRows = 8,  // a rank gives or gets a part of the rows, so there must be a first dimension
+  kFreeRows = 16,    // that dimension may be another on each rank
+  kFuses = 32,       // several tensors may travel as one
+};
+
+constexpr bool has_trait(CollectiveKind kind, CollectiveTrait trait) {
+  switch (kind) {
+#define X(id, name, upper, traits) \
+  case CollectiveKind::id: return ((traits)&trait) != 0;
+    DABKE_COLLECTIVES(X)
+#undef X
+  }
+  return false;
 }
 
-/// Whether a tensor's data moves; the others only agree.
-constexpr bool moves_data(CollectiveKind kind) { return kind <= CollectiveKind::reducescatter; }
+constexpr bool moves_data(CollectiveKind kind) { return has_trait(kind, kMovesData); }
+constexpr bool reduces(CollectiveKind kind) { return has_trait(kind, kReduces); }
+constexpr bool has_root(CollectiveKind kind) { return has_trait(kind, kHasRoot); }
+constexpr bool divides_rows(CollectiveKind kind) { return has_trait(kind, kDividesRows); }
+constexpr bool has_free_rows(CollectiveKind kind) { return has_trait(kind, kFreeRows); }
+constexpr bool fuses(CollectiveKind kind) { return has_trait(kind, kFuses); }
+
+/// The largest number of an enumeration whose numbers begin with 0 and have no gap.
+template <class E>
+inline constexpr E kLast = E::has_no_last;
+template <>
+inline constexpr CollectiveKind kLast<CollectiveKind> = static_cast<CollectiveKind>(kCollectiveCount - 1);
+template <>
+inline constexpr ReduceOp kLast<ReduceOp> = ReduceOp::product;
+template <>
+inline constexpr Compression kLast<Compression> = Compression::bfloat16;
 
 }  // namespace dabke

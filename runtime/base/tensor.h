@@ -3,13 +3,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "runtime/base/dtype.h"
+#include "runtime/base/kinds.h"
 #include "runtime/base/shape.h"
 
 namespace dabke {
 
 enum class DeviceType : std::uint8_t { host, cuda };
+template <>
+inline constexpr DType kLast<DType> = static_cast<DType>(kDTypes.size() - 1);
+template <>
+inline constexpr DeviceType kLast<DeviceType> = DeviceType::cuda;
+
+constexpr std::string_view name_of(DeviceType type) { return type == DeviceType::host ? "host" : "cuda"; }
 
 struct Device {
   DeviceType type = DeviceType::host;

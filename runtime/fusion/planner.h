@@ -8,23 +8,15 @@
 #include <vector>
 
 #include "runtime/base/fusion_settings.h"
-#include "runtime/base/kinds.h"
-#include "runtime/base/tensor.h"
 #include "runtime/base/world.h"
+#include "runtime/call/call_spec.h"
 
 namespace dabke {
 
 /// What must be equal for two tensors to share a batch.
 struct FusionKey {
+  CallSpec call;  // as asked: what runs follows from it, from the set and from the number of contributors
   ProcessSetId process_set = kWorldSet;
-  CollectiveKind kind = CollectiveKind::allreduce;
-  ReduceOp op = ReduceOp::sum;
-  DType dtype = DType::f32;
-  DeviceType device = DeviceType::host;
-  Rank root = 0;
-  std::uint8_t compression = 0;
-  double prescale = 1;
-  double postscale = 1;
   int contributors = 0;
   std::int64_t group = -1;    // the request's place in the list where groups are kept apart
   std::uint64_t learned = 0;  // the learned batch it belongs to; 0: none

@@ -26,11 +26,12 @@ class Stretch {
     if (is_group) one.order->batch_by_tensor.resize(request.tensors.size());
     for (std::size_t i = 0; i < request.tensors.size(); ++i) {
       const bool apart = is_group && !settings_.mixes_groups;
-      items_.push_back(
-          {{request.process_set, request.kind, request.op, request.tensors[i].dtype, request.device,
-            request.root, request.compression, request.prescale, request.postscale, one.order->contributors,
-            apart ? static_cast<std::int64_t>(place) : -1, one.learned},
-           request.tensors[i].size_bytes()});
+      items_.push_back({{.call = request.call_of(request.tensors[i]),
+                         .process_set = request.process_set,
+                         .contributors = one.order->contributors,
+                         .group = apart ? static_cast<std::int64_t>(place) : -1,
+                         .learned = one.learned},
+                        request.tensors[i].size_bytes()});
       marks_.push_back(is_group ? &one.order->batch_by_tensor[i] : &one.order->batch);
     }
   }

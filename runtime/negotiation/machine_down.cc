@@ -11,7 +11,7 @@ namespace {
 
 /// A joined rank takes part with no rows where it may.
 RequestRef without_rows(const RequestRef& request) {
-  if (request->kind != CollectiveKind::allgather && request->kind != CollectiveKind::alltoall) return request;
+  if (!has_free_rows(request->kind)) return request;
   auto empty = std::make_shared<Request>(*request);
   for (TensorSpec& tensor : empty->tensors) tensor.shape.set(0, 0);
   return empty;

@@ -15,12 +15,6 @@ constexpr std::uint64_t kLongestAgeMs = 315'360'000'000;
 
 Status impossible(std::string what) { return {Code::internal, std::move(what)}; }
 
-/// Whether a rank gives or gets a part of the rows, so that there must be a dimension to divide.
-constexpr bool divides_rows(CollectiveKind kind) {
-  return kind == CollectiveKind::allgather || kind == CollectiveKind::alltoall ||
-         kind == CollectiveKind::reducescatter;
-}
-
 class Check {
  public:
   Check(const Topology& topology, Rank peer) : topology_(topology), peer_(peer) {}

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/negotiation/request.h"
+#include "runtime/call/request.h"
 
 namespace dabke {
 

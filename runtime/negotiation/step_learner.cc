@@ -12,9 +12,7 @@ constexpr auto kMostHold = std::chrono::milliseconds(20);
 
 bool can_share_a_batch(const Request& a, const Request& b) {
   return a.tensors.size() == 1 && b.tensors.size() == 1 && a.process_set == b.process_set &&
-         a.kind == b.kind && a.op == b.op && a.tensors[0].dtype == b.tensors[0].dtype &&
-         a.device == b.device && a.root == b.root && a.compression == b.compression &&
-         a.prescale == b.prescale && a.postscale == b.postscale;
+         a.call_of(a.tensors[0]) == b.call_of(b.tensors[0]);
 }
 
 }  // namespace

@@ -201,10 +201,19 @@ void checked_enum(Archive& archive, E& value, std::uint64_t most, std::string_vi
   }
 }
 
+template <class Archive, class T>
+void call_field(Archive& archive, T& value, std::string_view name) {
+  if constexpr (std::is_enum_v<T>) {
+    checked_enum(archive, value, static_cast<std::uint64_t>(kLast<std::remove_const_t<T>>), name);
+  } else {
+    archive(value);
+  }
+}
+
 template <class Archive, Is<TensorSpec> T>
 void fields(Archive& archive, T& tensor) {
   archive(tensor.name);
-  checked_enum(archive, tensor.dtype, kDTypes.size() - 1, "dtype");
+  checked_enum(archive, tensor.dtype, static_cast<std::uint64_t>(kLast<DType>), "dtype");
   shape(archive, tensor.shape, tensor.dtype);
 }
 
@@ -212,15 +221,12 @@ template <class Archive, Is<Request> R>
 void fields(Archive& archive, R& request) {
   archive(request.name);
   archive(request.process_set);
-  checked_enum(archive, request.kind, kCollectiveCount - 1, "collective");
-  checked_enum(archive, request.op, static_cast<std::uint64_t>(ReduceOp::product), "reduce op");
-  checked_enum(archive, request.device, static_cast<std::uint64_t>(DeviceType::cuda), "device");
-  archive(request.root);
+  for_each_call_field([&](const auto& field) {
+    if (field.is_each_tensors) return;
+    using Call = std::conditional_t<std::is_const_v<R>, const CallSpec, CallSpec>;
+    call_field(archive, static_cast<Call&>(request).*field.value, field.name);
+  });
   archive(request.priority);
-  checked_enum(archive, request.compression, static_cast<std::uint64_t>(Compression::bfloat16),
-               "compression");
-  archive(request.prescale);
-  archive(request.postscale);
   list(archive, request.tensors);
   list(archive, request.ranks);
   archive(request.refused);

@@ -28,7 +28,7 @@
 
 #include "runtime/base/config.h"
 #include "runtime/base/status.h"
-#include "runtime/negotiation/request.h"
+#include "runtime/call/request.h"
 
 namespace dabke {
 

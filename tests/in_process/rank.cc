@@ -16,7 +16,7 @@ OperationRef Rank::make(CollectiveKind kind, std::vector<Argument> arguments, co
   request.root = call.root;
   request.prescale = call.prescale;
   request.postscale = call.postscale;
-  if (call.compression) operation->compression = static_cast<std::uint8_t>(*call.compression);
+  if (call.compression) operation->compression = *call.compression;
   request.priority = call.priority;
   for (Argument& argument : arguments) {
     std::string name = argument.name;

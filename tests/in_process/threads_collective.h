@@ -55,7 +55,9 @@ class ThreadsCollective final : public Collective {
   explicit ThreadsCollective(std::shared_ptr<ThreadsHub> hub) : hub_(std::move(hub)) {}
 
   std::string_view name() const override { return "threads"; }
-  bool can_run(const ResponseKind& kind) const override { return kind.device == DeviceType::host; }
+  bool can_run(const CallSpec& call, const Extent&) const override {
+    return call.device_type == DeviceType::host;
+  }
   Status prepare(const ProcessSetInfo& set) override;
   void run(const Batch& batch, Completion done) override;
   void release(ProcessSetId set) override;

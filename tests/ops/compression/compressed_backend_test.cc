@@ -87,15 +87,15 @@ TEST_CASE("an average of large numbers does not overflow on its way as float16")
 
 TEST_CASE("only what is float32, reduced, asked for and between hosts is compressed") {
   const auto seen = run_on_hosts("compressed", {"a", "a", "b"}, [](RankThread& self) {
-    ResponseKind kind{CollectiveKind::allreduce, ReduceOp::sum, DType::f32, DeviceType::host, 4};
-    std::vector<bool> runs{self.backend->can_run(kind)};
-    kind.compression = Compression::float16;
-    runs.push_back(self.backend->can_run(kind));
-    kind.dtype = DType::f64;
-    runs.push_back(self.backend->can_run(kind));
-    kind.dtype = DType::f32;
-    kind.kind = CollectiveKind::broadcast;
-    runs.push_back(self.backend->can_run(kind));
+    CallSpec call;
+    std::vector<bool> runs{self.backend->can_run(call, {4, 3})};
+    call.compression = Compression::float16;
+    runs.push_back(self.backend->can_run(call, {4, 3}));
+    call.dtype = DType::f64;
+    runs.push_back(self.backend->can_run(call, {4, 3}));
+    call.dtype = DType::f32;
+    call.kind = CollectiveKind::broadcast;
+    runs.push_back(self.backend->can_run(call, {4, 3}));
     runs.push_back(self.backend->can_serve({1, {0, 1}, 0}));
     runs.push_back(self.backend->can_serve({1, {1, 2}, 0}));
     return runs;

@@ -464,14 +464,12 @@ TEST_CASE("gloo runs host tensors of all collectives, and no average and no adas
        {CollectiveKind::allreduce, CollectiveKind::allgather, CollectiveKind::broadcast,
         CollectiveKind::alltoall, CollectiveKind::reducescatter, CollectiveKind::barrier}) {
     for (const DType dtype : kDTypes)
-      CHECK(self.backend->can_run({kind, ReduceOp::product, dtype, DeviceType::host}));
-    CHECK_FALSE(self.backend->can_run({kind, ReduceOp::sum, DType::f32, DeviceType::cuda}));
+      CHECK(self.backend->can_run({.kind = kind, .dtype = dtype, .op = ReduceOp::product}, {}));
+    CHECK_FALSE(self.backend->can_run({.kind = kind, .device_type = DeviceType::cuda}, {}));
   }
-  CHECK_FALSE(
-      self.backend->can_run({CollectiveKind::allreduce, ReduceOp::average, DType::f32, DeviceType::host}));
-  CHECK_FALSE(
-      self.backend->can_run({CollectiveKind::allreduce, ReduceOp::adasum, DType::f32, DeviceType::host}));
-  CHECK_FALSE(self.backend->can_run({CollectiveKind::join, ReduceOp::sum, DType::f32, DeviceType::host}));
+  CHECK_FALSE(self.backend->can_run({.op = ReduceOp::average}, {}));
+  CHECK_FALSE(self.backend->can_run({.op = ReduceOp::adasum}, {}));
+  CHECK_FALSE(self.backend->can_run({.kind = CollectiveKind::join}, {}));
 }
 
 TEST_CASE("a backend that this build lacks is refused with the names of those that it has") {

@@ -14,7 +14,7 @@ using Batches = std::vector<std::vector<std::size_t>>;
 
 PlanItem item(std::size_t bytes, DType dtype = DType::f32, ProcessSetId set = 0) {
   PlanItem out;
-  out.key.dtype = dtype;
+  out.key.call.dtype = dtype;
   out.key.process_set = set;
   out.size_bytes = bytes;
   return out;
@@ -51,7 +51,7 @@ TEST_CASE("learned batches that come together are run together, up to a size") {
   for (std::size_t i = 0; i < items.size(); ++i) items[i].key.learned = learned[i];
   CHECK(plan(items, 1 << 30) == Batches{{0, 1, 2}, {3, 4}});
   CHECK(plan(items, kThird) == Batches{{0}, {1}, {2}, {3}, {4}});
-  items[2].key.op = ReduceOp::max;
+  items[2].key.call.op = ReduceOp::max;
   CHECK(plan(items, 1 << 30) == Batches{{0, 1, 3}, {2}, {4}});
 }
 
@@ -65,7 +65,7 @@ TEST_CASE("a learned batch may be larger than what several are run together to")
 
 TEST_CASE("large tensors and alltoalls travel alone") {
   std::vector<PlanItem> items{item(64), item(kAlone), item(64), item(64), item(64)};
-  items[2].key.kind = items[3].key.kind = CollectiveKind::alltoall;
+  items[2].key.call.kind = items[3].key.call.kind = CollectiveKind::alltoall;
   CHECK(plan(items, 1 << 30) == Batches{{0, 4}, {1}, {2}, {3}});
 }
 

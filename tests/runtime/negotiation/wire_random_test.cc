@@ -72,11 +72,10 @@ class Random {
     request.kind = static_cast<CollectiveKind>(below(kCollectiveCount));
     request.op = of({ReduceOp::average, ReduceOp::sum, ReduceOp::adasum, ReduceOp::min, ReduceOp::max,
                      ReduceOp::product});
-    request.device = of({DeviceType::host, DeviceType::cuda});
+    request.device_type = of({DeviceType::host, DeviceType::cuda});
     request.root = number<Rank>();
     request.priority = number<std::int32_t>();
-    request.compression =
-        static_cast<std::uint8_t>(of({Compression::none, Compression::float16, Compression::bfloat16}));
+    request.compression = of({Compression::none, Compression::float16, Compression::bfloat16});
     request.prescale = of({1.0, 0.1, -0.0, 1e300, std::numeric_limits<double>::denorm_min()});
     request.postscale = of({1.0, 0.25, -1e-300});
     // Scalars without a name are the shortest that a group can hold: half of all groups are nothing else.
@@ -253,13 +252,32 @@ Message any_message(Random& random, std::size_t kind) {
 // Equality of all that a message holds. What is new in a struct must be compared here too: the bindings below
 // name every field, and do not compile with one more.
 
+bool same(const CallSpec& a, const CallSpec& b) {
+  const auto& [kind, device_type, dtype, op, prescale, postscale, root, compression] = a;
+  return kind == b.kind && device_type == b.device_type && dtype == b.dtype && op == b.op && root == b.root &&
+         compression == b.compression && prescale == b.prescale &&
+         std::signbit(prescale) == std::signbit(b.prescale) && postscale == b.postscale;
+}
+
+// A class with a base has no bindings; its members are counted by how many a list of initial values may have.
+struct Anything {
+  template <class T>
+  operator T() const;
+};
+template <class T, class... Values>
+consteval std::size_t members_of() {
+  if constexpr (requires { T{Values{}..., Anything{}}; }) {
+    return members_of<T, Values..., Anything>();
+  } else {
+    return sizeof...(Values);
+  }
+}
+static_assert(members_of<Request>() == 8, "compare the new member below");  // the base is one
+
 bool same(const Request& a, const Request& b) {
-  const auto& [name, set, kind, op, device, root, priority, compression, prescale, postscale, tensors, ranks,
-               refused, is_group] = a;
-  return name == b.name && set == b.process_set && kind == b.kind && op == b.op && device == b.device &&
-         root == b.root && priority == b.priority && compression == b.compression && prescale == b.prescale &&
-         std::signbit(prescale) == std::signbit(b.prescale) && postscale == b.postscale &&
-         tensors == b.tensors && ranks == b.ranks && refused == b.refused && is_group == b.is_group;
+  return same(static_cast<const CallSpec&>(a), b) && a.name == b.name && a.process_set == b.process_set &&
+         a.priority == b.priority && a.tensors == b.tensors && a.ranks == b.ranks && a.refused == b.refused &&
+         a.is_group == b.is_group;
 }
 bool same(const RequestRef& a, const RequestRef& b) { return a && b ? same(*a, *b) : !a && !b; }
 bool same(const Variant& a, const Variant& b) {

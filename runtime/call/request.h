@@ -6,11 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/kinds.h"
 #include "runtime/base/one_or_many.h"
-#include "runtime/base/status.h"
 #include "runtime/base/tensor.h"
 #include "runtime/base/world.h"
+#include "runtime/call/call_spec.h"
 
 namespace dabke {
 
@@ -22,34 +21,29 @@ struct TensorSpec {
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
-/// Within a process set a request is known by its name: the tensor's, or that of the group (name_key.h).
-struct Request {
+/// Within a process set a request is known by its name: the tensor's, or that of the group (name_key.h). The
+/// call is as the rank asked for it: average stays average, and the root is a rank of the world.
+struct Request : CallSpec {
   std::string name;
   ProcessSetId process_set = kWorldSet;
-  CollectiveKind kind = CollectiveKind::allreduce;
-  ReduceOp op = ReduceOp::sum;  // average stays average here
-  DeviceType device = DeviceType::host;
-  Rank root = 0;  // broadcast; a world rank
   std::int32_t priority = 0;
-  std::uint8_t compression = 0;
-  double prescale = 1;
-  double postscale = 1;
   OneOrMany<TensorSpec> tensors;  // none for barrier, join and process sets
   std::vector<Rank> ranks;        // add_process_set: the new set; remove_process_set: the set's id, alone
   std::string refused;            // why this rank cannot run it, so that none does; empty: it can
-  bool is_group =
-      false;  // members come one by one: of a member, and of the whole, whose `name` is the group's
+  bool is_group = false;          // a member, of those that come one by one, or the whole, named as the group
 
   std::size_t size_bytes() const;
+  /// What is asked of one of the tensors.
+  CallSpec call_of(const TensorSpec& tensor) const;
   /// "allreduce (average) of float32 [2, 3]", "broadcast from rank 1 of ...", "group of 3: ..."; for
   /// messages.
   std::string describe() const;
+
+ private:
+  using CallSpec::dtype;  // each tensor has its own
 };
 
 using RequestRef = std::shared_ptr<const Request>;
-
-/// A factor that is not a number is the same as another such: what it makes of the data is the same.
-bool same_scale(double a, double b);
 
 /// What two ranks' requests of one name disagree in ("shape", "dtype", "operation", ...); empty when they
 /// agree. allgather and alltoall may differ in the first dimension.

@@ -1,7 +1,8 @@
-// What the coordinator hands to a lane: tensors that run as one batch, and whom to tell.
+// What the coordinator hands to a lane: a batch, the calls whose tensors are in it, and what they need until it has ended.
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <span>
 #include <vector>
@@ -39,28 +40,29 @@ class Unit final : public Pooled<Unit> {
   std::vector<OperationRef> group_;  // empty: the single one
 };
 
-struct TaskEntry {
+/// A tensor of a run, and who is told what becomes of it.
+struct RunTensor {
   Operation* operation = nullptr;  // null on a rank that has joined: neutral data
   std::size_t index = 0;           // the tensor's within the operation
   Unit* unit = nullptr;
-  const TensorSpec* tensor = nullptr;  // this rank's own; of the operation or one of the task's requests
+  const TensorSpec* tensor = nullptr;  // this rank's own; of the operation or one of the run's requests
 };
 
-struct Task {
-  std::uint64_t order = 0;
-  CollectiveKind kind = CollectiveKind::allreduce;
-  ReduceOp op = ReduceOp::sum;  // never average
-  DType dtype = DType::f32;
-  int root = 0;  // within the set
-  double prescale = 1;
-  double postscale = 1;
-  std::uint32_t divisor = 1;  // how many ranks contributed to an average
-  Compression compression = Compression::none;
+/// One batch on its way, with all that must live until it has ended.
+struct Run {
+  /// Memory of its own for inputs and outputs: neutral data, scaled inputs.
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+
+  Batch batch;  // what runs, from the beginning; its entries are BatchBuilder's to fill in
   std::shared_ptr<const ProcessSetInfo> process_set;
-  std::vector<RequestRef> requests;  // those of entries without an operation
-  std::vector<TaskEntry> entries;    // none: the set was removed, drop what belongs to it
   std::shared_ptr<Timeline> timeline;
-  std::vector<Timeline::TensorId> timeline_ids;
+  std::vector<Timeline::TensorId> timeline_ids;  // the tensors'; empty when the timeline is off
+  std::vector<RequestRef> requests;              // those of tensors without an operation
+  std::vector<RunTensor> tensors;                // none: the set was removed, drop what belongs to it
+  std::vector<std::unique_ptr<void, Free>> scratch;
+  std::vector<std::unique_ptr<std::int64_t[]>> counts;
 };
 
 }  // namespace dabke
