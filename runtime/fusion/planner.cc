@@ -30,8 +30,8 @@ std::vector<std::vector<std::size_t>> plan_batches(std::span<const PlanItem> ite
   for (std::size_t i = 0; i < items.size(); ++i) {
     const PlanItem& item = items[i];
     const std::size_t bytes = fusion_padded(item.size_bytes);
-    const bool alone = threshold == 0 || item.size_bytes >= alone_from || bytes > threshold ||
-                       !fuses(item.key.call.kind);
+    const bool alone =
+        threshold == 0 || item.size_bytes >= alone_from || bytes > threshold || !fuses(item.key.call.kind);
     const auto fits = [&](const Open& o) {
       if (o.key == item.key) return o.size_bytes + bytes <= threshold;
       return are_of_two_learned(o.key, item.key) &&
