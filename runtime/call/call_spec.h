@@ -49,6 +49,9 @@ struct CallField {
   FieldText text = {};
   bool is_each_tensors = false;  // a Request has one for each tensor: see TensorSpec
 };
+template <class T>  // clang before 17 deduces nothing from an aggregate
+CallField(T CallSpec::*, std::string_view, bool (*)(CollectiveKind), FieldText = {}, bool = false)
+    ->CallField<T>;
 
 // clang-format off
 inline constexpr auto kCallFields = std::tuple{

@@ -77,8 +77,9 @@ std::string seal_of(const std::string& body) { return *protocol::body_seal(some_
 
 /// The proof of a request that sets k.
 std::string proof_of_put(const std::string& nonce, const std::string& body) {
-  return *protocol::request_proof(some_key(2), to_hex(some_job(1)), "PUT",
-                                  std::string(protocol::kValuePath) + "k", nonce, seal_of(body));
+  std::string path(protocol::kValuePath);
+  path += 'k';
+  return *protocol::request_proof(some_key(2), to_hex(some_job(1)), "PUT", path, nonce, seal_of(body));
 }
 
 std::string put_request(const std::string& nonce, const std::string& body, const std::string& seal,
