@@ -119,7 +119,7 @@ struct Completion {
 struct BatchSizes {
   std::int64_t learned = 8 << 20;  // batches larger than about this make it no faster
   std::uint32_t alone =
-      1 << 20;  // copying a tensor of this size together with others costs more than it saves
+      1 << 20;  // copying a tensor of this size or more with others costs more than it saves
 };
 
 /// What each backend of host memory asks first: whether the call is one that runs, on the host.

@@ -61,8 +61,8 @@ void after_fork_in_child() {
   state.mutex.unlock();
 }
 
-/// Registered when the library is loaded: a child that was forked in the middle of the first init, before that
-/// had registered them, found locked for ever what the init was holding.
+/// Registered when the library is loaded. A child that is forked in the middle of the first init, before that
+/// could register them, would find locked for ever what the init holds.
 [[maybe_unused]] const int watches_forks =
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 

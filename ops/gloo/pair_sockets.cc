@@ -90,8 +90,10 @@ std::optional<PairSockets::Lost> PairSockets::lost_peer() {
   if (peer_timeout_ <= Duration::zero()) return std::nullopt;
   for (Socket& socket : sockets_) {
     if (socket_inode(socket.fd) != socket.inode || is_over(socket.fd)) {
-      if (socket.silence.owes_answer() || std::exchange(socket.was_over, true))
-        return Lost{socket.place, socket.silence.owes_answer()};
+      // The kernel may have given it up just before a look would have. One whose peer has closed it was answered
+      // until then.
+      const bool in_silence = socket.silence.last() >= peer_timeout_ / 4;
+      if (in_silence || std::exchange(socket.was_over, true)) return Lost{socket.place, in_silence};
       continue;
     }
     const Fd duplicate = duplicate_of(socket.fd);

@@ -49,11 +49,11 @@ Duration TcpSilence::silent_for(int fd, TimePoint now) {
   // Bytes on their way, or a question whether there is room for more, or whether anybody is there at all.
   if (!known || (info.tcpi_unacked == 0 && info.tcpi_probes == 0)) {
     owed_since_ = kNever;
-    return {};
+    return last_ = {};
   }
   if (owed_since_ == kNever) owed_since_ = now;
   // Its last acknowledgement may be hours old when a connection was idle.
-  return std::min<Duration>(now - owed_since_, std::chrono::milliseconds(info.tcpi_last_ack_recv));
+  return last_ = std::min<Duration>(now - owed_since_, std::chrono::milliseconds(info.tcpi_last_ack_recv));
 }
 
 bool is_over(int fd) {

@@ -28,11 +28,12 @@ class TcpSilence {
  public:
   /// The time for which the other end's host has not answered anything; zero while it owes no answer.
   Duration silent_for(int fd, TimePoint now);
-  /// Whether it owed an answer at the last look.
-  bool owes_answer() const { return owed_since_ != kNever; }
+  /// What the last look has found.
+  Duration last() const { return last_; }
 
  private:
   TimePoint owed_since_ = kNever;  // the first look since which it has always owed an answer
+  Duration last_{};
 };
 
 /// Whether the connection has ended, whoever has ended it: nothing more can come.
