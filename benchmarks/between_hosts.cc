@@ -19,7 +19,8 @@
 #include "ops/gloo/gloo_backend.h"
 #include "ops/gloo/gloo_context.h"
 #include "ops/gloo/gloo_device.h"
-#include "runtime/bootstrap.h"
+#include "ops/registry.h"
+#include "runtime/bootstrap/bootstrap.h"
 #include "runtime/transport/network.h"
 
 using namespace dabke;
@@ -51,16 +52,16 @@ class Bench {
   }
 
   Status open() {
-    DABKE_ASSIGN(backends_, make_backends(context_));
+    DABKE_ASSIGN_OR_RETURN(backends_, make_backends(context_));
     gloo_ = std::make_unique<GlooBackend>(context_);
     contenders_.push_back(
         {"dabke", [this](float* data, std::size_t n) { return run(choose(n), all_, data, n); }});
     contenders_.push_back(
         {"gloo backend", [this](float* data, std::size_t n) { return run(*gloo_, again_, data, n); }});
-    DABKE_ASSIGN(const SocketAddress address,
-                 choose_address(config_, place_.world, place_.store->describe()));
-    DABKE_ASSIGN(device_, GlooDevice::open(address, guard_));
-    DABKE_CHECK(add_own_algorithm("gloo ring", ring_, gloo::AllreduceOptions::Algorithm::RING));
+    DABKE_ASSIGN_OR_RETURN(const SocketAddress address,
+                           choose_address(config_, place_.world, place_.store->describe()));
+    DABKE_ASSIGN_OR_RETURN(device_, GlooDevice::open(address, guard_));
+    DABKE_RETURN_IF_ERROR(add_own_algorithm("gloo ring", ring_, gloo::AllreduceOptions::Algorithm::RING));
     return add_own_algorithm("gloo bcube", bcube_, gloo::AllreduceOptions::Algorithm::BCUBE);
   }
 
@@ -75,12 +76,13 @@ class Bench {
     for (int round = -1; round < rounds; ++round) {  // the first warms up
       for (std::size_t i = 0; i < contenders_.size(); ++i) {
         // The connections that will be measured have rested while the others had their turn.
-        DABKE_CHECK(contenders_[i].allreduce(data.data(), elements));
+        DABKE_RETURN_IF_ERROR(contenders_[i].allreduce(data.data(), elements));
         std::ranges::fill(data, 1.0f);
         float barrier = 0;
-        DABKE_CHECK(contenders_[i].allreduce(&barrier, 1));
+        DABKE_RETURN_IF_ERROR(contenders_[i].allreduce(&barrier, 1));
         const auto start = std::chrono::steady_clock::now();
-        for (int call = 0; call < calls; ++call) DABKE_CHECK(contenders_[i].allreduce(data.data(), elements));
+        for (int call = 0; call < calls; ++call)
+          DABKE_RETURN_IF_ERROR(contenders_[i].allreduce(data.data(), elements));
         const double each = Microseconds(std::chrono::steady_clock::now() - start).count() / calls;
         float want = 1;
         for (int call = 0; call < calls; ++call) want *= static_cast<float>(place_.world.size);
@@ -114,8 +116,8 @@ class Bench {
   Status add_own_algorithm(const std::string& name, std::unique_ptr<GlooContext>& context,
                            gloo::AllreduceOptions::Algorithm algorithm) {
     context = std::make_unique<GlooContext>(*device_, all_, guard_, Duration::zero());
-    DABKE_CHECK(context->connect(*place_.store, name, deadline_after(config_.start_timeout),
-                                 [] { return Status(); }));
+    DABKE_RETURN_IF_ERROR(context->connect(*place_.store, name, deadline_after(config_.start_timeout),
+                                           [] { return Status(); }));
     contenders_.push_back({name, [&context, algorithm](float* data, std::size_t elements) {
                              gloo::AllreduceOptions options(context->gloo());
                              options.setAlgorithm(algorithm);
@@ -139,15 +141,15 @@ class Bench {
     return batch;
   }
 
-  Collective& choose(std::size_t elements) {
+  Backend& choose(std::size_t elements) {
     const Extent extent{elements * sizeof(float), all_.size()};
     return **std::ranges::find_if(
         backends_, [&](const auto& one) { return one->can_run(CallSpec(), extent) && one->can_serve(all_); });
   }
 
-  Status run(Collective& backend, const ProcessSetInfo& set, float* data, std::size_t elements) {
+  Status run(Backend& backend, const ProcessSetInfo& set, float* data, std::size_t elements) {
     if (std::ranges::find(prepared_, &backend) == prepared_.end()) {
-      DABKE_CHECK(backend.prepare(set));
+      DABKE_RETURN_IF_ERROR(backend.prepare(set));
       prepared_.push_back(&backend);
     }
     const Batch batch = batch_of(set, data, elements);
@@ -163,24 +165,24 @@ class Bench {
   BackendContext context_;
   ProcessSetInfo all_;
   ProcessSetInfo again_;  // the same ranks, for a second backend of a name
-  std::vector<std::unique_ptr<Collective>> backends_;
-  std::unique_ptr<Collective> gloo_;
+  std::vector<std::unique_ptr<Backend>> backends_;
+  std::unique_ptr<Backend> gloo_;
   std::unique_ptr<GlooDevice> device_;
   std::unique_ptr<GlooContext> ring_, bcube_;
-  std::vector<Collective*> prepared_;
+  std::vector<Backend*> prepared_;
   std::vector<Contender> contenders_;
   std::uint64_t order_ = 0;
 };
 
 Status run() {
-  DABKE_ASSIGN(const Config config, config_from_environment(process_environment()));
-  DABKE_ASSIGN(Bootstrapped place, bootstrap(config, process_environment(), nullptr));
+  DABKE_ASSIGN_OR_RETURN(const Config config, config_from_environment(process_environment()));
+  DABKE_ASSIGN_OR_RETURN(Bootstrapped place, bootstrap(config, process_environment(), nullptr));
   Bench bench(config, std::move(place));
-  DABKE_CHECK(bench.open());
+  DABKE_RETURN_IF_ERROR(bench.open());
   bench.print_head();
   for (const std::size_t bytes :
        {8u, 1u << 10, 8u << 10, 64u << 10, 256u << 10, 1u << 20, 4u << 20, 16u << 20, 64u << 20})
-    DABKE_CHECK(bench.measure(bytes));
+    DABKE_RETURN_IF_ERROR(bench.measure(bytes));
   return {};
 }
 

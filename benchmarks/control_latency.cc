@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/bootstrap.h"
+#include "runtime/bootstrap/bootstrap.h"
 #include "runtime/control/link_channel.h"
 #include "runtime/control/mpi_channel.h"
 
@@ -60,7 +60,7 @@ Result<Channels> open(const std::vector<std::string>& names, Place& place, ForkG
     auto opened = name == "mpi"
                       ? MpiChannel::open(place.mpi, place.world, neighbours, config, store, guard, Log())
                       : LinkChannel::open(place.world, neighbours, config, store, guard, Log());
-    DABKE_CHECK(opened.status());
+    DABKE_RETURN_IF_ERROR(opened.status());
     channels.push_back(opened.take());
   }
   return channels;

@@ -24,7 +24,7 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
-#include "ops/kernels/kernels.h"
+#include "runtime/kernels/kernels.h"
 
 namespace dabke {
 namespace {

@@ -12,9 +12,9 @@
 
 #include <fmt/format.h>
 
-#include "launcher/build_report.h"
-#include "launcher/launch.h"
-#include "launcher/options.h"
+#include "launcher/cli/build_report.h"
+#include "launcher/cli/launch.h"
+#include "launcher/cli/options.h"
 #include "runtime/base/config.h"
 
 namespace {

@@ -1,10 +1,11 @@
+#include "ops/registry.h"
+
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "build_parts.h"
-#include "ops/collective.h"
 #include "ops/compression/compressed_backend.h"
 #include "ops/gloo/gloo_backend.h"
 #include "ops/hierarchical/hierarchical_backend.h"
@@ -27,7 +28,7 @@ std::vector<std::string_view> built_backends() {
 
 bool is_backend_built(std::string_view name) { return is_built(kBackends, name); }
 
-Result<std::vector<std::unique_ptr<Collective>>> make_backends(const BackendContext& context) {
+Result<std::vector<std::unique_ptr<Backend>>> make_backends(const BackendContext& context) {
   const std::string& wanted = context.config.cpu_operations;
   const auto wants = [&wanted](std::string_view name) { return wanted == "auto" || wanted == name; };
   const bool is_alone = context.world.size == 1;
@@ -36,12 +37,12 @@ Result<std::vector<std::unique_ptr<Collective>>> make_backends(const BackendCont
       std::ranges::any_of(hosts, [&](const auto& host) { return host != hosts.front(); });
   // MPI by name means between the hosts; inside one it is by far the slower.
   const bool by_hosts = !is_alone && (wants("hierarchical") || (wanted == "mpi" && several_hosts));
-  std::unique_ptr<Collective> mpi, shm, hierarchical, compressed, tcp, gloo;
+  std::unique_ptr<Backend> mpi, shm, hierarchical, compressed, tcp, gloo;
   if (wanted == "mpi") {  // by name only: opening it needs a module, and a job that MPI has started
-    DABKE_ASSIGN(mpi, open_mpi_backend(context));
+    DABKE_ASSIGN_OR_RETURN(mpi, open_mpi_backend(context));
   }
   if (wants("shm") || by_hosts) {
-    DABKE_ASSIGN(shm, open_shm_backend(context));
+    DABKE_ASSIGN_OR_RETURN(shm, open_shm_backend(context));
     if (!shm && wanted == "shm" && !is_alone) {
       return Status(
           Code::unsupported,
@@ -49,15 +50,16 @@ Result<std::vector<std::unique_ptr<Collective>>> make_backends(const BackendCont
     }
   }
   if (wants("tcp") || (by_hosts && wanted != "mpi")) {
-    DABKE_ASSIGN(tcp, open_tcp_backend(context));
+    DABKE_ASSIGN_OR_RETURN(tcp, open_tcp_backend(context));
   }
   // What is too large for tcp is Gloo's. A single rank has nothing to share, and whatever is there serves it.
   if (wants("gloo") || wanted == "tcp" || wanted == "hierarchical" || (wanted == "shm" && is_alone))
     gloo = std::make_unique<GlooBackend>(context);
   compressed = open_compressed_backend(context, {mpi.get(), tcp.get(), gloo.get()});
   if (by_hosts) {
-    DABKE_ASSIGN(hierarchical, open_hierarchical_backend(
-                                   context, shm.get(), {compressed.get(), mpi.get(), tcp.get(), gloo.get()}));
+    DABKE_ASSIGN_OR_RETURN(
+        hierarchical,
+        open_hierarchical_backend(context, shm.get(), {compressed.get(), mpi.get(), tcp.get(), gloo.get()}));
     if (!hierarchical && wanted == "hierarchical") {
       return Status(
           Code::unsupported,
@@ -67,7 +69,7 @@ Result<std::vector<std::unique_ptr<Collective>>> make_backends(const BackendCont
   }
 
   // The order of preference: the first that can run a response does.
-  std::vector<std::unique_ptr<Collective>> backends;
+  std::vector<std::unique_ptr<Backend>> backends;
   for (auto* const backend : {&shm, &hierarchical, &compressed, &mpi, &tcp, &gloo}) {
     if (*backend) backends.push_back(std::move(*backend));
   }

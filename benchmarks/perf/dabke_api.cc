@@ -78,7 +78,7 @@ class ApiBackend final : public Competitor {
     return call.kind != CollectiveKind::reducescatter || call.op == ReduceOp::sum;
   }
   Status begin(const Call& call) override {
-    DABKE_ASSIGN(auto session, ApiSession::open(backend_));
+    DABKE_ASSIGN_OR_RETURN(auto session, ApiSession::open(backend_));
     session_.emplace(std::move(session));
     call_.emplace(call);
     return {};
@@ -107,7 +107,7 @@ Result<ApiSession> ApiSession::open(const std::string& backend) {
   const char* const settings[] = {setting.c_str(), nullptr};
   dabke_init_options options = DABKE_INIT_OPTIONS_INIT;
   options.settings = settings;
-  DABKE_CHECK(api_status(dabke_init(&options)));
+  DABKE_RETURN_IF_ERROR(api_status(dabke_init(&options)));
   return ApiSession();
 }
 

@@ -2,7 +2,8 @@
 
 #include <optional>
 
-#include "ops/backend_runner.h"
+#include "ops/registry.h"
+#include "runtime/backend/backend_runner.h"
 
 namespace dabke::perf {
 namespace {
@@ -22,7 +23,7 @@ class RawBackend final : public Competitor {
     // A prefix of its own in the store: several of these may make connections of the same kind.
     const auto store = with_prefix(place.store, "perf/" + config_.cpu_operations);
     const BackendContext context{place.world, config_, store, fork_guard, Log(), place.mpi, &heap};
-    DABKE_ASSIGN(backends_, make_backends(context));
+    DABKE_ASSIGN_OR_RETURN(backends_, make_backends(context));
     runner_.emplace(backends_);
     return {};
   }
@@ -55,16 +56,16 @@ class RawBackend final : public Competitor {
  private:
   /// Chooses as the runtime does: one backend by name may leave some sizes to another.
   Status choose() {
-    DABKE_ASSIGN(backend_, runner_->choose(batch_));
+    DABKE_ASSIGN_OR_RETURN(backend_, runner_->choose(batch_));
     return {};
   }
 
   const std::string name_;
   Config config_;
   ProcessSetInfo world_;
-  std::vector<std::unique_ptr<Collective>> backends_;
+  std::vector<std::unique_ptr<Backend>> backends_;
   std::optional<BackendRunner> runner_;
-  Collective* backend_ = nullptr;
+  Backend* backend_ = nullptr;
   std::vector<std::int64_t> counts_;
   Batch batch_;
 };
@@ -75,7 +76,7 @@ Result<std::unique_ptr<Competitor>> open_raw_backend(const std::string& backend,
                                                      const Bootstrapped& place, ForkGuard& fork_guard,
                                                      SharedHeap& heap) {
   auto opened = std::make_unique<RawBackend>(backend, config, place.world);
-  DABKE_CHECK(opened->open(place, fork_guard, heap));
+  DABKE_RETURN_IF_ERROR(opened->open(place, fork_guard, heap));
   return std::unique_ptr<Competitor>(std::move(opened));
 }
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "benchmarks/perf/competitor.h"
-#include "ops/collective.h"
-#include "runtime/bootstrap.h"
+#include "runtime/backend/backend.h"
+#include "runtime/bootstrap/bootstrap.h"
 
 namespace dabke::perf {
 

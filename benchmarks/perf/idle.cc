@@ -55,15 +55,15 @@ void observe(Bench& bench, Row& row) {
 Result<std::vector<Row>> run_idle(Bench& bench) {
   Call call =
       call_of(CollectiveKind::allreduce, DType::f32, ReduceOp::sum, bench.team.rank(), bench.team.size(), 8);
-  DABKE_ASSIGN(const Memory memory, Memory::make(bench, call.bytes()));
+  DABKE_ASSIGN_OR_RETURN(const Memory memory, Memory::make(bench, call.bytes()));
   call.input = call.output = memory.data();
   std::vector<Row> rows;
   for (const auto& competitor : bench.competitors) {
     Row row = row_of(bench, *competitor, call);
     row.mode = "idle";
     fill_with_neutral(call);
-    DABKE_CHECK(competitor->begin(call));
-    DABKE_CHECK(competitor->run());  // so that all that is made at first use is there
+    DABKE_RETURN_IF_ERROR(competitor->begin(call));
+    DABKE_RETURN_IF_ERROR(competitor->run());  // so that all that is made at first use is there
     std::this_thread::sleep_for(kSettle);
     for (int run = 0; run < bench.options.runs; ++run) {
       bench.say(fmt::format("{}, run {} of {}", competitor->name(), run + 1, bench.options.runs));

@@ -183,7 +183,7 @@ Result<std::vector<Row>> run_job(const Job& job, const std::vector<std::string>&
   };
   command.insert(command.end(),
                  {"--backends", list(job.backends), "--peers", list(job.peers), "--rank-results", results});
-  DABKE_CHECK(run_command(command, signals));
+  DABKE_RETURN_IF_ERROR(run_command(command, signals));
   std::ifstream file(results);
   const auto json = nlohmann::json::parse(file, nullptr, false);
   if (json.is_discarded()) {

@@ -33,24 +33,24 @@ void pause(Team& team, double ms) {
 
 Status run_once(Bench& bench, Competitor& competitor, const Call& call, Row& row) {
   const Options& options = bench.options;
-  DABKE_CHECK(competitor.begin(call));
+  DABKE_RETURN_IF_ERROR(competitor.begin(call));
   row.detail = competitor.detail();
   fill_with_neutral(call);
   if (row.iterations == 0 && options.pause_ms > 0) {
     row.iterations =
         std::max(kLeastCalls, static_cast<std::int64_t>(options.seconds * 1e3 / options.pause_ms));
   } else if (row.iterations == 0) {
-    DABKE_ASSIGN(row.iterations, calls_for(competitor, bench.team, options));
+    DABKE_ASSIGN_OR_RETURN(row.iterations, calls_for(competitor, bench.team, options));
     row.iterations = std::max(kLeastCalls, row.iterations);
   }
-  DABKE_CHECK(warm_up(competitor, options, row.iterations));
+  DABKE_RETURN_IF_ERROR(warm_up(competitor, options, row.iterations));
   bench.team.barrier();
   std::vector<double> took;
   took.reserve(static_cast<std::size_t>(row.iterations));
   for (std::int64_t i = 0; i < row.iterations; ++i) {
     if (options.pause_ms > 0) pause(bench.team, options.pause_ms);
     const auto begin = Clock::now();
-    DABKE_CHECK(competitor.run());
+    DABKE_RETURN_IF_ERROR(competitor.run());
     took.push_back(microseconds_since(begin));
   }
   std::ranges::sort(took);
@@ -59,7 +59,7 @@ Status run_once(Bench& bench, Competitor& competitor, const Call& call, Row& row
   row.more["best_us"].push_back(bench.team.min(took.front()));
   if (options.pause_ms > 0) row.more["pause_ms"].push_back(options.pause_ms);
   if (options.check && competitor.has_result()) {
-    DABKE_ASSIGN(const std::int64_t wrong, check_call(competitor, bench.team, call, 1));
+    DABKE_ASSIGN_OR_RETURN(const std::int64_t wrong, check_call(competitor, bench.team, call, 1));
     row.wrong = std::max<std::int64_t>(row.wrong, 0) + wrong;
   }
   competitor.end();
@@ -73,8 +73,8 @@ Result<std::vector<Row>> run_latency(Bench& bench) {
   const bool in_place = options.in_place.front();
   Call call =
       call_of(options.kind, options.dtype, options.op, bench.team.rank(), bench.team.size(), options.begin);
-  DABKE_ASSIGN(const Memory input, Memory::make(bench, call.bytes()));
-  DABKE_ASSIGN(const Memory output, Memory::make(bench, call.bytes()));
+  DABKE_ASSIGN_OR_RETURN(const Memory input, Memory::make(bench, call.bytes()));
+  DABKE_ASSIGN_OR_RETURN(const Memory output, Memory::make(bench, call.bytes()));
   call.input = input.data();
   call.output = in_place ? input.data() : output.data();
   std::vector<std::pair<Competitor*, Row>> entries;
@@ -87,7 +87,7 @@ Result<std::vector<Row>> run_latency(Bench& bench) {
     for (std::size_t i = 0; i < entries.size(); ++i) {
       auto& [competitor, row] = entries[(i + static_cast<std::size_t>(run)) % entries.size()];
       bench.say(fmt::format("{}, run {} of {}", competitor->name(), run + 1, options.runs));
-      DABKE_CHECK(run_once(bench, *competitor, call, row));
+      DABKE_RETURN_IF_ERROR(run_once(bench, *competitor, call, row));
     }
   }
   std::vector<Row> rows;

@@ -52,7 +52,7 @@ int be_a_rank(const Options& options, const std::vector<std::string>& command) {
 
 /// What would only be found out after minutes, or by every rank.
 Status check_files(const Options& options) {
-  if (!options.model.empty()) DABKE_CHECK(model_path(options.model).status());
+  if (!options.model.empty()) DABKE_RETURN_IF_ERROR(model_path(options.model).status());
   return options.json.empty() ? Status() : write_file(options.json, "");
 }
 

@@ -28,7 +28,7 @@ double microseconds(TimePoint time) {
 Result<double> time_part(Competitor& competitor, Team& team, std::int64_t calls) {
   team.barrier();
   const auto begin = Clock::now();
-  for (std::int64_t i = 0; i < calls; ++i) DABKE_CHECK(competitor.run());
+  for (std::int64_t i = 0; i < calls; ++i) DABKE_RETURN_IF_ERROR(competitor.run());
   const auto end = Clock::now();
   return team.max(microseconds(end)) - team.min(microseconds(begin));
 }
@@ -47,7 +47,7 @@ Result<Memory> Memory::make(const Bench& bench, std::int64_t bytes) {
   const std::size_t size = (static_cast<std::size_t>(bytes) + kPage - 1) / kPage * kPage + kPage;
   Memory memory;
   if (bench.options.memory == "dabke" && bench.heap != nullptr) {
-    DABKE_ASSIGN(void* const data, bench.heap->allocate(size));
+    DABKE_ASSIGN_OR_RETURN(void* const data, bench.heap->allocate(size));
     memory.data_ = {static_cast<std::byte*>(data),
                     [heap = bench.heap](std::byte* mine) { (void)heap->free(mine); }};
   } else if (bench.options.memory == "dabke") {
@@ -67,7 +67,7 @@ Result<Memory> Memory::make(const Bench& bench, std::int64_t bytes) {
 
 Result<double> time_calls(Competitor& competitor, Team& team, std::int64_t calls, double limit_us) {
   if (const std::int64_t few = calls / kFew; few > 0) {
-    DABKE_ASSIGN(const double us, time_part(competitor, team, few));
+    DABKE_ASSIGN_OR_RETURN(const double us, time_part(competitor, team, few));
     const double fit = limit_us * static_cast<double>(few) / std::max(us, 1e-3);
     calls = std::clamp<std::int64_t>(static_cast<std::int64_t>(fit), 1, calls);
   }
@@ -76,7 +76,7 @@ Result<double> time_calls(Competitor& competitor, Team& team, std::int64_t calls
   std::int64_t done = 0;
   while (done < calls && (done == 0 || took < limit_us)) {
     const std::int64_t now = std::min(part, calls - done);
-    DABKE_ASSIGN(const double us, time_part(competitor, team, now));
+    DABKE_ASSIGN_OR_RETURN(const double us, time_part(competitor, team, now));
     took += us;
     done += now;
   }
@@ -86,7 +86,7 @@ Result<double> time_calls(Competitor& competitor, Team& team, std::int64_t calls
 Result<std::int64_t> calls_for(Competitor& competitor, Team& team, const Options& options) {
   const double wanted_us = options.seconds * 1e6;
   for (std::int64_t calls = 1;; calls = std::min(calls * 4, options.iterations)) {
-    DABKE_ASSIGN(const double us, time_calls(competitor, team, calls, wanted_us));
+    DABKE_ASSIGN_OR_RETURN(const double us, time_calls(competitor, team, calls, wanted_us));
     if (us * static_cast<double>(calls) < wanted_us / 10 && calls < options.iterations) continue;
     const double fit = us > 0 ? wanted_us / us : 1;
     return fit >= static_cast<double>(options.iterations)
@@ -96,14 +96,14 @@ Result<std::int64_t> calls_for(Competitor& competitor, Team& team, const Options
 }
 
 Status warm_up(Competitor& competitor, const Options& options, std::int64_t calls) {
-  for (std::int64_t i = 0; i < std::min(options.warm_up, calls); ++i) DABKE_CHECK(competitor.run());
+  for (std::int64_t i = 0; i < std::min(options.warm_up, calls); ++i) DABKE_RETURN_IF_ERROR(competitor.run());
   return {};
 }
 
 Result<std::int64_t> check_call(Competitor& competitor, Team& team, const Call& call, int salt) {
   fill_for_check(call, salt);
   team.barrier();
-  DABKE_CHECK(competitor.run());
+  DABKE_RETURN_IF_ERROR(competitor.run());
   return static_cast<std::int64_t>(team.sum(static_cast<double>(count_wrong(call, salt))));
 }
 

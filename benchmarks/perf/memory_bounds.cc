@@ -3,7 +3,7 @@
 #include <cstring>
 #include <vector>
 
-#include "ops/kernels/kernels.h"
+#include "runtime/kernels/kernels.h"
 
 namespace dabke::perf {
 namespace {

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "benchmarks/perf/mpi_peer.h"
-#include "build_id.h"
+#include "runtime/transport/build_id.h"
 
 namespace dabke::perf {
 namespace {
@@ -60,7 +60,7 @@ class Peer final : public MpiPeer {
   Status start(bool any_thread) override {
     const int wanted = any_thread ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
     int got = MPI_THREAD_SINGLE;
-    DABKE_CHECK(to_status("MPI_Init_thread", MPI_Init_thread(nullptr, nullptr, wanted, &got)));
+    DABKE_RETURN_IF_ERROR(to_status("MPI_Init_thread", MPI_Init_thread(nullptr, nullptr, wanted, &got)));
     if (got < wanted) {
       return {Code::unsupported,
               fmt::format("{} gives no MPI_THREAD_MULTIPLE; use --mpi-threads single", library())};

@@ -10,7 +10,8 @@
 #include <CLI/CLI.hpp>
 
 #include "benchmarks/perf/sizes.h"
-#include "ops/collective.h"
+#include "ops/registry.h"
+#include "runtime/backend/backend.h"
 #include "runtime/base/config.h"
 
 namespace dabke::perf {
@@ -204,11 +205,11 @@ Result<std::vector<std::string>> parse_list(std::string_view option, std::string
 Status read_sizes(Options& options, const Texts& texts) {
   if (options.mode == Mode::latency) options.end = options.begin;
   if (!texts.begin.empty()) {
-    DABKE_ASSIGN(options.begin, parse_size(texts.begin, "-b"));
+    DABKE_ASSIGN_OR_RETURN(options.begin, parse_size(texts.begin, "-b"));
     if (options.mode == Mode::latency) options.end = options.begin;
   }
   if (!texts.end.empty()) {
-    DABKE_ASSIGN(options.end, parse_size(texts.end, "-e"));
+    DABKE_ASSIGN_OR_RETURN(options.end, parse_size(texts.end, "-e"));
   }
   if (options.end < options.begin) {
     return {Code::invalid_argument,
@@ -216,10 +217,10 @@ Status read_sizes(Options& options, const Texts& texts) {
                 "-e is {} bytes and -b is {}, but the largest size cannot be below the smallest; swap them",
                 options.end, options.begin)};
   }
-  DABKE_CHECK(check_least<std::int64_t>("-f", options.factor, 2));
-  DABKE_ASSIGN(options.tensor_bytes, parse_size(texts.tensor_bytes, "--tensor-bytes"));
-  DABKE_ASSIGN(options.dtype, one_of<DType>("-d", texts.dtype, kDTypes));
-  DABKE_ASSIGN(options.op, one_of<ReduceOp>("-o", texts.op, kOps));
+  DABKE_RETURN_IF_ERROR(check_least<std::int64_t>("-f", options.factor, 2));
+  DABKE_ASSIGN_OR_RETURN(options.tensor_bytes, parse_size(texts.tensor_bytes, "--tensor-bytes"));
+  DABKE_ASSIGN_OR_RETURN(options.dtype, one_of<DType>("-d", texts.dtype, kDTypes));
+  DABKE_ASSIGN_OR_RETURN(options.op, one_of<ReduceOp>("-o", texts.op, kOps));
   return {};
 }
 
@@ -243,7 +244,7 @@ Status read_mode(Options& options, const Texts& texts) {
             "--latency, --idle, --model and --tensors are four ways to measure; choose one of them"};
   }
   options.mode = texts.latency ? Mode::latency : texts.idle ? Mode::idle : steps ? Mode::steps : Mode::sweep;
-  DABKE_CHECK(check_least<std::int64_t>("--tensors", options.tensors, 0));
+  DABKE_RETURN_IF_ERROR(check_least<std::int64_t>("--tensors", options.tensors, 0));
   if (options.raw && (steps || texts.idle)) {
     return {Code::invalid_argument,
             "--raw calls the backends one collective at a time, so it goes with neither --idle, --model nor "
@@ -257,11 +258,12 @@ Status read_mode(Options& options, const Texts& texts) {
 }
 
 Status read_competitors(Options& options, const Texts& texts) {
-  DABKE_ASSIGN(options.backends, parse_list("--backends", texts.backends, built_backends()));
-  DABKE_ASSIGN(options.peers, parse_list("--peers", texts.peers, {std::begin(kPeers), std::end(kPeers)}));
-  DABKE_CHECK(check_word("--mpi", options.mpi, {"mpich", "openmpi", "all", "none"}));
-  DABKE_CHECK(check_word("--mpi-threads", texts.mpi_threads, {"multiple", "single"}));
-  DABKE_CHECK(check_word("--bind-to", options.bind_to, {"core", "none"}));
+  DABKE_ASSIGN_OR_RETURN(options.backends, parse_list("--backends", texts.backends, built_backends()));
+  DABKE_ASSIGN_OR_RETURN(options.peers,
+                         parse_list("--peers", texts.peers, {std::begin(kPeers), std::end(kPeers)}));
+  DABKE_RETURN_IF_ERROR(check_word("--mpi", options.mpi, {"mpich", "openmpi", "all", "none"}));
+  DABKE_RETURN_IF_ERROR(check_word("--mpi-threads", texts.mpi_threads, {"multiple", "single"}));
+  DABKE_RETURN_IF_ERROR(check_word("--bind-to", options.bind_to, {"core", "none"}));
   options.mpi_any_thread = texts.mpi_threads == "multiple";
   const auto drop = [](std::vector<std::string>& names, std::string_view name) { std::erase(names, name); };
   if (options.mpi == "none" || !options.mpi_any_thread) drop(options.backends, "mpi");
@@ -275,19 +277,20 @@ Status read_competitors(Options& options, const Texts& texts) {
 }
 
 Status read(Options& options, const Texts& texts) {
-  DABKE_ASSIGN(options.kind, one_of<CollectiveKind>("the collective", texts.collective, kCollectives));
+  DABKE_ASSIGN_OR_RETURN(options.kind,
+                         one_of<CollectiveKind>("the collective", texts.collective, kCollectives));
   if (options.ranks < 1 || options.ranks > kMostRanks)
     return refused("-np", std::to_string(options.ranks), fmt::format("1 to {}", kMostRanks));
-  DABKE_CHECK(read_mode(options, texts));
-  DABKE_CHECK(read_sizes(options, texts));
-  DABKE_CHECK(read_places(options, texts));
-  DABKE_CHECK(read_competitors(options, texts));
-  DABKE_CHECK(check_least<std::int64_t>("--iterations", options.iterations, 1));
-  DABKE_CHECK(check_least<std::int64_t>("--warm-up", options.warm_up, 0));
-  DABKE_CHECK(check_least("--runs", options.runs, 1));
-  DABKE_CHECK(check_least("--seconds", options.seconds, 0.0));
-  DABKE_CHECK(check_least("--pause", options.pause_ms, 0.0));
-  DABKE_CHECK(check_word("-c", texts.check, {"0", "1"}));
+  DABKE_RETURN_IF_ERROR(read_mode(options, texts));
+  DABKE_RETURN_IF_ERROR(read_sizes(options, texts));
+  DABKE_RETURN_IF_ERROR(read_places(options, texts));
+  DABKE_RETURN_IF_ERROR(read_competitors(options, texts));
+  DABKE_RETURN_IF_ERROR(check_least<std::int64_t>("--iterations", options.iterations, 1));
+  DABKE_RETURN_IF_ERROR(check_least<std::int64_t>("--warm-up", options.warm_up, 0));
+  DABKE_RETURN_IF_ERROR(check_least("--runs", options.runs, 1));
+  DABKE_RETURN_IF_ERROR(check_least("--seconds", options.seconds, 0.0));
+  DABKE_RETURN_IF_ERROR(check_least("--pause", options.pause_ms, 0.0));
+  DABKE_RETURN_IF_ERROR(check_word("-c", texts.check, {"0", "1"}));
   options.check = texts.check == "1";
   return {};
 }
@@ -330,7 +333,7 @@ Result<Options> parse_options(std::span<const std::string> arguments) {
                   fmt::format("{}; dabke-perf --help shows what is accepted", error.what()));
   }
   options.ranks_given = app->count("--np") != 0;
-  DABKE_CHECK(read(options, texts));
+  DABKE_RETURN_IF_ERROR(read(options, texts));
   if (options.mode == Mode::idle && app->count("--seconds") == 0) options.seconds = kIdleSeconds;
   if (options.mode == Mode::steps && app->count("--warm-up") == 0) options.warm_up = kWarmUpSteps;
   return options;

@@ -11,7 +11,7 @@
 #include "benchmarks/perf/places.h"
 #include "benchmarks/perf/raw_gloo.h"
 #include "benchmarks/perf/raw_mpi.h"
-#include "runtime/bootstrap.h"
+#include "runtime/bootstrap/bootstrap.h"
 #include "runtime/transport/module_loader.h"
 
 namespace dabke::perf {
@@ -36,8 +36,8 @@ class MpiUse {
   MpiUse(const MpiUse&) = delete;
   MpiUse& operator=(const MpiUse&) = delete;
   Status start(const std::string& mpi, bool any_thread) {
-    DABKE_ASSIGN(MpiPeer* const peer, load_mpi_peer(mpi));
-    DABKE_CHECK(peer->start(any_thread));
+    DABKE_ASSIGN_OR_RETURN(MpiPeer* const peer, load_mpi_peer(mpi));
+    DABKE_RETURN_IF_ERROR(peer->start(any_thread));
     peer_ = peer;
     return {};
   }
@@ -66,8 +66,8 @@ Status add_competitors(const Ground& ground, Bench& bench) {
   const Options& options = ground.options;
   for (const std::string& backend : options.backends) {
     if (options.raw) {
-      DABKE_ASSIGN(auto raw,
-                   open_raw_backend(backend, ground.config, ground.place, ground.fork_guard, ground.heap));
+      DABKE_ASSIGN_OR_RETURN(
+          auto raw, open_raw_backend(backend, ground.config, ground.place, ground.fork_guard, ground.heap));
       bench.competitors.push_back(std::move(raw));
     } else {
       bench.competitors.push_back(make_api_backend(backend));
@@ -110,13 +110,13 @@ Result<RankResult> measure_as_rank(const Options& given) {
   Options options = given;
   const std::string mpi_name = mpi_of_job();
   MpiUse mpi;
-  if (!mpi_name.empty()) DABKE_CHECK(mpi.start(mpi_name, options.mpi_any_thread));
+  if (!mpi_name.empty()) DABKE_RETURN_IF_ERROR(mpi.start(mpi_name, options.mpi_any_thread));
   if (mpi_name.empty())
     std::erase(options.backends, "mpi");  // it moves data only where it has started the ranks
 
-  DABKE_ASSIGN(Config config, config_from_environment(process_environment()));
+  DABKE_ASSIGN_OR_RETURN(Config config, config_from_environment(process_environment()));
   if (config.module_path.empty()) config.module_path = module_folder();
-  DABKE_ASSIGN(const Bootstrapped place, bootstrap(config, process_environment()));
+  DABKE_ASSIGN_OR_RETURN(const Bootstrapped place, bootstrap(config, process_environment()));
   if (options.ranks_given && options.ranks != place.world.size) {
     return Status(Code::invalid_argument,
                   fmt::format("-np is {}, but the job that this process is in has {} ranks; "
@@ -124,7 +124,7 @@ Result<RankResult> measure_as_rank(const Options& given) {
                               options.ranks, place.world.size));
   }
   if (place.mpi != nullptr) (void)place.mpi->job_begins();
-  DABKE_ASSIGN(const auto team, Team::open(place.world, *place.store));
+  DABKE_ASSIGN_OR_RETURN(const auto team, Team::open(place.world, *place.store));
   ForkGuard fork_guard;
   SharedHeap heap;
   RankResult result{.rank = place.world.rank};
@@ -134,8 +134,9 @@ Result<RankResult> measure_as_rank(const Options& given) {
                 .job = mpi_name.empty() ? "dabkerun" : mpi_name,
                 .cores = team->cores(),
                 .heap = options.raw ? &heap : nullptr};
-    DABKE_CHECK(add_competitors({options, config, place, fork_guard, heap, mpi.peer(), mpi_name}, bench));
-    DABKE_ASSIGN(result.rows, measure(bench));
+    DABKE_RETURN_IF_ERROR(
+        add_competitors({options, config, place, fork_guard, heap, mpi.peer(), mpi_name}, bench));
+    DABKE_ASSIGN_OR_RETURN(result.rows, measure(bench));
     team->barrier();
   }
   team->barrier();  // whoever serves the store stays until nobody needs it

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "benchmarks/perf/places.h"
-#include "build_id.h"
+#include "runtime/transport/build_id.h"
 
 namespace dabke::perf {
 namespace {

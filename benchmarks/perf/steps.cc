@@ -39,7 +39,7 @@ Result<std::vector<Tensor>> tensors_of(const Options& options) {
     tensors.push_back(
         {fmt::format("tensor.{}", i), std::max<std::int64_t>(options.tensor_bytes / width, 1), {}});
   if (options.model.empty()) return tensors;
-  DABKE_ASSIGN(const std::string path, model_path(options.model));
+  DABKE_ASSIGN_OR_RETURN(const std::string path, model_path(options.model));
   for (const auto& gradient : benchmarks::read_model(path))
     tensors.push_back({gradient.name, static_cast<std::int64_t>(gradient.elements), {}});
   if (!tensors.empty()) return tensors;
@@ -51,14 +51,14 @@ Result<Step> make_step(const Bench& bench) {
   const Options& options = bench.options;
   Step step;
   step.name = options.model.empty() ? "equal" : std::filesystem::path(options.model).stem().string();
-  DABKE_ASSIGN(step.tensors, tensors_of(options));
+  DABKE_ASSIGN_OR_RETURN(step.tensors, tensors_of(options));
   const auto width = static_cast<std::int64_t>(size_of(options.dtype));
   const auto padded = [&](const Tensor& tensor) {
     return (tensor.elements * width + kAlignment - 1) / kAlignment * kAlignment;
   };
   std::int64_t bytes = 0;
   for (const Tensor& tensor : step.tensors) bytes += padded(tensor);
-  DABKE_ASSIGN(step.memory, Memory::make(bench, bytes));
+  DABKE_ASSIGN_OR_RETURN(step.memory, Memory::make(bench, bytes));
   std::byte* at = step.memory.data();
   for (Tensor& tensor : step.tensors) {
     step.elements += tensor.elements;
@@ -109,14 +109,14 @@ class StepRun final : public Competitor {
 /// The median over some steps, by the slowest rank.
 Result<double> median_time(Bench& bench, Competitor& competitor, std::int64_t& steps) {
   for (std::int64_t i = 0; i < std::max<std::int64_t>(bench.options.warm_up, 1); ++i)
-    DABKE_CHECK(competitor.run());
+    DABKE_RETURN_IF_ERROR(competitor.run());
   if (steps == 0) {
-    DABKE_ASSIGN(steps, calls_for(competitor, bench.team, bench.options));
+    DABKE_ASSIGN_OR_RETURN(steps, calls_for(competitor, bench.team, bench.options));
     steps = std::min(std::max(steps, kLeastSteps), bench.options.iterations);
   }
   std::vector<double> times;
   for (std::int64_t i = 0; i < steps; ++i) {
-    DABKE_ASSIGN(const double us, time_calls(competitor, bench.team, 1, 0));
+    DABKE_ASSIGN_OR_RETURN(const double us, time_calls(competitor, bench.team, 1, 0));
     times.push_back(us);
   }
   return median(std::move(times));
@@ -125,7 +125,7 @@ Result<double> median_time(Bench& bench, Competitor& competitor, std::int64_t& s
 Result<std::int64_t> check_step(Bench& bench, const Step& step, Competitor& competitor) {
   for (const Tensor& tensor : step.tensors) fill_for_check(tensor.call, 1);
   bench.team.barrier();
-  DABKE_CHECK(competitor.run());
+  DABKE_RETURN_IF_ERROR(competitor.run());
   std::int64_t wrong = 0;
   for (const Tensor& tensor : step.tensors) wrong += count_wrong(tensor.call, 1);
   return static_cast<std::int64_t>(bench.team.sum(static_cast<double>(wrong)));
@@ -134,11 +134,11 @@ Result<std::int64_t> check_step(Bench& bench, const Step& step, Competitor& comp
 /// The same steps, while rank 0 writes a timeline.
 Result<double> time_with_timeline(Bench& bench, StepRun& steps, std::int64_t count) {
   const std::string path = fmt::format("/tmp/dabke-perf-timeline-{}.json", ::getpid());
-  DABKE_CHECK(api_status(dabke_start_timeline(path.c_str(), 0)));
+  DABKE_RETURN_IF_ERROR(api_status(dabke_start_timeline(path.c_str(), 0)));
   auto us = median_time(bench, steps, count);
   const Status stopped = api_status(dabke_stop_timeline());
   ::unlink(path.c_str());
-  DABKE_CHECK(stopped);
+  DABKE_RETURN_IF_ERROR(stopped);
   return us;
 }
 
@@ -146,24 +146,24 @@ Result<double> time_with_timeline(Bench& bench, StepRun& steps, std::int64_t cou
 Status run_once(Bench& bench, const Step& step, const std::string& backend, Competitor& flat,
                 const Call& flat_call, Row& row) {
   {
-    DABKE_ASSIGN(const auto session, ApiSession::open(backend));
+    DABKE_ASSIGN_OR_RETURN(const auto session, ApiSession::open(backend));
     StepRun steps(step);
     for (const Tensor& tensor : step.tensors) fill_with_neutral(tensor.call);
-    DABKE_ASSIGN(const double us, median_time(bench, steps, row.iterations));
+    DABKE_ASSIGN_OR_RETURN(const double us, median_time(bench, steps, row.iterations));
     row.times_us.push_back(us);
     if (bench.options.timeline) {
-      DABKE_ASSIGN(const double traced, time_with_timeline(bench, steps, row.iterations));
+      DABKE_ASSIGN_OR_RETURN(const double traced, time_with_timeline(bench, steps, row.iterations));
       row.more["timeline_us"].push_back(traced);
     }
     if (bench.options.check) {
-      DABKE_ASSIGN(const std::int64_t wrong, check_step(bench, step, steps));
+      DABKE_ASSIGN_OR_RETURN(const std::int64_t wrong, check_step(bench, step, steps));
       row.wrong = std::max<std::int64_t>(row.wrong, 0) + wrong;
     }
     bench.team.barrier();
   }
   fill_with_neutral(flat_call);
-  DABKE_CHECK(flat.begin(flat_call));
-  DABKE_ASSIGN(const double us, median_time(bench, flat, row.iterations));
+  DABKE_RETURN_IF_ERROR(flat.begin(flat_call));
+  DABKE_ASSIGN_OR_RETURN(const double us, median_time(bench, flat, row.iterations));
   row.more["flat_us"].push_back(us);
   flat.end();
   return {};
@@ -172,7 +172,7 @@ Status run_once(Bench& bench, const Step& step, const std::string& backend, Comp
 }  // namespace
 
 Result<std::vector<Row>> run_steps(Bench& bench) {
-  DABKE_ASSIGN(const Step step, make_step(bench));
+  DABKE_ASSIGN_OR_RETURN(const Step step, make_step(bench));
   Call flat =
       call_of(CollectiveKind::allreduce, bench.options.dtype, ReduceOp::sum, bench.team.rank(),
               bench.team.size(), step.elements * static_cast<std::int64_t>(size_of(bench.options.dtype)));
@@ -188,7 +188,8 @@ Result<std::vector<Row>> run_steps(Bench& bench) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       bench.say(fmt::format("{} over {}, run {} of {}", step.name, rows[i].competitor, run + 1,
                             bench.options.runs));
-      DABKE_CHECK(run_once(bench, step, bench.options.backends[i], *bench.competitors[i], flat, rows[i]));
+      DABKE_RETURN_IF_ERROR(
+          run_once(bench, step, bench.options.backends[i], *bench.competitors[i], flat, rows[i]));
     }
   }
   return rows;

@@ -18,27 +18,27 @@ struct Entry {
 /// A first look: whether it is right, and how many calls make a run.
 Status prepare(Bench& bench, Entry& entry, const Call& call) {
   Competitor& competitor = *entry.competitor;
-  DABKE_CHECK(competitor.begin(call));
+  DABKE_RETURN_IF_ERROR(competitor.begin(call));
   entry.row.detail = competitor.detail();
   if (bench.options.check && competitor.has_result()) {
-    DABKE_ASSIGN(entry.row.wrong, check_call(competitor, bench.team, call, 0));
+    DABKE_ASSIGN_OR_RETURN(entry.row.wrong, check_call(competitor, bench.team, call, 0));
   }
   fill_with_neutral(call);
-  DABKE_ASSIGN(entry.row.iterations, calls_for(competitor, bench.team, bench.options));
+  DABKE_ASSIGN_OR_RETURN(entry.row.iterations, calls_for(competitor, bench.team, bench.options));
   competitor.end();
   return {};
 }
 
 Status run_once(Bench& bench, Entry& entry, const Call& call, bool check) {
   Competitor& competitor = *entry.competitor;
-  DABKE_CHECK(competitor.begin(call));
+  DABKE_RETURN_IF_ERROR(competitor.begin(call));
   fill_with_neutral(call);
-  DABKE_CHECK(warm_up(competitor, bench.options, entry.row.iterations));
-  DABKE_ASSIGN(const double us,
-               time_calls(competitor, bench.team, entry.row.iterations, most_us(bench.options)));
+  DABKE_RETURN_IF_ERROR(warm_up(competitor, bench.options, entry.row.iterations));
+  DABKE_ASSIGN_OR_RETURN(const double us,
+                         time_calls(competitor, bench.team, entry.row.iterations, most_us(bench.options)));
   entry.row.times_us.push_back(us);
   if (check) {  // again, after thousands of calls
-    DABKE_ASSIGN(const std::int64_t wrong, check_call(competitor, bench.team, call, 1));
+    DABKE_ASSIGN_OR_RETURN(const std::int64_t wrong, check_call(competitor, bench.team, call, 1));
     entry.row.wrong += wrong;
   }
   competitor.end();
@@ -54,14 +54,14 @@ Status measure_size(Bench& bench, const Call& call, std::vector<Row>& rows) {
     row.mode = "sweep";
     entries.push_back({competitor.get(), std::move(row)});
   }
-  for (Entry& entry : entries) DABKE_CHECK(prepare(bench, entry, call));
+  for (Entry& entry : entries) DABKE_RETURN_IF_ERROR(prepare(bench, entry, call));
   for (int run = 0; run < options.runs; ++run) {
     bench.say(fmt::format("{}, run {} of {}", size_text(call.bytes()), run + 1, options.runs));
     for (std::size_t i = 0; i < entries.size(); ++i) {
       // Everybody begins once, so that no neighbour in the row is always the same.
       Entry& entry = entries[(i + static_cast<std::size_t>(run)) % entries.size()];
       const bool check = options.check && run + 1 == options.runs && entry.competitor->has_result();
-      DABKE_CHECK(run_once(bench, entry, call, check));
+      DABKE_RETURN_IF_ERROR(run_once(bench, entry, call, check));
     }
   }
   for (Entry& entry : entries) rows.push_back(std::move(entry.row));
@@ -76,8 +76,9 @@ Result<std::vector<Row>> run_sweep(Bench& bench) {
   if (options.kind == CollectiveKind::barrier) sizes = {0};
   // Rounded up, the smallest sizes may be larger than was asked for.
   const Call largest = call_of(options.kind, options.dtype, options.op, 0, bench.team.size(), sizes.back());
-  DABKE_ASSIGN(const Memory input, Memory::make(bench, largest.bytes()));
-  DABKE_ASSIGN(const Memory output, Memory::make(bench, options.in_place.back() ? 0 : largest.bytes()));
+  DABKE_ASSIGN_OR_RETURN(const Memory input, Memory::make(bench, largest.bytes()));
+  DABKE_ASSIGN_OR_RETURN(const Memory output,
+                         Memory::make(bench, options.in_place.back() ? 0 : largest.bytes()));
   std::vector<Row> rows;
   for (const bool in_place : options.in_place) {
     std::int64_t last = -1;
@@ -88,7 +89,7 @@ Result<std::vector<Row>> run_sweep(Bench& bench) {
       last = call.bytes();
       call.input = input.data();
       call.output = in_place ? input.data() : output.data();
-      DABKE_CHECK(measure_size(bench, call, rows));
+      DABKE_RETURN_IF_ERROR(measure_size(bench, call, rows));
     }
   }
   return rows;

@@ -48,10 +48,10 @@ Result<std::unique_ptr<Team>> Team::open(const World& world, Store& store) {
   }
   std::unique_ptr<Team> team(new Team(world.rank, world.size));
   if (world.rank == 0) {
-    DABKE_ASSIGN(team->segment_, Segment::create("dabke-perf", sizeof(Page), team->fork_guard_));
-    DABKE_CHECK(store.set(kKey, fmt::format("{} {}", ::getpid(), team->segment_.descriptor())));
+    DABKE_ASSIGN_OR_RETURN(team->segment_, Segment::create("dabke-perf", sizeof(Page), team->fork_guard_));
+    DABKE_RETURN_IF_ERROR(store.set(kKey, fmt::format("{} {}", ::getpid(), team->segment_.descriptor())));
   } else {
-    DABKE_ASSIGN(const std::string where, store.get(kKey, deadline_after(kSecondsToMeet)));
+    DABKE_ASSIGN_OR_RETURN(const std::string where, store.get(kKey, deadline_after(kSecondsToMeet)));
     int pid = 0, descriptor = 0;
     std::istringstream(where) >> pid >> descriptor;
     Fd fd(::open(fmt::format("/proc/{}/fd/{}", pid, descriptor).c_str(), O_RDWR | O_CLOEXEC));
@@ -62,7 +62,7 @@ Result<std::unique_ptr<Team>> Team::open(const World& world, Store& store) {
                       "between ranks of one host that see each other's processes",
                       world.rank, pid, std::strerror(errno)));
     }
-    DABKE_ASSIGN(team->segment_, Segment::adopt(std::move(fd), sizeof(Page), team->fork_guard_));
+    DABKE_ASSIGN_OR_RETURN(team->segment_, Segment::adopt(std::move(fd), sizeof(Page), team->fork_guard_));
   }
   // Zeroed memory is what the atomics begin with.
   team->page_ = reinterpret_cast<Page*>(team->segment_.bytes().data());

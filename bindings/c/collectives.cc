@@ -90,10 +90,10 @@ Status set_tensors(Operation& operation, const Call& call) {
     if (name == nullptr || *name == '\0') {
       return {Code::invalid_argument, fmt::format("{}: name number {} is empty", name_of(call.kind), i)};
     }
-    DABKE_ASSIGN(TensorView input, from_dlpack(call.inputs[i], {call.kind, name}));
+    DABKE_ASSIGN_OR_RETURN(TensorView input, from_dlpack(call.inputs[i], {call.kind, name}));
     TensorView output;
     if (call.outputs != nullptr && call.outputs[i] != nullptr) {
-      DABKE_ASSIGN(output, from_dlpack(call.outputs[i], {call.kind, name, true}));
+      DABKE_ASSIGN_OR_RETURN(output, from_dlpack(call.outputs[i], {call.kind, name, true}));
     }
     operation.request->tensors.push_back({name, input.dtype, input.shape});
     operation.inputs.push_back(std::move(input));
@@ -104,14 +104,14 @@ Status set_tensors(Operation& operation, const Call& call) {
 
 Result<OperationRef> make_operation(const Call& call) {
   dabke_options options = DABKE_OPTIONS_INIT;
-  DABKE_CHECK(read_struct(call.options, options, "dabke_options"));
+  DABKE_RETURN_IF_ERROR(read_struct(call.options, options, "dabke_options"));
   auto operation = OperationRef::adopt(new dabke_handle);
   Request& request = *operation->request;
   request.kind = call.kind;
   request.name =
       call.names.empty() || call.names[0] == nullptr ? std::string(name_of(call.kind)) : call.names[0];
-  DABKE_CHECK(set_tensors(*operation, call));
-  DABKE_CHECK(set_options(*operation, options));
+  DABKE_RETURN_IF_ERROR(set_tensors(*operation, call));
+  DABKE_RETURN_IF_ERROR(set_options(*operation, options));
   set_functions(*operation, options);
   return operation;
 }
@@ -120,8 +120,8 @@ Status start(const Call& call, dabke_handle** handle) {
   if (handle != nullptr) *handle = nullptr;
   const auto runtime = current_runtime();
   if (!runtime) return no_runtime();
-  DABKE_ASSIGN(OperationRef operation, make_operation(call));
-  DABKE_CHECK(runtime->submit(operation));
+  DABKE_ASSIGN_OR_RETURN(OperationRef operation, make_operation(call));
+  DABKE_RETURN_IF_ERROR(runtime->submit(operation));
   if (handle != nullptr) *handle = static_cast<dabke_handle*>(operation.detach());
   return {};
 }
@@ -131,9 +131,9 @@ Status run(const Call& call, dabke_handle** handle = nullptr) {
   if (handle != nullptr) *handle = nullptr;
   const auto runtime = current_runtime();
   if (!runtime) return no_runtime();
-  DABKE_CHECK(may_wait());
-  DABKE_ASSIGN(OperationRef operation, make_operation(call));
-  DABKE_CHECK(runtime->run(operation));
+  DABKE_RETURN_IF_ERROR(may_wait());
+  DABKE_ASSIGN_OR_RETURN(OperationRef operation, make_operation(call));
+  DABKE_RETURN_IF_ERROR(runtime->run(operation));
   if (handle != nullptr) *handle = static_cast<dabke_handle*>(operation.detach());
   return {};
 }
@@ -283,7 +283,7 @@ dabke_status dabke_join_async(const dabke_options* options, dabke_handle** handl
 dabke_status dabke_join(const dabke_options* options, int32_t* last_rank) {
   return entry([&]() -> Status {
     dabke_handle* handle = nullptr;
-    DABKE_CHECK(run(without_tensor(CollectiveKind::join, options), &handle));
+    DABKE_RETURN_IF_ERROR(run(without_tensor(CollectiveKind::join, options), &handle));
     if (last_rank != nullptr) *last_rank = static_cast<int32_t>(handle->value);
     handle->release();
     return {};

@@ -8,7 +8,8 @@
 #include "bindings/c/state.h"
 #include "bindings/c/structs.h"
 #include "build_parts.h"
-#include "runtime/negotiation/process_sets.h"
+#include "ops/registry.h"
+#include "runtime/call/process_set_list.h"
 
 using namespace dabke;
 
@@ -60,19 +61,19 @@ Result<std::vector<Rank>> set_ranks(const int32_t* ranks, std::size_t count, int
 
 /// Negotiates a change of the process sets and waits for it.
 Result<std::int64_t> change_sets(Runtime& runtime, CollectiveKind kind, std::vector<Rank> ranks) {
-  DABKE_CHECK(may_wait());
+  DABKE_RETURN_IF_ERROR(may_wait());
   auto operation = OperationRef::adopt(new Operation);
   operation->request->kind = kind;
   operation->request->name = name_of(kind);
   operation->request->ranks = std::move(ranks);
-  DABKE_CHECK(runtime.run(operation));
+  DABKE_RETURN_IF_ERROR(runtime.run(operation));
   return operation->value;
 }
 
 Status add_set(Runtime& runtime, const int32_t* ranks, std::size_t count, dabke_process_set* id) {
-  DABKE_ASSIGN(std::vector<Rank> sorted, set_ranks(ranks, count, runtime.world().size));
-  DABKE_ASSIGN(const std::int64_t value,
-               change_sets(runtime, CollectiveKind::add_process_set, std::move(sorted)));
+  DABKE_ASSIGN_OR_RETURN(std::vector<Rank> sorted, set_ranks(ranks, count, runtime.world().size));
+  DABKE_ASSIGN_OR_RETURN(const std::int64_t value,
+                         change_sets(runtime, CollectiveKind::add_process_set, std::move(sorted)));
   if (id != nullptr) *id = static_cast<dabke_process_set>(value);
   return {};
 }
@@ -127,10 +128,11 @@ dabke_status dabke_init(const dabke_init_options* options) {
                   given.process_set_count)};
     }
     const auto open = [&](const std::shared_ptr<ForkGuard>& fork_guard) -> Result<std::unique_ptr<Runtime>> {
-      DABKE_ASSIGN(const Environment environment, with_settings(given.settings));
-      DABKE_ASSIGN(Config config, config_from_environment(environment));
-      DABKE_CHECK(append_process_sets(given, config.process_sets));
-      return Runtime::open(config, environment, given.mpi_comm, {stack_source(), shared_heap(), fork_guard});
+      DABKE_ASSIGN_OR_RETURN(const Environment environment, with_settings(given.settings));
+      DABKE_ASSIGN_OR_RETURN(Config config, config_from_environment(environment));
+      DABKE_RETURN_IF_ERROR(append_process_sets(given, config.process_sets));
+      return Runtime::open(config, environment, {make_backends}, given.mpi_comm,
+                           {stack_source(), shared_heap(), fork_guard});
     };
     return start_runtime(open);
   });

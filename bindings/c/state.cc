@@ -120,14 +120,14 @@ Status may_wait() {
 }
 
 Status start_runtime(const OpenRuntime& open) {
-  DABKE_CHECK(refuse_in_application("dabke_init"));  // before the lock, which a shutdown may hold
+  DABKE_RETURN_IF_ERROR(refuse_in_application("dabke_init"));  // before the lock, which a shutdown may hold
   const std::lock_guard starting(*state.starting);
   if (const auto running = current_runtime()) {
     return {Code::already_initialized, "dabke_init was called before; call dabke_shutdown first"};
   }
   if (const Status none = no_runtime(); none.code() == Code::forked) return none;
   JobOfState job;
-  DABKE_ASSIGN(std::unique_ptr<Runtime> opened, open(job.fork_guard()));
+  DABKE_ASSIGN_OR_RETURN(std::unique_ptr<Runtime> opened, open(job.fork_guard()));
   const std::lock_guard lock(state.mutex);
   state.runtime = std::move(opened);
   job.keep();
@@ -135,7 +135,7 @@ Status start_runtime(const OpenRuntime& open) {
 }
 
 Status stop_runtime() {
-  DABKE_CHECK(refuse_in_application("dabke_shutdown"));
+  DABKE_RETURN_IF_ERROR(refuse_in_application("dabke_shutdown"));
   const std::lock_guard starting(*state.starting);
   auto running = current_runtime();
   if (!running) return {};

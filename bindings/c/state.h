@@ -6,7 +6,7 @@
 
 #include "dabke/dabke.h"
 #include "runtime/base/exceptions.h"
-#include "runtime/runtime.h"
+#include "runtime/core/runtime.h"
 
 /// A handle is an operation, and the DLPack form of its outputs.
 struct dabke_handle final : dabke::Operation, dabke::Pooled<dabke_handle> {

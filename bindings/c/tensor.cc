@@ -74,8 +74,8 @@ Result<TensorView> from_dlpack(const DLTensor* tensor, const TensorRole& role) {
     return Status(Code::invalid_argument,
                   fmt::format("{}: impossible shape {}", role.to_string(), shape.to_string()));
   }
-  DABKE_CHECK(check_compact(*tensor, role));
-  DABKE_ASSIGN(const Device device, device_from(tensor->device, role));
+  DABKE_RETURN_IF_ERROR(check_compact(*tensor, role));
+  DABKE_ASSIGN_OR_RETURN(const Device device, device_from(tensor->device, role));
   void* data = tensor->data ? static_cast<std::byte*>(tensor->data) + tensor->byte_offset : nullptr;
   return TensorView{data, *dtype, device, shape};
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ops/kernels/kernels.h"
+#include "runtime/kernels/kernels.h"
 
 namespace dabke {
 namespace {
@@ -38,13 +38,13 @@ Status CompressedBackend::run_batch(const Batch& batch) {
   Batch unscaled = batch;  // the postscale comes before the second rounding, which a sum might not survive
   unscaled.postscale = 1;
   unscaled.divisor = 1;
-  DABKE_ASSIGN(const PackedBatch packed, packer_.pack(unscaled));
+  DABKE_ASSIGN_OR_RETURN(const PackedBatch packed, packer_.pack(unscaled));
   auto* const data = reinterpret_cast<float*>(packed.data);
   const auto ranks = static_cast<std::size_t>(batch.process_set->size());
   if (packed.elements != 0) {
     const bool is_little = ranks * packed.elements * kWireBytes <= kAllAtOnceBytes;
-    DABKE_CHECK(is_little ? exchange_all(batch, data, packed.elements)
-                          : exchange_slices(batch, data, packed.elements));
+    DABKE_RETURN_IF_ERROR(is_little ? exchange_all(batch, data, packed.elements)
+                                    : exchange_slices(batch, data, packed.elements));
   }
   packer_.unpack(unscaled);
   return {};
@@ -52,13 +52,13 @@ Status CompressedBackend::run_batch(const Batch& batch) {
 
 Status CompressedBackend::exchange_all(const Batch& batch, float* data, std::size_t elements) {
   const auto ranks = static_cast<std::size_t>(batch.process_set->size());
-  DABKE_ASSIGN(std::byte* const all, wire_.reserve((ranks + 1) * elements * kWireBytes));
+  DABKE_ASSIGN_OR_RETURN(std::byte* const all, wire_.reserve((ranks + 1) * elements * kWireBytes));
   std::byte* const own = all + ranks * elements * kWireBytes;
   const DType wire = wire_dtype(batch.compression);
   kernels::convert(wire, own, DType::f32, data, elements);
   const std::vector<std::int64_t> counts(ranks, static_cast<std::int64_t>(elements));
-  DABKE_CHECK(carry(batch, CollectiveKind::allgather, {own, all, counts.front(), counts, {}}));
-  DABKE_CHECK(reduce(batch, all, elements, own));
+  DABKE_RETURN_IF_ERROR(carry(batch, CollectiveKind::allgather, {own, all, counts.front(), counts, {}}));
+  DABKE_RETURN_IF_ERROR(reduce(batch, all, elements, own));
   kernels::convert(DType::f32, data, wire, own, elements);
   return {};
 }
@@ -75,15 +75,15 @@ Status CompressedBackend::exchange_slices(const Batch& batch, float* data, std::
   const std::vector<std::int64_t> received(ranks, slices[own]);
 
   const std::size_t row_bytes = fusion_padded(elements * kWireBytes);
-  DABKE_ASSIGN(std::byte* const row, wire_.reserve(row_bytes + ranks * mine * kWireBytes));
+  DABKE_ASSIGN_OR_RETURN(std::byte* const row, wire_.reserve(row_bytes + ranks * mine * kWireBytes));
   std::byte* const from_all = row + row_bytes;
   const DType wire = wire_dtype(batch.compression);
   kernels::convert(wire, row, DType::f32, data, elements);
-  DABKE_CHECK(carry(batch, CollectiveKind::alltoall,
-                    {row, from_all, static_cast<std::int64_t>(elements), received, slices}));
+  DABKE_RETURN_IF_ERROR(carry(batch, CollectiveKind::alltoall,
+                              {row, from_all, static_cast<std::int64_t>(elements), received, slices}));
   std::byte* const sum = row + before * kWireBytes;
-  DABKE_CHECK(reduce(batch, from_all, mine, sum));
-  DABKE_CHECK(carry(batch, CollectiveKind::allgather, {sum, row, slices[own], slices, {}}));
+  DABKE_RETURN_IF_ERROR(reduce(batch, from_all, mine, sum));
+  DABKE_RETURN_IF_ERROR(carry(batch, CollectiveKind::allgather, {sum, row, slices[own], slices, {}}));
   kernels::convert(DType::f32, data, wire, row, elements);
   return {};
 }
@@ -92,7 +92,7 @@ Status CompressedBackend::reduce(const Batch& batch, const std::byte* rounded, s
                                  std::byte* into) {
   const auto ranks = static_cast<std::size_t>(batch.process_set->size());
   const DType wire = wire_dtype(batch.compression);
-  DABKE_ASSIGN(std::byte* const memory, sums_.reserve(ranks * kPieceElements * sizeof(float)));
+  DABKE_ASSIGN_OR_RETURN(std::byte* const memory, sums_.reserve(ranks * kPieceElements * sizeof(float)));
   std::vector<const void*> operands;
   for (std::size_t rank = 0; rank < ranks; ++rank)
     operands.push_back(memory + rank * kPieceElements * sizeof(float));
@@ -122,8 +122,8 @@ Status CompressedBackend::carry(const Batch& batch, CollectiveKind kind, BatchEn
   return carriers_.run(part);
 }
 
-std::unique_ptr<Collective> open_compressed_backend(const BackendContext& context,
-                                                    std::vector<Collective*> carriers) {
+std::unique_ptr<Backend> open_compressed_backend(const BackendContext& context,
+                                                 std::vector<Backend*> carriers) {
   if (context.world.size == 1) return nullptr;
   return std::make_unique<CompressedBackend>(context.world, std::move(carriers));
 }

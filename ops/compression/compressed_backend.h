@@ -14,9 +14,9 @@
 #include <memory>
 #include <vector>
 
-#include "ops/backend_runner.h"
-#include "ops/collective.h"
-#include "ops/pack.h"
+#include "runtime/backend/backend.h"
+#include "runtime/backend/backend_runner.h"
+#include "runtime/backend/packer.h"
 
 namespace dabke {
 
@@ -25,10 +25,10 @@ constexpr DType wire_dtype(Compression compression) {
   return compression == Compression::float16 ? DType::f16 : DType::bf16;
 }
 
-class CompressedBackend final : public Collective {
+class CompressedBackend final : public Backend {
  public:
   /// `world` outlives it. `carriers`, in order of preference, move what was rounded; null ones are left out.
-  CompressedBackend(const World& world, std::vector<Collective*> carriers)
+  CompressedBackend(const World& world, std::vector<Backend*> carriers)
       : world_(world), carriers_(std::move(carriers)) {}
 
   std::string_view name() const override { return "compressed"; }
@@ -57,7 +57,7 @@ class CompressedBackend final : public Collective {
 };
 
 /// Null when there is no other rank.
-std::unique_ptr<Collective> open_compressed_backend(const BackendContext& context,
-                                                    std::vector<Collective*> carriers);
+std::unique_ptr<Backend> open_compressed_backend(const BackendContext& context,
+                                                 std::vector<Backend*> carriers);
 
 }  // namespace dabke

@@ -11,7 +11,7 @@
 #include <numeric>
 #include <vector>
 
-#include "ops/kernels/kernels.h"
+#include "runtime/kernels/kernels.h"
 
 namespace dabke {
 namespace {
@@ -100,7 +100,7 @@ Status allreduce_direct(const GlooRun& run, std::byte* data, std::size_t element
   const std::size_t stride = fusion_padded(bytes);
   const std::size_t rank = own_rank(run);
   const std::size_t size = rank_count(run);
-  DABKE_ASSIGN(std::byte* const all, scratch.reserve(stride * size));
+  DABKE_ASSIGN_OR_RETURN(std::byte* const all, scratch.reserve(stride * size));
   const Buffer in = buffer_on(run, all, stride * size);
   const Buffer out = buffer_on(run, data, bytes);
   const std::size_t receives = receive_from_all(run, in, [&](std::size_t peer) {
@@ -125,7 +125,7 @@ Status allreduce_slices(const GlooRun& run, std::byte* data, std::size_t element
   const std::size_t size = rank_count(run);
   const std::size_t round = std::min(kGlooRoundBytes / width, elements);
   const std::size_t stride = fusion_padded((round + size - 1) / size * width);
-  DABKE_ASSIGN(std::byte* const memory, scratch.reserve(stride * size));
+  DABKE_ASSIGN_OR_RETURN(std::byte* const memory, scratch.reserve(stride * size));
   const Buffer parts = buffer_on(run, memory, stride * size);  // of this rank's slice, from each peer
   const Buffer all = buffer_on(run, data, elements * width);
   std::vector<const void*> operands(size);
@@ -298,7 +298,7 @@ Status gloo_reducescatter(const GlooRun& run, const std::byte* send, std::span<c
   const std::size_t half = fusion_padded(std::min(piece, own) * width);
   const std::size_t wide_width = size_of(kernels::wide_dtype(run.dtype));
   const std::size_t wide_bytes = run.all_at_once ? fusion_padded(std::min(piece, own) * wide_width) : 0;
-  DABKE_ASSIGN(std::byte* const memory, scratch.reserve(2 * half + 2 * wide_bytes));
+  DABKE_ASSIGN_OR_RETURN(std::byte* const memory, scratch.reserve(2 * half + 2 * wide_bytes));
   PartialSums sums(run, memory + 2 * half, wide_bytes);
   const Buffer in[2] = {buffer_on(run, memory, half), buffer_on(run, memory + half, half)};
   const std::size_t receives = (own + piece - 1) / piece * (size - 1);

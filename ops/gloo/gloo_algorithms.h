@@ -1,7 +1,7 @@
 // The collectives on one contiguous piece of memory: Gloo's, and our own over its unbound buffers.
 //
 // All of them are collective over the context's ranks, block until this rank's part is done, and throw what
-// Gloo throws. Counts are in elements; `data` and `send` are as ops/pack.h describes them.
+// Gloo throws. Counts are in elements; `data` and `send` are as runtime/backend/packer.h describes them.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 
 #include <gloo/context.h>
 
-#include "ops/kernels/kernels.h"
+#include "runtime/backend/fusion_buffer.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/kinds.h"
 #include "runtime/base/status.h"
-#include "runtime/fusion/fusion_buffer.h"
+#include "runtime/kernels/kernels.h"
 
 namespace dabke {
 

@@ -11,8 +11,8 @@
 #include <new>
 #include <sstream>
 
-#include "ops/first_cause.h"
 #include "ops/gloo/gloo_threads.h"
+#include "runtime/backend/first_cause.h"
 #include "runtime/base/exceptions.h"
 
 namespace dabke {
@@ -91,9 +91,9 @@ BatchSizes GlooBackend::batch_sizes() const {
 
 Status GlooBackend::prepare(const ProcessSetInfo& set) {
   const std::lock_guard lock(mutex_);
-  DABKE_CHECK(watchdog_.aborted());
+  DABKE_RETURN_IF_ERROR(watchdog_.aborted());
   return without_exceptions([&]() -> Status {
-    if (set.size() > 1) DABKE_CHECK(open_device());
+    if (set.size() > 1) DABKE_RETURN_IF_ERROR(open_device());
     return open_set(set).status();
   });
 }
@@ -168,9 +168,9 @@ Status GlooBackend::open_device() {
     device_->resume();
     return Status::ok();
   }
-  DABKE_ASSIGN(const SocketAddress address,
-               choose_address(context_.config, context_.world, context_.store->describe()));
-  DABKE_ASSIGN(device_, GlooDevice::open(address, context_.fork_guard));
+  DABKE_ASSIGN_OR_RETURN(const SocketAddress address,
+                         choose_address(context_.config, context_.world, context_.store->describe()));
+  DABKE_ASSIGN_OR_RETURN(device_, GlooDevice::open(address, context_.fork_guard));
   return Status::ok();
 }
 
@@ -182,11 +182,11 @@ Result<GlooContext*> GlooBackend::open_context(const Batch& batch, Set& set, Glo
   const TimePoint deadline = deadline_after(context_.config.start_timeout);
   auto context = std::make_unique<GlooContext>(*device_, info, context_.fork_guard,
                                                seconds_to_duration(context_.config.peer_timeout));
-  DABKE_CHECK(watchdog_.begin(context.get(), kNever, Status::ok(), note_of(batch, set)));
+  DABKE_RETURN_IF_ERROR(watchdog_.begin(context.get(), kNever, Status::ok(), note_of(batch, set)));
   const Status connected = inside_gloo(
       [&] { return context->connect(*context_.store, key, deadline, [this] { return watchdog_.ended(); }); });
   const Status ended = watchdog_.end();
-  DABKE_CHECK(ended);
+  DABKE_RETURN_IF_ERROR(ended);
   if (!connected.is_ok()) {
     const int peer = context->connecting_to();
     const std::string& why = connected.message();
@@ -226,18 +226,18 @@ Status GlooBackend::name_broken(GlooContext& context, const Status& status) cons
 
 Status GlooBackend::run_batch(const Batch& batch) {
   const std::lock_guard lock(mutex_);
-  DABKE_CHECK(watchdog_.aborted());
+  DABKE_RETURN_IF_ERROR(watchdog_.aborted());
   if (batch.process_set->size() == 1) {
     run_alone(batch);
     return Status::ok();
   }
-  DABKE_ASSIGN(Set* const set, open_set(*batch.process_set));
-  DABKE_CHECK(set->failed);
+  DABKE_ASSIGN_OR_RETURN(Set* const set, open_set(*batch.process_set));
+  DABKE_RETURN_IF_ERROR(set->failed);
   ++set->runs;
   const Status status = without_exceptions([&]() -> Status {
     kernels::Scale unscaled;
-    DABKE_ASSIGN(const PackedBatch packed, packer_.pack(batch));
-    DABKE_CHECK(run_packed(batch, packed, unscaled));
+    DABKE_ASSIGN_OR_RETURN(const PackedBatch packed, packer_.pack(batch));
+    DABKE_RETURN_IF_ERROR(run_packed(batch, packed, unscaled));
     packer_.unpack(batch, unscaled);
     return {};
   });
@@ -258,14 +258,14 @@ Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed, ke
   const bool is_empty = packed.elements == 0 && packed.send_elements == 0;
   if (is_empty && batch.kind != CollectiveKind::barrier && batch.kind != CollectiveKind::alltoall)
     return Status::ok();
-  DABKE_CHECK(open_device());
+  DABKE_RETURN_IF_ERROR(open_device());
   const ProcessSetInfo& info = *batch.process_set;
   const GlooAlgorithm algorithm = choose_algorithm(batch.kind, packed.elements * size_of(batch.dtype),
                                                    info.size(), needs_wide_sums(batch));
   if (!scales(algorithm)) unscaled = batch.result_scale();
-  DABKE_ASSIGN(Set* const set, open_set(info));
+  DABKE_ASSIGN_OR_RETURN(Set* const set, open_set(info));
   running_ = info.ranks;
-  DABKE_ASSIGN(GlooContext* const context, open_context(batch, *set, algorithm));
+  DABKE_ASSIGN_OR_RETURN(GlooContext* const context, open_context(batch, *set, algorithm));
 
   const double limit = context_.config.gloo_timeout;
   const TimePoint deadline = std::min(batch.deadline, limit > 0 ? deadline_after(limit) : kNever);
@@ -277,7 +277,7 @@ Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed, ke
                                      "(see DABKE_GLOO_TIMEOUT_SECONDS)",
                                      seconds));
   }
-  DABKE_CHECK(watchdog_.begin(context, deadline, std::move(on_deadline), note_of(batch, *set)));
+  DABKE_RETURN_IF_ERROR(watchdog_.begin(context, deadline, std::move(on_deadline), note_of(batch, *set)));
   const char* const activity = activity_of(batch.kind);
   const ActivityScope scope(activity ? batch.timeline : nullptr, batch.timeline_ids, activity);
   const Status status = inside_gloo([&] { return run_algorithm(batch, packed, algorithm, *context); });

@@ -12,16 +12,16 @@
 #include <utility>
 #include <vector>
 
-#include "ops/collective.h"
 #include "ops/gloo/gloo_algorithms.h"
 #include "ops/gloo/gloo_context.h"
 #include "ops/gloo/gloo_device.h"
 #include "ops/gloo/watchdog.h"
-#include "ops/pack.h"
+#include "runtime/backend/backend.h"
+#include "runtime/backend/packer.h"
 
 namespace dabke {
 
-class GlooBackend final : public Collective {
+class GlooBackend final : public Backend {
  public:
   explicit GlooBackend(const BackendContext& context);
   ~GlooBackend() override;

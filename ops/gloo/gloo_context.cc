@@ -31,7 +31,7 @@ SocketAddress to_socket_address(const std::vector<char>& gloo_bytes) {
 Result<std::string> wait_for(Store& store, const std::string& key, TimePoint deadline,
                              const std::function<Status()>& interrupted) {
   for (;;) {
-    DABKE_CHECK(interrupted());
+    DABKE_RETURN_IF_ERROR(interrupted());
     const TimePoint now = Clock::now();
     auto value = store.get(key, std::min(deadline, now + kPatience));
     if (value.is_ok() || value.status().code() != Code::timeout || now >= deadline) return value;
@@ -100,14 +100,14 @@ Status GlooContext::connect(Store& store, const std::string& key, TimePoint dead
   std::string value;
   for (const auto& address : own)
     value += address.empty() ? std::string(length, '\0') : std::string(address.begin(), address.end());
-  DABKE_CHECK(store.set(fmt::format("{}/{}", key, rank), value));
+  DABKE_RETURN_IF_ERROR(store.set(fmt::format("{}/{}", key, rank), value));
 
   std::vector<std::vector<char>> theirs(static_cast<std::size_t>(size));
   std::vector<PairSockets::Pair> pairs;
   for (int peer = 0; peer < size; ++peer) {
     if (peer == rank) continue;
     const std::string peer_key = fmt::format("{}/{}", key, peer);
-    DABKE_ASSIGN(const std::string all, wait_for(store, peer_key, deadline, interrupted));
+    DABKE_ASSIGN_OR_RETURN(const std::string all, wait_for(store, peer_key, deadline, interrupted));
     if (all.size() != length * static_cast<std::size_t>(size)) {
       return Status(
           Code::transport,
@@ -124,7 +124,7 @@ Status GlooContext::connect(Store& store, const std::string& key, TimePoint dead
   // Every rank in the same order, so that no circle of ranks can wait for one another.
   for (int peer = 0; peer < size; ++peer) {
     if (peer == rank) continue;
-    DABKE_CHECK(interrupted());
+    DABKE_RETURN_IF_ERROR(interrupted());
     connecting_to_ = peer;
     mesh_->connect(peer, theirs[static_cast<std::size_t>(peer)]);
   }

@@ -9,9 +9,9 @@
 
 #include <gloo/context.h>
 
-#include "ops/collective.h"
 #include "ops/gloo/gloo_device.h"
 #include "ops/gloo/pair_sockets.h"
+#include "runtime/backend/backend.h"
 
 namespace dabke {
 

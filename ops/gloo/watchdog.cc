@@ -28,11 +28,11 @@ Status Watchdog::begin(GlooContext* context, TimePoint deadline, Status on_deadl
   bool must_wake = deadline != kNever;
   {
     const std::lock_guard lock(mutex_);
-    DABKE_CHECK(aborted_);
+    DABKE_RETURN_IF_ERROR(aborted_);
     // Not before the first run: a process that never uses Gloo has no thread for it. And no run without it:
     // nothing else ends one whose peer is gone.
     if (!thread_.joinable()) {
-      DABKE_ASSIGN(thread_, start_thread("dabke-gloo", [this] { loop(); }));
+      DABKE_ASSIGN_OR_RETURN(thread_, start_thread("dabke-gloo", [this] { loop(); }));
     }
     running_ = context;
     deadline_ = deadline;

@@ -6,7 +6,7 @@ namespace dabke {
 namespace {
 
 /// The lowest rank of this host that shares memory with this one.
-Rank own_leader(const World& world, const Collective* inside) {
+Rank own_leader(const World& world, const Backend* inside) {
   for (Rank rank = 0; inside != nullptr && rank < world.rank; ++rank) {
     if (inside->can_serve({kWorldSet, {rank, world.rank}, 1})) return rank;
   }
@@ -55,17 +55,16 @@ void HierarchicalBackend::release(ProcessSetId set) {
   sets_.erase(found);
 }
 
-Result<std::unique_ptr<Collective>> open_hierarchical_backend(const BackendContext& context,
-                                                              Collective* inside,
-                                                              std::vector<Collective*> between) {
+Result<std::unique_ptr<Backend>> open_hierarchical_backend(const BackendContext& context, Backend* inside,
+                                                           std::vector<Backend*> between) {
   const std::vector<std::string>& hosts = context.world.hosts;
   std::map<std::string, int> ranks_of;
   for (const std::string& host : hosts) ++ranks_of[host];
   const bool any_shares = std::ranges::any_of(ranks_of, [](const auto& row) { return row.second > 1; });
-  if (ranks_of.size() < 2 || !any_shares) return std::unique_ptr<Collective>();
-  DABKE_ASSIGN(auto leaders, gather_leaders(context, own_leader(context.world, inside)));
+  if (ranks_of.size() < 2 || !any_shares) return std::unique_ptr<Backend>();
+  DABKE_ASSIGN_OR_RETURN(auto leaders, gather_leaders(context, own_leader(context.world, inside)));
   between.insert(between.begin(), inside);
-  return std::unique_ptr<Collective>(
+  return std::unique_ptr<Backend>(
       std::make_unique<HierarchicalBackend>(std::move(leaders), std::move(between)));
 }
 

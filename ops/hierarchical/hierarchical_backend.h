@@ -7,16 +7,16 @@
 #include <memory>
 #include <vector>
 
-#include "ops/backend_runner.h"
 #include "ops/hierarchical/hierarchical_collectives.h"
+#include "runtime/backend/backend_runner.h"
 
 namespace dabke {
 
-class HierarchicalBackend final : public Collective {
+class HierarchicalBackend final : public Backend {
  public:
   /// `leaders`: as gather_leaders has them. `parts`: what runs inside the hosts and between them, in order of
   /// preference.
-  HierarchicalBackend(std::vector<Rank> leaders, std::vector<Collective*> parts)
+  HierarchicalBackend(std::vector<Rank> leaders, std::vector<Backend*> parts)
       : leaders_(std::move(leaders)), parts_(std::move(parts)) {}
 
   std::string_view name() const override { return "hierarchical"; }
@@ -41,8 +41,7 @@ class HierarchicalBackend final : public Collective {
 
 /// Null where no host has more than one rank, or there is only one. Collective. `inside`, null on a rank that
 /// shares memory with no other, and `between` outlive it.
-Result<std::unique_ptr<Collective>> open_hierarchical_backend(const BackendContext& context,
-                                                              Collective* inside,
-                                                              std::vector<Collective*> between);
+Result<std::unique_ptr<Backend>> open_hierarchical_backend(const BackendContext& context, Backend* inside,
+                                                           std::vector<Backend*> between);
 
 }  // namespace dabke

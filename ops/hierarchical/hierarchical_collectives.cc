@@ -94,7 +94,7 @@ Status HierarchicalRun::share_slices() const {
 }
 
 Status HierarchicalRun::allreduce() {
-  DABKE_CHECK(needs_wide_sums(batch_) ? sum_slices_wide() : sum_slices());
+  DABKE_RETURN_IF_ERROR(needs_wide_sums(batch_) ? sum_slices_wide() : sum_slices());
   return share_slices();
 }
 
@@ -107,7 +107,7 @@ Status HierarchicalRun::sum_slices() {
       const BatchEntry& entry = batch_.entries[e];
       scatter.entries.push_back({entry.input, own_output(e), entry.elements, slices_[e], {}});
     }
-    DABKE_CHECK(run_part(scatter));
+    DABKE_RETURN_IF_ERROR(run_part(scatter));
   }
   Batch between = part(CollectiveKind::allreduce, set_.between);
   between.prescale = is_alone() ? batch_.prescale : 1;
@@ -127,7 +127,7 @@ Result<Batch> HierarchicalRun::widened(const std::vector<std::int64_t>& output_e
   const std::size_t width = size_of(dtype);
   std::int64_t elements = sum(output_elements);
   for (const BatchEntry& entry : batch_.entries) elements += entry.elements;
-  DABKE_ASSIGN(std::byte * next, wide_.reserve(static_cast<std::size_t>(elements) * width));
+  DABKE_ASSIGN_OR_RETURN(std::byte * next, wide_.reserve(static_cast<std::size_t>(elements) * width));
   Batch wide = part(batch_.kind, *batch_.process_set);
   wide.dtype = dtype;
   wide.entries = batch_.entries;
@@ -145,9 +145,9 @@ Result<Batch> HierarchicalRun::widened(const std::vector<std::int64_t>& output_e
 }
 
 Status HierarchicalRun::sum_slices_wide() {
-  DABKE_ASSIGN(const Batch wide, widened({}));
+  DABKE_ASSIGN_OR_RETURN(const Batch wide, widened({}));
   HierarchicalRun run(wide, set_, scratch_, wide_);
-  DABKE_CHECK(run.sum_slices());
+  DABKE_RETURN_IF_ERROR(run.sum_slices());
   slices_ = run.slices_;
   for (std::size_t e = 0; e < batch_.entries.size(); ++e) {
     if (own_count(e) == 0) continue;
@@ -161,8 +161,8 @@ Status HierarchicalRun::reducescatter_wide() {
   std::vector<std::int64_t> counts;
   for (const BatchEntry& entry : batch_.entries)
     counts.push_back(entry.receive_counts[static_cast<std::size_t>(batch_.process_set->rank)]);
-  DABKE_ASSIGN(const Batch wide, widened(counts));
-  DABKE_CHECK(HierarchicalRun(wide, set_, scratch_, wide_).reducescatter());
+  DABKE_ASSIGN_OR_RETURN(const Batch wide, widened(counts));
+  DABKE_RETURN_IF_ERROR(HierarchicalRun(wide, set_, scratch_, wide_).reducescatter());
   for (std::size_t e = 0; e < counts.size(); ++e)
     kernels::narrow(batch_.dtype, batch_.entries[e].output, wide.entries[e].output,
                     static_cast<std::size_t>(counts[e]), batch_.result_scale());
@@ -177,7 +177,7 @@ Status HierarchicalRun::broadcast() {
     Batch first = part(CollectiveKind::broadcast, set_.inside);
     first.root = static_cast<int>(root_index);
     first.entries = batch_.entries;
-    DABKE_CHECK(run_part(first));
+    DABKE_RETURN_IF_ERROR(run_part(first));
   }
   // Only ranks of an index that all hosts have carry anything, so hosts count alike in their sets.
   Batch between = part(CollectiveKind::broadcast, set_.between);
@@ -187,13 +187,13 @@ Status HierarchicalRun::broadcast() {
     const void* const input = is_alone() ? batch_.entries[e].input : own_output(e);
     between.entries.push_back({input, own_output(e), own_count(e), {}, {}});
   }
-  DABKE_CHECK(run_part(between));
+  DABKE_RETURN_IF_ERROR(run_part(between));
   return has_root ? Status() : share_slices();
 }
 
 Status HierarchicalRun::barrier() {
-  if (!is_alone()) DABKE_CHECK(run_barrier(set_.inside));
-  if (set_.layout.own_index == 0) DABKE_CHECK(run_barrier(set_.between));
+  if (!is_alone()) DABKE_RETURN_IF_ERROR(run_barrier(set_.inside));
+  if (set_.layout.own_index == 0) DABKE_RETURN_IF_ERROR(run_barrier(set_.between));
   return is_alone() ? Status() : run_barrier(set_.inside);
 }
 
@@ -206,7 +206,7 @@ Result<std::byte*> HierarchicalRun::reserve_columns() {
 
 Status HierarchicalRun::allgather() {
   const std::size_t per_host = set_.layout.most_size;
-  DABKE_ASSIGN(std::byte * next, reserve_columns());
+  DABKE_ASSIGN_OR_RETURN(std::byte * next, reserve_columns());
   Batch between = part(CollectiveKind::allgather, set_.between);
   Batch inside = part(CollectiveKind::allgather, set_.inside);
   for (std::size_t e = 0; e < batch_.entries.size(); ++e) {
@@ -220,13 +220,13 @@ Status HierarchicalRun::allgather() {
       if (output != nullptr) output += bytes(sum(counts));
     }
   }
-  DABKE_CHECK(run_part(between));
+  DABKE_RETURN_IF_ERROR(run_part(between));
   return run_part(inside);
 }
 
 Status HierarchicalRun::reducescatter() {
   const std::size_t per_host = set_.layout.most_size;
-  DABKE_ASSIGN(std::byte * next, reserve_columns());
+  DABKE_ASSIGN_OR_RETURN(std::byte * next, reserve_columns());
   Batch inside = part(CollectiveKind::reducescatter, set_.inside);
   Batch between = part(CollectiveKind::reducescatter, set_.between);
   inside.prescale = batch_.prescale;
@@ -243,7 +243,7 @@ Status HierarchicalRun::reducescatter() {
       if (input != nullptr) input += bytes(sum(counts));
     }
   }
-  DABKE_CHECK(run_part(inside));
+  DABKE_RETURN_IF_ERROR(run_part(inside));
   return run_part(between);
 }
 

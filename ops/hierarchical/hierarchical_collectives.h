@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "ops/hierarchical/host_layout.h"
-#include "runtime/fusion/fusion_buffer.h"
+#include "runtime/backend/fusion_buffer.h"
 
 namespace dabke {
 

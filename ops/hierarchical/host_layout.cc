@@ -30,7 +30,7 @@ Result<std::vector<Rank>> gather_leaders(const BackendContext& context, Rank own
                 "these ranks run and what they say, or wait longer with DABKE_START_TIMEOUT_SECONDS",
                 world.rank, context.config.start_timeout, told.who, told.reported)};
   };
-  DABKE_CHECK(store.set(key_of(world.rank), std::to_string(own)));
+  DABKE_RETURN_IF_ERROR(store.set(key_of(world.rank), std::to_string(own)));
   if (world.rank == 0) {
     std::vector<std::string> all;
     for (Rank rank = 0; rank < world.size; ++rank) {
@@ -38,7 +38,7 @@ Result<std::vector<Rank>> gather_leaders(const BackendContext& context, Rank own
       if (!leader.is_ok()) return leader.status().code() == Code::timeout ? explain() : leader.status();
       all.push_back(leader.take());
     }
-    DABKE_CHECK(store.set(kAll, fmt::format("{}", fmt::join(all, " "))));
+    DABKE_RETURN_IF_ERROR(store.set(kAll, fmt::format("{}", fmt::join(all, " "))));
   }
   const auto gathered = store.get(kAll, deadline);
   if (!gathered.is_ok()) return gathered.status().code() == Code::timeout ? explain() : gathered.status();

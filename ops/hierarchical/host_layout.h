@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "ops/collective.h"
+#include "runtime/backend/backend.h"
 
 namespace dabke {
 

@@ -70,7 +70,7 @@ Status MpiBackend::prepare(const ProcessSetInfo& set) {
   constexpr int kTags = 32767;                       // the fewest that the standard promises
   const int tag = (set.id % kTags + kTags) % kTags;  // the parts of a set of several hosts have negative ids
   const std::lock_guard lock(mutex_);
-  DABKE_CHECK(aborted());
+  DABKE_RETURN_IF_ERROR(aborted());
   const auto [row, is_new] = sets_.try_emplace(set.id);
   if (!is_new || set.size() == 1) return {};
   auto made = session_.make_communicator(set.ranks, tag, [this] { return aborted(); });
@@ -95,7 +95,7 @@ void MpiBackend::idle() {
 
 Status MpiBackend::run_batch(const Batch& batch) {
   const std::lock_guard lock(mutex_);
-  DABKE_CHECK(aborted());
+  DABKE_RETURN_IF_ERROR(aborted());
   if (batch.process_set->size() == 1) {
     run_alone(batch);
     return {};
@@ -105,7 +105,7 @@ Status MpiBackend::run_batch(const Batch& batch) {
     return {Code::internal, fmt::format("{}: the process set was not prepared", describe(batch))};
   }
   Set& set = row->second;
-  DABKE_CHECK(set.failed);
+  DABKE_RETURN_IF_ERROR(set.failed);
   const Status status = without_exceptions([&] { return run_on(batch, *set.comm); });
   if (status) return status;
   // MPI may still read and write what is staged, for ever.
@@ -120,7 +120,7 @@ Status MpiBackend::run_batch(const Batch& batch) {
 
 Status MpiBackend::run_on(const Batch& batch, MpiCommunicator& comm) {
   const std::function<Status()> interrupted = [&]() -> Status {
-    DABKE_CHECK(aborted());
+    DABKE_RETURN_IF_ERROR(aborted());
     if (batch.deadline == kNever || Clock::now() < batch.deadline) return {};
     return {Code::timeout, "not done within its limit; a rank is late, stopped or gone"};
   };
@@ -140,8 +140,8 @@ Status MpiBackend::run_on(const Batch& batch, MpiCommunicator& comm) {
     const ActivityScope scope(batch.timeline, batch.timeline_ids, activity_of(batch.kind));
     return allreduce(batch, run);
   }
-  DABKE_ASSIGN(const PackedBatch packed, packer_.pack(batch));
-  DABKE_CHECK(run_packed(batch, packed, run));
+  DABKE_ASSIGN_OR_RETURN(const PackedBatch packed, packer_.pack(batch));
+  DABKE_RETURN_IF_ERROR(run_packed(batch, packed, run));
   packer_.unpack(batch, {});  // a reducescatter has been scaled
   return {};
 }
@@ -164,9 +164,9 @@ Status MpiBackend::run_packed(const Batch& batch, const PackedBatch& packed, con
   }
 }
 
-Result<std::unique_ptr<Collective>> open_mpi_backend(const BackendContext& context) {
-  DABKE_CHECK(mpi_can_serve(context.mpi, "DABKE_CPU_OPERATIONS=mpi"));
-  return std::unique_ptr<Collective>(std::make_unique<MpiBackend>(context, *context.mpi));
+Result<std::unique_ptr<Backend>> open_mpi_backend(const BackendContext& context) {
+  DABKE_RETURN_IF_ERROR(mpi_can_serve(context.mpi, "DABKE_CPU_OPERATIONS=mpi"));
+  return std::unique_ptr<Backend>(std::make_unique<MpiBackend>(context, *context.mpi));
 }
 
 }  // namespace dabke

@@ -6,13 +6,13 @@
 #include <memory>
 #include <mutex>
 
-#include "ops/collective.h"
 #include "ops/mpi/mpi_collectives.h"
-#include "ops/pack.h"
+#include "runtime/backend/backend.h"
+#include "runtime/backend/packer.h"
 
 namespace dabke {
 
-class MpiBackend final : public Collective {
+class MpiBackend final : public Backend {
  public:
   /// The session has joined, and its threads may call MPI.
   MpiBackend(const BackendContext& context, MpiSession& session, std::size_t round_bytes = kMpiRoundBytes);
@@ -51,6 +51,6 @@ class MpiBackend final : public Collective {
 };
 
 /// The backend of this job; errors say why there can be none, and what to do.
-Result<std::unique_ptr<Collective>> open_mpi_backend(const BackendContext& context);
+Result<std::unique_ptr<Backend>> open_mpi_backend(const BackendContext& context);
 
 }  // namespace dabke

@@ -5,16 +5,16 @@
 
 #include <fmt/format.h>
 
-#include "ops/kernels/kernels.h"
+#include "runtime/kernels/kernels.h"
 
 namespace dabke {
 namespace {
 
 Status finish(const MpiRun& run) {
   for (;;) {
-    DABKE_ASSIGN(const bool is_done, run.comm.test());
+    DABKE_ASSIGN_OR_RETURN(const bool is_done, run.comm.test());
     if (is_done) return {};
-    DABKE_CHECK(run.interrupted());
+    DABKE_RETURN_IF_ERROR(run.interrupted());
   }
 }
 
@@ -68,9 +68,9 @@ Status exchange_and_reduce(const MpiRun& run, const std::byte* out, std::byte* i
   const int own = staging.send_counts[run.rank];
   staging.receive_counts.assign(run.size, own);
   stack(staging.receive_counts, staging.receive_offsets);
-  DABKE_CHECK(run.comm.start_alltoall(out, staging.send_counts, staging.send_offsets, in,
-                                      staging.receive_counts, staging.receive_offsets));
-  DABKE_CHECK(finish(run));
+  DABKE_RETURN_IF_ERROR(run.comm.start_alltoall(out, staging.send_counts, staging.send_offsets, in,
+                                                staging.receive_counts, staging.receive_offsets));
+  DABKE_RETURN_IF_ERROR(finish(run));
   const auto bytes = static_cast<std::size_t>(own);
   reduce_blocks(run, in, in, bytes, bytes / size_of(run.dtype), result);
   return {};
@@ -89,8 +89,8 @@ Status gather_equal(const MpiRun& run, const std::byte* own, std::size_t bytes, 
   MpiStaging& staging = run.staging;
   staging.receive_counts.assign(run.size, static_cast<int>(bytes));
   stack(staging.receive_counts, staging.receive_offsets);
-  DABKE_CHECK(run.comm.start_allgather(own, static_cast<int>(bytes), all, staging.receive_counts,
-                                       staging.receive_offsets));
+  DABKE_RETURN_IF_ERROR(run.comm.start_allgather(own, static_cast<int>(bytes), all, staging.receive_counts,
+                                                 staging.receive_offsets));
   return finish(run);
 }
 
@@ -106,9 +106,10 @@ Status check_marks(const MpiRun& run, const std::byte* all, std::size_t stride) 
 
 /// All ranks have come, with the same.
 Status meet(const MpiRun& run) {
-  DABKE_ASSIGN(std::byte* const memory, run.staging.memory.reserve((run.size + 1) * sizeof run.mark));
+  DABKE_ASSIGN_OR_RETURN(std::byte* const memory,
+                         run.staging.memory.reserve((run.size + 1) * sizeof run.mark));
   std::memcpy(memory, &run.mark, sizeof run.mark);
-  DABKE_CHECK(gather_equal(run, memory, sizeof run.mark, memory + sizeof run.mark));
+  DABKE_RETURN_IF_ERROR(gather_equal(run, memory, sizeof run.mark, memory + sizeof run.mark));
   return check_marks(run, memory + sizeof run.mark, sizeof run.mark);
 }
 
@@ -117,12 +118,12 @@ Status allreduce_small(const MpiRun& run, const InPieces& in, double prescale, c
                        const kernels::Scale& result) {
   constexpr std::size_t kMarkBytes = sizeof run.mark;
   const std::size_t bytes = kMarkBytes + in.elements() * size_of(run.dtype);
-  DABKE_ASSIGN(std::byte* const memory, run.staging.memory.reserve((run.size + 1) * bytes));
+  DABKE_ASSIGN_OR_RETURN(std::byte* const memory, run.staging.memory.reserve((run.size + 1) * bytes));
   std::byte* const all = memory + bytes;
   std::memcpy(memory, &run.mark, kMarkBytes);
   stage(run, in, 0, in.elements(), prescale, memory + kMarkBytes);
-  DABKE_CHECK(gather_equal(run, memory, bytes, all));
-  DABKE_CHECK(check_marks(run, all, bytes));
+  DABKE_RETURN_IF_ERROR(gather_equal(run, memory, bytes, all));
+  DABKE_RETURN_IF_ERROR(check_marks(run, all, bytes));
   out.each(0, in.elements(), [&](std::byte* data, std::size_t elements, std::size_t at) {
     reduce_blocks(run, data, all + kMarkBytes + at * size_of(run.dtype), bytes, elements, result);
   });
@@ -138,11 +139,11 @@ Status mpi_allreduce(const MpiRun& run, const InPieces& in, double prescale, con
   const std::size_t elements = in.elements();
   if (elements * width * run.size <= std::min(kSmallBytes, run.round_bytes))
     return allreduce_small(run, in, prescale, out, result);
-  DABKE_CHECK(meet(run));
+  DABKE_RETURN_IF_ERROR(meet(run));
   MpiStaging& staging = run.staging;
   const std::size_t most = block_elements(run) * run.size;
   const std::size_t room = fusion_padded((most + run.size) * width);
-  DABKE_ASSIGN(std::byte* const mine, staging.memory.reserve(2 * room));
+  DABKE_ASSIGN_OR_RETURN(std::byte* const mine, staging.memory.reserve(2 * room));
   std::byte* const others = mine + room;
   for (std::size_t first = 0; first < elements; first += most) {
     const std::size_t count = std::min(most, elements - first);
@@ -153,10 +154,10 @@ Status mpi_allreduce(const MpiRun& run, const InPieces& in, double prescale, con
     }
     stack(staging.send_counts, staging.send_offsets);
     stage(run, in, first, count, prescale, mine);
-    DABKE_CHECK(exchange_and_reduce(run, mine, others, result));
-    DABKE_CHECK(run.comm.start_allgather(others, staging.send_counts[run.rank], mine, staging.send_counts,
-                                         staging.send_offsets));
-    DABKE_CHECK(finish(run));
+    DABKE_RETURN_IF_ERROR(exchange_and_reduce(run, mine, others, result));
+    DABKE_RETURN_IF_ERROR(run.comm.start_allgather(others, staging.send_counts[run.rank], mine,
+                                                   staging.send_counts, staging.send_offsets));
+    DABKE_RETURN_IF_ERROR(finish(run));
     out.each(first, count, [&](std::byte* data, std::size_t length, std::size_t at) {
       std::memcpy(data, mine + at * width, length * width);
     });
@@ -166,14 +167,14 @@ Status mpi_allreduce(const MpiRun& run, const InPieces& in, double prescale, con
 
 Status mpi_reducescatter(const MpiRun& run, const std::byte* send, std::span<const std::size_t> counts,
                          std::byte* data, const kernels::Scale& result) {
-  DABKE_CHECK(meet(run));
+  DABKE_RETURN_IF_ERROR(meet(run));
   const std::size_t width = size_of(run.dtype);
   const std::size_t most = block_elements(run);
   const std::size_t longest = *std::ranges::max_element(counts);
   const std::vector<std::size_t> starts = starts_of(counts);
   MpiStaging& staging = run.staging;
   const std::size_t room = fusion_padded(std::min(most, longest) * run.size * width);
-  DABKE_ASSIGN(std::byte* const out, staging.memory.reserve(2 * room));
+  DABKE_ASSIGN_OR_RETURN(std::byte* const out, staging.memory.reserve(2 * room));
   std::byte* const in = out + room;
   for (std::size_t first = 0; first < longest; first += most) {
     staging.send_counts.clear();
@@ -183,21 +184,21 @@ Status mpi_reducescatter(const MpiRun& run, const std::byte* send, std::span<con
       copy_bytes(out + staging.send_offsets[rank], send + (starts[rank] + first) * width,
                  static_cast<std::size_t>(staging.send_counts[rank]));
     }
-    DABKE_CHECK(exchange_and_reduce(run, out, in, result));
+    DABKE_RETURN_IF_ERROR(exchange_and_reduce(run, out, in, result));
     copy_bytes(data + first * width, in, static_cast<std::size_t>(staging.send_counts[run.rank]));
   }
   return {};
 }
 
 Status mpi_allgather(const MpiRun& run, std::byte* data, std::span<const std::size_t> counts) {
-  DABKE_CHECK(meet(run));
+  DABKE_RETURN_IF_ERROR(meet(run));
   const std::size_t width = size_of(run.dtype);
   const std::size_t most = block_elements(run);
   const std::size_t longest = *std::ranges::max_element(counts);
   const std::vector<std::size_t> starts = starts_of(counts);
   MpiStaging& staging = run.staging;
   const std::size_t room = fusion_padded(std::min(most, longest) * width);
-  DABKE_ASSIGN(std::byte* const out, staging.memory.reserve((run.size + 1) * room));
+  DABKE_ASSIGN_OR_RETURN(std::byte* const out, staging.memory.reserve((run.size + 1) * room));
   std::byte* const in = out + room;
   for (std::size_t first = 0; first < longest; first += most) {
     staging.receive_counts.clear();
@@ -205,8 +206,9 @@ Status mpi_allgather(const MpiRun& run, std::byte* data, std::span<const std::si
     stack(staging.receive_counts, staging.receive_offsets);
     const int own = staging.receive_counts[run.rank];
     copy_bytes(out, data + (starts[run.rank] + first) * width, static_cast<std::size_t>(own));
-    DABKE_CHECK(run.comm.start_allgather(out, own, in, staging.receive_counts, staging.receive_offsets));
-    DABKE_CHECK(finish(run));
+    DABKE_RETURN_IF_ERROR(
+        run.comm.start_allgather(out, own, in, staging.receive_counts, staging.receive_offsets));
+    DABKE_RETURN_IF_ERROR(finish(run));
     for (std::size_t rank = 0; rank < run.size; ++rank) {
       if (rank == run.rank) continue;
       copy_bytes(data + (starts[rank] + first) * width, in + staging.receive_offsets[rank],
@@ -217,15 +219,16 @@ Status mpi_allgather(const MpiRun& run, std::byte* data, std::span<const std::si
 }
 
 Status mpi_broadcast(const MpiRun& run, std::byte* data, std::size_t elements, int root) {
-  DABKE_CHECK(meet(run));
+  DABKE_RETURN_IF_ERROR(meet(run));
   const std::size_t bytes = elements * size_of(run.dtype);
-  DABKE_ASSIGN(std::byte* const memory, run.staging.memory.reserve(std::min(bytes, run.round_bytes)));
+  DABKE_ASSIGN_OR_RETURN(std::byte* const memory,
+                         run.staging.memory.reserve(std::min(bytes, run.round_bytes)));
   const bool sends = static_cast<std::size_t>(root) == run.rank;
   for (std::size_t first = 0; first < bytes; first += run.round_bytes) {
     const std::size_t now = std::min(run.round_bytes, bytes - first);
     if (sends) copy_bytes(memory, data + first, now);
-    DABKE_CHECK(run.comm.start_broadcast(memory, static_cast<int>(now), root));
-    DABKE_CHECK(finish(run));
+    DABKE_RETURN_IF_ERROR(run.comm.start_broadcast(memory, static_cast<int>(now), root));
+    DABKE_RETURN_IF_ERROR(finish(run));
     if (!sends) copy_bytes(data + first, memory, now);
   }
   return {};
@@ -240,10 +243,10 @@ Result<std::size_t> agree_on_largest(const MpiRun& run, std::size_t own) {
     std::size_t value;
   };
   const Part mine{run.mark, own};
-  DABKE_ASSIGN(std::byte* const memory, run.staging.memory.reserve((run.size + 1) * sizeof mine));
+  DABKE_ASSIGN_OR_RETURN(std::byte* const memory, run.staging.memory.reserve((run.size + 1) * sizeof mine));
   std::memcpy(memory, &mine, sizeof mine);
-  DABKE_CHECK(gather_equal(run, memory, sizeof mine, memory + sizeof mine));
-  DABKE_CHECK(check_marks(run, memory + sizeof mine, sizeof mine));
+  DABKE_RETURN_IF_ERROR(gather_equal(run, memory, sizeof mine, memory + sizeof mine));
+  DABKE_RETURN_IF_ERROR(check_marks(run, memory + sizeof mine, sizeof mine));
   for (std::size_t rank = 0; rank < run.size; ++rank) {
     Part theirs{};
     std::memcpy(&theirs, memory + (rank + 1) * sizeof theirs, sizeof theirs);
@@ -259,12 +262,13 @@ Status mpi_alltoall(const MpiRun& run, const std::byte* send, std::span<const st
   const std::size_t width = size_of(run.dtype);
   const std::size_t most = block_elements(run);
   // Nobody knows what two others exchange, and all must make as many rounds.
-  DABKE_ASSIGN(const std::size_t longest, agree_on_largest(run, *std::ranges::max_element(send_counts)));
+  DABKE_ASSIGN_OR_RETURN(const std::size_t longest,
+                         agree_on_largest(run, *std::ranges::max_element(send_counts)));
   const std::vector<std::size_t> send_starts = starts_of(send_counts);
   const std::vector<std::size_t> receive_starts = starts_of(receive_counts);
   MpiStaging& staging = run.staging;
   const std::size_t room = fusion_padded(std::min(most, longest) * run.size * width);
-  DABKE_ASSIGN(std::byte* const out, staging.memory.reserve(2 * room));
+  DABKE_ASSIGN_OR_RETURN(std::byte* const out, staging.memory.reserve(2 * room));
   std::byte* const in = out + room;
   for (std::size_t first = 0; first < longest; first += most) {
     staging.send_counts.clear();
@@ -278,9 +282,9 @@ Status mpi_alltoall(const MpiRun& run, const std::byte* send, std::span<const st
       copy_bytes(out + staging.send_offsets[rank], send + (send_starts[rank] + first) * width,
                  static_cast<std::size_t>(staging.send_counts[rank]));
     }
-    DABKE_CHECK(run.comm.start_alltoall(out, staging.send_counts, staging.send_offsets, in,
-                                        staging.receive_counts, staging.receive_offsets));
-    DABKE_CHECK(finish(run));
+    DABKE_RETURN_IF_ERROR(run.comm.start_alltoall(out, staging.send_counts, staging.send_offsets, in,
+                                                  staging.receive_counts, staging.receive_offsets));
+    DABKE_RETURN_IF_ERROR(finish(run));
     for (std::size_t rank = 0; rank < run.size; ++rank) {
       copy_bytes(data + (receive_starts[rank] + first) * width, in + staging.receive_offsets[rank],
                  static_cast<std::size_t>(staging.receive_counts[rank]));

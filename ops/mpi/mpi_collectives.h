@@ -16,12 +16,12 @@
 #include <span>
 #include <vector>
 
-#include "ops/collective.h"
-#include "ops/kernels/kernels.h"
-#include "ops/pieces.h"
+#include "runtime/backend/backend.h"
+#include "runtime/backend/fusion_buffer.h"
+#include "runtime/backend/pieces.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/kinds.h"
-#include "runtime/fusion/fusion_buffer.h"
+#include "runtime/kernels/kernels.h"
 #include "runtime/transport/mpi_session.h"
 
 namespace dabke {

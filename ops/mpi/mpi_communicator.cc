@@ -39,7 +39,7 @@ class Communicator final : public MpiCommunicator {
     {
       const auto pass = gate_.enter();
       if (!pass) return MpiGate::is_over();
-      DABKE_CHECK(mpi_status("MPI_Test", MPI_Test(&request_, &is_done, MPI_STATUS_IGNORE)));
+      DABKE_RETURN_IF_ERROR(mpi_status("MPI_Test", MPI_Test(&request_, &is_done, MPI_STATUS_IGNORE)));
     }
     if (is_done) {
       patience_ = {};

@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "build_id.h"
 #include "ops/mpi/mpi_process.h"
+#include "runtime/transport/build_id.h"
 #include "runtime/transport/module.h"
 
 namespace {

@@ -69,7 +69,7 @@ Result<bool> Port::send(int rank, std::span<const std::byte> message) {
   reap();
   auto transfer = fresh();
   transfer->bytes.assign(message.begin(), message.end());
-  DABKE_CHECK(
+  DABKE_RETURN_IF_ERROR(
       mpi_status("MPI_Isend", MPI_Isend(transfer->bytes.data(), static_cast<int>(transfer->bytes.size()),
                                         MPI_BYTE, rank, tag_, comm_, &transfer->request)));
   int is_done = 0;
@@ -93,17 +93,18 @@ Result<std::optional<std::span<const std::byte>>> Port::receive(int rank) {
     int is_there = 0;
     MPI_Message message = MPI_MESSAGE_NULL;
     MPI_Status status;
-    DABKE_CHECK(mpi_status("MPI_Improbe", MPI_Improbe(rank, tag_, comm_, &is_there, &message, &status)));
+    DABKE_RETURN_IF_ERROR(
+        mpi_status("MPI_Improbe", MPI_Improbe(rank, tag_, comm_, &is_there, &message, &status)));
     if (!is_there) return std::optional<std::span<const std::byte>>();
     int count = 0;
     MPI_Get_count(&status, MPI_BYTE, &count);
     if (bytes.capacity() > kMostKept) bytes = {};
     bytes.resize(static_cast<std::size_t>(count));
-    DABKE_CHECK(
+    DABKE_RETURN_IF_ERROR(
         mpi_status("MPI_Imrecv", MPI_Imrecv(bytes.data(), count, MPI_BYTE, &message, &transfer->request)));
   }
   int is_done = 0;
-  DABKE_CHECK(mpi_status("MPI_Test", MPI_Test(&transfer->request, &is_done, MPI_STATUS_IGNORE)));
+  DABKE_RETURN_IF_ERROR(mpi_status("MPI_Test", MPI_Test(&transfer->request, &is_done, MPI_STATUS_IGNORE)));
   if (!is_done) return std::optional<std::span<const std::byte>>();
   return std::optional(std::span<const std::byte>(bytes));
 }

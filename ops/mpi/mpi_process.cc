@@ -71,15 +71,16 @@ Status MpiMembership::advance(
     const std::function<Result<std::string>(const std::vector<std::string>& hosts)>& make_note) {
   switch (stage) {
     case Stage::fresh:
-      DABKE_CHECK(mpi_status("MPI_Comm_idup", MPI_Comm_idup(theirs, &comm, &request)));
+      DABKE_RETURN_IF_ERROR(mpi_status("MPI_Comm_idup", MPI_Comm_idup(theirs, &comm, &request)));
       stage = Stage::duplicating;
       return {};
     case Stage::duplicating:
       MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
       std::memcpy(host.data(), own_host.data(), std::min(own_host.size(), kHostBytes - 1));
       hosts.resize(kHostBytes * static_cast<std::size_t>(size));
-      DABKE_CHECK(mpi_status("MPI_Iallgather", MPI_Iallgather(host.data(), kHostBytes, MPI_BYTE, hosts.data(),
-                                                              kHostBytes, MPI_BYTE, comm, &request)));
+      DABKE_RETURN_IF_ERROR(
+          mpi_status("MPI_Iallgather", MPI_Iallgather(host.data(), kHostBytes, MPI_BYTE, hosts.data(),
+                                                      kHostBytes, MPI_BYTE, comm, &request)));
       stage = Stage::gathering;
       return {};
     case Stage::gathering:
@@ -89,7 +90,8 @@ Status MpiMembership::advance(
         const std::string text = made ? "+" + *made : "-" + made.status().message();
         std::memcpy(note.data(), text.data(), std::min(text.size(), kNoteBytes - 1));
       }
-      DABKE_CHECK(mpi_status("MPI_Ibcast", MPI_Ibcast(note.data(), kNoteBytes, MPI_BYTE, 0, comm, &request)));
+      DABKE_RETURN_IF_ERROR(
+          mpi_status("MPI_Ibcast", MPI_Ibcast(note.data(), kNoteBytes, MPI_BYTE, 0, comm, &request)));
       stage = Stage::telling;
       return {};
     case Stage::telling: stage = Stage::joined; return {};
@@ -104,8 +106,9 @@ Status MpiProcess::watch_finalize() {
     static_cast<MpiProcess*>(process)->mpi_ends();
     return MPI_SUCCESS;
   };
-  DABKE_CHECK(mpi_status("MPI_Comm_create_keyval",
-                         MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, deleted, &self_keyval_, nullptr)));
+  DABKE_RETURN_IF_ERROR(
+      mpi_status("MPI_Comm_create_keyval",
+                 MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, deleted, &self_keyval_, nullptr)));
   return mpi_status("MPI_Comm_set_attr", MPI_Comm_set_attr(MPI_COMM_SELF, self_keyval_, this));
 }
 
@@ -136,7 +139,7 @@ Status MpiProcess::initialise(bool may_start) {
         "mpi_comm NULL"};
   }
   if (yes) {
-    DABKE_CHECK(mpi_status("MPI_Query_thread", MPI_Query_thread(&level_)));
+    DABKE_RETURN_IF_ERROR(mpi_status("MPI_Query_thread", MPI_Query_thread(&level_)));
     int is_main = 0;
     MPI_Is_thread_main(&is_main);
     if (level_ < MPI_THREAD_SERIALIZED && !is_main) {
@@ -148,12 +151,12 @@ Status MpiProcess::initialise(bool may_start) {
     }
   } else {
     const SignalKeeper application;
-    DABKE_CHECK(
+    DABKE_RETURN_IF_ERROR(
         mpi_status("MPI_Init_thread", MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level_)));
     is_ours_ = true;
   }
   // Below that no thread of ours calls MPI after init.
-  if (level_ == MPI_THREAD_MULTIPLE) DABKE_CHECK(watch_finalize());
+  if (level_ == MPI_THREAD_MULTIPLE) DABKE_RETURN_IF_ERROR(watch_finalize());
   if (world_.theirs != MPI_COMM_NULL) return {};
   world_.theirs = MPI_COMM_WORLD;
   MPI_Comm_rank(MPI_COMM_WORLD, &world_.rank);
@@ -164,10 +167,10 @@ Status MpiProcess::initialise(bool may_start) {
 Result<MpiMembership*> MpiProcess::membership_of(const void* comm) {
   if (comm == nullptr) {
     // MPI is not asked any more once joined: its thread level may forbid it on this thread.
-    if (world_.stage != MpiMembership::Stage::joined) DABKE_CHECK(initialise(true));
+    if (world_.stage != MpiMembership::Stage::joined) DABKE_RETURN_IF_ERROR(initialise(true));
     return &world_;
   }
-  DABKE_CHECK(initialise(false));
+  DABKE_RETURN_IF_ERROR(initialise(false));
   const MPI_Comm theirs = *static_cast<const MPI_Comm*>(comm);
   if (theirs == MPI_COMM_NULL) {
     return Status(
@@ -177,7 +180,7 @@ Result<MpiMembership*> MpiProcess::membership_of(const void* comm) {
   }
   if (theirs == MPI_COMM_WORLD) return &world_;
   int is_inter = 0;
-  DABKE_CHECK(mpi_status("MPI_Comm_test_inter", MPI_Comm_test_inter(theirs, &is_inter)));
+  DABKE_RETURN_IF_ERROR(mpi_status("MPI_Comm_test_inter", MPI_Comm_test_inter(theirs, &is_inter)));
   if (is_inter) {
     return Status(
         Code::invalid_argument,
@@ -190,19 +193,19 @@ Result<MpiMembership*> MpiProcess::membership_of(const void* comm) {
 /// Kept as an attribute, because a freed communicator's handle may come again and mean another one.
 Result<MpiMembership*> MpiProcess::remembered(MPI_Comm comm) {
   if (keyval_ == MPI_KEYVAL_INVALID) {
-    DABKE_CHECK(mpi_status(
+    DABKE_RETURN_IF_ERROR(mpi_status(
         "MPI_Comm_create_keyval",
         MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &keyval_, nullptr)));
   }
   void* known = nullptr;
   int is_known = 0;
-  DABKE_CHECK(mpi_status("MPI_Comm_get_attr", MPI_Comm_get_attr(comm, keyval_, &known, &is_known)));
+  DABKE_RETURN_IF_ERROR(mpi_status("MPI_Comm_get_attr", MPI_Comm_get_attr(comm, keyval_, &known, &is_known)));
   if (is_known) return static_cast<MpiMembership*>(known);
   auto made = std::make_unique<MpiMembership>();
   made->theirs = comm;
   MPI_Comm_rank(comm, &made->rank);
   MPI_Comm_size(comm, &made->size);
-  DABKE_CHECK(mpi_status("MPI_Comm_set_attr", MPI_Comm_set_attr(comm, keyval_, made.get())));
+  DABKE_RETURN_IF_ERROR(mpi_status("MPI_Comm_set_attr", MPI_Comm_set_attr(comm, keyval_, made.get())));
   others_.push_back(std::move(made));
   return others_.back().get();
 }
@@ -212,14 +215,14 @@ Result<MpiPlace> MpiProcess::join(
     const std::function<Result<std::string>(const std::vector<std::string>& hosts)>& note,
     TimePoint deadline) {
   const std::lock_guard lock(mutex_);
-  DABKE_ASSIGN(MpiMembership* const found, membership_of(comm));
+  DABKE_ASSIGN_OR_RETURN(MpiMembership* const found, membership_of(comm));
   MpiMembership& ranks = *found;
   Patience patience;
   while (ranks.stage != MpiMembership::Stage::joined) {
     int is_done = 0;
-    DABKE_CHECK(mpi_status("MPI_Test", MPI_Test(&ranks.request, &is_done, MPI_STATUS_IGNORE)));
+    DABKE_RETURN_IF_ERROR(mpi_status("MPI_Test", MPI_Test(&ranks.request, &is_done, MPI_STATUS_IGNORE)));
     if (is_done) {
-      DABKE_CHECK(ranks.advance(host, note));
+      DABKE_RETURN_IF_ERROR(ranks.advance(host, note));
       continue;
     }
     if (Clock::now() >= deadline) {
@@ -251,13 +254,16 @@ Result<std::unique_ptr<MpiCommunicator>> MpiProcess::make_communicator(
     const int to = ranks[(me + distance) % ranks.size()];
     const int from = ranks[(me + ranks.size() - distance) % ranks.size()];
     MPI_Request requests[2];
-    DABKE_CHECK(mpi_status("MPI_Irecv", MPI_Irecv(nullptr, 0, MPI_BYTE, from, tag, comm, &requests[0])));
-    DABKE_CHECK(mpi_status("MPI_Isend", MPI_Isend(nullptr, 0, MPI_BYTE, to, tag, comm, &requests[1])));
+    DABKE_RETURN_IF_ERROR(
+        mpi_status("MPI_Irecv", MPI_Irecv(nullptr, 0, MPI_BYTE, from, tag, comm, &requests[0])));
+    DABKE_RETURN_IF_ERROR(
+        mpi_status("MPI_Isend", MPI_Isend(nullptr, 0, MPI_BYTE, to, tag, comm, &requests[1])));
     Patience patience;
     Status cause;
     TimePoint limit = kNever;
     for (int is_done = 0;;) {
-      DABKE_CHECK(mpi_status("MPI_Testall", MPI_Testall(2, requests, &is_done, MPI_STATUSES_IGNORE)));
+      DABKE_RETURN_IF_ERROR(
+          mpi_status("MPI_Testall", MPI_Testall(2, requests, &is_done, MPI_STATUSES_IGNORE)));
       if (is_done) break;
       if (cause.is_ok()) {
         cause = interrupted();
@@ -270,13 +276,13 @@ Result<std::unique_ptr<MpiCommunicator>> MpiProcess::make_communicator(
   MPI_Group all = MPI_GROUP_NULL;
   MPI_Group some = MPI_GROUP_NULL;
   MPI_Comm made = MPI_COMM_NULL;
-  DABKE_CHECK(mpi_status("MPI_Comm_group", MPI_Comm_group(comm, &all)));
+  DABKE_RETURN_IF_ERROR(mpi_status("MPI_Comm_group", MPI_Comm_group(comm, &all)));
   const int included = MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some);
   MPI_Group_free(&all);
-  DABKE_CHECK(mpi_status("MPI_Group_incl", included));
+  DABKE_RETURN_IF_ERROR(mpi_status("MPI_Group_incl", included));
   const int created = MPI_Comm_create_group(comm, some, tag, &made);
   MPI_Group_free(&some);
-  DABKE_CHECK(mpi_status("MPI_Comm_create_group", created));
+  DABKE_RETURN_IF_ERROR(mpi_status("MPI_Comm_create_group", created));
   MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
   return make_mpi_communicator(MpiComm(made), gate_);
 }
@@ -288,11 +294,12 @@ Result<std::unique_ptr<MpiPort>> MpiProcess::open_port(std::uint64_t epoch, Time
   if (!pass) return MpiGate::is_over();
   MpiMembership& ranks = *current_;
   if (!ranks.control_is_made && ranks.request == MPI_REQUEST_NULL)
-    DABKE_CHECK(mpi_status("MPI_Comm_idup", MPI_Comm_idup(ranks.comm, &ranks.control, &ranks.request)));
+    DABKE_RETURN_IF_ERROR(
+        mpi_status("MPI_Comm_idup", MPI_Comm_idup(ranks.comm, &ranks.control, &ranks.request)));
   Patience patience;
   while (!ranks.control_is_made) {
     int is_done = 0;
-    DABKE_CHECK(mpi_status("MPI_Test", MPI_Test(&ranks.request, &is_done, MPI_STATUS_IGNORE)));
+    DABKE_RETURN_IF_ERROR(mpi_status("MPI_Test", MPI_Test(&ranks.request, &is_done, MPI_STATUS_IGNORE)));
     if (is_done) {
       ranks.control_is_made = true;
       MPI_Comm_set_errhandler(ranks.control, MPI_ERRORS_RETURN);

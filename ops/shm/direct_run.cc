@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "ops/kernels/kernels.h"
+#include "runtime/kernels/kernels.h"
 
 namespace dabke {
 namespace {
@@ -64,7 +64,7 @@ Status DirectRun::allreduce() {
     const std::size_t to = std::min(end, next);
     if (from < to) {
       for (std::size_t place = 0; place < ranks_; ++place) outputs_[place] = shared_.output(place, i);
-      DABKE_CHECK(reduce(i, from - tensor, to - from));
+      DABKE_RETURN_IF_ERROR(reduce(i, from - tensor, to - from));
     }
     tensor = next;
   }
@@ -82,7 +82,7 @@ Status DirectRun::reducescatter() {
     // It counts from the entry's begin.
     if (count == 0) continue;
     outputs_[0] = out - skipped * element_bytes_;
-    DABKE_CHECK(reduce(i, skipped, count));
+    DABKE_RETURN_IF_ERROR(reduce(i, skipped, count));
   }
   return {};
 }
@@ -90,7 +90,7 @@ Status DirectRun::reducescatter() {
 Status DirectRun::reduce(std::size_t i, std::size_t skipped, std::size_t count) {
   sums_.resize(outputs_.size());
   for (std::size_t done = 0; done < count; done += block_) {
-    DABKE_CHECK(proceed());
+    DABKE_RETURN_IF_ERROR(proceed());
     const std::size_t elements = std::min(block_, count - done);
     const std::size_t offset = (skipped + done) * element_bytes_;
     for (std::size_t place = 0; place < ranks_; ++place) {
@@ -109,7 +109,7 @@ Status DirectRun::reduce(std::size_t i, std::size_t skipped, std::size_t count) 
 Status DirectRun::copy(std::byte* to, const std::byte* from, std::size_t size_bytes) const {
   if (to == from) return {};
   for (std::size_t done = 0; done < size_bytes; done += kCopyBlock) {
-    DABKE_CHECK(proceed());
+    DABKE_RETURN_IF_ERROR(proceed());
     std::memcpy(to + done, from + done, std::min(kCopyBlock, size_bytes - done));
   }
   return {};
@@ -122,7 +122,7 @@ Status DirectRun::allgather() {
     for (std::size_t place = 0; place < ranks_; ++place) {
       const std::size_t bytes = to_size(entry.receive_counts[place]) * element_bytes_;
       if (bytes == 0) continue;
-      DABKE_CHECK(copy(to, shared_.input(place, i), bytes));
+      DABKE_RETURN_IF_ERROR(copy(to, shared_.input(place, i), bytes));
       to += bytes;
     }
   }
@@ -132,8 +132,8 @@ Status DirectRun::allgather() {
 Status DirectRun::broadcast() {
   for (std::size_t i = 0; i < shared_.entries.size(); ++i) {
     const BatchEntry& entry = batch_.entries[shared_.entries[i]];
-    DABKE_CHECK(copy(static_cast<std::byte*>(entry.output), shared_.input(to_size(batch_.root), i),
-                     to_size(entry.elements) * element_bytes_));
+    DABKE_RETURN_IF_ERROR(copy(static_cast<std::byte*>(entry.output), shared_.input(to_size(batch_.root), i),
+                               to_size(entry.elements) * element_bytes_));
   }
   return {};
 }

@@ -11,7 +11,7 @@
 
 #include <vector>
 
-#include "ops/shm/shared_places.h"
+#include "ops/shm/registered_tensors.h"
 
 namespace dabke {
 

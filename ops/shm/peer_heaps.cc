@@ -18,7 +18,7 @@ namespace {
 
 // A queue of datagrams may be as short as ten, and as many descriptors may be under way as a process may have
 // open.
-constexpr std::size_t kMostLetters = 8;
+constexpr std::size_t kMostNotices = 8;
 constexpr std::size_t kMostUnderWay = 512;
 constexpr int kMostStrangers = 64;
 
@@ -37,7 +37,7 @@ PeerHeaps::~PeerHeaps() {
 
 Result<bool> PeerHeaps::reach(const std::vector<std::size_t>& members,
                               const std::vector<std::size_t>& extents, bool is_first) {
-  if (is_first) DABKE_CHECK(pass_descriptors(members, extents));
+  if (is_first) DABKE_RETURN_IF_ERROR(pass_descriptors(members, extents));
   Status status;
   for (std::size_t place = 0; place < members.size(); ++place) {
     if (extents[place] == 0 || members[place] == domain_.own()) continue;
@@ -52,38 +52,38 @@ Result<bool> PeerHeaps::reach(const std::vector<std::size_t>& members,
 
 Status PeerHeaps::pass_descriptors(const std::vector<std::size_t>& members,
                                    const std::vector<std::size_t>& extents) {
-  auto door = open_door();
-  if (!door) domain_.door(domain_.own()).name_bytes = 0;
+  auto exchange = open_door();
+  if (!exchange) domain_.fd_exchange(domain_.own()).name_bytes = 0;
   steps_.publish();
-  DABKE_CHECK(steps_.wait_for_all());
+  DABKE_RETURN_IF_ERROR(steps_.wait_for_all());
   std::vector<std::size_t> owners;
   for (std::size_t place = 0; place < members.size(); ++place) {
     if (extents[place] != 0) owners.push_back(members[place]);
   }
-  const std::size_t at_a_time = std::clamp<std::size_t>(kMostUnderWay / members.size(), 1, kMostLetters);
+  const std::size_t at_a_time = std::clamp<std::size_t>(kMostUnderWay / members.size(), 1, kMostNotices);
   for (std::size_t begin = 0; begin < owners.size(); begin += at_a_time) {
     const std::size_t end = std::min(begin + at_a_time, owners.size());
     if (std::count(owners.begin() + static_cast<std::ptrdiff_t>(begin),
                    owners.begin() + static_cast<std::ptrdiff_t>(end), domain_.own()) != 0)
       send_to(members);
     steps_.publish();
-    DABKE_CHECK(steps_.wait_for_all());
-    if (door) take_from(door->get(), members, extents);
+    DABKE_RETURN_IF_ERROR(steps_.wait_for_all());
+    if (exchange) take_from(exchange->get(), members, extents);
     steps_.publish();
-    DABKE_CHECK(steps_.wait_for_all());
+    DABKE_RETURN_IF_ERROR(steps_.wait_for_all());
   }
   return {};
 }
 
 Result<Fd> PeerHeaps::open_door() {
-  ShmDoor& door = domain_.door(domain_.own());
-  DABKE_CHECK(random_bytes(door.secret));
+  FdExchange& exchange = domain_.fd_exchange(domain_.own());
+  DABKE_RETURN_IF_ERROR(random_bytes(exchange.secret));
   std::string name;
-  DABKE_ASSIGN(Fd fd, local_datagrams(name));
-  if (name.empty() || name.size() > sizeof door.name)
+  DABKE_ASSIGN_OR_RETURN(Fd fd, local_datagrams(name));
+  if (name.empty() || name.size() > sizeof exchange.name)
     return Status(Code::internal, "the kernel chose a name of another form than expected");
-  std::ranges::copy(name, door.name);
-  door.name_bytes = static_cast<std::uint32_t>(name.size());
+  std::ranges::copy(name, exchange.name);
+  exchange.name_bytes = static_cast<std::uint32_t>(name.size());
   return fd;
 }
 
@@ -91,27 +91,28 @@ Result<Fd> PeerHeaps::open_door() {
 void PeerHeaps::send_to(const std::vector<std::size_t>& members) {
   for (const std::size_t index : members) {
     Peer& peer = peers_[index];
-    const ShmDoor& door = domain_.door(index);
-    if (index == domain_.own() || peer.was_sent || door.name_bytes == 0 || door.name_bytes > sizeof door.name)
+    const FdExchange& exchange = domain_.fd_exchange(index);
+    if (index == domain_.own() || peer.was_sent || exchange.name_bytes == 0 ||
+        exchange.name_bytes > sizeof exchange.name)
       continue;
-    auto socket = local_datagrams_to(std::string(door.name, door.name_bytes));
+    auto socket = local_datagrams_to(std::string(exchange.name, exchange.name_bytes));
     if (!socket) continue;
-    const Letter letter{door.secret, static_cast<std::uint32_t>(domain_.own())};
+    const HeapNotice notice{exchange.secret, static_cast<std::uint32_t>(domain_.own())};
     const int fd = heap_->descriptor();
     peer.was_sent =
-        send_descriptors(socket->get(), std::as_bytes(std::span(&letter, 1)), std::span(&fd, 1)).is_ok();
+        send_descriptors(socket->get(), std::as_bytes(std::span(&notice, 1)), std::span(&fd, 1)).is_ok();
   }
 }
 
-void PeerHeaps::take_from(int door, const std::vector<std::size_t>& members,
+void PeerHeaps::take_from(int exchange, const std::vector<std::size_t>& members,
                           const std::vector<std::size_t>& extents) {
   for (int strangers = 0; strangers < kMostStrangers;) {
-    Letter letter{};
-    auto received = receive_descriptors(door, std::as_writable_bytes(std::span(&letter, 1)));
+    HeapNotice notice{};
+    auto received = receive_descriptors(exchange, std::as_writable_bytes(std::span(&notice, 1)));
     if (received && received->bytes == 0) return;
-    const bool is_ours = received && received->bytes == sizeof letter && received->descriptors.size() == 1 &&
-                         letter.secret == domain_.door(domain_.own()).secret;
-    const auto member = std::ranges::find(members, letter.from);
+    const bool is_ours = received && received->bytes == sizeof notice && received->descriptors.size() == 1 &&
+                         notice.secret == domain_.fd_exchange(domain_.own()).secret;
+    const auto member = std::ranges::find(members, notice.from);
     if (!is_ours || member == members.end()) {
       ++strangers;
       continue;
@@ -130,7 +131,7 @@ Status PeerHeaps::map(Peer& peer, int fd, std::size_t extent) {
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || static_cast<std::size_t>(info.st_size) < extent ||
       seals < 0 || (seals & F_SEAL_SHRINK) == 0)
     return {Code::mismatch, "what was passed is not registered memory"};
-  DABKE_ASSIGN(peer.base, map_aligned(fd, 0, rounded(extent)));
+  DABKE_ASSIGN_OR_RETURN(peer.base, map_aligned(fd, 0, rounded(extent)));
   peer.mapped = rounded(extent);
   // A child has no business there, and should not keep the memory of a peer that has ended.
   (void)::madvise(peer.base, peer.mapped, MADV_DONTFORK);
@@ -146,15 +147,15 @@ Status PeerHeaps::grow(std::size_t index, std::size_t extent) {
                         domain_.ranks()[index])};
   }
   if (peer.mapped >= extent) return {};
-  DABKE_CHECK(grow_aligned(peer.base, peer.mapped, rounded(extent)));
+  DABKE_RETURN_IF_ERROR(grow_aligned(peer.base, peer.mapped, rounded(extent)));
   peer.mapped = rounded(extent);
   return {};
 }
 
 Result<bool> PeerHeaps::all_say(bool yes, std::size_t members) {
-  DABKE_ASSIGN(std::byte* const stage, steps_.free_stage(1));
+  DABKE_ASSIGN_OR_RETURN(std::byte* const stage, steps_.free_stage(1));
   stage[0] = std::byte{yes};
-  DABKE_CHECK(steps_.exchange());
+  DABKE_RETURN_IF_ERROR(steps_.exchange());
   bool all = true;
   for (std::size_t place = 0; place < members; ++place) all = all && *steps_.stage_of(place) == std::byte{1};
   steps_.end_round();

@@ -46,7 +46,7 @@ class PeerHeaps {
     std::size_t mapped = 0;
     bool was_sent = false;  // our descriptor to it
   };
-  struct Letter {
+  struct HeapNotice {
     std::array<std::byte, 16> secret;
     std::uint32_t from;
   };
@@ -54,7 +54,8 @@ class PeerHeaps {
   Status pass_descriptors(const std::vector<std::size_t>& members, const std::vector<std::size_t>& extents);
   Result<Fd> open_door();
   void send_to(const std::vector<std::size_t>& members);
-  void take_from(int door, const std::vector<std::size_t>& members, const std::vector<std::size_t>& extents);
+  void take_from(int exchange, const std::vector<std::size_t>& members,
+                 const std::vector<std::size_t>& extents);
   Status map(Peer& peer, int fd, std::size_t extent);
   Status grow(std::size_t index, std::size_t extent);
   Result<bool> all_say(bool yes, std::size_t members);

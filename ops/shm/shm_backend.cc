@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "ops/pack.h"
 #include "ops/shm/direct_run.h"
 #include "ops/shm/shm_collectives.h"
+#include "runtime/backend/packer.h"
 #include "runtime/base/exceptions.h"
 
 namespace dabke {
@@ -31,9 +31,9 @@ const char* activity_of(CollectiveKind kind) {
 ShmBackend::ShmBackend(std::unique_ptr<ShmDomain> domain, SharedHeap* heap, Log log)
     : domain_(std::move(domain)),
       steps_(*domain_),
-      visits_(*domain_),
+      remote_access_(*domain_),
       heaps_(*domain_, steps_, heap, std::move(log)),
-      places_(*domain_, steps_, heaps_) {}
+      registered_(*domain_, steps_, heaps_) {}
 
 bool ShmBackend::can_run(const CallSpec& call, const Extent&) const { return runs_on_host(call); }
 
@@ -54,7 +54,7 @@ Status ShmBackend::prepare(const ProcessSetInfo& set) {
 
 void ShmBackend::release(ProcessSetId set) {
   members_.erase(set);
-  places_.release(set);
+  registered_.release(set);
 }
 
 Status ShmBackend::run_batch(const Batch& batch) {
@@ -76,22 +76,22 @@ Status ShmBackend::run_batch(const Batch& batch) {
                                                 set.id, status.message()));
   const bool was_aborted = !steps_.aborted().is_ok();
   if (!was_aborted) steps_.abort(cause);
-  visits_.close(*members);
+  remote_access_.close(*members);
   return was_aborted ? status : cause;
 }
 
 /// What all have in registered memory in place, the rest through the stages.
 Status ShmBackend::run_steps(const Batch& batch, const std::vector<std::size_t>& members) {
   const std::size_t small_bytes = kSmallBytes / members.size() * 2;
-  DABKE_ASSIGN(const SharedEntries shared, places_.agree(batch, members));
+  DABKE_ASSIGN_OR_RETURN(const SharedEntries shared, registered_.agree(batch, members));
   if (shared.entries.empty())
     return ShmRun(batch, steps_, domain_->stage_bytes(), small_bytes, operands_).run();
   {
-    DABKE_ASSIGN(const ShmVisits::Visit visit, visits_.enter(members));
-    DABKE_CHECK(DirectRun(batch, shared, steps_).work());
+    DABKE_ASSIGN_OR_RETURN(const RemoteAccessGuard::Visit visit, remote_access_.enter(members));
+    DABKE_RETURN_IF_ERROR(DirectRun(batch, shared, steps_).work());
   }
   steps_.publish();
-  DABKE_CHECK(steps_.wait_for_all());
+  DABKE_RETURN_IF_ERROR(steps_.wait_for_all());
   if (shared.entries.size() == batch.entries.size()) return {};
   Batch rest = batch;
   for (auto entry = shared.entries.rbegin(); entry != shared.entries.rend(); ++entry)
@@ -99,11 +99,10 @@ Status ShmBackend::run_steps(const Batch& batch, const std::vector<std::size_t>&
   return ShmRun(rest, steps_, domain_->stage_bytes(), small_bytes, operands_).run();
 }
 
-Result<std::unique_ptr<Collective>> open_shm_backend(const BackendContext& context) {
-  DABKE_ASSIGN(auto domain, ShmDomain::open(context));
-  if (!domain) return std::unique_ptr<Collective>();
-  return std::unique_ptr<Collective>(
-      std::make_unique<ShmBackend>(std::move(domain), context.heap, context.log));
+Result<std::unique_ptr<Backend>> open_shm_backend(const BackendContext& context) {
+  DABKE_ASSIGN_OR_RETURN(auto domain, ShmDomain::open(context));
+  if (!domain) return std::unique_ptr<Backend>();
+  return std::unique_ptr<Backend>(std::make_unique<ShmBackend>(std::move(domain), context.heap, context.log));
 }
 
 }  // namespace dabke

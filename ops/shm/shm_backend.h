@@ -6,14 +6,14 @@
 #include <map>
 #include <memory>
 
-#include "ops/collective.h"
-#include "ops/shm/shared_places.h"
+#include "ops/shm/registered_tensors.h"
+#include "ops/shm/remote_access_guard.h"
 #include "ops/shm/shm_steps.h"
-#include "ops/shm/shm_visits.h"
+#include "runtime/backend/backend.h"
 
 namespace dabke {
 
-class ShmBackend final : public Collective {
+class ShmBackend final : public Backend {
  public:
   /// `heap`: this rank's registered memory; null when it has none. Must outlive this.
   explicit ShmBackend(std::unique_ptr<ShmDomain> domain, SharedHeap* heap = nullptr, Log log = Log());
@@ -42,14 +42,14 @@ class ShmBackend final : public Collective {
 
   std::unique_ptr<ShmDomain> domain_;
   ShmSteps steps_;
-  ShmVisits visits_;
+  RemoteAccessGuard remote_access_;
   PeerHeaps heaps_;
-  SharedPlaces places_;
+  RegisteredTensors registered_;
   std::map<ProcessSetId, Members> members_;  // each set's, in the domain
   std::vector<const void*> operands_;
 };
 
 /// Null when this rank shares memory with no other. Collective.
-Result<std::unique_ptr<Collective>> open_shm_backend(const BackendContext& context);
+Result<std::unique_ptr<Backend>> open_shm_backend(const BackendContext& context);
 
 }  // namespace dabke

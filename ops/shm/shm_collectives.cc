@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "ops/kernels/kernels.h"
-#include "ops/pack.h"
+#include "runtime/backend/packer.h"
+#include "runtime/kernels/kernels.h"
 
 namespace dabke {
 namespace {
@@ -54,9 +54,9 @@ Status ShmRun::run() {
 template <class Fill, class Take>
 Status ShmRun::rounds(std::size_t count, std::size_t most_bytes, Fill fill, Take take) {
   for (std::size_t round = 0; round < count; ++round) {
-    DABKE_ASSIGN(std::byte* const stage, steps_.free_stage(most_bytes));
+    DABKE_ASSIGN_OR_RETURN(std::byte* const stage, steps_.free_stage(most_bytes));
     fill(round, stage);
-    DABKE_CHECK(steps_.exchange());
+    DABKE_RETURN_IF_ERROR(steps_.exchange());
     take(round);
     steps_.end_round();
   }
@@ -120,15 +120,15 @@ Status ShmRun::allreduce_large(const InPieces& in, const OutPieces& out) {
     const std::size_t slice = std::min(most, divided_up(divided_up(elements - begin, ranks_), line) * line);
     const auto start_of = [&](std::size_t place) { return std::min(begin + place * slice, elements); };
     const auto count_at = [&](std::size_t place) { return start_of(place + 1) - start_of(place); };
-    DABKE_ASSIGN(std::byte* const stage, steps_.free_stage(stage_bytes_));
+    DABKE_ASSIGN_OR_RETURN(std::byte* const stage, steps_.free_stage(stage_bytes_));
     for (std::size_t place = 0; place < ranks_; ++place) {
       if (place != own_ || scales()) put(stage + bytes(place * slice), in, start_of(place), count_at(place));
     }
-    DABKE_CHECK(steps_.exchange());
+    DABKE_RETURN_IF_ERROR(steps_.exchange());
     std::byte* const sum = stage + bytes(own_ * slice);
     reduce_slice(sum, in, start_of(own_), count_at(own_), bytes(own_ * slice), &out);
     steps_.publish();
-    DABKE_CHECK(steps_.wait_for_all());
+    DABKE_RETURN_IF_ERROR(steps_.wait_for_all());
     for (std::size_t place = 0; place < ranks_; ++place) {
       if (place == own_) continue;
       const std::byte* const from = stage_of(place) + bytes(place * slice);
@@ -245,13 +245,13 @@ Status ShmRun::alltoall() {
   }
   std::uint64_t all = 1;
   for (std::uint64_t round = 0; round < all; ++round) {
-    DABKE_ASSIGN(std::byte* const stage, steps_.free_stage(stage_bytes_));
+    DABKE_ASSIGN_OR_RETURN(std::byte* const stage, steps_.free_stage(stage_bytes_));
     std::memcpy(stage, &needed, sizeof needed);
     for (std::size_t place = 0; place < ranks_; ++place) {
       put(stage + kLine + bytes(place * most), sends[place], round * most,
           part(sends[place].elements(), round, most));
     }
-    DABKE_CHECK(steps_.exchange());
+    DABKE_RETURN_IF_ERROR(steps_.exchange());
     for (std::size_t place = 0; place < ranks_; ++place) {
       std::uint64_t theirs = 0;
       std::memcpy(&theirs, stage_of(place), sizeof theirs);

@@ -12,9 +12,9 @@
 //   all others         copies alone.
 #pragma once
 
-#include "ops/collective.h"
-#include "ops/pieces.h"
 #include "ops/shm/shm_steps.h"
+#include "runtime/backend/backend.h"
+#include "runtime/backend/pieces.h"
 
 namespace dabke {
 

@@ -101,7 +101,7 @@ struct ShmDomain::Form {
   Status take_part(Segment& segment, Rank rank) const {
     const auto own = static_cast<std::size_t>(std::ranges::find(ranks, rank) - ranks.begin());
     if (own == ranks.size()) return {Code::mismatch, "the offer is not for this rank"};
-    DABKE_CHECK(segment.reserve(own * part_bytes(stage_bytes), part_bytes(stage_bytes)));
+    DABKE_RETURN_IF_ERROR(segment.reserve(own * part_bytes(stage_bytes), part_bytes(stage_bytes)));
     new (segment.bytes().data() + own * part_bytes(stage_bytes)) ShmHead;
     return {};
   }
@@ -121,10 +121,10 @@ class ShmDomain::Leader {
     if (form.ranks.size() == 1) return std::unique_ptr<ShmDomain>();
     for (form.stage_bytes = stage_for(form.ranks.size());; form.stage_bytes /= 4) {
       if (form.stage_bytes < least_stage(form.ranks.size())) break;
-      DABKE_ASSIGN(auto domain, offer(form));
+      DABKE_ASSIGN_OR_RETURN(auto domain, offer(form));
       if (domain) return domain;
     }
-    DABKE_CHECK(tell(std::string(kAlone)));
+    DABKE_RETURN_IF_ERROR(tell(std::string(kAlone)));
     context_.log.warning("the {} ranks of this host share no memory, and talk over TCP instead: {}",
                          form.ranks.size(), why_not_);
     return std::unique_ptr<ShmDomain>();
@@ -143,26 +143,27 @@ class ShmDomain::Leader {
     for (const auto& link : links_) {
       if (!link->is_shared_memory()) continue;
       auto& member = static_cast<ShmLink&>(*link);
-      DABKE_CHECK(Conversation(member, deadline_).say(form.to_text()));
-      DABKE_CHECK(member.pass_descriptor(made->descriptor()));
+      DABKE_RETURN_IF_ERROR(Conversation(member, deadline_).say(form.to_text()));
+      DABKE_RETURN_IF_ERROR(member.pass_descriptor(made->descriptor()));
     }
     bool all = true;
     for (const auto& link : links_) {
       if (!link->is_shared_memory()) continue;
-      DABKE_ASSIGN(const std::string answer, Conversation(static_cast<ShmLink&>(*link), deadline_).hear());
+      DABKE_ASSIGN_OR_RETURN(const std::string answer,
+                             Conversation(static_cast<ShmLink&>(*link), deadline_).hear());
       if (answer == kTaken) continue;
       all = false;
       why_not_ = fmt::format("rank {}: {}", link->peer().rank, answer);
     }
     if (!all) return std::unique_ptr<ShmDomain>();
-    DABKE_CHECK(tell(std::string(kGo)));
+    DABKE_RETURN_IF_ERROR(tell(std::string(kGo)));
     return std::unique_ptr<ShmDomain>(new ShmDomain(made.take(), form.ranks, 0, form.stage_bytes));
   }
 
   Status tell(const std::string& word) {
     for (const auto& link : links_) {
       if (link->is_shared_memory())
-        DABKE_CHECK(Conversation(static_cast<ShmLink&>(*link), deadline_).say(word));
+        DABKE_RETURN_IF_ERROR(Conversation(static_cast<ShmLink&>(*link), deadline_).say(word));
     }
     return {};
   }
@@ -183,7 +184,7 @@ class ShmDomain::Member {
     Form form;
     Segment segment;
     for (;;) {
-      DABKE_ASSIGN(const std::string word, leader.hear());
+      DABKE_ASSIGN_OR_RETURN(const std::string word, leader.hear());
       if (word == kAlone) return std::unique_ptr<ShmDomain>();
       if (word == kGo) break;
       auto offer = Form::parse(word);
@@ -192,7 +193,7 @@ class ShmDomain::Member {
                       "the leader of the host offered shared memory in another form than ours");
       form = std::move(*offer);
       const Status taken = take(form, segment);
-      DABKE_CHECK(leader.say(taken ? std::string(kTaken) : taken.message()));
+      DABKE_RETURN_IF_ERROR(leader.say(taken ? std::string(kTaken) : taken.message()));
     }
     const auto own =
         static_cast<std::size_t>(std::ranges::find(form.ranks, context_.world.rank) - form.ranks.begin());
@@ -201,8 +202,9 @@ class ShmDomain::Member {
 
  private:
   Status take(const Form& form, Segment& segment) {
-    DABKE_ASSIGN(Fd fd, link_.take_descriptor(deadline_));
-    DABKE_ASSIGN(segment, Segment::adopt_empty(std::move(fd), form.segment_bytes(), context_.fork_guard));
+    DABKE_ASSIGN_OR_RETURN(Fd fd, link_.take_descriptor(deadline_));
+    DABKE_ASSIGN_OR_RETURN(segment,
+                           Segment::adopt_empty(std::move(fd), form.segment_bytes(), context_.fork_guard));
     return form.take_part(segment, context_.world.rank);
   }
 
@@ -228,16 +230,17 @@ Result<std::unique_ptr<ShmDomain>> ShmDomain::open(const BackendContext& context
   std::vector<Rank> others(here.begin() + 1, here.end());
   if (!leads) others = {here.front()};
   const TimePoint deadline = deadline_after(context.config.start_timeout);
-  DABKE_ASSIGN(const SocketAddress address, choose_address(context.config, world, context.store->describe()));
-  DABKE_ASSIGN(auto links, open_links({.world = world,
-                                       .neighbours = others,
-                                       .listen_at = address,
-                                       .store = context.store,
-                                       .guard = context.fork_guard,
-                                       .log = context.log,
-                                       .deadline = deadline,
-                                       .prefix = "shm",
-                                       .shared_memory = SharedMemory::where_possible}));
+  DABKE_ASSIGN_OR_RETURN(const SocketAddress address,
+                         choose_address(context.config, world, context.store->describe()));
+  DABKE_ASSIGN_OR_RETURN(auto links, open_links({.world = world,
+                                                 .neighbours = others,
+                                                 .listen_at = address,
+                                                 .store = context.store,
+                                                 .guard = context.fork_guard,
+                                                 .log = context.log,
+                                                 .deadline = deadline,
+                                                 .prefix = "shm",
+                                                 .shared_memory = SharedMemory::where_possible}));
   if (leads) return Leader(context, links, deadline).run();
   if (!links.front()->is_shared_memory()) return std::unique_ptr<ShmDomain>();
   return Member(context, static_cast<ShmLink&>(*links.front()), deadline).run();

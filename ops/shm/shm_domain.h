@@ -18,7 +18,7 @@
 #include <memory>
 #include <vector>
 
-#include "ops/collective.h"
+#include "runtime/backend/backend.h"
 #include "runtime/transport/shm/segment.h"
 
 namespace dabke {
@@ -44,12 +44,12 @@ struct alignas(64) ShmProgress {
 static_assert(sizeof(ShmProgress) == 64);
 
 /// Data so small that it travels in the cache lines that tell of it: each line has the step it belongs to.
-struct alignas(64) ShmLetterLine {
+struct alignas(64) ShmInlineLine {
   std::atomic<std::uint64_t> step{0};
   std::array<std::byte, 56> data{};
 };
-struct ShmLetter {
-  std::array<ShmLetterLine, 4> lines;
+struct ShmInlineMessage {
+  std::array<ShmInlineLine, 4> lines;
 };
 
 /// Whether a rank works on memory of others; shm_visits.h.
@@ -59,7 +59,7 @@ struct alignas(64) ShmVisitState {
 };
 
 /// The socket at which a rank takes descriptors while it meets others; peer_heaps.h.
-struct alignas(64) ShmDoor {
+struct alignas(64) FdExchange {
   std::uint32_t name_bytes = 0;  // the local socket's; 0: none
   char name[28] = {};
   std::array<std::byte, 16> secret{};
@@ -71,9 +71,9 @@ inline constexpr std::size_t kShmStages = 2;
 /// What lies before the stages of a rank.
 struct ShmHead {
   ShmProgress progress;
-  std::array<ShmLetter, kShmStages> letters;
+  std::array<ShmInlineMessage, kShmStages> inline_messages;
   ShmVisitState visit;
-  ShmDoor door;
+  FdExchange fd_exchange;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
               std::atomic<std::uint32_t>::is_always_lock_free);
@@ -93,9 +93,11 @@ class ShmDomain {
 
   ShmProgress& progress(std::size_t index) const { return head(index).progress; }
   ShmVisitState& visit(std::size_t index) const { return head(index).visit; }
-  ShmDoor& door(std::size_t index) const { return head(index).door; }
+  FdExchange& fd_exchange(std::size_t index) const { return head(index).fd_exchange; }
   /// Written by rank `index` alone, read by all, like its stages.
-  ShmLetter& letter(std::size_t index, std::size_t which) const { return head(index).letters[which]; }
+  ShmInlineMessage& inline_message(std::size_t index, std::size_t which) const {
+    return head(index).inline_messages[which];
+  }
   std::byte* stage(std::size_t index, std::size_t which) const {
     return part(index) + kHeadBytes + which * stage_bytes_;
   }

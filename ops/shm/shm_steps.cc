@@ -25,17 +25,17 @@ constexpr auto kLongestNap = std::chrono::milliseconds(200);
 // nothing, and lines that leave the cache before they are written cost more.
 constexpr std::size_t kReadyBytes = std::size_t{32} << 10;
 
-constexpr std::size_t kLineBytes = sizeof(ShmLetterLine::data);
-constexpr std::size_t kLetterBytes = sizeof(ShmLetter::lines) / sizeof(ShmLetterLine) * kLineBytes;
+constexpr std::size_t kLineBytes = sizeof(ShmInlineLine::data);
+constexpr std::size_t kInlineBytes = sizeof(ShmInlineMessage::lines) / sizeof(ShmInlineLine) * kLineBytes;
 constexpr std::size_t kMarkBytes = sizeof(BatchMark::contents);
 
 /// Calls `use(line, data, bytes)` for each line that so much data takes, and returns whether all said yes. It
 /// asks all: the core then fetches them at the same time.
 template <class Use>
-bool for_each_line(ShmLetter& letter, std::byte* data, std::size_t bytes, Use use) {
+bool for_each_line(ShmInlineMessage& message, std::byte* data, std::size_t bytes, Use use) {
   bool ok = true;
   for (std::size_t at = 0, line = 0; at < bytes; at += kLineBytes, ++line) {
-    ok = use(letter.lines[line], data + at, std::min(kLineBytes, bytes - at)) & ok;
+    ok = use(message.lines[line], data + at, std::min(kLineBytes, bytes - at)) & ok;
   }
   return ok;
 }
@@ -64,7 +64,10 @@ void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value, Duration
 }  // namespace
 
 ShmSteps::ShmSteps(ShmDomain& domain)
-    : domain_(domain), letters_(domain.size() * kLetterBytes), seen_(domain.size()), habits_(domain.size()) {}
+    : domain_(domain),
+      inline_messages_(domain.size() * kInlineBytes),
+      seen_(domain.size()),
+      habits_(domain.size()) {}
 
 void ShmSteps::begin(const BatchMark& mark, const std::shared_ptr<const std::vector<std::size_t>>& members,
                      TimePoint deadline) {
@@ -122,19 +125,19 @@ Status ShmSteps::check_mark(std::size_t index) const {
 
 Status ShmSteps::check_marks() {
   for (const std::size_t index : *members_) {
-    if (index != domain_.own()) DABKE_CHECK(check_mark(index));
+    if (index != domain_.own()) DABKE_RETURN_IF_ERROR(check_mark(index));
   }
   has_checked_ = true;
   return {};
 }
 
-/// Checks a rank that is waited for, which may have sent a letter where none is looked for.
+/// Checks a rank that is waited for, which may have sent a message where none is looked for.
 Status ShmSteps::check_letters(std::size_t index) {
   for (std::size_t which = 0; which < kShmStages; ++which) {
-    const ShmLetterLine& line = domain_.letter(index, which).lines[0];
+    const ShmInlineLine& line = domain_.inline_message(index, which).lines[0];
     const std::uint64_t step = line.step.load(std::memory_order_acquire);
     if (step < reached_) continue;
-    std::uint64_t contents = 0;  // a letter of this very step stays until this rank goes on
+    std::uint64_t contents = 0;  // a message of this very step stays until this rank goes on
     std::memcpy(&contents, line.data.data(), sizeof contents);
     if (step > reached_ || contents != mark_.contents) return differs(index, step, contents);
   }
@@ -149,7 +152,7 @@ void ShmSteps::wake_sleepers() {
 }
 
 Status ShmSteps::wait_for_all() {
-  DABKE_CHECK(for_each_member([this](std::size_t index) { return wait_for(index, reached_); }));
+  DABKE_RETURN_IF_ERROR(for_each_member([this](std::size_t index) { return wait_for(index, reached_); }));
   return has_checked_ ? Status() : check_marks();
 }
 
@@ -157,37 +160,39 @@ Status ShmSteps::wait_for_all() {
 template <class Wait>
 Status ShmSteps::for_each_member(Wait wait) {
   for (const std::size_t index : *members_) {
-    if (!habits_[index].is_worth_while()) DABKE_CHECK(wait(index));
+    if (!habits_[index].is_worth_while()) DABKE_RETURN_IF_ERROR(wait(index));
   }
-  for (const std::size_t index : *members_) DABKE_CHECK(wait(index));
+  for (const std::size_t index : *members_) DABKE_RETURN_IF_ERROR(wait(index));
   return {};
 }
 
 std::byte* ShmSteps::stage(std::size_t index) {
-  return letter_bytes_ == 0 ? domain_.stage(index, stage_) : letter_of(index) + kMarkBytes;
+  return inline_bytes_ == 0 ? domain_.stage(index, stage_) : inline_message_of(index) + kMarkBytes;
 }
 
-std::byte* ShmSteps::letter_of(std::size_t index) { return letters_.data() + index * kLetterBytes; }
+std::byte* ShmSteps::inline_message_of(std::size_t index) {
+  return inline_messages_.data() + index * kInlineBytes;
+}
 
 Result<std::byte*> ShmSteps::free_stage(std::size_t most_bytes) {
   stage_ = (order_ + rounds_) % kShmStages;
   most_bytes_ = most_bytes;
-  const bool goes_by_letter = most_bytes != 0 && most_bytes <= kLetterBytes - kMarkBytes;
-  letter_bytes_ = goes_by_letter ? kMarkBytes + most_bytes : 0;
+  const bool goes_inline = most_bytes != 0 && most_bytes <= kInlineBytes - kMarkBytes;
+  inline_bytes_ = goes_inline ? kMarkBytes + most_bytes : 0;
   if (Readers& readers = readers_[stage_]; readers.members) {
-    for (const std::size_t index : *readers.members) DABKE_CHECK(wait_for(index, readers.until));
+    for (const std::size_t index : *readers.members) DABKE_RETURN_IF_ERROR(wait_for(index, readers.until));
   }
   return stage(domain_.own());
 }
 
 Status ShmSteps::exchange() {
-  if (letter_bytes_ == 0) {
+  if (inline_bytes_ == 0) {
     publish();
     prepare_next_stage();
     return wait_for_all();
   }
   send_letter();
-  DABKE_CHECK(for_each_member([this](std::size_t index) { return receive_letter(index); }));
+  DABKE_RETURN_IF_ERROR(for_each_member([this](std::size_t index) { return receive_letter(index); }));
   has_checked_ = true;
   return {};
 }
@@ -199,7 +204,7 @@ void ShmSteps::prepare_next_stage() {
   if (!std::ranges::all_of(*members_, [this](std::size_t index) { return habits_[index].is_worth_while(); }))
     return;
   std::byte* const next = domain_.stage(domain_.own(), (stage_ + 1) % kShmStages);
-  for (std::size_t at = 0; at < most_bytes_; at += sizeof(ShmLetterLine)) prefetch_to_write(next + at);
+  for (std::size_t at = 0; at < most_bytes_; at += sizeof(ShmInlineLine)) prefetch_to_write(next + at);
 }
 
 void ShmSteps::end_round() {
@@ -207,23 +212,23 @@ void ShmSteps::end_round() {
   if (readers.members != members_) readers.members = members_;
   readers.until = reached_ + 1;
   ++rounds_;
-  letter_bytes_ = 0;
+  inline_bytes_ = 0;
 }
 
 void ShmSteps::send_letter() {
   ++reached_;
-  ShmLetter& letter = domain_.letter(domain_.own(), stage_);
-  std::memcpy(letter_of(domain_.own()), &mark_.contents, kMarkBytes);
-  for_each_line(letter, letter_of(domain_.own()), letter_bytes_,
-                [this](ShmLetterLine& line, std::byte* data, std::size_t bytes) {
+  ShmInlineMessage& message = domain_.inline_message(domain_.own(), stage_);
+  std::memcpy(inline_message_of(domain_.own()), &mark_.contents, kMarkBytes);
+  for_each_line(message, inline_message_of(domain_.own()), inline_bytes_,
+                [this](ShmInlineLine& line, std::byte* data, std::size_t bytes) {
                   std::memcpy(line.data.data(), data, bytes);
                   line.step.store(reached_, std::memory_order_release);
                   return true;
                 });
   wake_sleepers();
-  // Whoever sends this letter has read the one before.
-  ShmLetter& next = domain_.letter(domain_.own(), (stage_ + 1) % kShmStages);
-  for_each_line(next, nullptr, letter_bytes_, [](ShmLetterLine& line, std::byte*, std::size_t) {
+  // Whoever sends this message has read the one before.
+  ShmInlineMessage& next = domain_.inline_message(domain_.own(), (stage_ + 1) % kShmStages);
+  for_each_line(next, nullptr, inline_bytes_, [](ShmInlineLine& line, std::byte*, std::size_t) {
     prefetch_to_write(&line);
     return true;
   });
@@ -231,21 +236,21 @@ void ShmSteps::send_letter() {
 
 Status ShmSteps::receive_letter(std::size_t index) {
   if (index == domain_.own() || seen_[index] >= reached_) return {};
-  ShmLetter& letter = domain_.letter(index, stage_);
+  ShmInlineMessage& message = domain_.inline_message(index, stage_);
   const auto has_come = [&] {
-    return for_each_line(letter, nullptr, letter_bytes_,
-                         [this](ShmLetterLine& line, std::byte*, std::size_t) {
+    return for_each_line(message, nullptr, inline_bytes_,
+                         [this](ShmInlineLine& line, std::byte*, std::size_t) {
                            return line.step.load(std::memory_order_acquire) == reached_;
                          });
   };
-  DABKE_CHECK(wait_until(index, has_come));
-  for_each_line(letter, letter_of(index), letter_bytes_,
-                [](ShmLetterLine& line, std::byte* data, std::size_t bytes) {
+  DABKE_RETURN_IF_ERROR(wait_until(index, has_come));
+  for_each_line(message, inline_message_of(index), inline_bytes_,
+                [](ShmInlineLine& line, std::byte* data, std::size_t bytes) {
                   std::memcpy(data, line.data.data(), bytes);
                   return true;
                 });
   std::uint64_t contents = 0;
-  std::memcpy(&contents, letter_of(index), kMarkBytes);
+  std::memcpy(&contents, inline_message_of(index), kMarkBytes);
   if (contents != mark_.contents) return differs(index, reached_, contents);
   seen_[index] = reached_;
   return {};

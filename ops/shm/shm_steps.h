@@ -8,11 +8,11 @@
 // have gone on (`free_stage`); as a rule they have long since.
 //
 // To fetch a cache line that another core has written takes about as long as all else of a small collective
-// together. Up to 216 bytes therefore go with a stage's letter instead: the lines that are looked at for the
+// together. Up to 216 bytes therefore go with a stage's message instead: the lines that are looked at for the
 // step hold the data as well. These lines, and those of a stage that little is written to, are got ready to
 // be written while nobody waits for them.
 //
-// Each rank says what it brings to a batch (BatchMark): in its letter, and else beside its number, in the
+// Each rank says what it brings to a batch (BatchMark): in its message, and else beside its number, in the
 // same line. Where two ranks disagree at least one of them finds out, because it still waits for the other,
 // or sees that the other has gone past; it says so instead of reading what lies in the other's stage.
 #pragma once
@@ -72,7 +72,7 @@ class ShmSteps {
   Status check_mark(std::size_t index) const;
   Status check_letters(std::size_t index);
   Status differs(std::size_t index, std::uint64_t step, std::uint64_t contents) const;
-  std::byte* letter_of(std::size_t index);
+  std::byte* inline_message_of(std::size_t index);
   Status wait_for(std::size_t index, std::uint64_t value);
   Status receive_letter(std::size_t index);
   template <class IsThere>
@@ -95,9 +95,9 @@ class ShmSteps {
   bool has_checked_ = false;  // that all brought the same
   std::size_t stage_ = 0;
   std::size_t most_bytes_ = 0;    // the most that a rank writes in this round
-  std::size_t letter_bytes_ = 0;  // this round's, with the mark; 0: it goes by the stage
-  /// What lies in each rank's letter, without the steps; first the mark's contents.
-  std::vector<std::byte> letters_;
+  std::size_t inline_bytes_ = 0;  // this round's, with the mark; 0: it goes by the stage
+  /// What lies in each rank's message, without the steps; first the mark's contents.
+  std::vector<std::byte> inline_messages_;
   std::array<Readers, kShmStages> readers_;
   std::vector<std::uint64_t> seen_;  // by rank: how far it was when last looked at
   TimePoint deadline_ = kNever;

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "ops/first_cause.h"
 #include "ops/tcp/tcp_collectives.h"
+#include "runtime/backend/first_cause.h"
 #include "runtime/base/exceptions.h"
 
 namespace dabke {
@@ -44,9 +44,9 @@ Status TcpBackend::prepare(const ProcessSetInfo& set) {
   if (set.size() == 1 || sets_.contains(set.id)) return {};
   const std::string members = fmt::format("{}-{:x}", set.id, hash_of(set.ranks));
   const std::uint64_t incarnation = ++incarnations_[members];
-  DABKE_ASSIGN(auto wires,
-               TcpWires::open(context_, set, fmt::format("tcp/{}-{}", members, incarnation), *interrupt_));
-  sets_[set.id].wires = std::move(wires);
+  DABKE_ASSIGN_OR_RETURN(
+      auto mesh, TcpMesh::open(context_, set, fmt::format("tcp/{}-{}", members, incarnation), *interrupt_));
+  sets_[set.id].mesh = std::move(mesh);
   return {};
 }
 
@@ -62,10 +62,10 @@ Status TcpBackend::run_batch(const Batch& batch) {
     return {};
   }
   Set& set = sets_.at(batch.process_set->id);
-  DABKE_CHECK(set.failed);
+  DABKE_RETURN_IF_ERROR(set.failed);
   const Status status = without_exceptions([&] { return run_packed(batch, set); });
   if (status) return status;
-  set.wires.reset();
+  set.mesh.reset();
   const ProcessSetInfo& info = *batch.process_set;
   const Status aborted = interrupt_->is_aborted() ? interrupt_->cause() : Status();
   set.failed =
@@ -80,21 +80,22 @@ Status TcpBackend::run_batch(const Batch& batch) {
 Status TcpBackend::run_packed(const Batch& batch, Set& set) {
   // Two ranks exchange their elements; of more, sums of some ranks' travel.
   const bool adds_all_at_once = batch.process_set->size() == 2;
-  DABKE_ASSIGN(const PackedBatch packed, packer_.pack(batch, needs_wide_sums(batch) && !adds_all_at_once));
+  DABKE_ASSIGN_OR_RETURN(const PackedBatch packed,
+                         packer_.pack(batch, needs_wide_sums(batch) && !adds_all_at_once));
   if (!is_empty(batch, packed)) {
     const char* const activity = activity_of(batch.kind);
     const ActivityScope scope(activity ? batch.timeline : nullptr, batch.timeline_ids, activity);
-    set.wires->begin(mark_of(batch), batch.deadline);
-    DABKE_CHECK(tcp_run(*set.wires, batch, packed, scratch_));
+    set.mesh->begin(mark_of(batch), batch.deadline);
+    DABKE_RETURN_IF_ERROR(tcp_run(*set.mesh, batch, packed, scratch_));
   }
   packer_.unpack(batch, adds_all_at_once ? kernels::Scale() : batch.result_scale());
   return {};
 }
 
-Result<std::unique_ptr<Collective>> open_tcp_backend(const BackendContext& context) {
-  if (context.world.size == 1) return std::unique_ptr<Collective>();
-  DABKE_ASSIGN(auto interrupt, TcpInterrupt::open(context.fork_guard));
-  return std::unique_ptr<Collective>(std::make_unique<TcpBackend>(context, std::move(interrupt)));
+Result<std::unique_ptr<Backend>> open_tcp_backend(const BackendContext& context) {
+  if (context.world.size == 1) return std::unique_ptr<Backend>();
+  DABKE_ASSIGN_OR_RETURN(auto interrupt, TcpInterrupt::open(context.fork_guard));
+  return std::unique_ptr<Backend>(std::make_unique<TcpBackend>(context, std::move(interrupt)));
 }
 
 }  // namespace dabke

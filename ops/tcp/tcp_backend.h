@@ -7,13 +7,13 @@
 #include <map>
 #include <memory>
 
-#include "ops/collective.h"
-#include "ops/pack.h"
-#include "ops/tcp/tcp_wires.h"
+#include "ops/tcp/tcp_mesh.h"
+#include "runtime/backend/backend.h"
+#include "runtime/backend/packer.h"
 
 namespace dabke {
 
-class TcpBackend final : public Collective {
+class TcpBackend final : public Backend {
  public:
   /// Above it, sending everything to each partner costs more than what fewer steps save. Not so with a single
   /// partner: two ranks cannot send less than everything, so there is no limit.
@@ -32,7 +32,7 @@ class TcpBackend final : public Collective {
 
  private:
   struct Set {
-    std::unique_ptr<TcpWires> wires;
+    std::unique_ptr<TcpMesh> mesh;
     Status failed;  // its links are gone, so everything later fails as the first did
   };
 
@@ -49,6 +49,6 @@ class TcpBackend final : public Collective {
 };
 
 /// Null when there is no other rank.
-Result<std::unique_ptr<Collective>> open_tcp_backend(const BackendContext& context);
+Result<std::unique_ptr<Backend>> open_tcp_backend(const BackendContext& context);
 
 }  // namespace dabke

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "ops/kernels/kernels.h"
+#include "runtime/kernels/kernels.h"
 
 namespace dabke {
 namespace {
@@ -20,8 +20,8 @@ constexpr std::size_t kMostAtOnce = std::size_t{4} << 20;
 
 class TcpRun {
  public:
-  TcpRun(TcpWires& wires, const Batch& batch, const PackedBatch& packed, FusionBuffer& scratch)
-      : wires_(wires),
+  TcpRun(TcpMesh& mesh, const Batch& batch, const PackedBatch& packed, FusionBuffer& scratch)
+      : mesh_(mesh),
         batch_(batch),
         packed_(packed),
         scratch_(scratch),
@@ -41,7 +41,7 @@ class TcpRun {
   Status send(int place, ConstBytes bytes);
   Status receive(int place, Bytes bytes);
 
-  TcpWires& wires_;
+  TcpMesh& mesh_;
   const Batch& batch_;
   const PackedBatch& packed_;
   FusionBuffer& scratch_;
@@ -54,32 +54,32 @@ class TcpRun {
 template <class Use>
 Status each_stretch(std::size_t bytes, Use use) {
   for (std::size_t at = 0; at < bytes; at += kMostAtOnce)
-    DABKE_CHECK(use(at, std::min(kMostAtOnce, bytes - at)));
+    DABKE_RETURN_IF_ERROR(use(at, std::min(kMostAtOnce, bytes - at)));
   return {};
 }
 
 Status TcpRun::send(int place, ConstBytes bytes) {
   return each_stretch(bytes.size(), [&](std::size_t at, std::size_t count) {
-    return wires_.transfer(TcpMessage(place, bytes.subspan(at, count)), TcpMessage());
+    return mesh_.transfer(TcpMessage(place, bytes.subspan(at, count)), TcpMessage());
   });
 }
 
 Status TcpRun::receive(int place, Bytes bytes) {
   return each_stretch(bytes.size(), [&](std::size_t at, std::size_t count) {
-    return wires_.transfer(TcpMessage(), TcpMessage(place, bytes.subspan(at, count)));
+    return mesh_.transfer(TcpMessage(), TcpMessage(place, bytes.subspan(at, count)));
   });
 }
 
 Status TcpRun::allreduce() {
   const int doubling = static_cast<int>(std::bit_floor(static_cast<unsigned>(size_)));
   if (own_ >= doubling) {
-    DABKE_CHECK(send(own_ - doubling, data()));
+    DABKE_RETURN_IF_ERROR(send(own_ - doubling, data()));
     return receive(own_ - doubling, data());
   }
-  DABKE_ASSIGN(std::byte* const theirs, scratch_.reserve(std::min(data().size(), kMostAtOnce)));
+  DABKE_ASSIGN_OR_RETURN(std::byte* const theirs, scratch_.reserve(std::min(data().size(), kMostAtOnce)));
   const bool has_extra = own_ + doubling < size_;
-  if (has_extra) DABKE_CHECK(combine_with(own_ + doubling, false, theirs));
-  for (int bit = 1; bit < doubling; bit *= 2) DABKE_CHECK(combine_with(own_ ^ bit, true, theirs));
+  if (has_extra) DABKE_RETURN_IF_ERROR(combine_with(own_ + doubling, false, theirs));
+  for (int bit = 1; bit < doubling; bit *= 2) DABKE_RETURN_IF_ERROR(combine_with(own_ ^ bit, true, theirs));
   return has_extra ? send(own_ + doubling, data()) : Status();
 }
 
@@ -96,7 +96,7 @@ Status TcpRun::combine_some(int partner, bool sends, Bytes mine, std::byte* thei
   TcpMessage out = sends ? TcpMessage(partner, mine) : TcpMessage();
   TcpMessage in(partner, Bytes(theirs, total));
   std::size_t reduced = 0;
-  return wires_.transfer(out, in, [&](std::size_t sent, std::size_t received) {
+  return mesh_.transfer(out, in, [&](std::size_t sent, std::size_t received) {
     std::size_t ready = sends ? std::min(sent, received) : received;
     if (ready < total) ready = ready / kPieceBytes * kPieceBytes;
     if (ready == reduced) return;
@@ -118,9 +118,9 @@ Status TcpRun::broadcast() {
   const auto place = [&](int counted) { return (counted + batch_.root) % size_; };
   int bit = 1;
   while (bit < size_ && (at & bit) == 0) bit *= 2;
-  if (at != 0) DABKE_CHECK(receive(place(at - bit), data()));
+  if (at != 0) DABKE_RETURN_IF_ERROR(receive(place(at - bit), data()));
   for (bit /= 2; bit > 0; bit /= 2) {
-    if (at + bit < size_) DABKE_CHECK(send(place(at + bit), data()));
+    if (at + bit < size_) DABKE_RETURN_IF_ERROR(send(place(at + bit), data()));
   }
   return {};
 }
@@ -143,24 +143,24 @@ Status TcpRun::allgather() {
     const int more = std::min(have, size_ - have);
     const auto [mine, mine_too] = blocks(own_, more);
     const auto [next, next_too] = blocks(own_ + have, more);
-    DABKE_CHECK(wires_.transfer(TcpMessage((own_ + size_ - have) % size_, mine, mine_too),
-                                TcpMessage((own_ + have) % size_, next, next_too)));
+    DABKE_RETURN_IF_ERROR(mesh_.transfer(TcpMessage((own_ + size_ - have) % size_, mine, mine_too),
+                                         TcpMessage((own_ + have) % size_, next, next_too)));
   }
   return {};
 }
 
 Status TcpRun::barrier() {
   for (int distance = 1; distance < size_; distance *= 2) {
-    DABKE_CHECK(wires_.transfer(TcpMessage((own_ + distance) % size_, Bytes()),
-                                TcpMessage((own_ + size_ - distance) % size_, Bytes())));
+    DABKE_RETURN_IF_ERROR(mesh_.transfer(TcpMessage((own_ + distance) % size_, Bytes()),
+                                         TcpMessage((own_ + size_ - distance) % size_, Bytes())));
   }
   return {};
 }
 
 }  // namespace
 
-Status tcp_run(TcpWires& wires, const Batch& batch, const PackedBatch& packed, FusionBuffer& scratch) {
-  TcpRun run(wires, batch, packed, scratch);
+Status tcp_run(TcpMesh& mesh, const Batch& batch, const PackedBatch& packed, FusionBuffer& scratch) {
+  TcpRun run(mesh, batch, packed, scratch);
   switch (batch.kind) {
     case CollectiveKind::allreduce: return run.allreduce();
     case CollectiveKind::broadcast: return run.broadcast();

@@ -13,13 +13,13 @@
 //               Bruck et al. 1997, "Efficient algorithms for all-to-all communications in multiport systems"
 #pragma once
 
-#include "ops/pack.h"
-#include "ops/tcp/tcp_wires.h"
+#include "ops/tcp/tcp_mesh.h"
+#include "runtime/backend/packer.h"
 
 namespace dabke {
 
-/// Runs one batch, packed, over the wires of its process set. `scratch` is kept for the next. Between two
+/// Runs one batch, packed, over the mesh of its process set. `scratch` is kept for the next. Between two
 /// ranks an allreduce is scaled as well.
-Status tcp_run(TcpWires& wires, const Batch& batch, const PackedBatch& packed, FusionBuffer& scratch);
+Status tcp_run(TcpMesh& mesh, const Batch& batch, const PackedBatch& packed, FusionBuffer& scratch);
 
 }  // namespace dabke

@@ -210,7 +210,7 @@ Result<Config> config_from_environment(const Environment& environment) {
       name = "HOROVOD_" + std::string(knob.horovod);
       text = environment(name);
     }
-    if (text) DABKE_CHECK(set_knob(config, knob, *text, name));
+    if (text) DABKE_RETURN_IF_ERROR(set_knob(config, knob, *text, name));
   }
   return config;
 }

@@ -85,15 +85,15 @@ class [[nodiscard]] Result {
 };
 
 // Passes an error up: returns the Status from the enclosing function.
-#define DABKE_CHECK(expression)                                                                     \
+#define DABKE_RETURN_IF_ERROR(expression)                                                           \
   do {                                                                                              \
     if (::dabke::Status dabke_status_ = (expression); !dabke_status_.is_ok()) return dabke_status_; \
   } while (false)
 
 #define DABKE_CONCAT_(a, b) a##b
 #define DABKE_CONCAT(a, b) DABKE_CONCAT_(a, b)
-// `DABKE_ASSIGN(auto link, connect(...));` declares `link`, or passes the error up.
-#define DABKE_ASSIGN(declaration, expression) \
+// `DABKE_ASSIGN_OR_RETURN(auto link, connect(...));` declares `link`, or passes the error up.
+#define DABKE_ASSIGN_OR_RETURN(declaration, expression) \
   DABKE_ASSIGN_IMPL_(DABKE_CONCAT(dabke_result_, __COUNTER__), declaration, expression)
 #define DABKE_ASSIGN_IMPL_(result, declaration, expression) \
   auto result = (expression);                               \

@@ -55,8 +55,8 @@ inline constexpr std::size_t kLargestValue = std::size_t{64} << 20;
 inline constexpr std::size_t kLongestKey = 4096;
 
 inline Result<std::string> proof(const JobKey& key, std::string_view message) {
-  DABKE_ASSIGN(const Digest digest,
-               hmac_sha256(key, std::as_bytes(std::span(message.data(), message.size()))));
+  DABKE_ASSIGN_OR_RETURN(const Digest digest,
+                         hmac_sha256(key, std::as_bytes(std::span(message.data(), message.size()))));
   return to_hex(digest);
 }
 

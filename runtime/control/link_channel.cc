@@ -32,7 +32,7 @@ constexpr Duration kLastWordsInAll = 1s;
 constexpr int kMostPollsWithoutKernel = 32;
 
 SharedMemory shared_memory_of(const Config& config) {
-  // The links of a job under MPI carry bells, and as many as the negotiation has messages (mpi_channel.h).
+  // The links of a job under MPI carry notices, and as many as the negotiation has messages (mpi_channel.h).
   if (config.controller == "auto" || config.controller == "mpi") return SharedMemory::where_possible;
   return config.controller == "shm" ? SharedMemory::required : SharedMemory::never;
 }
@@ -76,8 +76,8 @@ Result<std::unique_ptr<ControlChannel>> LinkChannel::open(const World& world,
                                                           std::span<const Rank> neighbours,
                                                           const Config& config, std::shared_ptr<Store> store,
                                                           ForkGuard& guard, Log log) {
-  DABKE_ASSIGN(auto channel, open_as(identity_of_this_process(), world, neighbours, config, std::move(store),
-                                     guard, std::move(log)));
+  DABKE_ASSIGN_OR_RETURN(auto channel, open_as(identity_of_this_process(), world, neighbours, config,
+                                               std::move(store), guard, std::move(log)));
   return std::unique_ptr<ControlChannel>(std::move(channel));
 }
 
@@ -86,20 +86,20 @@ Result<std::unique_ptr<LinkChannel>> LinkChannel::open_as(const ProcessIdentity&
                                                           const Config& config, std::shared_ptr<Store> store,
                                                           ForkGuard& guard, Log log) {
   std::unique_ptr<LinkChannel> channel(new LinkChannel(config, guard, log));
-  DABKE_CHECK(channel->start());
-  DABKE_ASSIGN(const SocketAddress address, choose_address(config, world, store->describe()));
-  DABKE_ASSIGN(auto links, open_links({.world = world,
-                                       .neighbours = neighbours,
-                                       .listen_at = address,
-                                       .store = std::move(store),
-                                       .guard = guard,
-                                       .log = log,
-                                       .deadline = deadline_after(config.start_timeout),
-                                       .self = self,
-                                       .peer_timeout = seconds_to_duration(config.peer_timeout),
-                                       .shared_memory = shared_memory_of(config)}));
+  DABKE_RETURN_IF_ERROR(channel->start());
+  DABKE_ASSIGN_OR_RETURN(const SocketAddress address, choose_address(config, world, store->describe()));
+  DABKE_ASSIGN_OR_RETURN(auto links, open_links({.world = world,
+                                                 .neighbours = neighbours,
+                                                 .listen_at = address,
+                                                 .store = std::move(store),
+                                                 .guard = guard,
+                                                 .log = log,
+                                                 .deadline = deadline_after(config.start_timeout),
+                                                 .self = self,
+                                                 .peer_timeout = seconds_to_duration(config.peer_timeout),
+                                                 .shared_memory = shared_memory_of(config)}));
   std::ranges::sort(links, {}, [](const auto& link) { return link->peer().rank; });
-  for (auto& link : links) DABKE_CHECK(channel->add_peer(self, world, std::move(link)));
+  for (auto& link : links) DABKE_RETURN_IF_ERROR(channel->add_peer(self, world, std::move(link)));
   if (channel->any_beats_) channel->next_beat_ = Clock::now() + kBeat;
   return channel;
 }
@@ -127,7 +127,7 @@ Status LinkChannel::add_peer(const ProcessIdentity& self, const World& world, st
   peer.link = std::move(link);
   ++(peer.link->is_shared_memory() ? shared_ : over_tcp_);
   peer.last_heard = Clock::now();
-  DABKE_CHECK(epoll_add(epoll_.get(), peer.link->descriptor(), link_tag(index)));
+  DABKE_RETURN_IF_ERROR(epoll_add(epoll_.get(), peer.link->descriptor(), link_tag(index)));
   const ProcessIdentity& process = peer.link->peer().process;
   const bool can_watch = self.shares_pids_with(process);
   // Containers may share their process ids and have networks of their own, or the other way round: a process

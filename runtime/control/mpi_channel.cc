@@ -23,7 +23,7 @@ constexpr Duration kLongestNudgeGap = 1s;
 constexpr Duration kWorkAfterNudge = 1500ms;
 // What a lost peer's MPI had handed over is on its way for this long at most.
 constexpr Duration kLastWords = 200ms;
-// When MPI fails because a peer died, the bells tell which one within this time.
+// When MPI fails because a peer died, the notices tell which one within this time.
 constexpr Duration kCauseGrace = 1s;
 
 class NullSink final : public ControlSink {
@@ -37,7 +37,7 @@ class NullSink final : public ControlSink {
 class MpiChannel::BellSink final : public ControlSink {
  public:
   explicit BellSink(MpiChannel& channel) : channel_(channel) {}
-  void on_message(Rank peer, std::span<const std::byte> bell) override { channel_.on_bell(peer, bell); }
+  void on_message(Rank peer, std::span<const std::byte> notice) override { channel_.on_notice(peer, notice); }
   void on_peer_lost(Rank peer, const Status& cause) override { channel_.on_link_lost(peer, cause); }
 
  private:
@@ -48,17 +48,17 @@ Result<std::unique_ptr<ControlChannel>> MpiChannel::open(MpiSession* session, co
                                                          std::span<const Rank> neighbours,
                                                          const Config& config, std::shared_ptr<Store> store,
                                                          ForkGuard& guard, Log log) {
-  DABKE_CHECK(mpi_can_serve(session, "DABKE_CONTROLLER=mpi"));
-  DABKE_ASSIGN(auto port, session->open_port(world.epoch, deadline_after(config.start_timeout)));
-  DABKE_ASSIGN(auto bells,
-               LinkChannel::open(world, neighbours, config, std::move(store), guard, std::move(log)));
+  DABKE_RETURN_IF_ERROR(mpi_can_serve(session, "DABKE_CONTROLLER=mpi"));
+  DABKE_ASSIGN_OR_RETURN(auto port, session->open_port(world.epoch, deadline_after(config.start_timeout)));
+  DABKE_ASSIGN_OR_RETURN(
+      auto notices, LinkChannel::open(world, neighbours, config, std::move(store), guard, std::move(log)));
   return std::unique_ptr<ControlChannel>(
-      std::make_unique<MpiChannel>(world, neighbours, std::move(bells), std::move(port)));
+      std::make_unique<MpiChannel>(world, neighbours, std::move(notices), std::move(port)));
 }
 
 MpiChannel::MpiChannel(const World& world, std::span<const Rank> neighbours,
-                       std::unique_ptr<ControlChannel> bells, std::unique_ptr<MpiPort> port)
-    : bells_(std::move(bells)), port_(std::move(port)) {
+                       std::unique_ptr<ControlChannel> notices, std::unique_ptr<MpiPort> port)
+    : notices_(std::move(notices)), port_(std::move(port)) {
   for (const Rank rank : neighbours) {
     Peer& peer = peers_.emplace_back();
     peer.rank = rank;
@@ -72,9 +72,9 @@ MpiChannel::Peer* MpiChannel::find(Rank rank) {
   return found != peers_.end() && found->rank == rank ? &*found : nullptr;
 }
 
-void MpiChannel::ring(const Peer& peer, Bell bell) {
-  const std::byte byte{static_cast<unsigned char>(bell)};
-  bells_->send(peer.rank, {&byte, 1});
+void MpiChannel::notify(const Peer& peer, Notice notice) {
+  const std::byte byte{static_cast<unsigned char>(notice)};
+  notices_->send(peer.rank, {&byte, 1});
 }
 
 void MpiChannel::send(Rank rank, std::span<const std::byte> message) {
@@ -89,30 +89,30 @@ void MpiChannel::send(Rank rank, std::span<const std::byte> message) {
   }
   const auto sent = port_->send(rank, message);
   if (!sent.is_ok()) return break_off(*peer, sent.status());
-  ring(*peer, *sent ? Bell::sent : Bell::offered);
+  notify(*peer, *sent ? Notice::sent : Notice::offered);
 }
 
-void MpiChannel::on_bell(Rank rank, std::span<const std::byte> bell) {
+void MpiChannel::on_notice(Rank rank, std::span<const std::byte> notice) {
   Peer& peer = *find(rank);
   if (peer.is_gone) return;
-  switch (static_cast<Bell>(bell.front())) {
-    case Bell::sent:
-    case Bell::offered:
+  switch (static_cast<Notice>(notice.front())) {
+    case Notice::sent:
+    case Notice::offered:
       if (peer.announced.empty()) {
         peer.next_nudge = TimePoint::min();
         peer.nudge_gap = kFirstNudgeGap;
       }
-      peer.announced.push_back(static_cast<Bell>(bell.front()));
+      peer.announced.push_back(static_cast<Notice>(notice.front()));
       ++awaited_;
       naps_ = 0;
       return;
-    case Bell::nudge: works_until_ = Clock::now() + kWorkAfterNudge; return;
-    case Bell::end:
+    case Notice::nudge: works_until_ = Clock::now() + kWorkAfterNudge; return;
+    case Notice::end:
       peer.heard_end = true;
       say_end(peer);
       say_done(peer);
       return;
-    case Bell::done:
+    case Notice::done:
       peer.heard_done = true;
       works_until_ = Clock::now() + kWorkAfterNudge;  // it has all, so MPI can give back what we sent
       return;
@@ -128,13 +128,13 @@ void MpiChannel::on_link_lost(Rank rank, const Status& cause) {
 }
 
 void MpiChannel::say_end(Peer& peer) {
-  if (!std::exchange(peer.said_end, true)) ring(peer, Bell::end);
+  if (!std::exchange(peer.said_end, true)) notify(peer, Notice::end);
 }
 
 /// Says that all has come that the peer will ever send, once it has.
 void MpiChannel::say_done(Peer& peer) {
   if (!peer.heard_end || !peer.announced.empty() || std::exchange(peer.said_done, true)) return;
-  ring(peer, Bell::done);
+  notify(peer, Notice::done);
 }
 
 void MpiChannel::break_off(Peer& peer, Status cause) {
@@ -147,11 +147,11 @@ void MpiChannel::break_off(Peer& peer, Status cause) {
 }
 
 void MpiChannel::poll(TimePoint deadline, ControlSink& sink, Baton& baton) {
-  BellSink bells(*this);
+  BellSink notices(*this);
   while (true) {
     bool seen = deliver(sink);
     if (!seen) {
-      bells_->poll(before_sleep(deadline), bells, baton);
+      notices_->poll(before_sleep(deadline), notices, baton);
       seen = deliver(sink);
     }
     if (seen || woken_.exchange(false) || Clock::now() >= deadline) return;
@@ -178,7 +178,7 @@ bool MpiChannel::take_from(Peer& peer, ControlSink& sink) {
   bool seen = false;
   while (!peer.announced.empty() && peer.broken.is_ok()) {
     // Nobody is left to hand over what a lost peer had only offered.
-    if (!peer.lost.is_ok() && peer.announced.front() == Bell::offered) break;
+    if (!peer.lost.is_ok() && peer.announced.front() == Notice::offered) break;
     const auto message = port_->receive(peer.rank);
     if (!message.is_ok()) {
       break_off(peer, message.status());
@@ -200,7 +200,7 @@ bool MpiChannel::take_from(Peer& peer, ControlSink& sink) {
 bool MpiChannel::report_loss(Peer& peer, TimePoint now, ControlSink& sink) {
   if (peer.is_gone || peer.give_up == kNever) return false;
   const bool may_come =
-      peer.broken.is_ok() && !peer.announced.empty() && peer.announced.front() == Bell::sent;
+      peer.broken.is_ok() && !peer.announced.empty() && peer.announced.front() == Notice::sent;
   const bool is_explained = !peer.lost.is_ok() && !may_come;
   if (!is_explained && now < peer.give_up) return false;
   peer.is_gone = true;
@@ -232,7 +232,7 @@ TimePoint MpiChannel::before_sleep(TimePoint deadline) {
     if (ending_ > 0) deadline = std::min(deadline, peer.give_up);
     if (peer.announced.empty() || !peer.lost.is_ok() || !peer.broken.is_ok() || now < peer.next_nudge)
       continue;
-    ring(peer, Bell::nudge);
+    notify(peer, Notice::nudge);
     peer.next_nudge = now + peer.nudge_gap;
     peer.nudge_gap = std::min<Duration>(2 * peer.nudge_gap, kLongestNudgeGap);
   }
@@ -242,7 +242,7 @@ TimePoint MpiChannel::before_sleep(TimePoint deadline) {
 
 void MpiChannel::wake() {
   woken_.store(true);
-  bells_->wake();
+  notices_->wake();
 }
 
 bool MpiChannel::all_closed() const {
@@ -253,16 +253,16 @@ bool MpiChannel::all_closed() const {
 
 void MpiChannel::close(TimePoint deadline) {
   NullSink nothing;
-  BellSink bells(*this);
+  BellSink notices(*this);
   for (Peer& peer : peers_) {
     if (!peer.is_gone && peer.lost.is_ok()) say_end(peer);
   }
   while (Clock::now() < deadline) {
     if (deliver(nothing)) continue;
     if (all_closed() && !works_for_others()) break;
-    dabke::poll(*bells_, before_sleep(deadline), bells);
+    dabke::poll(*notices_, before_sleep(deadline), notices);
   }
-  bells_->close(deadline);
+  notices_->close(deadline);
   port_.reset();
 }
 

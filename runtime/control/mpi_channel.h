@@ -1,12 +1,12 @@
-// The control channel over MPI: MPI carries the messages, and a link of ours beside it one bell a message.
+// The control channel over MPI: MPI carries the messages, and a link of ours beside it one notice a message.
 //
 // MPI can only be asked again and again, so a rank that waited in it would never sleep. It waits in the link
-// (link_channel.h), which also finds out who is lost; only when a bell has come it asks MPI for the message.
+// (link_channel.h), which also finds out who is lost; only when a notice has come it asks MPI for the message.
 //
 //   1. Who sends hands the message to MPI, then rings: `sent` when MPI has all of it, `offered` when MPI
 //      still needs the sender, which is so with long messages.
 //   2. Who hears it asks MPI until that message is there: spinning, then yielding, then with naps. The
-//      messages of each peer are taken in the order of its bells.
+//      messages of each peer are taken in the order of its notices.
 //   3. Before the first nap, and ever more rarely after it, the receiver rings `nudge`. A sender that sleeps
 //      lets MPI work for a while then; otherwise nothing would move what its MPI has queued.
 //   4. Who closes rings `end`: no message will follow. The other rings `end` back, for it must send nothing
@@ -39,11 +39,11 @@ class MpiChannel final : public ControlChannel {
                                                       std::span<const Rank> neighbours, const Config& config,
                                                       std::shared_ptr<Store> store, ForkGuard& guard,
                                                       Log log);
-  /// Over channels that are open: `bells` to the same neighbours, and nobody else uses either.
-  MpiChannel(const World& world, std::span<const Rank> neighbours, std::unique_ptr<ControlChannel> bells,
+  /// Over channels that are open: `notices` to the same neighbours, and nobody else uses either.
+  MpiChannel(const World& world, std::span<const Rank> neighbours, std::unique_ptr<ControlChannel> notices,
              std::unique_ptr<MpiPort> port);
 
-  int process_of(Rank peer) const override { return bells_->process_of(peer); }
+  int process_of(Rank peer) const override { return notices_->process_of(peer); }
   std::string_view name() const override { return "mpi"; }
   void send(Rank peer, std::span<const std::byte> message) override;
   void poll(TimePoint deadline, ControlSink& sink, Baton& baton) override;
@@ -51,24 +51,24 @@ class MpiChannel final : public ControlChannel {
   void close(TimePoint deadline) override;
 
  private:
-  enum class Bell : unsigned char { sent, offered, nudge, end, done };
+  enum class Notice : unsigned char { sent, offered, nudge, end, done };
   class BellSink;
   struct Peer {
     Rank rank = -1;
-    std::string name;            // "rank 3 on host-b"
-    std::deque<Bell> announced;  // its messages that have not come yet: `sent` or `offered`
-    TimePoint next_nudge;        // meaningful while something is announced
+    std::string name;              // "rank 3 on host-b"
+    std::deque<Notice> announced;  // its messages that have not come yet: `sent` or `offered`
+    TimePoint next_nudge;          // meaningful while something is announced
     Duration nudge_gap{};
     bool said_end = false, heard_end = false, said_done = false, heard_done = false;
     Status lost;    // why; it is reported after its last message, or at `give_up`
-    Status broken;  // MPI failed; the bells may yet tell why, until `give_up`
+    Status broken;  // MPI failed; the notices may yet tell why, until `give_up`
     TimePoint give_up = kNever;
     bool is_gone = false;  // reported
   };
 
   Peer* find(Rank rank);
-  void ring(const Peer& peer, Bell bell);
-  void on_bell(Rank rank, std::span<const std::byte> bell);
+  void notify(const Peer& peer, Notice notice);
+  void on_notice(Rank rank, std::span<const std::byte> notice);
   void on_link_lost(Rank rank, const Status& cause);
   void say_end(Peer& peer);
   void say_done(Peer& peer);
@@ -81,7 +81,7 @@ class MpiChannel final : public ControlChannel {
   TimePoint before_sleep(TimePoint deadline);
   bool all_closed() const;
 
-  std::unique_ptr<ControlChannel> bells_;
+  std::unique_ptr<ControlChannel> notices_;
   std::unique_ptr<MpiPort> port_;
   std::vector<Peer> peers_;  // by rank
   std::atomic<bool> woken_{false};

@@ -42,7 +42,7 @@ Status write_dump_in_shared_folder(const std::string& path, std::string_view tex
   // The file is written beside it first, under a name that nobody can guess, so that what stands at `path` is
   // always whole.
   std::array<std::byte, 8> random{};
-  DABKE_CHECK(random_bytes(random));
+  DABKE_RETURN_IF_ERROR(random_bytes(random));
   const std::string fresh = fmt::format("{}.{}", path, to_hex(random));
   const Fd file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return failure("open", fresh);

@@ -59,11 +59,12 @@ Result<std::unique_ptr<DumpSignal>> DumpSignal::open(const std::string& text,
   if (!event_of_handler.compare_exchange_strong(none, event.get()))
     return refused("another runtime of this process handles a signal already");
   std::unique_ptr<DumpSignal> opened(new DumpSignal(signal, std::move(event)));
-  DABKE_ASSIGN(opened->thread_, start_thread("dabke-dump", [fd = opened->event_.get(), name, on_signal] {
-                 std::uint64_t count = 0;
-                 while (::read(fd, &count, sizeof count) == sizeof count && count < kEnd)
-                   tell(on_signal, name);
-               }));
+  DABKE_ASSIGN_OR_RETURN(opened->thread_,
+                         start_thread("dabke-dump", [fd = opened->event_.get(), name, on_signal] {
+                           std::uint64_t count = 0;
+                           while (::read(fd, &count, sizeof count) == sizeof count && count < kEnd)
+                             tell(on_signal, name);
+                         }));
   struct sigaction ours {};
   ours.sa_handler = &on_dump_signal;
   ours.sa_flags = SA_RESTART | SA_ONSTACK;

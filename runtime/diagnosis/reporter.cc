@@ -34,7 +34,7 @@ double seconds(Duration duration) { return std::chrono::duration<double>(duratio
 Reporter::Reporter(Parts parts) : parts_(std::move(parts)) {}
 
 Status Reporter::start() {
-  DABKE_ASSIGN(thread_, start_thread("dabke-report", [this] { loop(); }));
+  DABKE_ASSIGN_OR_RETURN(thread_, start_thread("dabke-report", [this] { loop(); }));
   return {};
 }
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "runtime/fusion/fusion_buffer.h"
-
 namespace dabke {
 namespace {
 

@@ -27,9 +27,9 @@ constexpr std::size_t kMostMembersInAnswer = 1000;
 
 Status Machine::submit_member(const RequestRef& member, const std::string& group, std::uint32_t group_size,
                               TimePoint now) {
-  DABKE_CHECK(check(*member));
+  DABKE_RETURN_IF_ERROR(check(*member));
   last_submit_ = now;
-  DABKE_CHECK(groups_.add(member, group, group_size, now));
+  DABKE_RETURN_IF_ERROR(groups_.add(member, group, group_size, now));
   next_check_ = std::min(next_check_, next_group_check(*groups_.find(member->process_set, group), now));
   return {};
 }

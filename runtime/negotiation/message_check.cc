@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/negotiation/process_sets.h"
+#include "runtime/call/process_set_list.h"
 
 namespace dabke {
 namespace {
@@ -20,29 +20,30 @@ class Check {
   Check(const Topology& topology, Rank peer) : topology_(topology), peer_(peer) {}
 
   Status operator()(const ReadyMessage& message) const {
-    if (message.late_rank != -1) DABKE_CHECK(rank(message.late_rank));
-    for (const Slot slot : message.wanted) DABKE_CHECK(place(slot));  // the others must stand for known names
-    for (const Report& report : message.reports) DABKE_CHECK((*this)(report));
-    for (const JoinReport& join : message.joins) DABKE_CHECK(rank(join.last));
+    if (message.late_rank != -1) DABKE_RETURN_IF_ERROR(rank(message.late_rank));
+    for (const Slot slot : message.wanted)
+      DABKE_RETURN_IF_ERROR(place(slot));  // the others must stand for known names
+    for (const Report& report : message.reports) DABKE_RETURN_IF_ERROR((*this)(report));
+    for (const JoinReport& join : message.joins) DABKE_RETURN_IF_ERROR(rank(join.last));
     return {};
   }
   Status operator()(const OrdersMessage& message) const {
     for (const Order& order : message.orders) {
       if (is_plain_cached(order)) continue;  // nearly all
-      DABKE_CHECK((*this)(order));
+      DABKE_RETURN_IF_ERROR((*this)(order));
     }
     return {};
   }
   Status operator()(const GoodbyeMessage& message) const { return from_below(message.rank); }
   Status operator()(const AnswerMessage& message) const {
-    DABKE_CHECK(from_below(message.rank));
-    DABKE_CHECK(age(message.idle_ms));
+    DABKE_RETURN_IF_ERROR(from_below(message.rank));
+    DABKE_RETURN_IF_ERROR(age(message.idle_ms));
     return age(message.inside_ms);
   }
   Status operator()(const NoticeMessage& message) const { return age(message.age_ms); }
   Status operator()(const GroupNoticeMessage& message) const { return age(message.age_ms); }
   Status operator()(const GroupAnswerMessage& message) const {
-    DABKE_CHECK(from_below(message.rank));
+    DABKE_RETURN_IF_ERROR(from_below(message.rank));
     return age(message.age_ms);
   }
   Status operator()(const FailMessage&) const { return {}; }
@@ -59,7 +60,7 @@ class Check {
   }
   /// Only those that report through a neighbour speak through it.
   Status from_below(Rank rank) const {
-    DABKE_CHECK(this->rank(rank));
+    DABKE_RETURN_IF_ERROR(this->rank(rank));
     if (rank == peer_ || topology_.is_below(rank, peer_)) return {};
     return impossible(fmt::format("rank {} does not report through it", rank));
   }
@@ -77,21 +78,21 @@ class Check {
   }
 
   Status operator()(const Report& report) const {
-    DABKE_CHECK(contributors(report.contributors));
+    DABKE_RETURN_IF_ERROR(contributors(report.contributors));
     for (const Variant& variant : report.variants) {
       if (variant.request->kind == CollectiveKind::join)
         return impossible("a join is reported as a tensor is");
-      DABKE_CHECK((*this)(*variant.request));
-      for (const Rank each : variant.ranks) DABKE_CHECK(rank(each));
+      DABKE_RETURN_IF_ERROR((*this)(*variant.request));
+      for (const Rank each : variant.ranks) DABKE_RETURN_IF_ERROR(rank(each));
     }
     return {};
   }
   Status operator()(const Order& order) const {
     if (order.kind == Order::Kind::left) return rank(order.rank);
-    DABKE_CHECK(contributors(order.contributors));
+    DABKE_RETURN_IF_ERROR(contributors(order.contributors));
     if (order.kind != Order::Kind::run || !order.request) return {};  // an error has a key alone
-    DABKE_CHECK((*this)(*order.request));
-    if (order.slot != kNoSlot) DABKE_CHECK(place(order.slot));
+    DABKE_RETURN_IF_ERROR((*this)(*order.request));
+    if (order.slot != kNoSlot) DABKE_RETURN_IF_ERROR(place(order.slot));
     if (order.request->kind == CollectiveKind::join) return rank(order.rank);
     if (order.request->kind != CollectiveKind::add_process_set) return {};
     if (order.new_set > kWorldSet && order.new_set < std::numeric_limits<ProcessSetId>::max()) return {};
@@ -102,7 +103,7 @@ class Check {
     switch (request.kind) {
       case CollectiveKind::add_process_set:
       case CollectiveKind::remove_process_set: return change_of_sets(request);
-      case CollectiveKind::broadcast: DABKE_CHECK(rank(request.root)); break;
+      case CollectiveKind::broadcast: DABKE_RETURN_IF_ERROR(rank(request.root)); break;
       default: break;
     }
     if (moves_data(request.kind) && request.tensors.empty())

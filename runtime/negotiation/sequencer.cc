@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/call/process_set_list.h"
 #include "runtime/negotiation/batch_marks.h"
 #include "runtime/negotiation/name_key.h"
 

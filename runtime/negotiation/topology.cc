@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/negotiation/process_sets.h"
+#include "runtime/call/process_set_list.h"
 
 namespace dabke {
 namespace {

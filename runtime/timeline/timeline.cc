@@ -14,12 +14,12 @@
 
 #include "runtime/base/exceptions.h"
 #include "runtime/base/thread.h"
-#include "runtime/timeline/doze.h"
 #include "runtime/timeline/mpsc_queue.h"
 #include "runtime/timeline/record.h"
 #include "runtime/timeline/tensor_names.h"
 #include "runtime/timeline/trace_file.h"
 #include "runtime/timeline/trace_writer.h"
+#include "runtime/timeline/writer_sleep.h"
 
 namespace dabke {
 namespace {
@@ -89,7 +89,7 @@ class QueuedTimeline final : public Timeline {
     const auto position = queue_.push(std::move(record));
     if (!position) lost_.fetch_add(1, std::memory_order_relaxed);
     // Records that come faster than the nap expects: the writer is called at every quarter of the queue.
-    doze_.stir(!position || (*position & (queue_.capacity() / 4 - 1)) == 0);
+    sleep_.notify(!position || (*position & (queue_.capacity() / 4 - 1)) == 0);
   }
 
   void push_each(std::span<const TensorId> tensors, Record::What what, std::uint8_t detail = 0,
@@ -123,7 +123,7 @@ class QueuedTimeline final : public Timeline {
   TensorNames names_;
   TraceFile file_;  // the writer thread's, and close()'s after it
   MpscQueue<Record> queue_;
-  Doze doze_;
+  WriterSleep sleep_;
   std::atomic<bool> closing_{false};
   std::atomic<std::uint64_t> lost_{0};
   std::uint64_t written_ = 0;      // the writer thread's
@@ -137,7 +137,7 @@ class QueuedTimeline final : public Timeline {
 };
 
 Status QueuedTimeline::start() {
-  DABKE_ASSIGN(writer_, start_thread("dabke-timeline", [this] { write_until_closed(); }));
+  DABKE_ASSIGN_OR_RETURN(writer_, start_thread("dabke-timeline", [this] { write_until_closed(); }));
   return {};
 }
 
@@ -145,7 +145,7 @@ Status QueuedTimeline::close() {
   const std::lock_guard lock(close_mutex_);
   if (std::exchange(closed_, true)) return close_status_;
   closing_ = true;
-  doze_.wake();
+  sleep_.wake();
   if (writer_.joinable()) writer_.join();
   close_status_ = file_.close();
   if (close_status_.is_ok()) close_status_ = writer_error_;
@@ -160,9 +160,9 @@ void QueuedTimeline::write_until_closed() {
     TraceWriter writer(file_, start_since_epoch_us_);
     while (!closing_) {
       if (drain(writer)) {
-        doze_.nap(kNap, [this] { return closing_.load(); });
+        sleep_.wait(kNap, [this] { return closing_.load(); });
       } else {
-        doze_.sleep([this] { return closing_ || !queue_.empty(); });
+        sleep_.sleep([this] { return closing_ || !queue_.empty(); });
       }
     }
     drain_stragglers(writer);
@@ -222,9 +222,9 @@ void QueuedTimeline::add_new_rows(TraceWriter& writer) {
 }  // namespace
 
 Result<std::unique_ptr<Timeline>> Timeline::open(Options options) {
-  DABKE_ASSIGN(TraceFile file, TraceFile::open(options.path));
+  DABKE_ASSIGN_OR_RETURN(TraceFile file, TraceFile::open(options.path));
   auto timeline = std::make_unique<QueuedTimeline>(std::move(file), std::move(options));
-  DABKE_CHECK(timeline->start());
+  DABKE_RETURN_IF_ERROR(timeline->start());
   return std::unique_ptr<Timeline>(std::move(timeline));
 }
 

@@ -135,9 +135,9 @@ class FileStore final : public Store {
   explicit FileStore(std::string directory) : directory_(std::move(directory)) {}
 
   Status set(const std::string& key, std::string_view value) override {
-    DABKE_ASSIGN(const fs::path target, prepare(key));
+    DABKE_ASSIGN_OR_RETURN(const fs::path target, prepare(key));
     std::array<std::byte, 8> noise{};
-    DABKE_CHECK(random_bytes(noise));
+    DABKE_RETURN_IF_ERROR(random_bytes(noise));
     const fs::path temporary = target.parent_path() / ("." + to_hex(noise) + ".tmp");
     Status status = write_file(temporary, value);
     if (status.is_ok() && ::rename(temporary.c_str(), target.c_str()) != 0)
@@ -148,10 +148,10 @@ class FileStore final : public Store {
   }
 
   Result<std::string> get(const std::string& key, TimePoint deadline) override {
-    DABKE_ASSIGN(const fs::path target, prepare(key));
+    DABKE_ASSIGN_OR_RETURN(const fs::path target, prepare(key));
     std::optional<DirectoryWatch> watch;
     for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kWatchFrom)) {
-      DABKE_ASSIGN(auto content, read_file(target));
+      DABKE_ASSIGN_OR_RETURN(auto content, read_file(target));
       if (content) return std::move(*content);
       const auto now = Clock::now();
       if (now >= deadline) {
@@ -171,9 +171,9 @@ class FileStore final : public Store {
   }
 
   Result<std::uint64_t> increment(const std::string& key) override {
-    DABKE_ASSIGN(const fs::path target, prepare(key));
-    DABKE_ASSIGN(const Fd lock, lock_counters());
-    DABKE_ASSIGN(const auto content, read_file(target));
+    DABKE_ASSIGN_OR_RETURN(const fs::path target, prepare(key));
+    DABKE_ASSIGN_OR_RETURN(const Fd lock, lock_counters());
+    DABKE_ASSIGN_OR_RETURN(const auto content, read_file(target));
     std::uint64_t count = 0;
     if (content) {
       const char* last = content->data() + content->size();
@@ -183,7 +183,7 @@ class FileStore final : public Store {
                       fmt::format("{} holds '{}', which is no counter", target.native(), *content));
       }
     }
-    DABKE_CHECK(set(key, std::to_string(++count)));
+    DABKE_RETURN_IF_ERROR(set(key, std::to_string(++count)));
     return count;
   }
 
@@ -223,7 +223,7 @@ class FileStore final : public Store {
   static Status write_file(const fs::path& path, std::string_view content) {
     Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!fd) return system_error(fmt::format("cannot create {}", path.native()), errno);
-    DABKE_CHECK(write_all(fd.get(), content));
+    DABKE_RETURN_IF_ERROR(write_all(fd.get(), content));
     // NFS and full disks report what went wrong only here.
     if (::close(fd.release()) != 0) return system_error(fmt::format("cannot write {}", path.native()), errno);
     return {};

@@ -37,7 +37,7 @@ Result<Handshake> Handshake::connect(const Self& self, Rank wanted) {
   Handshake handshake(self, true);
   handshake.peer_rank_ = wanted;
   handshake.expected_ = Kind::welcome;
-  DABKE_CHECK(handshake.start());
+  DABKE_RETURN_IF_ERROR(handshake.start());
   handshake.put_preamble(Kind::hello);
   handshake.put_body(wanted);
   handshake.transcript_ = handshake.out_;
@@ -47,7 +47,7 @@ Result<Handshake> Handshake::connect(const Self& self, Rank wanted) {
 Result<Handshake> Handshake::accept(const Self& self, std::function<bool(Rank)> may_connect) {
   Handshake handshake(self, false);
   handshake.may_connect_ = std::move(may_connect);
-  DABKE_CHECK(handshake.start());
+  DABKE_RETURN_IF_ERROR(handshake.start());
   return handshake;
 }
 
@@ -59,7 +59,7 @@ Status Handshake::start() {
 Status Handshake::receive(std::span<const std::byte> bytes) {
   assert(bytes.size() <= wanted());
   in_.insert(in_.end(), bytes.begin(), bytes.end());
-  while (!over() && in_.size() == need_) DABKE_CHECK(step());
+  while (!over() && in_.size() == need_) DABKE_RETURN_IF_ERROR(step());
   return {};
 }
 

@@ -44,7 +44,7 @@ Result<HttpAnswer::Progress> HttpAnswer::append(std::string_view bytes) {
         end == std::string::npos ? received_.size() >= kLargestHead + kEndOfHead.size() : end > kLargestHead;
     if (is_too_long) return no_http();
     if (end == std::string::npos) return Progress::more;
-    DABKE_CHECK(read_head(std::string_view(received_).substr(0, end)));
+    DABKE_RETURN_IF_ERROR(read_head(std::string_view(received_).substr(0, end)));
     head_is_complete_ = true;
     body_ = received_.substr(end + kEndOfHead.size());
     received_.clear();
@@ -72,7 +72,7 @@ Status HttpAnswer::read_head(std::string_view head) {
     value.remove_prefix(std::min(value.find_first_not_of(' '), value.size()));
     if (same_word(line.substr(0, colon), protocol::kProofHeader)) proof_ = value;
     if (same_word(line.substr(0, colon), "Content-Length")) {
-      DABKE_ASSIGN(body_bytes_, parse_size(value));
+      DABKE_ASSIGN_OR_RETURN(body_bytes_, parse_size(value));
     }
   }
   return {};

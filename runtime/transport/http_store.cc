@@ -121,7 +121,7 @@ Result<Fd> connect_to(const Address& address, Limit& limit) {
     return fd;
   }
   if (errno != EINPROGRESS && errno != EINTR) return system_error("connect", errno);
-  DABKE_CHECK(limit.wait_for(fd.get(), POLLOUT));
+  DABKE_RETURN_IF_ERROR(limit.wait_for(fd.get(), POLLOUT));
   int error = 0;
   socklen_t size = sizeof error;
   ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
@@ -135,7 +135,7 @@ Status send_all(int fd, std::string_view bytes, Limit& limit) {
     if (sent >= 0) {
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN) {
-      DABKE_CHECK(limit.wait_for(fd, POLLOUT));
+      DABKE_RETURN_IF_ERROR(limit.wait_for(fd, POLLOUT));
     } else if (errno != EINTR) {
       return system_error("send", errno);
     }
@@ -149,13 +149,13 @@ Status receive_answer(int fd, Limit& limit, HttpAnswer& answer) {
   for (;;) {
     const ssize_t got = ::recv(fd, chunk.data(), chunk.size(), 0);
     if (got < 0 && errno == EAGAIN) {
-      DABKE_CHECK(limit.wait_for(fd, POLLIN));
+      DABKE_RETURN_IF_ERROR(limit.wait_for(fd, POLLIN));
       continue;
     }
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return system_error("recv", errno);
     if (got == 0) return {Code::transport, "the connection was closed before the answer was complete"};
-    DABKE_ASSIGN(const auto progress, answer.append({chunk.data(), static_cast<std::size_t>(got)}));
+    DABKE_ASSIGN_OR_RETURN(const auto progress, answer.append({chunk.data(), static_cast<std::size_t>(got)}));
     if (progress == HttpAnswer::Progress::complete) return {};
   }
 }
@@ -172,7 +172,7 @@ class HttpStore final : public Store {
         client_(std::move(client)) {}
 
   Status set(const std::string& key, std::string_view value) override {
-    DABKE_ASSIGN(const std::string path, path_of(protocol::kValuePath, key));
+    DABKE_ASSIGN_OR_RETURN(const std::string path, path_of(protocol::kValuePath, key));
     if (value.size() > protocol::kLargestValue) {
       return {Code::invalid_argument, fmt::format("'{}' has {} bytes; the {} store takes at most {}", key,
                                                   value.size(), describe(), protocol::kLargestValue)};
@@ -181,13 +181,13 @@ class HttpStore final : public Store {
   }
 
   Result<std::string> get(const std::string& key, TimePoint deadline) override {
-    DABKE_ASSIGN(const std::string path, path_of(protocol::kValuePath, key));
+    DABKE_ASSIGN_OR_RETURN(const std::string path, path_of(protocol::kValuePath, key));
     for (;;) {
       const auto left = deadline == kNever
                             ? protocol::kLongestWait
                             : std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
       const auto wait = std::clamp(left, std::chrono::milliseconds(0), protocol::kLongestWait);
-      DABKE_ASSIGN(
+      DABKE_ASSIGN_OR_RETURN(
           HttpAnswer answer,
           ask("GET", fmt::format("{}?{}={}", path, protocol::kWaitParameter, wait.count()), "", wait));
       if (answer.status() == protocol::kOk) return answer.body();
@@ -198,8 +198,8 @@ class HttpStore final : public Store {
   }
 
   Result<std::uint64_t> increment(const std::string& key) override {
-    DABKE_ASSIGN(const std::string path, path_of(protocol::kCounterPath, key));
-    DABKE_ASSIGN(const HttpAnswer answer, ask("POST", path, "", 0ms));
+    DABKE_ASSIGN_OR_RETURN(const std::string path, path_of(protocol::kCounterPath, key));
+    DABKE_ASSIGN_OR_RETURN(const HttpAnswer answer, ask("POST", path, "", 0ms));
     if (answer.status() == protocol::kNotACounter) {
       return Status(Code::invalid_argument, fmt::format("'{}' holds text, which is no counter", key));
     }
@@ -235,8 +235,9 @@ class HttpStore final : public Store {
   Result<HttpAnswer> ask(std::string_view method, const std::string& target, std::string_view body,
                          std::chrono::milliseconds wait) {
     const std::string nonce = fmt::format("{}-{}", client_, ++sent_);
-    DABKE_ASSIGN(const std::string seal, protocol::body_seal(key_, body));
-    DABKE_ASSIGN(const std::string proof, protocol::request_proof(key_, job_, method, target, nonce, seal));
+    DABKE_ASSIGN_OR_RETURN(const std::string seal, protocol::body_seal(key_, body));
+    DABKE_ASSIGN_OR_RETURN(const std::string proof,
+                           protocol::request_proof(key_, job_, method, target, nonce, seal));
     std::string request = fmt::format(
         "{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: application/octet-stream\r\n"
         "Content-Length: {}\r\n{}: {}\r\n{}: {}\r\n{}: {}\r\n{}: {}\r\n\r\n",
@@ -254,8 +255,8 @@ class HttpStore final : public Store {
       return Status(Code::out_of_memory,
                     fmt::format("the rendezvous store {} has no memory left to serve this rank", describe()));
     }
-    DABKE_ASSIGN(const std::string wanted,
-                 protocol::answer_proof(key_, nonce, answer->status(), answer->body()));
+    DABKE_ASSIGN_OR_RETURN(const std::string wanted,
+                           protocol::answer_proof(key_, nonce, answer->status(), answer->body()));
     if (answer->status() == protocol::kRefused || !protocol::proofs_equal(answer->proof(), wanted)) {
       return Status(
           Code::invalid_argument,
@@ -276,7 +277,7 @@ class HttpStore final : public Store {
   Result<HttpAnswer> exchange(const std::string& request, TimePoint deadline) const {
     Limit limit(deadline, hurry_);
     for (;;) {
-      DABKE_ASSIGN(const Fd fd, connect_to(address_, limit));
+      DABKE_ASSIGN_OR_RETURN(const Fd fd, connect_to(address_, limit));
       // A store that refuses may close before it has read everything; its answer is there to be read all the
       // same.
       const Status sent = send_all(fd.get(), request, limit);
@@ -285,7 +286,7 @@ class HttpStore final : public Store {
       if (received.is_ok()) return answer;
       const bool is_dropped = received.code() == Code::transport && !answer.has_begun();
       if (!is_dropped) return sent.is_ok() ? received : sent;
-      DABKE_CHECK(limit.pause(kAgainAfter));
+      DABKE_RETURN_IF_ERROR(limit.pause(kAgainAfter));
     }
   }
 
@@ -336,9 +337,9 @@ Result<Address> resolve(const std::string& url) {
 }  // namespace
 
 Result<std::shared_ptr<Store>> open_http_store(const std::string& url, const JobId& job, const JobKey& key) {
-  DABKE_ASSIGN(Address address, resolve(url));
+  DABKE_ASSIGN_OR_RETURN(Address address, resolve(url));
   std::array<std::byte, 16> client{};
-  DABKE_CHECK(random_bytes(client));
+  DABKE_RETURN_IF_ERROR(random_bytes(client));
   return std::shared_ptr<Store>(std::make_shared<HttpStore>(std::move(address), job, key, to_hex(client)));
 }
 

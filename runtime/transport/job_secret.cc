@@ -20,7 +20,7 @@ namespace {
 /// it.
 Status make_secret_file(const std::string& path) {
   if (::access(path.c_str(), F_OK) == 0) return {};
-  DABKE_ASSIGN(const JobSecret secret, random_job_secret());
+  DABKE_ASSIGN_OR_RETURN(const JobSecret secret, random_job_secret());
   const std::string text = fmt::format("{}\n{}\n", to_hex(secret.id), to_hex(secret.key));
   const std::string temporary = fmt::format("{}.{}", path, to_hex(secret.id));
   Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
@@ -38,8 +38,8 @@ Status make_secret_file(const std::string& path) {
 
 Result<JobSecret> random_job_secret() {
   JobSecret secret;
-  DABKE_CHECK(random_bytes(secret.id));
-  DABKE_CHECK(random_bytes(secret.key));
+  DABKE_RETURN_IF_ERROR(random_bytes(secret.id));
+  DABKE_RETURN_IF_ERROR(random_bytes(secret.key));
   return secret;
 }
 
@@ -70,7 +70,7 @@ bool is_taken_key(std::string_view text) {
 
 Result<JobSecret> job_secret_in(const std::string& directory) {
   const std::string path = directory + "/job-secret";
-  DABKE_CHECK(make_secret_file(path));
+  DABKE_RETURN_IF_ERROR(make_secret_file(path));
   const auto refuse = [&](std::string_view why) {
     return Status(Code::invalid_argument,
                   fmt::format("{} {}; remove it, or set DABKE_JOB_ID and DABKE_JOB_KEY", path, why));

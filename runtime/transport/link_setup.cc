@@ -100,15 +100,15 @@ class Setup {
 };
 
 Result<std::vector<std::unique_ptr<Link>>> Setup::run() {
-  DABKE_CHECK(prepare());
+  DABKE_RETURN_IF_ERROR(prepare());
   while (open_links() < neighbours_.size()) {
     const auto now = Clock::now();
     if (now >= given_.deadline) return missing_ranks();
-    if (given_.aborted) DABKE_CHECK(given_.aborted());
-    DABKE_CHECK(look_up_addresses());
-    DABKE_CHECK(start_connections(Clock::now()));
-    DABKE_CHECK(wait_for_events());
-    DABKE_CHECK(drop_overdue(Clock::now()));
+    if (given_.aborted) DABKE_RETURN_IF_ERROR(given_.aborted());
+    DABKE_RETURN_IF_ERROR(look_up_addresses());
+    DABKE_RETURN_IF_ERROR(start_connections(Clock::now()));
+    DABKE_RETURN_IF_ERROR(wait_for_events());
+    DABKE_RETURN_IF_ERROR(drop_overdue(Clock::now()));
   }
   std::vector<std::unique_ptr<Link>> links;
   for (const Rank rank : given_.neighbours) links.push_back(std::move(neighbour(rank)->link));
@@ -129,12 +129,12 @@ Status Setup::prepare() {
 }
 
 Status Setup::listen() {
-  DABKE_ASSIGN(Fd fd, tcp_listen(given_.listen_at));
+  DABKE_ASSIGN_OR_RETURN(Fd fd, tcp_listen(given_.listen_at));
   listener_ = GuardedFd(std::move(fd), given_.guard);
   epoll_event event{.events = EPOLLIN, .data = {.u64 = kListener}};
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &event) != 0)
     return system_error("epoll_ctl", errno);
-  DABKE_ASSIGN(const SocketAddress bound, SocketAddress::local_of(listener_.get()));
+  DABKE_ASSIGN_OR_RETURN(const SocketAddress bound, SocketAddress::local_of(listener_.get()));
   if (neighbours_.front().tries_local) {
     if (auto status = listen_locally(bound.to_string()); !status.is_ok())
       given_.log.warning("rank {} offers no shared memory: {}", given_.world.rank, status.message());
@@ -143,8 +143,8 @@ Status Setup::listen() {
 }
 
 Status Setup::listen_locally(const std::string& address) {
-  DABKE_ASSIGN(const std::string name, local_name(given_.world.rank, address));
-  DABKE_ASSIGN(Fd fd, local_listen(name));
+  DABKE_ASSIGN_OR_RETURN(const std::string name, local_name(given_.world.rank, address));
+  DABKE_ASSIGN_OR_RETURN(Fd fd, local_listen(name));
   local_listener_ = GuardedFd(std::move(fd), given_.guard);
   epoll_event event{.events = EPOLLIN, .data = {.u64 = kLocalListener}};
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, local_listener_.get(), &event) != 0)
@@ -159,7 +159,7 @@ Result<std::string> Setup::local_name(Rank listener, const std::string& address)
   const std::string job = to_hex(world.job_id);
   const std::string text =
       fmt::format("{} {} {} {} {}", job, world.epoch, listener, address, to_hex(given_.self.boot_id));
-  DABKE_ASSIGN(const Digest digest, hmac_sha256(world.job_key, std::as_bytes(std::span(text))));
+  DABKE_ASSIGN_OR_RETURN(const Digest digest, hmac_sha256(world.job_key, std::as_bytes(std::span(text))));
   return fmt::format("dabke/{}/{}/{}/{}", job, world.epoch, listener, to_hex(std::span(digest).first(12)));
 }
 
@@ -179,7 +179,7 @@ Status Setup::look_up_addresses() {
     if (!found.is_ok() && found.status().code() != Code::timeout) return found.status();
     until = now;  // the rest without waiting
     if (!found.is_ok()) continue;
-    DABKE_ASSIGN(n.address, SocketAddress::parse(*found));
+    DABKE_ASSIGN_OR_RETURN(n.address, SocketAddress::parse(*found));
     lookup_slice_ = 20ms;
   }
   if (std::ranges::any_of(neighbours_, unknown))
@@ -193,9 +193,9 @@ Status Setup::start_connections(TimePoint now) {
     n.retry_at = now + n.retry_after;
     n.retry_after = std::min(2 * n.retry_after, kLastRetry);
     if (std::exchange(n.tries_local, false)) {
-      DABKE_ASSIGN(const std::string name, local_name(n.rank, n.address->to_string()));
+      DABKE_ASSIGN_OR_RETURN(const std::string name, local_name(n.rank, n.address->to_string()));
       if (auto fd = local_connect(name); fd.is_ok()) {
-        DABKE_CHECK(start_connection(n, fd.take(), true));
+        DABKE_RETURN_IF_ERROR(start_connection(n, fd.take(), true));
         continue;
       }
     }
@@ -204,7 +204,7 @@ Status Setup::start_connections(TimePoint now) {
       n.trouble = fd.status().message();
       continue;
     }
-    DABKE_CHECK(start_connection(n, fd.take(), false));
+    DABKE_RETURN_IF_ERROR(start_connection(n, fd.take(), false));
   }
   return {};
 }
@@ -217,7 +217,7 @@ Status Setup::start_connection(Neighbour& n, Fd fd, bool local) {
       return {};
     }
   }
-  DABKE_ASSIGN(Handshake handshake, Handshake::connect(self_, n.rank));
+  DABKE_ASSIGN_OR_RETURN(Handshake handshake, Handshake::connect(self_, n.rank));
   n.attempt = ++last_number_;
   // Over TCP an answer may be lost, or somebody else listen there by now. A local socket loses nothing, and
   // giving it up too early would cost the shared memory.
@@ -243,11 +243,11 @@ Status Setup::wait_for_events() {
   for (int i = 0; i < count; ++i) {
     const std::uint64_t number = events[static_cast<std::size_t>(i)].data.u64;
     if (number == kListener) {
-      DABKE_CHECK(accept_clients(listener_.get(), false));
+      DABKE_RETURN_IF_ERROR(accept_clients(listener_.get(), false));
     } else if (number == kLocalListener) {
-      DABKE_CHECK(accept_clients(local_listener_.get(), true));
+      DABKE_RETURN_IF_ERROR(accept_clients(local_listener_.get(), true));
     } else {
-      DABKE_CHECK(serve(number));
+      DABKE_RETURN_IF_ERROR(serve(number));
     }
   }
   return {};
@@ -268,7 +268,7 @@ Status Setup::accept_clients(int listener, bool local) {
   // comes again.
   const std::size_t most = 2 * neighbours_.size() + 64;
   while (true) {
-    DABKE_ASSIGN(Fd fd, tcp_accept(listener));
+    DABKE_ASSIGN_OR_RETURN(Fd fd, tcp_accept(listener));
     if (!fd) return {};
     const auto accepted = [](const auto& entry) { return entry.second.connects_to == nullptr; };
     if (connections_.size() >= most) {
@@ -286,8 +286,8 @@ Status Setup::accept_clients(int listener, bool local) {
       if (!address.is_ok()) continue;  // gone already
       remote = address->to_string();
     }
-    DABKE_ASSIGN(Handshake handshake,
-                 Handshake::accept(self_, [this](Rank rank) { return may_connect(rank); }));
+    DABKE_ASSIGN_OR_RETURN(Handshake handshake,
+                           Handshake::accept(self_, [this](Rank rank) { return may_connect(rank); }));
     const auto deadline = std::min(given_.deadline, Clock::now() + given_.client_patience);
     Connection connection{GuardedFd(std::move(fd), given_.guard),
                           std::move(handshake),
@@ -297,7 +297,7 @@ Status Setup::accept_clients(int listener, bool local) {
                           true};
     if (local) connection.agreement.emplace(false, given_.guard);
     auto& stored = connections_.emplace(++last_number_, std::move(connection)).first->second;
-    DABKE_CHECK(watch(stored, last_number_));
+    DABKE_RETURN_IF_ERROR(watch(stored, last_number_));
   }
 }
 
@@ -402,10 +402,11 @@ Status Setup::finish(std::uint64_t number) {
   n.attempt = 0;
   if (connection.agreement) {
     peer.address = "shared memory";
-    DABKE_ASSIGN(n.link, connection.agreement->take_link(std::move(connection.fd), std::move(peer)));
+    DABKE_ASSIGN_OR_RETURN(n.link,
+                           connection.agreement->take_link(std::move(connection.fd), std::move(peer)));
     return {};
   }
-  DABKE_CHECK(check_without_shared_memory(n, peer));
+  DABKE_RETURN_IF_ERROR(check_without_shared_memory(n, peer));
   n.link = std::make_unique<TcpLink>(std::move(connection.fd), std::move(peer), given_.peer_timeout);
   return {};
 }
@@ -448,7 +449,8 @@ Status Setup::drop_overdue(TimePoint now) {
       const std::uint64_t number = (entry++)->first;
       if (connection.deadline >= given_.deadline) continue;  // that is told as a rank that is missing
       const double patience = std::chrono::duration<double>(given_.client_patience).count();
-      DABKE_CHECK(give_up(number, {Code::timeout, fmt::format("no answer within {:.3g} s", patience)}));
+      DABKE_RETURN_IF_ERROR(
+          give_up(number, {Code::timeout, fmt::format("no answer within {:.3g} s", patience)}));
       continue;
     }
     if (!connection.handshake.failed()) {

@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "build_id.h"
 #include "runtime/base/signal_keeper.h"
+#include "runtime/transport/build_id.h"
 
 namespace dabke {
 namespace {
@@ -136,7 +136,7 @@ Result<const ModuleTable*> load_module(const Config& config, std::string_view na
 Result<MpiSession*> load_mpi(const Config& config, const MpiTraces& traces) {
   const std::string_view wanted = traces.loaded.empty() ? traces.launcher : traces.loaded;
   if (!wanted.empty()) {
-    DABKE_ASSIGN(const ModuleTable* const table, load_module(config, wanted));
+    DABKE_ASSIGN_OR_RETURN(const ModuleTable* const table, load_module(config, wanted));
     return table->mpi;
   }
   std::string reasons;

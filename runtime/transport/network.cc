@@ -210,7 +210,7 @@ std::string SocketAddress::to_string() const {
 
 Result<SocketAddress> choose_address(const Config& config, const World& world,
                                      const std::string& rendezvous) {
-  DABKE_ASSIGN(const Interfaces interfaces, list_interfaces());
+  DABKE_ASSIGN_OR_RETURN(const Interfaces interfaces, list_interfaces());
   if (!config.network_interface.empty()) return address_of_interface(interfaces, config.network_interface);
 
   const bool one_host =

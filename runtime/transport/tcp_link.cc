@@ -46,7 +46,7 @@ Result<Fd> tcp_listen(const SocketAddress& address) {
   Fd fd(::socket(address.family(), kSocketType, 0));
   if (!fd) return system_error("socket", errno);
   if (address.family() == AF_INET6)
-    DABKE_CHECK(set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1, "IPV6_V6ONLY"));
+    DABKE_RETURN_IF_ERROR(set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1, "IPV6_V6ONLY"));
   if (::bind(fd.get(), address.get(), address.length()) != 0) {
     return system_error(fmt::format("cannot bind to {}", address.to_string()), errno);
   }
@@ -158,13 +158,13 @@ Result<Link::Received> TcpLink::receive(FrameSink& sink) {
     if (got < 0 && errno == EAGAIN) return Received::all;
     if (got < 0) return Status(Code::peer_lost, loss_text(errno));
     if (got == 0) {
-      DABKE_CHECK(broken_);
+      DABKE_RETURN_IF_ERROR(broken_);
       if (decoder_.mid_frame())
         return Status(Code::peer_lost, "the connection ended in the middle of a message");
       return Received::closed;
     }
     decoder_.commit(static_cast<std::size_t>(got));
-    DABKE_CHECK(decoder_.deliver(sink));
+    DABKE_RETURN_IF_ERROR(decoder_.deliver(sink));
     // A read that did not fill its room has emptied the socket; asking again would only cost a system call.
     if (static_cast<std::size_t>(got) < room.size()) return Received::all;
     total += static_cast<std::size_t>(got);

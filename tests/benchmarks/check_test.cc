@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "ops/kernels/kernels.h"
+#include "runtime/kernels/kernels.h"
 
 namespace dabke::perf {
 namespace {

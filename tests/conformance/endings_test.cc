@@ -8,7 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/in_process/job.h"
-#include "tests/in_process/threads_collective.h"
+#include "tests/in_process/threads_backend.h"
 #include "tests/thread_count.h"
 
 namespace dabke::testing {

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "launcher/hosts.h"
+#include "launcher/hosts/hosts.h"
 #include "tests/fuzz/check.h"
 
 namespace {

@@ -8,8 +8,9 @@
 
 #include <fmt/format.h>
 
+#include "ops/registry.h"
 #include "tests/in_process/sim_channel.h"
-#include "tests/in_process/threads_collective.h"
+#include "tests/in_process/threads_backend.h"
 #include "tests/patience.h"
 
 namespace dabke::testing {
@@ -129,7 +130,7 @@ void Job::open(const Setup& setup, int size, const std::function<Config(int rank
   ranks_.resize(static_cast<std::size_t>(size));
   for (int i = 0; i < size; ++i) knives_.push_back(std::make_shared<DroppableChannel::Knife>());
   const auto open_one = [&](int rank) {
-    Runtime::Factories factories = Runtime::default_factories();
+    Runtime::Factories factories{make_backends};
     factories.channel = [&, make = factories.channel](const BackendContext& context) -> Channel {
       auto made = setup.control == Setup::Control::sim ? Channel(network->open(rank)) : make(context);
       if (!made) return made;
@@ -139,8 +140,8 @@ void Job::open(const Setup& setup, int size, const std::function<Config(int rank
     };
     if (setup.data == Setup::Data::threads) {
       factories.backends = [&](const BackendContext&) {
-        std::vector<std::unique_ptr<Collective>> backends;
-        backends.push_back(std::make_unique<ThreadsCollective>(hub));
+        std::vector<std::unique_ptr<Backend>> backends;
+        backends.push_back(std::make_unique<ThreadsBackend>(hub));
         return Result(std::move(backends));
       };
     }

@@ -76,7 +76,7 @@ Pending Rank::join_async(ProcessSetId set) {
 
 Result<int> Rank::join(ProcessSetId set) {
   const Pending joined = join_async(set);
-  DABKE_CHECK(joined.wait());
+  DABKE_RETURN_IF_ERROR(joined.wait());
   return static_cast<int>(joined.value());
 }
 
@@ -86,7 +86,7 @@ Result<ProcessSetId> Rank::try_add_process_set(std::vector<int> ranks) {
   operation->request->name = "add_process_set";
   operation->request->ranks = std::move(ranks);
   const Pending added = submit(std::move(operation));
-  DABKE_CHECK(added.wait());
+  DABKE_RETURN_IF_ERROR(added.wait());
   return static_cast<ProcessSetId>(added.value());
 }
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/runtime.h"
+#include "runtime/core/runtime.h"
 
 namespace dabke::testing {
 
@@ -170,7 +170,7 @@ class Rank {
  private:
   template <class T>
   static Result<std::vector<T>> output_of(const Pending& pending) {
-    DABKE_CHECK(pending.wait());
+    DABKE_RETURN_IF_ERROR(pending.wait());
     return pending.output<T>();
   }
   OperationRef make(CollectiveKind kind, std::vector<Argument> arguments, const Call& call);

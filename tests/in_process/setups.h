@@ -9,7 +9,7 @@
 namespace dabke::testing {
 
 struct Setup {
-  enum class Data { shm, hierarchical, tcp, gloo, threads };  // threads: ThreadsCollective
+  enum class Data { shm, hierarchical, tcp, gloo, threads };  // threads: ThreadsBackend
   enum class Control { links, sim };                          // links: LinkChannel, sim: SimChannel
   std::string name;
   Data data = Data::threads;

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "ops/mpi/mpi_backend.h"
+#include "ops/registry.h"
 #include "runtime/transport/module_loader.h"
 #include "tests/conformance/averages.h"
 #include "tests/conformance/cases.h"
@@ -22,11 +23,12 @@ namespace dabke::testing {
 namespace {
 
 Runtime::Factories with_rounds_of(std::size_t bytes) {
-  Runtime::Factories factories = Runtime::default_factories();
+  Runtime::Factories factories{make_backends};
   factories.backends =
-      [bytes](const BackendContext& context) -> Result<std::vector<std::unique_ptr<Collective>>> {
-    DABKE_ASSIGN(MpiSession* const session, load_mpi(context.config, find_mpi(process_environment())));
-    std::vector<std::unique_ptr<Collective>> backends;
+      [bytes](const BackendContext& context) -> Result<std::vector<std::unique_ptr<Backend>>> {
+    DABKE_ASSIGN_OR_RETURN(MpiSession* const session,
+                           load_mpi(context.config, find_mpi(process_environment())));
+    std::vector<std::unique_ptr<Backend>> backends;
     backends.push_back(std::make_unique<MpiBackend>(context, *session, bytes));
     return backends;
   };
@@ -152,7 +154,7 @@ int main(int argc, char** argv) {
       return dabke::testing::run_different(std::strtoul(argv[2], nullptr, 10));
     if (argc > 1 && std::string_view(argv[1]) == "hosts") {
       dabke::testing::pretend_hosts();
-      return dabke::testing::run(dabke::Runtime::default_factories());
+      return dabke::testing::run({dabke::make_backends});
     }
     return dabke::testing::run(dabke::testing::with_rounds_of(argc > 1 ? std::strtoul(argv[1], nullptr, 10)
                                                                        : dabke::kMpiRoundBytes));

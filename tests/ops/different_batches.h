@@ -44,7 +44,7 @@ class DifferentBatches {
     if (status) status = sum(self, is_last ? difference_.of_last : difference_.of_others);
     if (!status) {
       const std::lock_guard lock(mutex_);
-      for (Collective* const backend : backends_) backend->abort(status);
+      for (Backend* const backend : backends_) backend->abort(status);
     }
     end_.arrive_and_wait();
     return status;
@@ -82,7 +82,7 @@ class DifferentBatches {
 
   const Difference difference_;
   std::mutex mutex_;
-  std::vector<Collective*> backends_;
+  std::vector<Backend*> backends_;
   std::latch start_, end_;
 };
 

@@ -9,7 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "ops/collective.h"
+#include "ops/registry.h"
+#include "runtime/backend/backend.h"
 
 namespace dabke::test {
 
@@ -33,7 +34,7 @@ struct RankThread {
   Status run(Batch& batch) {
     if (batch.process_set == nullptr) batch.process_set = &all;
     order = batch.order = std::max(batch.order, order + 1);
-    DABKE_CHECK(prepare(*batch.process_set));
+    DABKE_RETURN_IF_ERROR(prepare(*batch.process_set));
     Status result(Code::internal, "not completed");
     const auto store_result = [](void* into, const Status& status) { *static_cast<Status*>(into) = status; };
     backend->run(batch, {store_result, &result});
@@ -41,7 +42,7 @@ struct RankThread {
   }
   Status prepare(const ProcessSetInfo& set) {
     if (std::ranges::find(prepared, set.id) != prepared.end()) return {};
-    DABKE_CHECK(backend->prepare(set));
+    DABKE_RETURN_IF_ERROR(backend->prepare(set));
     prepared.push_back(set.id);
     return {};
   }
@@ -67,7 +68,7 @@ struct RankThread {
   ProcessSetInfo all;
   std::uint64_t order = 0;
   std::vector<ProcessSetId> prepared;
-  Collective* backend = nullptr;
+  Backend* backend = nullptr;
 };
 
 /// A rank with all that the registry makes; called is the one with the name.
@@ -81,7 +82,7 @@ struct RegistryRank : RankThread {
     backends = made.take();
     backend = std::ranges::find(backends, name, [](const auto& one) { return one->name(); })->get();
   }
-  std::vector<std::unique_ptr<Collective>> backends;
+  std::vector<std::unique_ptr<Backend>> backends;
 };
 
 /// What the rank on each of `hosts` returned from `body`, which gets its One, made with `more`.

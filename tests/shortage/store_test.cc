@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "runtime/rendezvous/rendezvous_server.h"
+#include "runtime/bootstrap/rendezvous_server.h"
 #include "runtime/transport/http_store.h"
 #include "tests/shortage/failing_memory.h"
 

@@ -41,22 +41,22 @@ Result<Fd> local_socket(int type = SOCK_STREAM) {
 }  // namespace
 
 Result<Fd> local_listen(const std::string& name) {
-  DABKE_ASSIGN(const LocalAddress local, address_of(name));
-  DABKE_ASSIGN(Fd fd, local_socket());
+  DABKE_ASSIGN_OR_RETURN(const LocalAddress local, address_of(name));
+  DABKE_ASSIGN_OR_RETURN(Fd fd, local_socket());
   if (::bind(fd.get(), local.get(), local.length) != 0 || ::listen(fd.get(), SOMAXCONN) != 0)
     return system_error(fmt::format("cannot listen on the local socket @{}", name), errno);
   return fd;
 }
 
 Result<Fd> local_connect(const std::string& name) {
-  DABKE_ASSIGN(const LocalAddress local, address_of(name));
-  DABKE_ASSIGN(Fd fd, local_socket());
+  DABKE_ASSIGN_OR_RETURN(const LocalAddress local, address_of(name));
+  DABKE_ASSIGN_OR_RETURN(Fd fd, local_socket());
   if (::connect(fd.get(), local.get(), local.length) == 0) return fd;
   return system_error(fmt::format("cannot connect to the local socket @{}", name), errno);
 }
 
 Result<Fd> local_datagrams(std::string& name) {
-  DABKE_ASSIGN(Fd fd, local_socket(SOCK_DGRAM));
+  DABKE_ASSIGN_OR_RETURN(Fd fd, local_socket(SOCK_DGRAM));
   LocalAddress local;
   local.address.sun_family = AF_UNIX;
   // An address of its family alone asks the kernel for a free abstract name.
@@ -70,8 +70,8 @@ Result<Fd> local_datagrams(std::string& name) {
 }
 
 Result<Fd> local_datagrams_to(const std::string& name) {
-  DABKE_ASSIGN(const LocalAddress local, address_of(name));
-  DABKE_ASSIGN(Fd fd, local_socket(SOCK_DGRAM));
+  DABKE_ASSIGN_OR_RETURN(const LocalAddress local, address_of(name));
+  DABKE_ASSIGN_OR_RETURN(Fd fd, local_socket(SOCK_DGRAM));
   if (::connect(fd.get(), local.get(), local.length) == 0) return fd;
   return system_error(fmt::format("cannot reach the local socket @{}", name), errno);
 }

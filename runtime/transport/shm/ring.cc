@@ -30,7 +30,7 @@ Result<std::size_t> RingWriter::room() const {
 }
 
 Result<std::size_t> RingWriter::write(std::span<const std::byte> bytes) {
-  DABKE_ASSIGN(const std::size_t free, room());
+  DABKE_ASSIGN_OR_RETURN(const std::size_t free, room());
   const std::size_t count = std::min(free, bytes.size());
   if (count == 0) return count;
   const std::size_t at = position(written_);

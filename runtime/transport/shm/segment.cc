@@ -39,14 +39,14 @@ Segment::~Segment() {
 }
 
 Result<Segment> Segment::create(const char* name, std::size_t size_bytes, ForkGuard& guard) {
-  DABKE_ASSIGN(Segment segment, create_empty(name, size_bytes, guard));
-  DABKE_CHECK(segment.reserve(0, size_bytes));
+  DABKE_ASSIGN_OR_RETURN(Segment segment, create_empty(name, size_bytes, guard));
+  DABKE_RETURN_IF_ERROR(segment.reserve(0, size_bytes));
   return segment;
 }
 
 Result<Segment> Segment::create_empty(const char* name, std::size_t size_bytes, ForkGuard& guard) {
   if (size_bytes == 0) return Status(Code::invalid_argument, "a segment of 0 bytes cannot be mapped");
-  DABKE_CHECK(check_file_size_limit(size_bytes));
+  DABKE_RETURN_IF_ERROR(check_file_size_limit(size_bytes));
   Fd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return system_error("memfd_create", errno);
   if (::ftruncate(fd.get(), static_cast<off_t>(size_bytes)) != 0) return system_error("ftruncate", errno);
@@ -74,7 +74,7 @@ Result<Segment> Segment::adopt_empty(Fd fd, std::size_t size_bytes, ForkGuard& g
 }
 
 Result<Segment> Segment::adopt(Fd fd, std::size_t size_bytes, ForkGuard& guard) {
-  DABKE_ASSIGN(Segment segment, adopt_empty(std::move(fd), size_bytes, guard));
+  DABKE_ASSIGN_OR_RETURN(Segment segment, adopt_empty(std::move(fd), size_bytes, guard));
   struct stat info {};
   if (::fstat(segment.descriptor(), &info) != 0) return system_error("fstat of a shared segment", errno);
   // Counted in units of 512 bytes, whatever the file system.

@@ -55,7 +55,7 @@ Result<void*> SharedHeap::allocate(std::size_t size_bytes) {
   std::byte* memory = nullptr;
   {
     const std::lock_guard lock(room_mutex_);
-    DABKE_ASSIGN(allocation, bytes >= kOwnRegion ? take_own(bytes) : take_shared(bytes));
+    DABKE_ASSIGN_OR_RETURN(allocation, bytes >= kOwnRegion ? take_own(bytes) : take_shared(bytes));
     memory = regions_.at(allocation.region).base + (allocation.place - allocation.region);
   }
   const std::lock_guard lock(mutex_);
@@ -117,7 +117,7 @@ std::optional<std::size_t> SharedHeap::place_of(const void* data, std::size_t si
 }
 
 Result<SharedHeap::Allocation> SharedHeap::take_own(std::size_t bytes) {
-  DABKE_ASSIGN(const std::size_t place, open_region(rounded(bytes, kWholePages)));
+  DABKE_ASSIGN_OR_RETURN(const std::size_t place, open_region(rounded(bytes, kWholePages)));
   regions_.at(place).used = bytes;
   return Allocation{.bytes = bytes, .place = place, .region = place};
 }
@@ -134,7 +134,7 @@ Result<SharedHeap::Allocation> SharedHeap::take_shared(std::size_t bytes) {
   // much is allocated.
   const std::size_t wanted =
       std::max(rounded(bytes, kLeastShared), std::clamp(small_bytes_, kLeastShared, kMostShared));
-  DABKE_ASSIGN(const std::size_t place, open_region(wanted));
+  DABKE_ASSIGN_OR_RETURN(const std::size_t place, open_region(wanted));
   Region& region = regions_.at(place);
   region.is_shared = true;
   region.used = bytes;
@@ -170,7 +170,7 @@ Result<std::size_t> SharedHeap::find_room(std::size_t bytes, std::size_t alignme
   if (const auto place = room_.take(bytes, alignment)) return *place;
   const std::size_t end = extent_.load(std::memory_order_relaxed);
   const std::size_t place = rounded(end, alignment);
-  DABKE_CHECK(check_file_size_limit(place + bytes));
+  DABKE_RETURN_IF_ERROR(check_file_size_limit(place + bytes));
   if (::ftruncate(fd_.get(), static_cast<off_t>(place + bytes)) != 0) return system_error("ftruncate", errno);
   room_.give(end, place - end);
   extent_.store(place + bytes, std::memory_order_release);
@@ -178,11 +178,11 @@ Result<std::size_t> SharedHeap::find_room(std::size_t bytes, std::size_t alignme
 }
 
 Result<std::size_t> SharedHeap::open_region(std::size_t bytes) {
-  DABKE_CHECK(open_file());
+  DABKE_RETURN_IF_ERROR(open_file());
   const std::size_t alignment = bytes >= kHugePage ? kHugePage : kWholePages;
-  DABKE_ASSIGN(const std::size_t place, find_room(bytes, alignment));
+  DABKE_ASSIGN_OR_RETURN(const std::size_t place, find_room(bytes, alignment));
   const auto map = [&]() -> Result<std::byte*> {
-    DABKE_ASSIGN(std::byte* const base, map_aligned(fd_.get(), place, bytes));
+    DABKE_ASSIGN_OR_RETURN(std::byte* const base, map_aligned(fd_.get(), place, bytes));
     // Pages that are huge come only by touching them; what that does not bring, or no memory for it, shows
     // next.
     if (bytes >= kHugePage) (void)::madvise(base, bytes, MADV_POPULATE_WRITE);

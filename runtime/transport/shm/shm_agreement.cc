@@ -44,30 +44,30 @@ Result<bool> ShmAgreement::advance(int socket) {
 }
 
 Result<bool> ShmAgreement::send_offer(int socket) {
-  DABKE_ASSIGN(parts_.segment, Segment::create("dabke-link", sizeof(ShmLinkMemory), guard_));
-  DABKE_ASSIGN(Fd own, new_event());
-  DABKE_ASSIGN(Fd theirs, new_event());
+  DABKE_ASSIGN_OR_RETURN(parts_.segment, Segment::create("dabke-link", sizeof(ShmLinkMemory), guard_));
+  DABKE_ASSIGN_OR_RETURN(Fd own, new_event());
+  DABKE_ASSIGN_OR_RETURN(Fd theirs, new_event());
   parts_.own_event = GuardedFd(std::move(own), guard_);
   parts_.peer_event = GuardedFd(std::move(theirs), guard_);
   const std::array<int, 3> descriptors{parts_.segment.descriptor(), parts_.own_event.get(),
                                        parts_.peer_event.get()};
-  DABKE_CHECK(send_descriptors(socket, offer(), descriptors));
+  DABKE_RETURN_IF_ERROR(send_descriptors(socket, offer(), descriptors));
   step_ = Step::taken;
   return false;
 }
 
 Result<bool> ShmAgreement::take_offer(int socket) {
   Offer bytes{};
-  DABKE_ASSIGN(auto received, receive_descriptors(socket, bytes));
+  DABKE_ASSIGN_OR_RETURN(auto received, receive_descriptors(socket, bytes));
   if (received.bytes == 0) return false;
   if (received.bytes != bytes.size() || bytes != offer() || received.descriptors.size() != 3)
     return Status(Code::mismatch,
                   "it offered shared memory in another form than ours; install the same Dabke");
-  DABKE_ASSIGN(parts_.segment,
-               Segment::adopt(std::move(received.descriptors[0]), sizeof(ShmLinkMemory), guard_));
+  DABKE_ASSIGN_OR_RETURN(parts_.segment,
+                         Segment::adopt(std::move(received.descriptors[0]), sizeof(ShmLinkMemory), guard_));
   parts_.peer_event = GuardedFd(std::move(received.descriptors[1]), guard_);
   parts_.own_event = GuardedFd(std::move(received.descriptors[2]), guard_);
-  DABKE_CHECK(send_word(socket, kTaken));
+  DABKE_RETURN_IF_ERROR(send_word(socket, kTaken));
   step_ = Step::taken;
   return false;
 }
@@ -80,7 +80,7 @@ Result<bool> ShmAgreement::await_word(int socket) {
   if (got == 0) return Status(Code::transport, "it does not take the shared memory");
   if (word != (parts_.is_connector ? kAgreed : kTaken))
     return Status(Code::transport, "it answered the offer of shared memory with garbage");
-  if (!parts_.is_connector) DABKE_CHECK(send_word(socket, kAgreed));
+  if (!parts_.is_connector) DABKE_RETURN_IF_ERROR(send_word(socket, kAgreed));
   step_ = Step::agreed;
   return true;
 }

@@ -32,8 +32,8 @@ Result<std::unique_ptr<Link>> ShmLink::make(ShmLinkParts parts, LinkPeer peer, F
   std::unique_ptr<ShmLink> link(new ShmLink(std::move(parts), std::move(peer)));
   link->epoll_ = GuardedFd(Fd(::epoll_create1(EPOLL_CLOEXEC)), guard);
   if (!link->epoll_) return system_error("epoll_create1", errno);
-  DABKE_CHECK(watch(link->epoll_.get(), link->own_event_.get()));
-  DABKE_CHECK(watch(link->epoll_.get(), link->socket_.get()));
+  DABKE_RETURN_IF_ERROR(watch(link->epoll_.get(), link->own_event_.get()));
+  DABKE_RETURN_IF_ERROR(watch(link->epoll_.get(), link->socket_.get()));
   return std::unique_ptr<Link>(std::move(link));
 }
 
@@ -56,12 +56,12 @@ Status ShmLink::send(std::span<const std::byte> frame) {
   // A full ring may be that of a dead peer, which will never say so itself.
   if (broken_.is_ok() && (out_.abandoned() || (!unsent_.empty() && socket_ended())))
     break_off("the peer closed its connection");
-  DABKE_CHECK(broken_);
+  DABKE_RETURN_IF_ERROR(broken_);
   const auto header = frame_header(frame.size());
   std::size_t head = 0, body = 0;
   if (unsent_.empty()) {
-    DABKE_CHECK(write(header, head));
-    if (head == header.size()) DABKE_CHECK(write(frame, body));
+    DABKE_RETURN_IF_ERROR(write(header, head));
+    if (head == header.size()) DABKE_RETURN_IF_ERROR(write(frame, body));
     if (head > 0) show_written();
   }
   unsent_.append(std::span(header).subspan(head));
@@ -118,12 +118,12 @@ Result<Link::Received> ShmLink::receive(FrameSink& sink) {
   constexpr std::size_t kMostAtOnce = 1 << 20;
   std::size_t total = 0;
   while (total < kMostAtOnce) {
-    DABKE_ASSIGN(const std::size_t count, in_.read(decoder_.writable()));
+    DABKE_ASSIGN_OR_RETURN(const std::size_t count, in_.read(decoder_.writable()));
     if (count > 0) {
       // The room is given back before the frames are handed on: the writer fills it meanwhile.
       if (in_.publish()) wake_peer();
       decoder_.commit(count);
-      DABKE_CHECK(decoder_.deliver(sink));
+      DABKE_RETURN_IF_ERROR(decoder_.deliver(sink));
       total += count;
       continue;
     }
@@ -134,7 +134,8 @@ Result<Link::Received> ShmLink::receive(FrameSink& sink) {
     if (!ended && !peer_gone_ && socket_ended()) continue;  // what it wrote before it went is visible now
     if (!ended && !peer_gone_ && broken_.is_ok()) return Received::all;
     end_reported_ = true;
-    if (!ended) DABKE_CHECK(broken_);  // an orderly end is one, even if it came before our last words
+    if (!ended)
+      DABKE_RETURN_IF_ERROR(broken_);  // an orderly end is one, even if it came before our last words
     if (decoder_.mid_frame())
       return Status(Code::peer_lost, "the connection ended in the middle of a message");
     return Received::closed;
@@ -200,7 +201,7 @@ Status ShmLink::pass_descriptor(int fd) {
 Result<Fd> ShmLink::take_descriptor(TimePoint deadline) {
   for (;;) {
     std::byte word{};
-    DABKE_ASSIGN(auto received, receive_descriptors(socket_.get(), std::span(&word, 1)));
+    DABKE_ASSIGN_OR_RETURN(auto received, receive_descriptors(socket_.get(), std::span(&word, 1)));
     if (received.descriptors.size() == 1) return std::move(received.descriptors[0]);
     if (received.bytes != 0)
       return Status(Code::transport, "a descriptor was expected, and something else came");

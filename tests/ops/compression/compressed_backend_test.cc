@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "ops/kernels/kernels.h"
+#include "runtime/kernels/kernels.h"
 #include "tests/ops/rank_threads.h"
 
 namespace dabke::test {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "ops/registry.h"
 #include "tests/ops/gloo/rank_threads.h"
 
 namespace dabke {

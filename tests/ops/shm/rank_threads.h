@@ -20,7 +20,7 @@ struct ShmRank : RankThread {
     if (backend != nullptr && !prepare(all)) throw std::runtime_error("prepare");
   }
   SharedHeap heap;
-  std::unique_ptr<Collective> shm;
+  std::unique_ptr<Backend> shm;
 };
 
 template <class Body>

@@ -12,7 +12,7 @@ namespace {
 Status fail_if(bool wanted) { return wanted ? Status(Code::timeout, "too late") : Status(); }
 
 Status pass_up(bool wanted, bool& went_on) {
-  DABKE_CHECK(fail_if(wanted));
+  DABKE_RETURN_IF_ERROR(fail_if(wanted));
   went_on = true;
   return {};
 }
@@ -23,8 +23,8 @@ Result<int> half_of(int number) {
 }
 
 Result<int> quarter_of(int number) {
-  DABKE_ASSIGN(const int half, half_of(number));
-  DABKE_ASSIGN(const int quarter, half_of(half));
+  DABKE_ASSIGN_OR_RETURN(const int half, half_of(number));
+  DABKE_ASSIGN_OR_RETURN(const int quarter, half_of(half));
   return quarter;
 }
 
@@ -66,7 +66,7 @@ TEST_CASE("a system error says what was tried and why it failed") {
   CHECK(status.message() == "open /nowhere: No such file or directory");
 }
 
-TEST_CASE("DABKE_CHECK returns the error from where it stands and lets ok pass") {
+TEST_CASE("DABKE_RETURN_IF_ERROR returns the error from where it stands and lets ok pass") {
   bool went_on = false;
   const Status failed = pass_up(true, went_on);
   CHECK(failed.code() == Code::timeout);
@@ -76,7 +76,7 @@ TEST_CASE("DABKE_CHECK returns the error from where it stands and lets ok pass")
   CHECK(went_on);
 }
 
-TEST_CASE("DABKE_ASSIGN hands on the value or the error, also twice in one function") {
+TEST_CASE("DABKE_ASSIGN_OR_RETURN hands on the value or the error, also twice in one function") {
   const auto good = quarter_of(12);
   REQUIRE(good);
   CHECK(*good == 3);

@@ -1,4 +1,4 @@
-// The MPI channel over real bells and a port whose delays, losses and failures the test decides. What MPI
+// The MPI channel over real notices and a port whose delays, losses and failures the test decides. What MPI
 // itself does is tested in tests/multiproc/mpi_test.cc.
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -80,17 +80,17 @@ class WirePort final : public MpiPort {
 /// One rank's channel, and what the test holds of it.
 struct Opened {
   std::unique_ptr<MpiChannel> channel;
-  LinkChannel* bells = nullptr;
+  LinkChannel* notices = nullptr;
   WirePort* port = nullptr;
 };
 
 Opened open_over(Wire& wire, Rank self, int size, const std::shared_ptr<Store>& store, ForkGuard& guard) {
   const World world = world_of(self, size);
   const std::vector<Rank> neighbours = star(self, size);
-  auto bells = open_channel(world, neighbours, store, guard).take();
+  auto notices = open_channel(world, neighbours, store, guard).take();
   auto port = std::make_unique<WirePort>(wire, self);
-  Opened opened{nullptr, bells.get(), port.get()};
-  opened.channel = std::make_unique<MpiChannel>(world, neighbours, std::move(bells), std::move(port));
+  Opened opened{nullptr, notices.get(), port.get()};
+  opened.channel = std::make_unique<MpiChannel>(world, neighbours, std::move(notices), std::move(port));
   return opened;
 }
 
@@ -166,10 +166,10 @@ TEST_CASE("MPI channel: an idle channel neither wakes nor asks MPI") {
     if (!poll_until(*opened.channel, recorder, [&] { return recorder.count == 1; })) return {1000, 1000};
     std::pair<std::uint64_t, int> woken{1000, 1000};
     for (int i = 0; i < 10 && woken.first > 1; ++i) {  // the peer may still have nudged
-      const auto wake_ups = opened.bells->wake_ups();
+      const auto wake_ups = opened.notices->wake_ups();
       const int asked = opened.port->asked;
       poll(*opened.channel, Clock::now() + 1s, recorder);
-      woken = {opened.bells->wake_ups() - wake_ups, opened.port->asked - asked};
+      woken = {opened.notices->wake_ups() - wake_ups, opened.port->asked - asked};
     }
     opened.channel->close(deadline_after(20));
     return woken;

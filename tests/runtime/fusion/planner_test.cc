@@ -5,7 +5,7 @@
 #include <map>
 #include <random>
 
-#include "runtime/fusion/fusion_buffer.h"
+#include "runtime/backend/fusion_buffer.h"
 
 namespace dabke {
 namespace {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
+#include "runtime/call/process_set_list.h"
 #include "tests/runtime/negotiation/simulated_job.h"
 
 namespace dabke::testing {

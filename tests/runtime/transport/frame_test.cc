@@ -33,7 +33,7 @@ Status feed(FrameDecoder& decoder, std::string_view stream, FrameSink& sink, std
     std::memcpy(room.data(), stream.data(), count);
     decoder.commit(count);
     stream.remove_prefix(count);
-    DABKE_CHECK(decoder.deliver(sink));
+    DABKE_RETURN_IF_ERROR(decoder.deliver(sink));
   }
   return {};
 }

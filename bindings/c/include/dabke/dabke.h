@@ -97,7 +97,7 @@ typedef struct dabke_init_options {
   { sizeof(dabke_init_options), NULL, NULL, NULL, 0, NULL }
 
 /* Joins the job that the environment describes (dabkerun sets it); without one, a job of a single rank.
- * Collective: returns when all ranks have come, or after START_TIMEOUT_SECONDS with an error that names the
+ * Backend: returns when all ranks have come, or after START_TIMEOUT_SECONDS with an error that names the
  * missing ones. `options` may be NULL. May be called again after dabke_shutdown. */
 DABKE_API dabke_status dabke_init(const dabke_init_options* options);
 

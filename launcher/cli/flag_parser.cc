@@ -1,0 +1,126 @@
+#include "launcher/cli/flag_parser.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "runtime/base/config.h"
+
+namespace dabke {
+namespace {
+
+constexpr const char* kKnobGroup = "Knobs";
+
+Flag flag_of(const CLI::Option& option) {
+  return {.names = option.get_lnames(),
+          .short_names = option.get_snames(),
+          .group = option.get_group(),
+          .value_name = option.get_type_name(),
+          .description = option.get_description(),
+          .takes_value = option.get_items_expected_max() > 0,
+          .is_knob = option.get_group() == kKnobGroup};
+}
+
+}  // namespace
+
+std::string opposite_of(std::string_view flag) {
+  return flag.starts_with("no-") ? std::string(flag.substr(3)) : "no-" + std::string(flag);
+}
+
+class FlagParser::App : public CLI::App {
+ public:
+  explicit App(RawOptions& raw) : CLI::App("dabkerun") {
+    set_help_flag();
+    add_general(raw);
+    for (const Knob& knob : knobs()) add_knob(knob, raw.knobs.emplace_back());
+    // The last of two wins, as everywhere.
+    for (CLI::Option* option : get_options()) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+
+ private:
+  void add_general(RawOptions& raw);
+  void add_knob(const Knob& knob, std::string& value);
+};
+
+FlagParser::FlagParser() : app_(std::make_unique<App>(raw)) {
+  for (const CLI::Option* option : std::as_const(*app_).get_options()) flags_.push_back(flag_of(*option));
+}
+
+FlagParser::~FlagParser() = default;
+
+const Flag* FlagParser::find(std::string_view spelled) const {
+  const bool is_long = spelled.starts_with("--");
+  const std::string_view name = spelled.substr(is_long ? 2 : 1);
+  const auto flag = std::ranges::find_if(flags_, [&](const Flag& each) {
+    const auto& names = is_long ? each.names : each.short_names;
+    return std::ranges::find(names, name) != names.end();
+  });
+  return flag == flags_.end() ? nullptr : &*flag;
+}
+
+Status FlagParser::parse(std::vector<std::string> words) {
+  std::ranges::reverse(words);  // as the library wants them
+  try {
+    app_->parse(std::move(words));
+  } catch (const CLI::Error& error) {
+    std::string text = error.what();
+    std::ranges::replace(text, '\n', ' ');
+    return {Code::invalid_argument, text};
+  }
+  return {};
+}
+
+void FlagParser::App::add_general(RawOptions& raw) {
+  const std::string processes = "Processes", output = "Output", information = "Information",
+                    other = "Accepted for Horovod";
+  add_option("--num-proc", raw.num_proc,
+             "How many ranks to start. Without it, one for each slot of the hosts.")
+      ->type_name("N")
+      ->group(processes);
+  add_option("-H,--hosts", raw.hosts,
+             "Hosts and how many ranks each takes, as in localhost:4. This version starts ranks on this "
+             "host only. Without it, this host takes all.")
+      ->type_name("NAME:SLOTS,...")
+      ->group(processes);
+  add_option("--hostfile", raw.hostfile, "A file with a line such as 'localhost slots=4' for each host.")
+      ->type_name("FILE")
+      ->group(processes);
+  add_option("--stdin", raw.stdin_to,
+             "Who reads dabkerun's standard input: rank 0, or none. The others read nothing. Default: 0.")
+      ->type_name("0|none")
+      ->group(processes);
+  add_option("--bind-to", raw.bind_to,
+             "core: pin each rank to its own equal share of the cores, unless there are more ranks "
+             "than cores. Default: none.")
+      ->type_name("core|none")
+      ->group(processes);
+  add_option("--output-filename", raw.output_directory,
+             "Also keep what each rank prints in DIR/rank.<rank>/stdout and stderr, as it came, "
+             "without prefixes.")
+      ->type_name("DIR")
+      ->group(output);
+  add_flag("--prefix-output-with-timestamp", raw.timestamps, "Begin each line with the time.")->group(output);
+  add_flag("--no-prefix", raw.no_prefix, "Print the lines of ranks without [rank]<stdout>: before them.")
+      ->group(output);
+  add_flag("--verbose", raw.verbose, "Say on stderr what is started where and how it ends.")->group(output);
+  add_flag("-h,--help", raw.help, "Print this text.")->group(information);
+  add_flag("-v,--version", raw.version, "Print the version.")->group(information);
+  add_flag("--check-build", raw.check_build, "Print what this build has.")->group(information);
+  add_flag("--print-knobs", raw.print_knobs, "Print the table of knobs as Markdown.")->group(information);
+  add_flag("--gloo", raw.gloo, "No effect: gloo is there without MPI.")->group(other);
+  add_flag("--disable-cache", raw.disable_cache, "No effect: nothing is cached between launches.")
+      ->group(other);
+}
+
+void FlagParser::App::add_knob(const Knob& knob, std::string& value) {
+  const std::string flag(knob.flag);
+  if (knob.is_switch()) {
+    add_flag(fmt::format("--{0}{{1}},--{1}{{0}}", flag, opposite_of(flag)), value)->group(kKnobGroup);
+  } else {
+    add_option("--" + flag, value)->group(kKnobGroup);
+  }
+}
+
+}  // namespace dabke

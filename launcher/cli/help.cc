@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <cctype>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "launcher/cli/flag_parser.h"
+#include "launcher/cli/flags.h"
+#include "launcher/cli/options.h"
+#include "runtime/base/config.h"
+
+namespace dabke {
+namespace {
+
+/// `text` in lines of at most 100 characters, each after `indent` spaces.
+std::string wrapped(std::string_view text, std::size_t indent) {
+  constexpr std::size_t kWidth = 100;
+  std::string out, line;
+  while (!text.empty()) {
+    const auto space = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, space);
+    text.remove_prefix(std::min(space + 1, text.size()));
+    if (!line.empty() && indent + line.size() + 1 + word.size() > kWidth) {
+      out += std::string(indent, ' ') + line + '\n';
+      line.clear();
+    }
+    line += fmt::format("{}{}", line.empty() ? "" : " ", word);
+  }
+  return line.empty() ? out : out + std::string(indent, ' ') + line + '\n';
+}
+
+std::string general_help(const FlagParser& parser) {
+  std::string out;
+  std::string group;
+  for (const Flag& flag : parser.flags()) {
+    if (flag.is_knob) continue;
+    if (flag.group != group) out += fmt::format("\n{}:\n", group = flag.group);
+    std::string names;
+    for (const Alias& alias : kAliases) {
+      if (alias.flag.substr(2) == flag.names.front()) names += fmt::format("{}, ", alias.spelling);
+    }
+    for (const std::string& name : flag.short_names) names += fmt::format("-{}, ", name);
+    names += "--" + flag.names.front();
+    if (flag.takes_value) names += " " + flag.value_name;
+    out += fmt::format("  {}\n{}", names, wrapped(flag.description, 8));
+  }
+  return out;
+}
+
+/// "queue|error", "SECONDS", "TEXT"
+std::string value_name(const Knob& knob) {
+  std::string name(knob.range.choices);
+  if (!name.empty()) {
+    std::ranges::replace(name, ',', '|');
+    return name;
+  }
+  if (std::holds_alternative<std::string Config::*>(knob.field)) return "TEXT";
+  if (knob.unit.empty() || knob.flag_scale != 1) return "X";
+  std::ranges::transform(knob.unit, std::back_inserter(name),
+                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return name;
+}
+
+std::string knob_flags(const Knob& knob) {
+  if (!knob.is_switch()) return fmt::format("--{} {}", knob.flag, value_name(knob));
+  const std::string on = fmt::format("--{}", knob.flag);
+  const std::string off = fmt::format("--{}", opposite_of(knob.flag));
+  std::string out = fmt::format("{}, {}", on, off);
+  for (const Alias& alias : kAliases) {
+    if (alias.flag == on || alias.flag == off) out += fmt::format(", {}", alias.spelling);
+  }
+  return out;
+}
+
+std::string knob_help() {
+  std::string out = "\nKnobs (each sets the variable named with it, for all ranks):\n";
+  const Config defaults;
+  for (const Knob& knob : knobs()) {
+    std::string value = knob_value(defaults, knob);
+    if (value.empty()) value = "empty";
+    std::string variable = fmt::format("{}: {}; default {}.", knob.env_name(), knob.accepts(), value);
+    if (knob.flag_scale != 1) {
+      variable = fmt::format("{} is {} times X: {}; default {}.", knob.env_name(), knob.flag_scale,
+                             knob.accepts(), value);
+    }
+    out += fmt::format("  {}\n{}{}", knob_flags(knob), wrapped(knob.help, 8), wrapped(variable, 8));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string help_text() {
+  const std::string intro = "Usage: dabkerun -np N [flags] command [arguments...]\n\n" +
+                            wrapped(
+                                "Starts N processes (ranks) of a command on this host, helps them find one "
+                                "another, and prints what they "
+                                "print, each line after [rank]<stdout>: or [rank]<stderr>:. When one rank "
+                                "fails, the others are ended, and "
+                                "its exit code is dabkerun's.",
+                                0) +
+                            "\n" +
+                            wrapped(
+                                "The first word that is no flag begins the command; -- does too, for a "
+                                "command that begins with a dash.",
+                                0);
+  const std::string exit_codes = wrapped(
+      "Exit code: 0 when all ranks ended with 0; else that of the first rank that failed, 128 + n when "
+      "signal n "
+      "killed it; 2 for a wrong command line; 126 or 127 when the command cannot be run or is not found.",
+      0);
+  return intro + general_help(FlagParser()) + knob_help() + "\n" + exit_codes +
+         "\nExamples:\n"
+         "  dabkerun -np 4 ./train --epochs 10\n"
+         "  dabkerun -np 2 --timeline-filename trace.json python train.py\n";
+}
+
+}  // namespace dabke

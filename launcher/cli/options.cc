@@ -1,0 +1,215 @@
+#include "launcher/cli/options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "launcher/cli/flag_parser.h"
+#include "launcher/cli/flags.h"
+#include "launcher/hosts/placement.h"
+#include "runtime/base/config.h"
+
+namespace dabke {
+namespace {
+
+/// How many changes of one character turn `a` into `b`.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replace = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replace, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+/// --no-autotune and the like ask for what is so anyway.
+bool is_refused_feature_switched_off(const std::string& flag) {
+  return flag.starts_with("--no-") && std::ranges::any_of(kRefusals, [&](const Refusal& refusal) {
+           return refusal.flag.substr(2) == flag.substr(5);
+         });
+}
+
+Status unknown_flag(const FlagParser& parser, const std::string& flag) {
+  for (const Refusal& refusal : kRefusals) {
+    if (flag == refusal.flag) return {Code::invalid_argument, fmt::format("{}: {}", flag, refusal.reason)};
+  }
+  std::string closest;
+  std::size_t least = std::max<std::size_t>(1, flag.size() / 4) + 1;
+  const auto consider = [&](const std::string& name) {
+    if (flag.size() > 4 && name.starts_with(flag)) {
+      least = 0;
+      closest = name;
+    } else if (const std::size_t changes = distance(flag, name); changes < least) {
+      least = changes;
+      closest = name;
+    }
+  };
+  for (const Flag& known : parser.flags()) {
+    for (const std::string& name : known.names) consider("--" + name);
+  }
+  for (const Alias& alias : kAliases) consider(std::string(alias.spelling));
+  return {Code::invalid_argument,
+          closest.empty()
+              ? fmt::format("{}: no such flag; dabkerun --help lists them, and -- ends the flags", flag)
+              : fmt::format("{}: no such flag; did you mean {}?", flag, closest)};
+}
+
+/// The words before the command, each flag and its value joined as --flag=value, and the command.
+struct SplitLine {
+  std::vector<std::string> flags;
+  std::vector<std::string> command;
+};
+
+Result<SplitLine> split_line(const FlagParser& parser, std::span<const std::string> arguments) {
+  SplitLine line;
+  std::size_t at = 0;
+  while (at < arguments.size()) {
+    const std::string& word = arguments[at];
+    if (word == "--") ++at;
+    if (word == "--" || !word.starts_with('-') || word == "-") break;
+    ++at;
+    const auto equals = word.find('=');
+    const std::string spelled = word.substr(0, equals);
+    std::string flag = spelled;
+    for (const Alias& alias : kAliases) {
+      if (spelled == alias.spelling) flag = alias.flag;
+    }
+    std::optional<std::string> value;
+    if (equals != std::string::npos) value = word.substr(equals + 1);
+    const Flag* known = parser.find(flag);
+    if (known == nullptr && !flag.starts_with("--") && flag.size() > 2) {  // -Hlocalhost:4
+      known = parser.find(flag.substr(0, 2));
+      if (known != nullptr && !known->takes_value) known = nullptr;
+      if (known != nullptr) value = word.substr(2);
+      if (known != nullptr) flag = flag.substr(0, 2);
+    }
+    if (known == nullptr && is_refused_feature_switched_off(spelled)) continue;
+    if (known == nullptr) return unknown_flag(parser, spelled);
+    const bool takes_value = known->takes_value;
+    if (!takes_value && value) {
+      return Status(Code::invalid_argument,
+                    fmt::format("{}: {} is a switch and takes no value", word, spelled));
+    }
+    if (takes_value && !value) {
+      if (at == arguments.size()) {
+        return Status(Code::invalid_argument, fmt::format("{}: a value is missing after it", spelled));
+      }
+      value = arguments[at++];
+    }
+    if (takes_value && value->empty()) {
+      return Status(Code::invalid_argument, fmt::format("{}: its value is empty", spelled));
+    }
+    if (!known->names.empty() && takes_value) flag = "--" + known->names.front();
+    line.flags.push_back(takes_value ? fmt::format("{}={}", flag, *value) : flag);
+  }
+  line.command.assign(arguments.begin() + static_cast<std::ptrdiff_t>(at), arguments.end());
+  return line;
+}
+
+Status take_number_of_ranks(const std::string& text, Options& options) {
+  if (text.empty()) {
+    if (!options.hosts.empty() || !options.hostfile.empty()) return {};
+    return {Code::invalid_argument,
+            "-np is missing: say how many ranks to start, as in dabkerun -np 2 ./train"};
+  }
+  const char* last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, options.num_proc);
+  if (error != std::errc() || end != last || options.num_proc < 1 || options.num_proc > kMostRanks) {
+    return {Code::invalid_argument,
+            fmt::format("-np {}: expected how many ranks to start, a whole number from 1 to {}", text,
+                        kMostRanks)};
+  }
+  return {};
+}
+
+Status take_choices(const RawOptions& raw, Options& options) {
+  if (!raw.hosts.empty() && !raw.hostfile.empty()) {
+    return {Code::invalid_argument,
+            fmt::format("-H {} and --hostfile {} say the same thing: give one", raw.hosts, raw.hostfile)};
+  }
+  if (raw.stdin_to != "0" && raw.stdin_to != "none") {
+    return {Code::invalid_argument,
+            fmt::format("--stdin {}: expected 0 (rank 0 reads it) or none", raw.stdin_to)};
+  }
+  if (raw.bind_to != "core" && raw.bind_to != "none") {
+    return {Code::invalid_argument, fmt::format("--bind-to {}: expected core or none", raw.bind_to)};
+  }
+  options.stdin_to_rank_0 = raw.stdin_to == "0";
+  options.pin_to_cores = raw.bind_to == "core";
+  return {};
+}
+
+/// The variable's value for a flag whose unit is another: megabytes to bytes, say.
+Result<std::string> scaled(const Knob& knob, const std::string& text) {
+  double number = 0;
+  const char* last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, number);
+  const double value = number * knob.flag_scale;
+  const bool is_whole = std::holds_alternative<std::int64_t Config::*>(knob.field);
+  if (error == std::errc() && end == last && std::isfinite(value) && std::abs(value) < 9e18 &&
+      value >= knob.range.least && value <= knob.range.most) {
+    return is_whole ? fmt::format("{}", std::llround(value)) : fmt::format("{}", value);
+  }
+  return Status(Code::invalid_argument,
+                fmt::format("--{}={} is not valid: expected a number; {} times it is {}, {}. {}", knob.flag,
+                            text, knob.flag_scale, knob.env_name(), knob.accepts(), knob.help));
+}
+
+Status take_knobs(const RawOptions& raw, Options& options) {
+  Config config;
+  std::size_t row = 0;
+  for (const Knob& knob : knobs()) {
+    std::string value = raw.knobs[row++];
+    if (value.empty()) continue;
+    if (knob.flag_scale != 1) {
+      DABKE_ASSIGN_OR_RETURN(value, scaled(knob, value));
+    }
+    DABKE_RETURN_IF_ERROR(set_knob(config, knob, value, "--" + std::string(knob.flag)));
+    options.knobs.emplace_back(knob.env_name(), std::move(value));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Options> parse_command_line(std::span<const std::string> arguments) {
+  FlagParser parser;
+  DABKE_ASSIGN_OR_RETURN(SplitLine line, split_line(parser, arguments));
+  DABKE_RETURN_IF_ERROR(parser.parse(std::move(line.flags)));
+  const RawOptions& raw = parser.raw;
+  Options options;
+  if (raw.help) options.action = Action::help;
+  if (raw.version) options.action = Action::version;
+  if (raw.check_build) options.action = Action::check_build;
+  if (raw.print_knobs) options.action = Action::print_knobs;
+  if (options.action != Action::run) return options;
+
+  options.hosts = raw.hosts;
+  options.hostfile = raw.hostfile;
+  options.output_directory = raw.output_directory;
+  options.prefix = !raw.no_prefix;
+  options.timestamps = raw.timestamps;
+  options.verbose = raw.verbose;
+  options.command = std::move(line.command);
+  DABKE_RETURN_IF_ERROR(take_number_of_ranks(raw.num_proc, options));
+  DABKE_RETURN_IF_ERROR(take_choices(raw, options));
+  DABKE_RETURN_IF_ERROR(take_knobs(raw, options));
+  if (options.command.empty()) {
+    return Status(
+        Code::invalid_argument,
+        "the command is missing: name the program to start, as in dabkerun -np 2 ./train --epochs 10");
+  }
+  return options;
+}
+
+}  // namespace dabke

@@ -1,0 +1,226 @@
+#include "launcher/hosts/hosts.h"
+
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "runtime/base/owned.h"
+
+namespace dabke {
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const auto first = text.find_first_not_of(kSpace);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+std::optional<int> parse_slots(std::string_view text) {
+  int slots = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
+  if (error != std::errc() || end != text.data() + text.size() || slots < 1 || slots > kMostSlots)
+    return std::nullopt;
+  return slots;
+}
+
+/// "name", "name:slots", "[address]" or "[address]:slots".
+std::optional<Host> parse_host(std::string_view text) {
+  Host host;
+  std::string_view slots;
+  if (text.starts_with('[')) {
+    const auto close = text.find(']');
+    if (close == std::string_view::npos) return std::nullopt;
+    host.name = text.substr(1, close - 1);
+    slots = text.substr(close + 1);
+  } else {
+    const auto colon = text.find(':');
+    host.name = text.substr(0, colon);
+    slots = colon == std::string_view::npos ? std::string_view() : text.substr(colon);
+  }
+  if (host.name.empty() || host.name.find_first_of(" \t=@/") != std::string::npos) return std::nullopt;
+  if (slots.empty()) return host;
+  const auto count = slots.starts_with(':') ? parse_slots(slots.substr(1)) : std::nullopt;
+  if (!count) return std::nullopt;
+  host.slots = *count;
+  return host;
+}
+
+using IpAddress = std::array<unsigned char, 16>;
+
+/// IPv4 in its IPv6 form, so that both compare as one.
+std::optional<IpAddress> ip_of(const sockaddr* address) {
+  IpAddress ip{};
+  if (address == nullptr) return std::nullopt;
+  if (address->sa_family == AF_INET) {
+    ip[10] = ip[11] = 0xff;
+    std::memcpy(ip.data() + 12, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, 4);
+    return ip;
+  }
+  if (address->sa_family != AF_INET6) return std::nullopt;
+  std::memcpy(ip.data(), &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, 16);
+  return ip;
+}
+
+std::vector<IpAddress> addresses_of_this_host() {
+  std::vector<IpAddress> out;
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return out;
+  for (const ifaddrs* each = first; each != nullptr; each = each->ifa_next) {
+    if (const auto ip = ip_of(each->ifa_addr)) out.push_back(*ip);
+  }
+  ::freeifaddrs(first);
+  return out;
+}
+
+bool is_loopback(const IpAddress& ip) {
+  constexpr IpAddress kIpv6Loopback{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  const bool is_ipv4 = ip[10] == 0xff && ip[11] == 0xff;
+  return ip == kIpv6Loopback || (is_ipv4 && ip[12] == 127);
+}
+
+}  // namespace
+
+int add_slots(int a, int b) { return a > kMostSlots - b ? kMostSlots : a + b; }
+
+Result<std::vector<Host>> parse_host_list(std::string_view text, std::string_view source) {
+  std::vector<Host> hosts;
+  for (std::string_view rest = text;;) {
+    const auto comma = rest.find(',');
+    const std::string_view part = trimmed(rest.substr(0, comma));
+    auto host = parse_host(part);
+    if (!host) {
+      return Status(
+          Code::invalid_argument,
+          fmt::format("{} {}: '{}' is not a host: expected name:slots, with commas between hosts, as in "
+                      "localhost:4",
+                      source, text, part));
+    }
+    hosts.push_back(std::move(*host));
+    if (comma == std::string_view::npos) return hosts;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view path) {
+  std::vector<Host> hosts;
+  int number = 0;
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // some editors begin every file with it
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  for (std::string_view rest = text; !rest.empty();) {
+    const auto newline = rest.find('\n');
+    std::string_view line = rest.substr(0, newline);
+    rest.remove_prefix(newline == std::string_view::npos ? rest.size() : newline + 1);
+    ++number;
+    line = trimmed(line.substr(0, line.find('#')));
+    if (line.empty()) continue;
+    const auto space = line.find_first_of(" \t");
+    auto host = parse_host(line.substr(0, space));
+    if (host && space != std::string_view::npos) {
+      const std::string_view setting = trimmed(line.substr(space));
+      const auto slots = setting.starts_with("slots=") ? parse_slots(setting.substr(6)) : std::nullopt;
+      if (slots) {
+        host->slots = *slots;
+      } else {
+        host.reset();
+      }
+    }
+    if (!host) {
+      return Status(
+          Code::invalid_argument,
+          fmt::format(
+              "{} line {}: '{}' is not a host: expected a name and its slots, as in 'localhost slots=4'",
+              path, number, line));
+    }
+    hosts.push_back(std::move(*host));
+  }
+  if (hosts.empty()) {
+    return Status(Code::invalid_argument,
+                  fmt::format("{} names no host: expected lines such as 'localhost slots=4'", path));
+  }
+  return hosts;
+}
+
+Result<std::vector<Host>> read_hostfile(const std::string& path) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  ssize_t got = file ? 1 : -1;
+  while (got > 0) {
+    std::array<char, 4096> chunk;
+    got = ::read(file.get(), chunk.data(), chunk.size());
+    if (got > 0) text.append(chunk.data(), static_cast<std::size_t>(got));
+    if (got < 0 && errno == EINTR) got = 1;
+  }
+  if (got < 0) {
+    return Status(Code::invalid_argument, fmt::format("--hostfile {}: cannot read it: {}", path,
+                                                      std::generic_category().message(errno)));
+  }
+  return parse_hostfile(text, fmt::format("--hostfile {}", path));
+}
+
+std::vector<Host> merge_hosts(const std::vector<Host>& hosts) {
+  std::vector<Host> merged;
+  for (const Host& host : hosts) {
+    const auto same = std::ranges::find(merged, host.name, &Host::name);
+    if (same == merged.end()) {
+      merged.push_back(host);
+    } else {
+      same->slots = add_slots(same->slots, host.slots);
+    }
+  }
+  return merged;
+}
+
+std::string this_host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "localhost";
+  return name.data();
+}
+
+bool is_this_host(const std::string& name) {
+  if (name == "localhost" || name == this_host_name()) return true;
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0) return false;
+  const auto ours = addresses_of_this_host();
+  bool is_ours = false;
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    const auto ip = ip_of(each->ai_addr);
+    is_ours = is_ours || (ip && (is_loopback(*ip) || std::ranges::find(ours, *ip) != ours.end()));
+  }
+  ::freeaddrinfo(found);
+  return is_ours;
+}
+
+Result<Host> only_local_host(const std::vector<Host>& hosts) {
+  Host local{hosts.front().name, 0};
+  for (const Host& host : hosts) {
+    if (!is_this_host(host.name)) {
+      return Status(
+          Code::unsupported,
+          fmt::format(
+              "host {}: remote hosts are not supported by this version, which starts ranks on this host "
+              "({}) only; leave {} out, or name this host as localhost:N",
+              host.name, this_host_name(), host.name));
+    }
+    local.slots = add_slots(local.slots, host.slots);
+  }
+  return local;
+}
+
+}  // namespace dabke

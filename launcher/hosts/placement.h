@@ -1,0 +1,35 @@
+// The place of each rank: its host and its cores. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/hosts/hosts.h"
+#include "runtime/base/status.h"
+
+namespace dabke {
+
+inline constexpr int kMostRanks = 100'000;
+
+struct Place {
+  int rank = 0, size = 1;
+  int local_rank = 0, local_size = 1;  // within the host
+  int cross_rank = 0, cross_size = 1;  // among the hosts that have this local rank
+  std::string host;
+  friend bool operator==(const Place&, const Place&) = default;
+};
+
+/// `num_proc` ranks, filling each host's slots in order; 0 fills every slot. An error when there are too few
+/// slots, or more than kMostRanks would run.
+Result<std::vector<Place>> place_ranks(const std::vector<Host>& hosts, int num_proc);
+
+struct Pinning {
+  std::vector<std::vector<int>> cores;  // by local rank; empty: not pinned
+  std::string warning;                  // why not; empty when pinned
+};
+
+/// Gives each local rank an equal share of `cores`, neighbours together. With more ranks than cores nobody is
+/// pinned.
+Pinning pin_to_cores(const std::vector<int>& cores, int local_size);
+
+}  // namespace dabke

@@ -1,0 +1,255 @@
+#include "launcher/job/hang_verdict.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <sstream>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "launcher/job/outcome.h"
+#include "runtime/base/whereabouts.h"
+
+namespace dabke {
+namespace {
+
+constexpr std::size_t kShownRanks = 4;
+constexpr std::size_t kShownFrames = 12;
+constexpr std::size_t kShownInstead = 3;
+
+struct Wait {  // a wait for one name, or for a join, which has none
+  ProcessSetId process_set = kWorldSet;
+  std::string name;
+  std::string collective;
+  double age = 0;  // the longest
+  std::vector<Rank> have;
+  std::vector<Rank> missing;
+};
+
+std::string ranks_text(const std::vector<Rank>& ranks) {
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", rank_list(ranks));
+}
+
+bool has_joined(const std::map<Rank, Dump>& dumps, Rank rank, ProcessSetId process_set) {
+  const auto dump = dumps.find(rank);
+  return dump != dumps.end() && std::ranges::any_of(dump->second.pending, [&](const Dump::Pending& pending) {
+           return pending.collective == "join" && pending.process_set == process_set;
+         });
+}
+
+/// A group whose other members this rank has not submitted.
+bool is_incomplete(const Dump::Pending& pending) { return pending.state == "incomplete"; }
+
+/// Groups may wait for members, on all ranks alike, where no operation waits for ranks.
+bool add_incomplete_groups(std::vector<std::string>& lines, const std::map<Rank, Dump>& dumps) {
+  std::map<std::pair<ProcessSetId, std::string>, std::vector<Rank>> ranks_with;
+  for (const auto& [rank, dump] : dumps) {
+    for (const Dump::Pending& pending : dump.pending) {
+      if (is_incomplete(pending)) ranks_with[{pending.process_set, pending.signature}].push_back(rank);
+    }
+  }
+  for (const auto& [part, ranks] : ranks_with) {
+    lines.push_back(fmt::format("{} {} submitted {}; the group runs when all of it has come on every rank",
+                                ranks_text(ranks), ranks.size() == 1 ? "has" : "have", part.second));
+  }
+  return !ranks_with.empty();
+}
+
+/// A barrier and a tensor named "barrier" are not the same thing.
+bool has_tensors(const std::string& collective) {
+  return collective != "barrier" && collective != "add_process_set" && collective != "remove_process_set";
+}
+
+/// The names that some ranks wait for and others of the set have not submitted, the oldest first.
+std::vector<Wait> waits_of(const std::map<Rank, Dump>& dumps, int size) {
+  std::map<std::tuple<ProcessSetId, std::string, bool>, Wait> by_name;
+  std::map<ProcessSetId, std::vector<Rank>> sets;
+  for (const auto& [rank, dump] : dumps) {
+    sets.insert(dump.process_sets.begin(), dump.process_sets.end());
+    for (const Dump::Pending& pending : dump.pending) {
+      if (pending.state == "queued" || is_incomplete(pending)) continue;
+      const std::string name = pending.collective == "join" ? "" : pending.name;
+      Wait& wait = by_name[{pending.process_set, name, has_tensors(pending.collective)}];
+      wait.process_set = pending.process_set;
+      wait.name = name;
+      wait.collective = pending.collective;
+      wait.age = std::max(wait.age, pending.age);
+      wait.have.push_back(rank);
+    }
+  }
+  std::vector<Wait> waits;
+  for (auto& entry : by_name) {
+    Wait& wait = entry.second;
+    std::vector<Rank> ranks = sets[wait.process_set];
+    if (ranks.empty()) {
+      ranks.resize(static_cast<std::size_t>(size));
+      std::iota(ranks.begin(), ranks.end(), 0);
+    }
+    std::ranges::set_difference(ranks, wait.have, std::back_inserter(wait.missing));
+    std::erase_if(wait.missing, [&](Rank rank) { return has_joined(dumps, rank, wait.process_set); });
+    if (!wait.missing.empty()) waits.push_back(std::move(wait));
+  }
+  std::ranges::stable_sort(waits, std::ranges::greater(), &Wait::age);
+  // A join waits for as long as others have something to do; what these wait for says more.
+  const auto is_join = [](const Wait& wait) { return wait.name.empty(); };
+  if (!std::ranges::all_of(waits, is_join)) std::erase_if(waits, is_join);
+  return waits;
+}
+
+std::string event_name(const Dump::Event& event) {
+  return fmt::format("{} '{}'", event.collective, event.name);
+}
+
+std::string event_text(const Dump::Event& event) {
+  return fmt::format("{} {:.1f} s ago", event_name(event), event.age);
+}
+
+std::string last_submit(const Dump& dump) {
+  const auto last =
+      std::ranges::find(dump.events.rbegin(), dump.events.rend(), "submitted", &Dump::Event::what);
+  return last == dump.events.rend() ? "it has submitted nothing lately"
+                                    : "the last it submitted was " + event_text(*last);
+}
+
+/// The batch that the rank is in; null: none.
+const Dump::Event* running(const Dump& dump) {
+  const Dump::Event* batch = nullptr;
+  for (const Dump::Event& event : dump.events) {
+    if (event.what == "started") batch = &event;
+    if (event.what == "finished" || event.what == "failed") batch = nullptr;
+  }
+  return batch;
+}
+
+/// What the rank does instead of `wait`.
+std::string instead(const Dump& dump, const Wait& wait) {
+  Whereabouts at;
+  for (const Dump::Pending& pending : dump.pending) {
+    const bool is_this = !is_incomplete(pending) && pending.name == wait.name &&
+                         pending.process_set == wait.process_set &&
+                         has_tensors(pending.collective) == has_tensors(wait.collective);
+    if (pending.state == "queued" || pending.collective == "join" || is_this) continue;
+    if (at.waits_for.empty()) at.waits_s = pending.age;
+    ++at.waits_for_count;
+    if (at.waits_for.size() < kShownInstead) {
+      at.waits_for.push_back(is_incomplete(pending)
+                                 ? fmt::format("the rest of a group ({})", pending.signature)
+                                 : fmt::format("{} '{}'", pending.collective, pending.name));
+    }
+  }
+  if (const Dump::Event* batch = running(dump)) {
+    at.inside = fmt::format("{} (order {})", event_name(*batch), batch->number);
+    at.inside_s = batch->age;
+  }
+  std::string text = describe(at);
+  if (at.waits_for.empty() && at.inside.empty())
+    text += fmt::format("; {}; the last order it has is number {}", last_submit(dump), dump.last_order);
+  return text;
+}
+
+void add_stacks(std::vector<std::string>& lines, const Dump& dump) {
+  std::istringstream application(dump.application_stack);
+  for (std::string line; std::getline(application, line);) lines.push_back("    " + line);
+  for (const Dump::Stack& stack : dump.stacks) {
+    lines.push_back(fmt::format("    thread {} ({}):", stack.thread, stack.name));
+    for (std::size_t i = 0; i < std::min(stack.frames.size(), kShownFrames); ++i)
+      lines.push_back("      " + stack.frames[i]);
+  }
+}
+
+/// Submissions by their number.
+std::map<std::uint64_t, const Dump::Event*> submissions(const Dump& dump) {
+  std::map<std::uint64_t, const Dump::Event*> out;
+  for (const Dump::Event& event : dump.events) {
+    if (event.what == "submitted") out[event.number] = &event;
+  }
+  return out;
+}
+
+/// The first difference between two ranks' sequences of submissions, as far as the dumps go back.
+std::optional<std::string> first_divergence(const Dump& reference, const Dump& late) {
+  const auto one = submissions(reference);
+  const auto other = submissions(late);
+  const auto text = [](const Dump& dump, const auto& all, std::uint64_t number) {
+    const auto found = all.find(number);
+    if (found == all.end()) return fmt::format("rank {} nothing more", dump.rank);
+    return fmt::format("rank {} {} '{}'", dump.rank, found->second->collective, found->second->name);
+  };
+  for (const auto& [number, event] : one) {
+    const auto theirs = other.find(number);
+    if (theirs == other.end() && number <= late.submitted) continue;  // older than what the dump remembers
+    if (theirs != other.end() && theirs->second->name == event->name &&
+        theirs->second->collective == event->collective)
+      continue;
+    return fmt::format("first divergence: operation {} since the start: {}, {}", number,
+                       text(reference, one, number), text(late, other, number));
+  }
+  return std::nullopt;
+}
+
+/// Everything is negotiated: who is in which batch.
+void add_batches(std::vector<std::string>& lines, const std::map<Rank, Dump>& dumps) {
+  std::map<std::string, std::vector<Rank>> ranks_in;
+  const Dump* longest = nullptr;
+  for (const auto& [rank, dump] : dumps) {
+    const Dump::Event* const batch = running(dump);
+    ranks_in[batch == nullptr ? "" : fmt::format("{} (order {})", event_name(*batch), batch->number)]
+        .push_back(rank);
+    if (batch != nullptr && (longest == nullptr || batch->age > running(*longest)->age)) longest = &dump;
+  }
+  if (longest == nullptr) {
+    lines.push_back("no operation waits for a rank now");
+    return;
+  }
+  lines.push_back(fmt::format("{} has been running on rank {} for {:.1f} s", event_name(*running(*longest)),
+                              longest->rank, running(*longest)->age));
+  for (const auto& [batch, ranks] : ranks_in) {
+    lines.push_back(fmt::format("{} {} {}{}", ranks_text(ranks), ranks.size() == 1 ? "is" : "are",
+                                batch.empty() ? "in no operation" : "inside ", batch));
+  }
+  if (std::ranges::count_if(ranks_in, [](const auto& each) { return !each.first.empty(); }) > 1)
+    lines.push_back(kDifferentOperations);
+}
+
+}  // namespace
+
+std::vector<std::string> hang_verdict(const std::map<Rank, Dump>& dumps, int size,
+                                      const std::map<Rank, std::string>& silent) {
+  std::vector<std::string> lines;
+  const std::vector<Wait> waits = waits_of(dumps, size);
+  if (waits.empty()) {
+    if (!add_incomplete_groups(lines, dumps)) add_batches(lines, dumps);
+  } else {
+    const Wait& wait = waits.front();
+    lines.push_back(fmt::format(
+        "{}{} waits for {}: {} {} been waiting for {:.1f} s",
+        wait.name.empty() ? wait.collective : fmt::format("{} '{}'", wait.collective, wait.name),
+        wait.process_set == kWorldSet ? "" : fmt::format(" of process set {}", wait.process_set),
+        ranks_text(wait.missing), ranks_text(wait.have), wait.have.size() == 1 ? "has" : "have", wait.age));
+    for (std::size_t i = 0; i < std::min(wait.missing.size(), kShownRanks); ++i) {
+      const auto dump = dumps.find(wait.missing[i]);
+      if (dump == dumps.end()) continue;
+      lines.push_back(fmt::format("rank {} on host {} (pid {}): {}", dump->first, dump->second.host,
+                                  dump->second.pid, instead(dump->second, wait)));
+      if (const auto divergence = first_divergence(dumps.at(wait.have.front()), dump->second))
+        lines.push_back("  " + *divergence);
+      add_stacks(lines, dump->second);
+    }
+    if (wait.missing.size() > kShownRanks)
+      lines.push_back(
+          fmt::format("and {} ranks more that are waited for", wait.missing.size() - kShownRanks));
+    if (waits.size() > 1) lines.push_back(fmt::format("{} operations more wait for ranks", waits.size() - 1));
+  }
+  // Who is not asked, because the one who would ask stands still, has nothing to answer.
+  const auto is_stopped = [](const std::string& state) { return state.starts_with("is stopped"); };
+  for (const auto& [rank, state] : silent)
+    if (is_stopped(state))
+      lines.push_back(fmt::format("rank {} does not answer: its process {}", rank, state));
+  for (const auto& [rank, state] : silent)
+    if (!is_stopped(state))
+      lines.push_back(fmt::format("rank {} has told nothing: its process {}", rank, state));
+  return lines;
+}
+
+}  // namespace dabke

@@ -1,0 +1,56 @@
+#include "launcher/job/spawn.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace dabke {
+namespace {
+
+struct Pipe {
+  Fd read_end, write_end;
+};
+
+Result<Pipe> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return system_error("cannot make a pipe for a rank's output", errno);
+  Pipe pipe{Fd(ends[0]), Fd(ends[1])};
+  // The launcher's end alone: the flag belongs to this end's open file and the rank's end has another.
+  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  return pipe;
+}
+
+}  // namespace
+
+Result<SpawnedWorker> spawn_worker(const SpawnRequest& request, const InheritedState& inherited) {
+  DABKE_ASSIGN_OR_RETURN(Pipe output, make_pipe());
+  DABKE_ASSIGN_OR_RETURN(Pipe error_output, make_pipe());
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return system_error("cannot make the channel to a rank's supervisor", errno);
+  }
+  Fd ours(ends[0]);
+  const Fd theirs(ends[1]);
+  const bool has_input = request.input >= 0;
+  const Fd nothing(has_input ? -1 : ::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!has_input && !nothing) return system_error("cannot open /dev/null", errno);
+
+  WorkerProcess worker{.program = request.program,
+                       .arguments = request.arguments,
+                       .environment = request.environment,
+                       .cores = request.cores,
+                       .rank = request.rank,
+                       .input = has_input ? request.input : nothing.get(),
+                       .output = output.write_end.get(),
+                       .error_output = error_output.write_end.get(),
+                       .channel = theirs.get(),
+                       .inherited = inherited};
+  const pid_t pid = ::fork();
+  if (pid == 0) supervise(worker);
+  if (pid < 0) return system_error("cannot start another process (see ulimit -u)", errno);
+  return SpawnedWorker{pid, std::move(ours), std::move(output.read_end), std::move(error_output.read_end)};
+}
+
+}  // namespace dabke

@@ -1,0 +1,36 @@
+// Starts one rank on this host: its pipes, its channel and its supervisor.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "launcher/job/supervisor.h"
+#include "runtime/base/owned.h"
+#include "runtime/base/status.h"
+
+namespace dabke {
+
+/// The launcher's ends of a rank.
+struct SpawnedWorker {
+  pid_t supervisor = -1;
+  Fd channel;       // Command out, Report in; end of file: the supervisor has ended
+  Fd output;        // what the rank writes to stdout
+  Fd error_output;  // and to stderr
+};
+
+struct SpawnRequest {
+  std::string program;
+  std::vector<std::string> arguments;
+  std::vector<std::string> environment;
+  std::vector<int> cores;
+  int rank = 0;
+  int input = -1;  // what its stdin is; -1: /dev/null
+};
+
+/// The calling process must have one thread: what another one holds locked at the fork stays locked in the
+/// supervisor.
+Result<SpawnedWorker> spawn_worker(const SpawnRequest& request, const InheritedState& inherited);
+
+}  // namespace dabke

@@ -1,0 +1,51 @@
+#include "launcher/job/worker_environment.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace dabke {
+namespace {
+
+void set_variable(std::vector<std::string>& environment, std::string_view name, std::string_view value) {
+  std::string entry = std::string(name) + "=";
+  std::erase_if(environment, [&](const std::string& each) { return each.starts_with(entry); });
+  environment.push_back(entry.append(value));
+}
+
+bool has_variable(const std::vector<std::string>& environment, std::string_view name) {
+  return std::ranges::any_of(environment, [&](const std::string& each) {
+    return each.size() > name.size() && each.starts_with(name) && each[name.size()] == '=';
+  });
+}
+
+}  // namespace
+
+std::vector<std::string> worker_environment(const std::vector<std::string>& inherited, const JobFacts& job,
+                                            const Place& place) {
+  std::vector<std::string> environment = inherited;
+  const std::pair<std::string_view, int> numbers[] = {
+      {"RANK", place.rank},
+      {"SIZE", place.size},
+      {"LOCAL_RANK", place.local_rank},
+      {"LOCAL_SIZE", place.local_size},
+      {"CROSS_RANK", place.cross_rank},
+      {"CROSS_SIZE", place.cross_size},
+  };
+  for (const auto& [name, value] : numbers) {
+    // Scripts written for Horovod read HOROVOD_RANK and its siblings themselves.
+    for (const std::string_view prefix : {"DABKE_", "HOROVOD_"}) {
+      set_variable(environment, std::string(prefix).append(name), std::to_string(value));
+    }
+  }
+  set_variable(environment, "DABKE_HOSTNAME", place.host);
+  set_variable(environment, "DABKE_RENDEZVOUS", job.rendezvous);
+  set_variable(environment, "DABKE_GATHERS_DUMPS", "1");
+  set_variable(environment, "DABKE_JOB_ID", job.job_id);
+  set_variable(environment, "DABKE_JOB_KEY", job.job_key);
+  for (const auto& [name, value] : job.knobs) set_variable(environment, name, value);
+  // The output of Python ranks would else arrive late, and be lost when a rank is killed.
+  if (!has_variable(environment, "PYTHONUNBUFFERED")) set_variable(environment, "PYTHONUNBUFFERED", "1");
+  return environment;
+}
+
+}  // namespace dabke

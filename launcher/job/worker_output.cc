@@ -1,0 +1,117 @@
+#include "launcher/job/worker_output.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <ctime>
+#include <filesystem>
+#include <system_error>
+
+#include <fmt/format.h>
+
+namespace dabke {
+namespace {
+
+constexpr auto kCarriageReturnWait = std::chrono::milliseconds(20);
+/// More than a dead rank can have left in its pipe; /proc/sys/fs/pipe-max-size unless root raised it.
+constexpr std::size_t kLargestPipe = std::size_t{1} << 20;
+
+/// The time as C's asctime has it: "Tue Mar  4 05:06:07 2025".
+std::string time_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::localtime_r(&now, &parts);
+  std::array<char, 64> text{};
+  const std::size_t length = std::strftime(text.data(), text.size(), "%a %b %e %H:%M:%S %Y", &parts);
+  return {text.data(), length};
+}
+
+const char* name_of(Console::Stream stream) { return stream == Console::Stream::out ? "stdout" : "stderr"; }
+
+bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t wrote = ::write(fd, bytes.data(), bytes.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+  return true;
+}
+
+}  // namespace
+
+WorkerOutput::WorkerOutput(Fd pipe, int rank, Console::Stream stream, OutputStyle style)
+    : pipe_(std::move(pipe)),
+      stream_(stream),
+      style_(style),
+      name_(fmt::format("rank {}'s {}", rank, name_of(stream))),
+      prefix_(style.prefix ? fmt::format("[{}]<{}>:", rank, name_of(stream)) : "") {}
+
+std::size_t WorkerOutput::read(Console& console) {
+  std::array<char, 64 << 10> chunk;
+  const ssize_t got = ::read(pipe_.get(), chunk.data(), chunk.size());
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+  if (got <= 0) {
+    close(console);
+    return 0;
+  }
+  const std::string_view bytes(chunk.data(), static_cast<std::size_t>(got));
+  if (file_ && !write_all(file_.get(), bytes)) {
+    console.write(
+        Console::Stream::error,
+        fmt::format("dabkerun: cannot write the output file of {}: {}; the rest is on the console alone\n",
+                    name_, std::generic_category().message(errno)));
+    file_ = Fd();
+    copy_lost_ = true;
+  }
+  splitter_.push(bytes, [&](std::string_view line) { print(console, line); });
+  release_at_ = splitter_.holds_carriage_return() ? Clock::now() + kCarriageReturnWait : kNever;
+  return bytes.size();
+}
+
+void WorkerOutput::drain(Console& console) {
+  while (is_open() && !console.is_full(stream_)) {
+    const std::size_t got = read(console);
+    drained_ += got;
+    if (got == 0 || drained_ > kLargestPipe) close(console);
+  }
+}
+
+void WorkerOutput::close(Console& console) {
+  splitter_.finish([&](std::string_view line) { print(console, line); });
+  release_at_ = kNever;
+  pipe_ = Fd();
+  file_ = Fd();
+}
+
+void WorkerOutput::release(Console& console) {
+  splitter_.release([&](std::string_view line) { print(console, line); });
+  release_at_ = kNever;
+}
+
+void WorkerOutput::print(Console& console, std::string_view line) {
+  if (style_.timestamps) console.write(stream_, time_text());
+  if (!prefix_.empty()) console.write(stream_, prefix_);
+  console.write(stream_, line);
+  if (watcher_) watcher_(line);
+}
+
+Result<Fd> open_output_file(const std::string& directory, int rank, int size, std::string_view name) {
+  const auto width = fmt::format("{}", size - 1).size();
+  const std::filesystem::path folder =
+      std::filesystem::path(directory) / fmt::format("rank.{:0{}}", rank, width);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  const std::string path = folder / name;
+  Fd file(error ? -1 : ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!file) {
+    return Status(Code::invalid_argument,
+                  fmt::format("--output-filename {}: cannot write {}: {}", directory, path,
+                              error ? error.message() : std::generic_category().message(errno)));
+  }
+  return file;
+}
+
+}  // namespace dabke

@@ -1,0 +1,69 @@
+// One output stream of one rank: pipe in, prefixed lines and a file out.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "launcher/job/console.h"
+#include "launcher/job/line_splitter.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/owned.h"
+#include "runtime/base/status.h"
+
+namespace dabke {
+
+struct OutputStyle {
+  bool prefix = true;
+  bool timestamps = false;
+};
+
+class WorkerOutput {
+ public:
+  WorkerOutput(Fd pipe, int rank, Console::Stream stream, OutputStyle style);
+
+  /// Keeps every byte in `file` too, as it came, without prefixes.
+  void copy_to(Fd file) { file_ = std::move(file); }
+
+  /// Whether the file lacks some of it.
+  bool is_copy_lost() const { return copy_lost_; }
+
+  Console::Stream stream() const { return stream_; }
+  int pipe() const { return pipe_.get(); }
+  bool is_open() const { return static_cast<bool>(pipe_); }
+  /// Shows every line to `watcher`, too.
+  void watch(std::function<void(std::string_view line)> watcher) { watcher_ = std::move(watcher); }
+
+  /// Reads once; at end of file the last line is completed and the pipe closed. How many bytes came.
+  std::size_t read(Console& console);
+  /// Reads what is left and closes, as far as the console has room: to be called when all processes of the
+  /// rank have ended. A process that escaped may hold the pipe open or go on writing; it is not waited for.
+  void drain(Console& console);
+  void close(Console& console);
+
+  /// A line that ends with \r waits a little for a \n. When this wait is over; kNever: there is none.
+  TimePoint release_at() const { return release_at_; }
+  void release(Console& console);
+
+ private:
+  void print(Console& console, std::string_view line);
+
+  Fd pipe_;
+  Fd file_;
+  Console::Stream stream_;
+  OutputStyle style_;
+  std::string name_;    // "rank 0's stdout"
+  std::string prefix_;  // "[0]<stdout>:", or empty
+  bool copy_lost_ = false;
+  LineSplitter splitter_;
+  TimePoint release_at_ = kNever;
+  std::size_t drained_ = 0;  // bytes
+  std::function<void(std::string_view)> watcher_;
+};
+
+/// DIR/rank.<rank>/<name>, the rank padded with zeros to the width of the last; makes the directories.
+Result<Fd> open_output_file(const std::string& directory, int rank, int size, std::string_view name);
+
+}  // namespace dabke

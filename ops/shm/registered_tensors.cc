@@ -1,0 +1,208 @@
+#include "ops/shm/registered_tensors.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace dabke {
+namespace {
+
+constexpr std::size_t kLine = 64;  // the first line says how long the rank's memory is; the table follows
+constexpr std::uint8_t kLongestPause = 63;
+// Below this the copies that are saved are cheaper than a step more.
+constexpr std::size_t kLeastBytes = std::size_t{64} << 10;
+
+std::size_t to_size(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+std::size_t sum_of(std::span<const std::int64_t> counts) {
+  std::size_t sum = 0;
+  for (const std::int64_t count : counts) sum += to_size(count);
+  return sum;
+}
+
+/// The same on all ranks, which what each of them puts into an allgather is not.
+std::size_t elements_of(const Batch& batch, const BatchEntry& entry) {
+  return batch.kind == CollectiveKind::allgather ? sum_of(entry.receive_counts) : to_size(entry.elements);
+}
+
+std::size_t bytes_of(const Batch& batch) {
+  std::size_t elements = 0;
+  for (const BatchEntry& entry : batch.entries) elements += elements_of(batch, entry);
+  return elements * size_of(batch.dtype);
+}
+
+/// Whether the others read what the rank at `place` has.
+bool contributes(const Batch& batch, std::size_t place) {
+  return batch.kind != CollectiveKind::broadcast || place == static_cast<std::size_t>(batch.root);
+}
+
+std::size_t input_bytes(const Batch& batch, const BatchEntry& entry, std::size_t place) {
+  const std::size_t elements = batch.kind == CollectiveKind::allgather ? to_size(entry.receive_counts[place])
+                                                                       : to_size(entry.elements);
+  return elements * size_of(batch.dtype);
+}
+
+/// Whether a rank that writes its own output would spoil what others still read.
+bool spoils_input(const Batch& batch, const BatchEntry& entry, std::size_t place) {
+  if (batch.kind != CollectiveKind::allgather && batch.kind != CollectiveKind::reducescatter) return false;
+  const std::size_t output_bytes =
+      size_of(batch.dtype) * (batch.kind == CollectiveKind::allgather ? sum_of(entry.receive_counts)
+                                                                      : to_size(entry.receive_counts[place]));
+  const auto in = reinterpret_cast<std::uintptr_t>(entry.input);
+  const auto out = reinterpret_cast<std::uintptr_t>(entry.output);
+  return in < out + output_bytes && out < in + input_bytes(batch, entry, place);
+}
+
+}  // namespace
+
+bool RegisteredTensors::can_ask(const Batch& batch, std::size_t size_bytes) const {
+  switch (batch.kind) {
+    case CollectiveKind::allreduce:
+    case CollectiveKind::allgather:
+    case CollectiveKind::broadcast:
+    case CollectiveKind::reducescatter: break;
+    default: return false;
+  }
+  return kLine + batch.entries.size() * sizeof(Row) <= domain_.stage_bytes() && size_bytes >= kLeastBytes;
+}
+
+std::size_t RegisteredTensors::key_of(const Batch& batch, std::size_t size_bytes) {
+  std::uint64_t key = size_bytes;
+  for (const std::uint64_t part :
+       {static_cast<std::uint64_t>(batch.kind), static_cast<std::uint64_t>(batch.dtype),
+        static_cast<std::uint64_t>(batch.entries.size())})
+    key = (key + part) * 0x9e3779b97f4a7c15ULL;  // multiplies what is low into what is high
+  return static_cast<std::size_t>(key >> 32);
+}
+
+Result<SharedEntries> RegisteredTensors::agree(const Batch& batch, const std::vector<std::size_t>& members) {
+  SharedEntries shared;
+  const std::size_t size_bytes = bytes_of(batch);
+  if (!can_ask(batch, size_bytes)) return shared;
+  Known& known = sets_[batch.process_set->id];
+  known.mapped.resize(members.size());
+  known.tried.resize(members.size());
+  Habit& habit = known.habits[key_of(batch, size_bytes) % known.habits.size()];
+  if (habit.to_skip != 0) {
+    --habit.to_skip;
+    return shared;
+  }
+  DABKE_RETURN_IF_ERROR(exchange(batch, members.size()));
+  for (std::size_t entry = 0; entry < entries_; ++entry) {
+    if (is_shared(batch, entry)) shared.entries.push_back(entry);
+  }
+  if (shared.entries.empty()) {
+    habit.pause = static_cast<std::uint8_t>(std::min(2 * habit.pause + 1, int{kLongestPause}));
+    habit.to_skip = habit.pause;
+    return shared;
+  }
+  habit = {};
+  DABKE_RETURN_IF_ERROR(reach(batch, members, shared.entries, known));
+  std::erase_if(shared.entries, [&](std::size_t entry) {
+    for (std::size_t place = 0; place < members.size(); ++place) {
+      const std::size_t bytes = input_bytes(batch, batch.entries[entry], place);
+      const auto [input, output] = row(place, entry);
+      if (contributes(batch, place) && std::max(input, output) - 1 + bytes > known.mapped[place]) return true;
+    }
+    return false;
+  });
+  collect(batch, members, shared);
+  return shared;
+}
+
+RegisteredTensors::Row RegisteredTensors::row_of(const Batch& batch, const BatchEntry& entry) const {
+  const auto own = static_cast<std::size_t>(batch.process_set->rank);
+  const SharedHeap* const heap = heaps_.own();
+  const std::size_t bytes = input_bytes(batch, entry, own);
+  if (bytes == 0) return {1, 1};  // nobody will look there
+  if (heap == nullptr || spoils_input(batch, entry, own)) return {};
+  const auto input = heap->place_of(entry.input, bytes);
+  if (!input || batch.kind != CollectiveKind::allreduce) return {input ? *input + 1 : 0, 0};
+  const auto output = entry.output == entry.input ? input : heap->place_of(entry.output, bytes);
+  return {*input + 1, output ? *output + 1 : 0};
+}
+
+/// Makes the table: of this rank from its tensors, of the others from their stages.
+Status RegisteredTensors::exchange(const Batch& batch, std::size_t ranks) {
+  entries_ = batch.entries.size();
+  rows_.resize(ranks * entries_);
+  extents_.resize(ranks);
+  DABKE_ASSIGN_OR_RETURN(std::byte* const stage, steps_.free_stage(kLine + entries_ * sizeof(Row)));
+  const auto own = static_cast<std::size_t>(batch.process_set->rank);
+  for (std::size_t entry = 0; entry < entries_; ++entry) {
+    const Row row = contributes(batch, own) ? row_of(batch, batch.entries[entry]) : Row{};
+    std::memcpy(stage + kLine + entry * sizeof row, &row, sizeof row);
+  }
+  // Read after the rows: memory that is added meanwhile is then in it.
+  const std::uint64_t extent = heaps_.own() == nullptr ? 0 : heaps_.own()->extent();
+  std::memcpy(stage, &extent, sizeof extent);
+  DABKE_RETURN_IF_ERROR(steps_.exchange());
+  for (std::size_t place = 0; place < ranks; ++place) {
+    const std::byte* const from = steps_.stage_of(place);
+    std::uint64_t theirs = 0;
+    std::memcpy(&theirs, from, sizeof theirs);
+    extents_[place] = theirs;
+    if (entries_ != 0) std::memcpy(&rows_[place * entries_], from + kLine, entries_ * sizeof(Row));
+  }
+  steps_.end_round();
+  return {};
+}
+
+bool RegisteredTensors::is_shared(const Batch& batch, std::size_t entry) const {
+  for (std::size_t place = 0; place < extents_.size(); ++place) {
+    if (!contributes(batch, place)) continue;
+    if (row(place, entry).input == 0) return false;
+    if (batch.kind == CollectiveKind::allreduce && row(place, entry).output == 0) return false;
+  }
+  return true;
+}
+
+/// Has everybody map what is not yet known to be mapped by all.
+Status RegisteredTensors::reach(const Batch& batch, const std::vector<std::size_t>& members,
+                                const std::vector<std::size_t>& entries, Known& known) {
+  std::vector<std::size_t> wanted(members.size());
+  bool is_first = false;
+  for (std::size_t place = 0; place < members.size(); ++place) {
+    if (!contributes(batch, place)) continue;
+    std::size_t end = 0;
+    for (const std::size_t entry : entries) {
+      const std::size_t bytes = input_bytes(batch, batch.entries[entry], place);
+      const auto [input, output] = row(place, entry);
+      if (bytes != 0) end = std::max<std::size_t>(end, std::max(input, output) - 1 + bytes);
+    }
+    if (end <= known.mapped[place] || extents_[place] <= known.tried[place]) continue;
+    wanted[place] = extents_[place];
+    is_first = is_first || known.tried[place] == 0;
+  }
+  if (std::ranges::all_of(wanted, [](std::size_t bytes) { return bytes == 0; })) return {};
+  DABKE_ASSIGN_OR_RETURN(const bool could, heaps_.reach(members, wanted, is_first));
+  for (std::size_t place = 0; place < members.size(); ++place) {
+    if (wanted[place] == 0) continue;
+    known.tried[place] = wanted[place];
+    if (could) known.mapped[place] = wanted[place];
+  }
+  return {};
+}
+
+void RegisteredTensors::collect(const Batch& batch, const std::vector<std::size_t>& members,
+                                SharedEntries& shared) const {
+  const auto own = static_cast<std::size_t>(batch.process_set->rank);
+  const bool writes_to_all = batch.kind == CollectiveKind::allreduce;
+  for (std::size_t place = 0; place < members.size(); ++place) {
+    std::byte* const base = heaps_.base(members[place]);
+    for (const std::size_t entry : shared.entries) {
+      const BatchEntry& mine = batch.entries[entry];
+      const auto [input, output] = row(place, entry);
+      const bool is_there = contributes(batch, place) && input_bytes(batch, mine, place) != 0;
+      const bool is_own = place == own;
+      const std::byte* const in =
+          is_own ? static_cast<const std::byte*>(mine.input) : base + (is_there ? input - 1 : 0);
+      shared.inputs.push_back(is_there ? in : nullptr);
+      if (!writes_to_all) continue;
+      std::byte* const out =
+          is_own ? static_cast<std::byte*>(mine.output) : base + (is_there ? output - 1 : 0);
+      shared.outputs.push_back(is_there ? out : nullptr);
+    }
+  }
+}
+
+}  // namespace dabke

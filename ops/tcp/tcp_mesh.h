@@ -1,0 +1,144 @@
+// The links of one process set, and how messages of known length move over them.
+//
+// Ranks whose places in the set are 2^k apart (modulo its size) are linked; nothing in tcp_collectives.h
+// needs another pair. What moves on a link is settled by the order of collectives, which is the same on all
+// ranks: each message has a head of 24 bytes, its batch's mark and its length, only so that ranks that fell
+// out of step are told apart from wrong sums. Sockets are read straight into the memory that was posted for
+// the message.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/backend/backend.h"
+#include "runtime/base/guarded_fd.h"
+#include "runtime/transport/link.h"
+#include "runtime/transport/shm/waiting.h"
+#include "runtime/transport/tcp_liveness.h"
+
+namespace dabke {
+
+/// Wakes whoever waits for a message, once, for good. From any thread.
+class TcpInterrupt {
+ public:
+  static Result<std::unique_ptr<TcpInterrupt>> open(ForkGuard& guard);
+  /// The first cause stays.
+  void abort(const Status& cause);
+  bool is_aborted() const { return is_aborted_.load(std::memory_order_acquire); }
+  Status cause() const;
+  /// Readable from abort() on.
+  int descriptor() const { return event_.get(); }
+
+ private:
+  explicit TcpInterrupt(GuardedFd event) : event_(std::move(event)) {}
+
+  GuardedFd event_;
+  std::atomic<bool> is_aborted_{false};
+  mutable std::mutex mutex_;
+  Status cause_;
+};
+
+/// A message on its way: its head, then up to two stretches of memory.
+class TcpMessage {
+ public:
+  static constexpr std::size_t kHeadBytes = 24;
+  static constexpr int kNobody = -1;
+
+  TcpMessage() = default;  // nothing, to nobody
+  TcpMessage(int place, std::span<std::byte> first, std::span<std::byte> second = {})
+      : place_(place), parts_{first, second}, left_(kHeadBytes + first.size() + second.size()) {}
+  /// A message to send: nothing is written there.
+  TcpMessage(int place, std::span<const std::byte> first, std::span<const std::byte> second = {})
+      : TcpMessage(place, writable(first), writable(second)) {}
+
+  int place() const { return place_; }
+  bool is_over() const { return left_ == 0; }
+  std::size_t body_bytes() const { return parts_[0].size() + parts_[1].size(); }
+  /// How much of the body has moved.
+  std::size_t moved() const { return body_bytes() - std::min(left_, body_bytes()); }
+
+ private:
+  friend class TcpMesh;
+  static std::span<std::byte> writable(std::span<const std::byte> bytes) {
+    return {const_cast<std::byte*>(bytes.data()), bytes.size()};
+  }
+  /// What is left, as the kernel wants it.
+  int vectors(std::array<iovec, 3>& out);
+
+  int place_ = kNobody;
+  std::array<std::span<std::byte>, 2> parts_;
+  std::array<std::byte, kHeadBytes> head_{};
+  std::size_t left_ = 0;
+};
+
+class TcpMesh {
+ public:
+  /// Collective over the set. `prefix` keeps its addresses in the store apart from all others.
+  static Result<std::unique_ptr<TcpMesh>> open(const BackendContext& context, const ProcessSetInfo& set,
+                                               std::string prefix, TcpInterrupt& interrupt);
+
+  /// The messages that follow belong to this batch, and are given up at the deadline.
+  void begin(const BatchMark& mark, TimePoint deadline) {
+    mark_ = mark;
+    deadline_ = deadline;
+  }
+  /// Sends one message and receives another, both at the same time; either may be nothing. `progress(sent,
+  /// received)`, in bytes of the bodies, is called whenever some have moved, and at the end.
+  template <class Progress>
+  Status transfer(TcpMessage& out, TcpMessage& in, Progress progress) {
+    if (out.left_ != 0) write_head(out);
+    Waiting wait(habits_[in.is_over() ? out.place_ : in.place_]);
+    while (!out.is_over() || !in.is_over()) {
+      DABKE_ASSIGN_OR_RETURN(const bool moved, advance(out, in));
+      if (moved) {
+        progress(out.moved(), in.moved());
+        wait.restart();
+      } else if (!wait.again()) {
+        DABKE_RETURN_IF_ERROR(sleep(out, in));
+        wait.restart();
+      }
+    }
+    return {};
+  }
+  Status transfer(TcpMessage out, TcpMessage in) {
+    return transfer(out, in, [](std::size_t, std::size_t) {});
+  }
+
+ private:
+  struct Wire {
+    std::unique_ptr<Link> link;
+    TcpSilence silence;
+  };
+
+  TcpMesh(TcpInterrupt& interrupt, double peer_timeout)
+      : interrupt_(interrupt), peer_timeout_(peer_timeout) {}
+
+  void write_head(TcpMessage& message) const;
+  Status check_head(const TcpMessage& message) const;
+  /// Whether anything moved.
+  Result<bool> advance(TcpMessage& out, TcpMessage& in);
+  Result<bool> send_some(TcpMessage& message);
+  Result<bool> receive_some(TcpMessage& message);
+  Status sleep(const TcpMessage& out, const TcpMessage& in);
+  Status check_silence(int place);
+  Link& link(int place) const { return *mesh_.at(place).link; }
+  Status broken(int place, int errno_value) const;
+
+  TcpInterrupt& interrupt_;
+  const double peer_timeout_;           // seconds; 0: none
+  std::map<int, Wire> mesh_;            // by place in the set
+  std::map<int, WaitingHabit> habits_;  // by place: one on this very core never sends while we look
+  std::vector<std::string> names_;      // the ranks', by place: "rank 3 on b"
+  BatchMark mark_;
+  TimePoint deadline_ = kNever;
+};
+
+}  // namespace dabke

@@ -1,0 +1,11 @@
+#include "runtime/backend/backend.h"
+
+namespace dabke {
+
+bool runs_on_host(const CallSpec& call) {
+  if (call.device_type != DeviceType::host) return false;
+  if (reduces(call.kind) && (call.op == ReduceOp::average || call.op == ReduceOp::adasum)) return false;
+  return moves_data(call.kind) || call.kind == CollectiveKind::barrier;
+}
+
+}  // namespace dabke

@@ -1,0 +1,75 @@
+#include "runtime/backend/batch.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+namespace dabke {
+
+std::uint64_t hash_of(const std::vector<Rank>& ranks) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const Rank rank : ranks) {
+    for (int byte = 0; byte < 4; ++byte) {
+      hash = (hash ^ (static_cast<std::uint32_t>(rank) >> (8 * byte) & 0xffu)) * 0x100000001b3u;
+    }
+  }
+  return hash;
+}
+
+ExecutedCall executed(const CallSpec& asked, int contributors, const ProcessSetInfo& set) {
+  ExecutedCall call{asked};
+  if (reduces(call.kind) && call.op == ReduceOp::average) {
+    call.op = ReduceOp::sum;
+    call.divisor = static_cast<std::uint32_t>(contributors);
+  }
+  if (has_root(call.kind))
+    call.root = static_cast<Rank>(std::ranges::find(set.ranks, asked.root) - set.ranks.begin());
+  return call;
+}
+
+bool needs_wide_sums(const Batch& batch) {
+  if (!reduces(batch.kind) || kernels::wide_dtype(batch.dtype) == batch.dtype) return false;
+  if (is_floating(batch.dtype)) return rounds_partial_results(batch.dtype, batch.op);
+  return batch.op == ReduceOp::sum && batch.divisor != 1;
+}
+
+namespace {
+
+constexpr int kBytesBits = 40;
+constexpr std::uint64_t kMostBytes = (std::uint64_t{1} << kBytesBits) - 1;
+
+}  // namespace
+
+std::string BatchMark::to_string() const {
+  const std::uint64_t tensors = contents >> kBytesBits;
+  return fmt::format("{} tensor{} of {} bytes to order {}", tensors, tensors == 1 ? "" : "s",
+                     contents & kMostBytes, order);
+}
+
+BatchMark mark_of(const Batch& batch) {
+  return {batch.order, static_cast<std::uint64_t>(batch.entries.size()) << kBytesBits |
+                           std::min<std::uint64_t>(extent_of(batch).size_bytes, kMostBytes)};
+}
+
+Status batches_differ(const std::string& other_rank, const BatchMark& theirs, const BatchMark& own) {
+  return {
+      Code::internal,
+      fmt::format("the ranks are out of step: {} brings {}, this rank {}. No data was mixed up, but the job "
+                  "cannot go on; this is a defect of Dabke: please report it",
+                  other_rank, theirs.to_string(), own.to_string())};
+}
+
+Extent extent_of(const Batch& batch) {
+  std::int64_t elements = 0;
+  for (const BatchEntry& entry : batch.entries) {
+    if (batch.kind == CollectiveKind::alltoall) break;
+    elements +=
+        batch.kind == CollectiveKind::allgather
+            ? std::accumulate(entry.receive_counts.begin(), entry.receive_counts.end(), std::int64_t{0})
+            : entry.elements;
+  }
+  return {static_cast<std::size_t>(elements) * size_of(batch.dtype), batch.process_set->size()};
+}
+
+}  // namespace dabke

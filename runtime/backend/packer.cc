@@ -1,0 +1,205 @@
+#include "runtime/backend/packer.h"
+
+#include <cstring>
+#include <numeric>
+
+#include "runtime/kernels/kernels.h"
+
+namespace dabke {
+namespace {
+
+std::size_t to_size(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+/// Whether the collective reads from one place and writes to another.
+bool has_send(CollectiveKind kind) {
+  return kind == CollectiveKind::reducescatter || kind == CollectiveKind::alltoall;
+}
+
+const std::byte* bytes_of(const void* memory) { return static_cast<const std::byte*>(memory); }
+std::byte* bytes_of(void* memory) { return static_cast<std::byte*>(memory); }
+
+}  // namespace
+
+Result<PackedBatch> Packer::pack(const Batch& batch, bool is_wide) {
+  packed_ = {.dtype = is_wide ? kernels::wide_dtype(batch.dtype) : batch.dtype};
+  in_.clear();
+  out_.clear();
+  count(batch);
+  DABKE_RETURN_IF_ERROR(place(batch));
+  list_pieces(batch);
+
+  const ActivityScope activity(through_buffer_ ? batch.timeline : nullptr, batch.timeline_ids,
+                               "MEMCPY_IN_FUSION_BUFFER");
+  std::byte* const into = has_send(batch.kind) ? send_ : packed_.data;
+  const double factor = reduces(batch.kind) ? batch.prescale : 1;
+  for (const Piece& piece : in_) {
+    if (is_wide) {
+      kernels::widen(batch.dtype, into + piece.offset, piece.input, piece.elements, factor);
+    } else {
+      kernels::scale(batch.dtype, into + piece.offset, piece.input, piece.elements, factor);
+    }
+  }
+  return packed_;
+}
+
+void Packer::unpack(const Batch& batch, const kernels::Scale& scale) {
+  const ActivityScope activity(through_buffer_ ? batch.timeline : nullptr, batch.timeline_ids,
+                               "MEMCPY_OUT_FUSION_BUFFER");
+  const kernels::Scale by = reduces(batch.kind) ? scale : kernels::Scale();
+  for (const Piece& piece : out_) {
+    const std::byte* const from = packed_.data + piece.offset;
+    if (is_wide(batch)) {
+      kernels::narrow(batch.dtype, piece.output, from, piece.elements, by);
+    } else if (piece.output != from || !by.is_one()) {
+      kernels::scale(batch.dtype, piece.output, from, piece.elements, by);
+    }
+  }
+}
+
+/// How many elements go to and come from each rank, over all entries.
+void Packer::count(const Batch& batch) {
+  const auto ranks = to_size(batch.process_set->size());
+  send_counts_.assign(ranks, 0);
+  receive_counts_.assign(ranks, 0);
+  for (const BatchEntry& entry : batch.entries) {
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      switch (batch.kind) {
+        case CollectiveKind::allgather: receive_counts_[rank] += to_size(entry.receive_counts[rank]); break;
+        case CollectiveKind::reducescatter: send_counts_[rank] += to_size(entry.receive_counts[rank]); break;
+        case CollectiveKind::alltoall:
+          send_counts_[rank] += to_size(entry.send_counts[rank]);
+          receive_counts_[rank] += to_size(entry.receive_counts[rank]);
+          break;
+        default: break;
+      }
+    }
+  }
+  packed_.send_counts = send_counts_;
+  packed_.receive_counts = receive_counts_;
+  packed_.send_elements = std::accumulate(send_counts_.begin(), send_counts_.end(), std::size_t{0});
+  packed_.elements = std::accumulate(receive_counts_.begin(), receive_counts_.end(), std::size_t{0});
+  if (batch.kind == CollectiveKind::reducescatter) {
+    packed_.elements = send_counts_[to_size(batch.process_set->rank)];
+  }
+}
+
+/// Chooses where `send` and `data` are: in the tensors of a lone entry, else in the fusion buffer.
+Status Packer::place(const Batch& batch) {
+  const std::size_t width = size_of(packed_.dtype);
+  const bool is_whole = batch.kind == CollectiveKind::allreduce || batch.kind == CollectiveKind::broadcast;
+  const bool is_alone = is_in_place(batch);
+  if (is_whole) {
+    for (const BatchEntry& entry : batch.entries) {
+      const std::size_t bytes = to_size(entry.elements) * width;
+      packed_.elements += (is_alone ? bytes : fusion_padded(bytes)) / width;
+    }
+  }
+  const BatchEntry* const entry = is_alone ? &batch.entries.front() : nullptr;
+  const bool sends_input = is_alone && entry->input != entry->output &&
+                           (batch.kind != CollectiveKind::reducescatter || batch.prescale == 1);
+  const std::size_t send_bytes = sends_input ? 0 : fusion_padded(packed_.send_elements * width);
+  const std::size_t data_bytes = is_alone ? 0 : packed_.elements * width;
+  through_buffer_ = send_bytes + data_bytes != 0;
+  std::byte* memory = nullptr;
+  if (through_buffer_) {
+    DABKE_ASSIGN_OR_RETURN(memory, buffer_.reserve(send_bytes + data_bytes));
+  }
+  send_ = sends_input ? nullptr : memory;
+  packed_.send = sends_input ? bytes_of(entry->input) : memory;
+  packed_.data = is_alone ? bytes_of(entry->output) : memory + send_bytes;
+  return Status::ok();
+}
+
+void Packer::list_pieces(const Batch& batch) {
+  if (batch.kind == CollectiveKind::allreduce || batch.kind == CollectiveKind::broadcast) {
+    list_whole_entries(batch);
+    return;
+  }
+  list_blocks_in(batch);
+  list_blocks_out(batch);
+}
+
+void Packer::list_whole_entries(const Batch& batch) {
+  const std::size_t width = size_of(packed_.dtype);
+  const bool has_input = batch.kind == CollectiveKind::allreduce || batch.process_set->rank == batch.root;
+  std::size_t offset = 0;
+  for (const BatchEntry& entry : batch.entries) {
+    const std::size_t elements = to_size(entry.elements);
+    const std::size_t end = offset + elements * width;
+    const bool stays = entry.input == packed_.data + offset && (batch.prescale == 1 || !reduces(batch.kind));
+    if (has_input && !stays && elements != 0)
+      in_.push_back({bytes_of(entry.input), nullptr, offset, elements});
+    if (elements != 0) out_.push_back({nullptr, bytes_of(entry.output), offset, elements});
+    offset = end;
+    if (!is_in_place(batch)) {
+      // The padding travels and is reduced with the rest, so it must be something.
+      offset = fusion_padded(end);
+      if (offset != end) std::memset(packed_.data + end, 0, offset - end);
+    }
+  }
+}
+
+/// This rank's pieces: to its own block (allgather), or to a block for each rank.
+void Packer::list_blocks_in(const Batch& batch) {
+  const std::size_t width = size_of(batch.dtype);
+  const std::size_t packed_width = size_of(packed_.dtype);
+  if (has_send(batch.kind) && send_ == nullptr) return;  // the input itself is sent
+  const auto own = to_size(batch.process_set->rank);
+  const bool gathers = batch.kind == CollectiveKind::allgather;
+  std::size_t offset = 0;
+  for (std::size_t rank = 0; rank < send_counts_.size(); ++rank) {
+    if (gathers && rank != own) {
+      offset += receive_counts_[rank] * packed_width;
+      continue;
+    }
+    for (const BatchEntry& entry : batch.entries) {
+      const auto counts =
+          batch.kind == CollectiveKind::reducescatter ? entry.receive_counts : entry.send_counts;
+      const std::size_t elements = gathers ? to_size(entry.elements) : to_size(counts[rank]);
+      std::size_t skipped = 0;
+      for (std::size_t before = 0; !gathers && before < rank; ++before)
+        skipped += to_size(counts[before]) * width;
+      const std::byte* const input = elements == 0 ? nullptr : bytes_of(entry.input) + skipped;
+      const bool stays = gathers && input == packed_.data + offset;
+      if (elements != 0 && !stays) in_.push_back({input, nullptr, offset, elements});
+      offset += elements * packed_width;
+    }
+  }
+}
+
+/// What came: a block for each rank (allgather, alltoall), or this rank's sum (reducescatter).
+void Packer::list_blocks_out(const Batch& batch) {
+  const std::size_t width = size_of(batch.dtype);
+  std::size_t offset = 0;
+  if (batch.kind == CollectiveKind::reducescatter) {
+    const auto own = to_size(batch.process_set->rank);
+    for (const BatchEntry& entry : batch.entries) {
+      const std::size_t elements = to_size(entry.receive_counts[own]);
+      if (elements != 0) out_.push_back({nullptr, bytes_of(entry.output), offset, elements});
+      offset += elements * size_of(packed_.dtype);
+    }
+    return;
+  }
+  if (is_in_place(batch)) return;  // it came to where it belongs
+  for (std::size_t rank = 0; rank < receive_counts_.size(); ++rank) {
+    for (const BatchEntry& entry : batch.entries) {
+      const std::size_t elements = to_size(entry.receive_counts[rank]);
+      std::size_t skipped = 0;
+      for (std::size_t before = 0; before < rank; ++before)
+        skipped += to_size(entry.receive_counts[before]) * width;
+      if (elements != 0) out_.push_back({nullptr, bytes_of(entry.output) + skipped, offset, elements});
+      offset += elements * width;
+    }
+  }
+}
+
+void run_alone(const Batch& batch) {
+  for (const BatchEntry& entry : batch.entries) {
+    const auto elements = to_size(entry.elements);
+    const bool is_scaled = reduces(batch.kind);
+    kernels::scale(batch.dtype, entry.output, entry.input, elements, is_scaled ? batch.prescale : 1);
+    if (is_scaled) kernels::scale(batch.dtype, entry.output, entry.output, elements, batch.result_scale());
+  }
+}
+
+}  // namespace dabke

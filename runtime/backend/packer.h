@@ -1,0 +1,83 @@
+// A batch as one contiguous piece of memory, for backends whose collectives take one. Scaling happens inside
+// the copies.
+//
+// What a collective works on, in elements; every rank's blocks are in set order, and a block holds the pieces
+// of all entries one behind the other:
+//   allreduce, broadcast   `data`, the entries one behind the other, each padded with fusion_padded; in place
+//   allgather              `data`, one block a rank (`receive_counts`), this rank's already filled in; in
+//                          place
+//   reducescatter          `send`, one block for each rank that it goes to (`send_counts`); this rank's sum
+//                          into `data`
+//   alltoall               `send`, one block for each rank that it goes to (`send_counts`); `data`, one for
+//                          each that it came from (`receive_counts`)
+// A batch of one entry is not copied: the collective works on its output, and on its input where it has a
+// `send`. Unless it is wanted wide: then all that is packed is of kernels::wide_dtype(), and made narrow
+// again once it is scaled.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "runtime/backend/backend.h"
+#include "runtime/backend/fusion_buffer.h"
+
+namespace dabke {
+
+struct PackedBatch {
+  DType dtype = DType::f32;         // what is packed has it
+  const std::byte* send = nullptr;  // reducescatter and alltoall only; never overlaps `data`
+  std::byte* data = nullptr;        // may be null when it has no elements
+  std::size_t send_elements = 0;
+  std::size_t elements = 0;  // those of `data`
+  std::span<const std::size_t> send_counts;
+  std::span<const std::size_t> receive_counts;
+};
+
+/// Packs and unpacks one batch at a time, and keeps its memory for the next. Not thread-safe.
+class Packer {
+ public:
+  /// Copies the inputs, multiplied by the batch's prescale, to where the collective wants them. The result is
+  /// valid until the next pack(). Code out_of_memory when the buffer cannot be had.
+  ///   is_wide  only of a reduction
+  Result<PackedBatch> pack(const Batch& batch, bool is_wide = false);
+  /// Copies what the collective made of it to the outputs, scaled as the batch says or, where the collective
+  /// has done that, by one. The batch is pack()'s.
+  void unpack(const Batch& batch, const kernels::Scale& scale);
+  void unpack(const Batch& batch) { unpack(batch, batch.result_scale()); }
+  /// Gives the buffer back.
+  void drop() { buffer_.drop(); }
+
+ private:
+  /// A run of elements that is contiguous in a tensor and in a buffer.
+  struct Piece {
+    const std::byte* input;  // null in pieces that are only unpacked
+    std::byte* output;       // null in pieces that are only packed
+    std::size_t offset;      // bytes into the buffer
+    std::size_t elements;
+  };
+
+  bool is_wide(const Batch& batch) const { return packed_.dtype != batch.dtype; }
+  /// Whether the collective works on the tensors themselves.
+  bool is_in_place(const Batch& batch) const { return batch.entries.size() == 1 && !is_wide(batch); }
+  void count(const Batch& batch);
+  Status place(const Batch& batch);
+  void list_pieces(const Batch& batch);
+  void list_whole_entries(const Batch& batch);
+  void list_blocks_in(const Batch& batch);
+  void list_blocks_out(const Batch& batch);
+
+  FusionBuffer buffer_;
+  PackedBatch packed_;
+  std::byte* send_ = nullptr;  // packed_.send where that is ours to write
+  bool through_buffer_ = false;
+  std::vector<std::size_t> send_counts_;
+  std::vector<std::size_t> receive_counts_;
+  std::vector<Piece> in_;   // go to packed_.send, or to packed_.data where there is no send
+  std::vector<Piece> out_;  // come from packed_.data
+};
+
+/// What any collective does in a process set of one rank: outputs become the scaled inputs.
+void run_alone(const Batch& batch);
+
+}  // namespace dabke

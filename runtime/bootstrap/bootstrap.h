@@ -1,0 +1,56 @@
+// How a process learns who takes part in the job, from its environment and the rendezvous store.
+//
+// What the launcher (or the user) sets; each of the first six falls back to HOROVOD_<name>:
+//   DABKE_RANK, DABKE_SIZE               this process's place; none at all means a world of one
+//   DABKE_LOCAL_RANK, DABKE_LOCAL_SIZE,  all four or none; none: found from the host names
+//   DABKE_CROSS_RANK, DABKE_CROSS_SIZE
+//   DABKE_RENDEZVOUS                     http://host:port of dabkerun, or file:/absolute/directory that all
+//                                        ranks see
+//   DABKE_JOB_ID, DABKE_JOB_KEY          32 and 64 hexadecimal digits; with file: the first rank may make
+//                                        them
+//   DABKE_HOSTNAME                       this host's name for the others; gethostname() unless set
+//   DABKE_GATHERS_DUMPS=1                dabkerun reads the dumps of a hang from its store
+//
+// Where DABKE_RENDEZVOUS alone is set, rank and size come from another launcher's variables: torchrun, Slurm,
+// or one of MPI (runtime/bootstrap/other_launchers.h). Where such a launcher has started several processes and nothing
+// says where they meet, init fails.
+//
+// Where rank, size and rendezvous are all unset and MPI has started the process, MPI tells them; where the
+// application passes a communicator, it tells them whatever the environment says (runtime/bootstrap/mpi_place.h).
+//
+// Then, in the store, under the job's id:
+//   1. Each rank counts its init, `inits/<rank>`; the count is the epoch. All else is under `<epoch>/`.
+//   2. Each rank leaves `hello/<rank>`: its size, its host name and its static process sets.
+//   3. Rank 0 reads all of them and leaves `roster`: the host names by rank, or what is wrong. Everybody
+//      reads that.
+// So init costs each rank a handful of store calls, and all ranks see the same list or the same error.
+#pragma once
+
+#include <memory>
+
+#include "runtime/base/config.h"
+#include "runtime/base/status.h"
+#include "runtime/base/world.h"
+#include "runtime/transport/mpi_session.h"
+#include "runtime/transport/store.h"
+
+namespace dabke {
+
+struct Bootstrapped {
+  World world;
+  std::shared_ptr<Store> store;  // this job's and epoch's
+  MpiSession* mpi = nullptr;     // when MPI has started the job
+  bool gathers_dumps = false;    // whoever serves the store reads the dumps of a hang there
+};
+
+/// Waits for the other ranks until config.start_timeout. Errors name the variable or the ranks, and the
+/// remedy. `mpi_comm` is the address of an MPI_Comm of the application, or null.
+Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment,
+                               const void* mpi_comm = nullptr);
+
+/// Called at the end of a clean epoch, once this rank will not read the store any more. Never waits for other
+/// ranks, and for the store a second at most: whoever leaves last removes what the epoch left in the store.
+/// After a crash the next epoch's rank 0 does.
+Status leave_epoch(const Bootstrapped& joined);
+
+}  // namespace dabke

@@ -1,0 +1,84 @@
+#include "runtime/bootstrap/other_launchers.h"
+
+#include <array>
+#include <charconv>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace dabke {
+namespace {
+
+/// One row a launcher, the innermost first: torchrun may run inside of mpirun or srun, and mpirun starts its
+/// helpers by srun, whose variables the ranks then see too.
+struct Row {
+  std::string_view name;
+  std::array<std::string_view, 2> sizes;  // the first that is set counts; none: only the rank is told
+  std::string_view rank;
+  std::string_view also;  // must be there as well; empty: nothing must
+};
+constexpr std::array kRows = {
+    Row{"torchrun (or whoever set WORLD_SIZE)", {"WORLD_SIZE"}, "RANK", ""},
+    Row{"Open MPI", {"OMPI_COMM_WORLD_SIZE"}, "OMPI_COMM_WORLD_RANK", ""},
+    Row{"MPICH or another PMI launcher", {"PMI_SIZE"}, "PMI_RANK", ""},
+    Row{"MVAPICH", {"MV2_COMM_WORLD_SIZE"}, "MV2_COMM_WORLD_RANK", ""},
+    Row{"Slurm", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, "SLURM_PROCID", "SLURM_STEP_ID"},
+    Row{"a PMIx launcher", {}, "PMIX_RANK", ""},
+};
+
+/// Slurm numbers batch scripts and interactive shells from the top: they are no steps that srun has started.
+constexpr std::int64_t kMostSteps = 0xffff0000;
+
+std::optional<std::int64_t> number(const Environment& environment, std::string_view name) {
+  const auto text = environment(std::string(name));
+  if (!text) return std::nullopt;
+  std::int64_t value = 0;
+  const char* const last = text->data() + text->size();
+  const auto [end, error] = std::from_chars(text->data(), last, value);
+  if (error != std::errc() || end != last || value < 0 || value > 0xffffffff) return std::nullopt;
+  return value;
+}
+
+std::optional<OtherLauncher> traces_of(const Row& row, const Environment& environment) {
+  constexpr std::int64_t kMostRanks = 1 << 20;
+  const auto rank = number(environment, row.rank);
+  if (!rank || *rank >= kMostRanks) return std::nullopt;
+  if (!row.also.empty()) {
+    const auto also = number(environment, row.also);
+    if (!also || *also >= kMostSteps) return std::nullopt;
+  }
+  OtherLauncher found{std::string(row.name), fmt::format("{} is {}", row.rank, *rank),
+                      static_cast<int>(*rank), static_cast<int>(*rank) + 1, false};
+  if (row.sizes[0].empty()) return found;
+  for (const std::string_view name : row.sizes) {
+    const auto size = name.empty() ? std::nullopt : number(environment, name);
+    if (!size || *size <= *rank || *size > kMostRanks) continue;
+    found.evidence = fmt::format("{} is {} and {}", name, *size, found.evidence);
+    found.size = static_cast<int>(*size);
+    found.size_is_known = true;
+    return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<OtherLauncher> find_other_launcher(const Environment& environment) {
+  for (const Row& row : kRows) {
+    if (auto found = traces_of(row, environment)) return found;
+  }
+  return std::nullopt;
+}
+
+Status cannot_meet(const OtherLauncher& launcher) {
+  return {Code::invalid_argument,
+          fmt::format(
+              "{} has started this process as one of {}{} ({}), but nothing says where the ranks "
+              "meet, and each would be a job of its own. Start with dabkerun; or with mpirun, or call "
+              "MPI_Init before dabke_init, where this build has the module of that MPI; or set "
+              "DABKE_RENDEZVOUS=file:/a/directory/that/all/ranks/see on every rank, a fresh one for "
+              "every job. A process that is meant to be alone sets DABKE_SIZE=1",
+              launcher.name, launcher.size_is_known ? "" : "at least ", launcher.size, launcher.evidence)};
+}
+
+}  // namespace dabke

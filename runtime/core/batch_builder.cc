@@ -1,0 +1,211 @@
+#include "runtime/core/batch_builder.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "runtime/backend/fusion_buffer.h"
+#include "runtime/kernels/kernels.h"
+
+namespace dabke {
+
+std::int64_t scattered_rows(std::int64_t rows, int ranks, int index) {
+  return rows / ranks + (index < rows % ranks ? 1 : 0);
+}
+
+BatchBuilder::BatchBuilder(Run& run) : run_(run), verdict_(needs_exchange() ? run.tensors.size() : 0) {
+  for (const RunTensor& entry : run.tensors) any_joined_ = any_joined_ || entry.operation == nullptr;
+}
+
+bool BatchBuilder::needs_exchange() const { return has_free_rows(run_.batch.kind); }
+
+std::vector<std::int64_t> BatchBuilder::send_rows(const RunTensor& entry) const {
+  if (entry.operation && !entry.operation->extras().splits.empty()) return entry.operation->extras().splits;
+  return std::vector<std::int64_t>(ranks(), entry.tensor->shape[0] / static_cast<std::int64_t>(ranks()));
+}
+
+const Batch& BatchBuilder::exchange_batch() {
+  exchange_.order = run_.batch.order;
+  exchange_.kind = run_.batch.kind;
+  exchange_.dtype = DType::i64;
+  exchange_.process_set = run_.process_set.get();
+  // Each rank is told the rows that it gets, and last whether an allocator is asked here; in an alltoall,
+  // which is never fused, also how many rows this rank has for all.
+  const bool asks = std::ranges::any_of(run_.tensors, [](const RunTensor& entry) {
+    return entry.operation != nullptr && entry.operation->extras().allocate;
+  });
+  const bool gathers = run_.batch.kind == CollectiveKind::allgather;
+  const std::size_t each = gathers ? run_.tensors.size() + 1 : 2;
+  if (gathers) {
+    for (const RunTensor& entry : run_.tensors) sent_.push_back(entry.tensor->shape[0]);
+    sent_.push_back(asks);
+  } else {
+    const RunTensor& entry = run_.tensors.front();
+    for (const std::int64_t rows : send_rows(entry)) {
+      sent_.push_back(rows);
+      sent_.push_back(2 * entry.tensor->shape[0] + asks);
+    }
+  }
+  received_.resize(each * ranks());
+  exchange_counts_.assign(ranks(), static_cast<std::int64_t>(each));
+  exchange_.entries.push_back({.input = sent_.data(),
+                               .output = received_.data(),
+                               .elements = static_cast<std::int64_t>(sent_.size()),
+                               .receive_counts = exchange_counts_,
+                               .send_counts = exchange_counts_});
+  return exchange_;
+}
+
+/// A number that the exchange has brought.
+std::int64_t BatchBuilder::received_rows(std::size_t rank, std::size_t entry) const {
+  return received_[rank * (received_.size() / ranks()) + entry];
+}
+
+/// An upper bound, the same on all ranks.
+double BatchBuilder::bytes_of_all_outputs() const {
+  double bytes = 0;
+  for (std::size_t i = 0; i < run_.tensors.size(); ++i) {
+    double rows = 0;
+    for (std::size_t r = 0; r < ranks(); ++r) {
+      rows += static_cast<double>(run_.batch.kind == CollectiveKind::allgather ? received_rows(r, i)
+                                                                               : received_rows(r, 1) / 2);
+    }
+    bytes += rows * static_cast<double>(run_.tensors[i].tensor->shape.row_elements()) *
+             static_cast<double>(size_of(run_.batch.dtype));
+  }
+  return bytes;
+}
+
+bool BatchBuilder::needs_verdict() const {
+  return needs_exchange() && (asks_an_allocator_ || bytes_of_all_outputs() >= kUncertainBytes);
+}
+
+std::vector<Status> BatchBuilder::apply_verdict() {
+  std::vector<Status> refused;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < run_.tensors.size(); ++i) {
+    Status status = verdict_.of(i, name_of(run_.batch.kind), run_.tensors[i].tensor->name, *run_.process_set);
+    if (status) {
+      if (kept != i) {
+        run_.batch.entries[kept] = run_.batch.entries[i];
+        if (!run_.batch.timeline_ids.empty()) run_.batch.timeline_ids[kept] = run_.batch.timeline_ids[i];
+      }
+      ++kept;
+      continue;
+    }
+    refused.resize(run_.tensors.size());
+    refused[i] = std::move(status);
+  }
+  run_.batch.entries.resize(kept);
+  if (!run_.batch.timeline_ids.empty()) run_.batch.timeline_ids.resize(kept);
+  return refused;
+}
+
+std::int64_t* BatchBuilder::counts() { return run_.counts.emplace_back(new std::int64_t[ranks()]).get(); }
+
+Result<void*> BatchBuilder::scratch(std::size_t bytes) {
+  void* memory = std::aligned_alloc(kFusionAlignment, fusion_padded(std::max<std::size_t>(bytes, 1)));
+  if (memory == nullptr)
+    return Status(Code::out_of_memory, fmt::format("no memory for {} bytes of neutral data", bytes));
+  run_.scratch.emplace_back(memory);
+  return memory;
+}
+
+Status BatchBuilder::build() {
+  Batch& batch = run_.batch;
+  prescale_ = batch.prescale;
+  // Neutral data must not be scaled, so with such data in the batch the own inputs are scaled here instead.
+  if (any_joined_) batch.prescale = 1;
+  batch.timeline = run_.timeline.get();
+  batch.timeline_ids = run_.timeline_ids;
+  batch.entries.resize(run_.tensors.size());
+  const std::size_t each = received_.size() / ranks();  // one rank's numbers in an exchange
+  for (std::size_t r = 0; each != 0 && r < ranks(); ++r) {
+    asks_an_allocator_ = asks_an_allocator_ || received_rows(r, each - 1) % 2 != 0;
+  }
+  for (std::size_t i = 0; i < run_.tensors.size(); ++i) {
+    BatchEntry& out = batch.entries[i];
+    DABKE_RETURN_IF_ERROR(set_input(run_.tensors[i], out));
+    const Shape shape = output_shape(run_.tensors[i], i, out);
+    const Status provided = set_output(run_.tensors[i], out, shape);
+    if (provided) continue;
+    if (!needs_exchange()) return provided;
+    const RunTensor& entry = run_.tensors[i];
+    const bool asked = entry.operation != nullptr && entry.operation->extras().allocate;
+    verdict_.note(i, asked ? OutputVerdict::Lacks::refused : OutputVerdict::Lacks::memory,
+                  static_cast<std::size_t>(shape.elements()) * size_of(run_.batch.dtype));
+    if (!needs_verdict()) return provided;  // nobody expects that it can fail
+  }
+  return {};
+}
+
+Status BatchBuilder::set_input(const RunTensor& entry, BatchEntry& out) {
+  out.elements = entry.tensor->shape.elements();
+  if (entry.operation) {
+    out.input = entry.operation->inputs[entry.index].data;
+    if (!any_joined_ || prescale_ == 1 || !reduces(run_.batch.kind)) return {};
+    DABKE_ASSIGN_OR_RETURN(void* scaled, scratch(entry.tensor->size_bytes()));
+    kernels::scale(run_.batch.dtype, scaled, out.input, static_cast<std::size_t>(out.elements), prescale_);
+    out.input = scaled;
+    return {};
+  }
+  DABKE_ASSIGN_OR_RETURN(void* neutral, scratch(entry.tensor->size_bytes()));
+  if (reduces(run_.batch.kind)) {
+    kernels::fill_neutral(run_.batch.dtype, run_.batch.op, neutral, static_cast<std::size_t>(out.elements));
+  }
+  out.input = neutral;
+  return {};
+}
+
+Shape BatchBuilder::output_shape(const RunTensor& entry, std::size_t entry_index, BatchEntry& out) {
+  Shape shape = entry.tensor->shape;
+  if (run_.batch.kind == CollectiveKind::allreduce || run_.batch.kind == CollectiveKind::broadcast)
+    return shape;
+  const int n = static_cast<int>(ranks());
+  const std::int64_t row = shape.row_elements();
+  std::int64_t* receive = counts();
+  std::int64_t rows = 0;
+  if (run_.batch.kind == CollectiveKind::reducescatter) {
+    for (int r = 0; r < n; ++r) receive[r] = scattered_rows(shape[0], n, r) * row;
+    rows = scattered_rows(shape[0], n, run_.process_set->rank);
+  } else {
+    for (std::size_t r = 0; r < ranks(); ++r) {
+      const std::int64_t theirs = received_rows(r, entry_index);
+      receive[r] = theirs * row;
+      rows += theirs;
+    }
+  }
+  out.receive_counts = {receive, ranks()};
+  if (run_.batch.kind == CollectiveKind::alltoall) {
+    if (entry.operation) {
+      auto& splits = entry.operation->make_extras().received_splits;
+      splits.resize(ranks());
+      for (std::size_t r = 0; r < ranks(); ++r) splits[r] = received_rows(r, 0);
+    }
+    std::int64_t* send = counts();
+    for (std::size_t r = 0; r < ranks(); ++r) send[r] = sent_[2 * r] * row;
+    out.send_counts = {send, ranks()};
+  }
+  shape.set(0, rows);
+  return shape;
+}
+
+Status BatchBuilder::set_output(const RunTensor& entry, BatchEntry& out, Shape shape) {
+  if (entry.operation == nullptr) {
+    DABKE_ASSIGN_OR_RETURN(out.output,
+                           scratch(static_cast<std::size_t>(shape.elements()) * size_of(run_.batch.dtype)));
+    return {};
+  }
+  TensorView& output = entry.operation->outputs[entry.index];
+  output.shape = std::move(shape);
+  if (output.data == nullptr) {
+    const ActivityScope activity(run_.timeline.get(), run_.timeline_ids, "ALLOCATE_OUTPUT");
+    DABKE_RETURN_IF_ERROR(entry.operation->provide_output(entry.index));
+  }
+  out.output = output.data;
+  return {};
+}
+
+}  // namespace dabke

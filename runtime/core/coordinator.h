@@ -1,0 +1,213 @@
+// The coordinator: the thread in each process that negotiates, plans batches and hands them to the lane.
+//
+// Training threads leave commands in the inbox and wake it when it sleeps; the lane tells it of ends and
+// failures. It sleeps in ControlChannel::poll and does no work without an event.
+//
+// Whoever waits for a result helps, because to wake a thread and to be woken costs more than all the rest of
+// a small collective. While the coordinator's thread sleeps, a thread that waits takes the baton, drives the
+// negotiation itself as long as something happens, and runs the batch that it waits for when the lane has
+// nothing else to do. With the last look it gives the baton back, and before it runs anything. A blocking
+// call of ranks that share memory wakes nobody.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/config.h"
+#include "runtime/control/control_channel.h"
+#include "runtime/core/callback_thread.h"
+#include "runtime/core/group_collector.h"
+#include "runtime/core/host_lane.h"
+#include "runtime/core/process_set_table.h"
+#include "runtime/core/statistics.h"
+#include "runtime/diagnosis/reporter.h"
+#include "runtime/negotiation/machine.h"
+#include "runtime/transport/shm/waiting.h"
+
+namespace dabke {
+
+class Coordinator final : private ControlSink, private LaneObserver {
+ public:
+  struct Parts {
+    const World& world;
+    const Config& config;
+    std::unique_ptr<ControlChannel> channel;
+    std::vector<std::unique_ptr<Backend>>& backends;
+    ProcessSetTable& process_sets;
+    std::vector<std::vector<Rank>> static_sets;  // by id, from 1 on; in `process_sets` already
+    Statistics& statistics;
+    Profile& profile;
+    FlightRecorder& recorder;
+    Reporter& reporter;
+    Log log;
+    std::shared_ptr<Timeline> timeline;  // from the first message on; null: off
+  };
+
+  /// The tree of this job's negotiation.
+  static std::shared_ptr<const Topology> topology_of(const World& world, const Config& config);
+
+  /// Makes every thread that the job will need, the reporter's too. When one cannot be made, all ranks are
+  /// told.
+  static Result<std::unique_ptr<Coordinator>> open(Parts parts);
+  ~Coordinator() override;
+
+  enum class Wake { at_once, left_to_help };
+  /// May be called from any thread. The operation completes exactly once, unless it is refused: after
+  /// shut_down(). With left_to_help, help() must follow.
+  Status submit(OperationRef operation, Wake wake = Wake::at_once);
+  /// A thread is about to wait for it until `deadline`: it is not kept back for others, and a thread without
+  /// a deadline works on it for as long as there is something to do. (A batch takes as long as its slowest
+  /// rank.)
+  void help(const Operation& operation, TimePoint deadline, Wake submitted = Wake::at_once) noexcept;
+  void abort(Status cause);
+  /// Every rank writes a dump.
+  void ask_for_dumps(std::string reason);
+  /// What this rank waits for, as a dump without stacks; when the coordinator thread does not answer within
+  /// `limit`, the flight recorder alone, and the reason says so.
+  Dump describe(std::string reason, Duration limit);
+  /// Null stops the timeline; the old one is closed by its last user.
+  void set_timeline(std::shared_ptr<Timeline> timeline);
+  /// Leaves the job, runs what was ordered, closes the links. Returns when the threads have ended. Needs no
+  /// memory.
+  void shut_down() noexcept;
+  /// Whether nothing but a rank's leaving has ended the job. Asked after shut_down().
+  bool ended_well() const { return !over_ || over_->is_ok() || over_->code() == Code::shut_down; }
+  std::string_view channel_name() const { return channel_->name(); }
+
+ private:
+  struct Want {
+    ProcessSetId process_set;
+    std::string name;
+  };
+  struct AskForDumps {
+    std::string reason;
+  };
+  struct Describe {
+    std::string reason;
+    std::shared_ptr<std::promise<Dump>> answer;
+  };
+  struct Stack {
+    std::string text;
+  };
+  using Command =
+      std::variant<OperationRef, Want, Status, std::shared_ptr<Timeline>, AskForDumps, Describe, Stack>;
+  static constexpr Duration kCloseTime = std::chrono::seconds(2);
+  static Unit* unit_of(Token token) { return reinterpret_cast<Unit*>(token); }
+  struct UnitsKept;
+  struct Failed {  // runs that failed before the first cause was known
+    std::unique_ptr<Unit> unit;
+    Status status;
+  };
+
+  explicit Coordinator(Parts parts);
+  Status start();
+  Status of_this_rank(const Status& cause) const;
+  void tell_all(const Status& cause);
+  void send_to_all(std::span<const std::byte> message);
+
+  void on_message(Rank peer, std::span<const std::byte> message) override;
+  void on_peer_lost(Rank peer, const Status& cause) override;
+  void unit_finished(std::unique_ptr<Unit> unit, const Status& status) override;
+  void batch_starts(const Run& run) override;
+  void batch_ran(const Run& run, const BatchReport& batch, const Status& status) override;
+  void runs_left(std::size_t left) override;
+  void lane_broke(Status cause) noexcept override { break_off(std::move(cause)); }
+
+  void loop() noexcept;
+  void drive();
+  void break_off(Status cause) noexcept;
+  void end_broken() noexcept;
+  void round();
+  bool take_baton();
+  bool drive_for(const Operation& operation) noexcept;
+  bool something_comes(int& looks);
+  void hand_back();
+  TimePoint sleep_until();
+  void hand_over(std::unique_ptr<Run> run);
+  bool post(Command command, Wake wake = Wake::at_once);
+  bool has_commands();
+  void wake();
+  bool nothing_to_do();
+  bool is_finished();
+  void take_inbox();
+  void obey_commands(TimePoint now);
+  void accept(OperationRef& operation, TimePoint now);
+  void perform(std::vector<Action> actions, TimePoint now);
+  void execute(ExecuteAction& action, TimePoint now);
+  std::unique_ptr<Run> make_run(const ExecuteAction& action, std::span<const BatchedTensor> batch);
+  void start_operations(const ExecuteAction& action, TimePoint now);
+  void over(const Status& cause);
+  void judge_failures(TimePoint now);
+  void look_for_long_runs(TimePoint now);
+  std::optional<Machine::Running> running_batch() const;
+  void dump(const DumpAction& action, TimePoint now);
+  Dump describe(std::string reason, std::uint64_t incident, const Snapshot& snapshot, TimePoint now) const;
+  void record_readiness();
+  void record_profile();
+  void complete(std::unique_ptr<Unit> unit, const Status& status) noexcept;
+  void complete(OperationRef operation, const Status& status) noexcept;
+  TimePoint next_deadline() const;
+  void pin_thread() const;
+
+  const World& world_;
+  const Config& config_;
+  Baton baton_;                      // all below that is not atomic and has no mutex of its own
+  bool ended_ = false;               // nobody drives any more
+  bool helped_ = false;              // who holds it waits for a result
+  std::unique_ptr<Run> own_run_;     // the one that the holder is to run
+  WaitingHabit habit_;               // the helpers'
+  TimePoint sleeps_until_ = kNever;  // the coordinator's thread, when nobody holds it
+  std::unique_ptr<ControlChannel> channel_;
+  const bool can_be_helped_ = channel_->can_be_helped();
+  ProcessSetTable& process_sets_;
+  Statistics& statistics_;
+  Profile& profile_;
+  FlightRecorder& recorder_;
+  Reporter& reporter_;
+  Log log_;
+  OutstandingUnits units_;
+  Machine machine_;
+  GroupCollector groups_;
+  CallbackThread callbacks_;
+  std::shared_ptr<Timeline> timeline_;
+  std::uint64_t timelines_ = 0;  // until now
+  std::uint64_t submitted_ = 0;  // operations
+
+  std::mutex inbox_mutex_;
+  std::vector<Command> inbox_;
+  bool leaves_ = false;  // once what is in the inbox is done
+  bool closed_ = false;  // nobody reads the inbox any more
+  Status closed_by_;     // when not by shut_down()
+  std::mutex failed_mutex_;
+  std::vector<Failed> failed_;
+  Status broken_by_;
+  TimePoint failed_since_ = kNever;
+  std::atomic<std::int64_t> running_since_ns_{0};  // the batch in the lane; 0: none
+  TimePoint next_run_check_ = kNever;              // while there is one
+  std::atomic<bool> sleeping_{false};
+  std::atomic<bool> wants_room_{false};  // the root holds orders back until the lane has less to do
+  std::atomic<bool> is_broken_{false};   // memory ran out in the middle of a step: broken_by_ has the cause
+  std::atomic<bool> leaving_{false};
+  std::atomic<bool> keeps_back_{false};  // there are learned batches
+  std::vector<Command> commands_;        // taken out of the inbox
+  bool leaves_then_ = false;             // once these are done
+  std::optional<Status> over_;
+
+  // What the end that comes when memory has run out needs.
+  std::unique_ptr<std::byte[]> reserve_;  // given back then
+  std::vector<std::byte> last_words_;     // "rank 1 on host-b: out of memory", to the others
+  std::vector<Rank> neighbours_;
+
+  HostLane lane_;
+  std::jthread thread_;
+};
+
+}  // namespace dabke

@@ -1,0 +1,96 @@
+// How a thread that waits for a result drives the coordinator meanwhile.
+#include "runtime/base/exceptions.h"
+#include "runtime/core/coordinator.h"
+#include "runtime/negotiation/name_key.h"
+
+namespace dabke {
+namespace {
+
+// Waking takes as long as some fifty yields, and what is waited for comes that soon as a rule.
+constexpr int kYields = 50;
+// The most looks without an event while the coordinator's thread waits for the baton.
+constexpr int kMostLooks = 1000;
+
+}  // namespace
+
+void Coordinator::help(const Operation& operation, TimePoint deadline, Wake submitted) noexcept {
+  bool is_told = submitted == Wake::at_once;
+  if (keeps_back_ && !operation.is_done()) {
+    // Only a hint: without memory for it the batch is held for its usual time.
+    (void)attempt([&] {
+      // The lane may be giving the operation its extras just now; those of a group's member are there from
+      // the start.
+      const Request& request = *operation.request;
+      post(Want{request.process_set,
+                request.is_group ? group_key(operation.extras().group) : std::string(NameKey(request))},
+           Wake::left_to_help);
+      is_told = false;
+    });
+  }
+  if (can_be_helped_ && deadline == kNever) {
+    while (!operation.is_done() && take_baton()) {
+      is_told = true;
+      if (!drive_for(operation)) return;
+    }
+  }
+  if (!is_told) wake();
+}
+
+bool Coordinator::take_baton() {
+  bool is_ours = baton_.try_lock();
+  if (!is_ours) {
+    baton_.want();
+    for (Waiting wait(kYields); !is_ours && wait.again();) is_ours = baton_.try_lock();
+    baton_.want_no_more();
+  }
+  if (!is_ours || (!ended_ && !is_broken_)) return is_ours;
+  baton_.unlock();
+  return false;
+}
+
+/// Drives until a batch is to be run here, the operation is done or in the lane, or nothing happens any more.
+/// Whether to go on.
+bool Coordinator::drive_for(const Operation& operation) noexcept {
+  helped_ = true;
+  try {
+    channel_->look(*this);  // what came before may be what is waited for
+    int looks = kMostLooks;
+    do round();
+    while (!own_run_ && operation.ordered_at == TimePoint{} && !operation.is_done() &&
+           something_comes(looks));
+  } catch (...) {
+    break_off(caught());
+  }
+  const std::unique_ptr<Run> run = std::move(own_run_);
+  helped_ = false;
+  hand_back();
+  baton_.unlock();
+  if (run) lane_.run_here(*run);
+  return run != nullptr;
+}
+
+bool Coordinator::something_comes(int& looks) {
+  for (Waiting wait(habit_, kYields); wait.again();) {
+    if (channel_->look(*this) || has_commands()) return true;
+    if (baton_.is_waited_for() && --looks < 0) return false;
+  }
+  return false;
+}
+
+/// The coordinator's thread sleeps, or is about to, and was not told of what has happened since.
+void Coordinator::hand_back() {
+  sleeping_ = true;
+  const bool is_needed = !nothing_to_do() || next_deadline() < sleeps_until_;
+  channel_->hand_back(is_needed);
+}
+
+/// Hands runs over in order. What a helper runs itself is the first batch of its round.
+void Coordinator::hand_over(std::unique_ptr<Run> run) {
+  if (helped_ && !own_run_ && lane_.reserve_for(*run)) {
+    own_run_ = std::move(run);
+  } else {
+    lane_.push(std::move(run));
+  }
+}
+
+}  // namespace dabke

@@ -1,0 +1,96 @@
+#include "runtime/core/operation.h"
+
+#include <array>
+#include <condition_variable>
+#include <cstdlib>
+#include <functional>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "runtime/backend/fusion_buffer.h"
+
+namespace dabke {
+
+namespace {
+
+/// The place where threads wait until an operation has completed. There are few waiters and many operations,
+/// so these share some.
+struct alignas(64) WaitingRoom {
+  std::mutex mutex;
+  std::condition_variable changed;
+};
+
+WaitingRoom& waiting_room(const Operation* operation) {
+  // Never destroyed: threads may wait until the end. Needs no memory: who waits has submitted already.
+  alignas(WaitingRoom) static std::array<std::byte, sizeof(std::array<WaitingRoom, 64>)> memory;
+  static auto& rooms = *new (memory.data()) std::array<WaitingRoom, 64>;
+  return rooms[std::hash<const void*>()(operation) / 64 % rooms.size()];
+}
+
+}  // namespace
+
+void Operation::Extras::Free::operator()(void* memory) const { std::free(memory); }
+
+const Operation::Extras& Operation::extras() const {
+  alignas(Extras) static std::array<std::byte, sizeof(Extras)> memory;
+  static const Extras& none = *::new (memory.data()) Extras;  // never destroyed: a handle may outlive main()
+  return extras_ ? *extras_ : none;
+}
+
+Operation::Extras& Operation::make_extras() {
+  if (!extras_) extras_ = std::make_unique<Extras>();
+  return *extras_;
+}
+
+bool Operation::wait_until(TimePoint deadline) {
+  if (is_done()) return true;
+  WaitingRoom& room = waiting_room(this);
+  std::unique_lock lock(room.mutex);
+  State pending = State::pending;
+  state_.compare_exchange_strong(pending, State::awaited);  // else it is awaited already, or done
+  const auto done = [this] { return is_done(); };
+  if (deadline != kNever) return room.changed.wait_until(lock, deadline, done);
+  room.changed.wait(lock, done);
+  return true;
+}
+
+Status Operation::status() const {
+  return is_done() ? Status(code_, message()) : Status(Code::in_progress, "not complete yet");
+}
+
+Status Operation::provide_output(std::size_t index) {
+  TensorView& output = outputs[index];
+  const std::size_t bytes = output.size_bytes();
+  if (output.data != nullptr || bytes == 0) return {};
+  if (extras().allocate) {
+    output.data = extras().allocate(index, output);
+  } else {
+    output.data = std::aligned_alloc(kFusionAlignment, fusion_padded(bytes));
+    if (output.data) make_extras().owned_.emplace_back(output.data);
+  }
+  if (output.data != nullptr) return {};
+  const std::string& name = request->tensors[index].name;  // whoever reports it names the request
+  return {
+      Code::out_of_memory,
+      fmt::format("{} an output of {} bytes{}",
+                  extras().allocate ? "the output allocator gave no memory for" : "there is no memory for",
+                  bytes, name == request->name ? "" : fmt::format(" (tensor '{}')", name))};
+}
+
+void Operation::complete(const Status& status) noexcept {
+  code_ = status.code();
+  try {
+    if (!status.message().empty()) make_extras().message = status.message();
+  } catch (...) {
+    if (extras_) extras_->message = text_of(Code::out_of_memory);  // too short to need memory
+  }
+  if (state_.exchange(State::done) == State::awaited) {
+    WaitingRoom& room = waiting_room(this);
+    { const std::lock_guard lock(room.mutex); }  // or who has just looked would sleep on
+    room.changed.notify_all();
+  }
+  uses.clear();  // last: who has waited to free that memory finds the operation done
+}
+
+}  // namespace dabke

@@ -1,0 +1,231 @@
+#include "runtime/core/runtime.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "runtime/base/core_list.h"
+#include "runtime/base/exceptions.h"
+#include "runtime/call/process_set_list.h"
+#include "runtime/control/link_channel.h"
+#include "runtime/control/mpi_channel.h"
+#include "runtime/core/submit_check.h"
+#include "runtime/transport/init_failure.h"
+
+namespace dabke {
+namespace {
+
+constexpr Duration kDescribeTime = std::chrono::seconds(1);
+constexpr Duration kLastStoreWords = std::chrono::seconds(2);
+
+LogLevel log_level(const std::string& name) {
+  constexpr std::string_view kNames[] = {"trace", "debug", "info", "warning", "error", "fatal"};
+  return static_cast<LogLevel>(std::ranges::find(kNames, name) - std::begin(kNames));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ControlChannel>> Runtime::make_channel(const BackendContext& context) {
+  const std::vector<Rank> neighbours =
+      Coordinator::topology_of(context.world, context.config)->neighbours(context.world.rank);
+  if (context.config.controller == "mpi") {
+    return MpiChannel::open(context.mpi, context.world, neighbours, context.config, context.store,
+                            context.fork_guard, context.log);
+  }
+  return LinkChannel::open(context.world, neighbours, context.config, context.store, context.fork_guard,
+                           context.log);
+}
+
+Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, const Environment& environment,
+                                               const Factories& factories, const void* mpi_comm,
+                                               ProcessParts process) {
+  DABKE_ASSIGN_OR_RETURN(Bootstrapped place, bootstrap(config, environment, mpi_comm));
+  return open(config, std::move(place), factories, std::move(process));
+}
+
+Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, Bootstrapped place,
+                                               const Factories& factories, ProcessParts process) {
+  std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(place), std::move(process)));
+  if (Status started = runtime->start(factories); !started) {
+    runtime->place_.store->hurry(kLastStoreWords);
+    tell_init_failure(*runtime->place_.store, runtime->world().rank, started);
+    if (runtime->coordinator_) runtime->fail_init(started);
+    return started;
+  }
+  return runtime;
+}
+
+Runtime::Runtime(const Config& config, Bootstrapped place, ProcessParts process)
+    : config_(config),
+      place_(std::move(place)),
+      heap_(std::move(process.heap)),
+      log_({log_level(config.log_level), config.log_hide_time, world().rank}),
+      fork_guard_(std::move(process.fork_guard)),
+      reporter_({world(), config_, recorder_, std::move(process.stacks),
+                 place_.gathers_dumps ? place_.store : nullptr, log_}),
+      process_sets_(world().rank, world().size) {}
+
+Runtime::~Runtime() { (void)shut_down(); }
+
+Status Runtime::start(const Factories& factories) {
+  const BackendContext context{world(), config_, place_.store, *fork_guard_, log_, place_.mpi, heap_.get()};
+  DABKE_RETURN_IF_ERROR(parse_core_list(config_.thread_affinity, "DABKE_THREAD_AFFINITY").status());
+  DABKE_ASSIGN_OR_RETURN(auto static_sets, parse_process_sets(config_.process_sets, world().size));
+  for (std::size_t i = 0; i < static_sets.size(); ++i) {
+    process_sets_.add(static_cast<ProcessSetId>(i + 1), static_sets[i]);
+  }
+  DABKE_ASSIGN_OR_RETURN(backends_, factories.backends(context));
+  DABKE_ASSIGN_OR_RETURN(auto channel, factories.channel(context));
+  const bool traces = !config_.timeline.empty() && config_.timeline != "DYNAMIC";
+  const Status traced = traces ? open_timeline(config_.timeline, config_.timeline_mark_cycles) : Status::ok();
+  begin_mpi_job();
+  DABKE_ASSIGN_OR_RETURN(coordinator_, Coordinator::open({world(), config_, std::move(channel), backends_,
+                                                          process_sets_, std::move(static_sets), statistics_,
+                                                          profile_, recorder_, reporter_, log_, timeline_}));
+  DABKE_RETURN_IF_ERROR(traced);  // not before there is somebody who tells the others
+  if (place_.mpi != nullptr && (config_.controller == "mpi" || config_.cpu_operations == "mpi"))
+    place_.mpi->on_finalize([this] { end_with_mpi(); });
+  if (!config_.dump_signal.empty()) {
+    DABKE_ASSIGN_OR_RETURN(dump_signal_,
+                           DumpSignal::open(config_.dump_signal, [this](const std::string& name) {
+                             ask_for_dumps(fmt::format("rank {} was sent {}", world().rank, name));
+                           }));
+  }
+  log_.debug("{}, of {}, epoch {}, control over {}", world().name_of(world().rank), world().size,
+             world().epoch, coordinator_->channel_name());
+  return {};
+}
+
+/// Tells the ranks that are linked to this one already and may be past their init.
+void Runtime::fail_init(const Status& why) {
+  coordinator_->abort(
+      {why.code(), fmt::format("{} failed in dabke_init: {}", world().name_of(world().rank), why.message())});
+}
+
+void Runtime::begin_mpi_job() {
+  if (place_.mpi == nullptr) return;
+  const bool is_first = place_.mpi->job_begins();
+  if (!is_first || place_.mpi->any_thread() || world().rank != Machine::kRoot) return;
+  log_.warning(
+      "the application initialised MPI with {}: MPI has told the ranks where to meet and is not used beyond "
+      "that, neither to negotiate nor to move data; for it to do so, call MPI_Init_thread with "
+      "MPI_THREAD_MULTIPLE",
+      place_.mpi->thread_level());
+}
+
+/// The application ends MPI while it negotiates or moves data for the job. The others must hear of it while
+/// it still carries messages.
+void Runtime::end_with_mpi() {
+  Status cause(
+      Code::aborted,
+      fmt::format("rank {} called MPI_Finalize before dabke_shutdown, in a job that uses MPI ({}); call "
+                  "dabke_shutdown first",
+                  world().rank,
+                  config_.controller == "mpi" ? "DABKE_CONTROLLER=mpi" : "DABKE_CPU_OPERATIONS=mpi"));
+  coordinator_->abort(std::move(cause));  // which prints it
+  // The first answer says that the coordinator has taken the abort, the second that it has sent what follows
+  // from it.
+  for (int turn = 0; turn < 2; ++turn) (void)coordinator_->describe("MPI_Finalize was called", kDescribeTime);
+}
+
+std::vector<std::string_view> Runtime::backend_names() const {
+  std::vector<std::string_view> names;
+  for (const auto& backend : backends_) names.push_back(backend->name());
+  return names;
+}
+
+Status Runtime::submit(OperationRef operation, Coordinator::Wake wake) {
+  if (operation->request->kind == CollectiveKind::allreduce) {
+    const auto configured = compression_named(config_.compression);
+    operation->request->compression = operation->compression.value_or(configured);
+  }
+  DABKE_RETURN_IF_ERROR(check_operation(*operation, process_sets_, backends_));
+  hold_memory(*operation);
+  operation->submitted_at = Clock::now();
+  return coordinator_->submit(std::move(operation), wake);
+}
+
+Status Runtime::run(const OperationRef& operation) {
+  DABKE_RETURN_IF_ERROR(submit(operation, Coordinator::Wake::left_to_help));
+  coordinator_->help(*operation, kNever, Coordinator::Wake::left_to_help);
+  operation->wait_until(kNever);
+  return operation->status();
+}
+
+/// Registered memory cannot be freed before the operation has completed.
+void Runtime::hold_memory(Operation& operation) {
+  for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
+    const void* const input = operation.inputs[i].data;
+    const void* const output = operation.outputs[i].data;
+    if (auto use = heap_->use(input)) operation.uses.push_back(std::move(use));
+    if (output == input) continue;
+    if (auto use = heap_->use(output)) operation.uses.push_back(std::move(use));
+  }
+}
+
+void Runtime::abort(std::string reason) {
+  coordinator_->abort(
+      {Code::aborted, fmt::format("{} aborted the job: {}", world().name_of(world().rank), reason)});
+}
+
+Status Runtime::open_timeline(const std::string& path, bool mark_cycles) {
+  if (world().rank != Machine::kRoot) return {};  // the root sees every rank's readiness, and writes for all
+  if (timeline_) {
+    return {Code::invalid_argument,
+            fmt::format("cannot start timeline '{}': one is being written; stop it first", path)};
+  }
+  const auto warn = [log = log_](const Status& error) {
+    (void)attempt([&] {
+      log.warning("{}; training goes on, and the rest of the timeline is not written", error.message());
+    });
+  };
+  DABKE_ASSIGN_OR_RETURN(auto opened,
+                         Timeline::open({.path = path, .mark_cycles = mark_cycles, .on_error = warn}));
+  timeline_ = std::move(opened);
+  return {};
+}
+
+Status Runtime::start_timeline(const std::string& path, bool mark_cycles) {
+  const std::lock_guard lock(timeline_mutex_);
+  DABKE_RETURN_IF_ERROR(open_timeline(path, mark_cycles));
+  coordinator_->set_timeline(timeline_);
+  return {};
+}
+
+Status Runtime::stop_timeline() {
+  const std::lock_guard lock(timeline_mutex_);
+  if (!timeline_) return {};
+  coordinator_->set_timeline(nullptr);
+  return std::exchange(timeline_, nullptr)->close();
+}
+
+Status Runtime::dump(const std::string& path) {
+  return reporter_.write_to(coordinator_->describe("dabke_dump was called", kDescribeTime), path);
+}
+
+void Runtime::print_profile() const {
+  if (!config_.profile || world().rank != Machine::kRoot) return;
+  const double seconds = std::chrono::duration<double>(Clock::now() - opened_at_).count();
+  std::fputs(profile_.to_text(world().size, seconds).c_str(), stderr);
+}
+
+Status Runtime::shut_down() noexcept {
+  if (!coordinator_ || std::exchange(left_, true)) return {};
+  dump_signal_.reset();
+  if (place_.mpi != nullptr) place_.mpi->on_finalize(nullptr);
+  coordinator_->shut_down();
+  // A store that does not answer keeps nobody: neither a report that is on its way to it, nor what follows.
+  place_.store->hurry(kLastStoreWords);
+  reporter_.stop();
+  (void)attempt([&] { print_profile(); });
+  if (place_.mpi != nullptr && coordinator_->ended_well()) place_.mpi->job_ended_well();
+  // Only tidying: a store that is gone keeps nothing.
+  (void)without_exceptions([&] { return leave_epoch(place_); });
+  return without_exceptions([&]() -> Status {
+    const std::lock_guard lock(timeline_mutex_);
+    return timeline_ ? std::exchange(timeline_, nullptr)->close() : Status::ok();
+  });
+}
+
+}  // namespace dabke

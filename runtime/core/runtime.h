@@ -1,0 +1,100 @@
+// One rank of a job, from init to shutdown. Owns everything; there may be several in one process (tests do).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/bootstrap/bootstrap.h"
+#include "runtime/core/coordinator.h"
+#include "runtime/diagnosis/dump_signal.h"
+
+namespace dabke {
+
+/// What belongs to the process, and outlives its jobs.
+struct ProcessParts {
+  std::shared_ptr<StackSource> stacks = std::make_shared<StackSource>();
+  std::shared_ptr<SharedHeap> heap = std::make_shared<SharedHeap>();  // what dabke_alloc gives out
+  // The descriptors of this job alone. The process has it before init opens the first of them, because
+  // another thread may fork while init waits.
+  std::shared_ptr<ForkGuard> fork_guard = std::make_shared<ForkGuard>();
+};
+
+class Runtime {
+ public:
+  /// How to make the backends, which the runtime does not know, and the channel, which a test may want to be another.
+  struct Factories {
+    std::function<Result<std::vector<std::unique_ptr<Backend>>>(const BackendContext&)> backends;
+    std::function<Result<std::unique_ptr<ControlChannel>>(const BackendContext&)> channel = make_channel;
+  };
+  /// The channel that the configuration asks for.
+  static Result<std::unique_ptr<ControlChannel>> make_channel(const BackendContext& context);
+
+  /// Joins the job that the environment describes, or the communicator at `mpi_comm`. Collective.
+  static Result<std::unique_ptr<Runtime>> open(const Config& config, const Environment& environment,
+                                               const Factories& factories, const void* mpi_comm = nullptr,
+                                               ProcessParts process = {});
+  static Result<std::unique_ptr<Runtime>> open(const Config& config, Bootstrapped place,
+                                               const Factories& factories, ProcessParts process = {});
+  ~Runtime();
+
+  const World& world() const { return place_.world; }
+  const Config& config() const { return config_; }
+  const ProcessSetTable& process_sets() const { return process_sets_; }
+  const Statistics& statistics() const { return statistics_; }
+  const Profile& profile() const { return profile_; }
+  std::vector<std::string_view> backend_names() const;
+  /// Null when MPI has not started the job.
+  const MpiSession* mpi() const { return place_.mpi; }
+  std::string_view channel_name() const { return coordinator_->channel_name(); }
+
+  /// Fails at once on what can be told alone, and the operation is untouched; otherwise it completes exactly
+  /// once.
+  Status submit(OperationRef operation) { return submit(std::move(operation), Coordinator::Wake::at_once); }
+  /// submit(), and waits until it is complete.
+  Status run(const OperationRef& operation);
+  /// Called before waiting for an operation (coordinator.h).
+  void help(const Operation& operation, TimePoint deadline) { coordinator_->help(operation, deadline); }
+  /// Every pending and later operation of every rank ends with this reason.
+  void abort(std::string reason);
+  Status start_timeline(const std::string& path, bool mark_cycles);
+  Status stop_timeline();
+  /// Writes what this rank has done and waits for, with stacks, to `path`.
+  Status dump(const std::string& path);
+  /// Every rank writes a dump to its usual place.
+  void ask_for_dumps(std::string reason) { coordinator_->ask_for_dumps(std::move(reason)); }
+  /// Leaves the job; returns when all threads have ended and the timeline is written.
+  Status shut_down() noexcept;
+
+ private:
+  Runtime(const Config& config, Bootstrapped place, ProcessParts process);
+  Status start(const Factories& factories);
+  Status submit(OperationRef operation, Coordinator::Wake wake);
+  void hold_memory(Operation& operation);
+  void fail_init(const Status& why);
+  void begin_mpi_job();
+  void end_with_mpi();
+  void print_profile() const;
+  Status open_timeline(const std::string& path, bool mark_cycles);
+
+  Config config_;
+  Bootstrapped place_;
+  const std::shared_ptr<SharedHeap> heap_;
+  Log log_;
+  std::shared_ptr<ForkGuard> fork_guard_;
+  Statistics statistics_;
+  Profile profile_;
+  FlightRecorder recorder_;
+  Reporter reporter_;
+  TimePoint opened_at_ = Clock::now();
+  ProcessSetTable process_sets_;
+  std::vector<std::unique_ptr<Backend>> backends_;
+  std::mutex timeline_mutex_;
+  std::shared_ptr<Timeline> timeline_;
+  std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<DumpSignal> dump_signal_;
+  bool left_ = false;
+};
+
+}  // namespace dabke

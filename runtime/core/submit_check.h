@@ -1,0 +1,18 @@
+// What can be told about an operation before any other rank is asked. One set of checks, in one order, for
+// all collectives.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/backend/backend.h"
+#include "runtime/core/operation.h"
+#include "runtime/core/process_set_table.h"
+
+namespace dabke {
+
+/// Refuses what cannot run; fills in output views that the caller left empty (in place, or to be allocated).
+Status check_operation(Operation& operation, const ProcessSetTable& sets,
+                       const std::vector<std::unique_ptr<Backend>>& backends);
+
+}  // namespace dabke

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Holds every include against the table of rooms in docs/architecture.md.
+
+The table's first column names a room by its folder, its last the rooms that may be included there besides the room
+itself. A row for `ops/*` stands for each folder in ops/. What lies under tests/ may include anything.
+
+usage: arrows.py [ROOT]
+"""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCES = ("*.cc", "*.c", "*.h", "*.hpp", "*.inc", "*.cu")
+INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
+
+
+def read_rules(text):
+    """{room: rooms that it may include}, from the rows of the table whose last head is "may include"."""
+    rules, in_table = {}, False
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if not line.startswith("|"):
+            in_table = False
+        elif cells[-1] == "may include":
+            in_table = True
+        elif in_table and not set(cells[0]) <= set("-: "):
+            rooms, allowed = (re.findall(r"`([^`]+)`", cell) for cell in (cells[0], cells[-1]))
+            for room in rooms:
+                rules[room.rstrip("/")] = [name.rstrip("/") for name in allowed]
+    return rules
+
+
+def room_of(path, rules):
+    """The room with the longest name that holds the file; None for a file in none of them."""
+    def holds(room):
+        if room.endswith("/*"):
+            return path.startswith(room[:-1]) and "/" in path[len(room) - 1:]
+        return path.startswith(room + "/")
+    return max(filter(holds, rules), key=len, default=None)
+
+
+def same_room(path, included, room):
+    """Whether both lie in one folder, where the room stands for several."""
+    depth = room.count("/") + 1
+    return path.split("/")[:depth] == included.split("/")[:depth]
+
+
+def find_faults(root, rules):
+    listed = subprocess.run(["git", "-C", root, "ls-files", "-z", *SOURCES], check=True, capture_output=True, text=True)
+    faults, checked = [], 0
+    for path in filter(None, listed.stdout.split("\0")):
+        room = room_of(path, rules)
+        if path.startswith("tests/"):
+            continue
+        if room is None:
+            faults.append(f"{path} lies in no room of the table")
+            continue
+        for number, line in enumerate((Path(root) / path).read_text(errors="replace").splitlines(), 1):
+            match = INCLUDE.match(line)
+            included = match and match.group(1)
+            to = included and room_of(included, rules)
+            if not to:
+                continue  # of another project, or generated
+            checked += 1
+            if to == room and same_room(path, included, room):
+                continue
+            if to not in rules[room]:
+                faults.append(f"{path}:{number}: {room} may not include {to} ({included})")
+    return faults, checked
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else "."
+    rules = read_rules((Path(root) / "docs/architecture.md").read_text())
+    if len(rules) < 10:
+        sys.exit("docs/architecture.md has no table of rooms with a column 'may include'")
+    faults, checked = find_faults(root, rules)
+    if checked < 300:
+        faults.append(f"only {checked} includes were seen: the search is broken")
+    print("\n".join(faults) or f"{checked} includes follow the arrows of {len(rules)} rooms")
+    sys.exit(bool(faults))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+// A data backend between threads of one process, over plain memory, for tests.
+//
+// Each rank leaves a copy of its inputs with the hub, waits for the copies of all others, and computes its
+// outputs from them in rank order; so no rank ever looks into memory that another may give up. It also checks
+// what the runtime promises to every backend: that all ranks run the same batches in the same order, and that
+// their counts fit together.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/backend/backend.h"
+
+namespace dabke::testing {
+
+/// The run of a rank whose first number is this fails there, as a backend's own failure.
+inline constexpr double kFailingNumber = -31.4159;
+
+/// What the ranks of one job share.
+class ThreadsHub {
+ public:
+  /// One rank's part of one batch.
+  struct Deposit {
+    std::string signature;  // what must be equal on every rank
+    std::vector<std::vector<std::byte>> inputs;
+    std::vector<std::vector<std::int64_t>> receive_counts;
+    std::vector<std::vector<std::int64_t>> send_counts;
+  };
+  using Deposits = std::vector<std::shared_ptr<const Deposit>>;  // by rank within the set
+
+  /// Leaves `mine` and waits for the other ranks of the set, or until `cause` is an error.
+  Result<Deposits> exchange(const ProcessSetInfo& set, std::uint64_t round,
+                            std::shared_ptr<const Deposit> mine, const Status& cause);
+  /// Sets `cause`, unless it is an error already, and ends the waits that watch it.
+  void abort(Status& cause, const Status& with);
+
+ private:
+  struct Round {
+    Deposits deposits;
+    int came = 0;
+    int went = 0;
+  };
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::pair<ProcessSetId, std::uint64_t>, Round> rounds_;
+};
+
+class ThreadsBackend final : public Backend {
+ public:
+  explicit ThreadsBackend(std::shared_ptr<ThreadsHub> hub) : hub_(std::move(hub)) {}
+
+  std::string_view name() const override { return "threads"; }
+  bool can_run(const CallSpec& call, const Extent&) const override {
+    return call.device_type == DeviceType::host;
+  }
+  Status prepare(const ProcessSetInfo& set) override;
+  void run(const Batch& batch, Completion done) override;
+  void release(ProcessSetId set) override;
+  void idle() override {}
+  void abort(const Status& cause) override { hub_->abort(aborted_, cause); }
+
+ private:
+  Status run(const Batch& batch);
+
+  std::shared_ptr<ThreadsHub> hub_;
+  std::map<ProcessSetId, std::uint64_t> rounds_;  // the prepared sets'
+  Status aborted_;                                // guarded by the hub
+};
+
+}  // namespace dabke::testing

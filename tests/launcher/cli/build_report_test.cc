@@ -1,0 +1,50 @@
+#include "launcher/cli/build_report.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+
+#include "build_parts.h"
+#include "ops/registry.h"
+#include "runtime/backend/backend.h"
+#include "runtime/base/config.h"
+#include "tests/facts.h"
+
+namespace dabke {
+namespace {
+
+std::string choices_of(std::string_view env) {
+  const auto knob = std::ranges::find(knobs(), env, &Knob::env);
+  return "," + std::string(knob->range.choices) + ",";
+}
+
+}  // namespace
+
+TEST_CASE("--check-build names every controller and backend, and says of each whether it is there") {
+  const char mpi = MPI_MODULES > 0 ? 'X' : ' ';  // the modules that this build makes
+  const std::string wanted = fmt::format(
+      "\nAvailable Controllers:\n"
+      "    [X] TCP\n    [X] shm\n    [{0}] MPI\n"
+      "\nAvailable Tensor Operations:\n"
+      "    [X] shm\n    [X] hierarchical\n    [X] TCP\n    [X] Gloo\n    [{0}] MPI\n    [ ] NCCL\n"
+      "\nBuild:\n",
+      mpi);
+  CHECK_THAT(build_report(), Catch::StartsWith("Dabke v") && Catch::Contains(wanted));
+}
+
+TEST_CASE("what --check-build says of a backend, the library says too, and the variable takes its name") {
+  for (const BuildPart& part : kBackends) {
+    INFO(part.name);
+    CHECK(is_backend_built(part.name) == part.is_built);
+    if (part.is_built)
+      CHECK_THAT(choices_of("CPU_OPERATIONS"), Catch::Contains(fmt::format(",{},", part.name)));
+  }
+  for (const BuildPart& part : kControllers) {
+    INFO(part.name);
+    CHECK_THAT(choices_of("CONTROLLER"), Catch::Contains(fmt::format(",{},", part.name)));
+  }
+}
+
+}  // namespace dabke

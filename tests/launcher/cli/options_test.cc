@@ -1,0 +1,150 @@
+#include "launcher/cli/options.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include <catch2/catch.hpp>
+
+#include "launcher/cli/flag_parser.h"
+#include "runtime/base/config.h"
+#include "tests/facts.h"
+
+namespace dabke {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Result<Options> parse(const Words& words) { return parse_command_line(words); }
+
+std::string error_of(const Words& words) {
+  const auto options = parse(words);
+  return options.is_ok() ? "no error" : options.status().message();
+}
+
+}  // namespace
+
+TEST_CASE("the first word that is no flag begins the command, which is left untouched") {
+  const auto options =
+      parse({"-np", "2", "--verbose", "./train", "--epochs", "10", "-np", "7", "--", "--verbose"});
+  REQUIRE(options.is_ok());
+  CHECK(options->num_proc == 2);
+  CHECK(options->verbose);
+  CHECK(options->command == Words{"./train", "--epochs", "10", "-np", "7", "--", "--verbose"});
+  CHECK(parse({"-np", "1", "--", "-x"})->command == Words{"-x"});
+}
+
+TEST_CASE("Horovod's spellings mean the same") {
+  for (const Words& words :
+       {Words{"-np", "3", "x"}, Words{"-np=3", "x"}, Words{"--num-proc", "3", "x"},
+        Words{"--num-proc=3", "x"}, Words{"--gloo", "-np", "3", "x"},
+        Words{"-np", "3", "--disable-cache", "x"}, Words{"-np", "1", "-np", "3", "--no-autotune", "x"}}) {
+    const auto options = parse(words);
+    REQUIRE(options.is_ok());
+    CHECK(options->num_proc == 3);
+    CHECK(options->command == Words{"x"});
+  }
+  CHECK(parse({"-cb"})->action == Action::check_build);
+  CHECK(parse({"-v"})->action == Action::version);
+  CHECK(parse({"-np", "2", "--help", "x"})->action == Action::help);
+  CHECK(parse({"-prefix-timestamp", "-np", "1", "x"})->timestamps);
+  CHECK(parse({"-np", "1", "-hostfile", "f", "x"})->hostfile == "f");
+  CHECK(parse({"-Hlocalhost:4", "x"})->hosts == "localhost:4");
+  CHECK(parse({"--log-with-timestamp", "-np", "1", "x"})->knobs ==
+        std::vector<std::pair<std::string, std::string>>{{"DABKE_LOG_HIDE_TIME", "0"}});
+}
+
+TEST_CASE("a flag of a knob becomes its variable, in the variable's unit") {
+  const auto options =
+      parse({"-np", "1", "--fusion-threshold-mb", "0.5", "--cycle-time-ms=2.5", "--timeline-mark-cycles",
+             "--stall-check", "--log-level", "DEBUG", "--no-deterministic", "x"});
+  REQUIRE(options.is_ok());
+  CHECK(options->knobs ==
+        std::vector<std::pair<std::string, std::string>>{{"DABKE_FUSION_THRESHOLD", "524288"},
+                                                         {"DABKE_CYCLE_TIME", "2.5"},
+                                                         {"DABKE_DETERMINISTIC", "0"},
+                                                         {"DABKE_TIMELINE_MARK_CYCLES", "1"},
+                                                         {"DABKE_STALL_CHECK_DISABLE", "0"},
+                                                         {"DABKE_LOG_LEVEL", "DEBUG"}});
+}
+
+TEST_CASE("every knob is a flag, and what the flag sets is what init reads") {
+  const Config defaults;
+  for (const Knob& knob : knobs()) {
+    CAPTURE(std::string(knob.flag));
+    std::string value = knob_value(defaults, knob);
+    if (value.empty()) value = knob.range.takes == nullptr ? "text" : "USR1";
+    Words words{"-np", "1", "--" + std::string(knob.flag), value, "x"};
+    if (knob.is_switch()) words.erase(words.begin() + 3);
+    if (knob.flag_scale != 1) words[3] = "128";
+    const auto options = parse(words);
+    REQUIRE(options.is_ok());
+    REQUIRE(options->knobs.size() == 1);
+    const auto& [name, text] = options->knobs.front();
+    CHECK(name == knob.env_name());
+    Config read;
+    CHECK(set_knob(read, knob, text, name).is_ok());
+    CHECK(knob_value(read, knob) == (knob.is_switch() ? "1" : knob.flag_scale != 1 ? "134217728" : value));
+  }
+}
+
+TEST_CASE("a wrong command line is refused in one line that names flag, value and remedy") {
+  CHECK(error_of({}) == "-np is missing: say how many ranks to start, as in dabkerun -np 2 ./train");
+  CHECK(error_of({"-np", "2"}) ==
+        "the command is missing: name the program to start, as in dabkerun -np 2 ./train --epochs 10");
+  CHECK(error_of({"-np", "0", "x"}) ==
+        "-np 0: expected how many ranks to start, a whole number from 1 to 100000");
+  CHECK_THAT(error_of({"-np", "two", "x"}), Catch::StartsWith("-np two: expected how many ranks"));
+  CHECK_THAT(error_of({"-np", "-2", "x"}), Catch::StartsWith("-np -2: expected how many ranks"));
+  CHECK_THAT(error_of({"-np", "2.5", "x"}), Catch::StartsWith("-np 2.5: expected how many ranks"));
+  CHECK(error_of({"-np"}) == "-np: a value is missing after it");
+  CHECK(error_of({"-np=", "x"}) == "-np: its value is empty");
+  CHECK(error_of({"--verbos", "-np", "1", "x"}) == "--verbos: no such flag; did you mean --verbose?");
+  CHECK(error_of({"--cycle-time", "1", "x"}) == "--cycle-time: no such flag; did you mean --cycle-time-ms?");
+  CHECK(error_of({"--qqq", "x"}) == "--qqq: no such flag; dabkerun --help lists them, and -- ends the flags");
+  CHECK(error_of({"-q", "x"}) == "-q: no such flag; dabkerun --help lists them, and -- ends the flags");
+  CHECK(error_of({"--verbose=1", "x"}) == "--verbose=1: --verbose is a switch and takes no value");
+  CHECK(error_of({"-np", "1", "--stdin", "all", "x"}) == "--stdin all: expected 0 (rank 0 reads it) or none");
+  CHECK(error_of({"-np", "1", "--bind-to", "socket", "x"}) == "--bind-to socket: expected core or none");
+  CHECK(error_of({"-H", "a:1", "--hostfile", "f", "x"}) ==
+        "-H a:1 and --hostfile f say the same thing: give one");
+  CHECK_THAT(error_of({"--mpi", "-np", "1", "x"}),
+             Catch::StartsWith("--mpi: this version does not launch through MPI"));
+  CHECK_THAT(error_of({"--min-np", "1", "x"}), Catch::StartsWith("--min-np: elastic jobs are not supported"));
+  CHECK_THAT(error_of({"-p", "22", "x"}),
+             Catch::StartsWith("-p: this version starts ranks on this host only"));
+}
+
+TEST_CASE("a bad value of a knob is refused with the row's text") {
+  CHECK(error_of({"-np", "1", "--cycle-time-ms", "soon", "x"}) ==
+        "--cycle-time-ms=soon is not valid: expected number of ms, at least 0. Longest deliberate wait for "
+        "more tensors to "
+        "fuse. 0 adapts: order at once while idle, gather while busy.");
+  CHECK_THAT(error_of({"-np", "1", "--log-level", "loud", "x"}),
+             Catch::StartsWith("--log-level=loud is not valid: expected one of trace debug"));
+  CHECK_THAT(error_of({"-np", "1", "--dump-signal", "SEGV", "x"}),
+             Catch::StartsWith("--dump-signal=SEGV is not valid: expected one of USR1 USR2"));
+  for (const std::string value : {"-1", "x", "inf", "nan", "1e300"}) {
+    CHECK_THAT(error_of({"-np", "1", "--fusion-threshold-mb", value, "x"}),
+               Catch::StartsWith("--fusion-threshold-mb=" + value +
+                                 " is not valid: expected a number; 1048576 times it is "
+                                 "DABKE_FUSION_THRESHOLD, whole number of bytes, at least 0."));
+  }
+}
+
+TEST_CASE("no flag is spelled like another") {
+  // The parsing library throws while the flags are added if a knob has taken the name of another flag.
+  CHECK_NOTHROW(FlagParser());
+}
+
+TEST_CASE("the help text is the golden one") {
+  const std::string path = SOURCE_ROOT "/tests/golden/dabkerun-help.txt";
+  if (std::getenv("DABKE_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << help_text();
+  std::ifstream file(path);
+  std::ostringstream golden;
+  golden << file.rdbuf();
+  INFO("after a wanted change: DABKE_UPDATE_GOLDEN=1 test_launcher 'the help text*'");
+  CHECK(help_text() == golden.str());
+}
+
+}  // namespace dabke

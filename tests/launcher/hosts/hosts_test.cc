@@ -1,0 +1,74 @@
+#include "launcher/hosts/hosts.h"
+
+#include <catch2/catch.hpp>
+
+namespace dabke {
+
+TEST_CASE("a host list gives names and slots, and slots are one when they are left out") {
+  const auto hosts = parse_host_list("a:4, b.example.org:2,c,[::1]:3", "-H");
+  REQUIRE(hosts.is_ok());
+  CHECK(*hosts == std::vector<Host>{{"a", 4}, {"b.example.org", 2}, {"c", 1}, {"::1", 3}});
+}
+
+TEST_CASE("a bad host list is refused with the part that is wrong") {
+  const auto text = GENERATE(as<std::string>(), "", "a:", "a:0", "a:-1", "a:x", "a:2,,b:1", ":3", "user@a:1",
+                             "[::1", "a:2 3");
+  CAPTURE(text);
+  const auto hosts = parse_host_list(text, "-H");
+  REQUIRE_FALSE(hosts.is_ok());
+  CHECK_THAT(hosts.status().message(), Catch::StartsWith("-H " + text + ": '"));
+  CHECK_THAT(hosts.status().message(), Catch::Contains("expected name:slots"));
+}
+
+TEST_CASE("a hostfile may have comments, empty lines and both spellings of slots") {
+  const auto hosts = parse_hostfile("# nodes\n\nnode1 slots=4  # first\nnode2:2\r\n  node3\n", "hosts.txt");
+  REQUIRE(hosts.is_ok());
+  CHECK(*hosts == std::vector<Host>{{"node1", 4}, {"node2", 2}, {"node3", 1}});
+}
+
+TEST_CASE("a bad hostfile is refused with file and line") {
+  CHECK(parse_hostfile("a slots=2\nb slots=x\n", "f").status().message() ==
+        "f line 2: 'b slots=x' is not a host: expected a name and its slots, as in 'localhost slots=4'");
+  CHECK_THAT(parse_hostfile("# none\n", "f").status().message(), Catch::StartsWith("f names no host"));
+  CHECK_THAT(read_hostfile("/nowhere/f").status().message(), Catch::Contains("No such file or directory"));
+}
+
+TEST_CASE("an empty hostfile, one with a byte order mark and one that cannot be read are told apart") {
+  CHECK_THAT(read_hostfile("/dev/null").status().message(),
+             Catch::StartsWith("--hostfile /dev/null names no host"));
+  CHECK_THAT(read_hostfile("/").status().message(), Catch::EndsWith("cannot read it: Is a directory"));
+  const auto hosts = parse_hostfile("\xEF\xBB\xBFlocalhost slots=2\n", "f");
+  REQUIRE(hosts.is_ok());
+  CHECK(*hosts == std::vector<Host>{{"localhost", 2}});
+}
+
+TEST_CASE("slots beyond all bounds do not overflow") {
+  const std::vector<Host> many(2148, {"localhost", kMostSlots});
+  CHECK(merge_hosts(many) == std::vector<Host>{{"localhost", kMostSlots}});
+  CHECK(*only_local_host(many) == Host{"localhost", kMostSlots});
+}
+
+TEST_CASE("this host is known by its names and addresses") {
+  CHECK(is_this_host("localhost"));
+  CHECK(is_this_host("127.0.0.1"));
+  CHECK(is_this_host("127.0.0.2"));
+  CHECK(is_this_host("::1"));
+  CHECK(is_this_host(this_host_name()));
+  CHECK_FALSE(is_this_host("192.0.2.1"));
+}
+
+TEST_CASE("the names of this host count as one host, and another host is refused by name") {
+  const auto local = only_local_host({{"localhost", 2}, {"127.0.0.1", 3}});
+  REQUIRE(local.is_ok());
+  CHECK(*local == Host{"localhost", 5});
+  const auto remote = only_local_host({{"localhost", 2}, {"192.0.2.1", 3}});
+  CHECK(remote.status().code() == Code::unsupported);
+  CHECK_THAT(remote.status().message(),
+             Catch::StartsWith("host 192.0.2.1: remote hosts are not supported by this version"));
+}
+
+TEST_CASE("a host named twice has the slots of both") {
+  CHECK(merge_hosts({{"a", 1}, {"b", 2}, {"a", 3}}) == std::vector<Host>{{"a", 4}, {"b", 2}});
+}
+
+}  // namespace dabke

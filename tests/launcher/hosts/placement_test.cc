@@ -1,0 +1,54 @@
+#include "launcher/hosts/placement.h"
+
+#include <catch2/catch.hpp>
+
+namespace dabke {
+
+TEST_CASE("ranks fill the slots of each host in order") {
+  const auto places = place_ranks({{"a", 2}, {"b", 3}}, 4);
+  REQUIRE(places.is_ok());
+  CHECK(*places == std::vector<Place>{{0, 4, 0, 2, 0, 2, "a"},
+                                      {1, 4, 1, 2, 0, 2, "a"},
+                                      {2, 4, 0, 2, 1, 2, "b"},
+                                      {3, 4, 1, 2, 1, 2, "b"}});
+}
+
+TEST_CASE("cross ranks count only the hosts that have the local rank") {
+  const auto places = place_ranks({{"a", 1}, {"b", 2}, {"c", 2}}, 0);
+  REQUIRE(places.is_ok());
+  REQUIRE(places->size() == 5);
+  CHECK((*places)[1] == Place{1, 5, 0, 2, 1, 3, "b"});
+  CHECK((*places)[2] == Place{2, 5, 1, 2, 0, 2, "b"});
+  CHECK((*places)[4] == Place{4, 5, 1, 2, 1, 2, "c"});
+}
+
+TEST_CASE("two ranks on a host of four slots are two ranks") {
+  const auto places = place_ranks({{"a", 4}}, 2);
+  REQUIRE(places.is_ok());
+  CHECK(places->size() == 2);
+  CHECK(places->back().local_size == 2);
+}
+
+TEST_CASE("more ranks than slots are refused with both numbers") {
+  CHECK(place_ranks({{"a", 1}, {"b", 2}}, 4).status().message() ==
+        "-np 4 asks for more processes than a:1,b:2 has slots (3): lower -np or give the hosts more slots");
+}
+
+TEST_CASE("ranks share the cores equally, and none is pinned when there are more ranks than cores") {
+  CHECK(pin_to_cores({0, 1, 4, 5, 6}, 2).cores == std::vector<std::vector<int>>{{0, 1}, {4, 5}});
+  CHECK(pin_to_cores({0, 1}, 2).cores == std::vector<std::vector<int>>{{0}, {1}});
+  const Pinning none = pin_to_cores({0, 1}, 3);
+  CHECK(none.cores.empty());
+  CHECK(none.warning == "--bind-to core: 3 ranks share 2 cores, so none is pinned");
+}
+
+TEST_CASE("more slots than ranks can be are refused only where each would have one") {
+  std::vector<Host> many;
+  for (int i = 0; i < 2148; ++i) many.push_back({"h" + std::to_string(i), kMostSlots});
+  CHECK_THAT(place_ranks(many, 0).status().message(), Catch::Contains("say with -np how many to start"));
+  const auto places = place_ranks(many, 2);
+  REQUIRE(places.is_ok());
+  CHECK(places->size() == 2);
+}
+
+}  // namespace dabke
