@@ -320,7 +320,7 @@ void Coordinator::accept(OperationRef& operation, TimePoint now) {
   recorder_.record(FlightEvent::What::submitted, request->kind, request->process_set, ++submitted_,
                    request->tensors.size(), request->size_bytes(), request->name,
                    accepted->first().submitted_at);
-  machine_.submit(reinterpret_cast<Token>(accepted), std::move(request), now);
+  machine_.submit(Token{reinterpret_cast<std::uintptr_t>(accepted)}, std::move(request), now);
 }
 
 void Coordinator::on_message(Rank peer, std::span<const std::byte> message) {
@@ -380,7 +380,7 @@ void Coordinator::over(const Status& cause) {
 void Coordinator::start_operations(const ExecuteAction& action, TimePoint now) {
   std::map<CollectiveKind, Profile::Wait> waits;
   for (const OrderedRequest& ordered : action.requests) {
-    if (ordered.token == 0) continue;
+    if (ordered.token == Token::none) continue;
     Profile::Wait& wait = waits[ordered.agreed->kind];
     for (const OperationRef& operation : unit_of(ordered.token)->operations()) {
       operation->ordered_at = now;

@@ -20,7 +20,7 @@ class Stretch {
     marks_.reserve(orders);
   }
 
-  void add(const UnmarkedOrder& one, std::size_t place) {
+  void add(const UnmarkedOrder& one, std::size_t order_index) {
     const Request& request = *one.request;
     const bool is_group = request.tensors.size() > 1;
     if (is_group) one.order->batch_by_tensor.resize(request.tensors.size());
@@ -29,7 +29,7 @@ class Stretch {
       items_.push_back({{.call = request.call_of(request.tensors[i]),
                          .process_set = request.process_set,
                          .contributors = one.order->contributors,
-                         .group = apart ? static_cast<std::int64_t>(place) : -1,
+                         .group = apart ? static_cast<std::int64_t>(order_index) : -1,
                          .learned = one.learned},
                         request.tensors[i].size_bytes()});
       marks_.push_back(is_group ? &one.order->batch_by_tensor[i] : &one.order->batch);

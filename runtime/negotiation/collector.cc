@@ -65,8 +65,8 @@ int Collector::ranks_behind(ProcessSetId id, int reporter) const {
   return set == nullptr ? 0 : set->ranks_behind[at(reporter)];
 }
 
-Collector::Took Collector::note(Name& name, int reporter, std::int32_t contributors, TimePoint now) {
-  Collection& collection = name.collection;
+Collector::Took Collector::note(TensorEntry& entry, int reporter, std::int32_t contributors, TimePoint now) {
+  Collection& collection = entry.collection;
   if (collection.empty()) {
     collection.reported.clear();
     collection.since = collection.warned = now;
@@ -81,37 +81,37 @@ Collector::Took Collector::note(Name& name, int reporter, std::int32_t contribut
   return Took::yes;
 }
 
-Collector::Took Collector::report(Name& name, int reporter, TimePoint now) {
-  const Set* set = find(name.process_set);
+Collector::Took Collector::report(TensorEntry& entry, int reporter, TimePoint now) {
+  const Set* set = find(entry.process_set);
   if (set == nullptr || !set->open || set->ranks_behind[at(reporter)] == 0) return Took::no;
-  const Took took = note(name, reporter, set->ranks_behind[at(reporter)], now);
-  if (took == Took::yes && !name.collection.candidates.empty())
-    add_candidate(name, reporter, name.agreed, {});
+  const Took took = note(entry, reporter, set->ranks_behind[at(reporter)], now);
+  if (took == Took::yes && !entry.collection.candidates.empty())
+    add_candidate(entry, reporter, entry.agreed, {});
   return took;
 }
 
-Collector::Took Collector::report(Name& name, int reporter, const Report& report, TimePoint now) {
-  const Set* set = find(name.process_set);
+Collector::Took Collector::report(TensorEntry& entry, int reporter, const Report& report, TimePoint now) {
+  const Set* set = find(entry.process_set);
   if (set == nullptr || !set->open || set->ranks_behind[at(reporter)] == 0) return Took::no;
-  spell_out(name);
-  if (const Took took = note(name, reporter, report.contributors, now); took != Took::yes) return took;
-  name.collection.root_absent = name.collection.root_absent || report.root_absent;
+  spell_out(entry);
+  if (const Took took = note(entry, reporter, report.contributors, now); took != Took::yes) return took;
+  entry.collection.root_absent = entry.collection.root_absent || report.root_absent;
   for (const Variant& variant : report.variants)
-    add_candidate(name, reporter, variant.request, variant.ranks);
+    add_candidate(entry, reporter, variant.request, variant.ranks);
   return Took::yes;
 }
 
-void Collector::spell_out(Name& name) {
-  Collection& collection = name.collection;
+void Collector::spell_out(TensorEntry& entry) {
+  Collection& collection = entry.collection;
   if (collection.empty() || !collection.candidates.empty()) return;
   for (int reporter = 0; reporter < reporters(); ++reporter) {
-    if (collection.reported.contains(reporter)) add_candidate(name, reporter, name.agreed, {});
+    if (collection.reported.contains(reporter)) add_candidate(entry, reporter, entry.agreed, {});
   }
 }
 
-void Collector::add_candidate(Name& name, int reporter, const RequestRef& request,
+void Collector::add_candidate(TensorEntry& entry, int reporter, const RequestRef& request,
                               const std::vector<Rank>& ranks) {
-  auto& candidates = name.collection.candidates;
+  auto& candidates = entry.collection.candidates;
   const auto same = std::ranges::find_if(candidates, [&](const Collection::Candidate& candidate) {
     return candidate.request == request || difference(*candidate.request, *request).empty();
   });
@@ -122,23 +122,23 @@ void Collector::add_candidate(Name& name, int reporter, const RequestRef& reques
   }
 }
 
-bool Collector::is_complete(const Name& name) const {
-  const Set* set = find(name.process_set);
-  const Collection& collection = name.collection;
+bool Collector::is_complete(const TensorEntry& entry) const {
+  const Set* set = find(entry.process_set);
+  const Collection& collection = entry.collection;
   if (set == nullptr || collection.empty()) return false;
   if (collection.count == set->expected) return true;
   if (set->joined_count == 0) return false;
   for (int reporter = 0; reporter < reporters(); ++reporter) {
-    if (!collection.reported.contains(reporter) && !does_without(*set, name, reporter)) return false;
+    if (!collection.reported.contains(reporter) && !does_without(*set, entry, reporter)) return false;
   }
   return true;
 }
 
-bool Collector::does_without(const Set& set, const Name& name, int reporter) {
+bool Collector::does_without(const Set& set, const TensorEntry& entry, int reporter) {
   const std::size_t i = at(reporter);
   if (set.ranks_behind[i] == 0) return true;
   if (!set.joined[i]) return false;
-  const auto unfinished = set.unfinished.find(name.name);
+  const auto unfinished = set.unfinished.find(entry.name);
   return unfinished == set.unfinished.end() || !unfinished->second.contains(reporter);
 }
 
@@ -151,8 +151,8 @@ std::vector<Rank> Collector::list_ranks_behind(const Set& set, int reporter) con
   return both;
 }
 
-Report Collector::full_report(const Set& set, const Name& name) const {
-  const Collection& collection = name.collection;
+Report Collector::full_report(const Set& set, const TensorEntry& entry) const {
+  const Collection& collection = entry.collection;
   Report report;
   report.contributors = collection.contributors;
   report.root_absent = collection.root_absent;
@@ -174,14 +174,14 @@ Report Collector::full_report(const Set& set, const Name& name) const {
   return report;
 }
 
-Collector::Taken Collector::take(Name& name) {
-  const Set& set = *find(name.process_set);
-  Collection& collection = name.collection;
+Collector::Taken Collector::take(TensorEntry& entry) {
+  const Set& set = *find(entry.process_set);
+  Collection& collection = entry.collection;
   Taken taken;
   taken.by_slot = collection.candidates.empty() && collection.count == set.expected;
   if (!taken.by_slot) {
-    spell_out(name);
-    taken.report = full_report(set, name);
+    spell_out(entry);
+    taken.report = full_report(set, entry);
   }
   collection.count = 0;
   collection.candidates.clear();
@@ -225,12 +225,12 @@ bool Collector::has_joined(ProcessSetId id, int reporter) const {
   return set != nullptr && set->joined[at(reporter)];
 }
 
-std::vector<int> Collector::missing(const Name& name) const {
+std::vector<int> Collector::missing(const TensorEntry& entry) const {
   std::vector<int> out;
-  const Set* set = find(name.process_set);
-  if (set == nullptr || name.collection.empty()) return out;
+  const Set* set = find(entry.process_set);
+  if (set == nullptr || entry.collection.empty()) return out;
   for (int reporter = 0; reporter < reporters(); ++reporter) {
-    if (!name.collection.reported.contains(reporter) && !does_without(*set, name, reporter))
+    if (!entry.collection.reported.contains(reporter) && !does_without(*set, entry, reporter))
       out.push_back(reporter);
   }
   return out;

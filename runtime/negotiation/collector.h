@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/negotiation/names.h"
+#include "runtime/negotiation/tensor_table.h"
 #include "runtime/negotiation/topology.h"
 
 namespace dabke {
@@ -40,18 +40,18 @@ class Collector {
 
   enum class Took { no, yes, twice };
   /// A report by slot: with the signature that the name has agreed on.
-  Took report(Name& name, int reporter, TimePoint now);
-  Took report(Name& name, int reporter, const Report& report, TimePoint now);
+  Took report(TensorEntry& entry, int reporter, TimePoint now);
+  Took report(TensorEntry& entry, int reporter, const Report& report, TimePoint now);
   /// The name's slot ends: what came by slot becomes reports in full.
-  void spell_out(Name& name);
-  bool is_complete(const Name& name) const;
+  void spell_out(TensorEntry& entry);
+  bool is_complete(const TensorEntry& entry) const;
 
   struct Taken {
     bool by_slot = false;  // everybody, with the agreed signature
     Report report;         // else
   };
   /// Takes a complete name; forgets what was gathered.
-  Taken take(Name& name);
+  Taken take(TensorEntry& entry);
 
   /// All ranks behind the reporter have joined, but are still to report these names. Names may have become
   /// complete by it. What it said before is forgotten. Whether it had not joined before.
@@ -64,7 +64,7 @@ class Collector {
 
   bool has_joined(ProcessSetId id, int reporter) const;
   /// Whom the name still waits for.
-  std::vector<int> missing(const Name& name) const;
+  std::vector<int> missing(const TensorEntry& entry) const;
 
  private:
   struct Set {
@@ -78,11 +78,12 @@ class Collector {
   };
   const Set* find(ProcessSetId id) const;
   /// Whether a name can be complete without a report of this reporter's.
-  static bool does_without(const Set& set, const Name& name, int reporter);
-  Took note(Name& name, int reporter, std::int32_t contributors, TimePoint now);
-  void add_candidate(Name& name, int reporter, const RequestRef& request, const std::vector<Rank>& ranks);
+  static bool does_without(const Set& set, const TensorEntry& entry, int reporter);
+  Took note(TensorEntry& entry, int reporter, std::int32_t contributors, TimePoint now);
+  void add_candidate(TensorEntry& entry, int reporter, const RequestRef& request,
+                     const std::vector<Rank>& ranks);
   std::vector<Rank> list_ranks_behind(const Set& set, int reporter) const;
-  Report full_report(const Set& set, const Name& name) const;
+  Report full_report(const Set& set, const TensorEntry& entry) const;
 
   std::shared_ptr<const Topology> topology_;
   Rank self_;

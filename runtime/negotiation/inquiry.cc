@@ -144,7 +144,7 @@ std::optional<Stall> stall_of(const Inquiry& inquiry, const Topology& topology, 
     stall.text += instead.text;
     stall.story += instead.what;
     if (!answer->second.stack.empty())
-      stall.places += fmt::format(" Rank {} is here:\n{}", missing[i], answer->second.stack);
+      stall.stacks += fmt::format(" Rank {} is here:\n{}", missing[i], answer->second.stack);
   }
   if (missing.size() > kShown) stall.text += fmt::format(" And {} ranks more.", missing.size() - kShown);
   return stall;

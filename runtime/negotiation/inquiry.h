@@ -50,7 +50,7 @@ std::string seconds_to_text(Duration duration);
 struct Stall {
   std::string head;    // "Still stalled, for 61 s: ...", without an end: for who has read the rest
   std::string text;    // who waits for whom, and what these do instead
-  std::string places;  // where their threads are; empty when none has told
+  std::string stacks;  // where their threads are; empty when none has told
   std::string story;   // equal as long as `text` says nothing new but times
 };
 /// What is known of the process of a rank that does not answer: "its process 4711 is stopped".

@@ -16,7 +16,8 @@ Machine::Machine(Options options)
       seen_(static_cast<std::size_t>(collector_.reporters())),
       left_(static_cast<std::size_t>(options_.topology->size())),
       peer_gone_(left_.size()) {
-  if (is_root()) sequencer_ = std::make_unique<Sequencer>(options_.sequencer, options_.topology, names_);
+  if (is_root())
+    sequencer_ = std::make_unique<Sequencer>(options_.sequencer, options_.topology, tensors_, cache_);
   for (const std::vector<Rank>& ranks : options_.static_sets) {
     const ProcessSetId id = sets_.next_id();
     sets_.add(id, ranks);
@@ -61,19 +62,19 @@ void Machine::submit(Token token, RequestRef request, TimePoint now) {
   note_wait(request->kind, now);
   if (!moves_data(request->kind)) report_slots(learned_.release_all(), now);  // it waits for what came before
   if (request->kind == CollectiveKind::join) return join(token, *request, now);
-  Name& name = names_.get(request->process_set, NameKey(*request));
+  TensorEntry& entry = tensors_.get(request->process_set, NameKey(*request));
   // What has no tensor has no name of the caller's choice: the n-th barrier in flight matches the others'
   // n-th.
-  if (!name.waiting.empty() && options_.duplicates_are_errors && moves_data(request->kind)) {
+  if (!entry.waiting.empty() && options_.duplicates_are_errors && moves_data(request->kind)) {
     return complete(
         token, {Code::duplicate_name,
                 fmt::format("{} '{}': a tensor of this name is still pending; wait for it or choose another "
                             "name (DABKE_DUPLICATE_NAMES=queue would queue it)",
                             name_of(request->kind), request->name)});
   }
-  name.waiting.push({token, std::move(request), now});
-  if (name.waiting.size() == 1) announce(name, now);
-  if (awaited) want(name.process_set, name.name, now);
+  entry.waiting.push({token, std::move(request), now});
+  if (entry.waiting.size() == 1) announce(entry, now);
+  if (awaited) want(entry.process_set, entry.name, now);
 }
 
 void Machine::join(Token token, const Request& request, TimePoint now) {
@@ -93,8 +94,8 @@ void Machine::announce_join(ProcessSetId set, TimePoint now) {
   if (!joins_.contains(set)) return;
   report_slots(learned_.release_all(), now);
   JoinReport join{set, options_.rank, {}};
-  names_.for_each([&](const Name& name) {
-    if (name.process_set == set && name.waiting.size() > 1) join.unfinished.push_back(name.name);
+  tensors_.for_each([&](const TensorEntry& entry) {
+    if (entry.process_set == set && entry.waiting.size() > 1) join.unfinished.push_back(entry.name);
   });
   note_join(0, join, now);
 }
@@ -104,7 +105,7 @@ void Machine::want(ProcessSetId set, const std::string& name, TimePoint now) {
   if (is_group_key(name)) {
     if (IncompleteGroup* group = groups_.find(set, name.substr(0, name.find('\0')))) group->awaited = true;
   }
-  Name* wanted = names_.find(set, name);
+  TensorEntry* wanted = tensors_.find(set, name);
   if (wanted == nullptr || wanted->waiting.empty() || wanted->batch == 0) return;
   if (!wanted->held) return note_awaited(*wanted, now);
   note_wanted(wanted->slot, now);
@@ -253,16 +254,16 @@ void Machine::fail_last_runs(const Status& cause) {
 }
 
 void Machine::fail_set(ProcessSetId set, const Status& cause) {
-  std::vector<Name*> failed;
-  names_.for_each([&](Name& name) {
-    if (name.process_set == set && !name.waiting.empty()) failed.push_back(&name);
+  std::vector<TensorEntry*> failed;
+  tensors_.for_each([&](TensorEntry& entry) {
+    if (entry.process_set == set && !entry.waiting.empty()) failed.push_back(&entry);
   });
-  for (Name* name : failed) {
-    while (!name->waiting.empty()) {
-      complete(name->waiting.pop({}).token,
-               {cause.code(), fmt::format("{} cannot run: {}", shown(name->name), cause.message())});
+  for (TensorEntry* entry : failed) {
+    while (!entry->waiting.empty()) {
+      complete(entry->waiting.pop({}).token,
+               {cause.code(), fmt::format("{} cannot run: {}", shown(entry->name), cause.message())});
     }
-    name->held = false;
+    entry->held = false;
   }
   fail_incomplete_groups(set, cause);
   if (const auto join = joins_.find(set); join != joins_.end()) {
@@ -278,9 +279,9 @@ void Machine::fail_everything(const Status& cause, const Status& over) {
   over_ = true;
   failed_ = !over.is_ok();
   cause_ = cause;
-  names_.for_each([&](Name& name) {
-    while (!name.waiting.empty()) {
-      const Submitted waiting = name.waiting.pop({});
+  tensors_.for_each([&](TensorEntry& entry) {
+    while (!entry.waiting.empty()) {
+      const Submitted waiting = entry.waiting.pop({});
       complete(waiting.token, {cause.code(), fmt::format("{} '{}': {}", name_of(waiting.request->kind),
                                                          waiting.request->name, cause.message())});
     }
@@ -288,7 +289,8 @@ void Machine::fail_everything(const Status& cause, const Status& over) {
   for (const auto& [set, join] : joins_)
     complete(join.token, {cause.code(), fmt::format("join: {}", cause.message())});
   fail_incomplete_groups(std::nullopt, cause);
-  names_.clear();
+  tensors_.clear();
+  cache_.clear();
   groups_.clear();
   joins_.clear();
   up_ = {};
@@ -300,7 +302,7 @@ void Machine::fail_everything(const Status& cause, const Status& over) {
 }
 
 void Machine::complete(Token token, Status status, std::int64_t value) {
-  if (token) actions_.emplace_back(CompleteAction{token, std::move(status), value});
+  if (token != Token::none) actions_.emplace_back(CompleteAction{token, std::move(status), value});
 }
 
 void Machine::send(Rank peer, const Message& message) {
@@ -319,24 +321,24 @@ std::string Machine::difference_in_tables(const Machine& root) const {
   const auto note = [&what](std::string text) {
     if (what.empty()) what = std::move(text);
   };
-  names_.for_each([&](const Name& name) {
-    if (!name.collection.empty()) note(fmt::format("{} is incomplete here", shown(name.name)));
-    if (!name.waiting.empty()) {
-      note(fmt::format("{} waits here{}, slot {:#x}, batch {}", shown(name.name),
-                       name.held ? ", kept back" : "", name.slot, name.batch));
+  tensors_.for_each([&](const TensorEntry& entry) {
+    if (!entry.collection.empty()) note(fmt::format("{} is incomplete here", shown(entry.name)));
+    if (!entry.waiting.empty()) {
+      note(fmt::format("{} waits here{}, slot {:#x}, batch {}", shown(entry.name),
+                       entry.held ? ", kept back" : "", entry.slot, entry.batch));
     }
-    if (name.slot == kNoSlot) return;
-    const Name* theirs = root.names_.by_slot(name.slot);
-    if (theirs == nullptr || theirs->name != name.name || theirs->process_set != name.process_set ||
-        !difference(*theirs->agreed, *name.agreed).empty()) {
-      note(fmt::format("slot {} is {} here and {} there", name.slot, shown(name.name),
+    if (entry.slot == kNoSlot) return;
+    const TensorEntry* theirs = root.cache_.find(entry.slot);
+    if (theirs == nullptr || theirs->name != entry.name || theirs->process_set != entry.process_set ||
+        !difference(*theirs->agreed, *entry.agreed).empty()) {
+      note(fmt::format("slot {} is {} here and {} there", entry.slot, shown(entry.name),
                        theirs == nullptr ? "nothing" : shown(theirs->name)));
     }
   });
-  root.names_.for_each([&](const Name& name) {
-    if (name.slot == kNoSlot || !sets_.contains(name.process_set, options_.rank)) return;
-    if (names_.by_slot(name.slot) == nullptr)
-      note(fmt::format("slot {} ({}) is not known here", name.slot, shown(name.name)));
+  root.tensors_.for_each([&](const TensorEntry& entry) {
+    if (entry.slot == kNoSlot || !sets_.contains(entry.process_set, options_.rank)) return;
+    if (cache_.find(entry.slot) == nullptr)
+      note(fmt::format("slot {} ({}) is not known here", entry.slot, shown(entry.name)));
   });
   if (sets_.ids() != root.sets_.ids()) note("the process sets");
   return what;

@@ -31,19 +31,19 @@
 
 namespace dabke {
 
-/// A request that all ranks run now. `token` is 0 on a rank that has joined: it takes part with neutral data.
+/// A request that all ranks run now. `token` is none on a rank that has joined: it takes part with neutral data.
 struct OrderedRequest {
   std::uint64_t number = 0;
-  Token token = 0;
+  Token token = Token::none;
   RequestRef agreed;   // the same on every rank
   RequestRef request;  // this rank's own; on a joined rank the others', with no rows where the first
                        // dimension is free
   int contributors = 0;
 };
-/// The place where one tensor of an ExecuteAction travels.
+/// Where one tensor of an ExecuteAction travels.
 struct BatchedTensor {
   std::uint32_t batch;
-  std::uint32_t request;  // its place in `requests`
+  std::uint32_t request;  // index in `requests`
   std::uint32_t tensor;   // the tensor's index in the request
 };
 
@@ -208,7 +208,7 @@ class Machine {
   const CacheCounts& cache_counts() const { return cache_counts_; }
   /// How many slots and names that are gone are still known, because reports of them may be under way. For
   /// tests.
-  std::size_t remembered() const { return names_.count_evicted() + voids_.size(); }
+  std::size_t remembered() const { return cache_.count_evicted() + voids_.size(); }
   /// What this rank and the root disagree in, when no message is under way; empty when nothing. For tests.
   std::string difference_in_tables(const Machine& root) const;
 
@@ -222,15 +222,15 @@ class Machine {
   void join(Token token, const Request& request, TimePoint now);
   void announce_join(ProcessSetId set, TimePoint now);
   void note_wanted(Slot slot, TimePoint now);
-  void note_awaited(Name& name, TimePoint now);
-  void let_go(Name& name, TimePoint now);
+  void note_awaited(TensorEntry& entry, TimePoint now);
+  void let_go(TensorEntry& entry, TimePoint now);
   void note_join(int reporter, const JoinReport& join, TimePoint now);
-  void announce(Name& name, TimePoint now);
+  void announce(TensorEntry& entry, TimePoint now);
   void report_slots(const std::vector<Slot>& slots, TimePoint now);
-  void report_slot(Name& name, int reporter, TimePoint now);
-  void report_in_full(Name& name, int reporter, const Report& report, TimePoint now);
-  void took(Name& name, Collector::Took took, int reporter, TimePoint now);
-  void note_readiness(Name& name, int reporter, bool complete);
+  void report_slot(TensorEntry& entry, int reporter, TimePoint now);
+  void report_in_full(TensorEntry& entry, int reporter, const Report& report, TimePoint now);
+  void took(TensorEntry& entry, Collector::Took took, int reporter, TimePoint now);
+  void note_readiness(TensorEntry& entry, int reporter, bool complete);
   void from_child(int reporter, const ReadyMessage& message, TimePoint now);
   void slot_from_child(int reporter, Slot slot, std::uint64_t seen, TimePoint now);
   bool is_void(ProcessSetId set, const std::string& name, std::uint64_t seen) const;
@@ -240,7 +240,7 @@ class Machine {
   void note_late(Rank rank, Duration by, CollectiveKind kind);
   CollectiveKind kind_of(const ReadyMessage& message) const;
   /// The request of a name that somebody has reported.
-  static const Request& request_of(const Name& name);
+  static const Request& request_of(const TensorEntry& entry);
   void flush_up();
 
   // ---- down
@@ -250,15 +250,15 @@ class Machine {
   void apply(OrdersMessage message, TimePoint now);
   void apply(Order& order, ExecuteAction& execute, TimePoint now);
   void execute_until_here(ExecuteAction& execute);
-  void run(Order& order, Name& name, ExecuteAction& execute, TimePoint now);
-  void complete_order(Order& order, Name& name, TimePoint now);
+  void run(Order& order, TensorEntry& entry, ExecuteAction& execute, TimePoint now);
+  void complete_order(Order& order, TensorEntry& entry, TimePoint now);
   void apply_error(const Order& order, TimePoint now);
   void apply_evict(const Order& order, TimePoint now);
   void apply_learned(const Order& order, TimePoint now);
   void apply_release(const Order& order, TimePoint now);
   void apply_left(Rank rank);
   void note_departure(Rank rank);
-  Submitted take_front(Name& name, TimePoint now);
+  Submitted take_front(TensorEntry& entry, TimePoint now);
 
   // ---- stalls
   void look_for_stalls(TimePoint now);
@@ -293,7 +293,7 @@ class Machine {
   void take_group_answer(GroupAnswerMessage answer);
   void judge_group_inquiries(TimePoint now);
   void judge(const GroupInquiry& inquiry, TimePoint now);
-  void forget_group_inquiry(const Name& name);
+  void forget_group_inquiry(const TensorEntry& entry);
   void fail_incomplete_groups(std::optional<ProcessSetId> set, const Status& cause);
   void fail_incomplete_group(ProcessSetId set, const std::string& key, const Status& why);
 
@@ -310,7 +310,8 @@ class Machine {
 
   Options options_;
   ProcessSets sets_;
-  Names names_;
+  ResponseCache cache_;
+  TensorTable tensors_{cache_};
   Collector collector_;
   LearnedBatches learned_;
   std::unique_ptr<Sequencer> sequencer_;  // the root's; null elsewhere

@@ -34,8 +34,8 @@ bool Machine::concerns(const Order& order, int reporter) const {
     default: break;
   }
   if (order.request) return collector_.concerns(order.request->process_set, reporter);
-  const Name* name = names_.by_slot(order.slot);
-  return name != nullptr && collector_.concerns(name->process_set, reporter);
+  const TensorEntry* entry = cache_.find(order.slot);
+  return entry != nullptr && collector_.concerns(entry->process_set, reporter);
 }
 
 /// `bytes`: the message, if it came as one.
@@ -85,36 +85,36 @@ void Machine::execute_until_here(ExecuteAction& execute) {
 }
 
 void Machine::apply(Order& order, ExecuteAction& execute, TimePoint now) {
-  Name* name = nullptr;
+  TensorEntry* entry = nullptr;
   if (order.kind == Order::Kind::run) {
     if (order.request && order.request->kind != CollectiveKind::join) {
       if (!collector_.is_open(order.request->process_set)) return;
-      name = &names_.get(order.request->process_set, NameKey(*order.request));
+      entry = &tensors_.get(order.request->process_set, NameKey(*order.request));
       if (order.slot != kNoSlot) {
-        collector_.spell_out(*name);
-        name->batch = 0;  // that was learned of the old signature
-        names_.bind(*name, order.slot, order.request);
+        collector_.spell_out(*entry);
+        entry->batch = 0;  // that was learned of the old signature
+        cache_.bind(*entry, order.slot, order.request);
       }
     } else if (!order.request) {
-      name = names_.by_slot(order.slot);
+      entry = cache_.find(order.slot);
       // The set is gone, or a rank has left it by an order before this one.
-      if (name == nullptr || !collector_.is_open(name->process_set)) return;
+      if (entry == nullptr || !collector_.is_open(entry->process_set)) return;
     }
-    const RequestRef& agreed = order.request ? order.request : name->agreed;
+    const RequestRef& agreed = order.request ? order.request : entry->agreed;
     if (moves_data(agreed->kind)) {
-      if (!order.request) order.request = name->agreed;
+      if (!order.request) order.request = entry->agreed;
       if (order.contributors == 0) {
-        order.contributors = static_cast<std::int32_t>(sets_.ranks_of(name->process_set)->size());
+        order.contributors = static_cast<std::int32_t>(sets_.ranks_of(entry->process_set)->size());
       }
-      return run(order, *name, execute, now);
+      return run(order, *entry, execute, now);
     }
-    if (!order.request) order.request = name->agreed;
+    if (!order.request) order.request = entry->agreed;
   }
   // What completes or ends something keeps its place after the data orders before it; no batch crosses it.
   if (ends_batches(order.kind)) execute_until_here(execute);
   switch (order.kind) {
     case Order::Kind::run: {
-      if (name != nullptr) return complete_order(order, *name, now);
+      if (entry != nullptr) return complete_order(order, *entry, now);
       const ProcessSetId set = order.request->process_set;  // a join
       collector_.forget_joins(set);
       const auto join = joins_.find(set);
@@ -131,27 +131,27 @@ void Machine::apply(Order& order, ExecuteAction& execute, TimePoint now) {
   }
 }
 
-void Machine::run(Order& order, Name& name, ExecuteAction& execute, TimePoint now) {
-  const bool member = sets_.contains(name.process_set, options_.rank);
-  Submitted mine = take_front(name, now);
+void Machine::run(Order& order, TensorEntry& entry, ExecuteAction& execute, TimePoint now) {
+  const bool member = sets_.contains(entry.process_set, options_.rank);
+  Submitted mine = take_front(entry, now);
   if (member) {
-    const auto place = static_cast<std::uint32_t>(execute.requests.size());
+    const auto index = static_cast<std::uint32_t>(execute.requests.size());
     const auto tensors = static_cast<std::uint32_t>(order.request->tensors.size());
     for (std::uint32_t i = 0; i < tensors; ++i) {
       const bool spread = i < order.batch_by_tensor.size();
-      execute.tensors.push_back({spread ? order.batch_by_tensor[i] : order.batch, place, i});
+      execute.tensors.push_back({spread ? order.batch_by_tensor[i] : order.batch, index, i});
     }
     OrderedRequest ordered{order.number, mine.token, std::move(order.request), std::move(mine.request),
                            order.contributors};
-    if (mine.token == 0) ordered.request = without_rows(ordered.agreed);
+    if (mine.token == Token::none) ordered.request = without_rows(ordered.agreed);
     execute.requests.push_back(std::move(ordered));
   }
-  names_.tidy(name);
+  tensors_.tidy(entry);
 }
 
 /// Completes a collective that moves no data.
-void Machine::complete_order(Order& order, Name& name, TimePoint now) {
-  const Submitted mine = take_front(name, now);
+void Machine::complete_order(Order& order, TensorEntry& entry, TimePoint now) {
+  const Submitted mine = take_front(entry, now);
   if (order.request->kind == CollectiveKind::add_process_set) {
     sets_.add(order.new_set, order.request->ranks);
     collector_.add_set(order.new_set, order.request->ranks);
@@ -161,66 +161,67 @@ void Machine::complete_order(Order& order, Name& name, TimePoint now) {
     fail_set(gone, {Code::unknown_process_set, fmt::format("process set {} was removed", gone)});
     sets_.remove(gone);
     collector_.remove_set(gone);
-    names_.remove_set(gone);
+    cache_.remove_set(gone);
+    tensors_.remove_set(gone);
     last_joined_.erase(gone);
     actions_.emplace_back(ProcessSetAction{gone, {}});
   }
-  if (mine.token) complete(mine.token, {}, order.new_set);
-  names_.tidy(name);
+  if (mine.token != Token::none) complete(mine.token, {}, order.new_set);
+  tensors_.tidy(entry);
 }
 
 void Machine::apply_error(const Order& order, TimePoint now) {
   const ProcessSetId set = order.request->process_set;
-  Name* name = names_.find(set, order.request->name);  // its key
+  TensorEntry* entry = tensors_.find(set, order.request->name);  // its key
   if (order.forced) {
     if (has_reporters_below(set)) voids_.push_back({set, order.request->name, order.number});
     untold_ += kMostUntold;  // every report is compared with these, so the parent is told at once
   }
   const std::string& key = order.request->name;
   const Status why(order.error, order.text);
-  if (is_group_key(key) && (name == nullptr || name->waiting.empty())) fail_incomplete_group(set, key, why);
-  if (name == nullptr) return;
-  if (order.forced) name->collection = {};
-  if (name->held) {
-    name->held = false;
-    if (name->batch != 0) report_slots(learned_.release(name->batch), now);
+  if (is_group_key(key) && (entry == nullptr || entry->waiting.empty())) fail_incomplete_group(set, key, why);
+  if (entry == nullptr) return;
+  if (order.forced) entry->collection = {};
+  if (entry->held) {
+    entry->held = false;
+    if (entry->batch != 0) report_slots(learned_.release(entry->batch), now);
   }
-  const Submitted mine = take_front(*name, now);
-  if (mine.token) complete(mine.token, why);
-  names_.tidy(*name);
+  const Submitted mine = take_front(*entry, now);
+  if (mine.token != Token::none) complete(mine.token, why);
+  tensors_.tidy(*entry);
 }
 
 void Machine::apply_evict(const Order& order, TimePoint now) {
-  Name* name = names_.by_slot(order.slot);
-  if (name == nullptr) return;
-  collector_.spell_out(*name);
+  TensorEntry* entry = cache_.find(order.slot);
+  if (entry == nullptr) return;
+  collector_.spell_out(*entry);
   if (sequencer_) sequencer_->spell_out(order.slot);
-  if (has_reporters_below(name->process_set)) {
-    names_.evict(*name, order.number);
+  if (has_reporters_below(entry->process_set)) {
+    cache_.evict(*entry, order.number);
   } else {
-    names_.unbind(*name);
+    cache_.unbind(*entry);
   }
   ++untold_;
-  name->batch = 0;
-  if (std::exchange(name->held, false)) announce(*name, now);
-  names_.tidy(*name);
+  entry->batch = 0;
+  if (std::exchange(entry->held, false)) announce(*entry, now);
+  tensors_.tidy(*entry);
 }
 
 void Machine::apply_learned(const Order& order, TimePoint now) {
   report_slots(learned_.release_all(), now);
-  names_.for_each([](Name& name) { name.batch = 0; });
+  tensors_.for_each([](TensorEntry& entry) { entry.batch = 0; });
   // This rank knows nothing of other sets' tensors.
   std::vector<LearnedBatch> mine;
   for (const LearnedBatch& batch : order.batches) {
     LearnedBatch known{batch.hold_us, {}};
     for (const Slot slot : batch.slots) {
-      const Name* name = names_.by_slot(slot);
-      if (name != nullptr && sets_.contains(name->process_set, options_.rank)) known.slots.push_back(slot);
+      const TensorEntry* entry = cache_.find(slot);
+      if (entry != nullptr && sets_.contains(entry->process_set, options_.rank)) known.slots.push_back(slot);
     }
     if (known.slots.empty()) continue;
     mine.push_back(std::move(known));
     for (const Slot slot : mine.back().slots) {
-      names_.by_slot(slot)->batch = static_cast<std::uint32_t>(mine.size());
+      cache_.find(slot)->batch = static_cast<std::uint32_t>(mine.size());
     }
   }
   (void)learned_.learn(mine);
@@ -228,19 +229,19 @@ void Machine::apply_learned(const Order& order, TimePoint now) {
 
 void Machine::apply_release(const Order& order, TimePoint now) {
   if (order.slot == kNoSlot) return report_slots(learned_.release_all(), now);
-  if (Name* name = names_.by_slot(order.slot)) let_go(*name, now);
+  if (TensorEntry* entry = cache_.find(order.slot)) let_go(*entry, now);
 }
 
-Submitted Machine::take_front(Name& name, TimePoint now) {
-  name.awaited = false;
-  name.ordered_at = last_order_;
-  forget_group_inquiry(name);
-  if (!joins_.empty() || !inquiries_.empty()) note_progress(name.process_set, now);
-  if (name.waiting.empty()) return {};
-  Submitted front = name.waiting.pop(now);
-  if (name.waiting.empty()) return front;
-  announce(name, now);
-  if (name.waiting.size() == 1) announce_join(name.process_set, now);
+Submitted Machine::take_front(TensorEntry& entry, TimePoint now) {
+  entry.awaited = false;
+  entry.ordered_at = last_order_;
+  forget_group_inquiry(entry);
+  if (!joins_.empty() || !inquiries_.empty()) note_progress(entry.process_set, now);
+  if (entry.waiting.empty()) return {};
+  Submitted front = entry.waiting.pop(now);
+  if (entry.waiting.empty()) return front;
+  announce(entry, now);
+  if (entry.waiting.size() == 1) announce_join(entry.process_set, now);
   return front;
 }
 
@@ -263,8 +264,8 @@ void Machine::apply_left(Rank rank) {
     if (collector_.is_open(id)) {
       collector_.end_set(id);
       fail_set(id, cause);
-      names_.for_each([&](Name& name) {
-        if (name.process_set == id) name.collection = {};
+      tensors_.for_each([&](TensorEntry& entry) {
+        if (entry.process_set == id) entry.collection = {};
       });
     }
   }

@@ -116,7 +116,7 @@ void Machine::answer_group(const GroupInquiryMessage& message, TimePoint now) {
   if (!sets_.contains(message.process_set, options_.rank)) return;
   GroupAnswerMessage mine{.id = message.id, .rank = options_.rank};
   mine.joined = joins_.contains(message.process_set);
-  const Name* whole = names_.find(message.process_set, group_key(message.group));
+  const TensorEntry* whole = tensors_.find(message.process_set, group_key(message.group));
   if (whole != nullptr && !whole->waiting.empty()) {
     for (const TensorSpec& tensor : whole->waiting.front().request->tensors)
       mine.members.push_back(tensor.name);
@@ -176,10 +176,10 @@ void Machine::judge(const GroupInquiry& inquiry, TimePoint now) {
 }
 
 /// The answers were given before an order of the name, some of them perhaps after it.
-void Machine::forget_group_inquiry(const Name& name) {
-  if (group_inquiries_.empty() || !is_group_key(name.name)) return;
+void Machine::forget_group_inquiry(const TensorEntry& entry) {
+  if (group_inquiries_.empty() || !is_group_key(entry.name)) return;
   std::erase_if(group_inquiries_, [&](const GroupInquiry& inquiry) {
-    return inquiry.process_set == name.process_set && group_key(inquiry.group) == name.name;
+    return inquiry.process_set == entry.process_set && group_key(inquiry.group) == entry.name;
   });
 }
 

@@ -16,9 +16,9 @@ constexpr std::size_t kMostInquiries = 16;  // at the same time
 constexpr std::size_t kShownInstead = 6;
 
 /// "allreduce 'x'", "barrier"; of a name that waits here.
-std::string with_collective(const Name& name) {
-  const CollectiveKind kind = name.waiting.front().request->kind;
-  return moves_data(kind) ? fmt::format("{} {}", name_of(kind), shown(name.name)) : shown(name.name);
+std::string with_collective(const TensorEntry& entry) {
+  const CollectiveKind kind = entry.waiting.front().request->kind;
+  return moves_data(kind) ? fmt::format("{} {}", name_of(kind), shown(entry.name)) : shown(entry.name);
 }
 
 }  // namespace
@@ -27,18 +27,18 @@ void Machine::look_for_stalls(TimePoint now) {
   next_check_ = kNever;
   look_for_incomplete_groups(now);
   std::vector<Inquiry> found;
-  names_.for_each([&](Name& name) {
-    Collection& collection = name.collection;
+  tensors_.for_each([&](TensorEntry& entry) {
+    Collection& collection = entry.collection;
     if (collection.empty()) return;
-    Inquiry inquiry{.process_set = name.process_set,
-                    .name = name.name,
-                    .signature = request_of(name).describe(),
+    Inquiry inquiry{.process_set = entry.process_set,
+                    .name = entry.name,
+                    .signature = request_of(entry).describe(),
                     .since = collection.since};
     const auto due = [&](TimePoint at) {
       if (now < at) next_check_ = std::min(next_check_, at);
       return now >= at;
     };
-    if (name.slot == kNoSlot && sets_.count() > 1 && due(collection.suspect_at)) {
+    if (entry.slot == kNoSlot && sets_.count() > 1 && due(collection.suspect_at)) {
       collection.suspect_at = now + std::max<Duration>(kSuspectAfter, now - collection.since);
       next_check_ = std::min(next_check_, collection.suspect_at);
       inquiry.purpose = Inquiry::Purpose::process_set_mismatch;
@@ -96,11 +96,11 @@ void Machine::inquire(Inquiry inquiry, TimePoint now) {
   if (is_tensor && sequencer_->is_being_failed(inquiry.process_set, inquiry.name)) return;
   inquiry.id = next_inquiry_++;
   inquiry.deadline = now + kAnswerTime;
-  const Name* name = is_tensor ? names_.find(inquiry.process_set, inquiry.name) : nullptr;
-  const bool known = name != nullptr && !name->collection.empty();
+  const TensorEntry* entry = is_tensor ? tensors_.find(inquiry.process_set, inquiry.name) : nullptr;
+  const bool known = entry != nullptr && !entry->collection.empty();
   if (known) {
-    inquiry.since = name->collection.since;
-    inquiry.signature = request_of(*name).describe();
+    inquiry.since = entry->collection.since;
+    inquiry.signature = request_of(*entry).describe();
   }
   const InquiryMessage message{inquiry.id, mismatch, inquiry.subject, inquiry.process_set, inquiry.name};
   bool ask_self = false;
@@ -110,7 +110,7 @@ void Machine::inquire(Inquiry inquiry, TimePoint now) {
     const int reporter = collector_.reporter_of(rank);
     const auto i = static_cast<std::size_t>(reporter);
     if (!mismatch && is_tensor && collector_.has_joined(inquiry.process_set, reporter)) continue;
-    if (!mismatch && known && name->collection.reported.contains(reporter)) {
+    if (!mismatch && known && entry->collection.reported.contains(reporter)) {
       inquiry.have.push_back(rank);
       continue;
     }
@@ -148,19 +148,20 @@ void Machine::answer(const InquiryMessage& message, TimePoint now) {
   }
   const bool is_tensor = message.subject == StallSubject::tensor;
   for (const ProcessSetId set : sets_.ids()) {
-    const Name* name = is_tensor ? names_.find(set, message.name) : nullptr;
-    if (name == nullptr || name->waiting.empty()) continue;
+    const TensorEntry* entry = is_tensor ? tensors_.find(set, message.name) : nullptr;
+    if (entry == nullptr || entry->waiting.empty()) continue;
     mine.sets.push_back(set);
-    mine.signatures.push_back(name->waiting.front().request->describe());
+    mine.signatures.push_back(entry->waiting.front().request->describe());
   }
   for (const auto& [set, join] : joins_) mine.joined.push_back(set);
-  names_.for_each([&](const Name& name) {
-    if (name.waiting.empty()) return;
-    const bool same_name = is_tensor && name.name == message.name;
-    if (same_name && name.process_set == message.process_set) return;
+  tensors_.for_each([&](const TensorEntry& entry) {
+    if (entry.waiting.empty()) return;
+    const bool same_name = is_tensor && entry.name == message.name;
+    if (same_name && entry.process_set == message.process_set) return;
     ++mine.instead_count;
-    std::string other = with_collective(name);
-    if (name.process_set != message.process_set) other += fmt::format(" in process set {}", name.process_set);
+    std::string other = with_collective(entry);
+    if (entry.process_set != message.process_set)
+      other += fmt::format(" in process set {}", entry.process_set);
     mine.instead.push_back(std::move(other));
   });
   groups_.for_each([&](const IncompleteGroups::Key& key, const IncompleteGroup& group) {
@@ -212,15 +213,15 @@ void Machine::give_stack(const std::string& text, TimePoint now) {
 Snapshot Machine::snapshot() const {
   Snapshot out;
   out.last_order = last_order_;
-  names_.for_each([&](const Name& name) {
-    for (std::size_t i = 0; i < name.waiting.size(); ++i) {
-      const auto state = i > 0       ? Snapshot::State::queued
-                         : name.held ? Snapshot::State::kept_back
-                                     : Snapshot::State::announced;
-      out.pending.push_back({name.waiting[i].token, name.waiting[i].request, state});
+  tensors_.for_each([&](const TensorEntry& entry) {
+    for (std::size_t i = 0; i < entry.waiting.size(); ++i) {
+      const auto state = i > 0        ? Snapshot::State::queued
+                         : entry.held ? Snapshot::State::kept_back
+                                      : Snapshot::State::announced;
+      out.pending.push_back({entry.waiting[i].token, entry.waiting[i].request, state});
     }
-    const auto* ranks = sets_.ranks_of(name.process_set);
-    if (!name.waiting.empty() && ranks != nullptr) out.sets[name.process_set] = *ranks;
+    const auto* ranks = sets_.ranks_of(entry.process_set);
+    if (!entry.waiting.empty() && ranks != nullptr) out.sets[entry.process_set] = *ranks;
   });
   groups_.for_each([&](const IncompleteGroups::Key& key, const IncompleteGroup& group) {
     out.groups.push_back(
@@ -286,8 +287,8 @@ void Machine::judge(const Inquiry& inquiry, TimePoint now) {
     return;
   }
   if (inquiry.subject == StallSubject::tensor) {
-    const Name* name = names_.find(inquiry.process_set, inquiry.name);
-    const bool pending = name != nullptr && !name->collection.empty();
+    const TensorEntry* entry = tensors_.find(inquiry.process_set, inquiry.name);
+    const bool pending = entry != nullptr && !entry->collection.empty();
     if (!inquiry.have.empty() && !pending) return;  // it was ordered meanwhile
   }
   const auto stall = stall_of(
@@ -298,11 +299,11 @@ void Machine::judge(const Inquiry& inquiry, TimePoint now) {
   if (inquiry.purpose == Inquiry::Purpose::stall_shutdown) {
     return abort({Code::stalled, is_told ? fmt::format("{} Where it was {} s ago is in the report of then.",
                                                        stall->text, seconds_to_text(now - told->full_at))
-                                         : stall->text + stall->places});
+                                         : stall->text + stall->stacks});
   }
   std::string text =
       is_told ? fmt::format("{}, as reported {} s ago.", stall->head, seconds_to_text(now - told->full_at))
-              : stall->text + stall->places;
+              : stall->text + stall->stacks;
   stall_log_.note(inquiry.key(), stall->story, !is_told, now);
   actions_.emplace_back(WarnAction{text});
   if (now < next_stall_dump_) return;

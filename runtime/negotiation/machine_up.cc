@@ -7,98 +7,98 @@
 #include "runtime/negotiation/name_key.h"
 
 namespace dabke {
-void Machine::announce(Name& name, TimePoint now) {
-  const Request& mine = *name.waiting.front().request;
-  const bool cached = name.slot != kNoSlot && difference(*name.agreed, mine).empty() &&
-                      name.agreed->priority == mine.priority;
+void Machine::announce(TensorEntry& entry, TimePoint now) {
+  const Request& mine = *entry.waiting.front().request;
+  const bool cached = entry.slot != kNoSlot && difference(*entry.agreed, mine).empty() &&
+                      entry.agreed->priority == mine.priority;
   ++(cached ? cache_counts_.hits : cache_counts_.misses);
   if (!cached) {
     // It goes in its batch's place, so that the others of the batch do not wait for it.
-    if (name.batch != 0) report_slots(learned_.release(name.batch), now);
-    return report_in_full(name, 0, {{{name.waiting.front().request, {}}}, 1, false}, now);
+    if (entry.batch != 0) report_slots(learned_.release(entry.batch), now);
+    return report_in_full(entry, 0, {{{entry.waiting.front().request, {}}}, 1, false}, now);
   }
-  if (name.batch == 0) return report_slot(name, 0, now);
-  name.held = true;
-  report_slots(learned_.ready(name.batch, name.slot, now), now);
-  if (name.awaited) let_go(name, now);
+  if (entry.batch == 0) return report_slot(entry, 0, now);
+  entry.held = true;
+  report_slots(learned_.ready(entry.batch, entry.slot, now), now);
+  if (entry.awaited) let_go(entry, now);
 }
 
 /// Reports slots of this rank itself.
 void Machine::report_slots(const std::vector<Slot>& slots, TimePoint now) {
   for (const Slot slot : slots) {
-    Name* name = names_.by_slot(slot);
-    if (name == nullptr || !std::exchange(name->held, false)) continue;
-    report_slot(*name, 0, now);
+    TensorEntry* entry = cache_.find(slot);
+    if (entry == nullptr || !std::exchange(entry->held, false)) continue;
+    report_slot(*entry, 0, now);
   }
 }
 
-void Machine::report_slot(Name& name, int reporter, TimePoint now) {
-  took(name, collector_.report(name, reporter, now), reporter, now);
+void Machine::report_slot(TensorEntry& entry, int reporter, TimePoint now) {
+  took(entry, collector_.report(entry, reporter, now), reporter, now);
 }
 
-void Machine::report_in_full(Name& name, int reporter, const Report& report, TimePoint now) {
-  took(name, collector_.report(name, reporter, report, now), reporter, now);
+void Machine::report_in_full(TensorEntry& entry, int reporter, const Report& report, TimePoint now) {
+  took(entry, collector_.report(entry, reporter, report, now), reporter, now);
 }
 
-void Machine::took(Name& name, Collector::Took took, int reporter, TimePoint now) {
+void Machine::took(TensorEntry& entry, Collector::Took took, int reporter, TimePoint now) {
   // The rank learns from the order stream that the set or one of its ranks is gone, and fails the request by
   // itself.
-  if (took == Collector::Took::no) return names_.tidy(name);
+  if (took == Collector::Took::no) return tensors_.tidy(entry);
   if (took == Collector::Took::twice) {
     return abort({Code::internal, fmt::format("{} reported {} twice before it was ordered",
-                                              who(collector_.rank_of(reporter)), shown(name.name))});
+                                              who(collector_.rank_of(reporter)), shown(entry.name))});
   }
-  const bool complete = collector_.is_complete(name);
-  note_readiness(name, reporter, complete);
+  const bool complete = collector_.is_complete(entry);
+  note_readiness(entry, reporter, complete);
   if (!complete) {
     TimePoint check = kNever;
-    if (options_.stall_check > Duration::zero()) check = name.collection.since + options_.stall_check;
+    if (options_.stall_check > Duration::zero()) check = entry.collection.since + options_.stall_check;
     if (options_.stall_shutdown > Duration::zero()) {
-      check = std::min(check, name.collection.since + options_.stall_shutdown);
+      check = std::min(check, entry.collection.since + options_.stall_shutdown);
     }
-    if (name.slot == kNoSlot && sets_.count() > 1) check = std::min(check, name.collection.suspect_at);
+    if (entry.slot == kNoSlot && sets_.count() > 1) check = std::min(check, entry.collection.suspect_at);
     next_check_ = std::min(next_check_, check);
     return;
   }
-  if (name.collection.count > 1) {
+  if (entry.collection.count > 1) {
     // Many names wait at the same time for one rank: that time counts once.
-    const TimePoint from = std::max(name.collection.since, late_until_);
+    const TimePoint from = std::max(entry.collection.since, late_until_);
     late_until_ = now;
-    note_late(collector_.rank_of(reporter), now - from, request_of(name).kind);
+    note_late(collector_.rank_of(reporter), now - from, request_of(entry).kind);
   }
-  Collector::Taken taken = collector_.take(name);
+  Collector::Taken taken = collector_.take(entry);
   if (sequencer_) {
-    sequencer_->complete(name, std::move(taken), now);
+    sequencer_->complete(entry, std::move(taken), now);
   } else if (taken.by_slot) {
-    up_.slots.push_back(name.slot);
+    up_.slots.push_back(entry.slot);
   } else {
     up_.reports.push_back(std::move(taken.report));
   }
-  if (name.waiting.empty()) names_.tidy(name);
+  if (entry.waiting.empty()) tensors_.tidy(entry);
 }
 
-void Machine::note_readiness(Name& name, int reporter, bool complete) {
-  if (name.collection.count == 1) name.collection.recording = recording_;
-  if (recording_ == 0 || name.collection.recording != recording_) return;
-  const Request& request = request_of(name);
+void Machine::note_readiness(TensorEntry& entry, int reporter, bool complete) {
+  if (entry.collection.count == 1) entry.collection.recording = recording_;
+  if (recording_ == 0 || entry.collection.recording != recording_) return;
+  const Request& request = request_of(entry);
   readiness_.push_back({request.name, request.kind,
-                        sets_.index_in(name.process_set, collector_.rank_of(reporter)),
-                        name.collection.count == 1, complete});
+                        sets_.set_rank(entry.process_set, collector_.rank_of(reporter)),
+                        entry.collection.count == 1, complete});
 }
 
 void Machine::note_join(int reporter, const JoinReport& join, TimePoint now) {
   const ProcessSetId set = join.process_set;
   if (!collector_.is_open(set)) return;
   if (collector_.join(set, reporter, join.unfinished)) last_joined_[set] = join.last;
-  std::vector<Name*> complete;
-  names_.for_each([&](Name& name) {
-    if (name.process_set == set && collector_.is_complete(name)) complete.push_back(&name);
+  std::vector<TensorEntry*> complete;
+  tensors_.for_each([&](TensorEntry& entry) {
+    if (entry.process_set == set && collector_.is_complete(entry)) complete.push_back(&entry);
   });
-  std::ranges::sort(complete, {}, [](const Name* name) { return name->collection.since; });
-  for (Name* name : complete) {
-    Collector::Taken taken = collector_.take(*name);
+  std::ranges::sort(complete, {}, [](const TensorEntry* entry) { return entry->collection.since; });
+  for (TensorEntry* entry : complete) {
+    Collector::Taken taken = collector_.take(*entry);
     if (sequencer_) {
-      sequencer_->complete(*name, std::move(taken), now);
+      sequencer_->complete(*entry, std::move(taken), now);
     } else {
       up_.reports.push_back(std::move(taken.report));
     }
@@ -121,15 +121,15 @@ void Machine::from_child(int reporter, const ReadyMessage& message, TimePoint no
     const Request& request = *report.variants.front().request;
     const NameKey key(request);
     if (is_void(request.process_set, key, message.seen) || !collector_.is_open(request.process_set)) continue;
-    report_in_full(names_.get(request.process_set, key), reporter, report, now);
+    report_in_full(tensors_.get(request.process_set, key), reporter, report, now);
   }
   for (const JoinReport& join : message.joins) note_join(reporter, join, now);
   for (const Slot slot : message.wanted) note_wanted(slot, now);
   for (const Slot slot : message.awaited) {
-    Name* name = names_.by_slot(slot);
+    TensorEntry* entry = cache_.find(slot);
     // Not when the order that is waited for crossed the message: the next request of the name is nobody's
     // yet.
-    if (name != nullptr && name->ordered_at <= message.seen) note_awaited(*name, now);
+    if (entry != nullptr && entry->ordered_at <= message.seen) note_awaited(*entry, now);
   }
   note_seen(reporter, message.seen);
 }
@@ -143,32 +143,32 @@ void Machine::note_wanted(Slot slot, TimePoint now) {
 }
 
 /// What is waited for has been reported where it is waited for; others may keep it back.
-void Machine::note_awaited(Name& name, TimePoint now) {
-  if (name.awaited) return;
-  let_go(name, now);
+void Machine::note_awaited(TensorEntry& entry, TimePoint now) {
+  if (entry.awaited) return;
+  let_go(entry, now);
   if (sequencer_) {
-    sequencer_->awaited(name, now);
+    sequencer_->awaited(entry, now);
   } else {
-    up_.awaited.push_back(name.slot);
+    up_.awaited.push_back(entry.slot);
   }
 }
 
-void Machine::let_go(Name& name, TimePoint now) {
-  name.awaited = true;
-  if (name.held) report_slots(learned_.release(name.batch), now);
+void Machine::let_go(TensorEntry& entry, TimePoint now) {
+  entry.awaited = true;
+  if (entry.held) report_slots(learned_.release(entry.batch), now);
 }
 
 void Machine::slot_from_child(int reporter, Slot slot, std::uint64_t seen, TimePoint now) {
-  if (Name* name = names_.by_slot(slot)) {
-    if (!is_void(name->process_set, name->name, seen)) report_slot(*name, reporter, now);
+  if (TensorEntry* entry = cache_.find(slot)) {
+    if (!is_void(entry->process_set, entry->name, seen)) report_slot(*entry, reporter, now);
     return;
   }
   // Reported before the child knew of the eviction.
-  const RequestRef agreed = names_.evicted(slot);
+  const RequestRef agreed = cache_.evicted(slot);
   if (agreed == nullptr) return;
   const NameKey key(*agreed);
   if (is_void(agreed->process_set, key, seen) || !collector_.is_open(agreed->process_set)) return;
-  report_in_full(names_.get(agreed->process_set, key), reporter,
+  report_in_full(tensors_.get(agreed->process_set, key), reporter,
                  {{{agreed, {}}}, collector_.ranks_behind(agreed->process_set, reporter), false}, now);
 }
 
@@ -200,8 +200,8 @@ std::uint64_t Machine::seen_by_all(ProcessSetId set) const {
 
 void Machine::note_seen(int reporter, std::uint64_t seen) {
   const std::uint64_t before = std::exchange(seen_[static_cast<std::size_t>(reporter)], seen);
-  if (names_.count_evicted() != 0) {
-    names_.forget_evicted([&](ProcessSetId set, std::uint64_t oldest) {
+  if (cache_.count_evicted() != 0) {
+    cache_.forget_evicted([&](ProcessSetId set, std::uint64_t oldest) {
       const bool tells = before < oldest && oldest <= seen && collector_.concerns(set, reporter);
       return tells || !collector_.is_open(set) ? seen_by_all(set) : 0;
     });
@@ -210,15 +210,15 @@ void Machine::note_seen(int reporter, std::uint64_t seen) {
   std::erase_if(voids_, [&](const Void& one) { return one.until <= seen_by_all(one.set); });
 }
 
-const Request& Machine::request_of(const Name& name) {
-  const auto& candidates = name.collection.candidates;
-  return candidates.empty() ? *name.agreed : *candidates.front().request;
+const Request& Machine::request_of(const TensorEntry& entry) {
+  const auto& candidates = entry.collection.candidates;
+  return candidates.empty() ? *entry.agreed : *candidates.front().request;
 }
 
 CollectiveKind Machine::kind_of(const ReadyMessage& message) const {
   if (!message.reports.empty()) return message.reports.front().variants.front().request->kind;
-  const Name* name = message.slots.empty() ? nullptr : names_.by_slot(message.slots.front());
-  return name == nullptr ? CollectiveKind::allreduce : name->agreed->kind;
+  const TensorEntry* entry = message.slots.empty() ? nullptr : cache_.find(message.slots.front());
+  return entry == nullptr ? CollectiveKind::allreduce : entry->agreed->kind;
 }
 
 void Machine::note_late(Rank rank, Duration by, CollectiveKind kind) {
@@ -236,8 +236,8 @@ void Machine::note_late(Rank rank, Duration by, CollectiveKind kind) {
 void Machine::flush_up() {
   if (is_root() || over_) return;
   std::erase_if(up_.awaited, [this](Slot slot) {  // ordered meanwhile
-    const Name* name = names_.by_slot(slot);
-    return name == nullptr || !name->awaited;
+    const TensorEntry* entry = cache_.find(slot);
+    return entry == nullptr || !entry->awaited;
   });
   const bool nothing_new = up_.slots.empty() && up_.reports.empty() && up_.joins.empty() &&
                            up_.wanted.empty() && up_.awaited.empty();

@@ -43,17 +43,19 @@ TimePoint Machine::next_look(TimePoint since, TimePoint now) const {
 
 void Machine::look_for_long_waits(TimePoint now) {
   next_wait_check_ = kNever;
-  const Name* oldest = nullptr;
+  const TensorEntry* oldest = nullptr;
   const auto is_long = [&](TimePoint since) {
     next_wait_check_ = std::min(next_wait_check_, next_look(since, now));
     return now - since >= patience();
   };
-  const auto order = [](const Name& name) { return std::tie(name.waiting.front().since, name.name); };
-  const auto look_at = [&](const Name& name) {
-    if (name.waiting.empty() || name.held || !is_long(name.waiting.front().since)) return;
-    if (oldest == nullptr || order(name) < order(*oldest)) oldest = &name;
+  const auto order = [](const TensorEntry& entry) {
+    return std::tie(entry.waiting.front().since, entry.name);
   };
-  if (!is_root()) names_.for_each(look_at);  // the root sees its own among those that are incomplete
+  const auto look_at = [&](const TensorEntry& entry) {
+    if (entry.waiting.empty() || entry.held || !is_long(entry.waiting.front().since)) return;
+    if (oldest == nullptr || order(entry) < order(*oldest)) oldest = &entry;
+  };
+  if (!is_root()) tensors_.for_each(look_at);  // the root sees its own among those that are incomplete
   if (oldest != nullptr) {
     tell({StallSubject::tensor, oldest->process_set, 0, oldest->name,
           age_ms(oldest->waiting.front().since, now), false},

@@ -22,7 +22,7 @@ class Check {
   Status operator()(const ReadyMessage& message) const {
     if (message.late_rank != -1) DABKE_RETURN_IF_ERROR(rank(message.late_rank));
     for (const Slot slot : message.wanted)
-      DABKE_RETURN_IF_ERROR(place(slot));  // the others must stand for known names
+      DABKE_RETURN_IF_ERROR(cached(slot));  // the others must stand for known names
     for (const Report& report : message.reports) DABKE_RETURN_IF_ERROR((*this)(report));
     for (const JoinReport& join : message.joins) DABKE_RETURN_IF_ERROR(rank(join.last));
     return {};
@@ -64,8 +64,8 @@ class Check {
     if (rank == peer_ || topology_.is_below(rank, peer_)) return {};
     return impossible(fmt::format("rank {} does not report through it", rank));
   }
-  static Status place(Slot slot) {
-    if (place_of(slot) < kMostPlaces) return {};
+  static Status cached(Slot slot) {
+    if (index_of(slot) < kMostSlots) return {};
     return impossible(fmt::format("slot {:#x} is beyond every cache", slot));
   }
   static Status age(std::uint64_t ms) {
@@ -92,7 +92,7 @@ class Check {
     DABKE_RETURN_IF_ERROR(contributors(order.contributors));
     if (order.kind != Order::Kind::run || !order.request) return {};  // an error has a key alone
     DABKE_RETURN_IF_ERROR((*this)(*order.request));
-    if (order.slot != kNoSlot) DABKE_RETURN_IF_ERROR(place(order.slot));
+    if (order.slot != kNoSlot) DABKE_RETURN_IF_ERROR(cached(order.slot));
     if (order.request->kind == CollectiveKind::join) return rank(order.rank);
     if (order.request->kind != CollectiveKind::add_process_set) return {};
     if (order.new_set > kWorldSet && order.new_set < std::numeric_limits<ProcessSetId>::max()) return {};

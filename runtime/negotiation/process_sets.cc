@@ -11,7 +11,7 @@ const std::vector<Rank>* ProcessSets::ranks_of(ProcessSetId id) const {
   return found == sets_.end() ? nullptr : found->second.get();
 }
 
-int ProcessSets::index_in(ProcessSetId id, Rank rank) const {
+int ProcessSets::set_rank(ProcessSetId id, Rank rank) const {
   const auto* ranks = ranks_of(id);
   if (ranks == nullptr) return -1;
   if (id == kWorldSet) return rank;

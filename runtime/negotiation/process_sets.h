@@ -20,9 +20,9 @@ class ProcessSets {
 
   /// Null when there is no such set.
   const std::vector<Rank>* ranks_of(ProcessSetId id) const;
-  /// Index of `rank` within the set; -1 when the set does not exist or does not hold it.
-  int index_in(ProcessSetId id, Rank rank) const;
-  bool contains(ProcessSetId id, Rank rank) const { return index_in(id, rank) >= 0; }
+  /// The rank's rank within the set; -1 when the set does not exist or does not hold it.
+  int set_rank(ProcessSetId id, Rank rank) const;
+  bool contains(ProcessSetId id, Rank rank) const { return set_rank(id, rank) >= 0; }
   std::optional<ProcessSetId> find(const std::vector<Rank>& ranks) const;
   std::vector<ProcessSetId> ids() const;
   std::size_t count() const { return sets_.size(); }

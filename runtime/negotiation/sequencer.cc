@@ -16,18 +16,21 @@ bool has_a_signature(CollectiveKind kind) { return moves_data(kind) || kind == C
 
 }  // namespace
 
-Sequencer::Sequencer(Options options, std::shared_ptr<const Topology> topology, Names& names)
+Sequencer::Sequencer(Options options, std::shared_ptr<const Topology> topology, const TensorTable& tensors,
+                     const ResponseCache& cache)
     : options_(options),
       topology_(std::move(topology)),
-      names_(names),
+      tensors_(tensors),
+      cache_(cache),
       sets_(topology_->everybody()),
+      slots_(options.cache_capacity),
       learner_(options.learned_batch_bytes) {}
 
-void Sequencer::push(Order order, TimePoint now, Name* name, RequestRef request) {
+void Sequencer::push(Order order, TimePoint now, TensorEntry* entry, RequestRef request) {
   if (ready_.empty()) ready_since_ = now;
   if (order.kind != Order::Kind::run || !moves_data(request->kind)) must_flush_ = true;
-  if (name != nullptr) name->in_ready_list = true;
-  ready_.push_back({std::move(order), name, std::move(request), now});
+  if (entry != nullptr) entry->in_ready_list = true;
+  ready_.push_back({std::move(order), entry, std::move(request), now});
 }
 
 void Sequencer::push_error(ProcessSetId set, const std::string& name, Code code, std::string text,
@@ -46,7 +49,7 @@ void Sequencer::push_error(ProcessSetId set, const std::string& name, Code code,
 
 void Sequencer::force_error(ProcessSetId set, const std::string& name, Code code, std::string text,
                             TimePoint now) {
-  const Name* known = names_.find(set, name);
+  const TensorEntry* known = tensors_.find(set, name);
   if (known != nullptr && known->in_ready_list) return;  // everybody has come meanwhile
   any_forced_ = true;
   push_error(set, name, code, std::move(text), true, now);
@@ -59,31 +62,31 @@ bool Sequencer::is_being_failed(ProcessSetId set, const std::string& name) const
          });
 }
 
-void Sequencer::complete(Name& name, Collector::Taken taken, TimePoint now) {
-  const auto* ranks = sets_.ranks_of(name.process_set);
+void Sequencer::complete(TensorEntry& entry, Collector::Taken taken, TimePoint now) {
+  const auto* ranks = sets_.ranks_of(entry.process_set);
   if (ranks == nullptr) return;  // its removal is under way, and fails what waits there
   // Its reports are void when the error is ordered; another order would meet the next request of the name.
-  if (is_being_failed(name.process_set, name.name)) return;
+  if (is_being_failed(entry.process_set, entry.name)) return;
   Order order;
   if (taken.by_slot) {
-    order.slot = name.slot;
-    return push(std::move(order), now, &name, name.agreed);
+    order.slot = entry.slot;
+    return push(std::move(order), now, &entry, entry.agreed);
   }
   if (const std::string refusal = refusal_in(taken.report); !refusal.empty()) {
-    return push_error(name.process_set, name.name, Code::out_of_memory, refusal, false, now);
+    return push_error(entry.process_set, entry.name, Code::out_of_memory, refusal, false, now);
   }
-  if (taken.report.variants.size() > 1) return push_mismatch(name, taken.report, now);
+  if (taken.report.variants.size() > 1) return push_mismatch(entry, taken.report, now);
 
   const RequestRef request = taken.report.variants.front().request;
   const auto fail = [&](Code code, std::string text) {
-    push_error(name.process_set, name.name, code, std::move(text), false, now);
+    push_error(entry.process_set, entry.name, code, std::move(text), false, now);
   };
   if (request->kind == CollectiveKind::broadcast &&
-      (taken.report.root_absent || sets_.index_in(name.process_set, request->root) < 0)) {
+      (taken.report.root_absent || sets_.set_rank(entry.process_set, request->root) < 0)) {
     return fail(Code::invalid_argument,
                 fmt::format("broadcast '{}': root rank {} has joined and has no data to send; "
                             "broadcast from a rank that still takes part",
-                            name.name, request->root));
+                            entry.name, request->root));
   }
   if (request->kind == CollectiveKind::add_process_set) {
     if (const auto existing = sets_.find(request->ranks)) {
@@ -104,7 +107,7 @@ void Sequencer::complete(Name& name, Collector::Taken taken, TimePoint now) {
   order.request = request;
   const bool everybody = taken.report.contributors == static_cast<std::int32_t>(ranks->size());
   order.contributors = everybody ? 0 : taken.report.contributors;
-  push(std::move(order), now, &name, request);
+  push(std::move(order), now, &entry, request);
 }
 
 /// Why some rank cannot run it; empty when all can.
@@ -124,18 +127,18 @@ std::string Sequencer::refusal_in(const Report& report) const {
       name_of(first.kind), first.name, why);
 }
 
-void Sequencer::push_mismatch(const Name& name, const Report& report, TimePoint now) {
+void Sequencer::push_mismatch(const TensorEntry& entry, const Report& report, TimePoint now) {
   auto variants = report.variants;
   std::ranges::sort(variants, {}, [](const Variant& v) { return v.ranks.empty() ? -1 : v.ranks.front(); });
   const std::string what = difference(*variants[0].request, *variants[1].request);
   std::string text =
-      fmt::format("Mismatched {} for {} in process set {}:", what, shown(name.name), name.process_set);
+      fmt::format("Mismatched {} for {} in process set {}:", what, shown(entry.name), entry.process_set);
   for (std::size_t i = 0; i < variants.size(); ++i) {
     text += fmt::format("{} {} submitted {}", i ? ";" : "", topology_->names(variants[i].ranks),
                         variants[i].request->describe());
   }
   text += fmt::format(". Every rank of the process set must pass the same {}.", what);
-  push_error(name.process_set, name.name, Code::mismatch, std::move(text), false, now);
+  push_error(entry.process_set, entry.name, Code::mismatch, std::move(text), false, now);
 }
 
 void Sequencer::all_joined(ProcessSetId id, Rank last, TimePoint now) {
@@ -166,11 +169,11 @@ void Sequencer::wanted(Slot slot, TimePoint now) {
 }
 
 /// The step stays as it was learned: ranks are often late by themselves, and then it comes out the same.
-void Sequencer::awaited(const Name& name, TimePoint now) {
-  if (name.in_ready_list || !learner_.has_learned()) return;
+void Sequencer::awaited(const TensorEntry& entry, TimePoint now) {
+  if (entry.in_ready_list || !learner_.has_learned()) return;
   Order order;
   order.kind = Order::Kind::release;
-  order.slot = name.slot;
+  order.slot = entry.slot;
   push(std::move(order), now);
 }
 
@@ -226,8 +229,8 @@ void Sequencer::mark_batches() {
 }
 
 std::uint64_t Sequencer::learned_batch_of(Slot slot) const {
-  const std::size_t place = place_of(slot);
-  return place < learned_.size() && learned_[place].slot == slot ? learned_[place].batch : 0;
+  const SlotIndex index = index_of(slot);
+  return index < learned_.size() && learned_[index].slot == slot ? learned_[index].batch : 0;
 }
 
 void Sequencer::number(Order order, std::vector<Order>& orders) {
@@ -238,66 +241,44 @@ void Sequencer::number(Order order, std::vector<Order>& orders) {
 void Sequencer::sequence(Ready ready, std::vector<Order>& orders) {
   Order& order = ready.order;
   if (order.kind == Order::Kind::run && ready.request->kind == CollectiveKind::remove_process_set) {
-    give_back_all(ready.request->ranks.front());
+    slots_.give_back_all(ready.request->ranks.front());
   }
-  if (order.kind != Order::Kind::run || ready.name == nullptr) return number(std::move(order), orders);
-  ready.name->in_ready_list = false;
+  if (order.kind != Order::Kind::run || ready.entry == nullptr) return number(std::move(order), orders);
+  ready.entry->in_ready_list = false;
   if (order.request) {
     if (moves_data(ready.request->kind)) learner_.disturbed();
     // A rank that has joined may not know the signature, so there it travels in full and means this once.
     if (order.contributors == 0 && has_a_signature(ready.request->kind)) {
-      if (ready.name->slot != kNoSlot) give_back(ready.name->slot);  // the signature has changed
-      order.slot = take_slot(ready.name->process_set, orders).value_or(kNoSlot);
-      // Its old place is free then, so the old signature never stays for want of a new one.
-      assert(order.slot != kNoSlot || ready.name->slot == kNoSlot);
+      if (ready.entry->slot != kNoSlot) slots_.give_back(ready.entry->slot);  // the signature has changed
+      order.slot = take_slot(ready.entry->process_set, orders).value_or(kNoSlot);
+      // Its old slot is free then, so the old signature never stays for want of a new one.
+      assert(order.slot != kNoSlot || ready.entry->slot == kNoSlot);
     }
   } else {
-    in_use_.splice(in_use_.end(), in_use_, places_[place_of(order.slot)].in_use);
+    slots_.touch(order.slot);
     if (moves_data(ready.request->kind)) learner_.ordered(order.slot, ready.request, ready.at);
   }
   number(std::move(order), orders);
 }
 
 std::optional<Slot> Sequencer::take_slot(ProcessSetId set, std::vector<Order>& orders) {
-  if (free_places_.empty() && places_.size() < options_.cache_capacity) {
-    free_places_.push_back(static_cast<std::uint32_t>(places_.size()));
-    places_.emplace_back();
-  }
-  if (free_places_.empty() && !evict_one(orders)) return std::nullopt;
-  const std::uint32_t index = free_places_.back();
-  free_places_.pop_back();
-  Place& place = places_[index];
-  const Slot slot = (static_cast<Slot>(place.uses++) << 32) | index;
-  place.process_set = set;
-  place.in_use = in_use_.insert(in_use_.end(), slot);
-  return slot;
+  if (const auto slot = slots_.take(set)) return slot;
+  return evict_one(orders) ? slots_.take(set) : std::nullopt;
 }
 
 bool Sequencer::evict_one(std::vector<Order>& orders) {
-  for (const Slot slot : in_use_) {
-    const Name* name = names_.by_slot(slot);
+  for (const Slot slot : slots_.by_age()) {
+    const TensorEntry* entry = cache_.find(slot);
     // One that was given in this very list is not known there yet.
-    if (name == nullptr || name->in_ready_list || !name->collection.empty()) continue;
+    if (entry == nullptr || entry->in_ready_list || !entry->collection.empty()) continue;
     Order order;
     order.kind = Order::Kind::evict;
     order.slot = slot;
     number(std::move(order), orders);
-    give_back(slot);
+    slots_.give_back(slot);
     return true;
   }
   return false;
-}
-
-void Sequencer::give_back(Slot slot) {
-  in_use_.erase(places_[place_of(slot)].in_use);
-  free_places_.push_back(static_cast<std::uint32_t>(place_of(slot)));
-}
-
-void Sequencer::give_back_all(ProcessSetId set) {
-  for (auto slot = in_use_.begin(); slot != in_use_.end();) {
-    const Slot here = *slot++;
-    if (places_[place_of(here)].process_set == set) give_back(here);
-  }
 }
 
 void Sequencer::announce_learned(std::vector<Order>& orders) {
@@ -306,8 +287,8 @@ void Sequencer::announce_learned(std::vector<Order>& orders) {
   learned_.clear();
   for (std::uint32_t i = 0; i < change->size(); ++i) {
     for (const Slot slot : (*change)[i].slots) {
-      if (place_of(slot) >= learned_.size()) learned_.resize(place_of(slot) + 1);
-      learned_[place_of(slot)] = {slot, i + 1};
+      if (index_of(slot) >= learned_.size()) learned_.resize(index_of(slot) + 1);
+      learned_[index_of(slot)] = {slot, i + 1};
     }
   }
   Order order;

@@ -6,12 +6,10 @@
 //      the difference and the ranks.
 //   2. take_orders() numbers what is ready. While the data plane is busy it holds back, so that what becomes
 //      ready meanwhile travels in the same batch (the adaptive linger).
-//   3. There a signature gets its slot. The root alone gives and takes slots, inside the order stream: a rank
-//      that did so by itself would take later slots for other tensors.
+//   3. There a signature gets its slot (response_cache.h).
 #pragma once
 
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,9 +18,10 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/fusion_settings.h"
 #include "runtime/negotiation/collector.h"
-#include "runtime/negotiation/names.h"
 #include "runtime/negotiation/process_sets.h"
+#include "runtime/negotiation/response_cache.h"
 #include "runtime/negotiation/step_learner.h"
+#include "runtime/negotiation/tensor_table.h"
 
 namespace dabke {
 
@@ -35,10 +34,11 @@ class Sequencer {
     FusionSettings fusion;
   };
 
-  Sequencer(Options options, std::shared_ptr<const Topology> topology, Names& names);
+  Sequencer(Options options, std::shared_ptr<const Topology> topology, const TensorTable& tensors,
+            const ResponseCache& cache);
 
   void add_static_set(ProcessSetId id, std::vector<Rank> ranks) { sets_.add(id, std::move(ranks)); }
-  void complete(Name& name, Collector::Taken taken, TimePoint now);
+  void complete(TensorEntry& entry, Collector::Taken taken, TimePoint now);
   /// All ranks of the set have joined.
   void all_joined(ProcessSetId id, Rank last, TimePoint now);
   /// The rank, and all that report through it, submit nothing more.
@@ -49,7 +49,7 @@ class Sequencer {
   bool is_being_failed(ProcessSetId set, const std::string& name) const;
   void wanted(Slot slot, TimePoint now);
   /// A thread waits for a name that its rank has reported.
-  void awaited(const Name& name, TimePoint now);
+  void awaited(const TensorEntry& entry, TimePoint now);
   /// The slot is being taken back: what is ready under it is ordered with the whole signature.
   void spell_out(Slot slot);
 
@@ -63,25 +63,17 @@ class Sequencer {
  private:
   struct Ready {
     Order order;
-    Name* name = nullptr;  // a run's
+    TensorEntry* entry = nullptr;  // a run's
     RequestRef request;    // also of a cached one
     TimePoint at{};
   };
-  struct Place {  // one slot's
-    std::uint32_t uses = 0;
-    ProcessSetId process_set = kWorldSet;
-    std::list<Slot>::iterator in_use;
-  };
-
-  void push(Order order, TimePoint now, Name* name = nullptr, RequestRef request = nullptr);
+  void push(Order order, TimePoint now, TensorEntry* entry = nullptr, RequestRef request = nullptr);
   void push_error(ProcessSetId set, const std::string& name, Code code, std::string text, bool forced,
                   TimePoint now);
   std::string refusal_in(const Report& report) const;
-  void push_mismatch(const Name& name, const Report& report, TimePoint now);
+  void push_mismatch(const TensorEntry& entry, const Report& report, TimePoint now);
   std::optional<Slot> take_slot(ProcessSetId set, std::vector<Order>& orders);
-  void give_back_all(ProcessSetId set);
   bool evict_one(std::vector<Order>& orders);
-  void give_back(Slot slot);
   void number(Order order, std::vector<Order>& orders);
   void sequence(Ready ready, std::vector<Order>& orders);
   void mark_batches();
@@ -90,24 +82,22 @@ class Sequencer {
 
   Options options_;
   std::shared_ptr<const Topology> topology_;
-  Names& names_;
+  const TensorTable& tensors_;
+  const ResponseCache& cache_;
   ProcessSets sets_;  // as they are after all that is in the ready list
+  SlotAllocator slots_;
   StepLearner learner_;
   struct Learned {
     Slot slot = kNoSlot;
     std::uint32_t batch = 0;  // from 1 on
   };
-  std::vector<Learned> learned_;  // announced; by place
+  std::vector<Learned> learned_;  // announced; by slot index
   std::vector<Ready> ready_;
   bool must_flush_ = false;
   bool any_forced_ = false;  // a forced error is in the ready list
   bool busy_ = false;
   TimePoint ready_since_{};
   std::uint64_t next_number_ = 1;
-
-  std::vector<Place> places_;
-  std::vector<std::uint32_t> free_places_;
-  std::list<Slot> in_use_;  // the longest unused first
 };
 
 }  // namespace dabke

@@ -18,9 +18,9 @@ bool can_share_a_batch(const Request& a, const Request& b) {
 }  // namespace
 
 StepLearner::Mark& StepLearner::mark_of(Slot slot) {
-  const std::size_t place = place_of(slot);
-  if (place >= marks_.size()) marks_.resize(place + 1);
-  return marks_[place];
+  const SlotIndex index = index_of(slot);
+  if (index >= marks_.size()) marks_.resize(index + 1);
+  return marks_[index];
 }
 
 void StepLearner::ordered(Slot slot, const RequestRef& request, TimePoint ready_at) {
@@ -89,7 +89,7 @@ std::vector<LearnedBatch> StepLearner::cut() const {
     const std::size_t size = seen.request->size_bytes();
     const std::size_t target = batches.size() <= 1 ? batch_bytes_ / kFirstBatchPart : batch_bytes_;
     const bool goes_on = last != nullptr && bytes + size <= target &&
-                         marks_[place_of(last->slot)].wanted != last->slot &&
+                         marks_[index_of(last->slot)].wanted != last->slot &&
                          can_share_a_batch(*last->request, *seen.request);
     if (!goes_on) {
       batches.emplace_back();

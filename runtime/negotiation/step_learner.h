@@ -40,7 +40,7 @@ class StepLearner {
     RequestRef request;
     TimePoint ready_at;
   };
-  struct Mark {  // what is known of a slot's place
+  struct Mark {  // what is known of a slot index
     Slot slot = kNoSlot;
     std::uint64_t step = 0;  // the last one that it was ordered in
     Slot wanted = kNoSlot;   // somebody once waited for this one alone
@@ -52,7 +52,7 @@ class StepLearner {
 
   std::size_t batch_bytes_;
   std::vector<Seen> step_;
-  std::vector<Mark> marks_;    // by place
+  std::vector<Mark> marks_;    // by slot index
   std::uint64_t number_ = 2;   // the step's; nothing bears that of the one before the first
   std::size_t repeated_ = 0;   // how many of the step's slots the one before had
   std::size_t last_size_ = 0;  // the size of the step before

@@ -33,17 +33,18 @@
 namespace dabke {
 
 /// Stands for a signature that all ranks of its process set know. Never used twice in one init: the low half
-/// is a place in the root's table, the high half counts how often that place was taken.
+/// is its index in every rank's cache, the high half counts how often that index was given.
 using Slot = std::uint64_t;
+using SlotIndex = std::size_t;
 inline constexpr Slot kNoSlot = ~Slot{0};
-constexpr std::size_t place_of(Slot slot) { return slot & 0xffffffffU; }
-/// Places in the root's table.
-inline constexpr std::uint64_t kMostPlaces = kLargestCache;
+constexpr SlotIndex index_of(Slot slot) { return slot & 0xffffffffU; }
+/// Slots in use at one time.
+inline constexpr std::uint64_t kMostSlots = kLargestCache;
 /// The most slots in all lists of a message together. A message of more is refused.
-inline constexpr std::uint64_t kMostSlotsInMessage = 4 * kMostPlaces;
+inline constexpr std::uint64_t kMostSlotsInMessage = 4 * kMostSlots;
 /// A message orders a slot by itself at most once. An order takes more memory than a slot by far, and a few
 /// bytes can stand for all of them.
-inline constexpr std::uint64_t kMostCachedOrdersInMessage = kMostPlaces;
+inline constexpr std::uint64_t kMostCachedOrdersInMessage = kMostSlots;
 
 /// One signature under which ranks submitted a name.
 struct Variant {

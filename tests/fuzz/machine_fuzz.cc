@@ -37,8 +37,9 @@ class Job {
       }
       case Event::submit: {
         const RequestRef& request = requests()[input_.below(requests().size())];
-        waiting_.insert(next_);
-        return machine_.submit(next_++, request, now_);
+        const Token token{++submitted_};
+        waiting_.insert(token);
+        return machine_.submit(token, request, now_);
       }
       case Event::tick: now_ += std::chrono::milliseconds(250) * input_.byte(); return machine_.tick(now_);
       case Event::want:
@@ -69,7 +70,7 @@ class Job {
         FUZZ_CHECK(waiting_.erase(done->token) == 1);
       } else if (const auto* execute = std::get_if<ExecuteAction>(&action)) {
         for (const OrderedRequest& ordered : execute->requests) {
-          FUZZ_CHECK(ordered.agreed && (ordered.token == 0 || waiting_.erase(ordered.token) == 1));
+          FUZZ_CHECK(ordered.agreed && (ordered.token == Token::none || waiting_.erase(ordered.token) == 1));
         }
         for (const BatchedTensor& tensor : execute->tensors)
           FUZZ_CHECK(tensor.request < execute->requests.size());
@@ -84,7 +85,7 @@ class Job {
   Machine machine_;
   const std::vector<Rank> neighbours_;
   TimePoint now_{std::chrono::hours(1)};
-  Token next_ = 1;
+  std::uint64_t submitted_ = 0;
   std::set<Token> waiting_;
 };
 

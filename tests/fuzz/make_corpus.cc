@@ -38,7 +38,7 @@ class Recording {
 
   void submit(Rank rank, std::size_t request) {
     note(rank, Event::submit, {static_cast<char>(request)});
-    machine(rank).submit(next_++, requests()[request], now_);
+    machine(rank).submit(Token{++submitted_}, requests()[request], now_);
   }
   void submit_everywhere(std::size_t request) {
     for (Rank rank = 0; rank < topology()->size(); ++rank) submit(rank, request);
@@ -113,7 +113,7 @@ class Recording {
   std::vector<std::unique_ptr<Machine>> machines_;
   std::vector<std::string> inputs_;
   std::map<unsigned, int> of_kind_;
-  Token next_ = 1;
+  std::uint64_t submitted_ = 0;
   TimePoint now_{std::chrono::hours(1)};
 };
 

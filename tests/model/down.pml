@@ -125,7 +125,7 @@ inline apply() {
 #else
   :: !over[r] && d_kind == run_slot && OPEN(r, n) ->
 #endif
-    assert(slot[I(r, n)] == d_slot);  /* Names::by_slot */
+    assert(slot[I(r, n)] == d_slot);  /* ResponseCache::find */
     if :: (MEMBERS(n) & BIT(r)) != 0 -> run_order() :: else -> skip fi
   :: !over[r] && (d_kind == run_full || d_kind == run_slot) && !OPEN(r, n) ->
     EVENT("an order comes after the end of its set"); skip
@@ -138,7 +138,7 @@ inline apply() {
     :: else -> skip
     fi;
     slot[I(r, n)] = 0; batch[I(r, n)] = 0;
-    if  /* Machine::has_reporters_below, Names::evict */
+    if  /* Machine::has_reporters_below, ResponseCache::evict */
     :: OPEN(r, n) && (TELLERS(r, n, 1) || TELLERS(r, n, 2)) -> evicted[E(r, d_slot)] = n + 1; until[E(r, d_slot)] = d_number
     :: else -> skip
     fi;

@@ -1,4 +1,4 @@
-/* ---- What a rank knows: Names, Collector, LearnedBatches, Machine. */
+/* ---- What a rank knows: TensorTable, ResponseCache, Collector, LearnedBatches, Machine. */
 byte todo[3 * NAMES];         /* the program: to be submitted yet */
 byte pending[3 * NAMES];      /* Name::waiting */
 byte slot[3 * NAMES];
@@ -11,7 +11,7 @@ byte contributors[3 * NAMES];
 bit awaited[3 * NAMES];
 byte ordered_at[3 * NAMES];
 #endif
-byte evicted[3 * SLOTS];      /* Names::evicted_: name + 1 */
+byte evicted[3 * SLOTS];      /* ResponseCache::evicted_: name + 1 */
 byte until[3 * SLOTS];
 byte seen[9];
 #ifdef MOST_UNTOLD

@@ -196,7 +196,7 @@ inline from_child(A_C) {
   joins = u_joined; wants = u_wanted; heard = 1
 }
 
-/* Machine::note_seen, seen_by_all; Names::forget_evicted. */
+/* Machine::note_seen, seen_by_all; ResponseCache::forget_evicted. */
 inline note_seen(A_C) {
   seen[r * 3 + A_C] = u_seen;
   for (k : 1 .. SLOTS - 1) {

@@ -38,19 +38,19 @@ Duration Sim::delay() {
 }
 
 namespace {
-constexpr int kPlaceBits = 20;  // the low bits of a token: where it is pending
+constexpr int kIndexBits = 20;  // the low bits of a token: where it is pending
 }
 
 void Sim::submit(Rank rank, RequestRef request, std::function<void(const Completed&)> done) {
   Node& node = nodes_[at(rank)];
-  if (node.free_places.empty()) {
-    node.free_places.push_back(node.pending.size());
+  if (node.free.empty()) {
+    node.free.push_back(node.pending.size());
     node.pending.emplace_back();
   }
-  const std::size_t place = node.free_places.back();
-  node.free_places.pop_back();
-  const Token token = ++submitted_ << kPlaceBits | place;
-  node.pending[place] = {token, request, std::move(done)};
+  const std::size_t index = node.free.back();
+  node.free.pop_back();
+  const Token token{++submitted_ << kIndexBits | index};
+  node.pending[index] = {token, request, std::move(done)};
   if (is_recorded(rank)) recording_->push_back({.at = now_, .token = token, .request = request});
   node.machine->submit(token, std::move(request), now_);
   settle(rank);
@@ -58,7 +58,7 @@ void Sim::submit(Rank rank, RequestRef request, std::function<void(const Complet
 
 std::size_t Sim::pending() const {
   std::size_t sum = 0;
-  for (const Node& node : nodes_) sum += node.pending.size() - node.free_places.size();
+  for (const Node& node : nodes_) sum += node.pending.size() - node.free.size();
   return sum;
 }
 
@@ -77,7 +77,7 @@ void Sim::leave(Rank rank) {
 void Sim::kill(Rank rank) {
   nodes_[at(rank)].dead = true;
   nodes_[at(rank)].pending.clear();
-  nodes_[at(rank)].free_places.clear();
+  nodes_[at(rank)].free.clear();
   for (const Rank peer : topology_->neighbours(rank)) {
     // The loss is seen after what the rank sent before.
     TimePoint when = now_ + delay();
@@ -186,7 +186,7 @@ void Sim::execute(Rank rank, const ExecuteAction& action) {
                       ordered.agreed->name, ordered.agreed->process_set, ordered.contributors, rank));
     }
     if (++entry->second.seen == members) agreed_.erase(entry);
-    if (ordered.token != 0) {
+    if (ordered.token != Token::none) {
       if (!difference(*ordered.agreed, *ordered.request).empty()) {
         throw Violation(fmt::format("rank {} runs '{}' with another signature than it submitted", rank,
                                     ordered.agreed->name));
@@ -240,12 +240,13 @@ void Sim::check_batch(Rank rank, const BatchOfTensors& batch, ProcessSetId set) 
 
 Sim::Pending Sim::take(Rank rank, Token token) {
   Node& node = nodes_[at(rank)];
-  const std::size_t place = token & ((1U << kPlaceBits) - 1);
-  if (token == 0 || place >= node.pending.size() || node.pending[place].token != token) {
-    throw Violation(fmt::format("rank {} completes token {} once more, or not its own", rank, token));
+  const std::size_t index = static_cast<std::uint64_t>(token) & ((1U << kIndexBits) - 1);
+  if (token == Token::none || index >= node.pending.size() || node.pending[index].token != token) {
+    throw Violation(fmt::format("rank {} completes token {} once more, or not its own", rank,
+                                static_cast<std::uint64_t>(token)));
   }
-  node.free_places.push_back(place);
-  return std::exchange(node.pending[place], {});
+  node.free.push_back(index);
+  return std::exchange(node.pending[index], {});
 }
 
 void Sim::run(Duration limit) {
@@ -262,7 +263,7 @@ void Sim::run(Duration limit) {
 void Sim::check_quiet() {
   for (Rank rank = 0; rank < ranks(); ++rank) {
     for (const Pending& one : nodes_[at(rank)].pending) {
-      if (one.token == 0) continue;
+      if (one.token == Token::none) continue;
       throw Violation(fmt::format("{} operations never completed; '{}' of rank {} is one of them: {} {}",
                                   pending(), one.request->name, rank,
                                   machine(rank).difference_in_tables(machine(0)), last_warning_));

@@ -57,7 +57,7 @@ struct RootInput {
   enum class Kind { submit, message, tick, settle };
   TimePoint at{};
   Kind kind = Kind::submit;
-  Token token = 0;
+  Token token = Token::none;
   RequestRef request{};
   Rank from = -1;
   std::shared_ptr<const std::vector<std::byte>> message{};
@@ -109,7 +109,7 @@ class Sim {
     }
   };
   struct Pending {
-    Token token = 0;  // 0: its place is free
+    Token token = Token::none;  // none: it is free
     RequestRef request;
     std::function<void(const Completed&)> done;
   };
@@ -125,7 +125,7 @@ class Sim {
     TimePoint lane_free_at{};
     std::map<Rank, TimePoint> link_free_at;
     std::vector<Pending> pending;
-    std::vector<std::size_t> free_places;  // those of `pending`
+    std::vector<std::size_t> free;  // indices in `pending`
     Traffic traffic;
   };
   struct Agreed {
@@ -133,7 +133,7 @@ class Sim {
     int contributors;
     int seen = 0;
   };
-  /// A tensor of a batch: the number of its order, and its place in the request.
+  /// A tensor of a batch: the number of its order, and its index in the request.
   using BatchOfTensors = std::vector<std::pair<std::uint64_t, std::uint32_t>>;
   struct RunBatch {
     BatchOfTensors tensors;
@@ -160,7 +160,7 @@ class Sim {
   std::uint64_t events_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
   std::vector<Node> nodes_;
-  Token submitted_ = 0;
+  std::uint64_t submitted_ = 0;
   std::unordered_map<std::uint64_t, Agreed> agreed_;                     // by number
   std::map<std::pair<std::uint64_t, std::uint32_t>, RunBatch> batches_;  // by their first tensors
   std::uint64_t warnings_ = 0;

@@ -329,7 +329,7 @@ TEST_CASE(
   }  // an answer
   while (job.deliver(2, 0)) {
   }  // the last one: both names are to fail
-  constexpr Token kLate = 1000;
+  constexpr Token kLate{1000};
   job.machine(0).submit(kLate, std::make_shared<const Request>(allreduce("x")),
                         job.now());  // and one is complete
   job.advance(milliseconds(0));

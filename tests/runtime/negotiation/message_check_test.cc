@@ -117,8 +117,8 @@ TEST_CASE(
   Machine machine({.rank = kInner, .topology = two_hosts()});
   auto request = std::make_shared<Request>(*request_of(CollectiveKind::allreduce, {}));
   request->tensors.push_back({"x", DType::f32, Shape({4})});
-  machine.submit(1, request, kNow);
-  machine.submit(2, request, kNow);  // queued behind the first
+  machine.submit(Token{1}, request, kNow);
+  machine.submit(Token{2}, request, kNow);  // queued behind the first
   std::vector<std::byte> bytes;
   encode(order_of(request), bytes);
   machine.message_from(kRoot, bytes, kNow);

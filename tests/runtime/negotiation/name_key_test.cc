@@ -53,8 +53,9 @@ TEST_CASE("tensors named like a barrier, a group or the making of a process set 
   }
   job.run();
   CHECK(job.all_complete());
-  for (Token token = 1; token <= 3 * all.size(); ++token) {
-    CAPTURE(token, job.outcome(token).status.message());
+  for (std::uint64_t n = 1; n <= 3 * all.size(); ++n) {
+    const Token token{n};
+    CAPTURE(n, job.outcome(token).status.message());
     CHECK(job.outcome(token).status.is_ok());
   }
 }

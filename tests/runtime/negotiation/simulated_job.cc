@@ -63,7 +63,7 @@ void SimulatedJob::advance(Duration by) {
 }
 
 Token SimulatedJob::submit(Rank rank, Request request) {
-  const Token token = next_token_++;
+  const Token token{++submitted_};
   outcomes_[token];
   machine(rank).submit(token, std::make_shared<const Request>(std::move(request)), now_);
   take_actions(rank);
@@ -84,7 +84,7 @@ void SimulatedJob::take_actions(Rank rank) {
         numbers_increase_ = numbers_increase_ && ordered.number > self.last_number;
         self.last_number = ordered.number;
         self.executed.push_back(fmt::format("{}:{}", ordered.agreed->process_set, ordered.agreed->name));
-        if (ordered.token == 0) continue;
+        if (ordered.token == Token::none) continue;
         Outcome& outcome = outcomes_[ordered.token];
         ++outcome.completions;
         outcome.ran = true;

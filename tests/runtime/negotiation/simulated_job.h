@@ -90,7 +90,7 @@ class SimulatedJob {
   std::shared_ptr<const Topology> topology_;
   std::mt19937 random_;
   TimePoint now_{};
-  Token next_token_ = 1;
+  std::uint64_t submitted_ = 0;
   std::vector<SimulatedRank> ranks_;
   std::map<std::pair<Rank, Rank>, std::deque<std::shared_ptr<const std::vector<std::byte>>>> links_;
   std::map<Token, Outcome> outcomes_;
