@@ -12,7 +12,7 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 Collector::Collector(std::shared_ptr<const Topology> topology, Rank self)
     : topology_(std::move(topology)), self_(self), children_(topology_->children(self)) {
-  Set& world = sets_[kWorldSet];
+  Set& world = world_;
   world.ranks_behind.assign(at(reporters()), 1);
   for (int i = 1; i < reporters(); ++i) world.ranks_behind[at(i)] = topology_->subtree_size(rank_of(i));
   world.expected = reporters();
@@ -42,6 +42,7 @@ void Collector::add_set(ProcessSetId id, const std::vector<Rank>& ranks) {
 }
 
 const Collector::Set* Collector::find(ProcessSetId id) const {
+  if (id == kWorldSet) return &world_;
   const auto found = sets_.find(id);
   return found == sets_.end() ? nullptr : &found->second;
 }

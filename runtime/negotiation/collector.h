@@ -28,7 +28,9 @@ class Collector {
   }
 
   void add_set(ProcessSetId id, const std::vector<Rank>& ranks);
-  void remove_set(ProcessSetId id) { sets_.erase(id); }
+  void remove_set(ProcessSetId id) {
+    if (id != kWorldSet) sets_.erase(id);
+  }
   /// A rank of the set has shut down: nothing can become ready there any more.
   void end_set(ProcessSetId id);
   bool is_open(ProcessSetId id) const;
@@ -89,6 +91,7 @@ class Collector {
   Rank self_;
   std::vector<Rank> children_;
   std::map<ProcessSetId, Set> sets_;
+  Set& world_ = sets_[kWorldSet];  // nearly all is of this one, and it is never removed
 };
 
 }  // namespace dabke

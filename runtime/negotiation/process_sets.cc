@@ -11,10 +11,9 @@ const std::vector<Rank>* ProcessSets::ranks_of(ProcessSetId id) const {
   return found == sets_.end() ? nullptr : found->second.get();
 }
 
-int ProcessSets::set_rank(ProcessSetId id, Rank rank) const {
+int ProcessSets::set_rank_in(ProcessSetId id, Rank rank) const {
   const auto* ranks = ranks_of(id);
   if (ranks == nullptr) return -1;
-  if (id == kWorldSet) return rank;
   const auto at = std::ranges::lower_bound(*ranks, rank);
   return at != ranks->end() && *at == rank ? static_cast<int>(at - ranks->begin()) : -1;
 }

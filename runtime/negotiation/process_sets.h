@@ -21,7 +21,7 @@ class ProcessSets {
   /// Null when there is no such set.
   const std::vector<Rank>* ranks_of(ProcessSetId id) const;
   /// The rank's rank within the set; -1 when the set does not exist or does not hold it.
-  int set_rank(ProcessSetId id, Rank rank) const;
+  int set_rank(ProcessSetId id, Rank rank) const { return id == kWorldSet ? rank : set_rank_in(id, rank); }
   bool contains(ProcessSetId id, Rank rank) const { return set_rank(id, rank) >= 0; }
   std::optional<ProcessSetId> find(const std::vector<Rank>& ranks) const;
   std::vector<ProcessSetId> ids() const;
@@ -34,6 +34,8 @@ class ProcessSets {
   ProcessSetId next_id() const { return next_id_; }
 
  private:
+  int set_rank_in(ProcessSetId id, Rank rank) const;
+
   std::map<ProcessSetId, Ranks> sets_;
   ProcessSetId next_id_ = 1;
 };

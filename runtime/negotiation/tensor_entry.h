@@ -95,4 +95,10 @@ struct alignas(64) TensorEntry {
   Collection collection;
 };
 
+/// What somebody has reported of it.
+inline const Request& request_of(const TensorEntry& entry) {
+  const auto& candidates = entry.collection.candidates;
+  return candidates.empty() ? *entry.agreed : *candidates.front().request;
+}
+
 }  // namespace dabke

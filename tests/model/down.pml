@@ -1,4 +1,4 @@
-/* ---- The way down: machine_down.cc, and the ends of machine.cc. Machine::fail_set of the sets with any of these ranks. */
+/* ---- The way down: order_follower.cc, and endings.cc. Endings::fail_set of the sets with any of these ranks. */
 inline fail_sets(A_MASK) {
   for (k : 0 .. NAMES - 1) {
     if
@@ -14,7 +14,7 @@ inline fail_sets(A_MASK) {
   fi
 }
 
-/* Machine::fail_everything. */
+/* Endings::end. */
 inline fail_everything() {
   fail_sets(7);
   over[r] = 1;
@@ -25,7 +25,7 @@ inline fail_everything() {
   by_slot = 0; in_full = 0; fresh = 0; joins = 0; wants = 0; awaits = 0; heard = 0
 }
 
-/* Machine::fail: everybody hears of it, but for who said it. */
+/* Endings::fail: everybody hears of it, but for who said it. */
 inline fail(A_EXCEPT) {
   if
   :: failed[r] -> skip
@@ -38,13 +38,13 @@ inline fail(A_EXCEPT) {
   fi
 }
 
-/* Machine::take_front. */
+/* OrderFollower::take_front. */
 inline take_front(A_N) {
   pending[I(r, A_N)]--; completed[I(r, A_N)]++;
   if :: pending[I(r, A_N)] != 0 -> fresh = fresh | BIT(A_N) :: else -> skip fi
 }
 
-/* Machine::run; complete_order where no data moves; what take_front does whether anything waits here or not. */
+/* OrderFollower::run; complete where no data moves; what take_front does whether anything waits here or not. */
 inline run_order() {
 #if AWAITS
   awaited[I(r, n)] = 0; ordered_at[I(r, n)] = d_number; up_awaited[r] = up_awaited[r] & ~BIT(slot[I(r, n)]);
@@ -78,7 +78,7 @@ inline run_order() {
 #endif
 }
 
-/* Machine::pass_down, concerns. */
+/* OrderFollower::pass_down, concerns. */
 inline pass_down() {
   members = order_members[d_number];
 #ifdef MISTAKE_SUBTREE_FORGOTTEN
@@ -96,7 +96,7 @@ inline pass_down() {
   }
 }
 
-/* Machine::apply and what it calls: d_kind, d_number, d_what, d_slot, d_count at rank r. */
+/* OrderFollower::apply and what it calls: d_kind, d_number, d_what, d_slot, d_count at rank r. */
 inline apply() {
   printf("|   rank %d applies order %d: %e %d, slot %d, contributors %d\n", r, d_number, d_kind, d_what, d_slot, d_count);
   assert(d_number > last_order[r] && order_kind[d_number] == d_kind && order_what[d_number] == d_what);
@@ -138,7 +138,7 @@ inline apply() {
     :: else -> skip
     fi;
     slot[I(r, n)] = 0; batch[I(r, n)] = 0;
-    if  /* Machine::has_reporters_below, ResponseCache::evict */
+    if  /* ChildProgress::has_reporters_below, ResponseCache::evict */
     :: OPEN(r, n) && (TELLERS(r, n, 1) || TELLERS(r, n, 2)) -> evicted[E(r, d_slot)] = n + 1; until[E(r, d_slot)] = d_number
     :: else -> skip
     fi;
@@ -183,7 +183,7 @@ inline apply() {
   :: !over[r] && d_kind == release ->
     if
 #if AWAITS
-    :: d_what != 0 ->  /* Machine::let_go */
+    :: d_what != 0 ->  /* UpwardReporter::let_go */
       for (m : 0 .. NAMES - 1) { if :: slot[I(r, m)] == d_what -> let_go_of(m) :: else -> skip fi }
 #endif
     :: else -> let_go()

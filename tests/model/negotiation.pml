@@ -1,12 +1,12 @@
 /* The negotiation of a job of three ranks, for the model checker Spin: every interleaving of a small program.
  *
  * It mirrors runtime/negotiation/. state.pml: names.h, collector.h, learned_batches.h, sequencer.h and machine.h.
- * up.pml: machine_up.cc, collector.cc and learned_batches.cc. root.pml: sequencer.cc. down.pml: machine_down.cc. Here:
+ * up.pml: upward_reporter.cc, collector.cc and learned_batches.cc. root.pml: sequencer.cc. down.pml: order_follower.cc. Here:
  * topology.cc and machine.cc. Each part says which functions; change it together with them.
  *   - A step is what the coordinator does in one go: it takes an event in, then all that follows from it.
  *   - Eager: what is to be sent goes out in that same step. LAZY: in a step of its own, later, so several events may come
  *     before it (a poll brings many messages; a busy data plane holds orders back). The root then decides all that is ready
- *     into one list before it applies the first of it, as Sequencer::take_orders and Machine::broadcast_orders do.
+ *     into one list before it applies the first of it, as Sequencer::take_orders and OrderFollower::follow do.
  *   - A message up carries several items, as ReadyMessage does. Each order travels down alone.
  *   - The names 0 to NAMES - 1 are tensors. With DYNAMIC name 1 belongs to a process set that name 2 adds and name 3
  *     removes.
@@ -55,7 +55,7 @@
 #ifndef LEAVERS       /* mask */
 #define LEAVERS 0
 #endif
-#ifndef SYNC          /* mask of ranks that wait for each operation before the next, and say so (Machine::want) */
+#ifndef SYNC          /* mask of ranks that wait for each operation before the next, and say so (UpwardReporter::want) */
 #define SYNC 0
 #endif
 #ifndef AWAITS        /* mask of ranks that wait for name 0 when they have reported it, and say so */
@@ -67,7 +67,7 @@
 #ifndef AFTER         /* operations of name 0 after the join */
 #define AFTER 0
 #endif
-/* MOST_UNTOLD: Machine::kMostUntold; where it is not defined, ranks with nothing to report say nothing. */
+/* MOST_UNTOLD: UpwardReporter::kMostUntold; where it is not defined, ranks with nothing to report say nothing. */
 #ifndef TODO          /* how often a rank submits a name */
 #define TODO(r, n) 1
 #endif
@@ -360,11 +360,11 @@ end:
       :: event == e_learn -> learns--; has_learned = 1; number(learned_, 1, 0, 0);
         EVENT("a batch is learned");
 #endif
-      :: event == e_want ->  /* Machine::want */
+      :: event == e_want ->  /* UpwardReporter::want */
         note_wanted(); let_go();
         EVENT("a thread waits for what is kept back");
 #if AWAITS
-      :: event == e_await -> note_awaited(0);  /* Machine::want of what is reported */
+      :: event == e_await -> note_awaited(0);  /* UpwardReporter::want of what is reported */
         EVENT("a thread waits for what is reported");
 #endif
       :: event == e_deadline -> let_go();

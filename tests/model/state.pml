@@ -1,4 +1,4 @@
-/* ---- What a rank knows: TensorTable, ResponseCache, Collector, LearnedBatches, Machine. */
+/* ---- What a rank knows: TensorTable, ResponseCache, Collector, LearnedBatches, NegotiationState. */
 byte todo[3 * NAMES];         /* the program: to be submitted yet */
 byte pending[3 * NAMES];      /* Name::waiting */
 byte slot[3 * NAMES];
@@ -20,7 +20,7 @@ byte untold[3];
 byte last_order[3];
 byte joined[3];               /* Collector::Set::joined of the world */
 byte unfinished[9];           /* Collector::Set::unfinished, a mask of names by rank and reporter */
-bit joining[3];               /* Machine::joins_ */
+bit joining[3];               /* NegotiationState::joins */
 bit join_announced[3];
 byte join_unfinished[3];      /* what was announced last */
 byte batch_size[3];           /* 0: nothing learned */
@@ -124,7 +124,7 @@ inline send_up(A_KIND, A_WHAT) {
   fi
 }
 
-/* Machine::flush_up */
+/* UpwardReporter::flush */
 inline flush_up() {
   if
   :: r != 0 && !over[r] && HAS_NEWS(r) ->

@@ -1,5 +1,5 @@
-/* ---- The way up: machine_up.cc, collector.cc, learned_batches.cc.
- * Collector::take, Machine::took, Sequencer::complete. Of a name that is complete here. */
+/* ---- The way up: upward_reporter.cc, collector.cc, learned_batches.cc.
+ * Collector::take, UpwardReporter::took, Sequencer::complete. Of a name that is complete here. */
 inline take(A_N) {
   printf("|   rank %d: name %d is complete, contributors %d\n", r, A_N, contributors[I(r, A_N)]);
   if
@@ -28,7 +28,7 @@ inline take(A_N) {
   got[I(r, A_N)] = 0; spelled[I(r, A_N)] = 0; contributors[I(r, A_N)] = 0
 }
 
-/* Collector::report, note, spell_out; Machine::took. */
+/* Collector::report, note, spell_out; UpwardReporter::took. */
 inline report(A_N, A_FULL) {
   if
   :: OPEN(r, A_N) && (expected[I(r, A_N)] & BIT(rc)) != 0 ->
@@ -41,7 +41,7 @@ inline report(A_N, A_FULL) {
   fi
 }
 
-/* LearnedBatches::release, Machine::report_slots: what is kept back here is reported. */
+/* LearnedBatches::release, UpwardReporter::report: what is kept back here is reported. */
 inline let_go() {
   for (k : 0 .. NAMES - 1) {
     if
@@ -52,7 +52,7 @@ inline let_go() {
 }
 
 #if AWAITS
-/* Machine::let_go */
+/* UpwardReporter::let_go */
 inline let_go_of(A_N) {
   awaited[I(r, A_N)] = 1;
   if :: held[I(r, A_N)] -> let_go() :: else -> skip fi
@@ -64,7 +64,7 @@ inline let_go_of_awaited(A_N) {
   fi
 }
 
-/* Machine::note_awaited; Sequencer::awaited. */
+/* UpwardReporter::note_awaited; Sequencer::awaited. */
 inline note_awaited(A_N) {
   if
 #ifdef MISTAKE_AWAITED_NOT_PASSED_ON
@@ -82,7 +82,7 @@ inline note_awaited(A_N) {
 }
 #endif
 
-/* Machine::announce, LearnedBatches::ready. */
+/* UpwardReporter::announce, LearnedBatches::ready. */
 inline announce(A_N) {
   rc = r;
   if
@@ -101,7 +101,7 @@ inline announce(A_N) {
   fi
 }
 
-/* Machine::announce_join: at once, and again when less is queued behind its own name. */
+/* UpwardReporter::announce_join: at once, and again when less is queued behind its own name. */
 inline announce_join() {
   if
   :: joining[r] ->
@@ -122,7 +122,7 @@ inline announce_join() {
   fi
 }
 
-/* Machine::note_join, Sequencer::all_joined. */
+/* UpwardReporter::note_join, Sequencer::all_joined. */
 inline note_join() {
   if
   :: gone[r] == 0 ->
@@ -147,7 +147,7 @@ inline note_join() {
   fi
 }
 
-/* Machine::note_wanted; Sequencer::wanted, StepLearner::forget. */
+/* UpwardReporter::note_wanted; Sequencer::wanted, StepLearner::forget. */
 inline note_wanted() {
   if
 #ifdef MISTAKE_WANT_NOT_PASSED_ON
@@ -162,7 +162,7 @@ inline note_wanted() {
   fi
 }
 
-/* Machine::from_child, slot_from_child: what the items of a message mean here. */
+/* UpwardReporter::from_child, slot_from_child: what the items of a message mean here. */
 inline from_child(A_C) {
   rc = A_C;
   for (s : 1 .. SLOTS - 1) {
@@ -196,7 +196,7 @@ inline from_child(A_C) {
   joins = u_joined; wants = u_wanted; heard = 1
 }
 
-/* Machine::note_seen, seen_by_all; ResponseCache::forget_evicted. */
+/* ChildProgress::note_seen, seen_by_all; ResponseCache::forget_evicted. */
 inline note_seen(A_C) {
   seen[r * 3 + A_C] = u_seen;
   for (k : 1 .. SLOTS - 1) {

@@ -266,14 +266,15 @@ void Sim::check_quiet() {
       if (one.token == Token::none) continue;
       throw Violation(fmt::format("{} operations never completed; '{}' of rank {} is one of them: {} {}",
                                   pending(), one.request->name, rank,
-                                  machine(rank).difference_in_tables(machine(0)), last_warning_));
+                                  difference_in_tables(machine(rank).state(), machine(0).state()),
+                                  last_warning_));
     }
   }
   const Machine* root = nodes_[0].dead || nodes_[0].over ? nullptr : nodes_[0].machine.get();
   for (Rank rank = 0; rank < ranks() && root != nullptr; ++rank) {
     const Node& node = nodes_[at(rank)];
     if (node.dead || node.over) continue;
-    if (const std::string what = node.machine->difference_in_tables(*root); !what.empty()) {
+    if (const std::string what = difference_in_tables(node.machine->state(), root->state()); !what.empty()) {
       throw Violation(fmt::format("rank {} and the root differ: {}", rank, what));
     }
   }

@@ -51,7 +51,7 @@ TEST_CASE("a changed shape takes the name's place, on every rank") {
   SimulatedJob job(2, 1, with_slots(1));
   for (int i = 0; i < 4; ++i) {
     all_submit(job, allreduce("x", {1 + i / 2}));
-    CHECK(job.machine(1).difference_in_tables(job.machine(0)).empty());
+    CHECK(difference_in_tables(job.machine(1).state(), job.machine(0).state()).empty());
   }
   CHECK(job.machine(1).cache_counts().hits == 2);
 }
@@ -61,7 +61,7 @@ TEST_CASE("the root evicts what was ordered longest ago, and all ranks forget it
   for (const char* name : {"a", "b", "a", "c", "a", "b"}) {
     all_submit(job, allreduce(name));
     for (Rank rank = 1; rank < 3; ++rank)
-      CHECK(job.machine(rank).difference_in_tables(job.machine(0)).empty());
+      CHECK(difference_in_tables(job.machine(rank).state(), job.machine(0).state()).empty());
   }
   // a: hit, hit; b: evicted by c, seen anew.
   CHECK(job.machine(1).cache_counts().hits == 2);
@@ -148,7 +148,7 @@ TEST_CASE("a report by slot still counts when thousands of evictions are on thei
   job.run();
   for (const Token token : by_slot) CHECK(job.outcome(token).ran);
   CHECK(job.machine(0).remembered() < 500);
-  CHECK(job.machine(2).difference_in_tables(job.machine(0)).empty());
+  CHECK(difference_in_tables(job.machine(2).state(), job.machine(0).state()).empty());
 }
 
 TEST_CASE("static process sets are there from the start, with the ids 1, 2, ...") {

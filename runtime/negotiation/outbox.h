@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "runtime/negotiation/actions.h"
+#include "runtime/negotiation/wire.h"
+
+namespace dabke {
+
+/// What one rank's negotiation wants done, in order.
+class Outbox {
+ public:
+  explicit Outbox(int size) : gone_(static_cast<std::size_t>(size)) {}
+
+  void add(Action action) { actions_.push_back(std::move(action)); }
+  void send(Rank peer, const Message& message);
+  void send_bytes(Rank peer, std::shared_ptr<const std::vector<std::byte>> bytes);
+  /// Nothing is sent to it any more.
+  void note_gone(Rank peer) { gone_[static_cast<std::size_t>(peer)] = true; }
+
+  std::size_t size() const { return actions_.size(); }
+  std::vector<Action> take() { return std::exchange(actions_, {}); }
+
+ private:
+  std::vector<Action> actions_;
+  std::vector<bool> gone_;  // by rank
+};
+
+}  // namespace dabke

@@ -1,0 +1,237 @@
+#include "runtime/negotiation/upward_reporter.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "runtime/negotiation/name_key.h"
+
+namespace dabke {
+
+void UpwardReporter::announce(TensorEntry& entry, TimePoint now) {
+  const Request& mine = *entry.waiting.front().request;
+  const bool cached = entry.slot != kNoSlot && difference(*entry.agreed, mine).empty() &&
+                      entry.agreed->priority == mine.priority;
+  ++(cached ? cache_counts_.hits : cache_counts_.misses);
+  if (!cached) {
+    // It goes instead of its batch, so that the others of the batch do not wait for it.
+    if (entry.batch != 0) report(state_.learned.release(entry.batch), now);
+    return report_in_full(entry, 0, {{{entry.waiting.front().request, {}}}, 1, false}, now);
+  }
+  if (entry.batch == 0) return report_slot(entry, 0, now);
+  entry.held = true;
+  report(state_.learned.ready(entry.batch, entry.slot, now), now);
+  if (entry.awaited) let_go(entry, now);
+}
+
+void UpwardReporter::announce_join(ProcessSetId set, TimePoint now) {
+  if (!state_.joins.contains(set)) return;
+  report(state_.learned.release_all(), now);
+  JoinReport join{set, state_.options.rank, {}};
+  state_.tensors.for_each([&](const TensorEntry& entry) {
+    if (entry.process_set == set && entry.waiting.size() > 1) join.unfinished.push_back(entry.name);
+  });
+  note_join(0, join, now);
+}
+
+void UpwardReporter::report(const std::vector<Slot>& slots, TimePoint now) {
+  for (const Slot slot : slots) {
+    TensorEntry* entry = state_.cache.find(slot);
+    if (entry == nullptr || !std::exchange(entry->held, false)) continue;
+    report_slot(*entry, 0, now);
+  }
+}
+
+void UpwardReporter::want(ProcessSetId set, const std::string& key, TimePoint now) {
+  if (state_.over || !state_.learned.any()) return;
+  if (is_group_key(key)) {
+    if (IncompleteGroup* group = state_.groups.find(set, key.substr(0, key.find('\0'))))
+      group->awaited = true;
+  }
+  TensorEntry* wanted = state_.tensors.find(set, key);
+  if (wanted == nullptr || wanted->waiting.empty() || wanted->batch == 0) return;
+  if (!wanted->held) return note_awaited(*wanted, now);
+  note_wanted(wanted->slot, now);
+  report(state_.learned.release(wanted->batch), now);
+}
+
+void UpwardReporter::let_go(TensorEntry& entry, TimePoint now) {
+  entry.awaited = true;
+  if (entry.held) report(state_.learned.release(entry.batch), now);
+}
+
+void UpwardReporter::report_slot(TensorEntry& entry, int reporter, TimePoint now) {
+  took(entry, state_.collector.report(entry, reporter, now), reporter, now);
+}
+
+void UpwardReporter::report_in_full(TensorEntry& entry, int reporter, const Report& report, TimePoint now) {
+  took(entry, state_.collector.report(entry, reporter, report, now), reporter, now);
+}
+
+void UpwardReporter::took(TensorEntry& entry, Collector::Took took, int reporter, TimePoint now) {
+  // The rank learns from the order stream that the set or one of its ranks is gone, and fails the request by
+  // itself.
+  if (took == Collector::Took::no) return state_.tensors.tidy(entry);
+  if (took == Collector::Took::twice) {
+    return endings_.abort(
+        {Code::internal, fmt::format("{} reported {} twice before it was ordered",
+                                     state_.who(state_.collector.rank_of(reporter)), shown(entry.name))});
+  }
+  const bool complete = state_.collector.is_complete(entry);
+  note_readiness(entry, reporter, complete);
+  if (!complete) return stalls_.note_incomplete(entry);
+  if (entry.collection.count > 1) {
+    // Many names wait at the same time for one rank: that time counts once.
+    const TimePoint from = std::max(entry.collection.since, late_until_);
+    late_until_ = now;
+    note_late(state_.collector.rank_of(reporter), now - from, request_of(entry).kind);
+  }
+  pass_up(entry, now);
+  if (entry.waiting.empty()) state_.tensors.tidy(entry);
+}
+
+/// Takes what is complete here to the parent, or to the sequencer.
+void UpwardReporter::pass_up(TensorEntry& entry, TimePoint now) {
+  Collector::Taken taken = state_.collector.take(entry);
+  if (state_.sequencer) {
+    state_.sequencer->complete(entry, std::move(taken), now);
+  } else if (taken.by_slot) {
+    message_.slots.push_back(entry.slot);
+  } else {
+    message_.reports.push_back(std::move(taken.report));
+  }
+}
+
+void UpwardReporter::from_child(int reporter, const ReadyMessage& message, TimePoint now) {
+  if (reporter <= 0) return;
+  const Duration late_before = std::chrono::microseconds(message.late_us);
+  if (message.late_rank >= 0) note_late(message.late_rank, late_before, kind_of(message));
+  for (const Slot slot : message.slots) slot_from_child(reporter, slot, message.seen, now);
+  for (const Report& report : message.reports) {
+    const Request& request = *report.variants.front().request;
+    const NameKey key(request);
+    if (children_.is_void(request.process_set, key, message.seen) ||
+        !state_.collector.is_open(request.process_set))
+      continue;
+    report_in_full(state_.tensors.get(request.process_set, key), reporter, report, now);
+  }
+  for (const JoinReport& join : message.joins) note_join(reporter, join, now);
+  for (const Slot slot : message.wanted) note_wanted(slot, now);
+  for (const Slot slot : message.awaited) {
+    TensorEntry* entry = state_.cache.find(slot);
+    // Not when the order that is waited for crossed the message: the next request of the name is nobody's
+    // yet.
+    if (entry != nullptr && entry->ordered_at <= message.seen) note_awaited(*entry, now);
+  }
+  children_.note_seen(reporter, message.seen, state_.last_order);
+}
+
+void UpwardReporter::slot_from_child(int reporter, Slot slot, std::uint64_t seen, TimePoint now) {
+  if (TensorEntry* entry = state_.cache.find(slot)) {
+    if (!children_.is_void(entry->process_set, entry->name, seen)) report_slot(*entry, reporter, now);
+    return;
+  }
+  // Reported before the child knew of the eviction.
+  const RequestRef agreed = state_.cache.evicted(slot);
+  if (agreed == nullptr) return;
+  const NameKey key(*agreed);
+  if (children_.is_void(agreed->process_set, key, seen) || !state_.collector.is_open(agreed->process_set))
+    return;
+  report_in_full(state_.tensors.get(agreed->process_set, key), reporter,
+                 {{{agreed, {}}}, state_.collector.ranks_behind(agreed->process_set, reporter), false}, now);
+}
+
+void UpwardReporter::note_join(int reporter, const JoinReport& join, TimePoint now) {
+  const ProcessSetId set = join.process_set;
+  if (!state_.collector.is_open(set)) return;
+  if (state_.collector.join(set, reporter, join.unfinished)) last_joined_[set] = join.last;
+  std::vector<TensorEntry*> complete;
+  state_.tensors.for_each([&](TensorEntry& entry) {
+    if (entry.process_set == set && state_.collector.is_complete(entry)) complete.push_back(&entry);
+  });
+  std::ranges::sort(complete, {}, [](const TensorEntry* entry) { return entry->collection.since; });
+  for (TensorEntry* entry : complete) pass_up(*entry, now);
+  if (!state_.collector.all_joined(set)) return;
+  JoinReport all{set, last_joined_[set], state_.collector.unfinished(set)};
+  if (!state_.sequencer) {
+    message_.joins.push_back(std::move(all));
+  } else if (all.unfinished.empty()) {
+    state_.sequencer->all_joined(set, all.last, now);
+  }
+}
+
+void UpwardReporter::note_wanted(Slot slot, TimePoint now) {
+  if (state_.sequencer) {
+    state_.sequencer->wanted(slot, now);
+  } else {
+    message_.wanted.push_back(slot);
+  }
+}
+
+/// What is waited for has been reported where it is waited for; others may keep it back.
+void UpwardReporter::note_awaited(TensorEntry& entry, TimePoint now) {
+  if (entry.awaited) return;
+  let_go(entry, now);
+  if (state_.sequencer) {
+    state_.sequencer->awaited(entry, now);
+  } else {
+    message_.awaited.push_back(entry.slot);
+  }
+}
+
+void UpwardReporter::note_readiness(TensorEntry& entry, int reporter, bool complete) {
+  if (entry.collection.count == 1) entry.collection.recording = recording_;
+  if (recording_ == 0 || entry.collection.recording != recording_) return;
+  const Request& request = request_of(entry);
+  readiness_.push_back({request.name, request.kind,
+                        state_.sets.set_rank(entry.process_set, state_.collector.rank_of(reporter)),
+                        entry.collection.count == 1, complete});
+}
+
+void UpwardReporter::note_late(Rank rank, Duration by, CollectiveKind kind) {
+  if (state_.sequencer) {
+    if (by > Duration::zero()) lateness_.push_back({rank, by, kind});
+    return;
+  }
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(by).count();
+  const auto late_us = static_cast<std::uint32_t>(std::min<std::int64_t>(us, 0xffffffff));
+  if (message_.late_rank >= 0 && message_.late_us >= late_us) return;
+  message_.late_rank = rank;
+  message_.late_us = late_us;
+}
+
+CollectiveKind UpwardReporter::kind_of(const ReadyMessage& message) const {
+  if (!message.reports.empty()) return message.reports.front().variants.front().request->kind;
+  const TensorEntry* entry = message.slots.empty() ? nullptr : state_.cache.find(message.slots.front());
+  return entry == nullptr ? CollectiveKind::allreduce : entry->agreed->kind;
+}
+
+void UpwardReporter::flush() {
+  if (state_.is_root() || state_.over) return;
+  std::erase_if(message_.awaited, [this](Slot slot) {  // ordered meanwhile
+    const TensorEntry* entry = state_.cache.find(slot);
+    return entry == nullptr || !entry->awaited;
+  });
+  const bool nothing_new = message_.slots.empty() && message_.reports.empty() && message_.joins.empty() &&
+                           message_.wanted.empty() && message_.awaited.empty();
+  if (nothing_new && untold_ < kMostUntold) return;
+  untold_ = 0;
+  message_.seen = state_.last_order;
+  outbox_.send(state_.parent(), std::exchange(message_, {}));
+}
+
+void UpwardReporter::void_reports(ProcessSetId set, const std::string& key, std::uint64_t until) {
+  children_.void_reports(set, key, until);
+  untold_ += kMostUntold;  // every report is compared with these, so the parent is told at once
+}
+
+void UpwardReporter::evict(TensorEntry& entry, std::uint64_t until) {
+  if (children_.has_reporters_below(entry.process_set)) {
+    state_.cache.evict(entry, until);
+  } else {
+    state_.cache.unbind(entry);
+  }
+  ++untold_;
+}
+
+}  // namespace dabke
