@@ -1,0 +1,50 @@
+// The bytes of what goes up: reports and joins, and a rank's last word.
+#pragma once
+
+#include "runtime/negotiation/wire_requests.h"
+
+namespace dabke::wire {
+
+template <class Archive, Is<Variant> V>
+void fields(Archive& archive, V& variant) {
+  request_ref(archive, variant.request);
+  list(archive, variant.ranks);
+}
+
+template <class Archive, Is<Report> R>
+void fields(Archive& archive, R& report) {
+  list(archive, report.variants);
+  archive(report.contributors);
+  archive(report.root_absent);
+  if constexpr (Archive::kReading) {
+    if (report.variants.empty()) archive.fail("a report of nothing");
+  }
+}
+
+template <class Archive, Is<JoinReport> J>
+void fields(Archive& archive, J& join) {
+  archive(join.process_set);
+  archive(join.last);
+  list(archive, join.unfinished);
+}
+
+template <class Archive, Is<ReadyMessage> M>
+void fields(Archive& archive, M& message) {
+  archive.varint(message.seen);
+  slots(archive, message.slots);
+  auto late = static_cast<std::uint32_t>(message.late_rank) + 1;
+  archive.varint(late);
+  if constexpr (Archive::kReading) message.late_rank = static_cast<Rank>(late - 1);
+  archive.varint(message.late_us);
+  slots(archive, message.wanted);
+  slots(archive, message.awaited);
+  list(archive, message.reports);
+  list(archive, message.joins);
+}
+
+template <class Archive, Is<GoodbyeMessage> M>
+void fields(Archive& archive, M& message) {
+  archive(message.rank);
+}
+
+}  // namespace dabke::wire
