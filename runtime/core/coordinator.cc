@@ -222,7 +222,7 @@ void Coordinator::round() {
   obey_commands(now);
   look_for_long_runs(now);
   wants_room_ = true;  // before the lane is looked at, so that no end of a batch is missed
-  machine_.set_data_plane_busy(lane_.outstanding() >= kBusyTasks);
+  machine_.set_data_plane_busy(DeviceType::host, lane_.outstanding() >= kBusyTasks);
   machine_.tick(now);
   std::vector<Action> actions = machine_.take_actions(now);
   record_readiness();  // before the orders that it led to

@@ -156,8 +156,8 @@ void Machine::peer_lost(Rank peer, const Status& cause) {
                 peer);  // who lost it has said how, and what that can mean
 }
 
-void Machine::set_data_plane_busy(bool busy) {
-  if (state_.sequencer) state_.sequencer->set_data_plane_busy(busy);
+void Machine::set_data_plane_busy(DeviceType type, bool busy) {
+  if (state_.sequencer) state_.sequencer->set_data_plane_busy(type, busy);
 }
 
 void Machine::tick(TimePoint now) {
@@ -171,7 +171,7 @@ void Machine::tick(TimePoint now) {
 TimePoint Machine::next_tick() const {
   if (state_.over) return kNever;
   const TimePoint next = std::min({groups_.next_tick(), stalls_.next_tick(), state_.learned.next_deadline()});
-  return state_.is_root() ? std::min(next, state_.sequencer->next_tick()) : next;
+  return state_.is_root() ? std::min(next, state_.sequencer->ready().next_tick()) : next;
 }
 
 void Machine::leave(TimePoint now) {
@@ -192,7 +192,7 @@ std::vector<Action> Machine::take_actions(TimePoint now) {
   reporter_.flush();
   // An order may let a queued request of the same name become ready at once, so there may be more after the
   // first.
-  while (state_.is_root() && !state_.over) {
+  while (orders_here()) {
     OrdersMessage message{state_.sequencer->take_orders(now)};
     if (message.orders.empty()) break;
     const std::size_t before = outbox_.size();

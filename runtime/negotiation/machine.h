@@ -49,7 +49,8 @@ class Machine {
   void want(ProcessSetId set, const std::string& key, TimePoint now) { reporter_.want(set, key, now); }
   void message_from(Rank peer, std::span<const std::byte> message, TimePoint now);
   void peer_lost(Rank peer, const Status& cause);
-  void set_data_plane_busy(bool busy);
+  /// Whether this rank's data plane of this type has enough to do, so that more orders of that type may wait.
+  void set_data_plane_busy(DeviceType type, bool busy);
   void tick(TimePoint now);
   TimePoint next_tick() const;
   /// This rank shuts down: OverAction follows when the root has taken it out of the sequence, or at once when
@@ -85,8 +86,12 @@ class Machine {
   /// Why it ended, once it has.
   const Status& cause() const { return state_.cause; }
   Snapshot snapshot() const { return snapshot_of(state_); }
-  /// Whether something is ready that will be ordered when the data plane has less to do.
-  bool holds_back() const { return state_.is_root() && !state_.over && state_.sequencer->holds_back(); }
+  /// Whether something is ready that will be ordered when a data plane has less to do.
+  bool holds_back() const { return orders_here() && state_.sequencer->ready().holds_back(); }
+  /// The same of the data plane of this type.
+  bool holds_back(DeviceType type) const {
+    return orders_here() && state_.sequencer->ready().holds_back(type);
+  }
   /// Whether waiting threads are to be announced by want().
   bool keeps_back() const { return state_.learned.any(); }
   /// How many slots and names that are gone are still known, because reports of them may be under way. For
@@ -94,6 +99,7 @@ class Machine {
   std::size_t remembered() const { return state_.cache.count_evicted() + reporter_.children().count_void(); }
 
  private:
+  bool orders_here() const { return state_.is_root() && !state_.over; }
   Status check(const Request& request) const;
   void join(Token token, const Request& request, TimePoint now);
   void hear_parent(Message& message, std::span<const std::byte> bytes, TimePoint now);

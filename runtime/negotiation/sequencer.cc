@@ -24,13 +24,11 @@ Sequencer::Sequencer(Options options, std::shared_ptr<const Topology> topology, 
       cache_(cache),
       sets_(topology_->everybody()),
       slots_(options.cache_capacity),
-      learner_(options.learned_batch_bytes) {}
+      learner_(options.learned_batch_bytes),
+      ready_(options.linger_limit) {}
 
 void Sequencer::push(Order order, TimePoint now, TensorEntry* entry, RequestRef request) {
-  if (ready_.empty()) ready_since_ = now;
-  if (order.kind != Order::Kind::run || !moves_data(request->kind)) must_flush_ = true;
-  if (entry != nullptr) entry->in_ready_list = true;
-  ready_.push_back({std::move(order), entry, std::move(request), now});
+  ready_.push({std::move(order), entry, std::move(request), now});
 }
 
 void Sequencer::push_error(ProcessSetId set, const std::string& name, Code code, std::string text,
@@ -51,15 +49,7 @@ void Sequencer::force_error(ProcessSetId set, const std::string& name, Code code
                             TimePoint now) {
   const TensorEntry* known = tensors_.find(set, name);
   if (known != nullptr && known->in_ready_list) return;  // everybody has come meanwhile
-  any_forced_ = true;
   push_error(set, name, code, std::move(text), true, now);
-}
-
-bool Sequencer::is_being_failed(ProcessSetId set, const std::string& name) const {
-  return any_forced_ && std::ranges::any_of(ready_, [&](const Ready& ready) {
-           return ready.order.forced && ready.order.request->process_set == set &&
-                  ready.order.request->name == name;
-         });
 }
 
 void Sequencer::complete(TensorEntry& entry, Collector::Taken taken, TimePoint now) {
@@ -160,7 +150,7 @@ void Sequencer::goodbye(Rank rank, TimePoint now) {
 }
 
 void Sequencer::wanted(Slot slot, TimePoint now) {
-  must_flush_ = must_flush_ || !ready_.empty();
+  ready_.flush();
   if (!learner_.has_learned()) return;
   learner_.wanted(slot);
   Order order;
@@ -177,51 +167,23 @@ void Sequencer::awaited(const TensorEntry& entry, TimePoint now) {
   push(std::move(order), now);
 }
 
-void Sequencer::spell_out(Slot slot) {
-  for (Ready& ready : ready_) {
-    if (ready.order.kind != Order::Kind::run || ready.order.request || ready.order.slot != slot) continue;
-    ready.order.request = ready.request;
-    ready.order.slot = kNoSlot;
-  }
-}
-
-TimePoint Sequencer::next_tick() const {
-  if (ready_.empty() || options_.linger_limit <= Duration::zero()) return kNever;
-  return ready_since_ + options_.linger_limit;
-}
-
 std::vector<Order> Sequencer::take_orders(TimePoint now) {
   if (ready_.empty()) return {};
-  const bool limit_over =
-      options_.linger_limit > Duration::zero() && now >= ready_since_ + options_.linger_limit;
-  if (busy_ && !must_flush_ && !limit_over) return {};
-  // Priority decides among what is ready at the same time; departures and process sets keep their places.
-  const auto movable = [](const Ready& ready) {
-    return ready.order.kind == Order::Kind::run && moves_data(ready.request->kind);
-  };
-  for (auto first = ready_.begin(); first != ready_.end();) {
-    auto last = first;
-    while (last != ready_.end() && movable(*last)) ++last;
-    const auto more_urgent = [](const Ready& a, const Ready& b) {
-      return a.request->priority > b.request->priority;
-    };
-    if (!std::is_sorted(first, last, more_urgent)) std::stable_sort(first, last, more_urgent);
-    first = last == ready_.end() ? last : std::next(last);
-  }
+  ready_.take(now, going_);
+  if (going_.empty()) return {};
   mark_batches();
   std::vector<Order> orders;
-  orders.reserve(ready_.size());
-  for (Ready& ready : ready_) sequence(std::move(ready), orders);
-  ready_.clear();
-  must_flush_ = any_forced_ = false;
+  orders.reserve(going_.size());
+  for (ReadyOrder& ready : going_) sequence(std::move(ready), orders);
+  going_.clear();
   announce_learned(orders);
   return orders;
 }
 
 void Sequencer::mark_batches() {
   std::vector<UnmarkedOrder> unmarked;
-  unmarked.reserve(ready_.size());
-  for (Ready& ready : ready_) {
+  unmarked.reserve(going_.size());
+  for (ReadyOrder& ready : going_) {
     const std::uint64_t learned = ready.order.request ? 0 : learned_batch_of(ready.order.slot);
     unmarked.push_back({&ready.order, ready.request.get(), learned});
   }
@@ -238,7 +200,7 @@ void Sequencer::number(Order order, std::vector<Order>& orders) {
   orders.push_back(std::move(order));
 }
 
-void Sequencer::sequence(Ready ready, std::vector<Order>& orders) {
+void Sequencer::sequence(ReadyOrder ready, std::vector<Order>& orders) {
   Order& order = ready.order;
   if (order.kind == Order::Kind::run && ready.request->kind == CollectiveKind::remove_process_set) {
     slots_.give_back_all(ready.request->ranks.front());

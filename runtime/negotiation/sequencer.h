@@ -4,8 +4,7 @@
 // Pure: no threads, sockets or clocks. Time comes in as an argument.
 //   1. complete() decides what a name that all its ranks have reported becomes: a run, or an error that names
 //      the difference and the ranks.
-//   2. take_orders() numbers what is ready. While the data plane is busy it holds back, so that what becomes
-//      ready meanwhile travels in the same batch (the adaptive linger).
+//   2. take_orders() numbers what is ready and need not wait for the data plane (ready_list.h).
 //   3. There a signature gets its slot (response_cache.h).
 #pragma once
 
@@ -19,6 +18,7 @@
 #include "runtime/base/fusion_settings.h"
 #include "runtime/negotiation/collector.h"
 #include "runtime/negotiation/process_sets.h"
+#include "runtime/negotiation/ready_list.h"
 #include "runtime/negotiation/response_cache.h"
 #include "runtime/negotiation/step_learner.h"
 #include "runtime/negotiation/tensor_table.h"
@@ -46,27 +46,22 @@ class Sequencer {
   /// Fails a name that not everybody has reported.
   void force_error(ProcessSetId set, const std::string& name, Code code, std::string text, TimePoint now);
   /// Whether such an error waits to be ordered.
-  bool is_being_failed(ProcessSetId set, const std::string& name) const;
+  bool is_being_failed(ProcessSetId set, const std::string& name) const {
+    return ready_.is_being_failed(set, name);
+  }
   void wanted(Slot slot, TimePoint now);
   /// A thread waits for a name that its rank has reported.
   void awaited(const TensorEntry& entry, TimePoint now);
   /// The slot is being taken back: what is ready under it is ordered with the whole signature.
-  void spell_out(Slot slot);
+  void spell_out(Slot slot) { ready_.spell_out(slot); }
 
-  /// Whether the root's own data plane has enough to do, so that waiting for more tensors costs nothing.
-  void set_data_plane_busy(bool busy) { busy_ = busy; }
-  bool holds_back() const { return busy_ && !ready_.empty(); }
-  /// When take_orders() has something to do at the latest.
-  TimePoint next_tick() const;
+  /// Whether the root's own data plane of this type has enough to do, so that waiting for more tensors costs
+  /// nothing.
+  void set_data_plane_busy(DeviceType type, bool busy) { ready_.set_busy(type, busy); }
+  const ReadyList& ready() const { return ready_; }
   std::vector<Order> take_orders(TimePoint now);
 
  private:
-  struct Ready {
-    Order order;
-    TensorEntry* entry = nullptr;  // a run's
-    RequestRef request;    // also of a cached one
-    TimePoint at{};
-  };
   void push(Order order, TimePoint now, TensorEntry* entry = nullptr, RequestRef request = nullptr);
   void push_error(ProcessSetId set, const std::string& name, Code code, std::string text, bool forced,
                   TimePoint now);
@@ -75,7 +70,7 @@ class Sequencer {
   std::optional<Slot> take_slot(ProcessSetId set, std::vector<Order>& orders);
   bool evict_one(std::vector<Order>& orders);
   void number(Order order, std::vector<Order>& orders);
-  void sequence(Ready ready, std::vector<Order>& orders);
+  void sequence(ReadyOrder ready, std::vector<Order>& orders);
   void mark_batches();
   std::uint64_t learned_batch_of(Slot slot) const;
   void announce_learned(std::vector<Order>& orders);
@@ -92,11 +87,8 @@ class Sequencer {
     std::uint32_t batch = 0;  // from 1 on
   };
   std::vector<Learned> learned_;  // announced; by slot index
-  std::vector<Ready> ready_;
-  bool must_flush_ = false;
-  bool any_forced_ = false;  // a forced error is in the ready list
-  bool busy_ = false;
-  TimePoint ready_since_{};
+  ReadyList ready_;
+  std::vector<ReadyOrder> going_;  // take_orders() alone uses it
   std::uint64_t next_number_ = 1;
 };
 

@@ -48,7 +48,11 @@ class Job {
         static const RequestRef member = request_of(CollectiveKind::allreduce, "m", {2});
         return (void)machine_.submit_member(member, "g", 3, now_);
       }
-      case Event::busy: return machine_.set_data_plane_busy(input_.below(2) == 1);
+      case Event::busy: {
+        const unsigned byte = input_.byte();
+        const DeviceType type = kDeviceTypes[(byte >> 1) % kDeviceTypeCount];
+        return machine_.set_data_plane_busy(type, (byte & 1) != 0);
+      }
       case Event::stack: return machine_.give_stack("at work", now_);
       case Event::long_run:
         machine_.note_running({1, kWorldSet, "allreduce 'x'", now_}, now_);

@@ -45,7 +45,8 @@ double replay_ms(const std::vector<RootInput>& inputs, const std::vector<std::si
         case RootInput::Kind::message: root.message_from(input.from, *input.message, input.at); break;
         case RootInput::Kind::tick: root.tick(input.at); break;
         case RootInput::Kind::settle:
-          root.set_data_plane_busy(input.busy);
+          for (const DeviceType type : kDeviceTypes)
+            root.set_data_plane_busy(type, input.busy.contains(type));
           (void)root.take_actions(input.at);
           break;
       }

@@ -97,9 +97,9 @@ void Sim::settle(Rank rank) {
   Node& node = nodes_[at(rank)];
   if (node.dead) return;
   std::vector<Action> actions;
-  const bool busy = node.lane_free_at > now_ + options_.batch_time;
+  const DeviceTypes busy = busy_planes(node);
   if (is_recorded(rank)) recording_->push_back({.at = now_, .kind = RootInput::Kind::settle, .busy = busy});
-  node.machine->set_data_plane_busy(busy);
+  for (const DeviceType type : kDeviceTypes) node.machine->set_data_plane_busy(type, busy.contains(type));
   actions = node.machine->take_actions(now_);
   for (Action& action : actions) {
     if (const auto* send_it = std::get_if<SendAction>(&action)) {
@@ -154,11 +154,23 @@ void Sim::send(Rank from, const SendAction& action) {
   });
 }
 
+DeviceTypes Sim::busy_planes(const Node& node) const {
+  DeviceTypes busy;
+  for (const DeviceType type : kDeviceTypes) {
+    if (node.lane_free_at[type] > now_ + options_.batch_time) busy.insert(type);
+  }
+  return busy;
+}
+
 void Sim::execute(Rank rank, const ExecuteAction& action) {
   Node& node = nodes_[at(rank)];
   ++node.execute_actions;
-  std::size_t bytes = 0;
-  std::vector<std::pair<Token, int>> tokens;
+  struct Lane {
+    bool any = false;
+    std::size_t bytes = 0;
+    std::vector<std::pair<Token, int>> tokens;
+  };
+  ByDeviceType<Lane> lanes;
   for (const OrderedRequest& ordered : action.requests) {
     if (ordered.number <= node.last_number) {
       throw Violation(
@@ -166,7 +178,9 @@ void Sim::execute(Rank rank, const ExecuteAction& action) {
     }
     node.last_number = ordered.number;
     ++node.executed;
-    bytes += ordered.agreed->size_bytes();
+    Lane& lane = lanes[ordered.agreed->device_type];
+    lane.any = true;
+    lane.bytes += ordered.agreed->size_bytes();
     if (!machine(rank).sets().contains(ordered.agreed->process_set, rank)) {
       throw Violation(
           fmt::format("rank {} executes '{}' of a set that it is not in", rank, ordered.agreed->name));
@@ -191,14 +205,22 @@ void Sim::execute(Rank rank, const ExecuteAction& action) {
         throw Violation(fmt::format("rank {} runs '{}' with another signature than it submitted", rank,
                                     ordered.agreed->name));
       }
-      tokens.emplace_back(ordered.token, ordered.contributors);
+      lane.tokens.emplace_back(ordered.token, ordered.contributors);
     }
   }
   check_batches(rank, action);
+  for (const DeviceType type : kDeviceTypes) {
+    if (lanes[type].any) run_on_lane(rank, type, lanes[type].bytes, std::move(lanes[type].tokens));
+  }
+}
+
+void Sim::run_on_lane(Rank rank, DeviceType type, std::size_t bytes,
+                      std::vector<std::pair<Token, int>> tokens) {
+  TimePoint& free_at = nodes_[at(rank)].lane_free_at[type];
   const auto time = std::chrono::duration_cast<Duration>(
       std::chrono::duration<double>(static_cast<double>(bytes) * options_.seconds_per_byte));
-  node.lane_free_at = std::max(node.lane_free_at, now_) + options_.batch_time + time;
-  schedule(node.lane_free_at, [this, rank, tokens = std::move(tokens)] {
+  free_at = std::max(free_at, now_) + options_.batch_time + time;
+  schedule(free_at, [this, rank, tokens = std::move(tokens)] {
     if (is_dead(rank)) return;
     for (const auto& [token, contributors] : tokens) {
       if (const auto call = take(rank, token).done) call({Status::ok(), true, 0, contributors});

@@ -61,7 +61,7 @@ struct RootInput {
   RequestRef request{};
   Rank from = -1;
   std::shared_ptr<const std::vector<std::byte>> message{};
-  bool busy = false;
+  DeviceTypes busy{};  // settle: the data planes that were
 };
 
 class Sim {
@@ -122,7 +122,7 @@ class Sim {
     std::uint64_t executed = 0;
     std::uint64_t execute_actions = 0;
     TimePoint tick_at = kNever;
-    TimePoint lane_free_at{};
+    ByDeviceType<TimePoint> lane_free_at;
     std::map<Rank, TimePoint> link_free_at;
     std::vector<Pending> pending;
     std::vector<std::size_t> free;  // indices in `pending`
@@ -143,7 +143,9 @@ class Sim {
   void schedule(TimePoint when, std::function<void()> run);
   void settle(Rank rank);
   void send(Rank from, const SendAction& action);
+  DeviceTypes busy_planes(const Node& node) const;
   void execute(Rank rank, const ExecuteAction& action);
+  void run_on_lane(Rank rank, DeviceType type, std::size_t bytes, std::vector<std::pair<Token, int>> tokens);
   void check_batches(Rank rank, const ExecuteAction& action);
   void check_batch(Rank rank, const BatchOfTensors& batch, ProcessSetId set);
   /// What is pending under the token, and is no longer.

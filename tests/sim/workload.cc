@@ -79,6 +79,7 @@ class Generator {
                       : kind < 18 ? CollectiveKind::alltoall
                                   : CollectiveKind::barrier;
     if (op.request.kind == CollectiveKind::barrier) return op;
+    if (chance(0.3)) op.request.device_type = DeviceType::cuda;
     const int tensors = op.request.kind == CollectiveKind::allreduce && chance(0.1) ? pick(2, 4) : 1;
     for (int i = 0; i < tensors; ++i) {
       op.request.tensors.push_back({tensors == 1 ? name : fmt::format("{}.{}", name, i),
@@ -101,6 +102,7 @@ class Generator {
       const int shape = plain || chance(0.8) ? 1 + i : pick(1, 50);  // now and then another one
       Op op = plain ? Op{} : random_op(fmt::format("t{}", i), shape);
       if (plain) {
+        if (i % 3 == 1) op.request.device_type = DeviceType::cuda;
         op.request.name = fmt::format("t{}", i);
         op.request.tensors = {{op.request.name, DType::f32, Shape{1 + i, 3}}};
       }

@@ -125,7 +125,7 @@ TEST_CASE("a name that is still pending is an error where that was asked for, an
 
 TEST_CASE("while the data plane is busy orders are held back, then go out together") {
   SimulatedJob job(2);
-  job.machine(0).set_data_plane_busy(true);
+  job.machine(0).set_data_plane_busy(DeviceType::host, true);
   std::vector<Token> tokens;
   for (const char* name : {"a", "b"}) {
     for (Rank rank = 0; rank < 2; ++rank) tokens.push_back(job.submit(rank, allreduce(name)));
@@ -134,7 +134,7 @@ TEST_CASE("while the data plane is busy orders are held back, then go out togeth
   CHECK(job.machine(0).holds_back());
   CHECK(job.outcome(tokens[0]).completions == 0);
   const std::size_t before = job.messages();
-  job.machine(0).set_data_plane_busy(false);
+  job.machine(0).set_data_plane_busy(DeviceType::host, false);
   job.advance(milliseconds(0));
   job.run();
   CHECK(job.all_complete());
@@ -145,7 +145,7 @@ TEST_CASE("a cycle time bounds how long orders are held back") {
   Machine::Options options;
   options.sequencer.linger_limit = milliseconds(5);
   SimulatedJob job(2, 1, options);
-  job.machine(0).set_data_plane_busy(true);
+  job.machine(0).set_data_plane_busy(DeviceType::host, true);
   const Token token = job.submit(0, allreduce("a"));
   job.submit(1, allreduce("a"));
   job.run();
@@ -156,7 +156,7 @@ TEST_CASE("a cycle time bounds how long orders are held back") {
 
 TEST_CASE("higher priority comes first among what is ready at the same time") {
   SimulatedJob job(2);
-  job.machine(0).set_data_plane_busy(true);
+  job.machine(0).set_data_plane_busy(DeviceType::host, true);
   for (const auto& [name, priority] : {std::pair("low", 0), {"high", 9}, {"middle", 5}}) {
     for (Rank rank = 0; rank < 2; ++rank) {
       Request request = allreduce(name);
@@ -165,7 +165,7 @@ TEST_CASE("higher priority comes first among what is ready at the same time") {
     }
   }
   job.run();
-  job.machine(0).set_data_plane_busy(false);
+  job.machine(0).set_data_plane_busy(DeviceType::host, false);
   job.advance(milliseconds(0));
   job.run();
   CHECK(job.executed(1) == std::vector<std::string>{"0:high", "0:middle", "0:low"});

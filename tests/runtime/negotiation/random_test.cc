@@ -50,6 +50,7 @@ TEST_CASE("ranks that submit in different random orders run one sequence, and ev
     for (int i = 0; i < 30; ++i) {
       const ProcessSetId set = sets[random() % sets.size()];
       Request request = allreduce("t" + std::to_string(i % 20), {1 + i % 20}, set);  // some names twice
+      if (i % 20 % 3 == 1) request.device_type = DeviceType::cuda;
       if (i % 7 == 0) request = plain(CollectiveKind::barrier, "barrier " + std::to_string(i), set);
       for (Rank rank = 0; rank < size; ++rank) {
         if (job.machine(rank).sets().contains(set, rank)) todo.emplace_back(rank, request);
@@ -60,10 +61,11 @@ TEST_CASE("ranks that submit in different random orders run one sequence, and ev
     for (auto& [rank, request] : todo) {
       job.submit(rank, std::move(request));
       if (random() % 3 == 0) job.step();
+      if (random() % 8 == 0)
+        job.machine(0).set_data_plane_busy(kDeviceTypes[random() % kDeviceTypeCount], random() % 2 == 0);
     }
-    job.machine(0).set_data_plane_busy(random() % 2 == 0);
     job.run();
-    job.machine(0).set_data_plane_busy(false);
+    for (const DeviceType type : kDeviceTypes) job.machine(0).set_data_plane_busy(type, false);
     job.advance(std::chrono::milliseconds(1));
     job.run();
   }
