@@ -1,7 +1,7 @@
 #include "runtime/negotiation/collector.h"
 
 #include <algorithm>
-#include <cassert>
+#include <numeric>
 
 namespace dabke {
 namespace {
@@ -175,6 +175,15 @@ Report Collector::full_report(const Set& set, const TensorEntry& entry) const {
   return report;
 }
 
+/// Where all of them contribute, nobody takes part without data. A rank without a device submits nothing for
+/// it, so one that has joined is never among those that contribute.
+std::optional<Rank> Collector::not_served_in(const Set& set, const Report& report) const {
+  const Request& first = *report.variants.front().request;
+  const int ranks = std::accumulate(set.ranks_behind.begin(), set.ranks_behind.end(), 0);
+  if (!moves_data(first.kind) || report.contributors >= ranks) return std::nullopt;
+  return set.not_served[first.device_type];
+}
+
 Collector::Taken Collector::take(TensorEntry& entry) {
   const Set& set = *find(entry.process_set);
   Collection& collection = entry.collection;
@@ -183,6 +192,7 @@ Collector::Taken Collector::take(TensorEntry& entry) {
   if (!taken.by_slot) {
     spell_out(entry);
     taken.report = full_report(set, entry);
+    taken.not_served = not_served_in(set, taken.report);
   }
   collection.count = 0;
   collection.candidates.clear();
@@ -208,6 +218,25 @@ std::vector<std::string> Collector::unfinished(ProcessSetId id) const {
   return names;
 }
 
+void Collector::note_not_served(ProcessSetId id, const std::vector<NotServed>& ranks) {
+  const auto found = sets_.find(id);
+  if (found == sets_.end()) return;
+  for (const NotServed& one : ranks) {
+    std::optional<Rank>& known = found->second.not_served[one.type];
+    known = std::min(known.value_or(one.rank), one.rank);
+  }
+}
+
+std::vector<NotServed> Collector::not_served(ProcessSetId id) const {
+  std::vector<NotServed> all;
+  const Set* set = find(id);
+  if (set == nullptr) return all;
+  for (const DeviceType type : kDeviceTypes) {
+    if (set->not_served[type]) all.push_back({type, *set->not_served[type]});
+  }
+  return all;
+}
+
 bool Collector::all_joined(ProcessSetId id) const {
   const Set* set = find(id);
   return set != nullptr && set->joined_count == set->expected;
@@ -219,6 +248,7 @@ void Collector::forget_joins(ProcessSetId id) {
   found->second.joined.assign(at(reporters()), false);
   found->second.joined_count = 0;
   found->second.unfinished.clear();
+  found->second.not_served = {};
 }
 
 bool Collector::has_joined(ProcessSetId id, int reporter) const {

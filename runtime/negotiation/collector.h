@@ -7,10 +7,12 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "runtime/negotiation/device_types.h"
 #include "runtime/negotiation/tensor_table.h"
 #include "runtime/negotiation/topology.h"
 
@@ -51,6 +53,8 @@ class Collector {
   struct Taken {
     bool by_slot = false;  // everybody, with the agreed signature
     Report report;         // else
+    /// One that has joined, is to take part without data of its own, and has no device of the request's type.
+    std::optional<Rank> not_served;
   };
   /// Takes a complete name; forgets what was gathered.
   Taken take(TensorEntry& entry);
@@ -59,6 +63,10 @@ class Collector {
   /// complete by it. What it said before is forgotten. Whether it had not joined before.
   bool join(ProcessSetId id, int reporter, const std::vector<std::string>& unfinished);
   bool all_joined(ProcessSetId id) const;
+  /// These ranks have joined.
+  void note_not_served(ProcessSetId id, const std::vector<NotServed>& ranks);
+  /// Of each device type the lowest such rank.
+  std::vector<NotServed> not_served(ProcessSetId id) const;
   /// What ranks that have joined are still to report.
   std::vector<std::string> unfinished(ProcessSetId id) const;
   /// The join has completed.
@@ -75,6 +83,7 @@ class Collector {
     std::vector<bool> joined;       // by reporter
     int joined_count = 0;
     std::map<std::string, std::set<int>, std::less<>> unfinished;  // by name: reporters that have joined
+    ByDeviceType<std::optional<Rank>> not_served;                  // ranks that have joined
     bool open = true;
     std::shared_ptr<const std::vector<Rank>> ranks;  // null: everybody
   };
@@ -85,6 +94,7 @@ class Collector {
   void add_candidate(TensorEntry& entry, int reporter, const RequestRef& request,
                      const std::vector<Rank>& ranks);
   std::vector<Rank> list_ranks_behind(const Set& set, int reporter) const;
+  std::optional<Rank> not_served_in(const Set& set, const Report& report) const;
   Report full_report(const Set& set, const TensorEntry& entry) const;
 
   std::shared_ptr<const Topology> topology_;

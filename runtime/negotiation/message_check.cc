@@ -24,7 +24,7 @@ class Check {
     for (const Slot slot : message.wanted)
       DABKE_RETURN_IF_ERROR(cached(slot));  // the others must stand for known names
     for (const Report& report : message.reports) DABKE_RETURN_IF_ERROR((*this)(report));
-    for (const JoinReport& join : message.joins) DABKE_RETURN_IF_ERROR(rank(join.last));
+    for (const JoinReport& join : message.joins) DABKE_RETURN_IF_ERROR((*this)(join));
     return {};
   }
   Status operator()(const OrdersMessage& message) const {
@@ -77,6 +77,14 @@ class Check {
     return impossible(fmt::format("{} ranks contribute in a job of {}", count, topology_.size()));
   }
 
+  Status operator()(const JoinReport& join) const {
+    for (const NotServed& one : join.not_served) {
+      DABKE_RETURN_IF_ERROR(rank(one.rank));
+      if (one.type == DeviceType::host) return impossible(fmt::format("rank {} is without a host", one.rank));
+    }
+    const bool some_have_joined = join.last == -1 && join.unfinished.empty() && !join.not_served.empty();
+    return some_have_joined ? Status::ok() : rank(join.last);
+  }
   Status operator()(const Report& report) const {
     DABKE_RETURN_IF_ERROR(contributors(report.contributors));
     for (const Variant& variant : report.variants) {

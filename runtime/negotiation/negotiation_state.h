@@ -38,6 +38,7 @@ struct MachineOptions {
   bool gives_stacks = false;                   // StackAction is answered
   ProcessOf process_of;                        // asked for neighbours in the tree; empty: nothing is known
   std::vector<std::vector<Rank>> static_sets;  // ids from 1 on
+  DeviceTypes serves;  // what it can take part with once it has joined; the host always
   Sequencer::Options sequencer;
 };
 

@@ -67,6 +67,8 @@ void Sequencer::complete(TensorEntry& entry, Collector::Taken taken, TimePoint n
   }
   if (taken.report.variants.size() > 1) return push_mismatch(entry, taken.report, now);
 
+  if (taken.not_served) return push_not_served(entry, taken, now);
+
   const RequestRef request = taken.report.variants.front().request;
   const auto fail = [&](Code code, std::string text) {
     push_error(entry.process_set, entry.name, code, std::move(text), false, now);
@@ -129,6 +131,18 @@ void Sequencer::push_mismatch(const TensorEntry& entry, const Report& report, Ti
   }
   text += fmt::format(". Every rank of the process set must pass the same {}.", what);
   push_error(entry.process_set, entry.name, Code::mismatch, std::move(text), false, now);
+}
+
+void Sequencer::push_not_served(const TensorEntry& entry, const Collector::Taken& taken, TimePoint now) {
+  const Request& request = *taken.report.variants.front().request;
+  const std::string_view type = name_of(request.device_type);
+  std::string text = fmt::format(
+      "{} {} cannot run: {} has joined and has no {} device to take part with; submit nothing on {} once a "
+      "rank "
+      "without such a device has joined, or give every rank of process set {} one",
+      name_of(request.kind), shown(entry.name), topology_->name(*taken.not_served), type, type,
+      entry.process_set);
+  push_error(entry.process_set, entry.name, Code::invalid_argument, std::move(text), false, now);
 }
 
 void Sequencer::all_joined(ProcessSetId id, Rank last, TimePoint now) {

@@ -67,6 +67,7 @@ class Sequencer {
                   TimePoint now);
   std::string refusal_in(const Report& report) const;
   void push_mismatch(const TensorEntry& entry, const Report& report, TimePoint now);
+  void push_not_served(const TensorEntry& entry, const Collector::Taken& taken, TimePoint now);
   std::optional<Slot> take_slot(ProcessSetId set, std::vector<Order>& orders);
   bool evict_one(std::vector<Order>& orders);
   void number(Order order, std::vector<Order>& orders);

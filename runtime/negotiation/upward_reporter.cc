@@ -7,6 +7,18 @@
 #include "runtime/negotiation/name_key.h"
 
 namespace dabke {
+namespace {
+
+/// What this rank cannot take part with.
+std::vector<NotServed> not_served_by(const MachineOptions& options) {
+  std::vector<NotServed> all;
+  for (const DeviceType type : kDeviceTypes) {
+    if (type != DeviceType::host && !options.serves.contains(type)) all.push_back({type, options.rank});
+  }
+  return all;
+}
+
+}  // namespace
 
 void UpwardReporter::announce(TensorEntry& entry, TimePoint now) {
   const Request& mine = *entry.waiting.front().request;
@@ -27,7 +39,7 @@ void UpwardReporter::announce(TensorEntry& entry, TimePoint now) {
 void UpwardReporter::announce_join(ProcessSetId set, TimePoint now) {
   if (!state_.joins.contains(set)) return;
   report(state_.learned.release_all(), now);
-  JoinReport join{set, state_.options.rank, {}};
+  JoinReport join{set, state_.options.rank, {}, not_served_by(state_.options)};
   state_.tensors.for_each([&](const TensorEntry& entry) {
     if (entry.process_set == set && entry.waiting.size() > 1) join.unfinished.push_back(entry.name);
   });
@@ -98,6 +110,10 @@ void UpwardReporter::pass_up(TensorEntry& entry, TimePoint now) {
   } else if (taken.by_slot) {
     message_.slots.push_back(entry.slot);
   } else {
+    if (taken.not_served) {
+      const DeviceType type = taken.report.variants.front().request->device_type;
+      message_.joins.push_back({entry.process_set, -1, {}, {{type, *taken.not_served}}});
+    }
     message_.reports.push_back(std::move(taken.report));
   }
 }
@@ -106,6 +122,9 @@ void UpwardReporter::from_child(int reporter, const ReadyMessage& message, TimeP
   if (reporter <= 0) return;
   const Duration late_before = std::chrono::microseconds(message.late_us);
   if (message.late_rank >= 0) note_late(message.late_rank, late_before, kind_of(message));
+  for (const JoinReport& join : message.joins) {
+    state_.collector.note_not_served(join.process_set, join.not_served);
+  }
   for (const Slot slot : message.slots) slot_from_child(reporter, slot, message.seen, now);
   for (const Report& report : message.reports) {
     const Request& request = *report.variants.front().request;
@@ -115,7 +134,9 @@ void UpwardReporter::from_child(int reporter, const ReadyMessage& message, TimeP
       continue;
     report_in_full(state_.tensors.get(request.process_set, key), reporter, report, now);
   }
-  for (const JoinReport& join : message.joins) note_join(reporter, join, now);
+  for (const JoinReport& join : message.joins) {
+    if (join.last >= 0) note_join(reporter, join, now);
+  }
   for (const Slot slot : message.wanted) note_wanted(slot, now);
   for (const Slot slot : message.awaited) {
     TensorEntry* entry = state_.cache.find(slot);
@@ -144,6 +165,7 @@ void UpwardReporter::slot_from_child(int reporter, Slot slot, std::uint64_t seen
 void UpwardReporter::note_join(int reporter, const JoinReport& join, TimePoint now) {
   const ProcessSetId set = join.process_set;
   if (!state_.collector.is_open(set)) return;
+  state_.collector.note_not_served(set, join.not_served);
   if (state_.collector.join(set, reporter, join.unfinished)) last_joined_[set] = join.last;
   std::vector<TensorEntry*> complete;
   state_.tensors.for_each([&](TensorEntry& entry) {
@@ -152,7 +174,7 @@ void UpwardReporter::note_join(int reporter, const JoinReport& join, TimePoint n
   std::ranges::sort(complete, {}, [](const TensorEntry* entry) { return entry->collection.since; });
   for (TensorEntry* entry : complete) pass_up(*entry, now);
   if (!state_.collector.all_joined(set)) return;
-  JoinReport all{set, last_joined_[set], state_.collector.unfinished(set)};
+  JoinReport all{set, last_joined_[set], state_.collector.unfinished(set), state_.collector.not_served(set)};
   if (!state_.sequencer) {
     message_.joins.push_back(std::move(all));
   } else if (all.unfinished.empty()) {

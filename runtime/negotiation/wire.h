@@ -60,12 +60,21 @@ struct Report {
   bool root_absent = false;       // broadcast: its root rank is among those that have joined
 };
 
+/// A rank that has joined and has no device of this type.
+struct NotServed {
+  DeviceType type = DeviceType::host;
+  Rank rank = -1;
+};
+
 struct JoinReport {
   ProcessSetId process_set = kWorldSet;
-  Rank last = -1;  // the last to join of the subtree's ranks in the set, all of which have joined
+  /// The last to join of the subtree's ranks in the set, all of which have joined. -1: some have, and the report
+  /// is of `not_served` alone; that counts before the message's other reports.
+  Rank last = -1;
   /// Names of which some of them had submitted several before they joined, and have not reported the last:
   /// for these they count as if they had not joined. A later report of the same set replaces it.
   std::vector<std::string> unfinished;
+  std::vector<NotServed> not_served;  // of each device type one rank at most, the lowest known
 };
 
 /// Up: these became ready in all of the sender's subtree.
@@ -77,7 +86,7 @@ struct ReadyMessage {
   std::vector<Slot> wanted;   // Slots: somebody waits for these now, and had kept them back
   std::vector<Slot> awaited;  // Slots: somebody waits for these, and has reported them
   std::vector<Report> reports;
-  std::vector<JoinReport> joins;  // they count after all else
+  std::vector<JoinReport> joins;  // they count after all else, but for `not_served`
 };
 
 /// Up: this rank submits nothing more.

@@ -21,11 +21,18 @@ void fields(Archive& archive, R& report) {
   }
 }
 
+template <class Archive, Is<NotServed> N>
+void fields(Archive& archive, N& one) {
+  checked_enum(archive, one.type, static_cast<std::uint64_t>(kLast<DeviceType>), "device type");
+  archive(one.rank);
+}
+
 template <class Archive, Is<JoinReport> J>
 void fields(Archive& archive, J& join) {
   archive(join.process_set);
   archive(join.last);
   list(archive, join.unfinished);
+  list(archive, join.not_served);
 }
 
 template <class Archive, Is<ReadyMessage> M>

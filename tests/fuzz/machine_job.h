@@ -43,6 +43,7 @@ inline Machine::Options options_of(Rank rank, unsigned bits) {
   if ((bits & 4) != 0) options.stall_shutdown = std::chrono::seconds(6);
   options.gives_stacks = (bits & 8) != 0;
   if ((bits & 16) != 0) options.static_sets = {{0, 3, 4}};
+  if ((bits & 128) != 0) options.serves = {DeviceType::cuda};
   options.sequencer.cache_capacity = (bits & 32) != 0 ? 2 : 1024;
   options.sequencer.learned_batch_bytes = (bits & 64) != 0 ? 1 << 20 : 0;
   return options;
@@ -82,6 +83,9 @@ inline const std::vector<RequestRef>& requests() {
     auto refused = std::make_shared<Request>(*request_of(allreduce, "r", {3}));
     refused->refused = "no memory";
     made.push_back(refused);
+    auto on_cuda = std::make_shared<Request>(*request_of(allreduce, "c", {3}));
+    on_cuda->device_type = DeviceType::cuda;
+    made.push_back(on_cuda);
     return made;
   }();
   return all;

@@ -172,6 +172,15 @@ void record_all(const fs::path& corpus) {
     for (const Rank rank : {3, 0, 1, 2}) joins.leave(rank);
   }
   {
+    Recording devices(corpus, "devices", 0);  // a rank without one has joined
+    devices.submit(4, 7);
+    for (const std::size_t request : {15, 0}) {
+      for (const Rank rank : {0, 1, 2, 3}) devices.submit(rank, request);
+      devices.settle();
+    }
+    for (const Rank rank : {0, 1, 2, 3}) devices.submit(rank, 7);
+  }
+  {
     Recording stalls(corpus, "stalls", 2 | 4 | 8 | 16);
     for (const Rank rank : {0, 1, 2, 4}) stalls.submit(rank, 0);
     stalls.submit(3, 8);

@@ -17,6 +17,7 @@ Sim::Sim(SimOptions options)
   for (Rank rank = 0; rank < options_.ranks; ++rank) {
     Machine::Options machine = options_.machine;
     machine.rank = rank;
+    if (rank != options_.without_devices) machine.serves = {DeviceType::cuda};
     machine.topology = topology_;
     nodes_[at(rank)].machine = std::make_unique<Machine>(std::move(machine));
   }

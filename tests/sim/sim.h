@@ -35,6 +35,7 @@ struct SimOptions {
   double jitter = 5;                             // times the hop, at most, on top
   double seconds_per_byte = 1e-9;                // the data plane's
   Duration batch_time = std::chrono::microseconds(20);
+  Rank without_devices = -1;  // this one has nothing but the host
   Machine::Options machine;
 };
 

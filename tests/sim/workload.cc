@@ -20,6 +20,7 @@ struct Op {
   Request request;
   int set = kWorld;  // index into the job's sets
   bool mismatch = false;
+  bool is_unserved = false;  // a rank that has joined has no such device
   Rank odd = -1;         // mismatch: who submits something else
   int adds = -1;         // the set it adds
   int removes = -1;      // the set it removes
@@ -39,6 +40,7 @@ struct Job {
   std::vector<JobSet> sets;
   std::vector<Step> steps;
   std::vector<int> rounds;  // by rank: those of the last phase, before it joins
+  Rank without_devices = -1;
   bool keeps_order = false;
   double blocking = 0;  // how often a rank waits for one operation before it submits the next
   Duration think{};
@@ -65,6 +67,7 @@ class Generator {
       job.steps.push_back(std::move(next));
     }
     for (Rank rank = 0; rank < ranks_; ++rank) job.rounds.push_back(pick(0, 3));
+    if (chance(0.3)) job.without_devices = pick(0, ranks_ - 1);
     return job;
   }
 
@@ -205,6 +208,11 @@ class Program {
         Op op;
         op.request.name = fmt::format("t{}", i);
         op.request.tensors = {{op.request.name, DType::f32, Shape{1 + i, 3}}};
+        if (i == 1) {
+          op.request.device_type = DeviceType::cuda;
+          const Rank without = job_.without_devices;
+          op.is_unserved = without >= 0 && job_.rounds[index(without)] <= round_;
+        }
         op.contributors =
             static_cast<int>(std::ranges::count_if(job_.rounds, [&](int n) { return n > round_; }));
         todo_.push_back(op);
@@ -282,7 +290,7 @@ class Program {
       failed_ = true;
       return;
     }
-    const Code expected = op.mismatch ? Code::mismatch : Code::ok;
+    const Code expected = op.mismatch ? Code::mismatch : op.is_unserved ? Code::invalid_argument : Code::ok;
     if (code != expected) {
       throw Violation(fmt::format("rank {}: '{}' ended with {} '{}'", rank_, op.request.name,
                                   static_cast<int>(code), completed.status.message()));
@@ -343,9 +351,10 @@ RunResult run_job(unsigned seed, int ranks, RunResult& result) {
                                                                      : 1 << 20,
                                       .alone = pick(0, 2) == 0 ? 300U : 1U << 20,
                                       .mixes_groups = pick(0, 2) != 0};
-  Sim sim(options);
   Generator generator(random, options.ranks);
   Job job = generator.job();
+  options.without_devices = job.without_devices;
+  Sim sim(options);
   std::vector<std::unique_ptr<Program>> programs;
   for (Rank rank = 0; rank < options.ranks; ++rank)
     programs.push_back(std::make_unique<Program>(sim, job, rank));

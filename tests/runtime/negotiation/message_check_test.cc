@@ -95,14 +95,19 @@ TEST_CASE("reports that cannot be end the job and name who sent them") {
   ReadyMessage late, wanted, joined;
   late.late_rank = 5;
   wanted.wanted = {0xfffffffe};
-  joined.joins.push_back({kWorldSet, 5, {}});
+  joined.joins.push_back({kWorldSet, 5, {}, {}});
+  ReadyMessage nobody_joined, not_served, without_host;
+  nobody_joined.joins.push_back({kWorldSet, -1, {}, {}});
+  not_served.joins.push_back({kWorldSet, -1, {}, {{DeviceType::cuda, 5}}});
+  without_host.joins.push_back({kWorldSet, 3, {}, {{DeviceType::host, 3}}});
   constexpr std::uint64_t kForEver = std::numeric_limits<std::uint64_t>::max() / 2;
   const Message message = GENERATE_COPY(
-      Message(late), Message(wanted), Message(joined), report_of(request_of(barrier, {}), 6),
-      report_of(request_of(barrier, {}), -1), report_of(request_of(join, {})),
-      report_of(request_of(add_process_set, {5})), report_of(request_of(remove_process_set, {})),
-      Message(GoodbyeMessage{5}), Message(GoodbyeMessage{-1}), Message(GoodbyeMessage{1}),
-      Message(AnswerMessage{.rank = 5}), Message(AnswerMessage{.rank = 4, .idle_ms = kForEver}),
+      Message(late), Message(wanted), Message(joined), Message(nobody_joined), Message(not_served),
+      Message(without_host), report_of(request_of(barrier, {}), 6), report_of(request_of(barrier, {}), -1),
+      report_of(request_of(join, {})), report_of(request_of(add_process_set, {5})),
+      report_of(request_of(remove_process_set, {})), Message(GoodbyeMessage{5}), Message(GoodbyeMessage{-1}),
+      Message(GoodbyeMessage{1}), Message(AnswerMessage{.rank = 5}),
+      Message(AnswerMessage{.rank = 4, .idle_ms = kForEver}),
       Message(NoticeMessage{.name = "x", .age_ms = kForEver}),
       Message(GroupNoticeMessage{.group = "g", .age_ms = kForEver}),
       Message(GroupAnswerMessage{.rank = 4, .age_ms = kForEver}));

@@ -1,5 +1,7 @@
 #include "tests/runtime/negotiation/simulated_job.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace dabke::testing {
@@ -36,13 +38,17 @@ Request plain(CollectiveKind kind, const std::string& name, ProcessSetId set) {
   return request;
 }
 
-SimulatedJob::SimulatedJob(int size, unsigned seed, Machine::Options options) : random_(seed) {
+SimulatedJob::SimulatedJob(int size, unsigned seed, Machine::Options options,
+                           const std::vector<Rank>& without_devices)
+    : random_(seed) {
   now_ += std::chrono::hours(1);
   if (!options.topology)
     options.topology = std::make_shared<const Topology>(size, std::vector<std::string>(), 8);
   topology_ = options.topology;
   for (Rank rank = 0; rank < size; ++rank) {
     options.rank = rank;
+    options.serves =
+        std::ranges::count(without_devices, rank) == 0 ? DeviceTypes{DeviceType::cuda} : DeviceTypes{};
     ranks_.emplace_back().machine = std::make_unique<Machine>(options);
   }
 }

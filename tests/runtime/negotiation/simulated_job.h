@@ -23,7 +23,9 @@ struct Outcome {
 
 class SimulatedJob {
  public:
-  explicit SimulatedJob(int size, unsigned seed = 1, Machine::Options options = {});
+  /// `without_devices`: these ranks have nothing but the host.
+  explicit SimulatedJob(int size, unsigned seed = 1, Machine::Options options = {},
+                        const std::vector<Rank>& without_devices = {});
 
   int size() const { return static_cast<int>(ranks_.size()); }
   Machine& machine(Rank rank) { return *ranks_[static_cast<std::size_t>(rank)].machine; }

@@ -154,7 +154,10 @@ ReadyMessage Random::message() {
   for (std::size_t left = of<std::size_t>({0, 1, 2, 50}); left > 0; --left)
     message.reports.push_back(report());
   for (std::size_t left = of<std::size_t>({0, 1, 2, 50}); left > 0; --left) {
-    message.joins.push_back({number<ProcessSetId>(), number<Rank>(), texts(below(4))});
+    message.joins.push_back({number<ProcessSetId>(), number<Rank>(), texts(below(4)), {}});
+    for (std::uint64_t more = below(3); more > 0; --more) {
+      message.joins.back().not_served.push_back({of({DeviceType::host, DeviceType::cuda}), number<Rank>()});
+    }
   }
   return message;
 }
@@ -289,8 +292,13 @@ bool same(const LearnedBatch& a, const LearnedBatch& b) {
   return hold_us == b.hold_us && slots == b.slots;
 }
 bool same(const JoinReport& a, const JoinReport& b) {
-  const auto& [set, last, unfinished] = a;
-  return set == b.process_set && last == b.last && unfinished == b.unfinished;
+  const auto& [set, last, unfinished, not_served] = a;
+  const auto same_one = [](const NotServed& x, const NotServed& y) {
+    const auto& [type, rank] = x;
+    return type == y.type && rank == y.rank;
+  };
+  return set == b.process_set && last == b.last && unfinished == b.unfinished &&
+         std::ranges::equal(not_served, b.not_served, same_one);
 }
 bool same(const Report& a, const Report& b);
 bool same(const Order& a, const Order& b);
@@ -404,6 +412,7 @@ TEST_CASE("the shortest group, report, join and batch there can be are read, how
     ready.reports.resize(1);
     ready.reports.front().variants.resize(count, {std::make_shared<const Request>(), {}});
     ready.joins.resize(count);
+    ready.joins.front().not_served.resize(count);
     CHECK(what_went_wrong(ready) == "");
     Order learned;
     learned.kind = Order::Kind::learned;
@@ -421,7 +430,7 @@ TEST_CASE("a list that claims more elements than bytes are left is refused befor
   ReadyMessage ready;
   ready.joins.resize(1);
   auto bytes = bytes_of(ready);
-  const std::size_t count_at = bytes.size() - 2 - sizeof(ProcessSetId) - sizeof(Rank);  // and an empty list
+  const std::size_t count_at = bytes.size() - 3 - sizeof(ProcessSetId) - sizeof(Rank);  // and two empty lists
   REQUIRE(bytes[count_at] == std::byte{1});
   bytes[count_at] = std::byte{2};
   CHECK_FALSE(decode(bytes));
