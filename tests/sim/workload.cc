@@ -21,10 +21,10 @@ struct Op {
   int set = kWorld;  // index into the job's sets
   bool mismatch = false;
   bool is_unserved = false;  // a rank that has joined has no such device
-  Rank odd = -1;         // mismatch: who submits something else
-  int adds = -1;         // the set it adds
-  int removes = -1;      // the set it removes
-  int contributors = 0;  // 0: all of the set
+  Rank odd = -1;             // mismatch: who submits something else
+  int adds = -1;             // the set it adds
+  int removes = -1;          // the set it removes
+  int contributors = 0;      // 0: all of the set
 };
 
 struct Step {
