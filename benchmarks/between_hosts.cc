@@ -149,7 +149,7 @@ class Bench {
 
   Status run(Backend& backend, const ProcessSetInfo& set, float* data, std::size_t elements) {
     if (std::ranges::find(prepared_, &backend) == prepared_.end()) {
-      DABKE_RETURN_IF_ERROR(backend.prepare(set));
+      DABKE_RETURN_IF_ERROR(backend.prepare(set, {}));
       prepared_.push_back(&backend);
     }
     const Batch batch = batch_of(set, data, elements);

@@ -35,9 +35,9 @@ class CompressedBackend final : public Backend {
   bool can_run(const CallSpec& call, const Extent& extent) const override;
   /// Sets of more than one host.
   bool can_serve(const ProcessSetInfo& set) const override;
-  Status prepare(const ProcessSetInfo&) override { return {}; }
+  Status prepare(const ProcessSetInfo&, Device) override { return {}; }
   void run(const Batch& batch, Completion done) override { done(run_batch(batch)); }
-  void release(ProcessSetId set) override { carriers_.release(set); }
+  void release(ProcessSetId set, Device) override { carriers_.release(set); }
   void idle() override;
   void abort(const Status& cause) override { carriers_.abort(cause); }
 

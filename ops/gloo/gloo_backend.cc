@@ -89,7 +89,7 @@ BatchSizes GlooBackend::batch_sizes() const {
   return {.alone = peers << 20};
 }
 
-Status GlooBackend::prepare(const ProcessSetInfo& set) {
+Status GlooBackend::prepare(const ProcessSetInfo& set, Device) {
   const std::lock_guard lock(mutex_);
   DABKE_RETURN_IF_ERROR(watchdog_.aborted());
   return without_exceptions([&]() -> Status {
@@ -134,7 +134,7 @@ Status GlooBackend::compare_notes(const Watchdog::Note& own) const {
   return batches_differ(fmt::format("rank {}", own.neighbour), theirs, own.mark);
 }
 
-void GlooBackend::release(ProcessSetId set) {
+void GlooBackend::release(ProcessSetId set, Device) {
   const std::lock_guard lock(mutex_);
   if (device_) device_->resume();  // closing connections waits for its thread
   sets_.erase(set);

@@ -29,9 +29,9 @@ class GlooBackend final : public Backend {
   std::string_view name() const override { return "gloo"; }
   bool can_run(const CallSpec& call, const Extent& extent) const override;
   BatchSizes batch_sizes() const override;
-  Status prepare(const ProcessSetInfo& set) override;
+  Status prepare(const ProcessSetInfo& set, Device device) override;
   void run(const Batch& batch, Completion done) override;
-  void release(ProcessSetId set) override;
+  void release(ProcessSetId set, Device device) override;
   void idle() override;
   void abort(const Status& cause) override { watchdog_.abort(cause); }
 

@@ -33,7 +33,7 @@ bool HierarchicalBackend::can_serve(const ProcessSetInfo& set) const {
   return hosts > 1 && shares;
 }
 
-Status HierarchicalBackend::prepare(const ProcessSetInfo& set) {
+Status HierarchicalBackend::prepare(const ProcessSetInfo& set, Device) {
   auto made = std::make_unique<HostedSet>();
   made->layout = layout_of(set, leaders_);
   made->inside = ranks_inside(set, made->layout);
@@ -47,7 +47,7 @@ void HierarchicalBackend::run(const Batch& batch, Completion done) {
   done(HierarchicalRun(batch, *sets_.at(batch.process_set->id), scratch_, wide_).run());
 }
 
-void HierarchicalBackend::release(ProcessSetId set) {
+void HierarchicalBackend::release(ProcessSetId set, Device) {
   const auto found = sets_.find(set);
   if (found == sets_.end()) return;
   for (const ProcessSetId part : {found->second->inside.id, found->second->between.id, set})

@@ -22,9 +22,9 @@ class HierarchicalBackend final : public Backend {
   std::string_view name() const override { return "hierarchical"; }
   bool can_run(const CallSpec& call, const Extent& extent) const override;
   bool can_serve(const ProcessSetInfo& set) const override;
-  Status prepare(const ProcessSetInfo& set) override;
+  Status prepare(const ProcessSetInfo& set, Device device) override;
   void run(const Batch& batch, Completion done) override;
-  void release(ProcessSetId set) override;
+  void release(ProcessSetId set, Device device) override;
   void idle() override {
     scratch_.drop();
     wide_.drop();

@@ -66,7 +66,7 @@ void MpiBackend::abort(const Status& cause) {
   if (cause_.is_ok()) cause_ = Status(cause);
 }
 
-Status MpiBackend::prepare(const ProcessSetInfo& set) {
+Status MpiBackend::prepare(const ProcessSetInfo& set, Device) {
   constexpr int kTags = 32767;                       // the fewest that the standard promises
   const int tag = (set.id % kTags + kTags) % kTags;  // the parts of a set of several hosts have negative ids
   const std::lock_guard lock(mutex_);
@@ -82,7 +82,7 @@ Status MpiBackend::prepare(const ProcessSetInfo& set) {
   return {};
 }
 
-void MpiBackend::release(ProcessSetId set) {
+void MpiBackend::release(ProcessSetId set, Device) {
   const std::lock_guard lock(mutex_);
   sets_.erase(set);
 }

@@ -22,9 +22,9 @@ class MpiBackend final : public Backend {
   bool can_run(const CallSpec& call, const Extent& extent) const override;
   /// An allreduce needs no copy into a fusion buffer, so no tensor is better alone.
   BatchSizes batch_sizes() const override { return {.alone = std::numeric_limits<std::uint32_t>::max()}; }
-  Status prepare(const ProcessSetInfo& set) override;
+  Status prepare(const ProcessSetInfo& set, Device device) override;
   void run(const Batch& batch, Completion done) override { done(run_batch(batch)); }
-  void release(ProcessSetId set) override;
+  void release(ProcessSetId set, Device device) override;
   void idle() override;
   void abort(const Status& cause) override;
 

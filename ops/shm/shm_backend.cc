@@ -42,7 +42,7 @@ bool ShmBackend::can_serve(const ProcessSetInfo& set) const {
       set.ranks, [this](Rank rank) { return std::ranges::binary_search(domain_->ranks(), rank); });
 }
 
-Status ShmBackend::prepare(const ProcessSetInfo& set) {
+Status ShmBackend::prepare(const ProcessSetInfo& set, Device) {
   std::vector<std::size_t> members;
   for (const Rank rank : set.ranks) {
     members.push_back(static_cast<std::size_t>(std::ranges::lower_bound(domain_->ranks(), rank) -
@@ -52,7 +52,7 @@ Status ShmBackend::prepare(const ProcessSetInfo& set) {
   return {};
 }
 
-void ShmBackend::release(ProcessSetId set) {
+void ShmBackend::release(ProcessSetId set, Device) {
   members_.erase(set);
   registered_.release(set);
 }

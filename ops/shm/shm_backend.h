@@ -28,10 +28,9 @@ class ShmBackend final : public Backend {
   }
   bool can_run_on_waiters() const override { return true; }
   /// The domain's memory serves all sets.
-  Status prepare(const ProcessSetInfo& set) override;
+  Status prepare(const ProcessSetInfo& set, Device device) override;
   void run(const Batch& batch, Completion done) override { done(run_batch(batch)); }
-  void release(ProcessSetId set) override;
-  void idle() override {}
+  void release(ProcessSetId set, Device device) override;
   void abort(const Status& cause) override { steps_.abort(cause); }
 
  private:

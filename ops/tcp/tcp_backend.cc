@@ -39,7 +39,7 @@ bool TcpBackend::can_run(const CallSpec& call, const Extent& extent) const {
   }
 }
 
-Status TcpBackend::prepare(const ProcessSetInfo& set) {
+Status TcpBackend::prepare(const ProcessSetInfo& set, Device) {
   if (interrupt_->is_aborted()) return interrupt_->cause();
   if (set.size() == 1 || sets_.contains(set.id)) return {};
   const std::string members = fmt::format("{}-{:x}", set.id, hash_of(set.ranks));

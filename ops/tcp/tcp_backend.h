@@ -24,9 +24,9 @@ class TcpBackend final : public Backend {
 
   std::string_view name() const override { return "tcp"; }
   bool can_run(const CallSpec& call, const Extent& extent) const override;
-  Status prepare(const ProcessSetInfo& set) override;
+  Status prepare(const ProcessSetInfo& set, Device device) override;
   void run(const Batch& batch, Completion done) override { done(run_batch(batch)); }
-  void release(ProcessSetId set) override { sets_.erase(set); }
+  void release(ProcessSetId set, Device) override { sets_.erase(set); }
   void idle() override;
   void abort(const Status& cause) override { interrupt_->abort(cause); }
 

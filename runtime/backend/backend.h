@@ -52,13 +52,14 @@ class Backend {
   /// there.
   virtual bool can_run_on_waiters() const { return false; }
   /// Ordered and collective over the set: makes communicators at a point that all its ranks have agreed on.
-  virtual Status prepare(const ProcessSetInfo& set) = 0;
+  /// Called before the first run of the set on the device; where it fails, release() follows.
+  virtual Status prepare(const ProcessSetInfo& set, Device device) = 0;
   /// Runs on the lane's thread, or on one that waits. The batch stays alive until `done` was called.
   virtual void run(const Batch& batch, Completion done) = 0;
   /// The set is gone; drops its communicators. Ordered after the set's last batch.
-  virtual void release(ProcessSetId set) = 0;
+  virtual void release(ProcessSetId set, Device device) = 0;
   /// Nothing has run for a while: give back what is cheap to make again. On the lane's thread.
-  virtual void idle() = 0;
+  virtual void idle() {}
   /// May be called from any thread. Every run in flight, and every later one, ends with that cause.
   virtual void abort(const Status& cause) = 0;
 };

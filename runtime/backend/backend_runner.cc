@@ -46,9 +46,14 @@ Result<Backend*> BackendRunner::choose(const Batch& batch) {
     return Status(Code::unsupported,
                   fmt::format("no backend runs {} of {}", name_of(batch.kind), name_of(batch.dtype)));
   }
-  if (prepared_.insert({backend, batch.process_set->id}).second)
-    DABKE_RETURN_IF_ERROR(backend->prepare(*batch.process_set));
-  return backend;
+  const Key key{backend, batch.process_set->id, batch.device()};
+  if (!prepared_.insert(key).second) return backend;
+  const Status prepared =
+      without_exceptions([&] { return backend->prepare(*batch.process_set, key.device); });
+  if (prepared) return backend;
+  prepared_.erase(key);
+  backend->release(key.set, key.device);
+  return prepared;
 }
 
 Status BackendRunner::run_on(Backend& backend, const Batch& batch) {
@@ -68,9 +73,9 @@ Status BackendRunner::run(const Batch& batch) {
 }
 
 void BackendRunner::release(ProcessSetId set) {
-  std::erase_if(prepared_, [set](const auto& row) {
-    if (row.second != set) return false;
-    row.first->release(set);
+  std::erase_if(prepared_, [set](const Key& key) {
+    if (key.set != set) return false;
+    key.backend->release(set, key.device);
     return true;
   });
 }

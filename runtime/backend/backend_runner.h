@@ -1,5 +1,5 @@
-// The choice among several backends for a batch, and the wait for its end. The lane uses it for those of the
-// registry, and a backend that is put together from others for its own.
+// The choice among several backends for a batch, and the wait for its end. Each lane has one, over the
+// backends of the registry, and a backend that is put together from others one over those.
 #pragma once
 
 #include <memory>
@@ -26,14 +26,23 @@ class BackendRunner {
   static Status run_on(Backend& backend, const Batch& batch);
   Status run(const Batch& batch);
 
+  /// The set is gone: on all devices.
   void release(ProcessSetId set);
   void idle();
   /// May be called from any thread.
   void abort(const Status& cause);
 
  private:
+  /// What is prepared apart from others.
+  struct Key {
+    Backend* backend;
+    ProcessSetId set;
+    Device device;
+    auto operator<=>(const Key&) const = default;
+  };
+
   std::vector<Backend*> backends_;
-  std::set<std::pair<Backend*, ProcessSetId>> prepared_;
+  std::set<Key> prepared_;
 };
 
 }  // namespace dabke

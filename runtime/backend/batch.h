@@ -56,6 +56,8 @@ struct Batch : ExecutedCall {
   Timeline* timeline = nullptr;                  // null: off
   std::vector<Timeline::TensorId> timeline_ids;  // the entries'; empty when the timeline is off
 
+  /// Where this rank's tensors are.
+  Device device() const { return {device_type, device_index}; }
   /// What is done to a reduction's result.
   kernels::Scale result_scale() const { return {postscale, divisor}; }
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -22,7 +23,7 @@ constexpr std::string_view name_of(DeviceType type) { return type == DeviceType:
 struct Device {
   DeviceType type = DeviceType::host;
   std::int32_t index = 0;
-  friend bool operator==(const Device&, const Device&) = default;
+  friend auto operator<=>(const Device&, const Device&) = default;
   /// "host" or "cuda:0"
   std::string to_string() const {
     return type == DeviceType::host ? "host" : "cuda:" + std::to_string(index);

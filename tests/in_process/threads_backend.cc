@@ -149,12 +149,12 @@ void ThreadsHub::abort(Status& cause, const Status& with) {
   changed_.notify_all();
 }
 
-Status ThreadsBackend::prepare(const ProcessSetInfo& set) {
+Status ThreadsBackend::prepare(const ProcessSetInfo& set, Device) {
   rounds_.try_emplace(set.id, 0);
   return {};
 }
 
-void ThreadsBackend::release(ProcessSetId set) { rounds_.erase(set); }
+void ThreadsBackend::release(ProcessSetId set, Device) { rounds_.erase(set); }
 
 void ThreadsBackend::run(const Batch& batch, Completion done) { done(run(batch)); }
 

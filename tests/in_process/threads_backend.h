@@ -58,10 +58,9 @@ class ThreadsBackend final : public Backend {
   bool can_run(const CallSpec& call, const Extent&) const override {
     return call.device_type == DeviceType::host;
   }
-  Status prepare(const ProcessSetInfo& set) override;
+  Status prepare(const ProcessSetInfo& set, Device device) override;
   void run(const Batch& batch, Completion done) override;
-  void release(ProcessSetId set) override;
-  void idle() override {}
+  void release(ProcessSetId set, Device device) override;
   void abort(const Status& cause) override { hub_->abort(aborted_, cause); }
 
  private:

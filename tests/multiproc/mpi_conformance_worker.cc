@@ -86,7 +86,7 @@ int run(const Runtime::Factories& factories) {
 struct BackendAlone {
   BackendAlone() {
     for (int rank = 0; rank < place.world.size; ++rank) all.ranks.push_back(rank);
-    must(backend.prepare(all));
+    must(backend.prepare(all, {}));
   }
 
   Status run(const Batch& batch) {

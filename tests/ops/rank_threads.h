@@ -42,12 +42,12 @@ struct RankThread {
   }
   Status prepare(const ProcessSetInfo& set) {
     if (std::ranges::find(prepared, set.id) != prepared.end()) return {};
-    DABKE_RETURN_IF_ERROR(backend->prepare(set));
+    DABKE_RETURN_IF_ERROR(backend->prepare(set, {}));
     prepared.push_back(set.id);
     return {};
   }
   void release(ProcessSetId set) {
-    backend->release(set);
+    backend->release(set, {});
     std::erase(prepared, set);
   }
   Status barrier() {
