@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <semaphore>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "ops/gloo/gloo_context.h"
 #include "ops/gloo/gloo_device.h"
 #include "ops/registry.h"
+#include "runtime/backend/backend_runner.h"
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/transport/network.h"
 
@@ -53,11 +55,14 @@ class Bench {
 
   Status open() {
     DABKE_ASSIGN_OR_RETURN(backends_, make_backends(context_));
+    runner_.emplace(backends_);
     gloo_ = std::make_unique<GlooBackend>(context_);
+    gloo_runner_.emplace(std::vector<Backend*>{gloo_.get()});
     contenders_.push_back(
-        {"dabke", [this](float* data, std::size_t n) { return run(choose(n), all_, data, n); }});
-    contenders_.push_back(
-        {"gloo backend", [this](float* data, std::size_t n) { return run(*gloo_, again_, data, n); }});
+        {"dabke", [this](float* data, std::size_t n) { return runner_->run(batch_of(all_, data, n)); }});
+    contenders_.push_back({"gloo backend", [this](float* data, std::size_t n) {
+                             return gloo_runner_->run(batch_of(again_, data, n));
+                           }});
     DABKE_ASSIGN_OR_RETURN(const SocketAddress address,
                            choose_address(config_, place_.world, place_.store->describe()));
     DABKE_ASSIGN_OR_RETURN(device_, GlooDevice::open(address, guard_));
@@ -142,21 +147,7 @@ class Bench {
   }
 
   Backend& choose(std::size_t elements) {
-    const Extent extent{elements * sizeof(float), all_.size()};
-    return **std::ranges::find_if(
-        backends_, [&](const auto& one) { return one->can_run(CallSpec(), extent) && one->can_serve(all_); });
-  }
-
-  Status run(Backend& backend, const ProcessSetInfo& set, float* data, std::size_t elements) {
-    if (std::ranges::find(prepared_, &backend) == prepared_.end()) {
-      DABKE_RETURN_IF_ERROR(backend.prepare(set, {}));
-      prepared_.push_back(&backend);
-    }
-    const Batch batch = batch_of(set, data, elements);
-    Status result;
-    backend.run(batch,
-                {[](void* into, const Status& status) { *static_cast<Status*>(into) = status; }, &result});
-    return result;
+    return *runner_->find(CallSpec(), {elements * sizeof(float), all_.size()}, all_);
   }
 
   Config config_;
@@ -169,7 +160,7 @@ class Bench {
   std::unique_ptr<Backend> gloo_;
   std::unique_ptr<GlooDevice> device_;
   std::unique_ptr<GlooContext> ring_, bcube_;
-  std::vector<Backend*> prepared_;
+  std::optional<BackendRunner> runner_, gloo_runner_;
   std::vector<Contender> contenders_;
   std::uint64_t order_ = 0;
 };

@@ -46,7 +46,7 @@ class RawBackend final : public Competitor {
   }
   Status run() override {
     ++batch_.order;
-    return BackendRunner::run_on(*backend_, batch_);
+    return runner_->run_on(*backend_, batch_);
   }
   // Its threads and memory disturb nobody whose turn is next.
   void end() override {

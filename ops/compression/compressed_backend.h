@@ -29,7 +29,7 @@ class CompressedBackend final : public Backend {
  public:
   /// `world` outlives it. `carriers`, in order of preference, move what was rounded; null ones are left out.
   CompressedBackend(const World& world, std::vector<Backend*> carriers)
-      : world_(world), carriers_(std::move(carriers)) {}
+      : world_(world), carriers_(std::move(carriers), BackendRunner::ErrorPrefix::backend) {}
 
   std::string_view name() const override { return "compressed"; }
   bool can_run(const CallSpec& call, const Extent& extent) const override;

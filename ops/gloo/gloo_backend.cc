@@ -12,22 +12,11 @@
 #include <sstream>
 
 #include "ops/gloo/gloo_threads.h"
-#include "runtime/backend/first_cause.h"
+#include "runtime/backend/activity.h"
 #include "runtime/base/exceptions.h"
 
 namespace dabke {
 namespace {
-
-const char* activity_of(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::allreduce: return "GLOO_ALLREDUCE";
-    case CollectiveKind::allgather: return "GLOO_ALLGATHER";
-    case CollectiveKind::broadcast: return "GLOO_BCAST";
-    case CollectiveKind::alltoall: return "GLOO_ALLTOALL";
-    case CollectiveKind::reducescatter: return "GLOO_REDUCESCATTER";
-    default: return nullptr;
-  }
-}
 
 /// Calls a function that enters Gloo, whose sockets raise SIGPIPE; exceptions become a Status that keeps
 /// their text.
@@ -54,15 +43,6 @@ std::uint32_t tag_of(const BatchMark& mark, std::uint32_t run) {
   std::uint64_t bits = mark.order * 0x9e3779b97f4a7c15u ^ mark.contents;
   bits = (bits ^ bits >> 31) * 0xbf58476d1ce4e5b9u;
   return static_cast<std::uint32_t>(bits >> 40) << 8 | (run & 0xff);
-}
-
-/// "gloo allreduce of 3 tensors (order 17), rank 1 of 4 in process set 0 (world rank 1)"
-std::string describe(const Batch& batch) {
-  const ProcessSetInfo& set = *batch.process_set;
-  return fmt::format("gloo {} of {} tensor{} (order {}), rank {} of {} in process set {} (world rank {})",
-                     name_of(batch.kind), batch.entries.size(), batch.entries.size() == 1 ? "" : "s",
-                     batch.order, set.rank, set.size(), set.id,
-                     set.ranks[static_cast<std::size_t>(set.rank)]);
 }
 
 }  // namespace
@@ -92,14 +72,9 @@ BatchSizes GlooBackend::batch_sizes() const {
 Status GlooBackend::prepare(const ProcessSetInfo& set, Device) {
   const std::lock_guard lock(mutex_);
   DABKE_RETURN_IF_ERROR(watchdog_.aborted());
-  return without_exceptions([&]() -> Status {
-    if (set.size() > 1) DABKE_RETURN_IF_ERROR(open_device());
-    return open_set(set).status();
-  });
-}
-
-void GlooBackend::run(const Batch& batch, Completion done) {
-  done(without_exceptions([&] { return run_batch(batch); }));
+  DABKE_RETURN_IF_ERROR(open_device());
+  open_set(set);
+  return {};
 }
 
 Watchdog::Note GlooBackend::note_of(const Batch& batch, const Set& set) {
@@ -154,13 +129,13 @@ void GlooBackend::idle() {
   }
 }
 
-Result<GlooBackend::Set*> GlooBackend::open_set(const ProcessSetInfo& set) {
+GlooBackend::Set& GlooBackend::open_set(const ProcessSetInfo& set) {
   const auto [row, is_new] = sets_.try_emplace(set.id);
   if (is_new) {
     row->second.members = hash_of(set.ranks);
     row->second.incarnation = ++incarnations_[{set.id, row->second.members}];
   }
-  return &row->second;
+  return row->second;
 }
 
 Status GlooBackend::open_device() {
@@ -226,46 +201,35 @@ Status GlooBackend::name_broken(GlooContext& context, const Status& status) cons
 
 Status GlooBackend::run_batch(const Batch& batch) {
   const std::lock_guard lock(mutex_);
-  DABKE_RETURN_IF_ERROR(watchdog_.aborted());
-  if (batch.process_set->size() == 1) {
-    run_alone(batch);
-    return Status::ok();
-  }
-  DABKE_ASSIGN_OR_RETURN(Set* const set, open_set(*batch.process_set));
-  DABKE_RETURN_IF_ERROR(set->failed);
-  ++set->runs;
-  const Status status = without_exceptions([&]() -> Status {
+  Set& set = open_set(*batch.process_set);
+  if (set.is_over) return {Code::transport, "the set's connections were closed when an earlier run failed"};
+  DABKE_RETURN_IF_ERROR(set.ended);
+  ++set.runs;
+  Status status = without_exceptions([&]() -> Status {
     kernels::Scale unscaled;
     DABKE_ASSIGN_OR_RETURN(const PackedBatch packed, packer_.pack(batch));
-    DABKE_RETURN_IF_ERROR(run_packed(batch, packed, unscaled));
+    DABKE_RETURN_IF_ERROR(run_packed(batch, packed, set, unscaled));
     packer_.unpack(batch, unscaled);
     return {};
   });
-  if (status.is_ok()) return status;
+  if (status) return status;
   // The other ranks may wait for what this one will never send: closing the connections tells them.
-  set->contexts.clear();
-  const Status aborted = watchdog_.aborted();
-  set->failed = is_of_abort(status, aborted)
-                    ? aborted
-                    : Status(status.code(), fmt::format("{}: {}", describe(batch), status.message()));
-  return set->failed;
+  set.contexts.clear();
+  set.is_over = true;
+  return status;
 }
 
 /// `unscaled` becomes what is left to do to the result.
-Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed, kernels::Scale& unscaled) {
-  // What is empty on all ranks needs no run. A reducescatter's slice may be empty on one alone, as an
-  // alltoall's blocks.
-  const bool is_empty = packed.elements == 0 && packed.send_elements == 0;
-  if (is_empty && batch.kind != CollectiveKind::barrier && batch.kind != CollectiveKind::alltoall)
-    return Status::ok();
+Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed, Set& set,
+                               kernels::Scale& unscaled) {
+  if (is_empty(batch)) return Status::ok();
   DABKE_RETURN_IF_ERROR(open_device());
   const ProcessSetInfo& info = *batch.process_set;
   const GlooAlgorithm algorithm = choose_algorithm(batch.kind, packed.elements * size_of(batch.dtype),
                                                    info.size(), needs_wide_sums(batch));
   if (!scales(algorithm)) unscaled = batch.result_scale();
-  DABKE_ASSIGN_OR_RETURN(Set* const set, open_set(info));
   running_ = info.ranks;
-  DABKE_ASSIGN_OR_RETURN(GlooContext* const context, open_context(batch, *set, algorithm));
+  DABKE_ASSIGN_OR_RETURN(GlooContext* const context, open_context(batch, set, algorithm));
 
   const double limit = context_.config.gloo_timeout;
   const TimePoint deadline = std::min(batch.deadline, limit > 0 ? deadline_after(limit) : kNever);
@@ -277,17 +241,16 @@ Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed, ke
                                      "(see DABKE_GLOO_TIMEOUT_SECONDS)",
                                      seconds));
   }
-  DABKE_RETURN_IF_ERROR(watchdog_.begin(context, deadline, std::move(on_deadline), note_of(batch, *set)));
-  const char* const activity = activity_of(batch.kind);
-  const ActivityScope scope(activity ? batch.timeline : nullptr, batch.timeline_ids, activity);
+  const ActivityScope activity = show_activity<"GLOO">(batch);
+  DABKE_RETURN_IF_ERROR(watchdog_.begin(context, deadline, std::move(on_deadline), note_of(batch, set)));
   const Status status = inside_gloo([&] { return run_algorithm(batch, packed, algorithm, *context); });
   const Status ended = watchdog_.end();
   if (ended.is_ok()) return status.is_ok() ? status : name_broken(*context, status);
-  // It may have been done just before it was ended: then the result is there, and only the connections are
-  // gone.
-  if (status.is_ok())
-    set->failed = Status(ended.code(), fmt::format("{}: {}", describe(batch), ended.message()));
-  return status.is_ok() ? status : ended;
+  if (!status.is_ok()) return ended;
+  // It was done just before it was ended: the result is there, and only the connections are gone.
+  set.ended = {ended.code(), fmt::format("the set's connections were ended at the end of order {}: {}",
+                                         batch.order, ended.message())};
+  return status;
 }
 
 Status GlooBackend::run_algorithm(const Batch& batch, const PackedBatch& packed, GlooAlgorithm algorithm,

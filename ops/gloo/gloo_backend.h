@@ -30,7 +30,7 @@ class GlooBackend final : public Backend {
   bool can_run(const CallSpec& call, const Extent& extent) const override;
   BatchSizes batch_sizes() const override;
   Status prepare(const ProcessSetInfo& set, Device device) override;
-  void run(const Batch& batch, Completion done) override;
+  void run(const Batch& batch, Completion done) override { done(run_batch(batch)); }
   void release(ProcessSetId set, Device device) override;
   void idle() override;
   void abort(const Status& cause) override { watchdog_.abort(cause); }
@@ -41,10 +41,11 @@ class GlooBackend final : public Backend {
     std::uint64_t members = 0;  // hash of its ranks
     std::uint64_t runs = 0;
     std::map<GlooAlgorithm, std::unique_ptr<GlooContext>> contexts;
-    Status failed;  // its connections are gone, so everything later fails as the first did
+    bool is_over = false;  // its connections are closed
+    Status ended;          // after a run that was done just before the watchdog ended the connections
   };
 
-  Result<Set*> open_set(const ProcessSetInfo& set);
+  Set& open_set(const ProcessSetInfo& set);
   Status open_device();
   Result<GlooContext*> open_context(const Batch& batch, Set& set, GlooAlgorithm algorithm);
   static Watchdog::Note note_of(const Batch& batch, const Set& set);
@@ -54,7 +55,7 @@ class GlooBackend final : public Backend {
   std::string name_of_peer(int place) const;
   Status find_loss(GlooContext& context) const;
   Status name_broken(GlooContext& context, const Status& status) const;
-  Status run_packed(const Batch& batch, const PackedBatch& packed, kernels::Scale& unscaled);
+  Status run_packed(const Batch& batch, const PackedBatch& packed, Set& set, kernels::Scale& unscaled);
   Status run_algorithm(const Batch& batch, const PackedBatch& packed, GlooAlgorithm algorithm,
                        GlooContext& context);
 

@@ -28,7 +28,7 @@ Status Watchdog::begin(GlooContext* context, TimePoint deadline, Status on_deadl
   bool must_wake = deadline != kNever;
   {
     const std::lock_guard lock(mutex_);
-    DABKE_RETURN_IF_ERROR(aborted_);
+    DABKE_RETURN_IF_ERROR(latch_.aborted());
     // Not before the first run: a process that never uses Gloo has no thread for it. And no run without it:
     // nothing else ends one whose peer is gone.
     if (!thread_.joinable()) {
@@ -55,16 +55,16 @@ Status Watchdog::end() {
 
 void Watchdog::abort(const Status& cause) {
   {
-    const std::lock_guard lock(mutex_);
-    if (!aborted_.is_ok()) return;
-    aborted_ = Status(cause);
+    const std::lock_guard lock(mutex_);  // so that the thread does not go to sleep just now
+    if (!latch_.abort(cause)) return;
   }
   changed_.notify_all();
 }
 
 Status Watchdog::ended() const {
+  if (latch_.is_aborted()) return latch_.aborted();
   const std::lock_guard lock(mutex_);
-  return aborted_.is_ok() ? ended_by_ : aborted_;
+  return ended_by_;
 }
 
 void Watchdog::rest() {
@@ -74,11 +74,6 @@ void Watchdog::rest() {
     late_at_ = kNever;
   }
   changed_.notify_all();
-}
-
-Status Watchdog::aborted() const {
-  const std::lock_guard lock(mutex_);
-  return aborted_;
 }
 
 void Watchdog::loop() {
@@ -126,7 +121,7 @@ void Watchdog::loop() {
 
 /// Why the run that is under way is to end, if it is.
 Status Watchdog::reason_to_end(TimePoint now, bool look) {
-  if (!aborted_.is_ok()) return copy_of(aborted_);
+  if (latch_.is_aborted()) return copy_of(latch_.aborted());
   if (now >= deadline_) return copy_of(on_deadline_);
   try {
     return look ? look_(*running_) : Status::ok();

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "ops/gloo/gloo_context.h"
+#include "runtime/base/abort_latch.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 
@@ -56,7 +57,7 @@ class Watchdog {
   /// cause stays.
   void abort(const Status& cause);
   /// ok, or the cause of abort().
-  Status aborted() const;
+  const Status& aborted() const { return latch_.aborted(); }
   /// The same, or what ends the run in flight.
   Status ended() const;
   /// No run will come for a while: sleeps without waking.
@@ -78,7 +79,7 @@ class Watchdog {
   TimePoint late_at_ = kNever;
   Note note_;
   Status ended_by_;
-  Status aborted_;
+  AbortLatch latch_;
   std::uint64_t runs_ = 0;  // until now
   bool dozes_ = false;      // until somebody calls, whatever runs
   bool stopping_ = false;

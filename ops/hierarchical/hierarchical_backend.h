@@ -17,7 +17,7 @@ class HierarchicalBackend final : public Backend {
   /// `leaders`: as gather_leaders has them. `parts`: what runs inside the hosts and between them, in order of
   /// preference.
   HierarchicalBackend(std::vector<Rank> leaders, std::vector<Backend*> parts)
-      : leaders_(std::move(leaders)), parts_(std::move(parts)) {}
+      : leaders_(std::move(leaders)), parts_(std::move(parts), BackendRunner::ErrorPrefix::backend) {}
 
   std::string_view name() const override { return "hierarchical"; }
   bool can_run(const CallSpec& call, const Extent& extent) const override;

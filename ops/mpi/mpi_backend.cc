@@ -2,29 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "runtime/backend/activity.h"
 #include "runtime/base/exceptions.h"
 
 namespace dabke {
 namespace {
-
-const char* activity_of(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::allreduce: return "MPI_ALLREDUCE";
-    case CollectiveKind::allgather: return "MPI_ALLGATHER";
-    case CollectiveKind::broadcast: return "MPI_BCAST";
-    case CollectiveKind::alltoall: return "MPI_ALLTOALL";
-    case CollectiveKind::reducescatter: return "MPI_REDUCESCATTER";
-    default: return nullptr;
-  }
-}
-
-/// "mpi allreduce of 3 tensors (order 17), rank 1 of 4 in process set 0"
-std::string describe(const Batch& batch) {
-  const ProcessSetInfo& set = *batch.process_set;
-  return fmt::format("mpi {} of {} tensor{} (order {}), rank {} of {} in process set {}", name_of(batch.kind),
-                     batch.entries.size(), batch.entries.size() == 1 ? "" : "s", batch.order, set.rank,
-                     set.size(), set.id);
-}
 
 /// The tensors of an allreduce as one row.
 Status allreduce(const Batch& batch, const MpiRun& run) {
@@ -48,43 +30,29 @@ MpiBackend::MpiBackend(const BackendContext& context, MpiSession& session, std::
 
 MpiBackend::~MpiBackend() {
   // After a failure the other ranks may not free theirs, and freeing is for all.
-  if (aborted().is_ok()) return;
-  for (auto& [id, set] : sets_) {
-    if (set.comm) set.comm->forsake();
-  }
+  if (!aborted_.is_aborted()) return;
+  for (auto& [id, comm] : comms_) comm->forsake();
 }
 
 bool MpiBackend::can_run(const CallSpec& call, const Extent&) const { return runs_on_host(call); }
-
-Status MpiBackend::aborted() const {
-  const std::lock_guard lock(cause_mutex_);
-  return cause_;
-}
-
-void MpiBackend::abort(const Status& cause) {
-  const std::lock_guard lock(cause_mutex_);
-  if (cause_.is_ok()) cause_ = Status(cause);
-}
 
 Status MpiBackend::prepare(const ProcessSetInfo& set, Device) {
   constexpr int kTags = 32767;                       // the fewest that the standard promises
   const int tag = (set.id % kTags + kTags) % kTags;  // the parts of a set of several hosts have negative ids
   const std::lock_guard lock(mutex_);
-  DABKE_RETURN_IF_ERROR(aborted());
-  const auto [row, is_new] = sets_.try_emplace(set.id);
-  if (!is_new || set.size() == 1) return {};
-  auto made = session_.make_communicator(set.ranks, tag, [this] { return aborted(); });
-  if (!made) {
-    sets_.erase(row);
-    return made.status();
-  }
-  row->second.comm = made.take();
+  if (comms_.contains(set.id)) return {};
+  DABKE_RETURN_IF_ERROR(aborted_.aborted());
+  DABKE_ASSIGN_OR_RETURN(comms_[set.id],
+                         session_.make_communicator(set.ranks, tag, [this] { return aborted_.aborted(); }));
   return {};
 }
 
 void MpiBackend::release(ProcessSetId set, Device) {
   const std::lock_guard lock(mutex_);
-  sets_.erase(set);
+  const auto row = comms_.find(set);
+  if (row == comms_.end()) return;
+  if (aborted_.is_aborted()) row->second->forsake();  // the other ranks may not free theirs
+  comms_.erase(row);
 }
 
 void MpiBackend::idle() {
@@ -95,32 +63,23 @@ void MpiBackend::idle() {
 
 Status MpiBackend::run_batch(const Batch& batch) {
   const std::lock_guard lock(mutex_);
-  DABKE_RETURN_IF_ERROR(aborted());
-  if (batch.process_set->size() == 1) {
-    run_alone(batch);
-    return {};
-  }
-  const auto row = sets_.find(batch.process_set->id);
-  if (row == sets_.end() || !row->second.comm) {
-    return {Code::internal, fmt::format("{}: the process set was not prepared", describe(batch))};
-  }
-  Set& set = row->second;
-  DABKE_RETURN_IF_ERROR(set.failed);
-  const Status status = without_exceptions([&] { return run_on(batch, *set.comm); });
+  const auto row = comms_.find(batch.process_set->id);
+  if (row == comms_.end())
+    return {Code::transport, "the set's communicator was given up when an earlier run failed"};
+  MpiCommunicator& comm = *row->second;
+  Status status = without_exceptions([&] { return run_on(batch, comm); });
   if (status) return status;
-  // MPI may still read and write what is staged, for ever.
-  set.comm->forsake();
+  // MPI is somewhere in the middle, and may still read and write what is staged, for ever.
+  comm.forsake();
+  comms_.erase(row);
   (void)staging_.release();
   staging_ = std::make_unique<MpiStaging>();
-  const Status cause = aborted();
-  set.failed =
-      cause.is_ok() ? Status(status.code(), fmt::format("{}: {}", describe(batch), status.message())) : cause;
-  return set.failed;
+  return status;
 }
 
 Status MpiBackend::run_on(const Batch& batch, MpiCommunicator& comm) {
   const std::function<Status()> interrupted = [&]() -> Status {
-    DABKE_RETURN_IF_ERROR(aborted());
+    DABKE_RETURN_IF_ERROR(aborted_.aborted());
     if (batch.deadline == kNever || Clock::now() < batch.deadline) return {};
     return {Code::timeout, "not done within its limit; a rank is late, stopped or gone"};
   };
@@ -137,7 +96,7 @@ Status MpiBackend::run_on(const Batch& batch, MpiCommunicator& comm) {
                    round_bytes_,
                    interrupted};
   if (batch.kind == CollectiveKind::allreduce) {
-    const ActivityScope scope(batch.timeline, batch.timeline_ids, activity_of(batch.kind));
+    const ActivityScope activity = show_activity<"MPI">(batch);
     return allreduce(batch, run);
   }
   DABKE_ASSIGN_OR_RETURN(const PackedBatch packed, packer_.pack(batch));
@@ -147,11 +106,8 @@ Status MpiBackend::run_on(const Batch& batch, MpiCommunicator& comm) {
 }
 
 Status MpiBackend::run_packed(const Batch& batch, const PackedBatch& packed, const MpiRun& run) {
-  // What is empty on all ranks needs no run. A rank's part of an alltoall may be empty alone.
-  const bool is_empty = packed.elements == 0 && packed.send_elements == 0;
-  if (is_empty && batch.kind != CollectiveKind::barrier && batch.kind != CollectiveKind::alltoall) return {};
-  const char* const activity = activity_of(batch.kind);
-  const ActivityScope scope(activity ? batch.timeline : nullptr, batch.timeline_ids, activity);
+  if (is_empty(batch)) return {};
+  const ActivityScope activity = show_activity<"MPI">(batch);
   switch (batch.kind) {
     case CollectiveKind::allgather: return mpi_allgather(run, packed.data, packed.receive_counts);
     case CollectiveKind::broadcast: return mpi_broadcast(run, packed.data, packed.elements, batch.root);

@@ -9,6 +9,7 @@
 #include "ops/mpi/mpi_collectives.h"
 #include "runtime/backend/backend.h"
 #include "runtime/backend/packer.h"
+#include "runtime/base/abort_latch.h"
 
 namespace dabke {
 
@@ -26,15 +27,9 @@ class MpiBackend final : public Backend {
   void run(const Batch& batch, Completion done) override { done(run_batch(batch)); }
   void release(ProcessSetId set, Device device) override;
   void idle() override;
-  void abort(const Status& cause) override;
+  void abort(const Status& cause) override { aborted_.abort(cause); }
 
  private:
-  struct Set {
-    std::unique_ptr<MpiCommunicator> comm;  // null in a set of one
-    Status failed;  // MPI is somewhere in the middle, so everything later fails as the first did
-  };
-
-  Status aborted() const;
   Status run_batch(const Batch& batch);
   Status run_on(const Batch& batch, MpiCommunicator& comm);
   Status run_packed(const Batch& batch, const PackedBatch& packed, const MpiRun& run);
@@ -42,12 +37,11 @@ class MpiBackend final : public Backend {
   const BackendContext context_;
   MpiSession& session_;
   const std::size_t round_bytes_;
-  std::mutex mutex_;  // guards all but the cause, in case lanes share the backend
-  std::map<ProcessSetId, Set> sets_;
+  std::mutex mutex_;  // guards all but the latch, in case lanes share the backend
+  std::map<ProcessSetId, std::unique_ptr<MpiCommunicator>> comms_;
   Packer packer_;
   std::unique_ptr<MpiStaging> staging_;
-  mutable std::mutex cause_mutex_;
-  Status cause_;
+  AbortLatch aborted_;
 };
 
 /// The backend of this job; errors say why there can be none, and what to do.

@@ -6,7 +6,7 @@
 
 #include "ops/shm/direct_run.h"
 #include "ops/shm/shm_collectives.h"
-#include "runtime/backend/packer.h"
+#include "runtime/backend/activity.h"
 #include "runtime/base/exceptions.h"
 
 namespace dabke {
@@ -14,17 +14,6 @@ namespace {
 
 /// Up to here one wait saves more than summing everything on every rank costs.
 constexpr std::size_t kSmallBytes = std::size_t{32} << 10;
-
-const char* activity_of(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::allreduce: return "SHM_ALLREDUCE";
-    case CollectiveKind::allgather: return "SHM_ALLGATHER";
-    case CollectiveKind::broadcast: return "SHM_BCAST";
-    case CollectiveKind::alltoall: return "SHM_ALLTOALL";
-    case CollectiveKind::reducescatter: return "SHM_REDUCESCATTER";
-    default: return nullptr;
-  }
-}
 
 }  // namespace
 
@@ -58,26 +47,20 @@ void ShmBackend::release(ProcessSetId set, Device) {
 }
 
 Status ShmBackend::run_batch(const Batch& batch) {
-  const ProcessSetInfo& set = *batch.process_set;
-  if (set.size() == 1) {
-    run_alone(batch);
-    return {};
-  }
-  if (steps_.is_aborted()) return steps_.aborted();
-  const char* const activity = activity_of(batch.kind);
-  const ActivityScope scope(activity ? batch.timeline : nullptr, batch.timeline_ids, activity);
-  const Members& members = members_.at(set.id);
+  DABKE_RETURN_IF_ERROR(steps_.aborted());
+  const ActivityScope activity = show_activity<"SHM">(batch);
+  const Members& members = members_.at(batch.process_set->id);
   steps_.begin(mark_of(batch), members, batch.deadline);
-  const Status status = without_exceptions([&] { return run_steps(batch, *members); });
+  Status status = without_exceptions([&] { return run_steps(batch, *members); });
   if (status) return status;
-  // The ranks are out of step.
-  const Status cause(status.code(), fmt::format("shm {} (order {}), rank {} of {} in process set {}: {}",
-                                                name_of(batch.kind), batch.order, set.rank, set.size(),
-                                                set.id, status.message()));
-  const bool was_aborted = !steps_.aborted().is_ok();
-  if (!was_aborted) steps_.abort(cause);
+  // All sets go by the same steps.
+  const auto end_all = [&] {
+    steps_.abort({status.code(), fmt::format("the ranks of this host are out of step since order {}: {}",
+                                             batch.order, status.message())});
+  };
+  if (!attempt(end_all)) steps_.abort(out_of_memory());
   remote_access_.close(*members);
-  return was_aborted ? status : cause;
+  return status;
 }
 
 /// What all have in registered memory in place, the rest through the stages.

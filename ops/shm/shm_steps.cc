@@ -284,7 +284,7 @@ Status ShmSteps::sleep_until(std::size_t index, IsThere is_there) {
   for (Duration nap = kShortestNap;; nap = std::min<Duration>(2 * nap, kLongestNap)) {
     const std::uint32_t bell = peer.bell.load(std::memory_order_seq_cst);
     if (is_there()) break;
-    if (is_aborted_.load(std::memory_order_seq_cst)) {
+    if (is_aborted()) {
       status = aborted();
       break;
     }
@@ -308,20 +308,11 @@ Status ShmSteps::sleep_until(std::size_t index, IsThere is_there) {
 }
 
 void ShmSteps::abort(const Status& cause) {
-  {
-    const std::lock_guard lock(cause_mutex_);
-    if (cause_.is_ok()) cause_ = Status(cause);
-  }
-  is_aborted_.store(true, std::memory_order_seq_cst);
+  latch_.abort(cause);
   ShmProgress* const peer = sleeps_on_.load(std::memory_order_seq_cst);
-  if (peer == nullptr) return;  // whoever is about to sleep asks is_aborted_ after it has said so
+  if (peer == nullptr) return;  // whoever is about to sleep looks at the latch after it has said so
   peer->bell.fetch_add(1, std::memory_order_seq_cst);
   wake_all(peer->bell);
-}
-
-Status ShmSteps::aborted() const {
-  const std::lock_guard lock(cause_mutex_);
-  return cause_;
 }
 
 }  // namespace dabke

@@ -19,11 +19,11 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "ops/shm/shm_domain.h"
+#include "runtime/base/abort_latch.h"
 #include "runtime/transport/shm/waiting.h"
 
 namespace dabke {
@@ -54,9 +54,8 @@ class ShmSteps {
 
   /// May be called from any thread: whoever waits here, now or later, ends with that cause.
   void abort(const Status& cause);
-  Status aborted() const;
-  /// The same, for loops: costs nothing.
-  bool is_aborted() const { return is_aborted_.load(std::memory_order_relaxed); }
+  const Status& aborted() const { return latch_.aborted(); }
+  bool is_aborted() const { return latch_.is_aborted(); }
 
  private:
   struct Readers {
@@ -103,10 +102,8 @@ class ShmSteps {
   TimePoint deadline_ = kNever;
   std::vector<WaitingHabit> habits_;  // by rank: one on this very core never comes while we look
 
-  std::atomic<bool> is_aborted_{false};
+  AbortLatch latch_;
   std::atomic<ShmProgress*> sleeps_on_{nullptr};
-  mutable std::mutex cause_mutex_;
-  Status cause_;
 };
 
 }  // namespace dabke

@@ -26,22 +26,17 @@ class TcpBackend final : public Backend {
   bool can_run(const CallSpec& call, const Extent& extent) const override;
   Status prepare(const ProcessSetInfo& set, Device device) override;
   void run(const Batch& batch, Completion done) override { done(run_batch(batch)); }
-  void release(ProcessSetId set, Device) override { sets_.erase(set); }
+  void release(ProcessSetId set, Device) override { meshes_.erase(set); }
   void idle() override;
   void abort(const Status& cause) override { interrupt_->abort(cause); }
 
  private:
-  struct Set {
-    std::unique_ptr<TcpMesh> mesh;
-    Status failed;  // its links are gone, so everything later fails as the first did
-  };
-
   Status run_batch(const Batch& batch);
-  Status run_packed(const Batch& batch, Set& set);
+  Status run_over(TcpMesh& mesh, const Batch& batch);
 
   const BackendContext context_;
   std::unique_ptr<TcpInterrupt> interrupt_;
-  std::map<ProcessSetId, Set> sets_;
+  std::map<ProcessSetId, std::unique_ptr<TcpMesh>> meshes_;
   // How often a set of this id and these ranks was made; its ranks count alike.
   std::map<std::string, std::uint64_t> incarnations_;
   Packer packer_;

@@ -39,20 +39,10 @@ Result<std::unique_ptr<TcpInterrupt>> TcpInterrupt::open(ForkGuard& guard) {
 }
 
 void TcpInterrupt::abort(const Status& cause) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!cause_.is_ok()) return;
-    cause_ = Status(cause);  // or none, when there is no memory for it
-  }
-  is_aborted_.store(true, std::memory_order_release);
+  if (!latch_.abort(cause)) return;
   const std::uint64_t one = 1;
   // It cannot fail: the counter is far from full.
   [[maybe_unused]] const ssize_t written = ::write(event_.get(), &one, sizeof one);
-}
-
-Status TcpInterrupt::cause() const {
-  const std::lock_guard lock(mutex_);
-  return cause_;
 }
 
 int TcpMessage::vectors(std::array<iovec, 3>& out) {
@@ -76,7 +66,7 @@ Result<std::unique_ptr<TcpMesh>> TcpMesh::open(const BackendContext& context, co
   for (const int place : places) ranks.push_back(set.ranks[static_cast<std::size_t>(place)]);
   DABKE_ASSIGN_OR_RETURN(const SocketAddress address,
                          choose_address(context.config, context.world, context.store->describe()));
-  const auto aborted = [&interrupt] { return interrupt.is_aborted() ? interrupt.cause() : Status(); };
+  const auto aborted = [&interrupt] { return interrupt.aborted(); };
   DABKE_ASSIGN_OR_RETURN(auto links, open_links({.world = context.world,
                                                  .neighbours = ranks,
                                                  .listen_at = address,
@@ -114,7 +104,7 @@ Status TcpMesh::check_head(const TcpMessage& message) const {
 }
 
 Result<bool> TcpMesh::advance(TcpMessage& out, TcpMessage& in) {
-  if (interrupt_.is_aborted()) return interrupt_.cause();
+  if (interrupt_.is_aborted()) return interrupt_.aborted();
   bool moved = false;
   if (!out.is_over()) {
     DABKE_ASSIGN_OR_RETURN(moved, send_some(out));

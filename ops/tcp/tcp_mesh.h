@@ -10,15 +10,14 @@
 #include <sys/uio.h>
 
 #include <array>
-#include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "runtime/backend/backend.h"
+#include "runtime/base/abort_latch.h"
 #include "runtime/base/guarded_fd.h"
 #include "runtime/transport/link.h"
 #include "runtime/transport/shm/waiting.h"
@@ -32,8 +31,8 @@ class TcpInterrupt {
   static Result<std::unique_ptr<TcpInterrupt>> open(ForkGuard& guard);
   /// The first cause stays.
   void abort(const Status& cause);
-  bool is_aborted() const { return is_aborted_.load(std::memory_order_acquire); }
-  Status cause() const;
+  bool is_aborted() const { return latch_.is_aborted(); }
+  const Status& aborted() const { return latch_.aborted(); }
   /// Readable from abort() on.
   int descriptor() const { return event_.get(); }
 
@@ -41,9 +40,7 @@ class TcpInterrupt {
   explicit TcpInterrupt(GuardedFd event) : event_(std::move(event)) {}
 
   GuardedFd event_;
-  std::atomic<bool> is_aborted_{false};
-  mutable std::mutex mutex_;
-  Status cause_;
+  AbortLatch latch_;
 };
 
 /// A message on its way: its head, then up to two stretches of memory.

@@ -19,7 +19,8 @@
 
 namespace dabke {
 
-/// Called exactly once when a batch has ended, from any thread.
+/// Called exactly once when a batch has ended, from any thread. An error says what went wrong: the runner puts
+/// before it what the batch was.
 struct Completion {
   void (*call)(void* context, const Status& status) = nullptr;
   void* context = nullptr;
@@ -52,11 +53,14 @@ class Backend {
   /// there.
   virtual bool can_run_on_waiters() const { return false; }
   /// Ordered and collective over the set: makes communicators at a point that all its ranks have agreed on.
-  /// Called before the first run of the set on the device; where it fails, release() follows.
+  /// Called before the first run of the set on the device.
   virtual Status prepare(const ProcessSetInfo& set, Device device) = 0;
-  /// Runs on the lane's thread, or on one that waits. The batch stays alive until `done` was called.
+  /// Runs on the lane's thread, or on one that waits, and only for sets of two ranks or more. The batch stays
+  /// alive until `done` was called. An error is the set's last run here, so the backend closes what other ranks
+  /// wait for.
   virtual void run(const Batch& batch, Completion done) = 0;
-  /// The set is gone; drops its communicators. Ordered after the set's last batch.
+  /// The set is gone, or its prepare has failed; drops its communicators. Ordered after the set's last batch.
+  /// May be called twice, where several runners have prepared the set.
   virtual void release(ProcessSetId set, Device device) = 0;
   /// Nothing has run for a while: give back what is cheap to make again. On the lane's thread.
   virtual void idle() {}

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/backend/packer.h"
 #include "runtime/base/exceptions.h"
 
 namespace dabke {
@@ -22,9 +23,23 @@ struct Done {
   }
 };
 
+/// Nothing moves, and no backend is needed for it: what is on a device needs its streams.
+bool is_alone(const Batch& batch) {
+  return batch.process_set->size() == 1 && batch.device_type == DeviceType::host;
+}
+
+/// Whether the run failed by the abort of this cause. From within a run an abort is a broken connection, or
+/// its own cause, before which may stand what it ended; anything else was found before it, and is the first
+/// cause.
+bool is_of_abort(const Status& status, const AbortLatch& latch) {
+  if (!latch.is_aborted()) return false;
+  return status.code() == Code::transport || status.message().ends_with(latch.aborted().message());
+}
+
 }  // namespace
 
-BackendRunner::BackendRunner(std::vector<Backend*> backends) : backends_(std::move(backends)) {
+BackendRunner::BackendRunner(std::vector<Backend*> backends, ErrorPrefix prefix)
+    : backends_(std::move(backends)), prefix_(prefix) {
   std::erase(backends_, nullptr);
 }
 
@@ -40,23 +55,44 @@ Backend* BackendRunner::find(const CallSpec& call, const Extent& extent, const P
   return found == backends_.end() ? nullptr : *found;
 }
 
-Result<Backend*> BackendRunner::choose(const Batch& batch) {
+Result<Backend*> BackendRunner::choose(const Batch& batch) const {
   Backend* const backend = find(batch, extent_of(batch), *batch.process_set);
   if (backend == nullptr) {
     return Status(Code::unsupported,
                   fmt::format("no backend runs {} of {}", name_of(batch.kind), name_of(batch.dtype)));
   }
-  const Key key{backend, batch.process_set->id, batch.device()};
-  if (!prepared_.insert(key).second) return backend;
-  const Status prepared =
-      without_exceptions([&] { return backend->prepare(*batch.process_set, key.device); });
-  if (prepared) return backend;
-  prepared_.erase(key);
-  backend->release(key.set, key.device);
-  return prepared;
+  return backend;
 }
 
 Status BackendRunner::run_on(Backend& backend, const Batch& batch) {
+  if (aborted_.is_aborted()) return aborted_.aborted();
+  if (is_alone(batch)) {
+    run_alone(batch);
+    return {};
+  }
+  const Key key{&backend, batch.process_set->id, batch.device()};
+  bool is_first = false;
+  if (last_ == nullptr || last_->first != key) {
+    const auto [row, is_new] = prepared_.try_emplace(key);
+    last_ = &*row;
+    is_first = is_new;
+  }
+  Prepared& prepared = last_->second;
+  if (!prepared.ended) return prepared.ended;
+  Status status;
+  if (is_first) {
+    status = without_exceptions([&] { return backend.prepare(*batch.process_set, key.device); });
+    prepared.holds = status.is_ok();
+    if (!status) attempt([&] { backend.release(key.set, key.device); });
+  }
+  if (status) status = await(backend, batch);
+  if (status) return {};
+  status = told(backend, batch, std::move(status));
+  prepared.ended = copy_of(status);
+  return status;
+}
+
+Status BackendRunner::await(Backend& backend, const Batch& batch) {
   Done done;
   try {
     backend.run(batch, {&Done::call, &done});
@@ -67,15 +103,31 @@ Status BackendRunner::run_on(Backend& backend, const Batch& batch) {
   return std::move(done.status);
 }
 
+/// Where there is no memory for more it is told as it is.
+Status BackendRunner::told(const Backend& backend, const Batch& batch, Status status) const {
+  attempt([&] {
+    if (is_of_abort(status, aborted_)) {
+      status = Status(aborted_.aborted());
+    } else if (prefix_ == ErrorPrefix::batch) {
+      status = {status.code(), fmt::format("{} {}: {}", backend.name(), describe(batch), status.message())};
+    } else {
+      status = {status.code(), fmt::format("{}: {}", backend.name(), status.message())};
+    }
+  });
+  return status;
+}
+
 Status BackendRunner::run(const Batch& batch) {
   DABKE_ASSIGN_OR_RETURN(Backend* const backend, choose(batch));
   return run_on(*backend, batch);
 }
 
 void BackendRunner::release(ProcessSetId set) {
-  std::erase_if(prepared_, [set](const Key& key) {
+  last_ = nullptr;
+  std::erase_if(prepared_, [set](const auto& row) {
+    const auto& [key, prepared] = row;
     if (key.set != set) return false;
-    key.backend->release(set, key.device);
+    if (prepared.holds) key.backend->release(set, key.device);
     return true;
   });
 }
@@ -85,6 +137,7 @@ void BackendRunner::idle() {
 }
 
 void BackendRunner::abort(const Status& cause) {
+  aborted_.abort(cause);
   for (Backend* const backend : backends_) backend->abort(cause);
 }
 

@@ -1,39 +1,52 @@
-// The choice among several backends for a batch, and the wait for its end. Each lane has one, over the
-// backends of the registry, and a backend that is put together from others one over those.
+// Runs batches on the first of several backends that can, and does once what all of them need. Each lane has
+// one, over the backends of the registry, and a backend that is put together from others one over those.
+//
+//   sets of one   run here: no backend is prepared for one, or sees its batches
+//   prepare       comes before the first batch of a process set on a backend and a device
+//   failures      a prepare or run that failed is the last of that set there: every later batch ends with the
+//                 same cause, without the backend, until the set is released. What a failed prepare has left
+//                 is given back at once.
+//   first cause   a run that an abort has ended says the abort's cause and no more. Before any other stands
+//                 what failed: "tcp allreduce of 2 tensors (order 5), rank 1 of 2 in process set 0: ..."
 #pragma once
 
+#include <compare>
+#include <map>
 #include <memory>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "runtime/backend/backend.h"
+#include "runtime/base/abort_latch.h"
 
 namespace dabke {
 
 class BackendRunner {
  public:
+  /// What stands before an error: the batch too, or the backend alone where the batch is a part of another,
+  /// whose own runner tells the rest.
+  enum class ErrorPrefix : bool { batch, backend };
+
   /// Takes backends in order of preference, owned by others; null ones are left out.
-  explicit BackendRunner(std::vector<Backend*> backends);
+  explicit BackendRunner(std::vector<Backend*> backends, ErrorPrefix prefix = ErrorPrefix::batch);
   explicit BackendRunner(const std::vector<std::unique_ptr<Backend>>& backends);
 
   /// The first that can run it and serves the set; null when none does. From any thread.
   Backend* find(const CallSpec& call, const Extent& extent, const ProcessSetInfo& set) const;
-  /// The one for this batch, prepared for the batch's process set when that is its first; all ranks of the
-  /// set come to the same.
-  Result<Backend*> choose(const Batch& batch);
+  /// The one for this batch; all ranks of the set come to the same.
+  Result<Backend*> choose(const Batch& batch) const;
   /// Runs it there, and waits.
-  static Status run_on(Backend& backend, const Batch& batch);
+  Status run_on(Backend& backend, const Batch& batch);
   Status run(const Batch& batch);
 
-  /// The set is gone: on all devices.
+  /// The set is gone: on all backends and devices.
   void release(ProcessSetId set);
   void idle();
-  /// May be called from any thread.
+  /// May be called from any thread: what runs, and all later, ends with `cause`. The first cause stays.
   void abort(const Status& cause);
 
  private:
-  /// What is prepared apart from others.
+  /// What is prepared, and fails, apart from others.
   struct Key {
     Backend* backend;
     ProcessSetId set;
@@ -41,8 +54,19 @@ class BackendRunner {
     auto operator<=>(const Key&) const = default;
   };
 
+  struct Prepared {
+    bool holds = true;  // false after a failed prepare
+    Status ended;       // what every later batch ends with, once one has failed
+  };
+
+  static Status await(Backend& backend, const Batch& batch);
+  Status told(const Backend& backend, const Batch& batch, Status status) const;
+
   std::vector<Backend*> backends_;
-  std::set<Key> prepared_;
+  const ErrorPrefix prefix_ = ErrorPrefix::batch;
+  std::map<Key, Prepared> prepared_;
+  std::pair<const Key, Prepared>* last_ = nullptr;  // the row of the batch before: this one's too, as a rule
+  AbortLatch aborted_;
 };
 
 }  // namespace dabke

@@ -72,4 +72,17 @@ Extent extent_of(const Batch& batch) {
   return {static_cast<std::size_t>(elements) * size_of(batch.dtype), batch.process_set->size()};
 }
 
+bool is_empty(const Batch& batch) {
+  const bool all_know = moves_data(batch.kind) && batch.kind != CollectiveKind::alltoall;
+  return all_know && extent_of(batch).size_bytes == 0;
+}
+
+std::string describe(const Batch& batch) {
+  const ProcessSetInfo& set = *batch.process_set;
+  const std::size_t tensors = batch.entries.size();
+  return fmt::format("{}{} (order {}), rank {} of {} in process set {}", name_of(batch.kind),
+                     tensors == 0 ? "" : fmt::format(" of {} tensor{}", tensors, tensors == 1 ? "" : "s"),
+                     batch.order, set.rank, set.size(), set.id);
+}
+
 }  // namespace dabke

@@ -89,5 +89,10 @@ Status batches_differ(const std::string& other_rank, const BatchMark& theirs, co
 
 /// How much the batch moves; the same on all ranks, so all choose the same backend.
 Extent extent_of(const Batch& batch);
+/// Whether no rank has anything to move, as all of them know, and none need wait for another.
+bool is_empty(const Batch& batch);
+
+/// "allreduce of 3 tensors (order 17), rank 1 of 4 in process set 0"
+std::string describe(const Batch& batch);
 
 }  // namespace dabke

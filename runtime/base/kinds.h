@@ -8,17 +8,17 @@
 namespace dabke {
 
 // clang-format off
-//   id                  name                  as Horovod's timeline writes it, and what it does (CollectiveTrait)
-#define DABKE_COLLECTIVES(X)                                                                                     \
-  X(allreduce,           "allreduce",           "ALLREDUCE",           kMovesData | kReduces | kFuses)            \
-  X(allgather,           "allgather",           "ALLGATHER",           kMovesData | kDividesRows | kFreeRows | kFuses) \
-  X(broadcast,           "broadcast",           "BROADCAST",           kMovesData | kHasRoot | kFuses)            \
-  X(alltoall,            "alltoall",            "ALLTOALL",            kMovesData | kDividesRows | kFreeRows)     \
-  X(reducescatter,       "reducescatter",       "REDUCESCATTER",       kMovesData | kReduces | kDividesRows | kFuses) \
-  X(barrier,             "barrier",             "BARRIER",             kNoTraits)                                 \
-  X(join,                "join",                "JOIN",                kNoTraits)                                 \
-  X(add_process_set,     "add_process_set",     "ADD_PROCESS_SET",     kNoTraits)                                 \
-  X(remove_process_set,  "remove_process_set",  "REMOVE_PROCESS_SET",  kNoTraits)
+//   id                  name                   in the timeline: its row, and a backend's activity   what it does (CollectiveTrait)
+#define DABKE_COLLECTIVES(X)                                                                                                                \
+  X(allreduce,           "allreduce",           "ALLREDUCE",           "ALLREDUCE",      kMovesData | kReduces | kFuses)                    \
+  X(allgather,           "allgather",           "ALLGATHER",           "ALLGATHER",      kMovesData | kDividesRows | kFreeRows | kFuses)    \
+  X(broadcast,           "broadcast",           "BROADCAST",           "BCAST",          kMovesData | kHasRoot | kFuses)                    \
+  X(alltoall,            "alltoall",            "ALLTOALL",            "ALLTOALL",       kMovesData | kDividesRows | kFreeRows)             \
+  X(reducescatter,       "reducescatter",       "REDUCESCATTER",       "REDUCESCATTER",  kMovesData | kReduces | kDividesRows | kFuses)     \
+  X(barrier,             "barrier",             "BARRIER",             "",               kNoTraits)                                         \
+  X(join,                "join",                "JOIN",                "",               kNoTraits)                                         \
+  X(add_process_set,     "add_process_set",     "ADD_PROCESS_SET",     "",               kNoTraits)                                         \
+  X(remove_process_set,  "remove_process_set",  "REMOVE_PROCESS_SET",  "",               kNoTraits)
 
 //   id        value  name        (values are Horovod's)
 #define DABKE_REDUCE_OPS(X)   \
@@ -63,7 +63,7 @@ inline constexpr int kCollectiveCount = 0
 
 constexpr std::string_view name_of(CollectiveKind kind) {
   switch (kind) {
-#define X(id, name, upper, traits) \
+#define X(id, name, upper, activity, traits) \
   case CollectiveKind::id: return name;
     DABKE_COLLECTIVES(X)
 #undef X
@@ -73,12 +73,24 @@ constexpr std::string_view name_of(CollectiveKind kind) {
 
 constexpr std::string_view timeline_name_of(CollectiveKind kind) {
   switch (kind) {
-#define X(id, name, upper, traits) \
+#define X(id, name, upper, activity, traits) \
   case CollectiveKind::id: return upper;
     DABKE_COLLECTIVES(X)
 #undef X
   }
   return "UNKNOWN";
+}
+
+/// How the activity is called in which a backend moves the data, after the backend's own name; empty where it
+/// moves none.
+constexpr std::string_view activity_name_of(CollectiveKind kind) {
+  switch (kind) {
+#define X(id, name, upper, activity, traits) \
+  case CollectiveKind::id: return activity;
+    DABKE_COLLECTIVES(X)
+#undef X
+  }
+  return {};
 }
 
 constexpr std::string_view name_of(ReduceOp op) {
@@ -123,7 +135,7 @@ enum CollectiveTrait : std::uint8_t {
 
 constexpr bool has_trait(CollectiveKind kind, CollectiveTrait trait) {
   switch (kind) {
-#define X(id, name, upper, traits) \
+#define X(id, name, upper, activity, traits) \
   case CollectiveKind::id: return ((traits)&trait) != 0;
     DABKE_COLLECTIVES(X)
 #undef X

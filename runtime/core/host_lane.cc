@@ -197,7 +197,7 @@ Status HostLane::run_batch(Run& run, BatchReport& report, std::vector<Status>& r
   }
   DABKE_ASSIGN_OR_RETURN(Backend* const backend, runner_.choose(builder.batch()));
   report.backend = backend->name();
-  return BackendRunner::run_on(*backend, builder.batch());
+  return runner_.run_on(*backend, builder.batch());
 }
 
 }  // namespace dabke

@@ -15,6 +15,7 @@
 
 #include "ops/mpi/mpi_backend.h"
 #include "ops/registry.h"
+#include "runtime/backend/backend_runner.h"
 #include "runtime/transport/module_loader.h"
 #include "tests/conformance/averages.h"
 #include "tests/conformance/cases.h"
@@ -86,14 +87,6 @@ int run(const Runtime::Factories& factories) {
 struct BackendAlone {
   BackendAlone() {
     for (int rank = 0; rank < place.world.size; ++rank) all.ranks.push_back(rank);
-    must(backend.prepare(all, {}));
-  }
-
-  Status run(const Batch& batch) {
-    Status seen;
-    backend.run(batch,
-                {[](void* into, const Status& status) { *static_cast<Status*>(into) = status; }, &seen});
-    return seen;
   }
 
   const Config config = must(config_from_environment(process_environment()));
@@ -101,6 +94,7 @@ struct BackendAlone {
   ForkGuard fork_guard;
   MpiBackend backend{{place.world, config, place.store, fork_guard, Log()},
                      *must(load_mpi(config, find_mpi(process_environment())))};
+  BackendRunner runner{std::vector<Backend*>{&backend}};
   ProcessSetInfo all{.rank = place.world.rank};
 };
 
@@ -116,7 +110,7 @@ int run_different(std::size_t elements) {
   batch.entries.push_back({data.data(), data.data(), static_cast<std::int64_t>(elements), {}, {}});
   if (all.rank == 0)
     batch.entries.push_back({more.data(), more.data(), static_cast<std::int64_t>(elements), {}, {}});
-  const Status seen = alone.run(batch);
+  const Status seen = alone.runner.run(batch);
   std::printf("%s\n", seen ? "it ended well" : seen.message().c_str());
   // Whoever has seen it stays until the others have.
   must(alone.place.store->set(fmt::format("seen/{}", all.rank), "yes"));
@@ -133,8 +127,8 @@ int run_abort() {
     Batch batch;
     batch.process_set = &all;
     batch.entries.push_back({.input = &x, .output = &x, .elements = 1});
-    const std::jthread aborter([&] { alone.backend.abort({Code::aborted, "that is enough"}); });
-    const Status seen = alone.run(batch);
+    const std::jthread aborter([&] { alone.runner.abort({Code::aborted, "that is enough"}); });
+    const Status seen = alone.runner.run(batch);
     if (seen.message() != "that is enough") return 1;
     std::printf("aborted\n");
   }

@@ -36,7 +36,7 @@ class DifferentBatches {
   Status run(RankThread& self) {
     {
       const std::lock_guard lock(mutex_);
-      backends_.push_back(self.backend);
+      ranks_.push_back(&self);
     }
     Status status = sum(self, {1, 1, 1});  // all have met
     start_.arrive_and_wait();
@@ -44,7 +44,7 @@ class DifferentBatches {
     if (status) status = sum(self, is_last ? difference_.of_last : difference_.of_others);
     if (!status) {
       const std::lock_guard lock(mutex_);
-      for (Backend* const backend : backends_) backend->abort(status);
+      for (RankThread* const rank : ranks_) rank->abort(status);
     }
     end_.arrive_and_wait();
     return status;
@@ -82,7 +82,7 @@ class DifferentBatches {
 
   const Difference difference_;
   std::mutex mutex_;
-  std::vector<Backend*> backends_;
+  std::vector<RankThread*> ranks_;
   std::latch start_, end_;
 };
 

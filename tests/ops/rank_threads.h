@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <future>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "ops/registry.h"
-#include "runtime/backend/backend.h"
+#include "runtime/backend/backend_runner.h"
 
 namespace dabke::test {
 
@@ -34,22 +35,10 @@ struct RankThread {
   Status run(Batch& batch) {
     if (batch.process_set == nullptr) batch.process_set = &all;
     order = batch.order = std::max(batch.order, order + 1);
-    DABKE_RETURN_IF_ERROR(prepare(*batch.process_set));
-    Status result(Code::internal, "not completed");
-    const auto store_result = [](void* into, const Status& status) { *static_cast<Status*>(into) = status; };
-    backend->run(batch, {store_result, &result});
-    return result;
+    return runner->run_on(*backend, batch);
   }
-  Status prepare(const ProcessSetInfo& set) {
-    if (std::ranges::find(prepared, set.id) != prepared.end()) return {};
-    DABKE_RETURN_IF_ERROR(backend->prepare(set, {}));
-    prepared.push_back(set.id);
-    return {};
-  }
-  void release(ProcessSetId set) {
-    backend->release(set, {});
-    std::erase(prepared, set);
-  }
+  void release(ProcessSetId set) { runner->release(set); }
+  void abort(const Status& cause) { runner->abort(cause); }
   Status barrier() {
     Batch batch;
     batch.kind = CollectiveKind::barrier;
@@ -67,8 +56,14 @@ struct RankThread {
   ForkGuard fork_guard;
   ProcessSetInfo all;
   std::uint64_t order = 0;
-  std::vector<ProcessSetId> prepared;
   Backend* backend = nullptr;
+  std::optional<BackendRunner> runner;  // over that backend alone
+
+ protected:
+  void use(Backend* one) {
+    backend = one;
+    runner.emplace(std::vector{one});
+  }
 };
 
 /// A rank with all that the registry makes; called is the one with the name.
@@ -80,7 +75,7 @@ struct RegistryRank : RankThread {
     auto made = make_backends(context(std::move(store)));
     if (!made.is_ok()) throw std::runtime_error(made.status().message());
     backends = made.take();
-    backend = std::ranges::find(backends, name, [](const auto& one) { return one->name(); })->get();
+    use(std::ranges::find(backends, name, [](const auto& one) { return one->name(); })->get());
   }
   std::vector<std::unique_ptr<Backend>> backends;
 };

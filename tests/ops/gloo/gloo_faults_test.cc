@@ -100,7 +100,7 @@ TEST_CASE("abort ends a run that waits for a peer, with its cause, promptly") {
     std::jthread aborter([&] {
       std::this_thread::sleep_for(milliseconds(30));
       start = Clock::now();
-      self.backend->abort(Status(Code::peer_lost, "rank 2 is gone"));
+      self.abort(Status(Code::peer_lost, "rank 2 is gone"));
     });
     // A broadcast's root may be done before anybody has received, so it goes on until it cannot.
     for (int i = 0; i < 10000 && result.status.is_ok(); ++i) {
@@ -132,7 +132,7 @@ TEST_CASE("abort ends the wait for a rank that never connects") {
   GlooRank self(0, on_one_host(2), make_memory_store());
   std::jthread aborter([&] {
     std::this_thread::sleep_for(milliseconds(50));
-    self.backend->abort(Status(Code::aborted, "enough"));
+    self.abort(Status(Code::aborted, "enough"));
   });
   Work work(CollectiveKind::allreduce, 2);
   const TimePoint start = Clock::now();
@@ -172,14 +172,14 @@ TEST_CASE("abort ends the connecting to a rank that has left its address and sle
     });
     std::jthread aborter([&] {
       std::this_thread::sleep_for(milliseconds(60));
-      awake.backend->abort(Status(Code::aborted, "enough"));
+      awake.abort(Status(Code::aborted, "enough"));
     });
     Work work(CollectiveKind::allreduce, 2);
     const TimePoint start = Clock::now();
     const Status status = awake.run(work.batch);
     CHECK(status.message() == "enough");
     CHECK(ms_since(start) < kPromptMs);
-    asleep.backend->abort(Status(Code::aborted, "enough"));
+    asleep.abort(Status(Code::aborted, "enough"));
     wake.set_value();
     CHECK(sleeper.get().message() == "enough");
   }
@@ -286,7 +286,7 @@ TEST_CASE("a killed peer ends a run by itself, and abort ends one whose peer was
       if (signal == SIGKILL) return;
       std::this_thread::sleep_for(milliseconds(50));
       start = Clock::now();
-      self.backend->abort(Status(Code::peer_lost, "rank 1 is stopped"));
+      self.abort(Status(Code::peer_lost, "rank 1 is stopped"));
     });
     Work work(CollectiveKind::allreduce, 2, elements);
     const Status status = self.run(work.batch);
@@ -398,7 +398,7 @@ TEST_CASE("an idle backend sleeps without waking, and runs again") {
   Work late(CollectiveKind::allreduce, 2);
   std::jthread aborter([&] {
     std::this_thread::sleep_for(milliseconds(20));
-    ranks[0]->backend->abort(Status(Code::aborted, "enough"));
+    ranks[0]->abort(Status(Code::aborted, "enough"));
   });
   CHECK(ranks[0]->run(late.batch).message() == "enough");
 }

@@ -9,7 +9,7 @@ namespace dabke::test {
 struct GlooRank : RankThread {
   GlooRank(int rank, std::vector<std::string> hosts, std::shared_ptr<Store> store, Config settings = {})
       : RankThread(rank, std::move(hosts), std::move(settings)), gloo(context(std::move(store))) {
-    backend = &gloo;
+    use(&gloo);
   }
   GlooBackend gloo;
 };

@@ -168,7 +168,7 @@ TEST_CASE("abort ends a run that waits for a rank on this host or another, with 
       over.wait();
       return Status();
     }
-    std::jthread aborter([&] { self.backend->abort({Code::aborted, "enough"}); });
+    std::jthread aborter([&] { self.abort({Code::aborted, "enough"}); });
     const Status status = self.sum(DType::f32, x.data(), x.size());
     over.arrive_and_wait();
     return status;

@@ -16,8 +16,7 @@ struct ShmRank : RankThread {
     auto opened = open_shm_backend(context(std::move(store), &heap));
     if (!opened.is_ok()) throw std::runtime_error(opened.status().message());
     shm = opened.take();
-    backend = shm.get();
-    if (backend != nullptr && !prepare(all)) throw std::runtime_error("prepare");
+    use(shm.get());
   }
   SharedHeap heap;
   std::unique_ptr<Backend> shm;

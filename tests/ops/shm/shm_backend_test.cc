@@ -95,7 +95,6 @@ TEST_CASE("process sets that overlap use the same memory one after the other wit
       const auto own = std::ranges::find(sets[i], self.world.rank);
       if (own != sets[i].end()) info.rank = static_cast<int>(own - sets[i].begin());
       infos.push_back(info);
-      if (info.rank >= 0 && !self.prepare(info)) return "prepare";
     }
     for (int step = 1; step <= kSteps; ++step) {
       const ProcessSetInfo& set = infos[random() % infos.size()];
@@ -142,7 +141,7 @@ TEST_CASE(
     std::vector<float> x(1000, 1);
     if (!self.sum(DType::f32, x.data(), x.size())) return std::string("the first failed");
     if (self.world.rank == 1) return std::string("gone");
-    std::jthread aborts([&] { self.backend->abort({Code::peer_lost, "rank 1 is gone"}); });
+    std::jthread aborts([&] { self.abort({Code::peer_lost, "rank 1 is gone"}); });
     const Status status = self.sum(DType::f32, x.data(), x.size());
     const Status next = self.sum(DType::f32, x.data(), x.size());
     return status.message() + ", " + next.message();
@@ -158,7 +157,7 @@ TEST_CASE("an abort finds those who have been asleep for long, too") {
     std::jthread aborts([&] {
       waits.wait(false);
       for (int i = 0; i < 1000; ++i) std::this_thread::yield();  // long past spinning, as a rule
-      self.backend->abort({Code::aborted, "enough"});
+      self.abort({Code::aborted, "enough"});
     });
     Batch batch;
     batch.kind = CollectiveKind::barrier;
@@ -178,8 +177,10 @@ TEST_CASE("a collective that is not done at its deadline says so, with what it w
     batch.entries.push_back({x.data(), x.data(), 10, {}, {}});
     return self.run(batch).message();
   });
-  CHECK_THAT(seen[0],
-             Contains("shm allreduce (order 1), rank 0 of 2 in process set 0: not done within its limit"));
+  CHECK_THAT(
+      seen[0],
+      Contains(
+          "shm allreduce of 1 tensor (order 1), rank 0 of 2 in process set 0: not done within its limit"));
 }
 
 TEST_CASE("ranks that bring different batches end with an error that names both, and mix no data") {
@@ -202,7 +203,6 @@ TEST_CASE("ranks of several hosts share memory within each, and sets across host
           serves += self.backend->can_serve({9, ranks, 0}) ? '1' : '0';
         std::vector<Rank> own = self.world.rank % 2 == 0 ? std::vector<Rank>{0, 2} : std::vector<Rank>{1, 3};
         const ProcessSetInfo set{1, own, self.world.rank / 2};
-        if (!self.prepare(set)) return std::string("prepare");
         std::int32_t x = self.world.rank;
         Batch batch;
         batch.dtype = DType::i32;

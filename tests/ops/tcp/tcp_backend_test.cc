@@ -145,7 +145,7 @@ TEST_CASE("abort from another thread ends a run that waits, and every later one,
       over.acquire();
       return statuses;
     }
-    std::jthread aborter([&] { self.backend->abort({Code::aborted, "enough"}); });
+    std::jthread aborter([&] { self.abort({Code::aborted, "enough"}); });
     statuses.push_back(self.sum(DType::f32, x.data(), x.size()));
     statuses.push_back(self.sum(DType::f32, x.data(), x.size()));
     over.release();
@@ -161,8 +161,8 @@ TEST_CASE("abort from another thread ends a run that waits, and every later one,
 TEST_CASE("abort ends the opening of links to a rank that never comes") {
   const auto seen = run_on_ranks(2, [](RankThread& self) {
     if (self.world.rank == 1) return Status(Code::aborted, "enough");
-    std::jthread aborter([&] { self.backend->abort({Code::aborted, "enough"}); });
-    return self.prepare(self.all);
+    std::jthread aborter([&] { self.abort({Code::aborted, "enough"}); });
+    return self.barrier();
   });
   CHECK(seen[0].code() == Code::aborted);
 }
@@ -179,8 +179,8 @@ TEST_CASE("a rank that goes away in a run is named, with its host") {
   });
   // That may follow from a third rank's failure, so it is no verdict yet.
   CHECK(seen[0].code() == Code::transport);  // place 2 gives its data to place 0
-  CHECK_THAT(seen[0].message(),
-             Contains("lost the connection to rank 2 on host2") && Contains("tcp allreduce (order 2)"));
+  CHECK_THAT(seen[0].message(), Contains("lost the connection to rank 2 on host2") &&
+                                    Contains("tcp allreduce of 1 tensor (order 2)"));
   CHECK(seen[1].code() == Code::transport);  // and rank 0, which failed, told rank 1
 }
 
