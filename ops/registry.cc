@@ -1,6 +1,7 @@
 #include "ops/registry.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,6 +17,87 @@
 namespace dabke {
 namespace {
 
+using Opened = Result<std::unique_ptr<Backend>>;
+
+/// How a backend is made from those that its row is over, of which some are null. Null where it would be of no
+/// use; then the last column says why, to who has asked for it by name.
+struct Factory {
+  std::string_view name;
+  Opened (*open)(const BackendContext& context, std::vector<Backend*> over);
+  std::string_view why_not = "this job has no use for it";
+};
+
+template <Opened open(const BackendContext&)>
+Opened alone(const BackendContext& context, std::vector<Backend*>) {
+  return open(context);
+}
+
+constexpr Factory kFactories[] = {
+    {"shm", alone<open_shm_backend>, "this rank shares memory with no other"},
+    {"hierarchical", open_hierarchical_backend,
+     "the job is on one host, or no host has more than one of its ranks"},
+    {"compressed", open_compressed_backend},
+    {"tcp", alone<open_tcp_backend>},
+    {"gloo", alone<open_gloo_backend>},
+    {"mpi", alone<open_mpi_backend>},
+};
+
+/// The names of a list with commas.
+std::vector<std::string_view> names_in(std::string_view list) {
+  std::vector<std::string_view> names;
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    names.push_back(list.substr(0, comma));
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return names;
+}
+
+/// Opens the backends that DABKE_CPU_OPERATIONS asks for, each after those that it is put together from.
+class Opening {
+ public:
+  explicit Opening(const BackendContext& context)
+      : context_(context), wanted_(context.config.cpu_operations) {}
+
+  Status open(const BackendRow& row) {
+    const auto [place, is_first] = opened_.try_emplace(row.name);
+    const auto factory = std::ranges::find(kFactories, row.name, &Factory::name);
+    if (!is_first || !is_wanted(row) || factory == std::ranges::end(kFactories)) return {};
+    std::vector<Backend*> over;
+    for (const std::string_view name : names_in(row.over)) {
+      DABKE_RETURN_IF_ERROR(open(*std::ranges::find(kBackendRows, name, &BackendRow::name)));
+      over.push_back(opened_[name].get());
+    }
+    DABKE_ASSIGN_OR_RETURN(place->second, factory->open(context_, std::move(over)));
+    if (place->second || row.name != wanted_ || is_alone()) return {};
+    return {Code::unsupported,
+            fmt::format("DABKE_CPU_OPERATIONS={}: {}; leave the variable unset", wanted_, factory->why_not)};
+  }
+
+  std::vector<std::unique_ptr<Backend>> take() {
+    std::vector<std::unique_ptr<Backend>> backends;
+    for (const BackendRow& row : kBackendRows) {
+      if (auto& backend = opened_[row.name]) backends.push_back(std::move(backend));
+    }
+    return backends;
+  }
+
+  bool is_alone() const { return context_.world.size == 1; }
+
+ private:
+  bool is_wanted(const BackendRow& row) const {
+    const std::vector<std::string>& hosts = context_.world.hosts;
+    const bool one_host = std::ranges::all_of(hosts, [&](const auto& host) { return host == hosts.front(); });
+    // MPI by name means between the hosts; inside one it is by far the slower.
+    if (wanted_ == "mpi" && one_host) return row.name == wanted_;
+    return std::ranges::count(names_in(row.opened_for), wanted_) != 0;
+  }
+
+  const BackendContext& context_;
+  const std::string& wanted_;
+  std::map<std::string_view, std::unique_ptr<Backend>> opened_;
+};
+
 std::vector<std::string_view> built_backends() {
   std::vector<std::string_view> names;
   for (const BuildPart& part : kBackends) {
@@ -30,48 +112,13 @@ bool is_backend_built(std::string_view name) { return is_built(kBackends, name);
 
 Result<std::vector<std::unique_ptr<Backend>>> make_backends(const BackendContext& context) {
   const std::string& wanted = context.config.cpu_operations;
-  const auto wants = [&wanted](std::string_view name) { return wanted == "auto" || wanted == name; };
-  const bool is_alone = context.world.size == 1;
-  const std::vector<std::string>& hosts = context.world.hosts;
-  const bool several_hosts =
-      std::ranges::any_of(hosts, [&](const auto& host) { return host != hosts.front(); });
-  // MPI by name means between the hosts; inside one it is by far the slower.
-  const bool by_hosts = !is_alone && (wants("hierarchical") || (wanted == "mpi" && several_hosts));
-  std::unique_ptr<Backend> mpi, shm, hierarchical, compressed, tcp, gloo;
-  if (wanted == "mpi") {  // by name only: opening it needs a module, and a job that MPI has started
-    DABKE_ASSIGN_OR_RETURN(mpi, open_mpi_backend(context));
-  }
-  if (wants("shm") || by_hosts) {
-    DABKE_ASSIGN_OR_RETURN(shm, open_shm_backend(context));
-    if (!shm && wanted == "shm" && !is_alone) {
-      return Status(
-          Code::unsupported,
-          "DABKE_CPU_OPERATIONS=shm: this rank shares memory with no other; leave the variable unset");
-    }
-  }
-  if (wants("tcp") || (by_hosts && wanted != "mpi")) {
-    DABKE_ASSIGN_OR_RETURN(tcp, open_tcp_backend(context));
-  }
-  // What is too large for tcp is Gloo's. A single rank has nothing to share, and whatever is there serves it.
-  if (wants("gloo") || wanted == "tcp" || wanted == "hierarchical" || (wanted == "shm" && is_alone))
-    gloo = std::make_unique<GlooBackend>(context);
-  compressed = open_compressed_backend(context, {mpi.get(), tcp.get(), gloo.get()});
-  if (by_hosts) {
-    DABKE_ASSIGN_OR_RETURN(
-        hierarchical,
-        open_hierarchical_backend(context, shm.get(), {compressed.get(), mpi.get(), tcp.get(), gloo.get()}));
-    if (!hierarchical && wanted == "hierarchical") {
-      return Status(
-          Code::unsupported,
-          "DABKE_CPU_OPERATIONS=hierarchical: the job is on one host, or no host has more than one of "
-          "its ranks; leave the variable unset");
-    }
-  }
-
-  // The order of preference: the first that can run a response does.
-  std::vector<std::unique_ptr<Backend>> backends;
-  for (auto* const backend : {&shm, &hierarchical, &compressed, &mpi, &tcp, &gloo}) {
-    if (*backend) backends.push_back(std::move(*backend));
+  Opening opening(context);
+  for (const BackendRow& row : kBackendRows) DABKE_RETURN_IF_ERROR(opening.open(row));
+  auto backends = opening.take();
+  if (backends.empty() && opening.is_alone() && is_backend_built(wanted)) {
+    // A single rank has nothing to share, and whatever is there serves it.
+    DABKE_ASSIGN_OR_RETURN(auto any, open_gloo_backend(context));
+    backends.push_back(std::move(any));
   }
   if (!backends.empty()) return backends;
   return Status(

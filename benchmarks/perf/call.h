@@ -35,7 +35,7 @@ struct Call {
 inline Call call_of(CollectiveKind kind, DType dtype, ReduceOp op, int rank, int ranks, std::int64_t bytes) {
   Call call{.kind = kind, .dtype = dtype, .op = op, .rank = rank, .ranks = ranks};
   if (kind == CollectiveKind::barrier) return call;
-  const bool in_parts = kind != CollectiveKind::allreduce && kind != CollectiveKind::broadcast;
+  const bool in_parts = divides_rows(kind);
   const std::int64_t unit = static_cast<std::int64_t>(size_of(dtype)) * (in_parts ? ranks : 1);
   const std::int64_t part = bytes / unit > 0 ? bytes / unit : 1;
   const std::int64_t all = part * (in_parts ? ranks : 1);
@@ -47,13 +47,8 @@ inline Call call_of(CollectiveKind kind, DType dtype, ReduceOp op, int rank, int
 /// Bus bandwidth is algorithm bandwidth times this, as nccl-tests defines it.
 inline double bus_factor(CollectiveKind kind, int ranks) {
   const double share = static_cast<double>(ranks - 1) / ranks;
-  switch (kind) {
-    case CollectiveKind::allreduce: return 2 * share;
-    case CollectiveKind::allgather:
-    case CollectiveKind::reducescatter:
-    case CollectiveKind::alltoall: return share;
-    default: return 1;
-  }
+  if (kind == CollectiveKind::allreduce) return 2 * share;
+  return divides_rows(kind) ? share : 1;
 }
 
 }  // namespace dabke::perf

@@ -38,8 +38,7 @@ class RawBackend final : public Competitor {
     batch_.process_set = &world_;
     if (call.kind == CollectiveKind::barrier) return choose();
     BatchEntry entry{.input = call.input, .output = call.output, .elements = call.elements};
-    if (call.kind != CollectiveKind::allreduce && call.kind != CollectiveKind::broadcast)
-      entry.receive_counts = counts_;
+    if (divides_rows(call.kind)) entry.receive_counts = counts_;
     if (call.kind == CollectiveKind::alltoall) entry.send_counts = counts_;
     batch_.entries.push_back(entry);
     return choose();

@@ -225,8 +225,7 @@ Status read_sizes(Options& options, const Texts& texts) {
 }
 
 Status read_places(Options& options, const Texts& texts) {
-  const bool replaces =
-      options.kind == CollectiveKind::allreduce || options.kind == CollectiveKind::broadcast;
+  const bool replaces = moves_data(options.kind) && !divides_rows(options.kind);
   if (texts.in_place && !replaces) {
     return {Code::invalid_argument,
             fmt::format("--in-place: the result of {} is not of the input's size; leave the flag out",
@@ -309,8 +308,6 @@ std::vector<std::string> built_backends() {
     choices.remove_prefix(std::min(comma + 1, choices.size()));
   }
   std::erase(names, "hierarchical");  // between hosts, and dabke-perf's ranks are on one
-  // What all are compared with comes first.
-  std::ranges::stable_partition(names, [](const std::string& name) { return name == "shm"; });
   return names;
 }
 

@@ -122,10 +122,10 @@ Status CompressedBackend::carry(const Batch& batch, CollectiveKind kind, BatchEn
   return carriers_.run(part);
 }
 
-std::unique_ptr<Backend> open_compressed_backend(const BackendContext& context,
-                                                 std::vector<Backend*> carriers) {
-  if (context.world.size == 1) return nullptr;
-  return std::make_unique<CompressedBackend>(context.world, std::move(carriers));
+Result<std::unique_ptr<Backend>> open_compressed_backend(const BackendContext& context,
+                                                         std::vector<Backend*> carriers) {
+  if (context.world.size == 1) return std::unique_ptr<Backend>();
+  return std::unique_ptr<Backend>(std::make_unique<CompressedBackend>(context.world, std::move(carriers)));
 }
 
 }  // namespace dabke

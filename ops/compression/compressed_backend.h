@@ -57,7 +57,7 @@ class CompressedBackend final : public Backend {
 };
 
 /// Null when there is no other rank.
-std::unique_ptr<Backend> open_compressed_backend(const BackendContext& context,
-                                                 std::vector<Backend*> carriers);
+Result<std::unique_ptr<Backend>> open_compressed_backend(const BackendContext& context,
+                                                         std::vector<Backend*> carriers);
 
 }  // namespace dabke

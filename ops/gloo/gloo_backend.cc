@@ -274,4 +274,8 @@ Status GlooBackend::run_algorithm(const Batch& batch, const PackedBatch& packed,
   return Status::ok();
 }
 
+Result<std::unique_ptr<Backend>> open_gloo_backend(const BackendContext& context) {
+  return std::unique_ptr<Backend>(std::make_unique<GlooBackend>(context));
+}
+
 }  // namespace dabke

@@ -72,4 +72,6 @@ class GlooBackend final : public Backend {
   Watchdog watchdog_;          // ends before what it watches
 };
 
+Result<std::unique_ptr<Backend>> open_gloo_backend(const BackendContext& context);
+
 }  // namespace dabke

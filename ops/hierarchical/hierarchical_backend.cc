@@ -55,17 +55,16 @@ void HierarchicalBackend::release(ProcessSetId set, Device) {
   sets_.erase(found);
 }
 
-Result<std::unique_ptr<Backend>> open_hierarchical_backend(const BackendContext& context, Backend* inside,
-                                                           std::vector<Backend*> between) {
+Result<std::unique_ptr<Backend>> open_hierarchical_backend(const BackendContext& context,
+                                                           std::vector<Backend*> parts) {
   const std::vector<std::string>& hosts = context.world.hosts;
   std::map<std::string, int> ranks_of;
   for (const std::string& host : hosts) ++ranks_of[host];
   const bool any_shares = std::ranges::any_of(ranks_of, [](const auto& row) { return row.second > 1; });
   if (ranks_of.size() < 2 || !any_shares) return std::unique_ptr<Backend>();
-  DABKE_ASSIGN_OR_RETURN(auto leaders, gather_leaders(context, own_leader(context.world, inside)));
-  between.insert(between.begin(), inside);
+  DABKE_ASSIGN_OR_RETURN(auto leaders, gather_leaders(context, own_leader(context.world, parts.front())));
   return std::unique_ptr<Backend>(
-      std::make_unique<HierarchicalBackend>(std::move(leaders), std::move(between)));
+      std::make_unique<HierarchicalBackend>(std::move(leaders), std::move(parts)));
 }
 
 }  // namespace dabke

@@ -39,9 +39,9 @@ class HierarchicalBackend final : public Backend {
   FusionBuffer wide_;
 };
 
-/// Null where no host has more than one rank, or there is only one. Collective. `inside`, null on a rank that
-/// shares memory with no other, and `between` outlive it.
-Result<std::unique_ptr<Backend>> open_hierarchical_backend(const BackendContext& context, Backend* inside,
-                                                           std::vector<Backend*> between);
+/// Null where no host has more than one rank, or there is only one. Collective. `parts` outlive it: first what
+/// runs inside the hosts, null on a rank that shares memory with no other, then what runs between them.
+Result<std::unique_ptr<Backend>> open_hierarchical_backend(const BackendContext& context,
+                                                           std::vector<Backend*> parts);
 
 }  // namespace dabke

@@ -55,13 +55,7 @@ bool spoils_input(const Batch& batch, const BatchEntry& entry, std::size_t place
 }  // namespace
 
 bool RegisteredTensors::can_ask(const Batch& batch, std::size_t size_bytes) const {
-  switch (batch.kind) {
-    case CollectiveKind::allreduce:
-    case CollectiveKind::allgather:
-    case CollectiveKind::broadcast:
-    case CollectiveKind::reducescatter: break;
-    default: return false;
-  }
+  if (!moves_data(batch.kind) || batch.kind == CollectiveKind::alltoall) return false;
   return kLine + batch.entries.size() * sizeof(Row) <= domain_.stage_bytes() && size_bytes >= kLeastBytes;
 }
 

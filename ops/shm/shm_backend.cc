@@ -47,7 +47,7 @@ void ShmBackend::release(ProcessSetId set, Device) {
 }
 
 Status ShmBackend::run_batch(const Batch& batch) {
-  DABKE_RETURN_IF_ERROR(steps_.aborted());
+  if (steps_.is_aborted()) return steps_.aborted();
   const ActivityScope activity = show_activity<"SHM">(batch);
   const Members& members = members_.at(batch.process_set->id);
   steps_.begin(mark_of(batch), members, batch.deadline);

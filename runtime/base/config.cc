@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "build_parts.h"
 #include "runtime/base/dump_signals.h"
 
 namespace dabke {
@@ -47,7 +48,7 @@ constexpr Knob kKnobs[] = {
      "How many other hosts report to a host on the negotiation's way to rank 0. 0: every rank reports to rank 0 itself."},
     {"PROCESS_SETS", "", "process-sets", 1, &Config::process_sets, any(), "",
      "Process sets that exist from the start, with the ids 1, 2, ...: ranks with commas, sets with semicolons (0,1;2,3)."},
-    {"CPU_OPERATIONS", "CPU_OPERATIONS", "cpu-operations", 1, &Config::cpu_operations, one_of("auto,gloo,hierarchical,mpi,shm,tcp"), "",
+    {"CPU_OPERATIONS", "CPU_OPERATIONS", "cpu-operations", 1, &Config::cpu_operations, one_of(kCpuOperations), "",
      "Which backend moves host tensors. auto: shared memory where all ranks of a process set share it, hierarchical where several of its hosts have several ranks, else our TCP links for what is small and gloo for the rest, which is also what tcp means. mpi: MPI, and shared memory inside where there are several hosts."},
     {"COMPRESSION", "", "compression", 1, &Config::compression, one_of("none,float16,bfloat16"), "",
      "What the float32 elements of an allreduce travel as between hosts, where the call does not say: half the bytes for fewer digits. They are added in float32 and rounded to it once more at the end. Within a host, and for all other collectives and dtypes, nothing changes."},

@@ -141,7 +141,10 @@ TEST_CASE("a run that fails ends the job with its tensor and rank, and its own t
     return std::pair(own, waits.wait());
   });
   CHECK(seen[1].first.code() == Code::transport);
-  CHECK(seen[1].first.message() == "allreduce 'fails': the test's backend fails");
+  CHECK(
+      seen[1].first.message() ==
+      "allreduce 'fails': threads allreduce of 1 tensor (order 1), rank 1 of 2 in process set 0: the test's "
+      "backend fails");
   CHECK(seen[0].second.code() == Code::transport);
   CHECK_THAT(seen[0].second.message(),
              Catch::Matchers::StartsWith("allreduce 'waits': allreduce 'fails' failed on rank 1: ") &&
