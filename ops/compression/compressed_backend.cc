@@ -46,8 +46,7 @@ Status CompressedBackend::run_batch(const Batch& batch) {
     DABKE_RETURN_IF_ERROR(is_little ? exchange_all(batch, data, packed.elements)
                                     : exchange_slices(batch, data, packed.elements));
   }
-  packer_.unpack(unscaled);
-  return {};
+  return packer_.unpack(unscaled);
 }
 
 Status CompressedBackend::exchange_all(const Batch& batch, float* data, std::size_t elements) {

@@ -209,8 +209,7 @@ Status GlooBackend::run_batch(const Batch& batch) {
     kernels::Scale unscaled;
     DABKE_ASSIGN_OR_RETURN(const PackedBatch packed, packer_.pack(batch));
     DABKE_RETURN_IF_ERROR(run_packed(batch, packed, set, unscaled));
-    packer_.unpack(batch, unscaled);
-    return {};
+    return packer_.unpack(batch, unscaled);
   });
   if (status) return status;
   // The other ranks may wait for what this one will never send: closing the connections tells them.

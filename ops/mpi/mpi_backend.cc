@@ -101,8 +101,7 @@ Status MpiBackend::run_on(const Batch& batch, MpiCommunicator& comm) {
   }
   DABKE_ASSIGN_OR_RETURN(const PackedBatch packed, packer_.pack(batch));
   DABKE_RETURN_IF_ERROR(run_packed(batch, packed, run));
-  packer_.unpack(batch, {});  // a reducescatter has been scaled
-  return {};
+  return packer_.unpack(batch, {});  // a reducescatter has been scaled
 }
 
 Status MpiBackend::run_packed(const Batch& batch, const PackedBatch& packed, const MpiRun& run) {

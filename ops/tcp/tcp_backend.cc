@@ -57,8 +57,7 @@ Status TcpBackend::run_over(TcpMesh& mesh, const Batch& batch) {
     mesh.begin(mark_of(batch), batch.deadline);
     DABKE_RETURN_IF_ERROR(tcp_run(mesh, batch, packed, scratch_));
   }
-  packer_.unpack(batch, adds_all_at_once ? kernels::Scale() : batch.result_scale());
-  return {};
+  return packer_.unpack(batch, adds_all_at_once ? kernels::Scale() : batch.result_scale());
 }
 
 Result<std::unique_ptr<Backend>> open_tcp_backend(const BackendContext& context) {

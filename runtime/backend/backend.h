@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -49,21 +50,42 @@ class Backend {
     return true;
   }
   virtual BatchSizes batch_sizes() const { return {}; }
+  /// The type of the devices whose lanes run it.
+  virtual DeviceType device_type() const { return DeviceType::host; }
   /// Whether a thread that waits for a result may run it: run() comes back by itself once all ranks are
   /// there.
   virtual bool can_run_on_waiters() const { return false; }
+  // A communicator may need an id that one rank makes and all others know. It is broadcast by the host's lane.
+  /// The id's size; 0: none is needed.
+  virtual std::size_t unique_id_bytes() const { return 0; }
+  /// The set's first rank makes it before the set is prepared.
+  virtual Status make_unique_id(const ProcessSetInfo& set, std::span<std::byte> id) {
+    (void)set, (void)id;
+    return {};
+  }
+  /// All ranks get it before the set is prepared.
+  virtual void take_unique_id(const ProcessSetInfo& set, std::span<const std::byte> id) { (void)set, (void)id; }
   /// Ordered and collective over the set: makes communicators at a point that all its ranks have agreed on.
   /// Called before the first run of the set on the device.
   virtual Status prepare(const ProcessSetInfo& set, Device device) = 0;
   /// Runs on the lane's thread, or on one that waits, and only for sets of two ranks or more. The batch stays
-  /// alive until `done` was called. An error is the set's last run here, so the backend closes what other ranks
-  /// wait for.
+  /// alive until `done` was called and, on a device, all that was enqueued has ended: there `done` says that all
+  /// is enqueued. An error is the set's last run here, so the backend closes what other ranks wait for.
   virtual void run(const Batch& batch, Completion done) = 0;
   /// The set is gone, or its prepare has failed; drops its communicators. Ordered after the set's last batch.
   /// May be called twice, where several runners have prepared the set.
   virtual void release(ProcessSetId set, Device device) = 0;
   /// Nothing has run for a while: give back what is cheap to make again. On the lane's thread.
   virtual void idle() {}
+  /// What the timeline shows while the device works on a batch; a literal, or null. A backend of the host shows it
+  /// itself.
+  virtual const char* activity_on_device(CollectiveKind kind) const {
+    (void)kind;
+    return nullptr;
+  }
+  /// Asked by a device's lane again and again while a batch is on its way: for what is enqueued later than run()
+  /// comes back, and for errors that a library tells only when asked; those fail the batch.
+  virtual Status poll() { return {}; }
   /// May be called from any thread. Every run in flight, and every later one, ends with that cause.
   virtual void abort(const Status& cause) = 0;
 };

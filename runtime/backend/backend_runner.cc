@@ -23,7 +23,7 @@ struct Done {
   }
 };
 
-/// Nothing moves, and no backend is needed for it: what is on a device needs its streams.
+/// Nothing moves, and no backend is needed for it. What is on a device is its lane's.
 bool is_alone(const Batch& batch) {
   return batch.process_set->size() == 1 && batch.device_type == DeviceType::host;
 }
@@ -66,29 +66,39 @@ Result<Backend*> BackendRunner::choose(const Batch& batch) const {
 
 Status BackendRunner::run_on(Backend& backend, const Batch& batch) {
   if (aborted_.is_aborted()) return aborted_.aborted();
-  if (is_alone(batch)) {
-    run_alone(batch);
-    return {};
-  }
+  if (is_alone(batch)) return run_alone(batch);
+  DABKE_RETURN_IF_ERROR(prepare(backend, batch));
+  Status status = await(backend, batch);
+  return status ? Status() : fail(backend, batch, std::move(status));
+}
+
+Status BackendRunner::start_on(Backend& backend, const Batch& batch, Completion done) {
+  if (aborted_.is_aborted()) return aborted_.aborted();
+  DABKE_RETURN_IF_ERROR(prepare(backend, batch));
+  backend.run(batch, done);
+  return {};
+}
+
+Status BackendRunner::prepare(Backend& backend, const Batch& batch) {
   const Key key{&backend, batch.process_set->id, batch.device()};
-  bool is_first = false;
   if (last_ == nullptr || last_->first != key) {
-    const auto [row, is_new] = prepared_.try_emplace(key);
+    const auto [row, is_first] = prepared_.try_emplace(key);
     last_ = &*row;
-    is_first = is_new;
+    if (is_first) {
+      Status status = without_exceptions([&] { return backend.prepare(*batch.process_set, key.device); });
+      if (status) return {};
+      last_->second.holds = false;
+      attempt([&] { backend.release(key.set, key.device); });
+      return fail(backend, batch, std::move(status));
+    }
   }
-  Prepared& prepared = last_->second;
-  if (!prepared.ended) return prepared.ended;
-  Status status;
-  if (is_first) {
-    status = without_exceptions([&] { return backend.prepare(*batch.process_set, key.device); });
-    prepared.holds = status.is_ok();
-    if (!status) attempt([&] { backend.release(key.set, key.device); });
-  }
-  if (status) status = await(backend, batch);
-  if (status) return {};
+  return last_->second.ended;
+}
+
+Status BackendRunner::fail(Backend& backend, const Batch& batch, Status status) {
   status = told(backend, batch, std::move(status));
-  prepared.ended = copy_of(status);
+  const auto row = prepared_.find({&backend, batch.process_set->id, batch.device()});
+  if (row != prepared_.end() && row->second.ended.is_ok()) row->second.ended = copy_of(status);
   return status;
 }
 

@@ -39,6 +39,12 @@ class BackendRunner {
   Status run_on(Backend& backend, const Batch& batch);
   Status run(const Batch& batch);
 
+  // For a lane that does not wait for the end.
+  /// Hands it over. `done`, and all that comes after it, is the caller's.
+  Status start_on(Backend& backend, const Batch& batch, Completion done);
+  /// What a batch that was handed over, and has failed, ends with.
+  Status fail(Backend& backend, const Batch& batch, Status status);
+
   /// The set is gone: on all backends and devices.
   void release(ProcessSetId set);
   void idle();
@@ -59,6 +65,8 @@ class BackendRunner {
     Status ended;       // what every later batch ends with, once one has failed
   };
 
+  /// Before the first batch of the set there; else what has ended it, if anything.
+  Status prepare(Backend& backend, const Batch& batch);
   static Status await(Backend& backend, const Batch& batch);
   Status told(const Backend& backend, const Batch& batch, Status status) const;
 

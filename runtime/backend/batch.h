@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/backend/device.h"
 #include "runtime/backend/process_set_info.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/kinds.h"
@@ -49,6 +50,7 @@ struct BatchEntry {
 struct Batch : ExecutedCall {
   std::uint64_t order = 0;  // number in the job's one sequence
   int device_index = 0;     // this rank's; the type is the same on all
+  DeviceStream* stream = nullptr;  // a device's, where its work is to be enqueued; null: the host's
   const ProcessSetInfo* process_set = nullptr;
   std::vector<BatchEntry> entries;
   TimePoint deadline = kNever;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 
 namespace dabke {
@@ -11,23 +10,18 @@ namespace dabke {
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kMost = std::numeric_limits<std::ptrdiff_t>::max() - kPage;
 
-void FusionBuffer::Free::operator()(std::byte* memory) const { std::free(memory); }
-
 Result<std::byte*> FusionBuffer::reserve(std::size_t bytes) {
-  if (bytes <= capacity_ && memory_ != nullptr) return memory_.get();
-  const auto allocate = [](std::size_t size) {
-    return static_cast<std::byte*>(std::aligned_alloc(kPage, size));
-  };
+  if (bytes <= capacity_ && memory_ != nullptr) return static_cast<std::byte*>(memory_.get());
   // Half as much again, so that batches that grow little by little do not make a new buffer each.
   const auto rounded = [](std::size_t size) { return (std::max(size, kPage) + kPage - 1) / kPage * kPage; };
   const std::size_t wanted = std::max(bytes, std::min(capacity_ + capacity_ / 2, kMost));
   drop();
   if (bytes <= kMost) {
-    memory_.reset(allocate(rounded(wanted)));
     capacity_ = rounded(wanted);
+    memory_ = allocate_from(stream_->memory(), capacity_);
     if (memory_ == nullptr) {
-      memory_.reset(allocate(rounded(bytes)));
       capacity_ = rounded(bytes);
+      memory_ = allocate_from(stream_->memory(), capacity_);
     }
   }
   if (memory_ == nullptr) {
@@ -36,11 +30,12 @@ Result<std::byte*> FusionBuffer::reserve(std::size_t bytes) {
         Code::out_of_memory,
         fmt::format("cannot allocate a fusion buffer of {} bytes; lower DABKE_FUSION_THRESHOLD", bytes));
   }
-  return memory_.get();
+  return static_cast<std::byte*>(memory_.get());
 }
 
 void FusionBuffer::drop() {
-  memory_.reset();
+  if (memory_ != nullptr) stream_->retire(std::move(memory_));
+  memory_ = nullptr;
   capacity_ = 0;
 }
 

@@ -1,19 +1,19 @@
-// Packing: the tensors of a batch lie one behind the other in a fusion buffer, travel as one, are unpacked.
+// The buffer in which the tensors of a batch lie one behind the other, and travel as one.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <vector>
 
+#include "runtime/backend/device.h"
 #include "runtime/base/fusion_settings.h"
-#include "runtime/base/status.h"
 
 namespace dabke {
 
-/// Page-aligned memory that grows and never shrinks by itself. One a lane.
+/// Memory of a device that grows and never shrinks by itself. One a lane.
 class FusionBuffer {
  public:
+  /// `stream` outlives it.
+  explicit FusionBuffer(DeviceStream& stream = host_stream()) : stream_(&stream) {}
+
   /// Memory of at least `bytes` bytes; code out_of_memory if there is none. What it held before is gone when
   /// it grew.
   Result<std::byte*> reserve(std::size_t bytes);
@@ -21,10 +21,8 @@ class FusionBuffer {
   void drop();
 
  private:
-  struct Free {
-    void operator()(std::byte* memory) const;
-  };
-  std::unique_ptr<std::byte, Free> memory_;
+  DeviceStream* stream_;
+  DeviceBuffer memory_;
   std::size_t capacity_ = 0;
 };
 

@@ -1,6 +1,5 @@
 #include "runtime/backend/packer.h"
 
-#include <cstring>
 #include <numeric>
 
 #include "runtime/kernels/kernels.h"
@@ -26,34 +25,22 @@ Result<PackedBatch> Packer::pack(const Batch& batch, bool is_wide) {
   out_.clear();
   count(batch);
   DABKE_RETURN_IF_ERROR(place(batch));
-  list_pieces(batch);
+  DABKE_RETURN_IF_ERROR(list_pieces(batch));
 
   const ActivityScope activity(through_buffer_ ? batch.timeline : nullptr, batch.timeline_ids,
                                "MEMCPY_IN_FUSION_BUFFER");
-  std::byte* const into = has_send(batch.kind) ? send_ : packed_.data;
   const double factor = reduces(batch.kind) ? batch.prescale : 1;
-  for (const Piece& piece : in_) {
-    if (is_wide) {
-      kernels::widen(batch.dtype, into + piece.offset, piece.input, piece.elements, factor);
-    } else {
-      kernels::scale(batch.dtype, into + piece.offset, piece.input, piece.elements, factor);
-    }
-  }
+  DABKE_RETURN_IF_ERROR(stream_->copy(in_, packed_.dtype, batch.dtype, factor));
   return packed_;
 }
 
-void Packer::unpack(const Batch& batch, const kernels::Scale& scale) {
+Status Packer::unpack(const Batch& batch, const kernels::Scale& scale) {
   const ActivityScope activity(through_buffer_ ? batch.timeline : nullptr, batch.timeline_ids,
                                "MEMCPY_OUT_FUSION_BUFFER");
   const kernels::Scale by = reduces(batch.kind) ? scale : kernels::Scale();
-  for (const Piece& piece : out_) {
-    const std::byte* const from = packed_.data + piece.offset;
-    if (is_wide(batch)) {
-      kernels::narrow(batch.dtype, piece.output, from, piece.elements, by);
-    } else if (piece.output != from || !by.is_one()) {
-      kernels::scale(batch.dtype, piece.output, from, piece.elements, by);
-    }
-  }
+  if (by.is_one() && !is_wide(batch))
+    std::erase_if(out_, [](const ElementCopy& piece) { return piece.to == piece.from; });
+  return stream_->copy(out_, batch.dtype, packed_.dtype, by);
 }
 
 /// How many elements go to and come from each rank, over all entries.
@@ -95,7 +82,8 @@ Status Packer::place(const Batch& batch) {
     }
   }
   const BatchEntry* const entry = is_alone ? &batch.entries.front() : nullptr;
-  const bool sends_input = is_alone && entry->input != entry->output &&
+  const bool sends = has_send(batch.kind);
+  const bool sends_input = sends && is_alone && entry->input != entry->output &&
                            (batch.kind != CollectiveKind::reducescatter || batch.prescale == 1);
   const std::size_t send_bytes = sends_input ? 0 : fusion_padded(packed_.send_elements * width);
   const std::size_t data_bytes = is_alone ? 0 : packed_.elements * width;
@@ -105,21 +93,20 @@ Status Packer::place(const Batch& batch) {
     DABKE_ASSIGN_OR_RETURN(memory, buffer_.reserve(send_bytes + data_bytes));
   }
   send_ = sends_input ? nullptr : memory;
-  packed_.send = sends_input ? bytes_of(entry->input) : memory;
+  if (sends) packed_.send = sends_input ? bytes_of(entry->input) : memory;
   packed_.data = is_alone ? bytes_of(entry->output) : memory + send_bytes;
   return Status::ok();
 }
 
-void Packer::list_pieces(const Batch& batch) {
-  if (batch.kind == CollectiveKind::allreduce || batch.kind == CollectiveKind::broadcast) {
-    list_whole_entries(batch);
-    return;
-  }
+Status Packer::list_pieces(const Batch& batch) {
+  if (batch.kind == CollectiveKind::allreduce || batch.kind == CollectiveKind::broadcast)
+    return list_whole_entries(batch);
   list_blocks_in(batch);
   list_blocks_out(batch);
+  return {};
 }
 
-void Packer::list_whole_entries(const Batch& batch) {
+Status Packer::list_whole_entries(const Batch& batch) {
   const std::size_t width = size_of(packed_.dtype);
   const bool has_input = batch.kind == CollectiveKind::allreduce || batch.process_set->rank == batch.root;
   std::size_t offset = 0;
@@ -127,16 +114,16 @@ void Packer::list_whole_entries(const Batch& batch) {
     const std::size_t elements = to_size(entry.elements);
     const std::size_t end = offset + elements * width;
     const bool stays = entry.input == packed_.data + offset && (batch.prescale == 1 || !reduces(batch.kind));
-    if (has_input && !stays && elements != 0)
-      in_.push_back({bytes_of(entry.input), nullptr, offset, elements});
-    if (elements != 0) out_.push_back({nullptr, bytes_of(entry.output), offset, elements});
+    if (has_input && !stays && elements != 0) in_.push_back({packed_.data + offset, entry.input, elements});
+    if (elements != 0) out_.push_back({entry.output, packed_.data + offset, elements});
     offset = end;
     if (!is_in_place(batch)) {
       // The padding travels and is reduced with the rest, so it must be something.
       offset = fusion_padded(end);
-      if (offset != end) std::memset(packed_.data + end, 0, offset - end);
+      if (offset != end) DABKE_RETURN_IF_ERROR(stream_->clear(packed_.data + end, offset - end));
     }
   }
+  return {};
 }
 
 /// This rank's pieces: to its own block (allgather), or to a block for each rank.
@@ -146,6 +133,7 @@ void Packer::list_blocks_in(const Batch& batch) {
   if (has_send(batch.kind) && send_ == nullptr) return;  // the input itself is sent
   const auto own = to_size(batch.process_set->rank);
   const bool gathers = batch.kind == CollectiveKind::allgather;
+  std::byte* const into = gathers ? packed_.data : send_;
   std::size_t offset = 0;
   for (std::size_t rank = 0; rank < send_counts_.size(); ++rank) {
     if (gathers && rank != own) {
@@ -161,7 +149,7 @@ void Packer::list_blocks_in(const Batch& batch) {
         skipped += to_size(counts[before]) * width;
       const std::byte* const input = elements == 0 ? nullptr : bytes_of(entry.input) + skipped;
       const bool stays = gathers && input == packed_.data + offset;
-      if (elements != 0 && !stays) in_.push_back({input, nullptr, offset, elements});
+      if (elements != 0 && !stays) in_.push_back({into + offset, input, elements});
       offset += elements * packed_width;
     }
   }
@@ -175,7 +163,7 @@ void Packer::list_blocks_out(const Batch& batch) {
     const auto own = to_size(batch.process_set->rank);
     for (const BatchEntry& entry : batch.entries) {
       const std::size_t elements = to_size(entry.receive_counts[own]);
-      if (elements != 0) out_.push_back({nullptr, bytes_of(entry.output), offset, elements});
+      if (elements != 0) out_.push_back({entry.output, packed_.data + offset, elements});
       offset += elements * size_of(packed_.dtype);
     }
     return;
@@ -187,19 +175,23 @@ void Packer::list_blocks_out(const Batch& batch) {
       std::size_t skipped = 0;
       for (std::size_t before = 0; before < rank; ++before)
         skipped += to_size(entry.receive_counts[before]) * width;
-      if (elements != 0) out_.push_back({nullptr, bytes_of(entry.output) + skipped, offset, elements});
+      if (elements != 0) out_.push_back({bytes_of(entry.output) + skipped, packed_.data + offset, elements});
       offset += elements * width;
     }
   }
 }
 
-void run_alone(const Batch& batch) {
+Status run_alone(const Batch& batch, DeviceStream& stream) {
   for (const BatchEntry& entry : batch.entries) {
     const auto elements = to_size(entry.elements);
+    const ElementCopy in{entry.output, entry.input, elements};
+    const ElementCopy out{entry.output, entry.output, elements};
     const bool is_scaled = reduces(batch.kind);
-    kernels::scale(batch.dtype, entry.output, entry.input, elements, is_scaled ? batch.prescale : 1);
-    if (is_scaled) kernels::scale(batch.dtype, entry.output, entry.output, elements, batch.result_scale());
+    DABKE_RETURN_IF_ERROR(stream.copy({&in, 1}, batch.dtype, batch.dtype, is_scaled ? batch.prescale : 1));
+    if (is_scaled && !batch.result_scale().is_one())
+      DABKE_RETURN_IF_ERROR(stream.copy({&out, 1}, batch.dtype, batch.dtype, batch.result_scale()));
   }
+  return {};
 }
 
 }  // namespace dabke

@@ -34,50 +34,48 @@ struct PackedBatch {
   std::span<const std::size_t> receive_counts;
 };
 
-/// Packs and unpacks one batch at a time, and keeps its memory for the next. Not thread-safe.
+/// Packs and unpacks one batch at a time, and keeps its memory for the next. Not thread-safe. On a device all is
+/// enqueued, and the next batch may be packed before the one before it has ended.
 class Packer {
  public:
+  /// `stream` outlives it.
+  explicit Packer(DeviceStream& stream = host_stream()) : stream_(&stream), buffer_(stream) {}
+
   /// Copies the inputs, multiplied by the batch's prescale, to where the collective wants them. The result is
   /// valid until the next pack(). Code out_of_memory when the buffer cannot be had.
-  ///   is_wide  only of a reduction
+  ///   is_wide  only of a reduction, and only on the host
   Result<PackedBatch> pack(const Batch& batch, bool is_wide = false);
   /// Copies what the collective made of it to the outputs, scaled as the batch says or, where the collective
   /// has done that, by one. The batch is pack()'s.
-  void unpack(const Batch& batch, const kernels::Scale& scale);
-  void unpack(const Batch& batch) { unpack(batch, batch.result_scale()); }
+  Status unpack(const Batch& batch, const kernels::Scale& scale);
+  Status unpack(const Batch& batch) { return unpack(batch, batch.result_scale()); }
   /// Gives the buffer back.
   void drop() { buffer_.drop(); }
 
  private:
-  /// A run of elements that is contiguous in a tensor and in a buffer.
-  struct Piece {
-    const std::byte* input;  // null in pieces that are only unpacked
-    std::byte* output;       // null in pieces that are only packed
-    std::size_t offset;      // bytes into the buffer
-    std::size_t elements;
-  };
-
   bool is_wide(const Batch& batch) const { return packed_.dtype != batch.dtype; }
   /// Whether the collective works on the tensors themselves.
   bool is_in_place(const Batch& batch) const { return batch.entries.size() == 1 && !is_wide(batch); }
   void count(const Batch& batch);
   Status place(const Batch& batch);
-  void list_pieces(const Batch& batch);
-  void list_whole_entries(const Batch& batch);
+  Status list_pieces(const Batch& batch);
+  Status list_whole_entries(const Batch& batch);
   void list_blocks_in(const Batch& batch);
   void list_blocks_out(const Batch& batch);
 
+  DeviceStream* stream_;
   FusionBuffer buffer_;
   PackedBatch packed_;
   std::byte* send_ = nullptr;  // packed_.send where that is ours to write
   bool through_buffer_ = false;
   std::vector<std::size_t> send_counts_;
   std::vector<std::size_t> receive_counts_;
-  std::vector<Piece> in_;   // go to packed_.send, or to packed_.data where there is no send
-  std::vector<Piece> out_;  // come from packed_.data
+  // What is contiguous in a tensor and in what is packed.
+  std::vector<ElementCopy> in_;   // to packed_.send, or to packed_.data where there is no send
+  std::vector<ElementCopy> out_;  // from packed_.data
 };
 
 /// What any collective does in a process set of one rank: outputs become the scaled inputs.
-void run_alone(const Batch& batch);
+Status run_alone(const Batch& batch, DeviceStream& stream = host_stream());
 
 }  // namespace dabke

@@ -1,13 +1,9 @@
 #include "runtime/core/batch_builder.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <numeric>
 
 #include <fmt/format.h>
-
-#include "runtime/backend/fusion_buffer.h"
-#include "runtime/kernels/kernels.h"
 
 namespace dabke {
 
@@ -15,7 +11,8 @@ std::int64_t scattered_rows(std::int64_t rows, int ranks, int index) {
   return rows / ranks + (index < rows % ranks ? 1 : 0);
 }
 
-BatchBuilder::BatchBuilder(Run& run) : run_(run), verdict_(needs_exchange() ? run.tensors.size() : 0) {
+BatchBuilder::BatchBuilder(Run& run, DeviceStream& stream)
+    : run_(run), stream_(stream), verdict_(needs_exchange() ? run.tensors.size() : 0) {
   for (const RunTensor& entry : run.tensors) any_joined_ = any_joined_ || entry.operation == nullptr;
 }
 
@@ -106,11 +103,10 @@ std::vector<Status> BatchBuilder::apply_verdict() {
 std::int64_t* BatchBuilder::counts() { return run_.counts.emplace_back(new std::int64_t[ranks()]).get(); }
 
 Result<void*> BatchBuilder::scratch(std::size_t bytes) {
-  void* memory = std::aligned_alloc(kFusionAlignment, fusion_padded(std::max<std::size_t>(bytes, 1)));
+  DeviceBuffer memory = allocate_from(stream_.memory(), bytes);
   if (memory == nullptr)
     return Status(Code::out_of_memory, fmt::format("no memory for {} bytes of neutral data", bytes));
-  run_.scratch.emplace_back(memory);
-  return memory;
+  return run_.scratch.emplace_back(std::move(memory)).get();
 }
 
 Status BatchBuilder::build() {
@@ -147,16 +143,15 @@ Status BatchBuilder::set_input(const RunTensor& entry, BatchEntry& out) {
     out.input = entry.operation->inputs[entry.index].data;
     if (!any_joined_ || prescale_ == 1 || !reduces(run_.batch.kind)) return {};
     DABKE_ASSIGN_OR_RETURN(void* scaled, scratch(entry.tensor->size_bytes()));
-    kernels::scale(run_.batch.dtype, scaled, out.input, static_cast<std::size_t>(out.elements), prescale_);
+    const ElementCopy copy{scaled, out.input, static_cast<std::size_t>(out.elements)};
     out.input = scaled;
-    return {};
+    return stream_.copy({&copy, 1}, run_.batch.dtype, run_.batch.dtype, prescale_);
   }
   DABKE_ASSIGN_OR_RETURN(void* neutral, scratch(entry.tensor->size_bytes()));
-  if (reduces(run_.batch.kind)) {
-    kernels::fill_neutral(run_.batch.dtype, run_.batch.op, neutral, static_cast<std::size_t>(out.elements));
-  }
   out.input = neutral;
-  return {};
+  if (!reduces(run_.batch.kind)) return {};
+  return stream_.fill_neutral(run_.batch.dtype, run_.batch.op, neutral,
+                              static_cast<std::size_t>(out.elements));
 }
 
 Shape BatchBuilder::output_shape(const RunTensor& entry, std::size_t entry_index, BatchEntry& out) {
@@ -202,7 +197,7 @@ Status BatchBuilder::set_output(const RunTensor& entry, BatchEntry& out, Shape s
   output.shape = std::move(shape);
   if (output.data == nullptr) {
     const ActivityScope activity(run_.timeline.get(), run_.timeline_ids, "ALLOCATE_OUTPUT");
-    DABKE_RETURN_IF_ERROR(entry.operation->provide_output(entry.index));
+    DABKE_RETURN_IF_ERROR(entry.operation->provide_output(entry.index, stream_.memory()));
   }
   out.output = output.data;
   return {};

@@ -1,8 +1,6 @@
 // Fills in the entries of a run's batch: inputs, outputs and counts, with neutral data where this rank has joined.
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <vector>
 
 #include "runtime/core/output_verdict.h"
@@ -12,7 +10,8 @@ namespace dabke {
 
 class BatchBuilder {
  public:
-  explicit BatchBuilder(Run& run);
+  /// Neutral data and outputs are in the stream's memory. Both outlive it.
+  explicit BatchBuilder(Run& run, DeviceStream& stream = host_stream());
 
   /// Whether the ranks must tell one another their row counts before outputs can be made (allgather,
   /// alltoall).
@@ -28,7 +27,6 @@ class BatchBuilder {
   /// Called once that has run: the batch is without the tensors that lack memory somewhere. What has become
   /// of each tensor of the run; empty when all are well.
   std::vector<Status> apply_verdict();
-  const Batch& batch() const { return run_.batch; }
 
  private:
   std::size_t ranks() const { return static_cast<std::size_t>(run_.process_set->size()); }
@@ -42,6 +40,7 @@ class BatchBuilder {
   Result<void*> scratch(std::size_t bytes);
 
   Run& run_;
+  DeviceStream& stream_;
   Batch exchange_;
   bool any_joined_ = false;
   double prescale_ = 1;                 // the call's

@@ -8,19 +8,15 @@
 #include "runtime/base/exceptions.h"
 #include "runtime/base/thread.h"
 #include "runtime/base/whereabouts.h"
+#include "runtime/core/run_maker.h"
 #include "runtime/negotiation/wire.h"
 
 namespace dabke {
 namespace {
 
-// One batch runs and one waits: more would only take tensors out of the next fused batch.
-constexpr std::size_t kBusyTasks = 2;
 // Whoever has left so many commands gives the core away for a moment: on one core the coordinator else comes
 // to them a time slice later, when they are in no cache any more.
 constexpr std::size_t kBacklog = 64;
-// A run that fails because a peer died fails here before the peer's death is known; the cause deserves a
-// moment.
-constexpr Duration kCauseGrace = std::chrono::seconds(1);
 // What the end of a job takes when there is no memory left. Never touched, so it costs none until then; large
 // enough to be a mapping of its own, so that giving it back helps every thread.
 constexpr std::size_t kReserveBytes = 1 << 20;
@@ -75,17 +71,13 @@ Coordinator::Coordinator(Parts parts)
       config_(parts.config),
       channel_(std::move(parts.channel)),
       process_sets_(parts.process_sets),
-      statistics_(parts.statistics),
-      profile_(parts.profile),
-      recorder_(parts.recorder),
+      statistics_(parts.reports.statistics),
       reporter_(parts.reporter),
       log_(parts.log),
       machine_(machine_options(parts.world, parts.config, batch_sizes(parts.backends, parts.process_sets),
                                *channel_, std::move(parts.static_sets))),
-      timeline_(std::move(parts.timeline)),
-      lane_(parts.backends, *this) {
-  if (timeline_) machine_.record_readiness(++timelines_);
-}
+      lanes_(parts.backends, std::move(parts.open_device), *this, parts.log),
+      reports_(std::move(parts.reports), machine_, calls_, lanes_) {}
 
 Result<std::unique_ptr<Coordinator>> Coordinator::open(Parts parts) {
   std::unique_ptr<Coordinator> coordinator(new Coordinator(std::move(parts)));
@@ -101,7 +93,7 @@ Status Coordinator::start() {
   neighbours_ = topology_of(world_, config_)->neighbours(world_.rank);
   encode(FailMessage{Code::out_of_memory, of_this_rank(out_of_memory()).message()}, last_words_);
   DABKE_RETURN_IF_ERROR(reporter_.start());
-  DABKE_RETURN_IF_ERROR(lane_.start());
+  DABKE_RETURN_IF_ERROR(lanes_.start());
   DABKE_RETURN_IF_ERROR(callbacks_.start([this](Status cause) { break_off(std::move(cause)); }));
   reserve_ = std::make_unique_for_overwrite<std::byte[]>(kReserveBytes);
   DABKE_ASSIGN_OR_RETURN(thread_, start_thread("dabke-coord", [this] { loop(); }));
@@ -129,8 +121,8 @@ Status Coordinator::submit(OperationRef operation, Wake wake) {
   const std::size_t tensors = std::max<std::size_t>(1, operation->request->tensors.size());
   // Not completed with an error instead: nobody is left to run its callback.
   if (!post(std::move(operation), wake)) {
-    const std::lock_guard lock(inbox_mutex_);
-    return closed_by_ ? Status(Code::shut_down, "dabke_shutdown was called on this rank") : closed_by_;
+    Status why = inbox_.closed_by();
+    return why ? Status(Code::shut_down, "dabke_shutdown was called on this rank") : why;
   }
   statistics_.tensors_submitted += tensors;
   return {};
@@ -140,32 +132,35 @@ void Coordinator::abort(Status cause) { post(std::move(cause)); }
 
 void Coordinator::set_timeline(std::shared_ptr<Timeline> timeline) { post(std::move(timeline)); }
 
+void Coordinator::ask_for_dumps(std::string reason) { post(AskForDumps{std::move(reason)}); }
+
+Dump Coordinator::describe(std::string reason, Duration limit) {
+  const auto answer = std::make_shared<std::promise<Dump>>();
+  auto described = answer->get_future();
+  if (post(Describe{reason, answer}) && described.wait_for(limit) == std::future_status::ready) {
+    try {
+      return described.get();
+    } catch (const std::future_error&) {
+      // The job has just ended for want of memory.
+    }
+  }
+  return reporter_.begin(
+      std::move(reason) + " (the coordinator thread does not answer: what it waits for is not known)", 0);
+}
+
 void Coordinator::shut_down() noexcept {
   if (!thread_.joinable()) return;
-  {
-    const std::lock_guard lock(inbox_mutex_);
-    leaves_ = true;
-  }
+  inbox_.leave();
   wake();
   thread_.join();
 }
 
 bool Coordinator::post(Command command, Wake how) {
   std::size_t waiting = 0;
-  {
-    const std::lock_guard lock(inbox_mutex_);
-    if (closed_) return false;
-    inbox_.push_back(std::move(command));
-    waiting = inbox_.size();
-  }
+  if (!inbox_.put(std::move(command), waiting)) return false;
   if (how == Wake::at_once) wake();
   if (waiting % kBacklog == 0) std::this_thread::yield();
   return true;
-}
-
-bool Coordinator::has_commands() {
-  const std::lock_guard lock(inbox_mutex_);
-  return leaves_ || !inbox_.empty();
 }
 
 void Coordinator::wake() {
@@ -189,7 +184,7 @@ void Coordinator::loop() noexcept {
   } catch (...) {
     break_off(caught());
   }
-  if (is_broken_) end_broken();
+  if (failures_.is_broken()) end_broken();
   callbacks_.stop();
   ended_ = true;
 }
@@ -197,37 +192,35 @@ void Coordinator::loop() noexcept {
 void Coordinator::drive() {
   pin_thread();
   while (true) {
-    if (is_broken_) return;  // perhaps by a helper, in the middle of a round, before the first one here
+    if (failures_.is_broken())
+      return;  // perhaps by a helper, in the middle of a round, before the first one here
     round();
     if (is_finished()) break;
     sleeping_ = true;
     channel_->poll(sleep_until(), *this, baton_);
     sleeping_ = false;
   }
-  lane_.stop();
+  lanes_.stop();
   channel_->close(Clock::now() + kCloseTime);
-  {
-    const std::lock_guard lock(inbox_mutex_);
-    closed_ = true;
-  }
-  take_inbox();  // what came after the goodbye
-  obey_commands(Clock::now());
-  perform(machine_.take_actions(Clock::now()), Clock::now());
+  inbox_.close();
+  const TimePoint now = Clock::now();
+  obey_commands(inbox_.take(), now);  // what came after the goodbye
+  perform(machine_.take_actions(now), now);
 }
 
 /// Everything that there is to do.
 void Coordinator::round() {
-  take_inbox();
+  std::vector<Command>& commands = inbox_.take();
   const TimePoint now = Clock::now();  // after all that was submitted
-  obey_commands(now);
-  look_for_long_runs(now);
-  wants_room_ = true;  // before the lane is looked at, so that no end of a batch is missed
-  machine_.set_data_plane_busy(DeviceType::host, lane_.outstanding() >= kBusyTasks);
+  obey_commands(commands, now);
+  reports_.look_for_long_runs(now);
+  wants_room_ = true;  // before the lanes are looked at, so that no end of a batch is missed
+  for (const DeviceType type : kDeviceTypes) machine_.set_data_plane_busy(type, lanes_.is_busy(type));
   machine_.tick(now);
   std::vector<Action> actions = machine_.take_actions(now);
-  record_readiness();  // before the orders that it led to
+  reports_.take_readiness();  // before the orders that it led to
   perform(std::move(actions), now);
-  record_profile();
+  reports_.take_profile();
   if (!machine_.holds_back()) wants_room_ = false;
   keeps_back_ = machine_.keeps_back();
   judge_failures(now);
@@ -243,37 +236,29 @@ TimePoint Coordinator::sleep_until() {
 }
 
 bool Coordinator::is_finished() {
-  if (!leaving_ || !machine_.is_over() || lane_.outstanding() != 0) return false;
-  const std::lock_guard lock(failed_mutex_);
-  return failed_.empty();
+  return leaving_ && machine_.is_over() && lanes_.outstanding() == 0 && !failures_.has_failures();
+}
+
+/// Whether no orders are held back but until a lane tells of an end, and it will.
+bool Coordinator::is_room_awaited() {
+  return std::ranges::all_of(kDeviceTypes, [this](DeviceType type) {
+    return !machine_.holds_back(type) || (lanes_.is_busy(type) && wants_room_);
+  });
 }
 
 bool Coordinator::nothing_to_do() {
-  // The lane may have taken wants_room_ down when nobody slept yet who could be woken, even for a batch that
-  // had ended before the last look at it: it has to be up again before anybody sleeps, or the next end wakes
-  // nobody.
-  if (machine_.holds_back() && (lane_.outstanding() < kBusyTasks || !wants_room_)) return false;
-  if (is_finished() || is_broken_) return false;
-  {
-    const std::lock_guard lock(failed_mutex_);
-    if (!failed_.empty() && failed_since_ == kNever) return false;
-  }
-  return !has_commands();
+  // A lane may have taken wants_room_ down when nobody slept yet who could be woken, even for a batch that had
+  // ended before the last look at it: it has to be up again before anybody sleeps, or the next end wakes nobody.
+  return is_room_awaited() && !is_finished() && !failures_.is_broken() && !failures_.has_news() &&
+         !inbox_.has_news();
 }
 
-TimePoint Coordinator::next_deadline() const {
-  const TimePoint verdict = failed_since_ == kNever ? kNever : failed_since_ + kCauseGrace;
-  return std::min({machine_.next_tick(), verdict, next_run_check_});
+TimePoint Coordinator::next_deadline() {
+  return std::min({machine_.next_tick(), failures_.deadline(), reports_.next_check()});
 }
 
-void Coordinator::take_inbox() {
-  const std::lock_guard lock(inbox_mutex_);
-  commands_.swap(inbox_);
-  leaves_then_ = std::exchange(leaves_, false);
-}
-
-void Coordinator::obey_commands(TimePoint now) {
-  for (Command& command : commands_) {
+void Coordinator::obey_commands(std::vector<Command>& commands, TimePoint now) {
+  for (Command& command : commands) {
     if (auto* operation = std::get_if<OperationRef>(&command)) {
       accept(*operation, now);
     } else if (const auto* wanted = std::get_if<Want>(&command)) {
@@ -281,267 +266,156 @@ void Coordinator::obey_commands(TimePoint now) {
     } else if (auto* cause = std::get_if<Status>(&command)) {
       machine_.abort(*cause);
     } else if (auto* timeline = std::get_if<std::shared_ptr<Timeline>>(&command)) {
-      record_readiness();  // the timeline's until now
-      timeline_ = std::move(*timeline);
-      machine_.record_readiness(timeline_ ? ++timelines_ : 0);
+      reports_.set_timeline(std::move(*timeline));
     } else if (const auto* asked = std::get_if<AskForDumps>(&command)) {
       machine_.ask_for_dumps(asked->reason, Machine::Dumped::as_asked, now);
     } else if (auto* question = std::get_if<Describe>(&command)) {
-      question->answer->set_value(describe(std::move(question->reason), 0, machine_.snapshot(), now));
-    } else if (const auto* stack = std::get_if<Stack>(&command)) {
-      machine_.give_stack(stack->text, now);
+      question->answer->set_value(reports_.describe(std::move(question->reason), now));
+    } else if (const auto* places = std::get_if<Places>(&command)) {
+      machine_.give_stack(places->text, now);
     }
   }
-  commands_.clear();  // keeps its memory for the next inbox
-  if (std::exchange(leaves_then_, false)) {
+  if (inbox_.done_with()) {
     leaving_ = true;
     machine_.leave(now);
   }
 }
 
-/// The operation is still the caller's, or among the units, or both, where it throws.
+/// The operation is still the caller's, or in the table of calls, or both, where it throws.
 void Coordinator::accept(OperationRef& operation, TimePoint now) {
-  std::unique_ptr<Unit> unit;
-  units_.make_room();
+  std::unique_ptr<NegotiatedCall> call;
+  calls_.make_room();
   if (operation->extras().group.empty()) {
-    unit = std::make_unique<Unit>(std::move(operation));
+    call = std::make_unique<NegotiatedCall>(std::move(operation));
   } else {
     const Operation::Extras& extras = operation->extras();
     Status taken = groups_.check(*operation);
     if (taken) taken = machine_.submit_member(operation->request, extras.group, extras.group_size, now);
     if (!taken) return complete(std::move(operation), taken);
-    unit = groups_.add(operation);
-    if (!unit) return;
+    call = groups_.add(operation);
+    if (!call) return;
   }
-  unit->entry = units_.add(*unit);
-  Unit* const accepted = unit.release();  // comes back in exactly one action
-  RequestRef request = request_of(*accepted);
-  accepted->tensors_left = request->tensors.size();
-  recorder_.record(FlightEvent::What::submitted, request->kind, request->process_set, ++submitted_,
-                   request->tensors.size(), request->size_bytes(), request->name,
-                   accepted->first().submitted_at);
-  machine_.submit(Token{reinterpret_cast<std::uintptr_t>(accepted)}, std::move(request), now);
+  call->entry = calls_.add(*call);
+  NegotiatedCall& accepted = *call.release();  // its token comes back in exactly one action
+  RequestRef request = request_of(accepted);
+  accepted.tensors_left = request->tensors.size();
+  reports_.submitted(*request, accepted.first().submitted_at);
+  if (request->kind == CollectiveKind::join) machine_.serve(lanes_.served());
+  machine_.submit(accepted.entry->token, std::move(request), now);
 }
 
 void Coordinator::on_message(Rank peer, std::span<const std::byte> message) {
-  ++statistics_.messages_received;
-  if (is_broken_) return;  // since the baton was given away: it may be in the middle of a step
+  reports_.message_received();
+  if (failures_.is_broken()) return;  // since the baton was given away: it may be in the middle of a step
   machine_.message_from(peer, message, Clock::now());
 }
 
 void Coordinator::on_peer_lost(Rank peer, const Status& cause) {
-  if (!is_broken_) machine_.peer_lost(peer, cause);
+  if (!failures_.is_broken()) machine_.peer_lost(peer, cause);
 }
 
 void Coordinator::perform(std::vector<Action> actions, TimePoint now) {
   for (Action& action : actions) {
     if (auto* send = std::get_if<SendAction>(&action)) {
-      ++statistics_.messages_sent;
+      reports_.message_sent();
       channel_->send(send->peer, *send->message);
     } else if (auto* run = std::get_if<ExecuteAction>(&action)) {
       execute(*run, now);
     } else if (auto* done = std::get_if<CompleteAction>(&action)) {
-      std::unique_ptr<Unit> unit(unit_of(done->token));
-      unit->first().value = done->value;
-      complete(std::move(unit), done->status);
+      std::unique_ptr<NegotiatedCall> call(calls_.find(done->token));
+      call->first().value = done->value;
+      complete(std::move(call), done->status);
     } else if (auto* set = std::get_if<ProcessSetAction>(&action)) {
-      if (!set->ranks.empty()) {
-        process_sets_.add(set->id, set->ranks);
-      } else {
-        auto run = std::make_unique<Run>();
-        run->process_set = process_sets_.find(set->id);
-        process_sets_.remove(set->id);
-        if (run->process_set && run->process_set->rank >= 0) hand_over(std::move(run));
-      }
+      change_process_set(*set);
     } else if (auto* warn = std::get_if<WarnAction>(&action)) {
-      log_.warning("{}", warn->text);
-      recorder_.note(warn->text);
+      reports_.warned(warn->text);
     } else if (const auto* failed = std::get_if<FailGroupAction>(&action)) {
       for (OperationRef& member : groups_.take(failed->process_set, failed->group))
         complete(std::move(member), failed->status);
     } else if (const auto* asked = std::get_if<DumpAction>(&action)) {
-      dump(*asked, now);
+      reports_.dump(*asked, now);
     } else if (std::holds_alternative<StackAction>(action)) {
-      if (const auto running = running_batch()) machine_.note_running(*running, now);
-      reporter_.take_places([this](std::string text) { post(Stack{std::move(text)}); });
+      reports_.give_places([this](std::string text) { post(Places{std::move(text)}); }, now);
     } else if (auto* end = std::get_if<OverAction>(&action)) {
       over(end->cause);
     }
   }
 }
 
+void Coordinator::change_process_set(const ProcessSetAction& action) {
+  if (!action.ranks.empty()) return process_sets_.add(action.id, action.ranks);
+  auto release = std::make_unique<Run>();
+  release->process_set = process_sets_.find(action.id);
+  process_sets_.remove(action.id);
+  if (release->process_set && release->process_set->rank >= 0) hand_over(std::move(release));
+}
+
 void Coordinator::over(const Status& cause) {
   over_ = cause;
   if (cause) return;
   if (!leaving_) log_.error("{}", cause.message());
-  lane_.abort(cause);
+  lanes_.abort(cause);
 }
 
-void Coordinator::start_operations(const ExecuteAction& action, TimePoint now) {
-  std::map<CollectiveKind, Profile::Wait> waits;
-  for (const OrderedRequest& ordered : action.requests) {
-    if (ordered.token == Token::none) continue;
-    Profile::Wait& wait = waits[ordered.agreed->kind];
-    for (const OperationRef& operation : unit_of(ordered.token)->operations()) {
-      operation->ordered_at = now;
-      const double seconds = std::chrono::duration<double>(now - operation->submitted_at).count();
-      wait.add({1, seconds, seconds});
-    }
-  }
-  for (const auto& [kind, wait] : waits) {
-    statistics_.negotiation_seconds += wait.seconds;
-    profile_.waited(kind, wait);
-  }
-}
-
-void Coordinator::execute(ExecuteAction& action, TimePoint now) {
-  if (next_run_check_ == kNever) next_run_check_ = now + seconds_to_duration(config_.stall_check_time);
-  if (timeline_) timeline_->mark_cycle();
-  start_operations(action, now);
-  for (const OrderedRequest& ordered : action.requests) {
-    const Request& agreed = *ordered.agreed;
-    recorder_.record(FlightEvent::What::ordered, agreed.kind, agreed.process_set, ordered.number,
-                     agreed.tensors.size(), agreed.size_bytes(), agreed.name, now);
-  }
+void Coordinator::execute(const ExecuteAction& action, TimePoint now) {
+  reports_.ordered(action, now);
   for (auto first = action.tensors.cbegin(); first != action.tensors.cend();) {
     const auto last = std::find_if(first, action.tensors.cend(),
                                    [&](const BatchedTensor& one) { return one.batch != first->batch; });
-    hand_over(make_run(action, {first, last}));
+    hand_over(make_run(action, {first, last}, calls_, process_sets_, reports_.timeline()));
     first = last;
   }
 }
 
-std::unique_ptr<Run> Coordinator::make_run(const ExecuteAction& action,
-                                           std::span<const BatchedTensor> batch) {
-  const OrderedRequest& first = action.requests[batch.front().request];
-  auto run = std::make_unique<Run>();
-  run->process_set = process_sets_.find(first.agreed->process_set);
-  static_cast<ExecutedCall&>(run->batch) =
-      executed(first.agreed->call_of(first.agreed->tensors[batch.front().tensor]), first.contributors,
-               *run->process_set);
-  run->batch.order = first.number;
-  run->batch.process_set = run->process_set.get();
-  run->timeline = timeline_;
-  run->tensors.reserve(batch.size());
-  for (const auto [number, request, tensor] : batch) {
-    const OrderedRequest& ordered = action.requests[request];
-    RunTensor entry{nullptr, 0, unit_of(ordered.token), nullptr};
-    if (entry.unit == nullptr) {
-      run->requests.push_back(ordered.request);
-      entry.tensor = &ordered.request->tensors[tensor];
-    } else {  // the tensors of a unit are its operations' one behind the other
-      std::size_t index = tensor;
-      auto operation = entry.unit->operations().begin();
-      while (index >= (*operation)->inputs.size()) index -= (*operation++)->inputs.size();
-      entry.operation = operation->get();
-      entry.index = index;
-      entry.tensor = &entry.operation->request->tensors[index];
-    }
-    if (timeline_) run->timeline_ids.push_back(timeline_->tensor(entry.tensor->name));
-    run->tensors.push_back(std::move(entry));
-  }
-  if (timeline_) timeline_->op_start(run->timeline_ids, run->batch.kind);
-  return run;
-}
-
-void Coordinator::unit_finished(std::unique_ptr<Unit> unit, const Status& status) {
+void Coordinator::call_finished(std::unique_ptr<NegotiatedCall> call, const Status& status) {
   if (status) {
-    const Status verdict = std::move(unit->refused);
-    return complete(std::move(unit), verdict);
+    const Status verdict = std::move(call->refused);
+    return complete(std::move(call), verdict);
   }
-  const bool noted = attempt([&] {
-    const std::lock_guard lock(failed_mutex_);
-    failed_.emplace_back();
-    failed_.back() = {std::move(unit), copy_of(status)};
-  });
-  if (!noted) {
-    (void)unit.release();  // it is among the units
-    break_off(out_of_memory());
-  }
+  if (!failures_.note(std::move(call), status)) break_off(out_of_memory());
   wake();
 }
 
-void Coordinator::batch_starts(const Run& run) {
-  running_since_ns_ = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
-  recorder_.record(FlightEvent::What::started, run.batch.kind, run.process_set->id, run.batch.order,
-                   run.tensors.size(), 0, run.tensors.front().tensor->name);
+void Coordinator::run_ended(bool has_room) {
+  if (has_room && (wants_room_.exchange(false) || leaving_)) wake();
 }
 
-void Coordinator::batch_ran(const Run& run, const BatchReport& batch, const Status& status) {
-  running_since_ns_ = 0;
-  recorder_.record(status ? FlightEvent::What::finished : FlightEvent::What::failed, run.batch.kind,
-                   run.process_set->id, run.batch.order, run.tensors.size(), batch.size_bytes,
-                   run.tensors.front().tensor->name);
-  ++statistics_.batches;
-  statistics_.bytes += batch.size_bytes;
-  statistics_.execution_seconds += batch.seconds;
-  profile_.ran(batch);
-}
-
-void Coordinator::runs_left(std::size_t left) {
-  if (left < kBusyTasks && (wants_room_.exchange(false) || leaving_)) wake();
-}
-
-/// Leaves to end_broken() what has not been completed where an exception ends it.
-struct Coordinator::UnitsKept {
-  explicit UnitsKept(std::vector<Failed>& failed) : failed_(failed) {}
-  ~UnitsKept() {
-    for (Failed& one : failed_) (void)one.unit.release();
-  }
-  std::vector<Failed>& failed_;
-};
-
-/// Runs that failed end with the job's first cause. When none has come after a moment, their own failure is
-/// the cause; at once where a run has found out by itself what is wrong, before those that it left alone by
-/// that take this rank for the cause.
 void Coordinator::judge_failures(TimePoint now) {
-  std::vector<Failed> failed;
-  Status cause, of_job;
-  {
-    const std::lock_guard lock(failed_mutex_);
-    if (failed_.empty()) return;
-    if (failed_since_ == kNever) failed_since_ = now;
-    const auto known = std::ranges::find_if(failed_, [](const Failed& one) {
-      return one.status.code() == Code::peer_lost || one.status.code() == Code::timeout ||
-             one.status.code() == Code::out_of_memory;  // this rank's own, so no other is the cause
-    });
-    if (over_ && !over_->is_ok()) {
-      cause = *over_;
-    } else if (known != failed_.end() || now >= failed_since_ + kCauseGrace) {
-      const Failed& first = known != failed_.end() ? *known : failed_.front();
-      cause = first.status;
-      const Request& request = *first.unit->first().request;
-      of_job = {cause.code(), fmt::format("{} '{}' failed on rank {}: {}", name_of(request.kind),
-                                          request.name, world_.rank, cause.message())};
-    } else {
-      return;
+  auto verdict = failures_.judge(now, over_ ? &*over_ : nullptr);
+  if (!verdict) return;
+  // What has not been completed where an exception ends this is in the table of calls.
+  struct CallsKept {
+    ~CallsKept() {
+      for (FailedCall& one : calls) (void)one.call.release();
     }
-    failed.swap(failed_);
-    failed_since_ = kNever;
-  }
-  const UnitsKept kept(failed);
-  if (!over_ || over_->is_ok()) {
+    std::vector<FailedCall>& calls;
+  };
+  const CallsKept kept{verdict->calls};
+  const auto named = [](const FailedCall& one, std::string_view where, const Status& cause) {
+    const Request& request = *one.call->first().request;
+    return Status(cause.code(),
+                  fmt::format("{} '{}'{}: {}", name_of(request.kind), request.name, where, cause.message()));
+  };
+  if (verdict->is_new) {
+    const Status of_job =
+        named(verdict->calls[verdict->first], fmt::format(" failed on rank {}", world_.rank), verdict->cause);
     machine_.abort(of_job);
     perform(machine_.take_actions(now), now);
-    lane_.abort(of_job);  // also when the negotiation had said goodbye before
+    lanes_.abort(of_job);  // also when the negotiation had said goodbye before
   }
-  for (Failed& one : failed) {
-    const RequestRef request = one.unit->first().request;
-    const Status status(cause.code(),
-                        fmt::format("{} '{}': {}", name_of(request->kind), request->name, cause.message()));
-    complete(std::move(one.unit), status);
+  for (FailedCall& one : verdict->calls) {
+    const Status status = named(one, "", verdict->cause);
+    complete(std::move(one.call), status);
   }
 }
 
-void Coordinator::complete(std::unique_ptr<Unit> unit, const Status& status) noexcept {
-  for (OperationRef& operation : unit->operations()) complete(std::move(operation), status);
+void Coordinator::complete(std::unique_ptr<NegotiatedCall> call, const Status& status) noexcept {
+  for (OperationRef& operation : call->operations()) complete(std::move(operation), status);
 }
 
 void Coordinator::complete(OperationRef operation, const Status& status) noexcept {
   if (operation->is_done()) return;  // possible only after a break: it was in two places
-  const std::size_t tensors = std::max<std::size_t>(1, operation->inputs.size());
-  statistics_.tensors_completed += tensors;
-  if (!status) statistics_.tensors_failed += tensors;
+  reports_.completed(std::max<std::size_t>(1, operation->inputs.size()), status.is_ok());
   operation->complete(status);
   if (operation->extras().callback) callbacks_.push(std::move(operation));
 }

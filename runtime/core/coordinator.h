@@ -11,24 +11,22 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
-#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <thread>
-#include <variant>
 #include <vector>
 
 #include "runtime/base/config.h"
 #include "runtime/control/control_channel.h"
 #include "runtime/core/callback_thread.h"
+#include "runtime/core/failure_arbiter.h"
 #include "runtime/core/group_collector.h"
-#include "runtime/core/host_lane.h"
+#include "runtime/core/inbox.h"
+#include "runtime/core/job_reports.h"
+#include "runtime/core/lanes.h"
 #include "runtime/core/process_set_table.h"
-#include "runtime/core/statistics.h"
-#include "runtime/diagnosis/reporter.h"
 #include "runtime/negotiation/machine.h"
 #include "runtime/transport/shm/waiting.h"
 
@@ -40,15 +38,13 @@ class Coordinator final : private ControlSink, private LaneObserver {
     const World& world;
     const Config& config;
     std::unique_ptr<ControlChannel> channel;
-    std::vector<std::unique_ptr<Backend>>& backends;
+    const std::vector<std::unique_ptr<Backend>>& backends;
+    OpenDevice open_device;  // empty where there are no devices
     ProcessSetTable& process_sets;
     std::vector<std::vector<Rank>> static_sets;  // by id, from 1 on; in `process_sets` already
-    Statistics& statistics;
-    Profile& profile;
-    FlightRecorder& recorder;
     Reporter& reporter;
     Log log;
-    std::shared_ptr<Timeline> timeline;  // from the first message on; null: off
+    JobReports::Parts reports;
   };
 
   /// The tree of this job's negotiation.
@@ -81,31 +77,10 @@ class Coordinator final : private ControlSink, private LaneObserver {
   /// Whether nothing but a rank's leaving has ended the job. Asked after shut_down().
   bool ended_well() const { return !over_ || over_->is_ok() || over_->code() == Code::shut_down; }
   std::string_view channel_name() const { return channel_->name(); }
+  Lanes& lanes() { return lanes_; }
 
  private:
-  struct Want {
-    ProcessSetId process_set;
-    std::string name;
-  };
-  struct AskForDumps {
-    std::string reason;
-  };
-  struct Describe {
-    std::string reason;
-    std::shared_ptr<std::promise<Dump>> answer;
-  };
-  struct Stack {
-    std::string text;
-  };
-  using Command =
-      std::variant<OperationRef, Want, Status, std::shared_ptr<Timeline>, AskForDumps, Describe, Stack>;
   static constexpr Duration kCloseTime = std::chrono::seconds(2);
-  static Unit* unit_of(Token token) { return reinterpret_cast<Unit*>(token); }
-  struct UnitsKept;
-  struct Failed {  // runs that failed before the first cause was known
-    std::unique_ptr<Unit> unit;
-    Status status;
-  };
 
   explicit Coordinator(Parts parts);
   Status start();
@@ -113,53 +88,53 @@ class Coordinator final : private ControlSink, private LaneObserver {
   void tell_all(const Status& cause);
   void send_to_all(std::span<const std::byte> message);
 
+  // ---- told by the channel and the lanes
   void on_message(Rank peer, std::span<const std::byte> message) override;
   void on_peer_lost(Rank peer, const Status& cause) override;
-  void unit_finished(std::unique_ptr<Unit> unit, const Status& status) override;
-  void batch_starts(const Run& run) override;
-  void batch_ran(const Run& run, const BatchReport& batch, const Status& status) override;
-  void runs_left(std::size_t left) override;
+  void call_finished(std::unique_ptr<NegotiatedCall> call, const Status& status) override;
+  void batch_starts(const Run& run) override { reports_.batch_starts(run); }
+  void batch_ran(const Run& run, const BatchReport& batch, const Status& status) override {
+    reports_.batch_ran(run, batch, status);
+  }
+  void run_ended(bool has_room) override;
   void lane_broke(Status cause) noexcept override { break_off(std::move(cause)); }
 
+  // ---- the thread
   void loop() noexcept;
   void drive();
+  void round();
+  TimePoint sleep_until();
+  bool nothing_to_do();
+  bool is_finished();
+  bool is_room_awaited();
+  TimePoint next_deadline();
+  void pin_thread() const;
   void break_off(Status cause) noexcept;
   void end_broken() noexcept;
-  void round();
+
+  // ---- whoever waits (coordinator_help.cc)
   bool take_baton();
   bool drive_for(const Operation& operation) noexcept;
   bool something_comes(int& looks);
   void hand_back();
-  TimePoint sleep_until();
   void hand_over(std::unique_ptr<Run> run);
+
+  // ---- from the inbox to the negotiation, and from there to the lanes
   bool post(Command command, Wake wake = Wake::at_once);
-  bool has_commands();
   void wake();
-  bool nothing_to_do();
-  bool is_finished();
-  void take_inbox();
-  void obey_commands(TimePoint now);
+  void obey_commands(std::vector<Command>& commands, TimePoint now);
   void accept(OperationRef& operation, TimePoint now);
   void perform(std::vector<Action> actions, TimePoint now);
-  void execute(ExecuteAction& action, TimePoint now);
-  std::unique_ptr<Run> make_run(const ExecuteAction& action, std::span<const BatchedTensor> batch);
-  void start_operations(const ExecuteAction& action, TimePoint now);
+  void execute(const ExecuteAction& action, TimePoint now);
+  void change_process_set(const ProcessSetAction& action);
   void over(const Status& cause);
   void judge_failures(TimePoint now);
-  void look_for_long_runs(TimePoint now);
-  std::optional<Machine::Running> running_batch() const;
-  void dump(const DumpAction& action, TimePoint now);
-  Dump describe(std::string reason, std::uint64_t incident, const Snapshot& snapshot, TimePoint now) const;
-  void record_readiness();
-  void record_profile();
-  void complete(std::unique_ptr<Unit> unit, const Status& status) noexcept;
+  void complete(std::unique_ptr<NegotiatedCall> call, const Status& status) noexcept;
   void complete(OperationRef operation, const Status& status) noexcept;
-  TimePoint next_deadline() const;
-  void pin_thread() const;
 
   const World& world_;
   const Config& config_;
-  Baton baton_;                      // all below that is not atomic and has no mutex of its own
+  Baton baton_;                      // all below that is not atomic and is not said to be for any thread
   bool ended_ = false;               // nobody drives any more
   bool helped_ = false;              // who holds it waits for a result
   std::unique_ptr<Run> own_run_;     // the one that the holder is to run
@@ -169,36 +144,21 @@ class Coordinator final : private ControlSink, private LaneObserver {
   const bool can_be_helped_ = channel_->can_be_helped();
   ProcessSetTable& process_sets_;
   Statistics& statistics_;
-  Profile& profile_;
-  FlightRecorder& recorder_;
   Reporter& reporter_;
   Log log_;
-  OutstandingUnits units_;
+  Inbox inbox_;
+  OutstandingCalls calls_;
+  FailureArbiter failures_;
   Machine machine_;
   GroupCollector groups_;
   CallbackThread callbacks_;
-  std::shared_ptr<Timeline> timeline_;
-  std::uint64_t timelines_ = 0;  // until now
-  std::uint64_t submitted_ = 0;  // operations
+  Lanes lanes_;
+  JobReports reports_;
 
-  std::mutex inbox_mutex_;
-  std::vector<Command> inbox_;
-  bool leaves_ = false;  // once what is in the inbox is done
-  bool closed_ = false;  // nobody reads the inbox any more
-  Status closed_by_;     // when not by shut_down()
-  std::mutex failed_mutex_;
-  std::vector<Failed> failed_;
-  Status broken_by_;
-  TimePoint failed_since_ = kNever;
-  std::atomic<std::int64_t> running_since_ns_{0};  // the batch in the lane; 0: none
-  TimePoint next_run_check_ = kNever;              // while there is one
   std::atomic<bool> sleeping_{false};
-  std::atomic<bool> wants_room_{false};  // the root holds orders back until the lane has less to do
-  std::atomic<bool> is_broken_{false};   // memory ran out in the middle of a step: broken_by_ has the cause
+  std::atomic<bool> wants_room_{false};  // the root holds orders back until a lane has less to do
   std::atomic<bool> leaving_{false};
   std::atomic<bool> keeps_back_{false};  // there are learned batches
-  std::vector<Command> commands_;        // taken out of the inbox
-  bool leaves_then_ = false;             // once these are done
   std::optional<Status> over_;
 
   // What the end that comes when memory has run out needs.
@@ -206,7 +166,6 @@ class Coordinator final : private ControlSink, private LaneObserver {
   std::vector<std::byte> last_words_;     // "rank 1 on host-b: out of memory", to the others
   std::vector<Rank> neighbours_;
 
-  HostLane lane_;
   std::jthread thread_;
 };
 

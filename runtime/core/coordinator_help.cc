@@ -43,7 +43,7 @@ bool Coordinator::take_baton() {
     for (Waiting wait(kYields); !is_ours && wait.again();) is_ours = baton_.try_lock();
     baton_.want_no_more();
   }
-  if (!is_ours || (!ended_ && !is_broken_)) return is_ours;
+  if (!is_ours || (!ended_ && !failures_.is_broken())) return is_ours;
   baton_.unlock();
   return false;
 }
@@ -65,13 +65,13 @@ bool Coordinator::drive_for(const Operation& operation) noexcept {
   helped_ = false;
   hand_back();
   baton_.unlock();
-  if (run) lane_.run_here(*run);
+  if (run) lanes_.host().run_here(*run);
   return run != nullptr;
 }
 
 bool Coordinator::something_comes(int& looks) {
   for (Waiting wait(habit_, kYields); wait.again();) {
-    if (channel_->look(*this) || has_commands()) return true;
+    if (channel_->look(*this) || inbox_.has_news()) return true;
     if (baton_.is_waited_for() && --looks < 0) return false;
   }
   return false;
@@ -86,10 +86,11 @@ void Coordinator::hand_back() {
 
 /// Hands runs over in order. What a helper runs itself is the first batch of its round.
 void Coordinator::hand_over(std::unique_ptr<Run> run) {
-  if (helped_ && !own_run_ && lane_.reserve_for(*run)) {
+  const bool is_for_host = run->batch.device_type == DeviceType::host;
+  if (helped_ && !own_run_ && is_for_host && lanes_.host().reserve_for(*run)) {
     own_run_ = std::move(run);
   } else {
-    lane_.push(std::move(run));
+    lanes_.push(std::move(run));
   }
 }
 

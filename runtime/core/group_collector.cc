@@ -6,13 +6,13 @@
 
 namespace dabke {
 
-RequestRef request_of(Unit& unit) {
-  const Operation& first = unit.first();
+RequestRef request_of(NegotiatedCall& call) {
+  const Operation& first = call.first();
   if (first.extras().group.empty()) return first.request;
   auto request = std::make_shared<Request>(*first.request);
   request->name = first.extras().group;
   request->is_group = true;
-  for (const OperationRef& member : unit.operations().subspan(1)) {
+  for (const OperationRef& member : call.operations().subspan(1)) {
     const auto& tensors = member->request->tensors;
     request->tensors.append(tensors.begin(), tensors.end());
     if (request->refused.empty()) request->refused = member->request->refused;
@@ -52,16 +52,16 @@ Status GroupCollector::check(const Operation& operation) const {
                   b.name, group, a.name, unlike)};
 }
 
-std::unique_ptr<Unit> GroupCollector::add(OperationRef operation) {
+std::unique_ptr<NegotiatedCall> GroupCollector::add(OperationRef operation) {
   const Key key(operation->request->process_set, operation->extras().group);
   auto& members = groups_[key];
   members.push_back(std::move(operation));
   if (tensors_of(members) < members.front()->extras().group_size) return nullptr;
   // Ranks may submit the members in different orders; the group is the same.
   std::ranges::sort(members, {}, [](const OperationRef& op) { return std::string_view(op->request->name); });
-  auto unit = std::make_unique<Unit>(std::move(members));
+  auto call = std::make_unique<NegotiatedCall>(std::move(members));
   groups_.erase(key);
-  return unit;
+  return call;
 }
 
 std::vector<OperationRef> GroupCollector::take(ProcessSetId process_set, const std::string& group) {

@@ -11,15 +11,15 @@
 
 namespace dabke {
 
-/// The request that stands for all operations of a unit: the first one's, with every tensor.
-RequestRef request_of(Unit& unit);
+/// The request that stands for all operations of a call: the first one's, with every tensor.
+RequestRef request_of(NegotiatedCall& call);
 
 class GroupCollector {
  public:
   /// Whether it fits the members that have come: the same collective, scales and group size, and room for it.
   Status check(const Operation& operation) const;
-  /// The whole group's unit once its last member has come, null before. It has been checked.
-  std::unique_ptr<Unit> add(OperationRef operation);
+  /// The whole group's call once its last member has come, null before. It has been checked.
+  std::unique_ptr<NegotiatedCall> add(OperationRef operation);
   /// What has come of an incomplete group, which is forgotten.
   std::vector<OperationRef> take(ProcessSetId process_set, const std::string& group);
   /// Hands over everything incomplete; the collector is empty then. Needs no memory.

@@ -4,6 +4,7 @@
 
 #include "runtime/base/exceptions.h"
 #include "runtime/base/thread.h"
+#include "runtime/core/batch_builder.h"
 
 namespace dabke {
 namespace {
@@ -12,8 +13,8 @@ constexpr auto kIdleAfter = std::chrono::seconds(5);
 
 }  // namespace
 
-HostLane::HostLane(const std::vector<std::unique_ptr<Backend>>& backends, LaneObserver& observer)
-    : runner_(backends), observer_(observer) {}
+HostLane::HostLane(std::vector<Backend*> backends, LaneObserver& observer)
+    : runner_(std::move(backends)), observer_(observer) {}
 
 Status HostLane::start() {
   DABKE_ASSIGN_OR_RETURN(thread_, start_thread("dabke-host-lane", [this] { loop(); }));
@@ -26,8 +27,16 @@ void HostLane::push(std::unique_ptr<Run> run) {
   if (run->timeline) run->timeline->activity_start(run->timeline_ids, "QUEUE");
   {
     const std::lock_guard lock(mutex_);
-    queue_.push_back(std::move(run));
+    queue_.push_back({std::move(run), {}});
     outstanding_.fetch_add(1);
+  }
+  changed_.notify_one();
+}
+
+void HostLane::push_part(Part part) {
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back({nullptr, std::move(part)});
   }
   changed_.notify_one();
 }
@@ -51,8 +60,7 @@ void HostLane::stop() {
 
 bool HostLane::reserve_for(const Run& run) {
   // One that runs on waiters takes what comes, whatever its size, which is not known yet.
-  const Backend* const backend =
-      run.tensors.empty() ? nullptr : runner_.find(run.batch, {}, *run.process_set);
+  const Backend* const backend = run.is_release() ? nullptr : find(run.batch, *run.process_set);
   if (backend == nullptr || !backend->can_run_on_waiters()) return false;
   const std::lock_guard lock(mutex_);
   if (taken_ || !queue_.empty() || stopping_) return false;
@@ -72,9 +80,9 @@ void HostLane::run_here(Run& run) {
 /// The lane is taken already. It is free again before anybody hears of the end, so that who goes on at once
 /// finds it so.
 void HostLane::perform(Run& run) noexcept {
-  std::vector<Ended> ended;
+  std::vector<EndedCall> ended;
   try {
-    if (run.tensors.empty()) {
+    if (run.is_release()) {
       runner_.release(run.process_set->id);
     } else {
       ended = execute(run);
@@ -82,6 +90,16 @@ void HostLane::perform(Run& run) noexcept {
   } catch (...) {
     observer_.lane_broke(caught());
   }
+  give_back();
+  try {
+    tell(ended, observer_);
+  } catch (...) {
+    observer_.lane_broke(caught());
+  }
+  observer_.run_ended(outstanding_.fetch_sub(1) - 1 < kBusyRuns);
+}
+
+void HostLane::give_back() {
   bool goes_on = false;
   {
     const std::lock_guard lock(mutex_);
@@ -89,95 +107,60 @@ void HostLane::perform(Run& run) noexcept {
     goes_on = !queue_.empty() || stopping_;
   }
   if (goes_on) changed_.notify_one();  // the lane's thread, when this is another
-  try {
-    tell(ended);
-  } catch (...) {
-    observer_.lane_broke(caught());
-  }
-  for (Ended& one : ended) (void)one.unit.release();  // the observer knows of those that it was not told of
-  observer_.runs_left(outstanding_.fetch_sub(1) - 1);
 }
 
-/// Who waits is woken last: he would take the core, and sleep again on the next of the batch.
-void HostLane::tell(std::vector<Ended>& ended) {
-  std::vector<Ended*> awaited;
-  for (Ended& one : ended) {
-    if (one.unit->is_awaited()) {
-      awaited.push_back(&one);
-    } else {
-      observer_.unit_finished(std::move(one.unit), one.status);
-    }
-  }
-  for (Ended* const one : awaited) observer_.unit_finished(std::move(one->unit), one->status);
-}
-
-std::unique_ptr<Run> HostLane::next() {
+std::optional<HostLane::Queued> HostLane::next() {
   std::unique_lock lock(mutex_);
   const auto something = [this] { return !taken_ && (!queue_.empty() || stopping_); };
   if (!changed_.wait_for(lock, kIdleAfter, something)) {
     if (!std::exchange(taken_, true)) {
       lock.unlock();
-      try {
-        runner_.idle();
-      } catch (...) {
-        observer_.lane_broke(caught());
-      }
+      say_idle();
       lock.lock();
       taken_ = false;
     }
     changed_.wait(lock, something);  // idle was said once; now sleep without a limit
   }
-  if (queue_.empty()) return nullptr;
-  auto run = std::move(queue_.front());
+  if (queue_.empty()) return std::nullopt;
+  Queued queued = std::move(queue_.front());
   queue_.pop_front();
   taken_ = true;
-  return run;
+  return queued;
+}
+
+void HostLane::say_idle() {
+  try {
+    runner_.idle();
+  } catch (...) {
+    observer_.lane_broke(caught());
+  }
 }
 
 void HostLane::loop() {
-  while (auto run = next()) perform(*run);
-}
-
-std::vector<HostLane::Ended> HostLane::execute(Run& run) {
-  if (run.timeline) run.timeline->activity_end(run.timeline_ids);
-  observer_.batch_starts(run);
-  const TimePoint start = Clock::now();
-  BatchReport report{.kind = run.batch.kind, .tensors = run.tensors.size()};
-  std::vector<Status> refused;
-  const Status status = without_exceptions([&] { return run_batch(run, report, refused); });
-  report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  if (run.timeline) {
-    for (std::size_t i = 0; i < run.tensors.size(); ++i) {
-      const TensorSpec& tensor = *run.tensors[i].tensor;
-      const Status& ended = status && !refused.empty() ? refused[i] : status;
-      if (ended) {
-        run.timeline->op_end(run.timeline_ids[i], tensor.dtype, tensor.shape);
-      } else {
-        run.timeline->op_error(run.timeline_ids[i], ended);
-      }
+  while (auto queued = next()) {
+    if (queued->run) {
+      perform(*queued->run);
+    } else {
+      queued->part(runner_);
+      give_back();
     }
   }
-  observer_.batch_ran(run, report, status);
-  return ended_by(run, status, refused);
 }
 
-/// The units whose last tensors the run had.
-std::vector<HostLane::Ended> HostLane::ended_by(const Run& run, const Status& status,
-                                                const std::vector<Status>& refused) {
-  std::vector<Ended> ended;
-  ended.reserve(run.tensors.size());
-  for (std::size_t i = 0; i < run.tensors.size(); ++i) {
-    Unit* unit = run.tensors[i].unit;
-    if (unit == nullptr) continue;
-    if (!refused.empty() && !refused[i]) unit->refused = copy_of(refused[i]);
-    if (!status && unit->first_error.is_ok()) unit->first_error = copy_of(status);
-    if (--unit->tensors_left == 0)
-      ended.push_back({std::unique_ptr<Unit>(unit), std::move(unit->first_error)});
-  }
-  return ended;
+std::vector<EndedCall> HostLane::execute(Run& run) {
+  if (run.timeline) run.timeline->activity_end(run.timeline_ids);
+  const TimePoint start = Clock::now();
+  running_.starts(run.batch.order, start);
+  observer_.batch_starts(run);
+  BatchReport report{.kind = run.batch.kind, .tensors = run.tensors.size()};
+  Refusals refused;
+  const Status status = without_exceptions([&] { return run_batch(run, report, refused); });
+  report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  running_.ends();
+  return end_run(run, report, status, refused, observer_);
 }
 
-Status HostLane::run_batch(Run& run, BatchReport& report, std::vector<Status>& refused) {
+Status HostLane::run_batch(Run& run, BatchReport& report, Refusals& refused) {
   {
     const std::lock_guard lock(mutex_);
     if (!aborted_.is_ok()) return aborted_;
@@ -190,14 +173,12 @@ Status HostLane::run_batch(Run& run, BatchReport& report, std::vector<Status>& r
   if (builder.needs_verdict()) {
     DABKE_RETURN_IF_ERROR(runner_.run(builder.verdict_batch()));
     refused = builder.apply_verdict();
-    if (builder.batch().entries.empty()) return {};
+    if (run.batch.entries.empty()) return {};
   }
-  for (const BatchEntry& entry : builder.batch().entries) {
-    report.size_bytes += static_cast<std::size_t>(entry.elements) * size_of(run.batch.dtype);
-  }
-  DABKE_ASSIGN_OR_RETURN(Backend* const backend, runner_.choose(builder.batch()));
+  report.size_bytes = input_bytes(run);
+  DABKE_ASSIGN_OR_RETURN(Backend* const backend, runner_.choose(run.batch));
   report.backend = backend->name();
-  return runner_.run_on(*backend, builder.batch());
+  return runner_.run_on(*backend, run.batch);
 }
 
 }  // namespace dabke

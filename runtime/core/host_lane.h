@@ -1,77 +1,72 @@
-// The lane of host tensors: batches run strictly in order, apart from the negotiation, on a thread of the
-// lane or, while that has nothing to do, on a thread that waits for the result.
+// The lane of host tensors: batches run strictly in order, on a thread of the lane or, while that has nothing to
+// do, on a thread that waits for the result.
+//
+// The parts of a device's batches that the host does (row counts, ids of communicators, staging) take their
+// turn here too, so that every communicator sees the same order on every rank. A part runs on the lane's own
+// thread, and may wait there for its device.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <deque>
-#include <memory>
+#include <functional>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "runtime/backend/backend_runner.h"
-#include "runtime/core/batch_builder.h"
-#include "runtime/core/profile.h"
+#include "runtime/core/lane.h"
+#include "runtime/core/run_ending.h"
 
 namespace dabke {
 
-/// Told by a lane, on the thread that runs the batch.
-class LaneObserver {
+class HostLane final : public Lane {
  public:
-  virtual ~LaneObserver() = default;
-  /// Every tensor of the unit has run. The observer owns it from here.
-  virtual void unit_finished(std::unique_ptr<Unit> unit, const Status& status) = 0;
-  virtual void batch_starts(const Run& run) = 0;
-  /// One batch has run; its units are told next.
-  virtual void batch_ran(const Run& run, const BatchReport& batch, const Status& status) = 0;
-  /// One run less: `left` have not ended yet.
-  virtual void runs_left(std::size_t left) = 0;
-  /// The lane could not do its part, for want of memory: some units will never be told as finished.
-  virtual void lane_broke(Status cause) noexcept = 0;
-};
+  /// What the host does for another lane. Must not throw.
+  using Part = std::function<void(BackendRunner& runner)>;
 
-class HostLane {
- public:
-  HostLane(const std::vector<std::unique_ptr<Backend>>& backends, LaneObserver& observer);
-  ~HostLane();
+  /// `backends`, in order of preference, are those of host tensors, and outlive it.
+  HostLane(std::vector<Backend*> backends, LaneObserver& observer);
+  ~HostLane() override;
 
   /// Called once, before the first run.
   Status start();
-  void push(std::unique_ptr<Run> run);
+  void push(std::unique_ptr<Run> run) override;
+  void push_part(Part part);
   /// Whether the caller is to run the run, by run_here(): its backend allows it, and nothing is before it.
   /// Until it has run, the lane is the caller's.
   bool reserve_for(const Run& run);
   void run_here(Run& run);
-  /// Tasks that have not ended yet.
-  std::size_t outstanding() const { return outstanding_.load(); }
-  /// May be called from any thread: what runs and what is queued ends with `cause`. Throws when there is no
-  /// memory for a copy of the cause, and may be called again then, with a shorter one.
-  void abort(const Status& cause);
-  /// Runs what is queued, then ends the thread.
-  void stop();
+  std::size_t outstanding() const override { return outstanding_.load(); }
+  bool is_busy() const override { return outstanding() >= kBusyRuns; }
+  std::optional<LaneClock::Look> running() const override { return running_.look(); }
+  /// The backend that would run such a call, whatever its size; null when there is none.
+  const Backend* find(const CallSpec& call, const ProcessSetInfo& set) const {
+    return runner_.find(call, {}, set);
+  }
+  void abort(const Status& cause) override;
+  void stop() override;
 
  private:
-  struct Ended {
-    std::unique_ptr<Unit> unit;
-    Status status;
+  // One batch runs and one waits.
+  static constexpr std::size_t kBusyRuns = 2;
+  struct Queued {
+    std::unique_ptr<Run> run;  // null: a part
+    Part part;
   };
 
   void loop();
-  std::unique_ptr<Run> next();
+  std::optional<Queued> next();
+  void say_idle();
+  void give_back();
   void perform(Run& run) noexcept;
-  void tell(std::vector<Ended>& ended);
-  std::vector<Ended> execute(Run& run);
-  /// `refused`: of each tensor why no rank has run it; empty when all have been run.
-  Status run_batch(Run& run, BatchReport& report, std::vector<Status>& refused);
-  static std::vector<Ended> ended_by(const Run& run, const Status& status,
-                                     const std::vector<Status>& refused);
+  std::vector<EndedCall> execute(Run& run);
+  Status run_batch(Run& run, BatchReport& report, Refusals& refused);
 
   BackendRunner runner_;  // whoever has taken the lane
   LaneObserver& observer_;
+  LaneClock running_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::unique_ptr<Run>> queue_;
+  std::deque<Queued> queue_;
   bool taken_ = false;  // whoever runs a run, or touches the backends, has taken it
   bool stopping_ = false;
   Status aborted_;

@@ -2,13 +2,10 @@
 
 #include <array>
 #include <condition_variable>
-#include <cstdlib>
 #include <functional>
 #include <mutex>
 
 #include <fmt/format.h>
-
-#include "runtime/backend/fusion_buffer.h"
 
 namespace dabke {
 
@@ -29,8 +26,6 @@ WaitingRoom& waiting_room(const Operation* operation) {
 }
 
 }  // namespace
-
-void Operation::Extras::Free::operator()(void* memory) const { std::free(memory); }
 
 const Operation::Extras& Operation::extras() const {
   alignas(Extras) static std::array<std::byte, sizeof(Extras)> memory;
@@ -59,15 +54,16 @@ Status Operation::status() const {
   return is_done() ? Status(code_, message()) : Status(Code::in_progress, "not complete yet");
 }
 
-Status Operation::provide_output(std::size_t index) {
+Status Operation::provide_output(std::size_t index, const std::shared_ptr<DeviceMemory>& memory) {
   TensorView& output = outputs[index];
   const std::size_t bytes = output.size_bytes();
   if (output.data != nullptr || bytes == 0) return {};
   if (extras().allocate) {
     output.data = extras().allocate(index, output);
   } else {
-    output.data = std::aligned_alloc(kFusionAlignment, fusion_padded(bytes));
-    if (output.data) make_extras().owned_.emplace_back(output.data);
+    DeviceBuffer own = allocate_from(memory, bytes);
+    output.data = own.get();
+    if (own != nullptr) make_extras().owned_.push_back(std::move(own));
   }
   if (output.data != nullptr) return {};
   const std::string& name = request->tensors[index].name;  // whoever reports it names the request

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/backend/device.h"
 #include "runtime/base/block_pool.h"
 #include "runtime/base/clock.h"
 #include "runtime/call/request.h"
@@ -33,6 +34,10 @@ class Operation {
     std::uint32_t group_size = 0;
     /// Memory for output `index`, whose dtype and shape are set; null when there is none.
     std::function<void*(std::size_t index, const TensorView& output)> allocate;
+    /// The inputs are on a device, and there once this is reached; null: they are there already.
+    std::shared_ptr<DeviceEvent> ready;
+    /// join: the device with which this rank takes part in what is still to come.
+    std::optional<Device> join_device;
     std::function<void(Operation&)> callback;
 
     // ---- results; read them after is_done()
@@ -43,10 +48,7 @@ class Operation {
 
    private:
     friend class Operation;
-    struct Free {
-      void operator()(void* memory) const;
-    };
-    std::vector<std::unique_ptr<void, Free>> owned_;
+    std::vector<DeviceBuffer> owned_;
   };
   const Extras& extras() const;
   /// The extras, made when there are none. Changed by whose turn it is: the caller before submit, then the
@@ -79,8 +81,8 @@ class Operation {
   Status status() const;
   const std::string& message() const { return extras().message; }
 
-  /// Memory for output `index` of the size that its view says: the user's, else our own.
-  Status provide_output(std::size_t index);
+  /// Memory for output `index` of the size that its view says: the user's, else our own, of `memory`.
+  Status provide_output(std::size_t index, const std::shared_ptr<DeviceMemory>& memory);
   /// What keeps the registered memory among inputs and outputs from being freed until this has completed.
   std::vector<SharedHeap::Use> uses;
   /// Called once only. Wakes the waiters; the callback is the caller's to run. Without memory for the text,

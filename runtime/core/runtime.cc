@@ -80,9 +80,18 @@ Status Runtime::start(const Factories& factories) {
   const bool traces = !config_.timeline.empty() && config_.timeline != "DYNAMIC";
   const Status traced = traces ? open_timeline(config_.timeline, config_.timeline_mark_cycles) : Status::ok();
   begin_mpi_job();
-  DABKE_ASSIGN_OR_RETURN(coordinator_, Coordinator::open({world(), config_, std::move(channel), backends_,
-                                                          process_sets_, std::move(static_sets), statistics_,
-                                                          profile_, recorder_, reporter_, log_, timeline_}));
+  DABKE_ASSIGN_OR_RETURN(
+      coordinator_,
+      Coordinator::open({world(),
+                         config_,
+                         std::move(channel),
+                         backends_,
+                         factories.open_device,
+                         process_sets_,
+                         std::move(static_sets),
+                         reporter_,
+                         log_,
+                         {config_, statistics_, profile_, recorder_, reporter_, log_, timeline_}}));
   DABKE_RETURN_IF_ERROR(traced);  // not before there is somebody who tells the others
   if (place_.mpi != nullptr && (config_.controller == "mpi" || config_.cpu_operations == "mpi"))
     place_.mpi->on_finalize([this] { end_with_mpi(); });
@@ -136,11 +145,14 @@ std::vector<std::string_view> Runtime::backend_names() const {
 }
 
 Status Runtime::submit(OperationRef operation, Coordinator::Wake wake) {
+  if (!operation->inputs.empty()) operation->request->device_type = operation->inputs[0].device.type;
   if (operation->request->kind == CollectiveKind::allreduce) {
     const auto configured = compression_named(config_.compression);
     operation->request->compression = operation->compression.value_or(configured);
   }
-  DABKE_RETURN_IF_ERROR(check_operation(*operation, process_sets_, backends_));
+  DABKE_RETURN_IF_ERROR(check_operation(*operation, process_sets_, coordinator_->lanes()));
+  if (const auto& device = operation->extras().join_device)
+    DABKE_RETURN_IF_ERROR(coordinator_->lanes().open(*device, operation->request->process_set));
   hold_memory(*operation);
   operation->submitted_at = Clock::now();
   return coordinator_->submit(std::move(operation), wake);

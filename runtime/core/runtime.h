@@ -27,6 +27,7 @@ class Runtime {
   struct Factories {
     std::function<Result<std::vector<std::unique_ptr<Backend>>>(const BackendContext&)> backends;
     std::function<Result<std::unique_ptr<ControlChannel>>(const BackendContext&)> channel = make_channel;
+    OpenDevice open_device = {};  // empty where there are no devices
   };
   /// The channel that the configuration asks for.
   static Result<std::unique_ptr<ControlChannel>> make_channel(const BackendContext& context);

@@ -15,15 +15,15 @@ namespace {
 
 class Check {
  public:
-  Check(Operation& operation, const ProcessSetInfo& set)
-      : op_(operation), request_(*operation.request), set_(set) {}
+  Check(Operation& operation, const ProcessSetInfo& set, Lanes& lanes)
+      : op_(operation), request_(*operation.request), set_(set), lanes_(lanes) {}
 
-  Status run(const std::vector<std::unique_ptr<Backend>>& backends) {
+  Status run() {
     DABKE_RETURN_IF_ERROR(check_request());
     for (std::size_t i = 0; i < request_.tensors.size(); ++i) {
       DABKE_RETURN_IF_ERROR(check_tensor(i));
       DABKE_RETURN_IF_ERROR(check_output(i));
-      DABKE_RETURN_IF_ERROR(check_backend(request_.tensors[i], backends));
+      DABKE_RETURN_IF_ERROR(check_backend(request_.tensors[i]));
     }
     return {};
   }
@@ -88,12 +88,7 @@ class Check {
   }
 
   Status check_memory(const TensorSpec& tensor, const TensorView& view, std::string_view what) const {
-    if (view.device.type != DeviceType::host) {
-      return {Code::unsupported,
-              fmt::format("{} '{}': {} of tensor '{}' is on {}, and this build has no backend for "
-                          "device memory; copy it to the host",
-                          name_of(request_.kind), request_.name, what, tensor.name, view.device.to_string())};
-    }
+    DABKE_RETURN_IF_ERROR(check_device(tensor, view, what));
     if (view.data == nullptr && view.elements() != 0)
       return bad("the {} of tensor '{}' has no data", what, tensor.name);
     if (reinterpret_cast<std::uintptr_t>(view.data) % size_of(view.dtype) != 0) {
@@ -101,6 +96,24 @@ class Check {
                  view.data, size_of(view.dtype));
     }
     return {};
+  }
+
+  /// An operation runs on one device.
+  Status check_device(const TensorSpec& tensor, const TensorView& view, std::string_view what) const {
+    const Device device = op_.inputs[0].device;
+    if (view.device != device) {
+      return bad(
+          "the {} of tensor '{}' is on {}, but the operation's first input is on {}; all tensors of an "
+          "operation "
+          "must be on one device",
+          what, tensor.name, view.device.to_string(), device.to_string());
+    }
+    if (device.type == DeviceType::host || (&view != &op_.inputs[0])) return {};
+    const Status opened = lanes_.open(device, set_.id);
+    if (opened) return {};
+    return {opened.code(),
+            fmt::format("{} '{}': the {} of tensor '{}' cannot be used: {}", name_of(request_.kind),
+                        request_.name, what, tensor.name, opened.message())};
   }
 
   Status check_splits(const TensorSpec& tensor) const {
@@ -155,11 +168,9 @@ class Check {
     return bad("input and output of tensor '{}' overlap without being the same memory", tensor.name);
   }
 
-  Status check_backend(const TensorSpec& tensor,
-                       const std::vector<std::unique_ptr<Backend>>& backends) const {
+  Status check_backend(const TensorSpec& tensor) const {
     const CallSpec call = executed(request_.call_of(tensor), set_.size(), set_);
-    if (std::ranges::any_of(backends, [&](const auto& backend) { return backend->can_run(call, {}); }))
-      return {};
+    if (lanes_.can_run(call)) return {};
     return {Code::unsupported, fmt::format("{} '{}': no backend of this job can run it for {}",
                                            name_of(request_.kind), request_.name, name_of(tensor.dtype))};
   }
@@ -167,24 +178,24 @@ class Check {
   Operation& op_;
   const Request& request_;
   const ProcessSetInfo& set_;
+  Lanes& lanes_;
 };
 
 /// Outputs whose sizes are known, and that the caller leaves to us. Here, before anybody hears of the
 /// operation: a rank that has no memory tells the others with the request, and the operation fails on all of
 /// them.
-void provide_outputs(Operation& operation) {
+void provide_outputs(Operation& operation, Lanes& lanes) {
   Request& request = *operation.request;
   if (request.kind != CollectiveKind::reducescatter) return;
   for (std::size_t i = 0; i < request.tensors.size() && request.refused.empty(); ++i) {
-    const Status provided = operation.provide_output(i);
+    const Status provided = operation.provide_output(i, lanes.memory_of(operation.outputs[i].device));
     if (!provided) request.refused = provided.message();
   }
 }
 
 }  // namespace
 
-Status check_operation(Operation& operation, const ProcessSetTable& sets,
-                       const std::vector<std::unique_ptr<Backend>>& backends) {
+Status check_operation(Operation& operation, const ProcessSetTable& sets, Lanes& lanes) {
   const auto set = sets.find(operation.request->process_set);
   if (!set || set->rank < 0) {
     return {Code::unknown_process_set,
@@ -195,8 +206,8 @@ Status check_operation(Operation& operation, const ProcessSetTable& sets,
                               name_of(operation.request->kind), operation.request->name,
                               operation.request->process_set)};
   }
-  DABKE_RETURN_IF_ERROR(Check(operation, *set).run(backends));
-  provide_outputs(operation);
+  DABKE_RETURN_IF_ERROR(Check(operation, *set, lanes).run());
+  provide_outputs(operation, lanes);
   return {};
 }
 

@@ -2,17 +2,13 @@
 // all collectives.
 #pragma once
 
-#include <memory>
-#include <vector>
-
-#include "runtime/backend/backend.h"
+#include "runtime/core/lanes.h"
 #include "runtime/core/operation.h"
 #include "runtime/core/process_set_table.h"
 
 namespace dabke {
 
 /// Refuses what cannot run; fills in output views that the caller left empty (in place, or to be allocated).
-Status check_operation(Operation& operation, const ProcessSetTable& sets,
-                       const std::vector<std::unique_ptr<Backend>>& backends);
+Status check_operation(Operation& operation, const ProcessSetTable& sets, Lanes& lanes);
 
 }  // namespace dabke

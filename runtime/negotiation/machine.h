@@ -49,6 +49,8 @@ class Machine {
   void want(ProcessSetId set, const std::string& key, TimePoint now) { reporter_.want(set, key, now); }
   void message_from(Rank peer, std::span<const std::byte> message, TimePoint now);
   void peer_lost(Rank peer, const Status& cause);
+  /// What this rank can take part with once it has joined; the host always.
+  void serve(DeviceTypes types) { state_.serves = types; }
   /// Whether this rank's data plane of this type has enough to do, so that more orders of that type may wait.
   void set_data_plane_busy(DeviceType type, bool busy);
   void tick(TimePoint now);

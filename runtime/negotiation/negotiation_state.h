@@ -63,6 +63,7 @@ struct NegotiationState {
   };
 
   const MachineOptions options;
+  DeviceTypes serves = options.serves;  // as long as it has not joined
   ProcessSets sets;
   ResponseCache cache;
   TensorTable tensors{cache};

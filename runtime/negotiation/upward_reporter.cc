@@ -10,10 +10,10 @@ namespace dabke {
 namespace {
 
 /// What this rank cannot take part with.
-std::vector<NotServed> not_served_by(const MachineOptions& options) {
+std::vector<NotServed> not_served_by(const NegotiationState& state) {
   std::vector<NotServed> all;
   for (const DeviceType type : kDeviceTypes) {
-    if (type != DeviceType::host && !options.serves.contains(type)) all.push_back({type, options.rank});
+    if (type != DeviceType::host && !state.serves.contains(type)) all.push_back({type, state.options.rank});
   }
   return all;
 }
@@ -39,7 +39,7 @@ void UpwardReporter::announce(TensorEntry& entry, TimePoint now) {
 void UpwardReporter::announce_join(ProcessSetId set, TimePoint now) {
   if (!state_.joins.contains(set)) return;
   report(state_.learned.release_all(), now);
-  JoinReport join{set, state_.options.rank, {}, not_served_by(state_.options)};
+  JoinReport join{set, state_.options.rank, {}, not_served_by(state_)};
   state_.tensors.for_each([&](const TensorEntry& entry) {
     if (entry.process_set == set && entry.waiting.size() > 1) join.unfinished.push_back(entry.name);
   });

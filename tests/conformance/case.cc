@@ -139,7 +139,7 @@ std::string CaseRun::finish() {
 }
 
 std::string CaseRun::check(int tensor) const {
-  const TensorView& output = pending_.operation().outputs[static_cast<std::size_t>(tensor)];
+  const TensorView output = pending_.view(static_cast<std::size_t>(tensor));
   const Shape want = output_shape(tensor);
   if (!(output.shape == want)) return "shape " + output.shape.to_string() + " instead of " + want.to_string();
   return visit_dtype(output.dtype, [&]<class T>(std::type_identity<T>) {

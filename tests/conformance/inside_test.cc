@@ -103,7 +103,9 @@ TEST_CASE("the timeline of a job is a Chrome trace with the events of each tenso
   const Json trace = file.read();
   CAPTURE(trace.dump(1));
   const auto activity = [&backend](const std::string& collective) {
-    if (backend.data == Setup::Data::threads) return std::string("B THREADS_COLLECTIVE");
+    if (backend.data == Setup::Data::threads || backend.data == Setup::Data::staged)
+      return std::string("B THREADS_COLLECTIVE");
+    if (backend.data == Setup::Data::device) return "B FAKE_" + collective;
     const bool is_tcp = backend.data == Setup::Data::tcp || backend.data == Setup::Data::hierarchical;
     const char* const name = backend.data == Setup::Data::shm ? "SHM_" : is_tcp ? "TCP_" : "GLOO_";
     return fmt::format("B {}{}", name, collective);
@@ -126,7 +128,7 @@ TEST_CASE(
     "a timeline holds what is submitted after its start from the first moment, what was before not at all") {
   const TempFile file;
   for (int round = 0; round < 50; ++round) {
-    run_on_ranks(backends_for_threads().front(), 2, [&](Rank& self) {
+    run_on_ranks(backends_for_threads().back(), 2, [&](Rank& self) {
       std::vector<float> x(4);
       if (self.rank() == 0) {
         std::vector<float> y(4);

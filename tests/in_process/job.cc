@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "ops/registry.h"
+#include "tests/fake_device/fake_device_backend.h"
 #include "tests/in_process/sim_channel.h"
 #include "tests/in_process/threads_backend.h"
 #include "tests/patience.h"
@@ -126,6 +127,7 @@ void Job::open(const Setup& setup, int size, const std::function<Config(int rank
   const auto store = make_memory_store();
   const auto network = std::make_shared<SimNetwork>(size);
   const auto hub = std::make_shared<ThreadsHub>();
+  const auto device_hub = std::make_shared<ThreadsHub>();
   const JobId id = fresh_job_id();
   ranks_.resize(static_cast<std::size_t>(size));
   for (int i = 0; i < size; ++i) knives_.push_back(std::make_shared<DroppableChannel::Knife>());
@@ -138,9 +140,19 @@ void Job::open(const Setup& setup, int size, const std::function<Config(int rank
           made.take(), Coordinator::topology_of(context.world, context.config)->neighbours(rank),
           knives_[static_cast<std::size_t>(rank)]));
     };
-    if (setup.data == Setup::Data::threads) {
+    std::shared_ptr<FakeDevice> device;
+    if (setup.is_on_device()) {
+      device = std::make_shared<FakeDevice>(rank % 2, static_cast<unsigned>(rank));
+      factories.open_device = [device](Device wanted) -> Result<std::shared_ptr<DeviceStream>> {
+        if (wanted.index == device->index()) return device->open_stream();
+        return Status(Code::unsupported, "there is no such device");
+      };
+    }
+    if (setup.data == Setup::Data::threads || setup.is_on_device()) {
       factories.backends = [&](const BackendContext&) {
         std::vector<std::unique_ptr<Backend>> backends;
+        if (setup.data == Setup::Data::device)
+          backends.push_back(std::make_unique<FakeDeviceBackend>(device_hub));
         backends.push_back(std::make_unique<ThreadsBackend>(hub));
         return Result(std::move(backends));
       };
@@ -151,7 +163,7 @@ void Job::open(const Setup& setup, int size, const std::function<Config(int rank
     if (setup.data == Setup::Data::gloo) config.cpu_operations = "gloo";
     if (setup.data == Setup::Data::shm) config.cpu_operations = "shm";
     ranks_[static_cast<std::size_t>(rank)] = std::make_unique<Rank>(
-        rank, must(Runtime::open(config, {world_of(rank, size, setup, id), store}, factories)));
+        rank, must(Runtime::open(config, {world_of(rank, size, setup, id), store}, factories)), device);
   };
   run_watched(
       size, open_one, [] { return std::string("opening the ranks"); }, [] {});

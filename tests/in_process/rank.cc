@@ -40,27 +40,98 @@ OperationRef Rank::make(CollectiveKind kind, std::vector<Argument> arguments, co
   return operation;
 }
 
+TensorView DeviceCopies::bring(const TensorView& host, bool is_copied_back) {
+  TensorView there = host;
+  there.device = {DeviceType::cuda, device_.index()};
+  if (host.data == nullptr) return there;
+  // At an address as odd as the test's.
+  const std::size_t odd = reinterpret_cast<std::uintptr_t>(host.data) % 64;
+  DeviceBuffer memory = allocate_from(device_.memory(), odd + host.size_bytes());
+  if (memory == nullptr) throw std::runtime_error("the fake device has no memory");
+  there.data = static_cast<std::byte*>(memory.get()) + odd;
+  device_.write(there.data, host.data, host.size_bytes());
+  const std::lock_guard lock(mutex_);
+  copies_.push_back({std::move(memory), host, is_copied_back ? there.data : nullptr});
+  return there;
+}
+
+void DeviceCopies::fetch(const Operation& operation) {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(is_fetched_, true) || operation.code() != Code::ok) return;
+  for (const Copy& copy : copies_) {
+    if (copy.device != nullptr) device_.read(copy.host.data, copy.device, copy.host.size_bytes());
+  }
+  for (std::size_t i = 0; i < tensors_; ++i) {
+    const TensorView& made = operation.outputs[i];
+    auto& bytes = outputs_.emplace_back(made.size_bytes());
+    device_.read(bytes.data(), made.data, bytes.size());
+  }
+}
+
+TensorView DeviceCopies::output(const Operation& operation, std::size_t index) {
+  fetch(operation);
+  const std::lock_guard lock(mutex_);
+  TensorView view = operation.outputs[index];
+  view.device = {};
+  view.data = index < outputs_.size() ? outputs_[index].data() : nullptr;
+  return view;
+}
+
+/// In place of the test's tensors copies on the device; null when the call is the host's.
+std::shared_ptr<DeviceCopies> Rank::bring_to_device(Operation& operation, const Call& call) {
+  if (!device_ || !call.on_device.value_or(true) || operation.inputs.empty()) return nullptr;
+  auto copies = std::make_shared<DeviceCopies>(*device_, operation.inputs.size());
+  for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
+    TensorView& input = operation.inputs[i];
+    TensorView& output = operation.outputs[i];
+    const bool has_own_output = output.data != nullptr && output.data != input.data;
+    const CollectiveKind kind = operation.request->kind;
+    const bool in_place =
+        !has_own_output && (kind == CollectiveKind::allreduce || kind == CollectiveKind::broadcast);
+    const bool is_same = output.data != nullptr && output.data == input.data;
+    input = copies->bring(input, in_place);
+    if (has_own_output) output = copies->bring(output, true);
+    if (is_same) {
+      output.data = input.data;
+      output.device = input.device;
+    }
+  }
+  if (operation.extras().callback) {
+    auto& callback = operation.make_extras().callback;
+    callback = [copies, then = std::move(callback)](Operation& done) {
+      copies->fetch(done);
+      then(done);
+    };
+  }
+  return copies;
+}
+
 Pending Rank::start(CollectiveKind kind, std::vector<Argument> arguments, const Call& call) {
-  return submit(make(kind, std::move(arguments), call));
+  OperationRef operation = make(kind, std::move(arguments), call);
+  auto copies = bring_to_device(*operation, call);
+  return submit(std::move(operation), std::move(copies));
 }
 
 Status Rank::run(CollectiveKind kind, std::vector<Argument> arguments, const Call& call) {
   const OperationRef operation = make(kind, std::move(arguments), call);
-  remember(operation);
-  return runtime_->run(operation);
+  const auto copies = bring_to_device(*operation, call);
+  remember(operation, copies);
+  Status status = runtime_->run(operation);
+  if (status && copies) copies->fetch(*operation);
+  return status;
 }
 
-Pending Rank::submit(OperationRef operation) {
+Pending Rank::submit(OperationRef operation, std::shared_ptr<DeviceCopies> copies) {
   if (Status refused = runtime_->submit(operation); !refused) return Pending(std::move(refused));
-  remember(operation);
-  return Pending(std::move(operation), *runtime_);
+  remember(operation, copies);
+  return Pending(std::move(operation), *runtime_, std::move(copies));
 }
 
-void Rank::remember(const OperationRef& operation) {
+void Rank::remember(const OperationRef& operation, std::shared_ptr<DeviceCopies> copies) {
   const std::lock_guard lock(mutex_);
-  submitted_.push_back(operation);
+  submitted_.push_back({operation, std::move(copies)});
   if (submitted_.size() >= 256) {
-    std::erase_if(submitted_, [](const OperationRef& one) { return one->is_done(); });
+    std::erase_if(submitted_, [](const Submitted& one) { return one.operation->is_done(); });
   }
 }
 
@@ -71,7 +142,9 @@ Pending Rank::barrier_async(const Call& call) {
 }
 
 Pending Rank::join_async(ProcessSetId set) {
-  return start(CollectiveKind::join, {}, {.name = "join", .set = set});
+  OperationRef operation = make(CollectiveKind::join, {}, {.name = "join", .set = set});
+  if (device_) operation->make_extras().join_device = Device{DeviceType::cuda, device_->index()};
+  return submit(std::move(operation));
 }
 
 Result<int> Rank::join(ProcessSetId set) {
@@ -109,7 +182,7 @@ std::string Rank::describe() {
   }
   constexpr int kShown = 20;
   int shown = 0;
-  for (const OperationRef& operation : submitted_) {
+  for (const auto& [operation, copies] : submitted_) {
     if (operation->is_done() || ++shown > kShown) continue;
     const double age = std::chrono::duration<double>(Clock::now() - operation->submitted_at).count();
     text +=

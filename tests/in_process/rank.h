@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/core/runtime.h"
+#include "tests/fake_device/fake_device.h"
 
 namespace dabke::testing {
 
@@ -46,6 +47,33 @@ struct Call {
   std::string group = {};
   std::uint32_t group_size = 0;
   std::function<void(Operation&)> callback = {};
+  std::optional<bool> on_device = {};  // nothing: where the job's tensors are
+};
+
+/// The tensors of one operation on a fake device. What the test sees is on the host.
+class DeviceCopies {
+ public:
+  DeviceCopies(FakeDevice& device, std::size_t tensors) : device_(device), tensors_(tensors) {}
+
+  /// A tensor of the test's, copied to the device; in_place: also copied back.
+  TensorView bring(const TensorView& host, bool is_copied_back);
+  /// What the operation has made, on the host; once it has completed.
+  void fetch(const Operation& operation);
+  /// An output as the host sees it.
+  TensorView output(const Operation& operation, std::size_t index);
+
+ private:
+  struct Copy {
+    DeviceBuffer memory;
+    TensorView host;
+    void* device;
+  };
+  FakeDevice& device_;
+  const std::size_t tensors_;
+  std::mutex mutex_;
+  bool is_fetched_ = false;
+  std::vector<Copy> copies_;                     // those that are copied back, and others
+  std::vector<std::vector<std::byte>> outputs_;  // those that the runtime has made
 };
 
 /// An operation under way.
@@ -53,30 +81,44 @@ class Pending {
  public:
   Pending() = default;
   explicit Pending(Status refused) : refused_(std::move(refused)) {}
-  Pending(OperationRef operation, Runtime& runtime) : operation_(std::move(operation)), runtime_(&runtime) {}
+  Pending(OperationRef operation, Runtime& runtime, std::shared_ptr<DeviceCopies> copies = nullptr)
+      : operation_(std::move(operation)), runtime_(&runtime), copies_(std::move(copies)) {}
 
   Status wait() const {
     if (!refused_) return refused_;
     runtime_->help(*operation_, kNever);
     operation_->wait_until(kNever);
+    fetch();
     return operation_->status();
   }
-  bool wait_for(double seconds) const { return !refused_ || operation_->wait_until(deadline_after(seconds)); }
-  bool is_done() const { return !refused_ || operation_->is_done(); }
+  bool wait_for(double seconds) const {
+    return !refused_ || (operation_->wait_until(deadline_after(seconds)) && fetch());
+  }
+  bool is_done() const { return !refused_ || (operation_->is_done() && fetch()); }
+  /// An output as the host sees it.
+  TensorView view(std::size_t index) const {
+    return copies_ ? copies_->output(*operation_, index) : operation_->outputs[index];
+  }
   Operation& operation() const { return *operation_; }
   std::int64_t value() const { return operation_->value; }
   const std::vector<std::int64_t>& received_splits() const { return operation_->extras().received_splits; }
   template <class T>
   std::vector<T> output(std::size_t index = 0) const {
-    const TensorView& view = operation_->outputs[index];
-    const T* data = static_cast<const T*>(view.data);
-    return std::vector<T>(data, data + view.elements());
+    const TensorView output = view(index);
+    const T* data = static_cast<const T*>(output.data);
+    return std::vector<T>(data, data + output.elements());
   }
 
  private:
+  bool fetch() const {
+    if (copies_) copies_->fetch(*operation_);
+    return true;
+  }
+
   Status refused_;
   OperationRef operation_;
   Runtime* runtime_ = nullptr;
+  std::shared_ptr<DeviceCopies> copies_;  // null: its tensors are on the host
 };
 
 /// One tensor of a call.
@@ -93,11 +135,14 @@ TensorView view_of(std::vector<T>& data) {
 
 class Rank {
  public:
-  Rank(int rank, std::unique_ptr<Runtime> runtime) : rank_(rank), runtime_(std::move(runtime)) {}
+  /// `device`: where its tensors are; null: on the host.
+  Rank(int rank, std::unique_ptr<Runtime> runtime, std::shared_ptr<FakeDevice> device = nullptr)
+      : rank_(rank), device_(std::move(device)), runtime_(std::move(runtime)) {}
 
   int rank() const { return rank_; }
   int size() const { return runtime_->world().size; }
   Runtime& runtime() { return *runtime_; }
+  FakeDevice* device() { return device_.get(); }
   Config const& config() const { return runtime_->config(); }
 
   /// Any collective. The tensors' memory must live until it has completed.
@@ -174,15 +219,22 @@ class Rank {
     return pending.output<T>();
   }
   OperationRef make(CollectiveKind kind, std::vector<Argument> arguments, const Call& call);
-  Pending submit(OperationRef operation);
-  void remember(const OperationRef& operation);
+  std::shared_ptr<DeviceCopies> bring_to_device(Operation& operation, const Call& call);
+  Pending submit(OperationRef operation, std::shared_ptr<DeviceCopies> copies = nullptr);
+  void remember(const OperationRef& operation, std::shared_ptr<DeviceCopies> copies);
+
+  struct Submitted {
+    OperationRef operation;
+    std::shared_ptr<DeviceCopies> copies;
+  };
 
   int rank_;
+  const std::shared_ptr<FakeDevice> device_;
   std::unique_ptr<Runtime> runtime_;
   std::atomic<int> calls_{0};
   std::atomic<const char*> phase_{"idle"};
   std::mutex mutex_;
-  std::vector<OperationRef> submitted_;  // the pending ones are among them; for describe()
+  std::vector<Submitted> submitted_;  // the pending ones are among them; for describe()
 };
 
 }  // namespace dabke::testing

@@ -14,6 +14,8 @@ std::vector<Setup> backends_for_threads() {
       {"tcp", Setup::Data::tcp, Setup::Control::links},
       {"gloo", Setup::Data::gloo, Setup::Control::links},
       {"threads", Setup::Data::threads, Setup::Control::sim},
+      {"device", Setup::Data::device, Setup::Control::sim},
+      {"staged", Setup::Data::staged, Setup::Control::sim},
       {"threads-tcp", Setup::Data::threads, Setup::Control::links},
   };
   const char* wanted = std::getenv("DABKE_TEST_BACKENDS");

@@ -9,12 +9,14 @@
 namespace dabke::testing {
 
 struct Setup {
-  enum class Data { shm, hierarchical, tcp, gloo, threads };  // threads: ThreadsBackend
+  // threads: ThreadsBackend; device: tensors on fake devices, with collectives between these; staged: without
+  enum class Data { shm, hierarchical, tcp, gloo, threads, device, staged };
   enum class Control { links, sim };                          // links: LinkChannel, sim: SimChannel
   std::string name;
   Data data = Data::threads;
   Control control = Control::sim;
   /// The host on which a rank believes to be: two hosts make the backends between hosts meet.
+  bool is_on_device() const { return data == Data::device || data == Data::staged; }
   std::string host(int rank, int size) const {
     return data != Data::hierarchical || 2 * rank < size ? "node" : "node-too";
   }

@@ -166,8 +166,12 @@ Status ThreadsBackend::run(const Batch& batch) {
       *static_cast<const double*>(first.input) == kFailingNumber)
     return {Code::transport, "the test's backend fails"};
   const ActivityScope activity(batch.timeline, batch.timeline_ids, "THREADS_COLLECTIVE");
+  return run_among_threads(batch, ++round->second, *hub_, aborted_);
+}
+
+Status run_among_threads(const Batch& batch, std::uint64_t round, ThreadsHub& hub, const Status& aborted) {
   DABKE_ASSIGN_OR_RETURN(const ThreadsHub::Deposits all,
-                         hub_->exchange(*batch.process_set, ++round->second, deposit_of(batch), aborted_));
+                         hub.exchange(*batch.process_set, round, deposit_of(batch), aborted));
   for (const auto& deposit : all) {
     if (deposit->signature != all.front()->signature)
       return defect(batch, "another rank runs " + deposit->signature);

@@ -50,6 +50,10 @@ class ThreadsHub {
   std::map<std::pair<ProcessSetId, std::uint64_t>, Round> rounds_;
 };
 
+/// Runs a batch on host memory, in order with the others of its set: `round` counts them. `aborted` is guarded by the
+/// hub.
+Status run_among_threads(const Batch& batch, std::uint64_t round, ThreadsHub& hub, const Status& aborted);
+
 class ThreadsBackend final : public Backend {
  public:
   explicit ThreadsBackend(std::shared_ptr<ThreadsHub> hub) : hub_(std::move(hub)) {}

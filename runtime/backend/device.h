@@ -1,0 +1,86 @@
+// A device as the runtime uses it: its memory, and a stream on which things happen in order.
+//
+// The host is one of them, whose streams do at once what they are told. A lane has one stream of its device, and is
+// the only caller of it but for memory, which any thread allocates and frees. What is enqueued begins when all that
+// was enqueued before has ended; nothing here waits.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "runtime/base/status.h"
+#include "runtime/base/tensor.h"
+#include "runtime/kernels/kernels.h"
+
+namespace dabke {
+
+/// A device's memory. May be used from any thread.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+  /// Null when there is none. Aligned to kFusionAlignment.
+  virtual void* allocate(std::size_t bytes) noexcept = 0;
+  /// What the device may still read or write must not be freed.
+  virtual void free(void* memory) noexcept = 0;
+};
+
+/// Memory that somebody owns. Keeps the device's memory until it is freed.
+struct FreeDeviceMemory {
+  std::shared_ptr<DeviceMemory> memory;
+  void operator()(void* bytes) const noexcept { memory->free(bytes); }
+};
+using DeviceBuffer = std::unique_ptr<void, FreeDeviceMemory>;
+/// Null when there is none.
+DeviceBuffer allocate_from(const std::shared_ptr<DeviceMemory>& memory, std::size_t bytes) noexcept;
+
+/// A point of a stream. May be asked from any thread.
+class DeviceEvent {
+ public:
+  virtual ~DeviceEvent() = default;
+  /// Whether all that was before it has ended; an error is the device's, and it is over then.
+  virtual Result<bool> is_reached() = 0;
+};
+
+/// Elements that are copied. `to` may equal `from` where the dtypes are one; no other overlap.
+struct ElementCopy {
+  void* to;
+  const void* from;
+  std::size_t elements;
+};
+
+class DeviceStream {
+ public:
+  virtual ~DeviceStream() = default;
+  virtual Device device() const = 0;
+  virtual const std::shared_ptr<DeviceMemory>& memory() const = 0;
+  /// Host memory that the device copies to and from.
+  virtual const std::shared_ptr<DeviceMemory>& host_memory() const = 0;
+
+  /// Within the device: converts from one dtype to the other, as kernels::widen() and narrow() do where they differ,
+  /// and scales on the way. `pieces` is read before it returns.
+  virtual Status copy(std::span<const ElementCopy> pieces, DType to, DType from,
+                      const kernels::Scale& by) = 0;
+  virtual Status fill_neutral(DType dtype, ReduceOp op, void* into, std::size_t elements) = 0;
+  virtual Status clear(void* memory, std::size_t bytes) = 0;
+  virtual Status copy_to_host(void* host, const void* device, std::size_t bytes) = 0;
+  virtual Status copy_from_host(void* device, const void* host, std::size_t bytes) = 0;
+
+  /// The point behind all that was enqueued.
+  virtual Result<std::shared_ptr<DeviceEvent>> record() = 0;
+  /// What is enqueued from now on begins after an event, of this device, of any of its streams.
+  virtual Status wait_for(const std::shared_ptr<DeviceEvent>& event) = 0;
+  /// Freed once all that was enqueued until now has ended.
+  virtual void retire(DeviceBuffer buffer) = 0;
+  /// Kept for as long as the process lives: the device has not come to its end, and may still use what this owns.
+  virtual void keep(std::shared_ptr<void> owner) = 0;
+};
+
+/// The host's: everything happens at once.
+DeviceStream& host_stream();
+
+/// How a device of this process is opened; an error says why it cannot be used. Called once a device, from any thread.
+using OpenDevice = std::function<Result<std::shared_ptr<DeviceStream>>(Device)>;
+
+}  // namespace dabke

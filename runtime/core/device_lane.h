@@ -1,0 +1,101 @@
+// The lane of one device: a thread that prepares, enqueues and watches events; nobody else calls the device, but for
+// memory. Several batches may be on their way; they end in the order in which they were pushed.
+//
+// What becomes of a run, in steps that the two lanes take in turn; most runs have those of the device alone:
+//   1. device  the set's first rank makes the id of a communicator, where the backend wants one for a new set
+//   2. host    all ranks get it; they tell each other their row counts (allgather, alltoall)
+//   3. device  waits for the inputs' events, makes the outputs
+//   4. host    the ranks agree which outputs have memory everywhere (output_verdict.h)
+//   5. device  copies the inputs to the host, where no backend of the device runs such a call
+//   6. host    runs the batch there
+//   7. device  enqueues the batch, or copies the outputs back
+//   8. device  looks at the event behind all of that until it is reached: the run has ended
+// The host's steps of a run are one part in the host's lane, which it enters when the run is handed over, before the
+// next run; it waits there for the device. So every communicator of the host sees the same order on every rank.
+//
+// After an abort a run ends when its device has come to its end, or after kAbandonAfter; then its memory is kept for
+// as long as the process lives, because the device may still write to it.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "runtime/backend/backend_runner.h"
+#include "runtime/core/host_lane.h"
+
+namespace dabke {
+
+class DeviceLane final : public Lane {
+ public:
+  static constexpr Duration kAbandonAfter = std::chrono::seconds(5);
+
+  /// `backends` are those of the device's type, in order of preference. All outlives the lane; the host's lane is
+  /// stopped after it.
+  DeviceLane(std::shared_ptr<DeviceStream> stream, std::vector<Backend*> backends, HostLane& host,
+             LaneObserver& observer, Log log);
+  ~DeviceLane() override;
+
+  /// Called once, before the first run.
+  Status start();
+  DeviceStream& stream() { return *stream_; }
+  /// Whether it can run such a call, by itself or through the host.
+  bool can_run(const CallSpec& call, const ProcessSetInfo& set) const;
+  void push(std::unique_ptr<Run> run) override;
+  std::size_t outstanding() const override { return outstanding_.load(); }
+  bool is_busy() const override { return outstanding() >= kBusyRuns; }
+  std::optional<LaneClock::Look> running() const override { return running_.look(); }
+  void abort(const Status& cause) override;
+  void stop() override;
+
+ private:
+  // Enough that the device never waits for the host.
+  static constexpr std::size_t kBusyRuns = 4;
+  struct Flight;
+
+  // ---- the host's steps, on its lane's thread
+  void run_on_host(Flight& flight, BackendRunner& host);
+  Status take_host_steps(Flight& flight, BackendRunner& host);
+
+  // ---- the device's, on the lane's own
+  void loop();
+  void work();
+  bool advance(Flight& flight);
+  Status step(Flight& flight);
+  Status make_id(Flight& flight);
+  Status build(Flight& flight);
+  Status stage(Flight& flight);
+  Status launch(Flight& flight);
+  Status record_behind(Flight& flight);
+  Status look(Flight& flight);
+  bool give_up(Flight& flight);
+  void abandon(const std::shared_ptr<Flight>& flight);
+  void begin(Flight& flight);
+  void end(const std::shared_ptr<Flight>& flight, const Status& status);
+  void end_front();
+  bool wait_a_little(int& looks);
+  Status aborted();
+
+  const std::shared_ptr<DeviceStream> stream_;
+  BackendRunner runner_;
+  HostLane& host_;
+  LaneObserver& observer_;
+  const Log log_;
+  LaneClock running_;
+  std::set<std::pair<const Backend*, ProcessSetId>> with_id_;  // by whoever pushes
+  std::deque<std::shared_ptr<Flight>> flights_;                // the thread's: the oldest first
+  std::mutex mutex_;  // all below, and what lanes tell each other of a flight
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Flight>> pushed_;
+  bool has_news_ = false;
+  bool said_idle_ = false;  // the thread's
+  bool stopping_ = false;
+  Status aborted_;
+  TimePoint abandon_at_ = kNever;
+  std::atomic<std::size_t> outstanding_{0};
+  std::jthread thread_;
+};
+
+}  // namespace dabke

@@ -1,0 +1,78 @@
+// What other threads leave for the coordinator: operations, and what they want of it.
+#pragma once
+
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "runtime/core/operation.h"
+#include "runtime/diagnosis/dump.h"
+#include "runtime/timeline/timeline.h"
+
+namespace dabke {
+
+/// A thread is about to wait for what has this name.
+struct Want {
+  ProcessSetId process_set;
+  std::string name;
+};
+struct AskForDumps {
+  std::string reason;
+};
+struct Describe {
+  std::string reason;
+  std::shared_ptr<std::promise<Dump>> answer;
+};
+/// Where this rank's threads are.
+struct Places {
+  std::string text;
+};
+/// A Status: the job is to end with that cause. A timeline: is written from now on; null: none is.
+using Command =
+    std::variant<OperationRef, Want, Status, std::shared_ptr<Timeline>, AskForDumps, Describe, Places>;
+
+/// May be used from any thread, but for what is the driver's.
+class Inbox {
+ public:
+  /// Refused, and the command is gone, once nobody reads them any more. `waiting` becomes the number of those
+  /// that nobody has taken.
+  bool put(Command command, std::size_t& waiting);
+  /// This rank is to leave, once what is in the inbox is done.
+  void leave();
+  /// Whether there is something to do.
+  bool has_news();
+
+  // ---- the driver's
+  /// What has been put since; the caller's until done_with().
+  std::vector<Command>& take();
+  /// Whether it is time to leave, after what was taken: said once.
+  bool done_with();
+  /// Nobody reads it from now on; `cause`, when it is not that this rank has left.
+  void close(const Status& cause = {});
+  Status closed_by();
+  /// Calls `use` with every operation that is still in it, taken or not, and empties it. Needs no memory.
+  template <class Use>
+  void give_all(Use use) {
+    for (auto* const commands : {&taken_, &inbox_}) {
+      for (Command& command : *commands) {
+        auto* const operation = std::get_if<OperationRef>(&command);
+        if (operation != nullptr && operation->get() != nullptr) use(std::move(*operation));
+      }
+      commands->clear();
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Command> inbox_;
+  bool leaves_ = false;
+  bool closed_ = false;
+  Status closed_by_;
+  std::vector<Command> taken_;  // the driver's
+  bool leaves_then_ = false;    // the driver's
+};
+
+}  // namespace dabke

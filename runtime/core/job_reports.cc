@@ -1,0 +1,175 @@
+#include "runtime/core/job_reports.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace dabke {
+namespace {
+
+/// How long a failure waits for its dump to be written.
+constexpr Duration kDumpTime = std::chrono::seconds(1);
+
+}  // namespace
+
+JobReports::JobReports(Parts parts, Machine& machine, const OutstandingCalls& calls, Lanes& lanes)
+    : parts_(std::move(parts)), machine_(machine), calls_(calls), lanes_(lanes) {
+  if (parts_.timeline) machine_.record_readiness(++timelines_);
+}
+
+void JobReports::batch_starts(const Run& run) {
+  parts_.recorder.record(FlightEvent::What::started, run.batch.kind, run.process_set->id, run.batch.order,
+                         run.tensors.size(), 0, run.tensors.front().tensor->name);
+}
+
+void JobReports::batch_ran(const Run& run, const BatchReport& batch, const Status& status) {
+  parts_.recorder.record(status ? FlightEvent::What::finished : FlightEvent::What::failed, run.batch.kind,
+                         run.process_set->id, run.batch.order, run.tensors.size(), batch.size_bytes,
+                         run.tensors.front().tensor->name);
+  ++parts_.statistics.batches;
+  parts_.statistics.bytes += batch.size_bytes;
+  parts_.statistics.execution_seconds += batch.seconds;
+  parts_.profile.ran(batch);
+}
+
+void JobReports::submitted(const Request& request, TimePoint at) {
+  parts_.recorder.record(FlightEvent::What::submitted, request.kind, request.process_set, ++submitted_,
+                         request.tensors.size(), request.size_bytes(), request.name, at);
+}
+
+void JobReports::ordered(const ExecuteAction& action, TimePoint now) {
+  if (next_run_check_ == kNever) next_run_check_ = now + seconds_to_duration(parts_.config.stall_check_time);
+  if (parts_.timeline) parts_.timeline->mark_cycle();
+  std::map<CollectiveKind, Profile::Wait> waits;
+  for (const OrderedRequest& ordered : action.requests) {
+    const Request& agreed = *ordered.agreed;
+    parts_.recorder.record(FlightEvent::What::ordered, agreed.kind, agreed.process_set, ordered.number,
+                           agreed.tensors.size(), agreed.size_bytes(), agreed.name, now);
+    NegotiatedCall* const call = calls_.find(ordered.token);
+    if (call == nullptr) continue;
+    Profile::Wait& wait = waits[agreed.kind];
+    for (const OperationRef& operation : call->operations()) {
+      operation->ordered_at = now;
+      const double seconds = std::chrono::duration<double>(now - operation->submitted_at).count();
+      wait.add({1, seconds, seconds});
+    }
+  }
+  for (const auto& [kind, wait] : waits) {
+    parts_.statistics.negotiation_seconds += wait.seconds;
+    parts_.profile.waited(kind, wait);
+  }
+}
+
+void JobReports::completed(std::size_t tensors, bool is_well) {
+  parts_.statistics.tensors_completed += tensors;
+  if (!is_well) parts_.statistics.tensors_failed += tensors;
+}
+
+void JobReports::warned(const std::string& text) {
+  parts_.log.warning("{}", text);
+  parts_.recorder.note(text);
+}
+
+void JobReports::set_timeline(std::shared_ptr<Timeline> timeline) {
+  take_readiness();  // the timeline's until now
+  parts_.timeline = std::move(timeline);
+  machine_.record_readiness(parts_.timeline ? ++timelines_ : 0);
+}
+
+void JobReports::take_readiness() {
+  for (const Machine::Readiness& ready : machine_.take_readiness()) {
+    if (!parts_.timeline) continue;
+    const Timeline::TensorId tensor = parts_.timeline->tensor(ready.name);
+    if (ready.first) parts_.timeline->negotiate_start(tensor, ready.kind);
+    parts_.timeline->rank_ready(tensor, ready.set_rank);
+    if (ready.last) parts_.timeline->negotiate_end(tensor);
+  }
+}
+
+void JobReports::take_profile() {
+  for (const Machine::Lateness& late : machine_.take_lateness()) {
+    parts_.profile.late(late.rank, late.kind, std::chrono::duration<double>(late.by).count());
+  }
+  parts_.profile.cache(machine_.cache_counts().hits, machine_.cache_counts().misses);
+}
+
+Dump JobReports::describe(std::string reason, std::uint64_t incident, const Snapshot& snapshot,
+                          TimePoint now) const {
+  constexpr std::string_view kStates[] = {"announced", "kept back", "queued"};
+  Dump dump = parts_.reporter.begin(std::move(reason), incident);
+  dump.last_order = snapshot.last_order;
+  dump.submitted = submitted_;
+  dump.process_sets = snapshot.sets;
+  for (const Snapshot::Pending& pending : snapshot.pending) {
+    const Duration age = now - calls_.find(pending.token)->first().submitted_at;
+    dump.pending.push_back({pending.request->name, std::string(name_of(pending.request->kind)),
+                            pending.request->process_set, pending.request->describe(),
+                            std::chrono::duration<double>(age).count(),
+                            std::string(kStates[static_cast<std::size_t>(pending.state)])});
+  }
+  for (const Snapshot::Group& group : snapshot.groups) {
+    dump.pending.push_back({group.name, std::string(name_of(group.kind)), group.process_set, group.members,
+                            std::chrono::duration<double>(now - group.since).count(), "incomplete"});
+  }
+  return dump;
+}
+
+void JobReports::dump(const DumpAction& action, TimePoint now) {
+  const bool stalled = action.job_fails && machine_.cause().code() == Code::stalled;
+  const auto where = !action.job_fails ? Reporter::Where::usual
+                     : stalled         ? Reporter::Where::launcher
+                                       : Reporter::Where::if_wanted;
+  // Signals end the sleeps of an application, so a warning sends none.
+  using Stacks = Reporter::Stacks;
+  const auto stacks = action.asked || stalled ? Stacks::signals
+                      : action.job_fails      ? Stacks::none
+                                              : Stacks::places;
+  parts_.reporter.write(describe(action.reason, action.incident, action.snapshot, now), where, stacks);
+  // Once the operations have failed the process may end at any moment.
+  if (action.job_fails) parts_.reporter.flush(kDumpTime);
+}
+
+void JobReports::give_places(std::function<void(std::string text)> answer, TimePoint now) {
+  if (const auto running = running_batch()) machine_.note_running(*running, now);
+  parts_.reporter.take_places(std::move(answer));
+}
+
+/// The batch that some lane has been running the longest; nothing when none runs.
+std::optional<Machine::Running> JobReports::running_batch() const {
+  const auto running = lanes_.running();
+  if (!running) return std::nullopt;
+  const auto events = parts_.recorder.events();
+  const auto batch = std::ranges::find_if(events.rbegin(), events.rend(), [&](const FlightEvent& event) {
+    return event.what == FlightEvent::What::started && event.number == running->order;
+  });
+  if (batch == events.rend()) return std::nullopt;
+  const std::string more = batch->tensors > 1 ? fmt::format(" and {} more", batch->tensors - 1) : "";
+  return Machine::Running{
+      batch->number, batch->process_set,
+      fmt::format("{} '{}'{} (order {})", name_of(batch->kind), batch->name, more, batch->number),
+      running->since};
+}
+
+void JobReports::look_for_long_runs(TimePoint now) {
+  if (lanes_.outstanding() == 0 || parts_.config.stall_check_disable) {
+    next_run_check_ = kNever;
+    return;
+  }
+  if (now < next_run_check_) return;
+  constexpr Duration kAgain = std::chrono::seconds(5);  // who was to end the job has not: it may stand still
+  const Duration warning = seconds_to_duration(parts_.config.stall_check_time);
+  const Duration shutdown = seconds_to_duration(parts_.config.stall_shutdown_time);
+  const Duration patience = shutdown > Duration::zero() ? std::min(warning, shutdown) : warning;
+  const auto running = running_batch();
+  const Duration age = running ? now - running->since : Duration::zero();
+  if (age < patience) {
+    next_run_check_ = now + (patience - age);
+    return;
+  }
+  next_run_check_ = now + warning;
+  if (shutdown > Duration::zero())
+    next_run_check_ = std::min(next_run_check_, now + (age < shutdown ? shutdown - age : kAgain));
+  machine_.note_long_run(*running, now);
+}
+
+}  // namespace dabke

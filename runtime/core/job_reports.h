@@ -1,0 +1,75 @@
+// What a rank tells of its job: the flight recorder, statistics, profile and timeline as things happen; dumps, and
+// batches that take too long.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/base/config.h"
+#include "runtime/core/lanes.h"
+#include "runtime/core/outstanding_calls.h"
+#include "runtime/core/statistics.h"
+#include "runtime/diagnosis/reporter.h"
+#include "runtime/negotiation/machine.h"
+
+namespace dabke {
+
+class JobReports {
+ public:
+  struct Parts {
+    const Config& config;
+    Statistics& statistics;
+    Profile& profile;
+    FlightRecorder& recorder;
+    Reporter& reporter;
+    Log log;
+    std::shared_ptr<Timeline> timeline;  // from the first message on; null: off
+  };
+
+  /// All that it is given outlives it.
+  JobReports(Parts parts, Machine& machine, const OutstandingCalls& calls, Lanes& lanes);
+
+  // ---- by the lanes, on the thread that runs the batch
+  void batch_starts(const Run& run);
+  void batch_ran(const Run& run, const BatchReport& batch, const Status& status);
+
+  // ---- by the coordinator's driver
+  void submitted(const Request& request, TimePoint at);
+  /// The operations are told when they were ordered.
+  void ordered(const ExecuteAction& action, TimePoint now);
+  void completed(std::size_t tensors, bool is_well);
+  void message_sent() { ++parts_.statistics.messages_sent; }
+  void message_received() { ++parts_.statistics.messages_received; }
+  void warned(const std::string& text);
+  const std::shared_ptr<Timeline>& timeline() const { return parts_.timeline; }
+  /// Null stops it.
+  void set_timeline(std::shared_ptr<Timeline> timeline);
+  /// What the negotiation has seen since: in front of the orders that it led to.
+  void take_readiness();
+  void take_profile();
+
+  Dump describe(std::string reason, TimePoint now) {
+    return describe(std::move(reason), 0, machine_.snapshot(), now);
+  }
+  void dump(const DumpAction& action, TimePoint now);
+  /// Asks where the threads are; `answer` may come on any thread.
+  void give_places(std::function<void(std::string text)> answer, TimePoint now);
+  /// What was agreed on may hang as well: a rank that is stopped in the middle of it, or a network that is.
+  void look_for_long_runs(TimePoint now);
+  TimePoint next_check() const { return next_run_check_; }
+
+ private:
+  Dump describe(std::string reason, std::uint64_t incident, const Snapshot& snapshot, TimePoint now) const;
+  std::optional<Machine::Running> running_batch() const;
+
+  Parts parts_;
+  Machine& machine_;
+  const OutstandingCalls& calls_;
+  Lanes& lanes_;
+  std::uint64_t timelines_ = 0;        // until now
+  std::uint64_t submitted_ = 0;        // operations
+  TimePoint next_run_check_ = kNever;  // while there is a batch in a lane
+};
+
+}  // namespace dabke

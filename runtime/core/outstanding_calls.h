@@ -1,0 +1,73 @@
+// Every call that has not completed, wherever it is: in the negotiation, in a lane, on its way between them.
+// The negotiation knows a call by its token, a number in this table. The job may end in the middle of a step
+// that has lost sight of a call, when memory runs out; this table has not.
+//
+// The driver of the coordinator adds and finds, any thread removes, and neither waits. Entries are used
+// again, so a steady job makes none.
+#pragma once
+
+#include <atomic>
+#include <deque>
+
+#include "runtime/negotiation/machine.h"
+
+namespace dabke {
+
+class NegotiatedCall;
+
+class OutstandingCalls {
+ public:
+  struct Entry {
+    NegotiatedCall* call = nullptr;
+    Entry* next = nullptr;  // among those that are free
+    OutstandingCalls* home = nullptr;
+    Token token{};
+  };
+
+  OutstandingCalls() = default;
+  OutstandingCalls(const OutstandingCalls&) = delete;
+  OutstandingCalls& operator=(const OutstandingCalls&) = delete;
+
+  /// Makes sure that add() has room; may throw. By the driver, as add() is.
+  void make_room() {
+    if (free_ == nullptr) free_ = removed_.exchange(nullptr, std::memory_order_acquire);
+    if (free_ != nullptr) return;
+    free_ = &entries_.emplace_back();
+    free_->home = this;
+    free_->token = static_cast<Token>(entries_.size());  // 0 is nobody's
+  }
+  Entry* add(NegotiatedCall& call) noexcept {
+    Entry* const entry = free_;
+    free_ = entry->next;
+    entry->call = &call;
+    return entry;
+  }
+  static void remove(Entry* entry) noexcept {
+    std::atomic<Entry*>& removed = entry->home->removed_;
+    entry->call = nullptr;
+    entry->next = removed.load(std::memory_order_relaxed);
+    while (!removed.compare_exchange_weak(entry->next, entry, std::memory_order_release,
+                                          std::memory_order_relaxed)) {
+    }
+  }
+
+  /// Null where the token is nobody's: this rank takes part with neutral data. By the driver.
+  NegotiatedCall* find(Token token) const {
+    const auto number = static_cast<std::size_t>(token);
+    return number == 0 ? nullptr : entries_[number - 1].call;
+  }
+  /// When nobody else adds or removes any more. `use` may remove the call that it is given.
+  template <class Use>
+  void for_each(Use use) {
+    for (Entry& entry : entries_) {
+      if (entry.call != nullptr) use(*entry.call);
+    }
+  }
+
+ private:
+  std::deque<Entry> entries_;
+  Entry* free_ = nullptr;
+  std::atomic<Entry*> removed_{nullptr};
+};
+
+}  // namespace dabke

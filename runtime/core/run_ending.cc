@@ -1,0 +1,61 @@
+#include "runtime/core/run_ending.h"
+
+#include "runtime/base/exceptions.h"
+
+namespace dabke {
+namespace {
+
+void note_in_timeline(const Run& run, const Status& status, const Refusals& refused) {
+  for (std::size_t i = 0; i < run.tensors.size(); ++i) {
+    const TensorSpec& tensor = *run.tensors[i].tensor;
+    const Status& ended = status && !refused.empty() ? refused[i] : status;
+    if (ended) {
+      run.timeline->op_end(run.timeline_ids[i], tensor.dtype, tensor.shape);
+    } else {
+      run.timeline->op_error(run.timeline_ids[i], ended);
+    }
+  }
+}
+
+/// Leaves the calls that are left to whoever looks for them where an exception ends it.
+struct LeftBehind {
+  ~LeftBehind() {
+    for (EndedCall& one : ended) (void)one.call.release();
+  }
+  std::vector<EndedCall>& ended;
+};
+
+}  // namespace
+
+std::vector<EndedCall> end_run(const Run& run, const BatchReport& report, const Status& status,
+                               const Refusals& refused, LaneObserver& observer) {
+  if (run.timeline) note_in_timeline(run, status, refused);
+  observer.batch_ran(run, report, status);
+  std::vector<EndedCall> ended;
+  ended.reserve(run.tensors.size());
+  for (std::size_t i = 0; i < run.tensors.size(); ++i) {
+    NegotiatedCall* const call = run.tensors[i].call;
+    if (call == nullptr) continue;
+    if (!refused.empty() && !refused[i]) call->refused = copy_of(refused[i]);
+    if (!status && call->first_error.is_ok()) call->first_error = copy_of(status);
+    if (--call->tensors_left == 0)
+      ended.push_back({std::unique_ptr<NegotiatedCall>(call), std::move(call->first_error)});
+  }
+  return ended;
+}
+
+/// Who waits is woken last: he would take the core, and sleep again on the next of the batch.
+void tell(std::vector<EndedCall>& ended, LaneObserver& observer) {
+  const LeftBehind left{ended};
+  std::vector<EndedCall*> awaited;
+  for (EndedCall& one : ended) {
+    if (one.call->is_awaited()) {
+      awaited.push_back(&one);
+    } else {
+      observer.call_finished(std::move(one.call), one.status);
+    }
+  }
+  for (EndedCall* const one : awaited) observer.call_finished(std::move(one->call), one->status);
+}
+
+}  // namespace dabke

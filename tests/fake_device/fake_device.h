@@ -1,0 +1,131 @@
+// A device in this process, for tests: memory that the host must not touch, streams that are threads, events,
+// random delays, and errors on request. It stands for a GPU wherever the runtime, and not the vendor, is tested.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "runtime/backend/device.h"
+
+namespace dabke::testing {
+
+/// Addresses that end the process when the host reads or writes them. May be used from any thread.
+class FakeMemory final : public DeviceMemory {
+ public:
+  ~FakeMemory() override;
+  void* allocate(std::size_t bytes) noexcept override;
+  void free(void* memory) noexcept override;
+  /// Where the device finds these bytes; null when they are not, or not all, of one allocation.
+  std::byte* real(const void* memory, std::size_t bytes);
+  /// As if there were so many bytes left.
+  void limit(std::size_t bytes);
+
+ private:
+  struct Allocation {
+    std::byte* real;
+    std::size_t bytes;
+  };
+  std::mutex mutex_;
+  std::map<const std::byte*, Allocation> allocations_;  // by the address that the host knows
+  std::size_t left_ = std::size_t{1} << 40;
+};
+
+class FakeDevice : public std::enable_shared_from_this<FakeDevice> {
+ public:
+  /// `seed`: of the delays.
+  FakeDevice(int index, unsigned seed) : index_(index), random_(seed) {}
+
+  int index() const { return index_; }
+  const std::shared_ptr<FakeMemory>& memory() const { return memory_; }
+  std::shared_ptr<DeviceStream> open_stream();
+
+  // What a program does with its own streams, at once.
+  void write(void* device, const void* host, std::size_t bytes);
+  void read(void* host, const void* device, std::size_t bytes);
+
+  /// The operation after so many more fails, and all after it, as a device does that is lost.
+  void fail_after(int operations);
+  /// No operation ends before go_on().
+  void hang();
+  /// Until an operation has come that does not end.
+  void wait_until_it_hangs();
+  void go_on();
+
+  // ---- for its streams
+  /// Waits as long as the next operation takes. An error: the device is lost.
+  Status take_time();
+  void keep(std::shared_ptr<void> owner);
+
+ private:
+  const int index_;
+  const std::shared_ptr<FakeMemory> memory_ = std::make_shared<FakeMemory>();
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::minstd_rand random_;
+  int operations_left_ = -1;  // until it fails; -1: never
+  bool hangs_ = false;
+  int stuck_ = 0;  // operations that wait for go_on()
+  std::vector<std::shared_ptr<void>> kept_;
+};
+
+/// An event of any of its streams.
+class FakeEvent final : public DeviceEvent {
+ public:
+  Result<bool> is_reached() override;
+  void reach(const Status& status);
+  /// Blocks; the status that it was reached with.
+  Status wait();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool reached_ = false;
+  Status status_;
+};
+
+class FakeStream final : public DeviceStream {
+ public:
+  explicit FakeStream(std::shared_ptr<FakeDevice> device);
+  /// Ends when all that was enqueued has.
+  ~FakeStream() override;
+
+  /// What the device does, with memory of its own. An error is the device's.
+  void enqueue(std::function<Status()> operation);
+  FakeDevice& fake() { return *device_; }
+
+  Device device() const override { return {DeviceType::cuda, device_->index()}; }
+  const std::shared_ptr<DeviceMemory>& memory() const override { return memory_; }
+  const std::shared_ptr<DeviceMemory>& host_memory() const override { return host_stream().memory(); }
+  Status copy(std::span<const ElementCopy> pieces, DType to, DType from, const kernels::Scale& by) override;
+  Status fill_neutral(DType dtype, ReduceOp op, void* into, std::size_t elements) override;
+  Status clear(void* memory, std::size_t bytes) override;
+  Status copy_to_host(void* host, const void* device, std::size_t bytes) override;
+  Status copy_from_host(void* device, const void* host, std::size_t bytes) override;
+  Result<std::shared_ptr<DeviceEvent>> record() override;
+  Status wait_for(const std::shared_ptr<DeviceEvent>& event) override;
+  void retire(DeviceBuffer buffer) override;
+  void keep(std::shared_ptr<void> owner) override { device_->keep(std::move(owner)); }
+
+  /// As FakeMemory::real(); an error when the device has no such memory.
+  Result<std::byte*> real(const void* memory, std::size_t bytes);
+
+ private:
+  void loop();
+
+  const std::shared_ptr<FakeDevice> device_;
+  const std::shared_ptr<DeviceMemory> memory_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void(Status& lost)>> queue_;
+  bool stopping_ = false;
+  std::jthread thread_;
+};
+
+}  // namespace dabke::testing

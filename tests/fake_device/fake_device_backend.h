@@ -1,0 +1,57 @@
+// Collectives between fake devices of the ranks of one process: what NCCL is to GPUs. A communicator needs the id
+// that the set's first rank has made; a collective is enqueued, and blocks its stream until all ranks' have come.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "runtime/backend/activity.h"
+#include "runtime/backend/packer.h"
+#include "tests/fake_device/fake_device.h"
+#include "tests/in_process/threads_backend.h"
+
+namespace dabke::testing {
+
+class FakeDeviceBackend final : public Backend {
+ public:
+  explicit FakeDeviceBackend(std::shared_ptr<ThreadsHub> hub) : hub_(std::move(hub)) {}
+
+  std::string_view name() const override { return "fake"; }
+  DeviceType device_type() const override { return DeviceType::cuda; }
+  /// All but 16-bit integers, which run on the host.
+  bool can_run(const CallSpec& call, const Extent&) const override {
+    return call.device_type == DeviceType::cuda && call.dtype != DType::i16 && call.dtype != DType::u16;
+  }
+  std::size_t unique_id_bytes() const override { return sizeof(Id); }
+  Status make_unique_id(const ProcessSetInfo& set, std::span<std::byte> id) override;
+  void take_unique_id(const ProcessSetInfo& set, std::span<const std::byte> id) override;
+  Status prepare(const ProcessSetInfo& set, Device device) override;
+  void run(const Batch& batch, Completion done) override;
+  void release(ProcessSetId set, Device device) override;
+  const char* activity_on_device(CollectiveKind kind) const override { return activity_of<"FAKE">(kind); }
+  Status poll() override;
+  void abort(const Status& cause) override;
+
+ private:
+  using Id = std::uint64_t;
+  struct Communicator {
+    Id id = 0;
+    bool is_prepared = false;
+    std::uint64_t rounds = 0;
+  };
+  Status enqueue(const Batch& batch);
+
+  std::shared_ptr<ThreadsHub> hub_;
+  std::map<ProcessSetId, Communicator> communicators_;
+  std::map<DeviceStream*, Packer> packers_;
+  std::minstd_rand random_{7};
+  Completion later_;  // told at some later poll()
+  int polls_left_ = 0;
+  Status aborted_;  // guarded by the hub
+  std::mutex error_mutex_;
+  Status error_;  // of a collective that is on a stream
+};
+
+}  // namespace dabke::testing
