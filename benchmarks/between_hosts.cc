@@ -181,6 +181,6 @@ Status run() {
 
 int main() {
   const Status status = run();
-  if (!status) std::fprintf(stderr, "%s\n", status.message().c_str());
+  if (!status.is_ok()) std::fprintf(stderr, "%s\n", status.message().c_str());
   return status.is_ok() ? 0 : 1;
 }

@@ -32,7 +32,7 @@ Status write_file(const std::string& path, const std::string& text) {
 int show(const std::vector<Row>& rows, const Options& options, const std::vector<std::string>& command) {
   fmt::print("{}", to_table(rows, options));
   if (!options.json.empty()) {
-    if (const Status written = write_file(options.json, report(rows, command).dump(1)); !written)
+    if (const Status written = write_file(options.json, report(rows, command).dump(1)); !written.is_ok())
       return fail(written, 1);
   }
   std::int64_t wrong = 0;
@@ -47,7 +47,7 @@ int be_a_rank(const Options& options, const std::vector<std::string>& command) {
   if (measured->rank != 0) return 0;
   if (options.rank_results.empty()) return show(measured->rows, options, command);
   const Status written = write_file(options.rank_results, to_json(measured->rows).dump());
-  return written ? 0 : fail(written, 1);
+  return written.is_ok() ? 0 : fail(written, 1);
 }
 
 /// What would only be found out after minutes, or by every rank.
@@ -57,7 +57,7 @@ Status check_files(const Options& options) {
 }
 
 int start_jobs(const Options& options, const std::vector<std::string>& command) {
-  if (const Status files = check_files(options); !files) return fail(files, 2);
+  if (const Status files = check_files(options); !files.is_ok()) return fail(files, 2);
   const auto jobs = plan_jobs(options, find_launchers());
   if (!jobs) return fail(jobs.status(), 2);
   std::vector<Row> rows;

@@ -50,7 +50,7 @@ class StoreForGloo final : public gloo::rendezvous::Store {
 
  private:
   static void must(const Status& status) {
-    if (!status) throw std::runtime_error(status.message());
+    if (!status.is_ok()) throw std::runtime_error(status.message());
   }
   const std::shared_ptr<dabke::Store> store_;
 };

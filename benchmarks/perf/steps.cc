@@ -79,11 +79,11 @@ Status run_step(const Step& step, std::vector<dabke_handle*>& handles) {
   for (const Tensor& tensor : step.tensors) {
     dabke_handle* handle = nullptr;
     status = api_status(dabke_allreduce_async(tensor.name.c_str(), &tensor.view, nullptr, &options, &handle));
-    if (!status) break;
+    if (!status.is_ok()) break;
     handles.push_back(handle);
   }
   for (dabke_handle* const handle : handles) {
-    if (dabke_wait(handle, -1) != DABKE_OK && status)
+    if (dabke_wait(handle, -1) != DABKE_OK && status.is_ok())
       status = {static_cast<Code>(dabke_handle_status(handle)), dabke_handle_message(handle)};
     dabke_handle_free(handle);
   }

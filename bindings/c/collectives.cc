@@ -238,7 +238,7 @@ dabke_status dabke_alltoall(const char* name, const DLTensor* input, const dabke
 #define DABKE_GROUPED(kind, outputs, handle, act)                                                            \
   Call call{};                                                                                               \
   const Status status = grouped(CollectiveKind::kind, names, inputs, outputs, count, options, handle, call); \
-  return status ? act : status
+  return status.is_ok() ? act : status
 
 dabke_status dabke_grouped_allreduce_async(const char* const* names, const DLTensor* const* inputs,
                                            const DLTensor* const* outputs, size_t count,
@@ -303,7 +303,7 @@ dabke_status dabke_wait(dabke_handle* handle, double timeout_seconds) {
     if (handle == nullptr) return missing_handle();
     const TimePoint deadline = deadline_after(timeout_seconds);
     if (!handle->is_done()) {
-      if (const Status allowed = may_wait(); !allowed) return allowed;
+      if (const Status allowed = may_wait(); !allowed.is_ok()) return allowed;
       if (const auto runtime = current_runtime()) {
         runtime->help(*handle, deadline);
       } else if (const Status none = no_runtime(); none.code() == Code::forked) {
@@ -326,7 +326,7 @@ size_t dabke_handle_output_count(const dabke_handle* handle) { return handle ? h
 
 dabke_status dabke_handle_output(const dabke_handle* handle, size_t index, const DLTensor** output) {
   return entry([&]() -> Status {
-    if (const Status status = completed(handle); !status) return status;
+    if (const Status status = completed(handle); !status.is_ok()) return status;
     if (index >= handle->outputs.size() || output == nullptr) {
       return {Code::invalid_argument,
               fmt::format("output {} was asked for, but there are {}", index, handle->outputs.size())};
@@ -342,7 +342,7 @@ dabke_status dabke_handle_output(const dabke_handle* handle, size_t index, const
 }
 dabke_status dabke_handle_received_splits(const dabke_handle* handle, const int64_t** splits, size_t* count) {
   return entry([&]() -> Status {
-    if (const Status status = completed(handle); !status) return status;
+    if (const Status status = completed(handle); !status.is_ok()) return status;
     if (handle->request->kind != CollectiveKind::alltoall || splits == nullptr || count == nullptr) {
       return {Code::invalid_argument, "received splits belong to an alltoall; pass where to put them"};
     }
@@ -353,7 +353,7 @@ dabke_status dabke_handle_received_splits(const dabke_handle* handle, const int6
 }
 dabke_status dabke_handle_last_joined_rank(const dabke_handle* handle, int32_t* rank) {
   return entry([&]() -> Status {
-    if (const Status status = completed(handle); !status) return status;
+    if (const Status status = completed(handle); !status.is_ok()) return status;
     if (handle->request->kind != CollectiveKind::join || rank == nullptr) {
       return {Code::invalid_argument, "the last joined rank belongs to a join; pass where to put it"};
     }

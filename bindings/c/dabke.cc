@@ -119,7 +119,7 @@ const char* dabke_last_error(void) { return last_error(); }
 dabke_status dabke_init(const dabke_init_options* options) {
   return entry([&]() -> Status {
     dabke_init_options given = DABKE_INIT_OPTIONS_INIT;
-    if (Status status = read_struct(options, given, "dabke_init_options"); !status) return status;
+    if (Status status = read_struct(options, given, "dabke_init_options"); !status.is_ok()) return status;
     if (given.process_set_count > 0 &&
         (given.process_set_ranks == nullptr || given.process_set_sizes == nullptr)) {
       return {Code::invalid_argument,
@@ -277,7 +277,7 @@ void* dabke_alloc(size_t size_bytes) {
 void dabke_free(void* memory) {
   if (memory == nullptr) return;
   const Status status = without_exceptions([&] { return shared_heap()->free(memory); });
-  if (status) return;
+  if (status.is_ok()) return;
   (void)entry([&]() -> Status { return {status.code(), fmt::format("dabke_free: {}", status.message())}; });
 }
 

@@ -158,7 +158,7 @@ std::shared_ptr<SharedHeap> shared_heap() {
 }
 
 dabke_status report(const Status& status) noexcept {
-  if (!status) {
+  if (!status.is_ok()) {
     std::string& text = last_error_text();
     if (!attempt([&] { text = status.message(); })) text = "out of memory";  // too short to need any
   }

@@ -208,7 +208,7 @@ int launch(const Options& options) {
       find_program(options.command.front(), path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin");
   if (program.path.empty()) return fail(program.exit_code, program.message);
   if (const Status enough = check_descriptors(options, static_cast<rlim_t>(places->size()), inherited);
-      !enough)
+      !enough.is_ok())
     return fail(1, enough.message());
   auto files = open_output_files(options, *places);
   if (!files.is_ok()) return fail(kUsageError, files.status().message());
@@ -239,7 +239,7 @@ int launch(const Options& options) {
   (*server)->on_set(
       [&](const std::string& key, const std::string& value) { (*gatherer)->offer(key, value); });
   const Status served = (*server)->start();  // threads, so no fork from here on
-  if (!spawned || !served) return job.give_up((spawned ? served : spawned).message());
+  if (!spawned.is_ok() || !served.is_ok()) return job.give_up((spawned.is_ok() ? served : spawned).message());
   return job.run();
 }
 

@@ -95,9 +95,9 @@ Status GlooBackend::compare_notes(const Watchdog::Note& own) const {
     return fmt::format("gloo/late/{}-{:x}-{}/{}", own.set, own.members, own.incarnation, rank);
   };
   Store& store = *context_.store;
+  const std::string note = fmt::format("{} {} {}", own.run, own.mark.order, own.mark.contents);
   // Nobody answers without the store; whoever reports stalls says the rest.
-  if (!store.set(key_of(own.own), fmt::format("{} {} {}", own.run, own.mark.order, own.mark.contents)))
-    return {};
+  if (!store.set(key_of(own.own), note).is_ok()) return {};
   const auto text = store.get(key_of(own.neighbour), Clock::now() + kPatience);
   if (!text) return {};
   std::uint64_t run = 0;
@@ -211,7 +211,7 @@ Status GlooBackend::run_batch(const Batch& batch) {
     DABKE_RETURN_IF_ERROR(run_packed(batch, packed, set, unscaled));
     return packer_.unpack(batch, unscaled);
   });
-  if (status) return status;
+  if (status.is_ok()) return status;
   // The other ranks may wait for what this one will never send: closing the connections tells them.
   set.contexts.clear();
   set.is_over = true;

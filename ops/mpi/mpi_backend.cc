@@ -68,7 +68,7 @@ Status MpiBackend::run_batch(const Batch& batch) {
     return {Code::transport, "the set's communicator was given up when an earlier run failed"};
   MpiCommunicator& comm = *row->second;
   Status status = without_exceptions([&] { return run_on(batch, comm); });
-  if (status) return status;
+  if (status.is_ok()) return status;
   // MPI is somewhere in the middle, and may still read and write what is staged, for ever.
   comm.forsake();
   comms_.erase(row);

@@ -43,9 +43,9 @@ Result<bool> PeerHeaps::reach(const std::vector<std::size_t>& members,
     if (extents[place] == 0 || members[place] == domain_.own()) continue;
     Status grown = grow(members[place], extents[place]);
     if (grown.code() == Code::internal) return grown;  // what was mapped is gone, so there is no going on
-    if (!grown && status.is_ok()) status = std::move(grown);
+    if (!grown.is_ok() && status.is_ok()) status = std::move(grown);
   }
-  if (!status && !std::exchange(has_warned_, true))
+  if (!status.is_ok() && !std::exchange(has_warned_, true))
     log_.warning("registered memory is copied like other memory from here on: {}", status.message());
   return all_say(status.is_ok(), members.size());
 }

@@ -52,7 +52,7 @@ Status ShmBackend::run_batch(const Batch& batch) {
   const Members& members = members_.at(batch.process_set->id);
   steps_.begin(mark_of(batch), members, batch.deadline);
   Status status = without_exceptions([&] { return run_steps(batch, *members); });
-  if (status) return status;
+  if (status.is_ok()) return status;
   // All sets go by the same steps.
   const auto end_all = [&] {
     steps_.abort({status.code(), fmt::format("the ranks of this host are out of step since order {}: {}",

@@ -193,7 +193,7 @@ class ShmDomain::Member {
                       "the leader of the host offered shared memory in another form than ours");
       form = std::move(*offer);
       const Status taken = take(form, segment);
-      DABKE_RETURN_IF_ERROR(leader.say(taken ? std::string(kTaken) : taken.message()));
+      DABKE_RETURN_IF_ERROR(leader.say(taken.is_ok() ? std::string(kTaken) : taken.message()));
     }
     const auto own =
         static_cast<std::size_t>(std::ranges::find(form.ranks, context_.world.rank) - form.ranks.begin());

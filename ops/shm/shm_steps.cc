@@ -290,8 +290,8 @@ Status ShmSteps::sleep_until(std::size_t index, IsThere is_there) {
     }
     // What it sent before it went past is there by now.
     Status out_of_step = check_mark(index);
-    if (out_of_step) out_of_step = check_letters(index);
-    if (!out_of_step && !is_there()) {
+    if (out_of_step.is_ok()) out_of_step = check_letters(index);
+    if (!out_of_step.is_ok() && !is_there()) {
       status = std::move(out_of_step);
       break;
     }

@@ -43,7 +43,7 @@ Status TcpBackend::run_batch(const Batch& batch) {
   if (row == meshes_.end())
     return {Code::transport, "the set's links were closed when an earlier run failed"};
   Status status = without_exceptions([&] { return run_over(*row->second, batch); });
-  if (!status) meshes_.erase(row);
+  if (!status.is_ok()) meshes_.erase(row);
   return status;
 }
 

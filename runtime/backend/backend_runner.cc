@@ -17,7 +17,7 @@ struct Done {
   Status status;
   static void call(void* context, const Status& status) {
     auto* done = static_cast<Done*>(context);
-    if (!status) done->status = copy_of(status);
+    if (!status.is_ok()) done->status = copy_of(status);
     done->is_over.store(true, std::memory_order_release);
     done->is_over.notify_one();
   }
@@ -69,7 +69,7 @@ Status BackendRunner::run_on(Backend& backend, const Batch& batch) {
   if (is_alone(batch)) return run_alone(batch);
   DABKE_RETURN_IF_ERROR(prepare(backend, batch));
   Status status = await(backend, batch);
-  return status ? Status() : fail(backend, batch, std::move(status));
+  return status.is_ok() ? Status() : fail(backend, batch, std::move(status));
 }
 
 Status BackendRunner::start_on(Backend& backend, const Batch& batch, Completion done) {
@@ -86,7 +86,7 @@ Status BackendRunner::prepare(Backend& backend, const Batch& batch) {
     last_ = &*row;
     if (is_first) {
       Status status = without_exceptions([&] { return backend.prepare(*batch.process_set, key.device); });
-      if (status) return {};
+      if (status.is_ok()) return {};
       last_->second.holds = false;
       attempt([&] { backend.release(key.set, key.device); });
       return fail(backend, batch, std::move(status));

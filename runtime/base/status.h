@@ -51,7 +51,6 @@ class [[nodiscard]] Status {
   static Status ok() { return {}; }
 
   bool is_ok() const { return code_ == Code::ok; }
-  explicit operator bool() const { return is_ok(); }
   Code code() const { return code_; }
   const std::string& message() const { return message_; }
 

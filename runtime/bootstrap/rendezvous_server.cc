@@ -316,7 +316,7 @@ void RendezvousServer::Loop::read_some(Place at) {
   if (!progress.is_ok()) return reply(at, kBadRequest, progress.status().message() + "\n");
   if (*progress == HttpRequest::Progress::in_head) return;
   if (connection.is_strange) {
-    if (const Status known = check_proof(at); !known) {
+    if (const Status known = check_proof(at); !known.is_ok()) {
       const int status = known.code() == Code::invalid_argument ? protocol::kRefused : kFailure;
       return reply(at, status, known.message() + "\n");
     }

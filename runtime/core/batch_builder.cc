@@ -84,7 +84,7 @@ std::vector<Status> BatchBuilder::apply_verdict() {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < run_.tensors.size(); ++i) {
     Status status = verdict_.of(i, name_of(run_.batch.kind), run_.tensors[i].tensor->name, *run_.process_set);
-    if (status) {
+    if (status.is_ok()) {
       if (kept != i) {
         run_.batch.entries[kept] = run_.batch.entries[i];
         if (!run_.batch.timeline_ids.empty()) run_.batch.timeline_ids[kept] = run_.batch.timeline_ids[i];
@@ -126,7 +126,7 @@ Status BatchBuilder::build() {
     DABKE_RETURN_IF_ERROR(set_input(run_.tensors[i], out));
     const Shape shape = output_shape(run_.tensors[i], i, out);
     const Status provided = set_output(run_.tensors[i], out, shape);
-    if (provided) continue;
+    if (provided.is_ok()) continue;
     if (!needs_exchange()) return provided;
     const RunTensor& entry = run_.tensors[i];
     const bool asked = entry.operation != nullptr && entry.operation->extras().allocate;

@@ -55,7 +55,7 @@ void CallbackThread::call(const OperationRef& operation) {
     operation->extras().callback(*operation);
     return {};
   });
-  if (called) return;
+  if (called.is_ok()) return;
   failed_(without_exceptions([&]() -> Status {
     return {called.code(),
             fmt::format("the callback of '{}' threw: {}", operation->request->name, called.message())};

@@ -81,7 +81,7 @@ Coordinator::Coordinator(Parts parts)
 
 Result<std::unique_ptr<Coordinator>> Coordinator::open(Parts parts) {
   std::unique_ptr<Coordinator> coordinator(new Coordinator(std::move(parts)));
-  if (const Status started = without_exceptions([&] { return coordinator->start(); }); !started) {
+  if (const Status started = without_exceptions([&] { return coordinator->start(); }); !started.is_ok()) {
     (void)attempt([&] { coordinator->tell_all(started); });
     (void)attempt([&] { coordinator->channel_->close(Clock::now() + kCloseTime); });
     return started;
@@ -122,7 +122,7 @@ Status Coordinator::submit(OperationRef operation, Wake wake) {
   // Not completed with an error instead: nobody is left to run its callback.
   if (!post(std::move(operation), wake)) {
     Status why = inbox_.closed_by();
-    return why ? Status(Code::shut_down, "dabke_shutdown was called on this rank") : why;
+    return why.is_ok() ? Status(Code::shut_down, "dabke_shutdown was called on this rank") : why;
   }
   statistics_.tensors_submitted += tensors;
   return {};
@@ -171,7 +171,7 @@ void Coordinator::pin_thread() const {
   const auto cores = parse_core_list(config_.thread_affinity, "DABKE_THREAD_AFFINITY");  // checked at init
   const auto mine = static_cast<std::size_t>(world_.local_rank);
   if (!cores || mine >= cores->size()) return;
-  if (const Status pinned = pin_this_thread((*cores)[mine]); !pinned) {
+  if (const Status pinned = pin_this_thread((*cores)[mine]); !pinned.is_ok()) {
     log_.warning("DABKE_THREAD_AFFINITY={}: {}; the coordinator thread is not pinned",
                  config_.thread_affinity, pinned.message());
   }
@@ -290,8 +290,9 @@ void Coordinator::accept(OperationRef& operation, TimePoint now) {
   } else {
     const Operation::Extras& extras = operation->extras();
     Status taken = groups_.check(*operation);
-    if (taken) taken = machine_.submit_member(operation->request, extras.group, extras.group_size, now);
-    if (!taken) return complete(std::move(operation), taken);
+    if (taken.is_ok())
+      taken = machine_.submit_member(operation->request, extras.group, extras.group_size, now);
+    if (!taken.is_ok()) return complete(std::move(operation), taken);
     call = groups_.add(operation);
     if (!call) return;
   }
@@ -352,7 +353,7 @@ void Coordinator::change_process_set(const ProcessSetAction& action) {
 
 void Coordinator::over(const Status& cause) {
   over_ = cause;
-  if (cause) return;
+  if (cause.is_ok()) return;
   if (!leaving_) log_.error("{}", cause.message());
   lanes_.abort(cause);
 }
@@ -368,7 +369,7 @@ void Coordinator::execute(const ExecuteAction& action, TimePoint now) {
 }
 
 void Coordinator::call_finished(std::unique_ptr<NegotiatedCall> call, const Status& status) {
-  if (status) {
+  if (status.is_ok()) {
     const Status verdict = std::move(call->refused);
     return complete(std::move(call), verdict);
   }

@@ -51,7 +51,7 @@ struct DeviceLane::Flight {
     Flight& flight = *static_cast<Flight*>(context);
     const std::lock_guard lock(flight.lane.mutex_);
     flight.launched = true;
-    if (!status) flight.launch_status = copy_of(status);
+    if (!status.is_ok()) flight.launch_status = copy_of(status);
     flight.lane.has_news_ = true;
     flight.lane.changed_.notify_all();
   }
@@ -69,8 +69,8 @@ struct DeviceLane::Flight {
   bool has_enqueued = false;           // something that no event has been recorded behind
   std::shared_ptr<DeviceEvent> event;  // what is on its way at the device
   std::vector<Staged> outputs;
-  const char* activity = nullptr;      // that is shown
-  Status failed;  // it waits for the device to come to its end, and ends with this
+  const char* activity = nullptr;  // that is shown
+  Status failed;                   // it waits for the device to come to its end, and ends with this
   TimePoint abandon_at = kNever;
   BatchReport report;
 
@@ -181,8 +181,8 @@ Status DeviceLane::take_host_steps(Flight& flight, BackendRunner& host) {
   using Device = Flight::Device;
   const auto wait_for = [&](Device what) -> Status {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock,
-                  [&] { return flight.device_has >= what || !aborted_.is_ok() || !flight.host_status; });
+    changed_.wait(
+        lock, [&] { return flight.device_has >= what || !aborted_.is_ok() || !flight.host_status.is_ok(); });
     return copy_of(flight.host_status.is_ok() ? aborted_ : flight.host_status);
   };
   const auto tell = [&](Flight::Host what) {
@@ -299,10 +299,11 @@ bool DeviceLane::advance(Flight& flight) {
   begin(flight);
   const Flight::Step before = flight.step;
   Status status = aborted();
-  if (status) status = without_exceptions([&] { return step(flight); });
-  if (status) return flight.step != before;
+  if (status.is_ok()) status = without_exceptions([&] { return step(flight); });
+  if (status.is_ok()) return flight.step != before;
   if (flight.step == Flight::Step::launching || flight.step == Flight::Step::in_flight)
-    status = flight.backend != nullptr ? runner_.fail(*flight.backend, flight.run->batch, std::move(status)) : status;
+    status = flight.backend != nullptr ? runner_.fail(*flight.backend, flight.run->batch, std::move(status))
+                                       : status;
   {
     const std::lock_guard lock(mutex_);
     flight.abandon_at = std::min(abandon_at_, Clock::now() + kAbandonAfter);
@@ -429,7 +430,7 @@ Status DeviceLane::launch(Flight& flight) {
   if (flight.activity != nullptr) run.timeline->activity_start(run.batch.timeline_ids, flight.activity);
   flight.step = Flight::Step::launching;
   const Status started = runner_.start_on(*flight.backend, run.batch, {&Flight::enqueued, &flight});
-  if (!started) flight.step = Flight::Step::launch;
+  if (!started.is_ok()) flight.step = Flight::Step::launch;
   return started;
 }
 
@@ -472,7 +473,7 @@ bool DeviceLane::give_up(Flight& flight) {
     flight.step = Flight::Step::in_flight;
   }
   // Where no event can be had the device is lost, and does nothing any more.
-  if (flight.has_enqueued && !without_exceptions([&] { return record_behind(flight); }))
+  if (flight.has_enqueued && !without_exceptions([&] { return record_behind(flight); }).is_ok())
     flight.event = nullptr;
   if (flight.event != nullptr) {
     const Result<bool> reached = flight.event->is_reached();

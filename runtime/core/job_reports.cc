@@ -23,9 +23,9 @@ void JobReports::batch_starts(const Run& run) {
 }
 
 void JobReports::batch_ran(const Run& run, const BatchReport& batch, const Status& status) {
-  parts_.recorder.record(status ? FlightEvent::What::finished : FlightEvent::What::failed, run.batch.kind,
-                         run.process_set->id, run.batch.order, run.tensors.size(), batch.size_bytes,
-                         run.tensors.front().tensor->name);
+  parts_.recorder.record(status.is_ok() ? FlightEvent::What::finished : FlightEvent::What::failed,
+                         run.batch.kind, run.process_set->id, run.batch.order, run.tensors.size(),
+                         batch.size_bytes, run.tensors.front().tensor->name);
   ++parts_.statistics.batches;
   parts_.statistics.bytes += batch.size_bytes;
   parts_.statistics.execution_seconds += batch.seconds;

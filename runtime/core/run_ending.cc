@@ -8,8 +8,8 @@ namespace {
 void note_in_timeline(const Run& run, const Status& status, const Refusals& refused) {
   for (std::size_t i = 0; i < run.tensors.size(); ++i) {
     const TensorSpec& tensor = *run.tensors[i].tensor;
-    const Status& ended = status && !refused.empty() ? refused[i] : status;
-    if (ended) {
+    const Status& ended = status.is_ok() && !refused.empty() ? refused[i] : status;
+    if (ended.is_ok()) {
       run.timeline->op_end(run.timeline_ids[i], tensor.dtype, tensor.shape);
     } else {
       run.timeline->op_error(run.timeline_ids[i], ended);
@@ -36,8 +36,8 @@ std::vector<EndedCall> end_run(const Run& run, const BatchReport& report, const 
   for (std::size_t i = 0; i < run.tensors.size(); ++i) {
     NegotiatedCall* const call = run.tensors[i].call;
     if (call == nullptr) continue;
-    if (!refused.empty() && !refused[i]) call->refused = copy_of(refused[i]);
-    if (!status && call->first_error.is_ok()) call->first_error = copy_of(status);
+    if (!refused.empty() && !refused[i].is_ok()) call->refused = copy_of(refused[i]);
+    if (!status.is_ok() && call->first_error.is_ok()) call->first_error = copy_of(status);
     if (--call->tensors_left == 0)
       ended.push_back({std::unique_ptr<NegotiatedCall>(call), std::move(call->first_error)});
   }

@@ -47,7 +47,7 @@ Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, const Envir
 Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, Bootstrapped place,
                                                const Factories& factories, ProcessParts process) {
   std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(place), std::move(process)));
-  if (Status started = runtime->start(factories); !started) {
+  if (Status started = runtime->start(factories); !started.is_ok()) {
     runtime->place_.store->hurry(kLastStoreWords);
     tell_init_failure(*runtime->place_.store, runtime->world().rank, started);
     if (runtime->coordinator_) runtime->fail_init(started);

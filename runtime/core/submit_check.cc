@@ -110,7 +110,7 @@ class Check {
     }
     if (device.type == DeviceType::host || (&view != &op_.inputs[0])) return {};
     const Status opened = lanes_.open(device, set_.id);
-    if (opened) return {};
+    if (opened.is_ok()) return {};
     return {opened.code(),
             fmt::format("{} '{}': the {} of tensor '{}' cannot be used: {}", name_of(request_.kind),
                         request_.name, what, tensor.name, opened.message())};
@@ -189,7 +189,7 @@ void provide_outputs(Operation& operation, Lanes& lanes) {
   if (request.kind != CollectiveKind::reducescatter) return;
   for (std::size_t i = 0; i < request.tensors.size() && request.refused.empty(); ++i) {
     const Status provided = operation.provide_output(i, lanes.memory_of(operation.outputs[i].device));
-    if (!provided) request.refused = provided.message();
+    if (!provided.is_ok()) request.refused = provided.message();
   }
 }
 

@@ -47,8 +47,8 @@ Status write_dump_in_shared_folder(const std::string& path, std::string_view tex
   const Fd file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return failure("open", fresh);
   Status written = write_all(file.get(), fresh, text);
-  if (written && ::rename(fresh.c_str(), path.c_str()) != 0) written = failure("replace", path);
-  if (!written) ::unlink(fresh.c_str());
+  if (written.is_ok() && ::rename(fresh.c_str(), path.c_str()) != 0) written = failure("replace", path);
+  if (!written.is_ok()) ::unlink(fresh.c_str());
   return written;
 }
 

@@ -144,7 +144,7 @@ void Reporter::write_now(Dump dump, Where where, Stacks stacks) {
   add_stacks(dump, stacks);
   if (const auto path = usual_path(where)) {
     const std::string text = to_json(dump, FlightRecorder::kEvents);
-    if (const Status written = write_dump_in_shared_folder(*path, text); written) {
+    if (const Status written = write_dump_in_shared_folder(*path, text); written.is_ok()) {
       parts_.log.warning("what this rank was doing is in {}", *path);
     } else {
       parts_.log.warning("{}", written.message());

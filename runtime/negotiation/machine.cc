@@ -49,7 +49,7 @@ Status Machine::check(const Request& request) const {
 
 void Machine::submit(Token token, RequestRef request, TimePoint now) {
   const bool awaited = request->is_group && state_.groups.finish(request->process_set, request->name);
-  if (Status status = check(*request); !status) return endings_.complete(token, std::move(status));
+  if (Status status = check(*request); !status.is_ok()) return endings_.complete(token, std::move(status));
   stalls_.note_submit(now);
   stalls_.note_wait(request->kind, now);
   if (!moves_data(request->kind))
@@ -94,7 +94,7 @@ void Machine::message_from(Rank peer, std::span<const std::byte> bytes, TimePoin
     return abort({Code::internal, fmt::format("from {}: {}", state_.who(peer), decoded.status().message())});
   }
   Message message = decoded.take();
-  if (const Status possible = check_message(message, *state_.options.topology, peer); !possible)
+  if (const Status possible = check_message(message, *state_.options.topology, peer); !possible.is_ok())
     return abort({Code::internal, fmt::format("from {}: {}", state_.who(peer), possible.message())});
   if (const auto* failure = std::get_if<FailMessage>(&message)) {
     return endings_.fail({failure->code == Code::ok ? Code::aborted : failure->code, failure->text}, peer);

@@ -126,7 +126,7 @@ void CaseRun::submit() {
 }
 
 std::string CaseRun::finish() {
-  if (const Status status = pending_.wait(); !status) return case_.name() + ": " + status.message();
+  if (const Status status = pending_.wait(); !status.is_ok()) return case_.name() + ": " + status.message();
   for (int tensor = 0; tensor < case_.tensors; ++tensor) {
     if (std::string wrong = check(tensor); !wrong.empty()) {
       return fmt::format("{}: rank {}, tensor {}: {}", case_.name(), self_->rank(), tensor, wrong);

@@ -50,7 +50,7 @@ TEST_CASE("a blocking call ends with the cause when the job does, whoever drives
       job.cut(2);
       return "";
     }
-    if (!before) return before.message();  // rank 2 had all of it, and this rank not yet
+    if (!before.is_ok()) return before.message();  // rank 2 had all of it, and this rank not yet
     return self.allreduce(x, {.name = "never on rank 2"}).message();
   });
   CHECK_THAT(seen[0], Catch::Contains("rank 2"));

@@ -109,7 +109,7 @@ TEST_CASE("several threads of a rank submit at once") {
           for (int i = 0; i < kEach; ++i) {
             auto& mine = data[static_cast<std::size_t>(t * kEach + i)];
             const Status status = self.allreduce(mine, {.name = std::to_string(t) + "." + std::to_string(i)});
-            if (!status) wrong[static_cast<std::size_t>(t)] = status;
+            if (!status.is_ok()) wrong[static_cast<std::size_t>(t)] = status;
           }
         });
       }
@@ -136,7 +136,7 @@ TEST_CASE("a callback may submit, runs once for each operation, and sees it comp
           self.allreduce_async(data, {.name = "link", .callback = [this](Operation& done) {
                                         ++calls;
                                         wrong = done.status();
-                                        if (!wrong || calls == 10) return over.release();
+                                        if (!wrong.is_ok() || calls == 10) return over.release();
                                         data = {1};
                                         next();
                                       }});

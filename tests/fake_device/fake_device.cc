@@ -160,8 +160,8 @@ void FakeStream::enqueue(std::function<Status()> operation) {
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back([this, operation = std::move(operation)](Status& lost) {
-      if (lost) lost = device_->take_time();
-      if (lost) lost = operation();
+      if (lost.is_ok()) lost = device_->take_time();
+      if (lost.is_ok()) lost = operation();
     });
   }
   changed_.notify_one();
@@ -238,7 +238,7 @@ Result<std::shared_ptr<DeviceEvent>> FakeStream::record() {
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back([this, event](Status& lost) {
-      if (lost) lost = device_->take_time();
+      if (lost.is_ok()) lost = device_->take_time();
       event->reach(lost);
     });
   }

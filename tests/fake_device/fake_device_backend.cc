@@ -84,7 +84,7 @@ void FakeDeviceBackend::release(ProcessSetId set, Device) { communicators_.erase
 
 void FakeDeviceBackend::run(const Batch& batch, Completion done) {
   const Status status = enqueue(batch);
-  if (!status || random_() % 2 == 0) return done(status);
+  if (!status.is_ok() || random_() % 2 == 0) return done(status);
   later_ = done;
   polls_left_ = static_cast<int>(random_() % 4);
 }
@@ -104,7 +104,7 @@ Status FakeDeviceBackend::enqueue(const Batch& batch) {
   const std::uint64_t round = communicator.id ^ ++communicator.rounds << 8;
   stream->enqueue([this, stream, round, call = std::make_shared<PackedCall>(batch, packed)]() -> Status {
     const Status status = call->run(*stream, *hub_, round, aborted_);
-    if (status) return {};
+    if (status.is_ok()) return {};
     const std::lock_guard lock(error_mutex_);
     if (error_.is_ok()) error_ = status;
     return {};

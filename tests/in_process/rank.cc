@@ -117,12 +117,12 @@ Status Rank::run(CollectiveKind kind, std::vector<Argument> arguments, const Cal
   const auto copies = bring_to_device(*operation, call);
   remember(operation, copies);
   Status status = runtime_->run(operation);
-  if (status && copies) copies->fetch(*operation);
+  if (status.is_ok() && copies) copies->fetch(*operation);
   return status;
 }
 
 Pending Rank::submit(OperationRef operation, std::shared_ptr<DeviceCopies> copies) {
-  if (Status refused = runtime_->submit(operation); !refused) return Pending(std::move(refused));
+  if (Status refused = runtime_->submit(operation); !refused.is_ok()) return Pending(std::move(refused));
   remember(operation, copies);
   return Pending(std::move(operation), *runtime_, std::move(copies));
 }

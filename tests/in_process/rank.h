@@ -20,7 +20,8 @@ namespace dabke::testing {
 
 /// Throws when the operation failed; the harness rethrows on the main thread.
 inline void must(const Status& status) {
-  if (!status) throw std::runtime_error(std::string(name_of(status.code())) + ": " + status.message());
+  if (!status.is_ok())
+    throw std::runtime_error(std::string(name_of(status.code())) + ": " + status.message());
 }
 template <class T>
 T must(Result<T> result) {
@@ -30,7 +31,7 @@ T must(Result<T> result) {
 
 /// The error that must have come; an ok status throws.
 inline Status must_fail(const Status& status) {
-  if (status) throw std::runtime_error("this should have failed, and did not");
+  if (status.is_ok()) throw std::runtime_error("this should have failed, and did not");
   return status;
 }
 
@@ -85,16 +86,16 @@ class Pending {
       : operation_(std::move(operation)), runtime_(&runtime), copies_(std::move(copies)) {}
 
   Status wait() const {
-    if (!refused_) return refused_;
+    if (!refused_.is_ok()) return refused_;
     runtime_->help(*operation_, kNever);
     operation_->wait_until(kNever);
     fetch();
     return operation_->status();
   }
   bool wait_for(double seconds) const {
-    return !refused_ || (operation_->wait_until(deadline_after(seconds)) && fetch());
+    return !refused_.is_ok() || (operation_->wait_until(deadline_after(seconds)) && fetch());
   }
-  bool is_done() const { return !refused_ || (operation_->is_done() && fetch()); }
+  bool is_done() const { return !refused_.is_ok() || (operation_->is_done() && fetch()); }
   /// An output as the host sees it.
   TensorView view(std::size_t index) const {
     return copies_ ? copies_->output(*operation_, index) : operation_->outputs[index];

@@ -67,7 +67,7 @@ int run(const Runtime::Factories& factories) {
           std::vector<std::int64_t> x{1, 2, 3};
           const int other = set == odd ? 1 : 0;
           if (self.rank() != other && self.rank() != self.size() - 1) continue;
-          if (const Status status = self.allreduce(x, {.name = "x", .set = set}); !status)
+          if (const Status status = self.allreduce(x, {.name = "x", .set = set}); !status.is_ok())
             wrong.push_back(status.message());
           if (x != std::vector<std::int64_t>{2, 4, 6}) wrong.push_back("a sum over a process set of two");
         }
@@ -111,7 +111,7 @@ int run_different(std::size_t elements) {
   if (all.rank == 0)
     batch.entries.push_back({more.data(), more.data(), static_cast<std::int64_t>(elements), {}, {}});
   const Status seen = alone.runner.run(batch);
-  std::printf("%s\n", seen ? "it ended well" : seen.message().c_str());
+  std::printf("%s\n", seen.is_ok() ? "it ended well" : seen.message().c_str());
   // Whoever has seen it stays until the others have.
   must(alone.place.store->set(fmt::format("seen/{}", all.rank), "yes"));
   for (const int rank : all.ranks)

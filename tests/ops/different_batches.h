@@ -41,8 +41,8 @@ class DifferentBatches {
     Status status = sum(self, {1, 1, 1});  // all have met
     start_.arrive_and_wait();
     const bool is_last = self.world.rank + 1 == self.world.size;
-    if (status) status = sum(self, is_last ? difference_.of_last : difference_.of_others);
-    if (!status) {
+    if (status.is_ok()) status = sum(self, is_last ? difference_.of_last : difference_.of_others);
+    if (!status.is_ok()) {
       const std::lock_guard lock(mutex_);
       for (RankThread* const rank : ranks_) rank->abort(status);
     }
@@ -54,7 +54,7 @@ class DifferentBatches {
   std::string wrong_with(const std::vector<Status>& statuses) const {
     bool is_told = false;
     for (const Status& status : statuses) {
-      if (status) return "a run of different batches ended well";
+      if (status.is_ok()) return "a run of different batches ended well";
       const std::string& text = status.message();
       is_told = is_told || (text.find("the ranks are out of step") != std::string::npos &&
                             text.find(text_of(difference_.of_last)) != std::string::npos &&

@@ -18,7 +18,7 @@ const JobKey kKey{std::byte(2)};
 
 std::unique_ptr<RendezvousServer> serve() {
   auto server = RendezvousServer::listen("127.0.0.1", kJob, kKey);
-  if (!server.is_ok() || !(*server)->start()) throw std::runtime_error("no server");
+  if (!server.is_ok() || !(*server)->start().is_ok()) throw std::runtime_error("no server");
   return server.take();
 }
 
@@ -36,7 +36,7 @@ std::vector<Status> told_to_clients(const RendezvousServer& server) {
   in_vain.join();
   for (int again = 0; again < 2; ++again) {
     told[3] = store->set("key", "value");
-    if (told[3]) break;
+    if (told[3].is_ok()) break;
   }
   return told;
 }

@@ -186,7 +186,7 @@ Result<std::size_t> SharedHeap::open_region(std::size_t bytes) {
     // Pages that are huge come only by touching them; what that does not bring, or no memory for it, shows
     // next.
     if (bytes >= kHugePage) (void)::madvise(base, bytes, MADV_POPULATE_WRITE);
-    if (Status status = reserve_pages(fd_.get(), place, bytes); !status) {
+    if (Status status = reserve_pages(fd_.get(), place, bytes); !status.is_ok()) {
       ::munmap(base, bytes);
       return status;
     }

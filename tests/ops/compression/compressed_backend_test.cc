@@ -36,7 +36,7 @@ std::vector<float> sum(RankThread& self, std::vector<float> data, Compression co
   batch.compression = compression;
   batch.postscale = postscale;
   batch.entries.push_back({data.data(), data.data(), static_cast<std::int64_t>(data.size()), {}, {}});
-  if (const Status status = self.run(batch); !status) throw std::runtime_error(status.message());
+  if (const Status status = self.run(batch); !status.is_ok()) throw std::runtime_error(status.message());
   return data;
 }
 

@@ -136,7 +136,7 @@ TEST_CASE("sums that depend on the order of adding have the same bits on all ran
       batch.entries.push_back(
           {input, outputs[i].data(), static_cast<std::int64_t>(tensors[i].size()), {}, {}});
     }
-    if (const Status status = self.run(batch); !status) throw std::runtime_error(status.message());
+    if (const Status status = self.run(batch); !status.is_ok()) throw std::runtime_error(status.message());
     return outputs;
   });
   for (const auto& outputs : seen) CHECK(outputs == seen.front());
@@ -163,7 +163,7 @@ TEST_CASE("abort ends a run that waits for a rank on this host or another, with 
   std::latch over(come);
   const auto seen = run_on_hosts("hierarchical", {"a", "a", "b", "b"}, [&](RankThread& self) {
     std::vector<float> x(100000, 1);
-    if (!self.sum(DType::f32, x.data(), x.size())) throw std::runtime_error("sum");
+    if (!self.sum(DType::f32, x.data(), x.size()).is_ok()) throw std::runtime_error("sum");
     if (self.world.rank >= come) {
       over.wait();
       return Status();
@@ -203,7 +203,7 @@ TEST_CASE("a set that was released can be made again, with other ranks") {
         Batch batch;
         batch.process_set = &set;
         batch.entries.push_back({&x, &x, 1, {}, {}});
-        if (!self.run(batch)) throw std::runtime_error("run");
+        if (!self.run(batch).is_ok()) throw std::runtime_error("run");
         self.release(5);
       } else {
         ++self.order;

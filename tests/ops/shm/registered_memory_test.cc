@@ -75,9 +75,9 @@ TEST_CASE("registered memory is summed to the same bits as any other, in place a
         x.fill(awkward(self.world.rank, elements));
         Batch elsewhere;
         elsewhere.entries.push_back({x.data, y.data, x.count(), {}, {}});
-        if (!self.run(elsewhere) || !y.holds(want) || !x.holds(awkward(self.world.rank, elements)))
+        if (!self.run(elsewhere).is_ok() || !y.holds(want) || !x.holds(awkward(self.world.rank, elements)))
           return false;
-        if (!self.sum(DType::f32, x.data, elements) || !x.holds(want)) return false;
+        if (!self.sum(DType::f32, x.data, elements).is_ok() || !x.holds(want)) return false;
       }
       return true;
     });
@@ -91,7 +91,8 @@ TEST_CASE("peers map registered memory when it is first used, and let go of it a
     Place<float> x(self, kElements, true);
     const bool is_well = self.barrier().is_ok();
     const auto before = mapped_ranges();
-    if (!is_well || !self.barrier() || !self.sum(DType::f32, x.data, kElements) || !self.barrier())
+    if (!is_well || !self.barrier().is_ok() || !self.sum(DType::f32, x.data, kElements).is_ok() ||
+        !self.barrier().is_ok())
       return false;
     const auto after = mapped_ranges();
     return self.barrier().is_ok() && before == 2 && after == 4;
@@ -131,7 +132,7 @@ TEST_CASE("scales and every operation give the same bits in registered memory an
       batch.prescale = prescale;
       batch.postscale = postscale;
       batch.entries.push_back({data, data, static_cast<std::int64_t>(kBytes / size_of(dtype)), {}, {}});
-      if (!self.run(batch)) return false;
+      if (!self.run(batch).is_ok()) return false;
     }
     return registered.holds(other.own);
   });
@@ -159,7 +160,7 @@ TEST_CASE("a batch may mix registered and private tensors, and each rank may hav
           places[i].data[k] = static_cast<std::int32_t>(k) * (self.world.rank + 1) + step;
       }
       for (auto& place : places) batch.entries.push_back({place.data, place.data, place.count(), {}, {}});
-      if (const Status status = self.run(batch); !status) return status.message();
+      if (const Status status = self.run(batch); !status.is_ok()) return status.message();
       for (const auto& place : places) {
         for (std::size_t k = 0; k < place.elements; ++k) {
           if (place.data[k] != static_cast<std::int32_t>(k) * 6 + step * kRanks)
@@ -167,7 +168,7 @@ TEST_CASE("a batch may mix registered and private tensors, and each rank may hav
         }
       }
       for (auto& place : places) {
-        if (place.own.empty() && place.elements != 0 && !self.heap.free(place.data)) return "free";
+        if (place.own.empty() && place.elements != 0 && !self.heap.free(place.data).is_ok()) return "free";
       }
     }
     return "";
@@ -183,7 +184,7 @@ TEST_CASE("memory that moves from private to registered and back is found wherev
       // Not in step: one rank moves earlier than the other.
       auto& x = (step + 7 * self.world.rank) / 100 % 2 == 0 ? other : registered;
       std::fill_n(x.data, kElements, step + self.world.rank);
-      if (!self.sum(DType::i64, x.data, kElements)) return false;
+      if (!self.sum(DType::i64, x.data, kElements).is_ok()) return false;
       if (std::count(x.data, x.data + kElements, 2 * step + 1) != kElements) return false;
     }
     return true;
@@ -202,14 +203,14 @@ TEST_CASE("memory that was freed and given out again is reached at its new place
       const std::size_t elements = 20'000 * step;
       Place<std::int32_t> x(self, elements, true);
       std::fill_n(x.data, elements, static_cast<std::int32_t>(step) * (self.world.rank + 1));
-      if (!self.sum(DType::i32, x.data, elements)) return false;
+      if (!self.sum(DType::i32, x.data, elements).is_ok()) return false;
       if (static_cast<std::size_t>(
               std::count(x.data, x.data + elements, static_cast<std::int32_t>(step) * 6)) != elements)
         return false;
-      if (!self.heap.free(x.data)) return false;
+      if (!self.heap.free(x.data).is_ok()) return false;
       if (kept.size() < 10) continue;
       for (void* const memory : kept) {
-        if (!self.heap.free(memory)) return false;
+        if (!self.heap.free(memory).is_ok()) return false;
       }
       kept.clear();
     }
@@ -237,7 +238,7 @@ TEST_CASE("allgather, broadcast and reducescatter read registered memory, whatev
       gather.kind = CollectiveKind::allgather;
       gather.dtype = DType::i32;
       gather.entries.push_back({part.data, whole.data, part.count(), counts, {}});
-      if (!self.run(gather)) return "allgather failed";
+      if (!self.run(gather).is_ok()) return "allgather failed";
       for (std::size_t i = 0; i < kAll; ++i) {
         if (whole.data[i] != of_rank(i < 40'000 ? 0 : 2)) return "allgather " + std::to_string(i);
       }
@@ -247,7 +248,7 @@ TEST_CASE("allgather, broadcast and reducescatter read registered memory, whatev
       scatter.dtype = DType::i32;
       scatter.postscale = 2;
       scatter.entries.push_back({full.data, slice.data, full.count(), counts, {}});
-      if (!self.run(scatter)) return "reducescatter failed";
+      if (!self.run(scatter).is_ok()) return "reducescatter failed";
       const std::int32_t skipped = rank == 2 ? 40'000 : 0;
       for (std::size_t i = 0; i < slice.elements; ++i) {
         if (slice.data[i] != 2 * (3 * (static_cast<std::int32_t>(i) + skipped) + 3))
@@ -258,7 +259,7 @@ TEST_CASE("allgather, broadcast and reducescatter read registered memory, whatev
       broadcast.dtype = DType::i32;
       broadcast.root = 1;
       broadcast.entries.push_back({full.data, rank == 1 ? full.data : whole.data, full.count(), {}, {}});
-      if (!self.run(broadcast)) return "broadcast failed";
+      if (!self.run(broadcast).is_ok()) return "broadcast failed";
       for (std::size_t i = 0; rank != 1 && i < kAll; ++i) {
         if (whole.data[i] != static_cast<std::int32_t>(i) + 1) return "broadcast " + std::to_string(i);
       }
@@ -278,7 +279,7 @@ TEST_CASE("a reducescatter whose output is its input's memory does not spoil wha
       batch.kind = CollectiveKind::reducescatter;
       batch.dtype = DType::i32;
       batch.entries.push_back({x.data, x.data, x.count(), counts, {}});
-      if (!self.run(batch)) return false;
+      if (!self.run(batch).is_ok()) return false;
       for (int i = 0; i < 100'000; ++i) {
         if (x.data[i] != 3 * (i + 100'000 * self.world.rank) + 3) return false;
       }
@@ -310,11 +311,11 @@ TEST_CASE("overlapping process sets reach registered memory, each when it needs 
       batch.dtype = DType::i32;
       batch.process_set = &set;
       batch.entries.push_back({x.data, x.data, x.count(), {}, {}});
-      if (const Status status = self.run(batch); !status) return status.message();
+      if (const Status status = self.run(batch); !status.is_ok()) return status.message();
       const std::int32_t want = std::accumulate(set.ranks.begin(), set.ranks.end(), step * set.size());
       if (static_cast<std::size_t>(std::count(x.data, x.data + elements, want)) != elements)
         return "step " + std::to_string(step);
-      if (step % 3 == 0 && !self.heap.free(x.data)) return "free";
+      if (step % 3 == 0 && !self.heap.free(x.data).is_ok()) return "free";
     }
     return "";
   });
@@ -327,7 +328,7 @@ TEST_CASE("many ranks, each with registered memory, find each other's") {
     Place<std::int64_t> x(self, 30'000, true);
     for (int step = 0; step < 3; ++step) {
       std::fill_n(x.data, x.elements, self.world.rank);
-      if (!self.sum(DType::i64, x.data, x.elements)) return false;
+      if (!self.sum(DType::i64, x.data, x.elements).is_ok()) return false;
       if (std::count(x.data, x.data + x.elements, kRanks * (kRanks - 1) / 2) != x.count()) return false;
     }
     return true;
@@ -340,19 +341,19 @@ TEST_CASE("where the descriptors cannot be had the ranks copy instead, and all r
   ::getrlimit(RLIMIT_NOFILE, &before);
   const auto seen = run_on_ranks(2, [&](ShmRank& self) {
     Place<std::int32_t> x(self, 100'000, true);
-    if (!self.barrier()) return -1;
+    if (!self.barrier().is_ok()) return -1;
     if (self.world.rank == 0) {
       const rlimit none{0, before.rlim_max};
       ::setrlimit(RLIMIT_NOFILE, &none);  // no descriptor can be opened from here on
     }
-    if (!self.barrier()) return -1;
+    if (!self.barrier().is_ok()) return -1;
     for (int step = 0; step < 3; ++step) {
       std::fill_n(x.data, x.elements, self.world.rank + step);
-      if (!self.sum(DType::i32, x.data, x.elements)) return -2;
+      if (!self.sum(DType::i32, x.data, x.elements).is_ok()) return -2;
     }
-    if (!self.barrier()) return -3;
+    if (!self.barrier().is_ok()) return -3;
     if (self.world.rank == 0) ::setrlimit(RLIMIT_NOFILE, &before);
-    if (!self.barrier()) return -3;
+    if (!self.barrier().is_ok()) return -3;
     const auto mapped = mapped_ranges();
     return self.barrier().is_ok() && mapped == 2 ? x.data[99'999] : -4;
   });
@@ -366,7 +367,7 @@ TEST_CASE("whoever has given up gets its memory back untouched by those who have
   const auto seen = run_on_ranks(3, [](ShmRank& self) {
     Place<std::int32_t> x(self, 2'000'000, true);
     std::fill_n(x.data, x.elements, 1);
-    if (!self.sum(DType::i32, x.data, x.elements)) return false;
+    if (!self.sum(DType::i32, x.data, x.elements).is_ok()) return false;
     if (self.world.rank == 2) return true;
     std::jthread aborts([&] { self.abort({Code::peer_lost, "rank 2 is gone"}); });
     std::fill_n(x.data, x.elements, 5);

@@ -35,7 +35,7 @@ TEST_CASE("every element is the sum in rank order, whatever the size, the offset
     }
     const auto seen = run_on_ranks(size, [&](ShmRank& self) {
       auto alone = awkward(self.world.rank, elements);
-      if (!self.sum(DType::f32, alone.data(), elements)) return false;
+      if (!self.sum(DType::f32, alone.data(), elements).is_ok()) return false;
       auto fused = awkward(self.world.rank, elements);
       Batch batch;  // the same numbers in tensors of many lengths, behind another one
       std::vector<float> first(317, 1);
@@ -55,7 +55,7 @@ TEST_CASE("every element is the sum in rank order, whatever the size, the offset
 TEST_CASE("half precision is rounded once, at the end of the sum") {
   const auto seen = run_on_ranks(3, [](ShmRank& self) {
     std::vector<f16> x(1000, f16(self.world.rank == 0 ? 2048.0f : 1.0f));  // 2048 + 1 is 2048 there
-    if (!self.sum(DType::f16, x.data(), x.size())) return -1.0f;
+    if (!self.sum(DType::f16, x.data(), x.size()).is_ok()) return -1.0f;
     return static_cast<float>(x[999]);
   });
   CHECK(seen == std::vector<float>(3, 2050.0f));
@@ -108,7 +108,7 @@ TEST_CASE("process sets that overlap use the same memory one after the other wit
       batch.dtype = DType::i32;
       batch.process_set = &set;
       batch.entries.push_back({x.data(), x.data(), static_cast<std::int64_t>(elements), {}, {}});
-      if (!self.run(batch)) return "step " + std::to_string(step) + " failed";
+      if (!self.run(batch).is_ok()) return "step " + std::to_string(step) + " failed";
       std::int32_t factor = 0;
       for (const Rank rank : set.ranks) factor += rank + 1;
       for (std::size_t i = 0; i < elements; ++i) {
@@ -127,7 +127,7 @@ TEST_CASE("many more ranks than cores get through, with slices of a few elements
     std::vector<std::int64_t> x(300'000, self.world.rank + 1);
     for (int i = 0; i < 3; ++i) {
       std::ranges::fill(x, self.world.rank + 1);
-      if (!self.sum(DType::i64, x.data(), x.size())) return false;
+      if (!self.sum(DType::i64, x.data(), x.size()).is_ok()) return false;
     }
     return std::ranges::all_of(x, [](std::int64_t value) { return value == kRanks * (kRanks + 1) / 2; });
   });
@@ -139,7 +139,7 @@ TEST_CASE(
     "follows") {
   const auto seen = run_on_ranks(3, [](ShmRank& self) {
     std::vector<float> x(1000, 1);
-    if (!self.sum(DType::f32, x.data(), x.size())) return std::string("the first failed");
+    if (!self.sum(DType::f32, x.data(), x.size()).is_ok()) return std::string("the first failed");
     if (self.world.rank == 1) return std::string("gone");
     std::jthread aborts([&] { self.abort({Code::peer_lost, "rank 1 is gone"}); });
     const Status status = self.sum(DType::f32, x.data(), x.size());
@@ -208,7 +208,7 @@ TEST_CASE("ranks of several hosts share memory within each, and sets across host
         batch.dtype = DType::i32;
         batch.process_set = &set;
         batch.entries.push_back({&x, &x, 1, {}, {}});
-        if (!self.run(batch)) return std::string("run");
+        if (!self.run(batch).is_ok()) return std::string("run");
         return serves + " " + std::to_string(x);
       },
       {"ada", "bob", "ada", "bob", "cy"});
@@ -224,7 +224,7 @@ TEST_CASE("where memory is short the ranks make do with less, and without any th
     const auto seen = run_on_ranks(2, [](ShmRank& self) {
       if (!self.backend) return std::string("alone");
       std::vector<std::int32_t> x(100'000, self.world.rank + 1);
-      if (!self.sum(DType::i32, x.data(), x.size())) return std::string("failed");
+      if (!self.sum(DType::i32, x.data(), x.size()).is_ok()) return std::string("failed");
       return std::to_string(x[99'999]);
     });
     ::setrlimit(RLIMIT_FSIZE, &before);

@@ -57,11 +57,11 @@ TEST_CASE("digests are equal only in every byte") {
 
 TEST_CASE("random bytes fill all of the memory and differ each time") {
   std::vector<std::byte> first(1000), second(1000);
-  REQUIRE(random_bytes(first));
-  REQUIRE(random_bytes(second));
+  REQUIRE(random_bytes(first).is_ok());
+  REQUIRE(random_bytes(second).is_ok());
   CHECK(first != second);
   CHECK(std::vector(first.end() - 16, first.end()) != std::vector<std::byte>(16));
-  CHECK(random_bytes({}));
+  CHECK(random_bytes({}).is_ok());
 }
 
 TEST_CASE("what to_hex writes, from_hex reads, in either case") {
@@ -69,7 +69,7 @@ TEST_CASE("what to_hex writes, from_hex reads, in either case") {
   CHECK(to_hex(bytes) == "007fabff");
   for (const char* text : {"007fabff", "007FABFF"}) {
     std::array<std::byte, 4> read{};
-    REQUIRE(from_hex(text, read));
+    REQUIRE(from_hex(text, read).is_ok());
     CHECK(read == bytes);
   }
 }

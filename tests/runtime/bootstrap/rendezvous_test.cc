@@ -422,7 +422,7 @@ void meet(const std::string& url, const std::string& name) {
     ranks.emplace_back([&, rank] {
       const auto store = open_http_store(url, some_job(1), some_key(2)).take();
       if (!store->increment(name)) ++wrong;
-      if (!store->set(fmt::format("{}/{}", name, rank), std::string(2000, 'a'))) ++wrong;
+      if (!store->set(fmt::format("{}/{}", name, rank), std::string(2000, 'a')).is_ok()) ++wrong;
       for (int other = 0; other < kRanks; ++other)
         if (!store->get(fmt::format("{}/{}", name, other), in(20s)).is_ok()) ++wrong;
     });
