@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "benchmarks/perf/jobs.h"
+#include "benchmarks/perf/jobs/jobs.h"
+#include "benchmarks/perf/jobs/places.h"
+#include "benchmarks/perf/jobs/rank.h"
 #include "benchmarks/perf/options.h"
-#include "benchmarks/perf/places.h"
-#include "benchmarks/perf/rank.h"
-#include "benchmarks/perf/table.h"
+#include "benchmarks/perf/report/table.h"
 
 namespace dabke::perf {
 namespace {

@@ -9,7 +9,7 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
-#include "benchmarks/perf/sizes.h"
+#include "benchmarks/perf/measure/sizes.h"
 #include "ops/registry.h"
 #include "runtime/backend/backend.h"
 #include "runtime/base/config.h"

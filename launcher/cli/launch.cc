@@ -39,7 +39,7 @@ Result<std::vector<Host>> hosts_of(const Options& options) {
   return std::vector<Host>{{this_host_name(), options.num_proc}};
 }
 
-Result<std::vector<Place>> plan(const Options& options) {
+Result<std::vector<RankPlacement>> plan(const Options& options) {
   DABKE_ASSIGN_OR_RETURN(const std::vector<Host> hosts, hosts_of(options));
   DABKE_ASSIGN_OR_RETURN(const Host local, only_local_host(merge_hosts(hosts)));
   return place_ranks({local}, options.num_proc);
@@ -143,55 +143,57 @@ struct OutputFiles {
   Fd output, error_output;
 };
 
-Result<std::vector<OutputFiles>> open_output_files(const Options& options, const std::vector<Place>& places) {
-  std::vector<OutputFiles> files(places.size());
+Result<std::vector<OutputFiles>> open_output_files(const Options& options,
+                                                   const std::vector<RankPlacement>& placements) {
+  std::vector<OutputFiles> files(placements.size());
   if (options.output_directory.empty()) return files;
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    DABKE_ASSIGN_OR_RETURN(files[i].output, open_output_file(options.output_directory, places[i].rank,
-                                                             places[i].size, "stdout"));
-    DABKE_ASSIGN_OR_RETURN(files[i].error_output, open_output_file(options.output_directory, places[i].rank,
-                                                                   places[i].size, "stderr"));
+  for (std::size_t i = 0; i < placements.size(); ++i) {
+    DABKE_ASSIGN_OR_RETURN(files[i].output, open_output_file(options.output_directory, placements[i].rank,
+                                                             placements[i].size, "stdout"));
+    DABKE_ASSIGN_OR_RETURN(
+        files[i].error_output,
+        open_output_file(options.output_directory, placements[i].rank, placements[i].size, "stderr"));
   }
   return files;
 }
 
-Pinning pinning_for(const Options& options, const std::vector<Place>& places) {
+Pinning pinning_for(const Options& options, const std::vector<RankPlacement>& placements) {
   if (!options.pin_to_cores) return {};
-  Pinning pinning = pin_to_cores(usable_cores(), places.front().local_size);
+  Pinning pinning = pin_to_cores(usable_cores(), placements.front().local_size);
   if (!pinning.warning.empty()) fmt::print(stderr, "dabkerun: {}\n", pinning.warning);
   return pinning;
 }
 
 /// Empty: it is not pinned.
-std::vector<int> cores_of(const Place& place, const Pinning& pinning) {
+std::vector<int> cores_of(const RankPlacement& placement, const Pinning& pinning) {
   return pinning.cores.empty() ? std::vector<int>()
-                               : pinning.cores[static_cast<std::size_t>(place.local_rank)];
+                               : pinning.cores[static_cast<std::size_t>(placement.local_rank)];
 }
 
-void tell_plan(const JobFacts& facts, const std::vector<Place>& places, const Pinning& pinning) {
+void tell_plan(const JobFacts& facts, const std::vector<RankPlacement>& placements, const Pinning& pinning) {
   fmt::print(stderr, "dabkerun: job {}, {} ranks on host {}, rendezvous store {}\n", facts.job_id,
-             places.size(), places.front().host, facts.rendezvous);
-  for (const Place& place : places) {
-    if (const std::vector<int> cores = cores_of(place, pinning); !cores.empty())
-      fmt::print(stderr, "dabkerun: rank {} is pinned to cores: {}\n", place.rank, rank_list(cores));
+             placements.size(), placements.front().host, facts.rendezvous);
+  for (const RankPlacement& placement : placements) {
+    if (const std::vector<int> cores = cores_of(placement, pinning); !cores.empty())
+      fmt::print(stderr, "dabkerun: rank {} is pinned to cores: {}\n", placement.rank, rank_list(cores));
   }
 }
 
 Status spawn_all(Job& job, const Options& options, const std::string& program, const JobFacts& facts,
-                 const std::vector<Place>& places, const Pinning& pinning, std::vector<OutputFiles> files,
-                 int stdin_of_rank_0, const InheritedState& inherited) {
+                 const std::vector<RankPlacement>& placements, const Pinning& pinning,
+                 std::vector<OutputFiles> files, int stdin_of_rank_0, const InheritedState& inherited) {
   std::vector<std::string> environment;
   for (char** each = environ; *each != nullptr; ++each) environment.emplace_back(*each);
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    const Place& place = places[i];
+  for (std::size_t i = 0; i < placements.size(); ++i) {
+    const RankPlacement& placement = placements[i];
     SpawnRequest request{.program = program,
                          .arguments = options.command,
-                         .environment = worker_environment(environment, facts, place),
-                         .cores = cores_of(place, pinning),
-                         .rank = place.rank,
-                         .input = place.rank == 0 ? stdin_of_rank_0 : -1};
+                         .environment = worker_environment(environment, facts, placement),
+                         .cores = cores_of(placement, pinning),
+                         .rank = placement.rank,
+                         .input = placement.rank == 0 ? stdin_of_rank_0 : -1};
     DABKE_ASSIGN_OR_RETURN(SpawnedWorker worker, spawn_worker(request, inherited));
-    job.add_rank(place, std::move(worker), {.prefix = options.prefix, .timestamps = options.timestamps},
+    job.add_rank(placement, std::move(worker), {.prefix = options.prefix, .timestamps = options.timestamps},
                  std::move(files[i].output), std::move(files[i].error_output));
   }
   return {};
@@ -201,16 +203,16 @@ Status spawn_all(Job& job, const Options& options, const std::string& program, c
 
 int launch(const Options& options) {
   const InheritedState inherited = prepare_process();
-  auto places = plan(options);
-  if (!places.is_ok()) return fail(kUsageError, places.status().message());
+  auto placements = plan(options);
+  if (!placements.is_ok()) return fail(kUsageError, placements.status().message());
   const char* path = std::getenv("PATH");
   const ProgramSearch program =
       find_program(options.command.front(), path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin");
   if (program.path.empty()) return fail(program.exit_code, program.message);
-  if (const Status enough = check_descriptors(options, static_cast<rlim_t>(places->size()), inherited);
+  if (const Status enough = check_descriptors(options, static_cast<rlim_t>(placements->size()), inherited);
       !enough.is_ok())
     return fail(1, enough.message());
-  auto files = open_output_files(options, *places);
+  auto files = open_output_files(options, *placements);
   if (!files.is_ok()) return fail(kUsageError, files.status().message());
   const auto secrets = make_secrets();
   if (!secrets.is_ok()) return fail(1, secrets.status().message());
@@ -222,8 +224,8 @@ int launch(const Options& options) {
   auto server = RendezvousServer::listen("127.0.0.1", secrets->id, secrets->key);
   if (!server.is_ok()) return fail(1, server.status().message());
   const JobFacts facts{(*server)->url(), to_hex(secrets->id), to_hex(secrets->key), options.knobs};
-  const Pinning pinning = pinning_for(options, *places);
-  if (options.verbose) tell_plan(facts, *places, pinning);
+  const Pinning pinning = pinning_for(options, *placements);
+  if (options.verbose) tell_plan(facts, *placements, pinning);
 
   // Until here a signal ends dabkerun as it ends any program, and nothing else runs yet. From here on nothing
   // blocks.
@@ -231,7 +233,7 @@ int launch(const Options& options) {
   if (!signals) return fail(1, "cannot receive signals: no file descriptor is left");
   Console console(STDOUT_FILENO, STDERR_FILENO);
   Job job(console, signals.get(), facts.job_id, options.verbose);
-  const Status spawned = spawn_all(job, options, program.path, facts, *places, pinning, files.take(),
+  const Status spawned = spawn_all(job, options, program.path, facts, *placements, pinning, files.take(),
                                    input->stdin_of_rank_0, inherited);
   input->typed_end = Fd();  // rank 0 has the only one
   if (input->typed) job.pass_input(*input->typed);

@@ -7,7 +7,7 @@
 
 namespace dabke {
 
-Result<std::vector<Place>> place_ranks(const std::vector<Host>& hosts, int num_proc) {
+Result<std::vector<RankPlacement>> place_ranks(const std::vector<Host>& hosts, int num_proc) {
   int slots = 0;
   for (const Host& host : hosts) slots = add_slots(slots, host.slots);
   const int size = num_proc == 0 ? slots : num_proc;
@@ -28,24 +28,24 @@ Result<std::vector<Place>> place_ranks(const std::vector<Host>& hosts, int num_p
                     "most: say with -np how many to start",
                     size, kMostRanks));
   }
-  std::vector<Place> places;
+  std::vector<RankPlacement> placements;
   std::vector<int> hosts_with_local_rank;  // so far: becomes the cross size
   for (const Host& host : hosts) {
-    const int local_size = std::min(host.slots, size - static_cast<int>(places.size()));
+    const int local_size = std::min(host.slots, size - static_cast<int>(placements.size()));
     for (int local_rank = 0; local_rank < local_size; ++local_rank) {
       const auto column = static_cast<std::size_t>(local_rank);
       if (hosts_with_local_rank.size() <= column) hosts_with_local_rank.push_back(0);
-      places.push_back({.rank = static_cast<int>(places.size()),
-                        .size = size,
-                        .local_rank = local_rank,
-                        .local_size = local_size,
-                        .cross_rank = hosts_with_local_rank[column]++,
-                        .host = host.name});
+      placements.push_back({.rank = static_cast<int>(placements.size()),
+                            .size = size,
+                            .local_rank = local_rank,
+                            .local_size = local_size,
+                            .cross_rank = hosts_with_local_rank[column]++,
+                            .host = host.name});
     }
   }
-  for (Place& place : places)
-    place.cross_size = hosts_with_local_rank[static_cast<std::size_t>(place.local_rank)];
-  return places;
+  for (RankPlacement& placement : placements)
+    placement.cross_size = hosts_with_local_rank[static_cast<std::size_t>(placement.local_rank)];
+  return placements;
 }
 
 Pinning pin_to_cores(const std::vector<int>& cores, int local_size) {

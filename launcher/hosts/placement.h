@@ -11,17 +11,17 @@ namespace dabke {
 
 inline constexpr int kMostRanks = 100'000;
 
-struct Place {
+struct RankPlacement {
   int rank = 0, size = 1;
   int local_rank = 0, local_size = 1;  // within the host
   int cross_rank = 0, cross_size = 1;  // among the hosts that have this local rank
   std::string host;
-  friend bool operator==(const Place&, const Place&) = default;
+  friend bool operator==(const RankPlacement&, const RankPlacement&) = default;
 };
 
 /// `num_proc` ranks, filling each host's slots in order; 0 fills every slot. An error when there are too few
 /// slots, or more than kMostRanks would run.
-Result<std::vector<Place>> place_ranks(const std::vector<Host>& hosts, int num_proc);
+Result<std::vector<RankPlacement>> place_ranks(const std::vector<Host>& hosts, int num_proc);
 
 struct Pinning {
   std::vector<std::vector<int>> cores;  // by local rank; empty: not pinned

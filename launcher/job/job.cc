@@ -44,17 +44,17 @@ std::int64_t to_ns(TimePoint time) { return std::chrono::nanoseconds(time.time_s
 
 }  // namespace
 
-void Job::add_rank(const Place& place, SpawnedWorker worker, OutputStyle style, Fd output_file,
+void Job::add_rank(const RankPlacement& placement, SpawnedWorker worker, OutputStyle style, Fd output_file,
                    Fd error_file) {
-  Member member{.place = place,
+  Member member{.placement = placement,
                 .supervisor = worker.supervisor,
                 .channel = std::move(worker.channel),
-                .output = WorkerOutput(std::move(worker.output), place.rank, Console::Stream::out, style),
-                .error_output =
-                    WorkerOutput(std::move(worker.error_output), place.rank, Console::Stream::error, style)};
+                .output = WorkerOutput(std::move(worker.output), placement.rank, Console::Stream::out, style),
+                .error_output = WorkerOutput(std::move(worker.error_output), placement.rank,
+                                             Console::Stream::error, style)};
   member.output.copy_to(std::move(output_file));
   member.error_output.copy_to(std::move(error_file));
-  member.error_output.watch([this, speaker = place.rank](std::string_view line) {
+  member.error_output.watch([this, speaker = placement.rank](std::string_view line) {
     const auto rank = blamed_rank(line, speaker);
     if (rank && *rank != speaker) blamed_.insert(*rank);
   });
@@ -176,7 +176,7 @@ void Job::judge_hang() {
   judge_at_.reset();
   std::map<Rank, std::string> silent;
   for (const Member& member : members_) {
-    const Rank rank = member.place.rank;
+    const Rank rank = member.placement.rank;
     // What stood still when the job failed is the one that matters. It goes on in order to end, and what it
     // may tell of itself then is not what it was when the others waited.
     const bool stood_still = member.state_at_failure.starts_with("is stopped");
@@ -297,12 +297,12 @@ void Job::take_report(Member& member, const Report& report) {
     case Report::Kind::started:
       member.pid = report.value;
       if (verbose_)
-        say(fmt::format("rank {} runs on host {} as pid {}", member.place.rank, member.place.host,
+        say(fmt::format("rank {} runs on host {} as pid {}", member.placement.rank, member.placement.host,
                         member.pid));
       return;
     case Report::Kind::left_behind:
       say(fmt::format("rank {}: {} of its processes did not end on SIGKILL; they hang in the kernel",
-                      member.place.rank, report.value));
+                      member.placement.rank, report.value));
       return;
     case Report::Kind::not_started:
       member_ended(member,
@@ -316,8 +316,8 @@ void Job::take_report(Member& member, const Report& report) {
 }
 
 void Job::member_ended(Member& member, RankEnd end) {
-  end.rank = member.place.rank;
-  end.host = member.place.host;
+  end.rank = member.placement.rank;
+  end.host = member.placement.host;
   end.pid = member.pid;
   if (verbose_) say(fmt::format("rank {} {}", end.rank, describe(end)));
   member.end = end;
@@ -367,7 +367,8 @@ void Job::check_time() {
 /// A rank that others name as the cause ends by itself as a rule, after its own last words.
 bool Job::is_somebody_ending() const {
   return std::ranges::any_of(members_, [this](const Member& member) {
-    return !member.end && member.pid > 0 && (blamed_.contains(member.place.rank) || is_ending(member.pid));
+    return !member.end && member.pid > 0 &&
+           (blamed_.contains(member.placement.rank) || is_ending(member.pid));
   });
 }
 

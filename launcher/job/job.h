@@ -35,7 +35,8 @@ class Job {
   Job(const Job&) = delete;  // its parts refer to it
   Job& operator=(const Job&) = delete;
 
-  void add_rank(const Place& place, SpawnedWorker worker, OutputStyle style, Fd output_file, Fd error_file);
+  void add_rank(const RankPlacement& placement, SpawnedWorker worker, OutputStyle style, Fd output_file,
+                Fd error_file);
   /// Runs until every rank has ended and its output is written. What dabkerun returns.
   int run();
   /// Prints a verdict when ranks of the job hang. Before run().
@@ -47,7 +48,7 @@ class Job {
 
  private:
   struct Member {
-    Place place;
+    RankPlacement placement;
     pid_t supervisor = -1;
     Fd channel;
     WorkerOutput output, error_output;

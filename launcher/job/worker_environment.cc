@@ -21,15 +21,15 @@ bool has_variable(const std::vector<std::string>& environment, std::string_view 
 }  // namespace
 
 std::vector<std::string> worker_environment(const std::vector<std::string>& inherited, const JobFacts& job,
-                                            const Place& place) {
+                                            const RankPlacement& placement) {
   std::vector<std::string> environment = inherited;
   const std::pair<std::string_view, int> numbers[] = {
-      {"RANK", place.rank},
-      {"SIZE", place.size},
-      {"LOCAL_RANK", place.local_rank},
-      {"LOCAL_SIZE", place.local_size},
-      {"CROSS_RANK", place.cross_rank},
-      {"CROSS_SIZE", place.cross_size},
+      {"RANK", placement.rank},
+      {"SIZE", placement.size},
+      {"LOCAL_RANK", placement.local_rank},
+      {"LOCAL_SIZE", placement.local_size},
+      {"CROSS_RANK", placement.cross_rank},
+      {"CROSS_SIZE", placement.cross_size},
   };
   for (const auto& [name, value] : numbers) {
     // Scripts written for Horovod read HOROVOD_RANK and its siblings themselves.
@@ -37,7 +37,7 @@ std::vector<std::string> worker_environment(const std::vector<std::string>& inhe
       set_variable(environment, std::string(prefix).append(name), std::to_string(value));
     }
   }
-  set_variable(environment, "DABKE_HOSTNAME", place.host);
+  set_variable(environment, "DABKE_HOSTNAME", placement.host);
   set_variable(environment, "DABKE_RENDEZVOUS", job.rendezvous);
   set_variable(environment, "DABKE_GATHERS_DUMPS", "1");
   set_variable(environment, "DABKE_JOB_ID", job.job_id);

@@ -19,6 +19,6 @@ struct JobFacts {
 
 /// `inherited` (NAME=value each) with the variables of this rank set, and nothing else changed.
 std::vector<std::string> worker_environment(const std::vector<std::string>& inherited, const JobFacts& job,
-                                            const Place& place);
+                                            const RankPlacement& placement);
 
 }  // namespace dabke

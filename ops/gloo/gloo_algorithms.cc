@@ -111,7 +111,7 @@ Status allreduce_direct(const GlooRun& run, std::byte* data, std::size_t element
   wait_for_receives(in, receives);
   wait_for_sends(out, sends);
   std::vector<const void*> operands;
-  for (std::size_t place = 0; place < size; ++place) operands.push_back(all + place * stride);
+  for (std::size_t set_rank = 0; set_rank < size; ++set_rank) operands.push_back(all + set_rank * stride);
   void* const sum = data;
   kernels::reduce_many(run.dtype, run.op, {&sum, 1}, operands, elements, run.result);
   return Status::ok();
@@ -132,8 +132,8 @@ Status allreduce_slices(const GlooRun& run, std::byte* data, std::size_t element
   for (std::size_t first = 0; first < elements; first += round) {
     const std::size_t count = std::min(round, elements - first);
     const std::size_t slice = (count + size - 1) / size;
-    const auto slice_of = [&](std::size_t place) {
-      const std::size_t begin = std::min(place * slice, count);
+    const auto slice_of = [&](std::size_t set_rank) {
+      const std::size_t begin = std::min(set_rank * slice, count);
       return Block{(first + begin) * width, (std::min(begin + slice, count) - begin) * width};
     };
     const Block own = slice_of(rank);
@@ -144,8 +144,8 @@ Status allreduce_slices(const GlooRun& run, std::byte* data, std::size_t element
     std::size_t sends = send_to_all(run, all, slice_of);
     wait_for_receives(parts, receives);
     void* const sum = data + own.offset;
-    for (std::size_t place = 0; place < size; ++place)
-      operands[place] = place == rank ? sum : memory + place * stride;
+    for (std::size_t set_rank = 0; set_rank < size; ++set_rank)
+      operands[set_rank] = set_rank == rank ? sum : memory + set_rank * stride;
     kernels::reduce_many(run.dtype, run.op, {&sum, 1}, operands, own.bytes / width, run.result);
 
     // Whoever sends a slice has read this rank's part of it.
@@ -255,9 +255,9 @@ class PartialSums {
       if (is_last) kernels::narrow(run_.dtype, into, sum_, elements, run_.result);
       return;
     }
-    void* const place = into;
+    void* const output = into;
     const void* const terms[] = {step == 0 ? own : into, theirs};
-    kernels::reduce_many(run_.dtype, run_.op, {&place, 1}, terms, elements,
+    kernels::reduce_many(run_.dtype, run_.op, {&output, 1}, terms, elements,
                          is_last ? run_.result : kernels::Scale());
   }
 

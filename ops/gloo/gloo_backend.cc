@@ -175,27 +175,27 @@ Result<GlooContext*> GlooBackend::open_context(const Batch& batch, Set& set, Glo
 }
 
 /// "rank 3 on b", of the set that runs.
-std::string GlooBackend::name_of_peer(int place) const {
-  return context_.world.name_of(running_[static_cast<std::size_t>(place)]);
+std::string GlooBackend::name_of_peer(int set_rank) const {
+  return context_.world.name_of(running_[static_cast<std::size_t>(set_rank)]);
 }
 
 /// Called on the watchdog's thread, during a run.
 Status GlooBackend::find_loss(GlooContext& context) const {
   const auto lost = context.lost_peer();
   if (!lost) return {};
-  const std::string peer = name_of_peer(lost->place);
+  const std::string peer = name_of_peer(lost->set_rank);
   return lost->in_silence ? lost_in_silence(peer, context_.config.peer_timeout)
                           : connection_broke(peer, "it was closed in the middle of a message");
 }
 
 /// What Gloo says of a run that failed names an address at most.
 Status GlooBackend::name_broken(GlooContext& context, const Status& status) const {
-  const std::vector<int> places = context.broken_peers();
-  if (places.empty() || status.code() != Code::transport) return status;
+  const std::vector<int> set_ranks = context.broken_peers();
+  if (set_ranks.empty() || status.code() != Code::transport) return status;
   if (says_silence(status.message()))
-    return lost_in_silence(name_of_peer(places.front()), context_.config.peer_timeout);
+    return lost_in_silence(name_of_peer(set_ranks.front()), context_.config.peer_timeout);
   std::string names;
-  for (const int place : places) names += (names.empty() ? "" : " and ") + name_of_peer(place);
+  for (const int set_rank : set_ranks) names += (names.empty() ? "" : " and ") + name_of_peer(set_rank);
   return connection_broke(names, status.message());
 }
 

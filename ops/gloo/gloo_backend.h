@@ -52,7 +52,7 @@ class GlooBackend final : public Backend {
   /// Whether the neighbour waits in another batch, as far as it has said.
   Status compare_notes(const Watchdog::Note& own) const;
   Status run_batch(const Batch& batch);
-  std::string name_of_peer(int place) const;
+  std::string name_of_peer(int set_rank) const;
   Status find_loss(GlooContext& context) const;
   Status name_broken(GlooContext& context, const Status& status) const;
   Status run_packed(const Batch& batch, const PackedBatch& packed, Set& set, kernels::Scale& unscaled);

@@ -73,7 +73,7 @@ void PairSockets::adopt() {
     ::fcntl(fd, F_SETFD, FD_CLOEXEC);
     fork_guard_.add(fd);
     keep_alive(fd, peer_timeout_);
-    sockets_.push_back({fd, socket_inode(fd), pair.place});
+    sockets_.push_back({fd, socket_inode(fd), pair.set_rank});
   });
   expected_.clear();
 }
@@ -93,24 +93,24 @@ std::optional<PairSockets::Lost> PairSockets::lost_peer() {
       // The kernel may have given it up just before a look would have. One whose peer has closed it was answered
       // until then.
       const bool in_silence = socket.silence.last() >= peer_timeout_ / 4;
-      if (in_silence || std::exchange(socket.was_over, true)) return Lost{socket.place, in_silence};
+      if (in_silence || std::exchange(socket.was_over, true)) return Lost{socket.set_rank, in_silence};
       continue;
     }
     const Fd duplicate = duplicate_of(socket.fd);
     if (!duplicate || socket_inode(duplicate.get()) != socket.inode) continue;
     if (socket.silence.silent_for(duplicate.get(), Clock::now()) >= peer_timeout_)
-      return Lost{socket.place, true};
+      return Lost{socket.set_rank, true};
   }
   return std::nullopt;
 }
 
 std::vector<int> PairSockets::broken() {
   const std::lock_guard lock(mutex_);
-  std::vector<int> places;
+  std::vector<int> set_ranks;
   for (const Socket& socket : sockets_) {
-    if (socket_inode(socket.fd) != socket.inode) places.push_back(socket.place);
+    if (socket_inode(socket.fd) != socket.inode) set_ranks.push_back(socket.set_rank);
   }
-  return places;
+  return set_ranks;
 }
 
 void PairSockets::shut_down() {

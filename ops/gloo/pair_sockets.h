@@ -19,7 +19,7 @@ class PairSockets {
   /// The addresses where Gloo listens for a peer, and where that peer listens for us. Which of the two
   /// connects is Gloo's affair.
   struct Pair {
-    int place;  // the peer's in the set
+    int set_rank;  // the peer's in the set
     SocketAddress own;
     SocketAddress peer;
   };
@@ -40,7 +40,7 @@ class PairSockets {
 
   /// A peer that will send no more, though a run waits for it.
   struct Lost {
-    int place;
+    int set_rank;
     bool in_silence;  // its host has answered nothing for `peer_timeout`; else the connection was closed
   };
   /// To be asked now and then, while a run is under way. Gloo ends no wait for a message of which a part has
@@ -59,7 +59,7 @@ class PairSockets {
   struct Socket {
     int fd;
     ino_t inode;
-    int place;
+    int set_rank;
     TcpSilence silence = {};
     bool was_over = false;  // at the last look; by the next the run should have ended
   };

@@ -56,8 +56,8 @@ void reduce_blocks(const MpiRun& run, std::byte* into, const std::byte* first, s
                    std::size_t elements, const kernels::Scale& result) {
   std::vector<const void*> operands;
   for (std::size_t rank = 0; rank < run.size; ++rank) operands.push_back(first + rank * stride);
-  void* const place = into;
-  kernels::reduce_many(run.dtype, run.op, {&place, 1}, operands, elements, result);
+  void* const output = into;
+  kernels::reduce_many(run.dtype, run.op, {&output, 1}, operands, elements, result);
 }
 
 /// Sends the blocks in `out`, gets this rank's of all others into `in`, and reduces them into the first of

@@ -210,7 +210,7 @@ Result<MpiMembership*> MpiProcess::remembered(MPI_Comm comm) {
   return others_.back().get();
 }
 
-Result<MpiPlace> MpiProcess::join(
+Result<MpiJoined> MpiProcess::join(
     const void* comm, const std::string& host,
     const std::function<Result<std::string>(const std::vector<std::string>& hosts)>& note,
     TimePoint deadline) {
@@ -237,7 +237,7 @@ Result<MpiPlace> MpiProcess::join(
   }
   if (ranks.note[0] != '+') return Status(Code::transport, fmt::format("rank 0: {}", ranks.note.data() + 1));
   current_ = &ranks;
-  return MpiPlace{ranks.rank, ranks.size, ranks.note.data() + 1};
+  return MpiJoined{ranks.rank, ranks.size, ranks.note.data() + 1};
 }
 
 Result<std::unique_ptr<MpiCommunicator>> MpiProcess::make_communicator(

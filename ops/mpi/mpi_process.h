@@ -70,9 +70,10 @@ struct MpiMembership {
 class MpiProcess final : public MpiSession {
  public:
   std::string library() const override;
-  Result<MpiPlace> join(const void* comm, const std::string& host,
-                        const std::function<Result<std::string>(const std::vector<std::string>& hosts)>& note,
-                        TimePoint deadline) override;
+  Result<MpiJoined> join(
+      const void* comm, const std::string& host,
+      const std::function<Result<std::string>(const std::vector<std::string>& hosts)>& note,
+      TimePoint deadline) override;
   bool any_thread() const override { return level_ == MPI_THREAD_MULTIPLE; }
   std::string thread_level() const override;
   Result<std::unique_ptr<MpiCommunicator>> make_communicator(

@@ -63,7 +63,8 @@ Status DirectRun::allreduce() {
     const std::size_t from = std::max(begin, tensor);
     const std::size_t to = std::min(end, next);
     if (from < to) {
-      for (std::size_t place = 0; place < ranks_; ++place) outputs_[place] = shared_.output(place, i);
+      for (std::size_t set_rank = 0; set_rank < ranks_; ++set_rank)
+        outputs_[set_rank] = shared_.output(set_rank, i);
       DABKE_RETURN_IF_ERROR(reduce(i, from - tensor, to - from));
     }
     tensor = next;
@@ -76,7 +77,8 @@ Status DirectRun::reducescatter() {
   for (std::size_t i = 0; i < shared_.entries.size(); ++i) {
     const BatchEntry& entry = batch_.entries[shared_.entries[i]];
     std::size_t skipped = 0;
-    for (std::size_t place = 0; place < own_; ++place) skipped += to_size(entry.receive_counts[place]);
+    for (std::size_t set_rank = 0; set_rank < own_; ++set_rank)
+      skipped += to_size(entry.receive_counts[set_rank]);
     auto* const out = static_cast<std::byte*>(entry.output);
     const std::size_t count = to_size(entry.receive_counts[own_]);
     // It counts from the entry's begin.
@@ -93,12 +95,12 @@ Status DirectRun::reduce(std::size_t i, std::size_t skipped, std::size_t count) 
     DABKE_RETURN_IF_ERROR(proceed());
     const std::size_t elements = std::min(block_, count - done);
     const std::size_t offset = (skipped + done) * element_bytes_;
-    for (std::size_t place = 0; place < ranks_; ++place) {
-      operands_[place] = shared_.input(place, i) + offset;
+    for (std::size_t set_rank = 0; set_rank < ranks_; ++set_rank) {
+      operands_[set_rank] = shared_.input(set_rank, i) + offset;
       if (batch_.prescale == 1) continue;
-      std::byte* const scaled = scaled_.data() + place * block_ * element_bytes_;
-      kernels::scale(batch_.dtype, scaled, operands_[place], elements, batch_.prescale);
-      operands_[place] = scaled;
+      std::byte* const scaled = scaled_.data() + set_rank * block_ * element_bytes_;
+      kernels::scale(batch_.dtype, scaled, operands_[set_rank], elements, batch_.prescale);
+      operands_[set_rank] = scaled;
     }
     std::ranges::transform(outputs_, sums_.begin(), [offset](std::byte* output) { return output + offset; });
     kernels::reduce_many(batch_.dtype, batch_.op, sums_, operands_, elements, batch_.result_scale());
@@ -119,10 +121,10 @@ Status DirectRun::allgather() {
   for (std::size_t i = 0; i < shared_.entries.size(); ++i) {
     const BatchEntry& entry = batch_.entries[shared_.entries[i]];
     auto* to = static_cast<std::byte*>(entry.output);
-    for (std::size_t place = 0; place < ranks_; ++place) {
-      const std::size_t bytes = to_size(entry.receive_counts[place]) * element_bytes_;
+    for (std::size_t set_rank = 0; set_rank < ranks_; ++set_rank) {
+      const std::size_t bytes = to_size(entry.receive_counts[set_rank]) * element_bytes_;
       if (bytes == 0) continue;
-      DABKE_RETURN_IF_ERROR(copy(to, shared_.input(place, i), bytes));
+      DABKE_RETURN_IF_ERROR(copy(to, shared_.input(set_rank, i), bytes));
       to += bytes;
     }
   }

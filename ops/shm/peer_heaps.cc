@@ -39,9 +39,9 @@ Result<bool> PeerHeaps::reach(const std::vector<std::size_t>& members,
                               const std::vector<std::size_t>& extents, bool is_first) {
   if (is_first) DABKE_RETURN_IF_ERROR(pass_descriptors(members, extents));
   Status status;
-  for (std::size_t place = 0; place < members.size(); ++place) {
-    if (extents[place] == 0 || members[place] == domain_.own()) continue;
-    Status grown = grow(members[place], extents[place]);
+  for (std::size_t set_rank = 0; set_rank < members.size(); ++set_rank) {
+    if (extents[set_rank] == 0 || members[set_rank] == domain_.own()) continue;
+    Status grown = grow(members[set_rank], extents[set_rank]);
     if (grown.code() == Code::internal) return grown;  // what was mapped is gone, so there is no going on
     if (!grown.is_ok() && status.is_ok()) status = std::move(grown);
   }
@@ -57,8 +57,8 @@ Status PeerHeaps::pass_descriptors(const std::vector<std::size_t>& members,
   steps_.publish();
   DABKE_RETURN_IF_ERROR(steps_.wait_for_all());
   std::vector<std::size_t> owners;
-  for (std::size_t place = 0; place < members.size(); ++place) {
-    if (extents[place] != 0) owners.push_back(members[place]);
+  for (std::size_t set_rank = 0; set_rank < members.size(); ++set_rank) {
+    if (extents[set_rank] != 0) owners.push_back(members[set_rank]);
   }
   const std::size_t at_a_time = std::clamp<std::size_t>(kMostUnderWay / members.size(), 1, kMostNotices);
   for (std::size_t begin = 0; begin < owners.size(); begin += at_a_time) {
@@ -157,7 +157,8 @@ Result<bool> PeerHeaps::all_say(bool yes, std::size_t members) {
   stage[0] = std::byte{yes};
   DABKE_RETURN_IF_ERROR(steps_.exchange());
   bool all = true;
-  for (std::size_t place = 0; place < members; ++place) all = all && *steps_.stage_of(place) == std::byte{1};
+  for (std::size_t set_rank = 0; set_rank < members; ++set_rank)
+    all = all && *steps_.stage_of(set_rank) == std::byte{1};
   steps_.end_round();
   return all;
 }

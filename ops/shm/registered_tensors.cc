@@ -31,25 +31,26 @@ std::size_t bytes_of(const Batch& batch) {
 }
 
 /// Whether the others read what the rank at `place` has.
-bool contributes(const Batch& batch, std::size_t place) {
-  return batch.kind != CollectiveKind::broadcast || place == static_cast<std::size_t>(batch.root);
+bool contributes(const Batch& batch, std::size_t set_rank) {
+  return batch.kind != CollectiveKind::broadcast || set_rank == static_cast<std::size_t>(batch.root);
 }
 
-std::size_t input_bytes(const Batch& batch, const BatchEntry& entry, std::size_t place) {
-  const std::size_t elements = batch.kind == CollectiveKind::allgather ? to_size(entry.receive_counts[place])
-                                                                       : to_size(entry.elements);
+std::size_t input_bytes(const Batch& batch, const BatchEntry& entry, std::size_t set_rank) {
+  const std::size_t elements = batch.kind == CollectiveKind::allgather
+                                   ? to_size(entry.receive_counts[set_rank])
+                                   : to_size(entry.elements);
   return elements * size_of(batch.dtype);
 }
 
 /// Whether a rank that writes its own output would spoil what others still read.
-bool spoils_input(const Batch& batch, const BatchEntry& entry, std::size_t place) {
+bool spoils_input(const Batch& batch, const BatchEntry& entry, std::size_t set_rank) {
   if (batch.kind != CollectiveKind::allgather && batch.kind != CollectiveKind::reducescatter) return false;
-  const std::size_t output_bytes =
-      size_of(batch.dtype) * (batch.kind == CollectiveKind::allgather ? sum_of(entry.receive_counts)
-                                                                      : to_size(entry.receive_counts[place]));
+  const std::size_t output_bytes = size_of(batch.dtype) * (batch.kind == CollectiveKind::allgather
+                                                               ? sum_of(entry.receive_counts)
+                                                               : to_size(entry.receive_counts[set_rank]));
   const auto in = reinterpret_cast<std::uintptr_t>(entry.input);
   const auto out = reinterpret_cast<std::uintptr_t>(entry.output);
-  return in < out + output_bytes && out < in + input_bytes(batch, entry, place);
+  return in < out + output_bytes && out < in + input_bytes(batch, entry, set_rank);
 }
 
 }  // namespace
@@ -92,10 +93,11 @@ Result<SharedEntries> RegisteredTensors::agree(const Batch& batch, const std::ve
   habit = {};
   DABKE_RETURN_IF_ERROR(reach(batch, members, shared.entries, known));
   std::erase_if(shared.entries, [&](std::size_t entry) {
-    for (std::size_t place = 0; place < members.size(); ++place) {
-      const std::size_t bytes = input_bytes(batch, batch.entries[entry], place);
-      const auto [input, output] = row(place, entry);
-      if (contributes(batch, place) && std::max(input, output) - 1 + bytes > known.mapped[place]) return true;
+    for (std::size_t set_rank = 0; set_rank < members.size(); ++set_rank) {
+      const std::size_t bytes = input_bytes(batch, batch.entries[entry], set_rank);
+      const auto [input, output] = row(set_rank, entry);
+      if (contributes(batch, set_rank) && std::max(input, output) - 1 + bytes > known.mapped[set_rank])
+        return true;
     }
     return false;
   });
@@ -130,22 +132,22 @@ Status RegisteredTensors::exchange(const Batch& batch, std::size_t ranks) {
   const std::uint64_t extent = heaps_.own() == nullptr ? 0 : heaps_.own()->extent();
   std::memcpy(stage, &extent, sizeof extent);
   DABKE_RETURN_IF_ERROR(steps_.exchange());
-  for (std::size_t place = 0; place < ranks; ++place) {
-    const std::byte* const from = steps_.stage_of(place);
+  for (std::size_t set_rank = 0; set_rank < ranks; ++set_rank) {
+    const std::byte* const from = steps_.stage_of(set_rank);
     std::uint64_t theirs = 0;
     std::memcpy(&theirs, from, sizeof theirs);
-    extents_[place] = theirs;
-    if (entries_ != 0) std::memcpy(&rows_[place * entries_], from + kLine, entries_ * sizeof(Row));
+    extents_[set_rank] = theirs;
+    if (entries_ != 0) std::memcpy(&rows_[set_rank * entries_], from + kLine, entries_ * sizeof(Row));
   }
   steps_.end_round();
   return {};
 }
 
 bool RegisteredTensors::is_shared(const Batch& batch, std::size_t entry) const {
-  for (std::size_t place = 0; place < extents_.size(); ++place) {
-    if (!contributes(batch, place)) continue;
-    if (row(place, entry).input == 0) return false;
-    if (batch.kind == CollectiveKind::allreduce && row(place, entry).output == 0) return false;
+  for (std::size_t set_rank = 0; set_rank < extents_.size(); ++set_rank) {
+    if (!contributes(batch, set_rank)) continue;
+    if (row(set_rank, entry).input == 0) return false;
+    if (batch.kind == CollectiveKind::allreduce && row(set_rank, entry).output == 0) return false;
   }
   return true;
 }
@@ -155,24 +157,24 @@ Status RegisteredTensors::reach(const Batch& batch, const std::vector<std::size_
                                 const std::vector<std::size_t>& entries, Known& known) {
   std::vector<std::size_t> wanted(members.size());
   bool is_first = false;
-  for (std::size_t place = 0; place < members.size(); ++place) {
-    if (!contributes(batch, place)) continue;
+  for (std::size_t set_rank = 0; set_rank < members.size(); ++set_rank) {
+    if (!contributes(batch, set_rank)) continue;
     std::size_t end = 0;
     for (const std::size_t entry : entries) {
-      const std::size_t bytes = input_bytes(batch, batch.entries[entry], place);
-      const auto [input, output] = row(place, entry);
+      const std::size_t bytes = input_bytes(batch, batch.entries[entry], set_rank);
+      const auto [input, output] = row(set_rank, entry);
       if (bytes != 0) end = std::max<std::size_t>(end, std::max(input, output) - 1 + bytes);
     }
-    if (end <= known.mapped[place] || extents_[place] <= known.tried[place]) continue;
-    wanted[place] = extents_[place];
-    is_first = is_first || known.tried[place] == 0;
+    if (end <= known.mapped[set_rank] || extents_[set_rank] <= known.tried[set_rank]) continue;
+    wanted[set_rank] = extents_[set_rank];
+    is_first = is_first || known.tried[set_rank] == 0;
   }
   if (std::ranges::all_of(wanted, [](std::size_t bytes) { return bytes == 0; })) return {};
   DABKE_ASSIGN_OR_RETURN(const bool could, heaps_.reach(members, wanted, is_first));
-  for (std::size_t place = 0; place < members.size(); ++place) {
-    if (wanted[place] == 0) continue;
-    known.tried[place] = wanted[place];
-    if (could) known.mapped[place] = wanted[place];
+  for (std::size_t set_rank = 0; set_rank < members.size(); ++set_rank) {
+    if (wanted[set_rank] == 0) continue;
+    known.tried[set_rank] = wanted[set_rank];
+    if (could) known.mapped[set_rank] = wanted[set_rank];
   }
   return {};
 }
@@ -181,13 +183,13 @@ void RegisteredTensors::collect(const Batch& batch, const std::vector<std::size_
                                 SharedEntries& shared) const {
   const auto own = static_cast<std::size_t>(batch.process_set->rank);
   const bool writes_to_all = batch.kind == CollectiveKind::allreduce;
-  for (std::size_t place = 0; place < members.size(); ++place) {
-    std::byte* const base = heaps_.base(members[place]);
+  for (std::size_t set_rank = 0; set_rank < members.size(); ++set_rank) {
+    std::byte* const base = heaps_.base(members[set_rank]);
     for (const std::size_t entry : shared.entries) {
       const BatchEntry& mine = batch.entries[entry];
-      const auto [input, output] = row(place, entry);
-      const bool is_there = contributes(batch, place) && input_bytes(batch, mine, place) != 0;
-      const bool is_own = place == own;
+      const auto [input, output] = row(set_rank, entry);
+      const bool is_there = contributes(batch, set_rank) && input_bytes(batch, mine, set_rank) != 0;
+      const bool is_own = set_rank == own;
       const std::byte* const in =
           is_own ? static_cast<const std::byte*>(mine.input) : base + (is_there ? input - 1 : 0);
       shared.inputs.push_back(is_there ? in : nullptr);

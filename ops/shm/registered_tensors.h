@@ -25,10 +25,12 @@ struct SharedEntries {
       inputs;                       // [place in the set * entries.size() + i]; null where the rank has none
   std::vector<std::byte*> outputs;  // the same; of an allreduce only
 
-  const std::byte* input(std::size_t place, std::size_t i) const {
-    return inputs[place * entries.size() + i];
+  const std::byte* input(std::size_t set_rank, std::size_t i) const {
+    return inputs[set_rank * entries.size() + i];
   }
-  std::byte* output(std::size_t place, std::size_t i) const { return outputs[place * entries.size() + i]; }
+  std::byte* output(std::size_t set_rank, std::size_t i) const {
+    return outputs[set_rank * entries.size() + i];
+  }
 };
 
 class RegisteredTensors {
@@ -66,7 +68,7 @@ class RegisteredTensors {
   Status reach(const Batch& batch, const std::vector<std::size_t>& members,
                const std::vector<std::size_t>& entries, Known& known);
   void collect(const Batch& batch, const std::vector<std::size_t>& members, SharedEntries& shared) const;
-  const Row& row(std::size_t place, std::size_t entry) const { return rows_[place * entries_ + entry]; }
+  const Row& row(std::size_t set_rank, std::size_t entry) const { return rows_[set_rank * entries_ + entry]; }
 
   ShmDomain& domain_;
   ShmSteps& steps_;

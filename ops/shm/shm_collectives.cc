@@ -20,8 +20,8 @@ std::size_t part(std::size_t elements, std::size_t round, std::size_t most) {
   return begin >= elements ? 0 : std::min(most, elements - begin);
 }
 
-std::size_t count_of(std::span<const std::int64_t> counts, std::size_t place) {
-  return static_cast<std::size_t>(counts[place]);
+std::size_t count_of(std::span<const std::int64_t> counts, std::size_t set_rank) {
+  return static_cast<std::size_t>(counts[set_rank]);
 }
 
 }  // namespace
@@ -77,8 +77,8 @@ void ShmRun::put(std::byte* stage, const InPieces& from, std::size_t begin, std:
 void ShmRun::reduce_slice(std::byte* into, const InPieces& mine, std::size_t begin, std::size_t count,
                           std::size_t offset, const OutPieces* out) {
   mine.each(begin, count, [&](const std::byte* data, std::size_t elements, std::size_t at) {
-    for (std::size_t place = 0; place < ranks_; ++place)
-      operands_[place] = stage_of(place) + offset + bytes(at);
+    for (std::size_t set_rank = 0; set_rank < ranks_; ++set_rank)
+      operands_[set_rank] = stage_of(set_rank) + offset + bytes(at);
     if (!scales()) operands_[own_] = data;
     void* sums[] = {into + bytes(at), nullptr};
     if (out) out->each(begin + at, elements, [&](std::byte* to, std::size_t, std::size_t) { sums[1] = to; });
@@ -104,7 +104,8 @@ Status ShmRun::allreduce_small(const InPieces& in, const OutPieces& out) {
       1, bytes(elements), [&](std::size_t, std::byte* stage) { put(stage, in, 0, elements); },
       [&](std::size_t) {
         out.each(0, elements, [&](std::byte* data, std::size_t count, std::size_t at) {
-          for (std::size_t place = 0; place < ranks_; ++place) operands_[place] = stage_of(place) + bytes(at);
+          for (std::size_t set_rank = 0; set_rank < ranks_; ++set_rank)
+            operands_[set_rank] = stage_of(set_rank) + bytes(at);
           void* const sum = data;
           kernels::reduce_many(batch_.dtype, batch_.op, {&sum, 1}, operands_, count, batch_.result_scale());
         });
@@ -118,23 +119,25 @@ Status ShmRun::allreduce_large(const InPieces& in, const OutPieces& out) {
   for (std::size_t begin = 0; begin < elements;) {
     // The last round is cut into equal slices as well.
     const std::size_t slice = std::min(most, divided_up(divided_up(elements - begin, ranks_), line) * line);
-    const auto start_of = [&](std::size_t place) { return std::min(begin + place * slice, elements); };
-    const auto count_at = [&](std::size_t place) { return start_of(place + 1) - start_of(place); };
+    const auto start_of = [&](std::size_t set_rank) { return std::min(begin + set_rank * slice, elements); };
+    const auto count_at = [&](std::size_t set_rank) { return start_of(set_rank + 1) - start_of(set_rank); };
     DABKE_ASSIGN_OR_RETURN(std::byte* const stage, steps_.free_stage(stage_bytes_));
-    for (std::size_t place = 0; place < ranks_; ++place) {
-      if (place != own_ || scales()) put(stage + bytes(place * slice), in, start_of(place), count_at(place));
+    for (std::size_t set_rank = 0; set_rank < ranks_; ++set_rank) {
+      if (set_rank != own_ || scales())
+        put(stage + bytes(set_rank * slice), in, start_of(set_rank), count_at(set_rank));
     }
     DABKE_RETURN_IF_ERROR(steps_.exchange());
     std::byte* const sum = stage + bytes(own_ * slice);
     reduce_slice(sum, in, start_of(own_), count_at(own_), bytes(own_ * slice), &out);
     steps_.publish();
     DABKE_RETURN_IF_ERROR(steps_.wait_for_all());
-    for (std::size_t place = 0; place < ranks_; ++place) {
-      if (place == own_) continue;
-      const std::byte* const from = stage_of(place) + bytes(place * slice);
-      out.each(start_of(place), count_at(place), [&](std::byte* data, std::size_t count, std::size_t at) {
-        std::memcpy(data, from + bytes(at), bytes(count));
-      });
+    for (std::size_t set_rank = 0; set_rank < ranks_; ++set_rank) {
+      if (set_rank == own_) continue;
+      const std::byte* const from = stage_of(set_rank) + bytes(set_rank * slice);
+      out.each(start_of(set_rank), count_at(set_rank),
+               [&](std::byte* data, std::size_t count, std::size_t at) {
+                 std::memcpy(data, from + bytes(at), bytes(count));
+               });
     }
     steps_.end_round();
     begin = start_of(ranks_);
@@ -149,9 +152,9 @@ Status ShmRun::reducescatter() {
   OutPieces out(element_bytes_);
   for (const BatchEntry& entry : batch_.entries) {
     const auto* data = static_cast<const std::byte*>(entry.input);
-    for (std::size_t place = 0; place < ranks_; ++place) {
-      const std::size_t count = count_of(entry.receive_counts, place);
-      blocks[place].add(data, count);
+    for (std::size_t set_rank = 0; set_rank < ranks_; ++set_rank) {
+      const std::size_t count = count_of(entry.receive_counts, set_rank);
+      blocks[set_rank].add(data, count);
       if (count != 0) data += bytes(count);
     }
     out.add(static_cast<std::byte*>(entry.output), count_of(entry.receive_counts, own_));
@@ -162,10 +165,10 @@ Status ShmRun::reducescatter() {
   return rounds(
       divided_up(longest, most), stage_bytes_,
       [&](std::size_t round, std::byte* stage) {
-        for (std::size_t place = 0; place < ranks_; ++place) {
-          if (place != own_ || scales())
-            put(stage + bytes(place * most), blocks[place], round * most,
-                part(blocks[place].elements(), round, most));
+        for (std::size_t set_rank = 0; set_rank < ranks_; ++set_rank) {
+          if (set_rank != own_ || scales())
+            put(stage + bytes(set_rank * most), blocks[set_rank], round * most,
+                part(blocks[set_rank].elements(), round, most));
         }
       },
       [&](std::size_t round) {
@@ -187,12 +190,12 @@ Status ShmRun::gather(const std::vector<OutPieces>& blocks, const InPieces& mine
         put(stage, mine, round * most, part(mine.elements(), round, most));
       },
       [&](std::size_t round) {
-        for (std::size_t place = 0; place < ranks_; ++place) {
-          const std::byte* const from = stage_of(place);
-          blocks[place].each(round * most, part(blocks[place].elements(), round, most),
-                             [&](std::byte* data, std::size_t count, std::size_t at) {
-                               std::memcpy(data, from + bytes(at), bytes(count));
-                             });
+        for (std::size_t set_rank = 0; set_rank < ranks_; ++set_rank) {
+          const std::byte* const from = stage_of(set_rank);
+          blocks[set_rank].each(round * most, part(blocks[set_rank].elements(), round, most),
+                                [&](std::byte* data, std::size_t count, std::size_t at) {
+                                  std::memcpy(data, from + bytes(at), bytes(count));
+                                });
         }
       });
 }
@@ -202,9 +205,9 @@ Status ShmRun::allgather() {
   InPieces mine(element_bytes_);
   for (const BatchEntry& entry : batch_.entries) {
     auto* data = static_cast<std::byte*>(entry.output);
-    for (std::size_t place = 0; place < ranks_; ++place) {
-      const std::size_t count = count_of(entry.receive_counts, place);
-      blocks[place].add(data, count);
+    for (std::size_t set_rank = 0; set_rank < ranks_; ++set_rank) {
+      const std::size_t count = count_of(entry.receive_counts, set_rank);
+      blocks[set_rank].add(data, count);
       if (count != 0) data += bytes(count);
     }
     mine.add(static_cast<const std::byte*>(entry.input), static_cast<std::size_t>(entry.elements));
@@ -234,11 +237,11 @@ Status ShmRun::alltoall() {
   auto* output = static_cast<std::byte*>(entry.output);
   const std::size_t most = (stage_bytes_ - kLine) / ranks_ / kLine * kLine / element_bytes_;
   std::uint64_t needed = 0;
-  for (std::size_t place = 0; place < ranks_; ++place) {
-    const std::size_t sent = count_of(entry.send_counts, place);
-    const std::size_t received = count_of(entry.receive_counts, place);
-    sends[place].add(input, sent);
-    receives[place].add(output, received);
+  for (std::size_t set_rank = 0; set_rank < ranks_; ++set_rank) {
+    const std::size_t sent = count_of(entry.send_counts, set_rank);
+    const std::size_t received = count_of(entry.receive_counts, set_rank);
+    sends[set_rank].add(input, sent);
+    receives[set_rank].add(output, received);
     if (sent != 0) input += bytes(sent);
     if (received != 0) output += bytes(received);
     needed = std::max<std::uint64_t>(needed, divided_up(sent, most));
@@ -247,20 +250,20 @@ Status ShmRun::alltoall() {
   for (std::uint64_t round = 0; round < all; ++round) {
     DABKE_ASSIGN_OR_RETURN(std::byte* const stage, steps_.free_stage(stage_bytes_));
     std::memcpy(stage, &needed, sizeof needed);
-    for (std::size_t place = 0; place < ranks_; ++place) {
-      put(stage + kLine + bytes(place * most), sends[place], round * most,
-          part(sends[place].elements(), round, most));
+    for (std::size_t set_rank = 0; set_rank < ranks_; ++set_rank) {
+      put(stage + kLine + bytes(set_rank * most), sends[set_rank], round * most,
+          part(sends[set_rank].elements(), round, most));
     }
     DABKE_RETURN_IF_ERROR(steps_.exchange());
-    for (std::size_t place = 0; place < ranks_; ++place) {
+    for (std::size_t set_rank = 0; set_rank < ranks_; ++set_rank) {
       std::uint64_t theirs = 0;
-      std::memcpy(&theirs, stage_of(place), sizeof theirs);
+      std::memcpy(&theirs, stage_of(set_rank), sizeof theirs);
       all = std::max(all, theirs);
-      const std::byte* const from = stage_of(place) + kLine + bytes(own_ * most);
-      receives[place].each(round * most, part(receives[place].elements(), round, most),
-                           [&](std::byte* data, std::size_t count, std::size_t at) {
-                             std::memcpy(data, from + bytes(at), bytes(count));
-                           });
+      const std::byte* const from = stage_of(set_rank) + kLine + bytes(own_ * most);
+      receives[set_rank].each(round * most, part(receives[set_rank].elements(), round, most),
+                              [&](std::byte* data, std::size_t count, std::size_t at) {
+                                std::memcpy(data, from + bytes(at), bytes(count));
+                              });
     }
     steps_.end_round();
   }

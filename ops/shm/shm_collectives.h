@@ -50,7 +50,7 @@ class ShmRun {
   /// given, to the same place of `out`, whose pieces are as long as those of `mine`.
   void reduce_slice(std::byte* into, const InPieces& mine, std::size_t begin, std::size_t count,
                     std::size_t offset, const OutPieces* out = nullptr);
-  const std::byte* stage_of(std::size_t place) const { return steps_.stage_of(place); }
+  const std::byte* stage_of(std::size_t set_rank) const { return steps_.stage_of(set_rank); }
   std::size_t bytes(std::size_t elements) const { return elements * element_bytes_; }
   bool scales() const { return batch_.prescale != 1; }
 

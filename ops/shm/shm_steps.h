@@ -48,7 +48,7 @@ class ShmSteps {
   /// Publishes what this rank has written there, and waits until all have.
   Status exchange();
   /// The stage of a member, by its place in the set.
-  const std::byte* stage_of(std::size_t place) { return stage((*members_)[place]); }
+  const std::byte* stage_of(std::size_t set_rank) { return stage((*members_)[set_rank]); }
   /// The round's last reading comes before the step that is published next.
   void end_round();
 

@@ -38,8 +38,8 @@ class TcpRun {
   Bytes data() const { return {packed_.data, packed_.elements * size_of(packed_.dtype)}; }
   Status combine_with(int partner, bool sends, std::byte* theirs);
   Status combine_some(int partner, bool sends, Bytes mine, std::byte* theirs);
-  Status send(int place, ConstBytes bytes);
-  Status receive(int place, Bytes bytes);
+  Status send(int set_rank, ConstBytes bytes);
+  Status receive(int set_rank, Bytes bytes);
 
   TcpMesh& mesh_;
   const Batch& batch_;
@@ -58,15 +58,15 @@ Status each_stretch(std::size_t bytes, Use use) {
   return {};
 }
 
-Status TcpRun::send(int place, ConstBytes bytes) {
+Status TcpRun::send(int set_rank, ConstBytes bytes) {
   return each_stretch(bytes.size(), [&](std::size_t at, std::size_t count) {
-    return mesh_.transfer(TcpMessage(place, bytes.subspan(at, count)), TcpMessage());
+    return mesh_.transfer(TcpMessage(set_rank, bytes.subspan(at, count)), TcpMessage());
   });
 }
 
-Status TcpRun::receive(int place, Bytes bytes) {
+Status TcpRun::receive(int set_rank, Bytes bytes) {
   return each_stretch(bytes.size(), [&](std::size_t at, std::size_t count) {
-    return mesh_.transfer(TcpMessage(), TcpMessage(place, bytes.subspan(at, count)));
+    return mesh_.transfer(TcpMessage(), TcpMessage(set_rank, bytes.subspan(at, count)));
   });
 }
 
@@ -104,9 +104,9 @@ Status TcpRun::combine_some(int partner, bool sends, Bytes mine, std::byte* thei
     const std::byte* lower = into;
     const std::byte* higher = theirs + reduced;
     if (partner < own_) std::swap(lower, higher);
-    void* const place = into;
+    void* const output = into;
     const void* const terms[] = {lower, higher};
-    kernels::reduce_many(packed_.dtype, batch_.op, {&place, 1}, terms,
+    kernels::reduce_many(packed_.dtype, batch_.op, {&output, 1}, terms,
                          (ready - reduced) / size_of(packed_.dtype), result_);
     reduced = ready;
   });
@@ -115,12 +115,12 @@ Status TcpRun::combine_some(int partner, bool sends, Bytes mine, std::byte* thei
 Status TcpRun::broadcast() {
   // Places are counted from the root. Who is at `at` gets it from where its lowest bit is cleared.
   const int at = (own_ + size_ - batch_.root) % size_;
-  const auto place = [&](int counted) { return (counted + batch_.root) % size_; };
+  const auto set_rank = [&](int counted) { return (counted + batch_.root) % size_; };
   int bit = 1;
   while (bit < size_ && (at & bit) == 0) bit *= 2;
-  if (at != 0) DABKE_RETURN_IF_ERROR(receive(place(at - bit), data()));
+  if (at != 0) DABKE_RETURN_IF_ERROR(receive(set_rank(at - bit), data()));
   for (bit /= 2; bit > 0; bit /= 2) {
-    if (at + bit < size_) DABKE_RETURN_IF_ERROR(send(place(at + bit), data()));
+    if (at + bit < size_) DABKE_RETURN_IF_ERROR(send(set_rank(at + bit), data()));
   }
   return {};
 }

@@ -20,12 +20,12 @@ namespace {
 
 /// Places that are 2^k away, in both directions.
 std::set<int> linked_places(int own, int size) {
-  std::set<int> places;
+  std::set<int> set_ranks;
   for (int distance = 1; distance < size; distance *= 2) {
-    places.insert((own + distance) % size);
-    places.insert((own + size - distance) % size);
+    set_ranks.insert((own + distance) % size);
+    set_ranks.insert((own + size - distance) % size);
   }
-  return places;
+  return set_ranks;
 }
 
 std::string text_of(int errno_value) { return std::generic_category().message(errno_value); }
@@ -61,9 +61,9 @@ Result<std::unique_ptr<TcpMesh>> TcpMesh::open(const BackendContext& context, co
                                                std::string prefix, TcpInterrupt& interrupt) {
   std::unique_ptr<TcpMesh> mesh(new TcpMesh(interrupt, context.config.peer_timeout));
   for (const Rank rank : set.ranks) mesh->names_.push_back(context.world.name_of(rank));
-  const std::set<int> places = linked_places(set.rank, set.size());
+  const std::set<int> set_ranks = linked_places(set.rank, set.size());
   std::vector<Rank> ranks;
-  for (const int place : places) ranks.push_back(set.ranks[static_cast<std::size_t>(place)]);
+  for (const int set_rank : set_ranks) ranks.push_back(set.ranks[static_cast<std::size_t>(set_rank)]);
   DABKE_ASSIGN_OR_RETURN(const SocketAddress address,
                          choose_address(context.config, context.world, context.store->describe()));
   const auto aborted = [&interrupt] { return interrupt.aborted(); };
@@ -77,9 +77,9 @@ Result<std::unique_ptr<TcpMesh>> TcpMesh::open(const BackendContext& context, co
                                                  .prefix = std::move(prefix),
                                                  .aborted = aborted}));
   auto link = links.begin();
-  for (const int place : places) {
+  for (const int set_rank : set_ranks) {
     keep_alive((*link)->descriptor(), seconds_to_duration(context.config.peer_timeout));
-    mesh->mesh_[place].link = std::move(*link++);
+    mesh->mesh_[set_rank].link = std::move(*link++);
   }
   return mesh;
 }
@@ -94,7 +94,7 @@ Status TcpMesh::check_head(const TcpMessage& message) const {
   const BatchMark theirs{load_le<std::uint64_t>(message.head_.data()),
                          load_le<std::uint64_t>(message.head_.data() + 8)};
   const auto bytes = load_le<std::uint64_t>(message.head_.data() + 16);
-  const std::string& name = names_[static_cast<std::size_t>(message.place())];
+  const std::string& name = names_[static_cast<std::size_t>(message.set_rank())];
   if (theirs != mark_) return batches_differ(name, theirs, mark_);
   if (bytes == message.body_bytes()) return {};
   return {Code::internal,
@@ -119,9 +119,9 @@ Result<bool> TcpMesh::send_some(TcpMessage& message) {
   msghdr header{};
   header.msg_iov = parts.data();
   header.msg_iovlen = static_cast<std::size_t>(message.vectors(parts));
-  const ssize_t sent = ::sendmsg(link(message.place()).descriptor(), &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+  const ssize_t sent = ::sendmsg(link(message.set_rank()).descriptor(), &header, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  if (sent < 0) return broken(message.place(), errno);
+  if (sent < 0) return broken(message.set_rank(), errno);
   message.left_ -= static_cast<std::size_t>(sent);
   return true;
 }
@@ -131,10 +131,10 @@ Result<bool> TcpMesh::receive_some(TcpMessage& message) {
   msghdr header{};
   header.msg_iov = parts.data();
   header.msg_iovlen = static_cast<std::size_t>(message.vectors(parts));
-  const ssize_t got = ::recvmsg(link(message.place()).descriptor(), &header, MSG_DONTWAIT);
+  const ssize_t got = ::recvmsg(link(message.set_rank()).descriptor(), &header, MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  if (got < 0) return broken(message.place(), errno);
-  if (got == 0) return broken(message.place(), 0);
+  if (got < 0) return broken(message.set_rank(), errno);
+  if (got == 0) return broken(message.set_rank(), 0);
   const bool had_head = message.left_ <= message.body_bytes();
   message.left_ -= static_cast<std::size_t>(got);
   if (!had_head && message.left_ <= message.body_bytes()) DABKE_RETURN_IF_ERROR(check_head(message));
@@ -144,33 +144,33 @@ Result<bool> TcpMesh::receive_some(TcpMessage& message) {
 Status TcpMesh::sleep(const TcpMessage& out, const TcpMessage& in) {
   std::array<pollfd, 3> waits{{{interrupt_.descriptor(), POLLIN, 0}}};
   nfds_t count = 1;
-  if (!in.is_over()) waits[count++] = {link(in.place()).descriptor(), POLLIN, 0};
-  if (!out.is_over()) waits[count++] = {link(out.place()).descriptor(), POLLOUT, 0};
+  if (!in.is_over()) waits[count++] = {link(in.set_rank()).descriptor(), POLLIN, 0};
+  if (!out.is_over()) waits[count++] = {link(out.set_rank()).descriptor(), POLLOUT, 0};
   const TimePoint now = Clock::now();
   if (now >= deadline_) {
     return {Code::timeout,
             fmt::format("not done within its limit; {} is late, stopped or gone",
-                        names_[static_cast<std::size_t>(in.is_over() ? out.place() : in.place())])};
+                        names_[static_cast<std::size_t>(in.is_over() ? out.set_rank() : in.set_rank())])};
   }
   const Duration limit = seconds_to_duration(peer_timeout_);
   const TimePoint look = limit > Duration::zero() ? now + look_interval(limit) : kNever;
   const int events = ::poll(waits.data(), count, poll_timeout_ms(std::min(deadline_, look), now));
   if (events < 0 && errno != EINTR) return system_error("poll", errno);
   if (events != 0 || look == kNever) return {};
-  if (!out.is_over()) DABKE_RETURN_IF_ERROR(check_silence(out.place()));
-  return in.is_over() ? Status() : check_silence(in.place());
+  if (!out.is_over()) DABKE_RETURN_IF_ERROR(check_silence(out.set_rank()));
+  return in.is_over() ? Status() : check_silence(in.set_rank());
 }
 
-Status TcpMesh::check_silence(int place) {
-  Wire& wire = mesh_.at(place);
+Status TcpMesh::check_silence(int set_rank) {
+  Wire& wire = mesh_.at(set_rank);
   const Duration silence = wire.silence.silent_for(wire.link->descriptor(), Clock::now());
   if (silence < seconds_to_duration(peer_timeout_)) return {};
-  return lost_in_silence(names_[static_cast<std::size_t>(place)], peer_timeout_);
+  return lost_in_silence(names_[static_cast<std::size_t>(set_rank)], peer_timeout_);
 }
 
 /// `errno_value` 0: it ended.
-Status TcpMesh::broken(int place, int errno_value) const {
-  const std::string& name = names_[static_cast<std::size_t>(place)];
+Status TcpMesh::broken(int set_rank, int errno_value) const {
+  const std::string& name = names_[static_cast<std::size_t>(set_rank)];
   if (is_silence(errno_value)) return lost_in_silence(name, peer_timeout_);
   return connection_broke(name, errno_value == 0 ? "it closed the connection" : text_of(errno_value));
 }

@@ -50,13 +50,13 @@ class TcpMessage {
   static constexpr int kNobody = -1;
 
   TcpMessage() = default;  // nothing, to nobody
-  TcpMessage(int place, std::span<std::byte> first, std::span<std::byte> second = {})
-      : place_(place), parts_{first, second}, left_(kHeadBytes + first.size() + second.size()) {}
+  TcpMessage(int set_rank, std::span<std::byte> first, std::span<std::byte> second = {})
+      : place_(set_rank), parts_{first, second}, left_(kHeadBytes + first.size() + second.size()) {}
   /// A message to send: nothing is written there.
-  TcpMessage(int place, std::span<const std::byte> first, std::span<const std::byte> second = {})
-      : TcpMessage(place, writable(first), writable(second)) {}
+  TcpMessage(int set_rank, std::span<const std::byte> first, std::span<const std::byte> second = {})
+      : TcpMessage(set_rank, writable(first), writable(second)) {}
 
-  int place() const { return place_; }
+  int set_rank() const { return place_; }
   bool is_over() const { return left_ == 0; }
   std::size_t body_bytes() const { return parts_[0].size() + parts_[1].size(); }
   /// How much of the body has moved.
@@ -125,9 +125,9 @@ class TcpMesh {
   Result<bool> send_some(TcpMessage& message);
   Result<bool> receive_some(TcpMessage& message);
   Status sleep(const TcpMessage& out, const TcpMessage& in);
-  Status check_silence(int place);
-  Link& link(int place) const { return *mesh_.at(place).link; }
-  Status broken(int place, int errno_value) const;
+  Status check_silence(int set_rank);
+  Link& link(int set_rank) const { return *mesh_.at(set_rank).link; }
+  Status broken(int set_rank, int errno_value) const;
 
   TcpInterrupt& interrupt_;
   const double peer_timeout_;           // seconds; 0: none

@@ -64,7 +64,9 @@ class Backend {
     return {};
   }
   /// All ranks get it before the set is prepared.
-  virtual void take_unique_id(const ProcessSetInfo& set, std::span<const std::byte> id) { (void)set, (void)id; }
+  virtual void take_unique_id(const ProcessSetInfo& set, std::span<const std::byte> id) {
+    (void)set, (void)id;
+  }
   /// Ordered and collective over the set: makes communicators at a point that all its ranks have agreed on.
   /// Called before the first run of the set on the device.
   virtual Status prepare(const ProcessSetInfo& set, Device device) = 0;

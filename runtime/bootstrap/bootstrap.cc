@@ -69,11 +69,11 @@ Status check_below(const Number& rank, const Number& size) {
 }
 
 /// local_rank and its kin, as the launcher gave them.
-struct Place {
+struct HostPlacement {
   int local_rank, local_size, cross_rank, cross_size;
 };
 
-Result<std::optional<Place>> place_from(const Environment& environment, int size) {
+Result<std::optional<HostPlacement>> placement_from(const Environment& environment, int size) {
   constexpr std::string_view kNames[] = {"LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE"};
   std::vector<Number> numbers;
   std::vector<std::string> absent;
@@ -85,7 +85,7 @@ Result<std::optional<Place>> place_from(const Environment& environment, int size
       absent.push_back(fmt::format("DABKE_{}", name));
     }
   }
-  if (numbers.empty()) return std::optional<Place>();
+  if (numbers.empty()) return std::optional<HostPlacement>();
   if (!absent.empty()) {
     return Status(
         Code::invalid_argument,
@@ -101,14 +101,14 @@ Result<std::optional<Place>> place_from(const Environment& environment, int size
                     fmt::format("{} is {}, above the size of the job, {}", one.name, one.value, size));
     }
   }
-  return std::optional(Place{numbers[0].value, numbers[1].value, numbers[2].value, numbers[3].value});
+  return std::optional(HostPlacement{numbers[0].value, numbers[1].value, numbers[2].value, numbers[3].value});
 }
 
 /// What the environment says, before anybody else is asked.
 struct Given {
   int rank = 0;
   int size = 1;
-  std::optional<Place> place;
+  std::optional<HostPlacement> placement;
   std::string host;
   std::string process_sets;
   std::optional<std::string> rendezvous;
@@ -179,7 +179,7 @@ Result<Given> read_environment(const Environment& environment) {
             "dabkerun, or set it to file:/a/directory/that/all/ranks/see",
             size->name, given.size));
   }
-  DABKE_ASSIGN_OR_RETURN(given.place, place_from(environment, given.size));
+  DABKE_ASSIGN_OR_RETURN(given.placement, placement_from(environment, given.size));
   DABKE_ASSIGN_OR_RETURN(given.host, host_name(environment));
   const auto secret = [&](const char* name) -> std::optional<Variable> {
     auto value = environment(name);
@@ -398,20 +398,20 @@ Result<std::vector<std::string>> exchange_hosts(const Meeting& meeting, double p
 }
 
 /// A rank's place among the ranks of its host, and among those of its own local rank.
-Place place_among(const std::vector<std::string>& hosts, Rank self) {
+HostPlacement placement_among(const std::vector<std::string>& hosts, Rank self) {
   const auto local_rank_of = [&](std::size_t rank) {
     return static_cast<int>(
         std::count(hosts.begin(), hosts.begin() + static_cast<std::ptrdiff_t>(rank), hosts[rank]));
   };
   const auto me = static_cast<std::size_t>(self);
-  Place place{local_rank_of(me), static_cast<int>(std::ranges::count(hosts, hosts[me])), 0, 0};
+  HostPlacement placement{local_rank_of(me), static_cast<int>(std::ranges::count(hosts, hosts[me])), 0, 0};
   std::map<std::string_view, int> seen;  // how many ranks of each host came before
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-    if (seen[hosts[rank]]++ != place.local_rank) continue;
-    if (rank < me) ++place.cross_rank;
-    ++place.cross_size;
+    if (seen[hosts[rank]]++ != placement.local_rank) continue;
+    if (rank < me) ++placement.cross_rank;
+    ++placement.cross_size;
   }
-  return place;
+  return placement;
 }
 
 bool equally_filled(const std::vector<std::string>& hosts) {
@@ -459,11 +459,12 @@ Result<Bootstrapped> bootstrap(const Config& config, const Environment& environm
   DABKE_ASSIGN_OR_RETURN(world.hosts, exchange_hosts(meeting, config.start_timeout));
   if (given.rank == 0) sweep(*job, world.epoch);
 
-  const Place place = given.place ? *given.place : place_among(world.hosts, given.rank);
-  world.local_rank = place.local_rank;
-  world.local_size = place.local_size;
-  world.cross_rank = place.cross_rank;
-  world.cross_size = place.cross_size;
+  const HostPlacement placement =
+      given.placement ? *given.placement : placement_among(world.hosts, given.rank);
+  world.local_rank = placement.local_rank;
+  world.local_size = placement.local_size;
+  world.cross_rank = placement.cross_rank;
+  world.cross_size = placement.cross_size;
   world.is_homogeneous = equally_filled(world.hosts);
   return joined;
 }

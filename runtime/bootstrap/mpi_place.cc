@@ -96,15 +96,15 @@ Result<std::optional<MpiStart>> start_from_mpi(const Config& config, const Envir
   }
   MpiSession& session = **loaded;
   const auto note = [&](const std::vector<std::string>& hosts) { return serve(config, hosts); };
-  DABKE_ASSIGN_OR_RETURN(const MpiPlace place, session.join(comm, host, note, deadline));
-  MpiStart start{&session, place.rank, place.size, {}, {}, {}};
-  const auto first = place.note.find('\n');
-  const auto second = place.note.find('\n', first + 1);
+  DABKE_ASSIGN_OR_RETURN(const MpiJoined joined, session.join(comm, host, note, deadline));
+  MpiStart start{&session, joined.rank, joined.size, {}, {}, {}};
+  const auto first = joined.note.find('\n');
+  const auto second = joined.note.find('\n', first + 1);
   if (first == std::string::npos || second == std::string::npos)
     return Status(Code::internal, "rank 0 sent a note over MPI that makes no sense");
-  start.rendezvous = place.note.substr(0, first);
-  start.job_id = place.note.substr(first + 1, second - first - 1);
-  start.job_key = place.note.substr(second + 1);
+  start.rendezvous = joined.note.substr(0, first);
+  start.job_id = joined.note.substr(first + 1, second - first - 1);
+  start.job_key = joined.note.substr(second + 1);
   return std::optional(std::move(start));
 }
 

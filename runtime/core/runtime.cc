@@ -40,36 +40,37 @@ Result<std::unique_ptr<ControlChannel>> Runtime::make_channel(const BackendConte
 Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, const Environment& environment,
                                                const Factories& factories, const void* mpi_comm,
                                                ProcessParts process) {
-  DABKE_ASSIGN_OR_RETURN(Bootstrapped place, bootstrap(config, environment, mpi_comm));
-  return open(config, std::move(place), factories, std::move(process));
+  DABKE_ASSIGN_OR_RETURN(Bootstrapped bootstrapped, bootstrap(config, environment, mpi_comm));
+  return open(config, std::move(bootstrapped), factories, std::move(process));
 }
 
-Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, Bootstrapped place,
+Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, Bootstrapped bootstrapped,
                                                const Factories& factories, ProcessParts process) {
-  std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(place), std::move(process)));
+  std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(bootstrapped), std::move(process)));
   if (Status started = runtime->start(factories); !started.is_ok()) {
-    runtime->place_.store->hurry(kLastStoreWords);
-    tell_init_failure(*runtime->place_.store, runtime->world().rank, started);
+    runtime->bootstrapped_.store->hurry(kLastStoreWords);
+    tell_init_failure(*runtime->bootstrapped_.store, runtime->world().rank, started);
     if (runtime->coordinator_) runtime->fail_init(started);
     return started;
   }
   return runtime;
 }
 
-Runtime::Runtime(const Config& config, Bootstrapped place, ProcessParts process)
+Runtime::Runtime(const Config& config, Bootstrapped bootstrapped, ProcessParts process)
     : config_(config),
-      place_(std::move(place)),
+      bootstrapped_(std::move(bootstrapped)),
       heap_(std::move(process.heap)),
       log_({log_level(config.log_level), config.log_hide_time, world().rank}),
       fork_guard_(std::move(process.fork_guard)),
       reporter_({world(), config_, recorder_, std::move(process.stacks),
-                 place_.gathers_dumps ? place_.store : nullptr, log_}),
+                 bootstrapped_.gathers_dumps ? bootstrapped_.store : nullptr, log_}),
       process_sets_(world().rank, world().size) {}
 
 Runtime::~Runtime() { (void)shut_down(); }
 
 Status Runtime::start(const Factories& factories) {
-  const BackendContext context{world(), config_, place_.store, *fork_guard_, log_, place_.mpi, heap_.get()};
+  const BackendContext context{world(), config_,           bootstrapped_.store, *fork_guard_,
+                               log_,    bootstrapped_.mpi, heap_.get()};
   DABKE_RETURN_IF_ERROR(parse_core_list(config_.thread_affinity, "DABKE_THREAD_AFFINITY").status());
   DABKE_ASSIGN_OR_RETURN(auto static_sets, parse_process_sets(config_.process_sets, world().size));
   for (std::size_t i = 0; i < static_sets.size(); ++i) {
@@ -93,8 +94,8 @@ Status Runtime::start(const Factories& factories) {
                          log_,
                          {config_, statistics_, profile_, recorder_, reporter_, log_, timeline_}}));
   DABKE_RETURN_IF_ERROR(traced);  // not before there is somebody who tells the others
-  if (place_.mpi != nullptr && (config_.controller == "mpi" || config_.cpu_operations == "mpi"))
-    place_.mpi->on_finalize([this] { end_with_mpi(); });
+  if (bootstrapped_.mpi != nullptr && (config_.controller == "mpi" || config_.cpu_operations == "mpi"))
+    bootstrapped_.mpi->on_finalize([this] { end_with_mpi(); });
   if (!config_.dump_signal.empty()) {
     DABKE_ASSIGN_OR_RETURN(dump_signal_,
                            DumpSignal::open(config_.dump_signal, [this](const std::string& name) {
@@ -113,14 +114,14 @@ void Runtime::fail_init(const Status& why) {
 }
 
 void Runtime::begin_mpi_job() {
-  if (place_.mpi == nullptr) return;
-  const bool is_first = place_.mpi->job_begins();
-  if (!is_first || place_.mpi->any_thread() || world().rank != Machine::kRoot) return;
+  if (bootstrapped_.mpi == nullptr) return;
+  const bool is_first = bootstrapped_.mpi->job_begins();
+  if (!is_first || bootstrapped_.mpi->any_thread() || world().rank != Machine::kRoot) return;
   log_.warning(
       "the application initialised MPI with {}: MPI has told the ranks where to meet and is not used beyond "
       "that, neither to negotiate nor to move data; for it to do so, call MPI_Init_thread with "
       "MPI_THREAD_MULTIPLE",
-      place_.mpi->thread_level());
+      bootstrapped_.mpi->thread_level());
 }
 
 /// The application ends MPI while it negotiates or moves data for the job. The others must hear of it while
@@ -225,15 +226,15 @@ void Runtime::print_profile() const {
 Status Runtime::shut_down() noexcept {
   if (!coordinator_ || std::exchange(left_, true)) return {};
   dump_signal_.reset();
-  if (place_.mpi != nullptr) place_.mpi->on_finalize(nullptr);
+  if (bootstrapped_.mpi != nullptr) bootstrapped_.mpi->on_finalize(nullptr);
   coordinator_->shut_down();
   // A store that does not answer keeps nobody: neither a report that is on its way to it, nor what follows.
-  place_.store->hurry(kLastStoreWords);
+  bootstrapped_.store->hurry(kLastStoreWords);
   reporter_.stop();
   (void)attempt([&] { print_profile(); });
-  if (place_.mpi != nullptr && coordinator_->ended_well()) place_.mpi->job_ended_well();
+  if (bootstrapped_.mpi != nullptr && coordinator_->ended_well()) bootstrapped_.mpi->job_ended_well();
   // Only tidying: a store that is gone keeps nothing.
-  (void)without_exceptions([&] { return leave_epoch(place_); });
+  (void)without_exceptions([&] { return leave_epoch(bootstrapped_); });
   return without_exceptions([&]() -> Status {
     const std::lock_guard lock(timeline_mutex_);
     return timeline_ ? std::exchange(timeline_, nullptr)->close() : Status::ok();

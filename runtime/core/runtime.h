@@ -36,18 +36,18 @@ class Runtime {
   static Result<std::unique_ptr<Runtime>> open(const Config& config, const Environment& environment,
                                                const Factories& factories, const void* mpi_comm = nullptr,
                                                ProcessParts process = {});
-  static Result<std::unique_ptr<Runtime>> open(const Config& config, Bootstrapped place,
+  static Result<std::unique_ptr<Runtime>> open(const Config& config, Bootstrapped bootstrapped,
                                                const Factories& factories, ProcessParts process = {});
   ~Runtime();
 
-  const World& world() const { return place_.world; }
+  const World& world() const { return bootstrapped_.world; }
   const Config& config() const { return config_; }
   const ProcessSetTable& process_sets() const { return process_sets_; }
   const Statistics& statistics() const { return statistics_; }
   const Profile& profile() const { return profile_; }
   std::vector<std::string_view> backend_names() const;
   /// Null when MPI has not started the job.
-  const MpiSession* mpi() const { return place_.mpi; }
+  const MpiSession* mpi() const { return bootstrapped_.mpi; }
   std::string_view channel_name() const { return coordinator_->channel_name(); }
 
   /// Fails at once on what can be told alone, and the operation is untouched; otherwise it completes exactly
@@ -69,7 +69,7 @@ class Runtime {
   Status shut_down() noexcept;
 
  private:
-  Runtime(const Config& config, Bootstrapped place, ProcessParts process);
+  Runtime(const Config& config, Bootstrapped bootstrapped, ProcessParts process);
   Status start(const Factories& factories);
   Status submit(OperationRef operation, Coordinator::Wake wake);
   void hold_memory(Operation& operation);
@@ -80,7 +80,7 @@ class Runtime {
   Status open_timeline(const std::string& path, bool mark_cycles);
 
   Config config_;
-  Bootstrapped place_;
+  Bootstrapped bootstrapped_;
   const std::shared_ptr<SharedHeap> heap_;
   Log log_;
   std::shared_ptr<ForkGuard> fork_guard_;

@@ -1,13 +1,12 @@
 #include "runtime/core/submit_check.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <numeric>
 
 #include <fmt/format.h>
 
 #include "runtime/call/process_set_list.h"
+#include "runtime/call/request_check.h"
 #include "runtime/core/batch_builder.h"
 
 namespace dabke {
@@ -19,9 +18,9 @@ class Check {
       : op_(operation), request_(*operation.request), set_(set), lanes_(lanes) {}
 
   Status run() {
-    DABKE_RETURN_IF_ERROR(check_request());
+    DABKE_RETURN_IF_ERROR(check_request(request_, {set_.id, set_.ranks}, op_.extras().splits));
     for (std::size_t i = 0; i < request_.tensors.size(); ++i) {
-      DABKE_RETURN_IF_ERROR(check_tensor(i));
+      DABKE_RETURN_IF_ERROR(check_memory(request_.tensors[i], op_.inputs[i], "input"));
       DABKE_RETURN_IF_ERROR(check_output(i));
       DABKE_RETURN_IF_ERROR(check_backend(request_.tensors[i]));
     }
@@ -33,58 +32,6 @@ class Check {
   Status bad(fmt::format_string<Args...> format, Args&&... args) const {
     return {Code::invalid_argument, fmt::format("{} '{}': {}", name_of(request_.kind), request_.name,
                                                 fmt::format(format, std::forward<Args>(args)...))};
-  }
-
-  Status check_request() const {
-    if (request_.name.empty())
-      return {Code::invalid_argument, fmt::format("{}: the name is empty", name_of(request_.kind))};
-    if (moves_data(request_.kind) && request_.tensors.empty()) {
-      return bad("the group has no tensors");
-    }
-    if (request_.op == ReduceOp::adasum && reduces(request_.kind)) {
-      return {Code::not_implemented, fmt::format("{} '{}': adasum is not implemented yet; use average or sum",
-                                                 name_of(request_.kind), request_.name)};
-    }
-    if (request_.kind == CollectiveKind::reducescatter && request_.op != ReduceOp::sum &&
-        request_.op != ReduceOp::average) {
-      return bad("reduce operation {} is not supported here; use sum or average", name_of(request_.op));
-    }
-    if (request_.kind == CollectiveKind::broadcast &&
-        std::ranges::find(set_.ranks, request_.root) == set_.ranks.end()) {
-      return bad("root rank {} is not in process set {}, which has ranks {}", request_.root, set_.id,
-                 ranks_to_string(set_.ranks));
-    }
-    return {};
-  }
-
-  /// A factor that is infinite or not a number does to floats what arithmetic says, on every rank alike: a
-  /// loss scale that overflows is then seen in the results. An integer cannot hold what comes of it.
-  Status check_scales(const TensorSpec& tensor) const {
-    if (!reduces(request_.kind) || is_floating(tensor.dtype)) return {};
-    for (const auto& [factor, what] :
-         {std::pair(request_.prescale, "prescale"), {request_.postscale, "postscale"}}) {
-      if (std::isfinite(factor)) continue;
-      return bad(
-          "tensor '{}' is {}, and the {} factor is {}, which no integer can be multiplied by; pass a finite "
-          "factor, or the tensor as float32",
-          tensor.name, name_of(tensor.dtype), what, factor);
-    }
-    return {};
-  }
-
-  Status check_tensor(std::size_t i) const {
-    const TensorSpec& tensor = request_.tensors[i];
-    const TensorView& input = op_.inputs[i];
-    DABKE_RETURN_IF_ERROR(check_memory(tensor, input, "input"));
-    DABKE_RETURN_IF_ERROR(check_scales(tensor));
-    if (tensor.dtype == DType::b8 && reduces(request_.kind) && request_.op == ReduceOp::average) {
-      return bad("tensor '{}' is bool, which has no average; use sum (or), product (and), min or max",
-                 tensor.name);
-    }
-    if (divides_rows(request_.kind) && tensor.shape.rank() == 0) {
-      return bad("tensor '{}' is a scalar; it needs at least one dimension", tensor.name);
-    }
-    return request_.kind == CollectiveKind::alltoall ? check_splits(tensor) : Status::ok();
   }
 
   Status check_memory(const TensorSpec& tensor, const TensorView& view, std::string_view what) const {
@@ -114,24 +61,6 @@ class Check {
     return {opened.code(),
             fmt::format("{} '{}': the {} of tensor '{}' cannot be used: {}", name_of(request_.kind),
                         request_.name, what, tensor.name, opened.message())};
-  }
-
-  Status check_splits(const TensorSpec& tensor) const {
-    const std::int64_t rows = tensor.shape[0];
-    const auto& splits = op_.extras().splits;
-    if (splits.empty()) {
-      if (rows % set_.size() == 0) return {};
-      return bad("{} rows cannot be divided evenly among {} ranks; pass splits", rows, set_.size());
-    }
-    if (splits.size() != static_cast<std::size_t>(set_.size())) {
-      return bad("{} splits were given for {} ranks; there must be one for each", splits.size(), set_.size());
-    }
-    std::int64_t total = 0;
-    for (const std::int64_t split : splits) {
-      if (split < 0 || split > rows) return bad("split {} is not between 0 and the {} rows", split, rows);
-      total += split;
-    }
-    return total == rows ? Status::ok() : bad("the splits add up to {}, but there are {} rows", total, rows);
   }
 
   Status check_output(std::size_t i) {

@@ -57,7 +57,7 @@ class MpiPort {
   virtual void forget(int rank) = 0;
 };
 
-struct MpiPlace {
+struct MpiJoined {
   int rank = 0;
   int size = 1;
   std::string note;  // rank 0's, on every rank
@@ -74,7 +74,7 @@ class MpiSession {
   /// Collective over `comm`, the address of an MPI_Comm of the application, the first time; later it returns
   /// what was agreed then. Null: MPI_COMM_WORLD, and MPI is initialised unless it is. After a timeout it may
   /// be called again and goes on where it was. All that follows is about the communicator joined last.
-  virtual Result<MpiPlace> join(
+  virtual Result<MpiJoined> join(
       const void* comm, const std::string& host,
       const std::function<Result<std::string>(const std::vector<std::string>& hosts)>& note,
       TimePoint deadline) = 0;

@@ -1,4 +1,4 @@
-#include "benchmarks/perf/check.h"
+#include "benchmarks/perf/competitors/check.h"
 
 #include <cstring>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "benchmarks/perf/jobs.h"
+#include "benchmarks/perf/jobs/jobs.h"
 
 #include <catch2/catch.hpp>
 

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "benchmarks/perf/sizes.h"
+#include "benchmarks/perf/measure/sizes.h"
 
 namespace dabke::perf {
 namespace {

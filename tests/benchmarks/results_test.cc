@@ -1,11 +1,11 @@
-#include "benchmarks/perf/results.h"
+#include "benchmarks/perf/report/results.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "benchmarks/perf/call.h"
-#include "benchmarks/perf/table.h"
-#include "benchmarks/perf/targets.h"
+#include "benchmarks/perf/competitors/call.h"
+#include "benchmarks/perf/report/table.h"
+#include "benchmarks/perf/report/targets.h"
 
 namespace dabke::perf {
 namespace {

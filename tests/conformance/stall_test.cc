@@ -58,12 +58,13 @@ TEST_CASE("a stall is reported once a period, with the missing ranks and what th
   config.log_level = "warning";
   config.stall_check_time = 0.2;
   const std::string where = backend.is_on_device() ? " on cuda" : "";
-  const std::vector<std::string> expected = {
-      "'late' (allreduce (sum) of float32 [4]" + where + ") of process set 0 was submitted by ranks 0, 1 "
-      "and is waited for from rank 2 on node",
-      "Rank 2: it waits for allreduce 'other' instead",
-      "'other' (allreduce (sum) of float32 [2]" + where + ") of process set 0 was submitted by rank 2 on " +
-          backend.host(2, 3) + " and is waited for from ranks 0, 1"};
+  const std::vector<std::string> expected = {"'late' (allreduce (sum) of float32 [4]" + where +
+                                                 ") of process set 0 was submitted by ranks 0, 1 "
+                                                 "and is waited for from rank 2 on node",
+                                             "Rank 2: it waits for allreduce 'other' instead",
+                                             "'other' (allreduce (sum) of float32 [2]" + where +
+                                                 ") of process set 0 was submitted by rank 2 on " +
+                                                 backend.host(2, 3) + " and is waited for from ranks 0, 1"};
   std::string warned;
   const auto begun = std::chrono::steady_clock::now();
   {

@@ -11,7 +11,7 @@ namespace dabke::testing {
 struct Setup {
   // threads: ThreadsBackend; device: tensors on fake devices, with collectives between these; staged: without
   enum class Data { shm, hierarchical, tcp, gloo, threads, device, staged };
-  enum class Control { links, sim };                          // links: LinkChannel, sim: SimChannel
+  enum class Control { links, sim };  // links: LinkChannel, sim: SimChannel
   std::string name;
   Data data = Data::threads;
   Control control = Control::sim;

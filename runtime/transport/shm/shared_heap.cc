@@ -43,7 +43,7 @@ std::uintptr_t number_of(const void* address) { return reinterpret_cast<std::uin
 }  // namespace
 
 SharedHeap::~SharedHeap() {
-  for (const auto& [place, region] : regions_) ::munmap(region.base, region.bytes);
+  for (const auto& [offset, region] : regions_) ::munmap(region.base, region.bytes);
 }
 
 Result<void*> SharedHeap::allocate(std::size_t size_bytes) {
@@ -56,7 +56,7 @@ Result<void*> SharedHeap::allocate(std::size_t size_bytes) {
   {
     const std::lock_guard lock(room_mutex_);
     DABKE_ASSIGN_OR_RETURN(allocation, bytes >= kOwnRegion ? take_own(bytes) : take_shared(bytes));
-    memory = regions_.at(allocation.region).base + (allocation.place - allocation.region);
+    memory = regions_.at(allocation.region).base + (allocation.offset - allocation.region);
   }
   const std::lock_guard lock(mutex_);
   allocations_.emplace(number_of(memory), allocation);
@@ -113,41 +113,41 @@ std::optional<std::size_t> SharedHeap::place_of(const void* data, std::size_t si
   if (found == allocations_.end()) return std::nullopt;
   const std::size_t inside = number_of(data) - found->first;
   if (size_bytes > found->second.bytes - inside) return std::nullopt;
-  return found->second.place + inside;
+  return found->second.offset + inside;
 }
 
 Result<SharedHeap::Allocation> SharedHeap::take_own(std::size_t bytes) {
-  DABKE_ASSIGN_OR_RETURN(const std::size_t place, open_region(rounded(bytes, kWholePages)));
-  regions_.at(place).used = bytes;
-  return Allocation{.bytes = bytes, .place = place, .region = place};
+  DABKE_ASSIGN_OR_RETURN(const std::size_t offset, open_region(rounded(bytes, kWholePages)));
+  regions_.at(offset).used = bytes;
+  return Allocation{.bytes = bytes, .offset = offset, .region = offset};
 }
 
 Result<SharedHeap::Allocation> SharedHeap::take_shared(std::size_t bytes) {
-  for (auto& [place, region] : regions_) {
+  for (auto& [offset, region] : regions_) {
     if (!region.is_shared || region.bytes - region.used < bytes) continue;
     const auto inside = region.free.take(bytes, alignment_of(bytes));
     if (!inside) continue;
     region.used += bytes;
-    return Allocation{.bytes = bytes, .place = place + *inside, .region = place};
+    return Allocation{.bytes = bytes, .offset = offset + *inside, .region = offset};
   }
   // A new region is as large as all others together, within limits, so that there are few of them however
   // much is allocated.
   const std::size_t wanted =
       std::max(rounded(bytes, kLeastShared), std::clamp(small_bytes_, kLeastShared, kMostShared));
-  DABKE_ASSIGN_OR_RETURN(const std::size_t place, open_region(wanted));
-  Region& region = regions_.at(place);
+  DABKE_ASSIGN_OR_RETURN(const std::size_t offset, open_region(wanted));
+  Region& region = regions_.at(offset);
   region.is_shared = true;
   region.used = bytes;
   region.free.give(bytes, region.bytes - bytes);
   small_bytes_ += region.bytes;
-  return Allocation{.bytes = bytes, .place = place, .region = place};
+  return Allocation{.bytes = bytes, .offset = offset, .region = offset};
 }
 
 void SharedHeap::give_back(const Allocation& allocation) {
   Region& region = regions_.at(allocation.region);
   region.used -= allocation.bytes;
   if (region.is_shared) {
-    region.free.give(allocation.place - allocation.region, allocation.bytes);
+    region.free.give(allocation.offset - allocation.region, allocation.bytes);
     // The last one is kept, or a program that has one small tensor at a time would make a region for each.
     if (region.used != 0 || small_bytes_ == region.bytes) return;
     small_bytes_ -= region.bytes;
@@ -167,26 +167,27 @@ Status SharedHeap::open_file() {
 
 /// A part of the file that nothing lies in; makes it longer if need be.
 Result<std::size_t> SharedHeap::find_room(std::size_t bytes, std::size_t alignment) {
-  if (const auto place = room_.take(bytes, alignment)) return *place;
+  if (const auto offset = room_.take(bytes, alignment)) return *offset;
   const std::size_t end = extent_.load(std::memory_order_relaxed);
-  const std::size_t place = rounded(end, alignment);
-  DABKE_RETURN_IF_ERROR(check_file_size_limit(place + bytes));
-  if (::ftruncate(fd_.get(), static_cast<off_t>(place + bytes)) != 0) return system_error("ftruncate", errno);
-  room_.give(end, place - end);
-  extent_.store(place + bytes, std::memory_order_release);
-  return place;
+  const std::size_t offset = rounded(end, alignment);
+  DABKE_RETURN_IF_ERROR(check_file_size_limit(offset + bytes));
+  if (::ftruncate(fd_.get(), static_cast<off_t>(offset + bytes)) != 0)
+    return system_error("ftruncate", errno);
+  room_.give(end, offset - end);
+  extent_.store(offset + bytes, std::memory_order_release);
+  return offset;
 }
 
 Result<std::size_t> SharedHeap::open_region(std::size_t bytes) {
   DABKE_RETURN_IF_ERROR(open_file());
   const std::size_t alignment = bytes >= kHugePage ? kHugePage : kWholePages;
-  DABKE_ASSIGN_OR_RETURN(const std::size_t place, find_room(bytes, alignment));
+  DABKE_ASSIGN_OR_RETURN(const std::size_t offset, find_room(bytes, alignment));
   const auto map = [&]() -> Result<std::byte*> {
-    DABKE_ASSIGN_OR_RETURN(std::byte* const base, map_aligned(fd_.get(), place, bytes));
+    DABKE_ASSIGN_OR_RETURN(std::byte* const base, map_aligned(fd_.get(), offset, bytes));
     // Pages that are huge come only by touching them; what that does not bring, or no memory for it, shows
     // next.
     if (bytes >= kHugePage) (void)::madvise(base, bytes, MADV_POPULATE_WRITE);
-    if (Status status = reserve_pages(fd_.get(), place, bytes); !status.is_ok()) {
+    if (Status status = reserve_pages(fd_.get(), offset, bytes); !status.is_ok()) {
       ::munmap(base, bytes);
       return status;
     }
@@ -197,24 +198,24 @@ Result<std::size_t> SharedHeap::open_region(std::size_t bytes) {
   };
   auto base = map();
   if (!base) {
-    (void)::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(place),
+    (void)::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                       static_cast<off_t>(bytes));
-    room_.give(place, bytes);
+    room_.give(offset, bytes);
     return base.status();
   }
-  Region& region = regions_[place];
+  Region& region = regions_[offset];
   region.base = *base;
   region.bytes = bytes;
-  return place;
+  return offset;
 }
 
-void SharedHeap::close_region(std::size_t place) {
-  const auto region = regions_.find(place);
+void SharedHeap::close_region(std::size_t offset) {
+  const auto region = regions_.find(offset);
   ::munmap(region->second.base, region->second.bytes);
   // Gives the memory back to the system, whoever has the file mapped.
-  (void)::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(place),
+  (void)::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                     static_cast<off_t>(region->second.bytes));
-  room_.give(place, region->second.bytes);
+  room_.give(offset, region->second.bytes);
   regions_.erase(region);
 }
 

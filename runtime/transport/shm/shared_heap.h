@@ -87,7 +87,7 @@ class SharedHeap {
   };
   struct Allocation {
     std::size_t bytes = 0;
-    std::size_t place = 0;   // in the file
+    std::size_t offset = 0;  // in the file
     std::size_t region = 0;  // its place in the file
     std::size_t uses = 0;
     bool is_freed = false;
@@ -98,7 +98,7 @@ class SharedHeap {
   Result<Allocation> take_shared(std::size_t bytes);
   void give_back(const Allocation& allocation);
   Result<std::size_t> open_region(std::size_t bytes);
-  void close_region(std::size_t place);
+  void close_region(std::size_t offset);
   Status open_file();
   Result<std::size_t> find_room(std::size_t bytes, std::size_t alignment);
   Allocations::const_iterator find(std::uintptr_t address) const;

@@ -5,28 +5,28 @@
 namespace dabke {
 
 TEST_CASE("ranks fill the slots of each host in order") {
-  const auto places = place_ranks({{"a", 2}, {"b", 3}}, 4);
-  REQUIRE(places.is_ok());
-  CHECK(*places == std::vector<Place>{{0, 4, 0, 2, 0, 2, "a"},
-                                      {1, 4, 1, 2, 0, 2, "a"},
-                                      {2, 4, 0, 2, 1, 2, "b"},
-                                      {3, 4, 1, 2, 1, 2, "b"}});
+  const auto placements = place_ranks({{"a", 2}, {"b", 3}}, 4);
+  REQUIRE(placements.is_ok());
+  CHECK(*placements == std::vector<RankPlacement>{{0, 4, 0, 2, 0, 2, "a"},
+                                                  {1, 4, 1, 2, 0, 2, "a"},
+                                                  {2, 4, 0, 2, 1, 2, "b"},
+                                                  {3, 4, 1, 2, 1, 2, "b"}});
 }
 
 TEST_CASE("cross ranks count only the hosts that have the local rank") {
-  const auto places = place_ranks({{"a", 1}, {"b", 2}, {"c", 2}}, 0);
-  REQUIRE(places.is_ok());
-  REQUIRE(places->size() == 5);
-  CHECK((*places)[1] == Place{1, 5, 0, 2, 1, 3, "b"});
-  CHECK((*places)[2] == Place{2, 5, 1, 2, 0, 2, "b"});
-  CHECK((*places)[4] == Place{4, 5, 1, 2, 1, 2, "c"});
+  const auto placements = place_ranks({{"a", 1}, {"b", 2}, {"c", 2}}, 0);
+  REQUIRE(placements.is_ok());
+  REQUIRE(placements->size() == 5);
+  CHECK((*placements)[1] == RankPlacement{1, 5, 0, 2, 1, 3, "b"});
+  CHECK((*placements)[2] == RankPlacement{2, 5, 1, 2, 0, 2, "b"});
+  CHECK((*placements)[4] == RankPlacement{4, 5, 1, 2, 1, 2, "c"});
 }
 
 TEST_CASE("two ranks on a host of four slots are two ranks") {
-  const auto places = place_ranks({{"a", 4}}, 2);
-  REQUIRE(places.is_ok());
-  CHECK(places->size() == 2);
-  CHECK(places->back().local_size == 2);
+  const auto placements = place_ranks({{"a", 4}}, 2);
+  REQUIRE(placements.is_ok());
+  CHECK(placements->size() == 2);
+  CHECK(placements->back().local_size == 2);
 }
 
 TEST_CASE("more ranks than slots are refused with both numbers") {
@@ -46,9 +46,9 @@ TEST_CASE("more slots than ranks can be are refused only where each would have o
   std::vector<Host> many;
   for (int i = 0; i < 2148; ++i) many.push_back({"h" + std::to_string(i), kMostSlots});
   CHECK_THAT(place_ranks(many, 0).status().message(), Catch::Contains("say with -np how many to start"));
-  const auto places = place_ranks(many, 2);
-  REQUIRE(places.is_ok());
-  CHECK(places->size() == 2);
+  const auto placements = place_ranks(many, 2);
+  REQUIRE(placements.is_ok());
+  CHECK(placements->size() == 2);
 }
 
 }  // namespace dabke

@@ -438,9 +438,9 @@ TEST_CASE("a process set's id may be used again by other ranks") {
     std::uint64_t order = 0;  // the job's
     for (const auto& ranks : members) {
       ++order;
-      const auto place = std::ranges::find(ranks, self.world.rank);
-      if (place == ranks.end()) continue;
-      ProcessSetInfo set{7, ranks, static_cast<int>(place - ranks.begin())};
+      const auto set_rank = std::ranges::find(ranks, self.world.rank);
+      if (set_rank == ranks.end()) continue;
+      ProcessSetInfo set{7, ranks, static_cast<int>(set_rank - ranks.begin())};
       std::int32_t sum = self.world.rank + 1;
       Batch batch;
       batch.order = order;

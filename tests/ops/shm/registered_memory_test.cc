@@ -149,26 +149,28 @@ TEST_CASE("a batch may mix registered and private tensors, and each rank may hav
       const std::size_t tensors = 1 + alike() % 5;
       // Half of the steps have tensors that are registered everywhere; the rest is each rank's own choice.
       const bool all_of_some = step % 2 == 0;
-      std::vector<Place<std::int32_t>> places;
+      std::vector<Place<std::int32_t>> set_ranks;
       Batch batch;
       batch.dtype = DType::i32;
       for (std::size_t i = 0; i < tensors; ++i) {
         const std::size_t elements = alike() % 4 == 0 ? alike() % 3 : 1 + alike() % 60'000;
         const bool together = all_of_some && i % 2 == 0;
-        places.emplace_back(self, elements, together || own() % 2 == 0);
+        set_ranks.emplace_back(self, elements, together || own() % 2 == 0);
         for (std::size_t k = 0; k < elements; ++k)
-          places[i].data[k] = static_cast<std::int32_t>(k) * (self.world.rank + 1) + step;
+          set_ranks[i].data[k] = static_cast<std::int32_t>(k) * (self.world.rank + 1) + step;
       }
-      for (auto& place : places) batch.entries.push_back({place.data, place.data, place.count(), {}, {}});
+      for (auto& set_rank : set_ranks)
+        batch.entries.push_back({set_rank.data, set_rank.data, set_rank.count(), {}, {}});
       if (const Status status = self.run(batch); !status.is_ok()) return status.message();
-      for (const auto& place : places) {
-        for (std::size_t k = 0; k < place.elements; ++k) {
-          if (place.data[k] != static_cast<std::int32_t>(k) * 6 + step * kRanks)
+      for (const auto& set_rank : set_ranks) {
+        for (std::size_t k = 0; k < set_rank.elements; ++k) {
+          if (set_rank.data[k] != static_cast<std::int32_t>(k) * 6 + step * kRanks)
             return "step " + std::to_string(step) + " element " + std::to_string(k);
         }
       }
-      for (auto& place : places) {
-        if (place.own.empty() && place.elements != 0 && !self.heap.free(place.data).is_ok()) return "free";
+      for (auto& set_rank : set_ranks) {
+        if (set_rank.own.empty() && set_rank.elements != 0 && !self.heap.free(set_rank.data).is_ok())
+          return "free";
       }
     }
     return "";

@@ -1,0 +1,33 @@
+// Whoever runs a collective: a backend of Dabke, another library, or plain memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "benchmarks/perf/competitors/call.h"
+#include "runtime/base/status.h"
+
+namespace dabke::perf {
+
+/// Every function that is not const is collective, on the thread that measures.
+class Competitor {
+ public:
+  virtual ~Competitor() = default;
+  virtual std::string name() const = 0;  // "dabke shm"
+  virtual bool can_run(const Call& call) const = 0;
+  /// Whether the output is what the call asks for; not so where only memory is measured.
+  virtual bool has_result() const { return true; }
+  /// What was chosen for the call that was begun last, such as an algorithm; empty: nothing.
+  virtual std::string detail() const { return {}; }
+  /// Makes ready for run()s of this call, which must stay until end(). Only one competitor has begun at a
+  /// time.
+  virtual Status begin(const Call& call) = 0;
+  virtual Status run() = 0;
+  virtual void end() = 0;
+};
+
+/// What all are compared with.
+inline constexpr char kReference[] = "dabke shm";
+
+}  // namespace dabke::perf

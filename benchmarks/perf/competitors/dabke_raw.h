@@ -1,0 +1,18 @@
+// Dabke's backends called directly, without negotiation and without background threads of the runtime.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "benchmarks/perf/competitors/competitor.h"
+#include "runtime/backend/backend.h"
+#include "runtime/bootstrap/bootstrap.h"
+
+namespace dabke::perf {
+
+/// Collective. Null where ranks share no memory and `backend` needs that. All that it is given outlives it.
+Result<std::unique_ptr<Competitor>> open_raw_backend(const std::string& backend, const Config& config,
+                                                     const Bootstrapped& place, ForkGuard& fork_guard,
+                                                     SharedHeap& heap);
+
+}  // namespace dabke::perf

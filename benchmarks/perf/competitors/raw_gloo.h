@@ -1,0 +1,16 @@
+// Gloo called directly: the fastest of its algorithms over its TCP transport.
+#pragma once
+
+#include <memory>
+
+#include "benchmarks/perf/competitors/competitor.h"
+#include "benchmarks/perf/measure/team.h"
+#include "runtime/base/world.h"
+#include "runtime/transport/store.h"
+
+namespace dabke::perf {
+
+/// Connects lazily, over loopback. `team` outlives it.
+std::unique_ptr<Competitor> make_raw_gloo(std::shared_ptr<Store> store, Team& team);
+
+}  // namespace dabke::perf

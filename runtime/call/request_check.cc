@@ -1,0 +1,106 @@
+#include "runtime/call/request_check.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "runtime/call/process_set_list.h"
+
+namespace dabke {
+namespace {
+
+class RequestCheck {
+ public:
+  RequestCheck(const Request& request, const AskedIn& in, std::span<const std::int64_t> splits)
+      : request_(request), in_(in), splits_(splits) {}
+
+  Status run() const {
+    DABKE_RETURN_IF_ERROR(check_call());
+    for (const TensorSpec& tensor : request_.tensors) DABKE_RETURN_IF_ERROR(check_tensor(tensor));
+    return {};
+  }
+
+ private:
+  template <class... Args>
+  Status bad(fmt::format_string<Args...> format, Args&&... args) const {
+    return {Code::invalid_argument, fmt::format("{} '{}': {}", name_of(request_.kind), request_.name,
+                                                fmt::format(format, std::forward<Args>(args)...))};
+  }
+
+  Status check_call() const {
+    if (request_.name.empty())
+      return {Code::invalid_argument, fmt::format("{}: the name is empty", name_of(request_.kind))};
+    if (moves_data(request_.kind) && request_.tensors.empty()) return bad("the group has no tensors");
+    if (request_.op == ReduceOp::adasum && reduces(request_.kind)) {
+      return {Code::not_implemented, fmt::format("{} '{}': adasum is not implemented yet; use average or sum",
+                                                 name_of(request_.kind), request_.name)};
+    }
+    if (request_.kind == CollectiveKind::reducescatter && request_.op != ReduceOp::sum &&
+        request_.op != ReduceOp::average) {
+      return bad("reduce operation {} is not supported here; use sum or average", name_of(request_.op));
+    }
+    if (has_root(request_.kind) && std::ranges::find(in_.ranks, request_.root) == in_.ranks.end()) {
+      return bad("root rank {} is not in process set {}, which has ranks {}", request_.root, in_.set,
+                 ranks_to_string(in_.ranks));
+    }
+    return {};
+  }
+
+  Status check_tensor(const TensorSpec& tensor) const {
+    DABKE_RETURN_IF_ERROR(check_scales(tensor));
+    if (tensor.dtype == DType::b8 && reduces(request_.kind) && request_.op == ReduceOp::average) {
+      return bad("tensor '{}' is bool, which has no average; use sum (or), product (and), min or max",
+                 tensor.name);
+    }
+    if (divides_rows(request_.kind) && tensor.shape.rank() == 0) {
+      return bad("tensor '{}' is a scalar; it needs at least one dimension", tensor.name);
+    }
+    return request_.kind == CollectiveKind::alltoall ? check_splits(tensor) : Status::ok();
+  }
+
+  /// A factor that is infinite or not a number does to floats what arithmetic says, on every rank alike: a
+  /// loss scale that overflows is then seen in the results. An integer cannot hold what comes of it.
+  Status check_scales(const TensorSpec& tensor) const {
+    if (!reduces(request_.kind) || is_floating(tensor.dtype)) return {};
+    for (const auto& [factor, what] :
+         {std::pair(request_.prescale, "prescale"), {request_.postscale, "postscale"}}) {
+      if (std::isfinite(factor)) continue;
+      return bad(
+          "tensor '{}' is {}, and the {} factor is {}, which no integer can be multiplied by; pass a finite "
+          "factor, or the tensor as float32",
+          tensor.name, name_of(tensor.dtype), what, factor);
+    }
+    return {};
+  }
+
+  Status check_splits(const TensorSpec& tensor) const {
+    const std::int64_t rows = tensor.shape[0];
+    if (splits_.empty()) {
+      if (rows % static_cast<std::int64_t>(in_.ranks.size()) == 0) return {};
+      return bad("{} rows cannot be divided evenly among {} ranks; pass splits", rows, in_.ranks.size());
+    }
+    if (splits_.size() != in_.ranks.size()) {
+      return bad("{} splits were given for {} ranks; there must be one for each", splits_.size(),
+                 in_.ranks.size());
+    }
+    std::int64_t total = 0;
+    for (const std::int64_t split : splits_) {
+      if (split < 0 || split > rows) return bad("split {} is not between 0 and the {} rows", split, rows);
+      total += split;
+    }
+    return total == rows ? Status::ok() : bad("the splits add up to {}, but there are {} rows", total, rows);
+  }
+
+  const Request& request_;
+  const AskedIn& in_;
+  std::span<const std::int64_t> splits_;
+};
+
+}  // namespace
+
+Status check_request(const Request& request, const AskedIn& in, std::span<const std::int64_t> splits) {
+  return RequestCheck(request, in, splits).run();
+}
+
+}  // namespace dabke

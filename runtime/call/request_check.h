@@ -1,0 +1,24 @@
+// What of a request can be checked alone, before any memory is looked at or any other rank is asked. One list, for
+// all collectives.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/call/request.h"
+
+namespace dabke {
+
+/// The process set in which it is asked for.
+struct AskedIn {
+  ProcessSetId set = kWorldSet;
+  const std::vector<Rank>& ranks;  // in set order
+};
+
+/// Whether all that it says by itself can run: name, reduce operation, root, scales, dtypes and first dimensions.
+///   splits  alltoall: rows to each rank of the set; empty: equal parts
+///   errors  invalid_argument, naming the collective, the tensor, the value and what would do; not_implemented
+Status check_request(const Request& request, const AskedIn& in, std::span<const std::int64_t> splits);
+
+}  // namespace dabke

@@ -1,0 +1,69 @@
+// A run on its way through a device's lane: what the lane's own files know of it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/base/exceptions.h"
+#include "runtime/core/batch_builder.h"
+#include "runtime/core/device_lane.h"
+
+namespace dabke {
+
+struct DeviceLane::Flight {
+  enum class Step { make_id, build, stage, staging, launch, launching, in_flight };
+  /// What one lane has done for the other to go on.
+  enum class Device { nothing, made_id, built, staged };
+  enum class Host { nothing, exchanged, agreed, over };
+  struct Staged {
+    void* device;
+    void* host;
+    std::size_t bytes;
+  };
+
+  Flight(DeviceLane& of, std::unique_ptr<Run> what)
+      : lane(of), run(std::move(what)), builder(*run, of.stream()) {}
+
+  /// Whether something of it is, or may be, on its way there.
+  bool is_on_device() const { return event != nullptr || step == Step::launching; }
+  static void enqueued(void* context, const Status& status) {
+    Flight& flight = *static_cast<Flight*>(context);
+    const std::lock_guard lock(flight.lane.mutex_);
+    flight.launched = true;
+    if (!status.is_ok()) flight.launch_status = copy_of(status);
+    flight.lane.has_news_ = true;
+    flight.lane.changed_.notify_all();
+  }
+
+  DeviceLane& lane;
+  std::unique_ptr<Run> run;
+  BatchBuilder builder;
+  Backend* backend = nullptr;  // null: it runs on the host
+  bool needs_id = false;
+
+  // The device's.
+  Step step = Step::make_id;
+  bool has_begun = false;
+  TimePoint begun_at{};
+  bool has_enqueued = false;           // something that no event has been recorded behind
+  std::shared_ptr<DeviceEvent> event;  // what is on its way at the device
+  std::vector<Staged> outputs;
+  const char* activity = nullptr;  // that is shown
+  Status failed;                   // it waits for the device to come to its end, and ends with this
+  TimePoint abandon_at = kNever;
+  BatchReport report;
+
+  // The host's until it is over, then the device's.
+  Batch on_host;
+  std::vector<std::byte> id;
+  Refusals refused;
+
+  // Guarded by the lane's mutex.
+  Device device_has = Device::nothing;
+  Host host_has = Host::over;
+  Status host_status;
+  bool launched = false;
+  Status launch_status;
+};
+
+}  // namespace dabke

@@ -1,0 +1,221 @@
+// The steps of a run on a device, as device_lane.h numbers them.
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "runtime/backend/packer.h"
+#include "runtime/core/device_flight.h"
+
+namespace dabke {
+namespace {
+
+std::int64_t sum_of(std::span<const std::int64_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+}
+
+std::int64_t output_elements(const Batch& batch, const BatchEntry& entry) {
+  if (!divides_rows(batch.kind)) return entry.elements;
+  if (!reduces(batch.kind)) return sum_of(entry.receive_counts);
+  return entry.receive_counts[static_cast<std::size_t>(batch.process_set->rank)];
+}
+
+}  // namespace
+
+void DeviceLane::run_on_host(Flight& flight, BackendRunner& host) {
+  Status status = without_exceptions([&] { return take_host_steps(flight, host); });
+  {
+    const std::lock_guard lock(mutex_);
+    flight.host_status = std::move(status);
+    flight.host_has = Flight::Host::over;
+    has_news_ = true;
+  }
+  changed_.notify_all();
+}
+
+Status DeviceLane::take_host_steps(Flight& flight, BackendRunner& host) {
+  using Device = Flight::Device;
+  const auto wait_for = [&](Device what) -> Status {
+    std::unique_lock lock(mutex_);
+    changed_.wait(
+        lock, [&] { return flight.device_has >= what || !aborted_.is_ok() || !flight.host_status.is_ok(); });
+    return copy_of(flight.host_status.is_ok() ? aborted_ : flight.host_status);
+  };
+  const auto tell = [&](Flight::Host what) {
+    {
+      const std::lock_guard lock(mutex_);
+      flight.host_has = what;
+      has_news_ = true;
+    }
+    changed_.notify_all();
+  };
+
+  if (flight.needs_id) {
+    DABKE_RETURN_IF_ERROR(wait_for(Device::made_id));
+    Batch id;
+    id.kind = CollectiveKind::broadcast;
+    id.dtype = DType::u8;
+    id.order = flight.run->batch.order;
+    id.process_set = flight.run->process_set.get();
+    id.entries.push_back({.input = flight.id.data(),
+                          .output = flight.id.data(),
+                          .elements = static_cast<std::int64_t>(flight.id.size())});
+    DABKE_RETURN_IF_ERROR(host.run(id));
+  }
+  if (flight.builder.needs_exchange()) DABKE_RETURN_IF_ERROR(host.run(flight.builder.exchange_batch()));
+  tell(Flight::Host::exchanged);
+  if (!flight.builder.needs_exchange() && flight.backend != nullptr) return {};
+  DABKE_RETURN_IF_ERROR(wait_for(Device::built));
+  if (flight.builder.needs_verdict()) {
+    DABKE_RETURN_IF_ERROR(host.run(flight.builder.verdict_batch()));
+    flight.refused = flight.builder.apply_verdict();
+  }
+  tell(Flight::Host::agreed);
+  if (flight.backend != nullptr || flight.run->batch.entries.empty()) return {};
+  DABKE_RETURN_IF_ERROR(wait_for(Device::staged));
+  return host.run(flight.on_host);
+}
+
+Status DeviceLane::step(Flight& flight) {
+  Flight::Host host_has{};
+  bool launched = false;
+  {
+    const std::lock_guard lock(mutex_);
+    DABKE_RETURN_IF_ERROR(copy_of(flight.host_status));
+    host_has = flight.host_has;
+    launched = flight.launched;
+    if (launched) DABKE_RETURN_IF_ERROR(copy_of(flight.launch_status));
+  }
+  switch (flight.step) {
+    case Flight::Step::make_id: return make_id(flight);
+    case Flight::Step::build: return host_has >= Flight::Host::exchanged ? build(flight) : Status();
+    case Flight::Step::stage: return host_has >= Flight::Host::agreed ? stage(flight) : Status();
+    case Flight::Step::launch: return host_has == Flight::Host::over ? launch(flight) : Status();
+    case Flight::Step::launching: {
+      DABKE_RETURN_IF_ERROR(flight.backend->poll());
+      if (!launched) return {};
+      flight.step = Flight::Step::in_flight;
+      return record_behind(flight);
+    }
+    case Flight::Step::staging:
+    case Flight::Step::in_flight:
+      return flight.event != nullptr ? look(flight) : Status();  // or it has ended
+  }
+  return {};
+}
+
+Status DeviceLane::make_id(Flight& flight) {
+  if (flight.needs_id) {
+    flight.id.resize(flight.backend->unique_id_bytes());
+    const ProcessSetInfo& set = *flight.run->process_set;
+    if (set.rank == 0) DABKE_RETURN_IF_ERROR(flight.backend->make_unique_id(set, flight.id));
+    {
+      const std::lock_guard lock(mutex_);
+      flight.device_has = Flight::Device::made_id;
+    }
+    changed_.notify_all();
+  }
+  flight.step = Flight::Step::build;
+  return {};
+}
+
+Status DeviceLane::build(Flight& flight) {
+  for (const RunTensor& tensor : flight.run->tensors) {
+    if (tensor.operation != nullptr && tensor.operation->extras().ready)
+      DABKE_RETURN_IF_ERROR(stream_->wait_for(tensor.operation->extras().ready));
+  }
+  flight.has_enqueued = true;
+  DABKE_RETURN_IF_ERROR(flight.builder.build());
+  {
+    const std::lock_guard lock(mutex_);
+    flight.device_has = Flight::Device::built;
+  }
+  changed_.notify_all();
+  flight.step = flight.backend == nullptr ? Flight::Step::stage : Flight::Step::launch;
+  return {};
+}
+
+/// The batch as the host runs it, on copies of its tensors.
+Status DeviceLane::stage(Flight& flight) {
+  Run& run = *flight.run;
+  const std::size_t width = size_of(run.batch.dtype);
+  flight.on_host = run.batch;
+  flight.on_host.device_type = DeviceType::host;
+  flight.on_host.device_index = 0;
+  flight.on_host.stream = nullptr;
+  const auto make = [&](std::size_t bytes) -> Result<void*> {
+    DeviceBuffer memory = allocate_from(stream_->host_memory(), bytes);
+    if (memory == nullptr)
+      return Status(Code::out_of_memory, fmt::format("no host memory for a copy of {} bytes", bytes));
+    return run.scratch.emplace_back(std::move(memory)).get();
+  };
+  for (BatchEntry& entry : flight.on_host.entries) {
+    const std::size_t in_bytes = static_cast<std::size_t>(entry.elements) * width;
+    const std::size_t out_bytes = static_cast<std::size_t>(output_elements(run.batch, entry)) * width;
+    DABKE_ASSIGN_OR_RETURN(void* const output, make(std::max(in_bytes, out_bytes)));
+    void* input = output;
+    if (entry.input != entry.output) {
+      DABKE_ASSIGN_OR_RETURN(input, make(in_bytes));
+    }
+    if (in_bytes != 0) DABKE_RETURN_IF_ERROR(stream_->copy_to_host(input, entry.input, in_bytes));
+    if (out_bytes != 0) flight.outputs.push_back({entry.output, output, out_bytes});
+    entry.input = input;
+    entry.output = output;
+  }
+  flight.step = Flight::Step::staging;
+  return record_behind(flight);
+}
+
+Status DeviceLane::record_behind(Flight& flight) {
+  flight.has_enqueued = false;
+  DABKE_ASSIGN_OR_RETURN(flight.event, stream_->record());
+  return {};
+}
+
+Status DeviceLane::launch(Flight& flight) {
+  Run& run = *flight.run;
+  flight.has_enqueued = true;
+  flight.report.size_bytes = input_bytes(run);
+  if (flight.backend == nullptr || run.batch.entries.empty() || run.process_set->size() == 1) {
+    flight.report.backend = flight.backend != nullptr ? flight.backend->name() : "staged";
+    if (flight.backend != nullptr && !run.batch.entries.empty())
+      DABKE_RETURN_IF_ERROR(run_alone(run.batch, *stream_));
+    for (const auto& [device, host, bytes] : flight.outputs)
+      DABKE_RETURN_IF_ERROR(stream_->copy_from_host(device, host, bytes));
+    flight.step = Flight::Step::in_flight;
+    return record_behind(flight);
+  }
+  if (flight.needs_id) flight.backend->take_unique_id(*run.process_set, flight.id);
+  DABKE_ASSIGN_OR_RETURN(flight.backend, runner_.choose(run.batch));
+  flight.report.backend = flight.backend->name();
+  flight.activity = run.timeline ? flight.backend->activity_on_device(run.batch.kind) : nullptr;
+  if (flight.activity != nullptr) run.timeline->activity_start(run.batch.timeline_ids, flight.activity);
+  flight.step = Flight::Step::launching;
+  const Status started = runner_.start_on(*flight.backend, run.batch, {&Flight::enqueued, &flight});
+  if (!started.is_ok()) flight.step = Flight::Step::launch;
+  return started;
+}
+
+Status DeviceLane::look(Flight& flight) {
+  if (flight.backend != nullptr && flight.step == Flight::Step::in_flight)
+    DABKE_RETURN_IF_ERROR(flight.backend->poll());
+  const Result<bool> reached = flight.event->is_reached();
+  if (!reached) {
+    flight.event = nullptr;  // nothing runs any more
+    return reached.status();
+  }
+  if (!*reached) return {};
+  if (flight.step == Flight::Step::in_flight) {
+    flight.event = nullptr;
+    return {};
+  }
+  flight.event = nullptr;
+  flight.step = Flight::Step::launch;
+  {
+    const std::lock_guard lock(mutex_);
+    flight.device_has = Flight::Device::staged;
+  }
+  changed_.notify_all();
+  return {};
+}
+
+}  // namespace dabke

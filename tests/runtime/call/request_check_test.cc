@@ -1,0 +1,69 @@
+#include <limits>
+
+#include <catch2/catch.hpp>
+
+#include "runtime/call/request_check.h"
+
+namespace dabke {
+namespace {
+
+using Catch::Matchers::Contains;
+
+const std::vector<Rank> kRanks = {0, 2, 3};
+
+Request request_of(CollectiveKind kind, DType dtype = DType::f32, Shape shape = {6, 2}) {
+  Request request;
+  request.kind = kind;
+  request.name = "grad";
+  request.op = ReduceOp::sum;
+  request.tensors.push_back({"grad", dtype, std::move(shape)});
+  return request;
+}
+
+std::string said_of(const Request& request, std::vector<std::int64_t> splits = {}) {
+  return check_request(request, {7, kRanks}, splits).message();
+}
+
+}  // namespace
+
+TEST_CASE("a request that can run is let through") {
+  CHECK(said_of(request_of(CollectiveKind::allreduce)).empty());
+  CHECK(said_of(request_of(CollectiveKind::alltoall)).empty());
+  CHECK(said_of(request_of(CollectiveKind::alltoall), {1, 0, 5}).empty());
+}
+
+TEST_CASE("what is wrong with a request alone is told with the collective, the tensor and the value") {
+  Request nameless = request_of(CollectiveKind::allreduce);
+  nameless.name.clear();
+  CHECK(said_of(nameless) == "allreduce: the name is empty");
+
+  Request from_outside = request_of(CollectiveKind::broadcast);
+  from_outside.root = 1;
+  CHECK(said_of(from_outside) ==
+        "broadcast 'grad': root rank 1 is not in process set 7, which has ranks 0, 2, 3");
+
+  Request scattered_product = request_of(CollectiveKind::reducescatter);
+  scattered_product.op = ReduceOp::product;
+  CHECK_THAT(said_of(scattered_product), Contains("reduce operation product"));
+
+  Request averaged_bool = request_of(CollectiveKind::allreduce, DType::b8);
+  averaged_bool.op = ReduceOp::average;
+  CHECK_THAT(said_of(averaged_bool), Contains("'grad' is bool, which has no average"));
+
+  Request endless = request_of(CollectiveKind::allreduce, DType::i32);
+  endless.prescale = std::numeric_limits<double>::infinity();
+  CHECK_THAT(said_of(endless), Contains("'grad' is int32") && Contains("prescale factor is inf"));
+
+  CHECK_THAT(said_of(request_of(CollectiveKind::allgather, DType::f32, Shape{})),
+             Contains("'grad' is a scalar"));
+}
+
+TEST_CASE("the splits of an alltoall are held against its rows and the set's ranks") {
+  const Request request = request_of(CollectiveKind::alltoall, DType::f32, {7});
+  CHECK_THAT(said_of(request), Contains("7 rows cannot be divided evenly among 3 ranks; pass splits"));
+  CHECK_THAT(said_of(request, {3, 4}), Contains("2 splits were given for 3 ranks"));
+  CHECK_THAT(said_of(request, {3, 5, -1}), Contains("split -1 is not between 0 and the 7 rows"));
+  CHECK_THAT(said_of(request, {3, 3, 3}), Contains("the splits add up to 9, but there are 7 rows"));
+}
+
+}  // namespace dabke
