@@ -51,8 +51,7 @@ class Check {
     if (view.device != device) {
       return bad(
           "the {} of tensor '{}' is on {}, but the operation's first input is on {}; all tensors of an "
-          "operation "
-          "must be on one device",
+          "operation must be on one device",
           what, tensor.name, view.device.to_string(), device.to_string());
     }
     if (device.type == DeviceType::host || (&view != &op_.inputs[0])) return {};
