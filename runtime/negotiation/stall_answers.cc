@@ -36,8 +36,9 @@ std::optional<AnswerMessage> StallAnswers::answer(const InquiryMessage& message,
   if (!state_.options.gives_stacks || message.everybody || !is_waited_for) return mine;
   if (without_stack_.empty()) {
     deadline_ = now + kStackTime;
-    outbox_.add(Action(std::in_place_type<StackAction>));  // g++ 12 warns falsely of a move at -O3
-  } else {                                                 // the same moment, or nearly
+    const Action ask = StackAction();  // as a temporary it makes g++ 12 warn falsely at -O3
+    outbox_.add(ask);
+  } else {  // the same moment, or nearly
     mine.inside = without_stack_.front().inside;
     mine.inside_number = without_stack_.front().inside_number;
     mine.inside_ms = without_stack_.front().inside_ms;
