@@ -190,8 +190,10 @@ Status DeviceLane::launch(Flight& flight) {
   flight.activity = run.timeline ? flight.backend->activity_on_device(run.batch.kind) : nullptr;
   if (flight.activity != nullptr) run.timeline->activity_start(run.batch.timeline_ids, flight.activity);
   flight.step = Flight::Step::launching;
-  const Status started = runner_.start_on(*flight.backend, run.batch, {&Flight::enqueued, &flight});
-  if (!started.is_ok()) flight.step = Flight::Step::launch;
+  const Status started = without_exceptions([&] {
+    return runner_.start_on(*flight.backend, run.batch, {&Flight::enqueued, &flight});
+  });
+  if (!started.is_ok()) flight.step = Flight::Step::launch;  // `done` will not be called
   return started;
 }
 

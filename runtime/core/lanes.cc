@@ -140,10 +140,12 @@ std::optional<LaneClock::Look> Lanes::running() {
 }
 
 void Lanes::abort(const Status& cause) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (aborted_.is_ok()) aborted_ = Status(cause);  // before the lanes: one that opens now looks here
+  }
   host_.abort(cause);
   for_each_device([&](DeviceLane& lane) { lane.abort(cause); });
-  const std::lock_guard lock(mutex_);
-  if (aborted_.is_ok()) aborted_ = Status(cause);
 }
 
 void Lanes::stop() {

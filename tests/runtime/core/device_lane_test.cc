@@ -218,6 +218,26 @@ TEST_CASE("a rank takes part in a process set with one device") {
   CHECK_THAT(seen[1].message(), Contains("cuda:5") && Contains("are on cuda:1"));
 }
 
+TEST_CASE("a rank that has joined without a device is named to those that bring tensors of one") {
+  const auto seen = run_on_ranks(kDevice, 2, [](Rank& self) {
+    if (self.rank() == 1) {
+      auto join = OperationRef::adopt(new Operation);
+      join->request->kind = CollectiveKind::join;
+      join->request->name = "join";
+      must(self.runtime().submit(join));
+      join->wait_until(kNever);
+      return join->status();
+    }
+    std::vector<float> x = {1};
+    Status status = self.allreduce(x, {.name = "x"});
+    must(self.allreduce(x, {.name = "host", .on_device = false}));
+    must(self.join().status());
+    return status;
+  });
+  CHECK(seen[1].is_ok());
+  CHECK_THAT(seen[0].message(), Contains("rank 1") && Contains("cuda") && Contains("joined"));
+}
+
 TEST_CASE("a device that cannot be opened is told when its first tensor is submitted, and the job goes on") {
   const auto seen = run_on_ranks(kDevice, 2, [](Rank& self) {
     DeviceBuffer memory;
@@ -236,7 +256,7 @@ TEST_CASE("process sets that come and go while batches are under way each have a
   const auto wrong = run_on_ranks(kDevice, 4, [](Rank& self) {
     int bad = 0;
     for (int round = 0; round < 10; ++round) {
-      const ProcessSetId pair = self.add_process_set(self.rank() < 2 ? std::vector{0, 1} : std::vector{0, 1});
+      const ProcessSetId pair = self.add_process_set({0, 1});
       std::vector<float> all(5, 1.0f);
       auto of_all = self.allreduce_async(all, {.name = "all"});
       std::vector<float> of_pair(3, 1.0f);
