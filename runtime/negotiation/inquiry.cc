@@ -1,6 +1,7 @@
 #include "runtime/negotiation/inquiry.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include <fmt/format.h>
 
@@ -152,11 +153,13 @@ std::optional<Stall> stall_of(const Inquiry& inquiry, const Topology& topology, 
 
 std::optional<ProcessSetMismatch> process_set_mismatch(const Inquiry& inquiry, const ProcessSets& sets,
                                                        const Topology& topology) {
+  constexpr std::chrono::milliseconds kQuiet(500);
   const ProcessSetId here = inquiry.process_set;
   for (const ProcessSetId other : sets.ids()) {
     if (other == here) continue;
     // Somebody waits in the other set and is waited for here, and the other way round; and nobody is still to
-    // come, for whoever came after the error would meet the others' next request of the name.
+    // come, for whoever came after the error would meet the others' next request of the name. Who has submitted
+    // something not long ago may submit this, too: two sets may have one name in opposite orders.
     bool waited_for_here = false;
     bool waited_for_there = false;
     bool somebody_is_to_come = false;
@@ -171,8 +174,12 @@ std::optional<ProcessSetMismatch> process_set_mismatch(const Inquiry& inquiry, c
       const AnswerMessage& answer = found->second;
       const bool in_here = signature_in(answer, here) != nullptr;
       const bool in_other = signature_in(answer, other) != nullptr;
-      waited_for_here = waited_for_here || (in_other && belongs_here && !in_here);
-      waited_for_there = waited_for_there || (in_here && belongs_there && !in_other);
+      const bool here_only = in_here && belongs_there && !in_other;
+      const bool there_only = in_other && belongs_here && !in_here;
+      waited_for_here = waited_for_here || there_only;
+      waited_for_there = waited_for_there || here_only;
+      const bool is_quiet = std::chrono::milliseconds(answer.idle_ms) >= kQuiet;
+      somebody_is_to_come = somebody_is_to_come || ((here_only || there_only) && !is_quiet);
       const bool may_come =
           (belongs_here && !has_joined(answer, here)) || (belongs_there && !has_joined(answer, other));
       somebody_is_to_come = somebody_is_to_come || (may_come && !in_here && !in_other);

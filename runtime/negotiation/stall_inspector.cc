@@ -32,7 +32,7 @@ void StallInspector::look_for_stalls(TimePoint now) {
       if (now < at) next_check_ = std::min(next_check_, at);
       return now >= at;
     };
-    if (entry.slot == kNoSlot && state_.sets.count() > 1 && due(collection.suspect_at)) {
+    if (is_suspect(entry) && due(collection.suspect_at)) {
       collection.suspect_at = now + std::max<Duration>(kSuspectAfter, now - collection.since);
       next_check_ = std::min(next_check_, collection.suspect_at);
       inquiry.purpose = Inquiry::Purpose::process_set_mismatch;

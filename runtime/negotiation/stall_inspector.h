@@ -47,7 +47,7 @@ class StallInspector {
     if (options.stall_shutdown > Duration::zero()) {
       check = std::min(check, collection.since + options.stall_shutdown);
     }
-    if (entry.slot == kNoSlot && state_.sets.count() > 1) check = std::min(check, collection.suspect_at);
+    if (is_suspect(entry)) check = std::min(check, collection.suspect_at);
     next_check_ = std::min(next_check_, check);
   }
   /// Something of this set has been ordered.
@@ -75,6 +75,11 @@ class StallInspector {
   TimePoint next_tick() const;
 
  private:
+  /// Whether it may have been submitted to another process set. What the caller has given no name, a barrier say,
+  /// tells nothing of that: sets may well have theirs in opposite orders.
+  bool is_suspect(const TensorEntry& entry) const {
+    return entry.slot == kNoSlot && state_.sets.count() > 1 && moves_data(request_of(entry).kind);
+  }
   void look_for_stalls(TimePoint now);
   void look_for_long_waits(TimePoint now);
   void heed(const NoticeMessage& notice, TimePoint now);

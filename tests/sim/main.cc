@@ -13,9 +13,9 @@ namespace {
 
 constexpr unsigned kFixedSeeds = 400;
 // Jobs that once failed: a slot evicted while its name was kept back, or ready at the root; a learned batch's
-// old slot.
-constexpr unsigned kOnceFailed[] = {3819197819, 4192617531, 3271939239, 1725715333, 490150101,
-                                    1361215735, 758327347,  1589558469, 1981738341, 1736954469};
+// old slot; barriers of two sets in opposite orders.
+constexpr unsigned kOnceFailed[] = {3819197819, 4192617531, 3271939239, 1725715333, 490150101,  1361215735,
+                                    758327347,  1589558469, 1981738341, 1736954469, 2280891507, 1061327473};
 
 bool run(unsigned seed, int ranks, bool verbose) {
   try {

@@ -90,6 +90,46 @@ TEST_CASE("a mismatch of process sets waits for the last rank of both, and then 
   }
 }
 
+TEST_CASE("barriers of two sets in opposite orders are no mismatch, however far apart they come") {
+  Machine::Options options;
+  options.static_sets = {{0, 1}, {0, 1, 2}};
+  SimulatedJob job(3, 1, options);
+  const auto barrier = [](ProcessSetId set) {
+    Request request = plain(CollectiveKind::barrier, "barrier");
+    request.process_set = set;
+    return request;
+  };
+  std::vector<Token> tokens{job.submit(0, barrier(1)), job.submit(1, barrier(2)), job.submit(2, barrier(2))};
+  for (int second = 0; second < 20; ++second) {
+    job.run();
+    job.advance(seconds(1));
+  }
+  tokens.push_back(job.submit(0, barrier(2)));
+  tokens.push_back(job.submit(1, barrier(1)));
+  job.run();
+  for (const Token token : tokens) {
+    CHECK(job.outcome(token).status.message() == "");
+    CHECK(job.outcome(token).completions == 1);
+  }
+}
+
+TEST_CASE("one name in two sets in opposite orders is no mismatch as long as ranks go on to submit") {
+  Machine::Options options;
+  options.static_sets = {{0, 1}, {0, 1, 2}};
+  SimulatedJob job(3, 1, options);
+  std::vector<Token> tokens{job.submit(0, allreduce("x", {4}, 1)), job.submit(1, allreduce("x", {4}, 2)),
+                            job.submit(2, allreduce("x", {4}, 2))};
+  for (int i = 0; i < 40; ++i) {
+    for (const Rank rank : {0, 1}) job.submit(rank, allreduce(fmt::format("step {}", i), {4}, 1));
+    job.run();
+    job.advance(milliseconds(250));
+  }
+  tokens.push_back(job.submit(0, allreduce("x", {4}, 2)));
+  tokens.push_back(job.submit(1, allreduce("x", {4}, 1)));
+  job.run();
+  for (const Token token : tokens) CHECK(job.outcome(token).ran);
+}
+
 TEST_CASE("a mismatch of process sets is looked for no more while its error waits to be ordered") {
   Machine::Options options;
   options.static_sets = {{0, 1}};
