@@ -7,40 +7,10 @@
 #include <fmt/ranges.h>
 
 #include "build_parts.h"
-#include "ops/compression/compressed_backend.h"
-#include "ops/gloo/gloo_backend.h"
-#include "ops/hierarchical/hierarchical_backend.h"
-#include "ops/mpi/mpi_backend.h"
-#include "ops/shm/shm_backend.h"
-#include "ops/tcp/tcp_backend.h"
+#include "ops/backend_factories.h"
 
 namespace dabke {
 namespace {
-
-using Opened = Result<std::unique_ptr<Backend>>;
-
-/// How a backend is made from those that its row is over, of which some are null. Null where it would be of no
-/// use; then the last column says why, to who has asked for it by name.
-struct Factory {
-  std::string_view name;
-  Opened (*open)(const BackendContext& context, std::vector<Backend*> over);
-  std::string_view why_not = "this job has no use for it";
-};
-
-template <Opened open(const BackendContext&)>
-Opened alone(const BackendContext& context, std::vector<Backend*>) {
-  return open(context);
-}
-
-constexpr Factory kFactories[] = {
-    {"shm", alone<open_shm_backend>, "this rank shares memory with no other"},
-    {"hierarchical", open_hierarchical_backend,
-     "the job is on one host, or no host has more than one of its ranks"},
-    {"compressed", open_compressed_backend},
-    {"tcp", alone<open_tcp_backend>},
-    {"gloo", alone<open_gloo_backend>},
-    {"mpi", alone<open_mpi_backend>},
-};
 
 /// The names of a list with commas.
 std::vector<std::string_view> names_in(std::string_view list) {
@@ -61,7 +31,7 @@ class Opening {
 
   Status open(const BackendRow& row) {
     const auto [place, is_first] = opened_.try_emplace(row.name);
-    const auto factory = std::ranges::find(kFactories, row.name, &Factory::name);
+    const auto factory = std::ranges::find(kFactories, row.name, &BackendFactory::name);
     if (!is_first || !is_wanted(row) || factory == std::ranges::end(kFactories)) return {};
     std::vector<Backend*> over;
     for (const std::string_view name : names_in(row.over)) {

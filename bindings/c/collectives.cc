@@ -32,7 +32,7 @@ Status set_options(Operation& operation, const dabke_options& options) {
     request.prescale = options.prescale_factor;
     request.postscale = options.postscale_factor;
   }
-  if (request.kind == CollectiveKind::broadcast) request.root = options.root_rank;
+  if (has_root(request.kind)) request.root = options.root_rank;
   if (request.kind == CollectiveKind::alltoall && options.splits_count != 0) {
     if (options.splits == nullptr) {
       return {Code::invalid_argument, fmt::format("alltoall '{}': splits_count is {}, but splits is NULL",

@@ -61,7 +61,11 @@ GlooBackend::~GlooBackend() {
   if (device_) device_->resume();  // closing connections waits for its thread
 }
 
-bool GlooBackend::can_run(const CallSpec& call, const Extent&) const { return runs_on_host(call); }
+bool GlooBackend::can_run(const CallSpec& call, const Extent&) const {
+  return runs_on_host(call,
+                      {CollectiveKind::allreduce, CollectiveKind::allgather, CollectiveKind::broadcast,
+                       CollectiveKind::alltoall, CollectiveKind::reducescatter, CollectiveKind::barrier});
+}
 
 /// What a batch of its own costs grows with the peers, however little it carries.
 BatchSizes GlooBackend::batch_sizes() const {

@@ -16,7 +16,8 @@ Rank own_leader(const World& world, const Backend* inside) {
 }  // namespace
 
 bool HierarchicalBackend::can_run(const CallSpec& call, const Extent&) const {
-  return runs_on_host(call) && call.kind != CollectiveKind::alltoall;
+  return runs_on_host(call, {CollectiveKind::allreduce, CollectiveKind::allgather, CollectiveKind::broadcast,
+                             CollectiveKind::reducescatter, CollectiveKind::barrier});
 }
 
 bool HierarchicalBackend::can_serve(const ProcessSetInfo& set) const {

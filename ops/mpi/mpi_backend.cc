@@ -34,7 +34,11 @@ MpiBackend::~MpiBackend() {
   for (auto& [id, comm] : comms_) comm->forsake();
 }
 
-bool MpiBackend::can_run(const CallSpec& call, const Extent&) const { return runs_on_host(call); }
+bool MpiBackend::can_run(const CallSpec& call, const Extent&) const {
+  return runs_on_host(call,
+                      {CollectiveKind::allreduce, CollectiveKind::allgather, CollectiveKind::broadcast,
+                       CollectiveKind::alltoall, CollectiveKind::reducescatter, CollectiveKind::barrier});
+}
 
 Status MpiBackend::prepare(const ProcessSetInfo& set, Device) {
   constexpr int kTags = 32767;                       // the fewest that the standard promises

@@ -30,6 +30,10 @@ std::size_t bytes_of(const Batch& batch) {
   return elements * size_of(batch.dtype);
 }
 
+/// What can run in registered memory (direct_run.h).
+constexpr Collectives kInPlace{CollectiveKind::allreduce, CollectiveKind::allgather,
+                               CollectiveKind::broadcast, CollectiveKind::reducescatter};
+
 /// Whether the others read what the rank at `place` has.
 bool contributes(const Batch& batch, std::size_t set_rank) {
   return batch.kind != CollectiveKind::broadcast || set_rank == static_cast<std::size_t>(batch.root);
@@ -56,7 +60,7 @@ bool spoils_input(const Batch& batch, const BatchEntry& entry, std::size_t set_r
 }  // namespace
 
 bool RegisteredTensors::can_ask(const Batch& batch, std::size_t size_bytes) const {
-  if (!moves_data(batch.kind) || batch.kind == CollectiveKind::alltoall) return false;
+  if (!kInPlace.contains(batch.kind)) return false;
   return kLine + batch.entries.size() * sizeof(Row) <= domain_.stage_bytes() && size_bytes >= kLeastBytes;
 }
 

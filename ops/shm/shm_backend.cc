@@ -24,7 +24,11 @@ ShmBackend::ShmBackend(std::unique_ptr<ShmDomain> domain, SharedHeap* heap, Log 
       heaps_(*domain_, steps_, heap, std::move(log)),
       registered_(*domain_, steps_, heaps_) {}
 
-bool ShmBackend::can_run(const CallSpec& call, const Extent&) const { return runs_on_host(call); }
+bool ShmBackend::can_run(const CallSpec& call, const Extent&) const {
+  return runs_on_host(call,
+                      {CollectiveKind::allreduce, CollectiveKind::allgather, CollectiveKind::broadcast,
+                       CollectiveKind::alltoall, CollectiveKind::reducescatter, CollectiveKind::barrier});
+}
 
 bool ShmBackend::can_serve(const ProcessSetInfo& set) const {
   return std::ranges::all_of(

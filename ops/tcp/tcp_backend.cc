@@ -12,14 +12,9 @@ bool TcpBackend::can_run(const CallSpec& call, const Extent& extent) const {
   // Sums of some ranks' float16 and bfloat16 travel in float32.
   const bool is_wide = call.kind == CollectiveKind::allreduce && rounds_partial_results(call.dtype, call.op);
   const std::size_t most_bytes = is_wide ? kMostBytes / 2 : kMostBytes;
-  if (!runs_on_host(call) || (extent.size_bytes > most_bytes && extent.ranks != 2)) return false;
-  switch (call.kind) {
-    case CollectiveKind::allreduce:
-    case CollectiveKind::allgather:
-    case CollectiveKind::broadcast:
-    case CollectiveKind::barrier: return true;
-    default: return false;
-  }
+  return runs_on_host(call, {CollectiveKind::allreduce, CollectiveKind::allgather, CollectiveKind::broadcast,
+                             CollectiveKind::barrier}) &&
+         (extent.size_bytes <= most_bytes || extent.ranks == 2);
 }
 
 Status TcpBackend::prepare(const ProcessSetInfo& set, Device) {

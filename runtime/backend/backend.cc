@@ -2,10 +2,10 @@
 
 namespace dabke {
 
-bool runs_on_host(const CallSpec& call) {
+bool runs_on_host(const CallSpec& call, Collectives collectives) {
   if (call.device_type != DeviceType::host) return false;
   if (reduces(call.kind) && (call.op == ReduceOp::average || call.op == ReduceOp::adasum)) return false;
-  return moves_data(call.kind) || call.kind == CollectiveKind::barrier;
+  return collectives.contains(call.kind);
 }
 
 }  // namespace dabke

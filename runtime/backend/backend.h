@@ -35,8 +35,8 @@ struct BatchSizes {
       1 << 20;  // copying a tensor of this size or more with others costs more than it saves
 };
 
-/// What each backend of host memory asks first: whether the call is one that runs, on the host.
-bool runs_on_host(const CallSpec& call);
+/// What each backend of host memory asks first: whether the call is one of `collectives`, on the host.
+bool runs_on_host(const CallSpec& call, Collectives collectives);
 
 class Backend {
  public:

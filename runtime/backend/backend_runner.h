@@ -50,6 +50,8 @@ class BackendRunner {
   void idle();
   /// May be called from any thread: what runs, and all later, ends with `cause`. The first cause stays.
   void abort(const Status& cause);
+  /// ok, or the cause. From any thread.
+  const Status& aborted() const { return aborted_.aborted(); }
 
  private:
   /// What is prepared, and fails, apart from others.

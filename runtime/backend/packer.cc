@@ -73,9 +73,8 @@ void Packer::count(const Batch& batch) {
 /// Chooses where `send` and `data` are: in the tensors of a lone entry, else in the fusion buffer.
 Status Packer::place(const Batch& batch) {
   const std::size_t width = size_of(packed_.dtype);
-  const bool is_whole = batch.kind == CollectiveKind::allreduce || batch.kind == CollectiveKind::broadcast;
   const bool is_alone = is_in_place(batch);
-  if (is_whole) {
+  if (is_whole(batch.kind)) {
     for (const BatchEntry& entry : batch.entries) {
       const std::size_t bytes = to_size(entry.elements) * width;
       packed_.elements += (is_alone ? bytes : fusion_padded(bytes)) / width;
@@ -99,8 +98,7 @@ Status Packer::place(const Batch& batch) {
 }
 
 Status Packer::list_pieces(const Batch& batch) {
-  if (batch.kind == CollectiveKind::allreduce || batch.kind == CollectiveKind::broadcast)
-    return list_whole_entries(batch);
+  if (is_whole(batch.kind)) return list_whole_entries(batch);
   list_blocks_in(batch);
   list_blocks_out(batch);
   return {};
@@ -108,7 +106,7 @@ Status Packer::list_pieces(const Batch& batch) {
 
 Status Packer::list_whole_entries(const Batch& batch) {
   const std::size_t width = size_of(packed_.dtype);
-  const bool has_input = batch.kind == CollectiveKind::allreduce || batch.process_set->rank == batch.root;
+  const bool has_input = reduces(batch.kind) || batch.process_set->rank == batch.root;
   std::size_t offset = 0;
   for (const BatchEntry& entry : batch.entries) {
     const std::size_t elements = to_size(entry.elements);

@@ -65,6 +65,17 @@ constexpr std::size_t size_of(DType dtype) {
   return 0;
 }
 
+/// What its address is a multiple of, in bytes.
+constexpr std::size_t alignment_of(DType dtype) {
+  switch (dtype) {
+#define X(id, name, type, ...) \
+  case DType::id: return alignof(type);
+    DABKE_DTYPES(X)
+#undef X
+  }
+  return 1;
+}
+
 /// Calls `visitor(std::type_identity<T>{})` with the C++ type of `dtype`.
 template <class Visitor>
 constexpr decltype(auto) visit_dtype(DType dtype, Visitor&& visitor) {
@@ -99,8 +110,23 @@ constexpr std::optional<DType> dtype_from_dlpack(int code, int bits) {
   return std::nullopt;
 }
 
-constexpr bool is_floating(DType dtype) {
-  return dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f32 || dtype == DType::f64;
+/// What can be done with elements of a dtype; the bits of a reduce operation say of which it is defined.
+enum Elements : std::uint8_t { kBooleans = 1, kIntegers = 2, kFloats = 4 };
+
+/// By the DLPack code: int, uint, float, bfloat, bool.
+constexpr Elements elements_of(DType dtype) {
+  constexpr auto of_code = [](int code) {
+    return code == 6 ? kBooleans : code == 2 || code == 4 ? kFloats : kIntegers;
+  };
+  switch (dtype) {
+#define X(id, name, type, mpi, nccl, dl_code, dl_bits) \
+  case DType::id: return of_code(dl_code);
+    DABKE_DTYPES(X)
+#undef X
+  }
+  return kIntegers;
 }
+
+constexpr bool is_floating(DType dtype) { return elements_of(dtype) == kFloats; }
 
 }  // namespace dabke

@@ -3,7 +3,10 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
+
+#include "runtime/base/dtype.h"
 
 namespace dabke {
 
@@ -20,14 +23,17 @@ namespace dabke {
   X(add_process_set,     "add_process_set",     "ADD_PROCESS_SET",     "",               kNoTraits)                                         \
   X(remove_process_set,  "remove_process_set",  "REMOVE_PROCESS_SET",  "",               kNoTraits)
 
-//   id        value  name        (values are Horovod's)
-#define DABKE_REDUCE_OPS(X)   \
-  X(average,   0, "average")  \
-  X(sum,       1, "sum")      \
-  X(adasum,    2, "adasum")   \
-  X(min,       3, "min")      \
-  X(max,       4, "max")      \
-  X(product,   5, "product")
+//   id           value  name           of what elements it is defined   (values are Horovod's, as far as it has them)
+#define DABKE_REDUCE_OPS(X)                                                \
+  X(average,      0, "average",      kIntegers | kFloats)                  \
+  X(sum,          1, "sum",          kBooleans | kIntegers | kFloats)      \
+  X(adasum,       2, "adasum",       kFloats)                              \
+  X(min,          3, "min",          kBooleans | kIntegers | kFloats)      \
+  X(max,          4, "max",          kBooleans | kIntegers | kFloats)      \
+  X(product,      5, "product",      kBooleans | kIntegers | kFloats)      \
+  X(bitwise_and,  6, "bitwise_and",  kBooleans | kIntegers)                \
+  X(bitwise_or,   7, "bitwise_or",   kBooleans | kIntegers)                \
+  X(bitwise_xor,  8, "bitwise_xor",  kBooleans | kIntegers)
 
 //   id        value  name        (0 travels as it is)
 #define DABKE_COMPRESSIONS(X) \
@@ -50,10 +56,16 @@ enum class CollectiveKind : std::uint8_t {
 };
 
 enum class ReduceOp : std::uint8_t {
-#define X(id, value, name) id = value,
+#define X(id, value, ...) id = value,
   DABKE_REDUCE_OPS(X)
 #undef X
 };
+
+inline constexpr auto kReduceOps = std::to_array<ReduceOp>({
+#define X(id, ...) ReduceOp::id,
+    DABKE_REDUCE_OPS(X)
+#undef X
+});
 
 inline constexpr int kCollectiveCount = 0
 #define X(...) +1
@@ -95,12 +107,23 @@ constexpr std::string_view activity_name_of(CollectiveKind kind) {
 
 constexpr std::string_view name_of(ReduceOp op) {
   switch (op) {
-#define X(id, value, name) \
+#define X(id, value, name, elements) \
   case ReduceOp::id: return name;
     DABKE_REDUCE_OPS(X)
 #undef X
   }
   return "unknown";
+}
+
+/// Whether such elements can be combined so.
+constexpr bool is_defined(ReduceOp op, DType dtype) {
+  switch (op) {
+#define X(id, value, name, elements) \
+  case ReduceOp::id: return ((elements)&elements_of(dtype)) != 0;
+    DABKE_REDUCE_OPS(X)
+#undef X
+  }
+  return false;
 }
 
 constexpr std::string_view name_of(Compression compression) {
@@ -148,7 +171,22 @@ constexpr bool reduces(CollectiveKind kind) { return has_trait(kind, kReduces); 
 constexpr bool has_root(CollectiveKind kind) { return has_trait(kind, kHasRoot); }
 constexpr bool divides_rows(CollectiveKind kind) { return has_trait(kind, kDividesRows); }
 constexpr bool has_free_rows(CollectiveKind kind) { return has_trait(kind, kFreeRows); }
+/// Each rank gives and gets the tensor as it is, or nothing.
+constexpr bool is_whole(CollectiveKind kind) { return moves_data(kind) && !divides_rows(kind); }
 constexpr bool fuses(CollectiveKind kind) { return has_trait(kind, kFuses); }
+
+/// A set of collectives, such as those that a backend runs.
+class Collectives {
+ public:
+  constexpr Collectives(std::initializer_list<CollectiveKind> kinds) {
+    for (const CollectiveKind kind : kinds) bits_ |= bit(kind);
+  }
+  constexpr bool contains(CollectiveKind kind) const { return (bits_ & bit(kind)) != 0; }
+
+ private:
+  static constexpr std::uint32_t bit(CollectiveKind kind) { return 1U << static_cast<unsigned>(kind); }
+  std::uint32_t bits_ = 0;
+};
 
 /// The largest number of an enumeration whose numbers begin with 0 and have no gap.
 template <class E>
@@ -156,7 +194,7 @@ inline constexpr E kLast = E::has_no_last;
 template <>
 inline constexpr CollectiveKind kLast<CollectiveKind> = static_cast<CollectiveKind>(kCollectiveCount - 1);
 template <>
-inline constexpr ReduceOp kLast<ReduceOp> = ReduceOp::product;
+inline constexpr ReduceOp kLast<ReduceOp> = ReduceOp::bitwise_xor;
 template <>
 inline constexpr Compression kLast<Compression> = Compression::bfloat16;
 

@@ -10,6 +10,16 @@
 namespace dabke {
 namespace {
 
+/// "sum, min, max": the operations that its elements have.
+std::string ops_of(DType dtype) {
+  std::string ops;
+  for (const ReduceOp op : kReduceOps) {
+    if (op == ReduceOp::adasum || !is_defined(op, dtype)) continue;
+    ops += fmt::format("{}{}", ops.empty() ? "" : ", ", name_of(op));
+  }
+  return ops;
+}
+
 class RequestCheck {
  public:
   RequestCheck(const Request& request, const AskedIn& in, std::span<const std::int64_t> splits)
@@ -22,39 +32,30 @@ class RequestCheck {
   }
 
  private:
-  template <class... Args>
-  Status bad(fmt::format_string<Args...> format, Args&&... args) const {
-    return {Code::invalid_argument, fmt::format("{} '{}': {}", name_of(request_.kind), request_.name,
-                                                fmt::format(format, std::forward<Args>(args)...))};
-  }
-
   Status check_call() const {
     if (request_.name.empty())
       return {Code::invalid_argument, fmt::format("{}: the name is empty", name_of(request_.kind))};
-    if (moves_data(request_.kind) && request_.tensors.empty()) return bad("the group has no tensors");
+    if (moves_data(request_.kind) && request_.tensors.empty())
+      return bad_request(request_, "the group has no tensors");
     if (request_.op == ReduceOp::adasum && reduces(request_.kind)) {
       return {Code::not_implemented, fmt::format("{} '{}': adasum is not implemented yet; use average or sum",
                                                  name_of(request_.kind), request_.name)};
     }
-    if (request_.kind == CollectiveKind::reducescatter && request_.op != ReduceOp::sum &&
-        request_.op != ReduceOp::average) {
-      return bad("reduce operation {} is not supported here; use sum or average", name_of(request_.op));
-    }
     if (has_root(request_.kind) && std::ranges::find(in_.ranks, request_.root) == in_.ranks.end()) {
-      return bad("root rank {} is not in process set {}, which has ranks {}", request_.root, in_.set,
-                 ranks_to_string(in_.ranks));
+      return bad_request(request_, "root rank {} is not in process set {}, which has ranks {}", request_.root,
+                         in_.set, ranks_to_string(in_.ranks));
     }
     return {};
   }
 
   Status check_tensor(const TensorSpec& tensor) const {
     DABKE_RETURN_IF_ERROR(check_scales(tensor));
-    if (tensor.dtype == DType::b8 && reduces(request_.kind) && request_.op == ReduceOp::average) {
-      return bad("tensor '{}' is bool, which has no average; use sum (or), product (and), min or max",
-                 tensor.name);
+    if (reduces(request_.kind) && !is_defined(request_.op, tensor.dtype)) {
+      return bad_request(request_, "tensor '{}' is {}, which has no {}; use one of {}", tensor.name,
+                         name_of(tensor.dtype), name_of(request_.op), ops_of(tensor.dtype));
     }
     if (divides_rows(request_.kind) && tensor.shape.rank() == 0) {
-      return bad("tensor '{}' is a scalar; it needs at least one dimension", tensor.name);
+      return bad_request(request_, "tensor '{}' is a scalar; it needs at least one dimension", tensor.name);
     }
     return request_.kind == CollectiveKind::alltoall ? check_splits(tensor) : Status::ok();
   }
@@ -66,7 +67,8 @@ class RequestCheck {
     for (const auto& [factor, what] :
          {std::pair(request_.prescale, "prescale"), {request_.postscale, "postscale"}}) {
       if (std::isfinite(factor)) continue;
-      return bad(
+      return bad_request(
+          request_,
           "tensor '{}' is {}, and the {} factor is {}, which no integer can be multiplied by; pass a finite "
           "factor, or the tensor as float32",
           tensor.name, name_of(tensor.dtype), what, factor);
@@ -78,18 +80,22 @@ class RequestCheck {
     const std::int64_t rows = tensor.shape[0];
     if (splits_.empty()) {
       if (rows % static_cast<std::int64_t>(in_.ranks.size()) == 0) return {};
-      return bad("{} rows cannot be divided evenly among {} ranks; pass splits", rows, in_.ranks.size());
+      return bad_request(request_, "{} rows cannot be divided evenly among {} ranks; pass splits", rows,
+                         in_.ranks.size());
     }
     if (splits_.size() != in_.ranks.size()) {
-      return bad("{} splits were given for {} ranks; there must be one for each", splits_.size(),
-                 in_.ranks.size());
+      return bad_request(request_, "{} splits were given for {} ranks; there must be one for each",
+                         splits_.size(), in_.ranks.size());
     }
     std::int64_t total = 0;
     for (const std::int64_t split : splits_) {
-      if (split < 0 || split > rows) return bad("split {} is not between 0 and the {} rows", split, rows);
+      if (split < 0 || split > rows)
+        return bad_request(request_, "split {} is not between 0 and the {} rows", split, rows);
       total += split;
     }
-    return total == rows ? Status::ok() : bad("the splits add up to {}, but there are {} rows", total, rows);
+    return total == rows
+               ? Status::ok()
+               : bad_request(request_, "the splits add up to {}, but there are {} rows", total, rows);
   }
 
   const Request& request_;

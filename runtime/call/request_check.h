@@ -3,7 +3,10 @@
 #pragma once
 
 #include <span>
+#include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "runtime/base/status.h"
 #include "runtime/call/request.h"
@@ -15,6 +18,13 @@ struct AskedIn {
   ProcessSetId set = kWorldSet;
   const std::vector<Rank>& ranks;  // in set order
 };
+
+/// invalid_argument: "allreduce 'x': " and what is wrong with it.
+template <class... Args>
+Status bad_request(const Request& request, fmt::format_string<Args...> format, Args&&... args) {
+  return {Code::invalid_argument, fmt::format("{} '{}': {}", name_of(request.kind), request.name,
+                                              fmt::format(format, std::forward<Args>(args)...))};
+}
 
 /// Whether all that it says by itself can run: name, reduce operation, root, scales, dtypes and first dimensions.
 ///   splits  alltoall: rows to each rank of the set; empty: equal parts

@@ -156,8 +156,7 @@ Status BatchBuilder::set_input(const RunTensor& entry, BatchEntry& out) {
 
 Shape BatchBuilder::output_shape(const RunTensor& entry, std::size_t entry_index, BatchEntry& out) {
   Shape shape = entry.tensor->shape;
-  if (run_.batch.kind == CollectiveKind::allreduce || run_.batch.kind == CollectiveKind::broadcast)
-    return shape;
+  if (is_whole(run_.batch.kind)) return shape;
   const int n = static_cast<int>(ranks());
   const std::int64_t row = shape.row_elements();
   std::int64_t* receive = counts();

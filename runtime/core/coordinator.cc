@@ -71,12 +71,11 @@ Coordinator::Coordinator(Parts parts)
       config_(parts.config),
       channel_(std::move(parts.channel)),
       process_sets_(parts.process_sets),
-      statistics_(parts.reports.statistics),
-      reporter_(parts.reporter),
-      log_(parts.log),
+      reporter_(parts.reports.reporter),
+      log_(parts.reports.log),
       machine_(machine_options(parts.world, parts.config, batch_sizes(parts.backends, parts.process_sets),
                                *channel_, std::move(parts.static_sets))),
-      lanes_(parts.backends, std::move(parts.open_device), *this, parts.log),
+      lanes_(parts.backends, std::move(parts.open_device), *this, parts.reports.log),
       reports_(std::move(parts.reports), machine_, calls_, lanes_) {}
 
 Result<std::unique_ptr<Coordinator>> Coordinator::open(Parts parts) {
@@ -124,7 +123,7 @@ Status Coordinator::submit(OperationRef operation, Wake wake) {
     Status why = inbox_.closed_by();
     return why.is_ok() ? Status(Code::shut_down, "dabke_shutdown was called on this rank") : why;
   }
-  statistics_.tensors_submitted += tensors;
+  reports_.note_call(tensors);
   return {};
 }
 
@@ -239,7 +238,7 @@ bool Coordinator::is_finished() {
   return leaving_ && machine_.is_over() && lanes_.outstanding() == 0 && !failures_.has_failures();
 }
 
-/// Whether no orders are held back but until a lane tells of an end, and it will.
+/// Whether every order that is held back is so until a lane tells of an end, which it will.
 bool Coordinator::is_room_awaited() {
   return std::ranges::all_of(kDeviceTypes, [this](DeviceType type) {
     return !machine_.holds_back(type) || (lanes_.is_busy(type) && wants_room_);

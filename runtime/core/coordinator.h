@@ -42,8 +42,6 @@ class Coordinator final : private ControlSink, private LaneObserver {
     OpenDevice open_device;  // empty where there are no devices
     ProcessSetTable& process_sets;
     std::vector<std::vector<Rank>> static_sets;  // by id, from 1 on; in `process_sets` already
-    Reporter& reporter;
-    Log log;
     JobReports::Parts reports;
   };
 
@@ -143,7 +141,6 @@ class Coordinator final : private ControlSink, private LaneObserver {
   std::unique_ptr<ControlChannel> channel_;
   const bool can_be_helped_ = channel_->can_be_helped();
   ProcessSetTable& process_sets_;
-  Statistics& statistics_;
   Reporter& reporter_;
   Log log_;
   Inbox inbox_;

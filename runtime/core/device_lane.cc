@@ -30,13 +30,6 @@ Status DeviceLane::start() {
   return {};
 }
 
-bool DeviceLane::can_run(const CallSpec& call, const ProcessSetInfo& set) const {
-  if (runner_.find(call, {}, set) != nullptr) return true;
-  CallSpec staged = call;
-  staged.device_type = DeviceType::host;
-  return host_.find(staged, set) != nullptr;
-}
-
 /// All is decided from what the ranks have agreed on, so their host lanes have the same parts.
 void DeviceLane::push(std::unique_ptr<Run> run) {
   if (run->timeline) run->timeline->activity_start(run->timeline_ids, "QUEUE");

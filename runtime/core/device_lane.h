@@ -41,8 +41,6 @@ class DeviceLane final : public Lane {
   /// Called once, before the first run.
   Status start();
   DeviceStream& stream() { return *stream_; }
-  /// Whether it can run such a call, by itself or through the host.
-  bool can_run(const CallSpec& call, const ProcessSetInfo& set) const;
   void push(std::unique_ptr<Run> run) override;
   std::size_t outstanding() const override { return outstanding_.load(); }
   bool is_busy() const override { return outstanding() >= kBusyRuns; }

@@ -41,13 +41,7 @@ void HostLane::push_part(Part part) {
   changed_.notify_one();
 }
 
-void HostLane::abort(const Status& cause) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (aborted_.is_ok()) aborted_ = Status(cause);
-  }
-  runner_.abort(cause);
-}
+void HostLane::abort(const Status& cause) { runner_.abort(cause); }
 
 void HostLane::stop() {
   {
@@ -161,10 +155,7 @@ std::vector<EndedCall> HostLane::execute(Run& run) {
 }
 
 Status HostLane::run_batch(Run& run, BatchReport& report, Refusals& refused) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!aborted_.is_ok()) return aborted_;
-  }
+  DABKE_RETURN_IF_ERROR(runner_.aborted());
   BatchBuilder builder(run);
   if (builder.needs_exchange()) {
     DABKE_RETURN_IF_ERROR(runner_.run(builder.exchange_batch()));

@@ -69,7 +69,6 @@ class HostLane final : public Lane {
   std::deque<Queued> queue_;
   bool taken_ = false;  // whoever runs a run, or touches the backends, has taken it
   bool stopping_ = false;
-  Status aborted_;
   std::atomic<std::size_t> outstanding_{0};
   std::jthread thread_;
 };

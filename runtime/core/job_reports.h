@@ -30,6 +30,9 @@ class JobReports {
   /// All that it is given outlives it.
   JobReports(Parts parts, Machine& machine, const OutstandingCalls& calls, Lanes& lanes);
 
+  /// From any thread: a call with so many tensors has been taken.
+  void note_call(std::size_t tensors) { parts_.statistics.tensors_submitted += tensors; }
+
   // ---- by the lanes, on the thread that runs the batch
   void batch_starts(const Run& run);
   void batch_ran(const Run& run, const BatchReport& batch, const Status& status);

@@ -90,8 +90,6 @@ Status Runtime::start(const Factories& factories) {
                          factories.open_device,
                          process_sets_,
                          std::move(static_sets),
-                         reporter_,
-                         log_,
                          {config_, statistics_, profile_, recorder_, reporter_, log_, timeline_}}));
   DABKE_RETURN_IF_ERROR(traced);  // not before there is somebody who tells the others
   if (bootstrapped_.mpi != nullptr && (config_.controller == "mpi" || config_.cpu_operations == "mpi"))

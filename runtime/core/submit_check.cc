@@ -28,19 +28,13 @@ class Check {
   }
 
  private:
-  template <class... Args>
-  Status bad(fmt::format_string<Args...> format, Args&&... args) const {
-    return {Code::invalid_argument, fmt::format("{} '{}': {}", name_of(request_.kind), request_.name,
-                                                fmt::format(format, std::forward<Args>(args)...))};
-  }
-
   Status check_memory(const TensorSpec& tensor, const TensorView& view, std::string_view what) const {
     DABKE_RETURN_IF_ERROR(check_device(tensor, view, what));
     if (view.data == nullptr && view.elements() != 0)
-      return bad("the {} of tensor '{}' has no data", what, tensor.name);
-    if (reinterpret_cast<std::uintptr_t>(view.data) % size_of(view.dtype) != 0) {
-      return bad("the {} of tensor '{}' at {} is not aligned to its {}-byte elements", what, tensor.name,
-                 view.data, size_of(view.dtype));
+      return bad_request(request_, "the {} of tensor '{}' has no data", what, tensor.name);
+    if (reinterpret_cast<std::uintptr_t>(view.data) % alignment_of(view.dtype) != 0) {
+      return bad_request(request_, "the {} of tensor '{}' at {} is not aligned to {} bytes, as {} must be",
+                         what, tensor.name, view.data, alignment_of(view.dtype), name_of(view.dtype));
     }
     return {};
   }
@@ -49,7 +43,8 @@ class Check {
   Status check_device(const TensorSpec& tensor, const TensorView& view, std::string_view what) const {
     const Device device = op_.inputs[0].device;
     if (view.device != device) {
-      return bad(
+      return bad_request(
+          request_,
           "the {} of tensor '{}' is on {}, but the operation's first input is on {}; all tensors of an "
           "operation must be on one device",
           what, tensor.name, view.device.to_string(), device.to_string());
@@ -80,8 +75,9 @@ class Check {
     }
     if (output.data == nullptr) output = TensorView{nullptr, tensor.dtype, input.device, wanted};
     if (output.dtype != tensor.dtype || !(output.shape == wanted)) {
-      return bad("the output of tensor '{}' is {} {}, but the result is {} {}", tensor.name,
-                 name_of(output.dtype), output.shape.to_string(), name_of(tensor.dtype), wanted.to_string());
+      return bad_request(request_, "the output of tensor '{}' is {} {}, but the result is {} {}", tensor.name,
+                         name_of(output.dtype), output.shape.to_string(), name_of(tensor.dtype),
+                         wanted.to_string());
     }
     DABKE_RETURN_IF_ERROR(check_memory(tensor, output, "output"));
     return check_overlap(tensor, input, output);
@@ -93,7 +89,8 @@ class Check {
     if (a == b || input.size_bytes() == 0 || output.size_bytes() == 0) return {};
     const std::less<const std::byte*> before;
     if (!before(a, b + output.size_bytes()) || !before(b, a + input.size_bytes())) return {};
-    return bad("input and output of tensor '{}' overlap without being the same memory", tensor.name);
+    return bad_request(request_, "input and output of tensor '{}' overlap without being the same memory",
+                       tensor.name);
   }
 
   Status check_backend(const TensorSpec& tensor) const {

@@ -15,10 +15,15 @@ T neutral(ReduceOp op) {
     case ReduceOp::product: return T(1);
     case ReduceOp::min: return Limits::has_infinity ? Limits::infinity() : Limits::max();
     case ReduceOp::max: return Limits::has_infinity ? static_cast<T>(-Limits::infinity()) : Limits::lowest();
+    case ReduceOp::bitwise_and:
+      if constexpr (std::is_integral_v<T>) return static_cast<T>(std::is_same_v<T, bool> ? 1 : -1);
+      break;
+    case ReduceOp::bitwise_or:
+    case ReduceOp::bitwise_xor: return T(0);
     case ReduceOp::average:
     case ReduceOp::adasum: break;
   }
-  assert(false && "average and adasum have no neutral element of their own");
+  assert(false && "average and adasum have no neutral element of their own, floats no bits");
   return T(0);
 }
 

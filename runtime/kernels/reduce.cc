@@ -77,6 +77,37 @@ struct Max {
   }
 };
 
+struct BitwiseAnd {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V apply(D, V a, V b) {
+    return hn::And(a, b);
+  }
+};
+
+struct BitwiseOr {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V apply(D, V a, V b) {
+    return hn::Or(a, b);
+  }
+};
+
+struct BitwiseXor {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V apply(D, V a, V b) {
+    return hn::Xor(a, b);
+  }
+};
+
+/// Of bytes that are true when any of their bits is; the result is 0 or 1.
+struct LogicalXor {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V apply(D, V a, V b) {
+    const auto no = hn::Zero(D());
+    const auto is_true = [no](V v) { return hn::IfThenElse(hn::Eq(v, no), no, hn::Set(D(), 1)); };
+    return hn::Xor(is_true(a), is_true(b));
+  }
+};
+
 /// Reduces a step or fewer bytes.
 template <class Elements, class Op, class Factor>
 void reduce_part(const Reduction& r, const Factor& factor, std::size_t at, std::size_t bytes) {
@@ -145,10 +176,21 @@ void reduce_op(ReduceOp op, const Reduction& r, const Factor& factor = {}) {
     case ReduceOp::product: return reduce_all<Elements, Product>(r, factor);
     case ReduceOp::min: return reduce_all<Elements, Min>(r, factor);
     case ReduceOp::max: return reduce_all<Elements, Max>(r, factor);
-    case ReduceOp::average:
-    case ReduceOp::adasum: break;
+    default: break;
   }
-  assert(false && "no such kernel: average and adasum are made of others");
+  assert(false && "no such kernel: average and adasum are made of others, bits have their own");
+}
+
+/// Whatever the width of the integers, their bits are those of their bytes.
+void reduce_bits(ReduceOp op, const Reduction& r) {
+  using Bytes = Plain<std::uint8_t>;
+  if (op == ReduceOp::bitwise_and) return reduce_all<Bytes, BitwiseAnd>(r, NoFactor());
+  if (op == ReduceOp::bitwise_or) return reduce_all<Bytes, BitwiseOr>(r, NoFactor());
+  reduce_all<Bytes, BitwiseXor>(r, NoFactor());
+}
+
+bool is_bitwise(ReduceOp op) {
+  return op == ReduceOp::bitwise_and || op == ReduceOp::bitwise_or || op == ReduceOp::bitwise_xor;
 }
 
 template <class Elements>
@@ -162,13 +204,15 @@ void reduce_floats(ReduceOp op, const Reduction& r) {
 
 void reduce_bool(ReduceOp op, const Reduction& r) {
   // Not bitwise: any byte but 0 is true, and max and min keep one of the two.
-  assert(op != ReduceOp::average && op != ReduceOp::adasum);
-  const bool is_or = op == ReduceOp::sum || op == ReduceOp::max;
+  assert(is_defined(op, DType::b8));
+  if (op == ReduceOp::bitwise_xor) return reduce_all<Plain<std::uint8_t>, LogicalXor>(r, NoFactor());
+  const bool is_or = op == ReduceOp::sum || op == ReduceOp::max || op == ReduceOp::bitwise_or;
   reduce_op<Plain<std::uint8_t>>(is_or ? ReduceOp::max : ReduceOp::min, r);
 }
 
 /// The factor is for floating dtypes alone.
 void reduce_dtype(DType dtype, ReduceOp op, const Reduction& r) {
+  if (dtype != DType::b8 && is_bitwise(op)) return reduce_bits(op, r);
   switch (dtype) {
     case DType::b8: return reduce_bool(op, r);
     case DType::f16: return reduce_floats<Float16>(op, r);

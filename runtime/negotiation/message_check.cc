@@ -111,9 +111,9 @@ class Check {
     switch (request.kind) {
       case CollectiveKind::add_process_set:
       case CollectiveKind::remove_process_set: return change_of_sets(request);
-      case CollectiveKind::broadcast: DABKE_RETURN_IF_ERROR(rank(request.root)); break;
       default: break;
     }
+    if (has_root(request.kind)) DABKE_RETURN_IF_ERROR(rank(request.root));
     if (moves_data(request.kind) && request.tensors.empty())
       return impossible(fmt::format("{} '{}' has no tensor", name_of(request.kind), request.name));
     if (divides_rows(request.kind) && std::ranges::any_of(request.tensors, has_no_rows))

@@ -36,8 +36,7 @@ std::optional<AnswerMessage> StallAnswers::answer(const InquiryMessage& message,
   if (!state_.options.gives_stacks || message.everybody || !is_waited_for) return mine;
   if (without_stack_.empty()) {
     deadline_ = now + kStackTime;
-    const Action ask = StackAction();  // as a temporary it makes g++ 12 warn falsely at -O3
-    outbox_.add(ask);
+    outbox_.add(StackAction());
   } else {  // the same moment, or nearly
     mine.inside = without_stack_.front().inside;
     mine.inside_number = without_stack_.front().inside_number;

@@ -42,13 +42,17 @@ TEST_CASE("what is wrong with a request alone is told with the collective, the t
   CHECK(said_of(from_outside) ==
         "broadcast 'grad': root rank 1 is not in process set 7, which has ranks 0, 2, 3");
 
-  Request scattered_product = request_of(CollectiveKind::reducescatter);
-  scattered_product.op = ReduceOp::product;
-  CHECK_THAT(said_of(scattered_product), Contains("reduce operation product"));
-
   Request averaged_bool = request_of(CollectiveKind::allreduce, DType::b8);
   averaged_bool.op = ReduceOp::average;
-  CHECK_THAT(said_of(averaged_bool), Contains("'grad' is bool, which has no average"));
+  CHECK(said_of(averaged_bool) ==
+        "allreduce 'grad': tensor 'grad' is bool, which has no average; use one of sum, min, max, product, "
+        "bitwise_and, bitwise_or, bitwise_xor");
+
+  Request bits_of_floats = request_of(CollectiveKind::reducescatter);
+  bits_of_floats.op = ReduceOp::bitwise_or;
+  CHECK_THAT(
+      said_of(bits_of_floats),
+      Contains("'grad' is float32, which has no bitwise_or; use one of average, sum, min, max, product"));
 
   Request endless = request_of(CollectiveKind::allreduce, DType::i32);
   endless.prescale = std::numeric_limits<double>::infinity();

@@ -1,5 +1,5 @@
 // Error bounds, bits and ranges of allreduces that travel as 16 bits.
-#include "ops/compression/compressed_backend.h"
+#include "ops/compressed/compressed_backend.h"
 
 #include <cmath>
 #include <random>

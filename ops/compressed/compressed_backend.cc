@@ -1,4 +1,4 @@
-#include "ops/compression/compressed_backend.h"
+#include "ops/compressed/compressed_backend.h"
 
 #include <algorithm>
 #include <numeric>
@@ -17,8 +17,8 @@ constexpr std::size_t kPieceElements = 8192;
 }  // namespace
 
 bool CompressedBackend::can_run(const CallSpec& call, const Extent&) const {
-  return runs_on_host(call) && call.compression != Compression::none &&
-         call.kind == CollectiveKind::allreduce && call.dtype == DType::f32;
+  return runs_on_host(call, {CollectiveKind::allreduce}) && call.compression != Compression::none &&
+         call.dtype == DType::f32;
 }
 
 bool CompressedBackend::can_serve(const ProcessSetInfo& set) const {
