@@ -187,7 +187,7 @@ constexpr std::size_t kMostBcube = std::size_t{3} << 20;
 constexpr int kFewestForSlices = 4;
 
 // Pieces of a slice that are received while the one before is reduced: small enough to stay in the cache.
-constexpr std::size_t kPieceBytes = 512 << 10;
+constexpr std::size_t kSlicePieceBytes = 512 << 10;
 
 }  // namespace
 
@@ -274,7 +274,7 @@ Status gloo_reducescatter(const GlooRun& run, const std::byte* send, std::span<c
   const std::size_t width = size_of(run.dtype);
   const std::size_t rank = own_rank(run);
   const std::size_t size = rank_count(run);
-  const std::size_t piece = std::max<std::size_t>(kPieceBytes / width, 1);
+  const std::size_t piece = std::max<std::size_t>(kSlicePieceBytes / width, 1);
   const std::size_t own = counts[rank];
   const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   const auto start_of = [&](std::size_t block) {

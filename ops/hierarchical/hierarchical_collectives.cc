@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/bytes.h"
+
 namespace dabke {
 namespace {
 
@@ -14,9 +16,6 @@ constexpr std::size_t kLeastSliceBytes = std::size_t{32} << 10;
 std::int64_t sum(std::span<const std::int64_t> counts) {
   return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 }
-
-std::byte* bytes_of(void* memory) { return static_cast<std::byte*>(memory); }
-const std::byte* bytes_of(const void* memory) { return static_cast<const std::byte*>(memory); }
 
 }  // namespace
 

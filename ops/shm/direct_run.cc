@@ -5,20 +5,18 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/bytes.h"
 #include "runtime/kernels/kernels.h"
 
 namespace dabke {
 namespace {
 
-constexpr std::size_t kLine = 64;
 // An abort is noticed between blocks. Where there is a prescale, the scaled blocks of all ranks together stay
 // in a second-level cache, whose half this is as a rule.
 constexpr std::size_t kBlocksBytes = std::size_t{256} << 10;
 constexpr std::size_t kMostBlock = std::size_t{32} << 10;
 constexpr std::size_t kLeastBlock = std::size_t{4} << 10;
 constexpr std::size_t kCopyBlock = std::size_t{1} << 20;
-
-std::size_t to_size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
 std::size_t block_bytes(std::size_t ranks) {
   return std::clamp(kBlocksBytes / ranks, kLeastBlock, kMostBlock);
@@ -53,7 +51,7 @@ Status DirectRun::allreduce() {
   std::size_t all = 0;
   for (const std::size_t entry : shared_.entries) all += to_size(batch_.entries[entry].elements);
   // Slices of the row that the tensors are together, each of whole lines if they all begin at one.
-  const std::size_t line = kLine / element_bytes_;
+  const std::size_t line = kCacheLine / element_bytes_;
   const std::size_t slice = (all / ranks_ + line) / line * line;
   const std::size_t begin = std::min(own_ * slice, all);
   const std::size_t end = std::min(begin + slice, all);

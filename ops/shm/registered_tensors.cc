@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/base/bytes.h"
+
 namespace dabke {
 namespace {
 
-constexpr std::size_t kLine = 64;  // the first line says how long the rank's memory is; the table follows
+// How long the rank's memory is; the table follows.
+constexpr std::size_t kHeaderBytes = kCacheLine;
 constexpr std::uint8_t kLongestPause = 63;
 // Below this the copies that are saved are cheaper than a step more.
 constexpr std::size_t kLeastBytes = std::size_t{64} << 10;
-
-std::size_t to_size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
 std::size_t sum_of(std::span<const std::int64_t> counts) {
   std::size_t sum = 0;
@@ -24,7 +25,7 @@ std::size_t elements_of(const Batch& batch, const BatchEntry& entry) {
   return batch.kind == CollectiveKind::allgather ? sum_of(entry.receive_counts) : to_size(entry.elements);
 }
 
-std::size_t bytes_of(const Batch& batch) {
+std::size_t all_bytes_of(const Batch& batch) {
   std::size_t elements = 0;
   for (const BatchEntry& entry : batch.entries) elements += elements_of(batch, entry);
   return elements * size_of(batch.dtype);
@@ -61,7 +62,8 @@ bool spoils_input(const Batch& batch, const BatchEntry& entry, std::size_t set_r
 
 bool RegisteredTensors::can_ask(const Batch& batch, std::size_t size_bytes) const {
   if (!kInPlace.contains(batch.kind)) return false;
-  return kLine + batch.entries.size() * sizeof(Row) <= domain_.stage_bytes() && size_bytes >= kLeastBytes;
+  return kHeaderBytes + batch.entries.size() * sizeof(Row) <= domain_.stage_bytes() &&
+         size_bytes >= kLeastBytes;
 }
 
 std::size_t RegisteredTensors::key_of(const Batch& batch, std::size_t size_bytes) {
@@ -75,7 +77,7 @@ std::size_t RegisteredTensors::key_of(const Batch& batch, std::size_t size_bytes
 
 Result<SharedEntries> RegisteredTensors::agree(const Batch& batch, const std::vector<std::size_t>& members) {
   SharedEntries shared;
-  const std::size_t size_bytes = bytes_of(batch);
+  const std::size_t size_bytes = all_bytes_of(batch);
   if (!can_ask(batch, size_bytes)) return shared;
   Known& known = sets_[batch.process_set->id];
   known.mapped.resize(members.size());
@@ -126,11 +128,11 @@ Status RegisteredTensors::exchange(const Batch& batch, std::size_t ranks) {
   entries_ = batch.entries.size();
   rows_.resize(ranks * entries_);
   extents_.resize(ranks);
-  DABKE_ASSIGN_OR_RETURN(std::byte* const stage, steps_.free_stage(kLine + entries_ * sizeof(Row)));
+  DABKE_ASSIGN_OR_RETURN(std::byte* const stage, steps_.free_stage(kHeaderBytes + entries_ * sizeof(Row)));
   const auto own = static_cast<std::size_t>(batch.process_set->rank);
   for (std::size_t entry = 0; entry < entries_; ++entry) {
     const Row row = contributes(batch, own) ? row_of(batch, batch.entries[entry]) : Row{};
-    std::memcpy(stage + kLine + entry * sizeof row, &row, sizeof row);
+    std::memcpy(stage + kHeaderBytes + entry * sizeof row, &row, sizeof row);
   }
   // Read after the rows: memory that is added meanwhile is then in it.
   const std::uint64_t extent = heaps_.own() == nullptr ? 0 : heaps_.own()->extent();
@@ -141,7 +143,7 @@ Status RegisteredTensors::exchange(const Batch& batch, std::size_t ranks) {
     std::uint64_t theirs = 0;
     std::memcpy(&theirs, from, sizeof theirs);
     extents_[set_rank] = theirs;
-    if (entries_ != 0) std::memcpy(&rows_[set_rank * entries_], from + kLine, entries_ * sizeof(Row));
+    if (entries_ != 0) std::memcpy(&rows_[set_rank * entries_], from + kHeaderBytes, entries_ * sizeof(Row));
   }
   steps_.end_round();
   return {};

@@ -5,12 +5,11 @@
 #include <fmt/format.h>
 
 #include "runtime/backend/packer.h"
+#include "runtime/base/bytes.h"
 #include "runtime/kernels/kernels.h"
 
 namespace dabke {
 namespace {
-
-constexpr std::size_t kLine = 64;
 
 std::size_t divided_up(std::size_t number, std::size_t by) { return (number + by - 1) / by; }
 
@@ -114,8 +113,8 @@ Status ShmRun::allreduce_small(const InPieces& in, const OutPieces& out) {
 
 Status ShmRun::allreduce_large(const InPieces& in, const OutPieces& out) {
   const std::size_t elements = in.elements();
-  const std::size_t line = kLine / element_bytes_;
-  const std::size_t most = stage_bytes_ / ranks_ / kLine * line;  // one slice's
+  const std::size_t line = kCacheLine / element_bytes_;
+  const std::size_t most = stage_bytes_ / ranks_ / kCacheLine * line;  // one slice's
   for (std::size_t begin = 0; begin < elements;) {
     // The last round is cut into equal slices as well.
     const std::size_t slice = std::min(most, divided_up(divided_up(elements - begin, ranks_), line) * line);
@@ -159,7 +158,7 @@ Status ShmRun::reducescatter() {
     }
     out.add(static_cast<std::byte*>(entry.output), count_of(entry.receive_counts, own_));
   }
-  const std::size_t most = stage_bytes_ / ranks_ / kLine * kLine / element_bytes_;
+  const std::size_t most = stage_bytes_ / ranks_ / kCacheLine * kCacheLine / element_bytes_;
   std::size_t longest = 0;
   for (const InPieces& block : blocks) longest = std::max(longest, block.elements());
   return rounds(
@@ -235,7 +234,7 @@ Status ShmRun::alltoall() {
   std::vector<OutPieces> receives(ranks_, OutPieces(element_bytes_));
   const auto* input = static_cast<const std::byte*>(entry.input);
   auto* output = static_cast<std::byte*>(entry.output);
-  const std::size_t most = (stage_bytes_ - kLine) / ranks_ / kLine * kLine / element_bytes_;
+  const std::size_t most = (stage_bytes_ - kCacheLine) / ranks_ / kCacheLine * kCacheLine / element_bytes_;
   std::uint64_t needed = 0;
   for (std::size_t set_rank = 0; set_rank < ranks_; ++set_rank) {
     const std::size_t sent = count_of(entry.send_counts, set_rank);
@@ -251,7 +250,7 @@ Status ShmRun::alltoall() {
     DABKE_ASSIGN_OR_RETURN(std::byte* const stage, steps_.free_stage(stage_bytes_));
     std::memcpy(stage, &needed, sizeof needed);
     for (std::size_t set_rank = 0; set_rank < ranks_; ++set_rank) {
-      put(stage + kLine + bytes(set_rank * most), sends[set_rank], round * most,
+      put(stage + kCacheLine + bytes(set_rank * most), sends[set_rank], round * most,
           part(sends[set_rank].elements(), round, most));
     }
     DABKE_RETURN_IF_ERROR(steps_.exchange());
@@ -259,7 +258,7 @@ Status ShmRun::alltoall() {
       std::uint64_t theirs = 0;
       std::memcpy(&theirs, stage_of(set_rank), sizeof theirs);
       all = std::max(all, theirs);
-      const std::byte* const from = stage_of(set_rank) + kLine + bytes(own_ * most);
+      const std::byte* const from = stage_of(set_rank) + kCacheLine + bytes(own_ * most);
       receives[set_rank].each(round * most, part(receives[set_rank].elements(), round, most),
                               [&](std::byte* data, std::size_t count, std::size_t at) {
                                 std::memcpy(data, from + bytes(at), bytes(count));

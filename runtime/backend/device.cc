@@ -6,19 +6,18 @@
 #include <limits>
 #include <new>
 
+#include "runtime/base/bytes.h"
 #include "runtime/base/fusion_settings.h"
 
 namespace dabke {
 namespace {
 
-constexpr std::size_t kPage = 4096;
-
 class HostMemory final : public DeviceMemory {
  public:
   void* allocate(std::size_t bytes) noexcept override {
     // What is large begins at a page.
-    const std::size_t alignment = bytes < kPage ? kFusionAlignment : kPage;
-    if (bytes > std::numeric_limits<std::ptrdiff_t>::max() - kPage) return nullptr;
+    const std::size_t alignment = bytes < kPageBytes ? kFusionAlignment : kPageBytes;
+    if (bytes > std::numeric_limits<std::ptrdiff_t>::max() - kPageBytes) return nullptr;
     return std::aligned_alloc(alignment,
                               (std::max<std::size_t>(bytes, 1) + alignment - 1) / alignment * alignment);
   }

@@ -5,15 +5,18 @@
 #include <algorithm>
 #include <limits>
 
+#include "runtime/base/bytes.h"
+
 namespace dabke {
 
-constexpr std::size_t kPage = 4096;
-constexpr std::size_t kMost = std::numeric_limits<std::ptrdiff_t>::max() - kPage;
+constexpr std::size_t kMost = std::numeric_limits<std::ptrdiff_t>::max() - kPageBytes;
 
 Result<std::byte*> FusionBuffer::reserve(std::size_t bytes) {
   if (bytes <= capacity_ && memory_ != nullptr) return static_cast<std::byte*>(memory_.get());
   // Half as much again, so that batches that grow little by little do not make a new buffer each.
-  const auto rounded = [](std::size_t size) { return (std::max(size, kPage) + kPage - 1) / kPage * kPage; };
+  const auto rounded = [](std::size_t size) {
+    return (std::max(size, kPageBytes) + kPageBytes - 1) / kPageBytes * kPageBytes;
+  };
   const std::size_t wanted = std::max(bytes, std::min(capacity_ + capacity_ / 2, kMost));
   drop();
   if (bytes <= kMost) {

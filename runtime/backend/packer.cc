@@ -2,20 +2,16 @@
 
 #include <numeric>
 
+#include "runtime/base/bytes.h"
 #include "runtime/kernels/kernels.h"
 
 namespace dabke {
 namespace {
 
-std::size_t to_size(std::int64_t count) { return static_cast<std::size_t>(count); }
-
 /// Whether the collective reads from one place and writes to another.
 bool has_send(CollectiveKind kind) {
   return kind == CollectiveKind::reducescatter || kind == CollectiveKind::alltoall;
 }
-
-const std::byte* bytes_of(const void* memory) { return static_cast<const std::byte*>(memory); }
-std::byte* bytes_of(void* memory) { return static_cast<std::byte*>(memory); }
 
 }  // namespace
 

@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kNap = 1ms;
+constexpr Duration kShortNap = 1ms;
 constexpr Duration kLongNap = 10ms;
 constexpr int kShortNaps = 100;
 constexpr Duration kFirstNudgeGap = 10ms;
@@ -22,7 +22,7 @@ constexpr Duration kLongestNudgeGap = 1s;
 // Longer than the longest gap, so that a transfer that is nudged goes on until it ends.
 constexpr Duration kWorkAfterNudge = 1500ms;
 // What a lost peer's MPI had handed over is on its way for this long at most.
-constexpr Duration kLastWords = 200ms;
+constexpr Duration kOnItsWay = 200ms;
 // When MPI fails because a peer died, the notices tell which one within this time.
 constexpr Duration kCauseGrace = 1s;
 
@@ -124,7 +124,7 @@ void MpiChannel::on_link_lost(Rank rank, const Status& cause) {
   if (peer.is_gone) return;
   if (peer.give_up == kNever) ++ending_;
   peer.lost = cause;
-  peer.give_up = Clock::now() + kLastWords;
+  peer.give_up = Clock::now() + kOnItsWay;
 }
 
 void MpiChannel::say_end(Peer& peer) {
@@ -237,7 +237,7 @@ TimePoint MpiChannel::before_sleep(TimePoint deadline) {
     peer.nudge_gap = std::min<Duration>(2 * peer.nudge_gap, kLongestNudgeGap);
   }
   if (awaited_ == 0 && !works_for_others()) return deadline;
-  return std::min(deadline, now + (++naps_ > kShortNaps ? kLongNap : kNap));
+  return std::min(deadline, now + (++naps_ > kShortNaps ? kLongNap : kShortNap));
 }
 
 void MpiChannel::wake() {

@@ -7,13 +7,25 @@
 #include "runtime/diagnosis/frames.h"
 
 namespace dabke {
+
+struct EndDwfl {
+  void operator()(Dwfl* dwfl) const { ::dwfl_end(dwfl); }
+};
+
+/// The one stack that is unwound.
+struct UnwoundStack {
+  const UserRegisters* registers = nullptr;
+  const ReadWord* read = nullptr;
+  std::vector<void*> found;
+};
+
 namespace {
 
 constexpr std::size_t kMostFrames = 64;
 #if defined(__aarch64__)
-constexpr int kStackPointer = 31;
+constexpr int kStackPointerRegister = 31;
 #else
-constexpr int kStackPointer = 7;  // x86-64's; libdw refuses what does not fit the machine
+constexpr int kStackPointerRegister = 7;  // x86-64's; libdw refuses what does not fit the machine
 #endif
 
 /// What the files themselves hold is enough: looking elsewhere may ask a server.
@@ -21,10 +33,6 @@ int no_other_file(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, co
                   char**) {
   return -1;
 }
-
-struct EndDwfl {
-  void operator()(Dwfl* dwfl) const { ::dwfl_end(dwfl); }
-};
 
 std::string source_of(Dwfl_Module* module, Dwarf_Addr address) {
   Dwfl_Line* const line = ::dwfl_module_getsrc(module, address);
@@ -36,13 +44,6 @@ std::string source_of(Dwfl_Module* module, Dwarf_Addr address) {
   const auto slash = file.rfind('/');
   return fmt::format("{}:{}", slash == std::string_view::npos ? file : file.substr(slash + 1), number);
 }
-
-/// The one stack that is unwound.
-struct Stack {
-  const UserRegisters* registers = nullptr;
-  const ReadWord* read = nullptr;
-  std::vector<void*> found;
-};
 
 // libdw unwinds threads of a process that it is told about by these; ours is one thread, with our own number.
 constexpr Dwfl_Thread_Callbacks kOneThread = {
@@ -59,15 +60,15 @@ constexpr Dwfl_Thread_Callbacks kOneThread = {
     .memory_read =
         [](Dwfl*, Dwarf_Addr address, Dwarf_Word* word, void* stack) {
           std::uint64_t value = 0;
-          if (!(*static_cast<Stack*>(stack)->read)(address, value)) return false;
+          if (!(*static_cast<UnwoundStack*>(stack)->read)(address, value)) return false;
           *word = value;
           return true;
         },
     .set_initial_registers =
         [](Dwfl_Thread* thread, void* stack) {
-          const UserRegisters& known = *static_cast<Stack*>(stack)->registers;
+          const UserRegisters& known = *static_cast<UnwoundStack*>(stack)->registers;
           const Dwarf_Word sp = known.sp;
-          if (!::dwfl_thread_state_registers(thread, kStackPointer, 1, &sp)) return false;
+          if (!::dwfl_thread_state_registers(thread, kStackPointerRegister, 1, &sp)) return false;
           for (const auto& [number, value] : known.others) {
             const Dwarf_Word word = value;
             if (!::dwfl_thread_state_registers(thread, static_cast<int>(number), 1, &word)) return false;
@@ -80,7 +81,7 @@ constexpr Dwfl_Thread_Callbacks kOneThread = {
 };
 
 int take_frame(Dwfl_Frame* frame, void* stack) {
-  std::vector<void*>& found = static_cast<Stack*>(stack)->found;
+  std::vector<void*>& found = static_cast<UnwoundStack*>(stack)->found;
   Dwarf_Addr pc = 0;
   if (!::dwfl_frame_pc(frame, &pc, nullptr) || pc == 0) return DWARF_CB_ABORT;
   found.push_back(reinterpret_cast<void*>(pc));
@@ -91,7 +92,7 @@ int take_frame(Dwfl_Frame* frame, void* stack) {
 
 struct Frames::Program {
   Dwfl_Callbacks callbacks{::dwfl_linux_proc_find_elf, no_other_file, nullptr, nullptr};
-  Stack stack;
+  UnwoundStack stack;
   std::unique_ptr<Dwfl, EndDwfl> dwfl{::dwfl_begin(&callbacks)};
   bool is_mapped = dwfl && ::dwfl_linux_proc_report(dwfl.get(), ::getpid()) == 0 &&
                    ::dwfl_report_end(dwfl.get(), nullptr, nullptr) == 0;

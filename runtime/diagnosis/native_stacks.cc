@@ -24,7 +24,6 @@
 namespace dabke {
 namespace {
 
-constexpr std::size_t kMostThreads = 32;
 constexpr int kMostFrames = 64;
 
 /// Nothing when it cannot be told: the thread has just ended.

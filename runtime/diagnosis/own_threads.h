@@ -1,11 +1,14 @@
 // What /proc tells of the threads of this process.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace dabke {
+
+inline constexpr std::size_t kMostThreads = 32;  // of which a report tells
 
 /// The main thread first. A thread may end at any moment, so its files may be gone.
 std::vector<int> threads_of_this_process();

@@ -19,7 +19,6 @@
 namespace dabke {
 namespace {
 
-constexpr std::size_t kMostThreads = 32;
 constexpr int kMostLooks = 3;  // at a thread that falls asleep or wakes up while it is looked at
 
 /// "S (sleeping)" is 'S'; 0: the thread is gone.
