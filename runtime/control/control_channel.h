@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -9,6 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/base/world.h"
 #include "runtime/control/baton.h"
+#include "runtime/control/clock_offset.h"
 
 namespace dabke {
 
@@ -44,6 +46,13 @@ class ControlChannel {
   virtual int process_of(Rank peer) const {
     (void)peer;
     return 0;
+  }
+
+  /// How far the clock of a neighbour's host is from ours. Nothing of ranks that share our clock, and until enough
+  /// beats have come.
+  virtual std::optional<ClockOffset> clock_of(Rank peer, TimePoint now) const {
+    (void)peer, (void)now;
+    return std::nullopt;
   }
 
   // Driving while another thread sleeps in poll(), with the baton that it gave away:

@@ -51,9 +51,10 @@ Status epoll_add(int epoll, int fd, std::uint64_t tag) {
 /// Hands a link's frames on as messages of its peer; beats end here.
 class MessageSink final : public FrameSink {
  public:
-  MessageSink(Rank peer, ControlSink& sink) : peer_(peer), sink_(sink) {}
+  MessageSink(Rank peer, ClockComparison& clock, ControlSink& sink)
+      : peer_(peer), clock_(clock), sink_(sink) {}
   void on_frame(std::span<const std::byte> frame) override {
-    if (frame.empty()) return;
+    if (const auto beat = decode_beat(frame)) return clock_.take(*beat, Clock::now());
     delivered_ = true;
     sink_.on_message(peer_, frame);
   }
@@ -61,6 +62,7 @@ class MessageSink final : public FrameSink {
 
  private:
   Rank peer_;
+  ClockComparison& clock_;
   ControlSink& sink_;
   bool delivered_ = false;
 };
@@ -146,6 +148,11 @@ int LinkChannel::process_of(Rank rank) const {
              : static_cast<int>(peer->link->peer().process.pid);
 }
 
+std::optional<ClockOffset> LinkChannel::clock_of(Rank rank, TimePoint now) const {
+  const auto peer = std::ranges::find(peers_, rank, &Peer::rank);
+  return peer == peers_.end() ? std::nullopt : peer->clock.offset(now);
+}
+
 Status LinkChannel::watch_process_of(Peer& peer, std::uint64_t index) {
   auto watched = watch_process(peer.link->peer().process.pid);
   if (watched.is_ok()) {
@@ -166,7 +173,7 @@ LinkChannel::Peer* LinkChannel::find(Rank rank) {
 }
 
 void LinkChannel::send(Rank rank, std::span<const std::byte> message) {
-  assert(!message.empty() && "an empty frame is a beat");
+  assert(!decode_beat(message) && "that is a beat");
   Peer* const peer = find(rank);
   assert(peer != nullptr && "only neighbours can be sent to");
   if (!peer->link || !peer->failure.is_ok()) return;
@@ -309,7 +316,7 @@ bool LinkChannel::read(Peer& peer, ControlSink& sink) {
   if (peer.beats) peer.last_heard = Clock::now();
   const bool ended = peer.ended_at != kNever;
   if (ended) peer.last_word = Clock::now() + kLastWords;
-  MessageSink messages(peer.rank, sink);
+  MessageSink messages(peer.rank, peer.clock, sink);
   const auto received = peer.link->receive(messages);
   if (received.is_ok() && *received != Link::Received::closed) return messages.delivered();
   std::string cause;
@@ -364,7 +371,7 @@ bool LinkChannel::keep_time(TimePoint now, bool all_read, ControlSink& sink) {
       continue;
     }
     // The queue is the sign of life while something is in it; beats would only pile up behind it.
-    if (!peer.link->wants_write()) (void)peer.link->send({});
+    if (!peer.link->wants_write()) (void)peer.link->send(encode_beat(peer.clock.answer(Clock::now())));
     write_interest(peer);
   }
   return lost;

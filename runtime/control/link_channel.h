@@ -9,7 +9,7 @@
 //   - its link ends (closed, reset, or TCP_USER_TIMEOUT between hosts);
 //   - its process ends, seen through a pidfd when it shares our host and pid namespace: this works even while
 //     a child of it still holds the link open;
-//   - silence: a neighbour whose process we cannot watch gets an empty frame every second, and is lost when
+//   - silence: a neighbour whose process we cannot watch gets a beat every second, and is lost when
 //     nothing came from it for config.peer_timeout seconds. Neighbours we can watch get no such beat, so an
 //     idle channel on one host never wakes.
 // Whatever it is, the messages that were sent before are delivered first.
@@ -50,7 +50,8 @@ class LinkChannel final : public ControlChannel {
   /// "shm", "tcp" or, when the neighbours differ, "shm+tcp".
   int process_of(Rank peer) const override;
   std::string_view name() const override;
-  /// `message` is not empty: an empty frame is a beat.
+  std::optional<ClockOffset> clock_of(Rank peer, TimePoint now) const override;
+  /// `message` does not begin with the tag of a beat.
   void send(Rank peer, std::span<const std::byte> message) override;
   void poll(TimePoint deadline, ControlSink& sink, Baton& baton) override;
   void wake() override;
@@ -69,6 +70,7 @@ class LinkChannel final : public ControlChannel {
     std::unique_ptr<Link> link;
     GuardedFd process;  // pidfd; empty when not watched
     bool beats = false;
+    ClockComparison clock;         // a peer with beats only
     bool waits_to_write = false;   // what epoll watches
     TimePoint last_heard;          // a peer with beats only
     TimePoint ended_at = kNever;   // its process ended: the link is read until then at the latest

@@ -215,6 +215,8 @@ TEST_CASE("between hosts a beat a second keeps an idle link alive, and nobody se
     while (Clock::now() < until) poll(*channel, until, recorder);
     if (!recorder.lost.empty()) return recorder.lost[1 - self];
     if (channel->wake_ups() > 22) return fmt::format("{} wake-ups", channel->wake_ups());
+    const auto offset = channel->clock_of(1 - self, Clock::now());  // the two hosts have one clock
+    if (!offset || std::chrono::abs(offset->ahead) > offset->error) return "the clocks differ";
     channel->send(1 - self, bytes_of("still here"));
     const bool heard = poll_until(*channel, recorder, [&] { return recorder.count == 1; });
     channel->close(deadline_after(5));
