@@ -18,10 +18,6 @@ namespace dabke::perf {
 namespace {
 
 constexpr std::string_view kPeers[] = {"mpi", "gloo", "memcpy", "bound"};
-constexpr CollectiveKind kCollectives[] = {CollectiveKind::allreduce, CollectiveKind::allgather,
-                                           CollectiveKind::broadcast, CollectiveKind::reducescatter,
-                                           CollectiveKind::alltoall,  CollectiveKind::barrier};
-constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product};
 constexpr int kMostRanks = 256;
 constexpr double kIdleSeconds = 2;
 constexpr std::int64_t kWarmUpSteps = 12;  // the runtime learns what a step is made of
@@ -47,6 +43,32 @@ divided by that of Dabke's shared-memory backend in the same run: the median ove
 Exit code: 0; 1 when a job failed or a result was wrong; 2 for a wrong command line.
 )";
 
+/// What can be timed by itself.
+std::vector<CollectiveKind> collectives() {
+  std::vector<CollectiveKind> kinds;
+  for (int i = 0; i < kCollectiveCount; ++i) {
+    const auto kind = static_cast<CollectiveKind>(i);
+    if (moves_data(kind) || kind == CollectiveKind::barrier) kinds.push_back(kind);
+  }
+  return kinds;
+}
+
+/// Those of the operations that a backend is given, as far as such elements have them.
+std::vector<ReduceOp> ops_of(DType dtype) {
+  std::vector<ReduceOp> ops;
+  for (const ReduceOp op : kReduceOps) {
+    if (op != ReduceOp::average && op != ReduceOp::adasum && is_defined(op, dtype)) ops.push_back(op);
+  }
+  return ops;
+}
+
+template <class Value>
+std::string names_of(const std::vector<Value>& values) {
+  std::vector<std::string_view> names;
+  for (const Value value : values) names.push_back(name_of(value));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 /// What CLI11 keeps as text until all of it is there.
 struct Texts {
   std::string collective = "allreduce", begin, end, dtype = "float32", op = "sum", tensor_bytes = "1K";
@@ -55,16 +77,15 @@ struct Texts {
 };
 
 void add_what(CLI::App& app, Options& options, Texts& texts) {
-  app.add_option("collective", texts.collective,
-                 "allreduce, allgather, broadcast, reducescatter, alltoall or barrier")
-      ->capture_default_str();
+  app.add_option("collective", texts.collective, "One of " + names_of(collectives()))->capture_default_str();
   app.add_option("--np", options.ranks, "Ranks to start (also as -np)")->capture_default_str();
   app.add_option("-b,--min-bytes", texts.begin, "Smallest size (default 8)")->type_name("SIZE");
   app.add_option("-e,--max-bytes", texts.end, "Largest size (default 256M; with --latency that of -b)")
       ->type_name("SIZE");
   app.add_option("-f,--factor", options.factor, "From one size to the next")->capture_default_str();
   app.add_option("-d,--dtype", texts.dtype, "float32, bfloat16, int64, ...")->capture_default_str();
-  app.add_option("-o,--op", texts.op, "sum, min, max or product")->capture_default_str();
+  app.add_option("-o,--op", texts.op, "One of " + names_of(ops_of(DType::i32)) + "; floats have no bits")
+      ->capture_default_str();
   app.add_flag("--in-place", texts.in_place,
                "The result replaces the input (allreduce, broadcast; their default)");
   app.add_flag("--out-of-place", texts.out_of_place, "It does not; with both flags both are measured");
@@ -163,13 +184,11 @@ Status refused(std::string_view option, std::string_view value, std::string_view
 }
 
 template <class Value>
-Result<Value> one_of(std::string_view option, std::string_view text, std::span<const Value> values) {
-  std::vector<std::string_view> names;
+Result<Value> one_of(std::string_view option, std::string_view text, const std::vector<Value>& values) {
   for (const Value value : values) {
     if (name_of(value) == text) return value;
-    names.push_back(name_of(value));
   }
-  return refused(option, text, fmt::format("one of {}", fmt::join(names, ", ")));
+  return refused(option, text, "one of " + names_of(values));
 }
 
 Status check_word(std::string_view option, std::string_view text,
@@ -219,8 +238,8 @@ Status read_sizes(Options& options, const Texts& texts) {
   }
   DABKE_RETURN_IF_ERROR(check_least<std::int64_t>("-f", options.factor, 2));
   DABKE_ASSIGN_OR_RETURN(options.tensor_bytes, parse_size(texts.tensor_bytes, "--tensor-bytes"));
-  DABKE_ASSIGN_OR_RETURN(options.dtype, one_of<DType>("-d", texts.dtype, kDTypes));
-  DABKE_ASSIGN_OR_RETURN(options.op, one_of<ReduceOp>("-o", texts.op, kOps));
+  DABKE_ASSIGN_OR_RETURN(options.dtype, one_of<DType>("-d", texts.dtype, {kDTypes.begin(), kDTypes.end()}));
+  DABKE_ASSIGN_OR_RETURN(options.op, one_of<ReduceOp>("-o", texts.op, ops_of(options.dtype)));
   return {};
 }
 
@@ -277,7 +296,7 @@ Status read_competitors(Options& options, const Texts& texts) {
 
 Status read(Options& options, const Texts& texts) {
   DABKE_ASSIGN_OR_RETURN(options.kind,
-                         one_of<CollectiveKind>("the collective", texts.collective, kCollectives));
+                         one_of<CollectiveKind>("the collective", texts.collective, collectives()));
   if (options.ranks < 1 || options.ranks > kMostRanks)
     return refused("-np", std::to_string(options.ranks), fmt::format("1 to {}", kMostRanks));
   DABKE_RETURN_IF_ERROR(read_mode(options, texts));

@@ -2,8 +2,9 @@
 // chosen at run time; all targets give the same bits, but for which NaN a NaN is.
 //
 // Arithmetic: float16 and bfloat16 are computed in float32 and rounded to nearest even once, at the end of a
-// call; too large becomes infinity, and subnormals stay what they are. Integers wrap. bool: sum and max are
-// OR, product and min are AND; any byte but 0 is true. min and max give NaN if either operand is NaN, and
+// call; too large becomes infinity, and subnormals stay what they are. Integers wrap. bool: sum, max
+// and bitwise or are OR, product, min and bitwise and are AND, bitwise xor is XOR; any byte but 0 is true. Floats
+// have no bits. min and max give NaN if either operand is NaN, and
 // treat -0 as less than +0. A sum of -0 and +0 is +0.
 //
 // A factor multiplies float32 in float64 where float32 cannot hold the factor, so that 41 * (1/41) is 1. An
@@ -51,8 +52,8 @@ constexpr DType wide_dtype(DType dtype) {
   }
 }
 
-/// into[i] = a[i] op b[i]. `into` may equal a or b; no other overlap. Any alignment. op: sum, min, max,
-/// product.
+/// into[i] = a[i] op b[i]. `into` may equal a or b; no other overlap. Any alignment. op: any but
+/// average and adasum that is_defined() for the dtype.
 void reduce(DType dtype, ReduceOp op, void* into, const void* a, const void* b, std::size_t elements);
 
 /// into[0][i] = into[1][i] = ... = (from[0][i] op from[1][i] op ...), scaled, in this order, of 2 or more

@@ -114,6 +114,8 @@ TEST_CASE("a wrong command line is refused with the thing, the value and the rem
       {{"-f", "1"}, "-f is '1', but must be at least 2"},
       {{"-d", "f32"}, "-d is 'f32', but must be one of bool, int8"},
       {{"-o", "average"}, "-o is 'average', but must be one of sum, min, max, product"},
+      {{"-o", "bitwise_or"}, "-o is 'bitwise_or', but must be one of sum, min, max, product"},
+      {{"-d", "bool", "-o", "average"}, "sum, min, max, product, bitwise_and, bitwise_or, bitwise_xor"},
       {{"-n", "0"}, "--iterations is '0', but must be at least 1"},
       {{"-n", "many"}, "many"},
       {{"--runs", "0"}, "--runs is '0', but must be at least 1"},

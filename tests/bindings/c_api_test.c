@@ -325,8 +325,11 @@ static void bad_tensors(void) {
   CHECK(dabke_allreduce("t", &t, NULL, &options) == DABKE_ERROR_INVALID_ARGUMENT);
   options.op = DABKE_ADASUM;
   CHECK(dabke_allreduce("t", &t, NULL, &options) == DABKE_ERROR_NOT_IMPLEMENTED);
-  options.op = DABKE_MAX;
+  options.op = (dabke_reduce_op)(DABKE_BITWISE_XOR + 1);
+  CHECK(dabke_allreduce("t", &t, NULL, &options) == DABKE_ERROR_INVALID_ARGUMENT);
+  options.op = DABKE_BITWISE_XOR;
   CHECK(dabke_reducescatter("t", &t, &t, &options) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("'t' is float32, which has no bitwise_xor; use one of");
   options.op = DABKE_SUM;
   options.root_rank = 5;
   CHECK(dabke_broadcast("t", &t, NULL, &options) == DABKE_ERROR_INVALID_ARGUMENT);

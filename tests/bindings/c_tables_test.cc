@@ -40,12 +40,19 @@ TEST_CASE("every status code of the C header has the value of its row") {
 }
 
 TEST_CASE("the reduce operations of the C header have the values of their rows") {
-  CHECK(DABKE_AVERAGE == static_cast<int>(ReduceOp::average));
-  CHECK(DABKE_SUM == static_cast<int>(ReduceOp::sum));
-  CHECK(DABKE_ADASUM == static_cast<int>(ReduceOp::adasum));
-  CHECK(DABKE_MIN == static_cast<int>(ReduceOp::min));
-  CHECK(DABKE_MAX == static_cast<int>(ReduceOp::max));
-  CHECK(DABKE_PRODUCT == static_cast<int>(ReduceOp::product));
+  const std::pair<dabke_reduce_op, ReduceOp> pairs[] = {
+      {DABKE_AVERAGE, ReduceOp::average},
+      {DABKE_SUM, ReduceOp::sum},
+      {DABKE_ADASUM, ReduceOp::adasum},
+      {DABKE_MIN, ReduceOp::min},
+      {DABKE_MAX, ReduceOp::max},
+      {DABKE_PRODUCT, ReduceOp::product},
+      {DABKE_BITWISE_AND, ReduceOp::bitwise_and},
+      {DABKE_BITWISE_OR, ReduceOp::bitwise_or},
+      {DABKE_BITWISE_XOR, ReduceOp::bitwise_xor},
+  };
+  CHECK(std::size(pairs) == kReduceOps.size());
+  for (const auto& [c, op] : pairs) CHECK(static_cast<int>(c) == static_cast<int>(op));
 }
 
 TEST_CASE("the DLPack type codes of the dtype rows are the standard's") {

@@ -49,7 +49,9 @@ CaseRun::CaseRun(const Case& what, Rank& self) : case_(what), self_(&self), set_
 /// The second tensor of a group has another dtype, so that groups are seen to run in several batches.
 DType CaseRun::dtype_of_tensor(int tensor) const {
   if (tensor != 1) return case_.dtype;
-  return case_.dtype == DType::f32 ? DType::i32 : DType::f32;
+  if (case_.dtype == DType::f32) return DType::i32;
+  if (!reduces(case_.kind) || is_defined(case_.op, DType::f32)) return DType::f32;
+  return case_.dtype == DType::i64 ? DType::u8 : DType::i64;
 }
 
 bool CaseRun::has_own_output() const {

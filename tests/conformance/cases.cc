@@ -10,8 +10,9 @@ namespace dabke::testing {
 namespace {
 
 constexpr std::int64_t kLengths[] = {0, 1, 7, 1001};
-constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::average, ReduceOp::min, ReduceOp::max,
-                             ReduceOp::product};
+constexpr ReduceOp kOps[] = {ReduceOp::sum,        ReduceOp::average,    ReduceOp::min,
+                             ReduceOp::max,        ReduceOp::product,    ReduceOp::bitwise_and,
+                             ReduceOp::bitwise_or, ReduceOp::bitwise_xor};
 constexpr double kScales[][2] = {{1, 1}, {0.5, 1}, {1, 2}, {3, 0.5}};
 constexpr Case::Rows kRows[] = {Case::Rows::alike, Case::Rows::uneven, Case::Rows::one_rank};
 
@@ -48,8 +49,7 @@ std::vector<Case> cases_for(int ranks, bool thorough) {
   std::vector<Case> cases;
   for (const int tensors : {1, 3}) {
     for (const CollectiveKind kind : {CollectiveKind::allreduce, CollectiveKind::reducescatter}) {
-      const int ops = kind == CollectiveKind::allreduce ? count_of(kOps) : 2;
-      const std::vector<int> counts = {kDTypeCount, ops, count_of(kLengths), count_of(kScales), 2};
+      const std::vector<int> counts = {kDTypeCount, count_of(kOps), count_of(kLengths), count_of(kScales), 2};
       add_cases(cases, kind, counts, [&](Case& one, const std::vector<int>& row) {
         one.tensors = tensors;
         one.dtype = kDTypes[static_cast<std::size_t>(row[0])];
@@ -58,8 +58,9 @@ std::vector<Case> cases_for(int ranks, bool thorough) {
         one.prescale = kScales[row[3]][0];
         one.postscale = kScales[row[3]][1];
         one.in_place = row[4] == 0;
-        if (one.dtype == DType::b8 && one.op == ReduceOp::average) return false;
-        return thorough || matrix_is_pairwise() || is_typical(row, ranks);
+        if (!is_defined(one.op, one.dtype)) return false;
+        const bool has_all = thorough && row[1] < (kind == CollectiveKind::allreduce ? 5 : 2);
+        return has_all || matrix_is_pairwise() || is_typical(row, ranks);
       });
     }
     add_cases(cases, CollectiveKind::allgather, {kDTypeCount, count_of(kLengths), count_of(kRows)},

@@ -10,7 +10,8 @@ namespace dabke::testing {
 
 /// DABKE_TEST_SEED, or a random one.
 unsigned seed_of_run();
-/// Every case; if `thorough`, with every placement and pair of scales, which is too much for a slow backend.
+/// Every case; if `thorough`, the commonest operations with every placement and pair of scales, which is too
+/// much for a slow backend.
 std::vector<Case> cases_for(int ranks, bool thorough);
 /// Submits the cases in an order of this rank's own, `together` at a time, and says what came out wrong.
 std::vector<std::string> run_cases(Rank& self, const std::vector<Case>& cases, unsigned seed,

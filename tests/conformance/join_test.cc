@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/conformance/values.h"
 #include "tests/in_process/job.h"
 
 namespace dabke::testing {
@@ -59,6 +60,52 @@ TEST_CASE("a joined rank counts in no reduction, and join returns the last rank"
       for (const double value : got) CHECK(value == Approx(want));
     }
   }
+}
+
+TEST_CASE("a joined rank changes no bits, in an allreduce or in a reducescatter of any operation") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  const auto dtype = GENERATE(DType::i32, DType::u8, DType::i64, DType::b8, DType::f16, DType::bf16);
+  CAPTURE(backend, name_of(dtype));
+  constexpr std::int64_t kElements = 7;
+  struct Wrong {
+    std::vector<std::string> of;
+  };
+  const auto seen = run_on_ranks(backend, kRanks, [&](Rank& self) {
+    Wrong out;
+    if (self.rank() != 1) {
+      for (const ReduceOp op : kReduceOps) {
+        if (op == ReduceOp::average || op == ReduceOp::adasum || !is_defined(op, dtype)) continue;
+        const std::string name(name_of(op));
+        visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
+          Buffer whole(dtype, {kElements}), terms(dtype, {kElements});
+          for (Buffer* const buffer : {&whole, &terms}) {
+            for (std::int64_t i = 0; i < kElements; ++i) {
+              const T value = input_value<T>(self.rank(), i, 0);
+              std::memcpy(buffer->bytes.data() + static_cast<std::size_t>(i) * sizeof(T), &value, sizeof(T));
+            }
+          }
+          must(self.run(CollectiveKind::allreduce, {{whole.view()}}, {.name = name, .op = op}));
+          const Pending scattered = self.start(CollectiveKind::reducescatter, {{terms.view()}},
+                                               {.name = name + " scattered", .op = op});
+          must(scattered.wait());
+          const std::int64_t rows = self.rank() == 0 ? 3 : 2;  // of 7
+          const std::int64_t first = self.rank() == 0 ? 0 : 5;
+          const TensorView block = scattered.view(0);
+          for (std::int64_t i = 0; i < kElements; ++i) {
+            const T want = reduced(op, input_value<T>(0, i, 0), input_value<T>(2, i, 0));
+            if (!matches(element_at<T>(whole.bytes.data(), static_cast<std::size_t>(i)), want, false))
+              out.of.push_back(name);
+            if (i < first || i >= first + rows) continue;
+            if (!matches(element_at<T>(block.data, static_cast<std::size_t>(i - first)), want, false))
+              out.of.push_back(name + " scattered");
+          }
+        });
+      }
+    }
+    must(self.join());
+    return out;
+  });
+  for (const Wrong& wrong : seen) CHECK(wrong.of == std::vector<std::string>());
 }
 
 TEST_CASE("a joined rank gives no rows to allgather and alltoall, and takes its slice of a reducescatter") {

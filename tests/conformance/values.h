@@ -89,7 +89,8 @@ T scaled(T value, double factor) {
 template <class T>
 T reduced(ReduceOp op, T a, T b) {
   if constexpr (std::is_same_v<T, bool>) {
-    return op == ReduceOp::sum || op == ReduceOp::max ? a || b : a && b;
+    if (op == ReduceOp::bitwise_xor) return a != b;
+    return op == ReduceOp::sum || op == ReduceOp::max || op == ReduceOp::bitwise_or ? a || b : a && b;
   } else if (op == ReduceOp::min || op == ReduceOp::max) {
     return (number(a) < number(b)) == (op == ReduceOp::min) ? a : b;
   } else if constexpr (is_float<T>) {
@@ -97,7 +98,13 @@ T reduced(ReduceOp op, T a, T b) {
   } else {
     const auto x = static_cast<std::uint64_t>(a);  // wraps instead of overflowing
     const auto y = static_cast<std::uint64_t>(b);
-    return static_cast<T>(op == ReduceOp::product ? x * y : x + y);
+    switch (op) {
+      case ReduceOp::product: return static_cast<T>(x * y);
+      case ReduceOp::bitwise_and: return static_cast<T>(x & y);
+      case ReduceOp::bitwise_or: return static_cast<T>(x | y);
+      case ReduceOp::bitwise_xor: return static_cast<T>(x ^ y);
+      default: return static_cast<T>(x + y);
+    }
   }
 }
 

@@ -9,7 +9,8 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-constexpr std::array kOps{DABKE_SUM, DABKE_AVERAGE, DABKE_MIN, DABKE_MAX, DABKE_PRODUCT};
+constexpr std::array kOps{DABKE_SUM,     DABKE_AVERAGE,     DABKE_MIN,        DABKE_MAX,
+                          DABKE_PRODUCT, DABKE_BITWISE_AND, DABKE_BITWISE_OR, DABKE_BITWISE_XOR};
 
 // ---- join
 
@@ -29,22 +30,29 @@ std::vector<int> partners(int step, int last) {
 /// What a rank has in a step: positive and negative, so that no neutral element passes for data.
 std::int64_t value_of(int rank, int step) { return rank % 2 == 0 ? rank + step + 2 : -(rank + step + 2); }
 
+std::int64_t reduced(dabke_reduce_op op, std::int64_t a, std::int64_t b) {
+  switch (op) {
+    case DABKE_MIN: return std::min(a, b);
+    case DABKE_MAX: return std::max(a, b);
+    case DABKE_PRODUCT: return a * b;
+    case DABKE_BITWISE_AND: return a & b;
+    case DABKE_BITWISE_OR: return a | b;
+    case DABKE_BITWISE_XOR: return a ^ b;
+    default: return a + b;
+  }
+}
+
 void reduce_with_partners(dabke_reduce_op op, int step, const std::vector<int>& ranks) {
   Array x({value_of(me(), step), 7});
   const dabke_options options = options_for(DABKE_WORLD, op);
   const std::string name = "reduction " + std::to_string(op) + " of step " + std::to_string(step);
   must(dabke_allreduce(name.c_str(), &x.tensor, nullptr, &options), name);
-  Numbers want{op == DABKE_PRODUCT ? 1 : 0, 0};
-  for (const int rank : ranks)
-    want[0] = op == DABKE_PRODUCT ? want[0] * value_of(rank, step) : want[0] + value_of(rank, step);
-  const auto by_value = [&](int a, int b) { return value_of(a, step) < value_of(b, step); };
-  if (op == DABKE_MIN) want[0] = value_of(*std::ranges::min_element(ranks, by_value), step);
-  if (op == DABKE_MAX) want[0] = value_of(*std::ranges::max_element(ranks, by_value), step);
-  const auto count = static_cast<std::int64_t>(ranks.size());
-  if (op == DABKE_AVERAGE) want[0] /= count;  // both truncate
-  std::int64_t power = 1;
-  for (std::int64_t i = 0; i < count; ++i) power *= 7;
-  want[1] = op == DABKE_SUM ? 7 * count : op == DABKE_PRODUCT ? power : 7;
+  Numbers want{value_of(ranks.front(), step), 7};
+  for (std::size_t i = 1; i < ranks.size(); ++i)
+    want = {reduced(op, want[0], value_of(ranks[i], step)), reduced(op, want[1], 7)};
+  if (op == DABKE_AVERAGE) {
+    for (std::int64_t& sum : want) sum /= static_cast<std::int64_t>(ranks.size());  // both truncate
+  }
   must_equal(name, x.values, want);
 }
 

@@ -70,12 +70,10 @@ std::vector<std::int64_t> CallMaker::shape(Kind kind) {
 }
 
 void CallMaker::choose_operation(Call& call) {
-  if (call.kind == Kind::reducescatter) {
-    call.op = random_.one_of({DABKE_SUM, DABKE_AVERAGE});
-  } else {
-    call.op = random_.one_of(
-        {DABKE_SUM, DABKE_SUM, DABKE_AVERAGE, DABKE_AVERAGE, DABKE_MIN, DABKE_MAX, DABKE_PRODUCT});
-  }
+  call.op = random_.one_of(
+      {DABKE_SUM, DABKE_SUM, DABKE_AVERAGE, DABKE_AVERAGE, DABKE_MIN, DABKE_MAX, DABKE_PRODUCT});
+  if (!any_is(call, is_float) && random_.chance(40))
+    call.op = random_.one_of({DABKE_BITWISE_AND, DABKE_BITWISE_OR, DABKE_BITWISE_XOR});
   if (call.op == DABKE_AVERAGE && any_is(call, is_bool)) call.op = DABKE_SUM;
 }
 
@@ -214,7 +212,7 @@ Call odd_form_of(const Call& call, Ranks set) {
   if (call.ending != Ending::mismatch) return odd;
   Tensor& tensor = odd.tensors.back();
   switch (call.difference) {
-    case Difference::dtype: tensor.dtype = tensor.dtype == Dtype::i32 ? Dtype::f64 : Dtype::i32; break;
+    case Difference::dtype: tensor.dtype = tensor.dtype == Dtype::i32 ? Dtype::i64 : Dtype::i32; break;
     case Difference::shape:
       if (tensor.shape.empty()) {
         tensor.shape = {1};

@@ -75,8 +75,10 @@ Bits extreme_number(const Call& call, Dtype dtype, std::uint64_t draw, std::uint
 
 Bits number_for(const Call& call, Dtype dtype, std::uint64_t draw, std::uint64_t common) {
   if (dtype == Dtype::b8) {  // so that neither is what nearly always comes out
+    if (call.op == DABKE_BITWISE_XOR) return draw & 1;
     const bool is_rare = draw % static_cast<std::uint64_t>(std::popcount(call.takers) + 1) == 0;
-    return is_rare == (call.op == DABKE_SUM || call.op == DABKE_MAX) ? 1 : 0;
+    const bool is_or = call.op == DABKE_SUM || call.op == DABKE_MAX || call.op == DABKE_BITWISE_OR;
+    return is_rare == is_or ? 1 : 0;
   }
   if (call.numbers == Numbers::extreme) return extreme_number(call, dtype, draw, common);
   if (call.numbers == Numbers::any && is_integer(dtype) && call.op != DABKE_AVERAGE) return cut(dtype, draw);

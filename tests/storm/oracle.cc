@@ -12,6 +12,11 @@ namespace {
 
 template <class T>
 T reduced_by(dabke_reduce_op op, T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    if (op == DABKE_BITWISE_AND) return a & b;
+    if (op == DABKE_BITWISE_OR) return a | b;
+    if (op == DABKE_BITWISE_XOR) return a ^ b;
+  }
   switch (op) {
     case DABKE_MIN: return std::min(a, b);
     case DABKE_MAX: return std::max(a, b);
@@ -153,8 +158,9 @@ Bits Oracle::reduced(std::size_t tensor, std::uint64_t element) const {
   const Dtype dtype = call_.tensors[tensor].dtype;
   if (is_float(dtype)) return bits_of(dtype, reduced_reals(dtype, tensor, element));
   if (dtype != Dtype::b8) return reduced_integers(dtype, tensor, element);
-  const bool is_or = call_.op == DABKE_SUM || call_.op == DABKE_MAX;
+  const bool is_or = call_.op == DABKE_SUM || call_.op == DABKE_MAX || call_.op == DABKE_BITWISE_OR;
   const auto is_set = [&](int rank) { return input(tensor, rank, element) != 0; };
+  if (call_.op == DABKE_BITWISE_XOR) return std::ranges::count_if(takers_, is_set) % 2 != 0;
   return is_or ? std::ranges::any_of(takers_, is_set) : std::ranges::all_of(takers_, is_set);
 }
 

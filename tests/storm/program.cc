@@ -36,7 +36,8 @@ std::int64_t elements_of(std::span<const std::int64_t> shape) {
 }
 
 std::string Call::describe() const {
-  static constexpr const char* kOps[] = {"average", "sum", "adasum", "min", "max", "product"};
+  static constexpr const char* kOps[] = {"average", "sum",         "adasum",     "min",        "max",
+                                         "product", "bitwise and", "bitwise or", "bitwise xor"};
   std::string text = name_of(kind);
   if (reduces(kind)) text += std::string(" ") + kOps[op];
   if (kind == Kind::broadcast) text += " from " + std::to_string(root);

@@ -31,6 +31,9 @@ double reduced(const Call& call, std::int64_t index, int salt) {
       case ReduceOp::min: all = std::min(all, other); break;
       case ReduceOp::max: all = std::max(all, other); break;
       case ReduceOp::product: all *= other; break;
+      case ReduceOp::bitwise_and: all = static_cast<int>(all) & static_cast<int>(other); break;
+      case ReduceOp::bitwise_or: all = static_cast<int>(all) | static_cast<int>(other); break;
+      case ReduceOp::bitwise_xor: all = static_cast<int>(all) ^ static_cast<int>(other); break;
       default: all += other;
     }
   }

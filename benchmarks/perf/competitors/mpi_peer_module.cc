@@ -36,6 +36,9 @@ MPI_Op mpi_op(const Call& call) {
     case ReduceOp::min: return logical ? MPI_LAND : MPI_MIN;
     case ReduceOp::max: return logical ? MPI_LOR : MPI_MAX;
     case ReduceOp::product: return logical ? MPI_LAND : MPI_PROD;
+    case ReduceOp::bitwise_and: return logical ? MPI_LAND : MPI_BAND;
+    case ReduceOp::bitwise_or: return logical ? MPI_LOR : MPI_BOR;
+    case ReduceOp::bitwise_xor: return logical ? MPI_LXOR : MPI_BXOR;
     default: return MPI_OP_NULL;
   }
 }

@@ -159,11 +159,18 @@ Run run_bytes(const Context& context, const Call& call) {
   }
 }
 
+/// Gloo has none for bits.
+bool has_function(ReduceOp op) {
+  return op == ReduceOp::sum || op == ReduceOp::min || op == ReduceOp::max || op == ReduceOp::product;
+}
+
 /// Empty where Gloo has none for the call.
 std::vector<Algorithm> algorithms_for(const Call& call) {
   if (call.elements > INT_MAX) return {};
   switch (call.kind) {
-    case CollectiveKind::allreduce: break;
+    case CollectiveKind::allreduce:
+      if (!has_function(call.op)) return {};
+      break;
     case CollectiveKind::reducescatter: return {};
     default: return {{"", &run_bytes}};
   }

@@ -106,10 +106,12 @@ TEST_CASE("scales and every operation give the same bits in registered memory an
     ReduceOp op;
     double prescale, postscale;
   };
-  const auto [op, prescale, postscale] =
-      GENERATE(Case{ReduceOp::sum, 1.0 / 3, 0.7}, Case{ReduceOp::sum, 1, 1.0 / 7},
-               Case{ReduceOp::product, 1, 1}, Case{ReduceOp::min, 1.5, 1}, Case{ReduceOp::max, 1, 1});
+  const auto [op, prescale, postscale] = GENERATE(
+      Case{ReduceOp::sum, 1.0 / 3, 0.7}, Case{ReduceOp::sum, 1, 1.0 / 7}, Case{ReduceOp::product, 1, 1},
+      Case{ReduceOp::min, 1.5, 1}, Case{ReduceOp::max, 1, 1}, Case{ReduceOp::bitwise_and, 1, 1},
+      Case{ReduceOp::bitwise_or, 2, 1}, Case{ReduceOp::bitwise_xor, 1, 1});
   const auto dtype = GENERATE(DType::f32, DType::bf16, DType::f16, DType::i32, DType::u8, DType::f64);
+  if (!is_defined(op, dtype)) return;
   CAPTURE(name_of(op), name_of(dtype), prescale);
   constexpr std::size_t kBytes = 200'000;
   const auto seen = run_on_ranks(3, [&, op = op, prescale = prescale, postscale = postscale](ShmRank& self) {

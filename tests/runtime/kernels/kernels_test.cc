@@ -8,7 +8,15 @@
 namespace dabke {
 namespace {
 
-constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product};
+/// The operations that have a kernel for such elements.
+std::vector<ReduceOp> ops_of(DType dtype) {
+  std::vector<ReduceOp> ops;
+  for (const ReduceOp op : kReduceOps) {
+    if (op != ReduceOp::average && op != ReduceOp::adasum && is_defined(op, dtype)) ops.push_back(op);
+  }
+  return ops;
+}
+
 template <class Real>
 Real reference_real(ReduceOp op, Real a, Real b) {
   if (op == ReduceOp::sum) return a + b;
@@ -21,7 +29,8 @@ Real reference_real(ReduceOp op, Real a, Real b) {
 template <class T>
 T reference(ReduceOp op, T a, T b) {
   if constexpr (std::is_same_v<T, bool>) {
-    return op == ReduceOp::sum || op == ReduceOp::max ? a || b : a && b;
+    if (op == ReduceOp::bitwise_xor) return a != b;
+    return op == ReduceOp::sum || op == ReduceOp::max || op == ReduceOp::bitwise_or ? a || b : a && b;
   } else if constexpr (kIsHalf<T>) {
     return T(reference_real(op, static_cast<float>(a), static_cast<float>(b)));
   } else if constexpr (kIsReal<T>) {
@@ -32,6 +41,9 @@ T reference(ReduceOp op, T a, T b) {
     const auto wide_b = static_cast<std::uint64_t>(static_cast<Wrapping>(b));
     if (op == ReduceOp::sum) return static_cast<T>(static_cast<Wrapping>(wide_a + wide_b));
     if (op == ReduceOp::product) return static_cast<T>(static_cast<Wrapping>(wide_a * wide_b));
+    if (op == ReduceOp::bitwise_and) return static_cast<T>(a & b);
+    if (op == ReduceOp::bitwise_or) return static_cast<T>(a | b);
+    if (op == ReduceOp::bitwise_xor) return static_cast<T>(a ^ b);
     return (op == ReduceOp::min) == (a < b) ? a : b;
   }
 }
@@ -163,7 +175,7 @@ TEST_CASE("reduce equals scalar arithmetic for every target, dtype, op, length a
     const OnTarget on(target);
     CHECK(kernels::target_name() == target);
     for (const DType dtype : kDTypes) {
-      for (const ReduceOp op : kOps) {
+      for (const ReduceOp op : ops_of(dtype)) {
         std::string error;
         for (const std::size_t length : kLengths) {
           for (const std::size_t offset : {std::size_t{0}, std::size_t{1}, size_of(dtype)}) {
@@ -185,7 +197,7 @@ TEST_CASE(
   for (const std::string& target : kernels::target_names()) {
     const OnTarget on(target);
     for (const DType dtype : kDTypes) {
-      for (const ReduceOp op : kOps) {
+      for (const ReduceOp op : ops_of(dtype)) {
         std::string error;
         for (const std::size_t count : {2, 3, 4, 5, 9}) {
           for (const std::size_t length : {0, 1, 15, 33, 129, 1000}) {
@@ -205,7 +217,7 @@ TEST_CASE("a reduction with a factor equals reducing and scaling, halves with on
   for (const std::string& target : kernels::target_names()) {
     const OnTarget on(target);
     for (const DType dtype : kDTypes) {
-      for (const ReduceOp op : kOps) {
+      for (const ReduceOp op : ops_of(dtype)) {
         std::string error;
         for (const double factor : {0.0, 0.5, 1.0 / 3, -1.5, 1e30}) {
           for (const std::size_t length :
@@ -260,7 +272,7 @@ TEMPLATE_TEST_CASE("every 16-bit float meets every special one exactly as in hal
   for (std::size_t i = 0; i < all.size(); ++i) all[i].bits = static_cast<std::uint16_t>(i);
   for (const std::string& target : kernels::target_names()) {
     const OnTarget on(target);
-    for (const ReduceOp op : kOps) {
+    for (const ReduceOp op : ops_of(dtype_of<TestType>)) {
       std::size_t wrong = 0;
       for (const TestType other : special_values<TestType>()) {
         const std::vector<TestType> others(all.size(), other);
@@ -392,20 +404,24 @@ TEST_CASE("what was made wide is narrow again as it was") {
 TEST_CASE("any byte but 0 is a true bool") {
   const unsigned char a[] = {0, 0, 2, 2, 1};
   const unsigned char b[] = {0, 4, 1, 4, 0};
-  unsigned char either[5], both[5];
-  kernels::reduce(DType::b8, ReduceOp::sum, either, a, b, 5);
-  kernels::reduce(DType::b8, ReduceOp::product, both, a, b, 5);
-  for (int i = 0; i < 5; ++i) {
-    CHECK((either[i] != 0) == (a[i] || b[i]));
-    CHECK((both[i] != 0) == (a[i] && b[i]));
+  unsigned char either[5], both[5], one[5];
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::bitwise_or}) {
+    kernels::reduce(DType::b8, op, either, a, b, 5);
+    for (int i = 0; i < 5; ++i) CHECK((either[i] != 0) == (a[i] || b[i]));
   }
+  for (const ReduceOp op : {ReduceOp::product, ReduceOp::min, ReduceOp::bitwise_and}) {
+    kernels::reduce(DType::b8, op, both, a, b, 5);
+    for (int i = 0; i < 5; ++i) CHECK((both[i] != 0) == (a[i] && b[i]));
+  }
+  kernels::reduce(DType::b8, ReduceOp::bitwise_xor, one, a, b, 5);
+  for (int i = 0; i < 5; ++i) CHECK(one[i] == ((a[i] != 0) != (b[i] != 0)));
 }
 
 TEST_CASE("the neutral element changes nothing") {
   for (const DType dtype : kDTypes) {
     visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
       const auto values = mixed_values<T>(200, 11);
-      for (const ReduceOp op : kOps) {
+      for (const ReduceOp op : ops_of(dtype)) {
         auto bytes = bytes_of(values);
         std::vector<std::byte> neutral(bytes.size());
         kernels::fill_neutral(dtype, op, neutral.data(), values.size());

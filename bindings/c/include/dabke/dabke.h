@@ -142,14 +142,17 @@ DABKE_API int dabke_mpi_threads_supported(void);
 
 /* ---- options of a collective ---- */
 
-/* The numbers are Horovod's. */
+/* The numbers are Horovod's, as far as it has them. */
 typedef enum dabke_reduce_op {
   DABKE_AVERAGE = 0, /* the sum over the ranks that took part, divided by their number */
   DABKE_SUM = 1,
   DABKE_ADASUM = 2,
   DABKE_MIN = 3,
   DABKE_MAX = 4,
-  DABKE_PRODUCT = 5
+  DABKE_PRODUCT = 5,
+  DABKE_BITWISE_AND = 6, /* these three of integers and bool; floating-point tensors are refused */
+  DABKE_BITWISE_OR = 7,
+  DABKE_BITWISE_XOR = 8
 } dabke_reduce_op;
 
 /* What the float32 elements of an allreduce travel as between hosts; the other collectives and dtypes, and
@@ -182,7 +185,7 @@ typedef int (*dabke_output_allocator)(void* context, size_t index, DLTensor* ten
 typedef struct dabke_options {
   size_t struct_size;
   dabke_process_set process_set;
-  dabke_reduce_op op;     /* allreduce, reducescatter (there average and sum only) */
+  dabke_reduce_op op;     /* allreduce, reducescatter */
   int32_t root_rank;      /* broadcast: the world rank whose data everybody gets, also inside a process set */
   double prescale_factor; /* every input element is multiplied by this before it is reduced */
   double postscale_factor; /* and every result by this; infinite or NaN for floating-point tensors only */
@@ -221,13 +224,15 @@ typedef struct dabke_options {
  * the result is not wanted otherwise. `output` may be NULL or equal to the input's memory: then the operation
  * works in place. A name still pending on this rank is queued behind the first (see DUPLICATE_NAMES). */
 
-/* output = reduction of all ranks' inputs, elementwise; same shape and dtype on every rank. On bool, sum and
- * max are OR, product and min are AND. Sums and products of integers wrap. Their average is the exact
- * quotient, truncated toward zero, also where the sum would not fit into the dtype; only of 64 bits the sum
- * must fit. Integers multiplied by a factor are truncated toward zero as well and stay within the dtype's
- * range: int8 100 times 2 is 127. The factor is taken exactly (1 changes nothing, 0.5 halves), except that
- * one with more digits than it can hold, like 1.0 / 3, makes a whole number where the number meant does: 49
- * times 1.0 / 49 is 1. A postscale factor multiplies an average before it is truncated. */
+/* output = reduction of all ranks' inputs, elementwise; same shape and dtype on every rank. A bool has one
+ * bit, and any byte but 0 is true: on it sum, max and bitwise or are OR, product, min and bitwise and are
+ * AND. The bitwise operations are refused for floating-point tensors. Sums and products of integers wrap.
+ * Their average is the exact quotient, truncated toward zero, also where the sum would not fit into the
+ * dtype; only of 64 bits the sum must fit. Integers multiplied by a factor are truncated toward zero as well
+ * and stay within the dtype's range: int8 100 times 2 is 127. The factor is taken exactly (1 changes nothing,
+ * 0.5 halves), except that one with more digits than it can hold, like 1.0 / 3, makes a whole number where
+ * the number meant does: 49 times 1.0 / 49 is 1. A postscale factor multiplies an average before it is
+ * truncated. */
 DABKE_API dabke_status dabke_allreduce_async(const char* name, const DLTensor* input, const DLTensor* output,
                                              const dabke_options* options, dabke_handle** handle);
 DABKE_API dabke_status dabke_allreduce(const char* name, const DLTensor* input, const DLTensor* output,
@@ -271,8 +276,9 @@ DABKE_API dabke_status dabke_alltoall_async(const char* name, const DLTensor* in
 DABKE_API dabke_status dabke_alltoall(const char* name, const DLTensor* input, const dabke_options* options,
                                       dabke_handle** handle);
 
-/* Reduces (sum or average) like allreduce, then rank i of the set keeps the i-th block of rows. With n ranks
- * and d rows the first d % n ranks get d / n + 1 rows, the others d / n. `output` NULL: as with allgather. */
+/* Reduces like allreduce, with any of its operations, then rank i of the set keeps the i-th block of rows.
+ * With n ranks and d rows the first d % n ranks get d / n + 1 rows, the others d / n. `output` NULL: as with
+ * allgather. */
 DABKE_API dabke_status dabke_reducescatter_async(const char* name, const DLTensor* input,
                                                  const DLTensor* output, const dabke_options* options,
                                                  dabke_handle** handle);
