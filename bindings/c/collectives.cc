@@ -14,7 +14,8 @@ struct Call {
   CollectiveKind kind;
   std::span<const char* const> names;
   std::span<const DLTensor* const> inputs;
-  const DLTensor* const* outputs = nullptr;  // null, or as many as inputs; each may be null
+  const DLTensor* const* outputs =
+      nullptr;  // null, or as many as inputs; each may be null where its size is known
   const dabke_options* options = nullptr;
 };
 
@@ -85,6 +86,7 @@ void set_functions(Operation& operation, const dabke_options& options) {
 }
 
 Status set_tensors(Operation& operation, const Call& call) {
+  if (call.outputs != nullptr && has_free_rows(call.kind)) operation.make_extras().gives_outputs = true;
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     const char* name = call.names[i];
     if (name == nullptr || *name == '\0') {
@@ -92,7 +94,7 @@ Status set_tensors(Operation& operation, const Call& call) {
     }
     DABKE_ASSIGN_OR_RETURN(TensorView input, from_dlpack(call.inputs[i], {call.kind, name}));
     TensorView output;
-    if (call.outputs != nullptr && call.outputs[i] != nullptr) {
+    if (call.outputs != nullptr && (call.outputs[i] != nullptr || has_free_rows(call.kind))) {
       DABKE_ASSIGN_OR_RETURN(output, from_dlpack(call.outputs[i], {call.kind, name, true}));
     }
     operation.request->tensors.push_back({name, input.dtype, input.shape});
@@ -221,6 +223,17 @@ dabke_status dabke_allgather(const char* name, const DLTensor* input, const dabk
     return run(single(CollectiveKind::allgather, &name, &input, nullptr, options), handle);
   });
 }
+dabke_status dabke_allgather_into_async(const char* name, const DLTensor* input, const DLTensor* output,
+                                        const dabke_options* options, dabke_handle** handle) {
+  return entry([&]() -> Status {
+    return start(single(CollectiveKind::allgather, &name, &input, &output, options), handle);
+  });
+}
+dabke_status dabke_allgather_into(const char* name, const DLTensor* input, const DLTensor* output,
+                                  const dabke_options* options) {
+  return entry(
+      [&]() -> Status { return run(single(CollectiveKind::allgather, &name, &input, &output, options)); });
+}
 dabke_status dabke_alltoall_async(const char* name, const DLTensor* input, const dabke_options* options,
                                   dabke_handle** handle) {
   return entry([&]() -> Status {
@@ -232,6 +245,17 @@ dabke_status dabke_alltoall(const char* name, const DLTensor* input, const dabke
   return entry([&]() -> Status {
     return run(single(CollectiveKind::alltoall, &name, &input, nullptr, options), handle);
   });
+}
+dabke_status dabke_alltoall_into_async(const char* name, const DLTensor* input, const DLTensor* output,
+                                       const dabke_options* options, dabke_handle** handle) {
+  return entry([&]() -> Status {
+    return start(single(CollectiveKind::alltoall, &name, &input, &output, options), handle);
+  });
+}
+dabke_status dabke_alltoall_into(const char* name, const DLTensor* input, const DLTensor* output,
+                                 const dabke_options* options) {
+  return entry(
+      [&]() -> Status { return run(single(CollectiveKind::alltoall, &name, &input, &output, options)); });
 }
 
 // The grouped forms: both collectives, with and without waiting, check and forward alike.

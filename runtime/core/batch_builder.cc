@@ -28,10 +28,11 @@ const Batch& BatchBuilder::exchange_batch() {
   exchange_.kind = run_.batch.kind;
   exchange_.dtype = DType::i64;
   exchange_.process_set = run_.process_set.get();
-  // Each rank is told the rows that it gets, and last whether an allocator is asked here; in an alltoall,
-  // which is never fused, also how many rows this rank has for all.
+  // Each rank is told the rows that it gets, and last whether some output here is the caller's; in an
+  // alltoall, which is never fused, also how many rows this rank has for all.
   const bool asks = std::ranges::any_of(run_.tensors, [](const RunTensor& entry) {
-    return entry.operation != nullptr && entry.operation->extras().allocate;
+    return entry.operation != nullptr &&
+           (entry.operation->extras().allocate || entry.operation->extras().gives_outputs);
   });
   const bool gathers = run_.batch.kind == CollectiveKind::allgather;
   const std::size_t each = gathers ? run_.tensors.size() + 1 : 2;
@@ -76,14 +77,14 @@ double BatchBuilder::bytes_of_all_outputs() const {
 }
 
 bool BatchBuilder::needs_verdict() const {
-  return needs_exchange() && (asks_an_allocator_ || bytes_of_all_outputs() >= kUncertainBytes);
+  return needs_exchange() && (any_is_the_callers_ || bytes_of_all_outputs() >= kUncertainBytes);
 }
 
 std::vector<Status> BatchBuilder::apply_verdict() {
   std::vector<Status> refused;
   std::size_t kept = 0;
   for (std::size_t i = 0; i < run_.tensors.size(); ++i) {
-    Status status = verdict_.of(i, name_of(run_.batch.kind), run_.tensors[i].tensor->name, *run_.process_set);
+    Status status = verdict_.of(i, run_.batch.kind, *run_.tensors[i].tensor, *run_.process_set);
     if (status.is_ok()) {
       if (kept != i) {
         run_.batch.entries[kept] = run_.batch.entries[i];
@@ -119,22 +120,32 @@ Status BatchBuilder::build() {
   batch.entries.resize(run_.tensors.size());
   const std::size_t each = received_.size() / ranks();  // one rank's numbers in an exchange
   for (std::size_t r = 0; each != 0 && r < ranks(); ++r) {
-    asks_an_allocator_ = asks_an_allocator_ || received_rows(r, each - 1) % 2 != 0;
+    any_is_the_callers_ = any_is_the_callers_ || received_rows(r, each - 1) % 2 != 0;
   }
   for (std::size_t i = 0; i < run_.tensors.size(); ++i) {
     BatchEntry& out = batch.entries[i];
     DABKE_RETURN_IF_ERROR(set_input(run_.tensors[i], out));
     const Shape shape = output_shape(run_.tensors[i], i, out);
-    const Status provided = set_output(run_.tensors[i], out, shape);
+    const RunTensor& entry = run_.tensors[i];
+    if (const TensorView* const given = given_output(entry); given != nullptr && !(given->shape == shape)) {
+      verdict_.note_misfit(i, given->shape[0], shape[0]);
+      continue;
+    }
+    const Status provided = set_output(entry, out, shape);
     if (provided.is_ok()) continue;
     if (!needs_exchange()) return provided;
-    const RunTensor& entry = run_.tensors[i];
     const bool asked = entry.operation != nullptr && entry.operation->extras().allocate;
-    verdict_.note(i, asked ? OutputVerdict::Lacks::refused : OutputVerdict::Lacks::memory,
-                  static_cast<std::size_t>(shape.elements()) * size_of(run_.batch.dtype));
+    verdict_.note_lack(i, asked ? OutputVerdict::Lacks::refused : OutputVerdict::Lacks::memory,
+                       static_cast<std::size_t>(shape.elements()) * size_of(run_.batch.dtype));
     if (!needs_verdict()) return provided;  // nobody expects that it can fail
   }
   return {};
+}
+
+/// The caller's output of an allgather or alltoall; null: it gave none, or has joined.
+const TensorView* BatchBuilder::given_output(const RunTensor& entry) const {
+  const bool gives = entry.operation != nullptr && entry.operation->extras().gives_outputs;
+  return gives ? &entry.operation->outputs[entry.index] : nullptr;
 }
 
 Status BatchBuilder::set_input(const RunTensor& entry, BatchEntry& out) {

@@ -20,17 +20,18 @@ class BatchBuilder {
   const Batch& exchange_batch();
   /// Outputs and counts; after the exchange, where there is one.
   Status build();
-  /// Whether some rank may have no memory for some output (allgather, alltoall); the same on all ranks.
+  /// Whether some rank may have no room for some output (allgather, alltoall); the same on all ranks.
   bool needs_verdict() const;
   /// The batch by which they tell each other; after build().
   const Batch& verdict_batch() { return verdict_.batch(run_.batch.order, *run_.process_set); }
-  /// Called once that has run: the batch is without the tensors that lack memory somewhere. What has become
+  /// Called once that has run: the batch is without the tensors that lack room somewhere. What has become
   /// of each tensor of the run; empty when all are well.
   std::vector<Status> apply_verdict();
 
  private:
   std::size_t ranks() const { return static_cast<std::size_t>(run_.process_set->size()); }
   std::int64_t* counts();
+  const TensorView* given_output(const RunTensor& entry) const;
   Status set_input(const RunTensor& entry, BatchEntry& out);
   Status set_output(const RunTensor& entry, BatchEntry& out, Shape shape);
   Shape output_shape(const RunTensor& entry, std::size_t entry_index, BatchEntry& out);
@@ -48,7 +49,7 @@ class BatchBuilder {
   std::vector<std::int64_t> received_;  // exchange: what all said, by rank
   std::vector<std::int64_t> exchange_counts_;
   OutputVerdict verdict_;
-  bool asks_an_allocator_ = false;  // the user's, on some rank
+  bool any_is_the_callers_ = false;  // an output given, or an allocator, on some rank
 };
 
 /// Rows of each rank's block when `rows` are dealt out: the first rows % ranks blocks have one more.

@@ -175,6 +175,8 @@ Status DeviceLane::launch(Flight& flight) {
   Run& run = *flight.run;
   flight.has_enqueued = true;
   flight.report.size_bytes = input_bytes(run);
+  // Also where nothing of the batch is left to run: it is made once, with the set's first batch.
+  if (flight.needs_id) flight.backend->take_unique_id(*run.process_set, flight.id);
   if (flight.backend == nullptr || run.batch.entries.empty() || run.process_set->size() == 1) {
     flight.report.backend = flight.backend != nullptr ? flight.backend->name() : "staged";
     if (flight.backend != nullptr && !run.batch.entries.empty())
@@ -184,7 +186,6 @@ Status DeviceLane::launch(Flight& flight) {
     flight.step = Flight::Step::in_flight;
     return record_behind(flight);
   }
-  if (flight.needs_id) flight.backend->take_unique_id(*run.process_set, flight.id);
   DABKE_ASSIGN_OR_RETURN(flight.backend, runner_.choose(run.batch));
   flight.report.backend = flight.backend->name();
   flight.activity = run.timeline ? flight.backend->activity_on_device(run.batch.kind) : nullptr;

@@ -32,6 +32,8 @@ class Operation {
     std::vector<std::int64_t> splits;  // alltoall: rows to each rank of the set; empty: equal parts
     std::string group;                 // ordered with others of this name and `group_size`; empty: on its own
     std::uint32_t group_size = 0;
+    /// allgather, alltoall: the outputs are given, with their shapes; the other collectives see it by the data.
+    bool gives_outputs = false;
     /// Memory for output `index`, whose dtype and shape are set; null when there is none.
     std::function<void*(std::size_t index, const TensorView& output)> allocate;
     /// The inputs are on a device, and there once this is reached; null: they are there already.

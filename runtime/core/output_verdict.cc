@@ -4,9 +4,25 @@
 
 namespace dabke {
 
-void OutputVerdict::note(std::size_t entry, Lacks what, std::size_t size_bytes) {
-  mine_[2 * entry] = static_cast<std::int64_t>(what);
-  mine_[2 * entry + 1] = static_cast<std::int64_t>(size_bytes);
+namespace {
+
+Shape with_rows(const Shape& shape, std::int64_t rows) {
+  Shape other = shape;
+  other.set(0, rows);
+  return other;
+}
+
+}  // namespace
+
+void OutputVerdict::note_lack(std::size_t entry, Lacks what, std::size_t size_bytes) {
+  mine_[kNumbers * entry] = static_cast<std::int64_t>(what);
+  mine_[kNumbers * entry + 1] = static_cast<std::int64_t>(size_bytes);
+}
+
+void OutputVerdict::note_misfit(std::size_t entry, std::int64_t given_rows, std::int64_t needed_rows) {
+  mine_[kNumbers * entry] = static_cast<std::int64_t>(Lacks::fit);
+  mine_[kNumbers * entry + 1] = given_rows;
+  mine_[kNumbers * entry + 2] = needed_rows;
 }
 
 const Batch& OutputVerdict::batch(std::uint64_t order, const ProcessSetInfo& set) {
@@ -24,30 +40,43 @@ const Batch& OutputVerdict::batch(std::uint64_t order, const ProcessSetInfo& set
   return batch_;
 }
 
-Status OutputVerdict::of(std::size_t entry, std::string_view what, std::string_view tensor,
+Status OutputVerdict::of(std::size_t entry, CollectiveKind kind, const TensorSpec& tensor,
                          const ProcessSetInfo& set) const {
-  std::string who;
+  std::string what;
+  auto first = Lacks::nothing;
   std::size_t more = 0;
   for (std::size_t rank = 0; rank < counts_.size(); ++rank) {
-    const std::int64_t* const theirs = &all_[rank * mine_.size() + 2 * entry];
+    const std::int64_t* const theirs = &all_[rank * mine_.size() + kNumbers * entry];
     const auto lacks = static_cast<Lacks>(theirs[0]);
     if (lacks == Lacks::nothing) continue;
-    if (!who.empty()) {
+    if (first != Lacks::nothing) {
       ++more;
       continue;
     }
-    who = fmt::format(
-        "on rank {} {} an output of {} bytes", set.ranks[rank],
-        lacks == Lacks::refused ? "the output allocator gave no memory for" : "there is no memory for",
-        theirs[1]);
+    first = lacks;
+    if (lacks == Lacks::fit) {
+      what = fmt::format("on rank {} the output given for tensor '{}' is {} {}, but what comes is {} {}",
+                         set.ranks[rank], tensor.name, name_of(tensor.dtype),
+                         with_rows(tensor.shape, theirs[1]).to_string(), name_of(tensor.dtype),
+                         with_rows(tensor.shape, theirs[2]).to_string());
+    } else {
+      what = fmt::format(
+          "on rank {} {} an output of {} bytes", set.ranks[rank],
+          lacks == Lacks::refused ? "the output allocator gave no memory for" : "there is no memory for",
+          theirs[1]);
+    }
   }
-  if (who.empty()) return {};
-  if (more != 0) who += fmt::format(", and {} ranks more have none", more);
-  return {Code::out_of_memory,
-          fmt::format(
-              "{} '{}' cannot run: {}. No data has moved and the job goes on; free memory there, gather less "
-              "at a time, or let the allocator give it, and submit the tensor again",
-              what, tensor, who)};
+  if (first == Lacks::nothing) return {};
+  const bool misfits = first == Lacks::fit;
+  if (more != 0)
+    what += fmt::format(", and {} ranks more have {}", more, misfits ? "no room for it" : "none");
+  return {
+      misfits ? Code::invalid_argument : Code::out_of_memory,
+      fmt::format("{} '{}' cannot run: {}. No data has moved and the job goes on; {}, and submit the tensor "
+                  "again",
+                  name_of(kind), tensor.name, what,
+                  misfits ? "give an output of that shape, or leave it to the runtime"
+                          : "free memory there, gather less at a time, or let the allocator give it")};
 }
 
 }  // namespace dabke

@@ -62,6 +62,7 @@ class Check {
     TensorView& output = op_.outputs[i];
     const TensorView& input = op_.inputs[i];
     if (has_free_rows(request_.kind)) {
+      if (op_.extras().gives_outputs) return check_given(tensor, input, output);
       output = TensorView{nullptr, tensor.dtype, input.device,
                           tensor.shape};  // its first dimension is still to come
       return {};
@@ -80,6 +81,27 @@ class Check {
                          wanted.to_string());
     }
     DABKE_RETURN_IF_ERROR(check_memory(tensor, output, "output"));
+    return check_overlap(tensor, input, output);
+  }
+
+  /// An output whose first dimension the ranks only together can tell.
+  Status check_given(const TensorSpec& tensor, const TensorView& input, const TensorView& output) const {
+    Shape wanted = tensor.shape;
+    if (output.shape.rank() != 0) wanted.set(0, output.shape[0]);
+    if (output.dtype != tensor.dtype || !(output.shape == wanted)) {
+      return bad_request(request_,
+                         "the output of tensor '{}' is {} {}, but the input is {} {}; dtype and dimensions "
+                         "must be the same, but for the first",
+                         tensor.name, name_of(output.dtype), output.shape.to_string(), name_of(tensor.dtype),
+                         tensor.shape.to_string());
+    }
+    DABKE_RETURN_IF_ERROR(check_memory(tensor, output, "output"));
+    if (input.data == output.data && input.size_bytes() != 0 && output.size_bytes() != 0) {
+      return bad_request(request_,
+                         "input and output of tensor '{}' are the same memory; only collectives whose "
+                         "results are as long as their inputs work in place",
+                         tensor.name);
+    }
     return check_overlap(tensor, input, output);
   }
 

@@ -226,6 +226,63 @@ static void every_collective(void) {
   CHECK(dabke_join(NULL, &last) == DABKE_OK && last == 0);
 }
 
+/* Of one rank every reduction is its input. */
+static void every_operation(void) {
+  const dabke_reduce_op ops[] = {DABKE_AVERAGE, DABKE_SUM,         DABKE_MIN,        DABKE_MAX,
+                                 DABKE_PRODUCT, DABKE_BITWISE_AND, DABKE_BITWISE_OR, DABKE_BITWISE_XOR};
+  int32_t in[4] = {1, -2, 3, -4}, out[4];
+  int64_t four = 4;
+  DLTensor a = tensor_of(in, kDLInt, 32, 1, &four), b = tensor_of(out, kDLInt, 32, 1, &four);
+  dabke_options options = DABKE_OPTIONS_INIT;
+  size_t i;
+  for (i = 0; i < sizeof ops / sizeof *ops; ++i) {
+    options.op = ops[i];
+    memset(out, 0, sizeof out);
+    CHECK(dabke_allreduce("op", &a, &b, &options) == DABKE_OK && memcmp(in, out, sizeof in) == 0);
+    memset(out, 0, sizeof out);
+    CHECK(dabke_reducescatter("op s", &a, &b, &options) == DABKE_OK && memcmp(in, out, sizeof in) == 0);
+  }
+}
+
+static void outputs_that_are_given(void) {
+  float in[6] = {1, 2, 3, 4, 5, 6}, out[8] = {0};
+  int64_t shape[2] = {3, 2}, other[2] = {4, 2}, splits[1] = {3};
+  const int64_t* received = NULL;
+  size_t count = 0;
+  DLTensor a = tensor_of(in, kDLFloat, 32, 2, shape), b = tensor_of(out, kDLFloat, 32, 2, shape);
+  DLTensor longer = tensor_of(out, kDLFloat, 32, 2, other);
+  const DLTensor* result = NULL;
+  dabke_options options = DABKE_OPTIONS_INIT;
+  dabke_handle* handle = NULL;
+  CHECK(dabke_allgather_into("g", &a, &b, NULL) == DABKE_OK && out[5] == 6);
+  memset(out, 0, sizeof out);
+  options.splits = splits;
+  options.splits_count = 1;
+  CHECK(dabke_alltoall_into_async("a", &a, &b, &options, &handle) == DABKE_OK);
+  CHECK(dabke_wait(handle, 10) == DABKE_OK && out[5] == 6);
+  CHECK(dabke_handle_output(handle, 0, &result) == DABKE_OK && result->data == out && result->shape[0] == 3);
+  CHECK(dabke_handle_received_splits(handle, &received, &count) == DABKE_OK && count == 1 &&
+        received[0] == 3);
+  dabke_handle_free(handle);
+  CHECK(dabke_alltoall_into("a", &a, &b, NULL) == DABKE_OK);
+  CHECK(dabke_allgather_into("g", &a, &longer, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("on rank 0 the output given for tensor 'g' is float32 [4, 2], but what comes is float32 [3, 2]");
+  CHECK(dabke_allgather_into_async("g", &a, &longer, NULL, &handle) == DABKE_OK);
+  CHECK(dabke_wait(handle, 10) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK(strstr(dabke_handle_message(handle), "[4, 2]") != NULL);
+  dabke_handle_free(handle);
+  CHECK(dabke_allgather_into("g", &a, NULL, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("allgather 'g', output: the tensor is NULL");
+  CHECK(dabke_alltoall_into("a", &a, NULL, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK(dabke_allgather_into("g", &a, &a, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("are the same memory");
+  b.dtype.bits = 16;
+  handle = (dabke_handle*)&a;
+  CHECK(dabke_allgather_into_async("g", &a, &b, NULL, &handle) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK(handle == NULL);
+  CHECK_SAYS("the output of tensor 'g' is float16 [3, 2], but the input is float32 [3, 2]");
+}
+
 static void members_of_a_group_wait_for_each_other(void) {
   float x = 1, y = 2;
   int64_t one = 1;
@@ -550,6 +607,8 @@ int main(void) {
   init_and_settings();
   structs_grow();
   every_collective();
+  every_operation();
+  outputs_that_are_given();
   members_of_a_group_wait_for_each_other();
   handles_allocators_and_callbacks();
   bad_tensors();

@@ -54,9 +54,7 @@ DType CaseRun::dtype_of_tensor(int tensor) const {
   return case_.dtype == DType::i64 ? DType::u8 : DType::i64;
 }
 
-bool CaseRun::has_own_output() const {
-  return !case_.in_place && case_.kind != CollectiveKind::allgather && case_.kind != CollectiveKind::alltoall;
-}
+bool CaseRun::has_own_output() const { return !case_.in_place; }
 
 /// Rows that a rank brings to an allgather.
 std::int64_t CaseRun::rows_of(int rank, int tensor) const {
@@ -144,8 +142,10 @@ std::string CaseRun::check(int tensor) const {
   const TensorView output = pending_.view(static_cast<std::size_t>(tensor));
   const Shape want = output_shape(tensor);
   if (!(output.shape == want)) return "shape " + output.shape.to_string() + " instead of " + want.to_string();
+  const void* const data =
+      has_own_output() ? outputs_[static_cast<std::size_t>(tensor)].bytes.data() : output.data;
   return visit_dtype(output.dtype, [&]<class T>(std::type_identity<T>) {
-    return check_elements<T>(tensor, static_cast<const T*>(output.data));
+    return check_elements<T>(tensor, static_cast<const T*>(data));
   });
 }
 

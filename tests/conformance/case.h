@@ -16,7 +16,7 @@ struct Case {
   DType dtype = DType::f32;
   ReduceOp op = ReduceOp::sum;
   std::int64_t length = 1;
-  bool in_place = true;
+  bool in_place = true;  // allgather, alltoall: the output is the runtime's
   double prescale = 1;
   double postscale = 1;
   int root = 0;  // within the set

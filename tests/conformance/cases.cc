@@ -38,6 +38,9 @@ bool is_typical(const std::vector<int>& row, int ranks) {
   return (row[0] * 31 + row[1] * 17 + row[2] * 7 + ranks * 3) % 8 == row[3] * 2 + row[4];
 }
 
+/// Whether the output is given; another for its neighbours in dtype, length, rows and size.
+bool is_given(const std::vector<int>& row, int ranks) { return (row[0] + row[1] + row[2] + ranks) % 2 == 0; }
+
 }  // namespace
 
 unsigned seed_of_run() {
@@ -69,6 +72,7 @@ std::vector<Case> cases_for(int ranks, bool thorough) {
                 one.dtype = kDTypes[static_cast<std::size_t>(row[0])];
                 one.length = kLengths[row[1]];
                 one.rows = kRows[row[2]];
+                one.in_place = !is_given(row, ranks + tensors);
                 return true;
               });
   }
@@ -81,10 +85,11 @@ std::vector<Case> cases_for(int ranks, bool thorough) {
               return true;
             });
   add_cases(cases, CollectiveKind::alltoall, {kDTypeCount, count_of(kLengths), count_of(kRows)},
-            [](Case& one, const std::vector<int>& row) {
+            [&](Case& one, const std::vector<int>& row) {
               one.dtype = kDTypes[static_cast<std::size_t>(row[0])];
               one.length = kLengths[row[1]];
               one.rows = kRows[row[2]];
+              one.in_place = !is_given(row, ranks);
               return true;
             });
   return cases;

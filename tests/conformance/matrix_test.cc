@@ -54,13 +54,20 @@ TEST_CASE("large tensors give what arithmetic says, alone and among small ones")
            .length = kLarge,
            .in_place = op == ReduceOp::sum});
     }
-    add({.kind = CollectiveKind::reducescatter, .dtype = dtype, .length = kLarge / 4 + 1});
-    add({.kind = CollectiveKind::allgather,
-         .dtype = dtype,
-         .length = kLarge / 8,
-         .rows = Case::Rows::uneven});
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::product, ReduceOp::bitwise_xor}) {
+      if (is_defined(op, dtype))
+        add({.kind = CollectiveKind::reducescatter, .dtype = dtype, .op = op, .length = kLarge / 4 + 1});
+    }
+    for (const bool is_given : {false, true}) {
+      for (const CollectiveKind kind : {CollectiveKind::allgather, CollectiveKind::alltoall}) {
+        add({.kind = kind,
+             .dtype = dtype,
+             .length = kLarge / 8,
+             .in_place = !is_given,
+             .rows = Case::Rows::uneven});
+      }
+    }
     add({.kind = CollectiveKind::broadcast, .dtype = dtype, .length = kLarge, .root = ranks - 1});
-    add({.kind = CollectiveKind::alltoall, .dtype = dtype, .length = kLarge / 8, .rows = Case::Rows::uneven});
     for (int i = 0; i < 6; ++i)
       add({.kind = CollectiveKind::allreduce, .dtype = dtype, .length = 1 + i * 100});
   }

@@ -6,6 +6,13 @@
 
 namespace dabke::testing {
 
+namespace {
+
+/// Also one without elements, and so without memory.
+bool is_given(const TensorView& output) { return output.data != nullptr || output.shape.rank() != 0; }
+
+}  // namespace
+
 OperationRef Rank::make(CollectiveKind kind, std::vector<Argument> arguments, const Call& call) {
   auto operation = OperationRef::adopt(new Operation);
   Request& request = *operation->request;
@@ -28,6 +35,8 @@ OperationRef Rank::make(CollectiveKind kind, std::vector<Argument> arguments, co
     operation->inputs.push_back(std::move(argument.input));
     operation->outputs.push_back(std::move(argument.output));
   }
+  if (has_free_rows(kind) && std::ranges::any_of(operation->outputs, is_given))
+    operation->make_extras().gives_outputs = true;
   if (arguments.size() > 1) request.name = request.tensors.front().name;
   if (!call.splits.empty() || !call.group.empty() || call.callback) {
     Operation::Extras& extras = operation->make_extras();
@@ -90,7 +99,7 @@ std::shared_ptr<DeviceCopies> Rank::bring_to_device(Operation& operation, const 
         !has_own_output && (kind == CollectiveKind::allreduce || kind == CollectiveKind::broadcast);
     const bool is_same = output.data != nullptr && output.data == input.data;
     input = copies->bring(input, in_place);
-    if (has_own_output) output = copies->bring(output, true);
+    if (has_own_output || (is_given(output) && output.data == nullptr)) output = copies->bring(output, true);
     if (is_same) {
       output.data = input.data;
       output.device = input.device;

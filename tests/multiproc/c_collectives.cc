@@ -65,6 +65,10 @@ void move_with_partners(int step, int last, const std::vector<int>& ranks) {
   Numbers want;
   for (const int rank : ranks) want.insert(want.end(), static_cast<std::size_t>(rank + 1), rank);
   must_equal("allgather" + suffix, gathered.numbers(), want);
+  Array given(Numbers(want.size(), -1));
+  must(dabke_allgather_into(("allgather into" + suffix).c_str(), &mine.tensor, &given.tensor, nullptr),
+       "allgather into" + suffix);
+  must_equal("allgather into" + suffix, given.values, want);
 
   // Rank i gets i % 2 + 1 rows: also those who have joined, who drop them.
   Numbers rows, splits, received;
@@ -87,6 +91,14 @@ void move_with_partners(int step, int last, const std::vector<int>& ranks) {
   }
   must_equal("alltoall" + suffix, exchanged.numbers(), want);
   must_equal("rows received by alltoall" + suffix, exchanged.received(), received);
+  Array taken(Numbers(want.size(), -1));
+  Handle into;
+  must(dabke_alltoall_into_async(("alltoall into" + suffix).c_str(), &sent.tensor, &taken.tensor, &options,
+                                 into.out()),
+       "alltoall into" + suffix);
+  into.must_be_well("alltoall into" + suffix);
+  must_equal("alltoall into" + suffix, taken.values, want);
+  must_equal("rows received by alltoall into" + suffix, into.received(), received);
 
   // 2n + 1 rows: rank 0 keeps three, the others two.
   Numbers terms;

@@ -204,7 +204,9 @@ void CallMaker::make_odd(Call& call) {
 void CallMaker::refuse_outputs(Call& call) {
   if (!has_own_rows(call.kind) && call.kind != Kind::reducescatter) return;
   call.odd = call.takers & static_cast<Ranks>(random_.next());
-  if (call.odd != 0) call.ending = Ending::no_output;
+  if (call.odd == 0) return;
+  const bool can_give = has_own_rows(call.kind) && call.form == Form::single;
+  call.ending = can_give && random_.chance(50) ? Ending::misfit : Ending::no_output;
 }
 
 Call odd_form_of(const Call& call, Ranks set) {

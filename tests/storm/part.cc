@@ -78,11 +78,19 @@ void Part::choose_output(Tensor& t, std::size_t index) {
   t.output = t.input;
   t.output.ndim = static_cast<std::int32_t>(t.output_shape.size());
   t.output.shape = t.output_shape.data();
+  const bool is_odd = has(call_.odd, here_.rank);
+  if (call_.ending == Ending::misfit && is_odd) ++t.output_shape[0];
+  const auto bytes = static_cast<std::size_t>(elements_of(t.output_shape)) * size_of(t.dtype);
   if (has_own_rows(call_.kind)) {
     t.is_in_place = false;
+    t.has_output = call_.form == Form::single && !refuses_outputs() &&
+                   (call_.ending == Ending::misfit ? is_odd || random_.chance(70) : random_.chance(40));
+    if (!t.has_output) return;
+    if (bytes != 0 || random_.chance(50))
+      t.output_memory = Buffer(bytes, 0, random_.chance(here_.program.registered_percent));
+    t.output.data = t.output_memory.data();
     return;
   }
-  const auto bytes = static_cast<std::size_t>(elements_of(t.output_shape)) * size_of(t.dtype);
   const int how = refuses_outputs() ? 0 : random_.below(3);
   if (call_.kind == Kind::reducescatter ? how > 0 : how == 2) {
     t.output_memory = Buffer(bytes, 0, random_.chance(here_.program.registered_percent));
@@ -207,9 +215,17 @@ dabke_status Part::start(bool blocks) {
       return blocks ? dabke_reducescatter(name, &t.input, output, &options_)
                     : dabke_reducescatter_async(name, &t.input, output, &options_, handle);
     case Kind::allgather:
+      if (output != nullptr) {
+        return blocks ? dabke_allgather_into(name, &t.input, output, &options_)
+                      : dabke_allgather_into_async(name, &t.input, output, &options_, handle);
+      }
       return blocks ? dabke_allgather(name, &t.input, &options_, handle)
                     : dabke_allgather_async(name, &t.input, &options_, handle);
     default:
+      if (output != nullptr) {
+        return blocks ? dabke_alltoall_into(name, &t.input, output, &options_)
+                      : dabke_alltoall_into_async(name, &t.input, output, &options_, handle);
+      }
       return blocks ? dabke_alltoall(name, &t.input, &options_, handle)
                     : dabke_alltoall_async(name, &t.input, &options_, handle);
   }
@@ -276,6 +292,7 @@ dabke_status Part::wanted_status() const {
   switch (call_.ending) {
     case Ending::ok: return DABKE_OK;
     case Ending::mismatch: return DABKE_ERROR_MISMATCH;
+    case Ending::misfit: return DABKE_ERROR_INVALID_ARGUMENT;
     case Ending::no_output: return oracle_.lacks_output() ? DABKE_ERROR_OUT_OF_MEMORY : DABKE_OK;
     case Ending::root_joined: return DABKE_ERROR_INVALID_ARGUMENT;
     case Ending::removed: return DABKE_ERROR_UNKNOWN_PROCESS_SET;

@@ -57,7 +57,10 @@ std::string Call::describe() const {
   for (const Call& follower : followers)
     text += ", then call " + std::to_string(follower.id) + ": " + follower.describe();
   if (odd != 0)
-    text += ", ranks " + text_of(odd) + (ending == Ending::no_output ? " refuse outputs" : " differ");
+    text += ", ranks " + text_of(odd) +
+            (ending == Ending::no_output ? " refuse outputs"
+             : ending == Ending::misfit  ? " give too long outputs"
+                                         : " differ");
   return text;
 }
 

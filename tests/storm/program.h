@@ -55,6 +55,7 @@ enum class Ending {
   ok,
   mismatch,
   no_output,    // some ranks' output allocators give nothing when they are asked
+  misfit,       // some ranks give an output that is too long
   root_joined,  // broadcast from a rank that has joined
   removed,      // submitted by some ranks only, in a process set that is removed
   shut_down,    // submitted by some ranks only, until the job ends
@@ -83,7 +84,7 @@ struct Call {
   bool is_last = false;       // submitted last, by one thread, in the program's order: it may block
   bool is_kept = false;       // waited for in a later phase
   Ranks takers = 0;           // who submits it; what else is in the set has joined
-  Ranks odd = 0;              // who passes something else, or whose output allocator gives nothing
+  Ranks odd = 0;              // who passes something else, or has no fitting output
   Difference difference = Difference::none;
   Ending ending = Ending::ok;
   std::vector<Call> followers = {};  // at most one: each taker submits it in the callback of this call

@@ -41,7 +41,9 @@ void without_joins(Program& program) {
 void without_mismatches(Program& program) {
   each_phase(program, [](Epoch&, Phase& phase) {
     for (Call& call : phase.calls) {
-      if (call.ending != Ending::mismatch && call.ending != Ending::no_output) continue;
+      if (call.ending != Ending::mismatch && call.ending != Ending::no_output &&
+          call.ending != Ending::misfit)
+        continue;
       call.ending = Ending::ok;
       call.odd = 0;
     }

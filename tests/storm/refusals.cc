@@ -50,6 +50,15 @@ dabke_status reduce_to(Attempt& a, dabke_handle** handle) {
 dabke_status gather(Attempt& a, dabke_handle** handle) {
   return dabke_allgather_async(a.name, &a.input, &a.options, handle);
 }
+dabke_status gather_to(Attempt& a, dabke_handle** handle) {
+  return dabke_allgather_into_async(a.name, &a.input, &a.output, &a.options, handle);
+}
+dabke_status exchange_to(Attempt& a, dabke_handle** handle) {
+  return dabke_alltoall_into_async(a.name, &a.input, &a.output, &a.options, handle);
+}
+dabke_status gather_to_nothing(Attempt& a, dabke_handle** handle) {
+  return dabke_allgather_into_async(a.name, &a.input, nullptr, &a.options, handle);
+}
 dabke_status exchange(Attempt& a, dabke_handle** handle) {
   return dabke_alltoall_async(a.name, &a.input, &a.options, handle);
 }
@@ -163,6 +172,22 @@ constexpr auto kRefusals = std::to_array<Refusal>({
      },
      reduce_to},
     {"an output that overlaps", [](Attempt& a) { a.output.data = a.memory.data() + 4; }, reduce_to},
+    {"an output of other columns", [](Attempt& a) { a.output_shape[1] = 3; }, gather_to},
+    {"an output with strides",
+     [](Attempt& a) {
+       a.strides = {1, 4};
+       a.output.strides = a.strides.data();
+     },
+     gather_to},
+    {"no output", [](Attempt&) {}, gather_to_nothing},
+    {"an output without data", [](Attempt& a) { a.output.data = nullptr; }, gather_to},
+    {"the input as output",
+     [](Attempt& a) {
+       a.output.data = a.memory.data();
+       a.splits[0] = 4, a.options.splits = a.splits.data(),
+       a.options.splits_count = static_cast<std::size_t>(a.ranks);
+     },
+     exchange_to},
     {"compression 9", [](Attempt& a) { a.options.compression = static_cast<dabke_compression>(9); }, reduce},
     {"an empty group", [](Attempt&) {}, empty_group},
     {"a group with a bad member", [](Attempt&) {}, bad_group},

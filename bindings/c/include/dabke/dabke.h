@@ -254,6 +254,16 @@ DABKE_API dabke_status dabke_allgather_async(const char* name, const DLTensor* i
 /* Blocking: *handle is complete, and is to be freed. */
 DABKE_API dabke_status dabke_allgather(const char* name, const DLTensor* input, const dabke_options* options,
                                        dabke_handle** handle);
+/* The same into memory of the caller's; no allocator is asked. `output` has the input's dtype, device and
+ * dimensions, but for the first, which is the sum of all ranks', and shares no memory with the input. Where
+ * it has another first dimension on some rank, the operation fails on all ranks before any data moves, with
+ * DABKE_ERROR_INVALID_ARGUMENT and a text that names the rank and both shapes; other tensors run as if it had
+ * not been there. Ranks that give an output and ranks that do not may meet. */
+DABKE_API dabke_status dabke_allgather_into_async(const char* name, const DLTensor* input,
+                                                  const DLTensor* output, const dabke_options* options,
+                                                  dabke_handle** handle);
+DABKE_API dabke_status dabke_allgather_into(const char* name, const DLTensor* input, const DLTensor* output,
+                                            const dabke_options* options);
 DABKE_API dabke_status dabke_grouped_allgather_async(const char* const* names, const DLTensor* const* inputs,
                                                      size_t count, const dabke_options* options,
                                                      dabke_handle** handle);
@@ -275,6 +285,13 @@ DABKE_API dabke_status dabke_alltoall_async(const char* name, const DLTensor* in
                                             const dabke_options* options, dabke_handle** handle);
 DABKE_API dabke_status dabke_alltoall(const char* name, const DLTensor* input, const dabke_options* options,
                                       dabke_handle** handle);
+/* The same into memory of the caller's, as with dabke_allgather_into; its first dimension is the sum of the
+ * rows that come. What came from each rank is told by the handle, so by the asynchronous form. */
+DABKE_API dabke_status dabke_alltoall_into_async(const char* name, const DLTensor* input,
+                                                 const DLTensor* output, const dabke_options* options,
+                                                 dabke_handle** handle);
+DABKE_API dabke_status dabke_alltoall_into(const char* name, const DLTensor* input, const DLTensor* output,
+                                           const dabke_options* options);
 
 /* Reduces like allreduce, with any of its operations, then rank i of the set keeps the i-th block of rows.
  * With n ranks and d rows the first d % n ranks get d / n + 1 rows, the others d / n. `output` NULL: as with

@@ -281,6 +281,18 @@ inline Handle allgather(const std::string& name, const Tensor& input, const Opti
   return detail::start([&](auto in, auto, auto... a) { return dabke_allgather(name.c_str(), in, a...); },
                        input, {}, options);
 }
+/// Into `output`, whose first dimension must be that of the result.
+inline Handle allgather_into_async(const std::string& name, const Tensor& input, const Tensor& output,
+                                   const Options& options = {}) {
+  return detail::start([&](auto... a) { return dabke_allgather_into_async(name.c_str(), a...); }, input,
+                       output, options);
+}
+inline void allgather_into(const std::string& name, const Tensor& input, const Tensor& output,
+                           const Options& options = {}) {
+  detail::start(
+      [&](auto in, auto out, auto c, auto) { return dabke_allgather_into(name.c_str(), in, out, c); }, input,
+      output, options);
+}
 inline Handle alltoall_async(const std::string& name, const Tensor& input, const Options& options = {}) {
   return detail::start([&](auto in, auto, auto... a) { return dabke_alltoall_async(name.c_str(), in, a...); },
                        input, {}, options);
@@ -288,6 +300,18 @@ inline Handle alltoall_async(const std::string& name, const Tensor& input, const
 inline Handle alltoall(const std::string& name, const Tensor& input, const Options& options = {}) {
   return detail::start([&](auto in, auto, auto... a) { return dabke_alltoall(name.c_str(), in, a...); },
                        input, {}, options);
+}
+/// Into `output`, whose first dimension must be that of the result.
+inline Handle alltoall_into_async(const std::string& name, const Tensor& input, const Tensor& output,
+                                  const Options& options = {}) {
+  return detail::start([&](auto... a) { return dabke_alltoall_into_async(name.c_str(), a...); }, input,
+                       output, options);
+}
+inline void alltoall_into(const std::string& name, const Tensor& input, const Tensor& output,
+                          const Options& options = {}) {
+  detail::start(
+      [&](auto in, auto out, auto c, auto) { return dabke_alltoall_into(name.c_str(), in, out, c); }, input,
+      output, options);
 }
 /// Works in place; one handle for the group.
 inline Handle grouped_allreduce_async(std::span<const std::string> names, std::span<const Tensor> inputs,
