@@ -1,6 +1,7 @@
 // The collectives and their handles.
 #include <span>
 
+#include "bindings/c/handle_output.h"
 #include "bindings/c/state.h"
 #include "bindings/c/structs.h"
 #include "bindings/c/tensor.h"
@@ -159,13 +160,6 @@ Call single(CollectiveKind kind, const char* const* name, const DLTensor* const*
 
 Call without_tensor(CollectiveKind kind, const dabke_options* options) {
   return {kind, {}, {}, nullptr, options};
-}
-
-Status missing_handle() { return {Code::invalid_argument, "the handle is NULL"}; }
-
-Status completed(const dabke_handle* handle) {
-  if (handle == nullptr) return missing_handle();
-  return handle->status();
 }
 
 }  // namespace
@@ -350,11 +344,8 @@ size_t dabke_handle_output_count(const dabke_handle* handle) { return handle ? h
 
 dabke_status dabke_handle_output(const dabke_handle* handle, size_t index, const DLTensor** output) {
   return entry([&]() -> Status {
-    if (const Status status = completed(handle); !status.is_ok()) return status;
-    if (index >= handle->outputs.size() || output == nullptr) {
-      return {Code::invalid_argument,
-              fmt::format("output {} was asked for, but there are {}", index, handle->outputs.size())};
-    }
+    DABKE_RETURN_IF_ERROR(completed_output(handle, index).status());
+    if (output == nullptr) return {Code::invalid_argument, "output is NULL; pass where to put it"};
     std::call_once(handle->outputs_made, [handle] {
       std::vector<DLTensor> made;  // or none, when there is no memory for all
       for (const TensorView& view : handle->outputs) made.push_back(to_dlpack(view));

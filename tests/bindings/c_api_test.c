@@ -561,6 +561,53 @@ static void handles_outlive_shutdown(void) {
   CHECK(dabke_shutdown() == DABKE_OK);
 }
 
+/* In a job of its own: the tensors outlive it, and another. */
+static void outputs_outlive_their_handle_as_dlpack(void) {
+  float x[6] = {1, 2, 3, 4, 5, 6};
+  int64_t shape[2] = {3, 2};
+  DLTensor t = tensor_of(x, kDLFloat, 32, 2, shape);
+  dabke_options options = DABKE_OPTIONS_INIT;
+  dabke_handle *done = NULL, *in_place = NULL, *pending = NULL;
+  DLManagedTensor *first = NULL, *second = NULL, *same = NULL;
+  DLManagedTensorVersioned* versioned = NULL;
+  CHECK(dabke_init(NULL) == DABKE_OK);
+  CHECK(dabke_allgather("kept", &t, NULL, &done) == DABKE_OK);
+  CHECK(dabke_allreduce_async("in place", &t, NULL, NULL, &in_place) == DABKE_OK);
+  CHECK(dabke_wait(in_place, 10) == DABKE_OK);
+  CHECK(dabke_handle_output_dlpack(done, 0, &first) == DABKE_OK);
+  CHECK(dabke_handle_output_dlpack(done, 0, &second) == DABKE_OK && first != second);
+  second->deleter(second);
+  CHECK(dabke_handle_output_dlpack(in_place, 0, &same) == DABKE_OK && same->dl_tensor.data == x);
+  /* What is not there. */
+  CHECK(dabke_handle_output_dlpack(done, 0, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK(dabke_handle_output_dlpack_versioned(done, 1, &versioned) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK(versioned == NULL);
+  CHECK_SAYS("output 1 was asked for, but there are 1");
+  CHECK(dabke_handle_output_dlpack_versioned(done, 0, &versioned) == DABKE_OK);
+  options.group = "half";
+  options.group_size = 2;
+  CHECK(dabke_allreduce_async("alone", &t, NULL, &options, &pending) == DABKE_OK);
+  CHECK(dabke_handle_output_dlpack(pending, 0, &second) == DABKE_IN_PROGRESS && second == NULL);
+  CHECK(dabke_handle_output_dlpack(NULL, 0, &second) == DABKE_ERROR_INVALID_ARGUMENT);
+  dabke_handle_free(done);
+  dabke_handle_free(in_place);
+  CHECK(dabke_shutdown() == DABKE_OK);
+  CHECK(dabke_wait(pending, 10) == DABKE_ERROR_SHUT_DOWN);
+  CHECK(dabke_handle_output_dlpack(pending, 0, &second) == DABKE_ERROR_SHUT_DOWN && second == NULL);
+  dabke_handle_free(pending);
+  CHECK(dabke_init(NULL) == DABKE_OK);
+  CHECK(first->dl_tensor.ndim == 2 && first->dl_tensor.shape[0] == 3 && first->dl_tensor.strides[0] == 2 &&
+        first->dl_tensor.strides[1] == 1 && first->dl_tensor.dtype.code == kDLFloat &&
+        first->dl_tensor.device.device_type == kDLCPU && ((float*)first->dl_tensor.data)[5] == 6);
+  CHECK(versioned->version.major == 1 && versioned->flags == 0 &&
+        versioned->dl_tensor.data == first->dl_tensor.data);
+  first->deleter(first);
+  CHECK(((float*)versioned->dl_tensor.data)[4] == 5);
+  versioned->deleter(versioned);
+  same->deleter(same);
+  CHECK(dabke_shutdown() == DABKE_OK);
+}
+
 static size_t tell_stack(void* context, char* text, size_t capacity) {
   const char* const said = context;
   const size_t length = strlen(said) < capacity ? strlen(said) : capacity;
@@ -618,6 +665,7 @@ int main(void) {
   a_forked_child_is_told_so();
   memory_belongs_to_the_parent_of_a_fork();
   handles_outlive_shutdown();
+  outputs_outlive_their_handle_as_dlpack();
   dumps_and_stacks();
   printf("%d checks, %d failed\n", checks, failures);
   return failures != 0;

@@ -45,6 +45,42 @@ TEST_CASE("a handle gives outputs of its element type and shape") {
   CHECK(scattered.elements<std::int32_t>().size() == 6);
 }
 
+TEST_CASE("an allgather and an alltoall write where they are told") {
+  const dabke::Session session;
+  const std::vector<std::int32_t> rows{1, 2, 3};
+  std::vector<std::int32_t> gathered(3), exchanged(3);
+  dabke::allgather_into("rows", rows, gathered);
+  CHECK(gathered == rows);
+  const dabke::Handle handle = dabke::alltoall_into_async("rows", rows, exchanged, {.splits = {3}});
+  CHECK(handle.wait());
+  CHECK(exchanged == rows);
+  CHECK(handle.received_splits()[0] == 3);
+  dabke::alltoall_into("rows", rows, exchanged);
+  dabke::allgather_into_async("rows", rows, gathered).wait();
+  CHECK_THROWS_AS(dabke::allgather_into("rows", rows, {}), dabke::Error);
+  std::vector<std::int32_t> longer(4);
+  CHECK_THROWS_WITH(dabke::allgather_into("rows", rows, longer), Catch::Contains("int32 [4]"));
+}
+
+TEST_CASE("an output as DLPack outlives its handle and the job") {
+  dabke::ManagedTensor kept;
+  dabke::ManagedTensorVersioned versioned;
+  {
+    const dabke::Session session;
+    const std::vector<double> rows{1, 2, 3};
+    const dabke::Handle handle = dabke::allgather("rows", rows);
+    kept = handle.dlpack();
+    versioned = handle.dlpack_versioned();
+    CHECK_THROWS_AS(handle.dlpack(1), dabke::Error);
+  }
+  CHECK(static_cast<double*>(kept->dl_tensor.data)[2] == 3);
+  CHECK(versioned->version.major == DLPACK_MAJOR_VERSION);
+  DLManagedTensor* const handed_on = kept.release();
+  versioned.reset();
+  CHECK(static_cast<double*>(handed_on->dl_tensor.data)[0] == 1);
+  handed_on->deleter(handed_on);
+}
+
 TEST_CASE("a group has one handle") {
   const dabke::Session session;
   std::vector<float> a{1}, b{2, 3};

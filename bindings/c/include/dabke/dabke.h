@@ -341,6 +341,20 @@ DABKE_API const char* dabke_handle_message(const dabke_handle* handle);
  * as it. */
 DABKE_API size_t dabke_handle_output_count(const dabke_handle* handle);
 DABKE_API dabke_status dabke_handle_output(const dabke_handle* handle, size_t index, const DLTensor** output);
+/* The same as a DLPack tensor that owns itself, for a consumer of the exchange protocol: of DLPack before 1.0
+ * (a capsule "dltensor"), and of 1.0 and later ("dltensor_versioned"; it may be written, and is no copy).
+ *
+ * It refers to the output's own memory and keeps the handle alive until its deleter is called: once, on any
+ * thread, also after dabke_handle_free, dabke_shutdown and another dabke_init. A handle gives as many as are
+ * asked for; they share the memory. Memory that is the caller's (in place, a given output, the output
+ * allocator's) is handed over as well, but only the caller keeps that alive: it must outlive the tensor.
+ *
+ * DABKE_IN_PROGRESS while the operation is pending, its own error when it has failed,
+ * DABKE_ERROR_INVALID_ARGUMENT without such an output; *output is then NULL. */
+DABKE_API dabke_status dabke_handle_output_dlpack(dabke_handle* handle, size_t index,
+                                                  DLManagedTensor** output);
+DABKE_API dabke_status dabke_handle_output_dlpack_versioned(dabke_handle* handle, size_t index,
+                                                            struct DLManagedTensorVersioned** output);
 /* alltoall: the rows that came from each rank of the set. Lives as long as the handle. */
 DABKE_API dabke_status dabke_handle_received_splits(const dabke_handle* handle, const int64_t** splits,
                                                     size_t* count);

@@ -1,6 +1,7 @@
-/* The tensor description of the DLPack 1.x standard (https://dmlc.github.io/dlpack/latest/c_api.html): the
- * part that dabke.h uses, byte for byte the standard's layout. The include guard is the standard header's
- * own, so that a program which includes both gets whichever comes first. */
+/* The tensors of the DLPack 1.x standard (https://dmlc.github.io/dlpack/latest/c_api.html): the part that
+ * dabke.h uses, byte for byte the standard's layout. The include guard is the standard header's own, so that
+ * a program which includes both gets whichever comes first. Behind one from before 1.0 come the tensors that
+ * it lacks. */
 #ifndef DLPACK_DLPACK_H_
 #define DLPACK_DLPACK_H_
 
@@ -10,9 +11,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-#define DLPACK_MAJOR_VERSION 1
-#define DLPACK_MINOR_VERSION 0
 
 typedef enum { kDLCPU = 1, kDLCUDA = 2, kDLCUDAHost = 3, kDLCUDAManaged = 13 } DLDeviceType;
 
@@ -46,6 +44,43 @@ typedef struct {
   int64_t* strides; /* in elements; NULL: compact, row-major */
   uint64_t byte_offset;
 } DLTensor;
+
+/* A tensor that owns itself: who has it calls the deleter once, or hands it on. */
+typedef struct DLManagedTensor {
+  DLTensor dl_tensor;
+  void* manager_ctx; /* the producer's */
+  void (*deleter)(struct DLManagedTensor* self);
+} DLManagedTensor;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
+
+#ifndef DLPACK_MAJOR_VERSION
+#define DLPACK_MAJOR_VERSION 1
+#define DLPACK_MINOR_VERSION 0
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+  uint32_t major; /* another one has another layout behind flags */
+  uint32_t minor;
+} DLPackVersion;
+
+#define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0UL)
+#define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1UL)
+
+/* A DLManagedTensor since 1.0. */
+typedef struct DLManagedTensorVersioned {
+  DLPackVersion version;
+  void* manager_ctx;
+  void (*deleter)(struct DLManagedTensorVersioned* self);
+  uint64_t flags; /* DLPACK_FLAG_BITMASK_... */
+  DLTensor dl_tensor;
+} DLManagedTensorVersioned;
 
 #ifdef __cplusplus
 }

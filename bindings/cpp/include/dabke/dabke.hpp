@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <ranges>
 #include <span>
 #include <stdexcept>
@@ -140,6 +141,22 @@ struct Options {
   }
 };
 
+namespace detail {
+
+struct Deleter {
+  template <class Managed>
+  void operator()(Managed* tensor) const {
+    if (tensor->deleter != nullptr) tensor->deleter(tensor);
+  }
+};
+
+}  // namespace detail
+
+/// Outputs that outlive their handle. release() gives one to a consumer of the DLPack protocol, who then
+/// calls its deleter.
+using ManagedTensor = std::unique_ptr<DLManagedTensor, detail::Deleter>;
+using ManagedTensorVersioned = std::unique_ptr<DLManagedTensorVersioned, detail::Deleter>;
+
 /// A pending operation. Dropping it does not cancel; the tensors' memory must live until it has completed.
 class Handle {
  public:
@@ -176,6 +193,18 @@ class Handle {
     std::size_t count = 1;
     for (std::int32_t i = 0; i < out.ndim; ++i) count *= static_cast<std::size_t>(out.shape[i]);
     return {static_cast<T*>(out.data), count};
+  }
+  /// Output `index`, with a share in the handle (dabke_handle_output_dlpack).
+  ManagedTensor dlpack(std::size_t index = 0) const {
+    DLManagedTensor* out = nullptr;
+    detail::check(dabke_handle_output_dlpack(handle_, index, &out));
+    return ManagedTensor(out);
+  }
+  /// The same as DLPack has it since 1.0.
+  ManagedTensorVersioned dlpack_versioned(std::size_t index = 0) const {
+    DLManagedTensorVersioned* out = nullptr;
+    detail::check(dabke_handle_output_dlpack_versioned(handle_, index, &out));
+    return ManagedTensorVersioned(out);
   }
   std::span<const std::int64_t> received_splits() const {
     const std::int64_t* splits = nullptr;

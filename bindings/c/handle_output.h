@@ -1,0 +1,26 @@
+// What every call that asks a handle for an output checks.
+#pragma once
+
+#include <fmt/format.h>
+
+#include "bindings/c/state.h"
+
+namespace dabke {
+
+inline Status missing_handle() { return {Code::invalid_argument, "the handle is NULL"}; }
+
+/// The operation's status: in_progress while it is pending.
+inline Status completed(const dabke_handle* handle) {
+  if (handle == nullptr) return missing_handle();
+  return handle->status();
+}
+
+/// Output `index` of a completed operation.
+inline Result<const TensorView*> completed_output(const dabke_handle* handle, std::size_t index) {
+  DABKE_RETURN_IF_ERROR(completed(handle));
+  if (index < handle->outputs.size()) return &handle->outputs[index];
+  return Status(Code::invalid_argument,
+                fmt::format("output {} was asked for, but there are {}", index, handle->outputs.size()));
+}
+
+}  // namespace dabke
