@@ -65,19 +65,25 @@ class Random {
     if (dims.size() == 2 && coin()) dims = {0, (1LL << 60) - 1};  // no element, and still a long way round
     return Shape(dims);
   }
+  /// A value of a call's field.
+  template <class T>
+  T any() {
+    if constexpr (std::is_enum_v<T>) {
+      return static_cast<T>(below(static_cast<std::uint64_t>(kLast<T>) + 1));
+    } else if constexpr (std::is_floating_point_v<T>) {
+      return of<T>({1, 0.1, 0.25, -0.0, 1e300, -1e-300, std::numeric_limits<T>::denorm_min()});
+    } else {
+      return number<T>();
+    }
+  }
   Request request() {
     Request request;
     request.name = text();
     request.process_set = number<ProcessSetId>();
-    request.kind = static_cast<CollectiveKind>(below(kCollectiveCount));
-    request.op = of({ReduceOp::average, ReduceOp::sum, ReduceOp::adasum, ReduceOp::min, ReduceOp::max,
-                     ReduceOp::product});
-    request.device_type = of({DeviceType::host, DeviceType::cuda});
-    request.root = number<Rank>();
+    for_each_call_field([&]<class T>(const CallField<T>& field) {
+      if (!field.is_each_tensors) request.*field.value = any<T>();
+    });
     request.priority = number<std::int32_t>();
-    request.compression = of({Compression::none, Compression::float16, Compression::bfloat16});
-    request.prescale = of({1.0, 0.1, -0.0, 1e300, std::numeric_limits<double>::denorm_min()});
-    request.postscale = of({1.0, 0.25, -1e-300});
     // Scalars without a name are the shortest that a group can hold: half of all groups are nothing else.
     const bool shortest = coin();
     for (std::size_t left = of<std::size_t>({0, 1, 1, 2, 3, 40, 1000}); left > 0; --left) {
