@@ -9,7 +9,7 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-const Setup kTwoHosts = {"hierarchical", Setup::Data::hierarchical, Setup::Control::links};
+const Setup kTwoHosts = setup_named("hierarchical");
 constexpr float kThird = 1.0f / 3;
 
 /// What two contributions of a third become.
@@ -51,7 +51,7 @@ TEST_CASE("compression is off by default, and does nothing within a host") {
     must(self.allreduce(x));
     return x;
   });
-  const Setup inside = {"shm", Setup::Data::shm, Setup::Control::links};
+  const Setup inside = setup_named("shm");
   const auto within = run_on_ranks(inside, 2, [](Rank& self) {
     std::vector<float> x{kThird};
     must(self.allreduce(x, {.compression = Compression::bfloat16}));

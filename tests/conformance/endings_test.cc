@@ -131,7 +131,7 @@ TEST_CASE("a lost rank fails what waits for it, on every rank, with its name and
 }
 
 TEST_CASE("a run that fails ends the job with its tensor and rank, and its own text") {
-  const Setup backend{"threads", Setup::Data::threads, Setup::Control::sim};
+  const Setup backend = setup_named("threads");
   const auto seen = run_on_ranks(backend, 2, [&](Rank& self) {
     std::vector<float> x(4);
     std::vector<double> fails = {self.rank() == 1 ? kFailingNumber : 1};

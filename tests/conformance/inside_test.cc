@@ -103,12 +103,8 @@ TEST_CASE("the timeline of a job is a Chrome trace with the events of each tenso
   const Json trace = file.read();
   CAPTURE(trace.dump(1));
   const auto activity = [&backend](const std::string& collective) {
-    if (backend.data == Setup::Data::threads || backend.data == Setup::Data::staged)
-      return std::string("B THREADS_COLLECTIVE");
-    if (backend.data == Setup::Data::device) return "B FAKE_" + collective;
-    const bool is_tcp = backend.data == Setup::Data::tcp || backend.data == Setup::Data::hierarchical;
-    const char* const name = backend.data == Setup::Data::shm ? "SHM_" : is_tcp ? "TCP_" : "GLOO_";
-    return fmt::format("B {}{}", name, collective);
+    const bool is_of_threads = backend.activity.empty();
+    return "B " + (is_of_threads ? "THREADS_COLLECTIVE" : backend.activity + collective);
   };
   const auto lines = outline(trace, "alone");
   CHECK(std::ranges::count(lines, "X 0") == 1);
@@ -165,7 +161,7 @@ TEST_CASE("the timeline of fused tensors shows packing and unpacking") {
     DABKE_SKIP("there is no Gloo in this build");
   const TempFile file;
   config.timeline = file.path();
-  run_on_ranks({"gloo", Setup::Data::gloo, Setup::Control::links}, 2, config, [&](Rank& self) {
+  run_on_ranks(setup_named("gloo"), 2, config, [&](Rank& self) {
     std::vector<float> a(100);
     std::vector<float> b(200);
     must(self.start(CollectiveKind::allreduce, {{view_of(a), {}, "a"}, {view_of(b), {}, "b"}}).wait());

@@ -148,7 +148,7 @@ void Job::open(const Setup& setup, int size, const std::function<Config(int rank
         return Status(Code::unsupported, "there is no such device");
       };
     }
-    if (setup.data == Setup::Data::threads || setup.is_on_device()) {
+    if (setup.data != Setup::Data::library) {
       factories.backends = [&](const BackendContext&) {
         std::vector<std::unique_ptr<Backend>> backends;
         if (setup.data == Setup::Data::device)
@@ -158,10 +158,8 @@ void Job::open(const Setup& setup, int size, const std::function<Config(int rank
       };
     }
     Config config = config_of(rank);
-    if (setup.data == Setup::Data::hierarchical) config.network_interface = "lo";
-    if (setup.data == Setup::Data::tcp) config.cpu_operations = "tcp";
-    if (setup.data == Setup::Data::gloo) config.cpu_operations = "gloo";
-    if (setup.data == Setup::Data::shm) config.cpu_operations = "shm";
+    if (setup.hosts > 1) config.network_interface = "lo";
+    if (!setup.cpu_operations.empty()) config.cpu_operations = setup.cpu_operations;
     ranks_[static_cast<std::size_t>(rank)] = std::make_unique<Rank>(
         rank, must(Runtime::open(config, {world_of(rank, size, setup, id), store}, factories)), device);
   };

@@ -7,27 +7,38 @@
 
 namespace dabke::testing {
 
-std::vector<Setup> backends_for_threads() {
-  const std::vector<Setup> all = {
-      {"shm", Setup::Data::shm, Setup::Control::links},
-      {"hierarchical", Setup::Data::hierarchical, Setup::Control::links},
-      {"tcp", Setup::Data::tcp, Setup::Control::links},
-      {"gloo", Setup::Data::gloo, Setup::Control::links},
-      {"threads", Setup::Data::threads, Setup::Control::sim},
-      {"device", Setup::Data::device, Setup::Control::sim},
-      {"staged", Setup::Data::staged, Setup::Control::sim},
-      {"threads-tcp", Setup::Data::threads, Setup::Control::links},
+const std::vector<Setup>& all_setups() {
+  using Control = Setup::Control;
+  using Data = Setup::Data;
+  // clang-format off
+  static const std::vector<Setup> all = {
+      // name           control         data           cpu_operations  activity   hosts
+      {"shm",          Control::links, Data::library, "shm",          "SHM_"},
+      {"hierarchical", Control::links, Data::library, "",             "TCP_",    2},
+      {"tcp",          Control::links, Data::library, "tcp",          "TCP_"},
+      {"gloo",         Control::links, Data::library, "gloo",         "GLOO_"},
+      {"threads",      Control::sim,   Data::threads},
+      {"device",       Control::sim,   Data::device,  "",             "FAKE_"},
+      {"staged",       Control::sim,   Data::staged},
+      {"threads-tcp",  Control::links, Data::threads},
   };
+  // clang-format on
+  return all;
+}
+
+const Setup& setup_named(const std::string& name) {
+  const auto found = std::ranges::find(all_setups(), name, &Setup::name);
+  if (found == all_setups().end())
+    throw std::runtime_error("DABKE_TEST_BACKENDS: there is no backend '" + name + "'");
+  return *found;
+}
+
+std::vector<Setup> backends_for_threads() {
   const char* wanted = std::getenv("DABKE_TEST_BACKENDS");
-  if (wanted == nullptr || *wanted == '\0') return all;
+  if (wanted == nullptr || *wanted == '\0') return all_setups();
   std::vector<Setup> chosen;
   std::istringstream names(wanted);
-  for (std::string name; std::getline(names, name, ',');) {
-    const auto found = std::ranges::find(all, name, &Setup::name);
-    if (found == all.end())
-      throw std::runtime_error("DABKE_TEST_BACKENDS: there is no backend '" + name + "'");
-    chosen.push_back(*found);
-  }
+  for (std::string name; std::getline(names, name, ',');) chosen.push_back(setup_named(name));
   return chosen;
 }
 

@@ -9,21 +9,29 @@
 namespace dabke::testing {
 
 struct Setup {
-  // threads: ThreadsBackend; device: tensors on fake devices, with collectives between these; staged: without
-  enum class Data { shm, hierarchical, tcp, gloo, threads, device, staged };
   enum class Control { links, sim };  // links: LinkChannel, sim: SimChannel
+  /// The library's own backends, those of the test between threads, or on fake devices: with collectives
+  /// between these, or staged in the host's memory.
+  enum class Data { library, threads, device, staged };
+
   std::string name;
-  Data data = Data::threads;
   Control control = Control::sim;
-  /// The host on which a rank believes to be: two hosts make the backends between hosts meet.
+  Data data = Data::threads;
+  std::string cpu_operations = {};  // library: DABKE_CPU_OPERATIONS; empty: as it is
+  std::string activity = {};        // what an activity of its small collectives begins with: "TCP_"
+  int hosts = 1;                    // two make the backends between hosts meet
+
   bool is_on_device() const { return data == Data::device || data == Data::staged; }
-  std::string host(int rank, int size) const {
-    return data != Data::hierarchical || 2 * rank < size ? "node" : "node-too";
-  }
+  /// The host on which a rank believes to be.
+  std::string host(int rank, int size) const { return hosts == 1 || 2 * rank < size ? "node" : "node-too"; }
 };
 
-/// Every backend that ranks in one process can use, as far as DABKE_TEST_BACKENDS (names separated by commas;
-/// unset: all) lets them. ThreadSanitizer builds leave gloo out by it.
+/// Every setup; a new backend that ranks in one process can use is a row of it.
+const std::vector<Setup>& all_setups();
+/// Throws when there is none of that name.
+const Setup& setup_named(const std::string& name);
+/// Those that DABKE_TEST_BACKENDS (names separated by commas; unset: all) lets through. ThreadSanitizer builds
+/// leave gloo out by it.
 std::vector<Setup> backends_for_threads();
 
 inline std::ostream& operator<<(std::ostream& out, const Setup& setup) { return out << setup.name; }

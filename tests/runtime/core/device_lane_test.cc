@@ -14,8 +14,8 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-const Setup kDevice = {"device", Setup::Data::device, Setup::Control::sim};
-const Setup kStaged = {"staged", Setup::Data::staged, Setup::Control::sim};
+const Setup kDevice = setup_named("device");
+const Setup kStaged = setup_named("staged");
 
 TensorView on_device(Rank& self, DeviceBuffer& memory, const std::vector<float>& values) {
   memory = allocate_from(self.device()->memory(), values.size() * sizeof(float));
