@@ -23,7 +23,7 @@ struct Call {
 Status set_options(Operation& operation, const dabke_options& options) {
   Request& request = *operation.request;
   const int op = number_in(options.op);
-  if (op < DABKE_AVERAGE || op > DABKE_BITWISE_XOR) {
+  if (op < 0 || op > static_cast<int>(kLast<ReduceOp>)) {
     return {Code::invalid_argument,
             fmt::format("{} '{}': reduce operation {} does not exist; use a dabke_reduce_op",
                         name_of(request.kind), request.name, op)};
