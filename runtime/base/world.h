@@ -24,7 +24,7 @@ std::string name_of_rank(Rank rank, const std::vector<std::string>& hosts);
 struct World {
   JobId job_id{};
   JobKey job_key{};
-  std::uint64_t epoch = 1;  // counts the inits of the job; given by the store, never by a local counter
+  std::uint64_t epoch = 1;  // counts the inits of the job; rank 0 draws it, nobody counts for himself
   Rank rank = 0;
   int size = 1;
   int local_rank = 0;  // among the ranks of this host

@@ -18,12 +18,7 @@
 // Where rank, size and rendezvous are all unset and MPI has started the process, MPI tells them; where the
 // application passes a communicator, it tells them whatever the environment says (runtime/bootstrap/mpi_place.h).
 //
-// Then, in the store, under the job's id:
-//   1. Each rank counts its init, `inits/<rank>`; the count is the epoch. All else is under `<epoch>/`.
-//   2. Each rank leaves `hello/<rank>`: its size, its host name and its static process sets.
-//   3. Rank 0 reads all of them and leaves `roster`: the host names by rank, or what is wrong. Everybody
-//      reads that.
-// So init costs each rank a handful of store calls, and all ranks see the same list or the same error.
+// Then they meet in the store, under the job's id (runtime/bootstrap/roster.h).
 #pragma once
 
 #include <memory>

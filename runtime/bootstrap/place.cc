@@ -1,0 +1,162 @@
+#include "runtime/bootstrap/place.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "runtime/bootstrap/other_launchers.h"
+
+namespace dabke {
+namespace {
+
+constexpr int kMostRanks = 1 << 20;
+
+struct Number {
+  std::string name;
+  int value;
+};
+
+Result<std::optional<Number>> number(const Environment& environment, std::string_view name, int least) {
+  const auto found = look_up(environment, name);
+  if (!found) return std::optional<Number>();
+  int value = 0;
+  const char* last = found->value.data() + found->value.size();
+  const auto [end, error] = std::from_chars(found->value.data(), last, value);
+  if (error == std::errc() && end == last && value >= least && value <= kMostRanks) {
+    return std::optional(Number{found->name, value});
+  }
+  return Status(Code::invalid_argument, fmt::format("{} is '{}', but must be a whole number from {} to {}",
+                                                    found->name, found->value, least, kMostRanks));
+}
+
+Status check_below(const Number& rank, const Number& size) {
+  if (rank.value < size.value) return {};
+  return {Code::invalid_argument, fmt::format("{} is {}, but must be below {}, which is {}", rank.name,
+                                              rank.value, size.name, size.value)};
+}
+
+Result<std::optional<HostPlacement>> placement_from(const Environment& environment, int size) {
+  constexpr std::string_view kNames[] = {"LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE"};
+  std::vector<Number> numbers;
+  std::vector<std::string> absent;
+  for (const auto name : kNames) {
+    DABKE_ASSIGN_OR_RETURN(auto found, number(environment, name, name.ends_with("SIZE") ? 1 : 0));
+    if (found) {
+      numbers.push_back(*found);
+    } else {
+      absent.push_back(fmt::format("DABKE_{}", name));
+    }
+  }
+  if (numbers.empty()) return std::optional<HostPlacement>();
+  if (!absent.empty()) {
+    return Status(
+        Code::invalid_argument,
+        fmt::format(
+            "{} is set but not {}; set all of LOCAL_RANK, LOCAL_SIZE, CROSS_RANK and CROSS_SIZE, or none",
+            numbers.front().name, fmt::join(absent, ", ")));
+  }
+  DABKE_RETURN_IF_ERROR(check_below(numbers[0], numbers[1]));
+  DABKE_RETURN_IF_ERROR(check_below(numbers[2], numbers[3]));
+  for (const Number& one : {numbers[1], numbers[3]}) {
+    if (one.value > size) {
+      return Status(Code::invalid_argument,
+                    fmt::format("{} is {}, above the size of the job, {}", one.name, one.value, size));
+    }
+  }
+  return std::optional(HostPlacement{numbers[0].value, numbers[1].value, numbers[2].value, numbers[3].value});
+}
+
+}  // namespace
+
+std::optional<Variable> look_up(const Environment& environment, std::string_view name) {
+  for (const std::string_view vendor : {"DABKE_", "HOROVOD_"}) {
+    const std::string full = fmt::format("{}{}", vendor, name);
+    if (auto value = environment(full); value && !value->empty()) return Variable{full, std::move(*value)};
+  }
+  return std::nullopt;
+}
+
+Result<std::string> host_name(const Environment& environment) {
+  std::string host;
+  std::string source = "gethostname()";
+  if (const auto given = look_up(environment, "HOSTNAME")) {
+    host = given->value;
+    source = given->name;
+  } else {
+    char buffer[256] = "";
+    if (::gethostname(buffer, sizeof buffer - 1) != 0) return system_error("gethostname", errno);
+    host = buffer;
+  }
+  const auto bad = [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 127; };
+  if (!host.empty() && std::ranges::none_of(host, bad)) return host;
+  return Status(
+      Code::invalid_argument,
+      fmt::format("{} says '{}', which is no host name; set DABKE_HOSTNAME to a name without spaces", source,
+                  host));
+}
+
+Result<Place> place_from_environment(const Environment& environment) {
+  Place given;
+  DABKE_ASSIGN_OR_RETURN(auto rank, number(environment, "RANK", 0));
+  DABKE_ASSIGN_OR_RETURN(auto size, number(environment, "SIZE", 1));
+  given.rendezvous = environment("DABKE_RENDEZVOUS");
+  if (given.rendezvous && given.rendezvous->empty()) given.rendezvous.reset();
+  if (given.rendezvous && !rank && !size) {  // told where to meet, but not by a launcher of ours
+    if (const auto other = find_other_launcher(environment); other && other->size_is_known) {
+      rank = Number{other->name, other->rank};
+      size = Number{other->name, other->size};
+    }
+  }
+  given.gathers_dumps = environment("DABKE_GATHERS_DUMPS") == "1";
+  if (rank && !size) {
+    return Status(
+        Code::invalid_argument,
+        fmt::format("{} is set but DABKE_SIZE is not; set both, or start with dabkerun", rank->name));
+  }
+  if (size && size->value > 1 && !rank) {
+    return Status(Code::invalid_argument,
+                  fmt::format("{} is {} but DABKE_RANK is not set; set both, or start with dabkerun",
+                              size->name, size->value));
+  }
+  if (given.rendezvous && !size) {
+    return Status(
+        Code::invalid_argument,
+        "DABKE_RENDEZVOUS is set but DABKE_SIZE is not, and no launcher that is known has told this "
+        "process its rank; set DABKE_RANK and DABKE_SIZE as well, or start with dabkerun");
+  }
+  if (size) given.size = size->value;
+  if (rank) {
+    given.rank = rank->value;
+    DABKE_RETURN_IF_ERROR(check_below(*rank, *size));
+  }
+  if (given.size > 1 && !given.rendezvous) {
+    return Status(
+        Code::invalid_argument,
+        fmt::format(
+            "{} is {} but DABKE_RENDEZVOUS is not set, so the ranks cannot find each other; start with "
+            "dabkerun, or set it to file:/a/directory/that/all/ranks/see",
+            size->name, given.size));
+  }
+  DABKE_ASSIGN_OR_RETURN(given.placement, placement_from(environment, given.size));
+  DABKE_ASSIGN_OR_RETURN(given.host, host_name(environment));
+  const auto secret = [&](const char* name) -> std::optional<Variable> {
+    auto value = environment(name);
+    return value && !value->empty() ? std::optional(Variable{name, *value}) : std::nullopt;
+  };
+  given.job_id = secret("DABKE_JOB_ID");
+  given.job_key = secret("DABKE_JOB_KEY");
+  if (given.job_id.has_value() != given.job_key.has_value()) {
+    return Status(Code::invalid_argument, fmt::format("{} is set but {} is not; set both, or neither",
+                                                      given.job_id ? "DABKE_JOB_ID" : "DABKE_JOB_KEY",
+                                                      given.job_id ? "DABKE_JOB_KEY" : "DABKE_JOB_ID"));
+  }
+  return given;
+}
+
+}  // namespace dabke

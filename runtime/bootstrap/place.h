@@ -1,0 +1,45 @@
+// What a process knows of its place in the job before it has met the others.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "runtime/base/config.h"
+#include "runtime/base/status.h"
+#include "runtime/transport/mpi_session.h"
+
+namespace dabke {
+
+/// A variable's value and the name under which it was found.
+struct Variable {
+  std::string name;
+  std::string value;
+};
+
+/// DABKE_<name>, or HOROVOD_<name>; an empty one counts as none.
+std::optional<Variable> look_up(const Environment& environment, std::string_view name);
+
+/// local_rank and its kin, as the launcher gave them.
+struct HostPlacement {
+  int local_rank, local_size, cross_rank, cross_size;
+};
+
+struct Place {
+  int rank = 0;
+  int size = 1;
+  std::optional<HostPlacement> placement;
+  std::string host;
+  std::optional<std::string> rendezvous;  // as in DABKE_RENDEZVOUS
+  std::optional<Variable> job_id;
+  std::optional<Variable> job_key;
+  MpiSession* mpi = nullptr;
+  bool gathers_dumps = false;
+};
+
+/// This host's name for the others: DABKE_HOSTNAME, or gethostname().
+Result<std::string> host_name(const Environment& environment);
+
+/// What the environment says; a job of one where it says nothing. Errors name the variable and the remedy.
+Result<Place> place_from_environment(const Environment& environment);
+
+}  // namespace dabke

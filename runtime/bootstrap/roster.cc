@@ -1,0 +1,360 @@
+#include "runtime/bootstrap/roster.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <thread>
+#include <variant>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "runtime/base/hmac.h"
+#include "runtime/call/process_set_list.h"
+
+namespace dabke {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* kEpoch = "epoch";
+constexpr const char* kOpened = "opened";
+constexpr const char* kWaiting = "waiting";
+/// Rank 0 may have begun to wait a little later than the others; its verdict is worth more than theirs. So it
+/// waits that long, too, for those who shall hear it.
+constexpr Duration kVerdict = 1s;
+/// Mostly rank 0 comes at the same time, and nobody need know that we wait for it.
+constexpr Duration kQuietWait = 250ms;
+/// Who waits for a roster looks that often whether it is still to come.
+constexpr Duration kLongestPause = 2s;
+/// A network file system may go on showing for a while what has been removed.
+constexpr Duration kStalePause = 20ms;
+constexpr std::size_t kMostNamed = 8;
+
+std::string hello_key(std::uint64_t epoch, Rank rank) { return fmt::format("{}/hello/{}", epoch, rank); }
+std::string roster_key(std::uint64_t epoch) { return fmt::format("{}/roster", epoch); }
+std::string waiting_key(Rank rank) { return fmt::format("{}/{}", kWaiting, rank); }
+
+std::optional<std::uint64_t> number_in(std::string_view text) {
+  std::uint64_t value = 0;
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  return error == std::errc() && end == last ? std::optional(value) : std::nullopt;
+}
+
+/// What is there now; nothing is no error.
+Result<std::optional<std::string>> look(Store& store, const std::string& key) {
+  auto value = store.get(key, Clock::now());
+  if (value.is_ok()) return std::optional(value.take());
+  if (value.status().code() == Code::timeout) return std::optional<std::string>();
+  return value.status();
+}
+
+Status size_mismatch(Rank a, int size_a, Rank b, std::string_view size_b) {
+  return {Code::mismatch,
+          fmt::format("rank {} was started with a size of {}, rank {} with a size of {}; all ranks of a job "
+                      "must have the same",
+                      a, size_a, b, size_b)};
+}
+
+/// The ranks that are absent, the first of them by name.
+struct Absent {
+  std::vector<std::string> named;
+  std::size_t count = 0;
+
+  void add(std::string who) {
+    if (++count <= kMostNamed) named.push_back(std::move(who));
+  }
+  std::string text() const {
+    std::string who = fmt::format("rank{} {}", count > 1 ? "s" : "", fmt::join(named, ", "));
+    if (count > named.size()) who += fmt::format(" and {} more", count - named.size());
+    return who;
+  }
+};
+
+/// What rank 0 left of an epoch, as one rank reads it.
+struct Verdict {
+  std::vector<std::string> hosts;
+  bool is_in = false;  // this process is the one that counts for its rank
+};
+
+class Meeting {
+ public:
+  Meeting(Store& job, const Hello& self, const Config& config, TimePoint deadline, std::string token)
+      : job_(job),
+        self_(self),
+        patience_(config.start_timeout),
+        deadline_(deadline),
+        token_(std::move(token)) {}
+
+  /// Rank 0.
+  Result<Roster> open();
+  /// The others.
+  Result<Roster> join();
+
+ private:
+  struct Member {
+    std::string token, host;
+  };
+
+  std::string hello() const {
+    return fmt::format("{}\n{}\n{}\n{}\n", token_, self_.size, self_.host, self_.process_sets);
+  }
+  Result<std::vector<Member>> gather(std::uint64_t epoch);
+  Result<Member> check(Rank rank, const std::string& hello) const;
+  Status close(std::uint64_t epoch, const Result<std::vector<Member>>& members);
+  Result<std::uint64_t> wait_until_open(std::uint64_t turned_away);
+  Result<std::variant<std::string, std::uint64_t>> wait_for_roster(std::uint64_t epoch);
+  Result<Verdict> read(const std::string& roster) const;
+  Status explain(std::uint64_t epoch, const std::string& who, const std::string& more) const;
+  Status explain_absence(std::uint64_t epoch) const;
+  Status explain_root(std::uint64_t turned_away) const;
+
+  Store& job_;
+  const Hello& self_;
+  const double patience_;
+  const TimePoint deadline_;
+  const std::string token_;
+};
+
+Result<Meeting::Member> Meeting::check(Rank rank, const std::string& hello) const {
+  const auto lines = lines_of(hello);
+  if (lines.size() != 4)
+    return Status(Code::internal, fmt::format("rank {} left a hello that makes no sense", rank));
+  if (lines[1] != std::to_string(self_.size)) return size_mismatch(0, self_.size, rank, lines[1]);
+  if (lines[3] != self_.process_sets) return process_sets_mismatch(self_.process_sets, rank, lines[3]);
+  return Member{lines[0], lines[2]};
+}
+
+/// Rank 0: everybody, by rank.
+Result<std::vector<Meeting::Member>> Meeting::gather(std::uint64_t epoch) {
+  std::vector<Member> members;
+  Status wrong;
+  TimePoint until = deadline_;
+  for (Rank rank = 0; rank < self_.size; ++rank) {
+    const auto hello =
+        rank == 0 ? Result<std::string>(this->hello()) : job_.get(hello_key(epoch, rank), until);
+    if (!hello.is_ok() && hello.status().code() == Code::timeout)
+      return wrong.is_ok() ? explain_absence(epoch) : wrong;
+    if (!hello.is_ok()) return hello.status();
+    auto member = check(rank, *hello);
+    if (member.is_ok()) {
+      members.push_back(member.take());
+    } else if (wrong.is_ok()) {
+      wrong = member.status();
+      until = std::min(deadline_, Clock::now() + kVerdict);
+    }
+  }
+  if (!wrong.is_ok()) return wrong;
+  return members;
+}
+
+/// Takes the epoch from the door before the roster is there. Who has seen the roster has been told all, and
+/// finds no other epoch at the door than a later one.
+Status Meeting::close(std::uint64_t epoch, const Result<std::vector<Member>>& members) {
+  DABKE_ASSIGN_OR_RETURN(const auto opened, look(job_, kOpened));
+  if (opened != std::to_string(epoch)) {
+    return {Code::invalid_argument,
+            fmt::format("another process came as rank 0 while this one waited in epoch {} at {}; every rank "
+                        "must be one process, and every job needs a place of its own",
+                        epoch, job_.describe())};
+  }
+  std::string roster = "hosts\n";
+  if (members.is_ok()) {
+    for (const Member& member : *members) roster += fmt::format("{} {}\n", member.token, member.host);
+  } else {
+    roster = fmt::format("error\n{}\n{}\n", static_cast<int>(members.status().code()),
+                         one_line(members.status().message()));
+  }
+  DABKE_RETURN_IF_ERROR(job_.remove_all(kOpened));
+  return job_.set(roster_key(epoch), roster);
+}
+
+Result<Roster> Meeting::open() {
+  DABKE_ASSIGN_OR_RETURN(const std::uint64_t epoch, job_.increment(kEpoch));
+  DABKE_RETURN_IF_ERROR(job_.set(hello_key(epoch, 0), hello()));
+  // Only tidying: these ranks wait for what comes now.
+  (void)job_.remove_all(kWaiting);
+  DABKE_RETURN_IF_ERROR(job_.set(kOpened, std::to_string(epoch)));
+  const auto members = gather(epoch);
+  const Status closed = close(epoch, members);
+  if (!members.is_ok() && closed.code() != Code::invalid_argument) return members.status();
+  if (!closed.is_ok()) return closed;
+  Roster roster{epoch, {}};
+  for (const Member& member : *members) roster.hosts.push_back(member.host);
+  return roster;
+}
+
+/// The epoch at the door. `turned_away`: the one whose roster is closed and does not have this process, or 0.
+Result<std::uint64_t> Meeting::wait_until_open(std::uint64_t turned_away) {
+  const TimePoint until = deadline_ + kVerdict;
+  const TimePoint quiet = std::min(until, Clock::now() + kQuietWait);
+  bool is_quiet = true;
+  while (true) {
+    const auto opened = job_.get(kOpened, is_quiet ? quiet : until);
+    if (opened.is_ok()) {
+      const auto epoch = number_in(*opened);
+      if (!epoch) return Status(Code::internal, fmt::format("rank 0 opened epoch '{}'", *opened));
+      if (*epoch > turned_away) return *epoch;
+      if (Clock::now() >= until) return explain_root(turned_away);
+      std::this_thread::sleep_for(kStalePause);
+    } else if (opened.status().code() != Code::timeout) {
+      return opened.status();
+    } else if (is_quiet) {
+      is_quiet = false;
+      DABKE_RETURN_IF_ERROR(job_.set(waiting_key(self_.rank), ""));
+    } else {
+      return explain_root(turned_away);
+    }
+  }
+}
+
+Result<Verdict> Meeting::read(const std::string& roster) const {
+  auto lines = lines_of(roster);
+  const std::string kind = lines.empty() ? "" : lines[0];
+  if (kind == "error" && lines.size() >= 3) {
+    const auto code = number_in(lines[1]);
+    return Status(code.value_or(0) == 0 ? Code::internal : static_cast<Code>(*code), lines[2]);
+  }
+  if (kind != "hosts") return Status(Code::internal, "rank 0 left a roster that makes no sense");
+  Verdict verdict;
+  const auto me = static_cast<std::size_t>(self_.rank);
+  for (std::size_t rank = 0; rank + 1 < lines.size(); ++rank) {
+    const std::string& line = lines[rank + 1];
+    const auto space = line.find(' ');
+    if (space == std::string::npos) return Status(Code::internal, "rank 0 left a roster that makes no sense");
+    if (rank == me) verdict.is_in = line.substr(0, space) == token_;
+    verdict.hosts.push_back(line.substr(space + 1));
+  }
+  return verdict;
+}
+
+/// What rank 0 leaves of the epoch, or a later epoch that has been opened meanwhile: then the rank 0 of this
+/// one is gone, or all of it is over.
+Result<std::variant<std::string, std::uint64_t>> Meeting::wait_for_roster(std::uint64_t epoch) {
+  using Either = std::variant<std::string, std::uint64_t>;
+  const TimePoint until = deadline_ + kVerdict;
+  for (Duration pause = kQuietWait;; pause = std::min(2 * pause, kLongestPause)) {
+    const TimePoint next = std::min(until, Clock::now() + pause);
+    auto roster = job_.get(roster_key(epoch), next);
+    if (roster.is_ok()) return Either(roster.take());
+    if (roster.status().code() != Code::timeout) return roster.status();
+    if (next == until) return explain_absence(epoch);
+    DABKE_ASSIGN_OR_RETURN(const auto opened, look(job_, kOpened));
+    const auto later = opened ? number_in(*opened) : std::nullopt;
+    if (later.value_or(0) > epoch) return Either(*later);
+  }
+}
+
+Result<Roster> Meeting::join() {
+  DABKE_ASSIGN_OR_RETURN(std::uint64_t epoch, wait_until_open(0));
+  while (true) {
+    DABKE_RETURN_IF_ERROR(job_.set(hello_key(epoch, self_.rank), hello()));
+    DABKE_ASSIGN_OR_RETURN(const auto told, wait_for_roster(epoch));
+    if (const auto* const later = std::get_if<std::uint64_t>(&told)) {
+      epoch = *later;
+      continue;
+    }
+    DABKE_ASSIGN_OR_RETURN(const Verdict verdict, read(std::get<std::string>(told)));
+    if (verdict.is_in) return Roster{epoch, verdict.hosts};
+    DABKE_ASSIGN_OR_RETURN(epoch, wait_until_open(epoch));
+  }
+}
+
+Status Meeting::explain(std::uint64_t epoch, const std::string& who, const std::string& more) const {
+  return {Code::timeout,
+          fmt::format("rank {} waited {} s in epoch {} at {} for {}; start all {} ranks, or wait longer with "
+                      "DABKE_START_TIMEOUT_SECONDS{}",
+                      self_.rank, patience_, epoch, job_.describe(), who, self_.size, more)};
+}
+
+/// Says which ranks have not come in this epoch.
+Status Meeting::explain_absence(std::uint64_t epoch) const {
+  Absent absent;
+  for (Rank rank = 0; rank < self_.size; ++rank) {
+    if (!job_.get(hello_key(epoch, rank), Clock::now()).is_ok()) absent.add(std::to_string(rank));
+  }
+  return explain(epoch,
+                 absent.count == 0 ? "rank 0 (it came, but then left no list of hosts)" : absent.text(), "");
+}
+
+/// Says that rank 0 has opened no epoch for this process, who else has not come, and what is known of the
+/// last epoch.
+Status Meeting::explain_root(std::uint64_t turned_away) const {
+  const auto drawn = job_.get(kEpoch, Clock::now());
+  const std::uint64_t last = drawn.is_ok() ? number_in(*drawn).value_or(0) : 0;
+  Absent absent;
+  absent.add(last == 0 ? "0" : fmt::format("0 (in epoch {})", last));
+  for (Rank rank = 1; rank < self_.size; ++rank) {
+    if (rank != self_.rank && !job_.get(waiting_key(rank), Clock::now()).is_ok())
+      absent.add(std::to_string(rank));
+  }
+  if (last == 0) return explain(1, absent.text(), "");
+  std::string more =
+      ". Rank 0 opens the epochs: one of an interrupted job in the same place counts too, and so does one of "
+      "a second process with its rank; give every job a place of its own";
+  const auto roster = job_.get(roster_key(last), Clock::now());
+  const auto verdict = roster.is_ok() ? std::optional(read(*roster)) : std::nullopt;
+  Code code = Code::timeout;
+  if (verdict && !verdict->is_ok()) {
+    more += fmt::format(". Of epoch {} rank 0 said: {}", last, verdict->status().message());
+  } else if (verdict && !(*verdict)->is_in) {
+    const int size = static_cast<int>((*verdict)->hosts.size());
+    if (size != self_.size) {
+      code = Code::mismatch;
+      more += fmt::format(". Of epoch {}: {}", last,
+                          size_mismatch(0, size, self_.rank, std::to_string(self_.size)).message());
+    } else if (turned_away == last) {
+      more += fmt::format(". In epoch {} another process is rank {}", last, self_.rank);
+    }
+  }
+  return {code, explain(last + 1, absent.text(), more).message()};
+}
+
+}  // namespace
+
+Result<Roster> meet(Store& job, const Hello& self, const Config& config, TimePoint deadline) {
+  std::array<std::byte, 8> noise{};
+  DABKE_RETURN_IF_ERROR(random_bytes(noise));
+  Meeting meeting(job, self, config, deadline, to_hex(noise));
+  return self.rank == 0 ? meeting.open() : meeting.join();
+}
+
+void sweep(Store& job, std::uint64_t epoch) {
+  constexpr std::uint64_t kMostAtOnce = 8;
+  for (std::uint64_t old = epoch > kMostAtOnce ? epoch - kMostAtOnce : 1; old < epoch; ++old) {
+    // Only tidying: what cannot be removed now costs a little space and harms nobody.
+    (void)job.remove_all(std::to_string(old));
+  }
+}
+
+std::string process_sets_of(const Config& config, int size) {
+  const auto sets = parse_process_sets(config.process_sets, size);
+  return one_line(sets.is_ok() ? process_sets_to_string(*sets) : config.process_sets);
+}
+
+Status process_sets_mismatch(const std::string& of_root, Rank rank, const std::string& theirs) {
+  return {Code::mismatch,
+          fmt::format(
+              "rank 0 was started with process sets '{}', rank {} with '{}'; all ranks of a job must have "
+              "the same in the same order (DABKE_PROCESS_SETS, then dabke_init's options)",
+              of_root, rank, theirs)};
+}
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const auto end = text.find('\n');
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return lines;
+}
+
+std::string one_line(std::string text) {
+  std::ranges::replace(text, '\n', ' ');
+  return text;
+}
+
+}  // namespace dabke

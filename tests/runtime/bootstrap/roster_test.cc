@@ -1,0 +1,216 @@
+#include "runtime/bootstrap/roster.h"
+
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <semaphore>
+#include <set>
+#include <thread>
+
+#include "runtime/bootstrap/rendezvous_server.h"
+#include "runtime/transport/http_store.h"
+#include "tests/runtime/transport/ranks.h"
+
+using namespace dabke;
+using namespace dabke::test;
+using namespace std::chrono_literals;
+using Catch::Contains;
+
+namespace {
+
+/// A place to meet, as a launcher's store and as a directory; each rank has a client of its own.
+class MeetingPlace {
+ public:
+  explicit MeetingPlace(bool is_served) {
+    if (!is_served) return;
+    server_ = RendezvousServer::listen("127.0.0.1", {}, {}).take();
+    REQUIRE(server_->start().is_ok());
+  }
+  std::shared_ptr<Store> client() const {
+    return server_ ? open_http_store(server_->url(), {}, {}).take()
+                   : open_file_store(directory_.path()).take();
+  }
+  std::size_t files() const { return directory_.files(); }
+
+ private:
+  TemporaryDirectory directory_;
+  std::unique_ptr<RendezvousServer> server_;
+};
+
+Config patient(double seconds) {
+  Config config;
+  config.start_timeout = seconds;
+  return config;
+}
+
+/// "epoch 2: a b c", or the error.
+std::string seen(const Result<Roster>& roster) {
+  if (!roster.is_ok()) return roster.status().message();
+  std::string text = fmt::format("epoch {}:", roster->epoch);
+  for (const std::string& host : roster->hosts) text += " " + host;
+  return text;
+}
+
+/// A process comes with this rank; its host's name tells it from the others.
+std::string come(const MeetingPlace& place, Rank rank, int size, const std::string& host,
+                 double timeout = 20) {
+  const auto store = place.client();
+  const Config config = patient(timeout);
+  return seen(meet(*store, {rank, size, host, ""}, config, deadline_after(timeout)));
+}
+
+/// Processes by name, each with the rank that it has in the list.
+std::vector<std::string> come_all(const MeetingPlace& place, const std::vector<std::string>& processes) {
+  const int size = static_cast<int>(processes.size());
+  return run_ranks(
+      size, [&](Rank rank) { return come(place, rank, size, processes[static_cast<std::size_t>(rank)]); });
+}
+
+std::vector<std::string> all_see(std::size_t count, const std::string& text) {
+  return std::vector<std::string>(count, text);
+}
+
+}  // namespace
+
+TEST_CASE("a job of four goes on as three with other numbers, then as five with two that are new") {
+  const MeetingPlace place(GENERATE(false, true));
+  CHECK(come_all(place, {"a", "b", "c", "d"}) == all_see(4, "epoch 1: a b c d"));
+  CHECK(come_all(place, {"d", "b", "a"}) == all_see(3, "epoch 2: d b a"));
+  CHECK(come_all(place, {"b", "new", "d", "a", "newer"}) == all_see(5, "epoch 3: b new d a newer"));
+}
+
+TEST_CASE("who is new waits for an epoch that has room for it, however early it came") {
+  const MeetingPlace place(GENERATE(false, true));
+  CHECK(come_all(place, {"a", "b"}) == all_see(2, "epoch 1: a b"));
+  std::vector<std::string> news(2);
+  std::jthread third([&] { news[0] = come(place, 3, 4, "d"); });
+  std::jthread second([&] { news[1] = come(place, 2, 4, "c"); });
+  // They are at the door: they have said so.
+  for (const char* const rank : {"waiting/3", "waiting/2"})
+    REQUIRE(place.client()->get(rank, deadline_after(20)).is_ok());
+  CHECK(come_all(place, {"b", "a"}) == all_see(2, "epoch 2: b a"));
+  auto old = run_ranks(2, [&](Rank rank) { return come(place, rank, 4, rank == 0 ? "a" : "b"); });
+  third.join();
+  second.join();
+  CHECK(old == all_see(2, "epoch 3: a b c d"));
+  CHECK(news == all_see(2, "epoch 3: a b c d"));
+}
+
+TEST_CASE("what a rank that died in an init has left does not come into the next roster") {
+  const MeetingPlace place(GENERATE(false, true));
+  const auto store = place.client();
+  SECTION("rank 0, with its roster open, while another waits for it") {
+    REQUIRE(*store->increment("epoch") == 1);
+    REQUIRE(store->set("1/hello/0", "dead\n2\nghost\n\n").is_ok());
+    REQUIRE(store->set("opened", "1").is_ok());
+    std::string waited;
+    std::jthread other([&] { waited = come(place, 1, 2, "b"); });
+    REQUIRE(store->get("1/hello/1", deadline_after(20)).is_ok());
+    CHECK(come(place, 0, 2, "a") == "epoch 2: a b");
+    other.join();
+    CHECK(waited == "epoch 2: a b");
+  }
+  SECTION("rank 0, between the last hello and the roster") {
+    REQUIRE(*store->increment("epoch") == 1);
+    REQUIRE(store->set("1/hello/0", "dead\n2\nghost\n\n").is_ok());
+    REQUIRE(store->set("1/hello/1", "dead\n2\nghost\n\n").is_ok());
+    CHECK(come_all(place, {"a", "b"}) == all_see(2, "epoch 2: a b"));
+  }
+  SECTION("another, whose place a new process takes before rank 0 has looked") {
+    std::string root;
+    std::jthread first([&] { root = come(place, 0, 3, "a"); });
+    REQUIRE(store->get("opened", deadline_after(20)).is_ok());
+    REQUIRE(store->set("1/hello/2", "dead\n3\nghost\n\n").is_ok());
+    std::string third;
+    std::jthread again([&] { third = come(place, 2, 3, "c"); });
+    while (store->get("1/hello/2", deadline_after(20)).take().starts_with("dead")) std::this_thread::yield();
+    CHECK(come(place, 1, 3, "b") == "epoch 1: a b c");
+    first.join();
+    again.join();
+    CHECK(root == "epoch 1: a b c");
+    CHECK(third == "epoch 1: a b c");
+  }
+  SECTION("another, whose place a new process takes after rank 0 has looked") {
+    std::string root;
+    std::jthread first([&] { root = come(place, 0, 2, "a"); });
+    REQUIRE(store->get("opened", deadline_after(20)).is_ok());
+    REQUIRE(store->set("1/hello/1", "dead\n2\nghost\n\n").is_ok());
+    first.join();
+    CHECK(root == "epoch 1: a ghost");  // so its links to the dead rank fail, and all come again
+    CHECK(come_all(place, {"a", "b"}) == all_see(2, "epoch 2: a b"));
+  }
+}
+
+TEST_CASE("a second process with the rank of another is told so when nothing else comes") {
+  const MeetingPlace place(GENERATE(false, true));
+  const auto store = place.client();
+  std::string root, twin;
+  std::jthread first([&] { root = come(place, 0, 3, "a"); });
+  REQUIRE(store->get("opened", deadline_after(20)).is_ok());
+  std::jthread beside([&] { twin = come(place, 2, 3, "twin", 1); });
+  REQUIRE(store->get("1/hello/2", deadline_after(20)).is_ok());
+  REQUIRE(store->set("1/hello/2", "other\n3\nc\n\n").is_ok());
+  CHECK(come(place, 1, 3, "b") == "epoch 1: a b c");
+  beside.join();
+  CHECK_THAT(twin, Contains("0 (in epoch 1)") && Contains("In epoch 1 another process is rank 2"));
+}
+
+TEST_CASE("a rank 0 beside another is told so, and the others are with the later one") {
+  const MeetingPlace place(GENERATE(false, true));
+  const auto store = place.client();
+  std::string early, late;
+  std::jthread first([&] { early = come(place, 0, 2, "early", 2); });
+  REQUIRE(store->get("opened", deadline_after(20)).is_ok());
+  std::jthread second([&] { late = come(place, 0, 2, "late"); });
+  while (*store->get("opened", deadline_after(20)) != "2") std::this_thread::yield();
+  CHECK(come(place, 1, 2, "b") == "epoch 2: late b");
+  first.join();
+  second.join();
+  CHECK(late == "epoch 2: late b");
+  CHECK_THAT(early, Contains("another process came as rank 0") && Contains("epoch 1"));
+}
+
+TEST_CASE("a rank may be in its next init while another still leaves the last one") {
+  const MeetingPlace place(GENERATE(false, true));
+  // Rank `slow` leaves an epoch only when the others are in the next init.
+  const int slow = GENERATE(0, 1, 2);
+  constexpr int kRounds = 20;
+  const auto epochs = run_ranks(3, [&](Rank rank) -> std::string {
+    const auto store = place.client();
+    std::string all;
+    for (int round = 1; round <= kRounds; ++round) {
+      const Config config = patient(20);
+      const auto roster = meet(*store, {rank, 3, fmt::format("h{}", rank), ""}, config, deadline_after(20));
+      if (!roster.is_ok()) return roster.status().message();
+      all += fmt::format("{} ", roster->epoch);
+      const Rank other = slow == 0 ? 1 : 0;
+      if (rank == other) {
+        if (!store->set(fmt::format("test/gone-{}", round), "").is_ok()) return "no store";
+      } else if (rank == slow) {
+        if (!store->get(fmt::format("test/gone-{}", round), deadline_after(20)).is_ok()) return "no store";
+        // The fast one is at the door of the next epoch, or has opened it.
+        const std::string sign = other == 0 ? "opened" : fmt::format("waiting/{}", other);
+        if (round < kRounds && other == 0 && !store->get(sign, deadline_after(20)).is_ok())
+          return "not opened";
+      }
+      if (*with_prefix(store, std::to_string(roster->epoch))->increment("left") == 3)
+        (void)store->remove_all(std::to_string(roster->epoch));
+    }
+    return all;
+  });
+  std::string expected;
+  for (int round = 1; round <= kRounds; ++round) expected += fmt::format("{} ", round);
+  CHECK(epochs == all_see(3, expected));
+}
+
+TEST_CASE("who comes before rank 0 names who else has not come, and not who waits as well") {
+  const MeetingPlace place(GENERATE(false, true));
+  const auto errors = run_ranks(
+      4, [&](Rank rank) { return rank == 1 || rank == 3 ? come(place, rank, 4, "h", 1) : std::string(); });
+  for (const Rank rank : {1, 3}) {
+    CHECK_THAT(
+        errors[static_cast<std::size_t>(rank)],
+        Contains(fmt::format("rank {} waited 1 s in epoch 1 at", rank)) &&
+            Contains("for ranks 0, 2; start all 4 ranks, or wait longer with DABKE_START_TIMEOUT_SECONDS"));
+  }
+}
