@@ -5,6 +5,7 @@
 #include <numeric>
 #include <span>
 
+#include "bindings/c/exchange_options.h"
 #include "bindings/c/state.h"
 #include "bindings/c/structs.h"
 #include "build_parts.h"
@@ -91,6 +92,38 @@ Status append_process_sets(const dabke_init_options& given, std::string& text) {
   return {};
 }
 
+/// What can be told of the options alone: where the settings are found, and the configuration.
+Result<std::pair<Environment, Config>> read_options(const dabke_init_options& given) {
+  if (given.process_set_count > 0 &&
+      (given.process_set_ranks == nullptr || given.process_set_sizes == nullptr)) {
+    return Status(
+        Code::invalid_argument,
+        fmt::format("dabke_init: process_set_count is {}, but process_set_ranks or process_set_sizes "
+                    "is NULL",
+                    given.process_set_count));
+  }
+  DABKE_ASSIGN_OR_RETURN(Environment environment, with_settings(given.settings));
+  DABKE_ASSIGN_OR_RETURN(Config config, config_from_environment(environment));
+  DABKE_RETURN_IF_ERROR(append_process_sets(given, config.process_sets));
+  return std::pair(std::move(environment), std::move(config));
+}
+
+Result<std::unique_ptr<Runtime>> open_runtime(const dabke_init_options& given,
+                                              const std::optional<ExchangeGroup>& group,
+                                              const std::shared_ptr<ForkGuard>& fork_guard) {
+  auto read = read_options(given);
+  if (group && read.is_ok()) {
+    if (Status members = check_members(given); !members.is_ok()) read = members;
+  }
+  if (!read.is_ok()) return group ? fail_by_exchange(*group, read.status()) : read.status();
+  const auto& [environment, config] = *read;
+  const Runtime::Factories factories{make_backends};
+  ProcessParts process{stack_source(), shared_heap(), fork_guard};
+  if (!group) return Runtime::open(config, environment, factories, given.mpi_comm, std::move(process));
+  DABKE_ASSIGN_OR_RETURN(Bootstrapped started, bootstrap(config, environment, *group));
+  return Runtime::open(config, std::move(started), factories, std::move(process));
+}
+
 Result<std::shared_ptr<const ProcessSetInfo>> find_set(dabke_process_set id) {
   const auto runtime = current_runtime();
   if (!runtime) return no_runtime();
@@ -120,21 +153,9 @@ dabke_status dabke_init(const dabke_init_options* options) {
   return entry([&]() -> Status {
     dabke_init_options given = DABKE_INIT_OPTIONS_INIT;
     if (Status status = read_struct(options, given, "dabke_init_options"); !status.is_ok()) return status;
-    if (given.process_set_count > 0 &&
-        (given.process_set_ranks == nullptr || given.process_set_sizes == nullptr)) {
-      return {Code::invalid_argument,
-              fmt::format(
-                  "dabke_init: process_set_count is {}, but process_set_ranks or process_set_sizes is NULL",
-                  given.process_set_count)};
-    }
-    const auto open = [&](const std::shared_ptr<ForkGuard>& fork_guard) -> Result<std::unique_ptr<Runtime>> {
-      DABKE_ASSIGN_OR_RETURN(const Environment environment, with_settings(given.settings));
-      DABKE_ASSIGN_OR_RETURN(Config config, config_from_environment(environment));
-      DABKE_RETURN_IF_ERROR(append_process_sets(given, config.process_sets));
-      return Runtime::open(config, environment, {make_backends}, given.mpi_comm,
-                           {stack_source(), shared_heap(), fork_guard});
-    };
-    return start_runtime(open);
+    DABKE_ASSIGN_OR_RETURN(const auto group, exchange_group_of(given));
+    return start_runtime(
+        [&](const std::shared_ptr<ForkGuard>& fork_guard) { return open_runtime(given, group, fork_guard); });
   });
 }
 

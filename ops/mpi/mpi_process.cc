@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <thread>
 #include <utility>
 
@@ -58,46 +57,27 @@ const char* MpiMembership::name() const {
   return theirs == MPI_COMM_WORLD ? "MPI_COMM_WORLD" : "the communicator passed as mpi_comm";
 }
 
-std::vector<std::string> MpiMembership::host_names() const {
-  std::vector<std::string> names;
-  for (std::size_t of = 0; of < static_cast<std::size_t>(size); ++of) {
-    names.emplace_back(hosts.data() + of * kHostBytes);
+Result<bool> MpiMembership::advance(std::size_t index, std::span<const char> mine) {
+  int is_done = 0;
+  DABKE_RETURN_IF_ERROR(mpi_status("MPI_Test", MPI_Test(&request, &is_done, MPI_STATUS_IGNORE)));
+  if (!is_done) return false;
+  if (!is_duplicated) {
+    DABKE_RETURN_IF_ERROR(mpi_status("MPI_Comm_idup", MPI_Comm_idup(theirs, &comm, &request)));
+    is_duplicated = true;
+    return false;
   }
-  return names;
-}
-
-Status MpiMembership::advance(
-    const std::string& own_host,
-    const std::function<Result<std::string>(const std::vector<std::string>& hosts)>& make_note) {
-  switch (stage) {
-    case Stage::fresh:
-      DABKE_RETURN_IF_ERROR(mpi_status("MPI_Comm_idup", MPI_Comm_idup(theirs, &comm, &request)));
-      stage = Stage::duplicating;
-      return {};
-    case Stage::duplicating:
-      MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-      std::memcpy(host.data(), own_host.data(), std::min(own_host.size(), kHostBytes - 1));
-      hosts.resize(kHostBytes * static_cast<std::size_t>(size));
-      DABKE_RETURN_IF_ERROR(
-          mpi_status("MPI_Iallgather", MPI_Iallgather(host.data(), kHostBytes, MPI_BYTE, hosts.data(),
-                                                      kHostBytes, MPI_BYTE, comm, &request)));
-      stage = Stage::gathering;
-      return {};
-    case Stage::gathering:
-      if (rank == 0) {
-        // An error is for everybody, too: nobody shall wait for what will not come.
-        const auto made = make_note(host_names());
-        const std::string text = made ? "+" + *made : "-" + made.status().message();
-        std::memcpy(note.data(), text.data(), std::min(text.size(), kNoteBytes - 1));
-      }
-      DABKE_RETURN_IF_ERROR(
-          mpi_status("MPI_Ibcast", MPI_Ibcast(note.data(), kNoteBytes, MPI_BYTE, 0, comm, &request)));
-      stage = Stage::telling;
-      return {};
-    case Stage::telling: stage = Stage::joined; return {};
-    case Stage::joined: return {};
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  if (!gatherings.empty()) gatherings.back().is_done = true;  // it was what was under way
+  if (gatherings.size() <= index) {
+    Gathering& next = gatherings.emplace_back();
+    next.mine.assign(mine.begin(), mine.end());
+    next.all.resize(mine.size() * static_cast<std::size_t>(size));
+    const int bytes = static_cast<int>(mine.size());
+    DABKE_RETURN_IF_ERROR(mpi_status(
+        "MPI_Iallgather",
+        MPI_Iallgather(next.mine.data(), bytes, MPI_BYTE, next.all.data(), bytes, MPI_BYTE, comm, &request)));
   }
-  return {};
+  return std::next(gatherings.begin(), static_cast<std::ptrdiff_t>(index))->is_done;
 }
 
 Status MpiProcess::watch_finalize() {
@@ -166,8 +146,8 @@ Status MpiProcess::initialise(bool may_start) {
 
 Result<MpiMembership*> MpiProcess::membership_of(const void* comm) {
   if (comm == nullptr) {
-    // MPI is not asked any more once joined: its thread level may forbid it on this thread.
-    if (world_.stage != MpiMembership::Stage::joined) DABKE_RETURN_IF_ERROR(initialise(true));
+    // MPI is not asked any more once all have agreed: its thread level may forbid it on this thread.
+    if (world_.agreed.empty()) DABKE_RETURN_IF_ERROR(initialise(true));
     return &world_;
   }
   DABKE_RETURN_IF_ERROR(initialise(false));
@@ -210,34 +190,42 @@ Result<MpiMembership*> MpiProcess::remembered(MPI_Comm comm) {
   return others_.back().get();
 }
 
-Result<MpiJoined> MpiProcess::join(
-    const void* comm, const std::string& host,
-    const std::function<Result<std::string>(const std::vector<std::string>& hosts)>& note,
-    TimePoint deadline) {
+Result<MpiPlace> MpiProcess::enter(const void* comm) {
   const std::lock_guard lock(mutex_);
-  DABKE_ASSIGN_OR_RETURN(MpiMembership* const found, membership_of(comm));
-  MpiMembership& ranks = *found;
+  DABKE_ASSIGN_OR_RETURN(current_, membership_of(comm));
+  current_->asked = 0;
+  return MpiPlace{current_->rank, current_->size, current_->agreed};
+}
+
+Status MpiProcess::allgather(std::span<const char> mine, std::span<char> all, TimePoint deadline) {
+  const std::lock_guard lock(mutex_);
+  MpiMembership& ranks = *current_;
+  const std::size_t index = ranks.asked++;
   Patience patience;
-  while (ranks.stage != MpiMembership::Stage::joined) {
-    int is_done = 0;
-    DABKE_RETURN_IF_ERROR(mpi_status("MPI_Test", MPI_Test(&ranks.request, &is_done, MPI_STATUS_IGNORE)));
-    if (is_done) {
-      DABKE_RETURN_IF_ERROR(ranks.advance(host, note));
-      continue;
-    }
+  while (true) {
+    DABKE_ASSIGN_OR_RETURN(const bool is_done, ranks.advance(index, mine));
+    if (is_done) break;
     if (Clock::now() >= deadline) {
-      return Status(
-          Code::timeout,
-          fmt::format(
-              "rank {} of {} waited in MPI for ranks that have not called dabke_init; all ranks of {} "
-              "must, or wait longer with DABKE_START_TIMEOUT_SECONDS",
-              ranks.rank, ranks.size, ranks.name()));
+      return {Code::timeout,
+              fmt::format(
+                  "rank {} of {} waited in MPI for ranks that have not called dabke_init; all ranks of {} "
+                  "must, or wait longer with DABKE_START_TIMEOUT_SECONDS",
+                  ranks.rank, ranks.size, ranks.name())};
     }
     patience.wait();
   }
-  if (ranks.note[0] != '+') return Status(Code::transport, fmt::format("rank 0: {}", ranks.note.data() + 1));
-  current_ = &ranks;
-  return MpiJoined{ranks.rank, ranks.size, ranks.note.data() + 1};
+  const auto& told = std::next(ranks.gatherings.begin(), static_cast<std::ptrdiff_t>(index))->all;
+  if (told.size() != all.size()) return {Code::internal, "an allgather over MPI went on with another size"};
+  std::ranges::copy(told, all.begin());
+  return {};
+}
+
+void MpiProcess::agree(std::string note) {
+  const std::lock_guard lock(mutex_);
+  current_->agreed = std::move(note);
+  current_->has_met = true;
+  current_->gatherings.clear();
+  current_->asked = 0;
 }
 
 Result<std::unique_ptr<MpiCommunicator>> MpiProcess::make_communicator(
@@ -325,7 +313,7 @@ void MpiProcess::finalize() {
   int is_over = 0;
   MPI_Finalized(&is_over);
   // The others may be gone after a job that failed, and MPI_Finalize would wait for them.
-  if (is_ours_ && !is_over && !job_runs_ && world_.stage == MpiMembership::Stage::joined) MPI_Finalize();
+  if (is_ours_ && !is_over && !job_runs_ && world_.has_met) MPI_Finalize();
 }
 
 }  // namespace dabke

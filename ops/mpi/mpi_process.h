@@ -1,6 +1,6 @@
 // MPI in this process, by the library that this module was compiled for.
 //
-// Threads: join() calls MPI on the thread that calls dabke_init, whatever the thread level. All else may come
+// Threads: enter() and allgather() call MPI on the thread that calls dabke_init, whatever the thread level. All else may come
 // from any thread of ours and needs MPI_THREAD_MULTIPLE: below it an application that initialised MPI may be
 // inside a call of its own at any time, and no lock of ours could keep the two apart.
 #pragma once
@@ -9,7 +9,7 @@
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
 
-#include <array>
+#include <list>
 #include <mutex>
 
 #include "ops/mpi/mpi_gate.h"
@@ -40,40 +40,40 @@ class Patience {
 /// A communicator of the application's (or MPI_COMM_WORLD) whose ranks make a job, and what of ours belongs
 /// to it. There until the process ends, because the next init may come over the same one.
 struct MpiMembership {
-  enum class Stage { fresh, duplicating, gathering, telling, joined };
-  static constexpr std::size_t kHostBytes = 256;
-  static constexpr std::size_t kNoteBytes = 1024;
+  /// One allgather, from when it is asked for until the ranks have agreed.
+  struct Gathering {
+    std::vector<char> mine, all;
+    bool is_done = false;
+  };
 
-  /// What the last stage has begun has ended: begins the next.
-  Status advance(const std::string& host,
-                 const std::function<Result<std::string>(const std::vector<std::string>& hosts)>& note);
+  /// Lets MPI work on what is under way, and begins what is next: the duplicate, then `mine` as allgather
+  /// number `index`. True once that has ended.
+  Result<bool> advance(std::size_t index, std::span<const char> mine);
   /// The name for messages to the user: "MPI_COMM_WORLD".
   const char* name() const;
 
   MPI_Comm theirs = MPI_COMM_NULL;
   int rank = 0;
   int size = 1;
-  Stage stage = Stage::fresh;
   // Ours, and never freed: MPI_Finalize does that. No message of ours meets one of the application's.
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Comm control = MPI_COMM_NULL;  // the ports', made for the first
   bool control_is_made = false;
   MPI_Request request = MPI_REQUEST_NULL;
-  std::array<char, kHostBytes> host{};
-  std::vector<char> hosts;
-  std::array<char, kNoteBytes> note{};
-
- private:
-  std::vector<std::string> host_names() const;
+  bool is_duplicated = false;  // or it is under way
+  bool has_met = false;        // all ranks have ended their allgathers once
+  // Not a vector of them: MPI writes into the last one.
+  std::list<Gathering> gatherings;
+  std::size_t asked = 0;  // allgathers since enter()
+  std::string agreed;
 };
 
 class MpiProcess final : public MpiSession {
  public:
   std::string library() const override;
-  Result<MpiJoined> join(
-      const void* comm, const std::string& host,
-      const std::function<Result<std::string>(const std::vector<std::string>& hosts)>& note,
-      TimePoint deadline) override;
+  Result<MpiPlace> enter(const void* comm) override;
+  Status allgather(std::span<const char> mine, std::span<char> all, TimePoint deadline) override;
+  void agree(std::string note) override;
   bool any_thread() const override { return level_ == MPI_THREAD_MULTIPLE; }
   std::string thread_level() const override;
   Result<std::unique_ptr<MpiCommunicator>> make_communicator(

@@ -32,6 +32,12 @@ bool may_meet_by_mpi(const OtherLauncher& launcher, const Environment& environme
   return !traces.launcher.empty() && environment(traces.variable) == std::to_string(launcher.size);
 }
 
+void take_store(Place& place, const ServedStore& store) {
+  if (!store.rendezvous.empty()) place.rendezvous = store.rendezvous;
+  place.job_id = Variable{"the job's id", store.job_id};
+  place.job_key = Variable{"the job's key", store.job_key};
+}
+
 /// What MPI says, where the environment says nothing or the application has passed a communicator.
 Status ask_mpi(Place& place, const Config& config, const Environment& environment, const void* comm,
                TimePoint deadline) {
@@ -46,9 +52,8 @@ Status ask_mpi(Place& place, const Config& config, const Environment& environmen
   place.mpi = start->session;
   place.rank = start->rank;
   place.size = start->size;
-  place.rendezvous = start->rendezvous;
-  place.job_id = Variable{"the job's id", start->job_id};
-  place.job_key = Variable{"the job's key", start->job_key};
+  take_store(place, start->store);
+  place.roster = start->roster;
   return {};
 }
 
@@ -116,6 +121,37 @@ bool equally_filled(const std::vector<std::string>& hosts) {
   return std::ranges::all_of(ranks, [&](const auto& entry) { return entry.second == ranks.begin()->second; });
 }
 
+/// Meets the others, unless they have met already.
+Result<Bootstrapped> join(Place place, const Config& config, TimePoint deadline) {
+  DABKE_ASSIGN_OR_RETURN(const Rendezvous rendezvous, open_rendezvous(place));
+  const auto job = with_prefix(rendezvous.store, to_hex(rendezvous.secret.id));
+  if (!place.roster) {
+    const Hello hello{place.rank, place.size, place.host, process_sets_of(config, place.size)};
+    DABKE_ASSIGN_OR_RETURN(place.roster, meet(*job, hello, config, deadline));
+  }
+  if (place.rank == 0) sweep(*job, place.roster->epoch);
+
+  Bootstrapped joined;
+  joined.mpi = place.mpi;
+  joined.gathers_dumps = place.gathers_dumps;
+  joined.store = with_prefix(job, std::to_string(place.roster->epoch));
+  World& world = joined.world;
+  world.job_id = rendezvous.secret.id;
+  world.job_key = rendezvous.secret.key;
+  world.epoch = place.roster->epoch;
+  world.rank = place.rank;
+  world.size = place.size;
+  world.hosts = std::move(place.roster->hosts);
+  const HostPlacement placement =
+      place.placement ? *place.placement : placement_among(world.hosts, place.rank);
+  world.local_rank = placement.local_rank;
+  world.local_size = placement.local_size;
+  world.cross_rank = placement.cross_rank;
+  world.cross_size = placement.cross_size;
+  world.is_homogeneous = equally_filled(world.hosts);
+  return joined;
+}
+
 }  // namespace
 
 Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment, const void* mpi_comm) {
@@ -127,31 +163,18 @@ Result<Bootstrapped> bootstrap(const Config& config, const Environment& environm
     DABKE_ASSIGN_OR_RETURN(place.host, host_name(environment));
   }
   DABKE_RETURN_IF_ERROR(ask_mpi(place, config, environment, mpi_comm, deadline));
-  DABKE_ASSIGN_OR_RETURN(const Rendezvous rendezvous, open_rendezvous(place));
-  const auto job = with_prefix(rendezvous.store, to_hex(rendezvous.secret.id));
-  const Hello hello{place.rank, place.size, place.host, process_sets_of(config, place.size)};
-  DABKE_ASSIGN_OR_RETURN(Roster roster, meet(*job, hello, config, deadline));
-  if (place.rank == 0) sweep(*job, roster.epoch);
+  return join(std::move(place), config, deadline);
+}
 
-  Bootstrapped joined;
-  joined.mpi = place.mpi;
-  joined.gathers_dumps = place.gathers_dumps;
-  joined.store = with_prefix(job, std::to_string(roster.epoch));
-  World& world = joined.world;
-  world.job_id = rendezvous.secret.id;
-  world.job_key = rendezvous.secret.key;
-  world.epoch = roster.epoch;
-  world.rank = place.rank;
-  world.size = place.size;
-  world.hosts = std::move(roster.hosts);
-  const HostPlacement placement =
-      place.placement ? *place.placement : placement_among(world.hosts, place.rank);
-  world.local_rank = placement.local_rank;
-  world.local_size = placement.local_size;
-  world.cross_rank = placement.cross_rank;
-  world.cross_size = placement.cross_size;
-  world.is_homogeneous = equally_filled(world.hosts);
-  return joined;
+Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment,
+                               const ExchangeGroup& group) {
+  DABKE_ASSIGN_OR_RETURN(ExchangeStart start, start_by_exchange(config, group, host_name(environment)));
+  Place place;
+  place.rank = start.rank;
+  place.size = static_cast<int>(start.hosts.size());
+  take_store(place, start.store);
+  place.roster = Roster{start.epoch, std::move(start.hosts)};
+  return join(std::move(place), config, deadline_after(config.start_timeout));
 }
 
 Status leave_epoch(const Bootstrapped& joined) {

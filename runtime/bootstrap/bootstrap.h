@@ -1,4 +1,5 @@
-// How a process learns who takes part in the job, from its environment and the rendezvous store.
+// How a process learns who takes part in the job: from its environment and the rendezvous store, from MPI, or from
+// an exchange that the program provides.
 //
 // What the launcher (or the user) sets; each of the first six falls back to HOROVOD_<name>:
 //   DABKE_RANK, DABKE_SIZE               this process's place; none at all means a world of one
@@ -18,7 +19,10 @@
 // Where rank, size and rendezvous are all unset and MPI has started the process, MPI tells them; where the
 // application passes a communicator, it tells them whatever the environment says (runtime/bootstrap/mpi_place.h).
 //
-// Then they meet in the store, under the job's id (runtime/bootstrap/roster.h).
+// Where the program brings an allgather of its own, that tells all, and the environment nothing
+// (runtime/bootstrap/exchange_start.h).
+//
+// Else they meet in the store, under the job's id (runtime/bootstrap/roster.h).
 #pragma once
 
 #include <memory>
@@ -26,6 +30,7 @@
 #include "runtime/base/config.h"
 #include "runtime/base/status.h"
 #include "runtime/base/world.h"
+#include "runtime/bootstrap/exchange_start.h"
 #include "runtime/transport/mpi_session.h"
 #include "runtime/transport/store.h"
 
@@ -42,6 +47,11 @@ struct Bootstrapped {
 /// remedy. `mpi_comm` is the address of an MPI_Comm of the application, or null.
 Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment,
                                const void* mpi_comm = nullptr);
+
+/// Joins the job of the group's members. The environment is asked for this host's name alone. Waits as long as
+/// the group's allgather does.
+Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment,
+                               const ExchangeGroup& group);
 
 /// Called at the end of a clean epoch, once this rank will not read the store any more. Never waits for other
 /// ranks, and for the store a second at most: whoever leaves last removes what the epoch left in the store.

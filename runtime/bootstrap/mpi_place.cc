@@ -1,70 +1,43 @@
 #include "runtime/bootstrap/mpi_place.h"
 
-#include <pthread.h>
-
-#include <mutex>
+#include <numeric>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "runtime/base/hmac.h"
-#include "runtime/bootstrap/rendezvous_server.h"
+#include "runtime/bootstrap/exchange_start.h"
 #include "runtime/transport/module_loader.h"
-#include "runtime/transport/network.h"
 
 namespace dabke {
 namespace {
 
-/// "10.0.0.2:0" without the port.
-std::string host_part(const SocketAddress& address) {
-  std::string text = address.to_string();
-  text.resize(text.rfind(':'));
-  return text.starts_with('[') ? text.substr(1, text.size() - 2) : text;
+/// What the ranks have agreed on is told to later starts over the same communicator.
+std::string note_of(const ServedStore& store) {
+  return fmt::format("{}\n{}\n{}", store.rendezvous, store.job_id, store.job_key);
 }
 
-struct Servers {
-  std::mutex mutex;  // also held while the process forks
-  std::vector<std::unique_ptr<RendezvousServer>> all;
-};
-
-Servers& servers() {
-  static Servers servers;
-  return servers;
-}
-
-/// The child of a fork must not hold the sockets, or the ranks could not see that this process has died.
-/// The threads do not exist there, so the servers can never be destroyed.
-void leave_in_child() {
-  for (auto& server : servers().all) server.release()->close_in_child();
-  servers().all.clear();
-  servers().mutex.unlock();
-}
-
-/// Other ranks may still be meeting when this one has shut down; so it serves as long as the process lives.
-/// It must have ended before OpenSSL, with which it checks every request, cleans up at the exit of the
-/// process. OpenSSL arranges for that when it is first used, and what was arranged last comes first.
-void serve_until_exit(std::unique_ptr<RendezvousServer> server) {
-  (void)hmac_sha256({}, {});
-  static const int watches_forks =
-      ::pthread_atfork([] { servers().mutex.lock(); }, [] { servers().mutex.unlock(); }, leave_in_child);
-  (void)watches_forks;
-  const std::lock_guard lock(servers().mutex);
-  servers().all.push_back(std::move(server));
-}
-
-/// What rank 0 does: it serves the store, and tells what the others must know of it.
-Result<std::string> serve(const Config& config, const std::vector<std::string>& hosts) {
-  World world;
-  world.size = static_cast<int>(hosts.size());
-  world.hosts = hosts;
-  DABKE_ASSIGN_OR_RETURN(const SocketAddress address, choose_address(config, world, ""));
-  DABKE_ASSIGN_OR_RETURN(const JobSecret secret, random_job_secret());
-  DABKE_ASSIGN_OR_RETURN(std::unique_ptr<RendezvousServer> server,
-                         RendezvousServer::listen(host_part(address), secret.id, secret.key));
-  DABKE_RETURN_IF_ERROR(server->start());
-  std::string note = fmt::format("{}\n{}\n{}", server->url(), to_hex(secret.id), to_hex(secret.key));
-  serve_until_exit(std::move(server));
-  return note;
+/// The first start of these ranks: MPI carries the exchange.
+Status exchange_over(MpiSession& session, const Config& config, const std::string& host, TimePoint deadline,
+                     MpiStart& start) {
+  bool is_interrupted = false;
+  ExchangeGroup group;
+  group.number = start.rank;
+  group.count = start.size;
+  group.members.resize(static_cast<std::size_t>(start.size));
+  std::iota(group.members.begin(), group.members.end(), 0);
+  group.allgather = [&](std::span<const char> mine, std::span<char> all) {
+    const Status status = session.allgather(mine, all, deadline);
+    is_interrupted = is_interrupted || !status.is_ok();
+    return status;
+  };
+  group.store = StoreUse::of_its_own;
+  group.resumes = true;
+  auto started = start_by_exchange(config, group, host);
+  if (!is_interrupted) session.agree(started.is_ok() ? note_of(started->store) : "");
+  if (!started.is_ok()) return started.status();
+  start.store = started->store;
+  start.roster = Roster{started->epoch, std::move(started->hosts)};
+  return {};
 }
 
 }  // namespace
@@ -95,16 +68,15 @@ Result<std::optional<MpiStart>> start_from_mpi(const Config& config, const Envir
                               loaded.status().message()));
   }
   MpiSession& session = **loaded;
-  const auto note = [&](const std::vector<std::string>& hosts) { return serve(config, hosts); };
-  DABKE_ASSIGN_OR_RETURN(const MpiJoined joined, session.join(comm, host, note, deadline));
-  MpiStart start{&session, joined.rank, joined.size, {}, {}, {}};
-  const auto first = joined.note.find('\n');
-  const auto second = joined.note.find('\n', first + 1);
-  if (first == std::string::npos || second == std::string::npos)
-    return Status(Code::internal, "rank 0 sent a note over MPI that makes no sense");
-  start.rendezvous = joined.note.substr(0, first);
-  start.job_id = joined.note.substr(first + 1, second - first - 1);
-  start.job_key = joined.note.substr(second + 1);
+  DABKE_ASSIGN_OR_RETURN(const MpiPlace place, session.enter(comm));
+  MpiStart start{&session, place.rank, place.size, {}, {}};
+  if (place.agreed.empty()) {
+    DABKE_RETURN_IF_ERROR(exchange_over(session, config, host, deadline, start));
+    return std::optional(std::move(start));
+  }
+  const auto lines = lines_of(place.agreed);
+  if (lines.size() != 3) return Status(Code::internal, "MPI kept a note that makes no sense");
+  start.store = {lines[0], lines[1], lines[2]};
   return std::optional(std::move(start));
 }
 

@@ -1,17 +1,16 @@
 // A job that MPI has started, by `mpirun -np 4 ./train` or because the application called MPI_Init or passed
 // a communicator: rank, size and where to meet come from MPI, and all else goes as under dabkerun.
 //
-// The first init makes MPI of use, collectively over MPI_COMM_WORLD or that communicator:
-//   1. Every rank tells its host.
-//   2. Rank 0 makes the job's id and key and serves the rendezvous store, as long as its process lives.
-//   3. It tells all ranks the three.
-// Later inits over the same communicator meet in the same store; the store counts the epochs.
+// In the first init over MPI_COMM_WORLD or that communicator MPI carries the exchange by which the ranks become a
+// job (runtime/bootstrap/exchange_start.h), and rank 0 serves the store as long as its process lives. Later
+// inits over the same communicator meet in that store, because MPI may not be called on every thread.
 #pragma once
 
 #include <optional>
 
 #include "runtime/base/config.h"
-#include "runtime/transport/job_secret.h"
+#include "runtime/bootstrap/roster.h"
+#include "runtime/bootstrap/served_store.h"
 #include "runtime/transport/mpi_session.h"
 
 namespace dabke {
@@ -20,8 +19,8 @@ struct MpiStart {
   MpiSession* session = nullptr;
   int rank = 0;
   int size = 1;
-  std::string rendezvous;       // as in DABKE_RENDEZVOUS
-  std::string job_id, job_key;  // as in DABKE_JOB_ID and DABKE_JOB_KEY
+  ServedStore store;
+  std::optional<Roster> roster;  // when the ranks have met already
 };
 
 /// Nothing when MPI has not started this process.

@@ -6,6 +6,7 @@
 
 #include "runtime/base/config.h"
 #include "runtime/base/status.h"
+#include "runtime/bootstrap/roster.h"
 #include "runtime/transport/mpi_session.h"
 
 namespace dabke {
@@ -34,6 +35,7 @@ struct Place {
   std::optional<Variable> job_key;
   MpiSession* mpi = nullptr;
   bool gathers_dumps = false;
+  std::optional<Roster> roster;  // when the ranks have met already
 };
 
 /// This host's name for the others: DABKE_HOSTNAME, or gethostname().

@@ -58,6 +58,20 @@ Status size_mismatch(Rank a, int size_a, Rank b, std::string_view size_b) {
                       a, size_a, b, size_b)};
 }
 
+/// The epoch at the door, and for how many ranks rank 0 has opened it: "3 4".
+struct Opened {
+  std::uint64_t epoch = 0;
+  int size = 0;
+
+  std::string text() const { return fmt::format("{} {}", epoch, size); }
+  static std::optional<Opened> read(std::string_view text) {
+    const auto space = text.find(' ');
+    if (space == std::string_view::npos) return std::nullopt;
+    const auto epoch = number_in(text.substr(0, space)), size = number_in(text.substr(space + 1));
+    return epoch && size ? std::optional(Opened{*epoch, static_cast<int>(*size)}) : std::nullopt;
+  }
+};
+
 /// The ranks that are absent, the first of them by name.
 struct Absent {
   std::vector<std::string> named;
@@ -104,8 +118,11 @@ class Meeting {
   Result<std::vector<Member>> gather(std::uint64_t epoch);
   Result<Member> check(Rank rank, const std::string& hello) const;
   Status close(std::uint64_t epoch, const Result<std::vector<Member>>& members);
-  Result<std::uint64_t> wait_until_open(std::uint64_t turned_away);
-  Result<std::variant<std::string, std::uint64_t>> wait_for_roster(std::uint64_t epoch);
+  /// In a job's first epoch all have been started together, and another size is a mistake. Later it is that
+  /// of a process that is new and waits for another epoch.
+  bool is_for_us(const Opened& open) const { return open.size == self_.size || open.epoch == 1; }
+  Result<Opened> wait_until_open(std::uint64_t turned_away);
+  Result<std::variant<std::string, Opened>> wait_for_roster(const Opened& open);
   Result<Verdict> read(const std::string& roster) const;
   Status explain(std::uint64_t epoch, const std::string& who, const std::string& more) const;
   Status explain_absence(std::uint64_t epoch) const;
@@ -154,7 +171,7 @@ Result<std::vector<Meeting::Member>> Meeting::gather(std::uint64_t epoch) {
 /// finds no other epoch at the door than a later one.
 Status Meeting::close(std::uint64_t epoch, const Result<std::vector<Member>>& members) {
   DABKE_ASSIGN_OR_RETURN(const auto opened, look(job_, kOpened));
-  if (opened != std::to_string(epoch)) {
+  if (opened != Opened{epoch, self_.size}.text()) {
     return {Code::invalid_argument,
             fmt::format("another process came as rank 0 while this one waited in epoch {} at {}; every rank "
                         "must be one process, and every job needs a place of its own",
@@ -172,11 +189,11 @@ Status Meeting::close(std::uint64_t epoch, const Result<std::vector<Member>>& me
 }
 
 Result<Roster> Meeting::open() {
-  DABKE_ASSIGN_OR_RETURN(const std::uint64_t epoch, job_.increment(kEpoch));
+  DABKE_ASSIGN_OR_RETURN(const std::uint64_t epoch, draw_epoch(job_));
   DABKE_RETURN_IF_ERROR(job_.set(hello_key(epoch, 0), hello()));
   // Only tidying: these ranks wait for what comes now.
   (void)job_.remove_all(kWaiting);
-  DABKE_RETURN_IF_ERROR(job_.set(kOpened, std::to_string(epoch)));
+  DABKE_RETURN_IF_ERROR(job_.set(kOpened, Opened{epoch, self_.size}.text()));
   const auto members = gather(epoch);
   const Status closed = close(epoch, members);
   if (!members.is_ok() && closed.code() != Code::invalid_argument) return members.status();
@@ -186,24 +203,24 @@ Result<Roster> Meeting::open() {
   return roster;
 }
 
-/// The epoch at the door. `turned_away`: the one whose roster is closed and does not have this process, or 0.
-Result<std::uint64_t> Meeting::wait_until_open(std::uint64_t turned_away) {
+/// `turned_away`: the epoch whose roster is closed and does not have this process, or 0.
+Result<Opened> Meeting::wait_until_open(std::uint64_t turned_away) {
   const TimePoint until = deadline_ + kVerdict;
   const TimePoint quiet = std::min(until, Clock::now() + kQuietWait);
   bool is_quiet = true;
   while (true) {
     const auto opened = job_.get(kOpened, is_quiet ? quiet : until);
     if (opened.is_ok()) {
-      const auto epoch = number_in(*opened);
-      if (!epoch) return Status(Code::internal, fmt::format("rank 0 opened epoch '{}'", *opened));
-      if (*epoch > turned_away) return *epoch;
+      const auto open = Opened::read(*opened);
+      if (!open) return Status(Code::internal, fmt::format("rank 0 opened epoch '{}'", *opened));
+      if (open->epoch > turned_away) return *open;
       if (Clock::now() >= until) return explain_root(turned_away);
       std::this_thread::sleep_for(kStalePause);
     } else if (opened.status().code() != Code::timeout) {
       return opened.status();
     } else if (is_quiet) {
       is_quiet = false;
-      DABKE_RETURN_IF_ERROR(job_.set(waiting_key(self_.rank), ""));
+      DABKE_RETURN_IF_ERROR(job_.set(waiting_key(self_.rank), std::to_string(self_.size)));
     } else {
       return explain_root(turned_away);
     }
@@ -232,33 +249,41 @@ Result<Verdict> Meeting::read(const std::string& roster) const {
 
 /// What rank 0 leaves of the epoch, or a later epoch that has been opened meanwhile: then the rank 0 of this
 /// one is gone, or all of it is over.
-Result<std::variant<std::string, std::uint64_t>> Meeting::wait_for_roster(std::uint64_t epoch) {
-  using Either = std::variant<std::string, std::uint64_t>;
+Result<std::variant<std::string, Opened>> Meeting::wait_for_roster(const Opened& open) {
+  using Either = std::variant<std::string, Opened>;
   const TimePoint until = deadline_ + kVerdict;
   for (Duration pause = kQuietWait;; pause = std::min(2 * pause, kLongestPause)) {
     const TimePoint next = std::min(until, Clock::now() + pause);
-    auto roster = job_.get(roster_key(epoch), next);
+    auto roster = job_.get(roster_key(open.epoch), next);
     if (roster.is_ok()) return Either(roster.take());
     if (roster.status().code() != Code::timeout) return roster.status();
-    if (next == until) return explain_absence(epoch);
+    if (next == until && !is_for_us(open))
+      return size_mismatch(0, open.size, self_.rank, std::to_string(self_.size));
+    if (next == until) return explain_absence(open.epoch);
     DABKE_ASSIGN_OR_RETURN(const auto opened, look(job_, kOpened));
-    const auto later = opened ? number_in(*opened) : std::nullopt;
-    if (later.value_or(0) > epoch) return Either(*later);
+    const auto later = opened ? Opened::read(*opened) : std::nullopt;
+    if (later && later->epoch > open.epoch) return Either(*later);
   }
 }
 
 Result<Roster> Meeting::join() {
-  DABKE_ASSIGN_OR_RETURN(std::uint64_t epoch, wait_until_open(0));
+  DABKE_ASSIGN_OR_RETURN(Opened open, wait_until_open(0));
   while (true) {
-    DABKE_RETURN_IF_ERROR(job_.set(hello_key(epoch, self_.rank), hello()));
-    DABKE_ASSIGN_OR_RETURN(const auto told, wait_for_roster(epoch));
-    if (const auto* const later = std::get_if<std::uint64_t>(&told)) {
-      epoch = *later;
+    if (is_for_us(open)) {
+      DABKE_RETURN_IF_ERROR(job_.set(hello_key(open.epoch, self_.rank), hello()));
+    } else {
+      DABKE_RETURN_IF_ERROR(job_.set(waiting_key(self_.rank), std::to_string(self_.size)));
+    }
+    DABKE_ASSIGN_OR_RETURN(const auto told, wait_for_roster(open));
+    if (const auto* const later = std::get_if<Opened>(&told)) {
+      open = *later;
       continue;
     }
-    DABKE_ASSIGN_OR_RETURN(const Verdict verdict, read(std::get<std::string>(told)));
-    if (verdict.is_in) return Roster{epoch, verdict.hosts};
-    DABKE_ASSIGN_OR_RETURN(epoch, wait_until_open(epoch));
+    if (is_for_us(open)) {
+      DABKE_ASSIGN_OR_RETURN(const Verdict verdict, read(std::get<std::string>(told)));
+      if (verdict.is_in) return Roster{open.epoch, verdict.hosts};
+    }
+    DABKE_ASSIGN_OR_RETURN(open, wait_until_open(open.epoch));
   }
 }
 
@@ -269,11 +294,16 @@ Status Meeting::explain(std::uint64_t epoch, const std::string& who, const std::
                       self_.rank, patience_, epoch, job_.describe(), who, self_.size, more)};
 }
 
-/// Says which ranks have not come in this epoch.
+/// Says which ranks have not come in this epoch, or that one waits for an epoch of another size.
 Status Meeting::explain_absence(std::uint64_t epoch) const {
   Absent absent;
   for (Rank rank = 0; rank < self_.size; ++rank) {
-    if (!job_.get(hello_key(epoch, rank), Clock::now()).is_ok()) absent.add(std::to_string(rank));
+    if (job_.get(hello_key(epoch, rank), Clock::now()).is_ok()) continue;
+    absent.add(std::to_string(rank));
+    if (absent.count > kMostNamed) continue;
+    const auto waits = job_.get(waiting_key(rank), Clock::now());
+    if (waits.is_ok() && *waits != std::to_string(self_.size))
+      return size_mismatch(0, self_.size, rank, *waits);
   }
   return explain(epoch,
                  absent.count == 0 ? "rank 0 (it came, but then left no list of hosts)" : absent.text(), "");
@@ -320,6 +350,8 @@ Result<Roster> meet(Store& job, const Hello& self, const Config& config, TimePoi
   Meeting meeting(job, self, config, deadline, to_hex(noise));
   return self.rank == 0 ? meeting.open() : meeting.join();
 }
+
+Result<std::uint64_t> draw_epoch(Store& job) { return job.increment(kEpoch); }
 
 void sweep(Store& job, std::uint64_t epoch) {
   constexpr std::uint64_t kMostAtOnce = 8;

@@ -1,9 +1,11 @@
 // How the ranks of a job agree on an epoch and on who is in it, in the job's part of the store.
 //
 //   1. Rank 0 draws the epoch: it counts `epoch` up. All else of this init is under `<epoch>/`.
-//   2. It leaves its hello there, `<epoch>/hello/0`, and says in `opened` which epoch's roster is open now.
+//   2. It leaves its hello there, `<epoch>/hello/0`, and says in `opened` which epoch's roster is open now, and
+//      for how many ranks.
 //   3. The others wait for `opened`, whatever they were in before, and leave `<epoch>/hello/<rank>`: a token
-//      that no other process has, their size, host and process sets.
+//      that no other process has, their size, host and process sets. Whoever means to be one of more ranks, or
+//      of fewer, waits for the next; but not in the first epoch of all, where that is an error.
 //   4. When all have come, rank 0 takes `opened` away and leaves `<epoch>/roster`: the token and the host of
 //      every rank, or what is wrong. Everybody reads that.
 //   5. Whoever is not in it by its token came too late, or beside another process with its rank. It waits for
@@ -12,7 +14,7 @@
 //
 // So an epoch is what rank 0 says, and nobody counts for himself: ranks may have other numbers in the next
 // epoch, some may be new, and what a rank that died has left is in an epoch that is over. A rank whose rank 0
-// does not come leaves `waiting/<rank>` after a moment, so that the others do not name it as absent.
+// does not come leaves `waiting/<rank>`, its size, after a moment, so that the others do not name it as absent.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +46,9 @@ struct Roster {
 /// calls, and all ranks see the same list or the same error.
 ///   errors  timeout, naming the ranks that did not come; mismatch of sizes or process sets, naming two ranks
 Result<Roster> meet(Store& job, const Hello& self, const Config& config, TimePoint deadline);
+
+/// What rank 0 does where the ranks have met without the store: draws the epoch.
+Result<std::uint64_t> draw_epoch(Store& job);
 
 /// Removes what crashed epochs before `epoch` have left. Everybody must be past them.
 void sweep(Store& job, std::uint64_t epoch);

@@ -57,10 +57,10 @@ class MpiPort {
   virtual void forget(int rank) = 0;
 };
 
-struct MpiJoined {
+struct MpiPlace {
   int rank = 0;
   int size = 1;
-  std::string note;  // rank 0's, on every rank
+  std::string agreed;  // what agree() was told over this communicator; empty: nothing yet
 };
 
 /// MPI in this process. There is one, and it outlives every init: it is finalised at the exit of the process,
@@ -70,14 +70,16 @@ class MpiSession {
   virtual ~MpiSession() = default;
   /// "MPICH 4.0.2"
   virtual std::string library() const = 0;
-  /// Makes a communicator of our own, and tells every rank what rank 0 says when it knows all hosts.
-  /// Collective over `comm`, the address of an MPI_Comm of the application, the first time; later it returns
-  /// what was agreed then. Null: MPI_COMM_WORLD, and MPI is initialised unless it is. After a timeout it may
-  /// be called again and goes on where it was. All that follows is about the communicator joined last.
-  virtual Result<MpiJoined> join(
-      const void* comm, const std::string& host,
-      const std::function<Result<std::string>(const std::vector<std::string>& hosts)>& note,
-      TimePoint deadline) = 0;
+  /// This process's place in `comm`, the address of an MPI_Comm of the application. Null: MPI_COMM_WORLD, and
+  /// MPI is initialised unless it is. All that follows is about the communicator entered last.
+  virtual Result<MpiPlace> enter(const void* comm) = 0;
+  /// Every rank gives `mine` and gets those of all in rank order, over a communicator of our own. The n-th since
+  /// enter() is the n-th since the ranks have agreed: one that has ended before gives what it gave then, and
+  /// one that was under way when a deadline was over goes on.
+  virtual Status allgather(std::span<const char> mine, std::span<char> all, TimePoint deadline) = 0;
+  /// All ranks have come to an end with their allgathers, and later enter()s tell `note`, on which they have
+  /// agreed. Empty: they have agreed that it was not to be.
+  virtual void agree(std::string note) = 0;
   /// Whether threads of ours may call MPI whatever the application does: the thread level is
   /// MPI_THREAD_MULTIPLE.
   virtual bool any_thread() const = 0;

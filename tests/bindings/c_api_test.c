@@ -128,6 +128,75 @@ static void init_and_settings(void) {
   CHECK(dabke_backend_enabled("gloo") == 1 && dabke_controller_enabled("tcp") == 1);
 }
 
+/* Process 0 of one: what it gives is what all give. */
+static int alone(void* context, const void* mine, void* all, size_t capacity) {
+  ++*(int*)context;
+  if (capacity > 4096) return 1;
+  memcpy(all, mine, capacity);
+  return 0;
+}
+static int refused_exchange(void* context, const void* mine, void* all, size_t capacity) {
+  (void)alone(context, mine, all, capacity);
+  return 42;
+}
+
+static void start_from_a_program(void) {
+  dabke_init_options options = DABKE_INIT_OPTIONS_INIT;
+  const int32_t ranks[] = {0, 1};
+  int calls = 0;
+  options.rank = 1;
+  CHECK(dabke_init(&options) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("rank is given but exchange is not");
+  options.size = 2;
+  CHECK(dabke_init(&options) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("size is given but exchange is not");
+  options.rank = options.size = 0;
+  options.ranks = ranks;
+  CHECK(dabke_init(&options) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("ranks is given but exchange is not");
+  options.ranks = NULL;
+  options.exchange = alone;
+  options.exchange_context = &calls;
+  CHECK(dabke_init(&options) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("exchange is given but size is 0");
+  options.size = 1;
+  options.rank = 1;
+  CHECK(dabke_init(&options) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("rank is 1, but must be this process's number among those that exchange reaches, from 0 to 0");
+  options.rank = 0;
+  options.mpi_comm = &options;
+  CHECK(dabke_init(&options) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("exchange and mpi_comm are both given");
+  options.mpi_comm = NULL;
+  CHECK(calls == 0);
+  options.ranks_count = 1;
+  CHECK(dabke_init(&options) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("ranks_count is 1, but ranks is NULL");
+  options.ranks = ranks;
+  options.ranks_count = 2;
+  CHECK(dabke_init(&options) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("ranks_count is 2; a job has from 1 to all 1");
+  options.ranks = ranks + 1;
+  options.ranks_count = 1;
+  CHECK(dabke_init(&options) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("ranks has 1, but the processes that exchange reaches go from 0 to 0");
+  options.ranks = NULL;
+  options.ranks_count = 0;
+  options.exchange = refused_exchange;
+  CHECK(dabke_init(&options) == DABKE_ERROR_TRANSPORT);
+  CHECK_SAYS("returned 42 on process 0 of 1, in call 1 of 2");
+  CHECK(calls == 8); /* twice in each of the last four, also where init has failed */
+  options.exchange = alone;
+  CHECK(dabke_init(&options) == DABKE_OK && calls == 10);
+  CHECK(dabke_rank() == 0 && dabke_size() == 1);
+  CHECK(dabke_init(&options) == DABKE_ERROR_ALREADY_INITIALIZED && calls == 10);
+  CHECK(dabke_shutdown() == DABKE_OK);
+  /* An older header knows nothing of it. */
+  options.struct_size = offsetof(dabke_init_options, rank);
+  CHECK(dabke_init(&options) == DABKE_OK && calls == 10);
+  CHECK(dabke_shutdown() == DABKE_OK);
+}
+
 static void process_sets_of_init(void) {
   const int32_t world = 0;
   const int32_t* lists[] = {&world};
@@ -651,6 +720,7 @@ int main(void) {
   before_init();
   version_and_tables();
   process_sets_of_init();
+  start_from_a_program();
   init_and_settings();
   structs_grow();
   every_collective();

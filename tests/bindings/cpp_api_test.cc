@@ -3,7 +3,9 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <array>
+#include <stdexcept>
 
 TEST_CASE("a session begins and ends a job") {
   {
@@ -13,6 +15,30 @@ TEST_CASE("a session begins and ends a job") {
     CHECK_THROWS_AS(dabke::Session(), dabke::Error);
   }
   CHECK(dabke::rank() == -1);
+}
+
+TEST_CASE("a program may start its job over an allgather of its own") {
+  int calls = 0;
+  const auto alone = [&](std::span<const std::byte> mine, std::span<std::byte> all) {
+    ++calls;
+    std::ranges::copy(mine, all.begin());
+  };
+  {
+    const dabke::Session session({.rank = 0, .size = 1, .exchange = alone});
+    CHECK(calls == 2);
+    CHECK(dabke::rank() == 0);
+    std::vector<float> x{2};
+    dabke::allreduce("x", x);
+    CHECK(x[0] == 2);
+  }
+  const auto thrower = [&](std::span<const std::byte> mine, std::span<std::byte> all) {
+    alone(mine, all);
+    if (calls == 3) throw std::runtime_error("no way");
+  };
+  CHECK_THROWS_WITH(dabke::Session({.exchange = thrower}), "no way");
+  CHECK(calls == 4);
+  CHECK(dabke::rank() == -1);
+  CHECK_THROWS_AS(dabke::Session({.rank = 0, .size = 1}), dabke::Error);
 }
 
 TEST_CASE("a collective works on any contiguous range") {

@@ -96,13 +96,44 @@ TEST_CASE("who is new waits for an epoch that has room for it, however early it 
   CHECK(news == all_see(2, "epoch 3: a b c d"));
 }
 
+TEST_CASE(
+    "who is new disturbs no epoch of the others, though it will have a number that one of them has now") {
+  const MeetingPlace place(GENERATE(false, true));
+  const auto store = place.client();
+  CHECK(come_all(place, {"a", "b", "c"}) == all_see(3, "epoch 1: a b c"));
+  std::string root, added;
+  std::jthread first([&] { root = come(place, 0, 3, "a"); });
+  REQUIRE(store->get("opened", deadline_after(20)).is_ok());
+  std::jthread new_one([&] { added = come(place, 1, 4, "new"); });
+  REQUIRE(*store->get("waiting/1", deadline_after(20)) == "4");
+  const auto others =
+      run_ranks(2, [&](Rank rank) { return come(place, rank + 1, 3, rank == 0 ? "b" : "c"); });
+  first.join();
+  CHECK(others == all_see(2, "epoch 2: a b c"));
+  CHECK(root == "epoch 2: a b c");
+  const auto grown = run_ranks(3, [&](Rank rank) {
+    return come(place, rank == 0 ? 0 : rank + 1, 4, std::string(1, static_cast<char>('a' + rank)));
+  });
+  new_one.join();
+  CHECK(grown == all_see(3, "epoch 3: a new b c"));
+  CHECK(added == "epoch 3: a new b c");
+}
+
+TEST_CASE("ranks of a later epoch that mean different sizes learn both when the time is up") {
+  const MeetingPlace place(GENERATE(false, true));
+  CHECK(come_all(place, {"a", "b"}) == all_see(2, "epoch 1: a b"));
+  const auto errors = run_ranks(2, [&](Rank rank) { return come(place, rank, rank == 0 ? 2 : 3, "h", 1); });
+  for (const std::string& error : errors)
+    CHECK_THAT(error, Contains("rank 0 was started with a size of 2, rank 1 with a size of 3"));
+}
+
 TEST_CASE("what a rank that died in an init has left does not come into the next roster") {
   const MeetingPlace place(GENERATE(false, true));
   const auto store = place.client();
   SECTION("rank 0, with its roster open, while another waits for it") {
     REQUIRE(*store->increment("epoch") == 1);
     REQUIRE(store->set("1/hello/0", "dead\n2\nghost\n\n").is_ok());
-    REQUIRE(store->set("opened", "1").is_ok());
+    REQUIRE(store->set("opened", "1 2").is_ok());
     std::string waited;
     std::jthread other([&] { waited = come(place, 1, 2, "b"); });
     REQUIRE(store->get("1/hello/1", deadline_after(20)).is_ok());
@@ -162,7 +193,7 @@ TEST_CASE("a rank 0 beside another is told so, and the others are with the later
   std::jthread first([&] { early = come(place, 0, 2, "early", 2); });
   REQUIRE(store->get("opened", deadline_after(20)).is_ok());
   std::jthread second([&] { late = come(place, 0, 2, "late"); });
-  while (*store->get("opened", deadline_after(20)) != "2") std::this_thread::yield();
+  while (*store->get("opened", deadline_after(20)) != "2 2") std::this_thread::yield();
   CHECK(come(place, 1, 2, "b") == "epoch 2: late b");
   first.join();
   second.join();

@@ -92,11 +92,48 @@ typedef struct dabke_init_options {
    * DABKE_ERROR_INVALID_ARGUMENT when it is MPI_COMM_NULL, an intercommunicator, or MPI is not initialised.
    * NULL: find the job in the environment. */
   const void* mpi_comm;
+
+  /* A job that the program starts by itself, over whatever its processes can talk through: a store, PMI, Ray,
+   * MPI of another language. It gives `exchange`, an allgather, and with it `rank`, this process's number among
+   * those that exchange reaches, and `size`, how many they are. The environment's rank, size, rendezvous and
+   * key are not looked at then; its knobs and DABKE_HOSTNAME are.
+   *
+   * Every one of these processes calls dabke_init, and each calls its exchange exactly twice, also where init
+   * fails on it. So none waits in it for another, and what is wrong on one (a knob, a process set) is every
+   * one's error, which names it. Not called where init fails at once: when rank, size or exchange itself make
+   * no sense, after an earlier dabke_init, in a forked child.
+   *
+   * DABKE_ERROR_INVALID_ARGUMENT when rank, size or ranks are given without exchange, or mpi_comm beside it. */
+  int64_t rank;
+  int64_t size;
+  /* The job is some of these processes only: their numbers, `ranks_count` of them. Process ranks[i] becomes
+   * rank i, so this is also how ranks get other numbers. Each process passes the ranks of its own job, and all
+   * of a job the same ones; several jobs may start in one exchange. NULL: all processes, by their numbers. A
+   * process that is not among its `ranks` calls dabke_init, too, because exchange needs all; having taken part
+   * in it, it gets DABKE_ERROR_INVALID_ARGUMENT that says so, and is in no job. */
+  const int32_t* ranks;
+  size_t ranks_count;
+  /* Gives `capacity` bytes at `mine` to all processes, and fills `all` with those of all, in the order of
+   * their numbers: size * capacity bytes. `capacity` is the same on every process and at most 4096. 0 is
+   * success; anything else is the error of init, with DABKE_ERROR_TRANSPORT. Its patience is its own:
+   * START_TIMEOUT_SECONDS counts from when it has returned.
+   *
+   * The first call passes hosts and process sets; the second passes what rank 0 has found out and made: where
+   * its store listens, the job's id, its key, and the epoch. Rank 0 makes the key from the system's random
+   * source. Whoever can read what exchange carries can join the job, so it must go over what you trust. Rank 0
+   * serves the store, and the key is good for its later jobs, as long as its process lives.
+   *
+   * Called on the thread that calls dabke_init, and on no other. It must not call dabke_init or
+   * dabke_shutdown. */
+  int (*exchange)(void* context, const void* mine, void* all, size_t capacity);
+  void* exchange_context;
 } dabke_init_options;
 #define DABKE_INIT_OPTIONS_INIT \
-  { sizeof(dabke_init_options), NULL, NULL, NULL, 0, NULL }
+  { sizeof(dabke_init_options), NULL, NULL, NULL, 0, NULL, 0, 0, NULL, 0, NULL, NULL }
 
-/* Joins the job that the environment describes (dabkerun sets it); without one, a job of a single rank.
+/* Joins the job that the environment describes (dabkerun sets it), or the options; without either, a job of a
+ * single rank. Every init is an epoch of its own: ranks may have other numbers in the next one, and it may have
+ * fewer ranks, or new ones, which wait until rank 0 opens an epoch that has room for them.
  * Backend: returns when all ranks have come, or after START_TIMEOUT_SECONDS with an error that names the
  * missing ones. `options` may be NULL. May be called again after dabke_shutdown. */
 DABKE_API dabke_status dabke_init(const dabke_init_options* options);

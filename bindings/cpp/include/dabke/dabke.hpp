@@ -9,7 +9,10 @@
 #ifndef DABKE_DABKE_HPP
 #define DABKE_DABKE_HPP
 
+#include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <ranges>
@@ -222,10 +225,52 @@ class Handle {
   dabke_handle* handle_ = nullptr;
 };
 
+/// A job that the program starts by itself, over an allgather that its processes have (dabke_init_options).
+struct Start {
+  int rank = 0;  // among the processes that exchange reaches, of which there are `size`
+  int size = 1;
+  /// Gives `mine` to all and fills `all` with those of all, in the order of their ranks. Called twice by init,
+  /// on its thread; what it throws comes out of init.
+  std::function<void(std::span<const std::byte> mine, std::span<std::byte> all)> exchange;
+  std::vector<std::int32_t> ranks = {};  // the processes that are the job, by rank; empty: all
+};
+
+/// dabke_init with `start` in place of the environment. The other options as they are.
+inline void init(const Start& start, dabke_init_options options = DABKE_INIT_OPTIONS_INIT) {
+  struct Call {
+    const Start& start;
+    std::exception_ptr thrown = nullptr;
+  } call{start};
+  options.rank = start.rank;
+  options.size = start.size;
+  options.ranks = start.ranks.empty() ? nullptr : start.ranks.data();
+  options.ranks_count = start.ranks.size();
+  options.exchange_context = &call;
+  if (start.exchange) {
+    options.exchange = [](void* context, const void* mine, void* all, size_t capacity) noexcept {
+      Call& in = *static_cast<Call*>(context);
+      try {
+        in.start.exchange({static_cast<const std::byte*>(mine), capacity},
+                          {static_cast<std::byte*>(all), capacity * static_cast<size_t>(in.start.size)});
+        return 0;
+      } catch (...) {
+        if (!in.thrown) in.thrown = std::current_exception();
+        return 1;
+      }
+    };
+  }
+  const dabke_status status = dabke_init(&options);
+  if (call.thrown) std::rethrow_exception(call.thrown);
+  detail::check(status);
+}
+
 /// Joins the job; leaves it at the end of the scope.
 class Session {
  public:
   explicit Session(const dabke_init_options* options = nullptr) { detail::check(dabke_init(options)); }
+  explicit Session(const Start& start, const dabke_init_options& options = DABKE_INIT_OPTIONS_INIT) {
+    init(start, options);
+  }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session() { (void)dabke_shutdown(); }

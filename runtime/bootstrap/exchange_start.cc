@@ -1,0 +1,246 @@
+#include "runtime/bootstrap/exchange_start.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "runtime/base/hmac.h"
+#include "runtime/bootstrap/roster.h"
+#include "runtime/transport/http_store.h"
+#include "runtime/transport/init_failure.h"
+#include "runtime/transport/job_secret.h"
+
+namespace dabke {
+namespace {
+
+/// What one process gives, both times; longer lists are told by their beginning and compared by their digest.
+constexpr std::size_t kBlockBytes = 1024;
+constexpr std::size_t kMostHost = 255;
+constexpr std::size_t kMostListed = 240;
+constexpr std::size_t kMostError = 800;
+/// Another version of dabke says something else here.
+constexpr std::string_view kHello = "dabke 1 hello";
+constexpr std::string_view kNote = "dabke 1 note";
+constexpr std::string_view kOk = "ok", kError = "error";
+
+std::string beginning_of(const std::string& text, std::size_t most) {
+  return text.size() <= most ? text : text.substr(0, most) + "...";
+}
+
+Result<std::string> digest_of(const std::string& text) {
+  DABKE_ASSIGN_OR_RETURN(const Digest digest, hmac_sha256({}, std::as_bytes(std::span(text))));
+  return to_hex(std::span(digest).first(16));
+}
+
+/// A list as it can be compared and shown.
+struct Listed {
+  std::string shown, digest;
+};
+Result<Listed> listed(const std::string& text) {
+  DABKE_ASSIGN_OR_RETURN(std::string digest, digest_of(text));
+  return Listed{beginning_of(text, kMostListed), std::move(digest)};
+}
+
+class Exchange {
+ public:
+  Exchange(const Config& config, const ExchangeGroup& group) : config_(config), group_(group) {
+    const auto me = std::ranges::find(group.members, group.number);
+    if (me != group.members.end()) rank_ = static_cast<Rank>(me - group.members.begin());
+  }
+
+  Result<ExchangeStart> start(const Result<std::string>& host);
+  Status fail(const Status& why);
+
+ private:
+  /// What a member has told of itself.
+  struct Told {
+    std::string host;
+    Listed members, process_sets;
+  };
+  using Blocks = std::vector<std::vector<std::string>>;  // by rank, the lines after the heading
+
+  Result<std::vector<std::string>> hello(const Result<std::string>& host) const;
+  Result<Blocks> pass(std::string_view heading, const Result<std::vector<std::string>>& mine) const;
+  Status find_failure(const Blocks& blocks) const;
+  Result<std::vector<Told>> read_hellos(const Blocks& blocks) const;
+  Result<std::vector<std::string>> note(const Result<std::vector<Told>>& told);
+  Result<ExchangeStart> read_note(const Blocks& blocks, const std::vector<Told>& told) const;
+  Status not_a_member() const;
+  /// "rank 2", or "process 3" of one that is not in the job.
+  std::string name_of(std::size_t rank) const { return fmt::format("rank {}", rank); }
+
+  const Config& config_;
+  const ExchangeGroup& group_;
+  std::optional<Rank> rank_;
+  std::shared_ptr<Store> epoch_store_;  // rank 0's
+};
+
+Status Exchange::not_a_member() const {
+  return {Code::invalid_argument,
+          fmt::format(
+              "dabke_init: process {} of {} is not among the ranks of the job, which are processes {}; it "
+              "has taken part in exchange, and is in no job now",
+              group_.number, group_.count,
+              beginning_of(fmt::format("{}", fmt::join(group_.members, ",")), kMostListed))};
+}
+
+Result<std::vector<std::string>> Exchange::hello(const Result<std::string>& host) const {
+  if (!host.is_ok()) return host.status();
+  if (host->size() > kMostHost) {
+    return Status(Code::invalid_argument,
+                  fmt::format("the host name '{}' is longer than {} characters", *host, kMostHost));
+  }
+  DABKE_ASSIGN_OR_RETURN(const Listed members, listed(fmt::format("{}", fmt::join(group_.members, ","))));
+  DABKE_ASSIGN_OR_RETURN(const Listed sets,
+                         listed(process_sets_of(config_, static_cast<int>(group_.members.size()))));
+  return std::vector{*host, members.shown, members.digest, sets.shown, sets.digest};
+}
+
+/// Gives what this process has to say, and returns what the members of its job have.
+Result<Exchange::Blocks> Exchange::pass(std::string_view heading,
+                                        const Result<std::vector<std::string>>& mine) const {
+  std::string text = fmt::format("{}\n{}\n{}\n", heading, group_.number, group_.count);
+  if (mine.is_ok()) {
+    text += fmt::format("{}\n{}\n", kOk, fmt::join(*mine, "\n"));
+  } else {
+    text += fmt::format("{}\n{}\n{}\n", kError, static_cast<int>(mine.status().code()),
+                        beginning_of(one_line(mine.status().message()), kMostError));
+  }
+  text.resize(kBlockBytes, '\0');
+  std::vector<char> all(kBlockBytes * static_cast<std::size_t>(group_.count));
+  DABKE_RETURN_IF_ERROR(group_.allgather(text, all));
+  Blocks blocks;
+  for (const int member : group_.members) {
+    const std::string_view block(all.data() + kBlockBytes * static_cast<std::size_t>(member), kBlockBytes);
+    auto lines = lines_of(block.substr(0, block.find('\0')));
+    if (lines.size() < 4 || lines[0] != heading) {
+      return Status(
+          Code::mismatch,
+          fmt::format("process {} gave exchange something that this dabke does not know; all ranks "
+                      "must have the same version, and exchange must give each what all gave in the "
+                      "same call",
+                      member));
+    }
+    if (lines[1] != std::to_string(member) || lines[2] != std::to_string(group_.count)) {
+      return Status(
+          Code::mismatch,
+          fmt::format("exchange gave process {} what process {} of {} gave as that of process {} of {}; "
+                      "every process must have a number of its own, and get all blocks in their order",
+                      group_.number, lines[1], lines[2], member, group_.count));
+    }
+    lines.erase(lines.begin(), lines.begin() + 3);
+    blocks.push_back(std::move(lines));
+  }
+  return blocks;
+}
+
+/// The first member that says why it cannot start.
+Status Exchange::find_failure(const Blocks& blocks) const {
+  for (std::size_t rank = 0; rank < blocks.size(); ++rank) {
+    const auto& lines = blocks[rank];
+    if (lines[0] == kOk) continue;
+    int code = 0;
+    if (lines.size() == 3) std::from_chars(lines[1].data(), lines[1].data() + lines[1].size(), code);
+    if (lines[0] != kError || code == 0)
+      return {Code::internal, fmt::format("{} gave exchange something that makes no sense", name_of(rank))};
+    return {static_cast<Code>(code), fmt::format("{}: {}", name_of(rank), lines[2])};
+  }
+  return {};
+}
+
+Result<std::vector<Exchange::Told>> Exchange::read_hellos(const Blocks& blocks) const {
+  DABKE_RETURN_IF_ERROR(find_failure(blocks));
+  std::vector<Told> told;
+  for (std::size_t rank = 0; rank < blocks.size(); ++rank) {
+    const auto& lines = blocks[rank];
+    if (lines.size() != 6)
+      return Status(Code::internal, fmt::format("{} gave a hello that makes no sense", name_of(rank)));
+    told.push_back({lines[1], {lines[2], lines[3]}, {lines[4], lines[5]}});
+  }
+  for (std::size_t rank = 1; rank < told.size(); ++rank) {
+    if (told[rank].members.digest != told[0].members.digest) {
+      return Status(Code::mismatch,
+                    fmt::format("rank 0 starts a job of processes {}, {} one of {}; all ranks of a job must "
+                                "pass the same ranks in the same order",
+                                told[0].members.shown, name_of(rank), told[rank].members.shown));
+    }
+    if (told[rank].process_sets.digest != told[0].process_sets.digest) {
+      return process_sets_mismatch(told[0].process_sets.shown, static_cast<Rank>(rank),
+                                   told[rank].process_sets.shown);
+    }
+  }
+  return told;
+}
+
+/// What this process says when it has heard all.
+Result<std::vector<std::string>> Exchange::note(const Result<std::vector<Told>>& told) {
+  if (!told.is_ok()) return told.status();
+  if (rank_ != 0) return std::vector<std::string>{};
+  std::vector<std::string> hosts;
+  for (const Told& one : *told) hosts.push_back(one.host);
+  if (hosts.size() == 1 && group_.store == StoreUse::of_many_jobs) {
+    DABKE_ASSIGN_OR_RETURN(const JobSecret secret, random_job_secret());
+    return std::vector{std::string(), to_hex(secret.id), to_hex(secret.key), std::string("1")};
+  }
+  DABKE_ASSIGN_OR_RETURN(const ServedStore store, serve_store(config_, hosts, group_.store));
+  DABKE_ASSIGN_OR_RETURN(const JobSecret secret, parse_job_secret(store.job_id, store.job_key));
+  DABKE_ASSIGN_OR_RETURN(auto client, open_http_store(store.rendezvous, secret.id, secret.key));
+  const auto job = with_prefix(std::move(client), store.job_id);
+  DABKE_ASSIGN_OR_RETURN(const std::uint64_t epoch, draw_epoch(*job));
+  epoch_store_ = with_prefix(job, std::to_string(epoch));
+  return std::vector{store.rendezvous, store.job_id, store.job_key, std::to_string(epoch)};
+}
+
+Result<ExchangeStart> Exchange::read_note(const Blocks& blocks, const std::vector<Told>& told) const {
+  DABKE_RETURN_IF_ERROR(find_failure(blocks));
+  const auto& lines = blocks[0];
+  ExchangeStart start{*rank_, {}, {}, 0};
+  if (lines.size() == 5) {
+    start.store = {lines[1], lines[2], lines[3]};
+    std::from_chars(lines[4].data(), lines[4].data() + lines[4].size(), start.epoch);
+  }
+  if (start.epoch == 0) return Status(Code::internal, "rank 0 gave a note that makes no sense");
+  for (const Told& one : told) start.hosts.push_back(one.host);
+  return start;
+}
+
+Result<ExchangeStart> Exchange::start(const Result<std::string>& host) {
+  const auto hellos = pass(kHello, hello(host));
+  if (!hellos.is_ok() && group_.resumes) return hellos.status();
+  const auto told = hellos.is_ok() ? read_hellos(*hellos) : Result<std::vector<Told>>(hellos.status());
+  const auto notes = pass(kNote, note(told));
+  if (!host.is_ok()) return host.status();
+  if (!hellos.is_ok()) return hellos.status();
+  if (!rank_) return not_a_member();
+  if (!told.is_ok()) return told.status();
+  if (!notes.is_ok()) {
+    // The others may be on their way to the links; this one they can still hear.
+    if (epoch_store_) tell_init_failure(*epoch_store_, 0, notes.status());
+    return notes.status();
+  }
+  return read_note(*notes, *told);
+}
+
+Status Exchange::fail(const Status& why) {
+  (void)pass(kHello, why);
+  (void)pass(kNote, why);
+  return why;
+}
+
+}  // namespace
+
+Result<ExchangeStart> start_by_exchange(const Config& config, const ExchangeGroup& group,
+                                        const Result<std::string>& host) {
+  return Exchange(config, group).start(host);
+}
+
+Status fail_by_exchange(const ExchangeGroup& group, const Status& why) {
+  const Config config;
+  return Exchange(config, group).fail(why);
+}
+
+}  // namespace dabke
