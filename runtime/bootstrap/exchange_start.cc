@@ -70,8 +70,6 @@ class Exchange {
   Result<std::vector<std::string>> note(const Result<std::vector<Told>>& told);
   Result<ExchangeStart> read_note(const Blocks& blocks, const std::vector<Told>& told) const;
   Status not_a_member() const;
-  /// "rank 2", or "process 3" of one that is not in the job.
-  std::string name_of(std::size_t rank) const { return fmt::format("rank {}", rank); }
 
   const Config& config_;
   const ExchangeGroup& group_;
@@ -146,8 +144,8 @@ Status Exchange::find_failure(const Blocks& blocks) const {
     int code = 0;
     if (lines.size() == 3) std::from_chars(lines[1].data(), lines[1].data() + lines[1].size(), code);
     if (lines[0] != kError || code == 0)
-      return {Code::internal, fmt::format("{} gave exchange something that makes no sense", name_of(rank))};
-    return {static_cast<Code>(code), fmt::format("{}: {}", name_of(rank), lines[2])};
+      return {Code::internal, fmt::format("rank {} gave exchange something that makes no sense", rank)};
+    return {static_cast<Code>(code), fmt::format("rank {}: {}", rank, lines[2])};
   }
   return {};
 }
@@ -158,15 +156,16 @@ Result<std::vector<Exchange::Told>> Exchange::read_hellos(const Blocks& blocks) 
   for (std::size_t rank = 0; rank < blocks.size(); ++rank) {
     const auto& lines = blocks[rank];
     if (lines.size() != 6)
-      return Status(Code::internal, fmt::format("{} gave a hello that makes no sense", name_of(rank)));
+      return Status(Code::internal, fmt::format("rank {} gave a hello that makes no sense", rank));
     told.push_back({lines[1], {lines[2], lines[3]}, {lines[4], lines[5]}});
   }
   for (std::size_t rank = 1; rank < told.size(); ++rank) {
     if (told[rank].members.digest != told[0].members.digest) {
-      return Status(Code::mismatch,
-                    fmt::format("rank 0 starts a job of processes {}, {} one of {}; all ranks of a job must "
-                                "pass the same ranks in the same order",
-                                told[0].members.shown, name_of(rank), told[rank].members.shown));
+      return Status(
+          Code::mismatch,
+          fmt::format("rank 0 starts a job of processes {}, rank {} one of {}; all ranks of a job must "
+                      "pass the same ranks in the same order",
+                      told[0].members.shown, rank, told[rank].members.shown));
     }
     if (told[rank].process_sets.digest != told[0].process_sets.digest) {
       return process_sets_mismatch(told[0].process_sets.shown, static_cast<Rank>(rank),

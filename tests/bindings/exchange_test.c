@@ -314,7 +314,7 @@ static int descriptors_fall_to(int count) {
 static int again_and_again(struct process* self) {
   static const int32_t orders[][kProcesses] = {{0, 1, 2, 3}, {1, 2, 3, 0}};
   int round, before = 0;
-  for (round = 0; round < 40; ++round) {
+  for (round = 0; round < 200; ++round) {
     if (job_of(self, orders[round % 2], kProcesses) != 0) return 1;
     if (round == 3) before = descriptors();
   }
@@ -344,7 +344,7 @@ static const struct test kTests[] = {
     {"wrong ranks of one are its error, and nobody waits", wrong_ranks},
     {"an exchange that mixes up its blocks is refused", out_of_order},
     {"exchange may not call init or shutdown", init_in_exchange},
-    {"forty jobs, with two that take turns as rank 0, leave no descriptors", again_and_again},
+    {"two hundred jobs, with two that take turns as rank 0, leave no descriptors", again_and_again},
 };
 
 static int run(const struct test* test) {
