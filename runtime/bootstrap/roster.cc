@@ -190,10 +190,10 @@ Status Meeting::close(std::uint64_t epoch, const Result<std::vector<Member>>& me
 
 Result<Roster> Meeting::open() {
   DABKE_ASSIGN_OR_RETURN(const std::uint64_t epoch, draw_epoch(job_));
+  // Only tidying: these ranks wait for what comes now. Before the first epoch there are mostly none.
+  if (epoch > 1) (void)job_.remove_all(kWaiting);
+  DABKE_RETURN_IF_ERROR(job_.set(kOpened, Opened{epoch, self_.size}.text()));  // soon: all wait for it
   DABKE_RETURN_IF_ERROR(job_.set(hello_key(epoch, 0), hello()));
-  // Only tidying: these ranks wait for what comes now.
-  (void)job_.remove_all(kWaiting);
-  DABKE_RETURN_IF_ERROR(job_.set(kOpened, Opened{epoch, self_.size}.text()));
   const auto members = gather(epoch);
   const Status closed = close(epoch, members);
   if (!members.is_ok() && closed.code() != Code::invalid_argument) return members.status();

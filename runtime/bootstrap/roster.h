@@ -1,8 +1,7 @@
 // How the ranks of a job agree on an epoch and on who is in it, in the job's part of the store.
 //
 //   1. Rank 0 draws the epoch: it counts `epoch` up. All else of this init is under `<epoch>/`.
-//   2. It leaves its hello there, `<epoch>/hello/0`, and says in `opened` which epoch's roster is open now, and
-//      for how many ranks.
+//   2. It says in `opened` which epoch's roster is open now, and for how many ranks, and leaves its hello there.
 //   3. The others wait for `opened`, whatever they were in before, and leave `<epoch>/hello/<rank>`: a token
 //      that no other process has, their size, host and process sets. Whoever means to be one of more ranks, or
 //      of fewer, waits for the next; but not in the first epoch of all, where that is an error.
