@@ -162,6 +162,21 @@ Call without_tensor(CollectiveKind kind, const dabke_options* options) {
   return {kind, {}, {}, nullptr, options};
 }
 
+/// Waits, and helps meanwhile. An operation that has not completed is in progress.
+Status wait(dabke_handle* handle, double timeout_seconds, WaitCheck* check) {
+  const TimePoint deadline = deadline_after(timeout_seconds);
+  if (!handle->is_done()) {
+    DABKE_RETURN_IF_ERROR(may_wait());
+    if (const auto runtime = current_runtime()) {
+      runtime->help(*handle, deadline, check);
+    } else if (const Status none = no_runtime(); none.code() == Code::forked) {
+      return none;  // it would wait for threads that a forked child does not have
+    }
+  }
+  (void)handle->wait_until(deadline, check);
+  return handle->status();
+}
+
 }  // namespace
 
 extern "C" {
@@ -319,17 +334,24 @@ int dabke_poll(const dabke_handle* handle) { return handle != nullptr && handle-
 dabke_status dabke_wait(dabke_handle* handle, double timeout_seconds) {
   return entry([&]() -> Status {
     if (handle == nullptr) return missing_handle();
-    const TimePoint deadline = deadline_after(timeout_seconds);
-    if (!handle->is_done()) {
-      if (const Status allowed = may_wait(); !allowed.is_ok()) return allowed;
-      if (const auto runtime = current_runtime()) {
-        runtime->help(*handle, deadline);
-      } else if (const Status none = no_runtime(); none.code() == Code::forked) {
-        return none;  // it would wait for threads that a forked child does not have
-      }
-    }
-    handle->wait_until(deadline);
-    return handle->status();
+    return wait(handle, timeout_seconds, nullptr);
+  });
+}
+dabke_status dabke_wait_checking(dabke_handle* handle, double timeout_seconds, dabke_check check,
+                                 void* context) {
+  return entry([&]() -> Status {
+    if (handle == nullptr) return missing_handle();
+    if (check == nullptr) return wait(handle, timeout_seconds, nullptr);
+    const auto stops = [check, context] {
+      const InApplication inside(kWaitCheck);
+      return check(context) != 0;
+    };
+    const auto names = [handle] {
+      return fmt::format("{} '{}'", name_of(handle->request->kind), handle->request->name);
+    };
+    WaitCheck asked(stops, names);
+    Status status = wait(handle, timeout_seconds, &asked);
+    return asked.has_stopped() ? asked.stopped() : status;
   });
 }
 dabke_status dabke_handle_status(const dabke_handle* handle) {

@@ -111,12 +111,13 @@ InApplication::InApplication(const char* where) : before_(std::exchange(applicat
 InApplication::~InApplication() { application_function() = before_; }
 
 Status may_wait() {
-  if (application_function() != kOutputAllocator) return {};
+  const char* const where = application_function();
+  if (where != kOutputAllocator && where != kWaitCheck) return {};
   return {
       Code::invalid_argument,
       fmt::format("this call waits, and was made from {}, on which every other operation may have to wait; "
                   "submit without waiting, or call from a thread of the application",
-                  kOutputAllocator)};
+                  where)};
 }
 
 Status start_runtime(const OpenRuntime& open) {

@@ -46,8 +46,10 @@ class InApplication {
 };
 /// An array, so that it has one address wherever it is compared.
 inline constexpr char kOutputAllocator[] = "an output allocator";
+inline constexpr char kWaitCheck[] = "the check of a wait";
 
-/// An error in an output allocator: it may be the lane's thread, which is to run what it would wait for.
+/// An error in an output allocator and in a check of a wait: it may be the lane's thread, which is to run what it
+/// would wait for.
 Status may_wait();
 
 /// What dabke_set_stack_provider sets; outlives every runtime.

@@ -54,7 +54,7 @@ Status ShmBackend::run_batch(const Batch& batch) {
   if (steps_.is_aborted()) return steps_.aborted();
   const ActivityScope activity = show_activity<"SHM">(batch);
   const Members& members = members_.at(batch.process_set->id);
-  steps_.begin(mark_of(batch), members, batch.deadline);
+  steps_.begin(mark_of(batch), members, batch.deadline, batch.check);
   Status status = without_exceptions([&] { return run_steps(batch, *members); });
   if (status.is_ok()) return status;
   // All sets go by the same steps.

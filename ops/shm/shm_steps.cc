@@ -70,9 +70,10 @@ ShmSteps::ShmSteps(ShmDomain& domain)
       habits_(domain.size()) {}
 
 void ShmSteps::begin(const BatchMark& mark, const std::shared_ptr<const std::vector<std::size_t>>& members,
-                     TimePoint deadline) {
+                     TimePoint deadline, WaitCheck* check) {
   if (members_ != members) members_ = members;
   deadline_ = deadline;
+  check_ = check;
   mark_ = mark;
   if (mark.order != order_) {
     order_ = mark.order;
@@ -300,7 +301,13 @@ Status ShmSteps::sleep_until(std::size_t index, IsThere is_there) {
       status = {Code::timeout, "not done within its limit; a rank is late, stopped or gone"};
       break;
     }
-    sleep_while(peer.bell, bell, std::min<Duration>(nap, deadline_ - now));
+    const TimePoint until = check_ == nullptr ? deadline_ : std::min(deadline_, check_->due());
+    if (now < until) {
+      sleep_while(peer.bell, bell, std::min<Duration>(nap, until - now));
+    } else if (check_->stops()) {
+      status = check_->end_job();
+      break;
+    }
   }
   peer.sleepers.fetch_sub(1, std::memory_order_seq_cst);
   sleeps_on_.store(nullptr, std::memory_order_seq_cst);

@@ -33,9 +33,9 @@ class ShmSteps {
   explicit ShmSteps(ShmDomain& domain);
 
   /// A collective of these ranks (indices in the domain, in set order) begins. Collectives of one order
-  /// follow one another in its steps.
+  /// follow one another in its steps. `check` is asked in the sleep; a stop is an error.
   void begin(const BatchMark& mark, const std::shared_ptr<const std::vector<std::size_t>>& members,
-             TimePoint deadline);
+             TimePoint deadline, WaitCheck* check = nullptr);
 
   /// The next step of this rank is reached: what it has written before may be read. It does not wait for the
   /// core to have told the others.
@@ -100,6 +100,7 @@ class ShmSteps {
   std::array<Readers, kShmStages> readers_;
   std::vector<std::uint64_t> seen_;  // by rank: how far it was when last looked at
   TimePoint deadline_ = kNever;
+  WaitCheck* check_ = nullptr;
   std::vector<WaitingHabit> habits_;  // by rank: one on this very core never comes while we look
 
   AbortLatch latch_;

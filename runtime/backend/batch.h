@@ -12,6 +12,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/kinds.h"
 #include "runtime/base/status.h"
+#include "runtime/base/wait_check.h"
 #include "runtime/call/call_spec.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/timeline/timeline.h"
@@ -54,6 +55,7 @@ struct Batch : ExecutedCall {
   const ProcessSetInfo* process_set = nullptr;
   std::vector<BatchEntry> entries;
   TimePoint deadline = kNever;
+  WaitCheck* check = nullptr;  // of the thread that runs it, which waits for the result; null: there is none
 
   Timeline* timeline = nullptr;                  // null: off
   std::vector<Timeline::TensorId> timeline_ids;  // the entries'; empty when the timeline is off

@@ -31,7 +31,8 @@ namespace dabke {
   X(out_of_memory, 16, "out of memory")                                                      \
   X(transport, 17, "a network or operating system call failed")                              \
   X(forked, 18, "this process is a fork of a rank; only the parent may call")                \
-  X(internal, 19, "a defect of the runtime")
+  X(internal, 19, "a defect of the runtime")                                                 \
+  X(interrupted, 20, "the wait was stopped by its check, and the operation is still pending")
 
 enum class Code : int {
 #define X(id, value, text) id = value,

@@ -28,6 +28,7 @@ const Batch& BatchBuilder::exchange_batch() {
   exchange_.kind = run_.batch.kind;
   exchange_.dtype = DType::i64;
   exchange_.process_set = run_.process_set.get();
+  exchange_.check = run_.batch.check;
   // Each rank is told the rows that it gets, and last whether some output here is the caller's; in an
   // alltoall, which is never fused, also how many rows this rank has for all.
   const bool asks = std::ranges::any_of(run_.tensors, [](const RunTensor& entry) {

@@ -23,7 +23,7 @@ class BatchBuilder {
   /// Whether some rank may have no room for some output (allgather, alltoall); the same on all ranks.
   bool needs_verdict() const;
   /// The batch by which they tell each other; after build().
-  const Batch& verdict_batch() { return verdict_.batch(run_.batch.order, *run_.process_set); }
+  const Batch& verdict_batch() { return verdict_.batch(run_.batch); }
   /// Called once that has run: the batch is without the tensors that lack room somewhere. What has become
   /// of each tensor of the run; empty when all are well.
   std::vector<Status> apply_verdict();

@@ -57,10 +57,12 @@ class Coordinator final : private ControlSink, private LaneObserver {
   /// May be called from any thread. The operation completes exactly once, unless it is refused: after
   /// shut_down(). With left_to_help, help() must follow.
   Status submit(OperationRef operation, Wake wake = Wake::at_once);
-  /// A thread is about to wait for it until `deadline`: it is not kept back for others, and a thread without
-  /// a deadline works on it for as long as there is something to do. (A batch takes as long as its slowest
-  /// rank.)
-  void help(const Operation& operation, TimePoint deadline, Wake submitted = Wake::at_once) noexcept;
+  /// A thread is about to wait for it until `deadline`: it is not kept back for others, and the thread
+  /// negotiates for as long as there is something to do. Without a deadline it also runs the batch; with one it
+  /// leaves that to the lane, since a batch takes as long as its slowest rank. `check`, if not null, is asked
+  /// while nobody waits for this thread, and ends the help.
+  void help(const Operation& operation, TimePoint deadline, WaitCheck* check,
+            Wake submitted = Wake::at_once) noexcept;
   void abort(Status cause);
   /// Every rank writes a dump.
   void ask_for_dumps(std::string reason);
@@ -112,7 +114,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
 
   // ---- whoever waits (coordinator_help.cc)
   bool take_baton();
-  bool drive_for(const Operation& operation) noexcept;
+  bool drive_for(const Operation& operation, TimePoint deadline, WaitCheck* check) noexcept;
   bool something_comes(int& looks);
   void hand_back();
   void hand_over(std::unique_ptr<Run> run);
@@ -134,7 +136,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
   const Config& config_;
   Baton baton_;                      // all below that is not atomic and is not said to be for any thread
   bool ended_ = false;               // nobody drives any more
-  bool helped_ = false;              // who holds it waits for a result
+  bool helped_ = false;              // who holds it waits for a result without limit, and may run its batch
   std::unique_ptr<Run> own_run_;     // the one that the holder is to run
   WaitingHabit habit_;               // the helpers'
   TimePoint sleeps_until_ = kNever;  // the coordinator's thread, when nobody holds it

@@ -1,4 +1,6 @@
 // How a thread that waits for a result drives the coordinator meanwhile.
+#include <algorithm>
+
 #include "runtime/base/exceptions.h"
 #include "runtime/core/coordinator.h"
 #include "runtime/negotiation/name_key.h"
@@ -11,9 +13,12 @@ constexpr int kYields = 50;
 // The most looks without an event while the coordinator's thread waits for the baton.
 constexpr int kMostLooks = 1000;
 
+bool is_early(TimePoint limit) { return limit == kNever || Clock::now() < limit; }
+
 }  // namespace
 
-void Coordinator::help(const Operation& operation, TimePoint deadline, Wake submitted) noexcept {
+void Coordinator::help(const Operation& operation, TimePoint deadline, WaitCheck* check,
+                       Wake submitted) noexcept {
   bool is_told = submitted == Wake::at_once;
   if (keeps_back_ && !operation.is_done()) {
     // Only a hint: without memory for it the batch is held for its usual time.
@@ -27,10 +32,11 @@ void Coordinator::help(const Operation& operation, TimePoint deadline, Wake subm
       is_told = false;
     });
   }
-  if (can_be_helped_ && deadline == kNever) {
-    while (!operation.is_done() && take_baton()) {
+  if (can_be_helped_) {
+    while (!operation.is_done() && is_early(deadline) && take_baton()) {
       is_told = true;
-      if (!drive_for(operation)) return;
+      if (!drive_for(operation, deadline, check)) return;
+      if (check != nullptr && check->stops()) return;
     }
   }
   if (!is_told) wake();
@@ -48,16 +54,18 @@ bool Coordinator::take_baton() {
   return false;
 }
 
-/// Drives until a batch is to be run here, the operation is done or in the lane, or nothing happens any more.
-/// Whether to go on.
-bool Coordinator::drive_for(const Operation& operation) noexcept {
-  helped_ = true;
+/// Drives until a batch is to be run here, the operation is done or in the lane, nothing happens any more, or the
+/// time for the check or of the wait has come. Whether to go on.
+bool Coordinator::drive_for(const Operation& operation, TimePoint deadline, WaitCheck* check) noexcept {
+  helped_ = deadline == kNever;
+  const TimePoint until = check == nullptr ? deadline : std::min(deadline, check->due());
+  bool is_time = false;
   try {
     channel_->look(*this);  // what came before may be what is waited for
     int looks = kMostLooks;
     do round();
     while (!own_run_ && operation.ordered_at == TimePoint{} && !operation.is_done() &&
-           something_comes(looks));
+           something_comes(looks) && !(is_time = !is_early(until)));
   } catch (...) {
     break_off(caught());
   }
@@ -65,8 +73,10 @@ bool Coordinator::drive_for(const Operation& operation) noexcept {
   helped_ = false;
   hand_back();
   baton_.unlock();
-  if (run) lanes_.host().run_here(*run);
-  return run != nullptr;
+  if (!run) return is_time;
+  run->batch.check = check;
+  lanes_.host().run_here(*run);
+  return true;
 }
 
 bool Coordinator::something_comes(int& looks) {

@@ -13,6 +13,7 @@ constexpr Duration kCauseGrace = std::chrono::seconds(1);
 /// the cause.
 bool is_known(const FailedCall& one) {
   return one.status.code() == Code::peer_lost || one.status.code() == Code::timeout ||
+         one.status.code() == Code::interrupted ||
          one.status.code() == Code::out_of_memory;  // this rank's own, so no other is the cause
 }
 
@@ -51,6 +52,9 @@ std::optional<FailureArbiter::Verdict> FailureArbiter::judge(TimePoint now, cons
     verdict.is_new = true;
     verdict.first = known == failed_.end() ? 0 : static_cast<std::size_t>(known - failed_.begin());
     verdict.cause = failed_[verdict.first].status;
+    if (verdict.cause.code() ==
+        Code::interrupted)  // there by a wait's check; the job's other calls are aborted
+      verdict.cause = {Code::aborted, verdict.cause.message()};
   }
   verdict.calls.swap(failed_);
   since_ = kNever;

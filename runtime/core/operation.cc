@@ -1,5 +1,6 @@
 #include "runtime/core/operation.h"
 
+#include <algorithm>
 #include <array>
 #include <condition_variable>
 #include <functional>
@@ -38,8 +39,15 @@ Operation::Extras& Operation::make_extras() {
   return *extras_;
 }
 
-bool Operation::wait_until(TimePoint deadline) {
-  if (is_done()) return true;
+bool Operation::wait_until(TimePoint deadline, WaitCheck* check) {
+  if (check == nullptr) return is_done() || sleep_until(deadline);
+  while (!is_done() && !check->stops()) {
+    if (!sleep_until(std::min(deadline, check->due())) && Clock::now() >= deadline) return is_done();
+  }
+  return !check->has_stopped();
+}
+
+bool Operation::sleep_until(TimePoint deadline) {
   WaitingRoom& room = waiting_room(this);
   std::unique_lock lock(room.mutex);
   State pending = State::pending;

@@ -12,6 +12,7 @@
 #include "runtime/backend/device.h"
 #include "runtime/base/block_pool.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/wait_check.h"
 #include "runtime/call/request.h"
 #include "runtime/transport/shm/shared_heap.h"
 
@@ -75,8 +76,9 @@ class Operation {
 
   bool is_done() const { return state_.load(std::memory_order_acquire) == State::done; }
   bool is_awaited() const { return state_.load(std::memory_order_relaxed) == State::awaited; }
-  /// Whether it completed before `deadline`. Sleeps; several threads may wait.
-  bool wait_until(TimePoint deadline);
+  /// Whether it completed before `deadline`, and before `check`, if there is one, said stop. Sleeps; several
+  /// threads may wait.
+  bool wait_until(TimePoint deadline, WaitCheck* check = nullptr);
   /// ok, an error, or in_progress.
   Code code() const { return is_done() ? code_ : Code::in_progress; }
   /// The same, with the text.
@@ -99,6 +101,8 @@ class Operation {
 
   std::atomic<int> references_{1};
   std::atomic<State> state_{State::pending};
+  bool sleep_until(TimePoint deadline);
+
   Code code_ = Code::ok;
   std::unique_ptr<Extras> extras_;  // null: none of them is set
 };

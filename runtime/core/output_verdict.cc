@@ -25,14 +25,15 @@ void OutputVerdict::note_misfit(std::size_t entry, std::int64_t given_rows, std:
   mine_[kNumbers * entry + 2] = needed_rows;
 }
 
-const Batch& OutputVerdict::batch(std::uint64_t order, const ProcessSetInfo& set) {
-  const auto ranks = static_cast<std::size_t>(set.size());
+const Batch& OutputVerdict::batch(const Batch& of) {
+  const auto ranks = static_cast<std::size_t>(of.process_set->size());
   all_.resize(mine_.size() * ranks);
   counts_.assign(ranks, static_cast<std::int64_t>(mine_.size()));
-  batch_.order = order;
+  batch_.order = of.order;
   batch_.kind = CollectiveKind::allgather;
   batch_.dtype = DType::i64;
-  batch_.process_set = &set;
+  batch_.process_set = of.process_set;
+  batch_.check = of.check;
   batch_.entries.push_back({.input = mine_.data(),
                             .output = all_.data(),
                             .elements = static_cast<std::int64_t>(mine_.size()),

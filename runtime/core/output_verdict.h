@@ -33,8 +33,8 @@ class OutputVerdict {
   void note_lack(std::size_t entry, Lacks what, std::size_t size_bytes);
   /// The output that was given has other rows than come.
   void note_misfit(std::size_t entry, std::int64_t given_rows, std::int64_t needed_rows);
-  /// What tells the others; valid as long as this.
-  const Batch& batch(std::uint64_t order, const ProcessSetInfo& set);
+  /// What tells the others, before `of` runs; valid as long as this.
+  const Batch& batch(const Batch& of);
   /// What becomes of an entry. Asked once that has run; `kind` and `tensor` are for the text.
   Status of(std::size_t entry, CollectiveKind kind, const TensorSpec& tensor,
             const ProcessSetInfo& set) const;

@@ -159,7 +159,7 @@ Status Runtime::submit(OperationRef operation, Coordinator::Wake wake) {
 
 Status Runtime::run(const OperationRef& operation) {
   DABKE_RETURN_IF_ERROR(submit(operation, Coordinator::Wake::left_to_help));
-  coordinator_->help(*operation, kNever, Coordinator::Wake::left_to_help);
+  coordinator_->help(*operation, kNever, nullptr, Coordinator::Wake::left_to_help);
   operation->wait_until(kNever);
   return operation->status();
 }

@@ -56,7 +56,9 @@ class Runtime {
   /// submit(), and waits until it is complete.
   Status run(const OperationRef& operation);
   /// Called before waiting for an operation (coordinator.h).
-  void help(const Operation& operation, TimePoint deadline) { coordinator_->help(operation, deadline); }
+  void help(const Operation& operation, TimePoint deadline, WaitCheck* check = nullptr) {
+    coordinator_->help(operation, deadline, check);
+  }
   /// Every pending and later operation of every rank ends with this reason.
   void abort(std::string reason);
   Status start_timeline(const std::string& path, bool mark_cycles);

@@ -368,6 +368,38 @@ static void members_of_a_group_wait_for_each_other(void) {
   dabke_handle_free(second);
 }
 
+static int third_time(void* context) {
+  /* Calls that wait are refused here. */
+  if (dabke_barrier(NULL) != DABKE_ERROR_INVALID_ARGUMENT) return 1;
+  if (dabke_shutdown() != DABKE_ERROR_INVALID_ARGUMENT) return 1;
+  return ++*(int*)context == 3;
+}
+
+static int never(void* context) { return (void)context, 0; }
+
+static void a_check_stops_a_wait(void) {
+  float x = 1, y = 2;
+  int64_t one = 1;
+  int times = 0;
+  DLTensor a = floats(&x, &one), b = floats(&y, &one);
+  dabke_options options = DABKE_OPTIONS_INIT;
+  dabke_handle *first = NULL, *second = NULL;
+  options.group = "stopped pair";
+  options.group_size = 2;
+  CHECK(dabke_allreduce_async("s1", &a, NULL, &options, &first) == DABKE_OK);
+  CHECK(dabke_wait_checking(first, -1, third_time, &times) == DABKE_ERROR_INTERRUPTED && times == 3);
+  CHECK_SAYS("the wait for allreduce 's1' was stopped by its check; the operation goes on");
+  CHECK(dabke_handle_status(first) == DABKE_IN_PROGRESS);
+  CHECK(dabke_wait_checking(first, 0.2, never, NULL) == DABKE_IN_PROGRESS);
+  CHECK(dabke_wait_checking(first, 0, NULL, NULL) == DABKE_IN_PROGRESS);
+  CHECK(dabke_allreduce_async("s2", &b, NULL, &options, &second) == DABKE_OK);
+  CHECK(dabke_wait_checking(first, 10, never, NULL) == DABKE_OK);
+  CHECK(dabke_wait_checking(second, -1, NULL, NULL) == DABKE_OK);
+  CHECK(dabke_wait_checking(NULL, 0, never, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  dabke_handle_free(first);
+  dabke_handle_free(second);
+}
+
 static int give(void* context, size_t index, DLTensor* tensor) {
   (void)index;
   tensor->data = context;
@@ -727,6 +759,7 @@ int main(void) {
   every_operation();
   outputs_that_are_given();
   members_of_a_group_wait_for_each_other();
+  a_check_stops_a_wait();
   handles_allocators_and_callbacks();
   bad_tensors();
   process_sets();

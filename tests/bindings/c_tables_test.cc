@@ -30,6 +30,7 @@ TEST_CASE("every status code of the C header has the value of its row") {
       {DABKE_ERROR_TRANSPORT, Code::transport},
       {DABKE_ERROR_FORKED, Code::forked},
       {DABKE_ERROR_INTERNAL, Code::internal},
+      {DABKE_ERROR_INTERRUPTED, Code::interrupted},
   };
   int rows = 0;
 #define X(id, value, text) ++rows;

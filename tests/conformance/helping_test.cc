@@ -40,6 +40,72 @@ TEST_CASE("several threads of each rank block on collectives of their own while 
   CHECK(wrong == 0);
 }
 
+TEST_CASE("a check that blocks delays no other rank, and is asked by the thread that waits alone") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  const double limit = GENERATE(-1., 1e6);
+  Job job(backend, 3);
+  const auto asked = job.run([&](Rank& self) {
+    const ProcessSetId others = self.add_process_set({1, 2});
+    std::vector<float> late(10, 1), x(10, 1);
+    int times = 0;
+    if (self.rank() != 0) {
+      // They negotiate through rank 0, before it has blocked, and while it does.
+      for (bool is_over = false; !is_over;) {
+        must(self.allreduce(x, {.name = "x", .op = ReduceOp::max, .set = others}));
+        std::vector<int> steps = {1};
+        Pending step = self.allreduce_async(steps, {.name = "step"});
+        must(step.wait());
+        is_over = steps[0] != 2;
+      }
+      must(self.allreduce(late, {.name = "late"}));
+      return times;
+    }
+    const auto here = std::this_thread::get_id();
+    const Pending pending = self.allreduce_async(late, {.name = "late"});
+    WaitCheck check(
+        [&] {
+          if (std::this_thread::get_id() != here) throw std::logic_error("another thread asks");
+          // Three steps of the others; the last one ends them.
+          for (int i = 0; i < 3; ++i) {
+            std::vector<int> steps = {times == 2 && i == 2 ? 1 : 0};
+            const Pending step = self.allreduce_async(steps, {.name = "step"});
+            while (!step.is_done()) std::this_thread::yield();
+          }
+          return ++times == 3;
+        },
+        [] { return std::string("late"); });
+    if (pending.wait_checking(check, limit)) return -1;
+    must(pending.wait());
+    return times;
+  });
+  CHECK(asked[0] == 3);
+}
+
+TEST_CASE("a wait that its check has stopped can be repeated, and has a result then") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  const auto seen = run_on_ranks(backend, 2, [&](Rank& self) {
+    std::vector<int> x = {1};
+    if (self.rank() == 1) {
+      must(self.barrier());
+      must(self.allreduce(x, {.name = "x"}));
+      return x;
+    }
+    const Pending pending = self.allreduce_async(x, {.name = "x"});
+    for (int i = 0; i < 2; ++i) {
+      WaitCheck stops([] { return true; }, [] { return std::string("allreduce 'x'"); });
+      if (pending.wait_checking(stops) || !stops.has_stopped())
+        throw std::runtime_error("it was not stopped");
+      if (stops.stopped().code() != Code::interrupted) throw std::runtime_error("another code");
+    }
+    must(self.barrier());
+    WaitCheck goes_on([] { return false; }, [] { return std::string(); });
+    if (!pending.wait_checking(goes_on)) throw std::runtime_error("it has not completed");
+    must(pending.operation().status());
+    return x;
+  });
+  for (const auto& one : seen) CHECK(one == std::vector{2});
+}
+
 TEST_CASE("a blocking call ends with the cause when the job does, whoever drives") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   Job job(backend, 3);

@@ -92,6 +92,12 @@ class Pending {
     fetch();
     return operation_->status();
   }
+  /// Whether it completed before the check said stop, or the time was up.
+  bool wait_checking(WaitCheck& check, double seconds = -1) const {
+    const TimePoint deadline = deadline_after(seconds);
+    runtime_->help(*operation_, deadline, &check);
+    return operation_->wait_until(deadline, &check) && fetch();
+  }
   bool wait_for(double seconds) const {
     return !refused_.is_ok() || (operation_->wait_until(deadline_after(seconds)) && fetch());
   }

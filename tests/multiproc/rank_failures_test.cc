@@ -116,6 +116,28 @@ TEST_CASE("a stopped rank is slow, not dead") {
   }
 }
 
+TEST_CASE("a check ends a wait for a stopped rank after a second, and the wait can be repeated") {
+  RankProcesses ranks(2, "stopped-wait");
+  for (int rank = 0; rank < 2; ++rank) {
+    CHECK(ranks.exit_code(rank, 60s) == 0);
+    CHECK_THAT(ranks.output(rank), Contains("waited again"));
+  }
+  CHECK_THAT(ranks.output(0),
+             Contains("stopped interrupted: the wait for allreduce 'x' was stopped by its check"));
+}
+
+TEST_CASE("a check ends the job where its thread is inside a collective with a stopped rank") {
+  RankProcesses ranks(2, "stopped-wait-inside");
+  CHECK(ranks.exit_code(0, 60s) == 3);
+  CHECK_THAT(ranks.output(0), Contains("stopped aborted: allreduce 'x': shm allreduce of 1 tensor (order"));
+  CHECK(ranks.exit_code(1, 60s) == 3);
+  for (int rank = 0; rank < 2; ++rank) {
+    CHECK_THAT(ranks.output(rank), Contains("error aborted: "));
+    CHECK_THAT(ranks.output(rank), Contains("the wait for allreduce 'x' was stopped by its check"));
+  }
+  CHECK_THAT(ranks.output(1), Contains("failed on rank 0"));
+}
+
 TEST_CASE("a mismatch reaches every process, and the next collective works") {
   RankProcesses ranks(3, "mismatch");
   for (int rank = 0; rank < 3; ++rank) {

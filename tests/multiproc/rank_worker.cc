@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -218,6 +219,70 @@ int late(const std::string& kind) {
   return 0;
 }
 
+bool is_stopped(int pid) {
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(stat, text);
+  const auto end = text.rfind(')');
+  return end != std::string::npos && text.compare(end, 3, ") T") == 0;
+}
+
+std::vector<int> pids_of_all() {
+  std::vector<int> mine = {getpid()};
+  const dabke::Handle gathered = dabke::allgather("pids", mine);
+  const auto all = gathered.elements<int>();
+  return {all.begin(), all.end()};
+}
+
+/// Rank 1 stops; rank 0 waits for it until a check says so, a second later. "inside": rank 1 has submitted, so that
+/// rank 0, the last, may run the collective itself.
+int stopped_wait(bool inside) {
+  const std::vector<int> pids = pids_of_all();
+  const auto messages_sent = [] {
+    dabke_statistics now{};
+    now.struct_size = sizeof now;
+    dabke_get_statistics(&now);
+    return now.messages_sent;
+  };
+  for (int round = 0; round < 20; ++round) {
+    std::vector<float> x(16, 1);
+    dabke::barrier();
+    if (dabke::rank() == 1) {
+      const auto sent = messages_sent();
+      dabke::Handle pending;
+      if (inside) pending = dabke::allreduce_async("x", x, {.op = DABKE_SUM});
+      while (inside && messages_sent() == sent) usleep(100);
+      raise(SIGSTOP);
+      if (!inside) pending = dabke::allreduce_async("x", x, {.op = DABKE_SUM});
+      pending.wait();
+    } else {
+      while (!is_stopped(pids[1])) usleep(100);
+      const dabke::Handle pending = dabke::allreduce_async("x", x, {.op = DABKE_SUM});
+      const auto begin = std::chrono::steady_clock::now();
+      const auto seconds = [begin] {
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      };
+      const pid_t thread = gettid();
+      try {
+        pending.wait_checking([&] { return gettid() != thread || seconds() > 1; });
+        return 1;
+      } catch (const dabke::Error& error) {
+        say(std::string("stopped ") + dabke_status_name(error.status()) + ": " + error.what());
+        if (seconds() > 30) return 1;
+        kill(pids[1], SIGCONT);
+        if (error.status() != DABKE_ERROR_INTERRUPTED) throw;
+        if (pending.poll() && inside) return 1;
+      }
+      pending.wait();
+    }
+    if (x[0] != 2) return 1;
+    if (!inside) break;  // else another try: the lane has had it
+  }
+  dabke::barrier();
+  say("waited again");
+  return 0;
+}
+
 int mismatch() {
   std::vector<double> x(dabke::rank() == 1 ? 3 : 2, 1);
   try {
@@ -338,6 +403,7 @@ int run(const std::string& what) {
   if (what == "later-small") return later(std::size_t{4} << 10);
   if (what == "later-large") return later(std::size_t{16} << 20);
   if (what == "mismatch") return mismatch();
+  if (what.starts_with("stopped-wait")) return stopped_wait(what == "stopped-wait-inside");
   if (what.starts_with("late")) return late(what);
   return victim(what);
 }

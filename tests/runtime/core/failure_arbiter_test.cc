@@ -61,6 +61,16 @@ TEST_CASE("a run that has found out by itself what is wrong waits for nobody, an
   CHECK(verdict->cause.code() == known);
 }
 
+TEST_CASE("a run that a wait's check has stopped aborts the job at once") {
+  FailureArbiter failures;
+  REQUIRE(failures.note(call_of("x"), {Code::interrupted, "the wait for 'x' was stopped"}));
+  const auto verdict = failures.judge(kNow, nullptr);
+  REQUIRE(verdict);
+  CHECK(verdict->is_new);
+  CHECK(verdict->cause.code() == Code::aborted);
+  CHECK(verdict->cause.message() == "the wait for 'x' was stopped");
+}
+
 TEST_CASE("a job that has ended well ends nothing badly: what fails then is a cause of its own") {
   FailureArbiter failures;
   const Status well;

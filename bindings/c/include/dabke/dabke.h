@@ -60,7 +60,8 @@ typedef enum dabke_status {
   DABKE_ERROR_OUT_OF_MEMORY = 16,
   DABKE_ERROR_TRANSPORT = 17,
   DABKE_ERROR_FORKED = 18, /* called in a forked child of a rank */
-  DABKE_ERROR_INTERNAL = 19
+  DABKE_ERROR_INTERNAL = 19,
+  DABKE_ERROR_INTERRUPTED = 20 /* a wait's check stopped it; the operation is still pending */
 } dabke_status;
 
 /* The name of a status, such as "peer_lost", and what it means. Static; "unknown" for other numbers. */
@@ -370,6 +371,19 @@ DABKE_API int dabke_poll(const dabke_handle* handle);
 /* Waits at most `timeout_seconds` (negative: without limit), sleeping. Several threads may wait. Returns the
  * operation's status, or DABKE_IN_PROGRESS when the time was up. */
 DABKE_API dabke_status dabke_wait(dabke_handle* handle, double timeout_seconds);
+/* Whether a wait is to stop: 0 to go on, anything else to stop. */
+typedef int (*dabke_check)(void* context);
+/* The same, and asks `check` about every 50 ms whether to go on, for as long as it waits: on the calling
+ * thread, which holds nothing then that others need, so it may block (on an interpreter's lock, say). It may
+ * submit; calls that wait, dabke_init and dabke_shutdown are refused in it with
+ * DABKE_ERROR_INVALID_ARGUMENT.
+ *
+ * A wait that it stops returns DABKE_ERROR_INTERRUPTED, and the operation goes on: it can be waited for again.
+ * But a wait without limit may itself run the operation, where ranks share memory. The others count on it
+ * then, so a stop ends the job: all operations of all ranks fail with DABKE_ERROR_ABORTED, and the text names
+ * this rank and what it waited for. A wait with a limit never runs one. `check` may be NULL. */
+DABKE_API dabke_status dabke_wait_checking(dabke_handle* handle, double timeout_seconds, dabke_check check,
+                                           void* context);
 /* The operation's status, DABKE_IN_PROGRESS while pending; once set it never changes. */
 DABKE_API dabke_status dabke_handle_status(const dabke_handle* handle);
 /* The operation's error text, "" when there is none. Lives as long as the handle. */

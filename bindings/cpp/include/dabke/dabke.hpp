@@ -180,6 +180,29 @@ class Handle {
     if (status != DABKE_OK && status != DABKE_IN_PROGRESS) throw Error(status, dabke_handle_message(handle_));
     return status == DABKE_OK;
   }
+  /// The same, and stops when `check`, which is asked about every 50 ms (dabke_wait_checking), returns true, with
+  /// an Error of status DABKE_ERROR_INTERRUPTED, or throws, with that.
+  template <class Check>
+  bool wait_checking(Check&& check, double timeout_seconds = -1) const {
+    struct Asked {
+      Check& check;
+      std::exception_ptr thrown;
+      static int ask(void* context) {
+        auto& asked = *static_cast<Asked*>(context);
+        try {
+          return asked.check() ? 1 : 0;
+        } catch (...) {
+          asked.thrown = std::current_exception();
+          return 1;
+        }
+      }
+    } asked{check, nullptr};
+    const dabke_status status = dabke_wait_checking(handle_, timeout_seconds, &Asked::ask, &asked);
+    if (asked.thrown) std::rethrow_exception(asked.thrown);
+    if (status == DABKE_ERROR_INTERRUPTED) throw Error(status, dabke_last_error());
+    if (status != DABKE_OK && status != DABKE_IN_PROGRESS) throw Error(status, dabke_handle_message(handle_));
+    return status == DABKE_OK;
+  }
   const DLTensor& output(std::size_t index = 0) const {
     const DLTensor* out = nullptr;
     detail::check(dabke_handle_output(handle_, index, &out));
