@@ -79,6 +79,54 @@ Status add_set(Runtime& runtime, const int32_t* ranks, std::size_t count, dabke_
   return {};
 }
 
+/// A change of the process sets that the members of the set alone negotiate.
+Result<OperationRef> change_among_members(Runtime& runtime, CollectiveKind kind, std::vector<Rank> ranks) {
+  if (!std::ranges::binary_search(ranks, runtime.world().rank)) {
+    return Status(Code::invalid_argument,
+                  fmt::format("{} of ranks {}: this is rank {}, which is none of them; only they call",
+                              name_of(kind), ranks_to_string(ranks), runtime.world().rank));
+  }
+  auto operation = OperationRef::adopt(new dabke_handle);
+  operation->request->kind = kind;
+  operation->request->name = name_of(kind);
+  operation->request->ranks = std::move(ranks);
+  return operation;
+}
+
+Result<OperationRef> add_among_members(Runtime& runtime, const int32_t* ranks, std::size_t count) {
+  DABKE_ASSIGN_OR_RETURN(std::vector<Rank> sorted, set_ranks(ranks, count, runtime.world().size));
+  return change_among_members(runtime, CollectiveKind::add_set_among_members, std::move(sorted));
+}
+
+Result<OperationRef> remove_among_members(Runtime& runtime, dabke_process_set id) {
+  const auto set = runtime.process_sets().find(id);
+  if (!set) return Status(Code::unknown_process_set, fmt::format("process set {} does not exist", id));
+  return change_among_members(runtime, CollectiveKind::remove_set_among_members, set->ranks);
+}
+
+/// Submits what `make` makes of the runtime.
+template <class Make>
+Status start_change(dabke_handle** handle, Make make) {
+  if (handle != nullptr) *handle = nullptr;
+  const auto runtime = current_runtime();
+  if (!runtime) return no_runtime();
+  DABKE_ASSIGN_OR_RETURN(OperationRef operation, make(*runtime));
+  DABKE_RETURN_IF_ERROR(runtime->submit(operation));
+  if (handle != nullptr) *handle = static_cast<dabke_handle*>(operation.detach());
+  return {};
+}
+
+/// The same, and waits for it. The operation's value.
+template <class Make>
+Result<std::int64_t> run_change(Make make) {
+  const auto runtime = current_runtime();
+  if (!runtime) return no_runtime();
+  DABKE_RETURN_IF_ERROR(may_wait());
+  DABKE_ASSIGN_OR_RETURN(const OperationRef operation, make(*runtime));
+  DABKE_RETURN_IF_ERROR(runtime->run(operation));
+  return operation->value;
+}
+
 /// The sets of the options, in the words of DABKE_PROCESS_SETS.
 Status append_process_sets(const dabke_init_options& given, std::string& text) {
   for (std::size_t i = 0; i < given.process_set_count; ++i) {
@@ -241,6 +289,45 @@ dabke_status dabke_remove_process_set(dabke_process_set process_set) {
       return {Code::invalid_argument, "the world (process set 0) cannot be removed"};
     if (auto set = find_set(process_set); !set) return set.status();
     return change_sets(*runtime, CollectiveKind::remove_process_set, {process_set}).status();
+  });
+}
+
+dabke_status dabke_add_process_set_among_members_async(const int32_t* ranks, size_t count,
+                                                       dabke_handle** handle) {
+  return entry([&]() -> Status {
+    return start_change(handle, [&](Runtime& runtime) { return add_among_members(runtime, ranks, count); });
+  });
+}
+dabke_status dabke_add_process_set_among_members(const int32_t* ranks, size_t count,
+                                                 dabke_process_set* process_set) {
+  return entry([&]() -> Status {
+    DABKE_ASSIGN_OR_RETURN(const std::int64_t id, run_change([&](Runtime& runtime) {
+                             return add_among_members(runtime, ranks, count);
+                           }));
+    if (process_set != nullptr) *process_set = static_cast<dabke_process_set>(id);
+    return {};
+  });
+}
+dabke_status dabke_remove_process_set_among_members_async(dabke_process_set process_set,
+                                                          dabke_handle** handle) {
+  return entry([&]() -> Status {
+    return start_change(handle, [&](Runtime& runtime) { return remove_among_members(runtime, process_set); });
+  });
+}
+dabke_status dabke_remove_process_set_among_members(dabke_process_set process_set) {
+  return entry([&]() -> Status {
+    return run_change([&](Runtime& runtime) { return remove_among_members(runtime, process_set); }).status();
+  });
+}
+dabke_status dabke_handle_process_set(const dabke_handle* handle, dabke_process_set* process_set) {
+  return entry([&]() -> Status {
+    if (handle == nullptr) return {Code::invalid_argument, "the handle is NULL"};
+    DABKE_RETURN_IF_ERROR(handle->status());
+    if (!adds_set(handle->request->kind) || process_set == nullptr) {
+      return {Code::invalid_argument, "the id belongs to the adding of a process set; pass where to put it"};
+    }
+    *process_set = static_cast<dabke_process_set>(handle->value);
+    return {};
   });
 }
 

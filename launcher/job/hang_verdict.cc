@@ -25,6 +25,7 @@ struct Wait {  // a wait for one name, or for a join, which has none
   double age = 0;  // the longest
   std::vector<Rank> have;
   std::vector<Rank> missing;
+  std::vector<Rank> members;  // those that are waited for; none: all of the set
 };
 
 std::string ranks_text(const std::vector<Rank>& ranks) {
@@ -58,7 +59,20 @@ bool add_incomplete_groups(std::vector<std::string>& lines, const std::map<Rank,
 
 /// A barrier and a tensor named "barrier" are not the same thing.
 bool has_tensors(const std::string& collective) {
-  return collective != "barrier" && collective != "add_process_set" && collective != "remove_process_set";
+  return collective != "barrier" && !collective.starts_with("add_process_set") &&
+         !collective.starts_with("remove_process_set");
+}
+
+/// Whether the ranks that its signature lists are all that it waits for.
+bool is_among_members(const Dump::Pending& pending) { return pending.collective.ends_with("_among_members"); }
+
+/// "... of ranks 0, 3"
+std::vector<Rank> ranks_listed(const std::string& signature) {
+  std::vector<Rank> ranks;
+  const auto list = signature.find(" of ranks ");
+  std::istringstream in(list == std::string::npos ? "" : signature.substr(list + 10));
+  for (Rank rank = 0; in >> rank; in.ignore(1)) ranks.push_back(rank);
+  return ranks;
 }
 
 /// The names that some ranks wait for and others of the set have not submitted, the oldest first.
@@ -69,25 +83,29 @@ std::vector<Wait> waits_of(const std::map<Rank, Dump>& dumps, int size) {
     sets.insert(dump.process_sets.begin(), dump.process_sets.end());
     for (const Dump::Pending& pending : dump.pending) {
       if (pending.state == "queued" || is_incomplete(pending)) continue;
-      const std::string name = pending.collective == "join" ? "" : pending.name;
+      const std::string name = pending.collective == "join" ? ""
+                               : is_among_members(pending)  ? pending.signature
+                                                            : pending.name;
       Wait& wait = by_name[{pending.process_set, name, has_tensors(pending.collective)}];
       wait.process_set = pending.process_set;
       wait.name = name;
       wait.collective = pending.collective;
       wait.age = std::max(wait.age, pending.age);
       wait.have.push_back(rank);
+      if (is_among_members(pending)) wait.members = ranks_listed(pending.signature);
     }
   }
   std::vector<Wait> waits;
   for (auto& entry : by_name) {
     Wait& wait = entry.second;
-    std::vector<Rank> ranks = sets[wait.process_set];
+    std::vector<Rank> ranks = wait.members.empty() ? sets[wait.process_set] : wait.members;
     if (ranks.empty()) {
       ranks.resize(static_cast<std::size_t>(size));
       std::iota(ranks.begin(), ranks.end(), 0);
     }
     std::ranges::set_difference(ranks, wait.have, std::back_inserter(wait.missing));
-    std::erase_if(wait.missing, [&](Rank rank) { return has_joined(dumps, rank, wait.process_set); });
+    if (wait.members.empty())
+      std::erase_if(wait.missing, [&](Rank rank) { return has_joined(dumps, rank, wait.process_set); });
     if (!wait.missing.empty()) waits.push_back(std::move(wait));
   }
   std::ranges::stable_sort(waits, std::ranges::greater(), &Wait::age);

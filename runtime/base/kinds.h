@@ -21,7 +21,9 @@ namespace dabke {
   X(barrier,             "barrier",             "BARRIER",             "",               kNoTraits)                                         \
   X(join,                "join",                "JOIN",                "",               kNoTraits)                                         \
   X(add_process_set,     "add_process_set",     "ADD_PROCESS_SET",     "",               kNoTraits)                                         \
-  X(remove_process_set,  "remove_process_set",  "REMOVE_PROCESS_SET",  "",               kNoTraits)
+  X(remove_process_set,  "remove_process_set",  "REMOVE_PROCESS_SET",  "",               kNoTraits)                                         \
+  X(add_set_among_members,     "add_process_set_among_members",     "ADD_PROCESS_SET_AMONG_MEMBERS",     "", kAmongMembers)                 \
+  X(remove_set_among_members,  "remove_process_set_among_members",  "REMOVE_PROCESS_SET_AMONG_MEMBERS",  "", kAmongMembers)
 
 //   id           value  name           of what elements it is defined   (values are Horovod's, as far as it has them)
 #define DABKE_REDUCE_OPS(X)                                                \
@@ -148,12 +150,13 @@ constexpr Compression compression_named(std::string_view wanted) {
 /// What a collective does; a column of the table.
 enum CollectiveTrait : std::uint8_t {
   kNoTraits = 0,
-  kMovesData = 1,    // the others only agree
-  kReduces = 2,      // it combines numbers, and so has a reduce op and scales
-  kHasRoot = 4,      // one rank has the data
-  kDividesRows = 8,  // a rank gives or gets a part of the rows, so there must be a first dimension
-  kFreeRows = 16,    // that dimension may be another on each rank
-  kFuses = 32,       // several tensors may travel as one
+  kMovesData = 1,      // the others only agree
+  kReduces = 2,        // it combines numbers, and so has a reduce op and scales
+  kHasRoot = 4,        // one rank has the data
+  kDividesRows = 8,    // a rank gives or gets a part of the rows, so there must be a first dimension
+  kFreeRows = 16,      // that dimension may be another on each rank
+  kFuses = 32,         // several tensors may travel as one
+  kAmongMembers = 64,  // the ranks that it lists are all that it waits for
 };
 
 constexpr bool has_trait(CollectiveKind kind, CollectiveTrait trait) {
@@ -174,6 +177,13 @@ constexpr bool has_free_rows(CollectiveKind kind) { return has_trait(kind, kFree
 /// Each rank gives and gets the tensor as it is, or nothing.
 constexpr bool is_whole(CollectiveKind kind) { return moves_data(kind) && !divides_rows(kind); }
 constexpr bool fuses(CollectiveKind kind) { return has_trait(kind, kFuses); }
+constexpr bool is_among_members(CollectiveKind kind) { return has_trait(kind, kAmongMembers); }
+constexpr bool adds_set(CollectiveKind kind) {
+  return kind == CollectiveKind::add_process_set || kind == CollectiveKind::add_set_among_members;
+}
+constexpr bool removes_set(CollectiveKind kind) {
+  return kind == CollectiveKind::remove_process_set || kind == CollectiveKind::remove_set_among_members;
+}
 
 /// A set of collectives, such as those that a backend runs.
 class Collectives {

@@ -44,7 +44,7 @@ std::string Request::describe() const {
   using Where = FieldText::Where;
   std::string out(name_of(kind));
   out += dabke::describe(*this, Where::before_tensors);
-  if (kind == CollectiveKind::add_process_set) out += fmt::format(" of ranks {}", fmt::join(ranks, ", "));
+  if (adds_set(kind) || is_among_members(kind)) out += fmt::format(" of ranks {}", fmt::join(ranks, ", "));
   if (kind == CollectiveKind::remove_process_set) out += fmt::format(" {}", fmt::join(ranks, ", "));
   if (tensors.size() > 1) out += fmt::format(", group of {}:", tensors.size());
   if (tensors.size() == 1) out += " of";

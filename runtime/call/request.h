@@ -28,7 +28,7 @@ struct Request : CallSpec {
   ProcessSetId process_set = kWorldSet;
   std::int32_t priority = 0;
   OneOrMany<TensorSpec> tensors;  // none for barrier, join and process sets
-  std::vector<Rank> ranks;        // add_process_set: the new set; remove_process_set: the set's id, alone
+  std::vector<Rank> ranks;        // adding or removing a set: its ranks; remove_process_set: its id, alone
   std::string refused;            // why this rank cannot run it, so that none does; empty: it can
   bool is_group = false;          // a member, of those that come one by one, or the whole, named as the group
 

@@ -29,9 +29,10 @@ int Collector::reporter_of(Rank rank) const {
   return -1;
 }
 
-void Collector::add_set(ProcessSetId id, const std::vector<Rank>& ranks) {
-  Set& set = sets_[id];
-  set = {};
+void Collector::add_set(ProcessSetId id, const std::vector<Rank>& ranks) { sets_[id] = set_of(ranks); }
+
+Collector::Set Collector::set_of(const std::vector<Rank>& ranks) const {
+  Set set;
   set.ranks_behind.resize(at(reporters()));
   set.joined.resize(at(reporters()));
   set.ranks = std::make_shared<const std::vector<Rank>>(ranks);
@@ -39,6 +40,20 @@ void Collector::add_set(ProcessSetId id, const std::vector<Rank>& ranks) {
     const int reporter = reporter_of(rank);
     if (reporter >= 0 && set.ranks_behind[at(reporter)]++ == 0) ++set.expected;
   }
+  return set;
+}
+
+std::optional<Collector::Set> Collector::own_set_of(const Request& request) const {
+  if (!is_among_members(request.kind)) return std::nullopt;
+  Set set = set_of(request.ranks);
+  set.open = is_open(request.process_set);
+  return set;
+}
+
+/// What is reported by slot is never of that kind.
+std::optional<Collector::Set> Collector::own_set_of(const TensorEntry& entry) const {
+  const auto& candidates = entry.collection.candidates;
+  return candidates.empty() ? std::nullopt : own_set_of(*candidates.front().request);
 }
 
 const Collector::Set* Collector::find(ProcessSetId id) const {
@@ -92,7 +107,8 @@ Collector::Took Collector::report(TensorEntry& entry, int reporter, TimePoint no
 }
 
 Collector::Took Collector::report(TensorEntry& entry, int reporter, const Report& report, TimePoint now) {
-  const Set* set = find(entry.process_set);
+  const auto own = own_set_of(*report.variants.front().request);
+  const Set* set = own ? &*own : find(entry.process_set);
   if (set == nullptr || !set->open || set->ranks_behind[at(reporter)] == 0) return Took::no;
   spell_out(entry);
   if (const Took took = note(entry, reporter, report.contributors, now); took != Took::yes) return took;
@@ -124,7 +140,8 @@ void Collector::add_candidate(TensorEntry& entry, int reporter, const RequestRef
 }
 
 bool Collector::is_complete(const TensorEntry& entry) const {
-  const Set* set = find(entry.process_set);
+  const auto own = own_set_of(entry);
+  const Set* set = own ? &*own : find(entry.process_set);
   const Collection& collection = entry.collection;
   if (set == nullptr || collection.empty()) return false;
   if (collection.count == set->expected) return true;
@@ -185,7 +202,8 @@ std::optional<Rank> Collector::not_served_in(const Set& set, const Report& repor
 }
 
 Collector::Taken Collector::take(TensorEntry& entry) {
-  const Set& set = *find(entry.process_set);
+  const auto own = own_set_of(entry);
+  const Set& set = own ? *own : *find(entry.process_set);
   Collection& collection = entry.collection;
   Taken taken;
   taken.by_slot = collection.candidates.empty() && collection.count == set.expected;
@@ -258,7 +276,8 @@ bool Collector::has_joined(ProcessSetId id, int reporter) const {
 
 std::vector<int> Collector::missing(const TensorEntry& entry) const {
   std::vector<int> out;
-  const Set* set = find(entry.process_set);
+  const auto own = own_set_of(entry);
+  const Set* set = own ? &*own : find(entry.process_set);
   if (set == nullptr || entry.collection.empty()) return out;
   for (int reporter = 0; reporter < reporters(); ++reporter) {
     if (!entry.collection.reported.contains(reporter) && !does_without(*set, entry, reporter))

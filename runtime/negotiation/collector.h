@@ -2,7 +2,8 @@
 //
 // What is complete here goes up as one report; on the root it is ready to be ordered. Equal signatures merge;
 // unequal ones are kept with their ranks. A reporter all of whose ranks have joined the set is not waited
-// for.
+// for. Some requests wait for the ranks that they list and for no other of their set, joined or not
+// (is_among_members).
 #pragma once
 
 #include <map>
@@ -88,6 +89,10 @@ class Collector {
     std::shared_ptr<const std::vector<Rank>> ranks;  // null: everybody
   };
   const Set* find(ProcessSetId id) const;
+  Set set_of(const std::vector<Rank>& ranks) const;
+  /// What the request waits for, where that is not its set.
+  std::optional<Set> own_set_of(const Request& request) const;
+  std::optional<Set> own_set_of(const TensorEntry& entry) const;
   /// Whether a name can be complete without a report of this reporter's.
   static bool does_without(const Set& set, const TensorEntry& entry, int reporter);
   Took note(TensorEntry& entry, int reporter, std::int32_t contributors, TimePoint now);

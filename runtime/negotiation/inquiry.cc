@@ -97,7 +97,7 @@ std::optional<Stall> stall_of(const Inquiry& inquiry, const Topology& topology, 
   for (const Rank rank : inquiry.asked) {
     const auto answer = inquiry.answers.find(rank);
     const bool answered = answer != inquiry.answers.end();
-    if (answered && inquiry.subject == StallSubject::tensor &&
+    if (answered && inquiry.subject == StallSubject::tensor && !members_named(inquiry.name) &&
         has_joined(answer->second, inquiry.process_set))
       continue;  // nobody waits for it
     if (!answered || !is_there(inquiry, answer->second)) {

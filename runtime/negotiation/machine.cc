@@ -37,7 +37,7 @@ Status Machine::check(const Request& request) const {
     return {Code::shut_down, fmt::format("'{}' cannot run: {} has shut down", request.name,
                                          gone == ranks->end() ? "a rank" : state_.who(*gone))};
   }
-  if (state_.joins.contains(request.process_set)) {
+  if (state_.joins.contains(request.process_set) && !is_among_members(request.kind)) {
     return {Code::invalid_argument,
             fmt::format(
                 "'{}': this rank has joined process set {}; nothing can be submitted there until the join "

@@ -102,17 +102,19 @@ class Check {
     DABKE_RETURN_IF_ERROR((*this)(*order.request));
     if (order.slot != kNoSlot) DABKE_RETURN_IF_ERROR(cached(order.slot));
     if (order.request->kind == CollectiveKind::join) return rank(order.rank);
-    if (order.request->kind != CollectiveKind::add_process_set) return {};
-    if (order.new_set > kWorldSet && order.new_set < std::numeric_limits<ProcessSetId>::max()) return {};
+    // Sets among members may be those that there are.
+    const ProcessSetId least = order.request->kind == CollectiveKind::add_set_among_members ? kWorldSet
+                               : removes_set(order.request->kind)                           ? -1
+                                                                                            : kWorldSet + 1;
+    if (!adds_set(order.request->kind) && !removes_set(order.request->kind)) return {};
+    const bool ends_world = removes_set(order.request->kind) && order.new_set == kWorldSet;
+    if (order.new_set >= least && order.new_set < std::numeric_limits<ProcessSetId>::max() && !ends_world)
+      return {};
     return impossible(fmt::format("{} is no id of a process set", order.new_set));
   }
   Status operator()(const Request& request) const {
     const auto has_no_rows = [](const TensorSpec& tensor) { return tensor.shape.rank() == 0; };
-    switch (request.kind) {
-      case CollectiveKind::add_process_set:
-      case CollectiveKind::remove_process_set: return change_of_sets(request);
-      default: break;
-    }
+    if (adds_set(request.kind) || removes_set(request.kind)) return change_of_sets(request);
     if (has_root(request.kind)) DABKE_RETURN_IF_ERROR(rank(request.root));
     if (moves_data(request.kind) && request.tensors.empty())
       return impossible(fmt::format("{} '{}' has no tensor", name_of(request.kind), request.name));

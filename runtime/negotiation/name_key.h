@@ -6,8 +6,10 @@
 // text, then a NUL, which the name of a tensor cannot hold (it comes as a C string), then the name space.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/call/request.h"
 
@@ -16,6 +18,10 @@ namespace dabke {
 /// The key of a group whose members are submitted one by one.
 std::string group_key(const std::string& group);
 bool is_group_key(std::string_view key);
+
+/// The ranks that alone are waited for, where the key is of such a request, which is known by their list; else
+/// nothing.
+std::optional<std::vector<Rank>> members_named(std::string_view key);
 
 /// How messages call what has this key: "'x'", "group 'g'", "barrier".
 std::string shown(std::string_view key);

@@ -152,12 +152,13 @@ void OrderFollower::run(Order& order, TensorEntry& entry, ExecuteAction& execute
 /// A collective that moves no data.
 void OrderFollower::complete(Order& order, TensorEntry& entry, TimePoint now) {
   const Submitted mine = take_front(entry, now);
-  if (order.request->kind == CollectiveKind::add_process_set) {
+  const bool is_known = state_.sets.ranks_of(order.new_set) != nullptr;
+  if (adds_set(order.request->kind) && !is_known) {
     state_.sets.add(order.new_set, order.request->ranks);
     state_.collector.add_set(order.new_set, order.request->ranks);
     outbox_.add(ProcessSetAction{order.new_set, order.request->ranks});
-  } else if (order.request->kind == CollectiveKind::remove_process_set) {
-    const ProcessSetId gone = order.request->ranks.front();
+  } else if (removes_set(order.request->kind) && is_known) {
+    const ProcessSetId gone = order.new_set;
     endings_.fail_set(gone, {Code::unknown_process_set, fmt::format("process set {} was removed", gone)});
     state_.sets.remove(gone);
     state_.collector.remove_set(gone);

@@ -9,8 +9,7 @@ namespace {
 /// Whether it takes along only what the host's data plane has.
 bool is_the_hosts(const ReadyOrder& ready) {
   if (ready.order.kind != Order::Kind::run) return false;
-  return ready.request->kind == CollectiveKind::barrier ||
-         ready.request->kind == CollectiveKind::add_process_set;
+  return ready.request->kind == CollectiveKind::barrier || adds_set(ready.request->kind);
 }
 
 /// Priority decides among what is ready at the same time; what moves no data keeps its turn.

@@ -80,26 +80,53 @@ void Sequencer::complete(TensorEntry& entry, Collector::Taken taken, TimePoint n
                             "broadcast from a rank that still takes part",
                             entry.name, request->root));
   }
-  if (request->kind == CollectiveKind::add_process_set) {
-    if (const auto existing = sets_.find(request->ranks)) {
-      return fail(Code::invalid_argument,
-                  fmt::format("a process set of ranks {} exists already: its id is {}",
-                              ranks_to_string(request->ranks), *existing));
-    }
-    order.new_set = sets_.next_id();
-    sets_.add(order.new_set, request->ranks);
-  }
-  if (request->kind == CollectiveKind::remove_process_set) {
-    if (sets_.ranks_of(request->ranks.front()) == nullptr) {
-      return fail(Code::unknown_process_set,
-                  fmt::format("process set {} does not exist any more", request->ranks.front()));
-    }
-    sets_.remove(request->ranks.front());  // its ranks fail what is pending there when they see this order
-  }
+  const Status changed = adds_set(request->kind)      ? add_set(*request, order)
+                         : removes_set(request->kind) ? remove_set(*request, order)
+                                                      : Status::ok();
+  if (!changed.is_ok()) return fail(changed.code(), changed.message());
   order.request = request;
   const bool everybody = taken.report.contributors == static_cast<std::int32_t>(ranks->size());
   order.contributors = everybody ? 0 : taken.report.contributors;
   push(std::move(order), now, &entry, request);
+}
+
+Status Sequencer::add_set(const Request& request, Order& order) {
+  const bool by_members = is_among_members(request.kind);
+  const auto existing = sets_.find(request.ranks);
+  if (existing && !by_members && holds_.is_held_by_job(*existing)) {
+    return {Code::invalid_argument, fmt::format("a process set of ranks {} exists already: its id is {}",
+                                                ranks_to_string(request.ranks), *existing)};
+  }
+  order.new_set = existing.value_or(sets_.next_id());
+  if (!existing) sets_.add(order.new_set, request.ranks);
+  if (by_members) {
+    holds_.hold_by_members(order.new_set);
+  } else {
+    holds_.hold_by_job(order.new_set);
+  }
+  return {};
+}
+
+Status Sequencer::remove_set(const Request& request, Order& order) {
+  const bool by_members = is_among_members(request.kind);
+  const ProcessSetId id =
+      by_members ? sets_.find(request.ranks).value_or(-1) : static_cast<ProcessSetId>(request.ranks.front());
+  if (sets_.ranks_of(id) == nullptr) {
+    return {Code::unknown_process_set, by_members
+                                           ? fmt::format("a process set of ranks {} does not exist any more",
+                                                         ranks_to_string(request.ranks))
+                                           : fmt::format("process set {} does not exist any more", id)};
+  }
+  if (by_members ? !holds_.is_held_by_members(id) : !holds_.is_held_by_job(id)) {
+    return {Code::invalid_argument,
+            fmt::format("process set {} was {}", id,
+                        by_members ? "not added among its members, or has been removed as often as it was"
+                                   : "added among its members alone, and is removed among them")};
+  }
+  if (!(by_members ? holds_.release_by_members(id) : holds_.release_by_job(id))) return {};
+  sets_.remove(id);  // its ranks fail what is pending there when they see this order
+  order.new_set = id;
+  return {};
 }
 
 /// Why some rank cannot run it; empty when all can.
@@ -216,9 +243,8 @@ void Sequencer::number(Order order, std::vector<Order>& orders) {
 
 void Sequencer::sequence(ReadyOrder ready, std::vector<Order>& orders) {
   Order& order = ready.order;
-  if (order.kind == Order::Kind::run && ready.request->kind == CollectiveKind::remove_process_set) {
-    slots_.give_back_all(ready.request->ranks.front());
-  }
+  if (order.kind == Order::Kind::run && removes_set(ready.request->kind) && order.new_set > kWorldSet)
+    slots_.give_back_all(order.new_set);
   if (order.kind != Order::Kind::run || ready.entry == nullptr) return number(std::move(order), orders);
   ready.entry->in_ready_list = false;
   if (order.request) {

@@ -20,6 +20,7 @@
 #include "runtime/negotiation/process_sets.h"
 #include "runtime/negotiation/ready_list.h"
 #include "runtime/negotiation/response_cache.h"
+#include "runtime/negotiation/set_holds.h"
 #include "runtime/negotiation/step_learner.h"
 #include "runtime/negotiation/tensor_table.h"
 
@@ -37,7 +38,10 @@ class Sequencer {
   Sequencer(Options options, std::shared_ptr<const Topology> topology, const TensorTable& tensors,
             const ResponseCache& cache);
 
-  void add_static_set(ProcessSetId id, std::vector<Rank> ranks) { sets_.add(id, std::move(ranks)); }
+  void add_static_set(ProcessSetId id, std::vector<Rank> ranks) {
+    sets_.add(id, std::move(ranks));
+    holds_.hold_by_job(id);
+  }
   void complete(TensorEntry& entry, Collector::Taken taken, TimePoint now);
   /// All ranks of the set have joined.
   void all_joined(ProcessSetId id, Rank last, TimePoint now);
@@ -62,6 +66,8 @@ class Sequencer {
   std::vector<Order> take_orders(TimePoint now);
 
  private:
+  Status add_set(const Request& request, Order& order);
+  Status remove_set(const Request& request, Order& order);
   void push(Order order, TimePoint now, TensorEntry* entry = nullptr, RequestRef request = nullptr);
   void push_error(ProcessSetId set, const std::string& name, Code code, std::string text, bool forced,
                   TimePoint now);
@@ -81,6 +87,7 @@ class Sequencer {
   const TensorTable& tensors_;
   const ResponseCache& cache_;
   ProcessSets sets_;  // as they are after all that is in the ready list
+  SetHolds holds_;    // of these
   SlotAllocator slots_;
   StepLearner learner_;
   struct Learned {

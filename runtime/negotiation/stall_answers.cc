@@ -22,6 +22,9 @@ std::string with_collective(const TensorEntry& entry) {
 
 std::optional<AnswerMessage> StallAnswers::answer(const InquiryMessage& message, TimePoint now) {
   if (state_.over || (!message.everybody && !state_.takes_part_in(message.process_set))) return std::nullopt;
+  // Only those that are waited for are asked, but a question goes to all that report through the same rank.
+  const auto members = members_named(message.name);
+  if (members && std::ranges::find(*members, state_.options.rank) == members->end()) return std::nullopt;
   AnswerMessage mine;
   mine.id = message.id;
   mine.rank = state_.options.rank;

@@ -48,11 +48,14 @@ void StallInquiries::ask(Inquiry inquiry, TimePoint now) {
   const InquiryMessage message{inquiry.id, mismatch, inquiry.subject, inquiry.process_set, inquiry.name};
   bool ask_self = false;
   std::vector<bool> ask(static_cast<std::size_t>(state_.collector.reporters()));
+  const auto members = members_named(inquiry.name);
   // A mismatch is between this set and another, whose ranks know of it.
-  for (const Rank rank : *state_.sets.ranks_of(mismatch ? kWorldSet : inquiry.process_set)) {
+  for (const Rank rank :
+       members && !mismatch ? *members : *state_.sets.ranks_of(mismatch ? kWorldSet : inquiry.process_set)) {
     const int reporter = state_.collector.reporter_of(rank);
     const auto i = static_cast<std::size_t>(reporter);
-    if (!mismatch && is_tensor && state_.collector.has_joined(inquiry.process_set, reporter)) continue;
+    if (!mismatch && !members && is_tensor && state_.collector.has_joined(inquiry.process_set, reporter))
+      continue;
     if (!mismatch && known && entry->collection.reported.contains(reporter)) {
       inquiry.have.push_back(rank);
       continue;

@@ -41,7 +41,10 @@ void UpwardReporter::announce_join(ProcessSetId set, TimePoint now) {
   report(state_.learned.release_all(), now);
   JoinReport join{set, state_.options.rank, {}, not_served_by(state_)};
   state_.tensors.for_each([&](const TensorEntry& entry) {
-    if (entry.process_set == set && entry.waiting.size() > 1) join.unfinished.push_back(entry.name);
+    const bool is_queued = entry.process_set == set && entry.waiting.size() > 1;
+    // What waits for its members, joined or not, is as before.
+    if (is_queued && !is_among_members(entry.waiting.front().request->kind))
+      join.unfinished.push_back(entry.name);
   });
   note_join(0, join, now);
 }

@@ -123,7 +123,7 @@ struct Order {
   std::int32_t contributors =
       0;                      // run: ranks whose data counts; the divisor of an average; 0: all of the set
   Rank rank = -1;             // left: who; join: who joined last
-  ProcessSetId new_set = -1;  // add_process_set: its id
+  ProcessSetId new_set = -1;  // adding a set: its id; removing: the id of the set that ends by it, or -1
   Code error = Code::ok;      // error
   std::string text;           // error
   bool forced = false;        // error: not everybody had reported; reports from before it mean nothing

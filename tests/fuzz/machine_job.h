@@ -86,6 +86,11 @@ inline const std::vector<RequestRef>& requests() {
     auto on_cuda = std::make_shared<Request>(*request_of(allreduce, "c", {3}));
     on_cuda->device_type = DeviceType::cuda;
     made.push_back(on_cuda);
+    for (const CollectiveKind kind : {add_set_among_members, remove_set_among_members}) {
+      auto change = std::make_shared<Request>(*request_of(kind, "members", {}));
+      change->ranks = {0, 3, 4};
+      made.push_back(change);
+    }
     return made;
   }();
   return all;

@@ -161,10 +161,19 @@ void record_all(const fs::path& corpus) {
     mixed.submit_everywhere(12);
   }
   {
+    Recording members(corpus, "members", 0);
+    for (const std::size_t request : {16, 16, 8, 17, 17, 17}) {
+      for (const Rank rank : {4, 0, 3}) members.submit(rank, request);
+      members.settle();
+    }
+  }
+  {
     Recording joins(corpus, "joins", 16);
     joins.submit(4, 7);
-    for (const Rank rank : {0, 1, 2, 3}) joins.submit(rank, 0);
-    joins.settle();
+    for (const std::size_t request : {0, 3}) {
+      for (const Rank rank : {0, 1, 2, 3}) joins.submit(rank, request);
+      joins.settle();
+    }
     for (const Rank rank : {0, 1, 2, 3}) joins.submit(rank, 7);
     joins.settle();
     joins.leave(4);

@@ -180,6 +180,14 @@ Status Rank::remove_process_set(ProcessSetId set) {
   return submit(std::move(operation)).wait();
 }
 
+Pending Rank::change_set_among_members(CollectiveKind kind, std::vector<int> ranks) {
+  auto operation = OperationRef::adopt(new Operation);
+  operation->request->kind = kind;
+  operation->request->name = name_of(kind);
+  operation->request->ranks = std::move(ranks);
+  return submit(std::move(operation));
+}
+
 std::string Rank::describe() {
   const std::lock_guard lock(mutex_);
   std::string text = fmt::format("rank {}: {}", rank_, phase_.load());

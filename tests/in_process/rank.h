@@ -213,6 +213,8 @@ class Rank {
   /// Throws when it fails.
   ProcessSetId add_process_set(std::vector<int> ranks) { return must(try_add_process_set(std::move(ranks))); }
   Status remove_process_set(ProcessSetId set);
+  /// Adds or removes a set; only its ranks call.
+  Pending change_set_among_members(CollectiveKind kind, std::vector<int> ranks);
 
   /// What this rank is doing, and what it waits for; from any thread.
   std::string describe();

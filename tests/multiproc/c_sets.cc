@@ -154,6 +154,55 @@ void static_sets() {
   must(dabke_barrier(nullptr), "barrier");
 }
 
+/// All subsets but the world, each added by its members alone, in an order that each rank draws for itself.
+void sets_among_members() {
+  const Job job;
+  const unsigned everybody = (1U << all()) - 1;
+  std::vector<unsigned> masks;
+  for (unsigned mask = 1; mask < everybody; ++mask) {
+    if (is_in(ranks_in(mask), me())) masks.push_back(mask);
+  }
+  std::mt19937 random(static_cast<unsigned>(me()));
+  std::ranges::shuffle(masks, random);
+  std::vector<Handle> adds(masks.size());
+  for (std::size_t i = 0; i < masks.size(); ++i) {
+    std::vector<std::int32_t> ranks = ranks_in(masks[i]);
+    std::ranges::shuffle(ranks, random);
+    must(dabke_add_process_set_among_members_async(ranks.data(), ranks.size(), adds[i].out()), "add");
+  }
+  std::vector<dabke_process_set> sets(everybody + 1, -9);
+  for (std::size_t i = 0; i < masks.size(); ++i) {
+    adds[i].must_be_well("add among members");
+    must(dabke_handle_process_set(adds[i].get(), &sets[masks[i]]), "the new id");
+    must_be_set(sets[masks[i]], ranks_in(masks[i]));
+  }
+  must(dabke_barrier(nullptr), "barrier");  // everybody has added all, so they are known here
+  must_equal("sets that every rank knows", ids().size(), static_cast<std::size_t>(everybody));
+  for (unsigned mask = 1; mask < everybody; ++mask) {  // in one order, since these calls wait
+    if (sets[mask] >= 0) use_set(sets[mask], ranks_in(mask));
+  }
+
+  // Once more, by another owner.
+  const std::int32_t own = me(), other = (me() + 1) % all();
+  dabke_process_set again = -9;
+  must(dabke_add_process_set_among_members(&own, 1, &again), "add again");
+  must_equal("the id of a set that is there", again, sets[1U << me()]);
+  must_fail(dabke_add_process_set_among_members(&other, 1, &again), DABKE_ERROR_INVALID_ARGUMENT,
+            "a set of others", "which is none of them");
+  must(dabke_remove_process_set_among_members(again), "remove once");
+  must_be_set(again, {own});
+  must_fail(dabke_remove_process_set_among_members(DABKE_WORLD), DABKE_ERROR_INVALID_ARGUMENT,
+            "removing the world", "not added among its members");
+  std::ranges::shuffle(masks, random);
+  std::vector<Handle> removals(masks.size());
+  for (std::size_t i = 0; i < masks.size(); ++i)
+    must(dabke_remove_process_set_among_members_async(sets[masks[i]], removals[i].out()), "remove");
+  for (const Handle& removal : removals) removal.must_be_well("remove among members");
+  must(dabke_barrier(nullptr), "barrier");
+  must_equal("ids after removal", ids(), std::vector<dabke_process_set>{0});
+  must(dabke_barrier(nullptr), "barrier");  // rank 0 ends the job for all when it leaves
+}
+
 /// Each rank and its neighbour are a set: with three ranks a triangle. Every rank submits in an order of its
 /// own.
 void ring_of_sets() {

@@ -6,6 +6,7 @@ int main(int argc, char** argv) {
   constexpr Scenario kScenarios[] = {
       {"process-sets", c::process_sets},
       {"static-sets", c::static_sets},
+      {"sets-among-members", c::sets_among_members},
       {"ring-of-sets", c::ring_of_sets},
       {"join", c::join},
       {"groups", c::groups},

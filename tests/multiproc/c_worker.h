@@ -13,6 +13,7 @@ namespace worker::c {
 // The scenarios, by the file they are in.
 void process_sets();  // c_sets.cc
 void static_sets();
+void sets_among_members();
 void ring_of_sets();
 void join();  // c_collectives.cc
 void groups();
@@ -69,6 +70,7 @@ class Handle {
   Handle& operator=(const Handle&) = delete;
 
   dabke_handle** out() { return &handle_; }
+  dabke_handle* get() const { return handle_; }
   bool is_done() const { return dabke_poll(handle_) != 0; }
   dabke_status wait() const { return dabke_wait(handle_, kPatience); }
   void must_be_well(const std::string& what) const {

@@ -110,6 +110,35 @@ void process_sets() {
   }
 }
 
+/// A ring of pairs; each rank adds its two in another order than its neighbours.
+void sets_among_members() {
+  const dabke::Session session;
+  const auto pair_of = [](std::int32_t first) { return std::vector{first, (first + 1) % size()}; };
+  const std::vector<std::int32_t> upper = pair_of(rank()), lower = pair_of((rank() + size() - 1) % size());
+  const dabke::Handle adds_upper = dabke::add_process_set_among_members_async(upper);
+  const dabke::Handle adds_lower = dabke::add_process_set_among_members_async(lower);
+  adds_upper.wait();
+  adds_lower.wait(1e6);
+  if (size() > 2) {  // else both are the world
+    Floats x{1}, y{1};
+    const dabke::Handle sums_x =
+        dabke::allreduce_async("x", x, {.process_set = adds_upper.process_set(), .op = DABKE_SUM});
+    const dabke::Handle sums_y =
+        dabke::allreduce_async("x", y, {.process_set = adds_lower.process_set(), .op = DABKE_SUM});
+    sums_x.wait();
+    sums_y.wait();
+    must_equal("sums", Floats{x[0], y[0]}, Floats{2, 2});
+  }
+  dabke::barrier();
+  const dabke::Handle removes_lower = dabke::remove_process_set_among_members_async(adds_lower.process_set());
+  const dabke::Handle removes_upper = dabke::remove_process_set_among_members_async(adds_upper.process_set());
+  removes_lower.wait();
+  removes_upper.wait();
+  error_of("a set of others", DABKE_ERROR_INVALID_ARGUMENT,
+           [] { dabke::add_process_set_among_members({(rank() + 1) % size()}); });
+  dabke::barrier();
+}
+
 /// The test has set DABKE_PROCESS_SETS to the last rank alone; the options add the others.
 void static_sets() {
   const std::int32_t last = worker::launched_size() - 1;
@@ -320,6 +349,7 @@ int main(int argc, char** argv) {
   constexpr worker::Scenario kScenarios[] = {
       {"process-sets", process_sets},
       {"static-sets", static_sets},
+      {"sets-among-members", sets_among_members},
       {"ring-of-sets", ring_of_sets},
       {"join", join},
       {"groups", groups},

@@ -41,6 +41,10 @@ TEST_CASE("process sets come from DABKE_PROCESS_SETS and from the options of ini
   });
 }
 
+TEST_CASE("process sets are added and removed by their members alone, in another order on each rank") {
+  check_everywhere("sets-among-members", trees());
+}
+
 TEST_CASE(
     "process sets in a ring, such as a triangle, do not deadlock when each rank submits in its own order") {
   check_everywhere("ring-of-sets", trees_from(3));

@@ -34,6 +34,8 @@ struct Step {
 struct JobSet {
   std::vector<Rank> ranks;
   std::optional<ProcessSetId> id;
+  bool is_among_members = false;  // they alone add and remove it
+  int holds = 1;                  // as often as they have added it
 };
 
 struct Job {
@@ -137,28 +139,43 @@ class Generator {
       }
       const auto same = [&](const JobSet& set) { return set.ranks == ranks; };
       if (!ranks.empty() && std::ranges::none_of(job.sets, same) && static_cast<int>(ranks.size()) < ranks_) {
-        Op op;
-        op.request.kind = CollectiveKind::add_process_set;
-        op.request.name = "add_process_set";
-        op.request.ranks = ranks;
-        op.adds = static_cast<int>(job.sets.size());
-        job.sets.push_back({ranks, std::nullopt});
-        added_[op.adds] = step_index;
-        step.ops.push_back(op);
+        const bool among_members = chance(0.5);
+        const int set = static_cast<int>(job.sets.size());
+        job.sets.push_back({ranks, std::nullopt, among_members});
+        added_[set] = step_index;
+        step.ops.push_back(change(job, set, true));
       }
     }
     for (std::size_t i = 0; i < job.sets.size(); ++i) {
       const int set = static_cast<int>(i);
       const bool used = std::ranges::any_of(step.ops, [&](const Op& op) { return op.set == set; });
-      if (removed_.contains(set) || used || added_[set] >= step_index || !chance(0.2)) continue;
-      Op op;
-      op.request.kind = CollectiveKind::remove_process_set;
-      op.request.name = "remove_process_set";
-      op.removes = set;
-      removed_.insert(set);
-      step.ops.push_back(op);
-      return;
+      if (removed_.contains(set) || added_[set] >= step_index) continue;
+      if (job.sets[i].is_among_members && chance(0.15)) {
+        ++job.sets[i].holds;
+        added_[set] = step_index;
+        step.ops.push_back(change(job, set, true));
+      } else if (!used && chance(0.2)) {
+        if (--job.sets[i].holds == 0) removed_.insert(set);
+        added_[set] = step_index;
+        step.ops.push_back(change(job, set, false));
+        return;
+      }
     }
+  }
+
+  static Op change(const Job& job, int set, bool adds) {
+    const JobSet& changed = job.sets[static_cast<std::size_t>(set)];
+    Op op;
+    if (changed.is_among_members) {
+      op.request.kind =
+          adds ? CollectiveKind::add_set_among_members : CollectiveKind::remove_set_among_members;
+    } else {
+      op.request.kind = adds ? CollectiveKind::add_process_set : CollectiveKind::remove_process_set;
+    }
+    op.request.name = name_of(op.request.kind);
+    if (adds || changed.is_among_members) op.request.ranks = changed.ranks;
+    (adds ? op.adds : op.removes) = set;
+    return op;
   }
 
   std::mt19937& random_;
@@ -181,8 +198,8 @@ class Program {
     std::vector<Op> mine;
     if (step < job_.steps.size()) {
       for (const Op& op : job_.steps[step].ops) {
-        if (op.set == kWorld || std::ranges::count(job_.sets[index(op.set)].ranks, rank_) > 0)
-          mine.push_back(op);
+        const int set = is_among_members(op.request.kind) ? std::max(op.adds, op.removes) : op.set;
+        if (set == kWorld || std::ranges::count(job_.sets[index(set)].ranks, rank_) > 0) mine.push_back(op);
       }
     }
     return mine;
@@ -191,11 +208,11 @@ class Program {
   void next_step() {
     if (step_ == job_.steps.size()) return next_round();
     todo_ = ops_of(step_++);
-    // Equal names keep their order; so do process sets, whose ids depend on it.
+    // Equal names keep their order; so do process sets of the world, which have one name.
     if (!job_.keeps_order) {
       std::ranges::shuffle(todo_, sim_.random());
       std::ranges::stable_sort(todo_, {},
-                               [](const Op& op) { return op.adds >= 0 || op.removes >= 0 ? op.adds : -1; });
+                               [](const Op& op) { return is_among_members(op.request.kind) ? -1 : op.adds; });
     }
     submit_next();
   }
@@ -263,7 +280,8 @@ class Program {
   void submit(const Op& op, bool blocks) {
     Request request = op.request;
     if (op.set != kWorld) request.process_set = *job_.sets[index(op.set)].id;
-    if (op.removes >= 0) request.ranks = {*job_.sets[index(op.removes)].id};
+    if (op.removes >= 0 && !is_among_members(request.kind))
+      request.ranks = {*job_.sets[index(op.removes)].id};
     if (op.mismatch && op.odd == rank_) request.tensors[0].shape = Shape{999};
     const bool rows_differ =
         request.kind == CollectiveKind::allgather || request.kind == CollectiveKind::alltoall;

@@ -22,7 +22,7 @@ class EpochMaker {
   void make(int phases) {
     epoch_.sets.push_back({everybody_});
     alive_.push_back(0);
-    while (random_.chance(30) && add_set()) ++epoch_.static_sets;
+    while (random_.chance(30) && add_set(false)) ++epoch_.static_sets;
     for (int i = 0; i < phases; ++i) {
       make_phase();
       if (random_.chance(25)) repeat_phase(random_.between(1, 12));
@@ -43,11 +43,13 @@ class EpochMaker {
   }
   Ranks any_ranks() { return 1 + static_cast<Ranks>(random_.next()) % everybody_; }
 
-  bool add_set() {
+  bool among_members(int set) const { return epoch_.sets[static_cast<std::size_t>(set)].among_members; }
+
+  bool add_set(bool among_members) {
     const Ranks ranks = any_ranks();
     if (alive_.size() == kMostSets || exists(ranks)) return false;
     alive_.push_back(static_cast<int>(epoch_.sets.size()));
-    epoch_.sets.push_back({ranks});
+    epoch_.sets.push_back({ranks, among_members});
     return true;
   }
 
@@ -100,7 +102,7 @@ class EpochMaker {
       SetChange change;
       const int what = random_.below(100);
       if (what < 45) {
-        if (!add_set()) continue;
+        if (!add_set(random_.chance(50))) continue;
         change.set = alive_.back();
       } else if (what < 85) {
         const int gone = random_.pick(usable);
@@ -115,8 +117,8 @@ class EpochMaker {
           change.orphans.back().ending = Ending::removed;
         }
       } else if (what < 93) {
-        change.what = SetChange::What::add_existing;
         change.set = random_.pick(usable);
+        change.what = among_members(change.set) ? SetChange::What::add_again : SetChange::What::add_existing;
       } else {
         change.what = SetChange::What::add_different;
         change.odd = random_.proper_part(everybody_);

@@ -94,10 +94,11 @@ struct Call {
 
 struct Set {
   Ranks ranks = 0;
+  bool among_members = false;  // they alone add and remove it, and the others do not learn its id
 };
 
 struct SetChange {
-  enum class What { add, remove, add_existing, add_different } what = What::add;
+  enum class What { add, remove, add_existing, add_different, add_again } what = What::add;
   int set = 0;
   Ranks odd = 0;  // add_different: who passes other_ranks
   Ranks other_ranks = 0;

@@ -203,6 +203,11 @@ void Rank::work(const Work& work, Random random) {
 }
 
 void Rank::change(const SetChange& change, Random& random) {
+  const bool is_set = change.what != SetChange::What::add_different;
+  if (is_set && here_.epoch.sets[static_cast<std::size_t>(change.set)].among_members) {
+    if (has(here_.ranks_of(change.set), here_.rank)) change_among_members(change, random);
+    return;
+  }
   switch (change.what) {
     case SetChange::What::remove: return remove(change);
     default: return add(change, random);
@@ -227,8 +232,30 @@ void Rank::add(const SetChange& change, Random& random) {
   check_set(change.set);
 }
 
+/// A set that is added again is removed as often.
+void Rank::change_among_members(const SetChange& change, Random& random) {
+  if (change.what == SetChange::What::remove) return remove(change);
+  const Pending pending("dabke_add_process_set_among_members");
+  const auto list = shuffled(here_.ranks_of(change.set), random);
+  dabke_process_set& known = here_.ids[static_cast<std::size_t>(change.set)];
+  dabke_handle* handle = nullptr;
+  must("dabke_add_process_set_among_members_async",
+       dabke_add_process_set_among_members_async(list.data(), list.size(), &handle));
+  must("dabke_wait of a new set", dabke_wait(handle, random.chance(50) ? -1 : 1e6));
+  dabke_process_set id = -9;
+  must("dabke_handle_process_set", dabke_handle_process_set(handle, &id));
+  dabke_handle_free(handle);
+  if (change.what == SetChange::What::add_again) {
+    if (id != known) wrong("a set that is added again has another id");
+    return must("taking back an add", dabke_remove_process_set_among_members(id));
+  }
+  known = id;
+  check_set(change.set);
+}
+
 void Rank::remove(const SetChange& change) {
   const Pending pending("dabke_remove_process_set");
+  const bool among_members = here_.epoch.sets[static_cast<std::size_t>(change.set)].among_members;
   Parts orphans;
   for (const Call& call : change.orphans) {
     if (!has(call.takers, here_.rank)) continue;
@@ -238,7 +265,8 @@ void Rank::remove(const SetChange& change) {
     }
   }
   const dabke_process_set id = here_.ids[static_cast<std::size_t>(change.set)];
-  must("dabke_remove_process_set", dabke_remove_process_set(id));
+  must("dabke_remove_process_set",
+       among_members ? dabke_remove_process_set_among_members(id) : dabke_remove_process_set(id));
   std::int32_t size = 0;
   must("the size of a removed set", dabke_process_set_size(id, &size), DABKE_ERROR_UNKNOWN_PROCESS_SET);
   for (auto& part : orphans) {

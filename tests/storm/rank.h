@@ -34,6 +34,7 @@ class Rank {
   void dawdle(Random& random);
   void change(const SetChange& change, Random& random);
   void add(const SetChange& change, Random& random);
+  void change_among_members(const SetChange& change, Random& random);
   void remove(const SetChange& change);
   void join_sets(const Phase& phase, Random& random);
   void finish_kept(const Phase* before, Random& random);

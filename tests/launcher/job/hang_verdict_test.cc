@@ -52,6 +52,17 @@ TEST_CASE("the verdict names who is waited for, what it does instead, its stack 
             "    thread 101 (train):", "      load() at data.cc:7 (train)"});
 }
 
+TEST_CASE("of a process set that is added among its members only these are waited for") {
+  const auto add = [](const std::string& ranks) {
+    const std::string collective = "add_process_set_among_members";
+    return Dump::Pending{collective, collective, 0, collective + " of ranks " + ranks, 60, "announced"};
+  };
+  const auto lines =
+      hang_verdict(by_rank({rank(0, {add("0, 1")}, {}), rank(1, {}, {}), rank(2, {}, {})}), 3, {});
+  REQUIRE(!lines.empty());
+  CHECK(lines[0].find("waits for rank 1: rank 0 has been waiting") != std::string::npos);
+}
+
 TEST_CASE("the verdict on ranks that call different operations shows both") {
   const auto lines =
       hang_verdict(by_rank({rank(0, {waiting("x", 60)}, {"a", "x"}), rank(1, {waiting("y", 58)}, {"a", "y"}),

@@ -422,6 +422,26 @@ DABKE_API dabke_status dabke_add_process_set(const int32_t* ranks, size_t count,
                                              dabke_process_set* process_set);
 /* Collective over the world. The world itself cannot be removed. */
 DABKE_API dabke_status dabke_remove_process_set(dabke_process_set process_set);
+/* Collective over the ranks of the set alone, a set that all ranks of the job know of after that. A caller
+ * that is none of them gets DABKE_ERROR_INVALID_ARGUMENT. Ranks may add and remove several sets in any order;
+ * changes of one set keep the order of the calls. It waits for every member, also for one that has joined the
+ * world, which may call. Once a rank of the job has shut down, sets are neither added nor removed.
+ *
+ * A set that exists already is shared: the call gives its id. Each such add takes one removal among the
+ * members, and the set ends with the last: its pending operations fail then, and not before. What
+ * dabke_add_process_set, the environment or dabke_init_options have made, and the world, counts as one add
+ * more, which only dabke_remove_process_set takes back (that of the world nothing does); and
+ * dabke_add_process_set of a set that has been added among its members alone gives its id. A removal without
+ * an add of its kind is DABKE_ERROR_INVALID_ARGUMENT. */
+DABKE_API dabke_status dabke_add_process_set_among_members_async(const int32_t* ranks, size_t count,
+                                                                 dabke_handle** handle);
+DABKE_API dabke_status dabke_add_process_set_among_members(const int32_t* ranks, size_t count,
+                                                           dabke_process_set* process_set);
+DABKE_API dabke_status dabke_remove_process_set_among_members_async(dabke_process_set process_set,
+                                                                    dabke_handle** handle);
+DABKE_API dabke_status dabke_remove_process_set_among_members(dabke_process_set process_set);
+/* dabke_add_process_set_among_members_async: the set's id, once it has completed. */
+DABKE_API dabke_status dabke_handle_process_set(const dabke_handle* handle, dabke_process_set* process_set);
 /* This rank's index within the set, -1 when it is not in it; and the set's size. */
 DABKE_API dabke_status dabke_process_set_rank(dabke_process_set process_set, int32_t* rank);
 DABKE_API dabke_status dabke_process_set_size(dabke_process_set process_set, int32_t* size);

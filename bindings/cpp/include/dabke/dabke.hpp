@@ -238,6 +238,11 @@ class Handle {
     detail::check(dabke_handle_received_splits(handle_, &splits, &count));
     return {splits, count};
   }
+  dabke_process_set process_set() const {
+    dabke_process_set id = DABKE_WORLD;
+    detail::check(dabke_handle_process_set(handle_, &id));
+    return id;
+  }
   int last_joined_rank() const {
     std::int32_t rank = -1;
     detail::check(dabke_handle_last_joined_rank(handle_, &rank));
@@ -453,6 +458,29 @@ inline dabke_process_set add_process_set(std::initializer_list<std::int32_t> ran
   return add_process_set(std::span(ranks.begin(), ranks.size()));
 }
 inline void remove_process_set(dabke_process_set id) { detail::check(dabke_remove_process_set(id)); }
+
+/// The members alone call; Handle::process_set() has the id.
+inline Handle add_process_set_among_members_async(std::span<const std::int32_t> ranks) {
+  dabke_handle* handle = nullptr;
+  detail::check(dabke_add_process_set_among_members_async(ranks.data(), ranks.size(), &handle));
+  return Handle(handle);
+}
+inline dabke_process_set add_process_set_among_members(std::span<const std::int32_t> ranks) {
+  dabke_process_set id = DABKE_WORLD;
+  detail::check(dabke_add_process_set_among_members(ranks.data(), ranks.size(), &id));
+  return id;
+}
+inline dabke_process_set add_process_set_among_members(std::initializer_list<std::int32_t> ranks) {
+  return add_process_set_among_members(std::span(ranks.begin(), ranks.size()));
+}
+inline Handle remove_process_set_among_members_async(dabke_process_set id) {
+  dabke_handle* handle = nullptr;
+  detail::check(dabke_remove_process_set_among_members_async(id, &handle));
+  return Handle(handle);
+}
+inline void remove_process_set_among_members(dabke_process_set id) {
+  detail::check(dabke_remove_process_set_among_members(id));
+}
 
 }  // namespace dabke
 
