@@ -1,4 +1,5 @@
 // The collectives and their handles.
+#include <limits>
 #include <span>
 
 #include "bindings/c/handle_output.h"
@@ -58,6 +59,13 @@ Status set_options(Operation& operation, const dabke_options& options) {
                         name_of(request.kind), request.name, compression)};
   }
   if (compression != DABKE_COMPRESSION_DEFAULT) operation.compression = static_cast<Compression>(compression);
+  if (request.kind == CollectiveKind::join && options.device != -1) {
+    if (options.device < -1 || options.device > std::numeric_limits<int>::max()) {
+      return {Code::invalid_argument,
+              fmt::format("join: device {} is not -1 or the number of a CUDA device", options.device)};
+    }
+    operation.make_extras().join_device = Device{DeviceType::cuda, static_cast<int>(options.device)};
+  }
   if (options.group != nullptr && options.group_size > 1) {
     Operation::Extras& extras = operation.make_extras();
     request.is_group = true;

@@ -42,6 +42,8 @@ constexpr Knob kKnobs[] = {
      "Make batches a function of names and sizes alone, so that runs repeat bit for bit on every backend."},
     {"DUPLICATE_NAMES", "", "duplicate-names", 1, &Config::duplicate_names, one_of("queue,error"), "",
      "A name submitted while it is still pending: queue it behind the first, or fail it as Horovod does."},
+    {"JOIN", "", "join", 1, &Config::join, one_of("dabke,horovod"), "",
+     "What ranks that have joined are to the others. dabke: an average is that of the ranks that take part, and a joined one gives no rows. horovod: an average is divided by the full size of the process set, and allgather, broadcast, alltoall and reducescatter fail. What rank 0 says counts."},
     {"CONTROLLER", "CONTROLLER", "controller", 1, &Config::controller, one_of("auto,shm,tcp,mpi,gloo"), "",
      "What carries the negotiation. auto: shared memory within a host, TCP between hosts; shm: an error where memory cannot be shared; mpi: MPI, where it has started the job and its thread level is MPI_THREAD_MULTIPLE, else an error. gloo is Horovod's word for tcp."},
     {"TREE_RADIX", "", "tree-radix", 1, &Config::tree_radix, between(0, 1024), "children",

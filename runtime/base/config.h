@@ -29,6 +29,7 @@ struct Config {
   bool hierarchical_allgather = false;
   bool deterministic = false;
   std::string duplicate_names = "queue";
+  std::string join = "dabke";
 
   std::string controller = "auto";
   std::int64_t tree_radix = 8;

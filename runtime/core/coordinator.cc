@@ -44,6 +44,7 @@ Machine::Options machine_options(const World& world, const Config& config, const
   options.duplicates_are_errors = config.duplicate_names == "error";
   options.sequencer.fusion = {config.deterministic ? 0 : config.fusion_threshold, sizes.alone,
                               !config.disable_group_fusion};
+  options.sequencer.joins_as_horovod = config.join == "horovod";
   options.topology = Coordinator::topology_of(world, config);
   options.sequencer.linger_limit = seconds_to_duration(config.cycle_time / 1000);
   options.sequencer.cache_capacity = static_cast<std::size_t>(config.cache_capacity);
@@ -75,6 +76,7 @@ Coordinator::Coordinator(Parts parts)
       log_(parts.reports.log),
       machine_(machine_options(parts.world, parts.config, batch_sizes(parts.backends, parts.process_sets),
                                *channel_, std::move(parts.static_sets))),
+      names_(parts.config.duplicate_names == "error" ? std::make_unique<NamesInUse>() : nullptr),
       lanes_(parts.backends, std::move(parts.open_device), *this, parts.reports.log),
       reports_(std::move(parts.reports), machine_, calls_, lanes_) {}
 
@@ -118,8 +120,11 @@ Coordinator::~Coordinator() { shut_down(); }
 
 Status Coordinator::submit(OperationRef operation, Wake wake) {
   const std::size_t tensors = std::max<std::size_t>(1, operation->request->tensors.size());
+  const RequestRef named = names_ ? operation->request : nullptr;
+  if (named) DABKE_RETURN_IF_ERROR(names_->take(*named));
   // Not completed with an error instead: nobody is left to run its callback.
   if (!post(std::move(operation), wake)) {
+    if (named) names_->give_back(*named);
     Status why = inbox_.closed_by();
     return why.is_ok() ? Status(Code::shut_down, "dabke_shutdown was called on this rank") : why;
   }
@@ -415,6 +420,8 @@ void Coordinator::complete(std::unique_ptr<NegotiatedCall> call, const Status& s
 
 void Coordinator::complete(OperationRef operation, const Status& status) noexcept {
   if (operation->is_done()) return;  // possible only after a break: it was in two places
+  if (names_)
+    names_->give_back(*operation->request);  // before anybody knows of the end, who may use it again
   reports_.completed(std::max<std::size_t>(1, operation->inputs.size()), status.is_ok());
   operation->complete(status);
   if (operation->extras().callback) callbacks_.push(std::move(operation));

@@ -26,6 +26,7 @@
 #include "runtime/core/inbox.h"
 #include "runtime/core/job_reports.h"
 #include "runtime/core/lanes.h"
+#include "runtime/core/names_in_use.h"
 #include "runtime/core/process_set_table.h"
 #include "runtime/negotiation/machine.h"
 #include "runtime/transport/shm/waiting.h"
@@ -150,6 +151,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
   FailureArbiter failures_;
   Machine machine_;
   GroupCollector groups_;
+  const std::unique_ptr<NamesInUse> names_;  // null: a name may be submitted again while it is pending
   CallbackThread callbacks_;
   Lanes lanes_;
   JobReports reports_;

@@ -8,6 +8,9 @@ namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
+/// Whether it may be an error that ranks have joined, whose text names them.
+bool names_joined(CollectiveKind kind) { return moves_data(kind) && kind != CollectiveKind::allreduce; }
+
 }  // namespace
 
 Collector::Collector(std::shared_ptr<const Topology> topology, Rank self)
@@ -89,6 +92,7 @@ Collector::Took Collector::note(TensorEntry& entry, int reporter, std::int32_t c
     collection.contributors = 0;
     collection.suspect_at = now + kSuspectAfter;
     collection.root_absent = false;
+    collection.joined.clear();
   }
   if (collection.reported.contains(reporter)) return Took::twice;
   collection.reported.insert(reporter);
@@ -113,6 +117,8 @@ Collector::Took Collector::report(TensorEntry& entry, int reporter, const Report
   spell_out(entry);
   if (const Took took = note(entry, reporter, report.contributors, now); took != Took::yes) return took;
   entry.collection.root_absent = entry.collection.root_absent || report.root_absent;
+  auto& joined = entry.collection.joined;
+  joined.insert(joined.end(), report.joined.begin(), report.joined.end());
   for (const Variant& variant : report.variants)
     add_candidate(entry, reporter, variant.request, variant.ranks);
   return Took::yes;
@@ -185,11 +191,23 @@ Report Collector::full_report(const Set& set, const TensorEntry& entry) const {
     std::ranges::sort(variant.ranks);
   }
   const Request& first = *report.variants.front().request;
+  if (names_joined(first.kind)) report.joined = joined_beside(set, collection);
   if (first.kind == CollectiveKind::broadcast) {
     const int reporter = reporter_of(first.root);
     if (reporter >= 0 && !collection.reported.contains(reporter)) report.root_absent = true;
   }
   return report;
+}
+
+std::vector<Rank> Collector::joined_beside(const Set& set, const Collection& collection) const {
+  std::vector<Rank> joined = collection.joined;
+  for (int reporter = 0; reporter < reporters() && set.joined_count > 0; ++reporter) {
+    if (set.ranks_behind[at(reporter)] == 0 || collection.reported.contains(reporter)) continue;
+    const std::vector<Rank> behind = list_ranks_behind(set, reporter);
+    joined.insert(joined.end(), behind.begin(), behind.end());
+  }
+  std::ranges::sort(joined);
+  return joined;
 }
 
 /// Where all of them contribute, nobody takes part without data. A rank without a device submits nothing for

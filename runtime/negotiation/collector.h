@@ -99,6 +99,7 @@ class Collector {
   void add_candidate(TensorEntry& entry, int reporter, const RequestRef& request,
                      const std::vector<Rank>& ranks);
   std::vector<Rank> list_ranks_behind(const Set& set, int reporter) const;
+  std::vector<Rank> joined_beside(const Set& set, const Collection& collection) const;
   std::optional<Rank> not_served_in(const Set& set, const Report& report) const;
   Report full_report(const Set& set, const TensorEntry& entry) const;
 

@@ -73,6 +73,10 @@ void Sequencer::complete(TensorEntry& entry, Collector::Taken taken, TimePoint n
   const auto fail = [&](Code code, std::string text) {
     push_error(entry.process_set, entry.name, code, std::move(text), false, now);
   };
+  const auto all = static_cast<std::int32_t>(ranks->size());
+  const bool everybody = taken.report.contributors == all;
+  if (const Status can = check_joined(entry, taken.report); !everybody && !can.is_ok())
+    return fail(can.code(), can.message());
   if (request->kind == CollectiveKind::broadcast &&
       (taken.report.root_absent || sets_.set_rank(entry.process_set, request->root) < 0)) {
     return fail(Code::invalid_argument,
@@ -85,9 +89,21 @@ void Sequencer::complete(TensorEntry& entry, Collector::Taken taken, TimePoint n
                                                       : Status::ok();
   if (!changed.is_ok()) return fail(changed.code(), changed.message());
   order.request = request;
-  const bool everybody = taken.report.contributors == static_cast<std::int32_t>(ranks->size());
-  order.contributors = everybody ? 0 : taken.report.contributors;
+  order.contributors = everybody ? 0 : options_.joins_as_horovod ? all : taken.report.contributors;
   push(std::move(order), now, &entry, request);
+}
+
+/// Beside ranks that have joined; each of these is known to run where they have not.
+Status Sequencer::check_joined(const TensorEntry& entry, const Report& report) const {
+  const CollectiveKind kind = report.variants.front().request->kind;
+  if (!options_.joins_as_horovod || !moves_data(kind) || kind == CollectiveKind::allreduce) return {};
+  return {
+      Code::invalid_argument,
+      fmt::format("{} {} cannot run: {} {} joined process set {}, and with DABKE_JOIN=horovod nothing but "
+                  "an allreduce or a barrier runs then; submit it before any rank joins, or use "
+                  "DABKE_JOIN=dabke",
+                  name_of(kind), shown(entry.name), topology_->names(report.joined),
+                  report.joined.size() == 1 ? "has" : "have", entry.process_set)};
 }
 
 Status Sequencer::add_set(const Request& request, Order& order) {

@@ -33,6 +33,7 @@ class Sequencer {
     std::size_t cache_capacity = 131'072;  // slots; 0: none
     std::size_t learned_batch_bytes = 0;   // 0: learns no batches
     FusionSettings fusion;
+    bool joins_as_horovod = false;  // DABKE_JOIN
   };
 
   Sequencer(Options options, std::shared_ptr<const Topology> topology, const TensorTable& tensors,
@@ -66,6 +67,7 @@ class Sequencer {
   std::vector<Order> take_orders(TimePoint now);
 
  private:
+  Status check_joined(const TensorEntry& entry, const Report& report) const;
   Status add_set(const Request& request, Order& order);
   Status remove_set(const Request& request, Order& order);
   void push(Order order, TimePoint now, TensorEntry* entry = nullptr, RequestRef request = nullptr);

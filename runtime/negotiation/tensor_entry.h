@@ -50,6 +50,7 @@ struct Collection {
   int count = 0;                      // reporters
   std::int32_t contributors = 0;      // ranks
   bool root_absent = false;           // broadcast: its root rank has joined
+  std::vector<Rank> joined;           // below the reporters; as in a report
   std::vector<Candidate> candidates;  // none: all reports came by slot
   TimePoint since{};                  // the first report
   TimePoint warned{};                 // the last stall report, or `since`

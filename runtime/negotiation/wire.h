@@ -58,6 +58,7 @@ struct Report {
   std::vector<Variant> variants;  // at least one; more: a mismatch
   std::int32_t contributors = 0;  // ranks that submitted it; fewer than there are where some have joined
   bool root_absent = false;       // broadcast: its root rank is among those that have joined
+  std::vector<Rank> joined = {};  // those who do not submit it; where it moves data and is no allreduce
 };
 
 /// A rank that has joined and has no device of this type.

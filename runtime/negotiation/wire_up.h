@@ -16,6 +16,7 @@ void fields(Archive& archive, R& report) {
   list(archive, report.variants);
   archive(report.contributors);
   archive(report.root_absent);
+  list(archive, report.joined);
   if constexpr (Archive::kReading) {
     if (report.variants.empty()) archive.fail("a report of nothing");
   }

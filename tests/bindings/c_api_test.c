@@ -254,6 +254,7 @@ static void every_collective(void) {
   size_t count = 0;
   int32_t last = -1;
   dabke_handle* handle = NULL;
+  dabke_options options = DABKE_OPTIONS_INIT;
   group_in[0] = &a;
   group_in[1] = &b;
 
@@ -293,6 +294,36 @@ static void every_collective(void) {
 
   CHECK(dabke_barrier(NULL) == DABKE_OK);
   CHECK(dabke_join(NULL, &last) == DABKE_OK && last == 0);
+  options.device = 0;
+  CHECK(dabke_join(&options, &last) == DABKE_ERROR_UNSUPPORTED);
+  options.device = -2;
+  CHECK(dabke_join(&options, &last) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("device -2");
+  CHECK(dabke_barrier(&options) == DABKE_OK); /* it is join's alone */
+}
+
+static void a_pending_name_is_refused_by_the_call(void) {
+  const char* const settings[] = {"DUPLICATE_NAMES=error", NULL};
+  float x = 1, y = 2;
+  int64_t one = 1;
+  DLTensor a = floats(&x, &one), b = floats(&y, &one);
+  dabke_init_options start = DABKE_INIT_OPTIONS_INIT;
+  dabke_options options = DABKE_OPTIONS_INIT;
+  dabke_handle *first = NULL, *second = NULL;
+  start.settings = settings;
+  CHECK(dabke_init(&start) == DABKE_OK);
+  options.group = "pair";
+  options.group_size = 2;
+  CHECK(dabke_allreduce_async("p1", &a, NULL, &options, &first) == DABKE_OK);
+  second = first;
+  CHECK(dabke_allreduce_async("p1", &b, NULL, NULL, &second) == DABKE_ERROR_DUPLICATE_NAME && second == NULL);
+  CHECK_SAYS("'p1': a tensor of this name is still pending");
+  CHECK(dabke_allreduce_async("p2", &b, NULL, &options, &second) == DABKE_OK);
+  CHECK(dabke_wait(first, 10) == DABKE_OK && dabke_wait(second, 10) == DABKE_OK);
+  dabke_handle_free(first);
+  dabke_handle_free(second);
+  CHECK(dabke_allreduce("p1", &a, NULL, NULL) == DABKE_OK);
+  CHECK(dabke_shutdown() == DABKE_OK);
 }
 
 /* Of one rank every reduction is its input. */
@@ -753,6 +784,7 @@ int main(void) {
   version_and_tables();
   process_sets_of_init();
   start_from_a_program();
+  a_pending_name_is_refused_by_the_call();
   init_and_settings();
   structs_grow();
   every_collective();

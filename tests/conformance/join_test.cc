@@ -164,6 +164,61 @@ TEST_CASE("broadcast works from a rank that still takes part, and is an error fr
   }
 }
 
+TEST_CASE("with JOIN=horovod an average divides by the size of the set, and other reductions are the same") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  Config config = quiet_config();
+  config.join = "horovod";
+  const auto seen = run_on_ranks(backend, kRanks, config, [&](Rank& self) {
+    std::vector<std::vector<double>> out;
+    if (self.rank() != 1) {
+      for (const auto op : {ReduceOp::average, ReduceOp::sum, ReduceOp::min}) {
+        std::vector<double> x(5, 3 * (self.rank() + 1));
+        must(self.allreduce(x, {.name = std::string(name_of(op)), .op = op, .prescale = 2}));
+        out.push_back(x);
+      }
+    }
+    must(self.join());
+    std::vector<double> after(5, 6);
+    must(self.allreduce(after, {.name = "average", .op = ReduceOp::average}));
+    out.push_back(after);
+    return out;
+  });
+  const auto filled = [](double value) { return std::vector<double>(5, value); };
+  for (const int rank : {0, 2})
+    CHECK(seen[static_cast<std::size_t>(rank)] == std::vector{filled(8), filled(24), filled(6), filled(6)});
+  CHECK(seen[1] == std::vector<std::vector<double>>{filled(6)});
+}
+
+TEST_CASE("with JOIN=horovod what is no allreduce fails beside joined ranks, which the text names on all") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  Config config = quiet_config();
+  config.join = "horovod";
+  using Kind = CollectiveKind;
+  const auto seen = run_on_ranks(backend, kRanks, config, [&](Rank& self) {
+    std::vector<Status> out;
+    const auto call_all = [&](const std::string& when) {
+      std::vector<Status> ended;
+      std::vector<int> x(kRanks, 1), y(kRanks, 1);
+      for (const Kind kind : {Kind::allgather, Kind::broadcast, Kind::alltoall, Kind::reducescatter})
+        ended.push_back(self.run(kind, {{view_of(x)}}, {.name = when, .root = 0}));
+      ended.push_back(self.run(Kind::allgather, {{view_of(x), {}, "a"}, {view_of(y), {}, "b"}}));
+      ended.push_back(self.barrier());
+      return ended;
+    };
+    for (const Status& status : call_all("x")) must(status);
+    if (self.rank() == 0) out = call_all("x");
+    must(self.join());
+    for (const Status& status : call_all("x")) must(status);
+    return out;
+  });
+  REQUIRE(seen[0].size() == 6);
+  for (std::size_t i = 0; i < 5; ++i) {
+    CHECK(seen[0][i].code() == Code::invalid_argument);
+    CHECK_THAT(seen[0][i].message(), Contains("ranks 1, 2 have joined process set 0"));
+  }
+  CHECK(seen[0][5].is_ok());
+}
+
 TEST_CASE("nothing can be submitted to a set between this rank's join and its end") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   std::binary_semaphore has_been_refused(0);

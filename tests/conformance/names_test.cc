@@ -53,6 +53,82 @@ TEST_CASE(
 }
 
 TEST_CASE(
+    "with DUPLICATE_NAMES=error the call itself fails, and a grouped call takes all its names or none") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  Config config = quiet_config();
+  config.duplicate_names = "error";
+  const auto seen = run_on_ranks(backend, 2, config, [&](Rank& self) {
+    std::vector<int> a = {1}, b = {1}, c = {1}, d = {1}, e = {1};
+    const auto pair = [&](const std::string& name, std::vector<int>& x, const std::string& other,
+                          std::vector<int>& y) {
+      return self.start(CollectiveKind::allreduce, {{view_of(x), {}, name}, {view_of(y), {}, other}});
+    };
+    std::vector<Status> refused;
+    std::vector<Pending> pending;
+    if (self.rank() == 0) {
+      pending.push_back(pair("a", a, "b", b));
+      for (const Pending& one :
+           {pair("c", c, "b", d), pair("d", d, "d", e), self.allreduce_async(d, {.name = "b"})}) {
+        if (!one.is_done()) throw std::runtime_error("it was submitted");
+        refused.push_back(one.wait());
+      }
+      pending.push_back(self.allreduce_async(c, {.name = "c"}));  // not taken by what was refused
+      pending.push_back(self.allreduce_async(d, {.name = "d"}));
+    }
+    must(self.barrier());
+    if (self.rank() == 1) {
+      pending.push_back(pair("a", a, "b", b));
+      pending.push_back(self.allreduce_async(c, {.name = "c"}));
+      pending.push_back(self.allreduce_async(d, {.name = "d"}));
+    }
+    for (const Pending& one : pending) must(one.wait());
+    return std::pair(refused, std::vector{a[0], b[0], c[0], d[0]});
+  });
+  for (const auto& [refused, sums] : seen) CHECK(sums == std::vector{2, 2, 2, 2});
+  REQUIRE(seen[0].first.size() == 3);
+  for (const Status& status : seen[0].first) CHECK(status.code() == Code::duplicate_name);
+  CHECK_THAT(seen[0].first[0].message(), Contains("'b': a tensor of this name is still pending"));
+}
+
+TEST_CASE("with DUPLICATE_NAMES=error who waits, and a callback, submit the same name again at once") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  Config config = quiet_config();
+  config.duplicate_names = "error";
+  constexpr int kTimes = 200;
+  const auto seen = run_on_ranks(backend, 2, config, [&](Rank& self) {
+    struct Chain {
+      Rank& self;
+      std::vector<int> data = {1};
+      int calls = 0;
+      std::binary_semaphore over{0};
+      Status wrong;
+      void next() {
+        const Pending pending =
+            self.allreduce_async(data, {.name = "link", .callback = [this](Operation& done) {
+                                          wrong = done.status();
+                                          if (!wrong.is_ok() || ++calls == kTimes) return over.release();
+                                          next();
+                                        }});
+        if (!pending.is_done() || pending.was_submitted()) return;
+        wrong = pending.wait();
+        over.release();
+      }
+    } chain{self};
+    chain.next();
+    std::vector<int> x = {0};
+    for (int i = 0; i < kTimes; ++i) {
+      const Pending pending = self.allreduce_async(x, {.name = "same"});
+      while (i % 2 == 0 && !pending.is_done()) std::this_thread::yield();
+      must(pending.wait());
+    }
+    chain.over.acquire();
+    must(chain.wrong);
+    return chain.calls;
+  });
+  CHECK(seen == std::vector{kTimes, kTimes});
+}
+
+TEST_CASE(
     "barriers in flight and a tensor named barrier do not meet, also where duplicate names are errors") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   Config config = quiet_config();

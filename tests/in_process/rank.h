@@ -106,6 +106,7 @@ class Pending {
   TensorView view(std::size_t index) const {
     return copies_ ? copies_->output(*operation_, index) : operation_->outputs[index];
   }
+  bool was_submitted() const { return refused_.is_ok(); }
   Operation& operation() const { return *operation_; }
   std::int64_t value() const { return operation_->value; }
   const std::vector<std::int64_t>& received_splits() const { return operation_->extras().received_splits; }

@@ -44,7 +44,8 @@ struct Job {
   std::vector<int> rounds;  // by rank: those of the last phase, before it joins
   Rank without_devices = -1;
   bool keeps_order = false;
-  double blocking = 0;  // how often a rank waits for one operation before it submits the next
+  bool divides_by_all = false;  // also beside ranks that have joined
+  double blocking = 0;          // how often a rank waits for one operation before it submits the next
   Duration think{};
   Rank slow = -1;
 };
@@ -321,7 +322,7 @@ class Program {
     if (completed.ran) {
       const int all =
           op.set == kWorld ? sim_.ranks() : static_cast<int>(job_.sets[index(op.set)].ranks.size());
-      const int contributors = op.contributors == 0 ? all : op.contributors;
+      const int contributors = op.contributors == 0 || job_.divides_by_all ? all : op.contributors;
       if (completed.contributors != contributors) {
         throw Violation(fmt::format("rank {}: '{}' has {} contributors instead of {}", rank_, op.request.name,
                                     completed.contributors, contributors));
@@ -372,6 +373,7 @@ RunResult run_job(unsigned seed, int ranks, RunResult& result) {
   Generator generator(random, options.ranks);
   Job job = generator.job();
   options.without_devices = job.without_devices;
+  options.machine.sequencer.joins_as_horovod = job.divides_by_all = pick(0, 3) == 0;
   Sim sim(options);
   std::vector<std::unique_ptr<Program>> programs;
   for (Rank rank = 0; rank < options.ranks; ++rank)

@@ -74,16 +74,21 @@ Message report_of(RequestRef request, std::int32_t contributors = 1) {
 
 TEST_CASE("orders that cannot be end the job and name who sent them, instead of reading what is not there") {
   using enum CollectiveKind;
-  const Message message = GENERATE(
-      departure_of(5), departure_of(-1), departure_of(std::numeric_limits<Rank>::max()),
-      order_of(request_of(add_process_set, {0, 5})), order_of(request_of(add_process_set, {-1, 0})),
-      order_of(request_of(add_process_set, {3, 0})), order_of(request_of(add_process_set, {})),
-      order_of(request_of(add_process_set, {0, 3}), 0),
-      order_of(request_of(add_process_set, {0, 3}), std::numeric_limits<ProcessSetId>::max()),
-      order_of(request_of(remove_process_set, {})), order_of(request_of(remove_process_set, {0})),
-      order_of(request_of(remove_process_set, {1}, 1)), order_of(request_of(allreduce, {})),
-      order_of(request_of(allgather, {})), order_of(scalar_of(allgather)), order_of(scalar_of(alltoall)),
-      order_of(scalar_of(reducescatter)), order_of(request_of(barrier, {}), -1, 0xfffffffe));
+  const Message message =
+      GENERATE(departure_of(5), departure_of(-1), departure_of(std::numeric_limits<Rank>::max()),
+               order_of(request_of(add_process_set, {0, 5})), order_of(request_of(add_process_set, {-1, 0})),
+               order_of(request_of(add_process_set, {3, 0})), order_of(request_of(add_process_set, {})),
+               order_of(request_of(add_process_set, {0, 3}), 0),
+               order_of(request_of(add_process_set, {0, 3}), std::numeric_limits<ProcessSetId>::max()),
+               order_of(request_of(remove_process_set, {})), order_of(request_of(remove_process_set, {0})),
+               order_of(request_of(remove_process_set, {1}, 1)), order_of(request_of(allreduce, {})),
+               order_of(request_of(add_set_among_members, {0, 5})),
+               order_of(request_of(add_set_among_members, {0, 3}), -1),
+               order_of(request_of(add_set_among_members, {0, 3}, 1)),
+               order_of(request_of(remove_set_among_members, {})),
+               order_of(request_of(remove_set_among_members, {0, 3}), 0), order_of(request_of(allgather, {})),
+               order_of(scalar_of(allgather)), order_of(scalar_of(alltoall)),
+               order_of(scalar_of(reducescatter)), order_of(request_of(barrier, {}), -1, 0xfffffffe));
   const Status cause = cause_after(kInner, kRoot, message);
   CHECK(cause.code() == Code::internal);
   INFO(cause.message());
@@ -100,12 +105,15 @@ TEST_CASE("reports that cannot be end the job and name who sent them") {
   nobody_joined.joins.push_back({kWorldSet, -1, {}, {}});
   not_served.joins.push_back({kWorldSet, -1, {}, {{DeviceType::cuda, 5}}});
   without_host.joins.push_back({kWorldSet, 3, {}, {{DeviceType::host, 3}}});
+  ReadyMessage joined_rank;
+  joined_rank.reports.push_back({{{request_of(barrier, {}), {}}}, 1, false, {5}});
   constexpr std::uint64_t kForEver = std::numeric_limits<std::uint64_t>::max() / 2;
   const Message message = GENERATE_COPY(
       Message(late), Message(wanted), Message(joined), Message(nobody_joined), Message(not_served),
       Message(without_host), report_of(request_of(barrier, {}), 6), report_of(request_of(barrier, {}), -1),
       report_of(request_of(join, {})), report_of(request_of(add_process_set, {5})),
-      report_of(request_of(remove_process_set, {})), Message(GoodbyeMessage{5}), Message(GoodbyeMessage{-1}),
+      report_of(request_of(remove_process_set, {})), report_of(request_of(add_set_among_members, {3, 5})),
+      Message(joined_rank), Message(GoodbyeMessage{5}), Message(GoodbyeMessage{-1}),
       Message(GoodbyeMessage{1}), Message(AnswerMessage{.rank = 5}),
       Message(AnswerMessage{.rank = 4, .idle_ms = kForEver}),
       Message(NoticeMessage{.name = "x", .age_ms = kForEver}),

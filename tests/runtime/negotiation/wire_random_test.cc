@@ -110,6 +110,7 @@ class Random {
     }
     report.contributors = number<std::int32_t>();
     report.root_absent = coin();
+    report.joined = numbers<Rank>();
     return report;
   }
   Order order() {
@@ -313,8 +314,9 @@ bool all_same(const std::vector<T>& a, const std::vector<T>& b) {
   return std::ranges::equal(a, b, [](const T& x, const T& y) { return same(x, y); });
 }
 bool same(const Report& a, const Report& b) {
-  const auto& [variants, contributors, root_absent] = a;
-  return all_same(variants, b.variants) && contributors == b.contributors && root_absent == b.root_absent;
+  const auto& [variants, contributors, root_absent, joined] = a;
+  return all_same(variants, b.variants) && contributors == b.contributors && root_absent == b.root_absent &&
+         joined == b.joined;
 }
 bool same(const Order& a, const Order& b) {
   const auto& [number, kind, slot, request, contributors, rank, new_set, error, text, forced, batch,

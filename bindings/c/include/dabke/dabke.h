@@ -241,13 +241,16 @@ typedef struct dabke_options {
   void* output_allocator_context;
   dabke_callback callback;
   void* callback_context;
+  /* join: the CUDA device with whose memory this rank takes part in what the others do with theirs; -1: those
+   * that it has used. */
+  int64_t device;
 } dabke_options;
 /* The defaults: world, average, root 0, no scaling. A NULL options pointer means these. A struct of zeros
  * does not: its scale factors are 0. */
 #define DABKE_OPTIONS_INIT                                                               \
   {                                                                                      \
     sizeof(dabke_options), DABKE_WORLD, DABKE_AVERAGE, 0, 1.0, 1.0, NULL, 0, NULL, 0, 0, \
-        DABKE_COMPRESSION_DEFAULT, NULL, NULL, NULL, NULL, NULL, NULL                    \
+        DABKE_COMPRESSION_DEFAULT, NULL, NULL, NULL, NULL, NULL, NULL, -1                \
   }
 
 /* ---- collectives ---- */
@@ -260,7 +263,9 @@ typedef struct dabke_options {
  * with no handle, on what can be told alone (bad argument, unknown process set, before init); what only the
  * ranks together can tell (a mismatch) is the operation's status, on every rank. `handle` may be NULL when
  * the result is not wanted otherwise. `output` may be NULL or equal to the input's memory: then the operation
- * works in place. A name still pending on this rank is queued behind the first (see DUPLICATE_NAMES). */
+ * works in place. A name still pending on this rank is queued behind the first; with DUPLICATE_NAMES=error the
+ * call fails with DABKE_ERROR_DUPLICATE_NAME, a grouped one as a whole when that holds for one of its names.
+ * A name is free again before its handle completes and its callback is called. */
 
 /* output = reduction of all ranks' inputs, elementwise; same shape and dtype on every rank. A bool has one
  * bit, and any byte but 0 is true: on it sum, max and bitwise or are OR, product, min and bitwise and are
@@ -355,8 +360,10 @@ DABKE_API dabke_status dabke_barrier(const dabke_options* options);
 
 /* This rank has no more data: until every rank of the set has joined it takes part in the others' collectives
  * with the neutral element (of the sum, minimum, ...; no rows in an allgather or alltoall) and does not count
- * in an average. A broadcast from a joined rank is an error. Completes when all ranks have joined;
- * *last_rank, if not NULL, becomes the world rank that joined last. */
+ * in an average. A broadcast from a joined rank is an error. With JOIN=horovod an average is divided by the
+ * size of the set all the same, and allgather, broadcast, alltoall and reducescatter beside a joined rank fail
+ * on all ranks with DABKE_ERROR_INVALID_ARGUMENT. Completes when all ranks have joined; *last_rank, if not NULL,
+ * becomes the world rank that joined last. */
 DABKE_API dabke_status dabke_join_async(const dabke_options* options, dabke_handle** handle);
 DABKE_API dabke_status dabke_join(const dabke_options* options, int32_t* last_rank);
 

@@ -128,6 +128,7 @@ struct Options {
   std::vector<std::int64_t> splits = {};
   int priority = 0;
   dabke_compression compression = DABKE_COMPRESSION_DEFAULT;
+  int device = -1;  // join
 
   dabke_options c() const {
     dabke_options out = DABKE_OPTIONS_INIT;
@@ -140,6 +141,7 @@ struct Options {
     out.splits_count = splits.size();
     out.priority = priority;
     out.compression = compression;
+    out.device = device;
     return out;
   }
 };

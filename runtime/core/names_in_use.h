@@ -1,0 +1,41 @@
+// The names of tensors that are pending on this rank, where a name that is still pending is an error.
+//
+// The submitting call takes them, and has the error itself; they are free before the end is told to anybody, so
+// whoever has waited, and every callback, can use them again.
+#pragma once
+
+#include <compare>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "runtime/base/status.h"
+#include "runtime/call/request.h"
+
+namespace dabke {
+
+/// May be used from any thread.
+class NamesInUse {
+ public:
+  /// The names of all tensors of the request, or none.
+  ///   errors  duplicate_name, with the one that is pending, or is there twice
+  Status take(const Request& request);
+  void give_back(const Request& request) noexcept;
+
+ private:
+  using Name = std::pair<ProcessSetId, std::string_view>;
+  struct Less {
+    using is_transparent = void;
+    static Name view(const std::pair<ProcessSetId, std::string>& name) { return {name.first, name.second}; }
+    static Name view(const Name& name) { return name; }
+    bool operator()(const auto& a, const auto& b) const { return view(a) < view(b); }
+  };
+  void erase(const Request& request, std::size_t count);
+
+  std::mutex mutex_;
+  std::set<std::pair<ProcessSetId, std::string>, Less> names_;
+};
+
+}  // namespace dabke
