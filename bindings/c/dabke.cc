@@ -1,8 +1,7 @@
-// Start and end, queries, process sets, and what looks inside. The collectives are in collectives.cc.
+// Start and end, queries, memory, and what looks inside.
 #include "dabke/dabke.h"
 
 #include <algorithm>
-#include <numeric>
 #include <span>
 
 #include "bindings/c/exchange_options.h"
@@ -10,7 +9,6 @@
 #include "bindings/c/structs.h"
 #include "build_parts.h"
 #include "ops/registry.h"
-#include "runtime/call/process_set_list.h"
 
 using namespace dabke;
 
@@ -19,6 +17,9 @@ namespace {
 Status not_implemented(const char* function, const char* what) {
   return {Code::not_implemented, fmt::format("{}: {} not implemented yet", function, what)};
 }
+
+/// The room for what a stack provider writes.
+constexpr std::size_t kMostStackBytes = std::size_t{16} << 10;
 
 /// "NAME=value" settings before the environment.
 Result<Environment> with_settings(const char* const* settings) {
@@ -43,88 +44,6 @@ Result<Environment> with_settings(const char* const* settings) {
         const auto found = given->find(name);
         return found != given->end() ? found->second : process(name);
       });
-}
-
-Result<std::vector<Rank>> set_ranks(const int32_t* ranks, std::size_t count, int world_size) {
-  if (ranks == nullptr || count == 0)
-    return Status(Code::invalid_argument, "a process set needs at least one rank");
-  std::vector<Rank> sorted(ranks, ranks + count);
-  std::ranges::sort(sorted);
-  if (sorted.front() < 0 || sorted.back() >= world_size) {
-    return Status(Code::invalid_argument, fmt::format("process set of ranks {}: ranks go from 0 to {}",
-                                                      ranks_to_string(sorted), world_size - 1));
-  }
-  if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end()) {
-    return Status(Code::invalid_argument, fmt::format("process set: rank {} was given twice", *twice));
-  }
-  return sorted;
-}
-
-/// Negotiates a change of the process sets and waits for it.
-Result<std::int64_t> change_sets(Runtime& runtime, CollectiveKind kind, std::vector<Rank> ranks) {
-  DABKE_RETURN_IF_ERROR(may_wait());
-  auto operation = OperationRef::adopt(new Operation);
-  operation->request->kind = kind;
-  operation->request->name = name_of(kind);
-  operation->request->ranks = std::move(ranks);
-  DABKE_RETURN_IF_ERROR(runtime.run(operation));
-  return operation->value;
-}
-
-Status add_set(Runtime& runtime, const int32_t* ranks, std::size_t count, dabke_process_set* id) {
-  DABKE_ASSIGN_OR_RETURN(std::vector<Rank> sorted, set_ranks(ranks, count, runtime.world().size));
-  DABKE_ASSIGN_OR_RETURN(const std::int64_t value,
-                         change_sets(runtime, CollectiveKind::add_process_set, std::move(sorted)));
-  if (id != nullptr) *id = static_cast<dabke_process_set>(value);
-  return {};
-}
-
-/// A change of the process sets that the members of the set alone negotiate.
-Result<OperationRef> change_among_members(Runtime& runtime, CollectiveKind kind, std::vector<Rank> ranks) {
-  if (!std::ranges::binary_search(ranks, runtime.world().rank)) {
-    return Status(Code::invalid_argument,
-                  fmt::format("{} of ranks {}: this is rank {}, which is none of them; only they call",
-                              name_of(kind), ranks_to_string(ranks), runtime.world().rank));
-  }
-  auto operation = OperationRef::adopt(new dabke_handle);
-  operation->request->kind = kind;
-  operation->request->name = name_of(kind);
-  operation->request->ranks = std::move(ranks);
-  return operation;
-}
-
-Result<OperationRef> add_among_members(Runtime& runtime, const int32_t* ranks, std::size_t count) {
-  DABKE_ASSIGN_OR_RETURN(std::vector<Rank> sorted, set_ranks(ranks, count, runtime.world().size));
-  return change_among_members(runtime, CollectiveKind::add_set_among_members, std::move(sorted));
-}
-
-Result<OperationRef> remove_among_members(Runtime& runtime, dabke_process_set id) {
-  const auto set = runtime.process_sets().find(id);
-  if (!set) return Status(Code::unknown_process_set, fmt::format("process set {} does not exist", id));
-  return change_among_members(runtime, CollectiveKind::remove_set_among_members, set->ranks);
-}
-
-/// Submits what `make` makes of the runtime.
-template <class Make>
-Status start_change(dabke_handle** handle, Make make) {
-  if (handle != nullptr) *handle = nullptr;
-  const auto runtime = current_runtime();
-  if (!runtime) return no_runtime();
-  DABKE_ASSIGN_OR_RETURN(OperationRef operation, make(*runtime));
-  DABKE_RETURN_IF_ERROR(runtime->submit(operation));
-  if (handle != nullptr) *handle = static_cast<dabke_handle*>(operation.detach());
-  return {};
-}
-
-/// The same, and waits for it. The operation's value.
-template <class Make>
-Result<std::int64_t> run_change(Make make) {
-  const auto runtime = current_runtime();
-  if (!runtime) return no_runtime();
-  DABKE_RETURN_IF_ERROR(may_wait());
-  DABKE_ASSIGN_OR_RETURN(const OperationRef operation, make(*runtime));
-  DABKE_RETURN_IF_ERROR(runtime->run(operation));
-  return operation->value;
 }
 
 /// The sets of the options, in the words of DABKE_PROCESS_SETS.
@@ -171,17 +90,6 @@ Result<std::unique_ptr<Runtime>> open_runtime(const dabke_init_options& given,
   DABKE_ASSIGN_OR_RETURN(Bootstrapped started, bootstrap(config, environment, *group));
   return Runtime::open(config, std::move(started), factories, std::move(process));
 }
-
-Result<std::shared_ptr<const ProcessSetInfo>> find_set(dabke_process_set id) {
-  const auto runtime = current_runtime();
-  if (!runtime) return no_runtime();
-  auto set = runtime->process_sets().find(id);
-  if (!set) return Status(Code::unknown_process_set, fmt::format("process set {} does not exist", id));
-  return set;
-}
-
-/// The room for what a stack provider writes.
-constexpr std::size_t kMostStackBytes = std::size_t{16} << 10;
 
 template <class Read>
 int world_number(Read read) {
@@ -272,106 +180,6 @@ int dabke_mpi_threads_supported(void) {
   const auto runtime = current_runtime();
   const MpiSession* const mpi = runtime ? runtime->mpi() : nullptr;
   return mpi == nullptr ? -1 : mpi->any_thread() ? 1 : 0;
-}
-
-dabke_status dabke_add_process_set(const int32_t* ranks, size_t count, dabke_process_set* process_set) {
-  return entry([&]() -> Status {
-    const auto runtime = current_runtime();
-    return runtime ? add_set(*runtime, ranks, count, process_set) : no_runtime();
-  });
-}
-
-dabke_status dabke_remove_process_set(dabke_process_set process_set) {
-  return entry([&]() -> Status {
-    const auto runtime = current_runtime();
-    if (!runtime) return no_runtime();
-    if (process_set == DABKE_WORLD)
-      return {Code::invalid_argument, "the world (process set 0) cannot be removed"};
-    if (auto set = find_set(process_set); !set) return set.status();
-    return change_sets(*runtime, CollectiveKind::remove_process_set, {process_set}).status();
-  });
-}
-
-dabke_status dabke_add_process_set_among_members_async(const int32_t* ranks, size_t count,
-                                                       dabke_handle** handle) {
-  return entry([&]() -> Status {
-    return start_change(handle, [&](Runtime& runtime) { return add_among_members(runtime, ranks, count); });
-  });
-}
-dabke_status dabke_add_process_set_among_members(const int32_t* ranks, size_t count,
-                                                 dabke_process_set* process_set) {
-  return entry([&]() -> Status {
-    DABKE_ASSIGN_OR_RETURN(const std::int64_t id, run_change([&](Runtime& runtime) {
-                             return add_among_members(runtime, ranks, count);
-                           }));
-    if (process_set != nullptr) *process_set = static_cast<dabke_process_set>(id);
-    return {};
-  });
-}
-dabke_status dabke_remove_process_set_among_members_async(dabke_process_set process_set,
-                                                          dabke_handle** handle) {
-  return entry([&]() -> Status {
-    return start_change(handle, [&](Runtime& runtime) { return remove_among_members(runtime, process_set); });
-  });
-}
-dabke_status dabke_remove_process_set_among_members(dabke_process_set process_set) {
-  return entry([&]() -> Status {
-    return run_change([&](Runtime& runtime) { return remove_among_members(runtime, process_set); }).status();
-  });
-}
-dabke_status dabke_handle_process_set(const dabke_handle* handle, dabke_process_set* process_set) {
-  return entry([&]() -> Status {
-    if (handle == nullptr) return {Code::invalid_argument, "the handle is NULL"};
-    DABKE_RETURN_IF_ERROR(handle->status());
-    if (!adds_set(handle->request->kind) || process_set == nullptr) {
-      return {Code::invalid_argument, "the id belongs to the adding of a process set; pass where to put it"};
-    }
-    *process_set = static_cast<dabke_process_set>(handle->value);
-    return {};
-  });
-}
-
-dabke_status dabke_process_set_rank(dabke_process_set process_set, int32_t* rank) {
-  return entry([&]() -> Status {
-    auto set = find_set(process_set);
-    if (set && rank) *rank = (*set)->rank;
-    return set.status();
-  });
-}
-dabke_status dabke_process_set_size(dabke_process_set process_set, int32_t* size) {
-  return entry([&]() -> Status {
-    auto set = find_set(process_set);
-    if (set && size) *size = (*set)->size();
-    return set.status();
-  });
-}
-dabke_status dabke_process_set_included(dabke_process_set process_set, int* included) {
-  return entry([&]() -> Status {
-    auto set = find_set(process_set);
-    if (set && included) *included = (*set)->rank >= 0;
-    return set.status();
-  });
-}
-dabke_status dabke_process_set_ranks(dabke_process_set process_set, int32_t* ranks, size_t capacity,
-                                     size_t* count) {
-  return entry([&]() -> Status {
-    auto set = find_set(process_set);
-    if (!set) return set.status();
-    const std::vector<Rank>& all = (*set)->ranks;
-    if (ranks) std::copy_n(all.begin(), std::min(capacity, all.size()), ranks);
-    if (count) *count = all.size();
-    return {};
-  });
-}
-dabke_status dabke_process_set_ids(dabke_process_set* ids, size_t capacity, size_t* count) {
-  return entry([&]() -> Status {
-    const auto runtime = current_runtime();
-    if (!runtime) return no_runtime();
-    const std::vector<ProcessSetId> all = runtime->process_sets().ids();
-    if (ids) std::copy_n(all.begin(), std::min(capacity, all.size()), ids);
-    if (count) *count = all.size();
-    return {};
-  });
 }
 
 void* dabke_alloc(size_t size_bytes) {

@@ -286,29 +286,6 @@ TEST_CASE("process sets are added and removed in agreement, and disagreement is 
   CHECK(job.all_complete());
 }
 
-TEST_CASE("one name in two process sets, each waiting for the other's ranks, is a mismatch after a second") {
-  SimulatedJob job(3);
-  for (Rank rank = 0; rank < 3; ++rank) {
-    Request request = plain(CollectiveKind::add_process_set, "add_process_set");
-    request.ranks = {0, 1};
-    job.submit(rank, request);
-  }
-  job.run();
-  const Token a = job.submit(0, allreduce("x", {4}, 1));
-  const Token b = job.submit(1, allreduce("x", {4}, kWorldSet));
-  const Token c = job.submit(2, allreduce("x", {4}, kWorldSet));
-  job.run();
-  job.advance(milliseconds(500));
-  CHECK(job.outcome(a).completions == 0);
-  job.advance(milliseconds(600));
-  job.run();
-  for (const Token token : {a, b, c}) {
-    CHECK_THAT(job.outcome(token).status.message(), StartsWith("Mismatched process set for 'x'"));
-    CHECK_THAT(job.outcome(token).status.message(), Contains("rank 0 submitted"));
-    CHECK_THAT(job.outcome(token).status.message(), Contains("ranks 1, 2 submitted"));
-  }
-}
-
 TEST_CASE(
     "a name that is being failed as a mismatch does not run as well, when its last rank comes in the same "
     "round") {
