@@ -26,7 +26,7 @@ constexpr Duration kOnItsWay = 200ms;
 // When MPI fails because a peer died, the notices tell which one within this time.
 constexpr Duration kCauseGrace = 1s;
 
-class NullSink final : public ControlSink {
+class NoMessages final : public ControlSink {
  public:
   void on_message(Rank, std::span<const std::byte>) override {}
   void on_peer_lost(Rank, const Status&) override {}
@@ -252,7 +252,7 @@ bool MpiChannel::all_closed() const {
 }
 
 void MpiChannel::close(TimePoint deadline) {
-  NullSink nothing;
+  NoMessages nothing;
   BellSink notices(*this);
   for (Peer& peer : peers_) {
     if (!peer.is_gone && peer.lost.is_ok()) say_end(peer);
