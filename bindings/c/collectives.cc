@@ -16,8 +16,8 @@ struct Call {
   CollectiveKind kind;
   std::span<const char* const> names;
   std::span<const DLTensor* const> inputs;
-  const DLTensor* const* outputs =
-      nullptr;  // null, or as many as inputs; each may be null where its size is known
+  /// Null, or as many as inputs; each may be null where its size is known.
+  const DLTensor* const* outputs = nullptr;
   const dabke_options* options = nullptr;
 };
 

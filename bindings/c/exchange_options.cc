@@ -8,11 +8,10 @@
 #include <fmt/format.h>
 
 #include "bindings/c/state.h"
+#include "runtime/bootstrap/place.h"
 
 namespace dabke {
 namespace {
-
-constexpr std::int64_t kMostProcesses = 1 << 20;
 
 Status invalid(std::string text) { return {Code::invalid_argument, "dabke_init: " + std::move(text)}; }
 
@@ -48,11 +47,11 @@ Result<std::optional<ExchangeGroup>> exchange_group_of(const dabke_init_options&
   }
   if (options.mpi_comm != nullptr)
     return invalid("exchange and mpi_comm are both given; the job comes from one of them");
-  if (options.size < 1 || options.size > kMostProcesses) {
+  if (options.size < 1 || options.size > kMostRanks) {
     return invalid(
         fmt::format("exchange is given but size is {}; set it to the number of processes that exchange "
                     "reaches, from 1 to {}",
-                    options.size, kMostProcesses));
+                    options.size, kMostRanks));
   }
   if (options.rank < 0 || options.rank >= options.size) {
     return invalid(

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/bootstrap/place.h"
+
 namespace dabke {
 namespace {
 
@@ -40,7 +42,6 @@ std::optional<std::int64_t> number(const Environment& environment, std::string_v
 }
 
 std::optional<OtherLauncher> traces_of(const Row& row, const Environment& environment) {
-  constexpr std::int64_t kMostRanks = 1 << 20;
   const auto rank = number(environment, row.rank);
   if (!rank || *rank >= kMostRanks) return std::nullopt;
   if (!row.also.empty()) {

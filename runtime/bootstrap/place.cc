@@ -15,8 +15,6 @@
 namespace dabke {
 namespace {
 
-constexpr int kMostRanks = 1 << 20;
-
 struct Number {
   std::string name;
   int value;

@@ -11,6 +11,9 @@
 
 namespace dabke {
 
+/// The most ranks, or processes of which some are a job.
+inline constexpr int kMostRanks = 1 << 20;
+
 /// A variable's value and the name under which it was found.
 struct Variable {
   std::string name;

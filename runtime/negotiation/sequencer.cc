@@ -75,8 +75,10 @@ void Sequencer::complete(TensorEntry& entry, Collector::Taken taken, TimePoint n
   };
   const auto all = static_cast<std::int32_t>(ranks->size());
   const bool everybody = taken.report.contributors == all;
-  if (const Status can = check_joined(entry, taken.report); !everybody && !can.is_ok())
-    return fail(can.code(), can.message());
+  if (!everybody) {
+    if (const Status can = check_joined(entry, taken.report); !can.is_ok())
+      return fail(can.code(), can.message());
+  }
   if (request->kind == CollectiveKind::broadcast &&
       (taken.report.root_absent || sets_.set_rank(entry.process_set, request->root) < 0)) {
     return fail(Code::invalid_argument,

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/bytes.h"
 #include "runtime/transport/shm/aligned_mapping.h"
 #include "runtime/transport/shm/segment.h"
 
@@ -23,7 +24,6 @@
 namespace dabke {
 namespace {
 
-constexpr std::size_t kLine = 64;
 // Allocations of this size and more begin at a page; and the file is divided by it, a multiple of any page
 // size.
 constexpr std::size_t kWholePages = std::size_t{64} << 10;
@@ -37,7 +37,7 @@ constexpr std::size_t kMost = std::size_t{1} << 46;  // less than there are addr
 std::size_t rounded(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 std::size_t page_bytes() { return static_cast<std::size_t>(::getpagesize()); }
 /// Small ones only to the line.
-std::size_t alignment_of(std::size_t bytes) { return bytes >= kWholePages ? page_bytes() : kLine; }
+std::size_t alignment_of(std::size_t bytes) { return bytes >= kWholePages ? page_bytes() : kCacheLine; }
 std::uintptr_t number_of(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
 }  // namespace
@@ -50,7 +50,7 @@ Result<void*> SharedHeap::allocate(std::size_t size_bytes) {
   if (size_bytes > kMost)
     return Status(Code::out_of_memory,
                   fmt::format("no {} bytes of shared memory: no machine has that", size_bytes));
-  const std::size_t bytes = rounded(std::max(size_bytes, kLine), alignment_of(size_bytes));
+  const std::size_t bytes = rounded(std::max(size_bytes, kCacheLine), alignment_of(size_bytes));
   Allocation allocation;
   std::byte* memory = nullptr;
   {
