@@ -113,9 +113,13 @@ Status set_tensors(Operation& operation, const Call& call) {
   return {};
 }
 
-Result<OperationRef> make_operation(const Call& call) {
+Result<dabke_options> options_of(const Call& call) {
   dabke_options options = DABKE_OPTIONS_INIT;
   DABKE_RETURN_IF_ERROR(read_struct(call.options, options, "dabke_options"));
+  return options;
+}
+
+Result<OperationRef> make_operation(const Call& call, const dabke_options& options) {
   auto operation = OperationRef::adopt(new dabke_handle);
   Request& request = *operation->request;
   request.kind = call.kind;
@@ -131,8 +135,12 @@ Status start(const Call& call, dabke_handle** handle) {
   if (handle != nullptr) *handle = nullptr;
   const auto runtime = current_runtime();
   if (!runtime) return no_runtime();
-  DABKE_ASSIGN_OR_RETURN(OperationRef operation, make_operation(call));
-  DABKE_RETURN_IF_ERROR(runtime->submit(operation));
+  DABKE_ASSIGN_OR_RETURN(const dabke_options options, options_of(call));
+  DABKE_ASSIGN_OR_RETURN(OperationRef operation, make_operation(call, options));
+  // Without a handle nobody can wait for it.
+  const bool wait_follows = options.wait_follows != 0 && handle != nullptr;
+  DABKE_RETURN_IF_ERROR(wait_follows ? runtime->submit_and_leave_to_waiter(operation)
+                                     : runtime->submit(operation));
   if (handle != nullptr) *handle = static_cast<dabke_handle*>(operation.detach());
   return {};
 }
@@ -143,7 +151,8 @@ Status run(const Call& call, dabke_handle** handle = nullptr) {
   const auto runtime = current_runtime();
   if (!runtime) return no_runtime();
   DABKE_RETURN_IF_ERROR(may_wait());
-  DABKE_ASSIGN_OR_RETURN(OperationRef operation, make_operation(call));
+  DABKE_ASSIGN_OR_RETURN(const dabke_options options, options_of(call));
+  DABKE_ASSIGN_OR_RETURN(OperationRef operation, make_operation(call, options));
   DABKE_RETURN_IF_ERROR(runtime->run(operation));
   if (handle != nullptr) *handle = static_cast<dabke_handle*>(operation.detach());
   return {};
@@ -168,6 +177,13 @@ Call single(CollectiveKind kind, const char* const* name, const DLTensor* const*
 
 Call without_tensor(CollectiveKind kind, const dabke_options* options) {
   return {kind, {}, {}, nullptr, options};
+}
+
+/// An operation that was left to its waiter goes on by itself.
+void stop_waiting_for(const dabke_handle& handle) {
+  if (handle.is_left_to_waiter()) {
+    if (const auto runtime = current_runtime()) runtime->stop_waiting_for(handle);
+  }
 }
 
 /// Waits, and helps meanwhile. An operation that has not completed is in progress.
@@ -335,9 +351,15 @@ void dabke_handle_retain(dabke_handle* handle) {
   if (handle) handle->retain();
 }
 void dabke_handle_free(dabke_handle* handle) {
-  if (handle) handle->release();
+  if (handle == nullptr) return;
+  stop_waiting_for(*handle);
+  handle->release();
 }
-int dabke_poll(const dabke_handle* handle) { return handle != nullptr && handle->is_done(); }
+int dabke_poll(const dabke_handle* handle) {
+  if (handle == nullptr) return 0;
+  stop_waiting_for(*handle);
+  return handle->is_done();
+}
 
 dabke_status dabke_wait(dabke_handle* handle, double timeout_seconds) {
   return entry([&]() -> Status {

@@ -14,10 +14,6 @@ using namespace dabke;
 
 namespace {
 
-Status not_implemented(const char* function, const char* what) {
-  return {Code::not_implemented, fmt::format("{}: {} not implemented yet", function, what)};
-}
-
 /// The room for what a stack provider writes.
 constexpr std::size_t kMostStackBytes = std::size_t{16} << 10;
 
@@ -85,7 +81,7 @@ Result<std::unique_ptr<Runtime>> open_runtime(const dabke_init_options& given,
   if (!read.is_ok()) return group ? fail_by_exchange(*group, read.status()) : read.status();
   const auto& [environment, config] = *read;
   const Runtime::Factories factories{make_backends};
-  ProcessParts process{stack_source(), shared_heap(), fork_guard};
+  ProcessParts process{stack_source(), shared_heap(), fork_guard, active_timeline()};
   if (!group) return Runtime::open(config, environment, factories, given.mpi_comm, std::move(process));
   DABKE_ASSIGN_OR_RETURN(Bootstrapped started, bootstrap(config, environment, *group));
   return Runtime::open(config, std::move(started), factories, std::move(process));
@@ -199,6 +195,7 @@ void dabke_free(void* memory) {
 
 dabke_status dabke_start_timeline(const char* path, int mark_cycles) {
   return entry([&]() -> Status {
+    DABKE_RETURN_IF_ERROR(may_wait());
     const auto runtime = current_runtime();
     if (!runtime) return no_runtime();
     if (path == nullptr || *path == '\0')
@@ -208,24 +205,25 @@ dabke_status dabke_start_timeline(const char* path, int mark_cycles) {
 }
 dabke_status dabke_stop_timeline(void) {
   return entry([&]() -> Status {
+    DABKE_RETURN_IF_ERROR(may_wait());
     const auto runtime = current_runtime();
     return runtime ? runtime->stop_timeline() : no_runtime();
   });
 }
 dabke_status dabke_annotate_begin(const char* name) {
   return entry([&]() -> Status {
-    (void)name;
-    return not_implemented("dabke_annotate_begin", "spans of the application are");
+    if (name == nullptr) return {Code::invalid_argument, "dabke_annotate_begin: the name is NULL"};
+    active_timeline()->begin_span(name);
+    return {};
   });
 }
 dabke_status dabke_annotate_end(void) {
-  return entry(
-      [&]() -> Status { return not_implemented("dabke_annotate_end", "spans of the application are"); });
+  return entry([&]() -> Status { return active_timeline()->end_span(); });
 }
 dabke_status dabke_mark_step(uint64_t step) {
   return entry([&]() -> Status {
-    (void)step;
-    return not_implemented("dabke_mark_step", "step marks are");
+    active_timeline()->mark_step(step);
+    return {};
   });
 }
 

@@ -16,6 +16,8 @@ struct State {
   std::shared_ptr<ForkGuard> fork_guard;  // the job's, from the beginning of init to the end of shutdown
   const std::shared_ptr<StackSource> stacks = std::make_shared<StackSource>();
   std::shared_ptr<SharedHeap> heap = std::make_shared<SharedHeap>();
+  std::shared_ptr<ActiveTimeline> timeline =
+      std::make_shared<ActiveTimeline>();  // another only in a fork's child
   bool forked = false;
 };
 
@@ -58,6 +60,9 @@ void after_fork_in_child() {
   // The memory that was given out stays where it is, but is the parent's to free.
   state.heap->close_in_child();
   (void)new std::shared_ptr<SharedHeap>(std::exchange(state.heap, std::make_shared<SharedHeap>()));
+  // Its mutex may have been held, and what it records in has no writer here.
+  (void)new std::shared_ptr<ActiveTimeline>(
+      std::exchange(state.timeline, std::make_shared<ActiveTimeline>()));
   state.mutex.unlock();
 }
 
@@ -157,6 +162,8 @@ std::shared_ptr<SharedHeap> shared_heap() {
   const std::lock_guard lock(state.mutex);
   return state.heap;
 }
+
+const std::shared_ptr<ActiveTimeline>& active_timeline() { return state.timeline; }
 
 dabke_status report(const Status& status) noexcept {
   if (!status.is_ok()) {

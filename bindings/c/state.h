@@ -58,6 +58,9 @@ std::shared_ptr<StackSource> stack_source();
 /// What dabke_alloc gives out; outlives every runtime. A forked child has one of its own.
 std::shared_ptr<SharedHeap> shared_heap();
 
+/// What the application's threads record in; outlives every runtime. A forked child has one of its own.
+const std::shared_ptr<ActiveTimeline>& active_timeline();
+
 /// The status as a code; keeps its text for dabke_last_error.
 dabke_status report(const Status& status) noexcept;
 const char* last_error() noexcept;

@@ -115,8 +115,7 @@ Status CompressedBackend::carry(const Batch& batch, CollectiveKind kind, BatchEn
   part.dtype = wire_dtype(batch.compression);
   part.process_set = batch.process_set;
   part.deadline = batch.deadline;
-  part.timeline = batch.timeline;
-  part.timeline_ids = batch.timeline_ids;
+  part.trace = batch.trace;
   part.entries.push_back(entry);
   return carriers_.run(part);
 }

@@ -244,7 +244,7 @@ Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed, Se
                                      "(see DABKE_GLOO_TIMEOUT_SECONDS)",
                                      seconds));
   }
-  const ActivityScope activity = show_activity<"GLOO">(batch);
+  const RunScope activity = show_activity<"GLOO">(batch, name_of(algorithm));
   DABKE_RETURN_IF_ERROR(watchdog_.begin(context, deadline, std::move(on_deadline), note_of(batch, set)));
   const Status status = inside_gloo([&] { return run_algorithm(batch, packed, algorithm, *context); });
   const Status ended = watchdog_.end();

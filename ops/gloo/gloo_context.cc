@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 // beyond.
 constexpr milliseconds kForever = std::chrono::hours(24 * 365);
 // So often the wait for a peer's addresses asks whether it is still wanted.
-constexpr milliseconds kPatience(20);
+constexpr milliseconds kLookAgain(20);
 
 SocketAddress to_socket_address(const std::vector<char>& gloo_bytes) {
   const gloo::transport::tcp::Address address(gloo_bytes);
@@ -33,7 +33,7 @@ Result<std::string> wait_for(Store& store, const std::string& key, TimePoint dea
   for (;;) {
     DABKE_RETURN_IF_ERROR(interrupted());
     const TimePoint now = Clock::now();
-    auto value = store.get(key, std::min(deadline, now + kPatience));
+    auto value = store.get(key, std::min(deadline, now + kLookAgain));
     if (value.is_ok() || value.status().code() != Code::timeout || now >= deadline) return value;
   }
 }

@@ -22,7 +22,7 @@ namespace dabke {
 namespace {
 
 /// The thread comes by in microseconds, unless the whole machine stands still.
-constexpr std::chrono::seconds kLongestVisit{5};
+constexpr std::chrono::seconds kLongestPass{5};
 
 /// Whether `fd` is an epoll set that watches `watched`.
 bool is_epoll_watching(int fd, int watched) {
@@ -125,7 +125,7 @@ void GlooDevice::Brake::await_visit() {
   std::unique_lock lock(mutex_);
   const std::uint64_t before = visits_;
   wake();
-  visited_.wait_for(lock, kLongestVisit, [&] { return visits_ != before || stands_; });
+  visited_.wait_for(lock, kLongestPass, [&] { return visits_ != before || stands_; });
 }
 
 void GlooDevice::Brake::release() {

@@ -46,8 +46,7 @@ Batch HierarchicalRun::part(CollectiveKind kind, const ProcessSetInfo& set) cons
   out.device_index = batch_.device_index;
   out.process_set = &set;
   out.deadline = batch_.deadline;
-  out.timeline = batch_.timeline;
-  out.timeline_ids = batch_.timeline_ids;
+  out.trace = batch_.trace;
   return out;
 }
 

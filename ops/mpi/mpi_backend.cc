@@ -100,7 +100,7 @@ Status MpiBackend::run_on(const Batch& batch, MpiCommunicator& comm) {
                    round_bytes_,
                    interrupted};
   if (batch.kind == CollectiveKind::allreduce) {
-    const ActivityScope activity = show_activity<"MPI">(batch);
+    const RunScope activity = show_activity<"MPI">(batch);
     return allreduce(batch, run);
   }
   DABKE_ASSIGN_OR_RETURN(const PackedBatch packed, packer_.pack(batch));
@@ -110,7 +110,7 @@ Status MpiBackend::run_on(const Batch& batch, MpiCommunicator& comm) {
 
 Status MpiBackend::run_packed(const Batch& batch, const PackedBatch& packed, const MpiRun& run) {
   if (is_empty(batch)) return {};
-  const ActivityScope activity = show_activity<"MPI">(batch);
+  const RunScope activity = show_activity<"MPI">(batch);
   switch (batch.kind) {
     case CollectiveKind::allgather: return mpi_allgather(run, packed.data, packed.receive_counts);
     case CollectiveKind::broadcast: return mpi_broadcast(run, packed.data, packed.elements, batch.root);

@@ -10,11 +10,11 @@ namespace {
 
 // How long the rank's memory is; the table follows.
 constexpr std::size_t kHeaderBytes = kCacheLine;
-constexpr std::uint8_t kLongestPause = 63;
+constexpr std::uint8_t kMostSkipped = 63;
 // Below this the copies that are saved are cheaper than a step more.
 constexpr std::size_t kLeastBytes = std::size_t{64} << 10;
 
-std::size_t sum_of(std::span<const std::int64_t> counts) {
+std::size_t total_of(std::span<const std::int64_t> counts) {
   std::size_t sum = 0;
   for (const std::int64_t count : counts) sum += to_size(count);
   return sum;
@@ -22,7 +22,7 @@ std::size_t sum_of(std::span<const std::int64_t> counts) {
 
 /// The same on all ranks, which what each of them puts into an allgather is not.
 std::size_t elements_of(const Batch& batch, const BatchEntry& entry) {
-  return batch.kind == CollectiveKind::allgather ? sum_of(entry.receive_counts) : to_size(entry.elements);
+  return batch.kind == CollectiveKind::allgather ? total_of(entry.receive_counts) : to_size(entry.elements);
 }
 
 std::size_t all_bytes_of(const Batch& batch) {
@@ -51,7 +51,7 @@ std::size_t input_bytes(const Batch& batch, const BatchEntry& entry, std::size_t
 bool spoils_input(const Batch& batch, const BatchEntry& entry, std::size_t set_rank) {
   if (batch.kind != CollectiveKind::allgather && batch.kind != CollectiveKind::reducescatter) return false;
   const std::size_t output_bytes = size_of(batch.dtype) * (batch.kind == CollectiveKind::allgather
-                                                               ? sum_of(entry.receive_counts)
+                                                               ? total_of(entry.receive_counts)
                                                                : to_size(entry.receive_counts[set_rank]));
   const auto in = reinterpret_cast<std::uintptr_t>(entry.input);
   const auto out = reinterpret_cast<std::uintptr_t>(entry.output);
@@ -92,7 +92,7 @@ Result<SharedEntries> RegisteredTensors::agree(const Batch& batch, const std::ve
     if (is_shared(batch, entry)) shared.entries.push_back(entry);
   }
   if (shared.entries.empty()) {
-    habit.pause = static_cast<std::uint8_t>(std::min(2 * habit.pause + 1, int{kLongestPause}));
+    habit.pause = static_cast<std::uint8_t>(std::min(2 * habit.pause + 1, int{kMostSkipped}));
     habit.to_skip = habit.pause;
     return shared;
   }

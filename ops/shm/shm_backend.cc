@@ -52,10 +52,10 @@ void ShmBackend::release(ProcessSetId set, Device) {
 
 Status ShmBackend::run_batch(const Batch& batch) {
   if (steps_.is_aborted()) return steps_.aborted();
-  const ActivityScope activity = show_activity<"SHM">(batch);
+  RunScope activity = show_activity<"SHM">(batch);
   const Members& members = members_.at(batch.process_set->id);
   steps_.begin(mark_of(batch), members, batch.deadline, batch.check);
-  Status status = without_exceptions([&] { return run_steps(batch, *members); });
+  Status status = without_exceptions([&] { return run_steps(batch, *members, activity); });
   if (status.is_ok()) return status;
   // All sets go by the same steps.
   const auto end_all = [&] {
@@ -68,9 +68,11 @@ Status ShmBackend::run_batch(const Batch& batch) {
 }
 
 /// What all have in registered memory in place, the rest through the stages.
-Status ShmBackend::run_steps(const Batch& batch, const std::vector<std::size_t>& members) {
+Status ShmBackend::run_steps(const Batch& batch, const std::vector<std::size_t>& members,
+                             RunScope& activity) {
   const std::size_t small_bytes = kSmallBytes / members.size() * 2;
   DABKE_ASSIGN_OR_RETURN(const SharedEntries shared, registered_.agree(batch, members));
+  activity.say_algorithm(shared.entries.empty() ? "staged" : "registered");
   if (shared.entries.empty())
     return ShmRun(batch, steps_, domain_->stage_bytes(), small_bytes, operands_).run();
   {

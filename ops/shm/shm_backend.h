@@ -9,6 +9,7 @@
 #include "ops/shm/registered_tensors.h"
 #include "ops/shm/remote_access_guard.h"
 #include "ops/shm/shm_steps.h"
+#include "runtime/backend/activity.h"
 #include "runtime/backend/backend.h"
 
 namespace dabke {
@@ -37,7 +38,7 @@ class ShmBackend final : public Backend {
   using Members = std::shared_ptr<const std::vector<std::size_t>>;
 
   Status run_batch(const Batch& batch);
-  Status run_steps(const Batch& batch, const std::vector<std::size_t>& members);
+  Status run_steps(const Batch& batch, const std::vector<std::size_t>& members, RunScope& activity);
 
   std::unique_ptr<ShmDomain> domain_;
   ShmSteps steps_;

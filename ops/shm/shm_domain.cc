@@ -79,7 +79,7 @@ class Conversation {
 constexpr std::string_view kOffer = "offer";
 constexpr std::string_view kGo = "go";
 constexpr std::string_view kAlone = "alone";
-constexpr std::string_view kTaken = "taken";
+constexpr std::string_view kTakenAnswer = "taken";
 
 }  // namespace
 
@@ -151,7 +151,7 @@ class ShmDomain::Leader {
       if (!link->is_shared_memory()) continue;
       DABKE_ASSIGN_OR_RETURN(const std::string answer,
                              Conversation(static_cast<ShmLink&>(*link), deadline_).hear());
-      if (answer == kTaken) continue;
+      if (answer == kTakenAnswer) continue;
       all = false;
       why_not_ = fmt::format("rank {}: {}", link->peer().rank, answer);
     }
@@ -193,7 +193,7 @@ class ShmDomain::Member {
                       "the leader of the host offered shared memory in another form than ours");
       form = std::move(*offer);
       const Status taken = take(form, segment);
-      DABKE_RETURN_IF_ERROR(leader.say(taken.is_ok() ? std::string(kTaken) : taken.message()));
+      DABKE_RETURN_IF_ERROR(leader.say(taken.is_ok() ? std::string(kTakenAnswer) : taken.message()));
     }
     const auto own =
         static_cast<std::size_t>(std::ranges::find(form.ranks, context_.world.rank) - form.ranks.begin());

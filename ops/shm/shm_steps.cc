@@ -15,7 +15,7 @@ namespace dabke {
 namespace {
 
 // Waking takes as long as some hundred yields where the core has gone to sleep meanwhile.
-constexpr int kYields = 100;
+constexpr int kYieldsForStep = 100;
 constexpr int kStepBits = 24;
 // A rank that was missed when it lay down (publish) has slept this long for nothing.
 constexpr auto kShortestNap = std::chrono::microseconds(100);
@@ -270,7 +270,7 @@ Status ShmSteps::wait_for(std::size_t index, std::uint64_t value) {
 
 template <class IsThere>
 Status ShmSteps::wait_until(std::size_t index, IsThere is_there) {
-  for (Waiting wait(habits_[index], kYields); wait.again();) {
+  for (Waiting wait(habits_[index], kYieldsForStep); wait.again();) {
     if (is_there()) return {};
   }
   return sleep_until(index, is_there);

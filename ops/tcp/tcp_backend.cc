@@ -48,7 +48,7 @@ Status TcpBackend::run_over(TcpMesh& mesh, const Batch& batch) {
   DABKE_ASSIGN_OR_RETURN(const PackedBatch packed,
                          packer_.pack(batch, needs_wide_sums(batch) && !adds_all_at_once));
   if (!is_empty(batch)) {
-    const ActivityScope activity = show_activity<"TCP">(batch);
+    const RunScope activity = show_activity<"TCP">(batch);
     mesh.begin(mark_of(batch), batch.deadline);
     DABKE_RETURN_IF_ERROR(tcp_run(mesh, batch, packed, scratch_));
   }

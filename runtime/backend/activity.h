@@ -34,11 +34,42 @@ const char* activity_of(CollectiveKind kind) {
   return moves_data(kind) ? kNames[static_cast<std::size_t>(kind)].data() : nullptr;
 }
 
+/// "shm"
+template <ActivityPrefix prefix>
+std::string_view backend_of() {
+  static constexpr auto kName = [] {
+    auto name = prefix.characters;
+    for (char& c : name) {
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    }
+    return name;
+  }();
+  return {kName.data(), prefix.view().size()};
+}
+
+/// A run of a batch, while the scope lasts.
+class RunScope {
+ public:
+  /// `activity`: null, or a literal; nothing is recorded without it.
+  RunScope(const Batch& batch, const char* activity, std::string_view backend,
+           std::string_view algorithm = {});
+  ~RunScope() { trace_.end(Record::What::run); }
+  RunScope(const RunScope&) = delete;
+  RunScope& operator=(const RunScope&) = delete;
+
+  /// How it runs, a literal; for who does not know before.
+  void say_algorithm(std::string_view algorithm) {
+    if (trace_.timeline != nullptr) trace_.about.algorithm = trace_.timeline->text(algorithm);
+  }
+
+ private:
+  BatchTrace trace_;
+};
+
 /// Shows it while it lives.
 template <ActivityPrefix prefix>
-ActivityScope show_activity(const Batch& batch) {
-  const char* const activity = activity_of<prefix>(batch.kind);
-  return {activity == nullptr ? nullptr : batch.timeline, batch.timeline_ids, activity};
+RunScope show_activity(const Batch& batch, std::string_view algorithm = {}) {
+  return {batch, activity_of<prefix>(batch.kind), backend_of<prefix>(), algorithm};
 }
 
 }  // namespace dabke

@@ -9,7 +9,7 @@
 
 namespace dabke {
 
-constexpr std::size_t kMost = std::numeric_limits<std::ptrdiff_t>::max() - kPageBytes;
+constexpr std::size_t kLargestBuffer = std::numeric_limits<std::ptrdiff_t>::max() - kPageBytes;
 
 Result<std::byte*> FusionBuffer::reserve(std::size_t bytes) {
   if (bytes <= capacity_ && memory_ != nullptr) return static_cast<std::byte*>(memory_.get());
@@ -17,9 +17,9 @@ Result<std::byte*> FusionBuffer::reserve(std::size_t bytes) {
   const auto rounded = [](std::size_t size) {
     return (std::max(size, kPageBytes) + kPageBytes - 1) / kPageBytes * kPageBytes;
   };
-  const std::size_t wanted = std::max(bytes, std::min(capacity_ + capacity_ / 2, kMost));
+  const std::size_t wanted = std::max(bytes, std::min(capacity_ + capacity_ / 2, kLargestBuffer));
   drop();
-  if (bytes <= kMost) {
+  if (bytes <= kLargestBuffer) {
     capacity_ = rounded(wanted);
     memory_ = allocate_from(stream_->memory(), capacity_);
     if (memory_ == nullptr) {

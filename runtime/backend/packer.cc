@@ -23,16 +23,14 @@ Result<PackedBatch> Packer::pack(const Batch& batch, bool is_wide) {
   DABKE_RETURN_IF_ERROR(place(batch));
   DABKE_RETURN_IF_ERROR(list_pieces(batch));
 
-  const ActivityScope activity(through_buffer_ ? batch.timeline : nullptr, batch.timeline_ids,
-                               "MEMCPY_IN_FUSION_BUFFER");
+  const ActivityScope activity(through_buffer_ ? batch.trace : BatchTrace(), Record::What::pack);
   const double factor = reduces(batch.kind) ? batch.prescale : 1;
   DABKE_RETURN_IF_ERROR(stream_->copy(in_, packed_.dtype, batch.dtype, factor));
   return packed_;
 }
 
 Status Packer::unpack(const Batch& batch, const kernels::Scale& scale) {
-  const ActivityScope activity(through_buffer_ ? batch.timeline : nullptr, batch.timeline_ids,
-                               "MEMCPY_OUT_FUSION_BUFFER");
+  const ActivityScope activity(through_buffer_ ? batch.trace : BatchTrace(), Record::What::unpack);
   const kernels::Scale by = reduces(batch.kind) ? scale : kernels::Scale();
   if (by.is_one() && !is_wide(batch))
     std::erase_if(out_, [](const ElementCopy& piece) { return piece.to == piece.from; });

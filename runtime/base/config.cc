@@ -68,6 +68,8 @@ constexpr Knob kKnobs[] = {
      "Write a Chrome trace of every tensor to this file. DYNAMIC: only between dabke_start_timeline and dabke_stop_timeline."},
     {"TIMELINE_MARK_CYCLES", "TIMELINE_MARK_CYCLES", "timeline-mark-cycles", 1, &Config::timeline_mark_cycles, any(), "",
      "Mark every round of orders in the timeline."},
+    {"TIMELINE_FORMAT", "", "timeline-format", 1, &Config::timeline_format, one_of("horovod,records"), "",
+     "horovod: rank 0 writes a Chrome trace, with Horovod's event names. records: every rank writes what it saw to a file of its own, <the timeline's name>.rank<n>."},
     {"STALL_CHECK_TIME_SECONDS", "STALL_CHECK_TIME_SECONDS", "stall-check-warning-time-seconds", 1, &Config::stall_check_time, at_least(0.1), "seconds",
      "Report a tensor that some ranks submitted and others did not after this time."},
     {"STALL_SHUTDOWN_TIME_SECONDS", "STALL_SHUTDOWN_TIME_SECONDS", "stall-check-shutdown-time-seconds", 1, &Config::stall_shutdown_time, at_least(0), "seconds",

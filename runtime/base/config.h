@@ -44,6 +44,7 @@ struct Config {
 
   std::string timeline;
   bool timeline_mark_cycles = false;
+  std::string timeline_format = "horovod";
 
   double stall_check_time = 60;
   double stall_shutdown_time = 0;

@@ -22,7 +22,7 @@ bool same_word(std::string_view a, std::string_view b) {
       a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view without_spaces(std::string_view text) {
   const auto first = text.find_first_not_of(" \t");
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
@@ -66,7 +66,7 @@ Status HttpRequest::read_head(std::string_view head) {
     rest.remove_prefix(header.size());
     const auto colon = header.find(':');
     if (colon == std::string_view::npos) return bad("a header without a colon");
-    DABKE_RETURN_IF_ERROR(read_header(header.substr(0, colon), trimmed(header.substr(colon + 1))));
+    DABKE_RETURN_IF_ERROR(read_header(header.substr(0, colon), without_spaces(header.substr(colon + 1))));
   }
   return body_bytes_ ? Status() : bad("the store needs a Content-Length");
 }

@@ -18,23 +18,23 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr const char* kEpoch = "epoch";
-constexpr const char* kOpened = "opened";
-constexpr const char* kWaiting = "waiting";
+constexpr const char* kEpochKey = "epoch";
+constexpr const char* kOpenedKey = "opened";
+constexpr const char* kWaitingKey = "waiting";
 /// Rank 0 may have begun to wait a little later than the others; its verdict is worth more than theirs. So it
 /// waits that long, too, for those who shall hear it.
-constexpr Duration kVerdict = 1s;
+constexpr Duration kVerdictAhead = 1s;
 /// Mostly rank 0 comes at the same time, and nobody need know that we wait for it.
 constexpr Duration kQuietWait = 250ms;
 /// Who waits for a roster looks that often whether it is still to come.
-constexpr Duration kLongestPause = 2s;
+constexpr Duration kLongestLook = 2s;
 /// A network file system may go on showing for a while what has been removed.
 constexpr Duration kStalePause = 20ms;
-constexpr std::size_t kMostNamed = 8;
+constexpr std::size_t kMostAbsentNamed = 8;
 
 std::string hello_key(std::uint64_t epoch, Rank rank) { return fmt::format("{}/hello/{}", epoch, rank); }
 std::string roster_key(std::uint64_t epoch) { return fmt::format("{}/roster", epoch); }
-std::string waiting_key(Rank rank) { return fmt::format("{}/{}", kWaiting, rank); }
+std::string waiting_key(Rank rank) { return fmt::format("{}/{}", kWaitingKey, rank); }
 
 std::optional<std::uint64_t> number_in(std::string_view text) {
   std::uint64_t value = 0;
@@ -78,7 +78,7 @@ struct Absent {
   std::size_t count = 0;
 
   void add(std::string who) {
-    if (++count <= kMostNamed) named.push_back(std::move(who));
+    if (++count <= kMostAbsentNamed) named.push_back(std::move(who));
   }
   std::string text() const {
     std::string who = fmt::format("rank{} {}", count > 1 ? "s" : "", fmt::join(named, ", "));
@@ -160,7 +160,7 @@ Result<std::vector<Meeting::Member>> Meeting::gather(std::uint64_t epoch) {
       members.push_back(member.take());
     } else if (wrong.is_ok()) {
       wrong = member.status();
-      until = std::min(deadline_, Clock::now() + kVerdict);
+      until = std::min(deadline_, Clock::now() + kVerdictAhead);
     }
   }
   if (!wrong.is_ok()) return wrong;
@@ -170,7 +170,7 @@ Result<std::vector<Meeting::Member>> Meeting::gather(std::uint64_t epoch) {
 /// Takes the epoch from the door before the roster is there. Who has seen the roster has been told all, and
 /// finds no other epoch at the door than a later one.
 Status Meeting::close(std::uint64_t epoch, const Result<std::vector<Member>>& members) {
-  DABKE_ASSIGN_OR_RETURN(const auto opened, look(job_, kOpened));
+  DABKE_ASSIGN_OR_RETURN(const auto opened, look(job_, kOpenedKey));
   if (opened != Opened{epoch, self_.size}.text()) {
     return {Code::invalid_argument,
             fmt::format("another process came as rank 0 while this one waited in epoch {} at {}; every rank "
@@ -184,15 +184,15 @@ Status Meeting::close(std::uint64_t epoch, const Result<std::vector<Member>>& me
     roster = fmt::format("error\n{}\n{}\n", static_cast<int>(members.status().code()),
                          one_line(members.status().message()));
   }
-  DABKE_RETURN_IF_ERROR(job_.remove_all(kOpened));
+  DABKE_RETURN_IF_ERROR(job_.remove_all(kOpenedKey));
   return job_.set(roster_key(epoch), roster);
 }
 
 Result<Roster> Meeting::open() {
   DABKE_ASSIGN_OR_RETURN(const std::uint64_t epoch, draw_epoch(job_));
   // Only tidying: these ranks wait for what comes now. Before the first epoch there are mostly none.
-  if (epoch > 1) (void)job_.remove_all(kWaiting);
-  DABKE_RETURN_IF_ERROR(job_.set(kOpened, Opened{epoch, self_.size}.text()));  // soon: all wait for it
+  if (epoch > 1) (void)job_.remove_all(kWaitingKey);
+  DABKE_RETURN_IF_ERROR(job_.set(kOpenedKey, Opened{epoch, self_.size}.text()));  // soon: all wait for it
   DABKE_RETURN_IF_ERROR(job_.set(hello_key(epoch, 0), hello()));
   const auto members = gather(epoch);
   const Status closed = close(epoch, members);
@@ -205,11 +205,11 @@ Result<Roster> Meeting::open() {
 
 /// `turned_away`: the epoch whose roster is closed and does not have this process, or 0.
 Result<Opened> Meeting::wait_until_open(std::uint64_t turned_away) {
-  const TimePoint until = deadline_ + kVerdict;
+  const TimePoint until = deadline_ + kVerdictAhead;
   const TimePoint quiet = std::min(until, Clock::now() + kQuietWait);
   bool is_quiet = true;
   while (true) {
-    const auto opened = job_.get(kOpened, is_quiet ? quiet : until);
+    const auto opened = job_.get(kOpenedKey, is_quiet ? quiet : until);
     if (opened.is_ok()) {
       const auto open = Opened::read(*opened);
       if (!open) return Status(Code::internal, fmt::format("rank 0 opened epoch '{}'", *opened));
@@ -251,8 +251,8 @@ Result<Verdict> Meeting::read(const std::string& roster) const {
 /// one is gone, or all of it is over.
 Result<std::variant<std::string, Opened>> Meeting::wait_for_roster(const Opened& open) {
   using Either = std::variant<std::string, Opened>;
-  const TimePoint until = deadline_ + kVerdict;
-  for (Duration pause = kQuietWait;; pause = std::min(2 * pause, kLongestPause)) {
+  const TimePoint until = deadline_ + kVerdictAhead;
+  for (Duration pause = kQuietWait;; pause = std::min(2 * pause, kLongestLook)) {
     const TimePoint next = std::min(until, Clock::now() + pause);
     auto roster = job_.get(roster_key(open.epoch), next);
     if (roster.is_ok()) return Either(roster.take());
@@ -260,7 +260,7 @@ Result<std::variant<std::string, Opened>> Meeting::wait_for_roster(const Opened&
     if (next == until && !is_for_us(open))
       return size_mismatch(0, open.size, self_.rank, std::to_string(self_.size));
     if (next == until) return explain_absence(open.epoch);
-    DABKE_ASSIGN_OR_RETURN(const auto opened, look(job_, kOpened));
+    DABKE_ASSIGN_OR_RETURN(const auto opened, look(job_, kOpenedKey));
     const auto later = opened ? Opened::read(*opened) : std::nullopt;
     if (later && later->epoch > open.epoch) return Either(*later);
   }
@@ -300,7 +300,7 @@ Status Meeting::explain_absence(std::uint64_t epoch) const {
   for (Rank rank = 0; rank < self_.size; ++rank) {
     if (job_.get(hello_key(epoch, rank), Clock::now()).is_ok()) continue;
     absent.add(std::to_string(rank));
-    if (absent.count > kMostNamed) continue;
+    if (absent.count > kMostAbsentNamed) continue;
     const auto waits = job_.get(waiting_key(rank), Clock::now());
     if (waits.is_ok() && *waits != std::to_string(self_.size))
       return size_mismatch(0, self_.size, rank, *waits);
@@ -312,7 +312,7 @@ Status Meeting::explain_absence(std::uint64_t epoch) const {
 /// Says that rank 0 has opened no epoch for this process, who else has not come, and what is known of the
 /// last epoch.
 Status Meeting::explain_root(std::uint64_t turned_away) const {
-  const auto drawn = job_.get(kEpoch, Clock::now());
+  const auto drawn = job_.get(kEpochKey, Clock::now());
   const std::uint64_t last = drawn.is_ok() ? number_in(*drawn).value_or(0) : 0;
   Absent absent;
   absent.add(last == 0 ? "0" : fmt::format("0 (in epoch {})", last));
@@ -351,7 +351,7 @@ Result<Roster> meet(Store& job, const Hello& self, const Config& config, TimePoi
   return self.rank == 0 ? meeting.open() : meeting.join();
 }
 
-Result<std::uint64_t> draw_epoch(Store& job) { return job.increment(kEpoch); }
+Result<std::uint64_t> draw_epoch(Store& job) { return job.increment(kEpochKey); }
 
 void sweep(Store& job, std::uint64_t epoch) {
   constexpr std::uint64_t kMostAtOnce = 8;

@@ -6,7 +6,7 @@ namespace dabke {
 namespace {
 
 template <class T>
-auto printable(const T& value) {
+auto word_for(const T& value) {
   if constexpr (std::is_enum_v<T>) {
     return name_of(value);
   } else {
@@ -31,7 +31,7 @@ std::string describe(const CallSpec& call, FieldText::Where where) {
     const auto& value = call.*field.value;
     if (field.text.where != where || !field.counts(call.kind)) return;
     if (where == FieldText::Where::after_tensors && is_same_value(value, kDefaults.*field.value)) return;
-    out += fmt::format(fmt::runtime(field.text.text), printable(value));
+    out += fmt::format(fmt::runtime(field.text.text), word_for(value));
   });
   return out;
 }

@@ -24,7 +24,7 @@ constexpr Duration kWorkAfterNudge = 1500ms;
 // What a lost peer's MPI had handed over is on its way for this long at most.
 constexpr Duration kOnItsWay = 200ms;
 // When MPI fails because a peer died, the notices tell which one within this time.
-constexpr Duration kCauseGrace = 1s;
+constexpr Duration kNoticeGrace = 1s;
 
 class NoMessages final : public ControlSink {
  public:
@@ -143,7 +143,7 @@ void MpiChannel::break_off(Peer& peer, Status cause) {
   if (peer.give_up == kNever) ++ending_;
   // A message of ours that is too long is a cause that nobody else will tell.
   const bool is_ours = peer.broken.code() == Code::invalid_argument;
-  peer.give_up = is_ours ? TimePoint::min() : Clock::now() + kCauseGrace;
+  peer.give_up = is_ours ? TimePoint::min() : Clock::now() + kNoticeGrace;
 }
 
 void MpiChannel::poll(TimePoint deadline, ControlSink& sink, Baton& baton) {

@@ -89,16 +89,19 @@ std::vector<Status> BatchBuilder::apply_verdict() {
     if (status.is_ok()) {
       if (kept != i) {
         run_.batch.entries[kept] = run_.batch.entries[i];
-        if (!run_.batch.timeline_ids.empty()) run_.batch.timeline_ids[kept] = run_.batch.timeline_ids[i];
       }
       ++kept;
       continue;
+    }
+    if (run_.timeline) {  // now: the rest of the batch goes on without it
+      Record record = run_.records[i];
+      record.time_ns = 0;
+      run_.timeline->error(record, status);
     }
     refused.resize(run_.tensors.size());
     refused[i] = std::move(status);
   }
   run_.batch.entries.resize(kept);
-  if (!run_.batch.timeline_ids.empty()) run_.batch.timeline_ids.resize(kept);
   return refused;
 }
 
@@ -116,8 +119,6 @@ Status BatchBuilder::build() {
   prescale_ = batch.prescale;
   // Neutral data must not be scaled, so with such data in the batch the own inputs are scaled here instead.
   if (any_joined_) batch.prescale = 1;
-  batch.timeline = run_.timeline.get();
-  batch.timeline_ids = run_.timeline_ids;
   batch.entries.resize(run_.tensors.size());
   const std::size_t each = received_.size() / ranks();  // one rank's numbers in an exchange
   for (std::size_t r = 0; each != 0 && r < ranks(); ++r) {
@@ -207,7 +208,7 @@ Status BatchBuilder::set_output(const RunTensor& entry, BatchEntry& out, Shape s
   TensorView& output = entry.operation->outputs[entry.index];
   output.shape = std::move(shape);
   if (output.data == nullptr) {
-    const ActivityScope activity(run_.timeline.get(), run_.timeline_ids, "ALLOCATE_OUTPUT");
+    const ActivityScope activity(run_.batch.trace, Record::What::allocate);
     DABKE_RETURN_IF_ERROR(entry.operation->provide_output(entry.index, stream_.memory()));
   }
   out.output = output.data;

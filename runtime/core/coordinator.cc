@@ -134,7 +134,9 @@ Status Coordinator::submit(OperationRef operation, Wake wake) {
 
 void Coordinator::abort(Status cause) { post(std::move(cause)); }
 
-void Coordinator::set_timeline(std::shared_ptr<Timeline> timeline) { post(std::move(timeline)); }
+bool Coordinator::change_timeline(TimelineChange change, std::uint64_t from) {
+  return post(ChangeTimeline{std::move(change), from});
+}
 
 void Coordinator::ask_for_dumps(std::string reason) { post(AskForDumps{std::move(reason)}); }
 
@@ -189,6 +191,7 @@ void Coordinator::loop() noexcept {
     break_off(caught());
   }
   if (failures_.is_broken()) end_broken();
+  reports_.job_is_over({});
   callbacks_.stop();
   ended_ = true;
 }
@@ -218,6 +221,8 @@ void Coordinator::round() {
   const TimePoint now = Clock::now();  // after all that was submitted
   obey_commands(commands, now);
   reports_.look_for_long_runs(now);
+  if (now >= reports_.next_clock())
+    reports_.compare_clocks(channel_->clock_of(machine_.state().parent(), now), now);
   wants_room_ = true;  // before the lanes are looked at, so that no end of a batch is missed
   for (const DeviceType type : kDeviceTypes) machine_.set_data_plane_busy(type, lanes_.is_busy(type));
   machine_.tick(now);
@@ -269,8 +274,8 @@ void Coordinator::obey_commands(std::vector<Command>& commands, TimePoint now) {
       machine_.want(wanted->process_set, wanted->name, now);
     } else if (auto* cause = std::get_if<Status>(&command)) {
       machine_.abort(*cause);
-    } else if (auto* timeline = std::get_if<std::shared_ptr<Timeline>>(&command)) {
-      reports_.set_timeline(std::move(*timeline));
+    } else if (auto* timeline = std::get_if<ChangeTimeline>(&command)) {
+      machine_.change_timeline(std::move(timeline->change), timeline->from, now);
     } else if (const auto* asked = std::get_if<AskForDumps>(&command)) {
       machine_.ask_for_dumps(asked->reason, Machine::Dumped::as_asked, now);
     } else if (auto* question = std::get_if<Describe>(&command)) {
@@ -339,6 +344,8 @@ void Coordinator::perform(std::vector<Action> actions, TimePoint now) {
         complete(std::move(member), failed->status);
     } else if (const auto* asked = std::get_if<DumpAction>(&action)) {
       reports_.dump(*asked, now);
+    } else if (const auto* timeline = std::get_if<TimelineAction>(&action)) {
+      reports_.change_timeline(timeline->change);
     } else if (std::holds_alternative<StackAction>(action)) {
       reports_.give_places([this](std::string text) { post(Places{std::move(text)}); }, now);
     } else if (auto* end = std::get_if<OverAction>(&action)) {
@@ -357,6 +364,7 @@ void Coordinator::change_process_set(const ProcessSetAction& action) {
 
 void Coordinator::over(const Status& cause) {
   over_ = cause;
+  reports_.job_is_over(cause);
   if (cause.is_ok()) return;
   if (!leaving_) log_.error("{}", cause.message());
   lanes_.abort(cause);

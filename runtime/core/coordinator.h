@@ -56,7 +56,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
 
   enum class Wake { at_once, left_to_help };
   /// May be called from any thread. The operation completes exactly once, unless it is refused: after
-  /// shut_down(). With left_to_help, help() must follow.
+  /// shut_down(). With left_to_help, help() or wake() must follow.
   Status submit(OperationRef operation, Wake wake = Wake::at_once);
   /// A thread is about to wait for it until `deadline`: it is not kept back for others, and the thread
   /// negotiates for as long as there is something to do. Without a deadline it also runs the batch; with one it
@@ -64,14 +64,16 @@ class Coordinator final : private ControlSink, private LaneObserver {
   /// while nobody waits for this thread, and ends the help.
   void help(const Operation& operation, TimePoint deadline, WaitCheck* check,
             Wake submitted = Wake::at_once) noexcept;
+  /// What was left to a help() that does not come.
+  void wake();
   void abort(Status cause);
   /// Every rank writes a dump.
   void ask_for_dumps(std::string reason);
   /// What this rank waits for, as a dump without stacks; when the coordinator thread does not answer within
   /// `limit`, the flight recorder alone, and the reason says so.
   Dump describe(std::string reason, Duration limit);
-  /// Null stops the timeline; the old one is closed by its last user.
-  void set_timeline(std::shared_ptr<Timeline> timeline);
+  /// Every rank is to follow it, unless it has (timeline_requests.h). False: nobody listens any more.
+  bool change_timeline(TimelineChange change, std::uint64_t from);
   /// Leaves the job, runs what was ordered, closes the links. Returns when the threads have ended. Needs no
   /// memory.
   void shut_down() noexcept;
@@ -122,7 +124,6 @@ class Coordinator final : private ControlSink, private LaneObserver {
 
   // ---- from the inbox to the negotiation, and from there to the lanes
   bool post(Command command, Wake wake = Wake::at_once);
-  void wake();
   void obey_commands(std::vector<Command>& commands, TimePoint now);
   void accept(OperationRef& operation, TimePoint now);
   void perform(std::vector<Action> actions, TimePoint now);

@@ -30,6 +30,7 @@ void Coordinator::end_broken() noexcept {
   lanes_.stop();
   while (lanes_.outstanding() != 0) std::this_thread::yield();  // a helper that tells the ends of its batch
   inbox_.close(cause);
+  reports_.job_is_over(cause);
   failures_.forget_all();
   calls_.for_each([&](NegotiatedCall& call) { complete(std::unique_ptr<NegotiatedCall>(&call), cause); });
   groups_.give_all([&](OperationRef member) { complete(std::move(member), cause); });

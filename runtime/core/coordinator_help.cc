@@ -9,9 +9,9 @@ namespace dabke {
 namespace {
 
 // Waking takes as long as some fifty yields, and what is waited for comes that soon as a rule.
-constexpr int kYields = 50;
+constexpr int kYieldsBeforeSleep = 50;
 // The most looks without an event while the coordinator's thread waits for the baton.
-constexpr int kMostLooks = 1000;
+constexpr int kMostLooksWithoutEvent = 1000;
 
 bool is_early(TimePoint limit) { return limit == kNever || Clock::now() < limit; }
 
@@ -46,7 +46,7 @@ bool Coordinator::take_baton() {
   bool is_ours = baton_.try_lock();
   if (!is_ours) {
     baton_.want();
-    for (Waiting wait(kYields); !is_ours && wait.again();) is_ours = baton_.try_lock();
+    for (Waiting wait(kYieldsBeforeSleep); !is_ours && wait.again();) is_ours = baton_.try_lock();
     baton_.want_no_more();
   }
   if (!is_ours || (!ended_ && !failures_.is_broken())) return is_ours;
@@ -62,7 +62,7 @@ bool Coordinator::drive_for(const Operation& operation, TimePoint deadline, Wait
   bool is_time = false;
   try {
     channel_->look(*this);  // what came before may be what is waited for
-    int looks = kMostLooks;
+    int looks = kMostLooksWithoutEvent;
     do round();
     while (!own_run_ && operation.ordered_at == TimePoint{} && !operation.is_done() &&
            something_comes(looks) && !(is_time = !is_early(until)));
@@ -80,7 +80,7 @@ bool Coordinator::drive_for(const Operation& operation, TimePoint deadline, Wait
 }
 
 bool Coordinator::something_comes(int& looks) {
-  for (Waiting wait(habit_, kYields); wait.again();) {
+  for (Waiting wait(habit_, kYieldsBeforeSleep); wait.again();) {
     if (channel_->look(*this) || inbox_.has_news()) return true;
     if (baton_.is_waited_for() && --looks < 0) return false;
   }

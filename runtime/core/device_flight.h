@@ -2,8 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "runtime/backend/activity.h"
 #include "runtime/base/exceptions.h"
 #include "runtime/core/batch_builder.h"
 #include "runtime/core/device_lane.h"
@@ -48,8 +50,8 @@ struct DeviceLane::Flight {
   bool has_enqueued = false;           // something that no event has been recorded behind
   std::shared_ptr<DeviceEvent> event;  // what is on its way at the device
   std::vector<Staged> outputs;
-  const char* activity = nullptr;  // that is shown
-  Status failed;                   // it waits for the device to come to its end, and ends with this
+  std::optional<RunScope> activity;  // while the device works on it
+  Status failed;                     // it waits for the device to come to its end, and ends with this
   TimePoint abandon_at = kNever;
   BatchReport report;
 

@@ -9,9 +9,8 @@ namespace {
 
 // A device's batch takes tens of microseconds; looks at its event cost a core as much.
 constexpr int kLooksAtOnce = 64;
-constexpr Duration kShortestPause = std::chrono::microseconds(20);
-constexpr Duration kLongestPause = std::chrono::milliseconds(1);
-constexpr Duration kIdleAfter = std::chrono::seconds(5);
+constexpr Duration kShortestEventPause = std::chrono::microseconds(20);
+constexpr Duration kLongestEventPause = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -32,7 +31,7 @@ Status DeviceLane::start() {
 
 /// All is decided from what the ranks have agreed on, so their host lanes have the same parts.
 void DeviceLane::push(std::unique_ptr<Run> run) {
-  if (run->timeline) run->timeline->activity_start(run->timeline_ids, "QUEUE");
+  run->batch.trace.begin(Record::What::queue);
   run->batch.stream = stream_.get();
   run->batch.device_index = stream_->device().index;
   const auto flight = std::make_shared<Flight>(*this, std::move(run));
@@ -128,7 +127,7 @@ bool DeviceLane::wait_a_little(int& looks) {
   if (stopping_ && flights_.empty() && pushed_.empty()) return false;
   const auto news = [this] { return has_news_; };
   if (!polls) {
-    if (changed_.wait_for(lock, kIdleAfter, news)) {
+    if (changed_.wait_for(lock, kLaneIdleAfter, news)) {
       said_idle_ = false;
     } else if (flights_.empty() && !std::exchange(said_idle_, true)) {
       lock.unlock();
@@ -141,7 +140,7 @@ bool DeviceLane::wait_a_little(int& looks) {
     std::this_thread::yield();
   } else {
     const int doublings = std::min(looks - kLooksAtOnce, 6);
-    changed_.wait_for(lock, std::min(kShortestPause * (1 << doublings), kLongestPause), news);
+    changed_.wait_for(lock, std::min(kShortestEventPause * (1 << doublings), kLongestEventPause), news);
   }
   return true;
 }
@@ -150,7 +149,7 @@ void DeviceLane::begin(Flight& flight) {
   if (std::exchange(flight.has_begun, true)) return;
   Run& run = *flight.run;
   flight.begun_at = Clock::now();
-  if (run.timeline) run.timeline->activity_end(run.timeline_ids);
+  run.batch.trace.end(Record::What::queue);
   flight.report = {.kind = run.batch.kind, .tensors = run.tensors.size()};
   if (!running_.look()) running_.starts(run.batch.order, flight.begun_at);
   observer_.batch_starts(run);
@@ -255,7 +254,7 @@ void DeviceLane::end(const std::shared_ptr<Flight>& flight, const Status& status
     DeviceLane& lane;
   };
   const OneLess one_less{*this};
-  if (flight->activity != nullptr) flight->run->timeline->activity_end(flight->run->batch.timeline_ids);
+  flight->activity.reset();
   flight->report.seconds = std::chrono::duration<double>(Clock::now() - flight->begun_at).count();
   running_.ends();
   if (!flights_.empty() && flights_.front()->has_begun)

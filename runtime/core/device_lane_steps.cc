@@ -188,8 +188,8 @@ Status DeviceLane::launch(Flight& flight) {
   }
   DABKE_ASSIGN_OR_RETURN(flight.backend, runner_.choose(run.batch));
   flight.report.backend = flight.backend->name();
-  flight.activity = run.timeline ? flight.backend->activity_on_device(run.batch.kind) : nullptr;
-  if (flight.activity != nullptr) run.timeline->activity_start(run.batch.timeline_ids, flight.activity);
+  flight.activity.emplace(run.batch, flight.backend->activity_on_device(run.batch.kind),
+                          flight.backend->name());
   flight.step = Flight::Step::launching;
   const Status started = without_exceptions([&] {
     return runner_.start_on(*flight.backend, run.batch, {&Flight::enqueued, &flight});

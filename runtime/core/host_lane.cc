@@ -7,12 +7,6 @@
 #include "runtime/core/batch_builder.h"
 
 namespace dabke {
-namespace {
-
-constexpr auto kIdleAfter = std::chrono::seconds(5);
-
-}  // namespace
-
 HostLane::HostLane(std::vector<Backend*> backends, LaneObserver& observer)
     : runner_(std::move(backends)), observer_(observer) {}
 
@@ -24,7 +18,7 @@ Status HostLane::start() {
 HostLane::~HostLane() { stop(); }
 
 void HostLane::push(std::unique_ptr<Run> run) {
-  if (run->timeline) run->timeline->activity_start(run->timeline_ids, "QUEUE");
+  run->batch.trace.begin(Record::What::queue);
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back({std::move(run), {}});
@@ -66,7 +60,7 @@ void HostLane::run_here(Run& run) {
   std::fenv_t callers;
   std::fegetenv(&callers);
   std::fesetenv(FE_DFL_ENV);
-  if (run.timeline) run.timeline->activity_start(run.timeline_ids, "QUEUE");
+  run.batch.trace.begin(Record::What::queue);
   perform(run);
   std::fesetenv(&callers);
 }
@@ -106,7 +100,7 @@ void HostLane::give_back() {
 std::optional<HostLane::Queued> HostLane::next() {
   std::unique_lock lock(mutex_);
   const auto something = [this] { return !taken_ && (!queue_.empty() || stopping_); };
-  if (!changed_.wait_for(lock, kIdleAfter, something)) {
+  if (!changed_.wait_for(lock, kLaneIdleAfter, something)) {
     if (!std::exchange(taken_, true)) {
       lock.unlock();
       say_idle();
@@ -142,7 +136,7 @@ void HostLane::loop() {
 }
 
 std::vector<EndedCall> HostLane::execute(Run& run) {
-  if (run.timeline) run.timeline->activity_end(run.timeline_ids);
+  run.batch.trace.end(Record::What::queue);
   const TimePoint start = Clock::now();
   running_.starts(run.batch.order, start);
   observer_.batch_starts(run);

@@ -10,7 +10,7 @@
 
 #include "runtime/core/operation.h"
 #include "runtime/diagnosis/dump.h"
-#include "runtime/timeline/timeline.h"
+#include "runtime/negotiation/wire.h"
 
 namespace dabke {
 
@@ -30,9 +30,13 @@ struct Describe {
 struct Places {
   std::string text;
 };
-/// A Status: the job is to end with that cause. A timeline: is written from now on; null: none is.
-using Command =
-    std::variant<OperationRef, Want, Status, std::shared_ptr<Timeline>, AskForDumps, Describe, Places>;
+/// The timeline is to start or stop on all ranks.
+struct ChangeTimeline {
+  TimelineChange change;
+  std::uint64_t from;
+};
+/// A Status: the job is to end with that cause.
+using Command = std::variant<OperationRef, Want, Status, ChangeTimeline, AskForDumps, Describe, Places>;
 
 /// May be used from any thread, but for what is the driver's.
 class Inbox {

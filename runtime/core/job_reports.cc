@@ -9,12 +9,14 @@ namespace {
 
 /// How long a failure waits for its dump to be written.
 constexpr Duration kDumpTime = std::chrono::seconds(1);
+/// A beat's time: the comparison knows nothing new before.
+constexpr Duration kBetweenClocks = std::chrono::seconds(1);
 
 }  // namespace
 
 JobReports::JobReports(Parts parts, Machine& machine, const OutstandingCalls& calls, Lanes& lanes)
     : parts_(std::move(parts)), machine_(machine), calls_(calls), lanes_(lanes) {
-  if (parts_.timeline) machine_.record_readiness(++timelines_);
+  note_timeline();
 }
 
 void JobReports::batch_starts(const Run& run) {
@@ -39,7 +41,7 @@ void JobReports::submitted(const Request& request, TimePoint at) {
 
 void JobReports::ordered(const ExecuteAction& action, TimePoint now) {
   if (next_run_check_ == kNever) next_run_check_ = now + seconds_to_duration(parts_.config.stall_check_time);
-  if (parts_.timeline) parts_.timeline->mark_cycle();
+  if (timeline()) timeline()->mark_cycle();
   std::map<CollectiveKind, Profile::Wait> waits;
   for (const OrderedRequest& ordered : action.requests) {
     const Request& agreed = *ordered.agreed;
@@ -70,19 +72,43 @@ void JobReports::warned(const std::string& text) {
   parts_.recorder.note(text);
 }
 
-void JobReports::set_timeline(std::shared_ptr<Timeline> timeline) {
+void JobReports::change_timeline(const TimelineChange& change) {
   take_readiness();  // the timeline's until now
-  parts_.timeline = std::move(timeline);
-  machine_.record_readiness(parts_.timeline ? ++timelines_ : 0);
+  const Timeline* const before = timeline().get();
+  parts_.timeline.follow(change);
+  if (timeline().get() != before) note_timeline();
+}
+
+/// It has started, or stopped.
+void JobReports::note_timeline() {
+  machine_.record_readiness(timeline() ? ++timelines_ : 0);
+  const auto& hosts = parts_.hosts;
+  const NegotiationState& state = machine_.state();
+  const bool compares =
+      timeline() && parts_.config.timeline_format == "records" && !state.is_root() &&
+      hosts[static_cast<std::size_t>(state.parent())] != hosts[static_cast<std::size_t>(state.options.rank)];
+  next_clock_ = compares ? Clock::now() : kNever;
+}
+
+void JobReports::compare_clocks(const std::optional<ClockOffset>& parent, TimePoint now) {
+  next_clock_ = now + kBetweenClocks;
+  if (!parent || !timeline()) return;
+  const auto nanoseconds = [](Duration time) {
+    return static_cast<std::uint64_t>(std::chrono::nanoseconds(time).count());
+  };
+  timeline()->put({.time_ns = std::chrono::nanoseconds(now.time_since_epoch()).count(),
+                   .batch = nanoseconds(parent->error),
+                   .bytes = nanoseconds(parent->ahead),
+                   .number = static_cast<std::uint32_t>(machine_.state().parent()),
+                   .what = Record::What::clock});
 }
 
 void JobReports::take_readiness() {
   for (const Machine::Readiness& ready : machine_.take_readiness()) {
-    if (!parts_.timeline) continue;
-    const Timeline::TensorId tensor = parts_.timeline->tensor(ready.name);
-    if (ready.first) parts_.timeline->negotiate_start(tensor, ready.kind);
-    parts_.timeline->rank_ready(tensor, ready.set_rank);
-    if (ready.last) parts_.timeline->negotiate_end(tensor);
+    if (!timeline()) continue;
+    timeline()->ready(timeline()->tensor(ready.name), ready.kind, ready.process_set,
+                      static_cast<std::uint32_t>(ready.set_rank),
+                      (ready.first ? Record::kFirst : 0) | (ready.last ? Record::kLast : 0));
   }
 }
 

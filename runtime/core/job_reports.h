@@ -2,14 +2,17 @@
 // batches that take too long.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "runtime/base/config.h"
+#include "runtime/control/clock_offset.h"
 #include "runtime/core/lanes.h"
 #include "runtime/core/outstanding_calls.h"
 #include "runtime/core/statistics.h"
+#include "runtime/core/timeline_switch.h"
 #include "runtime/diagnosis/reporter.h"
 #include "runtime/negotiation/machine.h"
 
@@ -19,12 +22,13 @@ class JobReports {
  public:
   struct Parts {
     const Config& config;
+    const std::vector<std::string>& hosts;  // by rank
     Statistics& statistics;
     Profile& profile;
     FlightRecorder& recorder;
     Reporter& reporter;
     Log log;
-    std::shared_ptr<Timeline> timeline;  // from the first message on; null: off
+    TimelineSwitch& timeline;
   };
 
   /// All that it is given outlives it.
@@ -45,9 +49,13 @@ class JobReports {
   void message_sent() { ++parts_.statistics.messages_sent; }
   void message_received() { ++parts_.statistics.messages_received; }
   void warned(const std::string& text);
-  const std::shared_ptr<Timeline>& timeline() const { return parts_.timeline; }
-  /// Null stops it.
-  void set_timeline(std::shared_ptr<Timeline> timeline);
+  /// Null: none is written.
+  const std::shared_ptr<Timeline>& timeline() const { return parts_.timeline.current(); }
+  void change_timeline(const TimelineChange& change);
+  void job_is_over(const Status& cause) noexcept { parts_.timeline.job_is_over(cause); }
+  /// When the timeline is to have the parent's clock, while the parent is on another host; kNever: not.
+  TimePoint next_clock() const { return next_clock_; }
+  void compare_clocks(const std::optional<ClockOffset>& parent, TimePoint now);
   /// What the negotiation has seen since: in front of the orders that it led to.
   void take_readiness();
   void take_profile();
@@ -60,10 +68,11 @@ class JobReports {
   void give_places(std::function<void(std::string text)> answer, TimePoint now);
   /// What was agreed on may hang as well: a rank that is stopped in the middle of it, or a network that is.
   void look_for_long_runs(TimePoint now);
-  TimePoint next_check() const { return next_run_check_; }
+  TimePoint next_check() const { return std::min(next_run_check_, next_clock_); }
 
  private:
   Dump describe(std::string reason, std::uint64_t incident, const Snapshot& snapshot, TimePoint now) const;
+  void note_timeline();
   std::optional<Machine::Running> running_batch() const;
 
   Parts parts_;
@@ -73,6 +82,7 @@ class JobReports {
   std::uint64_t timelines_ = 0;        // until now
   std::uint64_t submitted_ = 0;        // operations
   TimePoint next_run_check_ = kNever;  // while there is a batch in a lane
+  TimePoint next_clock_ = kNever;
 };
 
 }  // namespace dabke

@@ -11,6 +11,9 @@
 
 namespace dabke {
 
+/// A lane that has had nothing to do for so long tells its backends.
+inline constexpr Duration kLaneIdleAfter = std::chrono::seconds(5);
+
 /// The batch that a lane has been running the longest. Written by whoever runs it, read by any thread.
 class LaneClock {
  public:

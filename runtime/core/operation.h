@@ -93,6 +93,12 @@ class Operation {
   /// the code stands alone.
   void complete(const Status& status) noexcept;
 
+  /// Submitted without a word to the coordinator's thread: who waits for it negotiates. Set before submit.
+  void leave_to_waiter() { is_left_to_waiter_ = true; }
+  bool is_left_to_waiter() const { return is_left_to_waiter_.load(std::memory_order_relaxed); }
+  /// Whether it still is; the caller sees to it from now on.
+  bool take_from_waiter() const { return is_left_to_waiter() && is_left_to_waiter_.exchange(false); }
+
   TimePoint submitted_at{};
   TimePoint ordered_at{};
 
@@ -101,6 +107,7 @@ class Operation {
 
   std::atomic<int> references_{1};
   std::atomic<State> state_{State::pending};
+  mutable std::atomic<bool> is_left_to_waiter_{false};
   bool sleep_until(TimePoint deadline);
 
   Code code_ = Code::ok;

@@ -23,9 +23,9 @@ struct Run {
   Batch batch;  // what runs, from the beginning; its entries are BatchBuilder's to fill in
   std::shared_ptr<const ProcessSetInfo> process_set;
   std::shared_ptr<Timeline> timeline;
-  std::vector<Timeline::TensorId> timeline_ids;  // the tensors'; empty when the timeline is off
-  std::vector<RequestRef> requests;              // those of tensors without an operation
-  std::vector<RunTensor> tensors;                // none: the set was removed, drop what belongs to it
+  std::vector<Record> records;        // what the tensors' say; none when the timeline is off
+  std::vector<RequestRef> requests;   // those of tensors without an operation
+  std::vector<RunTensor> tensors;     // none: the set was removed, drop what belongs to it
   std::vector<DeviceBuffer> scratch;  // memory of its own: neutral data, scaled inputs, staged tensors
   std::vector<std::unique_ptr<std::int64_t[]>> counts;
 

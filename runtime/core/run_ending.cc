@@ -5,16 +5,25 @@
 namespace dabke {
 namespace {
 
-void note_in_timeline(const Run& run, const Status& status, const Refusals& refused) {
+/// Those that were refused have ended already.
+void note_in_timeline(const Run& run, std::string_view backend, const Status& status,
+                      const Refusals& refused) {
+  Timeline& timeline = *run.timeline;
+  const std::uint16_t backend_text = timeline.text(backend);
+  const std::int64_t now = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
   for (std::size_t i = 0; i < run.tensors.size(); ++i) {
-    const TensorSpec& tensor = *run.tensors[i].tensor;
-    const Status& ended = status.is_ok() && !refused.empty() ? refused[i] : status;
-    if (ended.is_ok()) {
-      run.timeline->op_end(run.timeline_ids[i], tensor.dtype, tensor.shape);
+    if (!refused.empty() && !refused[i].is_ok()) continue;
+    Record record = run.records[i];
+    record.time_ns = now;
+    record.thread = 0;
+    record.backend = backend_text;
+    if (status.is_ok()) {
+      timeline.done(record, run.tensors[i].tensor->shape);
     } else {
-      run.timeline->op_error(run.timeline_ids[i], ended);
+      timeline.error(record, status);
     }
   }
+  timeline.batch_ended();
 }
 
 /// Leaves the calls that are left to whoever looks for them where an exception ends it.
@@ -29,7 +38,7 @@ struct LeftBehind {
 
 std::vector<EndedCall> end_run(const Run& run, const BatchReport& report, const Status& status,
                                const Refusals& refused, LaneObserver& observer) {
-  if (run.timeline) note_in_timeline(run, status, refused);
+  if (run.timeline) note_in_timeline(run, report.backend, status, refused);
   observer.batch_ran(run, report, status);
   std::vector<EndedCall> ended;
   ended.reserve(run.tensors.size());

@@ -10,6 +10,32 @@ RunTensor tensor_of(NegotiatedCall& call, std::size_t index) {
   return {operation->get(), index, &call, &(*operation)->request->tensors[index]};
 }
 
+/// What the timeline says of the batch from here on, and that its tensors are in it.
+void record_order(const ExecuteAction& action, std::span<const BatchedTensor> batch, Run& run) {
+  Timeline& timeline = *run.timeline;
+  timeline.batch_ordered();
+  Record& about = run.batch.trace.about;
+  about.order = about.batch = run.batch.order;
+  about.number = batch.front().tensor;
+  about.kind = run.batch.kind;
+  about.dtype = run.batch.dtype;
+  about.process_set = run.process_set->id;
+  run.batch.trace.timeline = &timeline;
+  run.records.reserve(batch.size());
+  const std::int64_t now = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const TensorSpec& tensor = *run.tensors[i].tensor;
+    Record& record = run.records.emplace_back(about);
+    record.what = Record::What::order;
+    record.time_ns = now;
+    record.order = action.requests[batch[i].request].number;
+    record.name = timeline.tensor(tensor.name);
+    record.bytes = tensor.size_bytes();
+    about.bytes += record.bytes;
+    timeline.put(record);
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Run> make_run(const ExecuteAction& action, std::span<const BatchedTensor> batch,
@@ -33,9 +59,8 @@ std::unique_ptr<Run> make_run(const ExecuteAction& action, std::span<const Batch
       run->requests.push_back(ordered.request);
       run->tensors.push_back({nullptr, 0, nullptr, &ordered.request->tensors[tensor]});
     }
-    if (run->timeline) run->timeline_ids.push_back(run->timeline->tensor(run->tensors.back().tensor->name));
   }
-  if (run->timeline) run->timeline->op_start(run->timeline_ids, run->batch.kind);
+  if (run->timeline) record_order(action, batch, *run);
   return run;
 }
 

@@ -64,7 +64,9 @@ Runtime::Runtime(const Config& config, Bootstrapped bootstrapped, ProcessParts p
       fork_guard_(std::move(process.fork_guard)),
       reporter_({world(), config_, recorder_, std::move(process.stacks),
                  bootstrapped_.gathers_dumps ? bootstrapped_.store : nullptr, log_}),
-      process_sets_(world().rank, world().size) {}
+      process_sets_(world().rank, world().size),
+      active_timeline_(std::move(process.timeline)),
+      timeline_(config_, world(), *active_timeline_, log_) {}
 
 Runtime::~Runtime() { (void)shut_down(); }
 
@@ -78,19 +80,17 @@ Status Runtime::start(const Factories& factories) {
   }
   DABKE_ASSIGN_OR_RETURN(backends_, factories.backends(context));
   DABKE_ASSIGN_OR_RETURN(auto channel, factories.channel(context));
-  const bool traces = !config_.timeline.empty() && config_.timeline != "DYNAMIC";
-  const Status traced = traces ? open_timeline(config_.timeline, config_.timeline_mark_cycles) : Status::ok();
+  const Status traced = timeline_.start_with_job();
   begin_mpi_job();
-  DABKE_ASSIGN_OR_RETURN(
-      coordinator_,
-      Coordinator::open({world(),
-                         config_,
-                         std::move(channel),
-                         backends_,
-                         factories.open_device,
-                         process_sets_,
-                         std::move(static_sets),
-                         {config_, statistics_, profile_, recorder_, reporter_, log_, timeline_}}));
+  DABKE_ASSIGN_OR_RETURN(coordinator_, Coordinator::open({world(),
+                                                          config_,
+                                                          std::move(channel),
+                                                          backends_,
+                                                          factories.open_device,
+                                                          process_sets_,
+                                                          std::move(static_sets),
+                                                          {config_, world().hosts, statistics_, profile_,
+                                                           recorder_, reporter_, log_, timeline_}}));
   DABKE_RETURN_IF_ERROR(traced);  // not before there is somebody who tells the others
   if (bootstrapped_.mpi != nullptr && (config_.controller == "mpi" || config_.cpu_operations == "mpi"))
     bootstrapped_.mpi->on_finalize([this] { end_with_mpi(); });
@@ -154,6 +154,7 @@ Status Runtime::submit(OperationRef operation, Coordinator::Wake wake) {
     DABKE_RETURN_IF_ERROR(coordinator_->lanes().open(*device, operation->request->process_set));
   hold_memory(*operation);
   operation->submitted_at = Clock::now();
+  active_timeline_->submitted(*operation->request);
   return coordinator_->submit(std::move(operation), wake);
 }
 
@@ -180,35 +181,16 @@ void Runtime::abort(std::string reason) {
       {Code::aborted, fmt::format("{} aborted the job: {}", world().name_of(world().rank), reason)});
 }
 
-Status Runtime::open_timeline(const std::string& path, bool mark_cycles) {
-  if (world().rank != Machine::kRoot) return {};  // the root sees every rank's readiness, and writes for all
-  if (timeline_) {
-    return {Code::invalid_argument,
-            fmt::format("cannot start timeline '{}': one is being written; stop it first", path)};
-  }
-  const auto warn = [log = log_](const Status& error) {
-    (void)attempt([&] {
-      log.warning("{}; training goes on, and the rest of the timeline is not written", error.message());
-    });
-  };
-  DABKE_ASSIGN_OR_RETURN(auto opened,
-                         Timeline::open({.path = path, .mark_cycles = mark_cycles, .on_error = warn}));
-  timeline_ = std::move(opened);
-  return {};
-}
-
 Status Runtime::start_timeline(const std::string& path, bool mark_cycles) {
-  const std::lock_guard lock(timeline_mutex_);
-  DABKE_RETURN_IF_ERROR(open_timeline(path, mark_cycles));
-  coordinator_->set_timeline(timeline_);
-  return {};
+  return timeline_.start(path, mark_cycles, [this](TimelineChange change, std::uint64_t from) {
+    return coordinator_->change_timeline(std::move(change), from);
+  });
 }
 
 Status Runtime::stop_timeline() {
-  const std::lock_guard lock(timeline_mutex_);
-  if (!timeline_) return {};
-  coordinator_->set_timeline(nullptr);
-  return std::exchange(timeline_, nullptr)->close();
+  return timeline_.stop([this](TimelineChange change, std::uint64_t from) {
+    return coordinator_->change_timeline(std::move(change), from);
+  });
 }
 
 Status Runtime::dump(const std::string& path) {
@@ -233,10 +215,7 @@ Status Runtime::shut_down() noexcept {
   if (bootstrapped_.mpi != nullptr && coordinator_->ended_well()) bootstrapped_.mpi->job_ended_well();
   // Only tidying: a store that is gone keeps nothing.
   (void)without_exceptions([&] { return leave_epoch(bootstrapped_); });
-  return without_exceptions([&]() -> Status {
-    const std::lock_guard lock(timeline_mutex_);
-    return timeline_ ? std::exchange(timeline_, nullptr)->close() : Status::ok();
-  });
+  return without_exceptions([&] { return timeline_.close(); });
 }
 
 }  // namespace dabke

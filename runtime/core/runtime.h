@@ -19,6 +19,7 @@ struct ProcessParts {
   // The descriptors of this job alone. The process has it before init opens the first of them, because
   // another thread may fork while init waits.
   std::shared_ptr<ForkGuard> fork_guard = std::make_shared<ForkGuard>();
+  std::shared_ptr<ActiveTimeline> timeline = std::make_shared<ActiveTimeline>();
 };
 
 class Runtime {
@@ -53,16 +54,29 @@ class Runtime {
   /// Fails at once on what can be told alone, and the operation is untouched; otherwise it completes exactly
   /// once.
   Status submit(OperationRef operation) { return submit(std::move(operation), Coordinator::Wake::at_once); }
+  /// The same for a thread that calls help() next, or else stop_waiting_for().
+  Status submit_and_leave_to_waiter(OperationRef operation) {
+    operation->leave_to_waiter();
+    return submit(std::move(operation), Coordinator::Wake::left_to_help);
+  }
   /// submit(), and waits until it is complete.
   Status run(const OperationRef& operation);
   /// Called before waiting for an operation (coordinator.h).
   void help(const Operation& operation, TimePoint deadline, WaitCheck* check = nullptr) {
-    coordinator_->help(operation, deadline, check);
+    const bool is_left = operation.take_from_waiter();
+    coordinator_->help(operation, deadline, check,
+                       is_left ? Coordinator::Wake::left_to_help : Coordinator::Wake::at_once);
+  }
+  /// Nobody waits for an operation that was left to its waiter.
+  void stop_waiting_for(const Operation& operation) {
+    if (operation.take_from_waiter()) coordinator_->wake();
   }
   /// Every pending and later operation of every rank ends with this reason.
   void abort(std::string reason);
+  /// timeline_switch.h
   Status start_timeline(const std::string& path, bool mark_cycles);
   Status stop_timeline();
+  ActiveTimeline& timeline() { return *active_timeline_; }
   /// Writes what this rank has done and waits for, with stacks, to `path`.
   Status dump(const std::string& path);
   /// Every rank writes a dump to its usual place.
@@ -79,7 +93,6 @@ class Runtime {
   void begin_mpi_job();
   void end_with_mpi();
   void print_profile() const;
-  Status open_timeline(const std::string& path, bool mark_cycles);
 
   Config config_;
   Bootstrapped bootstrapped_;
@@ -93,8 +106,8 @@ class Runtime {
   TimePoint opened_at_ = Clock::now();
   ProcessSetTable process_sets_;
   std::vector<std::unique_ptr<Backend>> backends_;
-  std::mutex timeline_mutex_;
-  std::shared_ptr<Timeline> timeline_;
+  const std::shared_ptr<ActiveTimeline> active_timeline_;
+  TimelineSwitch timeline_;
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<DumpSignal> dump_signal_;
   bool left_ = false;

@@ -12,9 +12,9 @@
 namespace dabke {
 namespace {
 
-class Check {
+class SubmitCheck {
  public:
-  Check(Operation& operation, const ProcessSetInfo& set, Lanes& lanes)
+  SubmitCheck(Operation& operation, const ProcessSetInfo& set, Lanes& lanes)
       : op_(operation), request_(*operation.request), set_(set), lanes_(lanes) {}
 
   Status run() {
@@ -153,7 +153,7 @@ Status check_operation(Operation& operation, const ProcessSetTable& sets, Lanes&
                               name_of(operation.request->kind), operation.request->name,
                               operation.request->process_set)};
   }
-  DABKE_RETURN_IF_ERROR(Check(operation, *set, lanes).run());
+  DABKE_RETURN_IF_ERROR(SubmitCheck(operation, *set, lanes).run());
   provide_outputs(operation, lanes);
   return {};
 }

@@ -21,7 +21,7 @@ struct UnwoundStack {
 
 namespace {
 
-constexpr std::size_t kMostFrames = 64;
+constexpr std::size_t kMostUnwound = 64;
 #if defined(__aarch64__)
 constexpr int kStackPointerRegister = 31;
 #else
@@ -85,7 +85,7 @@ int take_frame(Dwfl_Frame* frame, void* stack) {
   Dwarf_Addr pc = 0;
   if (!::dwfl_frame_pc(frame, &pc, nullptr) || pc == 0) return DWARF_CB_ABORT;
   found.push_back(reinterpret_cast<void*>(pc));
-  return found.size() < kMostFrames ? DWARF_CB_OK : DWARF_CB_ABORT;
+  return found.size() < kMostUnwound ? DWARF_CB_OK : DWARF_CB_ABORT;
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ std::string_view name_of(FlightEvent::What what) {
   return kNames[static_cast<std::size_t>(what)];
 }
 
-double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+double in_seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 }  // namespace
 
@@ -63,7 +63,7 @@ Dump Reporter::begin(std::string reason, std::uint64_t incident) const {
   dump.events_before = parts_.recorder.count() - events.size();
   for (const FlightEvent& event : events) {
     const bool is_note = event.what == FlightEvent::What::note;
-    dump.events.push_back({std::string(name_of(event.what)), seconds(now - event.at), event.name,
+    dump.events.push_back({std::string(name_of(event.what)), in_seconds(now - event.at), event.name,
                            is_note ? "" : std::string(dabke::name_of(event.kind)), event.process_set,
                            event.number, event.tensors, event.size_bytes});
     if (event.what == FlightEvent::What::submitted) dump.submitted = std::max(dump.submitted, event.number);

@@ -10,6 +10,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/negotiation/snapshot.h"
+#include "runtime/negotiation/wire.h"
 
 namespace dabke {
 
@@ -67,6 +68,10 @@ struct FailGroupAction {
   std::string group;
   Status status;
 };
+/// The timeline changes here: after what has been executed before, and before what comes later.
+struct TimelineAction {
+  TimelineChange change;
+};
 /// Asks where this rank's threads are; give_stack() answers. No thread is to be disturbed for it.
 struct StackAction {};
 /// The negotiation is over; the actions that follow complete everything that was pending.
@@ -76,6 +81,6 @@ struct OverAction {
   Status cause;
 };
 using Action = std::variant<SendAction, ExecuteAction, CompleteAction, ProcessSetAction, WarnAction,
-                            DumpAction, StackAction, OverAction, FailGroupAction>;
+                            DumpAction, StackAction, OverAction, FailGroupAction, TimelineAction>;
 
 }  // namespace dabke

@@ -14,6 +14,7 @@ Machine::Machine(Options options)
       outbox_(state_.options.topology->size()),
       endings_(state_, outbox_),
       dumps_(state_, outbox_),
+      timelines_(state_, outbox_),
       stalls_(state_, outbox_, endings_, dumps_),
       groups_(state_, outbox_, endings_, dumps_),
       reporter_(state_, outbox_, endings_, stalls_),
@@ -145,6 +146,8 @@ void Machine::hear_as_root(Message& message, TimePoint now) {
     groups_.judge(now);
   } else if (const auto* wanted = std::get_if<DumpMessage>(&message)) {
     ask_for_dumps(wanted->reason, wanted->asked ? Dumped::as_asked : Dumped::as_warned, now);
+  } else if (auto* timeline = std::get_if<TimelineMessage>(&message)) {
+    change_timeline(std::move(timeline->change), timeline->from, now);
   }
 }
 

@@ -25,6 +25,7 @@
 #include "runtime/negotiation/order_follower.h"
 #include "runtime/negotiation/outbox.h"
 #include "runtime/negotiation/stall_inspector.h"
+#include "runtime/negotiation/timeline_requests.h"
 #include "runtime/negotiation/upward_reporter.h"
 
 namespace dabke {
@@ -63,6 +64,10 @@ class Machine {
 
   /// Every rank is to write a dump, unless all have a moment ago.
   void ask_for_dumps(const std::string& reason, Dumped why, TimePoint now) { dumps_.ask(reason, why, now); }
+  /// Every rank is to change its timeline, unless one of the changes from the `from`-th on is this one.
+  void change_timeline(TimelineChange change, std::uint64_t from, TimePoint now) {
+    timelines_.ask(std::move(change), from, now);
+  }
   /// It has taken long; again after a while, as long as it does.
   void note_long_run(const Running& running, TimePoint now) { stalls_.note_long_run(running, now); }
   /// What the answers that wait for give_stack() are to say.
@@ -112,6 +117,7 @@ class Machine {
   Outbox outbox_;
   Endings endings_;
   DumpRequests dumps_;
+  TimelineRequests timelines_;
   StallInspector stalls_;
   GroupInspector groups_;
   UpwardReporter reporter_;

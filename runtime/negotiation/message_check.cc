@@ -51,6 +51,7 @@ class Check {
   Status operator()(const DumpMessage&) const { return {}; }
   Status operator()(const HeardMessage&) const { return {}; }
   Status operator()(const GroupInquiryMessage&) const { return {}; }
+  Status operator()(const TimelineMessage&) const { return {}; }
 
  private:
   bool is_rank(Rank rank) const { return rank >= 0 && rank < topology_.size(); }
@@ -65,7 +66,7 @@ class Check {
     return impossible(fmt::format("rank {} does not report through it", rank));
   }
   static Status cached(Slot slot) {
-    if (index_of(slot) < kMostSlots) return {};
+    if (index_of(slot) < kMostCacheSlots) return {};
     return impossible(fmt::format("slot {:#x} is beyond every cache", slot));
   }
   static Status age(std::uint64_t ms) {

@@ -42,7 +42,8 @@ bool OrderFollower::concerns(const Order& order, int reporter) const {
   switch (order.kind) {
     case Order::Kind::left:
     case Order::Kind::learned:
-    case Order::Kind::release: return true;
+    case Order::Kind::release:
+    case Order::Kind::timeline: return true;
     default: break;
   }
   if (order.request) return state_.collector.concerns(order.request->process_set, reporter);
@@ -84,7 +85,7 @@ void OrderFollower::execute_until_here(ExecuteAction& execute) {
 
 void OrderFollower::apply(Order& order, ExecuteAction& execute, TimePoint now) {
   if (order.kind == Order::Kind::run) return apply_run(order, execute, now);
-  // What completes or ends something keeps its turn after the data orders before it; no batch crosses it.
+  // What completes, ends or begins something keeps its turn after the data orders before it; no batch crosses it.
   if (ends_batches(order.kind)) execute_until_here(execute);
   switch (order.kind) {
     case Order::Kind::run: return;  // above
@@ -93,6 +94,8 @@ void OrderFollower::apply(Order& order, ExecuteAction& execute, TimePoint now) {
     case Order::Kind::evict: return apply_evict(order, now);
     case Order::Kind::learned: return apply_learned(order, now);
     case Order::Kind::release: return apply_release(order, now);
+    case Order::Kind::timeline:
+      return outbox_.add(TimelineAction{{order.starts, order.marks_cycles, std::move(order.text)}});
   }
 }
 

@@ -226,6 +226,15 @@ void Sequencer::awaited(const TensorEntry& entry, TimePoint now) {
   push(std::move(order), now);
 }
 
+void Sequencer::change_timeline(TimelineChange change, TimePoint now) {
+  Order order;
+  order.kind = Order::Kind::timeline;
+  order.starts = change.starts;
+  order.marks_cycles = change.marks_cycles;
+  order.text = std::move(change.path);
+  push(std::move(order), now);
+}
+
 std::vector<Order> Sequencer::take_orders(TimePoint now) {
   if (ready_.empty()) return {};
   ready_.take(now, going_);

@@ -57,6 +57,7 @@ class Sequencer {
   void wanted(Slot slot, TimePoint now);
   /// A thread waits for a name that its rank has reported.
   void awaited(const TensorEntry& entry, TimePoint now);
+  void change_timeline(TimelineChange change, TimePoint now);
   /// The slot is being taken back: what is ready under it is ordered with the whole signature.
   void spell_out(Slot slot) { ready_.spell_out(slot); }
 

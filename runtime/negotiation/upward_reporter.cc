@@ -208,7 +208,7 @@ void UpwardReporter::note_readiness(TensorEntry& entry, int reporter, bool compl
   if (entry.collection.count == 1) entry.collection.recording = recording_;
   if (recording_ == 0 || entry.collection.recording != recording_) return;
   const Request& request = request_of(entry);
-  readiness_.push_back({request.name, request.kind,
+  readiness_.push_back({request.name, request.kind, entry.process_set,
                         state_.sets.set_rank(entry.process_set, state_.collector.rank_of(reporter)),
                         entry.collection.count == 1, complete});
 }

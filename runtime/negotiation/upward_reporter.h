@@ -24,6 +24,7 @@ namespace dabke {
 struct Readiness {
   std::string name;
   CollectiveKind kind;
+  ProcessSetId process_set = kWorldSet;
   int set_rank = 0;
   bool first = false;  // nobody had reported it before
   bool last = false;   // now everybody has

@@ -39,12 +39,12 @@ using SlotIndex = std::size_t;
 inline constexpr Slot kNoSlot = ~Slot{0};
 constexpr SlotIndex index_of(Slot slot) { return slot & 0xffffffffU; }
 /// Slots in use at one time.
-inline constexpr std::uint64_t kMostSlots = kLargestCache;
+inline constexpr std::uint64_t kMostCacheSlots = kLargestCache;
 /// The most slots in all lists of a message together. A message of more is refused.
-inline constexpr std::uint64_t kMostSlotsInMessage = 4 * kMostSlots;
+inline constexpr std::uint64_t kMostSlotsInMessage = 4 * kMostCacheSlots;
 /// A message orders a slot by itself at most once. An order takes more memory than a slot by far, and a few
 /// bytes can stand for all of them.
-inline constexpr std::uint64_t kMostCachedOrdersInMessage = kMostSlots;
+inline constexpr std::uint64_t kMostCachedOrdersInMessage = kMostCacheSlots;
 
 /// One signature under which ranks submitted a name.
 struct Variant {
@@ -107,15 +107,24 @@ struct LearnedBatch {
   std::vector<Slot> slots;
 };
 
+/// The timeline is to be written, or no more.
+struct TimelineChange {
+  bool starts = false;
+  bool marks_cycles = false;  // one that starts
+  std::string path;           // one that starts
+  bool operator==(const TimelineChange&) const = default;
+};
+
 /// One element of the job's one sequence.
 struct Order {
   enum class Kind : std::uint8_t {
     run,
-    error,    // the name fails on every rank
-    left,     // `rank` has shut down, and with it all that report through it
-    evict,    // the slot means nothing from here on
-    learned,  // `batches` from here on; none: forget them
-    release,  // report what is kept back; with `slot` only what is kept back for it
+    error,     // the name fails on every rank
+    left,      // `rank` has shut down, and with it all that report through it
+    evict,     // the slot means nothing from here on
+    learned,   // `batches` from here on; none: forget them
+    release,   // report what is kept back; with `slot` only what is kept back for it
+    timeline,  // it starts or stops here
   };
   std::uint64_t number = 0;
   Kind kind = Kind::run;
@@ -126,8 +135,11 @@ struct Order {
   Rank rank = -1;             // left: who; join: who joined last
   ProcessSetId new_set = -1;  // adding a set: its id; removing: the id of the set that ends by it, or -1
   Code error = Code::ok;      // error
-  std::string text;           // error
+  std::string text;           // error; timeline: the path
   bool forced = false;        // error: not everybody had reported; reports from before it mean nothing
+  // timeline, and these travel with nothing else: as a TimelineChange has them.
+  bool starts = false;
+  bool marks_cycles = false;
   /// run, where data moves: tensors of one message with equal numbers here travel together. The batches of a
   /// message run in the order of their numbers, and none goes on in another message.
   std::uint32_t batch = 0;
@@ -143,7 +155,8 @@ inline bool is_plain_cached(const Order& order) {
 
 /// Whether the batches of the orders before it end with an order of this kind that moves no data.
 constexpr bool ends_batches(Order::Kind kind) {
-  return kind == Order::Kind::run || kind == Order::Kind::error || kind == Order::Kind::left;
+  return kind == Order::Kind::run || kind == Order::Kind::error || kind == Order::Kind::left ||
+         kind == Order::Kind::timeline;
 }
 
 /// Down: the orders, in sequence, that concern the receiver's subtree.
@@ -229,9 +242,15 @@ struct GroupAnswerMessage {
 /// Down: the sender has a notice of the receiver's.
 struct HeardMessage {};
 
+/// Up: this change is wanted, unless it is among those from the `from`-th on, which the root may have ordered already.
+struct TimelineMessage {
+  std::uint64_t from = 0;
+  TimelineChange change;
+};
+
 using Message = std::variant<ReadyMessage, GoodbyeMessage, FailMessage, OrdersMessage, InquiryMessage,
                              AnswerMessage, NoticeMessage, DumpMessage, HeardMessage, GroupNoticeMessage,
-                             GroupInquiryMessage, GroupAnswerMessage>;
+                             GroupInquiryMessage, GroupAnswerMessage, TimelineMessage>;
 
 /// Appends to `out`.
 void encode(const Message& message, std::vector<std::byte>& out);

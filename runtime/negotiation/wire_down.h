@@ -14,10 +14,17 @@ void fields(Archive& archive, B& batch) {
   slots(archive, batch.slots);
 }
 
+template <class Archive, Is<TimelineChange> C>
+void fields(Archive& archive, C& change) {
+  archive(change.starts);
+  archive(change.marks_cycles);
+  archive(change.path);
+}
+
 template <class Archive, Is<Order> O>
 void fields(Archive& archive, O& order) {
   archive(order.number);
-  checked_enum(archive, order.kind, static_cast<std::uint64_t>(Order::Kind::release), "order");
+  checked_enum(archive, order.kind, static_cast<std::uint64_t>(Order::Kind::timeline), "order");
   archive(order.slot);
   bool has_request = order.request != nullptr;
   archive(has_request);
@@ -31,6 +38,10 @@ void fields(Archive& archive, O& order) {
   archive(order.batch);
   list(archive, order.batch_by_tensor);
   list(archive, order.batches);
+  if (order.kind == Order::Kind::timeline) {
+    archive(order.starts);
+    archive(order.marks_cycles);
+  }
   if constexpr (Archive::kReading) {
     if (order.kind == Order::Kind::error && !order.request) archive.fail("an error without a name");
     if (order.kind == Order::Kind::run && !order.request && order.slot == kNoSlot) {
@@ -92,6 +103,12 @@ inline void orders(Reader& archive, std::vector<Order>& all) {
       archive.fail("an order of an unknown form");
     }
   }
+}
+
+template <class Archive, Is<TimelineMessage> M>
+void fields(Archive& archive, M& message) {
+  archive(message.from);
+  fields(archive, message.change);
 }
 
 template <class Archive, Is<OrdersMessage> M>

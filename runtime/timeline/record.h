@@ -1,85 +1,74 @@
-// What a thread hands to the writer: 56 bytes, and no memory of its own but in rare cases.
+// What a rank records: one fact with its time, of a fixed size and without memory of its own. The same bytes go
+// through the recorder's queue and into the file of a rank (record_form.h).
+//
+// A tensor's facts are told once for each tensor: submit, ready, order, done or error. What a batch does is told once
+// for all of its tensors, which are those whose `order` names it.
 #pragma once
 
-#include <algorithm>
-#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <memory>
-#include <span>
+#include <type_traits>
 
-#include "runtime/base/shape.h"
-#include "runtime/base/status.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/kinds.h"
+#include "runtime/base/world.h"
 
 namespace dabke {
 
+// clang-format off
+//   id         value  when                                                      what fields mean, beyond their own names
+#define DABKE_RECORDS(X)                                                                                                          \
+  X(submit,     1,  "a thread submits a tensor",                                "`thread`: that thread")                          \
+  X(ready,      2,  "rank 0 hears that a tensor is ready on a rank, and on those that report through it","`number`: that rank within its process set, 4294967295: none; flags 2 and 4") \
+  X(order,      3,  "a tensor has been ordered, and is in a batch",             "`number`: see `batch`")                          \
+  X(queue,      4,  "a batch waits for those before it",                        "begins and ends")                                \
+  X(allocate,   5,  "memory is found for an output whose size was not known",   "begins and ends")                                \
+  X(pack,       6,  "a batch is copied into the fusion buffer",                 "begins and ends")                                \
+  X(run,        7,  "the data of a batch moves",                                "begins and ends; `name`: a text, such as SHM_ALLREDUCE; `backend` and, with the end, `algorithm`: what moves it") \
+  X(unpack,     8,  "a batch is copied out of the fusion buffer",               "begins and ends")                                \
+  X(done,       9,  "a tensor's result is there",                               "`number`: its shape; `backend`: the one that was chosen for the batch") \
+  X(error,     10,  "a tensor has failed",                                      "`number`: the error's text; `bytes`: its status code") \
+  X(span,      11,  "a span of the application",                                "begins and ends; `name`: a span's; an end has none") \
+  X(step,      12,  "the application has ended a training step",                "`bytes`: the step")                              \
+  X(cycle,     13,  "orders have arrived",                                      "only with `--timeline-mark-cycles`")             \
+  X(clock,     14,  "the clock of the parent's host, compared with ours",       "`number`: the parent's rank; `bytes`: nanoseconds that its clock is ahead, signed; `batch`: by how many that may be wrong") \
+  X(lost,      15,  "records before this one found the queue full",             "`bytes`: how many")
+// clang-format on
+
 struct Record {
   enum class What : std::uint8_t {
-    negotiate_start,  // detail: CollectiveKind
-    rank_ready,       // number: rank within the set
-    negotiate_end,
-    op_start,        // detail: CollectiveKind; more
-    activity_start,  // more
-    activity_end,    // more
-    op_end,          // detail: DType; dims, or spill
-    op_error,        // spill
-    cycle,
+#define X(id, value, ...) id = value,
+    DABKE_RECORDS(X)
+#undef X
   };
-  /// What all tensors of a batch do at the same time takes one record for up to seven of them.
-  struct More {
-    const char* text;
-    std::array<std::uint32_t, 6> tensors;
+  enum Flag : std::uint8_t {
+    kEnd = 1,    // ends what the same record without it has begun
+    kFirst = 2,  // ready: nobody was before
+    kLast = 4,   // ready: everybody is now
   };
-  /// What does not fit: shapes of many or huge dimensions, and errors.
-  struct Spill {
-    Shape shape;
-    Status status;
-  };
+  /// A `ready` of nobody: a negotiation's beginning or end alone.
+  static constexpr std::uint32_t kNobody = 0xffffffff;
 
-  std::int64_t time_ns = 0;  // since the timeline's start, taken on the recording thread
-  std::uint32_t tensor = 0;
+  std::int64_t time_ns = 0;
+  std::uint64_t order = 0;
+  std::uint64_t batch = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t name = 0;
+  std::uint32_t thread = 0;
+  ProcessSetId process_set = kWorldSet;
+  std::uint32_t number = 0;
   What what = What::cycle;
-  std::uint8_t detail = 0;
-  std::uint8_t count = 0;  // of dims, or of tensors in `more`
-  union {
-    std::array<std::uint32_t, 8> dims = {};
-    std::int32_t number;
-    More more;
-  };
-  std::unique_ptr<const Spill> spill;
+  CollectiveKind kind = CollectiveKind::allreduce;
+  DType dtype = DType::u8;
+  std::uint8_t flags = 0;
+  std::uint16_t backend = 0;
+  std::uint16_t algorithm = 0;
 
-  /// Beyond `tensor`.
-  std::span<const std::uint32_t> more_tensors() const {
-    const bool has_more =
-        what == What::op_start || what == What::activity_start || what == What::activity_end;
-    return {more.tensors.data(), has_more ? count : std::size_t{0}};
-  }
-  std::uint32_t largest_tensor() const {
-    std::uint32_t largest = tensor;
-    for (const std::uint32_t one : more_tensors()) largest = std::max(largest, one);
-    return largest;
-  }
-
-  void set_shape(const Shape& shape) {
-    const auto fits = [](std::int64_t dim) {
-      return dim >= 0 && dim <= std::numeric_limits<std::uint32_t>::max();
-    };
-    bool all_fit = shape.rank() <= dims.size();
-    for (const std::int64_t dim : shape.dims()) all_fit = all_fit && fits(dim);
-    if (!all_fit) {
-      spill = std::make_unique<const Spill>(Spill{shape, {}});
-      return;
-    }
-    count = static_cast<std::uint8_t>(shape.rank());
-    for (std::size_t i = 0; i < shape.rank(); ++i) dims[i] = static_cast<std::uint32_t>(shape[i]);
-  }
-
-  Shape shape() const {
-    if (spill) return spill->shape;
-    std::array<std::int64_t, 8> wide = {};
-    for (std::size_t i = 0; i < count; ++i) wide[i] = dims[i];
-    return Shape(std::span<const std::int64_t>(wide.data(), count));
-  }
+  bool is_end() const { return (flags & kEnd) != 0; }
+  bool operator==(const Record&) const = default;
 };
+
+// With the queue's own word it fills a cache line.
+static_assert(sizeof(Record) == 56 && std::is_trivially_copyable_v<Record>);
 
 }  // namespace dabke

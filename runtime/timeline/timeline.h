@@ -1,44 +1,57 @@
-// The timeline of one rank as a Chrome trace, with the event names that Horovod's users know.
+// The timeline of one rank: what happened to its tensors and batches, and when.
 //
-// Any thread records into a bounded lock-free queue; a writer thread of its own sleeps until there is
-// something, and writes. The file is a JSON array that is valid after close() and readable up to the last
-// flush when the process is killed (the trace event format allows the closing bracket to be missing).
+// Any thread records into a bounded lock-free queue; a writer thread of its own sleeps until there is something, and
+// writes. What is written is a file of this rank's records (record_file_writer.h), or of rank 0 a Chrome trace with the
+// event names that Horovod's users know (trace_writer.h).
 //
-// One tensor is one "process" of the trace. Its life: negotiate_start,
-// rank_ready..., negotiate_end; then op_start, any number of activity_start /
-// activity_end pairs (QUEUE, MEMCPY_IN_FUSION_BUFFER, GLOO_ALLREDUCE, ...), op_end.
+// A tensor's life: submit at the submitting thread; ready, as rank 0 hears of it; order, by which it joins a batch; done
+// or error. A batch's: queue, allocate, pack, run, unpack, each with a beginning and an end.
 //
-// A record that finds the queue full is dropped, and nobody waits: a trace with a marked
-// gap is worth more than a training step that the trace itself made slow. Gaps are
-// events named RECORDS_LOST, and the last event of the file says how many records were
-// lost in all. Begin and end stay properly nested whatever was dropped (trace_writer.h).
+// A record that finds the queue full is dropped, and nobody waits: a timeline with a marked gap is worth more than a
+// training step that the timeline itself made slow. The file says where records are missing, and how many.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 
 #include "runtime/base/clock.h"
-#include "runtime/base/dtype.h"
-#include "runtime/base/kinds.h"
 #include "runtime/base/shape.h"
 #include "runtime/base/status.h"
+#include "runtime/timeline/name_table.h"
+#include "runtime/timeline/record.h"
 
 namespace dabke {
+
+/// What the timeline's files are.
+enum class TimelineFormat : std::uint8_t {
+  horovod,  // one of rank 0, a Chrome trace
+  records,  // one of each rank, its records
+};
+
+/// Whose records they are.
+struct TimelineOrigin {
+  JobId job_id{};
+  std::uint64_t epoch = 1;
+  Rank rank = 0;
+  int size = 1;
+  std::string host;
+};
 
 class Timeline {
  public:
   using TensorId = std::uint32_t;
 
   struct Options {
-    std::string path;
+    std::string path;  // of records, that of rank 3 gets ".rank3"
     bool mark_cycles = false;
-    std::size_t queue_records = std::size_t{1}
-                                << 18;  // 64 bytes each; emptied every 20 ms while records come
+    TimelineFormat format = TimelineFormat::horovod;
+    TimelineOrigin origin = {};  // of records
+    /// 64 bytes each; emptied every 20 ms while records come.
+    std::size_t queue_records = std::size_t{1} << 18;
     /// Called once, on the writer's thread, when writing fails: from then on records are thrown away.
     std::function<void(const Status&)> on_error = {};
   };
@@ -47,44 +60,95 @@ class Timeline {
   static Result<std::unique_ptr<Timeline>> open(Options options);
   virtual ~Timeline() = default;  // closes
 
-  /// The id of a tensor's row, which is its pid in the file; the same name gives the same id. A look-up under
-  /// a lock: keep the id. Like all that follows, from any thread.
-  virtual TensorId tensor(std::string_view name) = 0;
+  // ---- from any thread
+  /// The id of a tensor's name: the same name gives the same id. A look-up under a lock: keep the id.
+  TensorId tensor(std::string_view name) { return number_of(NameKind::tensor, name); }
+  /// A backend's name, an algorithm's, what a run is called.
+  std::uint16_t text(std::string_view text) {
+    return text.empty() ? std::uint16_t{0} : static_cast<std::uint16_t>(number_of(NameKind::text, text));
+  }
 
-  virtual void negotiate_start(TensorId tensor, CollectiveKind kind) = 0;
-  virtual void rank_ready(TensorId tensor, int set_rank) = 0;
-  virtual void negotiate_end(TensorId tensor) = 0;
-  virtual void op_start(std::span<const TensorId> tensors, CollectiveKind kind) = 0;
-  /// `activity` is a string literal: only the pointer is kept.
-  virtual void activity_start(std::span<const TensorId> tensors, const char* activity) = 0;
-  virtual void activity_end(std::span<const TensorId> tensors) = 0;
-  virtual void op_end(TensorId tensor, DType dtype, const Shape& shape) = 0;
-  /// The operation ended with an error.
-  virtual void op_error(TensorId tensor, const Status& status) = 0;
+  /// Made now, by the calling thread, unless the record has a time.
+  virtual void put(Record record) noexcept = 0;
+
+  /// `set_rank`: Record::kNobody for none. `flags`: kFirst, kLast.
+  void ready(TensorId tensor, CollectiveKind kind, ProcessSetId set, std::uint32_t set_rank, int flags) {
+    put({.name = tensor,
+         .process_set = set,
+         .number = set_rank,
+         .what = Record::What::ready,
+         .kind = kind,
+         .flags = static_cast<std::uint8_t>(flags)});
+  }
+  /// A tensor is done. The rest of what it says is as `about` has it.
+  void done(Record about, const Shape& shape) {
+    about.what = Record::What::done;
+    about.number = shape_number(shape, about.name);
+    put(about);
+  }
+  void error(Record about, const Status& status) {
+    about.what = Record::What::error;
+    about.number = number_of(NameKind::error, status.message());
+    about.bytes = static_cast<std::uint64_t>(status.code());
+    put(about);
+  }
   virtual void mark_cycle() = 0;
+  /// Every begin needs its end on the same thread.
+  void begin_span(std::string_view name) {
+    put({.name = number_of(NameKind::span, name), .what = Record::What::span});
+  }
+  void end_span() { put({.what = Record::What::span, .flags = Record::kEnd}); }
+  void mark_step(std::uint64_t step) { put({.bytes = step, .what = Record::What::step}); }
 
-  /// Writes everything recorded so far, ends the array and closes the file.
-  /// Later records are dropped. Returns the first error of writing since open(),
-  /// such as a full disk, with path and cause; so does every later call.
+  /// Batches that have been ordered and have not ended: end() lets them.
+  virtual void batch_ordered() = 0;
+  virtual void batch_ended() = 0;
+
+  /// Ends it without waiting: the writer's thread gives the batches that have been ordered a moment to end, writes
+  /// everything recorded by then, and closes the file.
+  virtual void end() = 0;
+  /// Writes everything recorded so far, and closes the file. Later records are dropped. Returns the first error of
+  /// writing since open(), such as a full disk, with path and cause; so does every later call.
   virtual Status close() = 0;
+  /// Whether close() need not wait.
+  virtual bool has_ended() const = 0;
+
+ protected:
+  virtual std::uint32_t number_of(NameKind kind, std::string_view name) = 0;
+  virtual std::uint32_t shape_number(const Shape& shape, TensorId tensor) = 0;
 };
 
-/// An activity that ends with the scope. `timeline` may be null: then nothing happens.
+/// Where a batch is recorded, and what all of its records say.
+struct BatchTrace {
+  Timeline* timeline = nullptr;  // null: off
+  Record about = {};
+
+  void put(Record::What what, int flags = 0) const {
+    if (timeline == nullptr) return;
+    Record record = about;
+    record.what = what;
+    record.flags = static_cast<std::uint8_t>(flags);
+    timeline->put(record);
+  }
+  void begin(Record::What what) const { put(what); }
+  void end(Record::What what) const { put(what, Record::kEnd); }
+};
+
+/// What a batch does while the scope lasts.
 class ActivityScope {
  public:
-  ActivityScope(Timeline* timeline, std::span<const Timeline::TensorId> tensors, const char* activity)
-      : timeline_(timeline), tensors_(tensors) {
-    if (timeline_) timeline_->activity_start(tensors_, activity);
+  ActivityScope(const BatchTrace& trace, Record::What what) : trace_(trace), what_(what) {
+    trace_.begin(what_);
   }
-  ~ActivityScope() {
-    if (timeline_) timeline_->activity_end(tensors_);
-  }
+  ~ActivityScope() { trace_.end(what_); }
   ActivityScope(const ActivityScope&) = delete;
   ActivityScope& operator=(const ActivityScope&) = delete;
 
+ protected:
+  BatchTrace trace_;
+
  private:
-  Timeline* timeline_;
-  std::span<const Timeline::TensorId> tensors_;
+  const Record::What what_;
 };
 
 }  // namespace dabke

@@ -9,14 +9,14 @@
 
 #include <fmt/format.h>
 
-#include "runtime/base/owned.h"
 #include "runtime/base/status.h"
+#include "runtime/timeline/output_file.h"
 
 namespace dabke {
 
 class TraceFile {
  public:
-  /// Empties or makes the file. It must be one that can be written anywhere: no pipe, no terminal.
+  /// As OutputFile::open.
   static Result<TraceFile> open(std::string path);
 
   /// Begins the next event of the array; the caller appends one JSON object to what it gets.
@@ -32,14 +32,11 @@ class TraceFile {
   Status close();
 
  private:
-  TraceFile(std::string path, Fd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
-  /// `written` counts the bytes that got there, also when there is an error.
-  Status write_at(std::uint64_t offset, std::string_view text, std::size_t& written) const;
+  explicit TraceFile(OutputFile file) : file_(std::move(file)) {}
   /// Cuts the file, after an error, behind the last event that is whole, and ends the array there.
   void keep_whole_events(std::size_t written);
 
-  std::string path_;
-  Fd fd_;
+  OutputFile file_;
   fmt::memory_buffer events_;
   bool any_event_ = false;
   std::uint64_t end_ = 0;  // the place of the next event: over the closing bracket

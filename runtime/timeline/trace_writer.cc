@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -24,11 +25,15 @@ void append(fmt::memory_buffer& out, const Parts&... parts) {
   (text.add(parts), ...);
 }
 
-CollectiveKind kind_of(const Record& record) { return static_cast<CollectiveKind>(record.detail); }
+/// Rows of threads come after those of tensors.
+constexpr std::uint32_t kFirstThreadPid = 1 << 20;
+static_assert(most_of(NameKind::tensor) + 1 < kFirstThreadPid);
 
 }  // namespace
 
-TraceWriter::TraceWriter(TraceFile& file, std::int64_t start_since_epoch_us) : file_(file) {
+TraceWriter::TraceWriter(TraceFile file, const NameTable& names, std::int64_t start_ns,
+                         std::int64_t start_since_epoch_us)
+    : file_(std::move(file)), names_(names), start_ns_(start_ns) {
   fmt::format_to(fmt::appender(file_.next_event()),
                  R"({{"name":"process_name","ph":"M","pid":0,"args":)"
                  R"({{"start_time_since_epoch_in_micros":{}}}}})",
@@ -37,73 +42,142 @@ TraceWriter::TraceWriter(TraceFile& file, std::int64_t start_since_epoch_us) : f
                  R"({{"name":"process_sort_index","ph":"M","pid":0,"args":{{"sort_index":0}}}})");
 }
 
+void TraceWriter::add_new_rows() {
+  const std::size_t count = names_.count(NameKind::tensor);
+  while (rows_.size() < count)
+    add_row(names_.name(NameKind::tensor, static_cast<std::uint32_t>(rows_.size() + 1)));
+}
+
 void TraceWriter::add_row(std::string_view name) {
   const auto pid = static_cast<std::uint32_t>(rows_.size() + 1);
   rows_.emplace_back(pid);
+  name_row(pid, name, pid);
+}
+
+void TraceWriter::name_row(std::uint32_t pid, std::string_view name, std::uint32_t sort_index) {
   fmt::format_to(fmt::appender(file_.next_event()),
                  R"({{"name":"process_name","ph":"M","pid":{},"args":{{"name":{}}}}})", pid,
                  json_string(name));
   fmt::format_to(fmt::appender(file_.next_event()),
-                 R"({{"name":"process_sort_index","ph":"M","pid":{0},"args":{{"sort_index":{0}}}}})", pid);
+                 R"({{"name":"process_sort_index","ph":"M","pid":{},"args":{{"sort_index":{}}}}})", pid,
+                 sort_index);
   file_.flush_if_large();
+}
+
+void TraceWriter::flush() {
+  add_new_rows();
+  file_.flush();
 }
 
 void TraceWriter::write(const Record& record) {
-  if (record.what == Record::What::cycle) {
-    fmt::format_to(fmt::appender(file_.next_event()),
-                   R"({{"ph":"i","name":"CYCLE_START","ts":{}.{:03},"pid":0,"s":"g"}})",
-                   record.time_ns / 1000, record.time_ns % 1000);
-    return;
+  switch (record.what) {
+    case Record::What::ready:
+    case Record::What::order:
+    case Record::What::done:
+    case Record::What::error: write_tensor(record); break;
+    case Record::What::queue:
+    case Record::What::allocate:
+    case Record::What::pack:
+    case Record::What::run:
+    case Record::What::unpack: write_activity(record); break;
+    case Record::What::span: write_span(record); break;
+    case Record::What::step:
+      fmt::format_to(fmt::appender(file_.next_event()),
+                     R"({{"ph":"i","name":"STEP","ts":{},"pid":0,"s":"g","args":{{"step":{}}}}})",
+                     micros(record.time_ns).text(), record.bytes);
+      break;
+    case Record::What::cycle:
+      append(file_.next_event(), R"({"ph":"i","name":"CYCLE_START","ts":)", micros(record.time_ns),
+             R"(,"pid":0,"s":"g"})");
+      break;
+    case Record::What::submit:
+    case Record::What::clock:
+    case Record::What::lost: break;
   }
-  write_row(record.tensor, record);
-  for (const std::uint32_t pid : record.more_tensors()) write_row(pid, record);
   file_.flush_if_large();
 }
 
-void TraceWriter::write_row(std::uint32_t pid, const Record& record) {
-  if (pid == 0 || pid > rows_.size()) return;
-  Row& row = rows_[pid - 1];
-  if (record.what == Record::What::rank_ready) {
-    append(file_.next_event(), R"({"ph":"X","name":")", static_cast<std::uint64_t>(record.number),
-           R"(","ts":)", micros(record.time_ns), row.pid_text, R"(,"dur":0})");
-    return;
-  }
+void TraceWriter::write_tensor(const Record& record) {
+  if (record.name > rows_.size()) add_new_rows();
+  if (record.name == 0 || record.name > rows_.size()) return;
+  Row& row = rows_[record.name - 1];
+  if (record.what == Record::What::ready) return ready(row, record);
   // Two threads may take their times in one order and queue in the other.
   row.last_ns = std::max(row.last_ns, record.time_ns);
-  switch (record.what) {
-    case Record::What::negotiate_start: negotiate_start(row, record); break;
-    case Record::What::negotiate_end: negotiate_end(row, row.last_ns); break;
-    case Record::What::op_start: op_start(row, record); break;
-    case Record::What::activity_start:
+  if (record.what == Record::What::order) {
+    order(row, record);
+  } else if (record.what == Record::What::done) {
+    done(row, record);
+  } else {
+    error(row, record);
+  }
+}
+
+void TraceWriter::write_activity(const Record& record) {
+  const BatchKey key{record.batch, record.number};
+  const auto batch = batches_.find(key);
+  if (batch == batches_.end()) return;
+  for (const std::uint32_t pid : batch->second.rows) {
+    Row& row = rows_[pid - 1];
+    if (!(row.batch == key)) continue;
+    row.last_ns = std::max(row.last_ns, record.time_ns);
+    if (!record.is_end()) {
       ++row.activities;
-      begin(row, record.more.text, row.last_ns);
-      break;
-    case Record::What::activity_end:
-      if (row.activities == 0) break;
+      begin(row, activity_of(record), row.last_ns);
+    } else if (row.activities != 0) {
       --row.activities;
       end(row, row.last_ns);
-      break;
-    case Record::What::op_end: op_end(row, record); break;
-    case Record::What::op_error: op_error(row, record); break;
-    case Record::What::rank_ready:
-    case Record::What::cycle: break;
+    }
   }
+}
+
+std::string_view TraceWriter::activity_of(const Record& record) const {
+  switch (record.what) {
+    case Record::What::queue: return "QUEUE";
+    case Record::What::allocate: return "ALLOCATE_OUTPUT";
+    case Record::What::pack: return "MEMCPY_IN_FUSION_BUFFER";
+    case Record::What::unpack: return "MEMCPY_OUT_FUSION_BUFFER";
+    default: return record.name == 0 ? "RUN" : names_.name(NameKind::text, record.name);
+  }
+}
+
+void TraceWriter::write_span(const Record& record) {
+  auto row = spans_.find(record.thread);
+  if (row == spans_.end()) {
+    const std::uint32_t pid = kFirstThreadPid + record.thread;
+    row = spans_.emplace(record.thread, Row(pid)).first;
+    name_row(pid, names_.name(NameKind::thread, record.thread), pid);
+  }
+  Row& spans = row->second;
+  spans.last_ns = std::max(spans.last_ns, record.time_ns);
+  if (record.is_end()) {
+    if (spans.activities == 0) return;
+    --spans.activities;
+    return end(spans, spans.last_ns);
+  }
+  ++spans.activities;
+  fmt::format_to(fmt::appender(file_.next_event()), R"({{"ph":"B","name":{},"ts":{}{}}})",
+                 json_string(names_.name(NameKind::span, record.name)), micros(spans.last_ns).text(),
+                 spans.pid_text.text());
 }
 
 void TraceWriter::mark_lost(std::int64_t time_ns, std::uint64_t count) {
   fmt::format_to(fmt::appender(file_.next_event()),
-                 R"({{"ph":"i","name":"RECORDS_LOST","ts":{}.{:03},"pid":0,"s":"g","args":{{"count":{}}}}})",
-                 time_ns / 1000, time_ns % 1000, count);
+                 R"({{"ph":"i","name":"RECORDS_LOST","ts":{},"pid":0,"s":"g","args":{{"count":{}}}}})",
+                 micros(time_ns).text(), count);
 }
 
 void TraceWriter::finish(std::int64_t time_ns, std::uint64_t written, std::uint64_t lost) {
-  for (Row& row : rows_) {
+  add_new_rows();
+  const auto end_row = [&](Row& row) {
     row.last_ns = std::max(row.last_ns, time_ns);
     end_all(row, row.last_ns, R"("unfinished":true)");
     begin_waiting(row, row.last_ns);
     end_all(row, row.last_ns, R"("unfinished":true)");
     file_.flush_if_large();
-  }
+  };
+  std::ranges::for_each(rows_, end_row);
+  for (auto& [thread, row] : spans_) end_row(row);
   fmt::format_to(fmt::appender(file_.next_event()),
                  R"({{"name":"timeline_end","ph":"M","pid":0,"args":{{"records":{},"lost":{}}}}})", written,
                  lost);
@@ -114,11 +188,12 @@ TraceWriter::Row::Row(std::uint32_t pid) {
   pid_text.append(pid);
 }
 
-/// Nanoseconds, as the microseconds that the format wants. All tensors of a batch have the same.
+/// The microseconds since the start, as the format wants them. All tensors of a batch have the same.
 const ShortText& TraceWriter::micros(std::int64_t time_ns) {
   if (time_ns == micros_of_ns_) return micros_;
   micros_of_ns_ = time_ns;
   micros_ = {};
+  time_ns = std::max<std::int64_t>(time_ns - start_ns_, 0);
   micros_.append(static_cast<std::uint64_t>(time_ns / 1000));
   const auto rest = static_cast<int>(time_ns % 1000);
   const std::array<char, 4> decimals = {'.', static_cast<char>('0' + rest / 100),
@@ -128,8 +203,22 @@ const ShortText& TraceWriter::micros(std::int64_t time_ns) {
   return micros_;
 }
 
-void TraceWriter::negotiate_start(Row& row, const Record& record) {
-  const CollectiveKind kind = kind_of(record);
+void TraceWriter::ready(Row& row, const Record& record) {
+  if ((record.flags & Record::kFirst) != 0) {
+    row.last_ns = std::max(row.last_ns, record.time_ns);
+    negotiate_start(row, record.kind);
+  }
+  if (record.number != Record::kNobody) {
+    append(file_.next_event(), R"({"ph":"X","name":")", std::uint64_t{record.number}, R"(","ts":)",
+           micros(record.time_ns), row.pid_text, R"(,"dur":0})");
+  }
+  if ((record.flags & Record::kLast) != 0) {
+    row.last_ns = std::max(row.last_ns, record.time_ns);
+    negotiate_end(row);
+  }
+}
+
+void TraceWriter::negotiate_start(Row& row, CollectiveKind kind) {
   if (row.phase == Phase::running) {
     row.waiting = Negotiation{.kind = kind, .ended = false};
     return;
@@ -139,43 +228,57 @@ void TraceWriter::negotiate_start(Row& row, const Record& record) {
   begin_negotiation(row, kind, row.last_ns);
 }
 
-void TraceWriter::negotiate_end(Row& row, std::int64_t time_ns) {
-  if (row.phase == Phase::negotiating) end_all(row, time_ns);
+void TraceWriter::negotiate_end(Row& row) {
+  if (row.phase == Phase::negotiating) end_all(row, row.last_ns);
   if (row.waiting) row.waiting->ended = true;
 }
 
-void TraceWriter::op_start(Row& row, const Record& record) {
+void TraceWriter::order(Row& row, const Record& record) {
   end_all(row, row.last_ns);  // a negotiation whose end was lost, or an operation
   if (row.waiting) row.waiting->ended = true;
   begin_waiting(row, row.last_ns);
   row.phase = Phase::running;
-  begin(row, timeline_name_of(kind_of(record)), row.last_ns);
+  begin(row, timeline_name_of(record.kind), row.last_ns);
+  leave_batch(row);
+  row.batch = {record.batch, record.number};
+  Members& members = batches_[row.batch];
+  members.rows.push_back(record.name);
+  ++members.left;
 }
 
-void TraceWriter::op_end(Row& row, const Record& record) {
-  if (row.phase == Phase::running) {
-    const auto dtype = static_cast<DType>(record.detail);
-    const Shape shape = record.shape();
-    const auto bytes = static_cast<std::uint64_t>(shape.elements()) * size_of(dtype);
-    fmt::memory_buffer args;
-    append(args, R"("dtype":")", name_of(dtype), R"(","shape":"[)");
-    for (std::size_t i = 0; i < shape.rank(); ++i) {
-      if (i != 0) append(args, ", ");
+void TraceWriter::leave_batch(Row& row) {
+  const auto batch = row.batch.order == 0 ? batches_.end() : batches_.find(row.batch);
+  row.batch = {};
+  if (batch != batches_.end() && --batch->second.left == 0) batches_.erase(batch);
+}
+
+void TraceWriter::done(Row& row, const Record& record) {
+  if (record.batch != row.batch.order) return;  // one before it, whose row went on without it
+  leave_batch(row);
+  if (row.phase != Phase::running) return;
+  fmt::memory_buffer args;
+  append(args, R"("dtype":")", name_of(record.dtype), R"(","shape":"[)");
+  const Shape shape = shape_of(names_.name(NameKind::shape, record.number));
+  for (std::size_t i = 0; i < shape.rank(); ++i) {
+    if (i != 0) append(args, ", ");
+    if (shape[i] < 0) {
+      append(args, "?");
+    } else {
       append(args, static_cast<std::uint64_t>(shape[i]));
     }
-    append(args, R"(]","bytes":)", bytes);
-    end_all(row, row.last_ns, std::string_view(args.data(), args.size()));
-    begin_waiting(row, row.last_ns);
   }
+  append(args, R"(]","bytes":)", record.bytes);
+  end_all(row, row.last_ns, std::string_view(args.data(), args.size()));
+  begin_waiting(row, row.last_ns);
 }
 
-void TraceWriter::op_error(Row& row, const Record& record) {
+void TraceWriter::error(Row& row, const Record& record) {
+  leave_batch(row);
   end_all(row, row.last_ns);
-  const Status& status = record.spill->status;
   fmt::format_to(fmt::appender(file_.next_event()),
                  R"({{"ph":"B","name":"ERROR","ts":{}{},"args":{{"code":"{}","error":{}}}}})",
-                 micros(row.last_ns).text(), row.pid_text.text(), name_of(status.code()),
-                 json_string(status.message()));
+                 micros(row.last_ns).text(), row.pid_text.text(), name_of(static_cast<Code>(record.bytes)),
+                 json_string(names_.name(NameKind::error, record.number)));
   end(row, row.last_ns);
   begin_waiting(row, row.last_ns);
 }
@@ -218,6 +321,15 @@ void TraceWriter::end_all(Row& row, std::int64_t time_ns, std::string_view args)
   end_activities(row, time_ns);
   if (row.phase != Phase::idle) end(row, time_ns, args);
   row.phase = Phase::idle;
+}
+
+Result<std::unique_ptr<RecordWriter>> open_trace(const std::string& path, const NameTable& names,
+                                                 std::int64_t start_ns) {
+  DABKE_ASSIGN_OR_RETURN(TraceFile file, TraceFile::open(path));
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return std::unique_ptr<RecordWriter>(std::make_unique<TraceWriter>(
+      std::move(file), names, start_ns,
+      std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count()));
 }
 
 }  // namespace dabke

@@ -1,4 +1,11 @@
-// Turns records into events of a Chrome trace. Whatever records come, and whichever are missing, what it
+// Turns records into events of a Chrome trace, with the event names that Horovod's users know: each tensor is a
+// "process" of the trace, and so is each thread with spans of the application.
+//
+// The file is a JSON array that is valid after close() and readable up to the last flush when the process is killed
+// (the trace event format allows the closing bracket to be missing). Gaps are events named RECORDS_LOST, and the last
+// event says how many records were lost in all.
+//
+// Whatever records come, and whichever are missing, what it
 // writes is properly nested in every row and never goes back in time within it:
 //
 //   - an end without its start is left out; a start while the thing before it is open ends that first;
@@ -10,38 +17,53 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "runtime/base/kinds.h"
 #include "runtime/timeline/event_text.h"
-#include "runtime/timeline/record.h"
+#include "runtime/timeline/name_table.h"
+#include "runtime/timeline/record_writer.h"
 #include "runtime/timeline/trace_file.h"
 
 namespace dabke {
 
-class TraceWriter {
+class TraceWriter final : public RecordWriter {
  public:
-  /// Writes the header. The file must outlive the writer.
-  TraceWriter(TraceFile& file, std::int64_t start_since_epoch_us);
+  /// Writes the header. Times in the trace are since `start_ns`. The names outlive it.
+  TraceWriter(TraceFile file, const NameTable& names, std::int64_t start_ns,
+              std::int64_t start_since_epoch_us);
 
-  /// The row of the next tensor: 1, 2, ...
-  void add_row(std::string_view name);
-  std::size_t rows() const { return rows_.size(); }
-
-  /// Records of rows that do not exist are left out.
-  void write(const Record& record);
-  /// Marks a moment before which `count` records were lost.
-  void mark_lost(std::int64_t time_ns, std::uint64_t count);
-  /// Ends all that is open, and says how many records were written and lost.
-  void finish(std::int64_t time_ns, std::uint64_t written, std::uint64_t lost);
+  void write(const Record& record) override;
+  void mark_lost(std::int64_t time_ns, std::uint64_t count) override;
+  void finish(std::int64_t time_ns, std::uint64_t written, std::uint64_t lost) override;
+  void flush() override;
+  const Status& error() const override { return file_.error(); }
+  Status close() override { return file_.close(); }
 
  private:
   enum class Phase : std::uint8_t { idle, negotiating, running };
   struct Negotiation {
     CollectiveKind kind;
     bool ended;
+  };
+  /// A batch as records name it.
+  struct BatchKey {
+    std::uint64_t order = 0;  // 0: none
+    std::uint32_t tensor = 0;
+    bool operator==(const BatchKey&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const BatchKey& key) const { return (key.order << 8) ^ key.tensor; }
+  };
+  struct Members {
+    std::vector<std::uint32_t> rows;
+    std::size_t left = 0;  // those that are still in it
   };
   struct Row {
     explicit Row(std::uint32_t pid);
@@ -51,14 +73,23 @@ class TraceWriter {
     std::uint32_t activities = 0;        // open ones, inside the phase
     std::int64_t last_ns = 0;            // the last begin or end
     std::optional<Negotiation> waiting;  // one that started before the operation ended
+    BatchKey batch;                      // that it is in
   };
 
-  void write_row(std::uint32_t pid, const Record& record);
-  void negotiate_start(Row& row, const Record& record);
-  void negotiate_end(Row& row, std::int64_t time_ns);
-  void op_start(Row& row, const Record& record);
-  void op_end(Row& row, const Record& record);
-  void op_error(Row& row, const Record& record);
+  void add_new_rows();
+  void add_row(std::string_view name);
+  void name_row(std::uint32_t pid, std::string_view name, std::uint32_t sort_index);
+  void write_tensor(const Record& record);
+  void write_activity(const Record& record);
+  void write_span(const Record& record);
+  void ready(Row& row, const Record& record);
+  void negotiate_start(Row& row, CollectiveKind kind);
+  void negotiate_end(Row& row);
+  void order(Row& row, const Record& record);
+  void done(Row& row, const Record& record);
+  void error(Row& row, const Record& record);
+  void leave_batch(Row& row);
+  std::string_view activity_of(const Record& record) const;
 
   void begin_negotiation(const Row& row, CollectiveKind kind, std::int64_t time_ns);
   void begin_waiting(Row& row, std::int64_t time_ns);
@@ -69,10 +100,18 @@ class TraceWriter {
 
   const ShortText& micros(std::int64_t time_ns);
 
-  TraceFile& file_;
-  std::vector<Row> rows_;
+  TraceFile file_;
+  const NameTable& names_;
+  const std::int64_t start_ns_;
+  std::vector<Row> rows_;               // by tensor
+  std::map<std::uint32_t, Row> spans_;  // by thread
+  std::unordered_map<BatchKey, Members, KeyHash> batches_;
   ShortText micros_;
   std::int64_t micros_of_ns_ = -1;
 };
+
+/// Opens the file, and makes it a trace that begins now.
+Result<std::unique_ptr<RecordWriter>> open_trace(const std::string& path, const NameTable& names,
+                                                 std::int64_t start_ns);
 
 }  // namespace dabke

@@ -30,7 +30,7 @@
 
 namespace dabke {
 
-inline constexpr std::uint32_t kWireVersion = 6;
+inline constexpr std::uint32_t kWireVersion = 7;
 
 class Handshake {
  public:

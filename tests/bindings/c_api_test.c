@@ -431,6 +431,39 @@ static void a_check_stops_a_wait(void) {
   dabke_handle_free(second);
 }
 
+/* Whatever follows instead of the wait, the operation goes on. */
+static void what_is_left_to_a_wait_completes(void) {
+  float x = 1;
+  int64_t one = 1;
+  int i;
+  const struct timespec moment = {0, 1000000};
+  DLTensor a = floats(&x, &one);
+  dabke_options options = DABKE_OPTIONS_INIT;
+  dabke_handle *handle = NULL, *after = NULL;
+  options.wait_follows = 1;
+  for (i = 0; i < 100; ++i) {
+    CHECK(dabke_allreduce_async("left", &a, NULL, &options, &handle) == DABKE_OK);
+    CHECK(dabke_wait(handle, i % 2 == 0 ? -1 : 10) == DABKE_OK);
+    dabke_handle_free(handle);
+  }
+  CHECK(dabke_allreduce_async("left", &a, NULL, &options, &handle) == DABKE_OK);
+  CHECK(dabke_wait_checking(handle, -1, never, NULL) == DABKE_OK);
+  dabke_handle_free(handle);
+  CHECK(dabke_allreduce_async("left", &a, NULL, &options, &handle) == DABKE_OK);
+  for (i = 0; i < 10000 && !dabke_poll(handle); ++i) nanosleep(&moment, NULL);
+  CHECK(dabke_poll(handle) == 1);
+  dabke_handle_free(handle);
+  /* The second of a name is queued behind the first, whose handle is gone. */
+  CHECK(dabke_allreduce_async("left", &a, NULL, &options, &handle) == DABKE_OK);
+  CHECK(dabke_allreduce_async("left", &a, NULL, &options, &after) == DABKE_OK);
+  dabke_handle_free(handle);
+  CHECK(dabke_wait(after, 10) == DABKE_OK);
+  dabke_handle_free(after);
+  CHECK(dabke_allreduce_async("left", &a, NULL, &options, NULL) == DABKE_OK);
+  CHECK(dabke_barrier_async(&options, &handle) == DABKE_OK && dabke_wait(handle, -1) == DABKE_OK);
+  dabke_handle_free(handle);
+}
+
 static int give(void* context, size_t index, DLTensor* tensor) {
   (void)index;
   tensor->data = context;
@@ -563,9 +596,6 @@ static void what_is_to_come_says_so(void) {
   DLTensor t = floats(&x, &one);
   dabke_options options = DABKE_OPTIONS_INIT;
   dabke_handle* handle = NULL;
-  CHECK(dabke_annotate_begin("x") == DABKE_ERROR_NOT_IMPLEMENTED);
-  CHECK(dabke_annotate_end() == DABKE_ERROR_NOT_IMPLEMENTED);
-  CHECK(dabke_mark_step(1) == DABKE_ERROR_NOT_IMPLEMENTED);
   options.compression = (dabke_compression)4;
   CHECK(dabke_allreduce("t", &t, NULL, &options) == DABKE_ERROR_INVALID_ARGUMENT);
   CHECK_SAYS("compression");
@@ -585,6 +615,7 @@ static void what_is_to_come_says_so(void) {
 
 static void timeline_and_statistics(void) {
   char path[] = "/tmp/dabke-c-api-XXXXXX";
+  static char text[1 << 16];
   float x = 0;
   int64_t one = 1;
   DLTensor t = floats(&x, &one);
@@ -600,11 +631,24 @@ static void timeline_and_statistics(void) {
   CHECK_SAYS("/no/such/folder/trace.json");
   CHECK(dabke_start_timeline(path, 1) == DABKE_OK);
   CHECK(dabke_start_timeline(path, 1) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK(dabke_annotate_begin(NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK(dabke_annotate_begin("forward") == DABKE_OK);
   CHECK(dabke_allreduce("traced", &t, NULL, NULL) == DABKE_OK);
+  CHECK(dabke_annotate_end() == DABKE_OK);
+  CHECK(dabke_annotate_end() == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("no span");
+  CHECK(dabke_mark_step(7) == DABKE_OK);
   CHECK(dabke_stop_timeline() == DABKE_OK);
   CHECK(dabke_stop_timeline() == DABKE_OK);
+  CHECK(dabke_annotate_begin("seen by nobody") == DABKE_OK);
+  CHECK(dabke_annotate_end() == DABKE_OK);
+  CHECK(dabke_annotate_end() == DABKE_OK);
+  CHECK(dabke_mark_step(8) == DABKE_OK);
   file = fopen(path, "r");
-  CHECK(file != NULL && fgetc(file) == '[');
+  CHECK(file != NULL && fread(text, 1, sizeof text - 1, file) > 0 && text[0] == '[');
+  CHECK(strstr(text, "\"traced\"") != NULL);
+  CHECK(strstr(text, "\"forward\"") != NULL && strstr(text, "nobody") == NULL);
+  CHECK(strstr(text, "\"STEP\"") != NULL);
   if (file) fclose(file);
   unlink(path);
   memset(&statistics, 0, sizeof statistics);
@@ -792,6 +836,7 @@ int main(void) {
   outputs_that_are_given();
   members_of_a_group_wait_for_each_other();
   a_check_stops_a_wait();
+  what_is_left_to_a_wait_completes();
   handles_allocators_and_callbacks();
   bad_tensors();
   process_sets();

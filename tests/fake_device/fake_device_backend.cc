@@ -31,7 +31,7 @@ struct PackedCall {
       : batch(of), send(as_int64(packed.send_counts)), receive(as_int64(packed.receive_counts)) {
     const std::size_t width = size_of(packed.dtype);
     batch.prescale = 1;  // done in the packing
-    batch.timeline = nullptr;
+    batch.trace = {};
     const auto own = static_cast<std::size_t>(of.process_set->rank);
     BatchEntry entry;
     input = packed.send != nullptr ? packed.send : packed.data;

@@ -61,6 +61,11 @@ class Job {
       case Event::dumps: return machine_.ask_for_dumps("asked", Machine::Dumped::as_asked, now_);
       case Event::peer_lost:
         return machine_.peer_lost(neighbours_[input_.below(neighbours_.size())], {Code::peer_lost, "gone"});
+      case Event::timeline: {
+        const unsigned byte = input_.byte();
+        return machine_.change_timeline({(byte & 1) != 0, false, (byte & 1) != 0 ? "trace" : ""}, byte >> 1,
+                                        now_);
+      }
       case Event::count: return;
     }
   }

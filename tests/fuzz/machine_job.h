@@ -22,6 +22,7 @@ enum class Event : std::uint8_t {
   leave,
   dumps,
   peer_lost,
+  timeline,  // starts, and from where in the list
   count,
 };
 

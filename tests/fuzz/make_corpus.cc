@@ -52,6 +52,11 @@ class Recording {
     note(rank, Event::member, {});
     (void)machine(rank).submit_member(request_of(CollectiveKind::allreduce, "m", {2}), "g", 3, now_);
   }
+  void change_timeline(Rank rank, bool starts, unsigned from) {
+    note(rank, Event::timeline, {static_cast<char>(from << 1 | (starts ? 1 : 0))});
+    machine(rank).change_timeline({starts, false, starts ? "trace" : ""}, from, now_);
+    settle();
+  }
   void leave(Rank rank) {
     note(rank, Event::leave, {});
     machine(rank).leave(now_);
@@ -188,6 +193,16 @@ void record_all(const fs::path& corpus) {
       devices.settle();
     }
     for (const Rank rank : {0, 1, 2, 3}) devices.submit(rank, 7);
+  }
+  {
+    Recording timelines(corpus, "timelines", 64);
+    for (const unsigned from : {0U, 2U}) {
+      timelines.submit_everywhere(0);
+      timelines.change_timeline(4, true, from);
+      timelines.change_timeline(2, true, from);  // is done already
+      timelines.submit_everywhere(0);
+      timelines.change_timeline(0, false, from + 1);
+    }
   }
   {
     Recording stalls(corpus, "stalls", 2 | 4 | 8 | 16);

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/backend/activity.h"
 #include "runtime/kernels/kernels.h"
 
 namespace dabke::testing {
@@ -165,7 +166,7 @@ Status ThreadsBackend::run(const Batch& batch) {
   if (batch.dtype == DType::f64 && first.elements > 0 &&
       *static_cast<const double*>(first.input) == kFailingNumber)
     return {Code::transport, "the test's backend fails"};
-  const ActivityScope activity(batch.timeline, batch.timeline_ids, "THREADS_COLLECTIVE");
+  const RunScope activity(batch, "THREADS_COLLECTIVE", name());
   return run_among_threads(batch, ++round->second, *hub_, aborted_);
 }
 

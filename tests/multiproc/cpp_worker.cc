@@ -340,6 +340,20 @@ void stall(bool instead) {
   }
 }
 
+/// Steps with spans.
+void recorded() {
+  const dabke::Session session;
+  for (std::uint64_t step = 0; step < 200; ++step) {
+    {
+      const dabke::Span span("forward");
+      Floats x(1000, 1);
+      dabke::allreduce("gradient", x);
+    }
+    dabke::mark_step(step);
+  }
+  dabke::barrier();
+}
+
 void stall_instead() { stall(true); }
 void stall_idle() { stall(false); }
 
@@ -357,6 +371,7 @@ int main(int argc, char** argv) {
       {"learned", learned},
       {"stall-instead", stall_instead},
       {"stall-idle", stall_idle},
+      {"recorded", recorded},
   };
   return worker::run_scenario(argc, argv, kScenarios);
 }

@@ -269,9 +269,10 @@ int stopped_wait(bool inside) {
       } catch (const dabke::Error& error) {
         say(std::string("stopped ") + dabke_status_name(error.status()) + ": " + error.what());
         if (seconds() > 30) return 1;
+        const bool has_completed = pending.poll();  // before the stopped rank can complete it
         kill(pids[1], SIGCONT);
         if (error.status() != DABKE_ERROR_INTERRUPTED) throw;
-        if (pending.poll() && inside) return 1;
+        if (has_completed) return 1;
       }
       pending.wait();
     }

@@ -29,7 +29,7 @@
 namespace dabke::perf {
 namespace {
 
-constexpr double kSecondsToMeet = 30;
+constexpr double kSecondsToConnect = 30;
 constexpr int kTrials = 3;
 
 /// The job's store as Gloo wants one.
@@ -40,12 +40,12 @@ class StoreForGloo final : public gloo::rendezvous::Store {
     must(store_->set(key, {data.data(), data.size()}));
   }
   std::vector<char> get(const std::string& key) override {
-    auto value = store_->get(key, deadline_after(kSecondsToMeet));
+    auto value = store_->get(key, deadline_after(kSecondsToConnect));
     must(value.status());
     return {value->begin(), value->end()};
   }
   void wait(const std::vector<std::string>& keys) override {
-    for (const std::string& key : keys) must(store_->get(key, deadline_after(kSecondsToMeet)).status());
+    for (const std::string& key : keys) must(store_->get(key, deadline_after(kSecondsToConnect)).status());
   }
 
  private:

@@ -14,13 +14,13 @@ namespace dabke {
 namespace {
 
 using Offer = std::array<std::byte, 16>;  // magic, size of the segment
-constexpr std::array<char, 8> kMagic = {'D', 'A', 'B', 'K', 'E', 'S', 'H', '1'};
-constexpr std::byte kTaken{'T'}, kAgreed{'A'};
+constexpr std::array<char, 8> kAgreementMagic = {'D', 'A', 'B', 'K', 'E', 'S', 'H', '1'};
+constexpr std::byte kTakenWord{'T'}, kAgreedWord{'A'};
 
 Offer offer() {
   Offer bytes{};
-  std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
-  store_le<std::uint64_t>(sizeof(ShmLinkMemory), bytes.data() + kMagic.size());
+  std::memcpy(bytes.data(), kAgreementMagic.data(), kAgreementMagic.size());
+  store_le<std::uint64_t>(sizeof(ShmLinkMemory), bytes.data() + kAgreementMagic.size());
   return bytes;
 }
 
@@ -67,7 +67,7 @@ Result<bool> ShmAgreement::take_offer(int socket) {
                          Segment::adopt(std::move(received.descriptors[0]), sizeof(ShmLinkMemory), guard_));
   parts_.peer_event = GuardedFd(std::move(received.descriptors[1]), guard_);
   parts_.own_event = GuardedFd(std::move(received.descriptors[2]), guard_);
-  DABKE_RETURN_IF_ERROR(send_word(socket, kTaken));
+  DABKE_RETURN_IF_ERROR(send_word(socket, kTakenWord));
   step_ = Step::taken;
   return false;
 }
@@ -78,9 +78,9 @@ Result<bool> ShmAgreement::await_word(int socket) {
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (got < 0) return system_error("the connection broke", errno);
   if (got == 0) return Status(Code::transport, "it does not take the shared memory");
-  if (word != (parts_.is_connector ? kAgreed : kTaken))
+  if (word != (parts_.is_connector ? kAgreedWord : kTakenWord))
     return Status(Code::transport, "it answered the offer of shared memory with garbage");
-  if (!parts_.is_connector) DABKE_RETURN_IF_ERROR(send_word(socket, kAgreed));
+  if (!parts_.is_connector) DABKE_RETURN_IF_ERROR(send_word(socket, kAgreedWord));
   step_ = Step::agreed;
   return true;
 }

@@ -106,6 +106,8 @@ void SimulatedJob::take_actions(Rank rank) {
       self.warnings.push_back(warn->text);
     } else if (auto* dump = std::get_if<DumpAction>(&action)) {
       self.dumps.push_back(std::move(*dump));
+    } else if (auto* changed = std::get_if<TimelineAction>(&action)) {
+      self.timeline.emplace_back(self.last_number, std::move(changed->change));
     } else if (std::holds_alternative<StackAction>(action)) {
       ++self.stacks_wanted;
     } else if (std::holds_alternative<OverAction>(action)) {

@@ -65,6 +65,10 @@ class SimulatedJob {
   }
   /// How many stacks were wanted of this rank.
   int stacks_wanted(Rank rank) const { return ranks_[static_cast<std::size_t>(rank)].stacks_wanted; }
+  /// When this rank's timeline changed: the number of the last order that it had executed, and how.
+  const std::vector<std::pair<std::uint64_t, TimelineChange>>& timeline(Rank rank) const {
+    return ranks_[static_cast<std::size_t>(rank)].timeline;
+  }
   bool is_over(Rank rank) const { return ranks_[static_cast<std::size_t>(rank)].over; }
   bool numbers_increase() const { return numbers_increase_; }
   std::size_t messages() const { return messages_; }
@@ -82,6 +86,7 @@ class SimulatedJob {
     std::vector<DumpAction> dumps;
     std::vector<std::string> warnings;
     int stacks_wanted = 0;
+    std::vector<std::pair<std::uint64_t, TimelineChange>> timeline;
     std::uint64_t last_number = 0;
     bool over = false;
     bool dead = false;

@@ -117,7 +117,7 @@ class Random {
     Order order;
     order.number = number<std::uint64_t>();
     order.kind = of({Order::Kind::run, Order::Kind::run, Order::Kind::error, Order::Kind::left,
-                     Order::Kind::evict, Order::Kind::learned, Order::Kind::release});
+                     Order::Kind::evict, Order::Kind::learned, Order::Kind::release, Order::Kind::timeline});
     order.slot = below(1'000'000);
     if (order.kind == Order::Kind::error || coin()) order.request = request_ref();
     order.contributors = number<std::int32_t>();
@@ -127,6 +127,8 @@ class Random {
     order.error = static_cast<Code>(below(20));
     order.text = text();
     order.forced = coin();
+    order.starts = order.kind == Order::Kind::timeline && coin();
+    order.marks_cycles = order.kind == Order::Kind::timeline && coin();
     order.batch = number<std::uint32_t>();
     order.batch_by_tensor = numbers<std::uint32_t>();
     for (std::size_t left = of<std::size_t>({0, 0, 1, 60}); left > 0; --left) {
@@ -249,6 +251,11 @@ GroupAnswerMessage Random::message() {
           texts(below(2000))};
 }
 
+template <>
+TimelineMessage Random::message() {
+  return {number<std::uint64_t>(), {coin(), coin(), text()}};
+}
+
 template <std::size_t I = 0>
 Message any_message(Random& random, std::size_t kind) {
   if constexpr (I == std::variant_size_v<Message>) {
@@ -319,12 +326,12 @@ bool same(const Report& a, const Report& b) {
          joined == b.joined;
 }
 bool same(const Order& a, const Order& b) {
-  const auto& [number, kind, slot, request, contributors, rank, new_set, error, text, forced, batch,
-               batch_by_tensor, batches] = a;
+  const auto& [number, kind, slot, request, contributors, rank, new_set, error, text, forced, starts,
+               marks_cycles, batch, batch_by_tensor, batches] = a;
   return number == b.number && kind == b.kind && slot == b.slot && same(request, b.request) &&
          contributors == b.contributors && rank == b.rank && new_set == b.new_set && error == b.error &&
-         text == b.text && forced == b.forced && batch == b.batch && batch_by_tensor == b.batch_by_tensor &&
-         all_same(batches, b.batches);
+         text == b.text && forced == b.forced && starts == b.starts && marks_cycles == b.marks_cycles &&
+         batch == b.batch && batch_by_tensor == b.batch_by_tensor && all_same(batches, b.batches);
 }
 bool same(const ReadyMessage& a, const ReadyMessage& b) {
   const auto& [seen, slots, late_rank, late_us, wanted, awaited, reports, joins] = a;
@@ -355,6 +362,10 @@ bool same(const NoticeMessage& a, const NoticeMessage& b) {
   const auto& [subject, set, number, name, age_ms, suspect] = a;
   return subject == b.subject && set == b.process_set && number == b.number && name == b.name &&
          age_ms == b.age_ms && suspect == b.suspect;
+}
+bool same(const TimelineMessage& a, const TimelineMessage& b) {
+  const auto& [from, change] = a;
+  return from == b.from && change == b.change;
 }
 bool same(const DumpMessage& a, const DumpMessage& b) {
   const auto& [incident, asked, reason] = a;

@@ -63,8 +63,8 @@ TEST_CASE("names with quotes, newlines, bad UTF-8 and a megabyte make a valid fi
   {
     const auto timeline = test::must_open({.path = path});
     for (const std::string& name : names)
-      timeline->negotiate_start(timeline->tensor(name), CollectiveKind::barrier);
-    for (const std::string& name : bad) timeline->negotiate_end(timeline->tensor(name));
+      test::negotiate_start(*timeline, timeline->tensor(name), CollectiveKind::barrier);
+    for (const std::string& name : bad) test::negotiate_end(*timeline, timeline->tensor(name));
   }
   const Json trace = test::read_trace(path);
   std::vector<std::string> seen;
@@ -87,7 +87,7 @@ TEST_CASE("times are microseconds since the start, with fractions, taken when th
   const auto opened = Clock::now();
   for (int i = 0; i < 100; ++i) {
     least.push_back(std::chrono::duration<double, std::micro>(Clock::now() - opened).count());
-    timeline->rank_ready(id, i);
+    test::rank_ready(*timeline, id, i);
     most.push_back(std::chrono::duration<double, std::micro>(Clock::now() - before).count());
   }
   REQUIRE(timeline->close().is_ok());
@@ -136,11 +136,11 @@ TEST_CASE("a pipe that somebody reads is refused too") {
 TEST_CASE("a full disk disturbs nobody and is what close returns, each time") {
   const auto timeline = test::must_open({.path = "/dev/full"});
   const auto id = timeline->tensor("x");
-  for (int i = 0; i < 100'000; ++i) timeline->rank_ready(id, i);
+  for (int i = 0; i < 100'000; ++i) test::rank_ready(*timeline, id, i);
   const Status status = timeline->close();
   CHECK(status.code() == Code::transport);
   CHECK_THAT(status.message(), Catch::Contains("/dev/full") && Catch::Contains("No space left on device"));
-  timeline->rank_ready(id, 1);
+  test::rank_ready(*timeline, id, 1);
   CHECK(timeline->close().message() == status.message());
 }
 
@@ -154,12 +154,12 @@ TEST_CASE("a full disk is told when it happens, and once") {
                                            was_told.notify_one();
                                          }});
   const auto id = timeline->tensor("x");
-  timeline->rank_ready(id, 0);
+  test::rank_ready(*timeline, id, 0);
   {
     std::unique_lock lock(mutex);
     REQUIRE(was_told.wait_for(lock, 10s, [&] { return !told.empty(); }));
   }
-  for (int i = 1; i < 1000; ++i) timeline->rank_ready(id, i);
+  for (int i = 1; i < 1000; ++i) test::rank_ready(*timeline, id, i);
   CHECK(told == std::vector{timeline->close().message()});
 }
 
@@ -184,7 +184,7 @@ TEST_CASE("a file size limit is reported like a full disk, and the file is whole
     const auto timeline = test::must_open({.path = path});
     const auto id = timeline->tensor("x");
     for (int i = 0; i < 100'000; ++i) {
-      timeline->rank_ready(id, i);
+      test::rank_ready(*timeline, id, i);
       if (several_flushes && i % 1000 == 0) std::this_thread::sleep_for(1ms);
     }
     const std::string said = timeline->close().message();
@@ -202,9 +202,9 @@ TEST_CASE("everything recorded before close is in the file, and nothing after") 
   const std::string path = folder.file("trace.json");
   const auto timeline = test::must_open({.path = path});
   const auto id = timeline->tensor("x");
-  for (int i = 0; i < 50'000; ++i) timeline->rank_ready(id, i);
+  for (int i = 0; i < 50'000; ++i) test::rank_ready(*timeline, id, i);
   REQUIRE(timeline->close().is_ok());
-  timeline->rank_ready(id, -1);
+  test::rank_ready(*timeline, id, -1);
   REQUIRE(timeline->close().is_ok());
   const auto events = test::events_of(test::read_trace(path), 1);
   REQUIRE(events.size() == 50'000);
@@ -216,7 +216,7 @@ TEST_CASE("a second timeline in the same process starts anew, over the old file"
   const std::string path = folder.file("trace.json");
   for (int round = 0; round < 20; ++round) {
     const auto timeline = test::must_open({.path = path});
-    for (int i = round; i < 20; ++i) timeline->rank_ready(timeline->tensor("x"), i);
+    for (int i = round; i < 20; ++i) test::rank_ready(*timeline, timeline->tensor("x"), i);
   }
   const auto events = test::events_of(test::read_trace(path), 1);
   REQUIRE(events.size() == 1);
@@ -241,7 +241,7 @@ TEST_CASE("what was recorded is in a readable file soon, without close") {
   const auto id = timeline->tensor("x");
   std::size_t count = 0;
   for (int round = 0; round < 5; ++round) {
-    timeline->rank_ready(id, round);
+    test::rank_ready(*timeline, id, round);
     const auto trace = wait_for_events(path, ++count);
     REQUIRE(trace);
     std::this_thread::sleep_for(round * 15ms);  // the writer naps, or sleeps without limit
@@ -258,12 +258,12 @@ TEST_CASE("after kill -9 the file is readable up to the last flush") {
   if (child == 0) {
     const auto timeline = test::must_open({.path = path});
     const auto id = timeline->tensor("x");
-    for (int i = 0; i < 1000; ++i) timeline->rank_ready(id, i);
+    for (int i = 0; i < 1000; ++i) test::rank_ready(*timeline, id, i);
     if (!wait_for_events(path, 1000)) ::_exit(1);
     static_cast<void>(::write(pipe_fds[1], "x", 1));
     while (true) {  // and goes on, so that the kill comes in the middle of writing
-      timeline->negotiate_start(id, CollectiveKind::allreduce);
-      timeline->negotiate_end(id);
+      test::negotiate_start(*timeline, id, CollectiveKind::allreduce);
+      test::negotiate_end(*timeline, id);
       if (timeline->tensor("x") == 0) break;
     }
     ::_exit(1);

@@ -25,22 +25,22 @@ Json trace_of(Record record, Timeline::Options options = {}) {
 }
 
 void negotiate(Timeline& timeline, Timeline::TensorId id, CollectiveKind kind = CollectiveKind::allreduce) {
-  timeline.negotiate_start(id, kind);
-  timeline.rank_ready(id, 0);
-  timeline.rank_ready(id, 1);
-  timeline.negotiate_end(id);
+  test::negotiate_start(timeline, id, kind);
+  test::rank_ready(timeline, id, 0);
+  test::rank_ready(timeline, id, 1);
+  test::negotiate_end(timeline, id);
 }
 
 TEST_CASE("the life of a tensor is written with the names and fields that Horovod's users know") {
   const Json trace = trace_of([](Timeline& timeline) {
     const auto id = timeline.tensor("allreduce.fc.w");
     negotiate(timeline, id);
-    timeline.op_start({&id, 1}, CollectiveKind::allreduce);
+    test::op_start(timeline, {&id, 1}, CollectiveKind::allreduce);
     for (const char* activity : {"QUEUE", "MEMCPY_IN_FUSION_BUFFER", "GLOO_ALLREDUCE"}) {
-      timeline.activity_start(std::span(&id, 1), activity);
-      timeline.activity_end(std::span(&id, 1));
+      test::activity_start(timeline, std::span(&id, 1), activity);
+      test::activity_end(timeline, std::span(&id, 1));
     }
-    timeline.op_end(id, DType::f32, Shape{2, 3});
+    test::op_end(timeline, id, DType::f32, Shape{2, 3});
   });
   CHECK(test::outline_of(trace, 1) == Lines{"B NEGOTIATE_ALLREDUCE", "X 0", "X 1", "E", "B ALLREDUCE",
                                             "B QUEUE", "E", "B MEMCPY_IN_FUSION_BUFFER", "E",
@@ -64,18 +64,18 @@ TEST_CASE("what a batch of many tensors does is written for each of them, at the
       ids.push_back(timeline.tensor("tensor " + std::to_string(i)));
       negotiate(timeline, ids.back());
     }
-    timeline.op_start(ids, CollectiveKind::allgather);
-    timeline.activity_start(ids, "QUEUE");
-    timeline.activity_end(ids);
-    for (const auto id : ids) timeline.op_end(id, DType::f32, Shape{1});
+    test::op_start(timeline, ids, CollectiveKind::allgather);
+    test::activity_start(timeline, ids, "QUEUE");
+    test::activity_end(timeline, ids);
+    for (const auto id : ids) test::op_end(timeline, id, DType::f32, Shape{1}, ids.front());
     // A second batch, in another order.
     std::ranges::reverse(ids);
     for (int i = 0; i < kTensors; ++i) {
       CHECK(timeline.tensor("tensor " + std::to_string(kTensors - 1 - i)) ==
             ids[static_cast<std::size_t>(i)]);
     }
-    timeline.op_start(ids, CollectiveKind::allreduce);
-    for (const auto id : ids) timeline.op_end(id, DType::f32, Shape{1});
+    test::op_start(timeline, ids, CollectiveKind::allreduce);
+    for (const auto id : ids) test::op_end(timeline, id, DType::f32, Shape{1}, ids.front());
   });
   CHECK(test::nesting_fault(trace) == "");
   std::set<double> starts;
@@ -115,8 +115,8 @@ TEST_CASE("every collective has its names") {
   const Json trace = trace_of([kind](Timeline& timeline) {
     const auto id = timeline.tensor("x");
     negotiate(timeline, id, kind);
-    timeline.op_start({&id, 1}, kind);
-    timeline.op_end(id, DType::bf16, Shape{});
+    test::op_start(timeline, {&id, 1}, kind);
+    test::op_end(timeline, id, DType::bf16, Shape{});
   });
   CHECK(test::outline_of(trace, 1) == Lines{"B NEGOTIATE_" + name, "X 0", "X 1", "E", "B " + name, "E"});
   CHECK(test::events_of(trace, 1).back()["args"] ==
@@ -128,8 +128,8 @@ TEST_CASE("shapes of many and of huge dimensions are kept") {
     const auto id = timeline.tensor("x");
     for (const Shape& shape :
          {Shape{1, 2, 3, 4, 5, 6, 7, 8}, Shape{1, 2, 1, 2, 1, 2, 1, 2, 1}, Shape{0, 5'000'000'000}}) {
-      timeline.op_start({&id, 1}, CollectiveKind::allreduce);
-      timeline.op_end(id, DType::u8, shape);
+      test::op_start(timeline, {&id, 1}, CollectiveKind::allreduce);
+      test::op_end(timeline, id, DType::u8, shape);
     }
   });
   std::vector<std::string> shapes;
@@ -142,11 +142,11 @@ TEST_CASE("shapes of many and of huge dimensions are kept") {
 TEST_CASE("an error ends what is open and is shown with its text") {
   const Json trace = trace_of([](Timeline& timeline) {
     const auto id = timeline.tensor("x");
-    timeline.negotiate_start(id, CollectiveKind::broadcast);
-    timeline.op_error(id, Status(Code::mismatch, "broadcast 'x': root 0\nand \"1\""));
-    timeline.op_start({&id, 1}, CollectiveKind::broadcast);
-    timeline.activity_start(std::span(&id, 1), "GLOO_BCAST");
-    timeline.op_error(id, Status(Code::peer_lost, "rank 1 is gone"));
+    test::negotiate_start(timeline, id, CollectiveKind::broadcast);
+    test::op_error(timeline, id, Status(Code::mismatch, "broadcast 'x': root 0\nand \"1\""));
+    test::op_start(timeline, {&id, 1}, CollectiveKind::broadcast);
+    test::activity_start(timeline, std::span(&id, 1), "GLOO_BCAST");
+    test::op_error(timeline, id, Status(Code::peer_lost, "rank 1 is gone"));
   });
   CHECK(test::outline_of(trace, 1) == Lines{"B NEGOTIATE_BROADCAST", "E", "B ERROR", "E", "B BROADCAST",
                                             "B GLOO_BCAST", "E", "E", "B ERROR", "E"});
@@ -159,17 +159,17 @@ TEST_CASE("an error ends what is open and is shown with its text") {
 TEST_CASE("a negotiation that begins before the operation has ended is drawn after it") {
   const Json trace = trace_of([](Timeline& timeline) {
     const auto id = timeline.tensor("x");
-    timeline.op_start({&id, 1}, CollectiveKind::allreduce);
-    timeline.activity_start(std::span(&id, 1), "GLOO_ALLREDUCE");
-    timeline.negotiate_start(id, CollectiveKind::allreduce);
-    timeline.rank_ready(id, 1);
-    timeline.activity_end(std::span(&id, 1));
-    timeline.op_end(id, DType::f32, Shape{1});
-    timeline.rank_ready(id, 0);
-    timeline.negotiate_end(id);
-    timeline.op_start({&id, 1}, CollectiveKind::allreduce);
+    test::op_start(timeline, {&id, 1}, CollectiveKind::allreduce);
+    test::activity_start(timeline, std::span(&id, 1), "GLOO_ALLREDUCE");
+    test::negotiate_start(timeline, id, CollectiveKind::allreduce);
+    test::rank_ready(timeline, id, 1);
+    test::activity_end(timeline, std::span(&id, 1));
+    test::op_end(timeline, id, DType::f32, Shape{1});
+    test::rank_ready(timeline, id, 0);
+    test::negotiate_end(timeline, id);
+    test::op_start(timeline, {&id, 1}, CollectiveKind::allreduce);
     negotiate(timeline, id);  // complete before the operation's end
-    timeline.op_end(id, DType::f32, Shape{1});
+    test::op_end(timeline, id, DType::f32, Shape{1});
   });
   CHECK(test::outline_of(trace, 1) == Lines{"B ALLREDUCE", "B GLOO_ALLREDUCE", "X 1", "E", "E",  //
                                             "B NEGOTIATE_ALLREDUCE", "X 0", "E", "B ALLREDUCE", "X 0", "X 1",
@@ -179,11 +179,11 @@ TEST_CASE("a negotiation that begins before the operation has ended is drawn aft
 
 TEST_CASE("what is still open at the end is closed and marked as unfinished") {
   const Json trace = trace_of([](Timeline& timeline) {
-    timeline.negotiate_start(timeline.tensor("stalled"), CollectiveKind::allreduce);
+    test::negotiate_start(timeline, timeline.tensor("stalled"), CollectiveKind::allreduce);
     const auto id = timeline.tensor("running");
-    timeline.op_start({&id, 1}, CollectiveKind::allreduce);
-    timeline.activity_start(std::span(&id, 1), "GLOO_ALLREDUCE");
-    timeline.negotiate_start(id, CollectiveKind::allreduce);
+    test::op_start(timeline, {&id, 1}, CollectiveKind::allreduce);
+    test::activity_start(timeline, std::span(&id, 1), "GLOO_ALLREDUCE");
+    test::negotiate_start(timeline, id, CollectiveKind::allreduce);
   });
   CHECK(test::nesting_fault(trace) == "");
   CHECK(test::events_of(trace, 1).back()["args"]["unfinished"] == true);
@@ -204,14 +204,14 @@ TEST_CASE("records in any order, of any tensor, give proper nesting") {
     for (int i = 0; i < 400; ++i) {
       const Timeline::TensorId id = random(4);  // 0 and 3 are no tensors
       switch (random(8)) {
-        case 0: timeline.negotiate_start(id, CollectiveKind::allreduce); break;
-        case 1: timeline.rank_ready(id, static_cast<int>(random(9))); break;
-        case 2: timeline.negotiate_end(id); break;
-        case 3: timeline.op_start({&id, 1}, CollectiveKind::alltoall); break;
-        case 4: timeline.activity_start(std::span(&id, 1), "QUEUE"); break;
-        case 5: timeline.activity_end(std::span(&id, 1)); break;
-        case 6: timeline.op_end(id, DType::f16, Shape{i, 2}); break;
-        case 7: timeline.op_error(id, Status(Code::timeout, "too late")); break;
+        case 0: test::negotiate_start(timeline, id, CollectiveKind::allreduce); break;
+        case 1: test::rank_ready(timeline, id, static_cast<int>(random(9))); break;
+        case 2: test::negotiate_end(timeline, id); break;
+        case 3: test::op_start(timeline, {&id, 1}, CollectiveKind::alltoall); break;
+        case 4: test::activity_start(timeline, std::span(&id, 1), "QUEUE"); break;
+        case 5: test::activity_end(timeline, std::span(&id, 1)); break;
+        case 6: test::op_end(timeline, id, DType::f16, Shape{i, 2}); break;
+        case 7: test::op_error(timeline, id, Status(Code::timeout, "too late")); break;
       }
     }
   });

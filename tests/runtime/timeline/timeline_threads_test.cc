@@ -24,16 +24,16 @@ using test::Json;
 constexpr int kRecords = 9;
 /// One whole life of a tensor, kRecords records.
 void live(Timeline& timeline, Timeline::TensorId id, int i) {
-  timeline.negotiate_start(id, CollectiveKind::allreduce);
-  timeline.rank_ready(id, i);
-  timeline.negotiate_end(id);
-  timeline.op_start({&id, 1}, CollectiveKind::allreduce);
-  timeline.activity_start(std::span(&id, 1), "QUEUE");
-  timeline.activity_end(std::span(&id, 1));
-  timeline.activity_start(std::span(&id, 1), "GLOO_ALLREDUCE");
-  timeline.activity_end(std::span(&id, 1));
-  if (i % 10 == 0) return timeline.op_error(id, Status(Code::timeout, "late"));
-  timeline.op_end(id, DType::f32, i % 7 == 0 ? Shape{1, 1, 1, 1, 1, 1, 1, 1, i} : Shape{i, 2});
+  test::negotiate_start(timeline, id, CollectiveKind::allreduce);
+  test::rank_ready(timeline, id, i);
+  test::negotiate_end(timeline, id);
+  test::op_start(timeline, {&id, 1}, CollectiveKind::allreduce);
+  test::activity_start(timeline, std::span(&id, 1), "QUEUE");
+  test::activity_end(timeline, std::span(&id, 1));
+  test::activity_start(timeline, std::span(&id, 1), "GLOO_ALLREDUCE");
+  test::activity_end(timeline, std::span(&id, 1));
+  if (i % 10 == 0) return test::op_error(timeline, id, Status(Code::timeout, "late"));
+  test::op_end(timeline, id, DType::f32, i % 7 == 0 ? Shape{1, 1, 1, 1, 1, 1, 1, 1, i} : Shape{i, 2});
 }
 
 TEST_CASE("many threads record at once and nothing is lost, torn or misnested") {
@@ -50,7 +50,7 @@ TEST_CASE("many threads record at once and nothing is lost, torn or misnested") 
           const auto name = std::to_string(t) + "." + std::to_string(i % 20);
           live(*timeline, timeline->tensor(name), i);
           timeline->mark_cycle();
-          timeline->rank_ready(timeline->tensor("of all threads"), t);
+          test::rank_ready(*timeline, timeline->tensor("of all threads"), t);
         }
       });
     }
@@ -145,7 +145,7 @@ TEST_CASE("an idle timeline makes no wake-ups") {
   test::TempFolder folder;
   const auto timeline = test::must_open({.path = folder.file("trace.json")});
   const auto switches = [] { return writer_status("voluntary_ctxt_switches"); };
-  timeline->rank_ready(timeline->tensor("x"), 0);
+  test::rank_ready(*timeline, timeline->tensor("x"), 0);
   // The writer is idle once it has not switched for several naps.
   const auto sleeps = [] { return writer_status("State").starts_with('S'); };
   std::string before = switches();

@@ -244,13 +244,17 @@ typedef struct dabke_options {
   /* join: the CUDA device with whose memory this rank takes part in what the others do with theirs; -1: those
    * that it has used. */
   int64_t device;
+  /* Of the asynchronous forms: 1 says that the calling thread waits for the handle next. Its wait then negotiates by
+   * itself, as in the blocking forms, and no other thread is woken for that, which takes tens of microseconds. Until
+   * the handle is waited for, polled or freed, other ranks may wait for this one. 0: the runtime goes on at once. */
+  int64_t wait_follows;
 } dabke_options;
 /* The defaults: world, average, root 0, no scaling. A NULL options pointer means these. A struct of zeros
  * does not: its scale factors are 0. */
 #define DABKE_OPTIONS_INIT                                                               \
   {                                                                                      \
     sizeof(dabke_options), DABKE_WORLD, DABKE_AVERAGE, 0, 1.0, 1.0, NULL, 0, NULL, 0, 0, \
-        DABKE_COMPRESSION_DEFAULT, NULL, NULL, NULL, NULL, NULL, NULL, -1                \
+        DABKE_COMPRESSION_DEFAULT, NULL, NULL, NULL, NULL, NULL, NULL, -1, 0             \
   }
 
 /* ---- collectives ---- */
@@ -478,14 +482,34 @@ DABKE_API void dabke_free(void* memory);
 /* ---- looking inside ---- */
 
 /* Starts or stops writing the timeline (docs/timeline.md) while the job runs. Starting needs TIMELINE=DYNAMIC
- * or unset. */
+ * or unset. A relative path is relative to the calling process's working directory, on each rank that writes.
+ * mark_cycles, other than 0: every round of orders is marked.
+ *
+ * With TIMELINE_FORMAT=horovod rank 0 writes: its calls count, and those of other ranks do nothing.
+ * With TIMELINE_FORMAT=records every rank writes, to path.rank<n>, and starts and stops between the same two
+ * collectives of the job's one order. Either always one rank calls, whichever, or every rank makes the same
+ * calls in the same order, at whatever time; the first to come starts or stops for all.
+ *
+ * The call waits until its own rank has followed; a stop also until what was ordered before it has run (a second
+ * at most) and its file is closed. From any thread, but one call at a time goes on; not from an output
+ * allocator or the check of a wait. Stopping what was not started is well.
+ * Errors, of the calling rank alone: DABKE_ERROR_INVALID_ARGUMENT when the path is empty, or one is being
+ * written; DABKE_ERROR_TRANSPORT when the file cannot be written, or, of a stop, could not be; when the job has
+ * ended, why, for a start. */
 DABKE_API dabke_status dabke_start_timeline(const char* path, int mark_cycles);
 DABKE_API dabke_status dabke_stop_timeline(void);
 
-/* A span of the application's own in the timeline, on the calling thread's row; and the end of a training
- * step. */
+/* A span of the application's own in the timeline, on a row of the calling thread. Spans nest: an end is that of
+ * the last that the same thread has begun. A name ends with a NUL, and is copied; the first 65,536 names have
+ * their own, all others share one.
+ *
+ * From any thread and at any time, also before dabke_init. While no timeline is written, a load, and DABKE_OK;
+ * while one is, some hundred nanoseconds, and nothing waits for the file.
+ * Errors: DABKE_ERROR_INVALID_ARGUMENT when the name is NULL; for an end, while a timeline is written, when the
+ * thread has begun nothing that it could end. */
 DABKE_API dabke_status dabke_annotate_begin(const char* name);
 DABKE_API dabke_status dabke_annotate_end(void);
+/* The training step of this number has ended, on this rank: a mark in the timeline. As the two above. */
 DABKE_API dabke_status dabke_mark_step(uint64_t step);
 
 /* One row of the knob table. help is static; the other strings are valid until the calling thread's next call

@@ -484,6 +484,24 @@ inline void remove_process_set_among_members(dabke_process_set id) {
   detail::check(dabke_remove_process_set_among_members(id));
 }
 
+/// dabke_start_timeline.
+inline void start_timeline(const std::string& path, bool mark_cycles = false) {
+  detail::check(dabke_start_timeline(path.c_str(), mark_cycles ? 1 : 0));
+}
+inline void stop_timeline() { detail::check(dabke_stop_timeline()); }
+/// The training step of this number has ended.
+inline void mark_step(std::uint64_t step) { detail::check(dabke_mark_step(step)); }
+
+/// A span of the timeline, on the row of the thread that has made it and destroys it, while it lives.
+class Span {
+ public:
+  explicit Span(const char* name) { detail::check(dabke_annotate_begin(name)); }
+  explicit Span(const std::string& name) : Span(name.c_str()) {}
+  Span(const Span&) = delete;
+  Span& operator=(const Span&) = delete;
+  ~Span() { (void)dabke_annotate_end(); }
+};
+
 }  // namespace dabke
 
 #endif

@@ -1,0 +1,83 @@
+#include "runtime/core/active_timeline.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace dabke {
+namespace {
+
+/// The spans that the calling thread has begun and not ended, whether they were recorded or not: a timeline may start
+/// or stop within one.
+struct OpenSpans {
+  std::uint64_t open = 0;
+  std::uint64_t recorded = 0;  // the innermost so many, in the timeline `in`
+  std::weak_ptr<Timeline> in;
+
+  static OpenSpans& of_thread() {
+    thread_local OpenSpans spans;
+    return spans;
+  }
+  std::uint64_t& recorded_in(const std::shared_ptr<Timeline>& timeline) {
+    const bool is_same = !in.owner_before(timeline) && !timeline.owner_before(in);
+    if (!is_same) {
+      recorded = 0;
+      in = timeline;
+    }
+    return recorded;
+  }
+};
+
+}  // namespace
+
+void ActiveTimeline::set(std::shared_ptr<Timeline> timeline, TimelineFormat format) {
+  const bool is_on = timeline != nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    timeline_.swap(timeline);
+  }
+  is_on_ = is_on;
+  records_submits_ = is_on && format == TimelineFormat::records;
+}
+
+void ActiveTimeline::record(const Request& request) {
+  const auto timeline = current();
+  if (!timeline) return;
+  Record record{.process_set = request.process_set, .what = Record::What::submit, .kind = request.kind};
+  if (request.tensors.empty()) {
+    record.name = timeline->tensor(request.name);
+    timeline->put(record);
+  }
+  for (const TensorSpec& tensor : request.tensors) {
+    record.name = timeline->tensor(tensor.name);
+    record.dtype = tensor.dtype;
+    record.bytes = tensor.size_bytes();
+    timeline->put(record);
+  }
+}
+
+void ActiveTimeline::begin_span(std::string_view name) {
+  OpenSpans& spans = OpenSpans::of_thread();
+  if (const auto timeline = current()) {
+    timeline->begin_span(name);
+    ++spans.recorded_in(timeline);
+  }
+  ++spans.open;
+}
+
+Status ActiveTimeline::end_span() {
+  OpenSpans& spans = OpenSpans::of_thread();
+  const auto timeline = current();
+  if (spans.open == 0) {
+    if (!timeline) return {};
+    return {Code::invalid_argument, "the calling thread has begun no span that it could end"};
+  }
+  --spans.open;
+  if (!timeline) return {};
+  if (std::uint64_t& recorded = spans.recorded_in(timeline); recorded > 0) {
+    --recorded;
+    timeline->end_span();
+  }
+  return {};
+}
+
+}  // namespace dabke

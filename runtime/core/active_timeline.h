@@ -1,0 +1,47 @@
+// The timeline as the application's threads see it: what they submit, their spans, and the steps that they mark.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+
+#include "runtime/call/request.h"
+#include "runtime/timeline/timeline.h"
+
+namespace dabke {
+
+/// May be used from any thread. While no timeline is written, each call is a load.
+class ActiveTimeline {
+ public:
+  /// Null: none is written any more.
+  void set(std::shared_ptr<Timeline> timeline, TimelineFormat format);
+
+  void submitted(const Request& request) {
+    if (records_submits_.load(std::memory_order_relaxed)) record(request);
+  }
+  /// A span of the calling thread, within those that it has begun.
+  void begin_span(std::string_view name);
+  /// Ends the last that it has begun.
+  ///   errors  invalid_argument while a timeline is written, where it has begun none
+  Status end_span();
+  void mark_step(std::uint64_t step) {
+    if (const auto timeline = current()) timeline->mark_step(step);
+  }
+
+ private:
+  void record(const Request& request);
+  std::shared_ptr<Timeline> current() {
+    if (!is_on_.load(std::memory_order_relaxed)) return nullptr;
+    const std::lock_guard lock(mutex_);
+    return timeline_;
+  }
+
+  std::atomic<bool> is_on_{false};
+  std::atomic<bool> records_submits_{false};
+  std::mutex mutex_;
+  std::shared_ptr<Timeline> timeline_;
+};
+
+}  // namespace dabke

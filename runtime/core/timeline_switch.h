@@ -1,0 +1,85 @@
+// Starts and stops this rank's timeline, as the one sequence says (timeline_requests.h).
+//
+// DABKE_TIMELINE_FORMAT=horovod: rank 0 writes, and its calls alone start and stop; those of others do nothing, and are
+// well. DABKE_TIMELINE_FORMAT=records: every rank writes its own file, and any rank's call is for all.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/base/config.h"
+#include "runtime/base/log.h"
+#include "runtime/base/world.h"
+#include "runtime/core/active_timeline.h"
+#include "runtime/negotiation/actions.h"
+#include "runtime/negotiation/timeline_requests.h"
+
+namespace dabke {
+
+class TimelineSwitch {
+ public:
+  /// Asks the root for a change, from a thread of the application; false where nobody listens any more.
+  using Ask = std::function<bool(TimelineChange change, std::uint64_t from)>;
+
+  /// All that it is given outlives it, but for the log.
+  TimelineSwitch(const Config& config, const World& world, ActiveTimeline& active, Log log);
+  ~TimelineSwitch() { active_.set(nullptr, format_); }
+  TimelineSwitch(const TimelineSwitch&) = delete;
+  TimelineSwitch& operator=(const TimelineSwitch&) = delete;
+
+  /// What the configuration says, from the first message on. Called once, before all else.
+  Status start_with_job();
+
+  // ---- by threads of the application: they come back when this rank has followed
+  ///   errors  of this rank: the path cannot be written, or a timeline is being written; or why the job is over
+  Status start(const std::string& path, bool marks_cycles, const Ask& ask);
+  /// Well, where none is being written.
+  ///   errors  the first one of writing
+  Status stop(const Ask& ask);
+  /// Ends what is being written, when nobody drives any more.
+  Status close();
+
+  // ---- by whoever drives the coordinator
+  const std::shared_ptr<Timeline>& current() const { return current_; }
+  void follow(const TimelineChange& change);
+  /// No more changes are ordered.
+  void job_is_over(const Status& cause) noexcept;
+
+ private:
+  /// A change that this rank has followed, and what became of it here.
+  struct Followed {
+    TimelineChange change;
+    Status status;
+    std::shared_ptr<Timeline> stopped;  // until somebody has asked for its end
+  };
+
+  bool writes_here() const { return format_ == TimelineFormat::records || world_.rank == 0; }
+  Status call(const TimelineChange& change, const Ask& ask);
+  Status end_of(std::uint64_t index, std::unique_lock<std::mutex>& lock);
+  Status open(const TimelineChange& change);
+  void set_current(std::shared_ptr<Timeline> timeline);
+  void drop_ended();
+
+  const World& world_;
+  ActiveTimeline& active_;
+  const Log log_;
+  const Config& config_;
+  const TimelineFormat format_;
+  std::shared_ptr<Timeline> current_;  // the driver's; null: none is written
+
+  std::mutex calls_;  // one call of this rank at a time
+  std::mutex mutex_;  // all below
+  std::condition_variable changed_;
+  std::shared_ptr<Timeline> running_;  // what the driver's is
+  ChangeList<Followed> followed_;
+  std::uint64_t position_ = 0;          // behind the change of the last call
+  std::vector<std::uint64_t> stopped_;  // the changes that have a timeline yet
+  bool is_over_ = false;
+  Status over_;
+};
+
+}  // namespace dabke

@@ -1,0 +1,97 @@
+// All that records mention by number, by what it is.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/shape.h"
+#include "runtime/timeline/interned_names.h"
+
+namespace dabke {
+
+// clang-format off
+//   id       value  most       all beyond these are               what is called so
+#define DABKE_NAME_KINDS(X)                                                                                              \
+  X(tensor,   1,     262'144,   "(all further tensors)",           "a tensor; `name` of what is of one tensor")         \
+  X(span,     2,     65'536,    "(all further spans)",             "a span of the application; `name` of `span`")       \
+  X(thread,   3,     65'536,    "(all further threads)",           "a thread, with its number in the system; `thread`") \
+  X(text,     4,     4'096,     "(all further)",                   "a backend, an algorithm, what a `run` is called")   \
+  X(shape,    5,     65'536,    "\xff\xff\xff\xff\xff\xff\xff\xff", "a shape: its dimensions, 8 bytes each; one of -1: not known; `number` of `done`") \
+  X(error,    6,     4'096,     "(all further errors)",            "the text of an error; `number` of `error`")
+// clang-format on
+
+enum class NameKind : std::uint8_t {
+#define X(id, value, ...) id = value,
+  DABKE_NAME_KINDS(X)
+#undef X
+};
+inline constexpr std::size_t kNameKinds = 0
+#define X(...) +1
+    DABKE_NAME_KINDS(X)
+#undef X
+    ;
+constexpr std::size_t index_of(NameKind kind) { return static_cast<std::size_t>(kind) - 1; }
+inline constexpr auto kAllNameKinds = std::to_array<NameKind>({
+#define X(id, ...) NameKind::id,
+    DABKE_NAME_KINDS(X)
+#undef X
+});
+constexpr std::size_t most_of(NameKind kind) {
+  switch (kind) {
+#define X(id, value, most, ...) \
+  case NameKind::id: return most;
+    DABKE_NAME_KINDS(X)
+#undef X
+  }
+  return 0;
+}
+
+/// The last number of each kind that somebody was given.
+using LastNames = std::array<std::uint32_t, kNameKinds>;
+
+/// A shape as it is interned: its dimensions as they lie in memory.
+inline std::string_view bytes_of(const Shape& shape) {
+  return {reinterpret_cast<const char*>(shape.dims().data()), shape.dims().size() * sizeof(std::int64_t)};
+}
+inline Shape shape_of(std::string_view bytes) {
+  std::vector<std::int64_t> dims(bytes.size() / sizeof(std::int64_t));
+  std::copy_n(bytes.data(), dims.size() * sizeof(std::int64_t), reinterpret_cast<char*>(dims.data()));
+  return Shape(dims);
+}
+
+/// May be used from any thread.
+class NameTable {
+ public:
+  std::uint32_t number_of(NameKind kind, std::string_view name, LastNames& last) {
+    return tables_[index_of(kind)].number_of(name, last[index_of(kind)]);
+  }
+  /// The same for the shape of a tensor, which is the one that it had last as a rule.
+  std::uint32_t number_of(const Shape& shape, std::uint32_t tensor) {
+    std::uint32_t last = shapes_[tensor].load(std::memory_order_relaxed);
+    const std::uint32_t number = tables_[index_of(NameKind::shape)].number_of(bytes_of(shape), last);
+    shapes_[tensor].store(number, std::memory_order_relaxed);
+    return number;
+  }
+  std::size_t count(NameKind kind) const { return tables_[index_of(kind)].count(); }
+  std::string_view name(NameKind kind, std::uint32_t number) const {
+    return tables_[index_of(kind)].name(number);
+  }
+
+ private:
+  std::array<InternedNames, kNameKinds> tables_ = {
+#define X(id, value, most, further, meaning) InternedNames(most, further),
+      DABKE_NAME_KINDS(X)
+#undef X
+  };
+  // By tensor, the shared one included.
+  const std::unique_ptr<std::atomic<std::uint32_t>[]> shapes_ =
+      std::make_unique<std::atomic<std::uint32_t>[]>(most_of(NameKind::tensor) + 2);
+};
+
+}  // namespace dabke

@@ -1,0 +1,351 @@
+// What the ranks' own records say of a job, joined.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include <stdlib.h>
+
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+
+#include "runtime/timeline/record_file.h"
+#include "tests/in_process/job.h"
+
+namespace dabke::testing {
+namespace {
+
+using What = Record::What;
+
+class Folder {
+ public:
+  Folder() {
+    if (::mkdtemp(path_.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_ = "/tmp/dabke_records_XXXXXX";
+};
+
+/// One rank's file, all of it.
+struct RankRecords {
+  RecordFile file;
+  std::vector<Record> records;
+
+  std::vector<Record> of(What what) const {
+    std::vector<Record> found;
+    std::ranges::copy_if(records, std::back_inserter(found),
+                         [&](const Record& one) { return one.what == what; });
+    return found;
+  }
+  std::string name(const Record& record) const {
+    return std::string(file.name(NameKind::tensor, record.name));
+  }
+  std::string text(std::uint16_t number) const {
+    return number == 0 ? "" : std::string(file.name(NameKind::text, number));
+  }
+  std::set<std::uint64_t> orders() const {
+    std::set<std::uint64_t> numbers;
+    for (const Record& record : of(What::order)) numbers.insert(record.order);
+    return numbers;
+  }
+};
+
+RankRecords read_rank(const std::string& path, int rank) {
+  RankRecords read{must(RecordFile::open(fmt::format("{}.rank{}", path, rank))), {}};
+  std::vector<Record> block;
+  while (must(read.file.next(block))) read.records.insert(read.records.end(), block.begin(), block.end());
+  if (!read.file.missing().empty()) throw std::runtime_error(read.file.missing());
+  return read;
+}
+
+std::vector<RankRecords> read_ranks(const std::string& path, int ranks) {
+  std::vector<RankRecords> all;
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(read_rank(path, rank));
+  return all;
+}
+
+Config records_config(const std::string& timeline = "DYNAMIC") {
+  Config config = quiet_config();
+  config.timeline = timeline;
+  config.timeline_format = "records";
+  return config;
+}
+
+/// A batch as all of its ranks must have it: set, collective, dtype, bytes, the tensors' orders, names and bytes, and
+/// what has run it, how.
+using Tensor = std::tuple<std::uint64_t, std::string, std::uint64_t>;
+using BatchFacts = std::tuple<ProcessSetId, CollectiveKind, DType, std::uint64_t, std::vector<Tensor>,
+                              std::set<std::string>, std::vector<std::string>>;
+using BatchKey = std::pair<std::uint64_t, std::uint32_t>;
+
+std::string text_of(const BatchFacts& batch) {
+  const auto& [set, kind, dtype, bytes, tensors, backends, runs] = batch;
+  std::string text = fmt::format("set {}: {} of {}, {} bytes, by {}; runs {}", set, name_of(kind),
+                                 name_of(dtype), bytes, fmt::join(backends, ","), fmt::join(runs, ","));
+  for (const auto& [order, name, size] : tensors) text += fmt::format("; {} '{}' {}", order, name, size);
+  return text;
+}
+
+std::map<BatchKey, BatchFacts> batches_of(const RankRecords& rank) {
+  std::map<BatchKey, BatchFacts> batches;
+  std::map<std::pair<std::uint64_t, std::uint32_t>, BatchKey> of_tensor;  // by order and name
+  for (const Record& record : rank.records) {
+    if (record.what == What::order) {
+      const BatchKey key{record.batch, record.number};
+      auto& [set, kind, dtype, bytes, tensors, backends, runs] = batches[key];
+      std::tie(set, kind, dtype) = std::tie(record.process_set, record.kind, record.dtype);
+      bytes += record.bytes;
+      tensors.emplace_back(record.order, rank.name(record), record.bytes);
+      of_tensor[{record.order, record.name}] = key;
+    } else if (record.what == What::run && record.is_end()) {
+      std::get<6>(batches[{record.batch, record.number}])
+          .push_back(rank.text(static_cast<std::uint16_t>(record.name)) + " by " + rank.text(record.backend) +
+                     " " + rank.text(record.algorithm));
+    } else if (record.what == What::done) {
+      std::get<5>(batches[of_tensor.at({record.order, record.name})]).insert(rank.text(record.backend));
+    }
+  }
+  return batches;
+}
+
+/// What is wrong in the order of times of one rank's tensors; empty: nothing.
+std::string disorder_in(const RankRecords& rank) {
+  struct Life {
+    std::int64_t submit = -1, order = -1, run = -1;
+  };
+  std::map<std::string, Life> lives;
+  std::map<BatchKey, std::vector<std::string>> members;
+  const auto sorted = [&] {
+    auto records = rank.records;
+    std::ranges::stable_sort(records, {}, &Record::time_ns);
+    return records;
+  }();
+  for (const Record& record : sorted) {
+    if (record.what == What::submit && moves_data(record.kind)) lives[rank.name(record)] = {record.time_ns};
+    if (record.what == What::order) {
+      Life& life = lives[rank.name(record)];
+      if (life.submit < 0 || life.order >= 0) return rank.name(record) + " is ordered without a submit";
+      life.order = record.time_ns;
+      members[{record.batch, record.number}].push_back(rank.name(record));
+    }
+    if (record.what == What::run && record.is_end()) {
+      for (const std::string& name : members[{record.batch, record.number}]) lives[name].run = record.time_ns;
+    }
+    if (record.what == What::done) {
+      const Life life = lives[rank.name(record)];
+      if (life.order < 0) return rank.name(record) + " is done without an order";
+      if (life.run < life.order) return rank.name(record) + " is done without a run";
+      if (life.submit > life.order || life.run > record.time_ns)
+        return rank.name(record) + " goes back in time";
+      lives.erase(rank.name(record));
+    }
+  }
+  return lives.empty() ? "" : lives.begin()->first + " does not end";
+}
+
+}  // namespace
+
+TEST_CASE("the records of four ranks tell the same of every batch, and who was ready when") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  const Folder folder;
+  const std::string path = folder / "trace";
+  constexpr int kSteps = 20;
+  run_on_ranks(backend, 4, records_config(path), [&](Rank& self) {
+    const auto half = self.add_process_set({1, 3});
+    for (int step = 0; step < kSteps; ++step) {
+      std::vector<std::vector<float>> tensors(5, std::vector<float>(100));
+      std::vector<Pending> pending;
+      for (std::size_t i = 0; i < tensors.size(); ++i)
+        pending.push_back(self.allreduce_async(tensors[i], {.name = fmt::format("layer.{}", i)}));
+      std::vector<std::int64_t> rows(static_cast<std::size_t>(self.rank() + 1));
+      pending.push_back(self.allgather_async(rows, {.name = "rows"}));
+      std::vector<float> large(200'000), more(10);
+      pending.push_back(self.start(CollectiveKind::allreduce,
+                                   {{view_of(large), {}, "group.large"}, {view_of(more), {}, "group.more"}}));
+      std::vector<double> some(7);
+      if (self.rank() % 2 == 1)
+        pending.push_back(self.allreduce_async(some, {.name = "of two", .set = half}));
+      for (const Pending& one : pending) must(one.wait());
+      self.runtime().timeline().mark_step(static_cast<std::uint64_t>(step));
+    }
+  });
+  const auto ranks = read_ranks(path, 4);
+  const auto root = batches_of(ranks[0]);
+  CHECK(ranks[0].orders().size() == 7 * kSteps);
+  for (const RankRecords& rank : ranks) {
+    const auto& origin = rank.file.origin();
+    CAPTURE(origin.rank);
+    CHECK(origin.job_id == ranks[0].file.origin().job_id);
+    CHECK(origin.size == 4);
+    CHECK(rank.file.end()->lost == 0);
+    CHECK(disorder_in(rank) == "");
+    CHECK(rank.of(What::step).size() == kSteps);
+    for (const auto& [key, batch] : batches_of(rank)) {
+      CAPTURE(key.first, key.second);
+      const auto& like = std::get<0>(batch) == 0 ? root : batches_of(ranks[1]);
+      REQUIRE(like.contains(key));
+      auto expected = like.at(key);
+      if (std::get<1>(batch) == CollectiveKind::allgather) {  // each rank has its own rows
+        std::get<3>(expected) = std::get<3>(batch);
+        std::get<2>(std::get<4>(expected).front()) = std::get<2>(std::get<4>(batch).front());
+      }
+      // Few bytes are carried between hosts by one rank of each alone.
+      if (std::get<5>(batch).contains("hierarchical")) std::get<6>(expected) = std::get<6>(batch);
+      CHECK(text_of(batch) == text_of(expected));
+      CHECK(std::get<5>(batch).size() == 1);
+    }
+    CHECK(batches_of(rank).size() == root.size() + (origin.rank % 2 == 1 ? kSteps : 0));
+    CHECK(rank.of(What::ready).empty() == (origin.rank != 0));
+  }
+  std::map<std::string, std::multiset<std::uint32_t>> ready;
+  for (const Record& record : ranks[0].of(What::ready)) {
+    if (record.process_set == kWorldSet) ready[ranks[0].name(record)].insert(record.number);
+  }
+  // Rank 0 hears of the last rank of the other host by the first one there.
+  const std::uint32_t heard = backend.hosts == 1 ? 4 : 3;
+  for (std::uint32_t rank = 0; rank < heard; ++rank) CHECK(ready["layer.0"].count(rank) == kSteps);
+}
+
+TEST_CASE("ranks that call at any time record between the same two orders") {
+  const auto caller = GENERATE(-1, 0, 2);  // all, or one
+  const Folder folder;
+  constexpr int kRanks = 4;
+  run_on_ranks(backends_for_threads().back(), kRanks, records_config(), [&](Rank& self) {
+    // Each is ahead of the others by another number of tensors, because nobody waits for what it submits.
+    const auto lead = static_cast<std::size_t>(10 * self.rank());
+    std::vector<std::vector<float>> data(200, std::vector<float>(4));
+    std::vector<Pending> pending;
+    const auto submit_until = [&](std::size_t count) {
+      while (pending.size() < count) {
+        pending.push_back(
+            self.allreduce_async(data[pending.size()], {.name = fmt::format("x{}", pending.size())}));
+      }
+    };
+    const bool calls = caller < 0 || caller == self.rank();
+    const auto start = [&](const std::string& name) {
+      if (calls) must(self.runtime().start_timeline(folder / name, false));
+    };
+    const auto stop = [&] {
+      if (calls) must(self.runtime().stop_timeline());
+    };
+    submit_until(20 + lead);
+    start("a");
+    submit_until(80 + lead);
+    stop();
+    submit_until(100 + lead);
+    start("b");
+    submit_until(150 + lead);
+    stop();
+    submit_until(200);
+    for (const Pending& one : pending) must(one.wait());
+  });
+  for (const char* name : {"a", "b"}) {
+    const auto ranks = read_ranks(folder / name, kRanks);
+    for (const RankRecords& rank : ranks) {
+      CHECK(rank.orders() == ranks[0].orders());
+      CHECK(rank.of(What::done).size() == rank.orders().size());  // those under way at the stop, too
+    }
+  }
+}
+
+TEST_CASE("each rank is told of its own errors alone, and the others go on") {
+  const Folder folder;
+  const auto seen = run_on_ranks(backends_for_threads().back(), 3, records_config(), [&](Rank& self) {
+    if (self.rank() == 1) std::filesystem::create_directory(folder / "trace.rank1");  // cannot be written
+    std::vector<float> x(4);
+    must(self.barrier());
+    const Status started = self.runtime().start_timeline(folder / "trace", false);
+    must(self.allreduce(x, {.name = "during"}));
+    const Status other = self.runtime().start_timeline(folder / "other", false);
+    must(self.barrier());
+    const Status stopped = self.runtime().stop_timeline();
+    must(self.runtime().stop_timeline());
+    return std::tuple(started, other, stopped);
+  });
+  for (const int rank : {0, 2}) {
+    const auto& [started, other, stopped] = seen[static_cast<std::size_t>(rank)];
+    CHECK(started.is_ok());
+    CHECK_THAT(other.message(), Catch::Contains("one is being written"));
+    CHECK(stopped.is_ok());
+    CHECK(read_rank(folder / "trace", rank).orders().size() == 1);
+  }
+  const auto& [started, other, stopped] = seen[1];
+  CHECK_THAT(started.message(), Catch::Contains("trace.rank1") && Catch::Contains("Is a directory"));
+  CHECK(other.is_ok());  // nothing is being written there
+}
+
+TEST_CASE("a disk that is full on one rank is told by its stop, and the job goes on") {
+  const Folder folder;
+  std::filesystem::create_symlink("/dev/full", folder / "trace.rank1");
+  const auto seen = run_on_ranks(backends_for_threads().back(), 2, records_config(), [&](Rank& self) {
+    std::vector<float> x(4);
+    must(self.runtime().start_timeline(folder / "trace", false));
+    for (int i = 0; i < 1000; ++i) must(self.allreduce(x, {.name = "x"}));
+    const Status stopped = self.runtime().stop_timeline();
+    must(self.allreduce(x, {.name = "after"}));
+    return stopped;
+  });
+  CHECK(seen[0].is_ok());
+  CHECK_THAT(seen[1].message(), Catch::Contains("trace.rank1") && Catch::Contains("No space left on device"));
+}
+
+TEST_CASE("a start after the job has ended is an error, and a stop ends the file") {
+  const Folder folder;
+  run_on_ranks(backends_for_threads().back(), 2, records_config(), [&](Rank& self) {
+    must(self.runtime().start_timeline(folder / "trace", false));
+    std::vector<float> x(4);
+    must(self.allreduce(x, {.name = "x"}));
+    self.runtime().abort("enough");
+    while (self.allreduce(x, {.name = "y"}).is_ok()) {
+    }
+    must(self.runtime().stop_timeline());
+    CHECK_FALSE(self.runtime().start_timeline(folder / "later", false).is_ok());
+  });
+  for (int rank = 0; rank < 2; ++rank) CHECK(read_rank(folder / "trace", rank).orders().size() >= 1);
+}
+
+TEST_CASE(
+    "spans are recorded by thread, within each other, and only those of the timeline that saw both ends") {
+  const Folder folder;
+  run_on_ranks(backends_for_threads().back(), 1, records_config(), [&](Rank& self) {
+    ActiveTimeline& timeline = self.runtime().timeline();
+    must(timeline.end_span());  // nobody looks
+    timeline.begin_span("before");
+    must(self.runtime().start_timeline(folder / "trace", false));
+    timeline.begin_span("outer");
+    timeline.begin_span("inner");
+    std::jthread([&] {
+      (void)must_fail(timeline.end_span());
+      timeline.begin_span("of another thread");
+      must(timeline.end_span());
+    }).join();
+    must(timeline.end_span());
+    must(timeline.end_span());
+    must(timeline.end_span());  // of "before"
+    (void)must_fail(timeline.end_span());
+    timeline.begin_span("until later");
+    must(self.runtime().stop_timeline());
+    must(timeline.end_span());
+    timeline.mark_step(1);
+  });
+  const RankRecords rank = read_rank(folder / "trace", 0);
+  std::map<std::uint32_t, std::vector<std::string>> spans;
+  for (const Record& record : rank.of(What::span)) {
+    spans[record.thread].push_back(
+        record.is_end() ? "end" : std::string(rank.file.name(NameKind::span, record.name)));
+  }
+  REQUIRE(spans.size() == 2);
+  std::set<std::vector<std::string>> seen;
+  for (const auto& [thread, lines] : spans) seen.insert(lines);
+  CHECK(seen == std::set<std::vector<std::string>>{{"outer", "inner", "end", "end", "until later"},
+                                                   {"of another thread", "end"}});
+  CHECK(rank.of(What::step).empty());
+}
+
+}  // namespace dabke::testing

@@ -1,0 +1,24 @@
+#include "runtime/timeline/name_table.h"
+
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+
+namespace dabke {
+
+TEST_CASE("a timeline has a row for each name, and one for all that come when there are very many") {
+  constexpr auto kMost = static_cast<std::uint32_t>(most_of(NameKind::tensor));
+  constexpr std::string_view kFurther = "(all further tensors)";
+  InternedNames names(kMost, kFurther);
+  std::uint32_t last = 0;
+  const auto number_of = [&](const std::string& name) { return names.number_of(name, last); };
+  for (std::uint32_t i = 1; i <= kMost; ++i) REQUIRE(number_of(fmt::format("tensor.{}", i)) == i);
+  for (int i = 0; i < 1000; ++i) REQUIRE(number_of(fmt::format("further.{}", i)) == kMost + 1);
+  CHECK(names.count() == kMost + 1);
+  CHECK(names.name(kMost + 1) == kFurther);
+  CHECK(names.name(7) == "tensor.7");
+  CHECK(number_of("tensor.7") == 7);
+  CHECK(number_of(fmt::format("tensor.{}", kMost)) == kMost);
+  CHECK(number_of("further.0") == kMost + 1);
+}
+
+}  // namespace dabke
