@@ -1,0 +1,21 @@
+// What each file of this folder adds to the module _core.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace dabke::python {
+
+void bind_options(nanobind::module_& module);
+void bind_tensor(nanobind::module_& module);
+void bind_handle(nanobind::module_& module);
+void bind_collectives(nanobind::module_& module);
+void bind_job(nanobind::module_& module);
+void bind_process_sets(nanobind::module_& module);
+void bind_memory(nanobind::module_& module);
+void bind_inside(nanobind::module_& module);
+void bind_stacks(nanobind::module_& module);
+
+/// Remembers that the calling thread takes part in the job: it has submitted something.
+void note_submit();
+
+}  // namespace dabke::python

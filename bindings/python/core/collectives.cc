@@ -1,0 +1,133 @@
+// A submit of each collective. Each takes anything that tensor_of() does, and gives a Handle at once; the blocking
+// forms of the package are a submit that says so, `wait_follows`, and a wait.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings/python/core/bindings.h"
+#include "bindings/python/core/handle.h"
+#include "bindings/python/core/options.h"
+
+namespace dabke::python {
+namespace {
+
+using SubmitOne = dabke_status (*)(const char*, const DLTensor*, const DLTensor*, const dabke_options*,
+                                   dabke_handle**);
+using SubmitGroup = dabke_status (*)(const char* const*, const DLTensor* const*, const DLTensor* const*,
+                                     std::size_t, const dabke_options*, dabke_handle**);
+
+// The collectives whose outputs may be the runtime's have two functions in C.
+dabke_status allgather(const char* name, const DLTensor* input, const DLTensor* output,
+                       const dabke_options* options, dabke_handle** handle) {
+  return output == nullptr ? dabke_allgather_async(name, input, options, handle)
+                           : dabke_allgather_into_async(name, input, output, options, handle);
+}
+dabke_status alltoall(const char* name, const DLTensor* input, const DLTensor* output,
+                      const dabke_options* options, dabke_handle** handle) {
+  return output == nullptr ? dabke_alltoall_async(name, input, options, handle)
+                           : dabke_alltoall_into_async(name, input, output, options, handle);
+}
+dabke_status grouped_allgather(const char* const* names, const DLTensor* const* inputs,
+                               const DLTensor* const* outputs, std::size_t count,
+                               const dabke_options* options, dabke_handle** handle) {
+  if (outputs != nullptr) {
+    raise(DABKE_ERROR_INVALID_ARGUMENT, "a grouped allgather makes its outputs itself; pass none");
+  }
+  return dabke_grouped_allgather_async(names, inputs, count, options, handle);
+}
+
+Handle handle_of(dabke_handle* handle, Tensors tensors, nb::handle result) {
+  return {std::make_shared<const Operation>(handle, std::move(tensors)), nb::borrow(result)};
+}
+
+dabke_options with_wait(const Options& options, bool wait_follows) {
+  dabke_options c = *options.c();
+  c.wait_follows = wait_follows ? 1 : 0;
+  return c;
+}
+
+template <SubmitOne submit>
+Handle submit_one(const char* name, nb::handle input, nb::handle output, const Options& options,
+                  nb::handle result, bool wait_follows) {
+  free_abandoned_operations();
+  Tensors tensors;
+  tensors.reserve(2);
+  tensors.push_back(tensor_of(input, output.is_none() && submit != &allgather && submit != &alltoall &&
+                                         submit != &dabke_reducescatter_async));
+  if (!output.is_none()) tensors.push_back(tensor_of(output, true));
+  const dabke_options c = with_wait(options, wait_follows);
+  dabke_handle* handle = nullptr;
+  check(
+      submit(name, &tensors.front()->dl(), output.is_none() ? nullptr : &tensors.back()->dl(), &c, &handle));
+  note_submit();
+  return handle_of(handle, std::move(tensors), result);
+}
+
+template <SubmitGroup submit>
+Handle submit_group(const std::vector<std::string>& names, nb::list inputs, nb::object outputs,
+                    const Options& options, nb::handle result, bool wait_follows) {
+  free_abandoned_operations();
+  const std::size_t count = inputs.size();
+  if (names.size() != count || (!outputs.is_none() && nb::len(outputs) != count)) {
+    raise(DABKE_ERROR_INVALID_ARGUMENT, "a group needs as many names and outputs as inputs");
+  }
+  const bool in_place = outputs.is_none() && submit == &dabke_grouped_allreduce_async;
+  Tensors tensors;
+  tensors.reserve(2 * count);
+  for (const nb::handle input : inputs) tensors.push_back(tensor_of(input, in_place));
+  if (!outputs.is_none()) {
+    for (const nb::handle output : nb::list(outputs)) tensors.push_back(tensor_of(output, true));
+  }
+  std::vector<const char*> texts;
+  for (const std::string& name : names) texts.push_back(name.c_str());
+  std::vector<const DLTensor*> views;
+  for (const auto& tensor : tensors) views.push_back(&tensor->dl());
+  const dabke_options c = with_wait(options, wait_follows);
+  dabke_handle* handle = nullptr;
+  check(submit(texts.data(), views.data(), outputs.is_none() ? nullptr : views.data() + count, count, &c,
+               &handle));
+  note_submit();
+  return handle_of(handle, std::move(tensors), result);
+}
+
+template <SubmitOne submit>
+void bind_one(nb::module_& module, const char* name) {
+  module.def(name, &submit_one<submit>, nb::arg("name"), nb::arg("input").none(), nb::arg("output").none(),
+             nb::arg("options"), nb::arg("result").none() = nb::none(), nb::arg("wait_follows") = false);
+}
+template <SubmitGroup submit>
+void bind_group(nb::module_& module, const char* name) {
+  module.def(name, &submit_group<submit>, nb::arg("names"), nb::arg("inputs"), nb::arg("outputs").none(),
+             nb::arg("options"), nb::arg("result").none() = nb::none(), nb::arg("wait_follows") = false);
+}
+
+Handle barrier(const Options& options, bool wait_follows) {
+  const dabke_options c = with_wait(options, wait_follows);
+  dabke_handle* handle = nullptr;
+  check(dabke_barrier_async(&c, &handle));
+  note_submit();
+  return handle_of(handle, {}, nb::none());
+}
+Handle join(const Options& options) {
+  dabke_handle* handle = nullptr;
+  check(dabke_join_async(options.c(), &handle));
+  note_submit();
+  return handle_of(handle, {}, nb::none());
+}
+
+}  // namespace
+
+void bind_collectives(nb::module_& module) {
+  bind_one<&dabke_allreduce_async>(module, "allreduce");
+  bind_one<&allgather>(module, "allgather");
+  bind_one<&dabke_broadcast_async>(module, "broadcast");
+  bind_one<&alltoall>(module, "alltoall");
+  bind_one<&dabke_reducescatter_async>(module, "reducescatter");
+  bind_group<&dabke_grouped_allreduce_async>(module, "grouped_allreduce");
+  bind_group<&grouped_allgather>(module, "grouped_allgather");
+  bind_group<&dabke_grouped_reducescatter_async>(module, "grouped_reducescatter");
+  module.def("barrier", &barrier, nb::arg("options"), nb::arg("wait_follows") = false);
+  module.def("join", &join, nb::arg("options"));
+  module.def("abandoned_operations", &abandoned_operations);
+}
+
+}  // namespace dabke::python

@@ -1,0 +1,132 @@
+#include "bindings/python/core/handle.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings/python/core/dtypes.h"
+#include "bindings/python/core/exporter.h"
+
+namespace dabke::python {
+namespace {
+
+constexpr const char* kCapsule = "dltensor";
+constexpr const char* kVersionedCapsule = "dltensor_versioned";
+
+/// What nobody has taken out of a capsule goes with it. Whoever takes it renames the capsule.
+template <class Managed>
+void free_capsule(PyObject* capsule) {
+  const char* const name = PyCapsule_GetName(capsule);
+  if (name == nullptr ||
+      (std::string_view(name) != kCapsule && std::string_view(name) != kVersionedCapsule)) {
+    return;
+  }
+  auto* const managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
+  if (managed != nullptr) managed->deleter(managed);
+}
+
+int get_output(PyObject* self, Py_buffer* view, int flags) {
+  return nb::inst_ptr<Output>(self)->get_buffer(self, view, flags);
+}
+PyType_Slot output_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&get_output)}, {0, nullptr}};
+
+std::vector<std::int64_t> received_splits(const Handle& self) {
+  self.operation->check_complete();
+  const std::int64_t* splits = nullptr;
+  std::size_t count = 0;
+  check(dabke_handle_received_splits(self.operation->handle(), &splits, &count));
+  return {splits, splits + count};
+}
+
+int last_joined_rank(const Handle& self) {
+  std::int32_t rank = -1;
+  check(dabke_handle_last_joined_rank(self.operation->handle(), &rank));
+  return rank;
+}
+
+int process_set_of(const Handle& self) {
+  dabke_process_set id = -1;
+  check(dabke_handle_process_set(self.operation->handle(), &id));
+  return id;
+}
+
+nb::tuple shape_of(const Output& self) {
+  nb::list dims;
+  for (std::int32_t i = 0; i < self.dl().ndim; ++i) dims.append(self.dl().shape[i]);
+  return nb::tuple(dims);
+}
+
+std::string dtype_name(const Output& self) { return std::string(row_of(self.dl().dtype)->name); }
+
+}  // namespace
+
+Output::Output(std::shared_ptr<const Operation> operation, std::size_t index)
+    : operation_(std::move(operation)), index_(index) {
+  operation_->check_complete();
+  check(dabke_handle_output(operation_->handle(), index, &tensor_));
+}
+
+int Output::get_buffer(PyObject* self, Py_buffer* view, int flags) {
+  return export_tensor(self, *tensor_, dims_and_strides_, view, flags);
+}
+
+nb::object Output::capsule(bool versioned) const {
+  PyObject* capsule = nullptr;
+  if (versioned) {
+    DLManagedTensorVersioned* managed = nullptr;
+    check(dabke_handle_output_dlpack_versioned(operation_->handle(), index_, &managed));
+    capsule = PyCapsule_New(managed, kVersionedCapsule, &free_capsule<DLManagedTensorVersioned>);
+  } else {
+    DLManagedTensor* managed = nullptr;
+    check(dabke_handle_output_dlpack(operation_->handle(), index_, &managed));
+    capsule = PyCapsule_New(managed, kCapsule, &free_capsule<DLManagedTensor>);
+  }
+  if (capsule == nullptr) nb::raise_python_error();
+  return nb::steal(capsule);
+}
+
+void bind_handle(nb::module_& module) {
+  nb::class_<Output>(module, "Output", nb::type_slots(output_slots))
+      .def_prop_ro("shape", &shape_of)
+      .def_prop_ro("dtype", &dtype_name)
+      .def_prop_ro("pointer",
+                   [](const Output& self) { return reinterpret_cast<std::uintptr_t>(self.dl().data); })
+      .def(
+          "__dlpack__",
+          [](const Output& self, nb::handle, std::optional<std::pair<int, int>> max_version, nb::handle,
+             nb::handle) { return self.capsule(max_version && max_version->first >= 1); },
+          nb::kw_only(), nb::arg("stream") = nb::none(), nb::arg("max_version") = nb::none(),
+          nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none())
+      .def("__dlpack_device__", [](const Output& self) {
+        return std::pair(int{self.dl().device.device_type}, int{self.dl().device.device_id});
+      });
+
+  nb::class_<Handle>(
+      module, "Handle", nb::is_weak_referenceable(),
+      "An operation under way. Dropping it never cancels: the operation keeps its tensors until it has "
+      "completed.")
+      .def("poll", [](const Handle& self) { return dabke_poll(self.operation->handle()) != 0; })
+      .def(
+          "wait", [](const Handle& self, double timeout) { return self.operation->wait(timeout); },
+          nb::arg("timeout") = -1.0)
+      .def_prop_ro("status",
+                   [](const Handle& self) { return int{dabke_handle_status(self.operation->handle())}; })
+      .def_prop_ro("message",
+                   [](const Handle& self) {
+                     const char* const text = dabke_handle_message(self.operation->handle());
+                     return nb::steal(
+                         PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace"));
+                   })
+      .def_rw("result", &Handle::result, nb::arg().none())
+      .def_prop_ro("output_count",
+                   [](const Handle& self) { return dabke_handle_output_count(self.operation->handle()); })
+      .def(
+          "output", [](const Handle& self, std::size_t index) { return Output(self.operation, index); },
+          nb::arg("index") = 0)
+      .def("received_splits", &received_splits)
+      .def("last_joined_rank", &last_joined_rank)
+      .def("process_set_id", &process_set_of);
+}
+
+}  // namespace dabke::python

@@ -1,0 +1,142 @@
+// Start, end and the place of this process.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <optional>
+
+#include "bindings/python/core/bindings.h"
+#include "bindings/python/core/errors.h"
+
+namespace dabke::python {
+namespace {
+
+bool& thread_has_submitted() {
+  thread_local bool has = false;
+  return has;
+}
+
+/// A Python function that gives everyone's bytes for one's own, as the C API calls it.
+struct Exchange {
+  nb::object function;
+  std::int64_t size = 0;
+  std::optional<nb::python_error> error;  // what the function has raised
+
+  /// Python's bytes of all processes, one behind the other.
+  void run(const void* mine, void* all, std::size_t capacity) {
+    const nb::bytes everything = nb::cast<nb::bytes>(function(nb::bytes(mine, capacity)));
+    const std::size_t wanted = static_cast<std::size_t>(size) * capacity;
+    if (everything.size() != wanted) {
+      raise(DABKE_ERROR_INVALID_ARGUMENT,
+            "exchange gave " + std::to_string(everything.size()) + " bytes instead of " +
+                std::to_string(wanted) +
+                "; it must give those of all processes, in the order of their numbers");
+    }
+    std::memcpy(all, everything.data(), wanted);
+  }
+};
+
+int call_exchange(void* context, const void* mine, void* all, std::size_t capacity) {
+  auto& exchange = *static_cast<Exchange*>(context);
+  const PyGILState_STATE lock = PyGILState_Ensure();
+  int failed = 0;
+  try {
+    exchange.run(mine, all, capacity);
+  } catch (nb::python_error& error) {
+    exchange.error.emplace(error);
+    failed = 1;
+  }
+  PyGILState_Release(lock);
+  return failed;
+}
+
+void init(const std::vector<std::string>& settings,
+          const std::vector<std::vector<std::int32_t>>& process_sets, nb::object exchange_function,
+          std::int64_t rank, std::int64_t size, const std::optional<std::vector<std::int32_t>>& ranks) {
+  dabke_init_options options = DABKE_INIT_OPTIONS_INIT;
+  std::vector<const char*> pairs;
+  for (const std::string& pair : settings) pairs.push_back(pair.c_str());
+  pairs.push_back(nullptr);
+  options.settings = pairs.data();
+  std::vector<const std::int32_t*> set_ranks;
+  std::vector<std::size_t> set_sizes;
+  for (const auto& set : process_sets) {
+    set_ranks.push_back(set.data());
+    set_sizes.push_back(set.size());
+  }
+  options.process_set_ranks = set_ranks.data();
+  options.process_set_sizes = set_sizes.data();
+  options.process_set_count = process_sets.size();
+  Exchange exchange{std::move(exchange_function), size, std::nullopt};
+  if (!exchange.function.is_none()) {
+    options.rank = rank;
+    options.size = size;
+    options.exchange = &call_exchange;
+    options.exchange_context = &exchange;
+    if (ranks) {
+      options.ranks = ranks->data();
+      options.ranks_count = ranks->size();
+    }
+  }
+  const dabke_status status = without_gil([&] { return dabke_init(&options); });
+  if (exchange.error) {
+    exchange.error->restore();
+    nb::raise_python_error();
+  }
+  check(status);
+}
+
+/// The error that a call gets where there is no job: not begun, ended, or this is a forked child.
+void check_in_job() {
+  std::int32_t size = 0;
+  check(dabke_process_set_size(DABKE_WORLD, &size));
+}
+
+template <int (*query)()>
+int in_job() {
+  const int number = query();
+  if (number < 0) check_in_job();
+  return number;
+}
+
+}  // namespace
+
+void note_submit() { thread_has_submitted() = true; }
+
+void bind_job(nb::module_& module) {
+  module.def("init", &init, nb::arg("settings"), nb::arg("process_sets"), nb::arg("exchange").none(),
+             nb::arg("rank"), nb::arg("size"), nb::arg("ranks").none());
+  module.def("shutdown", [] { check(without_gil([] { return dabke_shutdown(); })); });
+  module.def(
+      "abort",
+      [](const std::string& reason) { check(without_gil([&] { return dabke_abort(reason.c_str()); })); },
+      nb::arg("reason"));
+  module.def("is_initialized", [] { return dabke_is_initialized() != 0; });
+  module.def("rank", &in_job<&dabke_rank>);
+  module.def("size", &in_job<&dabke_size>);
+  module.def("local_rank", &in_job<&dabke_local_rank>);
+  module.def("local_size", &in_job<&dabke_local_size>);
+  module.def("cross_rank", &in_job<&dabke_cross_rank>);
+  module.def("cross_size", &in_job<&dabke_cross_size>);
+  module.def("is_homogeneous", [] { return in_job<&dabke_is_homogeneous>() != 0; });
+  module.def("version", [] { return std::string(dabke_version()); });
+  module.def(
+      "backend_built", [](const char* name) { return dabke_backend_built(name) != 0; }, nb::arg("name"));
+  module.def(
+      "backend_enabled", [](const char* name) { return dabke_backend_enabled(name) != 0; }, nb::arg("name"));
+  module.def(
+      "controller_built", [](const char* name) { return dabke_controller_built(name) != 0; },
+      nb::arg("name"));
+  module.def(
+      "controller_enabled", [](const char* name) { return dabke_controller_enabled(name) != 0; },
+      nb::arg("name"));
+  module.def("mpi_threads_supported", [] { return dabke_mpi_threads_supported(); });
+  module.def(
+      "status_name",
+      [](int status) { return std::string(dabke_status_name(static_cast<dabke_status>(status))); },
+      nb::arg("status"));
+  module.def("thread_has_submitted", [] { return thread_has_submitted(); });
+}
+
+}  // namespace dabke::python

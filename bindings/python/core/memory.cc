@@ -1,0 +1,49 @@
+// dabke_alloc's memory as a Python object that exports it.
+#include <nanobind/stl/string.h>
+
+#include "bindings/python/core/bindings.h"
+#include "bindings/python/core/errors.h"
+
+namespace dabke::python {
+namespace {
+
+/// Freed with the last array that lies in it. An operation under way keeps its arrays, so it is never freed under
+/// one, unless its memory was described by hand without an owner: dabke_free waits then, and others may go on.
+class Memory {
+ public:
+  explicit Memory(std::size_t bytes) : bytes_(bytes), data_(dabke_alloc(bytes != 0 ? bytes : 1)) {
+    if (data_ == nullptr) raise(DABKE_ERROR_OUT_OF_MEMORY, dabke_last_error());
+  }
+  ~Memory() {
+    PyThreadState* const thread = PyEval_SaveThread();
+    dabke_free(data_);
+    PyEval_RestoreThread(thread);
+  }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  void* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::size_t bytes_;
+  void* data_;
+};
+
+int get_memory(PyObject* self, Py_buffer* view, int flags) {
+  const Memory& memory = *nb::inst_ptr<Memory>(self);
+  return PyBuffer_FillInfo(view, self, memory.data(), static_cast<Py_ssize_t>(memory.bytes()), 0, flags);
+}
+PyType_Slot memory_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&get_memory)}, {0, nullptr}};
+
+}  // namespace
+
+void bind_memory(nb::module_& module) {
+  nb::class_<Memory>(module, "Memory", nb::type_slots(memory_slots))
+      .def(nb::init<std::size_t>(), nb::arg("size_bytes"))
+      .def_prop_ro("pointer",
+                   [](const Memory& self) { return reinterpret_cast<std::uintptr_t>(self.data()); })
+      .def("__len__", &Memory::bytes);
+}
+
+}  // namespace dabke::python

@@ -1,0 +1,17 @@
+// The compiled part of the package: the C API in Python's types, and no more. What a call means and which defaults
+// it has is the package's business; what the memory of a tensor is, and how long it must live, is settled here.
+#include "bindings/python/core/bindings.h"
+
+NB_MODULE(_core, module) {
+  using namespace dabke::python;
+  nanobind::set_leak_warnings(false);  // handles that are alive when the interpreter ends are no leak
+  bind_options(module);
+  bind_tensor(module);
+  bind_handle(module);
+  bind_collectives(module);
+  bind_job(module);
+  bind_process_sets(module);
+  bind_memory(module);
+  bind_inside(module);
+  bind_stacks(module);
+}

@@ -1,0 +1,119 @@
+#include "bindings/python/core/operation.h"
+
+#include <unistd.h>
+
+#include <deque>
+#include <optional>
+
+namespace dabke::python {
+namespace {
+
+/// A dropped handle and what its operation still needs.
+struct Abandoned {
+  dabke_handle* handle;
+  Tensors tensors;
+};
+
+/// Guarded by the interpreter's lock. Never destroyed: what is pending when the process ends stays in use.
+std::deque<Abandoned>& abandoned() {
+  static auto& list = *new std::deque<Abandoned>;
+  return list;
+}
+
+/// Looks at the oldest `count`; those that are still pending go to the end. What is freed is out of the list
+/// first, because freeing it may run any Python code, also such that submits.
+void free_completed(std::size_t count) {
+  std::vector<Abandoned> completed;
+  std::deque<Abandoned>& list = abandoned();
+  for (; count > 0 && !list.empty(); --count) {
+    Abandoned oldest = std::move(list.front());
+    list.pop_front();
+    if (dabke_poll(oldest.handle) != 0) {
+      dabke_handle_free(oldest.handle);
+      completed.push_back(std::move(oldest));
+    } else {
+      list.push_back(std::move(oldest));
+    }
+  }
+}
+
+/// What a signal's handler has raised in the check of a wait.
+using Interruption = std::optional<nb::python_error>;
+
+int check_signals(void* context) {
+  const PyGILState_STATE lock = PyGILState_Ensure();
+  const bool raised = PyErr_CheckSignals() != 0;
+  if (raised) static_cast<Interruption*>(context)->emplace();
+  PyGILState_Release(lock);
+  return raised ? 1 : 0;
+}
+
+/// Whether the calling thread is the main one, which alone runs the handlers of signals.
+bool runs_signal_handlers() {
+  static const unsigned long main_thread =
+      nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
+  return PyThread_get_thread_ident() == main_thread;
+}
+
+/// A thread other than the main one never gets the lock of an interpreter that ends. Python before 3.14 unwinds it
+/// there, through code that does not survive that; so it stays here until the process has ended.
+void stay_if_interpreter_ends() {
+#if PY_VERSION_HEX >= 0x030D0000
+  const auto ends = &Py_IsFinalizing;
+#else
+  const auto ends = &_Py_IsFinalizing;
+#endif
+  while (ends() != 0) ::pause();
+}
+
+}  // namespace
+
+Operation::~Operation() {
+  if (dabke_poll(handle_) != 0) {
+    dabke_handle_free(handle_);
+  } else {
+    abandoned().push_back({handle_, std::move(tensors_)});
+  }
+}
+
+bool Operation::wait(double timeout_seconds) const {
+  dabke_status status = dabke_handle_status(handle_);
+  if (status == DABKE_IN_PROGRESS) {
+    Interruption interruption;
+    const dabke_check check = runs_signal_handlers() ? &check_signals : nullptr;
+    status = without_gil([&] {
+      const dabke_status waited = dabke_wait_checking(handle_, timeout_seconds, check, &interruption);
+      if (check == nullptr) stay_if_interpreter_ends();
+      return waited;
+    });
+    if (interruption) {
+      interruption->restore();
+      nb::raise_python_error();
+    }
+  }
+  if (status == DABKE_IN_PROGRESS) return false;
+  if (status == DABKE_OK) return true;
+  // A wait that was refused has left the operation as it was, and its text elsewhere.
+  if (dabke_handle_status(handle_) == status) raise(status, dabke_handle_message(handle_));
+  raise(status, dabke_last_error());
+}
+
+void Operation::check_complete() const {
+  const dabke_status status = dabke_handle_status(handle_);
+  if (status == DABKE_OK) return;
+  if (status == DABKE_IN_PROGRESS) {
+    raise(DABKE_ERROR_INVALID_ARGUMENT, "the operation is still pending; wait for it first");
+  }
+  raise(status, dabke_handle_message(handle_));
+}
+
+void free_abandoned_operations() {
+  if (!abandoned().empty()) free_completed(4);
+}
+
+std::size_t abandoned_operations() {
+  free_completed(abandoned().size());
+  return abandoned().size();
+}
+
+}  // namespace dabke::python

@@ -1,0 +1,52 @@
+// What an operation reads or writes: memory that a Python object owns, and what it holds.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "bindings/python/core/errors.h"
+
+namespace dabke::python {
+
+/// One input or output, with what keeps its memory alive. Made and destroyed with the interpreter's lock held.
+class Tensor {
+ public:
+  /// Memory that the caller describes: the form for frameworks, whose tensors need no protocol. `owner` is kept.
+  Tensor(std::uintptr_t pointer, nb::handle shape, int dtype, int device_type, int device_index,
+         nb::object owner);
+  ~Tensor();
+  Tensor(const Tensor&) = delete;
+  Tensor& operator=(const Tensor&) = delete;
+
+  /// What `object` exports by the buffer protocol, or else by DLPack. A Python exception where it does neither, or
+  /// where it is to be written and may not be.
+  static std::shared_ptr<const Tensor> exported_by(nb::handle object, bool is_output);
+
+  const DLTensor& dl() const { return tensor_; }
+
+ private:
+  Tensor() = default;
+  bool take_buffer(nb::handle object, bool is_output);
+  bool take_dlpack(nb::handle object);
+  bool take_bfloat16(nb::handle object, bool is_output);
+  void set_strides_of_buffer();
+
+  DLTensor tensor_{};
+  std::vector<std::int64_t> dims_;     // of a described tensor
+  std::vector<std::int64_t> strides_;  // of a buffer that is not compact
+  nb::object owner_;
+  Py_buffer buffer_{};
+  DLManagedTensor* managed_ = nullptr;
+};
+
+/// A Tensor as Python sees it.
+struct TensorObject {
+  std::shared_ptr<const Tensor> tensor;
+};
+
+/// The tensor that a Python argument stands for: a TensorObject's own, or what the object exports.
+std::shared_ptr<const Tensor> tensor_of(nb::handle argument, bool is_output);
+
+void bind_tensor(nb::module_& module);
+
+}  // namespace dabke::python

@@ -1,0 +1,101 @@
+"""What goes in and comes out: arrays of NumPy where it is installed, memoryviews where it is not."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from . import _core
+
+if TYPE_CHECKING:
+    import numpy.typing
+
+    Array = numpy.typing.NDArray[Any]
+else:
+    Array = Any
+
+_numpy: Any = None  # once it has been needed; False where it is not installed
+
+
+def _load_numpy() -> Any:
+    """NumPy, when the first result is made: neither the launcher nor a framework's layer needs it."""
+    global _numpy
+    if _numpy is None:
+        try:
+            import numpy
+
+            _numpy = numpy
+        except ImportError:  # everything works without it
+            _numpy = False
+    return _numpy
+
+
+# Anything with the buffer protocol or __dlpack__, or a _core.Tensor. Compact and row-major.
+TensorLike = Any
+
+_FORMATS = {
+    "bool": "?",
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uint8": "B",
+    "uint16": "H",
+    "uint32": "I",
+    "uint64": "Q",
+    "float16": "e",
+    "bfloat16": "H",
+    "float32": "f",
+    "float64": "d",
+}
+
+
+def empty_like(tensor: TensorLike) -> Any:
+    """Memory for a result of the shape and dtype of `tensor`, row-major."""
+    numpy = _numpy or _load_numpy()
+    if numpy and type(tensor) is numpy.ndarray:
+        return numpy.empty(tensor.shape, tensor.dtype)
+    described = tensor if isinstance(tensor, _core.Tensor) else _core.Tensor.of(tensor)
+    return empty(described.shape, described.dtype)
+
+
+def empty(shape: tuple[int, ...], dtype: str) -> Any:
+    """An array of this shape; a memoryview without NumPy."""
+    numpy = _load_numpy()
+    if numpy:
+        return numpy.empty(shape, _numpy_dtype(dtype))
+    return view_of_bytes(_core.Memory(math.prod(shape) * item_bytes(dtype)), shape, dtype)
+
+
+def as_array(output: _core.Output) -> Any:
+    """The output's own memory, which lives as long as the array does; bfloat16 as ml_dtypes has it, if it is there."""
+    numpy = _load_numpy()
+    if not numpy:
+        return memoryview(output)
+    array = numpy.asarray(output)
+    return array.view(_numpy_dtype("bfloat16")) if output.dtype == "bfloat16" else array
+
+
+def view_of_bytes(memory: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    """`memory` as an array of this shape and dtype."""
+    size = math.prod(shape)
+    numpy = _load_numpy()
+    if numpy:
+        return numpy.frombuffer(memory, _numpy_dtype(dtype), count=size).reshape(shape)
+    view: Any = memoryview(memory)[: size * item_bytes(dtype)].cast("B")
+    return view.cast(_FORMATS[dtype], shape) if size > 0 else view.cast(_FORMATS[dtype])
+
+
+def item_bytes(dtype: str) -> int:
+    """The size of an element, in bytes."""
+    return (_core.dtypes[dtype] & 255) // 8
+
+
+def _numpy_dtype(name: str) -> Any:
+    if name != "bfloat16":
+        return _numpy.dtype(name)
+    try:
+        import ml_dtypes
+    except ImportError:
+        return _numpy.dtype("uint16")  # its bits
+    return _numpy.dtype(ml_dtypes.bfloat16)

@@ -1,0 +1,12 @@
+"""What torch calls at the end of its own import, by the entry point ``torch.backends``, from torch 2.5 on."""
+
+import sys
+
+__all__ = ["load"]
+
+
+def load() -> None:
+    """Makes ``init_process_group("dabke")`` known without an import of this package."""
+    # Where the package is what imports torch, it is half done here, and registers itself later.
+    if "dabke.distributed" not in sys.modules:
+        import dabke.distributed  # noqa: F401

@@ -1,0 +1,148 @@
+"""What a call gives back: torch's Work, over the handles of its operations."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch._C._distributed_c10d import Work as TorchWork
+
+from .. import _core
+from ..errors import StillPendingError
+from .completion import Completer
+
+__all__ = ["Work"]
+
+# Before torch 2.4 its C++ parts hold a Work without its Python object, and wait for ever on one that is gone.
+_KEPT_FOR_OLD_TORCH = 256
+_kept: deque[Any] | None = None
+if tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) < (2, 4):
+    _kept = deque(maxlen=_KEPT_FOR_OLD_TORCH)
+
+
+class Work(TorchWork):
+    """Pending until all its handles have completed and `finish`, which puts copies in their places, has run.
+
+    `limit` is how many seconds ``wait`` has by default, without one when None. The tensors are referenced until done,
+    by the runtime; a Work need not be kept.
+    """
+
+    def __init__(
+        self,
+        handles: list[_core.Handle],
+        outputs: list[Any],
+        completer: Completer,
+        limit: float | None = None,
+        finish: Callable[[], None] | None = None,
+    ) -> None:
+        super().__init__()
+        self._handles = handles
+        self._outputs = outputs
+        self._completer = completer
+        self._limit = limit
+        self._finish = finish
+        self._lock = threading.Lock()
+        self._future: Any = None
+        self._told: Any = None
+        if _kept is not None:
+            _kept.append(self)
+
+    # ---- waiting ----
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Raises the operation's error, and StillPendingError, a TimeoutError, when the time was up."""
+        seconds = timeout.total_seconds() if timeout is not None else 0.0
+        limit = seconds if seconds > 0 else self._limit
+        # Without a limit the waiting thread can run the operation itself.
+        for handle in self._handles:
+            if not handle.wait(-1.0 if limit is None else limit):
+                raise StillPendingError(
+                    f"a collective of backend dabke is still pending after {limit} s: not all ranks have called it"
+                )
+        self._put_in_place()
+        return True
+
+    def synchronize(self) -> None:
+        self.wait()
+
+    def _put_in_place(self) -> None:
+        if self._finish is None:
+            return
+        with self._lock:
+            finish, self._finish = self._finish, None
+            if finish is not None:
+                finish()
+
+    # ---- asking ----
+
+    def is_completed(self) -> bool:
+        """With whatever result."""
+        if not all(handle.poll() for handle in self._handles):
+            return False
+        if self.exception() is None:
+            self._put_in_place()
+        return True
+
+    def is_success(self) -> bool:
+        return self.is_completed() and self.exception() is None
+
+    def exception(self) -> BaseException | None:
+        """The error of a completed operation."""
+        for handle in self._handles:
+            if handle.poll():
+                try:
+                    handle.wait()
+                except Exception as error:
+                    return error
+        return None
+
+    def result(self) -> list[Any]:
+        """The tensors that have been written."""
+        return self._outputs
+
+    def source_rank(self) -> int:
+        raise NotImplementedError("backend dabke has no recv; use a group of backend gloo for it")
+
+    _source_rank = source_rank
+
+    # ---- futures ----
+
+    def get_future(self) -> Any:
+        """A future of the tensors, completed by the group's own thread.
+
+        Its error is a RuntimeError with the operation's whole text: torch's C++ futures carry no Python exception.
+        """
+        with self._lock:
+            if self._future is None:
+                self._told = torch.futures.Future()
+                # A future fails in C++ as well only if it is made by `then`, of a function that raises.
+                self._future = self._told.then(self._outcome)
+                fresh = True
+            else:
+                fresh = False
+        if fresh:
+            if self.is_completed():
+                self.tell()
+            else:
+                self._completer.add(self)
+        return self._future
+
+    def tell(self) -> None:
+        """Completes the future. The operation has completed."""
+        self._told.set_result(None)
+
+    def wait_quietly(self) -> None:
+        """For the thread that completes futures, which tells the error through them."""
+        try:
+            for handle in self._handles:
+                handle.wait()
+        except Exception:
+            pass
+
+    def _outcome(self, _: Any) -> list[Any]:
+        self.wait()
+        return self._outputs

@@ -1,0 +1,45 @@
+"""``python -m dabke.launch -np 4 python train.py``: dabkerun, with dabkerun's arguments."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from . import _core
+from .errors import NotBuiltError
+
+__all__ = ["find_dabkerun", "main"]
+
+
+def find_dabkerun() -> str:
+    """The path of dabkerun: the one beside the library that this package uses, else the one on PATH.
+
+    Raises NotBuiltError when there is none.
+    """
+    compiled = Path(_core.__file__).resolve().parent
+    installed = compiled == Path(__file__).resolve().parent  # else this is a build tree, and the sources lie elsewhere
+    place = compiled / "bin" / "dabkerun" if installed else compiled.parents[2] / "launcher" / "dabkerun"
+    if os.access(place, os.X_OK):
+        return str(place)
+    found = shutil.which("dabkerun")
+    if found is None or _is_our_script(found):
+        raise NotBuiltError("there is no dabkerun beside this package or on PATH; build the target dabkerun")
+    return found
+
+
+def _is_our_script(path: str) -> bool:
+    """The console script of this package would call us again."""
+    with open(path, "rb") as file:
+        return file.read(2) == b"#!"
+
+
+def main() -> None:
+    """Becomes dabkerun; returns only by an exception."""
+    program = find_dabkerun()
+    os.execv(program, ["dabkerun", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()

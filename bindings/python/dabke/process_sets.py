@@ -1,0 +1,173 @@
+"""Process sets: named subsets of the ranks, among which a collective can run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Union
+
+from . import _core
+from .errors import InvalidArgumentError
+
+__all__ = [
+    "ProcessSet",
+    "add_process_set",
+    "get_process_set_ids_and_ranks",
+    "global_process_set",
+    "remove_process_set",
+]
+
+
+class ProcessSet:
+    """Some of the ranks. It takes part in nothing before it is added: by ``init`` or ``add_process_set``.
+
+    Attributes:
+        process_set_id: the runtime's number of the set; None while it is not added. The world's is 0.
+        ranks: world ranks, ascending.
+    """
+
+    def __init__(self, ranks_or_comm: Union[Sequence[int], Any]) -> None:
+        if hasattr(ranks_or_comm, "Get_group"):
+            ranks_or_comm = _world_ranks_of(ranks_or_comm)
+        self.process_set_id: int | None = None
+        self._ranks = sorted(int(rank) for rank in ranks_or_comm)
+
+    @property
+    def ranks(self) -> list[int]:
+        return list(self._ranks)
+
+    def size(self) -> int:
+        """How many ranks are in it."""
+        return _core.process_set_size(self._id())
+
+    def rank(self) -> int:
+        """This rank's index within the set; -1 when it is not in it."""
+        return _core.process_set_rank(self._id())
+
+    def included(self) -> bool:
+        """Whether this rank is in it."""
+        return _core.process_set_included(self._id())
+
+    def _id(self) -> int:
+        if self.process_set_id is None:
+            raise InvalidArgumentError(f"{self} has not been added; call dabke.add_process_set first")
+        return self.process_set_id
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ProcessSet) and (self.process_set_id, self.ranks) == (
+            other.process_set_id,
+            other.ranks,
+        )
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._ranks))
+
+    def __repr__(self) -> str:
+        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self._ranks})"
+
+
+class _World(ProcessSet):
+    """All ranks. Its id is 0 from the beginning; its ranks are known once the job runs."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.process_set_id = 0
+
+    @property
+    def ranks(self) -> list[int]:
+        return _core.process_set_ranks(0) if _core.is_initialized() else []
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return f"ProcessSet(process_set_id=0, ranks={self.ranks})"
+
+
+global_process_set: ProcessSet = _World()
+_added: list[ProcessSet] = []
+
+
+def set_id_of(process_set: Union[ProcessSet, int]) -> int:
+    """The runtime's number of a set that is given as an object or as that number."""
+    if isinstance(process_set, int):
+        return process_set
+    return process_set._id()
+
+
+def add_process_set(
+    process_set: Union[ProcessSet, Sequence[int]], *, among_members: bool = False
+) -> ProcessSet:
+    """Adds a set, waiting for the others to add it too, and gives it with its id.
+
+    Collective over the world: every rank calls it for the same sets in the same order. With `among_members` it is
+    collective over the set's own ranks, which alone may call it; a set that exists already is shared then.
+
+    Raises:
+        InvalidArgumentError: no such ranks, a rank twice, a set that exists already, or a caller that is no member.
+        MismatchError: the ranks name different sets.
+    """
+    added = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
+    if added.process_set_id is not None:
+        raise InvalidArgumentError(f"{added} has been added already")
+    if among_members:
+        handle = _core.add_process_set_among_members(added.ranks)
+        handle.wait()
+        added.process_set_id = handle.process_set_id()
+    else:
+        added.process_set_id = _core.add_process_set(added.ranks)
+    _added.append(added)
+    return added
+
+
+def remove_process_set(process_set: ProcessSet, *, among_members: bool = False) -> bool:
+    """Removes a set, collectively as it was added. False for the world and for a set that is not there."""
+    if process_set is global_process_set or process_set.process_set_id is None:
+        return False
+    if among_members:
+        _core.remove_process_set_among_members(process_set.process_set_id).wait()
+    else:
+        _core.remove_process_set(process_set.process_set_id)
+    process_set.process_set_id = None
+    with contextlib.suppress(ValueError):
+        _added.remove(process_set)
+    return True
+
+
+def get_process_set_ids_and_ranks() -> dict[int, list[int]]:
+    """All sets of the job, the world with them: the ranks of each id."""
+    return {number: _core.process_set_ranks(number) for number in _core.process_set_ids()}
+
+
+def adopt(process_sets: Iterable[ProcessSet]) -> None:
+    """Gives the sets that ``init`` has made their ids."""
+    wanted = list(process_sets)
+    if not wanted:
+        return
+    ids = {tuple(ranks): number for number, ranks in get_process_set_ids_and_ranks().items()}
+    for process_set in wanted:
+        process_set.process_set_id = ids[tuple(process_set.ranks)]
+        _added.append(process_set)
+
+
+def forget_all() -> None:
+    """The job has ended, and with it its sets; the objects may be added to the next one."""
+    for process_set in _drain(_added):
+        process_set.process_set_id = None
+
+
+def _drain(sets: list[ProcessSet]) -> Iterator[ProcessSet]:
+    while sets:
+        yield sets.pop()
+
+
+def _world_ranks_of(communicator: Any) -> list[int]:
+    """The ranks of an mpi4py communicator's processes in MPI's world."""
+    from mpi4py import MPI  # type: ignore[import-not-found,unused-ignore]
+
+    group, world = communicator.Get_group(), MPI.COMM_WORLD.Get_group()
+    translated: list[int] = MPI.Group.Translate_ranks(group, list(range(group.Get_size())), world)
+    return translated

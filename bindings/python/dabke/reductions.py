@@ -1,0 +1,345 @@
+"""Collectives that reduce: allreduce and reducescatter, alone and in groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from . import _core
+from .arrays import Array, TensorLike, empty_like
+from .calls import WORLD, AnySet, group_names, name_of, options_of
+from .handles import Handle, all_outputs, one_output, synchronize
+from .process_sets import set_id_of
+from .reduce_ops import Average, Compression
+
+__all__ = [
+    "allreduce",
+    "allreduce_",
+    "allreduce_async",
+    "allreduce_async_",
+    "grouped_allreduce",
+    "grouped_allreduce_",
+    "grouped_allreduce_async",
+    "grouped_allreduce_async_",
+    "grouped_reducescatter",
+    "grouped_reducescatter_async",
+    "reducescatter",
+    "reducescatter_async",
+]
+
+T = TypeVar("T")
+
+
+def allreduce_async(
+    tensor: TensorLike,
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    compression: int = Compression.default,
+    priority: int = 0,
+    out: Any = None,
+) -> Handle:
+    """The asynchronous form of ``allreduce``."""
+    number = process_set if isinstance(process_set, int) else process_set._id()
+    if out is None:
+        out = empty_like(tensor)
+    return _core.allreduce(
+        name or name_of(None, "allreduce", number),
+        tensor,
+        out,
+        options_of(number, op, prescale_factor, postscale_factor, compression, priority),
+        out,
+    )
+
+
+def allreduce(
+    tensor: TensorLike,
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    compression: int = Compression.default,
+    priority: int = 0,
+    out: Any = None,
+) -> Array:
+    """The elementwise reduction of all ranks' tensors, on every rank.
+
+    Args:
+        tensor: the same shape and dtype on every rank.
+        op: Average, Sum, Min, Max, Product; of integers and bool also BitwiseAnd, BitwiseOr, BitwiseXor. An
+            average of integers is truncated toward zero.
+        prescale_factor: multiplies every input element.
+        postscale_factor: multiplies every result.
+        priority: higher first among what is ready at the same time.
+        out: memory for the result, of the same shape and dtype; `tensor` itself works in place.
+
+    Returns:
+        `out`, or a new array.
+    """
+    number = process_set if isinstance(process_set, int) else process_set._id()
+    if out is None:
+        out = empty_like(tensor)
+    _core.allreduce(
+        name or name_of(None, "allreduce", number),
+        tensor,
+        out,
+        options_of(number, op, prescale_factor, postscale_factor, compression, priority),
+        wait_follows=True,
+    ).wait()
+    return out  # type: ignore[no-any-return]
+
+
+def allreduce_async_(
+    tensor: T,
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    compression: int = Compression.default,
+    priority: int = 0,
+) -> Handle:
+    """The asynchronous form of ``allreduce_``."""
+    number = process_set if isinstance(process_set, int) else process_set._id()
+    return _core.allreduce(
+        name or name_of(None, "allreduce", number),
+        tensor,
+        None,
+        options_of(number, op, prescale_factor, postscale_factor, compression, priority),
+        tensor,
+    )
+
+
+def allreduce_(
+    tensor: T,
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    compression: int = Compression.default,
+    priority: int = 0,
+) -> T:
+    """``allreduce`` in place: `tensor` becomes the result and is returned."""
+    number = process_set if isinstance(process_set, int) else process_set._id()
+    _core.allreduce(
+        name or name_of(None, "allreduce", number),
+        tensor,
+        None,
+        options_of(number, op, prescale_factor, postscale_factor, compression, priority),
+        wait_follows=True,
+    ).wait()
+    return tensor
+
+
+def grouped_allreduce_async(
+    tensors: Sequence[TensorLike],
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    compression: int = Compression.default,
+    priority: int = 0,
+    out: Sequence[Any] | None = None,
+) -> Handle:
+    """The asynchronous form of ``grouped_allreduce``: one handle for all tensors."""
+    number = set_id_of(process_set)
+    outputs = [empty_like(tensor) for tensor in tensors] if out is None else list(out)
+    return _core.grouped_allreduce(
+        group_names(name, "grouped_allreduce", number, len(tensors)),
+        list(tensors),
+        outputs,
+        options_of(number, op, prescale_factor, postscale_factor, compression, priority),
+        outputs,
+    )
+
+
+def grouped_allreduce(
+    tensors: Sequence[TensorLike],
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    compression: int = Compression.default,
+    priority: int = 0,
+    out: Sequence[Any] | None = None,
+) -> list[Array]:
+    """An allreduce of several tensors that travel together: all of them, or none.
+
+    Their names are ``<name>.<i>``. Arguments as in ``allreduce``; `out` has an array for each tensor.
+    """
+    handle = grouped_allreduce_async(
+        tensors,
+        name,
+        op,
+        prescale_factor=prescale_factor,
+        postscale_factor=postscale_factor,
+        process_set=process_set,
+        compression=compression,
+        priority=priority,
+        out=out,
+    )
+    return synchronize(handle)  # type: ignore[no-any-return]
+
+
+def grouped_allreduce_async_(
+    tensors: Sequence[T],
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    compression: int = Compression.default,
+    priority: int = 0,
+) -> Handle:
+    """The asynchronous form of ``grouped_allreduce_``."""
+    number = set_id_of(process_set)
+    arrays = list(tensors)
+    return _core.grouped_allreduce(
+        group_names(name, "grouped_allreduce", number, len(arrays)),
+        arrays,
+        None,
+        options_of(number, op, prescale_factor, postscale_factor, compression, priority),
+        arrays,
+    )
+
+
+def grouped_allreduce_(
+    tensors: Sequence[T],
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    compression: int = Compression.default,
+    priority: int = 0,
+) -> list[T]:
+    """``grouped_allreduce`` in place: the tensors become the results and are returned."""
+    handle = grouped_allreduce_async_(
+        tensors,
+        name,
+        op,
+        prescale_factor=prescale_factor,
+        postscale_factor=postscale_factor,
+        process_set=process_set,
+        compression=compression,
+        priority=priority,
+    )
+    return synchronize(handle)  # type: ignore[no-any-return]
+
+
+# ---- reducescatter ----
+
+
+def reducescatter_async(
+    tensor: TensorLike,
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    priority: int = 0,
+    out: Any = None,
+) -> Handle:
+    """The asynchronous form of ``reducescatter``."""
+    number = set_id_of(process_set)
+    return _core.reducescatter(
+        name_of(name, "reducescatter", number),
+        tensor,
+        out,
+        options_of(number, op, prescale_factor, postscale_factor, priority=priority),
+        one_output if out is None else out,
+    )
+
+
+def reducescatter(
+    tensor: TensorLike,
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    priority: int = 0,
+    out: Any = None,
+) -> Array:
+    """Reduces like ``allreduce``; rank i of the set keeps the i-th block of rows.
+
+    With n ranks and d rows the first d % n ranks get d // n + 1 rows, the others d // n. `tensor` has at least one
+    dimension, and the same shape on every rank.
+    """
+    return synchronize(  # type: ignore[no-any-return]
+        reducescatter_async(
+            tensor,
+            name,
+            op,
+            prescale_factor=prescale_factor,
+            postscale_factor=postscale_factor,
+            process_set=process_set,
+            priority=priority,
+            out=out,
+        )
+    )
+
+
+def grouped_reducescatter_async(
+    tensors: Sequence[TensorLike],
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    priority: int = 0,
+    out: Sequence[Any] | None = None,
+) -> Handle:
+    """The asynchronous form of ``grouped_reducescatter``."""
+    number = set_id_of(process_set)
+    outputs = None if out is None else list(out)
+    return _core.grouped_reducescatter(
+        group_names(name, "grouped_reducescatter", number, len(tensors)),
+        list(tensors),
+        outputs,
+        options_of(number, op, prescale_factor, postscale_factor, priority=priority),
+        all_outputs if outputs is None else outputs,
+    )
+
+
+def grouped_reducescatter(
+    tensors: Sequence[TensorLike],
+    name: str | None = None,
+    op: int = Average,
+    *,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: AnySet = WORLD,
+    priority: int = 0,
+    out: Sequence[Any] | None = None,
+) -> list[Array]:
+    """A reducescatter of several tensors that travel together: all of them, or none."""
+    return synchronize(  # type: ignore[no-any-return]
+        grouped_reducescatter_async(
+            tensors,
+            name,
+            op,
+            prescale_factor=prescale_factor,
+            postscale_factor=postscale_factor,
+            process_set=process_set,
+            priority=priority,
+            out=out,
+        )
+    )

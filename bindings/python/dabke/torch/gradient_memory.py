@@ -1,0 +1,85 @@
+"""Gradients in memory that ranks of one host share, so that they are reduced in place.
+
+Every gradient has its place in one piece of ``dabke_alloc`` memory. While ``parameter.grad`` lies there, autograd adds
+to it and nothing is copied. Where ``zero_grad(set_to_none=True)`` has dropped it, autograd hands over a gradient
+of its own, which is copied to its place, one pass over it, before it is reduced.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+
+from .. import _core
+from .tensors import DTYPES, described
+
+_ALIGNMENT = 64
+
+
+class Place:
+    """A parameter's gradient in the shared memory."""
+
+    __slots__ = ("flat", "gradient", "described")
+
+    def __init__(self, gradient: torch.Tensor) -> None:
+        self.gradient = gradient
+        self.flat = flat_view(gradient)
+        self.described = described(self.flat)
+
+    def take(self, gradient: torch.Tensor) -> None:
+        """Copies a gradient that autograd has put elsewhere."""
+        self.gradient.copy_(gradient.detach())
+
+
+def is_compact(tensor: torch.Tensor) -> bool:
+    """Whether the elements fill one piece of memory, each once, in whatever order of the dimensions."""
+    if tensor.is_contiguous():
+        return True
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def flat_view(tensor: torch.Tensor) -> torch.Tensor:
+    """A compact tensor's elements as they lie in memory; complex numbers as pairs."""
+    flat = tensor.detach().as_strided((tensor.numel(),), (1,))
+    return torch.view_as_real(flat).view(-1) if flat.is_complex() else flat
+
+
+def places_for(parameters: Iterable[torch.Tensor]) -> dict[torch.Tensor, Place]:
+    """A place for the gradient of each parameter that can have one: on the host, compact, of a dtype that is reduced."""
+    able = [each for each in parameters if _can_have_place(each)]
+    offsets, size = [], 0
+    for each in able:
+        offsets.append(size)
+        size += math.ceil(each.numel() * each.element_size() / _ALIGNMENT) * _ALIGNMENT
+    if size == 0:
+        return {}
+    memory = _core.Memory(size)
+    places = {}
+    for parameter, offset in zip(able, offsets):
+        flat = torch.frombuffer(memory, dtype=parameter.dtype, count=parameter.numel(), offset=offset)
+        places[parameter] = Place(flat.as_strided(parameter.shape, parameter.stride()))
+    return places
+
+
+def _can_have_place(parameter: torch.Tensor) -> bool:
+    return (
+        parameter.device.type == "cpu"
+        and parameter.layout == torch.strided
+        and parameter.numel() > 0
+        and (parameter.dtype in DTYPES or parameter.is_complex())
+        and is_compact(parameter)
+    )
+
+
+def is_in_place(place: Place, gradient: torch.Tensor) -> bool:
+    """Whether the gradient lies in its place."""
+    if gradient is place.gradient:
+        return True
+    return gradient.data_ptr() == place.gradient.data_ptr() and gradient.stride() == place.gradient.stride()

@@ -1,0 +1,272 @@
+"""Starts each gradient's reduction when the backward pass has made it, and waits for all before a step.
+
+A gradient is reduced where it lies: in its place of the shared memory, or, where it has none, in its own. Members of a
+group are reduced together when the last of them is there. Every rank reduces every gradient once a step, whether or not
+its own backward pass has made it: one that it has not counts as zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Optional
+
+import torch
+
+from .. import _core
+from ..errors import UnsupportedError
+from ..reduce_ops import Average, Sum
+from . import ops
+from .compression import Compressor, wire_compression
+from .gradient_memory import Place, flat_view, is_compact, is_in_place, places_for
+from .options import options
+from .tensors import described, goes_directly, on_host, stream_of
+
+# What is to be done when a reduction is complete: gives the reduced gradient.
+_Finish = Callable[[], torch.Tensor]
+_DEFAULT_WIRE = 3
+
+
+class _Prepared(NamedTuple):
+    """A gradient as it is handed over: reduced in place, after which `finish` gives the result."""
+
+    tensor: torch.Tensor
+    described: Optional[_core.Tensor]
+    wire: int
+    finish: _Finish
+
+
+class _UnderWay(NamedTuple):
+    """A gradient's reduction. The members of a group share the handle; a sparse gradient has none."""
+
+    handle: Optional[_core.Handle]
+    finish: _Finish
+
+
+def _in_layout_of(parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+    """The gradient with the strides that its parameter has, which are equal on all ranks; else copied."""
+    if not is_compact(parameter):
+        return gradient.detach().contiguous()
+    if gradient.stride() == parameter.stride():
+        return gradient.detach()
+    return torch.empty_like(parameter, requires_grad=False).copy_(gradient.detach())
+
+
+class GradientReducer:
+    """The hooks of an optimizer's parameters, and the reductions that they have started."""
+
+    def __init__(
+        self,
+        names: dict[torch.Tensor, str],
+        groups: list[list[torch.Tensor]],
+        compression: type[Compressor],
+        passes: int,
+        op: int,
+        predivide: float,
+        sparse_as_dense: bool,
+        process_set: int,
+        use_gradient_memory: bool,
+    ) -> None:
+        self._names = names
+        self._groups = groups
+        self._group_of = {member: i for i, group in enumerate(groups) for member in group}
+        self._compression = compression
+        self._passes = passes
+        self._op = op
+        self._scales = (1.0 / predivide, predivide)
+        self._sparse_as_dense = sparse_as_dense
+        self._process_set = process_set
+        self._use_gradient_memory = use_gradient_memory
+        self._is_alone = not _core.process_set_included(process_set) or _core.process_set_size(process_set) == 1
+        self._parameters: list[torch.Tensor] = []
+        self._frozen: list[torch.Tensor] = []  # may be thawed later
+        self._known: set[torch.Tensor] = set()
+        self._places: dict[torch.Tensor, Place] = {}
+        self._passes_left: dict[torch.Tensor, int] = {}
+        self._under_way: dict[torch.Tensor, _UnderWay] = {}
+        self._ready: dict[int, set[torch.Tensor]] = {i: set() for i in range(len(groups))}
+        self._sparse: set[torch.Tensor] = set()
+        self._nodes: list[Any] = []  # keeps the accumulators of old versions alive, and with them their hooks
+
+    # ---- parameters ----
+
+    def add(self, parameters: Iterable[torch.Tensor]) -> None:
+        """Takes on these parameters; those that have no gradients, once they have."""
+        if self._is_alone:
+            return
+        new = [each for each in dict.fromkeys([*self._frozen, *parameters]) if each not in self._known]
+        self._frozen = [each for each in new if not each.requires_grad]
+        fresh = [each for each in new if each.requires_grad]
+        for parameter in fresh:
+            name = self._names.setdefault(parameter, f"noname.{len(self._names)}")
+            if parameter.is_complex() and self._op not in (Average, Sum):
+                raise UnsupportedError(f"'{name}' is complex; only Average and Sum can reduce its gradient")
+            self._known.add(parameter)
+            self._parameters.append(parameter)
+            self._passes_left[parameter] = self._passes
+            self._hook(parameter)
+        if self._use_gradient_memory and fresh:
+            self._places.update(places_for(fresh))
+
+    def _hook(self, parameter: torch.Tensor) -> None:
+        if hasattr(parameter, "register_post_accumulate_grad_hook"):
+            register: Any = parameter.register_post_accumulate_grad_hook
+            register(self._gradient_is_there)
+            return
+        with torch.enable_grad():
+            grad_fn = parameter.expand_as(parameter).grad_fn
+        node = grad_fn.next_functions[0][0]  # type: ignore[union-attr]
+        node.register_hook(lambda *_: self._gradient_is_there(parameter))  # type: ignore[union-attr]
+        self._nodes.append(node)
+
+    def set_passes(self, passes: int) -> None:
+        self._passes = passes
+        self._passes_left = dict.fromkeys(self._passes_left, passes)
+
+    # ---- during the backward pass ----
+
+    def _gradient_is_there(self, parameter: torch.Tensor) -> None:
+        """Called by autograd after each backward pass that has added to the parameter's gradient."""
+        if self._passes_left[parameter] <= 0:
+            raise AssertionError(
+                f"the gradient of '{self._names[parameter]}' was computed more than backward_passes_per_step times before "
+                "step() or synchronize(); raise backward_passes_per_step to add up gradients of several passes"
+            )
+        self._passes_left[parameter] -= 1
+        if self._passes_left[parameter] == 0:
+            self._start(parameter)
+
+    def _start(self, parameter: torch.Tensor) -> None:
+        """Starts the reduction, or that of the whole group when all its members are there."""
+        gradient = parameter.grad
+        assert gradient is not None
+        group = self._group_of.get(parameter)
+        if gradient.is_sparse and not self._sparse_as_dense:
+            self._sparse.add(parameter)
+            self._start_sparse(parameter, gradient)
+        elif group is None:
+            self._start_dense([parameter])
+        else:
+            self._ready[group].add(parameter)
+        if group is not None:
+            self._start_if_whole(group)
+
+    def _start_if_whole(self, group: int) -> None:
+        """Starts the group when all its members are there; sparse ones travel by themselves."""
+        members = [each for each in self._groups[group] if each.requires_grad and each not in self._sparse]
+        if members and len(self._ready[group]) == len(members):
+            self._ready[group].clear()
+            self._start_dense(members)
+
+    def _start_sparse(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
+        wait = ops.sparse_allreduce_async(gradient, self._names[parameter], self._op, self._process_set)
+        self._under_way[parameter] = _UnderWay(None, wait)
+
+    def _start_dense(self, members: list[torch.Tensor]) -> None:
+        """One reduction of the members' gradients."""
+        prepared = [self._prepare(parameter) for parameter in members]
+        wires = {each.wire for each in prepared}
+        handle = self._submit(
+            [f"allreduce.{self._names[parameter]}" for parameter in members],
+            prepared,
+            wires.pop() if len(wires) == 1 else _DEFAULT_WIRE,
+        )
+        for parameter, each in zip(members, prepared):
+            self._under_way[parameter] = _UnderWay(handle, each.finish)
+
+    def _submit(self, names: list[str], prepared: list[_Prepared], wire: int) -> _core.Handle:
+        if not all(goes_directly(each.tensor) for each in prepared):
+            staged = [each.tensor for each in prepared]
+            return ops.submit_grouped_allreduce(names, staged, True, self._process_set, self._op, self._scales, wire)
+        how = options(self._process_set, self._op, *self._scales, wire, 0, stream_of(prepared[0].tensor))
+        handed_over = [each.described or described(on_host(each.tensor, "allreduce")) for each in prepared]
+        if len(handed_over) == 1:
+            return _core.allreduce(names[0], handed_over[0], None, how)
+        return _core.grouped_allreduce(names, handed_over, None, how)
+
+    def _prepare(self, parameter: torch.Tensor) -> _Prepared:
+        """Brings the parameter's gradient where it can be reduced."""
+        gradient = parameter.grad
+        assert gradient is not None
+        if gradient.is_sparse:
+            gradient = gradient.to_dense()
+        wire = _DEFAULT_WIRE if gradient.is_complex() else wire_compression(self._compression, gradient)
+        place = self._places.get(parameter)
+        if place is not None:
+            if not is_in_place(place, gradient):
+                place.take(gradient)
+            parameter.grad = gradient = place.gradient
+            if wire is not None:
+                return _Prepared(place.flat, place.described, wire, lambda: gradient)
+        if wire is None:
+            return self._compressed(gradient)
+        dense = _in_layout_of(parameter, gradient)
+        return _Prepared(flat_view(dense), None, wire, lambda: dense)
+
+    def _compressed(self, gradient: torch.Tensor) -> _Prepared:
+        compressed, context = self._compression.compress(gradient.detach().contiguous())
+
+        def finish() -> torch.Tensor:
+            result = self._compression.decompress(compressed, context)
+            return gradient.detach().copy_(result.view(gradient.shape))
+
+        return _Prepared(compressed, None, _DEFAULT_WIRE, finish)
+
+    # ---- before a step ----
+
+    def is_reducing(self) -> bool:
+        return bool(self._under_way) or any(self._ready.values())
+
+    def is_untouched(self) -> bool:
+        """Whether no backward pass has added to a gradient since all were reduced."""
+        return not self.is_reducing() and all(left == self._passes for left in self._passes_left.values())
+
+    def finish_started(self) -> None:
+        """Finishes what a backward pass has begun, if one has."""
+        if not self.is_untouched():
+            self.finish()
+
+    def finish(self) -> None:
+        """Starts what no backward pass has started, and waits for all. The gradients are those of all ranks then."""
+        if self._frozen:
+            self.add([])
+        for parameter in self._parameters:
+            if parameter not in self._under_way and parameter.requires_grad and not self._is_waiting(parameter):
+                self._start_missing(parameter)
+        under_way, self._under_way = self._under_way, {}
+        self.start_over()
+        for parameter, reduction in under_way.items():
+            if reduction.handle is not None:
+                ops.synchronize(reduction.handle)
+            parameter.grad = reduction.finish()
+
+    def _is_waiting(self, parameter: torch.Tensor) -> bool:
+        """Whether it is ready and its group is not: the group's last member starts it."""
+        group = self._group_of.get(parameter)
+        return group is not None and parameter in self._ready[group]
+
+    def _start_missing(self, parameter: torch.Tensor) -> None:
+        if parameter.grad is None:
+            if parameter in self._sparse:
+                no_rows = torch.empty((0, *parameter.shape[1:]), dtype=parameter.dtype, device=parameter.device)
+                parameter.grad = ops.sparse_tensor(torch.empty((1, 0), dtype=torch.int64), no_rows, parameter)
+            elif parameter in self._places:
+                parameter.grad = self._places[parameter].gradient.zero_()
+            else:
+                parameter.grad = torch.zeros_like(parameter)
+        self._start(parameter)
+
+    def start_over(self) -> None:
+        """The gradients are gone, and with them the passes that have made them."""
+        self._passes_left = dict.fromkeys(self._passes_left, self._passes)
+
+    def forget(self) -> None:
+        """Waits for what is under way and drops it."""
+        under_way, self._under_way = self._under_way, {}
+        for reduction in under_way.values():
+            if reduction.handle is not None:
+                ops.synchronize(reduction.handle)
+            else:
+                reduction.finish()
+        for ready in self._ready.values():
+            ready.clear()
+        self.start_over()

@@ -1,0 +1,52 @@
+"""Start of the job with Horovod's rules, and what ``dabke`` itself answers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional, Union
+
+from .. import job
+from ..errors import AlreadyInitializedError
+from ..exchange import Exchange
+from ..process_sets import ProcessSet
+from .tensors import set_host_staging
+
+
+def init(
+    comm: Any = None,
+    process_sets: Union[Sequence[Union[ProcessSet, Sequence[int]]], str, None] = None,
+    *,
+    join: Optional[str] = None,
+    duplicate_names: Optional[str] = None,
+    host_staging: bool = False,
+    settings: Optional[Mapping[str, object]] = None,
+    rank: Optional[int] = None,
+    size: Optional[int] = None,
+    exchange: Optional[Exchange] = None,
+) -> None:
+    """Joins the job as ``dabke.init`` does, whose other arguments these are, and returns when all ranks have come.
+
+    A second call without arguments does nothing while the job runs.
+
+    Args:
+        join: "horovod" divides an average by the full size also where ranks have joined; "dabke" by the number of
+            those that take part. None: what DABKE_JOIN says, and "horovod" where it says nothing.
+        duplicate_names: "error" refuses a name that is still in flight with a ``DuplicateNameError``, which is a
+            ``ValueError``, from the submitting call; "queue" lets the second wait for the first. None: what
+            DABKE_DUPLICATE_NAMES says, and "error" where it says nothing.
+        host_staging: tensors of devices for which this build has no backend are copied to the host, and results
+            back, instead of being refused.
+    """
+    if job.is_initialized():
+        if comm is not None or process_sets is not None or exchange is not None or settings is not None:
+            raise AlreadyInitializedError("init: the job runs already, so its arguments can have no effect")
+        set_host_staging(host_staging)
+        return
+    chosen: dict[str, object] = {}
+    for knob, argument, default in (("JOIN", join, "horovod"), ("DUPLICATE_NAMES", duplicate_names, "error")):
+        if argument is not None or f"DABKE_{knob}" not in os.environ:
+            chosen[knob] = default if argument is None else argument
+    chosen.update(settings or {})
+    job.init(comm, process_sets, settings=chosen, rank=rank, size=size, exchange=exchange)
+    set_host_staging(host_staging)

@@ -1,0 +1,78 @@
+"""Horovod's name for the module of the collectives, from which some programs import."""
+
+from ..errors import HorovodInternalError as HorovodInternalError
+from ..job import is_homogeneous as is_homogeneous, shutdown as shutdown
+from ..job import (
+    ccl_built as ccl_built,
+    cross_rank as cross_rank,
+    cross_size as cross_size,
+    cuda_built as cuda_built,
+    ddl_built as ddl_built,
+    gloo_built as gloo_built,
+    gloo_enabled as gloo_enabled,
+    is_initialized as is_initialized,
+    local_rank as local_rank,
+    local_size as local_size,
+    mpi_built as mpi_built,
+    mpi_enabled as mpi_enabled,
+    mpi_threads_supported as mpi_threads_supported,
+    nccl_built as nccl_built,
+    rank as rank,
+    rocm_built as rocm_built,
+    size as size,
+)
+from ..process_sets import (
+    ProcessSet as ProcessSet,
+    add_process_set as add_process_set,
+    global_process_set as global_process_set,
+    remove_process_set as remove_process_set,
+)
+from ..reduce_ops import (
+    Adasum as Adasum,
+    Average as Average,
+    Max as Max,
+    Min as Min,
+    Product as Product,
+    Sum as Sum,
+)
+from ..timeline import start_timeline as start_timeline, stop_timeline as stop_timeline
+from .autograd import (
+    HorovodAllgather as HorovodAllgather,
+    HorovodAllreduce as HorovodAllreduce,
+    HorovodAlltoall as HorovodAlltoall,
+    HorovodBroadcast as HorovodBroadcast,
+    HorovodGroupedAllgather as HorovodGroupedAllgather,
+    HorovodGroupedAllreduce as HorovodGroupedAllreduce,
+    HorovodGroupedReducescatter as HorovodGroupedReducescatter,
+    HorovodReducescatter as HorovodReducescatter,
+    allgather as allgather,
+    allreduce as allreduce,
+    alltoall as alltoall,
+    broadcast as broadcast,
+    grouped_allgather as grouped_allgather,
+    grouped_allreduce as grouped_allreduce,
+    grouped_reducescatter as grouped_reducescatter,
+    reducescatter as reducescatter,
+)
+from .job import init as init
+from .ops import (
+    allgather_async as allgather_async,
+    allreduce_ as allreduce_,
+    allreduce_async as allreduce_async,
+    allreduce_async_ as allreduce_async_,
+    alltoall_async as alltoall_async,
+    barrier as barrier,
+    broadcast_ as broadcast_,
+    broadcast_async as broadcast_async,
+    broadcast_async_ as broadcast_async_,
+    grouped_allgather_async as grouped_allgather_async,
+    grouped_allreduce_ as grouped_allreduce_,
+    grouped_allreduce_async as grouped_allreduce_async,
+    grouped_allreduce_async_ as grouped_allreduce_async_,
+    grouped_reducescatter_async as grouped_reducescatter_async,
+    join as join,
+    poll as poll,
+    reducescatter_async as reducescatter_async,
+    sparse_allreduce_async as sparse_allreduce_async,
+    synchronize as synchronize,
+)

@@ -1,0 +1,202 @@
+"""An optimizer whose gradients are reduced over the ranks, each as soon as the backward pass has made it."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Optional, Union
+
+import torch
+
+from ..errors import InvalidArgumentError, UnimplementedError
+from ..process_sets import global_process_set
+from ..reduce_ops import Adasum, Average
+from .compression import Compression, Compressor
+from .gradient_reducer import GradientReducer
+from .options import AnySet, set_id_of
+
+_Named = Iterable[tuple[str, torch.Tensor]]
+_Groups = Union[int, Sequence[Sequence[torch.Tensor]], None]
+
+_NONE_BY_DEFAULT = bool(inspect.signature(torch.optim.Optimizer.zero_grad).parameters["set_to_none"].default)
+
+
+class _Distributed(torch.optim.Optimizer):
+    """What the wrapped optimizer's class gets on top. Made by ``DistributedOptimizer``."""
+
+    _reducer: GradientReducer
+    _synchronized: bool
+    _should_synchronize: bool
+
+    def synchronize(self) -> None:
+        """Waits until all gradients are reduced; starts those first that no backward pass has made."""
+        self._reducer.finish()
+        self._synchronized = True
+
+    @contextlib.contextmanager
+    def skip_synchronize(self) -> Iterator[None]:
+        """``step`` takes the gradients as they are: ``synchronize()`` was called, and they were changed after."""
+        self._should_synchronize = False
+        try:
+            yield
+        finally:
+            self._should_synchronize = True
+
+    def set_backward_passes_per_step(self, passes: int) -> None:
+        """How many backward passes add to the gradients before they are reduced."""
+        self._reducer.set_passes(passes)
+
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+        """Reduces what is not reduced yet, then steps as the wrapped optimizer does.
+
+        Args:
+            closure: computes the loss and its gradients anew, which are then reduced too, each time.
+        """
+        if closure is not None:
+            given = closure
+            self._reducer.finish_started()
+
+            def closure() -> Any:
+                loss = given()
+                if self._should_synchronize:
+                    self.synchronize()
+                return loss
+
+        elif self._should_synchronize and not (self._synchronized and self._reducer.is_untouched()):
+            self.synchronize()
+        self._synchronized = False
+        return super().step(closure) if closure is not None else super().step()
+
+    def zero_grad(self, set_to_none: bool = _NONE_BY_DEFAULT) -> None:
+        """As the wrapped optimizer's. Raises AssertionError while gradients are being reduced."""
+        if self._reducer.is_reducing():
+            raise AssertionError(
+                "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or "
+                "optimizer.synchronize(), while the gradients are being reduced"
+            )
+        self._reducer.start_over()
+        self._synchronized = False
+        super().zero_grad(set_to_none=set_to_none)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        """As the wrapped optimizer's; what was being reduced is forgotten."""
+        self._reducer.forget()
+        self._synchronized = False
+        super().load_state_dict(*args, **kwargs)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """As the wrapped optimizer's; the parameters' gradients are reduced from now on, on all ranks."""
+        super().add_param_group(param_group)
+        if "_reducer" in self.__dict__:
+            self._reducer.add(self.param_groups[-1]["params"])
+
+
+def DistributedOptimizer(
+    optimizer: torch.optim.Optimizer,
+    named_parameters: Optional[_Named] = None,
+    compression: type[Compressor] = Compression.none,
+    backward_passes_per_step: int = 1,
+    op: int = Average,
+    gradient_predivide_factor: float = 1.0,
+    num_groups: int = 0,
+    groups: _Groups = None,
+    sparse_as_dense: bool = False,
+    process_set: AnySet = global_process_set,
+    *,
+    gradient_memory: bool = True,
+) -> Any:
+    """The optimizer, reducing its gradients over the ranks while the backward pass still goes on.
+
+    Args:
+        optimizer: any of torch.optim's kind. Its groups and state are shared with the result, an object of a
+            subclass of its class with the same name.
+        named_parameters: ``model.named_parameters()``; every parameter of the optimizer must be there. Without, the
+            gradients are named by their order, the same on all ranks.
+        compression: how gradients travel.
+        backward_passes_per_step: gradients of so many backward passes are added before they are reduced; they are not
+            divided by that number.
+        op: Average, Sum, Min, Max or Product.
+        gradient_predivide_factor: with Average, divides before the sum instead of after it.
+        num_groups: gradients travel in so many groups, in the parameters' order; 0: each by itself.
+        groups: the same as a number, or the groups themselves as lists of parameters; others travel by themselves.
+        sparse_as_dense: sparse gradients are made dense; else their elements are gathered.
+        process_set: the ranks that train this model together. Others may call too, and train alone.
+        gradient_memory: gradients lie in memory that ranks of one host share, so that they are reduced in place.
+
+    Returns:
+        the optimizer, with ``synchronize``, ``skip_synchronize`` and ``set_backward_passes_per_step`` besides.
+
+    Raises:
+        InvalidArgumentError: names that are there twice, parameters without a name, groups that make no sense.
+    """
+    if isinstance(optimizer, _Distributed):
+        raise InvalidArgumentError("DistributedOptimizer: the optimizer is distributed already")
+    if op == Adasum:
+        raise UnimplementedError("DistributedOptimizer: Adasum is not there yet; use Average")
+    if gradient_predivide_factor != 1.0 and op != Average:
+        raise InvalidArgumentError("DistributedOptimizer: gradient_predivide_factor needs op=Average")
+    if backward_passes_per_step < 1:
+        raise InvalidArgumentError("DistributedOptimizer: backward_passes_per_step must be at least 1")
+    if num_groups < 0:
+        raise InvalidArgumentError("DistributedOptimizer: num_groups must not be negative")
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    names = _names_of(parameters, named_parameters)
+    reducer = GradientReducer(
+        names,
+        _as_lists(groups if groups is not None else num_groups, parameters),
+        compression,
+        backward_passes_per_step,
+        int(op),
+        float(gradient_predivide_factor),
+        sparse_as_dense,
+        set_id_of(process_set),
+        gradient_memory,
+    )
+    kind: Any = type(type(optimizer).__name__, (_Distributed, type(optimizer)), {})
+    result = kind.__new__(kind)
+    # A scheduler that was made for the wrapped optimizer has put its own step into it.
+    result.__dict__.update((name, value) for name, value in optimizer.__dict__.items() if name != "step")
+    result._reducer, result._synchronized, result._should_synchronize = reducer, False, True
+    reducer.add(parameters)
+    return result
+
+
+def _names_of(parameters: list[torch.Tensor], named: Optional[_Named]) -> dict[torch.Tensor, str]:
+    """The name of each parameter. A parameter is told by its identity."""
+    if named is None:
+        return {parameter: f"noname.{i}" for i, parameter in enumerate(parameters)}
+    pairs = list(named)
+    if any(not isinstance(pair, tuple) or len(pair) != 2 for pair in pairs):
+        raise InvalidArgumentError(
+            "DistributedOptimizer: named_parameters must be pairs of a name and a parameter, as model.named_parameters() gives"
+        )
+    names = [name for name, _ in pairs]
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise InvalidArgumentError(f"DistributedOptimizer: named_parameters has these names twice: {', '.join(twice)}")
+    known = {parameter: name for name, parameter in pairs}
+    missing = [parameter for parameter in parameters if parameter not in known]
+    if missing:
+        shapes = ", ".join(str(tuple(parameter.shape)) for parameter in missing[:5])
+        raise InvalidArgumentError(
+            f"DistributedOptimizer: named_parameters lacks {len(missing)} of the optimizer's parameters, of the shapes {shapes}"
+        )
+    return known
+
+
+def _as_lists(groups: _Groups, parameters: list[torch.Tensor]) -> list[list[torch.Tensor]]:
+    """The groups, each a list of parameters that are in no other."""
+    if groups is None or isinstance(groups, int):
+        count = min(int(groups or 0), len(parameters))
+        if count < 0:
+            raise InvalidArgumentError("DistributedOptimizer: groups must not be negative")
+        cuts = [len(parameters) * i // count for i in range(count + 1)] if count else [0]
+        return [parameters[first:last] for first, last in zip(cuts, cuts[1:])]
+    lists = [list(group) for group in groups]
+    members = [member for group in lists for member in group]
+    if any(not isinstance(member, torch.Tensor) for member in members):
+        raise InvalidArgumentError("DistributedOptimizer: groups must be a number, or lists of parameters")
+    if len(set(members)) < len(members):
+        raise InvalidArgumentError("DistributedOptimizer: a parameter is in groups twice")
+    return [group for group in lists if group]

@@ -1,0 +1,141 @@
+"""Tensors on their way to the runtime and back: as pointer, shape and dtype, without a copy where it can be.
+
+The runtime works on host memory. A tensor of another device is refused, with a text that names the way out: with
+``init(host_staging=True)`` it is copied to the host, and the result back when the handle is synchronized.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.utils.dlpack
+
+from .. import _core
+from ..errors import InvalidArgumentError, UnsupportedError
+
+# What the runtime calls each dtype. Old versions of PyTorch lack some of them.
+DTYPES: dict[torch.dtype, int] = {
+    getattr(torch, name): number for name, number in _core.dtypes.items() if hasattr(torch, name)
+}
+_BY_NAME: dict[str, torch.dtype] = {name: getattr(torch, name) for name in _core.dtypes if hasattr(torch, name)}
+
+_STRIDED = torch.strided
+_HOST = 1  # DLPack's number
+_CUDA = 2
+
+_host_staging = False
+
+
+def set_host_staging(wanted: bool) -> None:
+    """Whether tensors of devices without a backend are copied to the host; ``init`` says so for the job."""
+    global _host_staging
+    _host_staging = wanted
+
+
+def goes_directly(tensor: torch.Tensor) -> bool:
+    """Whether the runtime can work on the tensor's own memory."""
+    return tensor.is_cpu or (tensor.is_cuda and _core.backend_enabled("cuda"))
+
+
+def is_plain(tensor: Any) -> bool:
+    """Whether it is what most tensors are: contiguous, on the host, of a dtype that the runtime knows."""
+    return (
+        isinstance(tensor, torch.Tensor)
+        and tensor.is_cpu
+        and tensor.layout is _STRIDED
+        and tensor.dtype in DTYPES
+        and tensor.is_contiguous()
+        and not tensor.is_neg()
+    )
+
+
+def check(tensor: Any, collective: str) -> None:
+    """Raises what is wrong with the tensor, whatever the ranks do."""
+    if not isinstance(tensor, torch.Tensor):
+        raise InvalidArgumentError(f"{collective}: a {type(tensor).__name__} is no torch.Tensor")
+    if tensor.layout != torch.strided:
+        hint = "; use sparse_allreduce_async, or to_dense()" if collective.endswith("allreduce") else ""
+        raise InvalidArgumentError(f"{collective}: the tensor's layout is {tensor.layout}, not torch.strided{hint}")
+    if tensor.dtype not in DTYPES:
+        known = ", ".join(sorted(_BY_NAME))
+        raise UnsupportedError(f"{collective}: Tensor type {tensor.type()} is not supported; these dtypes are: {known}")
+    if not tensor.is_contiguous():
+        raise InvalidArgumentError(
+            f"{collective}: the tensor of shape {tuple(tensor.shape)} has strides {tensor.stride()} and is not "
+            "contiguous; pass tensor.contiguous()"
+        )
+    if tensor.is_neg():
+        raise InvalidArgumentError(
+            f"{collective}: the tensor stands for the negative of what is in its memory; pass tensor.resolve_neg()"
+        )
+    if not goes_directly(tensor) and not _host_staging:
+        raise UnsupportedError(
+            f"{collective}: the tensor is on {tensor.device}, and this build has no backend for that device; "
+            "dabke.torch.init(host_staging=True) copies such tensors to the host and the results back"
+        )
+
+
+def on_host(tensor: torch.Tensor, collective: str) -> torch.Tensor:
+    """The tensor to hand over: itself, or a copy in host memory where it is staged."""
+    if is_plain(tensor):
+        return tensor
+    check(tensor, collective)
+    return tensor if goes_directly(tensor) else tensor.detach().to("cpu", copy=True)
+
+
+def stream_of(tensor: torch.Tensor) -> int:
+    """The stream on which the tensor is produced: that on which the caller works now; 0 on the host."""
+    if not tensor.is_cuda:
+        return 0
+    return int(torch.cuda.current_stream(tensor.device).cuda_stream)
+
+
+def described(tensor: torch.Tensor) -> _core.Tensor:
+    """Pointer, shape and dtype of a tensor that ``on_host`` has given; the tensor lives as long as it is used."""
+    if tensor.is_cpu:
+        return _core.Tensor(tensor.data_ptr(), tensor.shape, DTYPES[tensor.dtype], owner=tensor)
+    return _core.Tensor(
+        tensor.data_ptr(), tensor.shape, DTYPES[tensor.dtype], _CUDA, tensor.device.index or 0, owner=tensor
+    )
+
+
+def of_output(output: _core.Output) -> torch.Tensor:
+    """An output that the runtime has made, as a tensor over its memory, which lives as long as the tensor does."""
+    if output.__dlpack_device__()[0] != _HOST:
+        return torch.utils.dlpack.from_dlpack(output)
+    dtype, count = _BY_NAME[output.dtype], math.prod(output.shape)
+    if count == 0:
+        return torch.empty(output.shape, dtype=dtype)
+    # Not by DLPack, which old versions refuse for bool.
+    return torch.frombuffer(output, dtype=dtype, count=count).view(output.shape)
+
+
+def back_to(like: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """A result on the device of `like`."""
+    return tensor if tensor.device == like.device else tensor.to(like.device)
+
+
+def result_in(target: torch.Tensor, handed_over: torch.Tensor) -> Any:
+    """What a handle carries for an operation in place: the target, into which what was staged is copied."""
+    if handed_over is target:
+        return target
+
+    def copy_back(handle: _core.Handle) -> torch.Tensor:
+        with torch.no_grad():
+            return target.copy_(handed_over)
+
+    return copy_back
+
+
+def outputs_like(tensors: Sequence[torch.Tensor]) -> Callable[[_core.Handle], list[torch.Tensor]]:
+    """The runtime's own outputs, each on the device of its input."""
+    devices = [tensor.device for tensor in tensors]
+
+    def take(handle: _core.Handle) -> list[torch.Tensor]:
+        outputs = [of_output(handle.output(i)) for i in range(handle.output_count)]
+        return [output.to(device) for output, device in zip(outputs, devices)]
+
+    return take

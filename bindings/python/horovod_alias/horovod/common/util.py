@@ -1,0 +1,26 @@
+"""Small questions that programs ask."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+T = TypeVar('T')
+
+
+def num_rank_is_power_2(num_rank: int) -> bool:
+    """Whether it is 1, 2, 4, ..."""
+    return num_rank > 0 and num_rank & (num_rank - 1) == 0
+
+
+def gpu_available(ext_base_name: Any = None, verbose: bool = False) -> bool:
+    """Whether PyTorch sees a CUDA device."""
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def split_list(elements: list[T], parts: int) -> list[list[T]]:
+    """Consecutive parts whose lengths differ by one at most, the longer ones first."""
+    length, longer = divmod(len(elements), parts)
+    cuts = [i * length + min(i, longer) for i in range(parts + 1)]
+    return [elements[first:last] for first, last in zip(cuts, cuts[1:])]

@@ -1,0 +1,65 @@
+"""These tests run in all ranks of one job at the same time: dabkerun -np N python -m pytest tests/python/in_job.
+
+Each rank runs the same tests in the same order, so a test is one program that all ranks run; it knows its rank by
+`dabke.rank()`. Random values are drawn alike on all ranks. The job fails what waits longer than some seconds, so a rank
+that fails a test keeps no other waiting.
+"""
+import json
+import os
+
+import numpy
+import pytest
+from hypothesis import settings
+
+import dabke
+from dabke import calls
+
+settings.register_profile('job', derandomize=True, deadline=None, max_examples=25, database=None)
+settings.load_profile('job')
+
+
+def pytest_sessionstart(session):
+    dabke.init(settings={'STALL_CHECK_TIME_SECONDS': 20, 'STALL_SHUTDOWN_TIME_SECONDS': 40})
+
+
+def pytest_runtest_logreport(report):
+    """Written at once, so that what has been seen counts, whatever happens later."""
+    folder = os.environ.get('DABKE_TEST_OUTCOMES')
+    if folder and (report.when == 'call' or report.outcome != 'passed'):
+        with open(os.path.join(folder, os.environ['DABKE_RANK']), 'a') as file:
+            file.write(json.dumps([report.nodeid, report.outcome]) + '\n')
+
+
+def pytest_sessionfinish(session):
+    dabke.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def same_beginning():
+    """Ranks that fail a test in the middle meet the others again at the next one."""
+    calls.forget_names()
+    dabke.barrier()
+
+
+class Job:
+    """What a test needs of the job: the inputs of all ranks, of which each rank takes its own."""
+
+    def __init__(self):
+        self.rank, self.size = dabke.rank(), dabke.size()
+
+    def inputs(self, shape, dtype, seed=0):
+        """A different array for each rank, equal on all ranks; small numbers, so that sums are exact."""
+        return [self.input(rank, shape, dtype, seed) for rank in range(self.size)]
+
+    def input(self, rank, shape, dtype, seed=0):
+        random = numpy.random.default_rng([seed, rank])
+        dtype = numpy.dtype(dtype)
+        if dtype == bool:
+            return random.random(shape) < 0.5
+        low = 0 if dtype.kind == 'u' else -4
+        return random.integers(low, 5, shape).astype(dtype)
+
+
+@pytest.fixture
+def job():
+    return Job()

@@ -1,0 +1,167 @@
+"""What all ranks begin with, objects, averages of metrics, and the warm-up of the learning rate."""
+import functools
+
+import pytest
+
+torch = pytest.importorskip('torch')
+hvd = pytest.importorskip('dabke.torch')
+nn = torch.nn
+
+
+def model_of(seed):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 4, bias=False))
+
+
+def everyone_has(job, tensor):
+    gathered = hvd.allgather(tensor.detach().reshape(1, -1))
+    return all(torch.equal(each, gathered[0]) for each in gathered)
+
+
+@pytest.mark.parametrize('named', [False, True])
+def test_parameters_become_those_of_the_root(job, named):
+    root = job.size - 1
+    model = model_of(job.rank)
+    hvd.broadcast_parameters(model.named_parameters() if named else model.state_dict(), root_rank=root)
+    want = model_of(root).state_dict()
+    for name, parameter in model.named_parameters():
+        assert torch.equal(parameter, want[name])
+
+
+def test_parameters_may_be_of_any_dtype_and_memory_format(job):
+    mixed = {'half': torch.full((2,), job.rank, dtype=torch.float16), 'flag': torch.tensor([job.rank == 0]),
+             'count': torch.tensor(job.rank), 'nothing': None,
+             'complex': torch.full((2,), complex(job.rank, 1), dtype=torch.complex64)}
+    image = torch.arange(24.0).view(1, 2, 3, 4) + job.rank
+    mixed['image'] = image.to(memory_format=torch.channels_last) if job.rank else image
+    hvd.broadcast_parameters(mixed, root_rank=0)
+    assert mixed['half'].tolist() == [0, 0] and mixed['flag'].item() and mixed['count'].item() == 0
+    assert torch.equal(mixed['image'], torch.arange(24.0).view(1, 2, 3, 4))
+    assert mixed['complex'].tolist() == [1j, 1j]
+
+
+def test_what_is_no_parameter_is_refused(job):
+    with pytest.raises(ValueError, match='state_dict or named'):
+        hvd.broadcast_parameters([torch.ones(2)], 0)
+    with pytest.raises(ValueError, match="'broadcast.text' is a str"):
+        hvd.broadcast_parameters({'text': 'x'}, 0)
+
+
+OPTIMIZERS = sorted(name for name, kind in vars(torch.optim).items()
+                    if isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)
+                    and name not in ('Optimizer', 'LBFGS'))
+
+
+def stepped(kind, seed, steps):
+    """A layer and its optimizer after some steps. SparseAdam wants sparse gradients, Muon matrices alone."""
+    torch.manual_seed(seed)
+    layer = nn.Embedding(4, 4, sparse=kind.__name__ == 'SparseAdam') if kind.__name__ == 'SparseAdam' else nn.Linear(
+        4, 4, bias=kind.__name__ != 'Muon')
+    optimizer = kind(layer.parameters(), lr=0.01 * (seed + 1))
+    step(layer, optimizer, steps)
+    return layer, optimizer
+
+
+def step(layer, optimizer, steps):
+    for _ in range(steps):
+        optimizer.zero_grad()
+        data = torch.tensor([[0, 1, 3]]) if isinstance(layer, nn.Embedding) else torch.linspace(-1, 1, 12).view(3, 4)
+        layer(data).square().sum().backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize('distributed', [False, True])
+@pytest.mark.parametrize('steps', [0, 2])
+@pytest.mark.parametrize('name', OPTIMIZERS)
+def test_the_state_of_every_optimizer_becomes_that_of_the_root(job, name, steps, distributed):
+    """The others have made no step, so they have no state; with 0 steps nor has the root."""
+    root = job.size - 1
+    kind = getattr(torch.optim, name)
+    layer, optimizer = stepped(kind, job.rank, steps if job.rank == root else 0)
+    if distributed:
+        optimizer = hvd.DistributedOptimizer(optimizer, layer.named_parameters())
+    hvd.broadcast_parameters(layer.state_dict(), root)
+    hvd.broadcast_optimizer_state(optimizer, root)
+    same, reference = stepped(kind, root, steps)
+    got, want = optimizer.state_dict(), reference.state_dict()
+    assert got['param_groups'] == want['param_groups']
+    assert_same(got['state'], want['state'])
+    step(layer, optimizer, 2)
+    step(same, reference, 2)
+    assert torch.allclose(layer.weight, same.weight)
+
+
+def assert_same(got, want):
+    if isinstance(want, torch.Tensor):
+        assert got.dtype == want.dtype and torch.equal(got, want)
+    elif isinstance(want, dict):
+        assert got.keys() == want.keys()
+        for key in want:
+            assert_same(got[key], want[key])
+    else:
+        assert got == want
+
+
+def test_the_state_of_lbfgs_is_refused():
+    with pytest.raises(ValueError, match='LBFGS'):
+        hvd.broadcast_optimizer_state(torch.optim.LBFGS(model_of(0).parameters()), 0)
+
+
+@pytest.mark.parametrize('name', [None, 'settings'])
+def test_objects_are_broadcast_and_gathered(job, name):
+    mine = {'rank': job.rank, 'list': list(range(job.rank)), 'tensor': torch.tensor([job.rank])}
+    got = hvd.broadcast_object(mine, root_rank=job.size - 1, name=name)
+    assert got['rank'] == job.size - 1 and got['list'] == list(range(job.size - 1))
+    everyones = hvd.allgather_object(mine, name=name)
+    assert [each['rank'] for each in everyones] == list(range(job.size))
+    assert [each['tensor'].item() for each in everyones] == list(range(job.size))
+    assert hvd.broadcast_object(None) is None and hvd.allgather_object(None) == [None] * job.size
+
+
+def test_metrics_are_averaged_with_their_weights(job):
+    assert hvd.metric_average(float(job.rank)) == (job.size - 1) / 2
+    assert hvd.metric_average(torch.tensor(2.5), 'loss') == 2.5
+    nan_without_weight = float('nan') if job.rank == 0 else 3.0
+    if job.size > 1:
+        assert hvd.metric_average(nan_without_weight, weight=float(job.rank)) == 3.0
+
+
+def test_the_rate_warms_up_from_that_of_one_rank(job):
+    optimizer = torch.optim.SGD(model_of(0).parameters(), lr=0.1 * job.size)
+    schedule = hvd.WarmupLR(optimizer, warmup_steps=4, after=lambda step: 0.5 ** step)
+    rates = []
+    for _ in range(7):
+        rates.append(optimizer.param_groups[0]['lr'])
+        optimizer.step()
+        schedule.step()
+    full = 0.1 * job.size
+    want = [0.1 + (full - 0.1) * i / 4 for i in range(4)] + [full, full / 2, full / 4]
+    assert rates == pytest.approx(want)
+
+
+def test_elastic_names_are_there_and_say_that_they_cannot_yet():
+    for use in (hvd.elastic.run, functools.partial(hvd.elastic.TorchState, model=None),
+                functools.partial(hvd.elastic.ElasticSampler, [])):
+        with pytest.raises(NotImplementedError, match='not there yet'):
+            use(None) if use is hvd.elastic.run else use()
+
+
+class Squares(torch.utils.data.Dataset):
+    def __len__(self):
+        return 32
+
+    def __getitem__(self, index):
+        return torch.tensor([float(index)]), torch.tensor([float(index) ** 2])
+
+
+@pytest.mark.parametrize('start', ['fork', 'spawn'])
+def test_data_loaders_may_have_worker_processes(job, start):
+    if start == 'spawn' and job.size > 2:
+        pytest.skip('each worker imports PyTorch anew; two ranks are enough')
+    sampler = torch.utils.data.DistributedSampler(Squares(), num_replicas=job.size, rank=job.rank)
+    loader = torch.utils.data.DataLoader(Squares(), batch_size=4, sampler=sampler, num_workers=1, multiprocessing_context=start)
+    seen = torch.zeros(1)
+    for inputs, _ in loader:
+        total = hvd.allreduce(inputs.sum(0), op=hvd.Sum, name='during the loading')
+        seen += total
+    assert seen.item() == sum(range(32))

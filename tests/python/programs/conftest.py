@@ -1,0 +1,55 @@
+"""These tests start jobs of their own: small programs, under dabkerun or alone."""
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+
+def pytest_runtest_logreport(report):
+    """Written at once, so that what has been seen counts, whatever happens later."""
+    file_name = os.environ.get('DABKE_TEST_OUTCOMES')
+    if file_name and (report.when == 'call' or report.outcome != 'passed'):
+        with open(file_name, 'a') as file:
+            file.write(json.dumps([report.nodeid, report.outcome]) + '\n')
+
+
+class Ended:
+    """A program that has ended."""
+
+    def __init__(self, code, output):
+        self.code, self.output = code, output
+
+    def lines_of(self, rank):
+        """What a rank has printed on its standard output."""
+        mark = f'[{rank}]<stdout>:'
+        return [line[len(mark):] for line in self.output.splitlines() if line.startswith(mark)]
+
+
+@pytest.fixture
+def program(tmp_path):
+    """Writes a program; gives its path."""
+    def write(text, name='train.py'):
+        path = tmp_path / name
+        path.write_text(textwrap.dedent(text))
+        return path
+    return write
+
+
+def ended(command, limit, env=None):
+    done = subprocess.run([str(each) for each in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=limit, env={**os.environ, **(env or {})})
+    return Ended(done.returncode, done.stdout)
+
+
+@pytest.fixture
+def run(program):
+    """Runs the text of a program in this many ranks of one job. No test waits for its limit."""
+    def run_text(text, ranks=2, arguments=(), limit=60, env=None):
+        command = [sys.executable, program(text), *arguments]
+        if ranks:
+            command = [os.environ['DABKERUN'], '-np', str(ranks), *command]
+        return ended(command, limit, env)
+    return run_text

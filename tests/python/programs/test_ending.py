@@ -1,0 +1,130 @@
+"""How a program ends, and what the others then see."""
+def test_a_program_that_does_not_shut_down_ends_and_lets_the_others_end(run):
+    done = run('''
+        import dabke, numpy
+        dabke.init()
+        dabke.allreduce(numpy.ones(3))
+        if dabke.rank() == 0:
+            try:
+                dabke.allreduce(numpy.ones(3), "alone")
+            except dabke.HorovodInternalError as error:
+                print(type(error).__name__)
+    ''')
+    assert done.code == 0, done.output
+    assert done.lines_of(0) == ['ShutDownError']
+
+
+def test_operations_pending_at_the_exit_are_no_trouble(run):
+    done = run('''
+        import dabke, numpy
+        dabke.init()
+        handles = [dabke.allreduce_async(numpy.ones(1000), f"never {dabke.rank()} {i}") for i in range(100)]
+        dabke.allreduce_async(numpy.ones(1000), f"dropped {dabke.rank()}")
+    ''')
+    assert done.code == 0, done.output
+
+
+def test_an_uncaught_exception_is_the_first_cause_on_every_rank(run):
+    done = run('''
+        import dabke, numpy
+        dabke.init()
+        if dabke.rank() == 1:
+            None + 1
+        try:
+            dabke.allreduce(numpy.ones(3))
+        except dabke.errors.AbortedError as error:
+            print(error)
+            raise
+    ''', ranks=3)
+    assert done.code != 0
+    for rank in (0, 2):
+        assert any("TypeError: unsupported operand type(s) for +: 'NoneType' and 'int' (train.py:5)" in line
+                   for line in done.lines_of(rank)), done.output
+    assert 'first failure: rank 1' in done.output
+
+
+def test_the_place_named_is_the_programs_and_not_the_packages(run):
+    done = run('''
+        import dabke, numpy
+        dabke.init()
+        if dabke.rank() == 1:
+            dabke.allreduce(numpy.ones((4, 4)).T[:, :2])
+        dabke.barrier()
+    ''')
+    assert '(train.py:5)' in done.output
+
+
+def test_hooks_that_were_there_are_called_too(run):
+    done = run('''
+        import sys, dabke
+        sys.excepthook = lambda *arguments: print("the hook of the program")
+        dabke.init()
+        raise KeyError
+    ''', ranks=0)
+    assert 'the hook of the program' in done.output
+
+
+def test_an_exception_in_a_thread_that_submits_ends_the_job(run):
+    done = run('''
+        import threading, dabke, numpy
+        dabke.init()
+        def work():
+            dabke.allreduce(numpy.ones(1))
+            raise KeyError("in a thread")
+        if dabke.rank() == 1:
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        else:
+            dabke.allreduce(numpy.ones(1))
+        try:
+            dabke.allreduce(numpy.ones(1), "later")
+        except dabke.errors.AbortedError as error:
+            print(error)
+    ''')
+    for rank in (0, 1):
+        assert any("KeyError: 'in a thread' (train.py:6)" in line for line in done.lines_of(rank)), done.output
+
+
+def test_an_exception_in_another_thread_does_not(run):
+    done = run('''
+        import threading, dabke, numpy
+        dabke.init()
+        thread = threading.Thread(target=lambda: 1 / 0)
+        thread.start()
+        thread.join()
+        print(dabke.allreduce(numpy.ones(1), op=dabke.Sum)[0])
+    ''')
+    assert done.code == 0
+    assert done.lines_of(0) == ['2.0'], done.output
+
+
+def test_a_job_can_be_started_again_in_one_process(run):
+    done = run('''
+        import dabke, numpy
+        pair = dabke.ProcessSet([0, 1])
+        for start in range(5):
+            dabke.init(process_sets=[pair, [0]])
+            assert pair.process_set_id == 1
+            if pair.included():
+                print(dabke.allreduce(numpy.full(1, float(start)), op=dabke.Sum, process_set=pair)[0])
+            dabke.barrier()
+            dabke.shutdown()
+            assert pair.process_set_id is None
+    ''', ranks=3)
+    assert done.code == 0, done.output
+    assert done.lines_of(0) == [f'{2.0 * start}' for start in range(5)]
+    assert done.lines_of(2) == []  # which is in no such set
+
+
+def test_threads_that_wait_at_the_exit_are_no_trouble(run):
+    done = run('''
+        import threading, dabke, numpy
+        dabke.init()
+        def wait():
+            dabke.allreduce(numpy.ones(1), f"never {dabke.rank()}")
+        for _ in range(8):
+            threading.Thread(target=wait, daemon=True).start()
+        dabke.barrier()
+    ''')
+    assert done.code == 0, done.output

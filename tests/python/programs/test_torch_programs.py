@@ -1,0 +1,227 @@
+"""PyTorch in jobs of their own: Horovod's rules from `init`, programs written for Horovod, the example."""
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip('torch')
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_a_job_follows_horovods_rules_unless_told_otherwise(run):
+    ended = run('''
+        import sys, torch, dabke.torch as hvd
+        arguments = dict(pair.split('=') for pair in sys.argv[1:])
+        hvd.init(**arguments)
+        hvd.init()  # does nothing
+        if hvd.rank() == 0:
+            handle = hvd.allreduce_async(torch.ones(2), name='x')
+            try:
+                second = hvd.allreduce_async(torch.ones(2), name='x')
+                print('queued')
+                hvd.synchronize(second)
+            except ValueError as error:
+                print('refused', type(error).__name__)
+            hvd.broadcast_object('go on')
+            hvd.synchronize(handle)
+        else:
+            hvd.broadcast_object(None)
+            hvd.allreduce(torch.ones(2), name='x')
+        hvd.join()
+    ''')
+    assert ended.code == 0, ended.output
+    assert ended.lines_of(0) == ['refused DuplicateNameError']
+
+
+@pytest.mark.parametrize('join, expected', [('horovod', '0.5'), ('dabke', '1.0')])
+def test_an_average_beside_a_joined_rank_is_what_init_says(run, join, expected):
+    ended = run(f'''
+        import torch, dabke.torch as hvd
+        hvd.init(join='{join}')
+        if hvd.rank() == 0:
+            print(hvd.allreduce(torch.ones(1)).item())
+        hvd.join()
+    ''')
+    assert ended.code == 0, ended.output
+    assert ended.lines_of(0) == [expected]
+
+
+def test_the_environment_counts_where_init_says_nothing(run):
+    ended = run('''
+        import torch, dabke.torch as hvd
+        hvd.init()
+        if hvd.rank() == 0:
+            print(hvd.allreduce(torch.ones(1)).item())
+        hvd.join()
+    ''', env={'DABKE_JOIN': 'dabke'})
+    assert ended.lines_of(0) == ['1.0'], ended.output
+
+
+def test_before_init_and_after_shutdown_calls_are_refused(run):
+    ended = run('''
+        import torch, dabke.torch as hvd
+        def refused(call):
+            try:
+                call()
+            except ValueError as error:
+                return type(error).__name__
+        model = torch.nn.Linear(2, 2)
+        calls = [hvd.rank, lambda: hvd.allreduce(torch.ones(2)), lambda: hvd.broadcast_object(1),
+                 lambda: hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0))]
+        print({refused(call) for call in calls})
+        hvd.init()
+        hvd.shutdown()
+        print({refused(call) for call in calls})
+    ''', ranks=1)
+    assert ended.lines_of(0) == ["{'NotInitializedError'}"] * 2, ended.output
+
+
+def test_an_error_in_a_backward_pass_is_the_first_cause_everywhere(run):
+    ended = run('''
+        import torch, dabke.torch as hvd
+        hvd.init()
+        model = torch.nn.Linear(2, 1)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+        for step in range(3):
+            data = torch.ones(3, 2)
+            if hvd.rank() == 1 and step == 1:
+                data = torch.ones(3, 5)
+            optimizer.zero_grad()
+            model(data).sum().backward()
+            optimizer.step()
+    ''')
+    assert ended.code != 0
+    assert 'rank 1' in ended.output and 'train.py:' in ended.output
+
+
+MNIST_LIKE = '''
+    import argparse
+    import torch
+    import torch.nn as nn
+    import torch.nn.functional as F
+    import torch.optim as optim
+    from torch.utils.data import TensorDataset
+    import torch.utils.data.distributed
+    import {module} as hvd
+
+    class Net(nn.Module):
+        def __init__(self):
+            super(Net, self).__init__()
+            self.conv1 = nn.Conv2d(1, 10, kernel_size=3)
+            self.conv2_drop = nn.Dropout2d(p=0.1)
+            self.fc1 = nn.Linear(90, 50)
+            self.fc2 = nn.Linear(50, 4)
+
+        def forward(self, x):
+            x = F.relu(F.max_pool2d(self.conv2_drop(self.conv1(x)), 2))
+            x = x.view(-1, 90)
+            return F.log_softmax(self.fc2(F.relu(self.fc1(x))), dim=1)
+
+    hvd.init()
+    torch.manual_seed(42)
+    torch.set_num_threads(1)
+    labels = torch.arange(256) % 4
+    images = torch.randn(256, 1, 8, 8) * 0.3
+    for label in range(4):
+        images[labels == label, 0, 2 * label:2 * label + 2] += 2
+    dataset = TensorDataset(images, labels)
+    sampler = torch.utils.data.distributed.DistributedSampler(dataset, num_replicas=hvd.size(), rank=hvd.rank())
+    loader = torch.utils.data.DataLoader(dataset, batch_size=16, sampler=sampler)
+    model = Net()
+    optimizer = optim.SGD(model.parameters(), lr=0.05 * hvd.size(), momentum=0.5)
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(),
+                                         compression=hvd.Compression.fp16, op=hvd.Average, gradient_predivide_factor=1.0)
+
+    def metric_average(val, name):
+        tensor = torch.tensor(val)
+        avg_tensor = hvd.allreduce(tensor, name=name)
+        return avg_tensor.item()
+
+    for epoch in range(1, 4):
+        model.train()
+        sampler.set_epoch(epoch)
+        for data, target in loader:
+            optimizer.zero_grad()
+            loss = F.nll_loss(model(data), target)
+            loss.backward()
+            optimizer.step()
+    model.eval()
+    accuracy = metric_average((model(images).argmax(1) == labels).float().mean().item(), 'avg_accuracy')
+    if hvd.rank() == 0:
+        print(accuracy > 0.95)
+'''
+
+
+def test_a_program_written_for_horovod_trains_with_one_line_changed(run):
+    ended = run(MNIST_LIKE.replace('{module}', 'dabke.torch'))
+    assert ended.code == 0 and ended.lines_of(0) == ['True'], ended.output
+
+
+def test_a_program_written_for_horovod_trains_unchanged_with_the_other_distribution(run):
+    alias = {'PYTHONPATH': os.pathsep.join([str(ROOT / 'bindings/python/horovod_alias'), os.environ.get('PYTHONPATH', '')])}
+    ended = run(MNIST_LIKE.replace('{module}', 'horovod.torch'), env=alias)
+    assert ended.code == 0 and ended.lines_of(0) == ['True'], ended.output
+    ended = run('''
+        import horovod, horovod.torch as hvd
+        import horovod.torch.mpi_ops, horovod.torch.elastic
+        from horovod.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+        from horovod.common.process_sets import ProcessSet
+        from horovod.common.util import num_rank_is_power_2, split_list, gpu_available
+        from horovod.runner import run
+        from horovod.torch.compression import Compression
+        from horovod.torch.functions import broadcast_object
+        from horovod.torch.mpi_ops import rank, size, Average
+        from horovod.torch.optimizer import DistributedOptimizer
+        from horovod.torch.sync_batch_norm import SyncBatchNorm
+        import dabke.torch
+        assert hvd.DistributedOptimizer is DistributedOptimizer is dabke.torch.DistributedOptimizer
+        assert hvd.elastic.run and horovod.run is run and ProcessSet is hvd.ProcessSet
+        assert split_list([1, 2, 3], 2) == [[1, 2], [3]] and num_rank_is_power_2(4) and not num_rank_is_power_2(6)
+        try:
+            run(print, hosts='a:1', np=1)
+        except NotImplementedError as error:
+            print(error)
+    ''', ranks=0, env=alias)
+    assert ended.code == 0 and 'horovod.run: hosts is not there yet' in ended.output, ended.output
+
+
+def test_the_example_reaches_its_accuracy_and_goes_on_from_a_checkpoint(tmp_path):
+    command = [os.environ['DABKERUN'], '-np', '2', sys.executable, str(ROOT / 'examples/pytorch_digits.py'),
+               '--checkpoint', str(tmp_path / 'digits.pt')]
+    for arguments, first in ((['--epochs', '8'], 'epoch  1/8'), (['--epochs', '9'], 'epoch  9/9')):
+        done = subprocess.run(command + arguments, capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0, done.stdout + done.stderr
+        lines = done.stdout.splitlines()
+        assert first in lines[1], done.stdout
+        assert float(lines[-1].split()[-2]) >= 96
+
+
+def test_a_compiled_model_trains(run):
+    import torch
+    if not hasattr(torch, 'compile'):
+        pytest.skip('this version of PyTorch has no torch.compile')
+    if shutil.which('g++') is None and shutil.which('clang++') is None:
+        pytest.skip('torch.compile needs a C++ compiler')
+    ended = run('''
+        import torch, dabke.torch as hvd
+        hvd.init()
+        torch.manual_seed(0)
+        model = torch.nn.Linear(4, 1)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+        compiled, data = torch.compile(model), torch.randn(8, 4) + hvd.rank()
+        losses = []
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = compiled(data).square().mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(hvd.metric_average(loss))
+        same = hvd.allgather(model.weight.detach())
+        print(losses[-1] < losses[0] and torch.equal(same[0], same[1]))
+    ''', limit=150)
+    assert ended.code == 0 and ended.lines_of(0) == ['True'], ended.output

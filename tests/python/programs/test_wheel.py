@@ -1,0 +1,90 @@
+"""A wheel: what it carries, and that it works where only it is installed."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from conftest import ended
+
+ROOT = Path(__file__).resolve().parents[3]
+# As the tests are built, so that a compiler's cache has it all.
+OPTIONS = ['buildtype=debugoptimized', 'c_args=-g1', 'cpp_args=-g1', 'werror=true', 'b_ndebug=false']
+PROGRAM = 'import array, dabke\ndabke.init()\nprint(dabke.allreduce(array.array("d", [dabke.rank()])).tolist())\n'
+
+
+@pytest.fixture(scope='module')
+def wheel(tmp_path_factory):
+    if not Path(ROOT, '.git').exists():
+        pytest.skip('meson-python builds from a checkout here')
+    folder = tmp_path_factory.mktemp('wheel')
+    scripts = os.path.dirname(sys.executable)
+    built = Path(os.environ['DABKERUN']).parents[1]  # beside it, so that relative paths, too, are those in the cache
+    settings = [f'-Csetup-args=-D{option}' for option in OPTIONS]
+    done = ended([sys.executable, '-m', 'pip', 'wheel', ROOT, '--no-deps', '--no-build-isolation', '-w', folder,
+                  f'-Cbuild-dir={built.with_name(built.name + "-wheel")}', *settings], 900,
+                 {'PATH': scripts + os.pathsep + os.environ['PATH']})
+    assert done.code == 0, done.output
+    return next(folder.glob('*.whl'))
+
+
+@pytest.fixture(scope='module')
+def installed(wheel, tmp_path_factory):
+    """The folder of the programs of a fresh environment that has the wheel and nothing else."""
+    folder = tmp_path_factory.mktemp('fresh')
+    subprocess.run([sys.executable, '-m', 'venv', '--without-pip', folder], check=True)
+    done = ended([sys.executable, '-m', 'pip', '--python', folder / 'bin' / 'python', 'install', '--no-deps', wheel], 300)
+    assert done.code == 0, done.output
+    return folder / 'bin'
+
+
+def test_a_wheel_carries_the_library_with_what_it_needs_its_modules_and_dabkerun(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    for carried in ('dabke/lib/libdabke.so.0', 'dabke/bin/dabkerun', 'dabke/lib/libgloo-dabke.so.0', 'dabke/py.typed'):
+        assert carried in names
+    assert any(re.match(r'dabke/lib/libspdlog-dabke\.so', name) for name in names)
+    built = list(Path(os.environ['DABKERUN']).parents[1].glob('bindings/c/dabke/*.so'))
+    assert {f'dabke/lib/dabke/{module.name}' for module in built} <= set(names)
+    assert not [name for name in names if re.search(r'libcrypto|libstdc|libmpi', name)]
+
+
+def test_no_symbol_of_what_it_carries_can_meet_another_copys(wheel, tmp_path):
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    for library in (tmp_path / 'dabke' / 'lib').rglob('*.so*'):
+        symbols = subprocess.run(['nm', '-D', '--format=posix', '--without-symbol-versions', library], check=True,
+                                 capture_output=True, text=True).stdout
+        foreign = [line for line in symbols.splitlines()
+                   if re.search(r'4gloo|3fmt2v|6spdlog', line.split()[0]) and not line.split()[0].endswith('_of_dabke')]
+        assert foreign == [], library.name
+
+
+def test_it_works_where_nothing_else_is_installed(installed, tmp_path, program):
+    done = ended([installed / 'dabkerun', '-np', '2', installed / 'python', program(PROGRAM)], 60, {'PYTHONPATH': ''})
+    assert done.code == 0, done.output
+    assert done.lines_of(0) == ['[0.5]']
+
+
+def test_it_works_where_the_system_has_none_of_the_libraries(installed, program):
+    listed = subprocess.run(['ldconfig', '-p'], capture_output=True, text=True).stdout
+    hidden = re.findall(r'=> (/\S*/lib(?:gloo|fmt|spdlog|hwy|cpp-httplib|dw|hiredis)\.so\S*)', listed)
+    hide = '; '.join(f'mount --bind /dev/null {os.path.realpath(path)}' for path in hidden)
+    if subprocess.run(['unshare', '-m', 'bash', '-ec', hide], capture_output=True).returncode != 0:
+        pytest.skip('this user may not hide the libraries of the system')
+    path = program(PROGRAM)
+    done = ended(['unshare', '-m', 'bash', '-ec', f'{hide}; exec {installed}/dabkerun -np 2 {installed}/python {path}'], 60,
+                 {'PYTHONPATH': ''})
+    assert done.code == 0, done.output
+    assert done.lines_of(1) == ['[0.5]']
+
+
+def test_mpirun_starts_a_job_of_it(installed, program):
+    mpirun = shutil.which('mpirun.mpich')
+    if mpirun is None or not list((installed.parent / 'lib').rglob('mpi-mpich.so')):
+        pytest.skip('there is no MPICH')
+    done = ended([mpirun, '-n', '2', installed / 'python', program(PROGRAM)], 60, {'PYTHONPATH': ''})
+    assert done.code == 0, done.output
+    assert done.output.split() == ['[0.5]', '[0.5]']
