@@ -1,4 +1,4 @@
-// How a status of the C API becomes a Python exception, and how a thread gets the interpreter's lock back.
+// How a status of the C API becomes a Python exception.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -17,16 +17,6 @@ namespace nb = nanobind;
 /// Throws for anything but success, with the text of the calling thread's last failed call.
 inline void check(dabke_status status) {
   if (status != DABKE_OK) raise(status, dabke_last_error());
-}
-
-/// Runs `call` without the interpreter's lock. No destructor takes the lock back: in an interpreter that ends,
-/// other threads than the main one never get it, and Python before 3.14 unwinds them, which nothing here survives.
-template <class Call>
-auto without_gil(Call call) {
-  PyThreadState* const thread = PyEval_SaveThread();
-  const auto result = call();
-  PyEval_RestoreThread(thread);
-  return result;
 }
 
 }  // namespace dabke::python

@@ -3,6 +3,7 @@
 
 #include "bindings/python/core/bindings.h"
 #include "bindings/python/core/errors.h"
+#include "bindings/python/core/gil.h"
 
 namespace dabke::python {
 namespace {

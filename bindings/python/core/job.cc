@@ -8,6 +8,7 @@
 
 #include "bindings/python/core/bindings.h"
 #include "bindings/python/core/errors.h"
+#include "bindings/python/core/gil.h"
 
 namespace dabke::python {
 namespace {
@@ -136,6 +137,8 @@ void bind_job(nb::module_& module) {
       "status_name",
       [](int status) { return std::string(dabke_status_name(static_cast<dabke_status>(status))); },
       nb::arg("status"));
+  forget_threads_when_forked();
+  module.def("hold_back_other_threads", &hold_back_other_threads);
   module.def("thread_has_submitted", [] { return thread_has_submitted(); });
 }
 

@@ -3,6 +3,7 @@
 
 #include "bindings/python/core/bindings.h"
 #include "bindings/python/core/errors.h"
+#include "bindings/python/core/gil.h"
 
 namespace dabke::python {
 namespace {
@@ -15,9 +16,9 @@ class Memory {
     if (data_ == nullptr) raise(DABKE_ERROR_OUT_OF_MEMORY, dabke_last_error());
   }
   ~Memory() {
-    PyThreadState* const thread = PyEval_SaveThread();
+    PyThreadState* const thread = give_lock_back();
     dabke_free(data_);
-    PyEval_RestoreThread(thread);
+    take_lock(thread);
   }
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;

@@ -1,9 +1,9 @@
 #include "bindings/python/core/operation.h"
 
-#include <unistd.h>
-
 #include <deque>
 #include <optional>
+
+#include "bindings/python/core/gil.h"
 
 namespace dabke::python {
 namespace {
@@ -55,17 +55,6 @@ bool runs_signal_handlers() {
   return PyThread_get_thread_ident() == main_thread;
 }
 
-/// A thread other than the main one never gets the lock of an interpreter that ends. Python before 3.14 unwinds it
-/// there, through code that does not survive that; so it stays here until the process has ended.
-void stay_if_interpreter_ends() {
-#if PY_VERSION_HEX >= 0x030D0000
-  const auto ends = &Py_IsFinalizing;
-#else
-  const auto ends = &_Py_IsFinalizing;
-#endif
-  while (ends() != 0) ::pause();
-}
-
 }  // namespace
 
 Operation::~Operation() {
@@ -81,11 +70,7 @@ bool Operation::wait(double timeout_seconds) const {
   if (status == DABKE_IN_PROGRESS) {
     Interruption interruption;
     const dabke_check check = runs_signal_handlers() ? &check_signals : nullptr;
-    status = without_gil([&] {
-      const dabke_status waited = dabke_wait_checking(handle_, timeout_seconds, check, &interruption);
-      if (check == nullptr) stay_if_interpreter_ends();
-      return waited;
-    });
+    status = without_gil([&] { return dabke_wait_checking(handle_, timeout_seconds, check, &interruption); });
     if (interruption) {
       interruption->restore();
       nb::raise_python_error();

@@ -3,6 +3,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings/python/core/bindings.h"
+#include "bindings/python/core/gil.h"
 #include "bindings/python/core/handle.h"
 
 namespace dabke::python {

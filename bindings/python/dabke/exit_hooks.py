@@ -30,6 +30,8 @@ _OTHERS = tuple(
     )
 )
 _installed = False
+# Registered at import, so that it is called after everything that ends threads which wait for the library.
+atexit.register(_core.hold_back_other_threads)
 
 
 def install() -> None:

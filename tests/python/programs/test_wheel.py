@@ -14,7 +14,13 @@ from conftest import ended
 ROOT = Path(__file__).resolve().parents[3]
 # As the tests are built, so that a compiler's cache has it all.
 OPTIONS = ['buildtype=debugoptimized', 'c_args=-g1', 'cpp_args=-g1', 'werror=true', 'b_ndebug=false']
-PROGRAM = 'import array, dabke\ndabke.init()\nprint(dabke.allreduce(array.array("d", [dabke.rank()])).tolist())\n'
+# In one write, line end and all: under mpirun both ranks write into one pipe.
+PROGRAM = (
+    'import array, dabke, sys\n'
+    'dabke.init()\n'
+    'average = dabke.allreduce(array.array("d", [dabke.rank()])).tolist()\n'
+    'sys.stdout.write(f"{average}\\n")\n'
+)
 
 
 @pytest.fixture(scope='module')
