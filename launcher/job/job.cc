@@ -54,7 +54,10 @@ void Job::add_rank(const RankPlacement& placement, SpawnedWorker worker, OutputS
                                              Console::Stream::error, style)};
   member.output.copy_to(std::move(output_file));
   member.error_output.copy_to(std::move(error_file));
-  member.error_output.watch([this, speaker = placement.rank](std::string_view line) {
+  LastLines& last_lines = last_lines_[placement.rank];
+  member.output.watch([&last_lines](std::string_view line) { last_lines.push(line); });
+  member.error_output.watch([this, &last_lines, speaker = placement.rank](std::string_view line) {
+    last_lines.push(line);
     const auto rank = blamed_rank(line, speaker);
     if (rank && *rank != speaker) blamed_.insert(*rank);
   });
@@ -74,11 +77,20 @@ int Job::run() {
     return member.output.is_copy_lost() || member.error_output.is_copy_lost();
   });
   if (reader_gone_) return 128 + SIGPIPE;
+  if (outcome.first_failed_rank) tell_last_lines(*outcome.first_failed_rank);
   for (const std::string& line : outcome.lines) say(line);
   while (is_waiting_for_output()) turn();
   if (outcome.exit_code != 0) return outcome.exit_code;
   if (is_output_dropped_ && last_signal_) return 128 + *last_signal_;
   return output_lost_ || is_output_dropped_ || is_copy_lost ? 1 : 0;
+}
+
+/// Those of a job of one rank stand right above.
+void Job::tell_last_lines(Rank rank) {
+  const std::vector<std::string> lines = last_lines_[rank].all();
+  if (lines.empty() || members_.size() == 1) return;
+  say(fmt::format("the last {} that rank {} wrote:", lines.size() == 1 ? "line" : "lines", rank));
+  for (const std::string& line : lines) say("| " + line);
 }
 
 int Job::give_up(const std::string& why) {

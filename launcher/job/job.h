@@ -15,6 +15,7 @@
 #include "launcher/hosts/placement.h"
 #include "launcher/job/console.h"
 #include "launcher/job/dump_gatherer.h"
+#include "launcher/job/last_lines.h"
 #include "launcher/job/orphans.h"
 #include "launcher/job/outcome.h"
 #include "launcher/job/spawn.h"
@@ -81,6 +82,7 @@ class Job {
   void check_time();
   bool is_somebody_ending() const;
   std::vector<RankEnd> judged_ends() const;
+  void tell_last_lines(Rank rank);
   void announce_failure();
   void command_all(std::int32_t command);
   void end_all(std::int32_t command);
@@ -92,6 +94,7 @@ class Job {
   std::vector<Member> members_;
   std::vector<RankEnd> ends_;
   std::set<Rank> blamed_;  // those that other ranks blame
+  std::map<Rank, LastLines> last_lines_;
   TerminalInput* input_ = nullptr;
   DumpGatherer* gatherer_ = nullptr;
   std::map<Rank, Dump> dumps_;  // all of one incident

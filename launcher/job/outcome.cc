@@ -175,6 +175,7 @@ Outcome conclude(const std::vector<RankEnd>& ends, std::optional<int> interrupte
     return outcome;
   }
   outcome.exit_code = exit_code_of(*first);
+  outcome.first_failed_rank = first->rank;
   std::string cause = fmt::format("first failure: rank {} on host {} (pid {}) {}", first->rank, first->host,
                                   first->pid, describe(*first));
   if (const std::string meaning = meaning_of(*first); !meaning.empty()) cause += fmt::format(": {}", meaning);

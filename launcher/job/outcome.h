@@ -50,7 +50,8 @@ const RankEnd* first_failure(const std::vector<RankEnd>& ends);
 
 struct Outcome {
   int exit_code = 0;
-  std::vector<std::string> lines;  // for stderr, without "dabkerun: "
+  std::vector<std::string> lines;        // for stderr, without "dabkerun: "
+  std::optional<int> first_failed_rank;  // empty also where a signal has ended the job
 };
 
 /// `interrupted_by`: the signal that told dabkerun to end the job.

@@ -69,6 +69,21 @@ TEST_CASE("the exit code of the first rank that fails is that of dabkerun, and t
 }
 
 TEST_CASE(
+    "a failed job ends with the last lines of the rank that failed first, then how it and the others ended") {
+  const Finished job = run({"-np", "2", "sh", "-c",
+                            "test $DABKE_RANK = 0 && exec sleep 60; seq 20; echo it is broken >&2; exit 3"});
+  CHECK(job.exit_code == 3);
+  const auto lines = lines_of(job.error);
+  REQUIRE(lines.size() >= 4);
+  CHECK(std::ranges::count(lines, "dabkerun: the last lines that rank 1 wrote:") == 1);
+  CHECK(std::ranges::count(lines, "dabkerun: | 20") == 1);
+  CHECK(std::ranges::count(lines, "dabkerun: | it is broken") == 1);
+  CHECK(std::ranges::count(lines, "dabkerun: | 1") == 0);  // ten are kept
+  CHECK_THAT(lines[lines.size() - 2], StartsWith("dabkerun: first failure: rank 1 on host "));
+  CHECK(lines.back() == "dabkerun: after that: rank 0 ended by dabkerun");
+}
+
+TEST_CASE(
     "a rank killed by a signal is reported with the signal's name, and dabkerun returns 128 and the signal") {
   struct Example {
     int signal;

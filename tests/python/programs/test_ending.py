@@ -40,7 +40,10 @@ def test_an_uncaught_exception_is_the_first_cause_on_every_rank(run):
     for rank in (0, 2):
         assert any("TypeError: unsupported operand type(s) for +: 'NoneType' and 'int' (train.py:5)" in line
                    for line in done.lines_of(rank)), done.output
-    assert 'first failure: rank 1' in done.output
+    told = done.output[done.output.index('the last lines that rank 1 wrote:'):]
+    assert "| TypeError: unsupported operand type(s) for +: 'NoneType' and 'int'" in told, done.output
+    assert 'train.py", line 5' in told, done.output
+    assert 'first failure: rank 1' in told
 
 
 def test_the_place_named_is_the_programs_and_not_the_packages(run):
