@@ -334,14 +334,17 @@ void Coordinator::perform(std::vector<Action> actions, TimePoint now) {
     } else if (auto* done = std::get_if<CompleteAction>(&action)) {
       std::unique_ptr<NegotiatedCall> call(calls_.find(done->token));
       call->first().value = done->value;
+      for (const OperationRef& one : call->operations()) reports_.refused(*one->request, done->status);
       complete(std::move(call), done->status);
     } else if (auto* set = std::get_if<ProcessSetAction>(&action)) {
       change_process_set(*set);
     } else if (auto* warn = std::get_if<WarnAction>(&action)) {
       reports_.warned(warn->text);
     } else if (const auto* failed = std::get_if<FailGroupAction>(&action)) {
-      for (OperationRef& member : groups_.take(failed->process_set, failed->group))
+      for (OperationRef& member : groups_.take(failed->process_set, failed->group)) {
+        reports_.refused(*member->request, failed->status);
         complete(std::move(member), failed->status);
+      }
     } else if (const auto* asked = std::get_if<DumpAction>(&action)) {
       reports_.dump(*asked, now);
     } else if (const auto* timeline = std::get_if<TimelineAction>(&action)) {

@@ -39,6 +39,17 @@ void JobReports::submitted(const Request& request, TimePoint at) {
                          request.tensors.size(), request.size_bytes(), request.name, at);
 }
 
+void JobReports::refused(const Request& request, const Status& status) {
+  if (status.is_ok() || !timeline() || parts_.config.timeline_format != "records") return;
+  for (const TensorSpec& tensor : request.tensors) {
+    timeline()->error({.name = timeline()->tensor(tensor.name),
+                       .process_set = request.process_set,
+                       .kind = request.kind,
+                       .dtype = tensor.dtype},
+                      status);
+  }
+}
+
 void JobReports::ordered(const ExecuteAction& action, TimePoint now) {
   if (next_run_check_ == kNever) next_run_check_ = now + seconds_to_duration(parts_.config.stall_check_time);
   if (timeline()) timeline()->mark_cycle();

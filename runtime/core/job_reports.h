@@ -43,6 +43,8 @@ class JobReports {
 
   // ---- by the coordinator's driver
   void submitted(const Request& request, TimePoint at);
+  /// What failed before it had an order; nothing where `status` is ok.
+  void refused(const Request& request, const Status& status);
   /// The operations are told when they were ordered.
   void ordered(const ExecuteAction& action, TimePoint now);
   void completed(std::size_t tensors, bool is_well);

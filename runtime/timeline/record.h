@@ -27,7 +27,7 @@ namespace dabke {
   X(run,        7,  "the data of a batch moves",                                "begins and ends; `name`: a text, such as SHM_ALLREDUCE; `backend` and, with the end, `algorithm`: what moves it") \
   X(unpack,     8,  "a batch is copied out of the fusion buffer",               "begins and ends")                                \
   X(done,       9,  "a tensor's result is there",                               "`number`: its shape; `backend`: the one that was chosen for the batch") \
-  X(error,     10,  "a tensor has failed",                                      "`number`: the error's text; `bytes`: its status code") \
+  X(error,     10,  "a tensor has failed",                                      "`number`: the error's text; `bytes`: its status code; `order`: 0 where it never had one") \
   X(span,      11,  "a span of the application",                                "begins and ends; `name`: a span's; an end has none") \
   X(step,      12,  "the application has ended a training step",                "`bytes`: the step")                              \
   X(cycle,     13,  "orders have arrived",                                      "only with `--timeline-mark-cycles`")             \

@@ -14,6 +14,11 @@ namespace dabke {
 namespace {
 
 constexpr std::uint64_t kLongestHost = 4096;
+/// In nanoseconds, so that what is reckoned with times does not overflow: over a century, and over three decades.
+constexpr std::int64_t kLastTime = std::int64_t{1} << 62;
+constexpr std::int64_t kMostAhead = std::int64_t{1} << 60;
+
+bool is_time(std::int64_t ns) { return ns >= 0 && ns <= kLastTime; }
 
 std::uint64_t filled(std::uint64_t bytes) { return (bytes + 7) / 8 * 8; }
 
@@ -106,6 +111,8 @@ Status RecordFile::read_origin() {
     return damaged(block->at, "the names of its host are longer than they can be");
   if (head.rank < 0 || head.size < 1 || head.rank >= head.size)
     return damaged(block->at, fmt::format("it is of rank {} in a job of {}", head.rank, head.size));
+  if (!is_time(head.monotonic_ns) || !is_time(head.realtime_ns))
+    return damaged(block->at, "it was opened at an impossible time");
   static_cast<TimelineOrigin&>(origin_) = {head.job_id, head.epoch, head.rank, head.size,
                                            block->content.substr(sizeof head, head.host_bytes)};
   origin_.monotonic_ns = head.monotonic_ns;
@@ -212,6 +219,7 @@ std::string RecordFile::fault_of(const Record& record) const {
   const auto unknown = [](std::string_view what, std::uint64_t number) {
     return fmt::format("a record of the unknown {} {}", what, number);
   };
+  if (!is_time(record.time_ns)) return fmt::format("a record of the impossible time {} ns", record.time_ns);
   if (!dabke::is_known(record.what)) return unknown("what", static_cast<std::uint8_t>(record.what));
   if (record.kind > kLast<CollectiveKind>) return unknown("kind", static_cast<std::uint8_t>(record.kind));
   if (static_cast<std::size_t>(record.dtype) >= kDTypes.size())
@@ -238,6 +246,10 @@ std::string RecordFile::fault_of(const Record& record) const {
     return "a span without a name";
   if (record.what == Record::What::clock && record.number >= static_cast<std::uint32_t>(origin_.size))
     return unknown("rank", record.number);
+  const auto ahead = static_cast<std::int64_t>(record.bytes);
+  if (record.what == Record::What::clock &&
+      (ahead < -kMostAhead || ahead > kMostAhead || record.batch > std::uint64_t{kMostAhead}))
+    return fmt::format("a clock that is {} ns ahead, give or take {}", ahead, record.batch);
   return {};
 }
 

@@ -7,17 +7,12 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "runtime/base/dtype.h"
+#include "runtime/timeline/json_text.h"
 
 namespace dabke {
 namespace {
-
-/// The text as a JSON string with its quotes; what is not UTF-8 becomes U+FFFD.
-std::string json_string(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 template <class... Parts>
 void append(fmt::memory_buffer& out, const Parts&... parts) {

@@ -295,6 +295,29 @@ TEST_CASE("a disk that is full on one rank is told by its stop, and the job goes
   CHECK_THAT(seen[1].message(), Catch::Contains("trace.rank1") && Catch::Contains("No space left on device"));
 }
 
+TEST_CASE(
+    "what is refused before it has an order is recorded as an error, so that the next submit is told from "
+    "it") {
+  const Folder folder;
+  run_on_ranks(backends_for_threads().back(), 2, records_config(folder / "trace"), [&](Rank& self) {
+    std::vector<float> x(self.rank() == 0 ? 4 : 5), y(4);
+    (void)must_fail(self.allreduce(x, {.name = "x"}));
+    must(self.allreduce(y, {.name = "x"}));
+  });
+  for (const RankRecords& rank : read_ranks(folder / "trace", 2)) {
+    std::vector<What> seen;
+    for (const Record& record : rank.records) {
+      const bool is_of_a_tensor = record.what == What::submit || record.what == What::order ||
+                                  record.what == What::error || record.what == What::done;
+      if (is_of_a_tensor && rank.name(record) == "x") seen.push_back(record.what);
+    }
+    CHECK(seen == std::vector<What>{What::submit, What::error, What::submit, What::order, What::done});
+    const Record error = rank.of(What::error).at(0);
+    CHECK(error.order == 0);
+    CHECK_THAT(std::string(rank.file.name(NameKind::error, error.number)), Catch::StartsWith("Mismatched"));
+  }
+}
+
 TEST_CASE("a start after the job has ended is an error, and a stop ends the file") {
   const Folder folder;
   run_on_ranks(backends_for_threads().back(), 2, records_config(), [&](Rank& self) {

@@ -1,0 +1,358 @@
+#include "runtime/timeline/merged_trace.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "runtime/base/dtype.h"
+#include "runtime/timeline/bus_bandwidth.h"
+#include "runtime/timeline/json_text.h"
+
+namespace dabke {
+namespace {
+
+// The rows of a rank, in the order in which they are shown.
+constexpr std::uint32_t kSteps = 1;
+constexpr std::uint32_t kFirstLane = 2;
+constexpr std::size_t kMostLanes = 64;  // beyond these they share the last
+constexpr std::uint32_t kFirstThread = 1000;
+constexpr std::uint32_t kFirstTensor = 100'000;
+static_assert(kFirstThread + most_of(NameKind::thread) + 1 < kFirstTensor);
+
+constexpr std::size_t kLarge = 256 << 10;
+
+/// Microseconds, as the format wants them; no digit of the nanoseconds is lost.
+struct Micros {
+  std::int64_t ns;
+};
+
+}  // namespace
+}  // namespace dabke
+
+template <>
+struct fmt::formatter<dabke::Micros> {
+  constexpr auto parse(format_parse_context& context) { return context.begin(); }
+  auto format(const dabke::Micros& time, format_context& context) const {
+    return fmt::format_to(context.out(), "{}.{:03}", time.ns / 1000, time.ns % 1000);
+  }
+};
+
+namespace dabke {
+namespace {
+
+std::string shape_text(std::string_view bytes) {
+  const Shape shape = shape_of(bytes);
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.rank(); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", shape[i] < 0 ? "?" : std::to_string(shape[i]));
+  return text + "]";
+}
+
+/// The main run of a part: the longest.
+const JoinedStep* main_run(const RankPart& part) {
+  const JoinedStep* longest = nullptr;
+  for (const JoinedStep& step : part.steps) {
+    if (step.what != Record::What::run || step.end_ns == kNotKnown) continue;
+    if (longest == nullptr || step.end_ns - step.begin_ns > longest->end_ns - longest->begin_ns)
+      longest = &step;
+  }
+  return longest;
+}
+
+}  // namespace
+
+MergedTrace::MergedTrace(MergedFile& file, const JobFiles& files, const RecordJoiner& joiner)
+    : file_(file), files_(files), joiner_(joiner), rows_(files.ranks().size()) {
+  write_head();
+  for (std::size_t rank = 0; rank < rows_.size(); ++rank) name_process(rank);
+}
+
+void MergedTrace::write_head() {
+  const auto out = fmt::appender(text_);
+  const RecordFile::Origin& origin = files_.ranks().front().origin;
+  fmt::format_to(out, R"({{"displayTimeUnit":"ms","otherData":{{"job":"{}","epoch":{},"size":{},"clocks":[)",
+                 text_of(origin.job_id), origin.epoch, origin.size);
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const AlignedClock& clock = files_.clocks()[i];
+    const auto error = clock.error_ns();
+    fmt::format_to(out, R"({}{{"rank":{},"host":{},"clock":"{}","offset_ns":{},"error_ns":{}}})",
+                   i == 0 ? "" : ",", rank_at(i), json_string(files_.ranks()[i].origin.host),
+                   name_of(clock.source()), clock.offset_ns(), error ? std::to_string(*error) : "null");
+  }
+  fmt::format_to(out, R"(],"missing":[)");
+  for (std::size_t i = 0; i < files_.notes().size(); ++i)
+    fmt::format_to(out, "{}{}", i == 0 ? "" : ",", json_string(files_.notes()[i]));
+  fmt::format_to(out, R"(]}},"traceEvents":[)");
+}
+
+fmt::memory_buffer& MergedTrace::next_event() {
+  if (text_.size() >= kLarge) {
+    file_.write({text_.data(), text_.size()});
+    text_.clear();
+  }
+  text_.append(std::string_view(any_event_ ? ",\n" : "\n"));
+  any_event_ = true;
+  return text_;
+}
+
+void MergedTrace::finish() {
+  for (std::size_t rank = 0; rank < rows_.size(); ++rank) write_load(rank);
+  text_.append(std::string_view("\n]}\n"));
+  file_.write({text_.data(), text_.size()});
+  text_.clear();
+}
+
+void MergedTrace::name_process(std::size_t rank) {
+  const RankFile& file = files_.ranks()[rank];
+  const int pid = file.origin.rank;
+  fmt::format_to(fmt::appender(next_event()),
+                 R"({{"name":"process_name","ph":"M","pid":{},"args":{{"name":"rank {}"}}}})", pid, pid);
+  fmt::format_to(fmt::appender(next_event()),
+                 R"({{"name":"process_labels","ph":"M","pid":{},"args":{{"labels":{}}}}})", pid,
+                 json_string(file.origin.host));
+  fmt::format_to(fmt::appender(next_event()),
+                 R"({{"name":"process_sort_index","ph":"M","pid":{},"args":{{"sort_index":{}}}}})", pid, pid);
+  if (file.missing.empty()) return;
+  const std::int64_t last =
+      std::max<std::int64_t>(0, files_.clocks()[rank].at(file.last_ns) - files_.begin_ns());
+  instant(rank, kSteps, 'p', "TAIL_MISSING", last, fmt::format(R"("why":{})", json_string(file.missing)));
+}
+
+void MergedTrace::need_row(std::size_t rank, RowId row, std::string_view name) {
+  if (!rows_[rank].ends_ns.emplace(row, 0).second) return;
+  fmt::format_to(fmt::appender(next_event()),
+                 R"({{"name":"thread_name","ph":"M","pid":{},"tid":{},"args":{{"name":{}}}}})", rank_at(rank),
+                 row, json_string(name));
+  fmt::format_to(fmt::appender(next_event()),
+                 R"({{"name":"thread_sort_index","ph":"M","pid":{},"tid":{},"args":{{"sort_index":{}}}}})",
+                 rank_at(rank), row, row);
+}
+
+MergedTrace::RowId MergedTrace::tensor_row(std::size_t rank, std::uint32_t tensor) {
+  const RowId row = kFirstTensor + tensor;
+  need_row(rank, row, joiner_.name(rank, NameKind::tensor, tensor));
+  return row;
+}
+
+MergedTrace::RowId MergedTrace::thread_row(std::size_t rank, std::uint32_t thread) {
+  const RowId row = kFirstThread + thread;
+  need_row(rank, row, thread == 0 ? "a thread" : joiner_.name(rank, NameKind::thread, thread));
+  return row;
+}
+
+/// The first lane that is free then. One lane runs one batch at a time, so it is the first as a rule; batches of devices
+/// overlap.
+MergedTrace::RowId MergedTrace::lane_row(std::size_t rank, const Interval& when) {
+  auto& lanes = rows_[rank].lanes_ns;
+  auto lane = std::ranges::find_if(lanes, [&](std::int64_t free_ns) { return free_ns <= when.begin_ns; });
+  if (lane == lanes.end()) {
+    if (lanes.size() < kMostLanes) lanes.push_back(0);
+    lane = std::prev(lanes.end());
+  }
+  *lane = std::max(*lane, when.end_ns);
+  const auto number = static_cast<std::uint32_t>(lane - lanes.begin());
+  need_row(rank, kFirstLane + number, number == 0 ? "lane" : fmt::format("lane, overlapping {}", number));
+  return kFirstLane + number;
+}
+
+MergedTrace::Interval MergedTrace::take_place(std::size_t rank, RowId row, Interval when) {
+  std::int64_t& end = rows_[rank].ends_ns[row];
+  when.begin_ns = std::max(when.begin_ns, end);
+  when.end_ns = std::max(when.begin_ns, when.end_ns);
+  end = when.end_ns;
+  return when;
+}
+
+void MergedTrace::whole(std::size_t rank, RowId row, std::string_view name, const Interval& when,
+                        std::string_view args) {
+  fmt::format_to(fmt::appender(next_event()),
+                 R"({{"ph":"X","name":{},"pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})", name,
+                 rank_at(rank), row, Micros{when.begin_ns}, Micros{when.end_ns - when.begin_ns}, args);
+}
+
+void MergedTrace::instant(std::size_t rank, RowId row, char scope, std::string_view name, std::int64_t at_ns,
+                          std::string_view args) {
+  fmt::format_to(fmt::appender(next_event()),
+                 R"({{"ph":"i","s":"{}","name":"{}","pid":{},"tid":{},"ts":{},"args":{{{}}}}})", scope, name,
+                 rank_at(rank), row, Micros{at_ns}, args);
+}
+
+void MergedTrace::batch(const JoinedBatch& batch) {
+  std::int64_t before_ns = kNotKnown;
+  const RankPart* const last = batch.last_ready(&before_ns);
+  for (const RankPart& part : batch.parts) {
+    write_tensors(batch, part);
+    const RowId lane = write_lane(batch, part, last, before_ns);
+    if (last != nullptr && last != &part) write_arrow(*last, part, lane);
+    write_bandwidth(batch, part);
+  }
+}
+
+MergedTrace::RowId MergedTrace::write_lane(const JoinedBatch& batch, const RankPart& part,
+                                           const RankPart* last, std::int64_t before_ns) {
+  const Interval whole_time{part.begin_ns(), part.end_ns()};
+  const RowId row = lane_row(part.index, whole_time);
+  const Interval when = take_place(part.index, row, whole_time);
+  const JoinedStep* const run = main_run(part);
+  const auto text = [&](std::uint16_t number) {
+    return json_string(joiner_.name(part.index, NameKind::text, number));
+  };
+  std::string args = fmt::format(
+      R"("order":{},"batch":{},"bytes":{},"backend":{},"algorithm":{},"set":{},"tensors":{},"first":{})",
+      batch.order, json_string(fmt::format("{}.{}", batch.order, batch.number)), part.bytes(),
+      text(part.backend), text(run == nullptr ? std::uint16_t{0} : run->algorithm), batch.set,
+      part.tensors.size(),
+      json_string(joiner_.name(part.index, NameKind::tensor, part.tensors.front().name)));
+  if (last != nullptr) {
+    args += fmt::format(R"(,"last_rank":{},"last_by_us":{})", rank_at(last->index),
+                        Micros{last->ready_ns() - before_ns});
+  }
+  if (part.left != 0) args += R"(,"unfinished":true)";
+  whole(part.index, row, fmt::format(R"("{}")", timeline_name_of(batch.kind)), when, args);
+  write_steps(part, row, when);
+  return row;
+}
+
+void MergedTrace::write_tensors(const JoinedBatch& batch, const RankPart& part) {
+  for (const JoinedTensor& tensor : part.tensors) {
+    const RowId row = tensor_row(part.index, tensor.name);
+    if (tensor.submit_ns != kNotKnown) {
+      const Interval wait = take_place(part.index, row, {tensor.submit_ns, tensor.order_ns});
+      whole(part.index, row, fmt::format(R"("NEGOTIATE_{}")", timeline_name_of(batch.kind)), wait,
+            fmt::format(R"("order":{},"bytes":{},"set":{},"thread":{})", tensor.order, tensor.bytes,
+                        batch.set, json_string(joiner_.name(part.index, NameKind::thread, tensor.thread))));
+    }
+    const bool has_ended = tensor.end_ns != kNotKnown;
+    const Interval when =
+        take_place(part.index, row, {tensor.order_ns, has_ended ? tensor.end_ns : part.end_ns()});
+    whole(part.index, row, fmt::format(R"("{}")", timeline_name_of(batch.kind)), when,
+          fmt::format(R"("order":{},"batch":"{}.{}","bytes":{},"set":{},"dtype":"{}","shape":"{}"{})",
+                      tensor.order, batch.order, batch.number, tensor.bytes, batch.set, name_of(tensor.dtype),
+                      shape_text(joiner_.name(part.index, NameKind::shape, tensor.shape)),
+                      has_ended ? "" : R"(,"unfinished":true)"));
+    write_steps(part, row, when);
+    if (tensor.error != 0) write_error(part.index, row, tensor, when.end_ns);
+  }
+}
+
+void MergedTrace::write_steps(const RankPart& part, RowId row, const Interval& within) {
+  for (const JoinedStep& step : part.steps) {
+    const std::int64_t end = step.end_ns == kNotKnown ? within.end_ns : step.end_ns;
+    const Interval when{std::clamp(step.begin_ns, within.begin_ns, within.end_ns),
+                        std::clamp(end, within.begin_ns, within.end_ns)};
+    if (step.what == Record::What::queue && row < kFirstThread)
+      continue;  // another batch runs in the lane then
+    std::string args;
+    if (step.what == Record::What::run) {
+      args = fmt::format(R"("backend":{},"algorithm":{})",
+                         json_string(joiner_.name(part.index, NameKind::text, step.backend)),
+                         json_string(joiner_.name(part.index, NameKind::text, step.algorithm)));
+    }
+    whole(part.index, row, step_name(part.index, step), when, args);
+  }
+}
+
+std::string MergedTrace::step_name(std::size_t rank, const JoinedStep& step) const {
+  switch (step.what) {
+    case Record::What::queue: return R"("QUEUE")";
+    case Record::What::allocate: return R"("ALLOCATE_OUTPUT")";
+    case Record::What::pack: return R"("MEMCPY_IN_FUSION_BUFFER")";
+    case Record::What::unpack: return R"("MEMCPY_OUT_FUSION_BUFFER")";
+    default: return step.name == 0 ? R"("RUN")" : json_string(joiner_.name(rank, NameKind::text, step.name));
+  }
+}
+
+/// From the last submit of the rank that came last to where the batch begins here.
+void MergedTrace::write_arrow(const RankPart& last, const RankPart& part, RowId lane) {
+  const auto latest = std::ranges::max_element(last.tensors, {}, &JoinedTensor::submit_ns);
+  ++arrows_;
+  fmt::format_to(fmt::appender(next_event()),
+                 R"({{"ph":"s","cat":"last","name":"last ready","id":{},"pid":{},"tid":{},"ts":{}}})",
+                 arrows_, rank_at(last.index), tensor_row(last.index, latest->name),
+                 Micros{latest->submit_ns});
+  fmt::format_to(
+      fmt::appender(next_event()),
+      R"({{"ph":"f","bp":"e","cat":"last","name":"last ready","id":{},"pid":{},"tid":{},"ts":{}}})", arrows_,
+      rank_at(part.index), lane, Micros{part.begin_ns()});
+}
+
+void MergedTrace::write_bandwidth(const JoinedBatch& batch, const RankPart& part) {
+  const JoinedStep* const run = main_run(part);
+  if (run == nullptr || run->end_ns <= run->begin_ns || batch.parts.size() < 2) return;
+  const double bytes_per_us =
+      bus_bytes(batch, part) / (static_cast<double>(run->end_ns - run->begin_ns) / 1e3);
+  write_counter(part.index, "bus bandwidth (MB/s)", run->begin_ns, static_cast<std::uint64_t>(bytes_per_us));
+  write_counter(part.index, "bus bandwidth (MB/s)", run->end_ns, 0);
+}
+
+void MergedTrace::load(std::size_t rank, std::int64_t at_ns, const Load& load) {
+  RankRows& rows = rows_[rank];
+  if (at_ns != rows.load_ns) write_load(rank);
+  rows.load = load;
+  rows.load_ns = at_ns;
+}
+
+/// What all tensors of a batch change at one moment is written once.
+void MergedTrace::write_load(std::size_t rank) {
+  RankRows& rows = rows_[rank];
+  if (rows.load.queued != rows.written_load.queued)
+    write_counter(rank, "queue", rows.load_ns, rows.load.queued);
+  if (rows.load.bytes != rows.written_load.bytes)
+    write_counter(rank, "bytes in flight", rows.load_ns, rows.load.bytes);
+  rows.written_load = rows.load;
+}
+
+void MergedTrace::write_counter(std::size_t rank, std::string_view name, std::int64_t at_ns,
+                                std::uint64_t value) {
+  fmt::format_to(fmt::appender(next_event()),
+                 R"({{"ph":"C","name":"{}","pid":{},"ts":{},"args":{{"value":{}}}}})", name, rank_at(rank),
+                 Micros{at_ns}, value);
+}
+
+void MergedTrace::lonely_tensor(std::size_t rank, const JoinedTensor& tensor) {
+  const RowId row = tensor_row(rank, tensor.name);
+  const bool has_ended = tensor.end_ns != kNotKnown;
+  const std::int64_t last_ns = files_.clocks()[rank].at(files_.ranks()[rank].last_ns) - files_.begin_ns();
+  const Interval when = take_place(rank, row, {tensor.submit_ns, has_ended ? tensor.end_ns : last_ns});
+  whole(rank, row, fmt::format(R"("NEGOTIATE_{}")", timeline_name_of(tensor.kind)), when,
+        fmt::format(R"("bytes":{},"set":{}{})", tensor.bytes, tensor.set,
+                    has_ended ? "" : R"(,"unfinished":true)"));
+  if (tensor.error != 0) write_error(rank, row, tensor, when.end_ns);
+}
+
+void MergedTrace::write_error(std::size_t rank, RowId row, const JoinedTensor& tensor, std::int64_t at_ns) {
+  instant(rank, row, 't', "ERROR", at_ns,
+          fmt::format(R"("code":"{}","error":{})", name_of(tensor.code),
+                      json_string(joiner_.name(rank, NameKind::error, tensor.error))));
+}
+
+void MergedTrace::called(std::size_t rank, const Record& record, std::int64_t at_ns) {
+  instant(rank, thread_row(rank, record.thread), 't', timeline_name_of(record.kind), at_ns,
+          fmt::format(R"("set":{})", record.process_set));
+}
+
+void MergedTrace::span(std::size_t rank, std::uint32_t thread, std::uint32_t name, std::int64_t begin_ns,
+                       std::int64_t end_ns) {
+  whole(rank, thread_row(rank, thread), json_string(joiner_.name(rank, NameKind::span, name)),
+        {begin_ns, end_ns});
+}
+
+/// From mark to mark; the first has no beginning.
+void MergedTrace::step(std::size_t rank, std::int64_t at_ns, std::uint64_t step) {
+  need_row(rank, kSteps, "steps");
+  const std::int64_t begin = std::exchange(rows_[rank].last_step_ns, at_ns);
+  const std::string args = fmt::format(R"("step":{})", step);
+  instant(rank, kSteps, 'p', "STEP", at_ns, args);
+  if (begin == kNotKnown) return;
+  whole(rank, kSteps, fmt::format(R"("step {}")", step), take_place(rank, kSteps, {begin, at_ns}), args);
+}
+
+void MergedTrace::cycle(std::size_t rank, std::int64_t at_ns) {
+  instant(rank, kSteps, 'p', "CYCLE_START", at_ns);
+}
+
+void MergedTrace::lost(std::size_t rank, std::int64_t at_ns, std::uint64_t count) {
+  instant(rank, kSteps, 'p', "RECORDS_LOST", at_ns, fmt::format(R"("count":{})", count));
+}
+
+}  // namespace dabke

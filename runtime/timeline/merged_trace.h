@@ -1,0 +1,88 @@
+// Writes the one Chrome trace of a job: each rank is a process of the trace, with rows (threads) for its steps, its lanes, its
+// counters, the threads with spans, and each of its tensors. docs/timeline.md has every event and argument.
+//
+// In every row events are whole ("X") and lie within or beside each other, whatever the records say: what would begin before
+// the one before it has ended is drawn from there on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "runtime/timeline/merged_file.h"
+#include "runtime/timeline/record_joiner.h"
+
+namespace dabke {
+
+class MergedTrace final : public JoinSink {
+ public:
+  /// Writes the head. `joiner` tells it names.
+  MergedTrace(MergedFile& file, const JobFiles& files, const RecordJoiner& joiner);
+
+  void batch(const JoinedBatch& batch) override;
+  void lonely_tensor(std::size_t rank, const JoinedTensor& tensor) override;
+  void called(std::size_t rank, const Record& record, std::int64_t at_ns) override;
+  void span(std::size_t rank, std::uint32_t thread, std::uint32_t name, std::int64_t begin_ns,
+            std::int64_t end_ns) override;
+  void step(std::size_t rank, std::int64_t at_ns, std::uint64_t step) override;
+  void cycle(std::size_t rank, std::int64_t at_ns) override;
+  void lost(std::size_t rank, std::int64_t at_ns, std::uint64_t count) override;
+  void load(std::size_t rank, std::int64_t at_ns, const Load& load) override;
+
+  /// Ends the array. The file is the caller's to finish.
+  void finish();
+
+ private:
+  using RowId = std::uint32_t;
+  struct Interval {
+    std::int64_t begin_ns = 0, end_ns = 0;
+  };
+  struct RankRows {
+    std::unordered_map<RowId, std::int64_t> ends_ns;  // of the last event in each row that is there
+    std::vector<std::int64_t> lanes_ns;               // as each lane became free
+    std::int64_t last_step_ns = kNotKnown;
+    Load load, written_load;  // the newest, and what was written last
+    std::int64_t load_ns = kNotKnown;
+  };
+
+  void write_head();
+  void name_process(std::size_t rank);
+  void need_row(std::size_t rank, RowId row, std::string_view name);
+  RowId tensor_row(std::size_t rank, std::uint32_t tensor);
+  RowId lane_row(std::size_t rank, const Interval& when);
+  RowId thread_row(std::size_t rank, std::uint32_t thread);
+  /// What is left of it in the row; it is the row's last then.
+  Interval take_place(std::size_t rank, RowId row, Interval when);
+
+  RowId write_lane(const JoinedBatch& batch, const RankPart& part, const RankPart* last,
+                   std::int64_t before_ns);
+  void write_tensors(const JoinedBatch& batch, const RankPart& part);
+  void write_steps(const RankPart& part, RowId row, const Interval& within);
+  void write_arrow(const RankPart& last, const RankPart& part, RowId lane);
+  void write_bandwidth(const JoinedBatch& batch, const RankPart& part);
+  void write_load(std::size_t rank);
+  void write_counter(std::size_t rank, std::string_view name, std::int64_t at_ns, std::uint64_t value);
+  void write_error(std::size_t rank, RowId row, const JoinedTensor& tensor, std::int64_t at_ns);
+  void whole(std::size_t rank, RowId row, std::string_view name, const Interval& when,
+             std::string_view args = {});
+  void instant(std::size_t rank, RowId row, char scope, std::string_view name, std::int64_t at_ns,
+               std::string_view args = {});
+  std::string step_name(std::size_t rank, const JoinedStep& step) const;
+  fmt::memory_buffer& next_event();
+  int rank_at(std::size_t index) const { return files_.ranks()[index].origin.rank; }
+
+  MergedFile& file_;
+  const JobFiles& files_;
+  const RecordJoiner& joiner_;
+  std::vector<RankRows> rows_;
+  fmt::memory_buffer text_;
+  bool any_event_ = false;
+  std::uint64_t arrows_ = 0;
+};
+
+}  // namespace dabke

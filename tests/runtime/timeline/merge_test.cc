@@ -1,0 +1,401 @@
+// Jobs whose records are written here, so that every time in the trace is known.
+#include "runtime/timeline/merge.h"
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <tuple>
+
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+
+#include "tests/runtime/timeline/trace.h"
+
+namespace dabke {
+namespace {
+
+using Catch::Contains;
+using What = Record::What;
+using test::Json;
+
+constexpr std::int64_t kBegin =
+    1'000'000'000'000;  // on the host's clock; times below are microseconds after it
+
+/// A folder that goes with all that is in it.
+class Place {
+ public:
+  Place() {
+    if (::mkdtemp(path_.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+  }
+  ~Place() { std::filesystem::remove_all(path_); }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_ = "/tmp/dabke_merge_XXXXXX";
+};
+
+/// One rank's records, as they are put.
+class Writer {
+ public:
+  Writer(const std::string& base, Rank rank, int size, std::byte job = std::byte{7}, std::uint64_t epoch = 1)
+      : timeline_(test::must_open(
+            {.path = base,
+             .mark_cycles = true,
+             .format = TimelineFormat::records,
+             .origin = {.job_id = {job}, .epoch = epoch, .rank = rank, .size = size, .host = "here"}})) {}
+  ~Writer() { static_cast<void>(timeline_->close().is_ok()); }
+
+  Timeline& timeline() { return *timeline_; }
+  void put(std::int64_t at_us, Record record) {
+    record.time_ns = kBegin + at_us * 1000;
+    timeline_->put(record);
+  }
+  void submit(std::int64_t at_us, const std::string& name, std::uint64_t bytes = 400) {
+    put(at_us, {.bytes = bytes, .name = timeline_->tensor(name), .what = What::submit});
+  }
+  /// From order to done: a batch with these tensors. It waits for 10 us and runs from then on.
+  void run(std::int64_t order_us, std::int64_t done_us, std::uint64_t order,
+           const std::vector<std::string>& names, std::uint64_t bytes = 400) {
+    Record about{.order = order, .batch = order, .bytes = bytes, .dtype = DType::f32};
+    for (const std::string& name : names) {
+      about.name = timeline_->tensor(name);
+      about.what = What::order;
+      put(order_us, about);
+      ++about.order;
+    }
+    step(order_us, order_us + 10, order, What::queue);
+    Record run{.order = order, .batch = order, .name = timeline_->text("SHM_ALLREDUCE"), .what = What::run};
+    run.backend = timeline_->text("shm");
+    put(order_us + 10, run);
+    run.flags = Record::kEnd;
+    run.algorithm = timeline_->text("direct");
+    put(done_us, run);
+    about.order = order;
+    about.backend = run.backend;
+    for (const std::string& name : names) {
+      about.name = timeline_->tensor(name);
+      about.time_ns = kBegin + done_us * 1000;
+      timeline_->done(about, Shape{100});
+      ++about.order;
+    }
+  }
+  void step(std::int64_t begin_us, std::int64_t end_us, std::uint64_t order, What what) {
+    put(begin_us, {.order = order, .batch = order, .what = what});
+    put(end_us, {.order = order, .batch = order, .what = what, .flags = Record::kEnd});
+  }
+
+ private:
+  std::unique_ptr<Timeline> timeline_;
+};
+
+/// Two ranks; the second submits `b` 300 us late. Both tensors are in one batch.
+void write_job(const std::string& base) {
+  for (const Rank rank : {0, 1}) {
+    Writer writer(base, rank, 2);
+    writer.submit(0, "a");
+    writer.submit(rank == 1 ? 320 : 20, "b");
+    writer.run(350, 400, 5, {"a", "b"});
+  }
+}
+
+Json merged(const std::string& base, const std::string& output) {
+  const auto files = JobFiles::find(base);
+  if (!files) throw std::runtime_error(files.status().message());
+  if (const Status status = merge_records(*files, output); !status.is_ok())
+    throw std::runtime_error(status.message());
+  return test::read_trace(output);
+}
+
+std::vector<Json> events(const Json& trace, const std::string& phase, const std::string& name = "") {
+  std::vector<Json> found;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] == phase && (name.empty() || event["name"] == name)) found.push_back(event);
+  }
+  return found;
+}
+
+/// The row's name of each event's pid and tid.
+std::map<std::pair<int, int>, std::string> rows_of(const Json& trace) {
+  std::map<std::pair<int, int>, std::string> rows;
+  for (const Json& event : events(trace, "M", "thread_name"))
+    rows[{event["pid"], event["tid"]}] = event["args"]["name"].get<std::string>();
+  return rows;
+}
+
+std::int64_t nanoseconds(const Json& microseconds) { return std::llround(microseconds.get<double>() * 1000); }
+
+/// What is wrong in how the events of a row lie; empty: each lies within or beside every other.
+std::string crossing_in(const Json& trace) {
+  std::map<std::pair<int, int>, std::vector<std::pair<std::int64_t, std::int64_t>>> rows;
+  for (const Json& event : events(trace, "X")) {
+    const std::int64_t begin = nanoseconds(event["ts"]);
+    rows[{event["pid"], event["tid"]}].emplace_back(begin, -(begin + nanoseconds(event["dur"])));
+  }
+  for (auto& [row, intervals] : rows) {
+    std::ranges::sort(intervals);  // the outer one first
+    std::vector<std::int64_t> open;
+    for (const auto& [begin, minus_end] : intervals) {
+      while (!open.empty() && open.back() <= begin) open.pop_back();
+      if (!open.empty() && -minus_end > open.back())
+        return fmt::format("row {} of rank {}: one from {} to {} ns crosses the end of another at {}",
+                           row.second, row.first, begin, -minus_end, open.back());
+      open.push_back(-minus_end);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("one trace has each rank as a process, its batches in a lane and its tensors in rows") {
+  const Place place;
+  write_job(place / "trace");
+  const Json trace = merged(place / "trace", place / "trace");
+  CHECK(crossing_in(trace) == "");
+  const auto rows = rows_of(trace);
+  for (const int rank : {0, 1}) {
+    CAPTURE(rank);
+    std::map<std::string, std::tuple<double, double>> seen;
+    for (const Json& event : events(trace, "X")) {
+      if (event["pid"] != rank) continue;
+      seen[rows.at({rank, event["tid"]}) + " " + event["name"].get<std::string>()] = {event["ts"],
+                                                                                      event["dur"]};
+    }
+    const double late = rank == 1 ? 300 : 0;
+    CHECK(seen == std::map<std::string, std::tuple<double, double>>{
+                      {"a NEGOTIATE_ALLREDUCE", {0, 350}},
+                      {"a ALLREDUCE", {350, 50}},
+                      {"a QUEUE", {350, 10}},
+                      {"a SHM_ALLREDUCE", {360, 40}},
+                      {"b NEGOTIATE_ALLREDUCE", {20 + late, 330 - late}},
+                      {"b ALLREDUCE", {350, 50}},
+                      {"b QUEUE", {350, 10}},
+                      {"b SHM_ALLREDUCE", {360, 40}},
+                      {"lane ALLREDUCE", {360, 40}},
+                      {"lane SHM_ALLREDUCE", {360, 40}}});
+  }
+}
+
+TEST_CASE("a batch says what it was and who came last, and an arrow leads from there to the others") {
+  const Place place;
+  write_job(place / "trace");
+  const Json trace = merged(place / "trace", place / "trace.json");
+  const auto rows = rows_of(trace);
+  for (const Json& event : events(trace, "X", "ALLREDUCE")) {
+    if (rows.at({event["pid"], event["tid"]}) != "lane") continue;
+    CHECK(event["args"] == Json{{"order", 5},
+                                {"batch", "5.0"},
+                                {"bytes", 800},
+                                {"backend", "shm"},
+                                {"algorithm", "direct"},
+                                {"set", 0},
+                                {"tensors", 2},
+                                {"first", "a"},
+                                {"last_rank", 1},
+                                {"last_by_us", 300.0}});
+  }
+  const auto begin = events(trace, "s"), end = events(trace, "f");
+  REQUIRE(begin.size() == 1);
+  REQUIRE(end.size() == 1);
+  CHECK(begin[0]["id"] == end[0]["id"]);
+  CHECK(begin[0]["pid"] == 1);
+  CHECK(rows.at({1, begin[0]["tid"]}) == "b");
+  CHECK(begin[0]["ts"] == 320.0);
+  CHECK(end[0]["pid"] == 0);
+  CHECK(rows.at({0, end[0]["tid"]}) == "lane");
+  CHECK(end[0]["ts"] == 360.0);
+}
+
+TEST_CASE("counters show the queue, the bytes on their way and the bandwidth of the bus") {
+  const Place place;
+  write_job(place / "trace");
+  const Json trace = merged(place / "trace", place / "trace.json");
+  using Values = std::vector<std::pair<double, std::uint64_t>>;
+  const auto values = [&](const std::string& name) {
+    Values of_rank_0;
+    for (const Json& event : events(trace, "C", name)) {
+      if (event["pid"] == 0) of_rank_0.emplace_back(event["ts"], event["args"]["value"]);
+    }
+    return of_rank_0;
+  };
+  CHECK(values("queue") == Values{{350, 1}, {360, 0}});
+  CHECK(values("bytes in flight") == Values{{350, 800}, {400, 0}});
+  CHECK(values("bus bandwidth (MB/s)") == Values{{360, 20}, {400, 0}});  // 2 * 1/2 * 800 bytes in 40 us
+}
+
+TEST_CASE("spans, steps, cycles, barriers, errors and lost records are in the trace") {
+  const Place place;
+  {
+    Writer writer(place / "trace", 0, 1);
+    Timeline& timeline = writer.timeline();
+    writer.put(0, {.bytes = 1, .what = What::step});
+    timeline.begin_span("forward <script> \"\xff");
+    timeline.end_span();
+    timeline.begin_span("never ends");
+    writer.put(50, {.what = What::cycle});
+    writer.put(60,
+               {.name = timeline.tensor("barrier.1"), .what = What::submit, .kind = CollectiveKind::barrier});
+    writer.put(70, {.bytes = 3, .what = What::lost});
+    writer.submit(80, "refused");
+    Record refused{.name = timeline.tensor("refused")};
+    refused.time_ns = kBegin + 90'000;
+    timeline.error(refused, {Code::mismatch, "Mismatched shapes"});
+    writer.put(100, {.bytes = 2, .what = What::step});
+    writer.submit(110, "never ordered");
+    writer.put(120, {.what = What::cycle});
+  }
+  const Json trace = merged(place / "trace", place / "trace.json");
+  CHECK(crossing_in(trace) == "");
+  CHECK(events(trace, "X", "forward <script> \"\ufffd").size() == 1);
+  CHECK(events(trace, "X", "never ends").size() == 1);
+  CHECK(events(trace, "i", "STEP").size() == 2);
+  const auto step = events(trace, "X", "step 2");
+  REQUIRE(step.size() == 1);
+  CHECK(step[0]["dur"] == 100.0);
+  CHECK(events(trace, "i", "CYCLE_START").size() == 2);
+  CHECK(events(trace, "i", "BARRIER").size() == 1);
+  CHECK(events(trace, "i", "RECORDS_LOST").at(0)["args"]["count"] == 3);
+  CHECK(events(trace, "i", "ERROR").at(0)["args"] ==
+        Json{{"code", "mismatch"}, {"error", "Mismatched shapes"}});
+  std::map<std::string, bool> unfinished;
+  const auto rows = rows_of(trace);
+  for (const Json& event : events(trace, "X", "NEGOTIATE_ALLREDUCE"))
+    unfinished[rows.at({0, event["tid"]})] = event["args"].contains("unfinished");
+  CHECK(unfinished == std::map<std::string, bool>{{"refused", false}, {"never ordered", true}});
+}
+
+TEST_CASE("a tensor that is submitted again before it has ended is drawn after it") {
+  const Place place;
+  {
+    Writer writer(place / "trace", 0, 1);
+    writer.submit(0, "a");
+    writer.submit(5, "a");
+    writer.run(10, 100, 1, {"a"});
+    writer.run(50, 160, 2, {"a"});
+  }
+  const Json trace = merged(place / "trace", place / "trace.json");
+  CHECK(crossing_in(trace) == "");
+  CHECK(events(trace, "X", "NEGOTIATE_ALLREDUCE").size() == 2);
+}
+
+TEST_CASE("files of other jobs and epochs are refused by name") {
+  const Place place;
+  const std::string base = place / "trace";
+  { Writer(base, 2, 4, std::byte{1}); }
+  { Writer(base, 3, 4, std::byte{7}, 2); }
+  write_job(base);
+  const auto files = JobFiles::find(base);
+  REQUIRE(files.is_ok());
+  CHECK(files->ranks().size() == 2);
+  REQUIRE(files->notes().size() == 2);
+  CHECK_THAT(files->notes()[0], Contains("trace.rank2' is left out: it is of job 01"));
+  CHECK_THAT(files->notes()[1], Contains("trace.rank3' is left out") && Contains("epoch 2"));
+
+  const auto named = JobFiles::open({base + ".rank0", base + ".rank2"});
+  CHECK_THAT(named.status().message(),
+             Contains("trace.rank2' is of job 01") && Contains("trace.rank0' of job 07"));
+  const auto twice = JobFiles::open({base + ".rank0", base + ".rank0"});
+  CHECK_THAT(twice.status().message(), Contains("are both of rank 0"));
+
+  JobId wanted{std::byte{9}};
+  CHECK_THAT(JobFiles::find(base, wanted).status().message(), Contains("there are no records of this job"));
+  CHECK_THAT(JobFiles::find(place / "other").status().message(),
+             Contains("there are no records") && Contains("other.rank0"));
+}
+
+TEST_CASE("ranks that left nothing are named") {
+  const Place place;
+  { Writer(place / "trace", 1, 9); }
+  { Writer(place / "trace", 4, 9); }
+  const auto files = JobFiles::find(place / "trace");
+  REQUIRE(files.is_ok());
+  CHECK(files->notes() == std::vector<std::string>{"of 9 ranks there are no records of: 0, 2-3, 5-8"});
+}
+
+TEST_CASE("a file that was cut anywhere merges up to there, and the missing tail is named") {
+  const Place place;
+  const std::string base = place / "trace", cut = base + ".rank1";
+  write_job(base);
+  const auto whole = std::filesystem::file_size(cut);
+  std::size_t merges = 0;
+  for (std::uintmax_t size = whole; size-- > 0;) {
+    std::filesystem::resize_file(cut, size);
+    const auto files = JobFiles::find(base);
+    INFO(size << ": " << files.status().message());
+    REQUIRE(files.is_ok());
+    REQUIRE_FALSE(files->notes().empty());
+    CHECK_THAT(files->notes().front(), Contains("trace.rank1'"));
+    if (size % 16 != 0) continue;
+    REQUIRE(merge_records(*files, place / "trace.json").is_ok());
+    const Json trace = test::read_trace(place / "trace.json");
+    CHECK(crossing_in(trace) == "");
+    CHECK(trace["otherData"]["missing"].size() == files->notes().size());
+    merges += events(trace, "i", "TAIL_MISSING").size();
+  }
+  CHECK(merges > 0);
+}
+
+TEST_CASE("a damaged file is refused with its name and the place") {
+  const Place place;
+  const std::string base = place / "trace";
+  write_job(base);
+  const auto size = std::filesystem::file_size(base + ".rank1");
+  std::fstream(base + ".rank1", std::ios::in | std::ios::out | std::ios::binary)
+      .seekp(static_cast<std::streamoff>(size) - 100)
+      .put('\x55');
+  const auto files = JobFiles::find(base);
+  CHECK_THAT(files.status().message(), Contains("trace.rank1' is damaged at byte"));
+}
+
+TEST_CASE("what was there before a merge that fails is there still, and nothing else is left") {
+  const Place place;
+  write_job(place / "trace");
+  const auto files = JobFiles::find(place / "trace");
+  REQUIRE(files.is_ok());
+  CHECK_THAT(merge_records(*files, place / "trace.rank0").message(),
+             Contains("holds the records themselves"));
+  CHECK_THAT(merge_records(*files, place / "nowhere/trace.json").message(),
+             Contains("in a directory that exists"));
+  std::filesystem::create_directory(place / "folder.json");
+  CHECK_THAT(merge_records(*files, place / "folder.json").message(), Contains("writing the trace"));
+  std::size_t left = 0;
+  for ([[maybe_unused]] const auto& each : std::filesystem::directory_iterator(place / "")) ++left;
+  CHECK(left == 3);
+}
+
+TEST_CASE("a batch whose rank was killed within it is told with what the others have of it") {
+  const Place place;
+  const std::string base = place / "trace";
+  {
+    Writer writer(base, 0, 2);
+    for (std::uint64_t order = 1; order <= 3; ++order) {
+      const auto at = static_cast<std::int64_t>(order) * 100;
+      writer.submit(at, "a");
+      writer.run(at + 10, at + 50, order, {"a"});
+    }
+  }
+  {
+    Writer writer(base, 1, 2);
+    writer.submit(100, "a");
+    writer.run(110, 150, 1, {"a"});
+    writer.submit(200, "a");
+    writer.put(
+        210,
+        {.order = 2, .batch = 2, .bytes = 400, .name = writer.timeline().tensor("a"), .what = What::order});
+  }
+  const Json trace = merged(base, place / "trace.json");
+  CHECK(crossing_in(trace) == "");
+  std::map<std::pair<int, int>, bool> ended;  // rank and order
+  for (const Json& event : events(trace, "X", "ALLREDUCE")) {
+    if (event["args"].contains("shape"))
+      ended[{event["pid"], event["args"]["order"]}] = !event["args"].contains("unfinished");
+  }
+  CHECK(ended == std::map<std::pair<int, int>, bool>{
+                     {{0, 1}, true}, {{0, 2}, true}, {{0, 3}, true}, {{1, 1}, true}, {{1, 2}, false}});
+}
+
+}  // namespace dabke
