@@ -1,0 +1,201 @@
+// dabke-timeline over what real jobs have recorded.
+#include <sys/wait.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/facts.h"
+#include "tests/multiproc/negotiation_jobs.h"
+
+namespace dabke {
+namespace {
+
+using Catch::Contains;
+using Json = nlohmann::json;
+
+Finished tool(std::vector<std::string> arguments) {
+  return LauncherRun(std::move(arguments), {.program = DABKE_TIMELINE_TOOL}).finish();
+}
+
+Finished record(const std::string& path, int ranks, const std::string& scenario,
+                std::vector<std::string> environment = {}) {
+  environment.push_back("DABKE_TIMELINE=" + path);
+  environment.push_back("DABKE_TIMELINE_FORMAT=records");
+  return JobRun({"shm", {"", ranks}, {CPP_WORKER, scenario}, environment}).finish();
+}
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// How many events of the name each process has.
+std::map<int, int> count(const Json& trace, const std::string& phase, const std::string& name) {
+  std::map<int, int> by_rank;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] == phase && event["name"] == name) ++by_rank[event["pid"]];
+  }
+  return by_rank;
+}
+
+/// What an event must have by the trace event format; empty: all of it is there.
+std::string fault_of(const Json& event) {
+  const std::string phase = event.value("ph", "");
+  if (!event.contains("name") || !event["name"].is_string()) return "no name";
+  if (!event.contains("pid") || !event["pid"].is_number_integer()) return "no pid";
+  if (phase == "M") return event.contains("args") ? "" : "no args";
+  if (!event.contains("ts") || !event["ts"].is_number() || event["ts"] < 0.0) return "no ts";
+  if (phase == "C") return event["args"]["value"].is_number() ? "" : "no value";
+  if (!event.contains("tid")) return "no tid";
+  if (phase == "X") return event.contains("dur") && event["dur"] >= 0.0 ? "" : "no dur";
+  if (phase == "s" || phase == "f") return event.contains("id") && event.contains("cat") ? "" : "no id";
+  return phase == "i" ? "" : "phase " + phase;
+}
+
+void check_form(const Json& trace) {
+  std::set<std::string> faults;
+  for (const Json& event : trace["traceEvents"]) {
+    if (const std::string fault = fault_of(event); !fault.empty()) faults.insert(fault + ": " + event.dump());
+  }
+  CHECK(faults.empty());
+}
+
+}  // namespace
+
+TEST_CASE("merge makes one trace of all ranks of a real job") {
+  const int ranks = GENERATE(2, 4);
+  const TemporaryDirectory folder;
+  const std::string path = folder.path() + "/trace.json";
+  REQUIRE(all_done(record(path, ranks, "recorded"), ranks));
+  const Finished checked = tool({"check", path});
+  CHECK(checked.out == fmt::format("{} ranks: nothing is wrong\n", ranks));
+  CHECK(checked.exit_code == 0);
+
+  const Finished merged = tool({"merge", path});
+  CHECK(merged.exit_code == 0);
+  CHECK(merged.error == "");
+  CHECK_THAT(merged.out, Contains(fmt::format("trace.json: {0} of {0} ranks", ranks)));
+  const Json trace = Json::parse(bytes_of(path));
+  check_form(trace);
+  std::map<int, int> each;
+  for (int rank = 0; rank < ranks; ++rank) each[rank] = 200;
+  CHECK(count(trace, "X", "forward") == each);
+  CHECK(count(trace, "i", "STEP") == each);
+  CHECK(count(trace, "X", "NEGOTIATE_ALLREDUCE") == each);
+  std::map<int, int> twice;  // in the lane and in the tensor's row
+  for (const auto& [rank, number] : each) twice[rank] = 2 * number;
+  CHECK(count(trace, "X", "ALLREDUCE") == twice);
+  int arrows = 0;
+  for (const auto& [rank, number] : count(trace, "f", "last ready")) arrows += number;
+  CHECK(arrows == 200 * (ranks - 1));
+  CHECK(trace["otherData"]["clocks"].size() == static_cast<std::size_t>(ranks));
+  CHECK(trace["otherData"]["missing"].empty());
+}
+
+TEST_CASE("merge compresses where the name ends with .gz, and takes single files") {
+  const TemporaryDirectory folder;
+  const std::string path = folder.path() + "/trace.json";
+  REQUIRE(all_done(record(path, 2, "recorded"), 2));
+  const std::string compressed = folder.path() + "/some.json.gz", plain = folder.path() + "/some.json";
+  REQUIRE(tool({"merge", path + ".rank1", path + ".rank0", "-o", compressed}).exit_code == 0);
+  REQUIRE(tool({"merge", path, "--output", plain}).exit_code == 0);
+  const std::string want = bytes_of(plain);
+  CHECK(bytes_of(compressed).substr(0, 2) == "\x1f\x8b");
+  CHECK(bytes_of(compressed).size() < want.size() / 3);
+  std::string got(want.size() + 1, '\0');
+  const gzFile file = ::gzopen(compressed.c_str(), "rb");
+  got.resize(
+      static_cast<std::size_t>(std::max(0, ::gzread(file, got.data(), static_cast<unsigned>(got.size())))));
+  ::gzclose_r(file);
+  CHECK(got == want);
+}
+
+TEST_CASE("what a killed rank has left is merged, and its missing tail is named") {
+  const int ranks = GENERATE(2, 4);
+  const TemporaryDirectory folder;
+  const std::string path = folder.path() + "/trace.json";
+  const Finished job = record(path, ranks, "recorded-until-killed");
+  CAPTURE(job.out, job.error);
+  REQUIRE(job.exit_code == 128 + SIGKILL);
+  const Finished merged = tool({"merge", path});
+  CAPTURE(merged.out, merged.error);
+  REQUIRE(merged.exit_code == 0);
+  CHECK_THAT(merged.error, Contains("rank 1: '" + path + ".rank1' was"));
+  const Json trace = Json::parse(bytes_of(path));
+  check_form(trace);
+  CHECK(count(trace, "i", "TAIL_MISSING")[1] == 1);
+  auto steps = count(trace, "i", "STEP");
+  CHECK(steps[1] > 50);
+  CHECK(steps[0] >= steps[1] - 1);
+  CHECK(count(trace, "i", "TAIL_MISSING").size() == 1);  // the others have closed theirs
+  const Finished checked = tool({"check", path});
+  CHECK(checked.exit_code == 1);
+  CHECK_THAT(checked.out, Contains("rank 1: '" + path + ".rank1' was"));
+}
+
+TEST_CASE("truncated, damaged and forged files are refused or merged up to there, each by name") {
+  const TemporaryDirectory folder;
+  const std::string path = folder.path() + "/trace.json";
+  REQUIRE(all_done(record(path, 2, "recorded"), 2));
+  const std::string file = path + ".rank1", whole = bytes_of(file);
+  const auto write = [&](const std::string& bytes) { std::ofstream(file, std::ios::binary) << bytes; };
+
+  write(whole.substr(0, whole.size() / 2));
+  const Finished cut = tool({"merge", path});
+  CHECK(cut.exit_code == 0);
+  CHECK_THAT(cut.error, Contains("rank 1: '" + file + "' was cut in the middle of a block"));
+
+  write("");
+  const Finished empty = tool({"merge", path});
+  CHECK(empty.exit_code == 0);
+  CHECK_THAT(empty.error,
+             Contains("'" + file + "' has 0 bytes") && Contains("of 2 ranks there are no records of: 1"));
+
+  std::filesystem::remove(path);
+  std::string flipped = whole;
+  flipped[flipped.size() / 2] = static_cast<char>(flipped[flipped.size() / 2] ^ 1);
+  write(flipped);
+  for (const char* command : {"merge", "check"}) {
+    const Finished damaged = tool({command, path});
+    CHECK(damaged.exit_code == 1);
+    CHECK_THAT(damaged.error, Contains("'" + file + "' is damaged at byte"));
+  }
+  CHECK_FALSE(std::filesystem::exists(path));
+
+  write(R"([{"ph":"X","name":"no records at all, of another tool"}])");
+  CHECK_THAT(tool({"merge", path}).error, Contains("'" + file + "' is no file of a timeline's records"));
+  CHECK(tool({"merge", file}).exit_code == 1);
+
+  REQUIRE(all_done(record(folder.path() + "/other.json", 2, "recorded"), 2));
+  write(bytes_of(folder.path() + "/other.json.rank1"));
+  const Finished stranger = tool({"merge", path, "--output", path});
+  CHECK_THAT(stranger.error, Contains(".rank0' is left out: it is of job"));  // this one is the newer
+  CHECK(tool({"merge", path + ".rank0", file}).exit_code == 1);
+}
+
+TEST_CASE("a command line that makes no sense says so in one line, and help and version are there") {
+  for (const std::vector<std::string>& wrong :
+       {std::vector<std::string>{"mend"}, {"merge"}, {"merge", "--colour", "x"}, {"check"}}) {
+    const Finished finished = tool(wrong);
+    CHECK(finished.exit_code == 2);
+    CHECK_THAT(finished.error, Contains("dabke-timeline: ") && Contains("see dabke-timeline --help"));
+    CHECK(std::ranges::count(finished.error, '\n') == 1);
+  }
+  CHECK_THAT(tool({"--help"}).out, Contains("merge") && Contains("check"));
+  CHECK_THAT(tool({"merge", "--help"}).out, Contains("--output"));
+  CHECK_THAT(tool({"--version"}).out, Contains("dabke-timeline "));
+  CHECK_THAT(tool({"merge", "/nowhere/trace.json"}).error, Contains("there are no records of a job"));
+}
+
+}  // namespace dabke

@@ -1,0 +1,84 @@
+#include "timeline_viewer/check.h"
+
+#include <fmt/format.h>
+
+#include "runtime/timeline/record_joiner.h"
+
+namespace dabke::timeline {
+namespace {
+
+class Checker final : public JoinSink {
+ public:
+  Checker(const JobFiles& files, const RecordJoiner& joiner, std::size_t most)
+      : files_(files), joiner_(joiner), most_(most) {}
+
+  void batch(const JoinedBatch& batch) override {
+    const RankPart& first = batch.parts.front();
+    for (const RankPart& part : batch.parts) {
+      if (part.tensors.size() != first.tensors.size() ||
+          part.tensors.front().kind != first.tensors.front().kind) {
+        note(differing_,
+             fmt::format("batch {}.{}: rank {} tells of {} {}, rank {} of {} {}", batch.order, batch.number,
+                         rank_of(first.index), first.tensors.size(), name_of(first.tensors.front().kind),
+                         rank_of(part.index), part.tensors.size(), name_of(part.tensors.front().kind)));
+      }
+      for (const JoinedTensor& tensor : part.tensors) check_end(part.index, tensor, "was ordered and");
+    }
+  }
+  void lonely_tensor(std::size_t rank, const JoinedTensor& tensor) override {
+    check_end(rank, tensor, "was submitted, never ordered, and");
+  }
+  void called(std::size_t, const Record&, std::int64_t) override {}
+  void span(std::size_t, std::uint32_t, std::uint32_t, std::int64_t, std::int64_t) override {}
+  void step(std::size_t, std::int64_t, std::uint64_t) override {}
+  void cycle(std::size_t, std::int64_t) override {}
+  void lost(std::size_t, std::int64_t, std::uint64_t) override {}
+  void load(std::size_t, std::int64_t, const Load&) override {}
+
+  std::vector<std::string> faults() const {
+    std::vector<std::string> all = files_.notes();
+    for (const Kind* kind : {&differing_, &unended_, &failed_}) {
+      all.insert(all.end(), kind->texts.begin(), kind->texts.end());
+      if (kind->count > kind->texts.size())
+        all.push_back(fmt::format("... and {} more like these", kind->count - kind->texts.size()));
+    }
+    return all;
+  }
+
+ private:
+  struct Kind {
+    std::vector<std::string> texts;
+    std::size_t count = 0;
+  };
+
+  int rank_of(std::size_t index) const { return files_.ranks()[index].origin.rank; }
+  void note(Kind& kind, std::string text) {
+    if (kind.count++ < most_) kind.texts.push_back(std::move(text));
+  }
+  void check_end(std::size_t rank, const JoinedTensor& tensor, std::string_view what) {
+    const std::string_view name = joiner_.name(rank, NameKind::tensor, tensor.name);
+    if (tensor.end_ns == kNotKnown) {
+      note(unended_,
+           fmt::format("rank {}: {} '{}' {} has not ended", rank_of(rank), name_of(tensor.kind), name, what));
+    } else if (tensor.error != 0) {
+      note(failed_, fmt::format("rank {}: {} '{}' failed: {}", rank_of(rank), name_of(tensor.kind), name,
+                                joiner_.name(rank, NameKind::error, tensor.error)));
+    }
+  }
+
+  const JobFiles& files_;
+  const RecordJoiner& joiner_;
+  const std::size_t most_;
+  Kind differing_, unended_, failed_;
+};
+
+}  // namespace
+
+Result<std::vector<std::string>> faults_of(const JobFiles& files, std::size_t most) {
+  RecordJoiner joiner(files);
+  Checker checker(files, joiner, most);
+  DABKE_RETURN_IF_ERROR(joiner.run(checker));
+  return checker.faults();
+}
+
+}  // namespace dabke::timeline

@@ -1,0 +1,48 @@
+#include "timeline_viewer/command_line.h"
+
+#include <algorithm>
+
+#include <CLI/CLI.hpp>
+
+namespace dabke::timeline {
+
+Result<CommandLine> parse_command_line(std::vector<std::string> arguments) {
+  CommandLine wanted;
+  CLI::App app(
+      "Reads what the ranks of a job have recorded (DABKE_TIMELINE). docs/timeline.md explains all of it.",
+      "dabke-timeline");
+  bool version = false;
+  app.add_flag("--version", version, "Print the version");
+  const std::string files =
+      "trace.json for trace.json.rank0, trace.json.rank1, ...; or these files themselves";
+  auto* const merge =
+      app.add_subcommand("merge", "Make one Chrome trace of all ranks, for https://ui.perfetto.dev");
+  merge->add_option("records", wanted.files, files)->required();
+  merge->add_option("-o,--output", wanted.output,
+                    "Where to; compressed if it ends with .gz. [the name before .rank0]");
+  auto* const check =
+      app.add_subcommand("check", "Say what is wrong with the records, and where; exit code 1 then");
+  check->add_option("records", wanted.files, files)->required();
+  std::ranges::reverse(arguments);  // as the library wants them
+  try {
+    app.parse(std::move(arguments));
+  } catch (const CLI::CallForHelp&) {
+    const auto chosen = app.get_subcommands();
+    wanted.text = chosen.empty() ? app.help() : chosen.front()->help();
+    return wanted;
+  } catch (const CLI::ParseError& error) {
+    return Status(Code::invalid_argument, std::string(error.what()) + "; see dabke-timeline --help");
+  }
+  if (version) {
+    wanted.command = Command::version;
+  } else if (merge->parsed()) {
+    wanted.command = Command::merge;
+  } else if (check->parsed()) {
+    wanted.command = Command::check;
+  } else {
+    wanted.text = app.help();
+  }
+  return wanted;
+}
+
+}  // namespace dabke::timeline

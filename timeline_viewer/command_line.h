@@ -1,0 +1,24 @@
+// What the user wants of dabke-timeline.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/status.h"
+
+namespace dabke::timeline {
+
+enum class Command { help, version, merge, check };
+
+struct CommandLine {
+  Command command = Command::help;
+  std::vector<std::string> files;  // one that is no file of records itself stands for its .rank0, .rank1, ...
+  std::string output;              // of merge
+  std::string text;                // of help
+};
+
+/// `arguments` without the program's name. The error is one line.
+Result<CommandLine> parse_command_line(std::vector<std::string> arguments);
+
+}  // namespace dabke::timeline

@@ -1,0 +1,92 @@
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <new>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "runtime/timeline/merge.h"
+#include "timeline_viewer/check.h"
+#include "timeline_viewer/command_line.h"
+
+namespace {
+
+using namespace dabke;
+using namespace dabke::timeline;
+
+int fail(const std::string& message, int exit_code = 1) {
+  fmt::print(stderr, "dabke-timeline: {}\n", message);
+  return exit_code;
+}
+
+int print(const std::string& text) {
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (is_written && std::fflush(stdout) == 0) return 0;
+  return fail("cannot write to stdout");
+}
+
+/// "trace.json" of "trace.json.rank3"; empty of other names.
+std::string base_of(const std::string& path) {
+  const std::size_t end = path.find_last_not_of("0123456789");
+  const std::string_view kept = std::string_view(path).substr(0, end == std::string::npos ? 0 : end + 1);
+  if (kept.size() == path.size() || !kept.ends_with(".rank")) return {};
+  return std::string(kept.substr(0, kept.size() - 5));
+}
+
+/// One name that is no file of records itself stands for those of all ranks.
+Result<JobFiles> open_files(const std::vector<std::string>& files) {
+  if (files.size() == 1 && base_of(files.front()).empty()) return JobFiles::find(files.front());
+  return JobFiles::open(files);
+}
+
+int merge(const CommandLine& wanted) {
+  const auto files = open_files(wanted.files);
+  if (!files) return fail(files.status().message());
+  for (const std::string& note : files->notes()) fmt::print(stderr, "dabke-timeline: {}\n", note);
+  const std::string base = base_of(wanted.files.front());
+  const std::string output = !wanted.output.empty() ? wanted.output
+                             : base.empty()         ? wanted.files.front()
+                                                    : base;
+  if (const Status merged = merge_records(*files, output); !merged.is_ok()) return fail(merged.message());
+  return print(fmt::format("{}: {} of {} ranks; open it at https://ui.perfetto.dev\n", output,
+                           files->ranks().size(), files->size()));
+}
+
+int check(const CommandLine& wanted) {
+  const auto files = open_files(wanted.files);
+  if (!files) return fail(files.status().message());
+  const auto faults = faults_of(*files);
+  if (!faults) return fail(faults.status().message());
+  std::string text;
+  for (const std::string& fault : *faults) text += fault + "\n";
+  if (faults->empty()) text = fmt::format("{} ranks: nothing is wrong\n", files->size());
+  const int printed = print(text);
+  return faults->empty() ? printed : 1;
+}
+
+int run(std::vector<std::string> arguments) {
+  const auto wanted = parse_command_line(std::move(arguments));
+  if (!wanted) return fail(wanted.status().message(), 2);
+  switch (wanted->command) {
+    case Command::help: return print(wanted->text);
+    case Command::version: return print("dabke-timeline " DABKE_VERSION "\n");
+    case Command::merge: return merge(*wanted);
+    case Command::check: return check(*wanted);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run({argv + 1, argv + argc});
+  } catch (const std::bad_alloc&) {
+    return fail("no memory is left (see ulimit -v, and the limit of the control group)");
+  } catch (const std::exception& error) {
+    return fail(error.what());
+  }
+}
