@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "launcher/cli/job_timeline.h"
 #include "launcher/hosts/hosts.h"
 #include "launcher/hosts/placement.h"
 #include "launcher/job/job.h"
@@ -242,7 +243,10 @@ int launch(const Options& options) {
       [&](const std::string& key, const std::string& value) { (*gatherer)->offer(key, value); });
   const Status served = (*server)->start();  // threads, so no fork from here on
   if (!spawned.is_ok() || !served.is_ok()) return job.give_up((spawned.is_ok() ? served : spawned).message());
-  return job.run();
+  const int exit_code = job.run();
+  if (const std::string timeline = recorded_timeline(options); !timeline.empty())
+    merge_timeline(timeline, secrets->id, signals.get());
+  return exit_code;
 }
 
 }  // namespace dabke

@@ -72,6 +72,11 @@ void note_record(RankFile& rank, const Record& record) {
 
 }  // namespace
 
+Status tell_progress(const OnProgress& on_progress, std::size_t records) {
+  if (!on_progress || on_progress(records * sizeof(Record))) return {};
+  return {Code::interrupted, "stopped before all records were read"};
+}
+
 std::string text_of(const JobId& job) { return to_hex(job); }
 
 Result<JobFiles> JobFiles::find(const std::string& base, std::optional<JobId> job,
@@ -147,7 +152,7 @@ Status JobFiles::look_through(const std::string& path, const OnProgress& on_prog
     if (!is_more) break;
     for (const Record& record : block) note_record(rank, record);
     bytes_ += block.size() * sizeof(Record);
-    if (on_progress) on_progress(block.size() * sizeof(Record));
+    DABKE_RETURN_IF_ERROR(tell_progress(on_progress, block.size()));
   }
   rank.missing = file.missing();
   if (file.end()) rank.lost = file.end()->lost;

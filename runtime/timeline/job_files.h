@@ -29,8 +29,9 @@ struct RankFile {
   std::string missing;  // what RecordFile::missing() says
 };
 
-/// Called now and then with how many bytes have been read since the last call. Empty: nobody wants to know.
-using OnProgress = std::function<void(std::uint64_t bytes)>;
+/// Called now and then with how many bytes have been read since the last call; false ends the reading with
+/// Code::interrupted. Empty: nobody wants to know.
+using OnProgress = std::function<bool(std::uint64_t bytes)>;
 
 class JobFiles {
  public:
@@ -66,6 +67,9 @@ class JobFiles {
   std::uint64_t bytes_ = 0;
   std::vector<std::string> notes_;
 };
+
+/// Tells of a block of records.
+Status tell_progress(const OnProgress& on_progress, std::size_t records);
 
 /// "1f3c...", as dabkerun --verbose prints it.
 std::string text_of(const JobId& job);

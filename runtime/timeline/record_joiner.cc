@@ -91,7 +91,7 @@ Status RecordJoiner::run(JoinSink& sink, const OnProgress& on_progress) {
 Result<bool> RecordJoiner::fetch(std::size_t rank) {
   Reader& reader = readers_[rank];
   while (reader.next == reader.block.size()) {
-    if (on_progress_) on_progress_(reader.block.size() * sizeof(Record));
+    DABKE_RETURN_IF_ERROR(tell_progress(on_progress_, reader.block.size()));
     reader.next = 0;
     DABKE_ASSIGN_OR_RETURN(const bool is_more, reader.file.next(reader.block));
     if (!is_more) return false;

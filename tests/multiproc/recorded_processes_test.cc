@@ -61,7 +61,7 @@ TEST_CASE("each process records its own part of a job, the same orders and steps
               {"DABKE_TIMELINE=" + path, "DABKE_TIMELINE_FORMAT=records"}});
   const Finished finished = run.finish();
   CAPTURE(finished.exit_code, finished.out, finished.error);
-  REQUIRE(all_done(finished, 4));
+  REQUIRE(finished.exit_code == 0);
   std::vector<RankRecords> ranks;
   for (int rank = 0; rank < 4; ++rank) ranks.push_back(read_rank(path, rank));
   std::set<std::string> hosts;

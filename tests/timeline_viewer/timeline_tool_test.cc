@@ -40,6 +40,13 @@ std::string bytes_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+/// Whether all ranks have done it, and nothing is said but where the timeline is.
+bool is_recorded(const Finished& finished, const std::string& path, int ranks) {
+  const std::string said = fmt::format(
+      "dabkerun: timeline: '{0}' has {1} of {1} ranks; open it at https://ui.perfetto.dev\n", path, ranks);
+  return all_done({finished.exit_code, finished.out, finished.error == said ? "" : finished.error}, ranks);
+}
+
 /// How many events of the name each process has.
 std::map<int, int> count(const Json& trace, const std::string& phase, const std::string& name) {
   std::map<int, int> by_rank;
@@ -77,14 +84,17 @@ TEST_CASE("merge makes one trace of all ranks of a real job") {
   const int ranks = GENERATE(2, 4);
   const TemporaryDirectory folder;
   const std::string path = folder.path() + "/trace.json";
-  REQUIRE(all_done(record(path, ranks, "recorded"), ranks));
+  REQUIRE(is_recorded(record(path, ranks, "recorded"), path, ranks));
   const Finished checked = tool({"check", path});
   CHECK(checked.out == fmt::format("{} ranks: nothing is wrong\n", ranks));
   CHECK(checked.exit_code == 0);
 
+  const std::string by_dabkerun = bytes_of(path);
+  std::filesystem::remove(path);
   const Finished merged = tool({"merge", path});
   CHECK(merged.exit_code == 0);
   CHECK(merged.error == "");
+  CHECK(bytes_of(path) == by_dabkerun);
   CHECK_THAT(merged.out, Contains(fmt::format("trace.json: {0} of {0} ranks", ranks)));
   const Json trace = Json::parse(bytes_of(path));
   check_form(trace);
@@ -103,10 +113,32 @@ TEST_CASE("merge makes one trace of all ranks of a real job") {
   CHECK(trace["otherData"]["missing"].empty());
 }
 
+TEST_CASE("dabkerun merges a job that failed too, and keeps its exit code") {
+  const TemporaryDirectory folder;
+  const std::string path = folder.path() + "/trace.json";
+  const Finished job = record(path, 2, "recorded-until-killed");
+  CAPTURE(job.error);
+  CHECK(job.exit_code == 128 + SIGKILL);
+  CHECK_THAT(job.error, Contains("dabkerun: timeline: rank 1: '" + path + ".rank1' was") &&
+                            Contains("dabkerun: timeline: '" + path + "' has 2 of 2 ranks"));
+  check_form(Json::parse(bytes_of(path)));
+}
+
+TEST_CASE("where there are no records dabkerun says so, with the command that merges them elsewhere") {
+  const TemporaryDirectory folder;
+  const std::string path = folder.path() + "/trace.json";
+  const Finished job =
+      LauncherRun({"-np", "2", "--timeline-filename", path, "--timeline-format", "records", "true"}).finish();
+  CHECK(job.exit_code == 0);
+  CHECK_THAT(job.error,
+             Contains("there are no records of this job") && Contains("dabke-timeline merge " + path));
+  CHECK_FALSE(std::filesystem::exists(path));
+}
+
 TEST_CASE("merge compresses where the name ends with .gz, and takes single files") {
   const TemporaryDirectory folder;
   const std::string path = folder.path() + "/trace.json";
-  REQUIRE(all_done(record(path, 2, "recorded"), 2));
+  REQUIRE(is_recorded(record(path, 2, "recorded"), path, 2));
   const std::string compressed = folder.path() + "/some.json.gz", plain = folder.path() + "/some.json";
   REQUIRE(tool({"merge", path + ".rank1", path + ".rank0", "-o", compressed}).exit_code == 0);
   REQUIRE(tool({"merge", path, "--output", plain}).exit_code == 0);
@@ -147,7 +179,7 @@ TEST_CASE("what a killed rank has left is merged, and its missing tail is named"
 TEST_CASE("truncated, damaged and forged files are refused or merged up to there, each by name") {
   const TemporaryDirectory folder;
   const std::string path = folder.path() + "/trace.json";
-  REQUIRE(all_done(record(path, 2, "recorded"), 2));
+  REQUIRE(is_recorded(record(path, 2, "recorded"), path, 2));
   const std::string file = path + ".rank1", whole = bytes_of(file);
   const auto write = [&](const std::string& bytes) { std::ofstream(file, std::ios::binary) << bytes; };
 
@@ -177,8 +209,9 @@ TEST_CASE("truncated, damaged and forged files are refused or merged up to there
   CHECK_THAT(tool({"merge", path}).error, Contains("'" + file + "' is no file of a timeline's records"));
   CHECK(tool({"merge", file}).exit_code == 1);
 
-  REQUIRE(all_done(record(folder.path() + "/other.json", 2, "recorded"), 2));
-  write(bytes_of(folder.path() + "/other.json.rank1"));
+  const std::string other = folder.path() + "/other.json";
+  REQUIRE(is_recorded(record(other, 2, "recorded"), other, 2));
+  write(bytes_of(other + ".rank1"));
   const Finished stranger = tool({"merge", path, "--output", path});
   CHECK_THAT(stranger.error, Contains(".rank0' is left out: it is of job"));  // this one is the newer
   CHECK(tool({"merge", path + ".rank0", file}).exit_code == 1);

@@ -1,0 +1,19 @@
+// What the ranks of a job have recorded, made one trace as the job ends.
+#pragma once
+
+#include <string>
+
+#include "launcher/cli/options.h"
+#include "runtime/base/world.h"
+
+namespace dabke {
+
+/// Where the ranks were to record: the timeline's name, from flags, else from the environment; empty where they were not, or
+/// name their timelines themselves.
+std::string recorded_timeline(const Options& options);
+
+/// Merges the records of the job and says on stderr where the trace is and what is missing, or else by what command it can
+/// be made. A signal in `signals`, a signalfd, ends the merge.
+void merge_timeline(const std::string& timeline, const JobId& job, int signals);
+
+}  // namespace dabke
