@@ -1,12 +1,17 @@
 // Writes the seeds of `decode` and `machine`: a job of five Machines runs in this process, and what each gets
 // is noted as the input that makes the fuzzed one do the same. Writes those of `shm_agreement` too, which
-// name the size of a segment. The seeds of the other targets were written by hand.
+// name the size of a segment, and those of `records`. The seeds of the other targets were written by hand.
 //
 //   make_corpus CORPUS_DIR     (tests/fuzz/run.sh --corpus)
+#include <array>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <string>
+#include <vector>
 
+#include "runtime/timeline/record_file_writer.h"
 #include "runtime/transport/shm/shm_link.h"
 #include "tests/fuzz/check.h"
 #include "tests/fuzz/machine_job.h"
@@ -237,10 +242,85 @@ void write_offers(const fs::path& corpus) {
 }
 
 }  // namespace
+
+/// A file of records, with neither the times nor the names of this host: the target sets its checks right.
+void write_records(const fs::path& path, const std::vector<Record>& records, NameTable& names) {
+  const std::string file = path.string() + ".written";
+  fs::create_directories(path.parent_path());
+  auto writer = RecordFileWriter::open(file, {.size = 2, .host = "host"}, names).take();
+  for (const Record& record : records) writer->write(record);
+  writer->finish(0, records.size(), 0);
+  FUZZ_CHECK(writer->close().is_ok());
+  std::ifstream in(file, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  fs::remove(file);
+  constexpr std::size_t kAt = sizeof(FilePreface) + sizeof(BlockHead);
+  OriginHead origin;
+  std::memcpy(&origin, bytes.data() + kAt, sizeof origin);
+  origin.monotonic_ns = origin.realtime_ns = 1'000'000'000;
+  origin.time_namespace = 0;
+  std::memcpy(bytes.data() + kAt, &origin, sizeof origin);
+  std::fill_n(bytes.begin() + kAt + sizeof origin + origin.host_bytes, origin.boot_bytes, '0');
+  write(path, "\x01" + bytes);
+}
+
+/// A batch of two tensors with all that a batch does, one that is refused, and what is of no tensor.
+void write_job_records(const fs::path& corpus) {
+  using What = Record::What;
+  NameTable names;
+  LastNames last{};
+  const auto number = [&](NameKind kind, std::string_view name) { return names.number_of(kind, name, last); };
+  const auto thread = number(NameKind::thread, "main 1"), span = number(NameKind::span, "forward"),
+             text = number(NameKind::text, "GLOO_ALLREDUCE"), error = number(NameKind::error, "Mismatched");
+  const std::array tensors = {number(NameKind::tensor, "a"), number(NameKind::tensor, "b")};
+  const auto shape = names.number_of(Shape{2, 3}, tensors[0]);
+  std::vector<Record> records;
+  std::int64_t now = 1'000'000'000;
+  const auto put = [&](Record record, What what, int flags = 0) {
+    record.time_ns = now += 1000;
+    record.thread = thread;
+    record.what = what;
+    record.flags = static_cast<std::uint8_t>(flags);
+    records.push_back(record);
+  };
+  put({.name = span}, What::span);
+  for (const auto tensor : tensors) put({.bytes = 24, .name = tensor}, What::submit);
+  std::uint64_t order = 7;
+  for (const auto tensor : tensors)
+    put({.order = order++, .batch = 7, .bytes = 24, .name = tensor}, What::order);
+  const Record batch{.order = 7, .batch = 7, .bytes = 48};
+  for (const What what : {What::queue, What::allocate, What::pack, What::unpack}) {
+    put(batch, what);
+    put(batch, what, Record::kEnd);
+  }
+  Record run = batch;
+  run.name = text;
+  run.backend = run.algorithm = static_cast<std::uint16_t>(text);
+  put(run, What::run);
+  put(run, What::run, Record::kEnd);
+  put({.order = 7, .batch = 7, .bytes = 24, .name = tensors[0], .number = shape}, What::done);
+  put({.order = 8, .batch = 7, .bytes = 5, .name = tensors[1], .number = error}, What::error);
+  put({}, What::span, Record::kEnd);
+  put({.name = tensors[0]}, What::submit);
+  put({.bytes = 5, .name = tensors[0], .number = error}, What::error);
+  put({.bytes = 1}, What::step);
+  put({}, What::cycle);
+  put({.bytes = 3}, What::lost);
+  put({.batch = 100, .bytes = 5, .number = 1}, What::clock);
+  put({.name = tensors[1], .kind = CollectiveKind::barrier}, What::submit);
+  put({.bytes = 2}, What::step);
+  write_records(corpus / "records" / "everything", records, names);
+  records.resize(6);
+  write_records(corpus / "records" / "unfinished", records, names);
+  NameTable no_names;
+  write_records(corpus / "records" / "nothing", {}, no_names);
+}
+
 }  // namespace dabke::fuzz
 
 int main(int argc, char** argv) {
   if (argc != 2) return std::fprintf(stderr, "usage: make_corpus CORPUS_DIR\n"), 2;
   dabke::fuzz::record_all(argv[1]);
   dabke::fuzz::write_offers(argv[1]);
+  dabke::fuzz::write_job_records(argv[1]);
 }
