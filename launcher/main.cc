@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "launcher/agent/agent.h"
 #include "launcher/cli/build_report.h"
 #include "launcher/cli/launch.h"
 #include "launcher/cli/options.h"
@@ -34,6 +35,7 @@ int print(const std::string& text) {
 }
 
 int run(const std::vector<std::string>& arguments) {
+  if (arguments == std::vector<std::string>{"--agent"}) return dabke::run_agent_here();
   const auto options = dabke::parse_command_line(arguments);
   if (!options.is_ok()) {
     fmt::print(stderr, "dabkerun: {}\n", options.status().message());

@@ -1,6 +1,6 @@
 #include "launcher/cli/launch.h"
 
-#include <sched.h>
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -12,13 +12,14 @@
 
 #include <fmt/format.h>
 
+#include "launcher/agent/process_setup.h"
+#include "launcher/agent/program.h"
+#include "launcher/agent/worker_environment.h"
 #include "launcher/cli/job_timeline.h"
 #include "launcher/hosts/hosts.h"
 #include "launcher/hosts/placement.h"
 #include "launcher/job/job.h"
-#include "launcher/job/program.h"
-#include "launcher/job/spawn.h"
-#include "launcher/job/worker_environment.h"
+#include "launcher/job/local_agent.h"
 #include "runtime/base/hmac.h"
 #include "runtime/bootstrap/rendezvous_server.h"
 
@@ -46,17 +47,6 @@ Result<std::vector<RankPlacement>> plan(const Options& options) {
   return place_ranks({local}, options.num_proc);
 }
 
-std::vector<int> usable_cores() {
-  std::vector<int> cores;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  }
-  return cores;
-}
-
 /// Signals arrive through the descriptor from now on. One that was ignored when dabkerun began (nohup, a
 /// shell's background job) stays ignored.
 Fd route_signals() {
@@ -72,28 +62,6 @@ Fd route_signals() {
   return signals;
 }
 
-/// Takes note of what the ranks are to get back, and changes it for dabkerun itself.
-InheritedState prepare_process() {
-  InheritedState inherited;
-  ::sigprocmask(SIG_SETMASK, nullptr, &inherited.signal_mask);
-  const auto set = [&](int signal, sighandler_t handler) {
-    InheritedState::Disposition& before = inherited.dispositions.emplace_back();
-    struct sigaction action {};
-    action.sa_handler = handler;
-    before.signal = signal;
-    ::sigaction(signal, &action, &before.action);
-  };
-  set(SIGPIPE, SIG_IGN);  // both are errors of write() then, which are told
-  set(SIGXFSZ, SIG_IGN);
-  set(SIGCHLD, SIG_DFL);  // ignored, nobody would learn of the end of any child
-  ::getrlimit(RLIMIT_NOFILE, &inherited.open_files);
-  rlimit raised = inherited.open_files;
-  raised.rlim_cur =
-      raised.rlim_max;  // a rank takes three descriptors here, and one for each request to the store
-  ::setrlimit(RLIMIT_NOFILE, &raised);
-  return inherited;
-}
-
 struct Secrets {
   JobId id{};
   JobKey key{};
@@ -106,22 +74,20 @@ Result<Secrets> make_secrets() {
   return secrets;
 }
 
-/// What rank 0 reads: nothing (-1), dabkerun's own stdin, or a pipe with what is typed.
+/// What rank 0 reads: nothing (empty), dabkerun's own stdin, or a pipe with what is typed.
 struct Input {
-  int stdin_of_rank_0 = -1;
+  Fd of_rank_0;
   std::unique_ptr<TerminalInput> typed;
-  Fd typed_end;
 };
 
 Result<Input> open_input(const Options& options) {
   Input input;
   if (!options.stdin_to_rank_0) return input;
   if (::isatty(STDIN_FILENO) == 0) {
-    input.stdin_of_rank_0 = STDIN_FILENO;
+    input.of_rank_0 = Fd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
   } else if (TerminalInput::can_read(STDIN_FILENO)) {
     DABKE_ASSIGN_OR_RETURN(input.typed, TerminalInput::open(STDIN_FILENO));
-    input.typed_end = input.typed->take_end();
-    input.stdin_of_rank_0 = input.typed_end.get();
+    input.of_rank_0 = input.typed->take_end();
   }
   return input;
 }
@@ -158,45 +124,51 @@ Result<std::vector<OutputFiles>> open_output_files(const Options& options,
   return files;
 }
 
-Pinning pinning_for(const Options& options, const std::vector<RankPlacement>& placements) {
-  if (!options.pin_to_cores) return {};
-  Pinning pinning = pin_to_cores(usable_cores(), placements.front().local_size);
-  if (!pinning.warning.empty()) fmt::print(stderr, "dabkerun: {}\n", pinning.warning);
-  return pinning;
-}
-
-/// Empty: it is not pinned.
-std::vector<int> cores_of(const RankPlacement& placement, const Pinning& pinning) {
-  return pinning.cores.empty() ? std::vector<int>()
-                               : pinning.cores[static_cast<std::size_t>(placement.local_rank)];
-}
-
-void tell_plan(const JobFacts& facts, const std::vector<RankPlacement>& placements, const Pinning& pinning) {
+void tell_plan(const JobFacts& facts, const std::vector<RankPlacement>& placements) {
   fmt::print(stderr, "dabkerun: job {}, {} ranks on host {}, rendezvous store {}\n", facts.job_id,
              placements.size(), placements.front().host, facts.rendezvous);
-  for (const RankPlacement& placement : placements) {
-    if (const std::vector<int> cores = cores_of(placement, pinning); !cores.empty())
-      fmt::print(stderr, "dabkerun: rank {} is pinned to cores: {}\n", placement.rank, rank_list(cores));
-  }
 }
 
-Status spawn_all(Job& job, const Options& options, const std::string& program, const JobFacts& facts,
-                 const std::vector<RankPlacement>& placements, const Pinning& pinning,
-                 std::vector<OutputFiles> files, int stdin_of_rank_0, const InheritedState& inherited) {
+std::vector<std::string> own_environment() {
   std::vector<std::string> environment;
   for (char** each = environ; *each != nullptr; ++each) environment.emplace_back(*each);
-  for (std::size_t i = 0; i < placements.size(); ++i) {
-    const RankPlacement& placement = placements[i];
-    SpawnRequest request{.program = program,
-                         .arguments = options.command,
-                         .environment = worker_environment(environment, facts, placement),
-                         .cores = cores_of(placement, pinning),
-                         .rank = placement.rank,
-                         .input = placement.rank == 0 ? stdin_of_rank_0 : -1};
-    DABKE_ASSIGN_OR_RETURN(SpawnedWorker worker, spawn_worker(request, inherited));
-    job.add_rank(placement, std::move(worker), {.prefix = options.prefix, .timestamps = options.timestamps},
-                 std::move(files[i].output), std::move(files[i].error_output));
+  return environment;
+}
+
+PrepareMessage order_for(const Options& options, const JobFacts& facts,
+                         const std::vector<RankPlacement>& placements) {
+  PrepareMessage order{.command = options.command,
+                       .environment = own_environment(),
+                       .rendezvous = facts.rendezvous,
+                       .job_id = facts.job_id,
+                       .job_key = facts.job_key,
+                       .knobs = facts.knobs,
+                       .pin_to_cores = options.pin_to_cores,
+                       .verbose = options.verbose};
+  for (const RankPlacement& placement : placements) order.ranks.push_back({placement});
+  return order;
+}
+
+/// The ranks of this host print into pipes that are read here, with no detour by frames.
+Status add_local_host(Job& job, const Options& options, const JobFacts& facts,
+                      const std::vector<RankPlacement>& placements, std::vector<OutputFiles> files, Fd input,
+                      const InheritedState& inherited) {
+  std::vector<OutputEnds> ends;
+  std::vector<RankOutputs> outputs;
+  for (OutputFiles& file : files) {
+    DABKE_ASSIGN_OR_RETURN(OutputPipe output, make_output_pipe());
+    DABKE_ASSIGN_OR_RETURN(OutputPipe error_output, make_output_pipe());
+    ends.push_back({std::move(output.write_end), std::move(error_output.write_end)});
+    outputs.push_back({std::move(output.read_end), std::move(error_output.read_end), std::move(file.output),
+                       std::move(file.error_output)});
   }
+  DABKE_ASSIGN_OR_RETURN(AgentProcess process,
+                         start_local_agent(std::move(ends), std::move(input), inherited));
+  AgentLink& agent =
+      job.add_agent(placements.front().host, std::move(process), order_for(options, facts, placements));
+  for (std::size_t i = 0; i < placements.size(); ++i)
+    job.add_rank(placements[i], agent, std::move(outputs[i]),
+                 {.prefix = options.prefix, .timestamps = options.timestamps});
   return {};
 }
 
@@ -207,8 +179,7 @@ int launch(const Options& options) {
   auto placements = plan(options);
   if (!placements.is_ok()) return fail(kUsageError, placements.status().message());
   const char* path = std::getenv("PATH");
-  const ProgramSearch program =
-      find_program(options.command.front(), path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin");
+  const ProgramSearch program = find_program(options.command.front(), path != nullptr ? path : kStandardPath);
   if (program.path.empty()) return fail(program.exit_code, program.message);
   if (const Status enough = check_descriptors(options, static_cast<rlim_t>(placements->size()), inherited);
       !enough.is_ok())
@@ -225,24 +196,24 @@ int launch(const Options& options) {
   auto server = RendezvousServer::listen("127.0.0.1", secrets->id, secrets->key);
   if (!server.is_ok()) return fail(1, server.status().message());
   const JobFacts facts{(*server)->url(), to_hex(secrets->id), to_hex(secrets->key), options.knobs};
-  const Pinning pinning = pinning_for(options, *placements);
-  if (options.verbose) tell_plan(facts, *placements, pinning);
+  if (options.verbose) tell_plan(facts, *placements);
 
   // Until here a signal ends dabkerun as it ends any program, and nothing else runs yet. From here on nothing
   // blocks.
   const Fd signals = route_signals();
   if (!signals) return fail(1, "cannot receive signals: no file descriptor is left");
   Console console(STDOUT_FILENO, STDERR_FILENO);
-  Job job(console, signals.get(), facts.job_id, options.verbose);
-  const Status spawned = spawn_all(job, options, program.path, facts, *placements, pinning, files.take(),
-                                   input->stdin_of_rank_0, inherited);
-  input->typed_end = Fd();  // rank 0 has the only one
+  const EndAllPolicy policy;
+  Job job(console, signals.get(), policy, {.verbose = options.verbose, .store = facts.rendezvous});
+  const Status added =
+      add_local_host(job, options, facts, *placements, files.take(), std::move(input->of_rank_0), inherited);
+  if (!added.is_ok()) return fail(1, added.message());
   if (input->typed) job.pass_input(*input->typed);
   job.watch_dumps(**gatherer);
   (*server)->on_set(
       [&](const std::string& key, const std::string& value) { (*gatherer)->offer(key, value); });
   const Status served = (*server)->start();  // threads, so no fork from here on
-  if (!spawned.is_ok() || !served.is_ok()) return job.give_up((spawned.is_ok() ? served : spawned).message());
+  if (!served.is_ok()) return fail(1, served.message());
   const int exit_code = job.run();
   if (const std::string timeline = recorded_timeline(options); !timeline.empty())
     merge_timeline(timeline, secrets->id, signals.get());

@@ -1,9 +1,8 @@
 #include "launcher/job/job.h"
 
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,11 +12,9 @@
 
 #include <fmt/format.h>
 
+#include "launcher/agent/supervisor.h"
 #include "launcher/job/blamed_rank.h"
 #include "launcher/job/hang_verdict.h"
-#include "launcher/job/process_tree.h"
-#include "launcher/job/supervisor.h"
-#include "runtime/base/whereabouts.h"
 
 namespace dabke {
 namespace {
@@ -32,28 +29,37 @@ constexpr auto kSettle = 10ms;
 constexpr auto kSettleLimit = 500ms;
 /// Ranks take stacks before they send a dump.
 constexpr auto kGatherTime = 2s;
-/// Beyond the supervisor's own limits (kPatience to SIGKILL, as much again for the kernel).
-constexpr auto kAbandonAfter = 2 * kPatience + 3s;
+/// An agent gives up its supervisors before this.
+constexpr auto kAbandonAgentAfter = kAbandonAfter + 2s;
+/// What the states of the ranks' processes may take to come.
+constexpr auto kLookTime = 1s;
 
 /// The time that a reader gets for the output of a job that was told to end, once its ranks have ended; and
 /// the time for what is said after that.
 constexpr auto kReaderTime = 3s;
 constexpr auto kLastWordsTime = 1s;
 
-std::int64_t to_ns(TimePoint time) { return std::chrono::nanoseconds(time.time_since_epoch()).count(); }
-
 }  // namespace
 
-void Job::add_rank(const RankPlacement& placement, SpawnedWorker worker, OutputStyle style, Fd output_file,
-                   Fd error_file) {
-  Member member{.placement = placement,
-                .supervisor = worker.supervisor,
-                .channel = std::move(worker.channel),
-                .output = WorkerOutput(std::move(worker.output), placement.rank, Console::Stream::out, style),
-                .error_output = WorkerOutput(std::move(worker.error_output), placement.rank,
-                                             Console::Stream::error, style)};
-  member.output.copy_to(std::move(output_file));
-  member.error_output.copy_to(std::move(error_file));
+Job::Job(Console& console, int signals, const FailurePolicy& policy, Settings settings)
+    : console_(console), signals_(signals), policy_(policy), settings_(std::move(settings)) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // for the supervisors of an agent that is killed
+}
+
+AgentLink& Job::add_agent(std::string host, AgentProcess process, PrepareMessage prepare) {
+  agents_.push_back(std::make_unique<AgentLink>(std::move(host), std::move(process), std::move(prepare)));
+  return *agents_.back();
+}
+
+void Job::add_rank(const RankPlacement& placement, AgentLink& agent, RankOutputs outputs, OutputStyle style) {
+  Member member{
+      .placement = placement,
+      .agent = &agent,
+      .output = WorkerOutput(std::move(outputs.output), placement.rank, Console::Stream::out, style),
+      .error_output =
+          WorkerOutput(std::move(outputs.error_output), placement.rank, Console::Stream::error, style)};
+  member.output.copy_to(std::move(outputs.output_file));
+  member.error_output.copy_to(std::move(outputs.error_file));
   LastLines& last_lines = last_lines_[placement.rank];
   member.output.watch([&last_lines](std::string_view line) { last_lines.push(line); });
   member.error_output.watch([this, &last_lines, speaker = placement.rank](std::string_view line) {
@@ -70,6 +76,7 @@ void Job::say(std::string_view text) {
 
 int Job::run() {
   while (is_waiting_for_processes() || is_waiting_for_output()) turn();
+  if (refused_with_) return *refused_with_;
   take_dumps();
   if (judge_at_) judge_hang();
   Outcome outcome = conclude(judged_ends(), interrupted_by_);
@@ -93,17 +100,9 @@ void Job::tell_last_lines(Rank rank) {
   for (const std::string& line : lines) say("| " + line);
 }
 
-int Job::give_up(const std::string& why) {
-  say(why);
-  announced_ = true;
-  end_all(Command::kEnd);
-  while (is_waiting_for_processes() || is_waiting_for_output()) turn();
-  return 1;
+bool Job::is_waiting_for_processes() const {
+  return std::ranges::any_of(members_, [](const Member& member) { return !member.is_over; });
 }
-
-bool Job::has_running_supervisor() const { return std::ranges::any_of(members_, &Member::is_supervised); }
-
-bool Job::is_waiting_for_processes() const { return has_running_supervisor() || orphans_.due() != kNever; }
 
 bool Job::is_waiting_for_output() const {
   return !console_.is_drained() || std::ranges::any_of(members_, [](const Member& member) {
@@ -119,8 +118,10 @@ void Job::turn() {
 }
 
 TimePoint Job::next_deadline() const {
-  TimePoint next = orphans_.due();
-  for (const auto& each : {settled_at_, kill_at_, abandon_at_, judge_at_, drop_at_}) {
+  TimePoint next = survey_ ? survey_->limit : kNever;
+  for (const auto& agent : agents_) next = std::min(next, agent->deadline());
+  for (const auto& each : {settled_at_, kill_at_, abandon_at_, survey_ ? std::nullopt : judge_at_, drop_at_,
+                           look_for_supervisors_at_}) {
     if (each) next = std::min(next, *each);
   }
   if (input_ != nullptr) next = std::min(next, input_->looks_again_at());
@@ -133,11 +134,12 @@ TimePoint Job::next_deadline() const {
 void Job::add_poll_entries(std::vector<pollfd>& entries) {
   entries.push_back({signals_, POLLIN, 0});
   if (gatherer_ != nullptr) entries.push_back({gatherer_->event(), POLLIN, 0});
+  for (const auto& agent : agents_) agent->add_poll_entries(entries);
+  if (input_carrier_) input_carrier_->add_poll_entries(entries);
   for (const Member& member : members_) {
-    if (member.is_supervised()) entries.push_back({member.channel.get(), POLLIN, 0});
     for (const WorkerOutput* output : {&member.output, &member.error_output}) {
       // The rank then waits in write() until the console has caught up, as it would without a launcher.
-      if (output->is_open() && !console_.is_full(output->stream()))
+      if (output->pipe() >= 0 && !console_.is_full(output->stream()))
         entries.push_back({output->pipe(), POLLIN, 0});
     }
   }
@@ -152,13 +154,19 @@ void Job::handle_entries(const std::vector<pollfd>& entries) {
   }
   if (ready.contains(signals_)) take_signal();
   if (gatherer_ != nullptr && ready.contains(gatherer_->event())) take_dumps();
+  for (const auto& agent : agents_) {
+    bool is_there = true;
+    for (const pollfd& entry : entries) is_there = agent->handle(entry) && is_there;
+    take_frames(*agent);
+    if (!is_there && agent->is_open()) agent_lost(*agent, "");
+  }
   for (Member& member : members_) {
-    if (member.is_supervised() && ready.contains(member.channel.get())) take_reports(member);
     for (WorkerOutput* output : {&member.output, &member.error_output}) {
-      if (output->is_open() && ready.contains(output->pipe())) output->read(console_);
+      if (output->pipe() >= 0 && ready.contains(output->pipe())) output->read(console_);
     }
   }
   for (const pollfd& entry : entries) {
+    if (input_carrier_) input_carrier_->handle(entry);
     if (input_ != nullptr) input_->handle(entry);
     console_.handle(entry);
   }
@@ -197,7 +205,7 @@ void Job::judge_hang() {
     if (stood_still || (member.end && !member.state_at_failure.empty())) {
       silent[rank] = member.state_at_failure;
     } else if (!member.end) {
-      silent[rank] = process_state(member.pid);
+      silent[rank] = states_[rank].state;
     }
   }
   // What a stall has been told about is not told again when the job fails of it.
@@ -212,6 +220,7 @@ void Job::drop_output() {
   std::size_t lost = console_.abandon();
   for (Member& member : members_) {
     for (WorkerOutput* output : {&member.output, &member.error_output}) {
+      if (output->pipe() < 0) continue;  // its agent sends the rest, and its end
       output->drain(console_);
       output->close(console_);
       lost += console_.abandon();
@@ -229,7 +238,10 @@ void Job::take_signal() {
   const int signal = static_cast<int>(info.ssi_signo);
   if (signal == SIGTSTP) return stop_and_continue();
   last_signal_ = signal;
-  if (!has_running_supervisor()) {  // only output that nobody reads is left
+  if (!is_started_) {
+    say(fmt::format("the job was ended by {}", signal_name(signal)));
+    refuse(128 + signal);
+  } else if (!is_waiting_for_processes()) {  // only output that nobody reads is left
     drop_at_ = Clock::now() + (drop_at_ ? 0s : kReaderTime);
   } else if (!interrupted_by_ && !announced_) {
     say(fmt::format(
@@ -239,7 +251,7 @@ void Job::take_signal() {
     told_to_end_ = true;
     command_all(signal);
     kill_at_ = Clock::now() + kPatience;
-    abandon_at_ = Clock::now() + kAbandonAfter;
+    abandon_at_ = Clock::now() + kAbandonAgentAfter;
   } else if (signal == SIGINT) {
     say("SIGINT: killing the ranks that still run");
     end_all(Command::kKill);
@@ -251,6 +263,7 @@ void Job::take_signal() {
 /// Ctrl-Z: the ranks are in sessions of their own, so the terminal does not stop them.
 void Job::stop_and_continue() {
   command_all(SIGSTOP);
+  for (const auto& agent : agents_) agent->tell(FrameKind::pause);
   // Not SIGSTOP: in a process group that no shell looks after, the kernel lets this one pass, since nobody
   // would continue us.
   sigset_t stop;
@@ -259,79 +272,15 @@ void Job::stop_and_continue() {
   ::kill(::getpid(), SIGTSTP);
   ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);  // here it stops
   ::pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  for (const auto& agent : agents_) agent->forgive_silence();
   command_all(SIGCONT);
-}
-
-void Job::take_reports(Member& member) {
-  for (;;) {
-    Report report;
-    const ssize_t got = ::recv(member.channel.get(), &report, sizeof report, MSG_DONTWAIT);
-    if (got == static_cast<ssize_t>(sizeof report)) {
-      take_report(member, report);
-      continue;
-    }
-    // A supervisor that ends with a command unread resets the channel; this is said once, before its last
-    // reports.
-    if (got < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
-    if (got < 0 && errno == EAGAIN) return;
-    break;
-  }
-  supervisor_ended(member);
-}
-
-void Job::supervisor_ended(Member& member) {
-  int status = 0;
-  const bool is_known = ::waitpid(member.supervisor, &status, 0) == member.supervisor;
-  if (!is_known || !WIFEXITED(status) || WEXITSTATUS(status) != 0) orphans_.take(member.supervisor);
-  member.channel = Fd();
-  if (!member.end) {
-    // What the supervisor had sent is not known.
-    member_ended(member, {.kind = RankEnd::Kind::supervisor_lost,
-                          .value = 0,
-                          .time_ns = to_ns(Clock::now()),
-                          .our_signal = told_to_end_ ? SIGKILL : 0});
-  }
-}
-
-void Job::kill_orphans() {
-  std::vector<pid_t> supervisors;
-  for (const Member& member : members_) {
-    if (member.is_supervised()) supervisors.push_back(member.supervisor);
-  }
-  if (const std::size_t left = orphans_.kill(supervisors); left != 0)
-    say(fmt::format(
-        "{} processes of ranks whose supervisor was killed did not end on SIGKILL; they hang in the kernel",
-        left));
-}
-
-void Job::take_report(Member& member, const Report& report) {
-  switch (report.kind) {
-    case Report::Kind::started:
-      member.pid = report.value;
-      if (verbose_)
-        say(fmt::format("rank {} runs on host {} as pid {}", member.placement.rank, member.placement.host,
-                        member.pid));
-      return;
-    case Report::Kind::left_behind:
-      say(fmt::format("rank {}: {} of its processes did not end on SIGKILL; they hang in the kernel",
-                      member.placement.rank, report.value));
-      return;
-    case Report::Kind::not_started:
-      member_ended(member,
-                   {.kind = RankEnd::Kind::not_started, .value = report.value, .time_ns = report.time_ns});
-      return;
-    case Report::Kind::exited: break;
-  }
-  RankEnd end{.time_ns = report.time_ns, .our_signal = report.our_signal};
-  set_wait_status(end, report.value);
-  member_ended(member, std::move(end));
 }
 
 void Job::member_ended(Member& member, RankEnd end) {
   end.rank = member.placement.rank;
   end.host = member.placement.host;
   end.pid = member.pid;
-  if (verbose_) say(fmt::format("rank {} {}", end.rank, describe(end)));
+  if (settings_.verbose) say(fmt::format("rank {} {}", end.rank, describe(end)));
   member.end = end;
   ends_.push_back(end);
   if (is_failure(end) && !interrupted_by_ && !announced_ && !settled_at_) {
@@ -345,42 +294,80 @@ void Job::check_time() {
   for (Member& member : members_) {
     for (WorkerOutput* output : {&member.output, &member.error_output}) {
       if (output->release_at() <= now) output->release(console_);
-      if (!member.is_supervised()) output->drain(console_);
+      if (member.is_over) output->drain(console_);
     }
   }
+  check_agents();
   if (console_.stdout_is_closed() && !reader_gone_) {
     reader_gone_ = true;
     announced_ = true;
-    if (has_running_supervisor()) say("nobody reads stdout any more; ending the job");
+    if (is_waiting_for_processes()) say("nobody reads stdout any more; ending the job");
     end_all(Command::kEnd);
   }
   if (settled_at_ && now >= *settled_at_) {
     settled_at_.reset();
-    if (now < settle_limit_ && is_somebody_ending()) {
-      settled_at_ = now + kSettle;
-    } else {
-      announce_failure();
-    }
+    survey(true);
   }
-  if (now >= orphans_.due()) kill_orphans();
-  if (judge_at_ && now >= *judge_at_) judge_hang();
+  if (judge_at_ && now >= *judge_at_ && !survey_) survey(false);
+  check_survey();
   if (kill_at_ && now >= *kill_at_) end_all(Command::kKill);
   if ((interrupted_by_ || reader_gone_) && !drop_at_ && !is_waiting_for_processes())
     drop_at_ = now + kReaderTime;
   if (drop_at_ && now >= *drop_at_) drop_output();
   if (abandon_at_ && now >= *abandon_at_) {
-    for (const Member& member : members_) {
-      if (member.is_supervised()) ::kill(member.supervisor, SIGKILL);
-    }
+    for (const auto& agent : agents_) agent->kill_process();
     abandon_at_.reset();
+  }
+}
+
+void Job::check_agents() {
+  for (const auto& agent : agents_) {
+    agent->hold(false, console_.is_full(Console::Stream::out));
+    agent->hold(true, console_.is_full(Console::Stream::error));
+    if (!agent->keep_beating())
+      agent_lost(*agent, fmt::format("nothing heard for {:g} s (DABKE_PEER_TIMEOUT_SECONDS)",
+                                     agent->silence_limit_s()));
+  }
+  if (look_for_supervisors_at_ && Clock::now() >= *look_for_supervisors_at_) await_lost_supervisors();
+}
+
+void Job::survey(bool is_for_failure) {
+  const TimePoint limit =
+      is_for_failure ? std::max(settle_limit_, Clock::now() + kSettle) : Clock::now() + kLookTime;
+  if (!survey_) {
+    survey_.emplace();
+    survey_->limit = limit;
+    for (const auto& agent : agents_) {
+      if (agent->phase != AgentLink::Phase::running) continue;
+      survey_->awaited.insert(agent.get());
+      agent->tell(FrameKind::look);
+    }
+  }
+  (is_for_failure ? survey_->is_for_failure : survey_->is_for_hang) = true;
+  survey_->limit = std::min(survey_->limit, limit);
+}
+
+void Job::check_survey() {
+  if (!survey_ || (!survey_->awaited.empty() && Clock::now() < survey_->limit)) return;
+  const Survey survey = *std::exchange(survey_, std::nullopt);
+  if (survey.is_for_failure) settle_failure();
+  if (survey.is_for_hang && judge_at_) judge_hang();
+}
+
+void Job::settle_failure() {
+  if (Clock::now() < settle_limit_ && is_somebody_ending()) {
+    settled_at_ = Clock::now() + kSettle;
+  } else {
+    announce_failure();
   }
 }
 
 /// A rank that others name as the cause ends by itself as a rule, after its own last words.
 bool Job::is_somebody_ending() const {
   return std::ranges::any_of(members_, [this](const Member& member) {
-    return !member.end && member.pid > 0 &&
-           (blamed_.contains(member.placement.rank) || is_ending(member.pid));
+    if (member.end || member.pid == 0) return false;
+    const auto state = states_.find(member.placement.rank);
+    return blamed_.contains(member.placement.rank) || (state != states_.end() && state->second.is_ending);
   });
 }
 
@@ -397,8 +384,9 @@ void Job::announce_failure() {
   const RankEnd* first = first_failure(ends);
   const bool is_anyone_left = std::ranges::any_of(members_, [](const Member& member) { return !member.end; });
   if (first == nullptr || !is_anyone_left) return;
+  if (policy_.after(*first) == FailurePolicy::Answer::go_on) return;
   for (Member& member : members_) {
-    if (!member.end) member.state_at_failure = process_state(member.pid);
+    if (!member.end) member.state_at_failure = states_[member.placement.rank].state;
   }
   say(fmt::format("rank {} on host {} (pid {}) {}; ending the other ranks", first->rank, first->host,
                   first->pid, describe(*first)));
@@ -406,9 +394,8 @@ void Job::announce_failure() {
 }
 
 void Job::command_all(std::int32_t command) {
-  for (const Member& member : members_) {
-    if (member.is_supervised())
-      (void)!::send(member.channel.get(), &command, sizeof command, MSG_NOSIGNAL | MSG_DONTWAIT);
+  for (const auto& agent : agents_) {
+    if (agent->phase == AgentLink::Phase::running) agent->tell(FrameKind::command, CommandMessage{command});
   }
 }
 
@@ -416,7 +403,7 @@ void Job::end_all(std::int32_t command) {
   told_to_end_ = true;
   command_all(command);
   kill_at_.reset();
-  if (!abandon_at_) abandon_at_ = Clock::now() + kAbandonAfter;
+  if (!abandon_at_) abandon_at_ = Clock::now() + kAbandonAgentAfter;
 }
 
 }  // namespace dabke

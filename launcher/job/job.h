@@ -1,11 +1,14 @@
-// A running job: watches its ranks, carries their output and signals, and ends them together.
+// A running job: watches its ranks through their hosts' agents, carries their output and signals, and ends them
+// together.
 #pragma once
 
 #include <poll.h>
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -13,12 +16,13 @@
 #include <vector>
 
 #include "launcher/hosts/placement.h"
+#include "launcher/job/agent_link.h"
 #include "launcher/job/console.h"
 #include "launcher/job/dump_gatherer.h"
+#include "launcher/job/failure_policy.h"
+#include "launcher/job/input_carrier.h"
 #include "launcher/job/last_lines.h"
-#include "launcher/job/orphans.h"
 #include "launcher/job/outcome.h"
-#include "launcher/job/spawn.h"
 #include "launcher/job/terminal_input.h"
 #include "launcher/job/worker_output.h"
 #include "runtime/base/clock.h"
@@ -26,43 +30,57 @@
 
 namespace dabke {
 
+/// The launcher's ends of what a rank prints, and the files that keep it; without pipes its agent carries it.
+struct RankOutputs {
+  Fd output, error_output;
+  Fd output_file, error_file;
+};
+
 /// One thread, one poll; nothing in it blocks but that.
 class Job {
  public:
+  struct Settings {
+    bool verbose = false;
+    std::string store;  // its address, for agents that carry connections to it
+  };
   /// `signals` is a signalfd of what to forward.
-  Job(Console& console, int signals, const std::string& job_id, bool verbose)
-      : console_(console), signals_(signals), verbose_(verbose), orphans_(job_id) {}
+  Job(Console& console, int signals, const FailurePolicy& policy, Settings settings);
 
   Job(const Job&) = delete;  // its parts refer to it
   Job& operator=(const Job&) = delete;
 
-  void add_rank(const RankPlacement& placement, SpawnedWorker worker, OutputStyle style, Fd output_file,
-                Fd error_file);
+  /// What add_rank() takes.
+  AgentLink& add_agent(std::string host, AgentProcess process, PrepareMessage prepare);
+  void add_rank(const RankPlacement& placement, AgentLink& agent, RankOutputs outputs, OutputStyle style);
   /// Runs until every rank has ended and its output is written. What dabkerun returns.
   int run();
   /// Prints a verdict when ranks of the job hang. Before run().
   void watch_dumps(DumpGatherer& gatherer) { gatherer_ = &gatherer; }
   /// Passes on what is typed for rank 0. Before run().
   void pass_input(TerminalInput& input) { input_ = &input; }
-  /// A rank could not be started: ends the others, says `why`, and returns what dabkerun returns.
-  int give_up(const std::string& why);
+  /// Carries what rank 0 is to read to its agent. Before run().
+  void carry_input(AgentLink& agent, Fd input) { input_carrier_.emplace(agent, std::move(input)); }
 
  private:
   struct Member {
     RankPlacement placement;
-    pid_t supervisor = -1;
-    Fd channel;
+    AgentLink* agent = nullptr;
     WorkerOutput output, error_output;
     pid_t pid = 0;
+    pid_t supervisor = 0;
     std::optional<RankEnd> end;
+    bool is_over = false;  // nothing of it is left
     /// The state of its process when the job began to be ended; empty: it had ended before.
     std::string state_at_failure;
-    /// Whether its supervisor is still there, and so perhaps processes of the rank.
-    bool is_supervised() const { return static_cast<bool>(channel); }
+  };
+  /// Why the states of the ranks' processes are asked for.
+  struct Survey {
+    std::set<const AgentLink*> awaited;
+    bool is_for_failure = false, is_for_hang = false;
+    TimePoint limit{};
   };
 
   void say(std::string_view text);
-  bool has_running_supervisor() const;
   bool is_waiting_for_processes() const;
   bool is_waiting_for_output() const;
   void turn();
@@ -74,24 +92,46 @@ class Job {
   void take_dumps();
   void judge_hang();
   void stop_and_continue();
-  void take_reports(Member& member);
-  void supervisor_ended(Member& member);
-  void kill_orphans();
-  void take_report(Member& member, const Report& report);
+
+  void take_frames(AgentLink& agent);
+  void take_frame(AgentLink& agent, const FrameChannel::Frame& frame);
+  void take_message(AgentLink& agent, const StartedMessage& started);
+  void take_message(AgentLink& agent, const EndedMessage& ended);
+  void take_message(AgentLink& agent, const FailedMessage& failed);
+  void take_message(AgentLink& agent, const OutputMessage& output, bool is_end);
+  void take_message(AgentLink& agent, const StatesMessage& states);
+  void open_store_connection(AgentLink& agent, std::int64_t connection);
+  void start_when_ready();
+  void agent_lost(AgentLink& agent, const std::string& why);
+  void tell_words(const AgentLink& agent);
+  void await_lost_supervisors();
+  void refuse(int exit_code);
+  Member* member_of(AgentLink& agent, std::int32_t rank);
+  void member_over(Member& member);
+
   void member_ended(Member& member, RankEnd end);
   void check_time();
+  void check_agents();
+  void check_survey();
+  void survey(bool is_for_failure);
   bool is_somebody_ending() const;
   std::vector<RankEnd> judged_ends() const;
   void tell_last_lines(Rank rank);
+  void settle_failure();
   void announce_failure();
   void command_all(std::int32_t command);
   void end_all(std::int32_t command);
 
   Console& console_;
   const int signals_;
-  const bool verbose_;
-  Orphans orphans_;
+  const FailurePolicy& policy_;
+  const Settings settings_;
+  std::vector<std::unique_ptr<AgentLink>> agents_;
   std::vector<Member> members_;
+  std::optional<InputCarrier> input_carrier_;
+  bool is_started_ = false;                           // every agent has been told to go
+  std::optional<int> refused_with_;                   // what dabkerun returns of a job that has not begun
+  std::optional<TimePoint> look_for_supervisors_at_;  // those of an agent of this host that was killed
   std::vector<RankEnd> ends_;
   std::set<Rank> blamed_;  // those that other ranks blame
   std::map<Rank, LastLines> last_lines_;
@@ -101,6 +141,8 @@ class Job {
   std::uint64_t incident_ = 0;
   std::optional<TimePoint> judge_at_;  // dumps that have not come by then do not come
   bool has_verdict_ = false;
+  std::optional<Survey> survey_;
+  std::map<Rank, RankState> states_;  // as the agents last said
   std::optional<int> interrupted_by_;
   std::optional<int> last_signal_;  // that told dabkerun to end
   bool output_lost_ = false;
@@ -110,7 +152,7 @@ class Job {
   TimePoint settle_limit_{};             // how long that may be put off
   bool announced_ = false;
   std::optional<TimePoint> kill_at_;     // ranks that had a signal forwarded and still run
-  std::optional<TimePoint> abandon_at_;  // supervisors that do not answer
+  std::optional<TimePoint> abandon_at_;  // agents that do not answer
   std::optional<TimePoint> drop_at_;     // output that nobody has read by then
   bool is_output_dropped_ = false;
 };

@@ -28,7 +28,9 @@ bool is_crash(const RankEnd& end) {
   // A shell that stands over the program passes its signal on in this way.
   const bool by_shell = end.kind == RankEnd::Kind::exited && end.value > 128;
   if (end.kind == RankEnd::Kind::exited && !by_shell) return false;
-  if (end.kind == RankEnd::Kind::supervisor_lost || end.kind == RankEnd::Kind::not_started) return true;
+  if (end.kind == RankEnd::Kind::supervisor_lost || end.kind == RankEnd::Kind::not_started ||
+      end.kind == RankEnd::Kind::agent_lost)
+    return true;
   switch (by_shell ? end.value - 128 : end.value) {
     case SIGKILL:
     case SIGSEGV:
@@ -114,6 +116,7 @@ int exit_code_of(const RankEnd& end) {
     case RankEnd::Kind::signalled: return 128 + end.value;
     case RankEnd::Kind::not_started: return end.value == ENOENT ? 127 : 126;
     case RankEnd::Kind::supervisor_lost: return 128 + SIGKILL;
+    case RankEnd::Kind::agent_lost: return 1;
   }
   return 1;
 }
@@ -129,6 +132,7 @@ std::string describe(const RankEnd& end) {
     case RankEnd::Kind::not_started:
       return fmt::format("could not be started: {}", std::generic_category().message(end.value));
     case RankEnd::Kind::supervisor_lost: return "was lost: its supervisor process was killed";
+    case RankEnd::Kind::agent_lost: return "was lost with the agent of its host";
   }
   return "";
 }
@@ -139,6 +143,7 @@ std::string meaning_of(const RankEnd& end) {
     case RankEnd::Kind::not_started:
       return end.value == ENOENT ? "the file is there, so the interpreter in its first line is missing" : "";
     case RankEnd::Kind::supervisor_lost: return "kill a rank by its own pid instead";
+    case RankEnd::Kind::agent_lost: return "what is left of it there ends by itself";
     case RankEnd::Kind::exited: break;
   }
   if (end.value == 126) return "a shell's code for a program that cannot be run";

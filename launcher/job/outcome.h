@@ -18,6 +18,7 @@ struct RankEnd {
     signalled,        // value: signal
     not_started,      // value: errno of execve
     supervisor_lost,  // the supervisor was killed, and the rank with it
+    agent_lost,       // nothing is heard any more of its host's agent, which told of it
   };
   int rank = 0;
   std::string host;
@@ -25,7 +26,7 @@ struct RankEnd {
   Kind kind = Kind::exited;
   int value = 0;
   bool core_dumped = false;
-  std::int64_t time_ns = 0;  // when that was seen, by the clock of its host
+  std::int64_t time_ns = 0;  // when that was seen, by the launcher's clock
   int our_signal = 0;      // the last that dabkerun had sent it before it began to end; 0: it ended by itself
   bool is_blamed = false;  // another rank has named it as the reason of its own end
 };

@@ -57,7 +57,11 @@ std::size_t WorkerOutput::read(Console& console) {
     close(console);
     return 0;
   }
-  const std::string_view bytes(chunk.data(), static_cast<std::size_t>(got));
+  take(console, {chunk.data(), static_cast<std::size_t>(got)});
+  return static_cast<std::size_t>(got);
+}
+
+void WorkerOutput::take(Console& console, std::string_view bytes) {
   if (file_ && !write_all(file_.get(), bytes)) {
     console.write(
         Console::Stream::error,
@@ -68,11 +72,10 @@ std::size_t WorkerOutput::read(Console& console) {
   }
   splitter_.push(bytes, [&](std::string_view line) { print(console, line); });
   release_at_ = splitter_.holds_carriage_return() ? Clock::now() + kCarriageReturnWait : kNever;
-  return bytes.size();
 }
 
 void WorkerOutput::drain(Console& console) {
-  while (is_open() && !console.is_full(stream_)) {
+  while (pipe_ && !console.is_full(stream_)) {
     const std::size_t got = read(console);
     drained_ += got;
     if (got == 0 || drained_ > kLargestPipe) close(console);
@@ -83,6 +86,7 @@ void WorkerOutput::close(Console& console) {
   splitter_.finish([&](std::string_view line) { print(console, line); });
   release_at_ = kNever;
   pipe_ = Fd();
+  is_closed_ = true;
   file_ = Fd();
 }
 

@@ -1,4 +1,4 @@
-// One output stream of one rank: pipe in, prefixed lines and a file out.
+// One output stream of one rank: a pipe or frames of its agent in, prefixed lines and a file out.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +22,7 @@ struct OutputStyle {
 
 class WorkerOutput {
  public:
+  /// Without a pipe its agent carries it: take() and close().
   WorkerOutput(Fd pipe, int rank, Console::Stream stream, OutputStyle style);
 
   /// Keeps every byte in `file` too, as it came, without prefixes.
@@ -31,15 +32,18 @@ class WorkerOutput {
   bool is_copy_lost() const { return copy_lost_; }
 
   Console::Stream stream() const { return stream_; }
+  /// -1: there is none.
   int pipe() const { return pipe_.get(); }
-  bool is_open() const { return static_cast<bool>(pipe_); }
+  bool is_open() const { return !is_closed_; }
   /// Shows every line to `watcher`, too.
   void watch(std::function<void(std::string_view line)> watcher) { watcher_ = std::move(watcher); }
 
   /// Reads once; at end of file the last line is completed and the pipe closed. How many bytes came.
   std::size_t read(Console& console);
+  void take(Console& console, std::string_view bytes);
   /// Reads what is left and closes, as far as the console has room: to be called when all processes of the
-  /// rank have ended. A process that escaped may hold the pipe open or go on writing; it is not waited for.
+  /// rank have ended. A process that escaped may hold the pipe open or go on writing; it is not waited for. Without
+  /// a pipe, nothing.
   void drain(Console& console);
   void close(Console& console);
 
@@ -51,6 +55,7 @@ class WorkerOutput {
   void print(Console& console, std::string_view line);
 
   Fd pipe_;
+  bool is_closed_ = false;
   Fd file_;
   Console::Stream stream_;
   OutputStyle style_;

@@ -1,4 +1,4 @@
-#include "launcher/job/worker_environment.h"
+#include "launcher/agent/worker_environment.h"
 
 #include <algorithm>
 

@@ -7,6 +7,9 @@
 
 namespace dabke {
 
+/// Where programs are when PATH says nothing.
+inline constexpr const char* kStandardPath = "/usr/local/bin:/usr/bin:/bin";
+
 struct ProgramSearch {
   std::string path;     // the file to run; empty when there is none
   int exit_code = 0;    // as a shell's: 127 not found, 126 not executable

@@ -1,7 +1,6 @@
-#include "launcher/job/supervisor.h"
+#include "launcher/agent/supervisor.h"
 
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -15,7 +14,8 @@
 #include <cstdio>
 #include <optional>
 
-#include "launcher/job/process_tree.h"
+#include "launcher/agent/descriptors.h"
+#include "launcher/agent/process_tree.h"
 #include "runtime/base/clock.h"
 
 namespace dabke {
@@ -29,24 +29,6 @@ constexpr auto kAfterglow = 1s;
 /// A process that SIGKILL does not end hangs in the kernel (a dead network file system, say); waiting on
 /// would be for ever.
 constexpr auto kKillLimit = 5s;
-
-void close_descriptors(unsigned first, unsigned last) {
-  if (first > last || ::close_range(first, last, 0) == 0) return;
-  const unsigned limit = std::min(last, static_cast<unsigned>(::sysconf(_SC_OPEN_MAX)));
-  for (unsigned fd = first; fd <= limit; ++fd) ::close(static_cast<int>(fd));
-}
-
-/// 0, 1 and 2 stay as well: a descriptor made later must not take their numbers.
-void close_all_but(std::vector<int> kept) {
-  std::ranges::sort(kept);
-  unsigned next = 3;
-  for (const int fd : kept) {
-    if (fd < 3) continue;
-    if (static_cast<unsigned>(fd) > next) close_descriptors(next, static_cast<unsigned>(fd) - 1);
-    next = static_cast<unsigned>(fd) + 1;
-  }
-  close_descriptors(next, ~0U);
-}
 
 std::vector<char*> pointers_to(const std::vector<std::string>& strings) {
   std::vector<char*> out;
@@ -108,7 +90,7 @@ class Supervisor {
   void report(Report::Kind kind, std::int32_t value) {
     const Report message{kind, value, std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(),
                          our_signal_};
-    // A launcher that is gone needs no report.
+    // An agent that is gone needs no report.
     (void)!::send(channel_, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
 
@@ -173,7 +155,7 @@ class Supervisor {
     } else if (end_at_) {
       deadline = *end_at_;
     }
-    pollfd entries[] = {{signals_, POLLIN, 0}, {launcher_gone_ ? -1 : channel_, POLLIN, 0}};
+    pollfd entries[] = {{signals_, POLLIN, 0}, {agent_gone_ ? -1 : channel_, POLLIN, 0}};
     if (::poll(entries, 2, poll_timeout_ms(deadline)) <= 0) return;
     if (entries[0].revents != 0) {
       signalfd_siginfo ignored;
@@ -187,7 +169,7 @@ class Supervisor {
     const ssize_t got = ::recv(channel_, &command, sizeof command, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got != static_cast<ssize_t>(sizeof command)) {
-      launcher_gone_ = true;
+      agent_gone_ = true;
       command = Command::kEnd;
     }
     const TimePoint now = Clock::now();
@@ -209,7 +191,7 @@ class Supervisor {
   const int exec_failure_;
   pid_t program_;       // -1 once it has ended
   int our_signal_ = 0;  // as Report tells it
-  bool launcher_gone_ = false;
+  bool agent_gone_ = false;
   bool given_up_ = false;
   std::optional<TimePoint> end_at_;
   std::optional<TimePoint> kill_at_;
@@ -251,12 +233,10 @@ void supervise(const WorkerProcess& worker) {
   ::fcntl(failure[0], F_SETFL, O_NONBLOCK);
 
   // The program's output ends when the program's tree has ended, not when its supervisor has.
-  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  for (int fd = 0; fd < 3; ++fd) ::dup2(null, fd);
+  stand_in_null({0, 1, 2});
   for (const int fd : {worker.input, worker.output, worker.error_output}) {
     if (fd > 2) ::close(fd);
   }
-  if (null > 2) ::close(null);
 
   Supervisor(worker.channel, signals, failure[0], program).run();
   ::_exit(0);

@@ -6,18 +6,27 @@
 #include <string>
 #include <vector>
 
-#include "launcher/job/supervisor.h"
+#include "launcher/agent/supervisor.h"
 #include "runtime/base/owned.h"
 #include "runtime/base/status.h"
 
 namespace dabke {
 
-/// The launcher's ends of a rank.
+/// The read end never blocks; the write end, which is a rank's, does.
+struct OutputPipe {
+  Fd read_end, write_end;
+};
+Result<OutputPipe> make_output_pipe();
+
+/// What a rank writes to.
+struct OutputEnds {
+  Fd output, error_output;
+};
+
+/// The agent's ends of a rank.
 struct SpawnedWorker {
   pid_t supervisor = -1;
-  Fd channel;       // Command out, Report in; end of file: the supervisor has ended
-  Fd output;        // what the rank writes to stdout
-  Fd error_output;  // and to stderr
+  Fd channel;  // Command out, Report in; end of file: the supervisor has ended
 };
 
 struct SpawnRequest {
@@ -27,6 +36,7 @@ struct SpawnRequest {
   std::vector<int> cores;
   int rank = 0;
   int input = -1;  // what its stdin is; -1: /dev/null
+  int output = -1, error_output = -1;
 };
 
 /// The calling process must have one thread: what another one holds locked at the fork stays locked in the

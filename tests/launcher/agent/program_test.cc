@@ -1,4 +1,4 @@
-#include "launcher/job/program.h"
+#include "launcher/agent/program.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "launcher/job/program.h"
+#include "launcher/agent/program.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,10 +1,11 @@
-// The small process that stands over one rank, so that nothing of the rank outlives it or the launcher.
+// The small process that stands over one rank, so that nothing of the rank outlives it or the agent.
 //
-// 1. The launcher forks it; it has a session of its own, so the terminal's Ctrl-C reaches the launcher alone.
+// 1. The agent of its host forks it; it has a session of its own, so the terminal's Ctrl-C reaches the launcher
+//    alone.
 // 2. It is a subreaper: whatever the rank leaves behind, double-forked daemons included, becomes its child.
-// 3. A channel (a pair of sockets, one message a datagram) joins it to the launcher. End of file there means
-//    that the launcher is gone, even by kill -9, and has the same effect as Command::kEnd.
-// 4. It reports the start of the program, its exit, and ends itself once no descendant is left. The launcher
+// 3. A channel (a pair of sockets, one message a datagram) joins it to the agent. End of file there means
+//    that the agent is gone, even by kill -9, and has the same effect as Command::kEnd.
+// 4. It reports the start of the program, its exit, and ends itself once no descendant is left. The agent
 //    sees that as end of file.
 // 5. Ending: SIGTERM to every descendant, kPatience later SIGKILL, until the kernel says that there are no
 //    children.
@@ -22,14 +23,17 @@ namespace dabke {
 
 /// The time from SIGTERM to SIGKILL.
 inline constexpr std::chrono::seconds kPatience{4};  // so that all is over within 5 s
+/// A supervisor that has not ended its rank by then does not answer: its own limits are kPatience to SIGKILL,
+/// and as much again for the kernel.
+inline constexpr auto kAbandonAfter = 2 * kPatience + std::chrono::seconds(3);
 
-/// What the launcher says to the supervisor: a signal number for the rank's process group, or one of these.
+/// What the agent says to the supervisor: a signal number for the rank's process group, or one of these.
 struct Command {
   static constexpr std::int32_t kEnd = -1;   // SIGTERM, later SIGKILL, to the whole tree
   static constexpr std::int32_t kKill = -2;  // SIGKILL at once
 };
 
-/// What the supervisor says to the launcher.
+/// What the supervisor says to the agent.
 struct Report {
   enum class Kind : std::int32_t {
     started,      // value: pid of the rank's program, which may still fail to start

@@ -1,4 +1,4 @@
-#include "launcher/job/process_tree.h"
+#include "launcher/agent/process_tree.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -9,7 +9,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -96,14 +95,6 @@ std::vector<pid_t> descendants_of(pid_t ancestor, const std::vector<pid_t>& exce
     children.erase(at);  // a pid that came back as its own ancestor must not make a circle
   }
   return found;
-}
-
-bool has_variable(pid_t pid, const std::string& variable) {
-  std::ifstream environment("/proc/" + std::to_string(pid) + "/environ", std::ios::binary);
-  for (std::string each; std::getline(environment, each, '\0');) {
-    if (each == variable) return true;
-  }
-  return false;
 }
 
 bool is_ending(pid_t pid) {

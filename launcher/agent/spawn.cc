@@ -1,4 +1,4 @@
-#include "launcher/job/spawn.h"
+#include "launcher/agent/spawn.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -7,26 +7,16 @@
 #include <cerrno>
 
 namespace dabke {
-namespace {
-
-struct Pipe {
-  Fd read_end, write_end;
-};
-
-Result<Pipe> make_pipe() {
+Result<OutputPipe> make_output_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return system_error("cannot make a pipe for a rank's output", errno);
-  Pipe pipe{Fd(ends[0]), Fd(ends[1])};
-  // The launcher's end alone: the flag belongs to this end's open file and the rank's end has another.
+  OutputPipe pipe{Fd(ends[0]), Fd(ends[1])};
+  // This end alone: the flag belongs to this end's open file and the rank's end has another.
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   return pipe;
 }
 
-}  // namespace
-
 Result<SpawnedWorker> spawn_worker(const SpawnRequest& request, const InheritedState& inherited) {
-  DABKE_ASSIGN_OR_RETURN(Pipe output, make_pipe());
-  DABKE_ASSIGN_OR_RETURN(Pipe error_output, make_pipe());
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return system_error("cannot make the channel to a rank's supervisor", errno);
@@ -43,14 +33,14 @@ Result<SpawnedWorker> spawn_worker(const SpawnRequest& request, const InheritedS
                        .cores = request.cores,
                        .rank = request.rank,
                        .input = has_input ? request.input : nothing.get(),
-                       .output = output.write_end.get(),
-                       .error_output = error_output.write_end.get(),
+                       .output = request.output,
+                       .error_output = request.error_output,
                        .channel = theirs.get(),
                        .inherited = inherited};
   const pid_t pid = ::fork();
   if (pid == 0) supervise(worker);
   if (pid < 0) return system_error("cannot start another process (see ulimit -u)", errno);
-  return SpawnedWorker{pid, std::move(ours), std::move(output.read_end), std::move(error_output.read_end)};
+  return SpawnedWorker{pid, std::move(ours)};
 }
 
 }  // namespace dabke

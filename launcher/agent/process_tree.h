@@ -3,7 +3,6 @@
 
 #include <sys/types.h>
 
-#include <string>
 #include <vector>
 
 namespace dabke {
@@ -11,9 +10,6 @@ namespace dabke {
 /// All children of `ancestor`, their children and so on; zombies left out, and those of `except` with all
 /// below them. What forks meanwhile may be missing.
 std::vector<pid_t> descendants_of(pid_t ancestor, const std::vector<pid_t>& except = {});
-
-/// Whether its environment was given `variable` ("NAME=value") when its program began.
-bool has_variable(pid_t pid, const std::string& variable);
 
 /// Whether it has begun to end, or is a zombie: no signal changes any more how it ends, and what it had open
 /// may be closed already. False of a process that does not exist.

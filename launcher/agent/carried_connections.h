@@ -1,0 +1,44 @@
+// Connections to the store of a job, carried between an agent, to which ranks connect, and the launcher, which
+// connects to the store: the same at both ends.
+#pragma once
+
+#include <poll.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/agent/frame_channel.h"
+#include "runtime/base/owned.h"
+
+namespace dabke {
+
+class CarriedConnections {
+ public:
+  explicit CarriedConnections(FrameChannel& channel) : channel_(channel) {}
+
+  /// `socket` never blocks.
+  void add(std::int64_t connection, Fd socket);
+  /// From the other end. A connection that is not known has been closed here meanwhile.
+  void take_bytes(std::int64_t connection, std::string_view bytes);
+  void take_close(std::int64_t connection);
+
+  void add_poll_entries(std::vector<pollfd>& entries) const;
+  void handle(const pollfd& entry);
+
+ private:
+  struct Connection {
+    Fd socket;
+    std::string waiting;      // to be written to it
+    bool is_closing = false;  // when that has been
+  };
+  void write(std::int64_t number, Connection& connection);
+  void read(std::int64_t number, Connection& connection);
+
+  FrameChannel& channel_;
+  std::map<std::int64_t, Connection> connections_;
+};
+
+}  // namespace dabke

@@ -1,0 +1,34 @@
+// An output stream of a rank on its way to the launcher, in frames.
+#pragma once
+
+#include <cstddef>
+
+#include "launcher/agent/frame_channel.h"
+#include "runtime/base/owned.h"
+
+namespace dabke {
+
+class CarriedOutput {
+ public:
+  CarriedOutput() = default;
+  CarriedOutput(Fd pipe, int rank, bool is_error_output)
+      : pipe_(std::move(pipe)), rank_(rank), is_error_output_(is_error_output) {}
+
+  bool is_open() const { return static_cast<bool>(pipe_); }
+  bool is_error_output() const { return is_error_output_; }
+  int pipe() const { return pipe_.get(); }
+
+  /// Reads once. At end of file the launcher is told. How many bytes came.
+  std::size_t read(FrameChannel& channel);
+  /// Sends what the pipe still has, and the end: no process of the rank is left that should write.
+  void finish(FrameChannel& channel);
+
+ private:
+  void close(FrameChannel& channel);
+
+  Fd pipe_;
+  int rank_ = 0;
+  bool is_error_output_ = false;
+};
+
+}  // namespace dabke

@@ -1,0 +1,42 @@
+#include "launcher/agent/orphans.h"
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "launcher/agent/process_tree.h"
+
+namespace dabke {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kFirstPause = 20ms;
+constexpr Duration kLongestPause = 500ms;
+/// What SIGKILL has not ended by then hangs in the kernel.
+constexpr auto kLimit = 5s;
+
+}  // namespace
+
+Orphans::Orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
+
+void Orphans::seek() {
+  due_ = Clock::now();
+  limit_ = *due_ + kLimit;
+  pause_ = kFirstPause;
+}
+
+std::size_t Orphans::kill(const std::vector<pid_t>& supervisors_left) {
+  const std::vector<pid_t> found = descendants_of(::getpid(), supervisors_left);
+  for (const pid_t pid : found) ::kill(pid, SIGKILL);
+  const TimePoint now = Clock::now();
+  due_.reset();
+  if (now >= limit_) return found.size();
+  if (!found.empty()) due_ = now + pause_;
+  pause_ = std::min(2 * pause_, kLongestPause);  // what forks faster than this meets the next round
+  return 0;
+}
+
+}  // namespace dabke

@@ -1,0 +1,42 @@
+// Where the ranks of a host find the store: a port of the loopback interface, whose connections the agent carries
+// to the launcher.
+#pragma once
+
+#include <poll.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/agent/carried_connections.h"
+#include "launcher/agent/frame_channel.h"
+#include "runtime/base/owned.h"
+#include "runtime/base/status.h"
+
+namespace dabke {
+
+class StoreDoor {
+ public:
+  static Result<std::unique_ptr<StoreDoor>> open(FrameChannel& channel);
+
+  /// As in DABKE_RENDEZVOUS.
+  const std::string& url() const { return url_; }
+  void add_poll_entries(std::vector<pollfd>& entries) const;
+  void handle(const pollfd& entry);
+  CarriedConnections& connections() { return connections_; }
+
+ private:
+  StoreDoor(FrameChannel& channel, Fd listener, std::string url)
+      : channel_(channel), listener_(std::move(listener)), url_(std::move(url)), connections_(channel) {}
+  void accept();
+
+  FrameChannel& channel_;
+  Fd listener_;
+  std::string url_;
+  std::int64_t next_ = 0;
+  CarriedConnections connections_;
+};
+
+}  // namespace dabke

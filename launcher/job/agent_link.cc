@@ -1,0 +1,176 @@
+#include "launcher/job/agent_link.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "launcher/job/outcome.h"
+
+namespace dabke {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kBeat = 1s;
+/// What a shell prints before the agent comes is shown when none comes; so much of it, and of the words.
+constexpr std::size_t kShown = 4096;
+/// A process that brings an agent ends soon after it.
+constexpr auto kFarewell = 3s;
+
+void keep_end(std::string& text, std::size_t size) {
+  if (text.size() > size) text.erase(0, text.size() - size);
+}
+
+std::int64_t launcher_now_ns() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
+
+}  // namespace
+
+AgentLink::AgentLink(std::string host, AgentProcess process, PrepareMessage prepare)
+    : host_(std::move(host)),
+      process_(std::move(process)),
+      peer_timeout_ms_(prepare.peer_timeout_ms),
+      prepare_(to_wire(prepare)),
+      channel_(std::move(process_.in), std::move(process_.out)),
+      connections_(channel_) {
+  if (is_local()) send_order();  // our own child, which is there: nothing is gained by waiting
+}
+
+AgentLink::~AgentLink() { close(); }
+
+void AgentLink::add_poll_entries(std::vector<pollfd>& entries) const {
+  if (process_.words) entries.push_back({process_.words.get(), POLLIN, 0});
+  if (!is_open()) return;
+  channel_.add_poll_entries(entries);
+  connections_.add_poll_entries(entries);
+}
+
+bool AgentLink::handle(const pollfd& entry) {
+  if (entry.revents == 0) return true;
+  if (process_.words && entry.fd == process_.words.get()) read_words();
+  if (!is_open()) return true;
+  connections_.handle(entry);
+  if ((entry.revents & POLLOUT) != 0) channel_.flush();
+  if (entry.fd != channel_.in() || (entry.revents & ~POLLOUT) == 0) return true;
+  const bool is_there = channel_.read();
+  heard_at_ = Clock::now();
+  if (phase == Phase::arriving && seek_magic()) {
+    phase = Phase::preparing;
+    if (!is_local()) send_order();
+    if (peer_timeout_ms_ > 0) beat_at_ = Clock::now();
+  }
+  return is_there && !channel_.is_broken();
+}
+
+void AgentLink::send_order() {
+  channel_.send(static_cast<std::uint8_t>(FrameKind::prepare), prepare_);
+  prepare_ = {};
+}
+
+bool AgentLink::seek_magic() {
+  std::string& raw = channel_.raw();
+  const auto at = raw.find(kAgentMagic);
+  greeting_ +=
+      raw.substr(0, at == std::string::npos ? raw.size() - std::min(raw.size(), kAgentMagic.size()) : at);
+  keep_end(greeting_, kShown);
+  if (at != std::string::npos) {
+    raw.erase(0, at + kAgentMagic.size());
+    return true;
+  }
+  keep_end(raw, kAgentMagic.size());
+  return false;
+}
+
+void AgentLink::read_words() {
+  std::array<char, kShown> chunk;
+  const ssize_t got = ::read(process_.words.get(), chunk.data(), chunk.size());
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) {
+    process_.words = Fd();
+    return;
+  }
+  words_.append(chunk.data(), static_cast<std::size_t>(got));
+  keep_end(words_, kShown);
+}
+
+TimePoint AgentLink::deadline() const {
+  if (!is_open() || beat_at_ == kNever) return kNever;
+  return std::min(beat_at_, heard_at_ + std::chrono::milliseconds(peer_timeout_ms_));
+}
+
+bool AgentLink::keep_beating() {
+  if (!is_open() || beat_at_ == kNever) return true;
+  const TimePoint now = Clock::now();
+  if (now >= heard_at_ + std::chrono::milliseconds(peer_timeout_ms_)) return false;
+  if (now < beat_at_) return true;
+  tell(FrameKind::beat, ClockMessage{launcher_now_ns(), 0});
+  beat_at_ = now + kBeat;
+  return true;
+}
+
+void AgentLink::take_clock(const ClockMessage& clock) {
+  const std::int64_t now = launcher_now_ns();
+  const std::int64_t trip = now - clock.asked_ns;
+  if (trip < 0 || trip > shortest_trip_ns_) return;
+  shortest_trip_ns_ = trip;
+  clock_ahead_ns_ = clock.time_ns - (clock.asked_ns + trip / 2);
+}
+
+void AgentLink::hold(bool is_error_output, bool is_held) {
+  if (std::exchange(is_held_[is_error_output ? 1 : 0], is_held) == is_held) return;
+  tell(FrameKind::hold, HoldMessage{is_error_output, is_held});
+}
+
+void AgentLink::kill_process() const {
+  if (process_.pid > 0) ::kill(process_.pid, SIGKILL);
+}
+
+void AgentLink::close() {
+  if (phase != Phase::lost) phase = Phase::closed;
+  channel_.close();
+  if (process_.pid <= 0) return;
+  int status = 0;
+  const TimePoint limit = Clock::now() + kFarewell;
+  pid_t ended = ::waitpid(process_.pid, &status, is_local() ? 0 : WNOHANG);
+  for (; ended == 0 && Clock::now() < limit; ended = ::waitpid(process_.pid, &status, WNOHANG)) {
+    pollfd words{process_.words.get(), POLLIN, 0};
+    // Its end of file is its end, as a rule; where it is not, this is a pause.
+    if (::poll(&words, process_.words ? 1 : 0, 10) > 0) read_words();
+  }
+  if (ended == 0) {
+    kill_process();
+    ended = ::waitpid(process_.pid, &status, 0);
+  }
+  process_.pid = -1;
+  while (process_.words) {
+    pollfd words{process_.words.get(), POLLIN, 0};
+    if (::poll(&words, 1, 0) <= 0) break;
+    read_words();
+  }
+  exit_code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+std::string AgentLink::how_it_ended() const {
+  return exit_code_ > 128 ? fmt::format("was killed by {}", signal_name(exit_code_ - 128))
+                          : fmt::format("ended with status code {}", exit_code_);
+}
+
+std::vector<std::string> AgentLink::words() const {
+  std::vector<std::string> lines;
+  for (const std::string* text : {&greeting_, &words_}) {
+    std::istringstream in(*text);
+    for (std::string line; std::getline(in, line);) {
+      std::erase(line, '\r');
+      if (!line.empty()) lines.push_back(line);
+    }
+  }
+  return lines;
+}
+
+}  // namespace dabke

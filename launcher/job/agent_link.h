@@ -1,0 +1,107 @@
+// The launcher's end of the conversation with the agent of one host (launcher/agent/protocol.h).
+#pragma once
+
+#include <poll.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/agent/carried_connections.h"
+#include "launcher/agent/frame_channel.h"
+#include "launcher/agent/protocol.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/owned.h"
+
+namespace dabke {
+
+/// The process that brings the agent, or is it, and our ends of it.
+struct AgentProcess {
+  pid_t pid = -1;
+  Fd in, out;
+  Fd words;             // what it says on stderr; empty: nothing
+  std::string command;  // as a user would type it; empty: the agent is a child of ours
+};
+
+class AgentLink {
+ public:
+  enum class Phase {
+    arriving,   // nothing has been heard of it
+    preparing,  // what it is to run is on its way
+    ready,
+    running,
+    lost,  // or refused
+    closed,
+  };
+
+  AgentLink(std::string host, AgentProcess process, PrepareMessage prepare);
+  /// Closes the conversation and waits for the process.
+  ~AgentLink();
+
+  const std::string& host() const { return host_; }
+  bool is_local() const { return process_.command.empty(); }
+  Phase phase = Phase::arriving;
+  /// Whether it may still say something.
+  bool is_open() const { return phase < Phase::lost; }
+
+  template <class T>
+  void tell(FrameKind kind, const T& message) {
+    channel_.send(static_cast<std::uint8_t>(kind), to_wire(message));
+  }
+  void tell(FrameKind kind) { channel_.send(static_cast<std::uint8_t>(kind), {}); }
+
+  void add_poll_entries(std::vector<pollfd>& entries) const;
+  /// False once the other end is gone.
+  bool handle(const pollfd& entry);
+  std::optional<FrameChannel::Frame> next() { return channel_.next(); }
+
+  /// The next beat, or the moment at which silence is too long. kNever: there are no beats.
+  TimePoint deadline() const;
+  /// Sends the beat that is due. False when nothing has been heard for too long.
+  bool keep_beating();
+  /// This process has been stopped for a while.
+  void forgive_silence() { heard_at_ = Clock::now(); }
+  double silence_limit_s() const { return static_cast<double>(peer_timeout_ms_) / 1000; }
+  void take_clock(const ClockMessage& clock);
+  /// A moment by the agent's clock, in ours.
+  std::int64_t in_our_time(std::int64_t agent_ns) const { return agent_ns - clock_ahead_ns_; }
+
+  CarriedConnections& connections() { return connections_; }
+  /// Stops a stream that nobody has room for, or lets it go on.
+  void hold(bool is_error_output, bool is_held);
+
+  void close();
+  /// For one that does not answer.
+  void kill_process() const;
+  /// How the process ended, in words, and what it said; after close(), which waits for it.
+  std::string how_it_ended() const;
+  std::vector<std::string> words() const;
+  const std::string& command() const { return process_.command; }
+  int exit_code() const { return exit_code_; }
+
+ private:
+  void send_order();
+  bool seek_magic();
+  void read_words();
+
+  const std::string host_;
+  AgentProcess process_;
+  const std::int64_t peer_timeout_ms_;
+  std::string prepare_;  // a frame's content, until the agent has arrived
+  FrameChannel channel_;
+  CarriedConnections connections_;
+  bool is_held_[2] = {false, false};
+  TimePoint heard_at_ = Clock::now();
+  TimePoint beat_at_ = kNever;
+  std::int64_t clock_ahead_ns_ = 0;
+  std::int64_t shortest_trip_ns_ = INT64_MAX;
+  std::string greeting_;  // what came before the agent, its end
+  std::string words_;     // the end of what the process said on stderr
+  int exit_code_ = -1;    // as a shell gives it
+};
+
+}  // namespace dabke

@@ -1,0 +1,22 @@
+// What a job does about a rank that has failed.
+#pragma once
+
+#include "launcher/job/outcome.h"
+
+namespace dabke {
+
+class FailurePolicy {
+ public:
+  enum class Answer { end_job, go_on };
+  virtual ~FailurePolicy() = default;
+  /// Asked once for each first failure, when it is clear which it is.
+  virtual Answer after(const RankEnd& first) const = 0;
+};
+
+/// A job of fixed size is over with its first rank.
+class EndAllPolicy final : public FailurePolicy {
+ public:
+  Answer after(const RankEnd&) const override { return Answer::end_job; }
+};
+
+}  // namespace dabke

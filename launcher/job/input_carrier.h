@@ -1,0 +1,30 @@
+// What rank 0 reads, on its way to the agent of another host: a chunk is sent when the one before it is taken, so
+// what rank 0 does not read stays where it is.
+#pragma once
+
+#include <poll.h>
+
+#include <vector>
+
+#include "launcher/job/agent_link.h"
+#include "runtime/base/owned.h"
+
+namespace dabke {
+
+class InputCarrier {
+ public:
+  InputCarrier(AgentLink& agent, Fd input) : agent_(agent), input_(std::move(input)) {}
+
+  AgentLink& agent() const { return agent_; }
+  /// The rank has taken what was sent.
+  void taken() { is_taken_ = true; }
+  void add_poll_entries(std::vector<pollfd>& entries) const;
+  void handle(const pollfd& entry);
+
+ private:
+  AgentLink& agent_;
+  Fd input_;
+  bool is_taken_ = true;
+};
+
+}  // namespace dabke
