@@ -23,7 +23,9 @@ std::size_t length_in(std::string_view header) {
 
 }  // namespace
 
-FrameChannel::FrameChannel(Fd in, Fd out) : in_(std::move(in)), out_(std::move(out)) {
+void FrameChannel::open(Fd in, Fd out) {
+  in_ = std::move(in);
+  out_ = std::move(out);
   never_block(in_.get());
   never_block(out_.get());
 }

@@ -23,8 +23,10 @@ class FrameChannel {
     std::string_view content;  // until next() or read() is called again
   };
 
+  FrameChannel() = default;
   /// `in` and `out` may be copies of one socket. Both are made non-blocking.
-  FrameChannel(Fd in, Fd out);
+  FrameChannel(Fd in, Fd out) { open(std::move(in), std::move(out)); }
+  void open(Fd in, Fd out);
 
   /// Puts a frame behind those that wait, and writes what can be written at once.
   void send(std::uint8_t kind, std::string_view content);

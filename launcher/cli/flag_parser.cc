@@ -74,14 +74,14 @@ Status FlagParser::parse(std::vector<std::string> words) {
 
 void FlagParser::App::add_general(RawOptions& raw) {
   const std::string processes = "Processes", output = "Output", information = "Information",
-                    other = "Accepted for Horovod";
+                    remote = "Other hosts", other = "Accepted for Horovod";
   add_option("--num-proc", raw.num_proc,
              "How many ranks to start. Without it, one for each slot of the hosts.")
       ->type_name("N")
       ->group(processes);
   add_option("-H,--hosts", raw.hosts,
-             "Hosts and how many ranks each takes, as in localhost:4. This version starts ranks on this "
-             "host only. Without it, this host takes all.")
+             "Hosts and how many ranks each takes, as in server1:4,server2:4. Those other than this host are "
+             "reached by ssh. Without it, this host takes all.")
       ->type_name("NAME:SLOTS,...")
       ->group(processes);
   add_option("--hostfile", raw.hostfile, "A file with a line such as 'localhost slots=4' for each host.")
@@ -96,6 +96,26 @@ void FlagParser::App::add_general(RawOptions& raw) {
              "than cores. Default: none.")
       ->type_name("core|none")
       ->group(processes);
+  add_option("-p,--ssh-port", raw.ssh_port, "The port on which other hosts listen for ssh.")
+      ->type_name("PORT")
+      ->group(remote);
+  add_option("-i,--ssh-identity-file", raw.ssh_identity_file, "The private key with which ssh logs in.")
+      ->type_name("FILE")
+      ->group(remote);
+  add_option("--ssh-user", raw.ssh_user, "The user as whom ssh logs in.")->type_name("NAME")->group(remote);
+  add_option("--ssh-args", raw.ssh_arguments,
+             "Further arguments for ssh, with spaces between, as in '-o ConnectTimeout=5'.")
+      ->type_name("TEXT")
+      ->group(remote);
+  add_option("--remote-dabkerun", raw.remote_dabkerun,
+             "Where dabkerun is on other hosts. Without it, where it is on this one.")
+      ->type_name("PATH")
+      ->group(remote);
+  add_option(
+      "--remote-shell", raw.remote_shell,
+      "What stands in for ssh: called with a host and one command line, which it hands to a shell there.")
+      ->type_name("COMMAND")
+      ->group(remote);
   add_option("--output-filename", raw.output_directory,
              "Also keep what each rank prints in DIR/rank.<rank>/stdout and stderr, as it came, "
              "without prefixes.")

@@ -25,7 +25,6 @@ struct Refusal {
   std::string_view flag;
   std::string_view reason;
 };
-inline constexpr std::string_view kOneHost = "this version starts ranks on this host only; leave it out";
 inline constexpr std::string_view kNoMpi =
     "this version does not launch through MPI; leave it out, ranks then meet over tcp and move data by "
     "shared memory or gloo";
@@ -42,10 +41,6 @@ inline constexpr std::array kRefusals{
     Refusal{"--jsrun", "this version does not launch through jsrun; leave it out"},
     Refusal{"--config-file",
             "config files are not supported by this version; give flags or DABKE_ variables"},
-    Refusal{"-p", kOneHost},
-    Refusal{"--ssh-port", kOneHost},
-    Refusal{"-i", kOneHost},
-    Refusal{"--ssh-identity-file", kOneHost},
     Refusal{"--network-interfaces", "give one name with --network-interface"},
     Refusal{"--num-nccl-streams", "NCCL is not supported by this version; leave it out"},
     Refusal{"--host-discovery-script", kNoElastic},

@@ -91,19 +91,20 @@ std::string knob_help() {
 }  // namespace
 
 std::string help_text() {
-  const std::string intro = "Usage: dabkerun -np N [flags] command [arguments...]\n\n" +
-                            wrapped(
-                                "Starts N processes (ranks) of a command on this host, helps them find one "
-                                "another, and prints what they "
-                                "print, each line after [rank]<stdout>: or [rank]<stderr>:. When one rank "
-                                "fails, the others are ended, and "
-                                "its exit code is dabkerun's.",
-                                0) +
-                            "\n" +
-                            wrapped(
-                                "The first word that is no flag begins the command; -- does too, for a "
-                                "command that begins with a dash.",
-                                0);
+  const std::string intro =
+      "Usage: dabkerun -np N [flags] command [arguments...]\n\n" +
+      wrapped(
+          "Starts N processes (ranks) of a command on one host or many, helps them find one "
+          "another, and prints what they "
+          "print, each line after [rank]<stdout>: or [rank]<stderr>:. When one rank "
+          "fails, the others are ended, and "
+          "its exit code is dabkerun's.",
+          0) +
+      "\n" +
+      wrapped(
+          "The first word that is no flag begins the command; -- does too, for a "
+          "command that begins with a dash.",
+          0);
   const std::string exit_codes = wrapped(
       "Exit code: 0 when all ranks ended with 0; else that of the first rank that failed, 128 + n when "
       "signal n "
@@ -112,6 +113,7 @@ std::string help_text() {
   return intro + general_help(FlagParser()) + knob_help() + "\n" + exit_codes +
          "\nExamples:\n"
          "  dabkerun -np 4 ./train --epochs 10\n"
+         "  dabkerun -np 8 -H server1:4,server2:4 python train.py\n"
          "  dabkerun -np 2 --timeline-filename trace.json python train.py\n";
 }
 

@@ -5,10 +5,12 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -18,8 +20,11 @@
 #include "launcher/cli/job_timeline.h"
 #include "launcher/hosts/hosts.h"
 #include "launcher/hosts/placement.h"
+#include "launcher/job/forwarded_environment.h"
 #include "launcher/job/job.h"
 #include "launcher/job/local_agent.h"
+#include "launcher/job/remote_shell.h"
+#include "runtime/base/config.h"
 #include "runtime/base/hmac.h"
 #include "runtime/bootstrap/rendezvous_server.h"
 
@@ -43,8 +48,52 @@ Result<std::vector<Host>> hosts_of(const Options& options) {
 
 Result<std::vector<RankPlacement>> plan(const Options& options) {
   DABKE_ASSIGN_OR_RETURN(const std::vector<Host> hosts, hosts_of(options));
-  DABKE_ASSIGN_OR_RETURN(const Host local, only_local_host(merge_hosts(hosts)));
-  return place_ranks({local}, options.num_proc);
+  return place_ranks(merge_this_host(hosts), options.num_proc);
+}
+
+/// The ranks of one host.
+struct HostPart {
+  std::string host;
+  bool is_here = false;
+  std::vector<RankPlacement> placements;
+};
+
+/// Placements are in the order of the hosts.
+std::vector<HostPart> parts_of(const std::vector<RankPlacement>& placements) {
+  std::vector<HostPart> parts;
+  for (const RankPlacement& placement : placements) {
+    if (parts.empty() || parts.back().host != placement.host)
+      parts.push_back({placement.host, is_this_host(placement.host), {}});
+    parts.back().placements.push_back(placement);
+  }
+  return parts;
+}
+
+/// What the launcher itself needs of the knobs, as the ranks will have them.
+Result<Config> config_of(const Options& options) {
+  DABKE_ASSIGN_OR_RETURN(Config config, config_from_environment(process_environment()));
+  for (const auto& [name, value] : options.knobs) {
+    const auto knob =
+        std::ranges::find_if(knobs(), [&](const Knob& each) { return each.env_name() == name; });
+    DABKE_RETURN_IF_ERROR(set_knob(config, *knob, value, name));
+  }
+  return config;
+}
+
+Result<RemoteShell> shell_of(const Options& options) {
+  RemoteShell shell{.program = options.remote_shell,
+                    .port = options.ssh_port,
+                    .identity_file = options.ssh_identity_file,
+                    .user = options.ssh_user,
+                    .arguments = options.ssh_arguments,
+                    .dabkerun = options.remote_dabkerun};
+  if (!shell.dabkerun.empty()) return shell;
+  std::error_code error;
+  shell.dabkerun = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) return shell;
+  return Status(
+      Code::transport,
+      fmt::format("cannot find out where dabkerun is ({}): say it with --remote-dabkerun", error.message()));
 }
 
 /// Signals arrive through the descriptor from now on. One that was ignored when dabkerun began (nohup, a
@@ -124,9 +173,11 @@ Result<std::vector<OutputFiles>> open_output_files(const Options& options,
   return files;
 }
 
-void tell_plan(const JobFacts& facts, const std::vector<RankPlacement>& placements) {
-  fmt::print(stderr, "dabkerun: job {}, {} ranks on host {}, rendezvous store {}\n", facts.job_id,
-             placements.size(), placements.front().host, facts.rendezvous);
+void tell_plan(const JobFacts& facts, const std::vector<HostPart>& parts) {
+  for (const HostPart& part : parts) {
+    fmt::print(stderr, "dabkerun: job {}, {} ranks on host {}, rendezvous store {}\n", facts.job_id,
+               part.placements.size(), part.host, part.is_here ? facts.rendezvous : "carried by its agent");
+  }
 }
 
 std::vector<std::string> own_environment() {
@@ -150,26 +201,40 @@ PrepareMessage order_for(const Options& options, const JobFacts& facts,
 }
 
 /// The ranks of this host print into pipes that are read here, with no detour by frames.
-Status add_local_host(Job& job, const Options& options, const JobFacts& facts,
-                      const std::vector<RankPlacement>& placements, std::vector<OutputFiles> files, Fd input,
-                      const InheritedState& inherited) {
+Status add_local_host(Job& job, const Options& options, const JobFacts& facts, const HostPart& part,
+                      std::span<OutputFiles> files, Fd input, const InheritedState& inherited) {
+  AgentLink& agent = job.add_agent(part.host, order_for(options, facts, part.placements));
   std::vector<OutputEnds> ends;
-  std::vector<RankOutputs> outputs;
-  for (OutputFiles& file : files) {
+  for (std::size_t i = 0; i < part.placements.size(); ++i) {
     DABKE_ASSIGN_OR_RETURN(OutputPipe output, make_output_pipe());
     DABKE_ASSIGN_OR_RETURN(OutputPipe error_output, make_output_pipe());
     ends.push_back({std::move(output.write_end), std::move(error_output.write_end)});
-    outputs.push_back({std::move(output.read_end), std::move(error_output.read_end), std::move(file.output),
-                       std::move(file.error_output)});
+    job.add_rank(part.placements[i], agent,
+                 {std::move(output.read_end), std::move(error_output.read_end), std::move(files[i].output),
+                  std::move(files[i].error_output)},
+                 {.prefix = options.prefix, .timestamps = options.timestamps});
   }
   DABKE_ASSIGN_OR_RETURN(AgentProcess process,
                          start_local_agent(std::move(ends), std::move(input), inherited));
-  AgentLink& agent =
-      job.add_agent(placements.front().host, std::move(process), order_for(options, facts, placements));
-  for (std::size_t i = 0; i < placements.size(); ++i)
-    job.add_rank(placements[i], agent, std::move(outputs[i]),
-                 {.prefix = options.prefix, .timestamps = options.timestamps});
+  agent.start(std::move(process));
   return {};
+}
+
+void add_remote_host(Job& job, const Options& options, const JobFacts& facts, const HostPart& part,
+                     std::span<OutputFiles> files, Fd input, double peer_timeout_s) {
+  PrepareMessage order = order_for(options, facts, part.placements);
+  order.environment = forwarded_environment(std::move(order.environment));
+  order.keeps_own_variables = true;
+  order.directory = std::filesystem::current_path();
+  order.rendezvous.clear();
+  order.carries_input = static_cast<bool>(input);
+  order.peer_timeout_ms = static_cast<std::int64_t>(peer_timeout_s * 1000);
+  AgentLink& agent = job.add_agent(part.host, std::move(order));
+  for (std::size_t i = 0; i < part.placements.size(); ++i)
+    job.add_rank(part.placements[i], agent,
+                 {.output_file = std::move(files[i].output), .error_file = std::move(files[i].error_output)},
+                 {.prefix = options.prefix, .timestamps = options.timestamps});
+  if (input) job.carry_input(agent, std::move(input));
 }
 
 }  // namespace
@@ -178,9 +243,19 @@ int launch(const Options& options) {
   const InheritedState inherited = prepare_process();
   auto placements = plan(options);
   if (!placements.is_ok()) return fail(kUsageError, placements.status().message());
-  const char* path = std::getenv("PATH");
-  const ProgramSearch program = find_program(options.command.front(), path != nullptr ? path : kStandardPath);
-  if (program.path.empty()) return fail(program.exit_code, program.message);
+  const std::vector<HostPart> parts = parts_of(*placements);
+  // On this host alone the ranks say themselves what is wrong with their variables.
+  const bool is_here_alone = std::ranges::all_of(parts, &HostPart::is_here);
+  const auto config = is_here_alone ? Result<Config>(Config()) : config_of(options);
+  if (!config.is_ok()) return fail(kUsageError, config.status().message());
+  auto shell = shell_of(options);
+  if (!shell.is_ok()) return fail(1, shell.status().message());
+  if (std::ranges::any_of(parts, &HostPart::is_here)) {
+    const char* path = std::getenv("PATH");
+    const ProgramSearch program =
+        find_program(options.command.front(), path != nullptr ? path : kStandardPath);
+    if (program.path.empty()) return fail(program.exit_code, program.message);
+  }
   if (const Status enough = check_descriptors(options, static_cast<rlim_t>(placements->size()), inherited);
       !enough.is_ok())
     return fail(1, enough.message());
@@ -196,7 +271,7 @@ int launch(const Options& options) {
   auto server = RendezvousServer::listen("127.0.0.1", secrets->id, secrets->key);
   if (!server.is_ok()) return fail(1, server.status().message());
   const JobFacts facts{(*server)->url(), to_hex(secrets->id), to_hex(secrets->key), options.knobs};
-  if (options.verbose) tell_plan(facts, *placements);
+  if (options.verbose) tell_plan(facts, parts);
 
   // Until here a signal ends dabkerun as it ends any program, and nothing else runs yet. From here on nothing
   // blocks.
@@ -204,10 +279,23 @@ int launch(const Options& options) {
   if (!signals) return fail(1, "cannot receive signals: no file descriptor is left");
   Console console(STDOUT_FILENO, STDERR_FILENO);
   const EndAllPolicy policy;
-  Job job(console, signals.get(), policy, {.verbose = options.verbose, .store = facts.rendezvous});
-  const Status added =
-      add_local_host(job, options, facts, *placements, files.take(), std::move(input->of_rank_0), inherited);
-  if (!added.is_ok()) return fail(1, added.message());
+  Job job(console, signals.get(), policy,
+          {.verbose = options.verbose,
+           .store = facts.rendezvous,
+           .shell = shell.take(),
+           .start_timeout_s = config->start_timeout});
+  std::span<OutputFiles> rest(*files);
+  for (const HostPart& part : parts) {
+    const auto own = rest.first(part.placements.size());
+    rest = rest.subspan(own.size());
+    Fd of_rank_0 = part.placements.front().rank == 0 ? std::move(input->of_rank_0) : Fd();
+    if (!part.is_here) {
+      add_remote_host(job, options, facts, part, own, std::move(of_rank_0), config->peer_timeout);
+      continue;
+    }
+    const Status added = add_local_host(job, options, facts, part, own, std::move(of_rank_0), inherited);
+    if (!added.is_ok()) return fail(1, added.message());
+  }
   if (input->typed) job.pass_input(*input->typed);
   job.watch_dumps(**gatherer);
   (*server)->on_set(

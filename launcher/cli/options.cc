@@ -132,6 +132,16 @@ Status take_number_of_ranks(const std::string& text, Options& options) {
   return {};
 }
 
+Status take_ssh_port(const std::string& text) {
+  int port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (text.empty() ||
+      (error == std::errc() && end == text.data() + text.size() && port >= 1 && port <= 65535))
+    return {};
+  return {Code::invalid_argument,
+          fmt::format("--ssh-port {}: expected a port, a whole number from 1 to 65535", text)};
+}
+
 Status take_choices(const RawOptions& raw, Options& options) {
   if (!raw.hosts.empty() && !raw.hostfile.empty()) {
     return {Code::invalid_argument,
@@ -200,9 +210,16 @@ Result<Options> parse_command_line(std::span<const std::string> arguments) {
   options.prefix = !raw.no_prefix;
   options.timestamps = raw.timestamps;
   options.verbose = raw.verbose;
+  options.ssh_port = raw.ssh_port;
+  options.ssh_identity_file = raw.ssh_identity_file;
+  options.ssh_user = raw.ssh_user;
+  options.ssh_arguments = raw.ssh_arguments;
+  options.remote_dabkerun = raw.remote_dabkerun;
+  options.remote_shell = raw.remote_shell;
   options.command = std::move(line.command);
   DABKE_RETURN_IF_ERROR(take_number_of_ranks(raw.num_proc, options));
   DABKE_RETURN_IF_ERROR(take_choices(raw, options));
+  DABKE_RETURN_IF_ERROR(take_ssh_port(raw.ssh_port));
   DABKE_RETURN_IF_ERROR(take_knobs(raw, options));
   if (options.command.empty()) {
     return Status(

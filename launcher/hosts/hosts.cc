@@ -30,6 +30,8 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
+constexpr const char* kUserElsewhere = "; the user is named by --ssh-user";
+
 std::optional<int> parse_slots(std::string_view text) {
   int slots = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
@@ -107,8 +109,8 @@ Result<std::vector<Host>> parse_host_list(std::string_view text, std::string_vie
       return Status(
           Code::invalid_argument,
           fmt::format("{} {}: '{}' is not a host: expected name:slots, with commas between hosts, as in "
-                      "localhost:4",
-                      source, text, part));
+                      "localhost:4{}",
+                      source, text, part, part.find('@') == std::string_view::npos ? "" : kUserElsewhere));
     }
     hosts.push_back(std::move(*host));
     if (comma == std::string_view::npos) return hosts;
@@ -143,8 +145,8 @@ Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view
       return Status(
           Code::invalid_argument,
           fmt::format(
-              "{} line {}: '{}' is not a host: expected a name and its slots, as in 'localhost slots=4'",
-              path, number, line));
+              "{} line {}: '{}' is not a host: expected a name and its slots, as in 'localhost slots=4'{}",
+              path, number, line, line.find('@') == std::string_view::npos ? "" : kUserElsewhere));
     }
     hosts.push_back(std::move(*host));
   }
@@ -207,20 +209,16 @@ bool is_this_host(const std::string& name) {
   return is_ours;
 }
 
-Result<Host> only_local_host(const std::vector<Host>& hosts) {
-  Host local{hosts.front().name, 0};
-  for (const Host& host : hosts) {
-    if (!is_this_host(host.name)) {
-      return Status(
-          Code::unsupported,
-          fmt::format(
-              "host {}: remote hosts are not supported by this version, which starts ranks on this host "
-              "({}) only; leave {} out, or name this host as localhost:N",
-              host.name, this_host_name(), host.name));
-    }
-    local.slots = add_slots(local.slots, host.slots);
+std::vector<Host> merge_this_host(const std::vector<Host>& hosts) {
+  std::vector<Host> merged;
+  std::string here;
+  for (Host host : merge_hosts(hosts)) {
+    const bool is_here = is_this_host(host.name);
+    if (is_here && here.empty()) here = host.name;
+    if (is_here) host.name = here;
+    merged.push_back(std::move(host));
   }
-  return local;
+  return merge_hosts(merged);
 }
 
 }  // namespace dabke

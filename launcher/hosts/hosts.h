@@ -35,8 +35,8 @@ std::string this_host_name();
 /// True by name, or because the name resolves to an address of this machine.
 bool is_this_host(const std::string& name);
 
-/// The one host that this version can use: a job may name it in several ways. Its name is the first one
-/// given.
-Result<Host> only_local_host(const std::vector<Host>& hosts);
+/// Hosts as merge_hosts() has them; those that are this one become one, though a job may name it in several ways. Its
+/// name is the first one given.
+std::vector<Host> merge_this_host(const std::vector<Host>& hosts);
 
 }  // namespace dabke

@@ -32,13 +32,18 @@ std::int64_t launcher_now_ns() { return std::chrono::nanoseconds(Clock::now().ti
 
 }  // namespace
 
-AgentLink::AgentLink(std::string host, AgentProcess process, PrepareMessage prepare)
+AgentLink::AgentLink(std::string host, PrepareMessage prepare, Duration arrival_limit)
     : host_(std::move(host)),
-      process_(std::move(process)),
       peer_timeout_ms_(prepare.peer_timeout_ms),
+      arrival_limit_(arrival_limit),
       prepare_(to_wire(prepare)),
-      channel_(std::move(process_.in), std::move(process_.out)),
-      connections_(channel_) {
+      connections_(channel_) {}
+
+void AgentLink::start(AgentProcess process) {
+  process_ = std::move(process);
+  phase = Phase::arriving;
+  if (!is_local()) arrives_until_ = Clock::now() + arrival_limit_;
+  channel_.open(std::move(process_.in), std::move(process_.out));
   if (is_local()) send_order();  // our own child, which is there: nothing is gained by waiting
 }
 
@@ -100,8 +105,10 @@ void AgentLink::read_words() {
 }
 
 TimePoint AgentLink::deadline() const {
-  if (!is_open() || beat_at_ == kNever) return kNever;
-  return std::min(beat_at_, heard_at_ + std::chrono::milliseconds(peer_timeout_ms_));
+  if (!is_open()) return kNever;
+  const TimePoint arrival = is_under_way() ? arrives_until_ : kNever;
+  if (beat_at_ == kNever) return arrival;
+  return std::min({arrival, beat_at_, heard_at_ + std::chrono::milliseconds(peer_timeout_ms_)});
 }
 
 bool AgentLink::keep_beating() {

@@ -30,6 +30,7 @@ struct AgentProcess {
 class AgentLink {
  public:
   enum class Phase {
+    queued,     // not started yet, because many others are under way
     arriving,   // nothing has been heard of it
     preparing,  // what it is to run is on its way
     ready,
@@ -38,15 +39,18 @@ class AgentLink {
     closed,
   };
 
-  AgentLink(std::string host, AgentProcess process, PrepareMessage prepare);
+  /// `arrival_limit`: from its start until it is ready.
+  AgentLink(std::string host, PrepareMessage prepare, Duration arrival_limit);
   /// Closes the conversation and waits for the process.
   ~AgentLink();
 
   const std::string& host() const { return host_; }
   bool is_local() const { return process_.command.empty(); }
-  Phase phase = Phase::arriving;
+  void start(AgentProcess process);
+  Phase phase = Phase::queued;
+  bool is_under_way() const { return phase == Phase::arriving || phase == Phase::preparing; }
   /// Whether it may still say something.
-  bool is_open() const { return phase < Phase::lost; }
+  bool is_open() const { return phase > Phase::queued && phase < Phase::lost; }
 
   template <class T>
   void tell(FrameKind kind, const T& message) {
@@ -59,8 +63,9 @@ class AgentLink {
   bool handle(const pollfd& entry);
   std::optional<FrameChannel::Frame> next() { return channel_.next(); }
 
-  /// The next beat, or the moment at which silence is too long. kNever: there are no beats.
+  /// The next beat, or the moment at which silence or its arrival is too long.
   TimePoint deadline() const;
+  bool is_late() const { return is_under_way() && Clock::now() >= arrives_until_; }
   /// Sends the beat that is due. False when nothing has been heard for too long.
   bool keep_beating();
   /// This process has been stopped for a while.
@@ -81,6 +86,7 @@ class AgentLink {
   std::string how_it_ended() const;
   std::vector<std::string> words() const;
   const std::string& command() const { return process_.command; }
+  std::string program() const { return process_.command.substr(0, process_.command.find(' ')); }
   int exit_code() const { return exit_code_; }
 
  private:
@@ -91,6 +97,8 @@ class AgentLink {
   const std::string host_;
   AgentProcess process_;
   const std::int64_t peer_timeout_ms_;
+  const Duration arrival_limit_;
+  TimePoint arrives_until_ = kNever;
   std::string prepare_;  // a frame's content, until the agent has arrived
   FrameChannel channel_;
   CarriedConnections connections_;

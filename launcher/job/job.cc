@@ -46,8 +46,9 @@ Job::Job(Console& console, int signals, const FailurePolicy& policy, Settings se
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // for the supervisors of an agent that is killed
 }
 
-AgentLink& Job::add_agent(std::string host, AgentProcess process, PrepareMessage prepare) {
-  agents_.push_back(std::make_unique<AgentLink>(std::move(host), std::move(process), std::move(prepare)));
+AgentLink& Job::add_agent(std::string host, PrepareMessage prepare) {
+  agents_.push_back(std::make_unique<AgentLink>(std::move(host), std::move(prepare),
+                                                seconds_to_duration(settings_.start_timeout_s)));
   return *agents_.back();
 }
 
@@ -75,6 +76,7 @@ void Job::say(std::string_view text) {
 }
 
 int Job::run() {
+  start_agents();
   while (is_waiting_for_processes() || is_waiting_for_output()) turn();
   if (refused_with_) return *refused_with_;
   take_dumps();
@@ -324,10 +326,13 @@ void Job::check_agents() {
   for (const auto& agent : agents_) {
     agent->hold(false, console_.is_full(Console::Stream::out));
     agent->hold(true, console_.is_full(Console::Stream::error));
+    if (agent->is_late())
+      agent_lost(*agent, fmt::format("not ready after {:g} s (--start-timeout)", settings_.start_timeout_s));
     if (!agent->keep_beating())
       agent_lost(*agent, fmt::format("nothing heard for {:g} s (DABKE_PEER_TIMEOUT_SECONDS)",
                                      agent->silence_limit_s()));
   }
+  if (!is_started_) start_agents();
   if (look_for_supervisors_at_ && Clock::now() >= *look_for_supervisors_at_) await_lost_supervisors();
 }
 

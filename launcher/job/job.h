@@ -23,6 +23,7 @@
 #include "launcher/job/input_carrier.h"
 #include "launcher/job/last_lines.h"
 #include "launcher/job/outcome.h"
+#include "launcher/job/remote_shell.h"
 #include "launcher/job/terminal_input.h"
 #include "launcher/job/worker_output.h"
 #include "runtime/base/clock.h"
@@ -42,6 +43,8 @@ class Job {
   struct Settings {
     bool verbose = false;
     std::string store;  // its address, for agents that carry connections to it
+    RemoteShell shell;
+    double start_timeout_s = 0;
   };
   /// `signals` is a signalfd of what to forward.
   Job(Console& console, int signals, const FailurePolicy& policy, Settings settings);
@@ -49,8 +52,8 @@ class Job {
   Job(const Job&) = delete;  // its parts refer to it
   Job& operator=(const Job&) = delete;
 
-  /// What add_rank() takes.
-  AgentLink& add_agent(std::string host, AgentProcess process, PrepareMessage prepare);
+  /// What add_rank() takes. Agents of other hosts are started by run().
+  AgentLink& add_agent(std::string host, PrepareMessage prepare);
   void add_rank(const RankPlacement& placement, AgentLink& agent, RankOutputs outputs, OutputStyle style);
   /// Runs until every rank has ended and its output is written. What dabkerun returns.
   int run();
@@ -101,8 +104,10 @@ class Job {
   void take_message(AgentLink& agent, const OutputMessage& output, bool is_end);
   void take_message(AgentLink& agent, const StatesMessage& states);
   void open_store_connection(AgentLink& agent, std::int64_t connection);
+  void start_agents();
   void start_when_ready();
   void agent_lost(AgentLink& agent, const std::string& why);
+  void tell_loss(const AgentLink& agent, bool had_arrived, const std::string& why);
   void tell_words(const AgentLink& agent);
   void await_lost_supervisors();
   void refuse(int exit_code);

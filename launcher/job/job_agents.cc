@@ -20,6 +20,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kSupervisorPause = 20ms;
+/// sshd turns more away at once.
+constexpr std::ptrdiff_t kMostUnderWay = 64;
 
 /// A connection to the store of this process, "http://127.0.0.1:port".
 Fd connect_to_store(const std::string& url) {
@@ -168,10 +170,25 @@ void Job::open_store_connection(AgentLink& agent, std::int64_t connection) {
   agent.connections().add(connection, std::move(socket));
 }
 
+void Job::start_agents() {
+  auto under_way = std::ranges::count_if(agents_, &AgentLink::is_under_way,
+                                         [](const auto& agent) -> AgentLink& { return *agent; });
+  for (const auto& agent : agents_) {
+    if (agent->phase != AgentLink::Phase::queued || under_way >= kMostUnderWay || refused_with_) continue;
+    auto process = start_remote_agent(settings_.shell, agent->host());
+    if (!process.is_ok()) {
+      say(fmt::format("host {}: {}", agent->host(), process.status().message()));
+      return refuse(1);
+    }
+    agent->start(process.take());
+    ++under_way;
+  }
+}
+
 /// Every host can run its part, or is known not to.
 void Job::start_when_ready() {
-  if (is_started_ || std::ranges::any_of(agents_, [](const auto& agent) {
-        return agent->phase == AgentLink::Phase::arriving || agent->phase == AgentLink::Phase::preparing;
+  if (is_started_ || std::ranges::any_of(agents_, [this](const auto& agent) {
+        return agent->is_under_way() || (agent->phase == AgentLink::Phase::queued && !refused_with_);
       }))
     return;
   if (refused_with_) return refuse(*refused_with_);
@@ -202,16 +219,7 @@ void Job::agent_lost(AgentLink& agent, const std::string& why) {
   if (!why.empty()) agent.kill_process();
   agent.close();
   if (survey_) survey_->awaited.erase(&agent);
-  const bool is_news = !told_to_end_ || !had_arrived;
-  if (is_news) {
-    const std::string what = !why.empty() ? why : fmt::format("it {}", agent.how_it_ended());
-    say(agent.is_local()
-            ? fmt::format("the agent of this host was lost: {}", what)
-            : fmt::format("host {}: {}: {}", agent.host(),
-                          had_arrived ? "the connection to its agent was lost" : "no agent could be started",
-                          why.empty() ? "ssh " + agent.how_it_ended() : why));
-    tell_words(agent);
-  }
+  if (!told_to_end_ || !is_started_) tell_loss(agent, had_arrived, why);
   if (!is_started_) {
     refused_with_ = refused_with_.value_or(1);
     return start_when_ready();
@@ -225,6 +233,20 @@ void Job::agent_lost(AgentLink& agent, const std::string& why) {
     if (!agent.is_local()) member_over(member);
   }
   if (agent.is_local()) await_lost_supervisors();
+}
+
+void Job::tell_loss(const AgentLink& agent, bool had_arrived, const std::string& why) {
+  const std::string how = why.empty() ? agent.how_it_ended() : why;
+  if (agent.is_local()) return say(fmt::format("the agent of this host was lost: it {}", how));
+  if (had_arrived) {
+    say(fmt::format("host {}: the connection to its agent was lost: {}", agent.host(),
+                    why.empty() ? fmt::format("{} {}", agent.program(), how) : why));
+  } else {
+    say(why.empty() ? why_no_agent(settings_.shell, agent.host(), agent.exit_code(), agent.words())
+                    : fmt::format("host {}: {}: check that it is up, and what the command below does",
+                                  agent.host(), why));
+  }
+  tell_words(agent);
 }
 
 void Job::tell_words(const AgentLink& agent) {

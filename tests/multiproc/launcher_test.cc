@@ -169,7 +169,7 @@ TEST_CASE("a wrong command line gives one line and exit code 2") {
   for (const Words& words :
        {Words{"-np", "0", "true"}, Words{"-np", "2"}, Words{"--no-such-flag", "true"},
         Words{"-np", "1", "--cycle-time-ms", "x", "true"}, Words{"-np", "2", "-H", "localhost:1", "true"},
-        Words{"-np", "2", "-H", "192.0.2.1:2", "true"}}) {
+        Words{"-np", "2", "-H", "me@localhost:2", "true"}}) {
     const Finished job = run(words);
     CAPTURE(job.error);
     CHECK(job.exit_code == 2);

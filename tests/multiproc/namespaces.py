@@ -74,6 +74,10 @@ class Hosts:
             _ip("-n", host, "link", "set", "eth0", "up")
             _ip("-n", host, "route", "add", "default", "dev", "eth0")
 
+    def name_of(self, host):
+        """Of its network namespace."""
+        return f"{self._name}h{host}"
+
     @contextlib.contextmanager
     def cut(self, one, other):
         """Nothing that these two hosts send to each other arrives, and nobody says so. Others reach both."""

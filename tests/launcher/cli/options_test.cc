@@ -111,8 +111,7 @@ TEST_CASE("a wrong command line is refused in one line that names flag, value an
   CHECK_THAT(error_of({"--mpi", "-np", "1", "x"}),
              Catch::StartsWith("--mpi: this version does not launch through MPI"));
   CHECK_THAT(error_of({"--min-np", "1", "x"}), Catch::StartsWith("--min-np: elastic jobs are not supported"));
-  CHECK_THAT(error_of({"-p", "22", "x"}),
-             Catch::StartsWith("-p: this version starts ranks on this host only"));
+  CHECK_THAT(error_of({"-p", "x", "-np", "2", "x"}), Catch::StartsWith("--ssh-port x: expected a port"));
 }
 
 TEST_CASE("a bad value of a knob is refused with the row's text") {

@@ -45,7 +45,7 @@ TEST_CASE("an empty hostfile, one with a byte order mark and one that cannot be 
 TEST_CASE("slots beyond all bounds do not overflow") {
   const std::vector<Host> many(2148, {"localhost", kMostSlots});
   CHECK(merge_hosts(many) == std::vector<Host>{{"localhost", kMostSlots}});
-  CHECK(*only_local_host(many) == Host{"localhost", kMostSlots});
+  CHECK(merge_this_host(many) == std::vector<Host>{{"localhost", kMostSlots}});
 }
 
 TEST_CASE("this host is known by its names and addresses") {
@@ -57,14 +57,16 @@ TEST_CASE("this host is known by its names and addresses") {
   CHECK_FALSE(is_this_host("192.0.2.1"));
 }
 
-TEST_CASE("the names of this host count as one host, and another host is refused by name") {
-  const auto local = only_local_host({{"localhost", 2}, {"127.0.0.1", 3}});
-  REQUIRE(local.is_ok());
-  CHECK(*local == Host{"localhost", 5});
-  const auto remote = only_local_host({{"localhost", 2}, {"192.0.2.1", 3}});
-  CHECK(remote.status().code() == Code::unsupported);
-  CHECK_THAT(remote.status().message(),
-             Catch::StartsWith("host 192.0.2.1: remote hosts are not supported by this version"));
+TEST_CASE("the names of this host count as one host, whose place and name are those of the first") {
+  CHECK(merge_this_host({{"localhost", 2}, {"192.0.2.1", 3}, {"127.0.0.1", 3}, {"192.0.2.1", 1}}) ==
+        std::vector<Host>{{"localhost", 5}, {"192.0.2.1", 4}});
+}
+
+TEST_CASE("a user before a host is refused, and the message says which flag names users") {
+  CHECK_THAT(parse_host_list("me@a:2", "-H").status().message(),
+             Catch::EndsWith("the user is named by --ssh-user"));
+  CHECK_THAT(parse_hostfile("me@a\n", "f").status().message(),
+             Catch::EndsWith("the user is named by --ssh-user"));
 }
 
 TEST_CASE("a host named twice has the slots of both") {

@@ -1,0 +1,26 @@
+#include "launcher/job/forwarded_environment.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace dabke {
+namespace {
+
+constexpr std::array<std::string_view, 4> kKeptNames{"DISPLAY", "HOSTNAME", "OLDPWD", "WAYLAND_DISPLAY"};
+constexpr std::array<std::string_view, 9> kKeptPrefixes{
+    "SSH_", "XDG_", "DBUS_", "BASH_FUNC_", "PMI_", "PMIX_", "SLURM_STEP_", "SLURM_TASK_", "SLURM_SRUN_"};
+
+}  // namespace
+
+std::vector<std::string> forwarded_environment(std::vector<std::string> environment) {
+  std::erase_if(environment, [](const std::string& variable) {
+    const std::string_view name = std::string_view(variable).substr(0, variable.find('='));
+    return std::ranges::find(kKeptNames, name) != kKeptNames.end() ||
+           std::ranges::any_of(kKeptPrefixes,
+                               [&](std::string_view prefix) { return name.starts_with(prefix); });
+  });
+  return environment;
+}
+
+}  // namespace dabke

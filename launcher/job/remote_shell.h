@@ -1,0 +1,31 @@
+// How an agent is brought to another host: by ssh, or by what stands in for it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/job/agent_link.h"
+#include "runtime/base/status.h"
+
+namespace dabke {
+
+struct RemoteShell {
+  std::string program;  // words, instead of ssh; empty: ssh
+  std::string port;     // empty: ssh's own choice, as for the next two
+  std::string identity_file;
+  std::string user;
+  std::string arguments;  // further words for ssh
+  std::string dabkerun;   // there
+};
+
+/// The words that start the agent on `host`. It says nothing of the job: all that travels in frames. Pure.
+std::vector<std::string> remote_command(const RemoteShell& shell, const std::string& host);
+
+/// Starts it, in a session of its own: what the terminal sends is the launcher's alone.
+Result<AgentProcess> start_remote_agent(const RemoteShell& shell, const std::string& host);
+
+/// One line: why no agent has come to `host`, and what to do. `words` is what the shell has said. Pure.
+std::string why_no_agent(const RemoteShell& shell, const std::string& host, int exit_code,
+                         const std::vector<std::string>& words);
+
+}  // namespace dabke

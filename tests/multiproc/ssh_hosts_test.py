@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+"""dabkerun over real ssh, between hosts made of network namespaces, each with an sshd of its own.
+
+Usage: ssh_hosts_test.py DABKERUN DIGITS (an empty word where it is not built). Exits with 77, which means skipped,
+where there can be no such hosts.
+"""
+
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import namespaces
+
+DABKERUN = sys.argv.pop(1)
+DIGITS = sys.argv.pop(1)
+PORT = 2222
+CLEAN_SECONDS = 8.0
+
+
+def address(host):
+    return f"10.77.0.{host + 1}"
+
+
+def wait_until(condition, what, seconds=30):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what} has not come within {seconds} s")
+        time.sleep(0.02)
+
+
+def text_of(path):
+    """Empty while there is no such file."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def processes_with(variable):
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if variable.encode() in file.read().split(b"\0"):
+                    found.append(int(pid))
+        except OSError:
+            pass  # it has ended
+    return found
+
+
+def parent_of(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+        return int(file.read().rpartition(")")[2].split()[1])
+
+
+def ssh_below(launcher):
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/comm", encoding="ascii", errors="replace") as file:
+                if file.read().strip() == "ssh" and parent_of(pid) == launcher:
+                    return int(pid)
+        except OSError:
+            pass
+    raise AssertionError("no ssh runs")
+
+
+def generate_key(path):
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
+
+
+class SshHosts(unittest.TestCase):
+    """The launcher is on host 0; hosts 1 and 2 have an sshd."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.hosts = namespaces.Hosts(3).__enter__()
+        cls.addClassCleanup(cls.hosts.__exit__)
+        cls.place = tempfile.mkdtemp(dir=cls.hosts.place)
+        cls.key, cls.other_key = cls.file("key"), cls.file("other_key")
+        generate_key(cls.key)
+        generate_key(cls.other_key)
+        shutil.copy(cls.key + ".pub", cls.file("authorized_keys"))
+        os.makedirs("/run/sshd", exist_ok=True)
+        cls.known_hosts = cls.file("known_hosts")
+        for host in (1, 2):
+            cls.start_sshd(host)
+
+    @classmethod
+    def file(cls, name):
+        return os.path.join(cls.place, name)
+
+    @classmethod
+    def start_sshd(cls, host):
+        host_key, log = cls.file(f"host_key{host}"), cls.file(f"log{host}")
+        generate_key(host_key)
+        with open(host_key + ".pub", encoding="ascii") as file, open(cls.known_hosts, "a", encoding="ascii") as known:
+            known.write(f"[{address(host)}]:{PORT} {file.read()}")
+        config = cls.file(f"sshd{host}")
+        with open(config, "w", encoding="ascii") as file:
+            file.write(f"Port {PORT}\nHostKey {host_key}\nAuthorizedKeysFile {cls.file('authorized_keys')}\n"
+                       "UsePAM no\nStrictModes no\nPermitRootLogin yes\nPasswordAuthentication no\n"
+                       "MaxStartups 200\nPidFile none\n")
+        command = ["unshare", "--uts", "sh", "-c", f'hostname host{host}; exec "$@"', "sh",
+                   shutil.which("sshd", path="/usr/sbin:/sbin"), "-D", "-E", log, "-f", config]
+        sshd = subprocess.Popen(cls.on_host(host, command))
+        cls.addClassCleanup(sshd.wait)
+        cls.addClassCleanup(sshd.kill)
+        wait_until(lambda: "Server listening" in text_of(log), "sshd")
+
+    @classmethod
+    def on_host(cls, host, command):
+        return ["nsenter", f"--net=/run/netns/{cls.hosts.name_of(host)}", *command]
+
+    def start(self, arguments, hosts=f"{address(1)}:1,{address(2)}:1", port=PORT, key=None, known_hosts=None,
+              environment=None, directory=None):
+        options = f"-F none -o UserKnownHostsFile={known_hosts or self.known_hosts} -o IdentitiesOnly=yes"
+        flags = ["-H", hosts, "-p", str(port), "-i", key or self.key, "--ssh-args", options]
+        return subprocess.Popen(self.on_host(0, [DABKERUN, *flags, *arguments]), stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=directory,
+                                env=dict(os.environ, **(environment or {})))
+
+    def run_job(self, arguments, **options):
+        job = self.start(arguments, **options)
+        out, error = job.communicate(timeout=60)
+        return job.returncode, out, error.decode(errors="replace")
+
+    def test_a_network_is_trained_over_two_hosts(self):
+        if not DIGITS:
+            self.skipTest("the examples are not built")
+        code, out, error = self.run_job([DIGITS])
+        self.assertEqual(code, 0, error)
+        self.assertRegex(out.decode(), r"\[0\]<stdout>:accuracy 9\d\.\d %")
+
+    def test_arguments_and_variables_arrive_as_they_are_whatever_bytes_they_have(self):
+        seed = random.randrange(1 << 32)
+        draw = random.Random(seed)
+        special = [b"", b" ", b"'", b'"', b"$HOME", b"`id`", b"a\nb", b"\\", b"*", "\u00e4\u20ac".encode(), b"--", b"~"]
+        words = special + [bytes(draw.randrange(1, 256) for _ in range(draw.randrange(40)))
+                           for _ in range(200 - len(special))]
+        script = "import os, sys; print(*[os.fsencode(word).hex() or '-' for word in sys.argv[1:] + [os.environ['ODD']]])"
+        code, out, error = self.run_job(["--no-prefix", sys.executable, "-c", script, *words],
+                                        environment={"ODD": "a 'b'\n$c"})
+        self.assertEqual(code, 0, error)
+        expected = " ".join(word.hex() or "-" for word in words + [b"a 'b'\n$c"]).encode() + b"\n"
+        self.assertEqual(out, expected * 2, f"seed {seed}")
+
+    def test_what_travels_is_on_no_command_line_and_ranks_know_their_hosts(self):
+        script = ('hostname; echo "$DABKE_JOB_KEY" | grep -l -a -f - /proc/[0-9]*/cmdline 2>/dev/null; echo searched; '
+                  'echo "in $PWD"; echo "at $DABKE_HOSTNAME $DABKE_RENDEZVOUS"')
+        code, out, error = self.run_job(["sh", "-c", script], directory=self.place)
+        self.assertEqual(code, 0, error)
+        for rank, host in ((0, 1), (1, 2)):
+            self.assertIn(f"[{rank}]<stdout>:host{host}\n[{rank}]<stdout>:searched\n",
+                          "".join(line for line in out.decode().splitlines(True) if line.startswith(f"[{rank}]")))
+            self.assertIn(f"[{rank}]<stdout>:in {self.place}\n", out.decode())
+            self.assertRegex(out.decode(), rf"\[{rank}\]<stdout>:at {address(host)} http://127\.0\.0\.1:\d+\n")
+
+    def test_rank_0_reads_what_dabkerun_reads_and_every_byte_of_output_comes(self):
+        job = subprocess.Popen(self.on_host(0, [
+            DABKERUN, "-H", f"{address(1)}:1,{address(2)}:1", "-p", str(PORT), "-i", self.key, "--no-prefix", "--ssh-args",
+            f"-F none -o UserKnownHostsFile={self.known_hosts}", "cat"]), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        text = b"".join(b"%d %s\n" % (i, b"x" * (i * 37 % 301)) for i in range(30000))
+        self.assertTrue(job.communicate(text, timeout=60)[0] == text)
+        self.assertEqual(job.returncode, 0)
+
+    def start_sleepers(self):
+        """A job of two ranks that sleep, its mark, and their pids."""
+        mark = f"DABKE_TEST_MARK={os.getpid()}.{random.randrange(1 << 32)}"
+        name, _, value = mark.partition("=")
+        job = self.start(["sh", "-c", 'echo "pid $$"; exec sleep 1000'], environment={name: value})
+        self.addCleanup(job.kill)
+        pids = {}
+        while len(pids) < 2:
+            line = job.stdout.readline().decode()
+            self.assertTrue(line, "the job has ended early")
+            found = re.match(r"\[(\d)\]<stdout>:pid (\d+)", line)
+            pids[int(found[1])] = int(found[2])
+        return job, mark, pids
+
+    def expect_clean(self, mark, begin):
+        wait_until(lambda: not processes_with(mark), "the end of every process of the job",
+                   CLEAN_SECONDS - (time.monotonic() - begin))
+
+    def test_whatever_is_killed_the_first_line_says_so_and_nothing_is_left(self):
+        cases = {
+            "rank": (lambda job, pids: pids[1], rf"rank 1 on host {address(2)} \(pid \d+\) was killed by SIGKILL", 137),
+            "ssh": (lambda job, pids: ssh_below(job.pid),
+                    r"host 10\.77\.0\.[23]: the connection to its agent was lost: ssh was killed by SIGKILL", 1),
+            "agent": (lambda job, pids: parent_of(parent_of(pids[1])),
+                      rf"host {address(2)}: the connection to its agent was lost: ssh ", 1),
+            "supervisor": (lambda job, pids: parent_of(pids[1]),
+                           rf"rank 1 on host {address(2)} \(pid \d+\) was lost: its supervisor", 137),
+            "launcher": (lambda job, pids: job.pid, None, -9),
+        }
+        for what, (victim, line, code) in cases.items():
+            with self.subTest(killed=what):
+                job, mark, pids = self.start_sleepers()
+                begin = time.monotonic()
+                os.kill(victim(job, pids), signal.SIGKILL)
+                error = job.communicate(timeout=30)[1].decode()
+                self.assertEqual(job.returncode, code, error)
+                if line:
+                    self.assertRegex(error.splitlines()[0], "^dabkerun: " + line)
+                self.expect_clean(mark, begin)
+
+    def test_ctrl_c_ends_the_job_on_every_host(self):
+        job, mark, _ = self.start_sleepers()
+        begin = time.monotonic()
+        job.send_signal(signal.SIGINT)
+        error = job.communicate(timeout=30)[1].decode()
+        self.assertEqual(job.returncode, 130, error)
+        self.assertTrue(error.endswith("dabkerun: the job was ended by SIGINT\n"), error)
+        self.expect_clean(mark, begin)
+
+    def test_a_host_that_is_cut_off_is_lost_after_the_peer_timeout_and_cleans_up_itself(self):
+        mark = f"DABKE_TEST_MARK={os.getpid()}.cut"
+        job = self.start(["--peer-timeout-seconds", "3", "sh", "-c", 'echo ready; exec sleep 1000'],
+                         environment={"DABKE_TEST_MARK": mark.partition("=")[2]})
+        self.addCleanup(job.kill)
+        for _ in range(2):
+            job.stdout.readline()
+        begin = time.monotonic()
+        with self.hosts.cut(0, 2):
+            error = job.communicate(timeout=30)[1].decode()
+            self.assertEqual(job.returncode, 1, error)
+            self.assertRegex(error, rf"host {address(2)}: the connection to its agent was lost: nothing heard for 3 s")
+            self.expect_clean(mark, begin + 3)
+
+    def test_what_is_wrong_with_a_host_is_said_in_the_first_line_with_what_to_do(self):
+        host, here = address(1), self.place
+        changed = self.file("changed")
+        with open(self.other_key + ".pub", encoding="ascii") as file, open(changed, "w", encoding="ascii") as known:
+            known.write(f"[{host}]:{PORT} {file.read()}")
+        cases = [
+            ("name", "its name is not known: .*address", {"hosts": "no-such-host.invalid:1"}, [], 1),
+            ("key", "it does not let us in without a password: .*--ssh-identity-file", {"key": self.other_key}, [], 1),
+            ("changed", "its host key is not the one that is known: .*ssh-keygen -R", {"known_hosts": changed}, [], 1),
+            ("unknown key", "its host key is not known: ", {"known_hosts": "/dev/null"}, [], 1),
+            ("port", "nothing listens there for ssh: .*--ssh-port", {"port": 2223}, [], 1),
+            ("dabkerun", "there is no /nowhere/dabkerun that can be run: .*--remote-dabkerun", {},
+             ["--remote-dabkerun", "/nowhere/dabkerun"], 1),
+        ]
+        for what, line, options, flags, code in cases:
+            with self.subTest(wrong=what):
+                seen, out, error = self.run_job([*flags, "echo", "x"], **{"hosts": f"{host}:1", **options})
+                name = options.get("hosts", host).split(":")[0]
+                self.assertRegex(error.splitlines()[0], f"^dabkerun: host {re.escape(name)}: {line}")
+                self.assertIn("the command was: ssh -T -o BatchMode=yes", error)
+                self.assertEqual((seen, out), (code, b""), error)
+        with self.subTest(wrong="program"):
+            seen, out, error = self.run_job(["no-such-program"], hosts=f"{host}:1")
+            self.assertRegex(error, rf"^dabkerun: host {host}: cannot run 'no-such-program': no such program in PATH")
+            self.assertEqual((seen, out), (127, b""))
+        with self.subTest(wrong="directory"):
+            gone = os.path.join(here, "gone")
+            os.mkdir(gone)
+            # The hosts share the file system, so the directory goes on its way there.
+            remover = self.file("shell")
+            with open(remover, "w", encoding="ascii") as file:
+                file.write(f'#!/bin/sh\nrmdir "{gone}"\nshift\nexec sh -c "$*"\n')
+            os.chmod(remover, 0o755)
+            seen, out, error = self.run_job(["--remote-shell", remover, "echo", "x"], hosts=f"{host}:1", directory=gone)
+            self.assertRegex(error, rf"^dabkerun: host {host}: cannot enter the directory {gone}: .*make it there")
+            self.assertEqual((seen, out), (2, b""))
+
+
+if __name__ == "__main__":
+    for tool in ("ssh", "ssh-keygen", "nsenter"):
+        if shutil.which(tool) is None:
+            print(f"skipped: {tool} is not installed")
+            sys.exit(77)
+    if shutil.which("sshd", path="/usr/sbin:/sbin") is None:
+        print("skipped: sshd is not installed (openssh-server)")
+        sys.exit(77)
+    try:
+        with namespaces.Hosts(1):
+            pass
+    except namespaces.NotPermitted as why:
+        print(f"skipped: no network namespaces here: {why}")
+        sys.exit(77)
+    unittest.main()
