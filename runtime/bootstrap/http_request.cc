@@ -1,26 +1,19 @@
 #include "runtime/bootstrap/http_request.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 
 #include <fmt/format.h>
 
 #include "runtime/base/store_protocol.h"
+#include "runtime/transport/http_head.h"
 
 namespace dabke {
 namespace {
 
 namespace protocol = store_protocol;
 
-constexpr std::string_view kEndOfHead = "\r\n\r\n";
-
 Status bad(std::string text) { return {Code::invalid_argument, std::move(text)}; }
-
-bool same_word(std::string_view a, std::string_view b) {
-  return std::ranges::equal(
-      a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
-}
 
 std::string_view without_spaces(std::string_view text) {
   const auto first = text.find_first_not_of(" \t");
@@ -35,14 +28,14 @@ Result<HttpRequest::Progress> HttpRequest::append(std::string_view bytes) {
     const std::size_t before = head_.size();
     head_.append(bytes);
     // The end may have begun in what came before.
-    const auto end = head_.find(kEndOfHead, before - std::min(before, kEndOfHead.size() - 1));
+    const auto end = head_.find(http_head::kEnd, before - std::min(before, http_head::kEnd.size() - 1));
     const bool is_too_long =
-        end == std::string::npos ? head_.size() >= kLargestHead + kEndOfHead.size() : end > kLargestHead;
+        end == std::string::npos ? head_.size() >= kLargestHead + http_head::kEnd.size() : end > kLargestHead;
     if (is_too_long) return bad("the request's head is too long");
     if (end == std::string::npos) return Progress::in_head;
     DABKE_RETURN_IF_ERROR(read_head(std::string_view(head_).substr(0, end)));
     head_is_complete_ = true;
-    body_ = head_.substr(end + kEndOfHead.size());
+    body_ = head_.substr(end + http_head::kEnd.size());
     head_.clear();
   } else {
     body_.append(bytes);
@@ -72,13 +65,13 @@ Status HttpRequest::read_head(std::string_view head) {
 }
 
 Status HttpRequest::read_header(std::string_view name, std::string_view value) {
-  if (same_word(name, protocol::kJobHeader)) job_ = value;
-  if (same_word(name, protocol::kNonceHeader)) nonce_ = value;
-  if (same_word(name, protocol::kBodyHeader)) seal_ = value;
-  if (same_word(name, protocol::kProofHeader)) proof_ = value;
+  if (http_head::is_same_name(name, protocol::kJobHeader)) job_ = value;
+  if (http_head::is_same_name(name, protocol::kNonceHeader)) nonce_ = value;
+  if (http_head::is_same_name(name, protocol::kBodyHeader)) seal_ = value;
+  if (http_head::is_same_name(name, protocol::kProofHeader)) proof_ = value;
   for (const std::string_view refused : {"Transfer-Encoding", "Content-Encoding"})
-    if (same_word(name, refused)) return bad(fmt::format("the store takes no {}", refused));
-  if (!same_word(name, "Content-Length")) return {};
+    if (http_head::is_same_name(name, refused)) return bad(fmt::format("the store takes no {}", refused));
+  if (!http_head::is_same_name(name, "Content-Length")) return {};
   if (body_bytes_) return bad("a second Content-Length");
   std::size_t bytes = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), bytes);

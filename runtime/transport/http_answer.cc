@@ -1,27 +1,21 @@
 #include "runtime/transport/http_answer.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 
 #include <fmt/format.h>
 
 #include "runtime/base/store_protocol.h"
+#include "runtime/transport/http_head.h"
 
 namespace dabke {
 namespace {
 
 namespace protocol = store_protocol;
 
-constexpr std::string_view kEndOfHead = "\r\n\r\n";
 constexpr std::size_t kLargestHead = 16 << 10;
 
 Status no_http() { return {Code::transport, "what answers there does not speak HTTP"}; }
-
-bool same_word(std::string_view a, std::string_view b) {
-  return std::ranges::equal(
-      a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
-}
 
 Result<std::size_t> parse_size(std::string_view text) {
   std::size_t value = 0;
@@ -39,14 +33,15 @@ Result<HttpAnswer::Progress> HttpAnswer::append(std::string_view bytes) {
     const std::size_t before = received_.size();
     received_.append(bytes);
     // The end may have begun in what came before.
-    const auto end = received_.find(kEndOfHead, before - std::min(before, kEndOfHead.size() - 1));
-    const bool is_too_long =
-        end == std::string::npos ? received_.size() >= kLargestHead + kEndOfHead.size() : end > kLargestHead;
+    const auto end = received_.find(http_head::kEnd, before - std::min(before, http_head::kEnd.size() - 1));
+    const bool is_too_long = end == std::string::npos
+                                 ? received_.size() >= kLargestHead + http_head::kEnd.size()
+                                 : end > kLargestHead;
     if (is_too_long) return no_http();
     if (end == std::string::npos) return Progress::more;
     DABKE_RETURN_IF_ERROR(read_head(std::string_view(received_).substr(0, end)));
     head_is_complete_ = true;
-    body_ = received_.substr(end + kEndOfHead.size());
+    body_ = received_.substr(end + http_head::kEnd.size());
     received_.clear();
   } else {
     body_.append(bytes);
@@ -70,8 +65,8 @@ Status HttpAnswer::read_head(std::string_view head) {
     if (colon == std::string_view::npos) continue;
     std::string_view value = line.substr(colon + 1);
     value.remove_prefix(std::min(value.find_first_not_of(' '), value.size()));
-    if (same_word(line.substr(0, colon), protocol::kProofHeader)) proof_ = value;
-    if (same_word(line.substr(0, colon), "Content-Length")) {
+    if (http_head::is_same_name(line.substr(0, colon), protocol::kProofHeader)) proof_ = value;
+    if (http_head::is_same_name(line.substr(0, colon), "Content-Length")) {
       DABKE_ASSIGN_OR_RETURN(body_bytes_, parse_size(value));
     }
   }
