@@ -18,8 +18,9 @@ import unittest
 
 import namespaces
 
-DABKERUN = sys.argv.pop(1)
-DIGITS = sys.argv.pop(1)
+# Some jobs start in another directory than this one.
+DABKERUN = os.path.abspath(sys.argv.pop(1))
+DIGITS = (digits := sys.argv.pop(1)) and os.path.abspath(digits)
 PORT = 2222
 CLEAN_SECONDS = 8.0
 
