@@ -73,8 +73,7 @@ std::vector<HostPart> parts_of(const std::vector<RankPlacement>& placements) {
 Result<Config> config_of(const Options& options) {
   DABKE_ASSIGN_OR_RETURN(Config config, config_from_environment(process_environment()));
   for (const auto& [name, value] : options.knobs) {
-    const auto knob =
-        std::ranges::find_if(knobs(), [&](const Knob& each) { return each.env_name() == name; });
+    const auto knob = std::ranges::find(knobs(), name, &Knob::env_name);
     DABKE_RETURN_IF_ERROR(set_knob(config, *knob, value, name));
   }
   return config;

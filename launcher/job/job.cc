@@ -340,8 +340,7 @@ void Job::survey(bool is_for_failure) {
   const TimePoint limit =
       is_for_failure ? std::max(settle_limit_, Clock::now() + kSettle) : Clock::now() + kLookTime;
   if (!survey_) {
-    survey_.emplace();
-    survey_->limit = limit;
+    survey_ = Survey{.awaited = {}, .limit = limit};
     for (const auto& agent : agents_) {
       if (agent->phase != AgentLink::Phase::running) continue;
       survey_->awaited.insert(agent.get());
