@@ -303,11 +303,15 @@ static int descriptors(void) {
   return count;
 }
 
-/* A store closes what its clients have left when it comes to it. */
+/* A store closes what its clients have left when it comes to it, and the last ranks of a job come and go while the first of
+   them has ended: what counts is that all are gone at some moment. */
 static int descriptors_fall_to(int count) {
   const time_t limit = time(NULL) + 20;
-  while (descriptors() > count && time(NULL) < limit) sched_yield();
-  return descriptors() <= count;
+  while (descriptors() > count) {
+    if (time(NULL) >= limit) return 0;
+    sched_yield();
+  }
+  return 1;
 }
 
 /* However often, and whoever is rank 0: it keeps its one store. */
