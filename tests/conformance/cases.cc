@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <random>
 
 #include "tests/conformance/matrix.h"
@@ -22,10 +23,18 @@ constexpr int count_of(const T (&)[n]) {
 }
 constexpr int kDTypeCount = static_cast<int>(kDTypes.size());
 
+/// Chosen once for all jobs: choosing takes longer than most of them.
+const std::vector<std::vector<int>>& rows_over(const std::vector<int>& counts) {
+  static std::map<std::vector<int>, std::vector<std::vector<int>>> chosen;
+  const auto [place, is_new] = chosen.try_emplace(counts);
+  if (is_new) place->second = choose_rows(counts, matrix_is_pairwise());
+  return place->second;
+}
+
 /// Rows over `counts` as cases; `fill` gives each its parameters, or says that there is no such case.
 template <class Fill>
-void add_cases(std::vector<Case>& cases, CollectiveKind kind, std::vector<int> counts, Fill fill) {
-  for (const std::vector<int>& row : choose_rows(counts, matrix_is_pairwise())) {
+void add_cases(std::vector<Case>& cases, CollectiveKind kind, const std::vector<int>& counts, Fill fill) {
+  for (const std::vector<int>& row : rows_over(counts)) {
     Case one{.kind = kind};
     if (!fill(one, row)) continue;
     one.number = static_cast<int>(cases.size());
