@@ -1,0 +1,47 @@
+"""A browser, the page on a server of this process, and a trace that a job of four ranks has recorded."""
+import functools
+import http.server
+import os
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get('DABKE_BUILD', ROOT / 'build')).resolve()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope='session')
+def address():
+    serve = functools.partial(Quiet, directory=ROOT / 'timeline_viewer/page')
+    with http.server.ThreadingHTTPServer(('127.0.0.1', 0), serve) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f'http://127.0.0.1:{server.server_port}/index.html'
+        server.shutdown()
+
+
+@pytest.fixture(scope='session')
+def browser():
+    options = webdriver.ChromeOptions()
+    for argument in ('--headless=new', '--no-sandbox', '--disable-dev-shm-usage', '--window-size=1440,900'):
+        options.add_argument(argument)
+    options.set_capability('goog:loggingPrefs', {'browser': 'ALL'})
+    driver = webdriver.Chrome(service=Service('/usr/bin/chromedriver'), options=options)
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope='session')
+def trace(tmp_path_factory):
+    path = tmp_path_factory.mktemp('trace') / 'trace.json'
+    subprocess.run([BUILD / 'launcher/dabkerun', '-np', '4', BUILD / 'examples/digits', '--epochs', '1'], check=True, timeout=120,
+                   env={**os.environ, 'DABKE_TIMELINE': str(path), 'DABKE_TIMELINE_FORMAT': 'records'}, capture_output=True)
+    return path

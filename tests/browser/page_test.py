@@ -1,0 +1,151 @@
+"""What the timeline's page does with files, in a real browser."""
+import gzip
+import json
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+LIMIT_SECONDS = 60
+
+
+@pytest.fixture
+def page(browser, address):
+    browser.get(address)
+    WebDriverWait(browser, LIMIT_SECONDS).until(lambda each: each.execute_script('return !!window.dabke'))
+    return browser
+
+
+def message(page):
+    return page.find_element(By.ID, 'message').text
+
+
+def load(page, path):
+    page.find_element(By.ID, 'file').send_keys(str(path))
+    WebDriverWait(page, LIMIT_SECONDS).until(lambda each: each.execute_script(
+        'const text = document.getElementById("message").textContent;'
+        'return !text.startsWith("Reading") && (text || dabke.lanes.drawMs.length)'))
+
+
+def view(page):
+    return page.execute_script('return [dabke.lanes.begin, dabke.lanes.end]')
+
+
+def whole(name, begin, duration, **args):
+    return {'ph': 'X', 'name': name, 'pid': 0, 'tid': 1, 'ts': begin, 'dur': duration, 'args': args}
+
+
+def test_an_empty_page_says_how_a_trace_is_recorded(page):
+    assert 'DABKE_TIMELINE=' in page.find_element(By.ID, 'empty').text
+
+
+def test_a_recorded_trace_shows_every_rank(page, trace):
+    load(page, trace)
+    assert message(page) == ''
+    heads = page.execute_script('return dabke.lanes.rows.map(row => row.head).filter(Boolean)')
+    assert heads == ['rank 0', 'rank 1', 'rank 2', 'rank 3']
+    events = [each for each in json.loads(trace.read_text())['traceEvents'] if each['ph'] in 'Xi']
+    assert page.execute_script('return dabke.lanes.trace.count') == len(events)
+
+
+def test_a_compressed_trace_is_the_same(page, trace, tmp_path):
+    packed = tmp_path / 'trace.json.gz'
+    packed.write_bytes(gzip.compress(trace.read_bytes()))
+    load(page, trace)
+    count = page.execute_script('return dabke.lanes.trace.count')
+    page.refresh()
+    load(page, packed)
+    assert page.execute_script('return dabke.lanes.trace.count') == count
+
+
+def test_w_zooms_in_and_d_moves_on(page, trace):
+    load(page, trace)
+    lanes = page.find_element(By.ID, 'lanes')
+    begin, end = view(page)
+    lanes.send_keys('w')
+    zoomed = view(page)
+    assert zoomed[1] - zoomed[0] == pytest.approx(0.8 * (end - begin))
+    lanes.send_keys('d')
+    assert view(page)[0] > zoomed[0]
+    lanes.send_keys('0')
+    assert view(page) == pytest.approx([begin, end])
+
+
+def test_search_counts_what_a_name_and_an_expression_match(page, tmp_path):
+    path = tmp_path / 'trace.json'
+    path.write_text(json.dumps([whole('alpha', 0, 1), whole('alps', 2, 1), whole('beta', 4, 1)]))
+    load(page, path)
+    search = page.find_element(By.ID, 'search')
+    search.send_keys('alp')
+    assert page.find_element(By.ID, 'matches').text == '2 found'
+    search.send_keys(Keys.CONTROL, 'a')
+    search.send_keys('/^(alps|beta)$/')
+    assert page.find_element(By.ID, 'matches').text == '2 found'
+
+
+def test_a_selected_batch_shows_all_ranks_side_by_side(page, trace):
+    load(page, trace)
+    page.execute_script('const {lanes} = dabke, {trace} = lanes;'
+                        'lanes.select(trace.order.findIndex((order, i) => trace.rows[trace.row[i]].name === "lane" && order > 0))')
+    lines = page.find_elements(By.CSS_SELECTOR, '#selection td:first-child')
+    assert sorted(each.text for each in lines) == ['rank 0', 'rank 1', 'rank 2', 'rank 3']
+
+
+def test_a_truncated_file_shows_what_it_has_and_says_so(page, trace, tmp_path):
+    cut = tmp_path / 'cut.json'
+    cut.write_bytes(trace.read_bytes()[:-5000])
+    load(page, cut)
+    assert 'ends in the middle' in message(page)
+    assert page.execute_script('return dabke.lanes.trace.count') > 0
+
+
+@pytest.mark.parametrize('text', ['', 'no trace', '{}', '[]'])
+def test_a_file_without_events_is_refused(page, tmp_path, text):
+    path = tmp_path / 'other.json'
+    path.write_text(text)
+    load(page, path)
+    assert 'has no events' in message(page)
+
+
+def test_markup_in_names_stays_text(page, tmp_path):
+    hostile = '<img src=x onerror="window.hostile = 1"><script>window.hostile = 1</script>'
+    path = tmp_path / 'hostile.json'
+    path.write_text(json.dumps({'traceEvents': [whole(hostile, 0, 1, **{hostile: hostile})], 'otherData': {
+        'missing': [hostile],
+        'report': {'findings': [{'title': hostile, 'text': hostile, 'advice': hostile, 'severity': hostile}]}}}))
+    load(page, path)
+    page.execute_script('dabke.lanes.select(0)')
+    assert hostile in page.find_element(By.ID, 'selection').text
+    assert hostile in page.find_element(By.ID, 'findings').text
+    assert page.execute_script('return [window.hostile, document.querySelectorAll("img").length]') == [None, 0]
+
+
+def test_a_finding_leads_to_its_evidence(page, tmp_path):
+    path = tmp_path / 'report.json'
+    events = [{'ph': 'M', 'name': 'process_name', 'pid': 0, 'args': {'name': 'rank 0'}},
+              whole('ALLREDUCE', 0, 10, order=1), whole('ALLREDUCE', 1000, 10, order=2)]
+    finding = {'title': 'Rank 0 is late', 'text': 'It was last.', 'advice': 'Look at it.', 'severity': 'high',
+               'evidence': [{'rank': 0, 'start_us': 1000, 'end_us': 1010, 'tensor': None, 'order': 2}]}
+    path.write_text(json.dumps({'traceEvents': events, 'otherData': {'report': {'findings': [finding]}}}))
+    load(page, path)
+    page.find_element(By.CSS_SELECTOR, '.finding').click()
+    assert page.execute_script('return dabke.lanes.trace.order[dabke.lanes.selected]') == 2
+    begin, end = view(page)
+    assert 900 < begin < 1000 and 1010 < end < 1100
+
+
+def test_no_lane_has_more_rectangles_than_pixel_columns(page, tmp_path):
+    path = tmp_path / 'many.json'
+    path.write_text(json.dumps([whole('ALLREDUCE', 10 * i, 9) for i in range(100_000)]))
+    load(page, path)
+    assert page.execute_script('return dabke.lanes.rectangles <= dabke.lanes.canvas.clientWidth')
+
+
+def test_what_lies_inside_another_event_is_drawn_below_it(page, tmp_path):
+    path = tmp_path / 'nested.json'
+    path.write_text(json.dumps([whole('NEGOTIATE_ALLREDUCE', 0.1, 0.2), whole('ALLREDUCE', 0.3, 9.0), whole('SHM_ALLREDUCE', 1.0, 8.3)]))
+    load(page, path)
+    depths = page.execute_script('const {trace} = dabke.lanes; return Object.fromEntries(trace.names.map((name, number) =>'
+                                 ' [name, trace.depth[trace.name.indexOf(number)]]))')
+    assert depths == {'NEGOTIATE_ALLREDUCE': 0, 'ALLREDUCE': 0, 'SHM_ALLREDUCE': 1}

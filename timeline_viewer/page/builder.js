@@ -1,0 +1,138 @@
+// Makes columns of numbers of a trace's events: sorted by row, depth and time, so that each (row, depth) is a lane whose events
+// do not overlap.
+
+const OWN_COLUMN = new Set(['order', 'bytes', 'last_rank', 'last_by_us', 'batch']);
+
+// Ends are sums of two numbers that have been rounded: what ends as another begins may seem to end just after.
+const HALF_NS = 0.0005;
+
+class Names {
+  constructor() {
+    this.texts = [];
+    this.numbers = new Map();
+  }
+  number(text) {
+    let number = this.numbers.get(text);
+    if (number === undefined) this.numbers.set(text, number = this.texts.push(text) - 1);
+    return number;
+  }
+}
+
+export class Builder {
+  constructor() {
+    this.names = new Names();
+    this.details = new Names();
+    this.processes = new Map();
+    this.rows = new Map();
+    this.rowList = [];
+    this.begin = [];
+    this.end = [];
+    this.row = [];
+    this.name = [];
+    this.detail = [];
+    this.order = [];
+    this.bytes = [];
+    this.lastRank = [];
+    this.lastBy = [];
+  }
+
+  add(events) {
+    for (const event of events) if (event && typeof event === 'object') this.addOne(event);
+  }
+
+  addOne(event) {
+    if (event.ph === 'M') return this.addName(event);
+    const ts = Number(event.ts);
+    if (!Number.isFinite(ts)) return;
+    if (event.ph === 'X') {
+      this.push(this.rowOf(event), event, ts, ts + Math.max(0, Number(event.dur) || 0));
+    } else if (event.ph === 'i' || event.ph === 'I') {
+      this.push(this.rowOf(event), event, ts, ts);
+    } else if (event.ph === 'B') {
+      const row = this.rowOf(event);
+      row.open.push(this.push(row, event, ts, NaN));
+    } else if (event.ph === 'E') {
+      const row = this.rowOf(event);
+      if (row.open.length) this.end[row.open.pop()] = ts;
+    }
+  }
+
+  addName(event) {
+    const name = event.args?.name;
+    if (event.name === 'process_name' && name !== undefined) this.processes.set(event.pid, String(name));
+    if (event.name === 'thread_name' && name !== undefined) this.rowOf(event).name = String(name);
+  }
+
+  rowOf(event) {
+    const key = `${event.pid}/${event.tid}`;
+    let row = this.rows.get(key);
+    if (!row) {
+      row = {index: this.rowList.length, pid: event.pid, tid: event.tid, name: '', open: []};
+      this.rows.set(key, row);
+      this.rowList.push(row);
+    }
+    return row;
+  }
+
+  push(row, event, begin, end) {
+    const args = event.args && typeof event.args === 'object' ? event.args : {};
+    const rest = Object.entries(args).filter(([key]) => !OWN_COLUMN.has(key));
+    this.begin.push(begin);
+    this.end.push(end);
+    this.row.push(row.index);
+    this.name.push(this.names.number(String(event.name)));
+    this.detail.push(this.details.number(rest.length ? JSON.stringify(rest) : '[]'));
+    this.order.push(args.order ?? NaN);
+    this.bytes.push(args.bytes ?? NaN);
+    this.lastRank.push(args.last_rank ?? -1);
+    this.lastBy.push(args.last_by_us ?? NaN);
+    return this.begin.length - 1;
+  }
+
+  finish() {
+    const count = this.begin.length;
+    let last = -Infinity, first = Infinity;
+    for (let i = 0; i < count; i++) {
+      first = Math.min(first, this.begin[i]);
+      last = Math.max(last, this.begin[i], this.end[i] || -Infinity);
+    }
+    for (let i = 0; i < count; i++) if (Number.isNaN(this.end[i])) this.end[i] = last;
+    const depth = this.depths();
+    const index = Uint32Array.from({length: count}, (_, i) => i)
+      .sort((a, b) => this.row[a] - this.row[b] || depth[a] - depth[b] || this.begin[a] - this.begin[b]);
+    const take = (Type, from) => Type.from(index, i => from[i]);
+    const trace = {
+      count, first: count ? first : 0, last: count ? last : 1,
+      begin: take(Float64Array, this.begin), end: take(Float64Array, this.end), row: take(Uint32Array, this.row),
+      name: take(Uint32Array, this.name), detail: take(Uint32Array, this.detail), order: take(Float64Array, this.order),
+      bytes: take(Float64Array, this.bytes), lastRank: take(Int32Array, this.lastRank), lastBy: take(Float64Array, this.lastBy),
+      depth: take(Uint8Array, depth), names: this.names.texts, details: this.details.texts,
+      rows: this.rowList.map(({pid, tid, name}) => ({
+        pid, tid, process: this.processes.get(pid) ?? `process ${pid}`, name: name || (tid === undefined ? '' : `thread ${tid}`), lanes: [],
+      })),
+    };
+    for (let i = 0; i < count;) {
+      let to = i + 1;
+      while (to < count && trace.row[to] === trace.row[i] && trace.depth[to] === trace.depth[i]) to++;
+      trace.rows[trace.row[i]].lanes.push({from: i, to});
+      i = to;
+    }
+    return trace;
+  }
+
+  /// How deep each event lies in its row: below all that have not ended as it begins.
+  depths() {
+    const depth = new Uint8Array(this.begin.length);
+    const index = Uint32Array.from(depth, (_, i) => i).sort(
+      (a, b) => this.row[a] - this.row[b] || this.begin[a] - this.begin[b] || this.end[b] - this.end[a] || a - b);
+    let row = -1, ends = [];
+    for (const i of index) {
+      if (this.row[i] !== row) [row, ends] = [this.row[i], []];
+      let level = 31;
+      while (level > 0 && !(ends[level - 1] > this.begin[i] + HALF_NS)) level--;
+      ends[level] = Math.max(this.end[i], this.begin[i]);
+      depth[i] = level;
+    }
+    return depth;
+  }
+}

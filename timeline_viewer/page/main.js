@@ -1,0 +1,108 @@
+// Puts the page together: where traces come from, and what follows from a click.
+import {Lanes} from './lanes.js';
+import {showFindings, showSelection} from './panel.js';
+import {Steps} from './steps.js';
+
+const at = id => document.getElementById(id);
+const lanes = new Lanes(at('lanes'), event => showSelection(at('selection'), lanes.trace, event));
+const steps = new Steps(at('strip'), ({begin, end}) => lanes.look(begin, end));
+
+function tell(text) {
+  at('message').textContent = text;
+  at('message').hidden = !text;
+}
+
+function parse(blob) {
+  const worker = new Worker(new URL('./worker.js', import.meta.url), {type: 'module'});
+  return new Promise((resolve, reject) => {
+    worker.onmessage = ({data}) => data.error ? reject(new Error(data.error)) : resolve(data);
+    worker.onerror = event => reject(new Error(event.message || 'the parser could not be started'));
+    worker.postMessage({blob});
+  }).finally(() => worker.terminate());
+}
+
+function faultsOf({truncated, bad, cut, metadata}) {
+  return [
+    cut && `The file cannot be decompressed to its end (${cut}).`,
+    truncated && 'The file ends in the middle: what follows is missing.',
+    bad && `${bad} events cannot be read and are left out.`,
+    ...(Array.isArray(metadata?.otherData?.missing) ? metadata.otherData.missing.map(String) : []),
+  ].filter(Boolean).join(' ');
+}
+
+async function open(blob, name, report) {
+  tell(`Reading ${name} …`);
+  let result;
+  try {
+    result = await parse(blob);
+  } catch (error) {
+    return tell(`${name} cannot be read: ${error.message}`);
+  }
+  if (!result.trace.count) return tell(`${name} has no events: it is empty, or no Chrome trace (.json or .json.gz).`);
+  tell(faultsOf(result));
+  at('empty').hidden = true;
+  at('work').hidden = false;
+  at('name').textContent = `${name} · ${result.trace.count.toLocaleString('en')} events`;
+  lanes.show(result.trace, at('grouping').value);
+  steps.show(result.trace);
+  showSelection(at('selection'), result.trace, -1);
+  showFindings(at('findings'), report ?? result.metadata?.otherData?.report, showEvidence);
+  search();
+}
+
+function showEvidence({rank, start_us: begin, end_us: end, tensor, order}) {
+  const {trace} = lanes;
+  const margin = Math.max((end - begin) / 2, 1);
+  lanes.look(begin - margin, end + margin);
+  const fits = i => trace.begin[i] <= end && trace.end[i] >= begin && (order == null || trace.order[i] === order);
+  for (const row of trace.rows) {
+    if (row.process !== `rank ${rank}` || (tensor != null && row.name !== tensor)) continue;
+    for (const lane of row.lanes)
+      for (let i = lane.from; i < lane.to; i++) if (fits(i)) return lanes.select(i);
+  }
+}
+
+function matcher(text) {
+  const pattern = /^\/(.+)\/(i?)$/.exec(text);
+  if (!pattern) return name => name.toLowerCase().includes(text.toLowerCase());
+  const expression = new RegExp(pattern[1], pattern[2]);
+  return name => expression.test(name);
+}
+
+function search() {
+  const {trace} = lanes, text = at('search').value;
+  if (!trace) return;
+  lanes.matched = null;
+  at('matches').textContent = '';
+  try {
+    if (text) {
+      const test = matcher(text);
+      lanes.matched = trace.names.map(test);
+      lanes.matched.rows = trace.rows.map(row => test(row.name));
+      let count = 0;
+      for (let i = 0; i < trace.count; i++) count += lanes.matched[trace.name[i]] || lanes.matched.rows[trace.row[i]];
+      at('matches').textContent = `${count.toLocaleString('en')} found`;
+    }
+  } catch (error) {
+    at('matches').textContent = error.message;
+  }
+  lanes.redraw();
+}
+
+at('search').oninput = search;
+at('grouping').onchange = () => lanes.trace && lanes.group(at('grouping').value);
+at('file').onchange = ({target}) => target.files[0] && open(target.files[0], target.files[0].name);
+addEventListener('dragover', event => event.preventDefault());
+addEventListener('drop', event => {
+  event.preventDefault();
+  const [file] = event.dataTransfer.files;
+  if (file) open(file, file.name);
+});
+
+if (document.querySelector('meta[name="dabke-source"][content="server"]')) {
+  const [trace, report] = await Promise.all([fetch('./trace'), fetch('./report')]);
+  if (trace.ok) open(await trace.blob(), document.title, report.ok ? await report.json() : null);
+  else tell(`The trace cannot be fetched: ${trace.status}`);
+}
+
+window.dabke = {lanes, steps};  // for tests and the console

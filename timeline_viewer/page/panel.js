@@ -1,0 +1,59 @@
+// The side panel: what is selected, and the report's findings. Names from a file only ever become text.
+import {size, time} from './format.js';
+
+function element(tag, text, ...children) {
+  const made = document.createElement(tag);
+  if (text) made.textContent = text;
+  made.append(...children);
+  return made;
+}
+
+export function showFindings(place, report, onEvidence) {
+  place.replaceChildren(element('h2', 'Findings'));
+  if (!report) {
+    place.append(element('p', 'This file has no report. dabke-timeline report FILE makes one, where your version has it.'));
+    return;
+  }
+  if (!report.findings?.length) place.append(element('p', 'The report has found nothing to mend.'));
+  for (const finding of report.findings ?? []) {
+    const button = element('button', '', element('strong', finding.title), element('p', finding.text), element('p', finding.advice));
+    button.className = 'finding';
+    if (['high', 'medium'].includes(finding.severity)) button.classList.add(finding.severity);
+    button.onclick = () => finding.evidence?.length && onEvidence(finding.evidence[0]);
+    place.append(button);
+  }
+}
+
+export function showSelection(place, trace, event) {
+  place.replaceChildren();
+  if (event < 0) return;
+  const row = trace.rows[trace.row[event]];
+  const facts = [
+    ['where', [row.process, row.name].filter(Boolean).join(' · ')], ['begins', time(trace.begin[event] - trace.first)],
+    ['takes', time(trace.end[event] - trace.begin[event])], ...JSON.parse(trace.details[trace.detail[event]])];
+  if (!Number.isNaN(trace.order[event])) facts.push(['order', trace.order[event]]);
+  if (!Number.isNaN(trace.bytes[event])) facts.push(['size', size(trace.bytes[event])]);
+  if (trace.lastRank[event] >= 0) facts.push(['last', `rank ${trace.lastRank[event]}, by ${time(trace.lastBy[event])}`]);
+  const list = element('dl');
+  for (const [name, value] of facts)
+    list.append(element('dt', String(name)), element('dd', typeof value === 'object' ? JSON.stringify(value) : String(value)));
+  place.append(element('h2', trace.names[trace.name[event]]), list);
+  if (!Number.isNaN(trace.order[event])) place.append(...sameOrder(trace, event, row.name));
+}
+
+/// The same tensor's same order on all ranks: when each came, and by how much after the first.
+function sameOrder(trace, event, name) {
+  const found = [];
+  for (const row of trace.rows) {
+    if (row.name !== name) continue;
+    for (const lane of row.lanes)
+      for (let i = lane.from; i < lane.to; i++)
+        if (trace.order[i] === trace.order[event] && trace.name[i] === trace.name[event]) found.push(i);
+  }
+  if (found.length < 2) return [];
+  const first = Math.min(...found.map(i => trace.begin[i]));
+  const head = element('tr', '', element('th', 'rank'), element('th', 'begins after'), element('th', 'takes'));
+  const lines = found.map(i => element('tr', '', element('td', trace.rows[trace.row[i]].process),
+    element('td', time(trace.begin[i] - first)), element('td', time(trace.end[i] - trace.begin[i]))));
+  return [element('table', '', head, ...lines)];
+}

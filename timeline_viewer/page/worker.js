@@ -1,0 +1,32 @@
+// Reads a trace away from the page's own thread. Comes in: {blob}; goes out: {progress}, then {trace, ...} or {error}.
+import {Scanner} from './scanner.js';
+import {Builder} from './builder.js';
+
+async function isGzip(blob) {
+  const head = new Uint8Array(await blob.slice(0, 2).arrayBuffer());
+  return head[0] === 0x1f && head[1] === 0x8b;
+}
+
+async function read(blob) {
+  const builder = new Builder();
+  const scanner = new Scanner(events => builder.add(events));
+  let cut = '';
+  try {
+    const stream = await isGzip(blob) ? blob.stream().pipeThrough(new DecompressionStream('gzip')) : blob.stream();
+    const reader = stream.getReader();
+    for (let piece = await reader.read(); !piece.done; piece = await reader.read()) scanner.push(piece.value);
+  } catch (error) {
+    cut = String(error.message);
+  }
+  return {...scanner.finish(), cut, trace: builder.finish()};
+}
+
+self.onmessage = async ({data}) => {
+  try {
+    const result = await read(data.blob);
+    const {trace} = result;
+    self.postMessage(result, Object.values(trace).filter(ArrayBuffer.isView).map(column => column.buffer));
+  } catch (error) {
+    self.postMessage({error: String(error.message)});
+  }
+};
