@@ -63,8 +63,7 @@ class Bench {
     contenders_.push_back({"gloo backend", [this](float* data, std::size_t n) {
                              return gloo_runner_->run(batch_of(again_, data, n));
                            }});
-    DABKE_ASSIGN_OR_RETURN(const SocketAddress address,
-                           choose_address(config_, place_.world, place_.store->describe()));
+    DABKE_ASSIGN_OR_RETURN(const SocketAddress address, listening_address(place_.world));
     DABKE_ASSIGN_OR_RETURN(device_, GlooDevice::open(address, guard_));
     DABKE_RETURN_IF_ERROR(add_own_algorithm("gloo ring", ring_, gloo::AllreduceOptions::Algorithm::RING));
     return add_own_algorithm("gloo bcube", bcube_, gloo::AllreduceOptions::Algorithm::BCUBE);

@@ -18,6 +18,7 @@ inline constexpr std::array kAliases{
     Alias{"-prefix-timestamp", "--prefix-output-with-timestamp"},
     Alias{"--log-with-timestamp", "--no-log-hide-timestamp"},
     Alias{"--log-without-timestamp", "--log-hide-timestamp"},
+    Alias{"--network-interface", "--network-interfaces"},
 };
 
 /// Flags of horovodrun that this version refuses, because to ignore them would change what a job does.
@@ -41,7 +42,6 @@ inline constexpr std::array kRefusals{
     Refusal{"--jsrun", "this version does not launch through jsrun; leave it out"},
     Refusal{"--config-file",
             "config files are not supported by this version; give flags or DABKE_ variables"},
-    Refusal{"--network-interfaces", "give one name with --network-interface"},
     Refusal{"--num-nccl-streams", "NCCL is not supported by this version; leave it out"},
     Refusal{"--host-discovery-script", kNoElastic},
     Refusal{"--min-np", kNoElastic},

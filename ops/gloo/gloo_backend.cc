@@ -147,8 +147,7 @@ Status GlooBackend::open_device() {
     device_->resume();
     return Status::ok();
   }
-  DABKE_ASSIGN_OR_RETURN(const SocketAddress address,
-                         choose_address(context_.config, context_.world, context_.store->describe()));
+  DABKE_ASSIGN_OR_RETURN(const SocketAddress address, listening_address(context_.world));
   DABKE_ASSIGN_OR_RETURN(device_, GlooDevice::open(address, context_.fork_guard));
   return Status::ok();
 }

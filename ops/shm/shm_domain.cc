@@ -230,8 +230,7 @@ Result<std::unique_ptr<ShmDomain>> ShmDomain::open(const BackendContext& context
   std::vector<Rank> others(here.begin() + 1, here.end());
   if (!leads) others = {here.front()};
   const TimePoint deadline = deadline_after(context.config.start_timeout);
-  DABKE_ASSIGN_OR_RETURN(const SocketAddress address,
-                         choose_address(context.config, world, context.store->describe()));
+  DABKE_ASSIGN_OR_RETURN(const SocketAddress address, listening_address(world));
   DABKE_ASSIGN_OR_RETURN(auto links, open_links({.world = world,
                                                  .neighbours = others,
                                                  .listen_at = address,

@@ -64,8 +64,7 @@ Result<std::unique_ptr<TcpMesh>> TcpMesh::open(const BackendContext& context, co
   const std::set<int> set_ranks = linked_places(set.rank, set.size());
   std::vector<Rank> ranks;
   for (const int set_rank : set_ranks) ranks.push_back(set.ranks[static_cast<std::size_t>(set_rank)]);
-  DABKE_ASSIGN_OR_RETURN(const SocketAddress address,
-                         choose_address(context.config, context.world, context.store->describe()));
+  DABKE_ASSIGN_OR_RETURN(const SocketAddress address, listening_address(context.world));
   const auto aborted = [&interrupt] { return interrupt.aborted(); };
   DABKE_ASSIGN_OR_RETURN(auto links, open_links({.world = context.world,
                                                  .neighbours = ranks,

@@ -32,6 +32,9 @@ struct World {
   int cross_rank = 0;  // among the ranks of equal local_rank
   int cross_size = 1;
   std::vector<std::string> hosts;  // by rank
+  /// Where this rank listens for the others: "10.0.0.2" or "fd00::2", which all of them reach
+  /// (runtime/bootstrap/host_addresses.h). Empty: loopback.
+  std::string address;
   std::string name_of(Rank one) const { return name_of_rank(one, hosts); }
 
   /// Whether every host has the same number of ranks.

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "runtime/base/hmac.h"
+#include "runtime/bootstrap/host_addresses.h"
 #include "runtime/bootstrap/mpi_place.h"
 #include "runtime/bootstrap/other_launchers.h"
 #include "runtime/bootstrap/place.h"
@@ -149,6 +150,9 @@ Result<Bootstrapped> join(Place place, const Config& config, TimePoint deadline)
   world.cross_rank = placement.cross_rank;
   world.cross_size = placement.cross_size;
   world.is_homogeneous = equally_filled(world.hosts);
+  DABKE_ASSIGN_OR_RETURN(AgreedAddress agreed, agree_on_address(world, config, *joined.store, deadline));
+  world.address = std::move(agreed.address);
+  joined.network = std::move(agreed.table);
   return joined;
 }
 

@@ -26,6 +26,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "runtime/base/config.h"
 #include "runtime/base/status.h"
@@ -40,7 +41,8 @@ struct Bootstrapped {
   World world;
   std::shared_ptr<Store> store;  // this job's and epoch's
   MpiSession* mpi = nullptr;     // when MPI has started the job
-  bool gathers_dumps = false;    // whoever serves the store reads the dumps of a hang there
+  std::string network;         // rank 0's, of a job on several hosts: which address of each is used, in words
+  bool gathers_dumps = false;  // whoever serves the store reads the dumps of a hang there
 };
 
 /// Waits for the other ranks until config.start_timeout. Errors name the variable or the ranks, and the

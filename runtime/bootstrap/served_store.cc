@@ -8,18 +8,11 @@
 
 #include "runtime/base/hmac.h"
 #include "runtime/bootstrap/rendezvous_server.h"
+#include "runtime/transport/interfaces.h"
 #include "runtime/transport/job_secret.h"
-#include "runtime/transport/network.h"
 
 namespace dabke {
 namespace {
-
-/// "10.0.0.2:0" without the port.
-std::string host_part(const SocketAddress& address) {
-  std::string text = address.to_string();
-  text.resize(text.rfind(':'));
-  return text.starts_with('[') ? text.substr(1, text.size() - 2) : text;
-}
 
 struct Served {
   StoreUse use;
@@ -57,14 +50,20 @@ void serve_until_exit(Served served) {
   servers().all.push_back(std::move(served));
 }
 
+/// No store is there yet in which the hosts could say what they reach, so this is the likeliest.
+Result<std::string> address_for(const Config& config, const std::vector<std::string>& hosts) {
+  if (std::ranges::all_of(hosts, [&](const auto& host) { return host == hosts.front(); })) {
+    DABKE_ASSIGN_OR_RETURN(const SocketAddress address, address_on_one_host(config));
+    return address.host();
+  }
+  DABKE_ASSIGN_OR_RETURN(const std::vector<HostAddress> candidates, candidate_addresses(config, ""));
+  return candidates.front().address.host();
+}
+
 }  // namespace
 
 Result<ServedStore> serve_store(const Config& config, const std::vector<std::string>& hosts, StoreUse use) {
-  World world;
-  world.size = static_cast<int>(hosts.size());
-  world.hosts = hosts;
-  DABKE_ASSIGN_OR_RETURN(const SocketAddress chosen, choose_address(config, world, ""));
-  const std::string address = host_part(chosen);
+  DABKE_ASSIGN_OR_RETURN(const std::string address, address_for(config, hosts));
   if (use == StoreUse::of_many_jobs) {
     const std::lock_guard lock(servers().mutex);
     const auto known = std::ranges::find_if(

@@ -89,7 +89,7 @@ Result<std::unique_ptr<LinkChannel>> LinkChannel::open_as(const ProcessIdentity&
                                                           ForkGuard& guard, Log log) {
   std::unique_ptr<LinkChannel> channel(new LinkChannel(config, guard, log));
   DABKE_RETURN_IF_ERROR(channel->start());
-  DABKE_ASSIGN_OR_RETURN(const SocketAddress address, choose_address(config, world, store->describe()));
+  DABKE_ASSIGN_OR_RETURN(const SocketAddress address, listening_address(world));
   DABKE_ASSIGN_OR_RETURN(auto links, open_links({.world = world,
                                                  .neighbours = neighbours,
                                                  .listen_at = address,

@@ -100,6 +100,7 @@ Status Runtime::start(const Factories& factories) {
                              ask_for_dumps(fmt::format("rank {} was sent {}", world().rank, name));
                            }));
   }
+  if (!bootstrapped_.network.empty()) log_.info("{}", bootstrapped_.network);
   log_.debug("{}, of {}, epoch {}, control over {}", world().name_of(world().rank), world().size,
              world().epoch, coordinator_->channel_name());
   return {};

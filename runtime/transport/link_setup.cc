@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "runtime/transport/handshake.h"
+#include "runtime/transport/handshake_io.h"
 #include "runtime/transport/init_failure.h"
 #include "runtime/transport/shm/local_socket.h"
 #include "runtime/transport/shm/shm_agreement.h"
@@ -320,36 +321,14 @@ Status Setup::serve(std::uint64_t number) {
   return watch(connection, number);
 }
 
-/// Sends and receives what can be without waiting. After a refusal it is sent, and what the client still
-/// sends is thrown away until it closes: closing first would destroy the refusal on its way.
 Status Setup::converse(Connection& connection) {
-  Handshake& handshake = connection.handshake;
-  for (int turns = 0; turns < 64; ++turns) {  // then the others, should a client never stop sending
-    if (const auto out = handshake.outgoing(); !out.empty()) {
-      const ssize_t sent = ::send(connection.fd.get(), out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (sent < 0 && errno != EAGAIN && errno != EINTR) return system_error("the connection broke", errno);
-      if (sent <= 0) return {};
-      handshake.sent(static_cast<std::size_t>(sent));
-      if (handshake.failed() && handshake.outgoing().empty()) ::shutdown(connection.fd.get(), SHUT_WR);
-      continue;
-    }
-    if (handshake.done()) return {};
-    std::array<std::byte, 512> bytes;
-    const std::size_t most = handshake.failed() ? bytes.size() : std::min(handshake.wanted(), bytes.size());
-    const ssize_t got = ::recv(connection.fd.get(), bytes.data(), most, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return {};
-    if (got < 0) return system_error("the connection broke", errno);
-    if (got == 0) return {Code::transport, "it closed the connection in the middle of the handshake"};
-    if (handshake.failed()) continue;
-    const Status status = handshake.receive(std::span(bytes).first(static_cast<std::size_t>(got)));
-    if (status.is_ok()) continue;
-    if (connection.connects_to != nullptr || handshake.outgoing().empty()) return status;
-    const std::string text = fmt::format("{}: {}", connection.remote, status.message());
-    given_.log.warning("rank {} refused a link from {}", given_.world.rank, text);
-    if (refused_.size() < 4) refused_.push_back(text);
-    connection.deadline = std::min(connection.deadline, Clock::now() + 1s);
-  }
-  return {};
+  const auto result = converse_over(connection.fd.get(), connection.handshake);
+  if (result.refused.is_ok()) return result.ended;
+  const std::string text = fmt::format("{}: {}", connection.remote, result.refused.message());
+  given_.log.warning("rank {} refused a link from {}", given_.world.rank, text);
+  if (refused_.size() < 4) refused_.push_back(text);
+  connection.deadline = std::min(connection.deadline, Clock::now() + 1s);
+  return result.ended;
 }
 
 Status Setup::watch(Connection& connection, std::uint64_t number) {

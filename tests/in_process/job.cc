@@ -158,7 +158,6 @@ void Job::open(const Setup& setup, int size, const std::function<Config(int rank
       };
     }
     Config config = config_of(rank);
-    if (setup.hosts > 1) config.network_interface = "lo";
     if (!setup.cpu_operations.empty()) config.cpu_operations = setup.cpu_operations;
     ranks_[static_cast<std::size_t>(rank)] = std::make_unique<Rank>(
         rank, must(Runtime::open(config, {world_of(rank, size, setup, id), store}, factories)), device);

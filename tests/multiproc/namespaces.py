@@ -70,7 +70,12 @@ class Hosts:
             self._add_namespace(host)
             _ip("-n", switch, "link", "add", f"port{i}", "type", "veth", "peer", "name", "eth0", "netns", host)
             _ip("-n", switch, "link", "set", f"port{i}", "master", "switch", "up")
+            # As on real hosts: every one of them has this one, and it leads nowhere but to the host itself.
+            _ip("-n", host, "link", "add", "docker0", "type", "bridge")
+            _ip("-n", host, "addr", "add", "172.17.0.1/16", "dev", "docker0")
+            _ip("-n", host, "link", "set", "docker0", "up")
             _ip("-n", host, "addr", "add", f"10.77.0.{i + 1}/24", "dev", "eth0")
+            _ip("-n", host, "addr", "add", f"fd77::{i + 1}/64", "dev", "eth0", "nodad")
             _ip("-n", host, "link", "set", "eth0", "up")
             _ip("-n", host, "route", "add", "default", "dev", "eth0")
 

@@ -47,6 +47,35 @@ class Namespaces(unittest.TestCase):
                         self.expect_end(rank, 60, 0)
                         self.assertIn("sums are right", namespaces.output(rank))
 
+    def table_of(self, environment):
+        """What rank 0 says of the addresses, of ranks on three hosts whose sums are right."""
+        ranks = self.hosts.start([0, 1, 1, 2], [WORKER, "sums"], {"DABKE_LOG_LEVEL": "info", **environment})
+        for rank in ranks:
+            self.expect_end(rank, 60, 0)
+        return namespaces.output(ranks[0])
+
+    def test_an_address_that_every_host_has_is_never_chosen(self):
+        for names in ({}, {"DABKE_NETWORK_INTERFACE": "docker0,eth0"},
+                      {"DABKE_NETWORK_INTERFACE": "172.17.0.0/16,10.77.0.0/24"}):
+            with self.subTest(**names):
+                table = self.table_of(names)
+                for host, rank in ((0, 0), (1, 1), (2, 3)):
+                    self.assertRegex(table, rf"rank {rank} on host{host}: 10\.77\.0\.{host + 1} \(eth0\)")
+                self.assertRegex(table, r"not 172\.17\.0\.1 \(docker0\): from rank \d on host\d: ")
+
+    def test_ranks_meet_over_ipv6(self):
+        table = self.table_of({"DABKE_NETWORK_INTERFACE": "fd77::/64"})
+        for host, rank in ((0, 0), (1, 1), (2, 3)):
+            self.assertIn(f"rank {rank} on host{host}: fd77::{host + 1} (eth0)", table)
+
+    def test_hosts_that_share_only_what_leads_nowhere_are_told_what_was_tried(self):
+        ranks = self.hosts.start([0, 1], [WORKER, "sums"],
+                                 {"DABKE_NETWORK_INTERFACE": "docker0", "DABKE_START_TIMEOUT_SECONDS": "2"})
+        for rank in ranks:
+            self.expect_end(rank, 2 + PATIENCE, 3)
+            self.assertRegex(namespaces.output(rank), r"rank [01] on host[01] cannot be reached from rank [01] on host[01]"
+                             r" at any of its addresses: 172\.17\.0\.1 \(docker0\): .*DABKE_NETWORK_INTERFACE")
+
     def expect_loss(self, ranks, places, victim):
         survivors = [rank for i, rank in enumerate(ranks) if i != victim]
         namespaces.kill(ranks[victim])

@@ -71,7 +71,6 @@ struct RegistryRank : RankThread {
   RegistryRank(int rank, std::vector<std::string> hosts, std::shared_ptr<Store> store,
                const std::string& name)
       : RankThread(rank, std::move(hosts), {}) {
-    config.network_interface = "lo";
     auto made = make_backends(context(std::move(store)));
     if (!made.is_ok()) throw std::runtime_error(made.status().message());
     backends = made.take();

@@ -11,7 +11,6 @@ namespace {
 struct OpeningRank : RankThread {
   OpeningRank(int rank, std::vector<std::string> hosts, std::shared_ptr<Store> shared, std::string wanted)
       : RankThread(rank, std::move(hosts), {}), store(std::move(shared)) {
-    config.network_interface = "lo";
     config.cpu_operations = std::move(wanted);
   }
   std::shared_ptr<Store> store;

@@ -24,33 +24,11 @@ TEST_CASE("addresses are written as they are read") {
   }
 }
 
-TEST_CASE("ranks of one host meet on loopback") {
-  const auto address = choose_address({}, world_of(0, 2), "file:/shared");
-  REQUIRE(address.is_ok());
-  CHECK(address->is_loopback());
-}
-
-TEST_CASE("an interface is chosen by name, and the error lists those that there are") {
-  Config config;
-  config.network_interface = "nosuch0,lo";
-  REQUIRE(choose_address(config, world_of(0, 2), "memory").is_ok());
-  CHECK(choose_address(config, world_of(0, 2), "memory")->to_string() == "127.0.0.1:0");
-  config.network_interface = "nosuch0";
-  CHECK_THAT(choose_address(config, world_of(0, 2), "memory").status().message(),
-             Contains("DABKE_NETWORK_INTERFACE") && Contains("'nosuch0'") && Contains("lo (127.0.0.1"));
-}
-
-TEST_CASE("ranks of several hosts never listen on loopback unless told to") {
-  auto world = world_of(0, 2);
-  world.hosts[1] = "host-b";
-  for (const std::string rendezvous :
-       {"http://127.0.0.1:4711", "http://[::1]:4711", "http://192.0.2.7:80/x", "file:/shared", "memory"}) {
-    const auto address = choose_address({}, world, rendezvous);
-    if (address.is_ok()) {
-      CHECK_FALSE(address->is_loopback());
-    } else {
-      CHECK_THAT(address.status().message(),
-                 Contains("DABKE_NETWORK_INTERFACE") && Contains("lo (127.0.0.1"));
-    }
-  }
+TEST_CASE("a rank listens where its world says, and on loopback where it says nothing") {
+  World world = world_of(0, 2);
+  CHECK(listening_address(world)->to_string() == "127.0.0.1:0");
+  world.address = "fd00::2";
+  CHECK(listening_address(world)->to_string() == "[fd00::2]:0");
+  world.address = "10.0.0.2";
+  CHECK(listening_address(world)->to_string() == "10.0.0.2:0");
 }

@@ -1,0 +1,97 @@
+#include "runtime/transport/address_trials.h"
+
+#include <catch2/catch.hpp>
+
+#include "runtime/transport/tcp_link.h"
+#include "tests/runtime/transport/ranks.h"
+
+using namespace dabke;
+using namespace dabke::test;
+using namespace std::chrono_literals;
+using Catch::Contains;
+
+namespace {
+
+const SocketAddress kLoopback = SocketAddress::of_host("127.0.0.1").take();
+
+std::unique_ptr<TrialDoor> door_of(const World& world) {
+  return TrialDoor::open(self_of(world), std::vector{kLoopback}).take();
+}
+
+Trial tried(const World& by, Rank rank, const SocketAddress& address, Duration limit = 500ms) {
+  std::vector<Trial> trials{{.rank = rank, .address = address}};
+  REQUIRE(try_addresses(self_of(by), trials, Clock::now() + limit).is_ok());
+  return trials.front();
+}
+
+}  // namespace
+
+TEST_CASE("an address counts as reached when the rank that should be there proves itself") {
+  const auto door = door_of(world_of(1, 3));
+  const auto trial = tried(world_of(0, 3), 1, door->listens_at().front(), 60s);
+  CHECK(trial.outcome == Trial::Outcome::reached);
+}
+
+TEST_CASE("an address of another rank, of this one, of another job or of a stranger does not count") {
+  const auto door = door_of(world_of(1, 3));
+  const SocketAddress at = door->listens_at().front();
+  const auto of_another = tried(world_of(0, 3), 2, at);
+  CHECK(of_another.outcome == Trial::Outcome::failed);
+  CHECK_THAT(of_another.trouble, Contains("but this is rank 1"));
+  CHECK(tried(world_of(1, 3), 0, at).outcome == Trial::Outcome::failed);
+  World other_key = world_of(0, 3);
+  other_key.job_key.fill(std::byte{1});
+  CHECK_THAT(tried(other_key, 1, at).trouble, Contains("key"));
+  World other_epoch = world_of(0, 3);
+  other_epoch.epoch = 9;
+  CHECK(tried(other_epoch, 1, at).outcome == Trial::Outcome::failed);
+  const Fd mute = tcp_listen(kLoopback).take();
+  CHECK(tried(world_of(0, 3), 1, *SocketAddress::local_of(mute.get())).outcome == Trial::Outcome::none);
+}
+
+TEST_CASE(
+    "where nothing has answered all is tried again, and where something has nobody waits for the rest") {
+  const World self = world_of(0, 2);
+  const Fd mute = tcp_listen(kLoopback).take();
+  const SocketAddress silent = *SocketAddress::local_of(mute.get());
+  SocketAddress free;
+  {
+    const Fd closed = tcp_listen(kLoopback).take();
+    free = *SocketAddress::local_of(closed.get());
+  }
+  const auto door = door_of(world_of(1, 2));
+  std::vector<Trial> trials{{.rank = 1, .address = door->listens_at().front()},
+                            {.rank = 1, .address = silent},
+                            {.rank = 1, .address = free}};
+  const TimePoint begin = Clock::now();
+  REQUIRE(try_addresses(self_of(self), trials, begin + 60s).is_ok());
+  CHECK(Clock::now() - begin < 30s);
+  CHECK(trials[0].outcome == Trial::Outcome::reached);
+  CHECK(trials[1].outcome == Trial::Outcome::none);
+  CHECK(trials[2].outcome == Trial::Outcome::failed);
+
+  // The rank comes a little later than the first attempts.
+  std::unique_ptr<TrialDoor> late;
+  std::vector<Trial> patient{{.rank = 1, .address = free}};
+  std::jthread opens([&] {
+    std::this_thread::sleep_for(300ms);
+    late = TrialDoor::open(self_of(world_of(1, 2)), std::vector{free}).take();
+  });
+  REQUIRE(try_addresses(self_of(self), patient, Clock::now() + 60s).is_ok());
+  opens.join();
+  const bool is_there = late->listens_at().front().port() == free.port();
+  CHECK((patient[0].outcome == Trial::Outcome::reached || !is_there));
+}
+
+TEST_CASE("a door leaves out addresses that this host does not have, and keeps nothing open") {
+  const std::size_t before = open_descriptors();
+  {
+    const std::vector addresses{SocketAddress::of_host("203.0.113.7").take(), kLoopback};
+    const auto door = TrialDoor::open(self_of(world_of(1, 2)), addresses);
+    REQUIRE(door.is_ok());
+    CHECK((*door)->listens_at()[0].port() == 0);
+    CHECK((*door)->listens_at()[1].port() != 0);
+    CHECK_FALSE(TrialDoor::open(self_of(world_of(1, 2)), std::span(addresses).first(1)).is_ok());
+  }
+  CHECK(open_descriptors() == before);
+}
