@@ -3,6 +3,8 @@ import gzip
 import json
 
 import pytest
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
@@ -70,6 +72,72 @@ def test_w_zooms_in_and_d_moves_on(page, trace):
     assert view(page)[0] > zoomed[0]
     lanes.send_keys('0')
     assert view(page) == pytest.approx([begin, end])
+
+
+def test_a_moves_back_and_s_zooms_out(page, trace):
+    load(page, trace)
+    lanes = page.find_element(By.ID, 'lanes')
+    begin, end = view(page)
+    lanes.send_keys('a')
+    assert view(page)[0] < begin
+    lanes.send_keys('s')
+    assert view(page)[1] - view(page)[0] == pytest.approx(1.25 * (end - begin))
+
+
+def test_the_wheel_zooms_around_the_pointer(page, trace):
+    load(page, trace)
+    lanes = page.find_element(By.ID, 'lanes')
+    begin, end = view(page)
+    ActionChains(page).scroll_from_origin(ScrollOrigin.from_element(lanes), 0, -200).perform()
+    zoomed = view(page)
+    assert begin < zoomed[0] and zoomed[1] < end
+
+
+def test_dragging_moves_what_is_shown_with_the_pointer(page, trace):
+    load(page, trace)
+    begin, end = view(page)
+    ActionChains(page).move_to_element(page.find_element(By.ID, 'lanes')).click_and_hold().move_by_offset(-100, 0).release().perform()
+    moved = view(page)
+    assert moved[0] > begin
+    assert moved[1] - moved[0] == pytest.approx(end - begin)
+
+
+def test_lanes_by_tensor_put_all_ranks_of_a_tensor_below_each_other(page, trace):
+    load(page, trace)
+    page.find_element(By.CSS_SELECTOR, '#grouping option[value=tensor]').click()
+    rows = page.execute_script('return dabke.lanes.rows.map(row => [row.head, row.label])')
+    first = [head for head, _ in rows].index('layer1.weights')
+    assert [label for _, label in rows[first:first + 4]] == ['rank 0', 'rank 1', 'rank 2', 'rank 3']
+
+
+def test_a_bar_of_the_strip_leads_to_its_step(page, tmp_path):
+    path = tmp_path / 'steps.json'
+    names = [{'ph': 'M', 'name': 'process_name', 'pid': 0, 'args': {'name': 'rank 0'}},
+             {'ph': 'M', 'name': 'thread_name', 'pid': 0, 'tid': 1, 'args': {'name': 'steps'}}]
+    path.write_text(json.dumps(names + [whole(f'step {step}', 100 * step, 100) for step in range(4)]))
+    load(page, path)
+    strip = page.find_element(By.ID, 'strip')
+    ActionChains(page).move_to_element_with_offset(strip, strip.size['width'] // 8, 0).click().perform()  # of four, the third
+    assert view(page) == pytest.approx([200, 300])
+
+
+def test_a_dropped_file_is_opened(page):
+    page.execute_script('const data = new DataTransfer();'
+                        'data.items.add(new File([JSON.stringify([{ph: "X", name: "dropped", pid: 0, tid: 0, ts: 0, dur: 1}])], "a.json"));'
+                        'dispatchEvent(new DragEvent("drop", {dataTransfer: data, cancelable: true}))')
+    WebDriverWait(page, LIMIT_SECONDS).until(lambda each: each.execute_script('return dabke.lanes.trace?.names.includes("dropped")'))
+
+
+def test_begins_and_ends_of_tensors_are_read_as_horovod_writes_them(page, tmp_path):
+    path = tmp_path / 'horovod.json'
+    path.write_text('[\n{"name": "process_name", "ph": "M", "pid": 7, "args": {"name": "grad.a"}},\n'
+                    '{"ph": "B", "name": "NEGOTIATE_ALLREDUCE", "ts": 10, "pid": 7},\n'
+                    '{"ph": "X", "name": "0", "ts": 11, "pid": 7, "dur": 0},\n{"ph": "E", "ts": 20, "pid": 7},\n'
+                    '{"ph": "B", "name": "ALLREDUCE", "ts": 20, "pid": 7},\n')
+    load(page, path)
+    assert 'ends in the middle' in message(page)
+    assert page.execute_script('const {trace} = dabke.lanes, i = trace.name.indexOf(trace.names.indexOf("NEGOTIATE_ALLREDUCE"));'
+                               'return [trace.begin[i], trace.end[i], trace.rows[trace.row[i]].process]') == [10, 20, 'grad.a']
 
 
 def test_search_counts_what_a_name_and_an_expression_match(page, tmp_path):
