@@ -362,6 +362,8 @@ void recorded() {
 void recorded_until_killed() {
   std::signal(SIGTERM, SIG_IGN);
   const std::string file = std::string(std::getenv("DABKE_TIMELINE")) + ".rank1";
+  // What is of a block that was being written is lost with it: 200 kB at most.
+  constexpr std::uintmax_t kTwoBlocks = 400'000;
   Floats x(1000, 1);
   try {
     const dabke::Session session;
@@ -370,7 +372,7 @@ void recorded_until_killed() {
       dabke::allreduce("gradient", x);
       dabke::mark_step(step);
       std::error_code ignored;
-      if (rank() == 1 && step > 100 && std::filesystem::file_size(file, ignored) > 50'000) ::raise(SIGKILL);
+      if (rank() == 1 && step > 100 && std::filesystem::file_size(file, ignored) > kTwoBlocks) ::raise(SIGKILL);
     }
   } catch (const dabke::Error&) {
     std::exit(3);
