@@ -199,7 +199,9 @@ def run(build_dir, tests, suites, timeout_multiplier):
     environment['DABKE_TEST_REPORTS'] = os.path.abspath(reports)
     if not tests:
         return count_log([], [])  # and not all, as Meson takes it
+    # Tests wait for processes of their own, and for time-outs, half of the time.
     subprocess.run([meson_command(), 'test', '-C', build_dir, '--no-rebuild', '--print-errorlogs',
+                    '--num-processes', str(2 * (os.cpu_count() or 1)),
                     '--logbase', 'dabke-tests', '--wrapper', f'{sys.executable} {WRAPPER}',
                     '--timeout-multiplier', str(timeout_multiplier), *tests], env=environment, check=False)
     lines = []

@@ -372,7 +372,8 @@ void recorded_until_killed() {
       dabke::allreduce("gradient", x);
       dabke::mark_step(step);
       std::error_code ignored;
-      if (rank() == 1 && step > 100 && std::filesystem::file_size(file, ignored) > kTwoBlocks) ::raise(SIGKILL);
+      if (rank() == 1 && step > 100 && std::filesystem::file_size(file, ignored) > kTwoBlocks)
+        ::raise(SIGKILL);
     }
   } catch (const dabke::Error&) {
     std::exit(3);
