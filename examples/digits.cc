@@ -134,12 +134,15 @@ double percent(std::size_t part, std::size_t whole) {
 void train_epoch(Model& model, const Images& images, int epoch, const Flags& flags) {
   const auto start = std::chrono::steady_clock::now();
   const auto order = digits::permutation(images.size(), flags.seed + static_cast<std::uint64_t>(epoch));
+  const std::size_t steps = (order.size() + flags.batch_size - 1) / flags.batch_size;
+  auto step = static_cast<std::uint64_t>(epoch - 1) * steps;
   Score mine;
   for (std::size_t first = 0; first < order.size(); first += flags.batch_size) {
     const auto batch = std::span(order).subspan(first, std::min(flags.batch_size, order.size() - first));
     const Score score = train_on_batch(model, images, batch, flags);
     mine.loss += score.loss;
     mine.correct += score.correct;
+    dabke::mark_step(step++);
   }
   const Score all = sum_over_ranks("training.score", mine);
   if (dabke::rank() != 0) return;

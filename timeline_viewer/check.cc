@@ -30,7 +30,8 @@ class Checker final : public JoinSink {
   }
   void called(std::size_t, const Record&, std::int64_t) override {}
   void span(std::size_t, std::uint32_t, std::uint32_t, std::int64_t, std::int64_t) override {}
-  void step(std::size_t, std::int64_t, std::uint64_t) override {}
+  void wait(std::size_t, std::uint32_t, std::int64_t, std::int64_t) override {}
+  void step(std::size_t, std::uint32_t, std::int64_t, std::uint64_t) override {}
   void cycle(std::size_t, std::int64_t) override {}
   void lost(std::size_t, std::int64_t, std::uint64_t) override {}
   void load(std::size_t, std::int64_t, const Load&) override {}

@@ -9,7 +9,8 @@ namespace dabke::timeline {
 Result<CommandLine> parse_command_line(std::vector<std::string> arguments) {
   CommandLine wanted;
   CLI::App app(
-      "Reads what the ranks of a job have recorded (DABKE_TIMELINE). docs/timeline.md explains all of it.",
+      "Reads what the ranks of a job have recorded (DABKE_TIMELINE), and traces. docs/timeline.md explains "
+      "all of it.",
       "dabke-timeline");
   bool version = false;
   app.add_flag("--version", version, "Print the version");
@@ -23,6 +24,15 @@ Result<CommandLine> parse_command_line(std::vector<std::string> arguments) {
   auto* const check =
       app.add_subcommand("check", "Say what is wrong with the records, and where; exit code 1 then");
   check->add_option("records", wanted.files, files)->required();
+  const std::string traces =
+      "a trace of Dabke, Horovod or PyTorch's profiler (several: one of each rank), plain or .gz; or "
+      "records, as for merge";
+  auto* const report = app.add_subcommand(
+      "report", "Say what the steps wait for, which rank holds the others up, and what to do");
+  report->add_option("traces", wanted.files, traces)->required();
+  report->add_flag("--json", wanted.json, "Print it as JSON");
+  auto* const diff = app.add_subcommand("diff", "Compare two traces: what became slower or faster");
+  diff->add_option("traces", wanted.files, "The one before, and the one after")->required()->expected(2);
   std::ranges::reverse(arguments);  // as the library wants them
   try {
     app.parse(std::move(arguments));
@@ -39,6 +49,10 @@ Result<CommandLine> parse_command_line(std::vector<std::string> arguments) {
     wanted.command = Command::merge;
   } else if (check->parsed()) {
     wanted.command = Command::check;
+  } else if (report->parsed()) {
+    wanted.command = Command::report;
+  } else if (diff->parsed()) {
+    wanted.command = Command::diff;
   } else {
     wanted.text = app.help();
   }

@@ -9,13 +9,14 @@
 
 namespace dabke::timeline {
 
-enum class Command { help, version, merge, check };
+enum class Command { help, version, merge, check, report, diff };
 
 struct CommandLine {
   Command command = Command::help;
   std::vector<std::string> files;  // one that is no file of records itself stands for its .rank0, .rank1, ...
   std::string output;              // of merge
   std::string text;                // of help
+  bool json = false;               // of report
 };
 
 /// `arguments` without the program's name. The error is one line.

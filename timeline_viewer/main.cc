@@ -1,3 +1,7 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -9,8 +13,11 @@
 #include <fmt/format.h>
 
 #include "runtime/timeline/merge.h"
+#include "runtime/timeline/record_analysis.h"
 #include "timeline_viewer/check.h"
 #include "timeline_viewer/command_line.h"
+#include "timeline_viewer/report_text.h"
+#include "timeline_viewer/trace_analysis.h"
 
 namespace {
 
@@ -67,6 +74,64 @@ int check(const CommandLine& wanted) {
   return faults->empty() ? printed : 1;
 }
 
+/// A bar on a terminal, while a file is read that takes a while.
+class ProgressBar {
+ public:
+  explicit ProgressBar(const std::vector<std::string>& files) : is_shown_(::isatty(STDERR_FILENO) != 0) {
+    std::error_code ignored;
+    for (const std::string& file : files) {
+      const auto bytes = std::filesystem::file_size(file, ignored);
+      if (!ignored) all_ += bytes;
+    }
+  }
+  ~ProgressBar() {
+    if (percent_ >= 0) fmt::print(stderr, "\r{:40}\r", "");
+  }
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  void at(std::uint64_t bytes) {
+    if (!is_shown_ || all_ < kLarge) return;
+    const int percent = static_cast<int>(std::min<std::uint64_t>(100, 100 * bytes / all_));
+    if (percent == percent_) return;
+    percent_ = percent;
+    fmt::print(stderr, "\rreading {:3} % {}", percent,
+               std::string(static_cast<std::size_t>(percent / 4), '#'));
+  }
+
+ private:
+  static constexpr std::uint64_t kLarge = 32 << 20;
+
+  const bool is_shown_;
+  std::uint64_t all_ = 0;
+  int percent_ = -1;
+};
+
+/// Of a trace that is there; else of the records that it would be made of.
+Result<Report> report_of_files(const std::vector<std::string>& files) {
+  const bool is_of_records =
+      !base_of(files.front()).empty() ||
+      (!std::filesystem::exists(files.front()) && std::filesystem::exists(files.front() + ".rank0"));
+  ProgressBar bar(files);
+  if (!is_of_records) return report_of_traces(files, [&bar](std::uint64_t bytes) { bar.at(bytes); });
+  DABKE_ASSIGN_OR_RETURN(const JobFiles records, open_files(files));
+  return report_of(records, std::filesystem::path(files.front()).filename());
+}
+
+int report(const CommandLine& wanted) {
+  const auto made = report_of_files(wanted.files);
+  if (!made) return fail(made.status().message());
+  return print(wanted.json ? json_of(*made) + "\n" : text_of(*made));
+}
+
+int diff(const CommandLine& wanted) {
+  const auto before = report_of_files({wanted.files[0]});
+  if (!before) return fail(before.status().message());
+  const auto after = report_of_files({wanted.files[1]});
+  if (!after) return fail(after.status().message());
+  return print(difference_text(*before, *after));
+}
+
 int run(std::vector<std::string> arguments) {
   const auto wanted = parse_command_line(std::move(arguments));
   if (!wanted) return fail(wanted.status().message(), 2);
@@ -75,6 +140,8 @@ int run(std::vector<std::string> arguments) {
     case Command::version: return print("dabke-timeline " DABKE_VERSION "\n");
     case Command::merge: return merge(*wanted);
     case Command::check: return check(*wanted);
+    case Command::report: return report(*wanted);
+    case Command::diff: return diff(*wanted);
   }
   return 0;
 }

@@ -153,6 +153,7 @@ Status run(const Call& call, dabke_handle** handle = nullptr) {
   DABKE_RETURN_IF_ERROR(may_wait());
   DABKE_ASSIGN_OR_RETURN(const dabke_options options, options_of(call));
   DABKE_ASSIGN_OR_RETURN(OperationRef operation, make_operation(call, options));
+  const WaitScope waiting(*active_timeline());
   DABKE_RETURN_IF_ERROR(runtime->run(operation));
   if (handle != nullptr) *handle = static_cast<dabke_handle*>(operation.detach());
   return {};
@@ -191,13 +192,14 @@ Status wait(dabke_handle* handle, double timeout_seconds, WaitCheck* check) {
   const TimePoint deadline = deadline_after(timeout_seconds);
   if (!handle->is_done()) {
     DABKE_RETURN_IF_ERROR(may_wait());
+    const WaitScope waiting(*active_timeline());
     if (const auto runtime = current_runtime()) {
       runtime->help(*handle, deadline, check);
     } else if (const Status none = no_runtime(); none.code() == Code::forked) {
       return none;  // it would wait for threads that a forked child does not have
     }
+    (void)handle->wait_until(deadline, check);
   }
-  (void)handle->wait_until(deadline, check);
   return handle->status();
 }
 

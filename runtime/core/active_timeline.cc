@@ -36,7 +36,7 @@ void ActiveTimeline::set(std::shared_ptr<Timeline> timeline, TimelineFormat form
     timeline_.swap(timeline);
   }
   is_on_ = is_on;
-  records_submits_ = is_on && format == TimelineFormat::records;
+  records_calls_ = is_on && format == TimelineFormat::records;
 }
 
 void ActiveTimeline::record(const Request& request) {

@@ -19,7 +19,11 @@ class ActiveTimeline {
   void set(std::shared_ptr<Timeline> timeline, TimelineFormat format);
 
   void submitted(const Request& request) {
-    if (records_submits_.load(std::memory_order_relaxed)) record(request);
+    if (records_calls_.load(std::memory_order_relaxed)) record(request);
+  }
+  /// Null while nobody wants to know how long the application waits.
+  std::shared_ptr<Timeline> of_waits() {
+    return records_calls_.load(std::memory_order_relaxed) ? current() : nullptr;
   }
   /// A span of the calling thread, within those that it has begun.
   void begin_span(std::string_view name);
@@ -39,9 +43,25 @@ class ActiveTimeline {
   }
 
   std::atomic<bool> is_on_{false};
-  std::atomic<bool> records_submits_{false};
+  std::atomic<bool> records_calls_{false};
   std::mutex mutex_;
   std::shared_ptr<Timeline> timeline_;
+};
+
+/// The calling thread waits for tensors to end while the scope lasts.
+class WaitScope {
+ public:
+  explicit WaitScope(ActiveTimeline& timeline) : timeline_(timeline.of_waits()) {
+    if (timeline_) timeline_->begin_wait();
+  }
+  ~WaitScope() {
+    if (timeline_) timeline_->end_wait();
+  }
+  WaitScope(const WaitScope&) = delete;
+  WaitScope& operator=(const WaitScope&) = delete;
+
+ private:
+  const std::shared_ptr<Timeline> timeline_;
 };
 
 }  // namespace dabke

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "runtime/timeline/merged_trace.h"
+#include "runtime/timeline/record_analysis.h"
 
 namespace dabke {
 
@@ -20,8 +21,9 @@ Status merge_records(const JobFiles& files, const std::string& path, const OnPro
   DABKE_ASSIGN_OR_RETURN(const auto file, MergedFile::open(path));
   RecordJoiner joiner(files);
   MergedTrace trace(*file, files, joiner);
-  DABKE_RETURN_IF_ERROR(joiner.run(trace, on_progress));
-  trace.finish();
+  RecordAnalysis analysis(files, joiner, &trace);
+  DABKE_RETURN_IF_ERROR(joiner.run(analysis, on_progress));
+  trace.finish(json_of(analysis.report(std::filesystem::path(files.ranks().front().path).stem())));
   return file->finish();
 }
 

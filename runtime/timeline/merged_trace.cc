@@ -7,17 +7,10 @@
 #include "runtime/base/dtype.h"
 #include "runtime/timeline/bus_bandwidth.h"
 #include "runtime/timeline/json_text.h"
+#include "runtime/timeline/merged_rows.h"
 
 namespace dabke {
 namespace {
-
-// The rows of a rank, in the order in which they are shown.
-constexpr std::uint32_t kSteps = 1;
-constexpr std::uint32_t kFirstLane = 2;
-constexpr std::size_t kMostLanes = 64;  // beyond these they share the last
-constexpr std::uint32_t kFirstThread = 1000;
-constexpr std::uint32_t kFirstTensor = 100'000;
-static_assert(kFirstThread + most_of(NameKind::thread) + 1 < kFirstTensor);
 
 constexpr std::size_t kLarge = 256 << 10;
 
@@ -48,30 +41,20 @@ std::string shape_text(std::string_view bytes) {
   return text + "]";
 }
 
-/// The main run of a part: the longest.
-const JoinedStep* main_run(const RankPart& part) {
-  const JoinedStep* longest = nullptr;
-  for (const JoinedStep& step : part.steps) {
-    if (step.what != Record::What::run || step.end_ns == kNotKnown) continue;
-    if (longest == nullptr || step.end_ns - step.begin_ns > longest->end_ns - longest->begin_ns)
-      longest = &step;
-  }
-  return longest;
-}
-
 }  // namespace
 
 MergedTrace::MergedTrace(MergedFile& file, const JobFiles& files, const RecordJoiner& joiner)
     : file_(file), files_(files), joiner_(joiner), rows_(files.ranks().size()) {
-  write_head();
+  text_.append(std::string_view(R"({"displayTimeUnit":"ms","traceEvents":[)"));
   for (std::size_t rank = 0; rank < rows_.size(); ++rank) name_process(rank);
 }
 
-void MergedTrace::write_head() {
+/// What is no event comes last, when it is known.
+void MergedTrace::write_facts(std::string_view report) {
   const auto out = fmt::appender(text_);
   const RecordFile::Origin& origin = files_.ranks().front().origin;
-  fmt::format_to(out, R"({{"displayTimeUnit":"ms","otherData":{{"job":"{}","epoch":{},"size":{},"clocks":[)",
-                 text_of(origin.job_id), origin.epoch, origin.size);
+  fmt::format_to(out, R"("otherData":{{"job":"{}","epoch":{},"size":{},"clocks":[)", text_of(origin.job_id),
+                 origin.epoch, origin.size);
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const AlignedClock& clock = files_.clocks()[i];
     const auto error = clock.error_ns();
@@ -82,7 +65,7 @@ void MergedTrace::write_head() {
   fmt::format_to(out, R"(],"missing":[)");
   for (std::size_t i = 0; i < files_.notes().size(); ++i)
     fmt::format_to(out, "{}{}", i == 0 ? "" : ",", json_string(files_.notes()[i]));
-  fmt::format_to(out, R"(]}},"traceEvents":[)");
+  fmt::format_to(out, R"(],"report":{}}})", report);
 }
 
 fmt::memory_buffer& MergedTrace::next_event() {
@@ -95,9 +78,11 @@ fmt::memory_buffer& MergedTrace::next_event() {
   return text_;
 }
 
-void MergedTrace::finish() {
+void MergedTrace::finish(std::string_view report) {
   for (std::size_t rank = 0; rank < rows_.size(); ++rank) write_load(rank);
-  text_.append(std::string_view("\n]}\n"));
+  text_.append(std::string_view("\n],"));
+  write_facts(report);
+  text_.append(std::string_view("}\n"));
   file_.write({text_.data(), text_.size()});
   text_.clear();
 }
@@ -115,7 +100,8 @@ void MergedTrace::name_process(std::size_t rank) {
   if (file.missing.empty()) return;
   const std::int64_t last =
       std::max<std::int64_t>(0, files_.clocks()[rank].at(file.last_ns) - files_.begin_ns());
-  instant(rank, kSteps, 'p', "TAIL_MISSING", last, fmt::format(R"("why":{})", json_string(file.missing)));
+  instant(rank, rows::kSteps, 'p', "TAIL_MISSING", last,
+          fmt::format(R"("why":{})", json_string(file.missing)));
 }
 
 void MergedTrace::need_row(std::size_t rank, RowId row, std::string_view name) {
@@ -129,13 +115,13 @@ void MergedTrace::need_row(std::size_t rank, RowId row, std::string_view name) {
 }
 
 MergedTrace::RowId MergedTrace::tensor_row(std::size_t rank, std::uint32_t tensor) {
-  const RowId row = kFirstTensor + tensor;
+  const RowId row = rows::kFirstTensor + tensor;
   need_row(rank, row, joiner_.name(rank, NameKind::tensor, tensor));
   return row;
 }
 
 MergedTrace::RowId MergedTrace::thread_row(std::size_t rank, std::uint32_t thread) {
-  const RowId row = kFirstThread + thread;
+  const RowId row = rows::kFirstThread + thread;
   need_row(rank, row, thread == 0 ? "a thread" : joiner_.name(rank, NameKind::thread, thread));
   return row;
 }
@@ -146,16 +132,17 @@ MergedTrace::RowId MergedTrace::lane_row(std::size_t rank, const Interval& when)
   auto& lanes = rows_[rank].lanes_ns;
   auto lane = std::ranges::find_if(lanes, [&](std::int64_t free_ns) { return free_ns <= when.begin_ns; });
   if (lane == lanes.end()) {
-    if (lanes.size() < kMostLanes) lanes.push_back(0);
+    if (lanes.size() < rows::kMostLanes) lanes.push_back(0);
     lane = std::prev(lanes.end());
   }
   *lane = std::max(*lane, when.end_ns);
   const auto number = static_cast<std::uint32_t>(lane - lanes.begin());
-  need_row(rank, kFirstLane + number, number == 0 ? "lane" : fmt::format("lane, overlapping {}", number));
-  return kFirstLane + number;
+  need_row(rank, rows::kFirstLane + number,
+           number == 0 ? "lane" : fmt::format("lane, overlapping {}", number));
+  return rows::kFirstLane + number;
 }
 
-MergedTrace::Interval MergedTrace::take_place(std::size_t rank, RowId row, Interval when) {
+Interval MergedTrace::take_place(std::size_t rank, RowId row, Interval when) {
   std::int64_t& end = rows_[rank].ends_ns[row];
   when.begin_ns = std::max(when.begin_ns, end);
   when.end_ns = std::max(when.begin_ns, when.end_ns);
@@ -193,7 +180,7 @@ MergedTrace::RowId MergedTrace::write_lane(const JoinedBatch& batch, const RankP
   const Interval whole_time{part.begin_ns(), part.end_ns()};
   const RowId row = lane_row(part.index, whole_time);
   const Interval when = take_place(part.index, row, whole_time);
-  const JoinedStep* const run = main_run(part);
+  const JoinedStep* const run = part.main_run();
   const auto text = [&](std::uint16_t number) {
     return json_string(joiner_.name(part.index, NameKind::text, number));
   };
@@ -240,7 +227,7 @@ void MergedTrace::write_steps(const RankPart& part, RowId row, const Interval& w
     const std::int64_t end = step.end_ns == kNotKnown ? within.end_ns : step.end_ns;
     const Interval when{std::clamp(step.begin_ns, within.begin_ns, within.end_ns),
                         std::clamp(end, within.begin_ns, within.end_ns)};
-    if (step.what == Record::What::queue && row < kFirstThread)
+    if (step.what == Record::What::queue && row < rows::kFirstThread)
       continue;  // another batch runs in the lane then
     std::string args;
     if (step.what == Record::What::run) {
@@ -277,7 +264,7 @@ void MergedTrace::write_arrow(const RankPart& last, const RankPart& part, RowId 
 }
 
 void MergedTrace::write_bandwidth(const JoinedBatch& batch, const RankPart& part) {
-  const JoinedStep* const run = main_run(part);
+  const JoinedStep* const run = part.main_run();
   if (run == nullptr || run->end_ns <= run->begin_ns || batch.parts.size() < 2) return;
   const double bytes_per_us =
       bus_bytes(batch, part) / (static_cast<double>(run->end_ns - run->begin_ns) / 1e3);
@@ -337,22 +324,29 @@ void MergedTrace::span(std::size_t rank, std::uint32_t thread, std::uint32_t nam
         {begin_ns, end_ns});
 }
 
+void MergedTrace::wait(std::size_t rank, std::uint32_t thread, std::int64_t begin_ns, std::int64_t end_ns) {
+  const RowId row = thread_row(rank, thread);
+  whole(rank, row, R"("WAIT")", {begin_ns, end_ns});
+}
+
 /// From mark to mark; the first has no beginning.
-void MergedTrace::step(std::size_t rank, std::int64_t at_ns, std::uint64_t step) {
-  need_row(rank, kSteps, "steps");
+void MergedTrace::step(std::size_t rank, std::uint32_t thread, std::int64_t at_ns, std::uint64_t step) {
+  need_row(rank, rows::kSteps, "steps");
   const std::int64_t begin = std::exchange(rows_[rank].last_step_ns, at_ns);
-  const std::string args = fmt::format(R"("step":{})", step);
-  instant(rank, kSteps, 'p', "STEP", at_ns, args);
+  const std::string args = fmt::format(R"("step":{},"thread":{})", step,
+                                       json_string(joiner_.name(rank, NameKind::thread, thread)));
+  instant(rank, rows::kSteps, 'p', "STEP", at_ns, args);
   if (begin == kNotKnown) return;
-  whole(rank, kSteps, fmt::format(R"("step {}")", step), take_place(rank, kSteps, {begin, at_ns}), args);
+  whole(rank, rows::kSteps, fmt::format(R"("step {}")", step), take_place(rank, rows::kSteps, {begin, at_ns}),
+        args);
 }
 
 void MergedTrace::cycle(std::size_t rank, std::int64_t at_ns) {
-  instant(rank, kSteps, 'p', "CYCLE_START", at_ns);
+  instant(rank, rows::kSteps, 'p', "CYCLE_START", at_ns);
 }
 
 void MergedTrace::lost(std::size_t rank, std::int64_t at_ns, std::uint64_t count) {
-  instant(rank, kSteps, 'p', "RECORDS_LOST", at_ns, fmt::format(R"("count":{})", count));
+  instant(rank, rows::kSteps, 'p', "RECORDS_LOST", at_ns, fmt::format(R"("count":{})", count));
 }
 
 }  // namespace dabke

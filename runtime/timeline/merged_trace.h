@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/timeline/intervals.h"
 #include "runtime/timeline/merged_file.h"
 #include "runtime/timeline/record_joiner.h"
 
@@ -21,7 +22,7 @@ namespace dabke {
 
 class MergedTrace final : public JoinSink {
  public:
-  /// Writes the head. `joiner` tells it names.
+  /// Writes the beginning. `joiner` tells it names.
   MergedTrace(MergedFile& file, const JobFiles& files, const RecordJoiner& joiner);
 
   void batch(const JoinedBatch& batch) override;
@@ -29,19 +30,17 @@ class MergedTrace final : public JoinSink {
   void called(std::size_t rank, const Record& record, std::int64_t at_ns) override;
   void span(std::size_t rank, std::uint32_t thread, std::uint32_t name, std::int64_t begin_ns,
             std::int64_t end_ns) override;
-  void step(std::size_t rank, std::int64_t at_ns, std::uint64_t step) override;
+  void wait(std::size_t rank, std::uint32_t thread, std::int64_t begin_ns, std::int64_t end_ns) override;
+  void step(std::size_t rank, std::uint32_t thread, std::int64_t at_ns, std::uint64_t step) override;
   void cycle(std::size_t rank, std::int64_t at_ns) override;
   void lost(std::size_t rank, std::int64_t at_ns, std::uint64_t count) override;
   void load(std::size_t rank, std::int64_t at_ns, const Load& load) override;
 
-  /// Ends the array. The file is the caller's to finish.
-  void finish();
+  /// Ends it, with what the job's records say in all (json_of(Report)). The file is the caller's to finish.
+  void finish(std::string_view report);
 
  private:
   using RowId = std::uint32_t;
-  struct Interval {
-    std::int64_t begin_ns = 0, end_ns = 0;
-  };
   struct RankRows {
     std::unordered_map<RowId, std::int64_t> ends_ns;  // of the last event in each row that is there
     std::vector<std::int64_t> lanes_ns;               // as each lane became free
@@ -50,7 +49,7 @@ class MergedTrace final : public JoinSink {
     std::int64_t load_ns = kNotKnown;
   };
 
-  void write_head();
+  void write_facts(std::string_view report);
   void name_process(std::size_t rank);
   void need_row(std::size_t rank, RowId row, std::string_view name);
   RowId tensor_row(std::size_t rank, std::uint32_t tensor);

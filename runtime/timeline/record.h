@@ -32,7 +32,8 @@ namespace dabke {
   X(step,      12,  "the application has ended a training step",                "`bytes`: the step")                              \
   X(cycle,     13,  "orders have arrived",                                      "only with `--timeline-mark-cycles`")             \
   X(clock,     14,  "the clock of the parent's host, compared with ours",       "`number`: the parent's rank; `bytes`: nanoseconds that its clock is ahead, signed; `batch`: by how many that may be wrong") \
-  X(lost,      15,  "records before this one found the queue full",             "`bytes`: how many")
+  X(lost,      15,  "records before this one found the queue full",             "`bytes`: how many")                              \
+  X(wait,      16,  "a thread of the application waits for tensors to end",     "begins and ends; `thread`: that thread")
 // clang-format on
 
 struct Record {

@@ -36,6 +36,16 @@ std::int64_t RankPart::end_ns() const {
   return end;
 }
 
+const JoinedStep* RankPart::main_run() const {
+  const JoinedStep* longest = nullptr;
+  for (const JoinedStep& step : steps) {
+    if (step.what != Record::What::run || step.end_ns == kNotKnown) continue;
+    if (longest == nullptr || step.end_ns - step.begin_ns > longest->end_ns - longest->begin_ns)
+      longest = &step;
+  }
+  return longest;
+}
+
 const RankPart* JoinedBatch::last_ready(std::int64_t* before_ns) const {
   const RankPart* last = nullptr;
   std::int64_t last_ns = kNotKnown, second_ns = kNotKnown;
@@ -117,7 +127,8 @@ void RecordJoiner::take(std::size_t rank, const Record& record, std::int64_t at_
     case Record::What::run:
     case Record::What::unpack: return take_step(rank, record, at_ns);
     case Record::What::span: return take_span(rank, record, at_ns);
-    case Record::What::step: return sink_->step(rank, at_ns, record.bytes);
+    case Record::What::wait: return take_wait(rank, record, at_ns);
+    case Record::What::step: return sink_->step(rank, record.thread, at_ns, record.bytes);
     case Record::What::cycle: return sink_->cycle(rank, at_ns);
     case Record::What::lost: return sink_->lost(rank, at_ns, record.bytes);
     case Record::What::ready:  // each rank's own submits say more
@@ -264,6 +275,15 @@ void RecordJoiner::take_span(std::size_t rank, const Record& record, std::int64_
   }
 }
 
+void RecordJoiner::take_wait(std::size_t rank, const Record& record, std::int64_t at_ns) {
+  auto& waits = readers_[rank].waits;
+  if (!record.is_end()) {
+    waits[record.thread] = at_ns;
+  } else if (const auto wait = waits.extract(record.thread)) {  // else it began before the timeline
+    sink_->wait(rank, record.thread, wait.mapped(), std::max(wait.mapped(), at_ns));
+  }
+}
+
 void RecordJoiner::end_rank(std::size_t rank) {
   has_ended_[rank] = true;
   ++ended_;
@@ -272,6 +292,8 @@ void RecordJoiner::end_rank(std::size_t rank) {
     for (auto span = open.rbegin(); span != open.rend(); ++span)
       sink_->span(rank, thread, span->name, span->begin_ns, std::max(span->begin_ns, reader.last_ns));
   }
+  for (const auto& [thread, begin_ns] : reader.waits)
+    sink_->wait(rank, thread, begin_ns, std::max(begin_ns, reader.last_ns));
   for (const auto& [key, submits] : reader.submits) {
     for (const Submit& submit : submits) {
       sink_->lonely_tensor(rank, {.name = key.second,

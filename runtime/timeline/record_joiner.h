@@ -67,6 +67,8 @@ struct RankPart {
   /// From the end of the queue on; the moment of its order where nothing was done.
   std::int64_t begin_ns() const;
   std::int64_t end_ns() const;
+  /// The longest run that has ended; null where there is none.
+  const JoinedStep* main_run() const;
 };
 
 struct JoinedBatch {
@@ -99,7 +101,9 @@ class JoinSink {
   virtual void called(std::size_t rank, const Record& record, std::int64_t at_ns) = 0;
   virtual void span(std::size_t rank, std::uint32_t thread, std::uint32_t name, std::int64_t begin_ns,
                     std::int64_t end_ns) = 0;
-  virtual void step(std::size_t rank, std::int64_t at_ns, std::uint64_t step) = 0;
+  /// A thread of the application waits for tensors to end.
+  virtual void wait(std::size_t rank, std::uint32_t thread, std::int64_t begin_ns, std::int64_t end_ns) = 0;
+  virtual void step(std::size_t rank, std::uint32_t thread, std::int64_t at_ns, std::uint64_t step) = 0;
   virtual void cycle(std::size_t rank, std::int64_t at_ns) = 0;
   virtual void lost(std::size_t rank, std::int64_t at_ns, std::uint64_t count) = 0;
   virtual void load(std::size_t rank, std::int64_t at_ns, const Load& load) = 0;
@@ -144,6 +148,7 @@ class RecordJoiner {
     std::map<std::pair<ProcessSetId, std::uint32_t>, std::deque<Submit>> submits;
     std::map<TensorKey, Place> tensors;  // ordered and not ended
     std::map<std::uint32_t, std::vector<OpenSpan>> spans;
+    std::map<std::uint32_t, std::int64_t> waits;  // when a thread began to wait
     Load load;
   };
 
@@ -157,6 +162,7 @@ class RecordJoiner {
   void take_step(std::size_t rank, const Record& record, std::int64_t at_ns);
   void count_queued(std::size_t rank, const Record& record, std::int64_t at_ns);
   void take_span(std::size_t rank, const Record& record, std::int64_t at_ns);
+  void take_wait(std::size_t rank, const Record& record, std::int64_t at_ns);
   void end_rank(std::size_t rank);
   /// Nothing where no submit of it is known.
   Submit* first_submit(Reader& reader, const Record& record);

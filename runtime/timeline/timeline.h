@@ -98,6 +98,8 @@ class Timeline {
     put({.name = number_of(NameKind::span, name), .what = Record::What::span});
   }
   void end_span() { put({.what = Record::What::span, .flags = Record::kEnd}); }
+  void begin_wait() { put({.what = Record::What::wait}); }
+  void end_wait() { put({.what = Record::What::wait, .flags = Record::kEnd}); }
   void mark_step(std::uint64_t step) { put({.bytes = step, .what = Record::What::step}); }
 
   /// Batches that have been ordered and have not ended: end() lets them.

@@ -87,7 +87,8 @@ void TraceWriter::write(const Record& record) {
       break;
     case Record::What::submit:
     case Record::What::clock:
-    case Record::What::lost: break;
+    case Record::What::lost:
+    case Record::What::wait: break;
   }
   file_.flush_if_large();
 }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
@@ -380,6 +381,33 @@ void recorded_until_killed() {
   }
 }
 
+/// Steps of two tensors, before which one rank is late by DABKE_TEST_LATE_MS: DABKE_TEST_LATE_RANK, or by turns where that is
+/// not set. Each rank says by how much it was late, by the median of the steps in which it was.
+void late_rank() {
+  using Ms = std::chrono::duration<double, std::milli>;
+  const char* const fixed = std::getenv("DABKE_TEST_LATE_RANK");
+  const Ms late(std::atof(std::getenv("DABKE_TEST_LATE_MS")));
+  const dabke::Session session;
+  Floats x(1000, 1), y(2000, 1);
+  std::vector<double> delays;
+  for (std::uint64_t step = 0; step < 60; ++step) {
+    const std::uint64_t now =
+        fixed != nullptr ? std::strtoull(fixed, nullptr, 10) : step % static_cast<std::uint64_t>(size());
+    if (static_cast<std::uint64_t>(rank()) == now) {
+      const auto start = std::chrono::steady_clock::now();
+      std::this_thread::sleep_for(late);
+      delays.push_back(Ms(std::chrono::steady_clock::now() - start).count());
+    }
+    const dabke::Handle first = dabke::allreduce_async("first", x),
+                        second = dabke::allreduce_async("second", y);
+    first.wait();
+    second.wait();
+    dabke::mark_step(step);
+  }
+  std::ranges::sort(delays);
+  if (!delays.empty()) std::printf("late by %.3f ms\n", delays[delays.size() / 2]);
+}
+
 void stall_instead() { stall(true); }
 void stall_idle() { stall(false); }
 
@@ -399,6 +427,7 @@ int main(int argc, char** argv) {
       {"stall-idle", stall_idle},
       {"recorded", recorded},
       {"recorded-until-killed", recorded_until_killed},
+      {"late-rank", late_rank},
   };
   return worker::run_scenario(argc, argv, kScenarios);
 }

@@ -1,0 +1,277 @@
+#include "runtime/timeline/findings.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace dabke {
+namespace {
+
+using Severity = Report::Severity;
+
+/// A cause is named where it explains so much of what is waited.
+constexpr double kExplained = 0.8;
+// Parts of a step from which on something is worth a word, an effort, an alarm.
+constexpr double kLow = 0.02, kMedium = 0.05, kHigh = 0.15;
+/// Tensors are small where the start of a collective costs more than their bytes.
+constexpr std::uint64_t kSmallBytes = 64 << 10;
+
+std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
+
+double median_of(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+/// What is asked of the report more than once.
+class Findings {
+ public:
+  Findings(Report& report, std::int64_t clock_error_ns)
+      : report_(report), clock_error_us_(static_cast<double>(clock_error_ns) / 1e3) {
+    std::vector<double> lengths, exposed;
+    for (const Report::Step& step : report.steps) {
+      lengths.push_back(step.end_us - step.start_us);
+      if (step.exposed_us) exposed.push_back(*step.exposed_us);
+    }
+    step_us_ = lengths.empty() ? report.duration_us : median_of(lengths);
+    if (!exposed.empty()) exposed_us_ = median_of(exposed);
+    unit_ = lengths.empty() ? "in all" : "a step";
+  }
+
+  void add_all() {
+    add_failures();
+    add_lateness();
+    add_exposed();
+    add_small_batches();
+    add_copies();
+    add_long_steps();
+    add_notes();
+    if (report_.findings.empty()) add_nothing();
+    std::ranges::stable_sort(report_.findings, {}, &Report::Finding::severity);
+  }
+
+ private:
+  double of_step(double us) const { return step_us_ > 0 ? us / step_us_ : 0; }
+  static Severity by_share(double share) {
+    return share >= kHigh ? Severity::high : share >= kMedium ? Severity::medium : Severity::low;
+  }
+  void add(Report::Finding finding) { report_.findings.push_back(std::move(finding)); }
+
+  void add_failures() {
+    if (report_.failed > 0) {
+      add({"failed",
+           Severity::high,
+           fmt::format("{} tensors failed", report_.failed),
+           "The job ended with an error, or a program asked for something that could not be done.",
+           "Look at the ERROR marks: the first in time has the cause.",
+           {}});
+    }
+    if (report_.unfinished > 0) {
+      add({"unfinished",
+           Severity::medium,
+           fmt::format("{} tensors were submitted and never ended", report_.unfinished),
+           "The timeline or the job ended before them.",
+           "If the job hung, look at which rank did not submit them; `dabke-timeline check` names each.",
+           {}});
+    }
+  }
+
+  /// How much of all waiting for others is for this rank alone.
+  double explained_by(const Report::Cost& cost) const {
+    const auto ranks = static_cast<double>(report_.ranks.size());
+    return report_.late_us > 0 ? cost.caused_per_step_us * (ranks - 1) / (report_.late_us * ranks) : 0;
+  }
+
+  void add_lateness() {
+    if (report_.cost.empty() || report_.ranks.size() < 2 || of_step(report_.late_us) < kLow / 2) return;
+    const Report::Cost& dearest = report_.cost.front();
+    const double share = of_step(dearest.caused_per_step_us);
+    if (explained_by(dearest) < kExplained) return add_unknown_lateness();
+    if (share < kLow) return;
+    Report::Finding finding{
+        "late-rank",
+        by_share(share),
+        fmt::format("Rank {} holds the others up", dearest.rank),
+        fmt::format("Rank {} was last in {} of the batches, and cost the others {} {} ({}).", dearest.rank,
+                    percent(dearest.last_share), time_text(dearest.caused_per_step_us), unit_,
+                    percent(share)),
+        fmt::format(
+            "Look at what rank {} does before its tensors are ready: its data loading, a larger share of the "
+            "data, other programs on its host, a slower or hotter machine.",
+            dearest.rank),
+        dearest.worst};
+    if (clock_error_us_ > dearest.caused_per_step_us) {
+      finding.severity = Severity::low;
+      finding.text += fmt::format(" The hosts' clocks may be wrong by {}, which is more than that.",
+                                  time_text(clock_error_us_));
+    }
+    add(std::move(finding));
+  }
+
+  void add_unknown_lateness() {
+    const double share = of_step(report_.late_us);
+    if (share < kMedium) return;
+    std::string who;
+    for (const Report::Cost& cost : report_.cost) {
+      if (who.size() < 200)
+        who += fmt::format("{}rank {} in {}", who.empty() ? "" : ", ", cost.rank, percent(cost.last_share));
+    }
+    add({"unknown-wait",
+         by_share(share),
+         "Ranks wait for one another; the cause is unknown",
+         fmt::format("A rank waits {} {} for others ({}), and no single rank explains it. Last were {} of "
+                     "the batches.",
+                     time_text(report_.late_us), unit_, percent(share), who),
+         "Look for what differs from step to step: batches of unequal size, cores or disks that ranks share, "
+         "garbage "
+         "collection, more ranks than cores.",
+         {}});
+  }
+
+  void add_exposed() {
+    if (!exposed_us_) return;
+    const double network_us = std::max(0.0, *exposed_us_ - report_.late_us);
+    const double share = of_step(network_us);
+    if (share < kMedium) return;
+    const Report::Phases& phases = report_.phases;
+    struct Part {
+      double us;
+      const char* what;
+      const char* advice;
+    };
+    const Part parts[] = {
+        {phases.collective_us, "moving the data",
+         "Send less (compression to float16 or bfloat16, several backward passes for one step), or use a "
+         "faster network "
+         "or backend; see the bandwidth by size."},
+        {phases.pack_us + phases.unpack_us, "copying into and out of the fusion buffer",
+         "Let gradients live in memory of dabke_alloc, or lower DABKE_FUSION_THRESHOLD so that large tensors "
+         "go alone."},
+        {phases.queue_us, "batches waiting for those before them",
+         "The collectives are the bottleneck, not their order: send less, or start them earlier."},
+    };
+    const Part& largest = *std::ranges::max_element(parts, {}, &Part::us);
+    add({"exposed",
+         by_share(share),
+         "The application waits for communication",
+         fmt::format("It waits {} {} for tensors beyond waiting for late ranks ({}). Most of the "
+                     "communication is {}.",
+                     time_text(network_us), unit_, percent(share), largest.what),
+         largest.advice,
+         {}});
+  }
+
+  void add_small_batches() {
+    const Report::Fusion& fusion = report_.fusion;
+    const auto steps = static_cast<double>(std::max<std::size_t>(1, report_.steps.size()));
+    if (fusion.tensors == 0 || fusion.mean_tensors >= 2 || static_cast<double>(fusion.tensors) / steps < 16)
+      return;
+    std::uint64_t small = 0, all = 0;
+    for (const Report::SizeClass& size : report_.sizes) {
+      all += size.count;
+      if (size.bytes_to <= kSmallBytes) small += size.count;
+    }
+    if (2 * small < all || all == 0) return;
+    add({"small-batches",
+         Severity::medium,
+         "Small tensors travel one by one",
+         fmt::format("{:.0f} tensors a step, {:.1f} in a batch, and {} of the batches are below 64 KiB.",
+                     static_cast<double>(fusion.tensors) / steps, fusion.mean_tensors,
+                     percent(static_cast<double>(small) / static_cast<double>(all))),
+         "Submit them without waiting in between (the _async or grouped calls), in one dtype and process "
+         "set; then they "
+         "are fused.",
+         {}});
+  }
+
+  void add_copies() {
+    const double copies = report_.phases.pack_us + report_.phases.unpack_us;
+    const double all = copies + report_.phases.collective_us;
+    if (all <= 0 || copies / all < 0.4 || of_step(copies) < kMedium) return;
+    add({"copies",
+         Severity::low,
+         "The fusion buffer costs as much as the collectives",
+         fmt::format("Copying takes {} {}, {} of what batches take.", time_text(copies), unit_,
+                     percent(copies / all)),
+         "Let gradients live in memory of dabke_alloc, or lower DABKE_FUSION_THRESHOLD.",
+         {}});
+  }
+
+  void add_long_steps() {
+    std::vector<const Report::Step*> longer;
+    for (const Report::Step& step : report_.steps) {
+      if (step.end_us - step.start_us > 2 * step_us_) longer.push_back(&step);
+    }
+    if (longer.empty() || report_.steps.size() < 10) return;
+    const auto length = [](const Report::Step* step) { return step->end_us - step->start_us; };
+    std::ranges::sort(longer, std::greater<>(), length);
+    std::vector<Report::Evidence> evidence;
+    for (const Report::Step* const step : longer) {
+      if (evidence.size() < 3)
+        evidence.push_back({report_.ranks.front(), step->start_us, step->end_us, "", 0});
+    }
+    add({"long-steps", Severity::low,
+         fmt::format("{} of {} steps took more than twice the usual time", longer.size(),
+                     report_.steps.size()),
+         fmt::format("The longest, step {}, took {}; half of all take {} or less.", longer.front()->step,
+                     time_text(length(longer.front())), time_text(step_us_)),
+         "Look at what happens in them: checkpoints, validation, the first steps' setting up.",
+         std::move(evidence)});
+  }
+
+  void add_notes() {
+    if (report_.notes.empty()) return;
+    std::string text;
+    for (const std::string& note : report_.notes) text += (text.empty() ? "" : "; ") + note;
+    add({"not-whole",
+         Severity::low,
+         "Something is missing in this trace",
+         text + ".",
+         "The figures are of what is there.",
+         {}});
+  }
+
+  void add_nothing() {
+    if (report_.fusion.batches == 0) {
+      add({"no-communication",
+           Severity::low,
+           "No communication is in this trace",
+           "It has neither collectives of Dabke or Horovod nor those of a PyTorch profiler.",
+           "Record one with dabkerun --timeline-filename trace.json.",
+           {}});
+      return;
+    }
+    add({"fine",
+         Severity::low,
+         "Nothing stands out",
+         "No rank holds the others up, and what the application waits for tensors is little.",
+         "",
+         {}});
+  }
+
+  Report& report_;
+  const double clock_error_us_;
+  double step_us_ = 0;
+  std::optional<double> exposed_us_;
+  std::string unit_;
+};
+
+}  // namespace
+
+void add_findings(Report& report, std::int64_t clock_error_ns) { Findings(report, clock_error_ns).add_all(); }
+
+std::string time_text(double us) {
+  if (us < 1) return fmt::format("{:.0f} ns", us * 1e3);
+  if (us < 100) return fmt::format("{:.1f} us", us);
+  if (us < 1e3) return fmt::format("{:.0f} us", us);
+  if (us < 100e3) return fmt::format("{:.1f} ms", us / 1e3);
+  if (us < 1e6) return fmt::format("{:.0f} ms", us / 1e3);
+  return fmt::format("{:.1f} s", us / 1e6);
+}
+
+}  // namespace dabke

@@ -1,0 +1,18 @@
+// The rows (tid) of a rank in a merged trace, in the order in which they are shown.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/timeline/name_table.h"
+
+namespace dabke::rows {
+
+inline constexpr std::uint32_t kSteps = 1;
+inline constexpr std::uint32_t kFirstLane = 2;
+inline constexpr std::size_t kMostLanes = 64;  // beyond these they share the last
+inline constexpr std::uint32_t kFirstThread = 1000;
+inline constexpr std::uint32_t kFirstTensor = 100'000;
+static_assert(kFirstThread + most_of(NameKind::thread) + 1 < kFirstTensor);
+
+}  // namespace dabke::rows

@@ -1,0 +1,126 @@
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/timeline/report.h"
+
+namespace dabke {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kVersion = 1;
+
+Json or_null(const auto& value) { return value ? Json(*value) : Json(nullptr); }
+
+Json of(const Report::Evidence& one) {
+  return {{"rank", one.rank},
+          {"start_us", one.start_us},
+          {"end_us", one.end_us},
+          {"tensor", one.tensor},
+          {"order", one.order}};
+}
+
+Json of(const Report::Step& one) {
+  return {{"step", one.step},
+          {"start_us", one.start_us},
+          {"end_us", one.end_us},
+          {"communication_us", one.communication_us},
+          {"exposed_us", or_null(one.exposed_us)},
+          {"overlapped_us", or_null(one.overlapped_us)}};
+}
+
+Json of(const Report::Phases& one) {
+  return {{"negotiate_us", one.negotiate_us},
+          {"queue_us", one.queue_us},
+          {"pack_us", one.pack_us},
+          {"collective_us", one.collective_us},
+          {"unpack_us", one.unpack_us}};
+}
+
+Json of(const Report::Tensor& one) {
+  Json json{{"name", one.name}, {"count", one.count}, {"bytes", one.bytes}};
+  json.update(of(static_cast<const Report::Phases&>(one)));
+  json["last_rank"] = or_null(one.last_rank);
+  return json;
+}
+
+Json of(const Report::SizeClass& one) {
+  return {{"bytes_from", one.bytes_from},
+          {"bytes_to", one.bytes_to},
+          {"count", one.count},
+          {"algorithm_bandwidth_mb_s", one.algorithm_bandwidth_mb_s},
+          {"bus_bandwidth_mb_s", one.bus_bandwidth_mb_s},
+          {"backend", one.backend},
+          {"algorithm", one.algorithm}};
+}
+
+Json of(const Report::Fusion::Bar& one) {
+  return {{"tensors_from", one.tensors_from}, {"tensors_to", one.tensors_to}, {"count", one.count}};
+}
+
+Json of(const Report::Cost& one);
+Json of(const Report::Finding& one);
+
+template <class T>
+Json of(const std::vector<T>& all) {
+  Json array = Json::array();
+  for (const T& one : all) array.push_back(of(one));
+  return array;
+}
+
+Json of(const Report::Cost& one) {
+  return {{"rank", one.rank},
+          {"last_share", one.last_share},
+          {"batches_last", one.batches_last},
+          {"caused_us", one.caused_us},
+          {"caused_per_step_us", one.caused_per_step_us},
+          {"worst", of(one.worst)}};
+}
+
+Json of(const Report::Finding& one) {
+  return {{"id", one.id},         {"severity", name_of(one.severity)},
+          {"title", one.title},   {"text", one.text},
+          {"advice", one.advice}, {"evidence", of(one.evidence)}};
+}
+
+}  // namespace
+
+std::string_view name_of(Report::Severity severity) {
+  switch (severity) {
+    case Report::Severity::high: return "high";
+    case Report::Severity::medium: return "medium";
+    case Report::Severity::low: return "low";
+  }
+  return "low";
+}
+
+std::string json_of(const Report& report) {
+  Json json;
+  json["version"] = kVersion;
+  json["source"] = report.source;
+  json["ranks"] = report.ranks;
+  json["duration_us"] = report.duration_us;
+  json["steps_are"] = report.steps_are;
+  json["steps"] = of(report.steps);
+  json["cost"] = of(report.cost);
+  json["lateness"] = {{"ranks", report.lateness.ranks},
+                      {"steps", report.lateness.steps},
+                      {"caused_us", report.lateness.caused_us}};
+  json["late_us"] = report.late_us;
+  json["phases"] = of(report.phases);
+  json["tensors"] = of(report.tensors);
+  json["sizes"] = of(report.sizes);
+  json["fusion"] = {{"batches", report.fusion.batches},
+                    {"tensors", report.fusion.tensors},
+                    {"mean_tensors", report.fusion.mean_tensors},
+                    {"histogram", of(report.fusion.histogram)}};
+  json["failed"] = report.failed;
+  json["unfinished"] = report.unfinished;
+  json["notes"] = report.notes;
+  json["findings"] = of(report.findings);
+  // Names may be of any bytes.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace dabke

@@ -1,0 +1,295 @@
+// dabke-timeline report and diff: of real jobs with a late rank, and of traces of other tools, whole and broken.
+#include <zlib.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/facts.h"
+#include "tests/multiproc/negotiation_jobs.h"
+
+namespace dabke {
+namespace {
+
+using Catch::Contains;
+using Json = nlohmann::json;
+
+Finished tool(std::vector<std::string> arguments) {
+  return LauncherRun(std::move(arguments), {.program = DABKE_TIMELINE_TOOL}).finish();
+}
+
+Json report(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "report");
+  arguments.push_back("--json");
+  const Finished finished = tool(std::move(arguments));
+  CAPTURE(finished.error);
+  REQUIRE(finished.exit_code == 0);
+  return Json::parse(finished.out);
+}
+
+std::string written(const TemporaryDirectory& folder, const std::string& bytes,
+                    const std::string& name = "some.json") {
+  const std::string path = folder.path() + "/" + name;
+  std::ofstream(path, std::ios::binary) << bytes;
+  return path;
+}
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::vector<std::string> ids(const Json& report) {
+  std::vector<std::string> all;
+  for (const Json& finding : report["findings"]) all.push_back(finding["id"]);
+  return all;
+}
+
+bool has(const Json& report, const std::string& id) {
+  const auto all = ids(report);
+  return std::ranges::find(all, id) != all.end();
+}
+
+/// What the trace of a job says whose ranks were late, and by how many ms the late one says it was.
+struct LateJob {
+  Json report;
+  std::string path;
+  double late_ms = 0;
+};
+
+LateJob run_late(const TemporaryDirectory& folder, int ranks, double ms, const std::string& who) {
+  LateJob job{.report = {}, .path = folder.path() + "/trace.json"};
+  std::vector<std::string> environment{"DABKE_TIMELINE=" + job.path, "DABKE_TIMELINE_FORMAT=records",
+                                       fmt::format("DABKE_TEST_LATE_MS={}", ms)};
+  if (!who.empty()) environment.push_back("DABKE_TEST_LATE_RANK=" + who);
+  const Finished finished = JobRun({"shm", {"", ranks}, {CPP_WORKER, "late-rank"}, environment}).finish();
+  CAPTURE(finished.out, finished.error);
+  REQUIRE(finished.exit_code == 0);
+  const std::string said = "late by ";
+  job.late_ms = std::atof(finished.out.substr(finished.out.find(said) + said.size()).c_str());
+  job.report = report({job.path});
+  return job;
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values.at(values.size() / 2);
+}
+
+/// As Horovod writes them: rank 1 is ready 5 ms after rank 0 with each of two tensors, in 20 steps.
+std::string horovod_timeline(const std::string& name = "grad") {
+  std::string text = "[\n";
+  for (int tensor = 1; tensor <= 2; ++tensor) {
+    text +=
+        fmt::format(R"({{"name": "process_name", "ph": "M", "pid": {0}, "args": {{"name": "{1}.{0}"}}}},)",
+                    tensor, name) +
+        "\n";
+  }
+  for (int step = 0; step < 20; ++step) {
+    const int at = 100'000 * step;
+    const auto both = [&](const char* form, int when) {
+      for (int tensor = 1; tensor <= 2; ++tensor)
+        text += fmt::format(fmt::runtime(form), when + tensor, tensor) + ",";
+    };
+    both(R"({{"ph": "B", "name": "NEGOTIATE_ALLREDUCE", "ts": {}, "pid": {}}})", at);
+    both(R"({{"ph": "X", "name": "0", "ts": {}, "pid": {}, "dur": 0}})", at + 10);
+    both(R"({{"ph": "X", "name": "1", "ts": {}, "pid": {}, "dur": 0}})", at + 5010);
+    both(R"({{"ph": "E", "ts": {}, "pid": {}}})", at + 5020);
+    both(R"({{"ph": "B", "name": "ALLREDUCE", "ts": {}, "pid": {}}})", at + 5100);
+    both(R"({{"ph": "B", "name": "MEMCPY_IN_FUSION_BUFFER", "ts": {}, "pid": {}}})", at + 5200);
+    both(R"({{"ph": "E", "ts": {}, "pid": {}}})", at + 5300);
+    both(R"({{"ph": "B", "name": "NCCL_ALLREDUCE", "ts": {}, "pid": {}}})", at + 5400);
+    both(R"({{"ph": "E", "ts": {}, "pid": {}}})", at + 7400);
+    both(R"({{"ph": "E", "ts": {}, "pid": {}, "args": {{"dtype": "float32", "shape": "[1000, 10]"}}}})",
+         at + 7500);
+    text += "\n";
+  }
+  text.resize(text.size() - 2);
+  return text + "]\n";
+}
+
+}  // namespace
+
+TEST_CASE("a rank that is late in every step is named, with what it costs, on cached steps too") {
+  const auto [ranks, late, ms] = GENERATE(table<int, int, double>({{2, 1, 5.0}, {4, 2, 30.0}}));
+  const TemporaryDirectory folder;
+  const LateJob job = run_late(folder, ranks, ms, std::to_string(late));
+  CAPTURE(job.report.dump(1));
+  CHECK(job.report["steps"].size() == 59);  // the first has no beginning
+  CHECK(job.report["findings"][0]["id"] == "late-rank");
+  CHECK_THAT(job.report["findings"][0]["title"].get<std::string>(), Contains(fmt::format("Rank {} ", late)));
+  CHECK(job.report["findings"][0]["evidence"][0]["rank"] == late);
+  CHECK(job.report["cost"][0]["rank"] == late);
+  CHECK(job.report["cost"][0]["last_share"].get<double>() > 0.8);
+  const auto by_step =
+      job.report["lateness"]["caused_us"][static_cast<std::size_t>(late)].get<std::vector<double>>();
+  const double caused_ms = median(by_step) / 1e3;
+  CAPTURE(caused_ms, job.late_ms);
+  CHECK(std::abs(caused_ms - job.late_ms) <= 0.1 * job.late_ms + 0.2);
+
+  // The merged trace says the same as the records.
+  REQUIRE(std::filesystem::exists(job.path));
+  const Json records = report({job.path + ".rank0", job.path + ".rank1"});
+  const Json trace = Json::parse(bytes_of(job.path))["otherData"]["report"];
+  CHECK(ids(trace) == ids(job.report));
+  CHECK(trace["fusion"] == job.report["fusion"]);
+  CHECK(std::abs(trace["cost"][0]["caused_us"].get<double>() -
+                 job.report["cost"][0]["caused_us"].get<double>()) < 50);
+  CHECK(records["ranks"] == Json({0, 1}));
+
+  const Finished text = tool({"report", job.path});
+  CHECK_THAT(text.out,
+             Contains(fmt::format("Rank {} holds the others up", late)) && Contains("Who was last"));
+}
+
+TEST_CASE("where the late rank changes from step to step the cause is unknown") {
+  const TemporaryDirectory folder;
+  const LateJob job = run_late(folder, 3, 10, "");
+  CAPTURE(job.report.dump(1));
+  CHECK(has(job.report, "unknown-wait"));
+  CHECK_FALSE(has(job.report, "late-rank"));
+}
+
+TEST_CASE("a timeline of Horovod is read, however broken") {
+  const TemporaryDirectory folder;
+  const std::string whole = horovod_timeline();
+  const Json good = report({written(folder, whole)});
+  CAPTURE(good.dump(1));
+  CHECK(good["ranks"] == Json({0, 1}));
+  CHECK(good["fusion"]["batches"] == 20);
+  CHECK(good["fusion"]["tensors"] == 40);
+  CHECK(good["cost"][0]["rank"] == 1);
+  CHECK(good["cost"][0]["last_share"] == 1.0);
+  CHECK(good["cost"][0]["caused_per_step_us"].get<double>() == Approx(5000).epsilon(0.1));
+  CHECK(good["findings"][0]["id"] == "late-rank");
+  CHECK(good["steps"].size() == 19);
+  CHECK(good["steps_are"] == "from one 'grad.1' to the next");
+  CHECK(good["sizes"][0]["backend"] == "nccl");
+  CHECK(good["notes"].empty());
+
+  const auto broken =
+      GENERATE(as<std::string>{}, "no bracket", "cut", "unescaped", "compressed", "in an object");
+  CAPTURE(broken);
+  std::string path;
+  if (broken == "no bracket") {
+    path = written(folder, whole.substr(0, whole.size() - 2) + ",\n");
+  } else if (broken == "cut") {
+    path = written(folder, whole.substr(0, whole.size() - 20));
+  } else if (broken == "unescaped") {
+    std::string text = whole;
+    text.insert(2, R"({"name": "process_name", "ph": "M", "pid": 9, "args": {"name": "a "quoted" name"}},)"
+                   "\n");
+    path = written(folder, text);
+  } else if (broken == "compressed") {
+    path = folder.path() + "/some.json.gz";
+    const gzFile file = ::gzopen(path.c_str(), "wb");
+    ::gzwrite(file, whole.data(), static_cast<unsigned>(whole.size()));
+    ::gzclose_w(file);
+  } else {
+    path = written(folder, R"({"displayTimeUnit": "ms", "traceEvents": )" + whole +
+                               R"(, "more": {"deep": [1, {"x": "]}"}]}})");
+  }
+  const Json read = report({path});
+  CHECK(read["cost"][0]["caused_per_step_us"].get<double>() == Approx(5000).epsilon(0.1));
+  CHECK(read["fusion"]["batches"].get<int>() >= 19);
+  const bool is_damaged = broken == "no bracket" || broken == "cut" || broken == "unescaped";
+  CHECK(read["notes"].empty() == !is_damaged);
+  if (broken == "unescaped") CHECK_THAT(read["notes"][0].get<std::string>(), Contains("broken in 1 place"));
+}
+
+TEST_CASE("of a trace of PyTorch's profiler exposed communication is what no computation hides") {
+  const TemporaryDirectory folder;
+  std::string text =
+      R"({"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": 3}, "traceEvents": [)";
+  for (int step = 0; step < 12; ++step) {
+    const double at = 1.7e15 + 1000 * step;
+    const auto event = [&](const char* category, const std::string& name, double from, double length) {
+      text += fmt::format(
+                  R"({{"ph": "X", "cat": "{}", "name": "{}", "pid": 0, "tid": 7, "ts": {:.3f}, "dur": {}}},)",
+                  category, name, at + from, length) +
+              "\n";
+    };
+    event("user_annotation", fmt::format("ProfilerStep#{}", step), 0, 1000);
+    event("kernel", "gemm", 100, 500);
+    event("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 400, 400);  // 200 of it behind the gemm
+    event("user_annotation", "nccl:all_reduce", 100, 20);
+  }
+  text.resize(text.size() - 2);
+  const Json read = report({written(folder, text + "]}")});
+  CAPTURE(read.dump(1));
+  CHECK(read["ranks"] == Json({3}));
+  REQUIRE(read["steps"].size() == 12);
+  CHECK(read["steps"][5]["communication_us"].get<double>() == Approx(400).margin(1));
+  CHECK(read["steps"][5]["exposed_us"].get<double>() == Approx(200).margin(1));
+  CHECK(read["steps"][5]["overlapped_us"].get<double>() == Approx(200).margin(1));
+  CHECK(has(read, "exposed"));
+}
+
+TEST_CASE("what is no trace is refused by name, and hostile files neither crash nor take for ever") {
+  const TemporaryDirectory folder;
+  const auto refused = [&](const std::string& bytes, const std::string& why) {
+    const std::string path = written(folder, bytes);
+    const Finished finished = tool({"report", path});
+    CAPTURE(bytes.substr(0, 100), finished.out, finished.error);
+    CHECK(finished.exit_code == 1);
+    CHECK_THAT(finished.error, Contains("'" + path + "'") && Contains(why));
+  };
+  refused("", "is empty");
+  refused("hello", "is no trace");
+  refused("[]", "has no event");
+  refused("[1, 2, {\"a\": }]", "has no event");
+  refused(std::string(200'000, '['), "has no event");
+  refused("[" + std::string(200'000, '{'), "has no event");
+  refused("[\"" + std::string(20'000'000, 'a'), "has no event");
+  std::string opened = "[";
+  for (int i = 0; i < 500'000; ++i) opened += ",{\"a";
+  refused(opened, "has no event");
+  CHECK_THAT(tool({"report", folder.path() + "/none.json"}).error, Contains("none.json': No such file"));
+
+  const std::string whole = horovod_timeline();
+  std::mt19937 random(7);
+  for (int i = 0; i < 60; ++i) {
+    std::string bytes = whole;
+    for (int flips = 0; flips < 1 + i; ++flips)
+      bytes[random() % bytes.size()] = static_cast<char>(random() % 256);
+    const Finished finished = tool({"report", written(folder, bytes), "--json"});
+    CHECK((finished.exit_code == 0 || finished.exit_code == 1));
+    if (finished.exit_code == 0) CHECK(Json::parse(finished.out).is_object());
+  }
+  const Json numbers =
+      report({written(folder, R"([{"ph":"X","name":1e999,"pid":{},"tid":[],"ts":1e300,"dur":-5},
+{"ph":"X","name":"\u001b[31m<script>","pid":-1,"tid":"x","ts":5,"dur":1e15},{"ph":"B","ts":0}])")});
+  CHECK(has(numbers, "not-whole"));
+}
+
+TEST_CASE("diff tells what became slower") {
+  const TemporaryDirectory folder;
+  const std::string before = written(folder, horovod_timeline(), "before.json");
+  std::string slower = horovod_timeline();
+  for (int step = 0; step < 20; ++step) {
+    for (int tensor = 1; tensor <= 2; ++tensor) {
+      const std::string from =
+          fmt::format(R"("ts": {}, "pid": {}}})", 100'000 * step + 7400 + tensor, tensor);
+      const std::size_t at = slower.find(from);
+      REQUIRE(at != std::string::npos);
+      slower.replace(at, from.size(),
+                     fmt::format(R"("ts": {}, "pid": {}}})", 100'000 * step + 7480 + tensor, tensor));
+    }
+  }
+  const Finished finished = tool({"diff", before, written(folder, slower, "after.json")});
+  CAPTURE(finished.out, finished.error);
+  CHECK(finished.exit_code == 0);
+  CHECK_THAT(finished.out, Contains("collective") && Contains("+4.0 %") && Contains("grad.1"));
+}
+
+}  // namespace dabke

@@ -1,0 +1,193 @@
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/timeline/merged_rows.h"
+#include "timeline_viewer/trace_analysis.h"
+
+namespace dabke::timeline {
+namespace {
+
+/// "17" of "17", nothing of what is no number.
+std::optional<std::uint64_t> whole_number(std::string_view text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return number;
+}
+
+Record::What what_of(std::string_view step) {
+  if (step == "QUEUE") return Record::What::queue;
+  if (step == "ALLOCATE_OUTPUT") return Record::What::allocate;
+  if (step == "MEMCPY_IN_FUSION_BUFFER") return Record::What::pack;
+  if (step == "MEMCPY_OUT_FUSION_BUFFER") return Record::What::unpack;
+  return Record::What::run;
+}
+
+std::uint64_t count_of(const std::optional<double>& number) {
+  return number && *number > 0 && *number < 1.8e19 ? static_cast<std::uint64_t>(*number) : 0;
+}
+
+class MergedDialect final : public TraceDialect {
+ public:
+  MergedDialect(Analysis& analysis, TraceNames& names) : analysis_(analysis), names_(names) {}
+
+  void event(const TraceEvent& event) override {
+    if (event.phase == 'M') return name_row(event);
+    const auto process = ranks_.find(event.process);
+    const auto row = whole_number(event.thread);
+    if (process == ranks_.end() || !row || !event.start_us) return;
+    Process& of = process->second;
+    if (event.phase == 'i') return mark(of, event);
+    if (event.phase != 'X') return;
+    if (*row >= rows::kFirstTensor) return on_tensor_row(of, event);
+    if (*row >= rows::kFirstThread) return on_thread_row(of, event);
+    if (*row >= rows::kFirstLane) on_lane(of, event);
+  }
+
+  void member(std::string_view key, std::string_view json) override {
+    if (key != "otherData") return;
+    const auto facts = nlohmann::json::parse(json.begin(), json.end(), nullptr, false);
+    if (!facts.is_object()) return;
+    std::int64_t error_ns = 0;
+    const auto clocks = facts.find("clocks");
+    if (clocks != facts.end() && clocks->is_array()) {
+      for (const auto& clock : *clocks) {
+        const auto error = clock.is_object() ? clock.find("error_ns") : clock.end();
+        if (error != clock.end() && error->is_number_integer())
+          error_ns = std::max(error_ns, error->get<std::int64_t>());
+      }
+    }
+    analysis_.clocks_may_be_wrong(error_ns);
+    const auto missing = facts.find("missing");
+    if (missing == facts.end() || !missing->is_array()) return;
+    for (const auto& note : *missing) {
+      if (note.is_string()) analysis_.note(note.get<std::string>());
+    }
+  }
+
+  void finish() override { tell(); }
+
+ private:
+  struct Process {
+    std::size_t index = 0;
+    std::map<std::string, std::string> rows;           // their names, by tid
+    std::map<std::string, JoinedTensor> negotiations;  // by tid
+    RankPart* part = nullptr;                          // of the batch that is open
+  };
+
+  void name_row(const TraceEvent& event) {
+    const std::string_view name = event.text("name");
+    if (event.name == "process_name" && name.starts_with("rank ")) {
+      const auto rank = whole_number(name.substr(5));
+      if (!rank || *rank > kMostRank || ranks_.contains(event.process)) return;
+      ranks_[event.process].index = analysis_.add_rank(static_cast<int>(*rank));
+    } else if (event.name == "thread_name") {
+      const auto process = ranks_.find(event.process);
+      if (process != ranks_.end()) process->second.rows[event.thread] = name;
+    }
+  }
+
+  Interval when(const TraceEvent& event) const {
+    const std::int64_t begin_ns = ns_of(*event.start_us);
+    return {begin_ns, begin_ns + ns_of(event.duration_us.value_or(0))};
+  }
+
+  void mark(Process& of, const TraceEvent& event) {
+    if (event.name == "STEP") {
+      analysis_.step(of.index, names_.number_of(event.text("thread")), ns_of(*event.start_us),
+                     count_of(event.number("step")));
+    } else if (event.name == "ERROR") {
+      if (of.part != nullptr && !of.part->tensors.empty()) of.part->tensors.back().error = 1;
+    }
+  }
+
+  void on_thread_row(Process& of, const TraceEvent& event) {
+    if (event.name == "WAIT") analysis_.wait(of.index, names_.number_of(of.rows[event.thread]), when(event));
+  }
+
+  void on_tensor_row(Process& of, const TraceEvent& event) {
+    const Interval interval = when(event);
+    const std::uint32_t name = names_.number_of(of.rows[event.thread]);
+    if (event.name.starts_with("NEGOTIATE_")) {
+      JoinedTensor tensor{.order = count_of(event.number("order")),
+                          .name = name,
+                          .submit_ns = interval.begin_ns,
+                          .order_ns = interval.end_ns,
+                          .bytes = count_of(event.number("bytes")),
+                          .thread = names_.number_of(event.text("thread"))};
+      if (tensor.order == 0) return analysis_.lonely_tensor(tensor);
+      of.negotiations[event.thread] = tensor;
+    } else if (const std::string_view batch = event.text("batch"); !batch.empty()) {
+      RankPart& part = part_of(of, batch, event.name);
+      JoinedTensor tensor{
+          .order = count_of(event.number("order")), .name = name, .bytes = count_of(event.number("bytes"))};
+      if (auto negotiated = of.negotiations.extract(event.thread)) tensor = negotiated.mapped();
+      tensor.order_ns = interval.begin_ns;
+      if (event.argument("unfinished") == nullptr) tensor.end_ns = interval.end_ns;
+      part.tensors.push_back(tensor);
+    } else if (event.name == "QUEUE" && of.part != nullptr && of.part->tensors.size() == 1) {
+      of.part->steps.push_back({Record::What::queue, interval.begin_ns, interval.end_ns, 0, 0, 0});
+    }
+  }
+
+  void on_lane(Process& of, const TraceEvent& event) {
+    if (const std::string_view batch = event.text("batch"); !batch.empty()) {
+      RankPart& part = part_of(of, batch, event.name);
+      part.backend = text_number(event.text("backend"));
+      part.left = event.argument("unfinished") != nullptr;
+    } else if (of.part != nullptr) {
+      const Interval interval = when(event);
+      of.part->steps.push_back({what_of(event.name), interval.begin_ns, interval.end_ns, 0, of.part->backend,
+                                text_number(event.text("algorithm"))});
+    }
+  }
+
+  std::uint16_t text_number(std::string_view text) {
+    return static_cast<std::uint16_t>(std::min<std::uint32_t>(names_.number_of(text), 0xffff));
+  }
+
+  /// All of a batch comes before anything of the next.
+  RankPart& part_of(Process& of, std::string_view batch, std::string_view collective) {
+    if (batch != key_) {
+      tell();
+      key_ = batch;
+      open_.kind = kind_of(collective).value_or(CollectiveKind::allreduce);
+    }
+    if (of.part == nullptr) {
+      parts_.push_back(std::make_unique<RankPart>(RankPart{.index = of.index}));
+      of.part = parts_.back().get();
+    }
+    return *of.part;
+  }
+
+  void tell() {
+    for (auto& part : parts_) {
+      if (!part->tensors.empty()) open_.parts.push_back(std::move(*part));
+    }
+    if (!open_.parts.empty()) analysis_.batch(open_);
+    open_ = {};
+    parts_.clear();
+    key_.clear();
+    for (auto& [pid, process] : ranks_) process.part = nullptr;
+  }
+
+  static constexpr std::uint64_t kMostRank = 1 << 20;
+
+  Analysis& analysis_;
+  TraceNames& names_;
+  std::map<std::string, Process> ranks_;  // by pid
+  std::string key_;
+  JoinedBatch open_;
+  std::vector<std::unique_ptr<RankPart>> parts_;
+};
+
+}  // namespace
+
+std::unique_ptr<TraceDialect> merged_trace_dialect(Analysis& analysis, TraceNames& names) {
+  return std::make_unique<MergedDialect>(analysis, names);
+}
+
+}  // namespace dabke::timeline

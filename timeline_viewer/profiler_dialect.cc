@@ -1,0 +1,87 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "timeline_viewer/trace_analysis.h"
+
+namespace dabke::timeline {
+namespace {
+
+constexpr std::string_view kStep = "ProfilerStep#";
+
+bool is_communication(std::string_view name) {
+  constexpr auto kBegins = std::to_array<std::string_view>(
+      {"nccl:", "gloo:", "mpi:", "ucc:", "dabke:", "ncclKernel", "ncclDevKernel", "ncclAllReduce"});
+  for (const std::string_view begin : kBegins) {
+    if (name.starts_with(begin)) return true;
+  }
+  return false;
+}
+
+/// Communication runs beside computation: of the GPU where there are kernels, else of operations on the CPU.
+class ProfilerDialect final : public TraceDialect {
+ public:
+  ProfilerDialect(Analysis& analysis, std::size_t file)
+      : analysis_(analysis), rank_(static_cast<int>(file)) {}
+
+  void event(const TraceEvent& event) override {
+    if (event.phase != 'X' || !event.start_us) return;
+    if (!zero_us_) zero_us_ = *event.start_us;
+    const std::int64_t begin_ns = ns_of(*event.start_us - *zero_us_);
+    const Interval when{begin_ns, begin_ns + ns_of(event.duration_us.value_or(0))};
+    if (event.name.starts_with(kStep) && event.category == "user_annotation") return step(event.name, when);
+    const bool is_kernel = event.category == "kernel";
+    if (is_communication(event.name)) {
+      // A collective of a GPU shows on both; what the CPU's annotation covers is its launch alone.
+      (is_kernel ? kernels_ : calls_).push_back({event.name, when});
+    } else if (is_kernel) {
+      gpu_.push_back(when);
+    } else if (event.category == "cpu_op" && !event.name.starts_with("c10d::")) {
+      cpu_.push_back(when);
+    }
+  }
+
+  void member(std::string_view key, std::string_view json) override {
+    if (key != "distributedInfo") return;
+    const auto facts = nlohmann::json::parse(json.begin(), json.end(), nullptr, false);
+    if (!facts.is_object() || !facts.contains("rank") || !facts["rank"].is_number_unsigned()) return;
+    rank_ = static_cast<int>(std::min<std::uint64_t>(facts["rank"].get<std::uint64_t>(), 1 << 20));
+  }
+
+  void finish() override {
+    const bool on_gpu = !kernels_.empty();
+    const auto& calls = on_gpu ? kernels_ : calls_;
+    if (calls.empty()) return;
+    const std::size_t rank = analysis_.add_rank(rank_);
+    for (const auto& [name, when] : calls) analysis_.communication(rank, name, 0, when);
+    for (const Interval& when : on_gpu ? gpu_ : cpu_) analysis_.computation(rank, when);
+    for (const auto& [number, when] : steps_) analysis_.whole_step(rank, number, when);
+  }
+
+ private:
+  void step(std::string_view name, const Interval& when) {
+    name.remove_prefix(kStep.size());
+    std::uint64_t number = 0;
+    (void)std::from_chars(name.data(), name.data() + name.size(), number);
+    steps_.emplace_back(number, when);
+  }
+
+  Analysis& analysis_;
+  int rank_;
+  std::optional<double> zero_us_;  // times are of the clock, and take more digits than their differences
+  std::vector<std::pair<std::string, Interval>> kernels_, calls_;
+  Intervals gpu_, cpu_;
+  std::vector<std::pair<std::uint64_t, Interval>> steps_;
+};
+
+}  // namespace
+
+std::unique_ptr<TraceDialect> profiler_dialect(Analysis& analysis, std::size_t file) {
+  return std::make_unique<ProfilerDialect>(analysis, file);
+}
+
+}  // namespace dabke::timeline

@@ -1,0 +1,19 @@
+// Reports for people.
+#pragma once
+
+#include <string>
+
+#include "runtime/timeline/report.h"
+
+namespace dabke::timeline {
+
+/// What stands out first, then the figures.
+std::string text_of(const Report& report);
+
+/// What became slower or faster from one to the other.
+std::string difference_text(const Report& before, const Report& after);
+
+/// The median of the steps; of all where there are none.
+double step_us(const Report& report);
+
+}  // namespace dabke::timeline
