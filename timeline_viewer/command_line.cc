@@ -33,6 +33,16 @@ Result<CommandLine> parse_command_line(std::vector<std::string> arguments) {
   report->add_flag("--json", wanted.json, "Print it as JSON");
   auto* const diff = app.add_subcommand("diff", "Compare two traces: what became slower or faster");
   diff->add_option("traces", wanted.files, "The one before, and the one after")->required()->expected(2);
+  const std::string one_trace = "a trace, plain or .gz; or records, as for merge";
+  bool no_open = false;
+  auto* const view =
+      app.add_subcommand("view", "Show a trace in the browser, from this machine to this machine alone");
+  view->add_option("trace", wanted.files, one_trace)->required()->expected(1);
+  view->add_flag("--no-open", no_open, "Print the address, and open no browser");
+  auto* const page =
+      app.add_subcommand("export", "Make one HTML file of a trace, to be opened anywhere without this tool");
+  page->add_option("trace", wanted.files, one_trace)->required()->expected(1);
+  page->add_option("-o,--output", wanted.output, "Where to. [the trace's name with .html]");
   std::ranges::reverse(arguments);  // as the library wants them
   try {
     app.parse(std::move(arguments));
@@ -43,6 +53,7 @@ Result<CommandLine> parse_command_line(std::vector<std::string> arguments) {
   } catch (const CLI::ParseError& error) {
     return Status(Code::invalid_argument, std::string(error.what()) + "; see dabke-timeline --help");
   }
+  wanted.opens_browser = !no_open;
   if (version) {
     wanted.command = Command::version;
   } else if (merge->parsed()) {
@@ -53,6 +64,10 @@ Result<CommandLine> parse_command_line(std::vector<std::string> arguments) {
     wanted.command = Command::report;
   } else if (diff->parsed()) {
     wanted.command = Command::diff;
+  } else if (view->parsed()) {
+    wanted.command = Command::view;
+  } else if (page->parsed()) {
+    wanted.command = Command::export_page;
   } else {
     wanted.text = app.help();
   }

@@ -9,14 +9,15 @@
 
 namespace dabke::timeline {
 
-enum class Command { help, version, merge, check, report, diff };
+enum class Command { help, version, merge, check, report, diff, view, export_page };
 
 struct CommandLine {
   Command command = Command::help;
   std::vector<std::string> files;  // one that is no file of records itself stands for its .rank0, .rank1, ...
-  std::string output;              // of merge
+  std::string output;              // of merge and export
   std::string text;                // of help
   bool json = false;               // of report
+  bool opens_browser = true;       // of view
 };
 
 /// `arguments` without the program's name. The error is one line.

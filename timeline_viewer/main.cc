@@ -18,6 +18,7 @@
 #include "timeline_viewer/command_line.h"
 #include "timeline_viewer/report_text.h"
 #include "timeline_viewer/trace_analysis.h"
+#include "timeline_viewer/view.h"
 
 namespace {
 
@@ -107,6 +108,12 @@ class ProgressBar {
   int percent_ = -1;
 };
 
+bool are_records(const std::vector<std::string>& files) {
+  const std::string& first = files.front();
+  return !base_of(first).empty() ||
+         (!std::filesystem::exists(first) && std::filesystem::exists(first + ".rank0"));
+}
+
 /// Of a trace that is there; else of the records that it would be made of.
 Result<Report> report_of_files(const std::vector<std::string>& files) {
   const bool is_of_records =
@@ -132,6 +139,34 @@ int diff(const CommandLine& wanted) {
   return print(difference_text(*before, *after));
 }
 
+/// A trace that can be shown: of one rank's records, or what stands for all, one of all ranks is made beside them.
+Result<std::string> trace_of(const std::vector<std::string>& files) {
+  if (!are_records(files)) return files.front();
+  const std::string base = base_of(files.front());
+  const std::string trace = base.empty() ? files.front() : base;
+  DABKE_ASSIGN_OR_RETURN(const JobFiles records, JobFiles::find(trace));
+  for (const std::string& note : records.notes()) fmt::print(stderr, "dabke-timeline: {}\n", note);
+  DABKE_RETURN_IF_ERROR(merge_records(records, trace));
+  return trace;
+}
+
+int show(const CommandLine& wanted) {
+  const auto trace = trace_of(wanted.files);
+  if (!trace) return fail(trace.status().message());
+  const auto made = report_of_files({*trace});
+  if (!made) return fail(made.status().message());
+  if (wanted.command == Command::view) {
+    const Status viewed = view_page(*trace, json_of(*made), wanted.opens_browser);
+    return viewed.is_ok() ? 0 : fail(viewed.message());
+  }
+  const std::string output = wanted.output.empty()
+                                 ? std::filesystem::path(*trace).replace_extension(".html").string()
+                                 : wanted.output;
+  if (const Status exported = export_page(*trace, json_of(*made), output); !exported.is_ok())
+    return fail(exported.message());
+  return print(fmt::format("{}: open it in a browser, on any machine\n", output));
+}
+
 int run(std::vector<std::string> arguments) {
   const auto wanted = parse_command_line(std::move(arguments));
   if (!wanted) return fail(wanted.status().message(), 2);
@@ -142,6 +177,8 @@ int run(std::vector<std::string> arguments) {
     case Command::check: return check(*wanted);
     case Command::report: return report(*wanted);
     case Command::diff: return diff(*wanted);
+    case Command::view:
+    case Command::export_page: return show(*wanted);
   }
   return 0;
 }

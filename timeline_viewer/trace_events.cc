@@ -11,12 +11,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "runtime/base/owned.h"
+#include "timeline_viewer/gz_file.h"
 
 namespace dabke::timeline {
 namespace {
 
-constexpr std::size_t kChunk = 1 << 20;
 /// An event that is longer, or deeper, is broken.
 constexpr std::size_t kMostEvent = 1 << 20;
 constexpr int kDeepest = 64;
@@ -25,12 +24,6 @@ constexpr std::size_t kMostMember = 64 << 20;
 constexpr int kMostTries = 8;
 /// Doubles hold microseconds exactly up to here, and nanoseconds of a computer's uptime.
 constexpr double kMostUs = 9e15;
-
-struct GzTraits {
-  using Raw = gzFile;
-  static constexpr gzFile none() { return nullptr; }
-  static void close(gzFile file) { ::gzclose_r(file); }
-};
 
 bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
@@ -125,7 +118,7 @@ bool parse_event(std::string_view text, TraceEvent& event) {
 
 class Reader {
  public:
-  Reader(const std::string& path, Owned<GzTraits> file, EventSink& sink,
+  Reader(const std::string& path, GzFile file, EventSink& sink,
          const std::function<void(std::uint64_t)>& on_progress)
       : path_(path), file_(std::move(file)), sink_(sink), on_progress_(on_progress) {}
 
@@ -164,8 +157,8 @@ class Reader {
     buffer_.erase(0, next_);
     consumed_ += std::exchange(next_, 0);
     const std::size_t kept = buffer_.size();
-    buffer_.resize(kept + kChunk);
-    const int got = ::gzread(file_.get(), buffer_.data() + kept, kChunk);
+    buffer_.resize(kept + kGzChunk);
+    const int got = ::gzread(file_.get(), buffer_.data() + kept, kGzChunk);
     buffer_.resize(kept + static_cast<std::size_t>(std::max(0, got)));
     if (on_progress_) on_progress_(static_cast<std::uint64_t>(::gzoffset(file_.get())));
     if (got > 0) return true;
@@ -320,7 +313,7 @@ class Reader {
   }
 
   const std::string& path_;
-  const Owned<GzTraits> file_;
+  const GzFile file_;
   EventSink& sink_;
   const std::function<void(std::uint64_t)>& on_progress_;
   std::string buffer_;
@@ -365,10 +358,7 @@ std::vector<std::string> TraceDamage::notes(const std::string& path) const {
 
 Result<TraceDamage> read_events(const std::string& path, EventSink& sink,
                                 const std::function<void(std::uint64_t)>& on_progress) {
-  errno = 0;
-  Owned<GzTraits> file(::gzopen(path.c_str(), "rbe"));
-  if (!file) return system_error(fmt::format("cannot read '{}'", path), errno == 0 ? ENOMEM : errno);
-  (void)::gzbuffer(file.get(), kChunk);
+  DABKE_ASSIGN_OR_RETURN(GzFile file, open_gz(path));
   return Reader(path, std::move(file), sink, on_progress).run();
 }
 

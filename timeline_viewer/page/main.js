@@ -12,8 +12,14 @@ function tell(text) {
   at('message').hidden = !text;
 }
 
+function startWorker() {
+  const code = at('dabke-worker')?.textContent;  // in a page of one file
+  if (!code) return new Worker(new URL('./worker.js', import.meta.url), {type: 'module'});
+  return new Worker(URL.createObjectURL(new Blob([code], {type: 'text/javascript'})));
+}
+
 function parse(blob) {
-  const worker = new Worker(new URL('./worker.js', import.meta.url), {type: 'module'});
+  const worker = startWorker();
   return new Promise((resolve, reject) => {
     worker.onmessage = ({data}) => data.error ? reject(new Error(data.error)) : resolve(data);
     worker.onerror = event => reject(new Error(event.message || 'the parser could not be started'));
@@ -99,10 +105,14 @@ addEventListener('drop', event => {
   if (file) open(file, file.name);
 });
 
+const name = document.querySelector('meta[name="dabke-name"]')?.content;
 if (document.querySelector('meta[name="dabke-source"][content="server"]')) {
   const [trace, report] = await Promise.all([fetch('./trace'), fetch('./report')]);
-  if (trace.ok) open(await trace.blob(), document.title, report.ok ? await report.json() : null);
+  if (trace.ok) open(await trace.blob(), name, report.ok ? await report.json() : null);
   else tell(`The trace cannot be fetched: ${trace.status}`);
+} else if (at('dabke-trace')) {
+  const bytes = Uint8Array.from(atob(at('dabke-trace').textContent), letter => letter.charCodeAt(0));
+  open(new Blob([bytes]), name, JSON.parse(at('dabke-report').textContent));
 }
 
 window.dabke = {lanes, steps};  // for tests and the console

@@ -1,0 +1,92 @@
+#include "timeline_viewer/view.h"
+
+#include <signal.h>
+#include <spawn.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "runtime/base/owned.h"
+#include "runtime/timeline/merged_file.h"
+#include "timeline_viewer/gz_file.h"
+#include "timeline_viewer/page.h"
+#include "timeline_viewer/page_server.h"
+
+namespace dabke::timeline {
+namespace {
+
+constexpr int kGzip = 15 + 16;  // zlib: the largest window, in gzip's form
+
+std::string name_of(const std::string& trace) { return std::filesystem::path(trace).filename(); }
+
+/// The file's content, compressed; what is compressed already is so once.
+Result<std::string> compressed(const std::string& path) {
+  DABKE_ASSIGN_OR_RETURN(const GzFile file, open_gz(path));
+  z_stream stream{};
+  if (::deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzip, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+    return Status(Code::out_of_memory, fmt::format("no memory is left to compress '{}'", path));
+  std::string in(kGzChunk, '\0'), out(kGzChunk, '\0'), all;
+  int got = 0;
+  do {
+    got = ::gzread(file.get(), in.data(), static_cast<unsigned>(in.size()));
+    stream.next_in = reinterpret_cast<Bytef*>(in.data());
+    stream.avail_in = static_cast<uInt>(got > 0 ? got : 0);
+    do {
+      stream.next_out = reinterpret_cast<Bytef*>(out.data());
+      stream.avail_out = static_cast<uInt>(out.size());
+      (void)::deflate(&stream, got > 0 ? Z_NO_FLUSH : Z_FINISH);
+      all.append(out, 0, out.size() - stream.avail_out);
+    } while (stream.avail_out == 0);
+  } while (got > 0);
+  ::deflateEnd(&stream);
+  return all;
+}
+
+void open_browser(const std::string& address) {
+  if (std::getenv("DISPLAY") == nullptr && std::getenv("WAYLAND_DISPLAY") == nullptr) return;
+  std::array<char*, 3> arguments = {const_cast<char*>("xdg-open"), const_cast<char*>(address.c_str()),
+                                    nullptr};
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  pid_t pid = 0;
+  (void)::posix_spawnp(&pid, arguments[0], nullptr, &attributes, arguments.data(), environ);
+  ::posix_spawnattr_destroy(&attributes);
+}
+
+}  // namespace
+
+Status export_page(const std::string& trace, const std::string& report, const std::string& output) {
+  DABKE_ASSIGN_OR_RETURN(const std::string bytes, compressed(trace));
+  DABKE_ASSIGN_OR_RETURN(const auto file, MergedFile::open(output));
+  file->write(page_with(name_of(trace), bytes, report));
+  return file->finish();
+}
+
+Status view_page(const std::string& trace, const std::string& report, bool opens) {
+  sigset_t ends;
+  ::sigemptyset(&ends);
+  ::sigaddset(&ends, SIGINT);
+  ::sigaddset(&ends, SIGTERM);
+  ::sigprocmask(SIG_BLOCK, &ends, nullptr);
+  const Fd stop(::signalfd(-1, &ends, SFD_CLOEXEC));
+  if (!stop) return system_error("cannot wait for signals", errno);
+  DABKE_ASSIGN_OR_RETURN(PageServer server, PageServer::open(page_of_server(name_of(trace)), trace, report));
+  fmt::print("{}\nOpen it in a browser of this machine; Ctrl-C ends.\n", server.address());
+  std::fflush(stdout);
+  if (opens) open_browser(server.address());
+  return server.serve(stop.get());
+}
+
+}  // namespace dabke::timeline
