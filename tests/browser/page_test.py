@@ -203,6 +203,36 @@ def test_a_finding_leads_to_its_evidence(page, tmp_path):
     assert 900 < begin < 1000 and 1010 < end < 1100
 
 
+def test_figures_of_the_report_are_drawn_and_lead_to_their_steps(page, trace):
+    load(page, trace)
+    titles = [each.text for each in page.find_elements(By.CSS_SELECTOR, '#plots figcaption')]
+    assert titles == ['Communication of each step', 'Who is late, by rank and step', 'Who was last', 'Bandwidth by size of batch',
+                      'Tensors in a batch', 'The worst tensors']
+    report = json.loads(trace.read_text())['otherData']['report']
+    before = view(page)
+    page.execute_script('document.querySelector("#plots svg .step").dispatchEvent(new Event("click"))')
+    begin, end = view(page)
+    step = report['steps'][0]
+    assert begin < step['start_us'] < step['end_us'] < end and end - begin < 3 * (step['end_us'] - step['start_us'])
+    assert end - begin < before[1] - before[0]
+    assert len(page.find_elements(By.CSS_SELECTOR, '#plots figure:nth-of-type(3) tr')) == 1 + 4
+    assert len(page.find_elements(By.CSS_SELECTOR, '#plots circle')) == len(report['sizes'])
+
+
+def test_a_report_of_nonsense_is_drawn_as_far_as_it_goes(page, tmp_path):
+    path = tmp_path / 'nonsense.json'
+    hostile = '<img src=x onerror="window.ran=1">'
+    report = {'steps': [{'step': hostile, 'exposed_us': 1e308, 'start_us': 'x', 'end_us': None}, 7, None],
+              'lateness': {'ranks': hostile, 'caused_us': [['x', 1e308, -5], 3]}, 'cost': [{'rank': hostile, 'last_share': {}}],
+              'sizes': [{'bytes_to': 1e308, 'bus_bandwidth_mb_s': 1e308, 'backend': hostile}], 'fusion': {'histogram': [{}, 5, {'count': 1e308}]},
+              'tensors': [{'name': hostile}], 'findings': []}
+    path.write_text(json.dumps({'traceEvents': [whole('ALLREDUCE', 0, 10, order=1)], 'otherData': {'report': report}}))
+    load(page, path)
+    assert message(page) == ''
+    assert page.execute_script('return window.ran') is None
+    assert hostile in [each.get_attribute('title') for each in page.find_elements(By.CSS_SELECTOR, '#plots td')]
+
+
 def test_no_lane_has_more_rectangles_than_pixel_columns(page, tmp_path):
     path = tmp_path / 'many.json'
     path.write_text(json.dumps([whole('ALLREDUCE', 10 * i, 9) for i in range(100_000)]))

@@ -1,7 +1,7 @@
 // What each kind of event looks like: colours of Okabe and Ito's set, which colour-blind people can tell apart.
 const KINDS = [
   [/^NEGOTIATE_/, '#e69f00'],
-  [/^(QUEUE|WAIT_)/, '#8d95a3'],
+  [/^(QUEUE|WAIT)/, '#8d95a3'],
   [/^(MEMCPY_|ALLOCATE|INIT_FUSION)/, '#cc79a7'],
   [/^(ERROR|RECORDS_LOST|TAIL_MISSING)/, '#d55e00'],
   [/^(ALLREDUCE|ALLGATHER|BROADCAST|ALLTOALL|REDUCESCATTER|nccl|gloo:)/, '#0072b2'],

@@ -1,6 +1,7 @@
 // Puts the page together: where traces come from, and what follows from a click.
 import {Lanes} from './lanes.js';
 import {showFindings, showSelection} from './panel.js';
+import {showPlots} from './plots.js';
 import {Steps} from './steps.js';
 
 const at = id => document.getElementById(id);
@@ -52,14 +53,20 @@ async function open(blob, name, report) {
   lanes.show(result.trace, at('grouping').value);
   steps.show(result.trace);
   showSelection(at('selection'), result.trace, -1);
-  showFindings(at('findings'), report ?? result.metadata?.otherData?.report, showEvidence);
+  const told = report ?? result.metadata?.otherData?.report;
+  showFindings(at('findings'), told, showEvidence);
+  showPlots(at('plots'), told, look);
   search();
+}
+
+function look(begin, end) {
+  const margin = Math.max((end - begin) / 2, 1);
+  lanes.look(begin - margin, end + margin);
 }
 
 function showEvidence({rank, start_us: begin, end_us: end, tensor, order}) {
   const {trace} = lanes;
-  const margin = Math.max((end - begin) / 2, 1);
-  lanes.look(begin - margin, end + margin);
+  look(begin, end);
   const fits = i => trace.begin[i] <= end && trace.end[i] >= begin && (order == null || trace.order[i] === order);
   for (const row of trace.rows) {
     if (row.process !== `rank ${rank}` || (tensor != null && row.name !== tensor)) continue;

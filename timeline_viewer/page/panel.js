@@ -11,7 +11,7 @@ function element(tag, text, ...children) {
 export function showFindings(place, report, onEvidence) {
   place.replaceChildren(element('h2', 'Findings'));
   if (!report) {
-    place.append(element('p', 'This file has no report. What a click selects is told above, on all ranks side by side.'));
+    place.append(element('p', 'This file has no report: dabke-timeline view FILE makes one. What a click selects is told above, on all ranks side by side.'));
     return;
   }
   if (!report.findings?.length) place.append(element('p', 'The report has found nothing to mend.'));
