@@ -56,10 +56,13 @@ void open_browser(const std::string& address) {
                                     nullptr};
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
-  sigset_t none;
+  sigset_t none, ignored;
   ::sigemptyset(&none);
+  ::sigemptyset(&ignored);
+  ::sigaddset(&ignored, SIGPIPE);
   ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  ::posix_spawnattr_setsigdefault(&attributes, &ignored);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = 0;
   (void)::posix_spawnp(&pid, arguments[0], nullptr, &attributes, arguments.data(), environ);
   ::posix_spawnattr_destroy(&attributes);
@@ -80,6 +83,7 @@ Status view_page(const std::string& trace, const std::string& report, bool opens
   ::sigaddset(&ends, SIGINT);
   ::sigaddset(&ends, SIGTERM);
   ::sigprocmask(SIG_BLOCK, &ends, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);  // a browser may leave in the middle of the trace
   const Fd stop(::signalfd(-1, &ends, SFD_CLOEXEC));
   if (!stop) return system_error("cannot wait for signals", errno);
   DABKE_ASSIGN_OR_RETURN(PageServer server, PageServer::open(page_of_server(name_of(trace)), trace, report));

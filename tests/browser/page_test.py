@@ -102,6 +102,49 @@ def test_dragging_moves_what_is_shown_with_the_pointer(page, trace):
     assert moved[1] - moved[0] == pytest.approx(end - begin)
 
 
+def test_dragging_with_shift_measures_and_tells_what_is_in_the_range(page, tmp_path):
+    path = tmp_path / 'measure.json'
+    path.write_text(json.dumps([whole('first', 0, 400), whole('second', 500, 100), whole('third', 900, 100)]))
+    load(page, path)
+    lanes = page.find_element(By.ID, 'lanes')
+    (ActionChains(page).move_to_element(lanes).key_down(Keys.SHIFT).click_and_hold().move_by_offset(200, 0).release().key_up(Keys.SHIFT).perform())
+    begin, end = page.execute_script('return [dabke.lanes.measured.begin, dabke.lanes.measured.end]')
+    scale = page.execute_script('return dabke.lanes.scale')
+    assert end - begin == pytest.approx(200 / scale, rel=0.02)
+    assert view(page) == pytest.approx([0, 1000])  # nothing has moved
+    lines = [[cell.text for cell in row.find_elements(By.TAG_NAME, 'td')] for row in page.find_elements(By.CSS_SELECTOR, '#selection tr')][1:]
+    inside = {name: min(to, end) - max(at, begin) for name, at, to in (('first', 0, 400), ('second', 500, 600), ('third', 900, 1000))}
+    assert [name for name, *_ in lines] == sorted((name for name, us in inside.items() if us > 0), key=lambda name: -inside[name])
+    assert [count for _, count, _ in lines] == ['1'] * len(lines)
+    lanes.send_keys(Keys.ESCAPE)
+    assert page.execute_script('return dabke.lanes.measured') is None
+
+
+def test_m_measures_what_is_selected(page, trace):
+    load(page, trace)
+    page.execute_script('dabke.lanes.select(7)')
+    page.find_element(By.ID, 'lanes').send_keys('m')
+    assert page.execute_script('const l = dabke.lanes; return l.measured.begin === l.trace.begin[7] && l.measured.end === l.trace.end[7]')
+
+
+def test_the_address_leads_back_to_what_was_shown(page, browser, address, trace):
+    load(page, trace)
+    lanes = page.find_element(By.ID, 'lanes')
+    page.find_element(By.CSS_SELECTOR, '#grouping option[value=tensor]').click()
+    page.find_element(By.ID, 'search').send_keys('layer1')
+    lanes.send_keys('wwwd')
+    WebDriverWait(page, LIMIT_SECONDS).until(lambda each: 'by=tensor' in each.current_url and 'q=layer1' in each.current_url)
+    shown = view(page)
+    WebDriverWait(page, LIMIT_SECONDS).until(lambda each: f't={shown[0] - each.execute_script("return dabke.lanes.trace.first"):.3f}' in each.current_url)
+    link = page.current_url
+    browser.get('about:blank')
+    browser.get(link)
+    load(browser, trace)
+    assert view(browser) == pytest.approx(shown, abs=0.01)
+    assert browser.find_element(By.ID, 'search').get_attribute('value') == 'layer1'
+    assert browser.find_element(By.ID, 'grouping').get_attribute('value') == 'tensor'
+
+
 def test_lanes_by_tensor_put_all_ranks_of_a_tensor_below_each_other(page, trace):
     load(page, trace)
     page.find_element(By.CSS_SELECTOR, '#grouping option[value=tensor]').click()

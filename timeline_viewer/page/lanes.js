@@ -5,9 +5,11 @@ import {time} from './format.js';
 const LABELS = 168, AXIS = 24, LANE = 16, GAP = 6;
 
 export class Lanes {
-  constructor(canvas, onSelect) {
+  /// `on`: select(event, -1 for none), measure({begin, end}), moved().
+  constructor(canvas, on) {
     this.canvas = canvas;
-    this.onSelect = onSelect;
+    this.on = on;
+    this.measured = null;
     this.trace = null;
     this.selected = -1;
     this.matched = null;
@@ -22,6 +24,7 @@ export class Lanes {
     this.trace = trace;
     this.colors = trace.names.map(colorOf);
     this.selected = -1;
+    this.measured = null;
     this.matched = null;
     this.group(grouping);
     this.showAll();
@@ -67,7 +70,7 @@ export class Lanes {
     const place = this.rows.find(each => this.trace.rows[this.trace.row[event]] === each.row);
     if (place) this.scroll = Math.max(0, Math.min(place.y - 80, this.height - this.canvas.clientHeight));
     this.redraw();
-    this.onSelect(event);
+    this.on.select(event);
   }
 
   redraw() {
@@ -77,6 +80,7 @@ export class Lanes {
       const start = performance.now();
       this.draw();
       this.drawMs.push(performance.now() - start);
+      this.on.moved();
     });
   }
 
@@ -108,6 +112,7 @@ export class Lanes {
     }
     this.drawAxis(width, look('--ground'), look('--faint'), look('--line'));
     if (this.selected >= 0) this.drawSelection(look('--ink'), height);
+    if (this.measured) this.drawMeasured(look('--accent'), look('--ground'), height);
   }
 
   fitted(text, width) {
@@ -180,6 +185,26 @@ export class Lanes {
     context.strokeRect(left, y, Math.max(2, right - left), LANE - 1);
   }
 
+  drawMeasured(accent, ground, height) {
+    const {context} = this, {begin, end} = this.measured, left = Math.max(LABELS, this.x(begin)), right = this.x(end);
+    if (right <= LABELS) return;
+    context.fillStyle = accent;
+    context.globalAlpha = 0.15;
+    context.fillRect(left, AXIS - 4, right - left, height);
+    context.globalAlpha = 1;
+    const words = time(end - begin), wide = context.measureText(words).width + 8;
+    context.fillRect(left, 0, Math.max(wide, right - left), AXIS - 4);
+    context.fillStyle = ground;
+    context.fillText(words, left + 4, 10);
+  }
+
+  /// Between two places of the canvas.
+  measure(from, to) {
+    const us = x => this.begin + (Math.max(LABELS, x) - LABELS) / this.scale;
+    this.measured = {begin: us(Math.min(from, to)), end: us(Math.max(from, to))};
+    this.redraw();
+  }
+
   at(x, y) {
     const place = this.rows.findLast(each => each.y <= y + this.scroll);
     const lane = place?.row.lanes[Math.floor((y + this.scroll - place.y) / LANE)];
@@ -201,6 +226,13 @@ export class Lanes {
     this.redraw();
   }
 
+  measureSelected() {
+    if (this.selected < 0) return;
+    this.measured = {begin: this.trace.begin[this.selected], end: this.trace.end[this.selected]};
+    this.redraw();
+    this.on.measure(this.measured);
+  }
+
   scrollBy(pixels) {
     this.scroll = Math.max(0, Math.min(this.scroll + pixels, this.height - this.canvas.clientHeight));
     this.redraw();
@@ -215,21 +247,24 @@ export class Lanes {
     }, {passive: false});
     let drag = null;
     canvas.addEventListener('pointerdown', event => {
-      drag = {x: event.offsetX, y: event.offsetY, moved: 0};
+      drag = {x: event.offsetX, y: event.offsetY, moved: 0, from: event.shiftKey ? event.offsetX : null};
       canvas.setPointerCapture(event.pointerId);
     });
     canvas.addEventListener('pointermove', event => {
       if (!drag) return;
+      if (drag.from !== null) return this.measure(drag.from, event.offsetX);
       const dx = event.offsetX - drag.x, dy = event.offsetY - drag.y;
       this.pan(-dx / this.scale);
       this.scrollBy(-dy);
-      drag = {x: event.offsetX, y: event.offsetY, moved: drag.moved + Math.abs(dx) + Math.abs(dy)};
+      drag = {x: event.offsetX, y: event.offsetY, moved: drag.moved + Math.abs(dx) + Math.abs(dy), from: null};
     });
     canvas.addEventListener('pointerup', event => {
-      if (drag && drag.moved < 4) {
+      if (drag?.from != null && this.measured) {
+        this.on.measure(this.measured);
+      } else if (drag && drag.moved < 4) {
         this.selected = this.at(event.offsetX, event.offsetY);
         this.redraw();
-        this.onSelect(this.selected);
+        this.on.select(this.selected);
       }
       drag = null;
     });
@@ -243,7 +278,8 @@ export class Lanes {
       w: () => this.zoom(0.8), s: () => this.zoom(1.25), a: () => this.pan(-span / 8), d: () => this.pan(span / 8),
       ArrowLeft: () => this.pan(-span / 8), ArrowRight: () => this.pan(span / 8),
       ArrowUp: () => this.scrollBy(-LANE * 2), ArrowDown: () => this.scrollBy(LANE * 2), 0: () => this.showAll(),
-      Escape: () => { this.selected = -1; this.redraw(); this.onSelect(-1); },
+      m: () => this.measureSelected(),
+      Escape: () => { this.selected = -1; this.measured = null; this.redraw(); this.on.select(-1); },
     }[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (!act) return;
     event.preventDefault();

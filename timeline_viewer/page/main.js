@@ -1,11 +1,20 @@
 // Puts the page together: where traces come from, and what follows from a click.
 import {Lanes} from './lanes.js';
-import {showFindings, showSelection} from './panel.js';
+import {readLink, writeLink} from './link.js';
+import {showFindings, showRange, showSelection} from './panel.js';
 import {showPlots} from './plots.js';
 import {Steps} from './steps.js';
 
 const at = id => document.getElementById(id);
-const lanes = new Lanes(at('lanes'), event => showSelection(at('selection'), lanes.trace, event));
+const lanes = new Lanes(at('lanes'), {
+  select: event => showSelection(at('selection'), lanes.trace, event),
+  measure: range => showRange(at('selection'), lanes.trace, range),
+  moved: () => {
+    clearTimeout(linking);
+    linking = setTimeout(link, 200);
+  },
+});
+let linking = 0, linked = readLink();  // of the first trace alone
 const steps = new Steps(at('strip'), ({begin, end}) => lanes.look(begin, end));
 
 function tell(text) {
@@ -50,13 +59,22 @@ async function open(blob, name, report) {
   at('empty').hidden = true;
   at('work').hidden = false;
   at('name').textContent = `${name} · ${result.trace.count.toLocaleString('en')} events`;
+  if (linked?.by === 'tensor') at('grouping').value = 'tensor';
+  if (linked?.words) at('search').value = linked.words;
   lanes.show(result.trace, at('grouping').value);
+  if (linked?.hasTimes) lanes.look(linked.from + result.trace.first, linked.to + result.trace.first);
+  linked = null;
   steps.show(result.trace);
   showSelection(at('selection'), result.trace, -1);
   const told = report ?? result.metadata?.otherData?.report;
   showFindings(at('findings'), told, showEvidence);
   showPlots(at('plots'), told, look);
   search();
+}
+
+function link() {
+  const {begin, end, trace} = lanes;
+  writeLink({from: begin - trace.first, to: end - trace.first, by: at('grouping').value, words: at('search').value});
 }
 
 function look(begin, end) {

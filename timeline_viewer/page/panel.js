@@ -41,6 +41,25 @@ export function showSelection(place, trace, event) {
   if (!Number.isNaN(trace.order[event])) place.append(...sameOrder(trace, event, row.name));
 }
 
+/// What happens in a range: of each name how often, and how long over all lanes.
+export function showRange(place, trace, {begin, end}) {
+  const sums = new Map();
+  for (const row of trace.rows) {
+    for (const lane of row.lanes) {
+      for (let i = lane.from; i < lane.to; i++) {
+        const inside = Math.min(trace.end[i], end) - Math.max(trace.begin[i], begin);
+        if (inside < 0 || trace.begin[i] >= end) continue;
+        const sum = sums.get(trace.name[i]) ?? {count: 0, us: 0};
+        sums.set(trace.name[i], {count: sum.count + 1, us: sum.us + inside});
+      }
+    }
+  }
+  const lines = [...sums].sort((a, b) => b[1].us - a[1].us).slice(0, 12).map(([name, {count, us}]) => element('tr', '',
+    element('td', trace.names[name]), element('td', count.toLocaleString('en')), element('td', time(us))));
+  const head = element('tr', '', element('th', 'in it, all lanes'), element('th', 'events'), element('th', 'time'));
+  place.replaceChildren(element('h2', `${time(end - begin)} from ${time(begin - trace.first)} on`), element('table', '', head, ...lines));
+}
+
 /// The same tensor's same order on all ranks: when each came, and by how much after the first.
 function sameOrder(trace, event, name) {
   const found = [];

@@ -71,7 +71,7 @@ function lateness(report, steps, goTo) {
     return clickable(shape('rect', {x: left + i * wide, y: y * ROW, width: wide + 0.1, height: ROW - 1, fill: ORANGE,
       'fill-opacity': (0.06 + 0.94 * Math.sqrt(caused / most)).toFixed(2)}, hint), steps, column, goTo);
   })]);
-  return figure('Who is late, by rank and step', `The darker, the more a rank cost the others in a step; at most ${time(most)}.`, rows.length * ROW, shapes);
+  return figure('Who is late, by rank and step', `The stronger the colour, the more a rank cost the others in a step; at most ${time(most)}.`, rows.length * ROW, shapes);
 }
 
 function bandwidth(sizes) {
