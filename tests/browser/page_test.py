@@ -262,6 +262,31 @@ def test_figures_of_the_report_are_drawn_and_lead_to_their_steps(page, trace):
     assert len(page.find_elements(By.CSS_SELECTOR, '#plots circle')) == len(report['sizes'])
 
 
+def test_two_traces_are_compared_by_their_reports(page, trace, tmp_path):
+    slower = json.loads(trace.read_text())
+    report = slower['otherData']['report']
+    report['phases']['collective_us'] /= 2  # so the trace that is shown has become slower
+    for step in report['steps']:
+        step['end_us'] += step['end_us'] - step['start_us']
+    other = tmp_path / 'before.json'
+    other.write_text(json.dumps(slower))
+    load(page, trace)
+    page.find_element(By.ID, 'other').send_keys(str(other))
+    WebDriverWait(page, LIMIT_SECONDS).until(lambda each: each.find_elements(By.CSS_SELECTOR, '#comparison tr'))
+    assert page.find_element(By.CSS_SELECTOR, '#comparison h2').text == 'Compared with before.json'
+    lines = {row[0].text: [cell.text for cell in row[1:]] for row in
+             ([*each.find_elements(By.TAG_NAME, 'td')] for each in page.find_elements(By.CSS_SELECTOR, '#comparison tr')) if row}
+    assert lines['collective'][-1] == '+100.0 %'
+    assert lines['step (median)'][-1] == '−50.0 %'
+    assert lines['queue'][-1] in ('+0.0 %', '')
+    assert 'layer1.weights.gradients' in lines
+    assert page.find_element(By.CSS_SELECTOR, '#comparison .slower td').text == 'collective'
+    plain = tmp_path / 'plain.json'
+    plain.write_text(json.dumps([whole('ALLREDUCE', 0, 10)]))
+    page.find_element(By.ID, 'other').send_keys(str(plain))
+    WebDriverWait(page, LIMIT_SECONDS).until(lambda each: 'plain.json cannot be compared' in message(each))
+
+
 def test_a_report_of_nonsense_is_drawn_as_far_as_it_goes(page, tmp_path):
     path = tmp_path / 'nonsense.json'
     hostile = '<img src=x onerror="window.ran=1">'

@@ -1,4 +1,5 @@
 // Puts the page together: where traces come from, and what follows from a click.
+import {showComparison} from './compare.js';
 import {Lanes} from './lanes.js';
 import {readLink, writeLink} from './link.js';
 import {showFindings, showRange, showSelection} from './panel.js';
@@ -14,6 +15,7 @@ const lanes = new Lanes(at('lanes'), {
     linking = setTimeout(link, 200);
   },
 });
+let told = null;  // the report of the trace that is shown
 let linking = 0, linked = readLink();  // of the first trace alone
 const steps = new Steps(at('strip'), ({begin, end}) => lanes.look(begin, end));
 
@@ -66,10 +68,23 @@ async function open(blob, name, report) {
   linked = null;
   steps.show(result.trace);
   showSelection(at('selection'), result.trace, -1);
-  const told = report ?? result.metadata?.otherData?.report;
+  told = report ?? result.metadata?.otherData?.report;
+  at('comparison').replaceChildren();
   showFindings(at('findings'), told, showEvidence);
   showPlots(at('plots'), told, look);
   search();
+}
+
+async function compare(blob, name) {
+  try {
+    const other = (await parse(blob)).metadata?.otherData?.report;
+    if (!told || !other) throw new Error(`${told ? name : 'the trace that is shown'} has no report; dabke-timeline merge makes traces that have one`);
+    tell('');
+    showComparison(at('comparison'), name, other, told);
+    at('comparison').scrollIntoView();
+  } catch (error) {
+    tell(`${name} cannot be compared: ${error.message}`);
+  }
 }
 
 function link() {
@@ -123,6 +138,7 @@ function search() {
 at('search').oninput = search;
 at('grouping').onchange = () => lanes.trace && lanes.group(at('grouping').value);
 at('file').onchange = ({target}) => target.files[0] && open(target.files[0], target.files[0].name);
+at('other').onchange = ({target}) => target.files[0] && compare(target.files[0], target.files[0].name);
 addEventListener('dragover', event => event.preventDefault());
 addEventListener('drop', event => {
   event.preventDefault();
