@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Puts the library, dabkerun, the modules, and all shared libraries that they need into the folders of a wheel.
 
-    carry_libraries.py --patchelf PATCHELF --library LIBDABKE --launcher DABKERUN --output DIRECTORY --modules MODULE...
+    carry_libraries.py --patchelf PATCHELF --library LIBDABKE --programs PROGRAM... --output DIRECTORY --modules MODULE...
 
 1. DIRECTORY/lib gets libdabke and what it needs, DIRECTORY/lib/dabke the modules, DIRECTORY/bin dabkerun. They find each
    other from where they lie. What every system of the wheel's age has stays outside: the C and C++ libraries, OpenSSL,
@@ -85,27 +85,28 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('--patchelf', required=True)
     parser.add_argument('--library', type=Path, required=True)
-    parser.add_argument('--launcher', type=Path, required=True)
+    parser.add_argument('--programs', type=Path, nargs='+', required=True)
     parser.add_argument('--output', type=Path, required=True)
     parser.add_argument('--modules', type=Path, nargs='*', default=[])
     arguments = parser.parse_args()
 
     carrier = Carrier(arguments.patchelf, arguments.output)
     library = carrier.copy(arguments.library, carrier.lib / 'libdabke.so.0')
-    launcher = carrier.copy(arguments.launcher, carrier.bin / 'dabkerun')
+    programs = [carrier.copy(program, carrier.bin / program.name) for program in arguments.programs]
     module_folder = carrier.lib / 'dabke'
     module_folder.mkdir()
     modules = [carrier.copy(module, module_folder / module.name) for module in arguments.modules]
-    for file in (arguments.library, arguments.launcher):
+    for file in (arguments.library, *arguments.programs):
         carrier.carry(carrier.needed_libraries(file))
 
     libraries = [carrier.lib / name for name in carrier.carried.values()]
     for file in (library, *libraries):
         carrier.point_to_carried(file, '$ORIGIN')
-    carrier.point_to_carried(launcher, '$ORIGIN/../lib')
+    for program in programs:
+        carrier.point_to_carried(program, '$ORIGIN/../lib')
     for module in modules:
         carrier.point_to_carried(module, '$ORIGIN/..')
-    carrier.rename_symbols([library, launcher, *modules, *libraries])
+    carrier.rename_symbols([library, *programs, *modules, *libraries])
 
 
 if __name__ == '__main__':

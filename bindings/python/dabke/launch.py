@@ -13,19 +13,27 @@ from .errors import NotBuiltError
 __all__ = ["find_dabkerun", "main"]
 
 
+# Where the build tree has each program.
+_FOLDERS = {"dabkerun": "launcher", "dabke-timeline": "timeline_viewer"}
+
+
 def find_dabkerun() -> str:
     """The path of dabkerun: the one beside the library that this package uses, else the one on PATH.
 
     Raises NotBuiltError when there is none.
     """
+    return _find("dabkerun")
+
+
+def _find(name: str) -> str:
     compiled = Path(_core.__file__).resolve().parent
     installed = compiled == Path(__file__).resolve().parent  # else this is a build tree, and the sources lie elsewhere
-    place = compiled / "bin" / "dabkerun" if installed else compiled.parents[2] / "launcher" / "dabkerun"
+    place = compiled / "bin" / name if installed else compiled.parents[2] / _FOLDERS[name] / name
     if os.access(place, os.X_OK):
         return str(place)
-    found = shutil.which("dabkerun")
+    found = shutil.which(name)
     if found is None or _is_our_script(found):
-        raise NotBuiltError("there is no dabkerun beside this package or on PATH; build the target dabkerun")
+        raise NotBuiltError(f"there is no {name} beside this package or on PATH; build the target {name}")
     return found
 
 
@@ -37,8 +45,12 @@ def _is_our_script(path: str) -> bool:
 
 def main() -> None:
     """Becomes dabkerun; returns only by an exception."""
-    program = find_dabkerun()
-    os.execv(program, ["dabkerun", *sys.argv[1:]])
+    os.execv(find_dabkerun(), ["dabkerun", *sys.argv[1:]])
+
+
+def timeline_main() -> None:
+    """Becomes dabke-timeline; returns only by an exception."""
+    os.execv(_find("dabke-timeline"), ["dabke-timeline", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def installed(wheel, tmp_path_factory):
 
 def test_a_wheel_carries_the_library_with_what_it_needs_its_modules_and_dabkerun(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    for carried in ('dabke/lib/libdabke.so.0', 'dabke/bin/dabkerun', 'dabke/lib/libgloo-dabke.so.0', 'dabke/py.typed'):
+    for carried in ('dabke/lib/libdabke.so.0', 'dabke/bin/dabkerun', 'dabke/bin/dabke-timeline', 'dabke/lib/libgloo-dabke.so.0', 'dabke/py.typed'):
         assert carried in names
     assert any(re.match(r'dabke/lib/libspdlog-dabke\.so', name) for name in names)
     built = list(Path(os.environ['DABKERUN']).parents[1].glob('bindings/c/dabke/*.so'))
@@ -72,6 +72,12 @@ def test_it_works_where_nothing_else_is_installed(installed, tmp_path, program):
     done = ended([installed / 'dabkerun', '-np', '2', installed / 'python', program(PROGRAM)], 60, {'PYTHONPATH': ''})
     assert done.code == 0, done.output
     assert done.lines_of(0) == ['[0.5]']
+    trace = tmp_path / 'trace.json'
+    recorded = ended([installed / 'dabkerun', '-np', '2', '--timeline-filename', trace, '--timeline-format', 'records',
+                      installed / 'python', program(PROGRAM)], 60, {'PYTHONPATH': ''})
+    assert recorded.code == 0, recorded.output
+    told = ended([installed / 'dabke-timeline', 'report', trace], 60, {'PYTHONPATH': ''})
+    assert told.code == 0 and '2 ranks' in told.output, told.output
 
 
 def test_it_works_where_the_system_has_none_of_the_libraries(installed, program):
