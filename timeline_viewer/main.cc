@@ -115,7 +115,7 @@ bool are_records(const std::vector<std::string>& files) {
 }
 
 /// Of a trace that is there; else of the records that it would be made of.
-Result<Report> report_of_files(const std::vector<std::string>& files) {
+Result<TraceReport> report_of_files(const std::vector<std::string>& files) {
   const bool is_of_records =
       !base_of(files.front()).empty() ||
       (!std::filesystem::exists(files.front()) && std::filesystem::exists(files.front() + ".rank0"));

@@ -45,9 +45,9 @@ double median_of(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-double median_of_steps(const Report& report, double (*of)(const Report::Step&)) {
+double median_of_steps(const TraceReport& report, double (*of)(const TraceReport::Step&)) {
   std::vector<double> values;
-  for (const Report::Step& step : report.steps) values.push_back(of(step));
+  for (const TraceReport::Step& step : report.steps) values.push_back(of(step));
   return median_of(std::move(values));
 }
 
@@ -55,14 +55,14 @@ std::string share_text(double part, double whole) {
   return whole > 0 ? fmt::format("{:.1f} %", 100 * part / whole) : "-";
 }
 
-std::string findings_text(const Report& report) {
+std::string findings_text(const TraceReport& report) {
   std::string text = "What stands out\n";
   int number = 0;
-  for (const Report::Finding& finding : report.findings) {
+  for (const TraceReport::Finding& finding : report.findings) {
     text += fmt::format("  {}. [{}] {}\n     {}\n", ++number, name_of(finding.severity),
                         printable(finding.title), finding.text);
     if (!finding.advice.empty()) text += fmt::format("     -> {}\n", finding.advice);
-    for (const Report::Evidence& one : finding.evidence) {
+    for (const TraceReport::Evidence& one : finding.evidence) {
       text += fmt::format("     at {} to {}: rank {}{}\n", time_text(one.start_us), time_text(one.end_us),
                           one.rank, one.tensor.empty() ? "" : fmt::format(", '{}'", shown(one.tensor)));
     }
@@ -70,31 +70,32 @@ std::string findings_text(const Report& report) {
   return text;
 }
 
-std::string steps_text(const Report& report) {
+std::string steps_text(const TraceReport& report) {
   const double whole = step_us(report);
   if (report.steps.empty()) {
     return "Steps: none are marked (dabke_mark_step, dabke.mark_step); the figures are of the whole trace\n";
   }
-  const auto length = [](const Report::Step& step) { return step.end_us - step.start_us; };
+  const auto length = [](const TraceReport::Step& step) { return step.end_us - step.start_us; };
   const auto [shortest, longest] = std::ranges::minmax(report.steps, {}, length);
   std::string text = fmt::format("Steps ({})\n  {} steps: median {}, shortest {}, longest {} (step {})\n",
                                  printable(report.steps_are), report.steps.size(), time_text(whole),
                                  time_text(length(shortest)), time_text(length(longest)), longest.step);
-  const double busy = median_of_steps(report, [](const Report::Step& step) { return step.communication_us; });
+  const double busy =
+      median_of_steps(report, [](const TraceReport::Step& step) { return step.communication_us; });
   text += fmt::format("  communication {} of it ({})\n", time_text(busy), share_text(busy, whole));
   if (report.steps.front().exposed_us) {
     const double exposed =
-        median_of_steps(report, [](const Report::Step& step) { return step.exposed_us.value_or(0); });
+        median_of_steps(report, [](const TraceReport::Step& step) { return step.exposed_us.value_or(0); });
     const double hidden =
-        median_of_steps(report, [](const Report::Step& step) { return step.overlapped_us.value_or(0); });
+        median_of_steps(report, [](const TraceReport::Step& step) { return step.overlapped_us.value_or(0); });
     text += fmt::format("  exposed, the application waits: {} ({}); behind computation: {}\n",
                         time_text(exposed), share_text(exposed, whole), time_text(hidden));
   }
   return text;
 }
 
-std::string phases_text(const Report& report) {
-  const Report::Phases& phases = report.phases;
+std::string phases_text(const TraceReport& report) {
+  const TraceReport::Phases& phases = report.phases;
   return fmt::format(
       "Where tensors are ({}, mean of the ranks)\n  negotiation {}, queue {}, pack {}, collective {}, unpack "
       "{}\n",
@@ -102,24 +103,24 @@ std::string phases_text(const Report& report) {
       time_text(phases.pack_us), time_text(phases.collective_us), time_text(phases.unpack_us));
 }
 
-std::string cost_text(const Report& report) {
+std::string cost_text(const TraceReport& report) {
   if (report.ranks.size() < 2 || report.cost.empty()) return {};
   std::string text = fmt::format("Who was last\n  {:>6}  {:>8}  {:>14}\n", "rank", "last in",
                                  report.steps.empty() ? "cost in all" : "cost a step");
   for (std::size_t i = 0; i < report.cost.size() && i < 8; ++i) {
-    const Report::Cost& cost = report.cost[i];
+    const TraceReport::Cost& cost = report.cost[i];
     text += fmt::format("  {:>6}  {:>8}  {:>14}\n", cost.rank, fmt::format("{:.0f} %", 100 * cost.last_share),
                         time_text(cost.caused_per_step_us));
   }
   return text;
 }
 
-std::string tensors_text(const Report& report) {
+std::string tensors_text(const TraceReport& report) {
   if (report.tensors.empty()) return {};
   std::string text =
       fmt::format("The worst tensors (means of one)\n  {:<{}}  {:>8}  {:>8}  {:>9}  {:>9}  {:>10}  {:>4}\n",
                   "name", kLongestName, "count", "bytes", "negotiate", "queue", "collective", "last");
-  for (const Report::Tensor& tensor : report.tensors) {
+  for (const TraceReport::Tensor& tensor : report.tensors) {
     text += fmt::format("  {:<{}}  {:>8}  {:>8}  {:>9}  {:>9}  {:>10}  {:>4}\n", shown(tensor.name),
                         kLongestName, tensor.count, bytes_text(tensor.bytes), time_text(tensor.negotiate_us),
                         time_text(tensor.queue_us), time_text(tensor.collective_us),
@@ -128,12 +129,12 @@ std::string tensors_text(const Report& report) {
   return text;
 }
 
-std::string sizes_text(const Report& report) {
+std::string sizes_text(const TraceReport& report) {
   if (report.sizes.empty()) return {};
   std::string text =
       fmt::format("Bandwidth by size of batch (medians)\n  {:>10}  {:<12}  {:<14}  {:>7}  {:>14}  {:>14}\n",
                   "up to", "backend", "algorithm", "count", "algorithm MB/s", "bus MB/s");
-  for (const Report::SizeClass& size : report.sizes) {
+  for (const TraceReport::SizeClass& size : report.sizes) {
     text += fmt::format("  {:>10}  {:<12}  {:<14}  {:>7}  {:>14.0f}  {:>14.0f}\n", bytes_text(size.bytes_to),
                         size.backend, size.algorithm, size.count, size.algorithm_bandwidth_mb_s,
                         size.bus_bandwidth_mb_s);
@@ -141,11 +142,11 @@ std::string sizes_text(const Report& report) {
   return text;
 }
 
-std::string fusion_text(const Report& report) {
+std::string fusion_text(const TraceReport& report) {
   if (report.fusion.tensors == 0) return {};
   std::string text = fmt::format("Fusion: {} tensors in {} batches, {:.1f} in one by the mean\n",
                                  report.fusion.tensors, report.fusion.batches, report.fusion.mean_tensors);
-  for (const Report::Fusion::Bar& bar : report.fusion.histogram) {
+  for (const TraceReport::Fusion::Bar& bar : report.fusion.histogram) {
     text += fmt::format(
         "  {:>6} to {:<6} {:>8}  {}\n", bar.tensors_from, bar.tensors_to, bar.count,
         std::string(
@@ -162,18 +163,18 @@ std::string change_text(std::string_view what, double before, double after) {
                      time_text(after), change);
 }
 
-double time_of(const Report::Tensor& tensor) {
+double time_of(const TraceReport::Tensor& tensor) {
   return tensor.negotiate_us + tensor.queue_us + tensor.pack_us + tensor.collective_us + tensor.unpack_us;
 }
 
 }  // namespace
 
-double step_us(const Report& report) {
+double step_us(const TraceReport& report) {
   if (report.steps.empty()) return report.duration_us;
-  return median_of_steps(report, [](const Report::Step& step) { return step.end_us - step.start_us; });
+  return median_of_steps(report, [](const TraceReport::Step& step) { return step.end_us - step.start_us; });
 }
 
-std::string text_of(const Report& report) {
+std::string text_of(const TraceReport& report) {
   std::string text = fmt::format("{}: {} rank{}, {}\n", printable(report.source), report.ranks.size(),
                                  report.ranks.size() == 1 ? "" : "s", time_text(report.duration_us));
   for (const std::string& part :
@@ -184,16 +185,16 @@ std::string text_of(const Report& report) {
   return text;
 }
 
-std::string difference_text(const Report& before, const Report& after) {
+std::string difference_text(const TraceReport& before, const TraceReport& after) {
   std::string text =
       fmt::format("  {:<{}}  {:>10}  {:>10}  {:>9}\n", "", kLongestName, "before", "after", "change");
   text += change_text(before.steps.empty() || after.steps.empty() ? "all of it" : "step (median)",
                       step_us(before), step_us(after));
-  const auto communication = [](const Report& report) {
-    return median_of_steps(report, [](const Report::Step& step) { return step.communication_us; });
+  const auto communication = [](const TraceReport& report) {
+    return median_of_steps(report, [](const TraceReport::Step& step) { return step.communication_us; });
   };
-  const auto exposed = [](const Report& report) {
-    return median_of_steps(report, [](const Report::Step& step) { return step.exposed_us.value_or(0); });
+  const auto exposed = [](const TraceReport& report) {
+    return median_of_steps(report, [](const TraceReport::Step& step) { return step.exposed_us.value_or(0); });
   };
   text += change_text("communication", communication(before), communication(after));
   text += change_text("exposed", exposed(before), exposed(after));
@@ -204,17 +205,18 @@ std::string difference_text(const Report& before, const Report& after) {
                       after.phases.pack_us + after.phases.unpack_us);
   text += change_text("collective", before.phases.collective_us, after.phases.collective_us);
   std::map<std::string, double> was;
-  for (const Report::Tensor& tensor : before.tensors) was[tensor.name] = time_of(tensor);
+  for (const TraceReport::Tensor& tensor : before.tensors) was[tensor.name] = time_of(tensor);
   std::string tensors;
-  for (const Report::Tensor& tensor : after.tensors) {
+  for (const TraceReport::Tensor& tensor : after.tensors) {
     if (const auto known = was.find(tensor.name); known != was.end())
       tensors += change_text(tensor.name, known->second, time_of(tensor));
   }
   if (!tensors.empty()) text += "\n  Of the worst tensors, from submit to result\n" + tensors;
-  const auto titles = [](const Report& from, const Report& other, std::string_view word) {
+  const auto titles = [](const TraceReport& from, const TraceReport& other, std::string_view word) {
     std::string lines;
-    for (const Report::Finding& finding : from.findings) {
-      if (std::ranges::find(other.findings, finding.title, &Report::Finding::title) == other.findings.end())
+    for (const TraceReport::Finding& finding : from.findings) {
+      if (std::ranges::find(other.findings, finding.title, &TraceReport::Finding::title) ==
+          other.findings.end())
         lines += fmt::format("  {}: {}\n", word, finding.title);
     }
     return lines;

@@ -51,8 +51,8 @@ std::optional<CollectiveKind> kind_of(std::string_view timeline_name) {
 
 std::int64_t ns_of(double us) { return std::llround(us * 1e3); }
 
-Result<Report> report_of_traces(const std::vector<std::string>& paths,
-                                const std::function<void(std::uint64_t)>& on_progress) {
+Result<TraceReport> report_of_traces(const std::vector<std::string>& paths,
+                                     const std::function<void(std::uint64_t)>& on_progress) {
   TraceNames names;
   Analysis analysis([&names](std::size_t, NameKind, std::uint32_t number) { return names.name(number); });
   std::string source;

@@ -53,7 +53,7 @@ std::int64_t ns_of(double us);
 
 /// A report of one trace, or of several of one job, one for each rank.
 ///   errors  what cannot be read, or is no trace
-Result<Report> report_of_traces(const std::vector<std::string>& paths,
-                                const std::function<void(std::uint64_t bytes)>& on_progress = {});
+Result<TraceReport> report_of_traces(const std::vector<std::string>& paths,
+                                     const std::function<void(std::uint64_t bytes)>& on_progress = {});
 
 }  // namespace dabke::timeline

@@ -50,7 +50,7 @@ class Analysis {
   void note(std::string text) { notes_.push_back(std::move(text)); }
 
   /// Once, when all has been told.
-  Report report(std::string source);
+  TraceReport report(std::string source);
 
  private:
   enum Phase : std::uint8_t { kNegotiate, kQueue, kPack, kCollective, kUnpack, kPhases };
@@ -101,13 +101,13 @@ class Analysis {
   const std::vector<StepTime>& shown_steps() const;
   /// What `rank` costs `other`.
   Intervals cost_to(std::size_t other, const Intervals& late) const;
-  void add_steps(Report& report) const;
-  void add_cost(Report& report) const;
-  void add_phases(Report& report) const;
-  void add_tensors(Report& report) const;
-  void add_sizes(Report& report) const;
-  void add_fusion(Report& report) const;
-  std::vector<Report::Evidence> evidence_of(std::size_t rank) const;
+  void add_steps(TraceReport& report) const;
+  void add_cost(TraceReport& report) const;
+  void add_phases(TraceReport& report) const;
+  void add_tensors(TraceReport& report) const;
+  void add_sizes(TraceReport& report) const;
+  void add_fusion(TraceReport& report) const;
+  std::vector<TraceReport::Evidence> evidence_of(std::size_t rank) const;
 
   const NameOf name_of_;
   std::vector<int> ranks_;

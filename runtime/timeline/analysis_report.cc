@@ -43,9 +43,9 @@ Intervals longest_of_each_cluster(Intervals any) {
 
 }  // namespace
 
-Report Analysis::report(std::string source) {
+TraceReport Analysis::report(std::string source) {
   unite();
-  Report report;
+  TraceReport report;
   report.source = std::move(source);
   report.ranks = ranks_;
   report.duration_us = us(end_ns_ - begin_ns_);
@@ -63,7 +63,7 @@ Report Analysis::report(std::string source) {
   return report;
 }
 
-void Analysis::add_steps(Report& report) const {
+void Analysis::add_steps(TraceReport& report) const {
   const bool has_waits = knows_waits();
   for (const StepTime& step : shown_steps()) {
     std::int64_t busy = 0, exposed = 0;
@@ -76,10 +76,10 @@ void Analysis::add_steps(Report& report) const {
       exposed += length_within_ns(facts.exposed, step.when);
     }
     ranks = std::max<std::int64_t>(1, ranks);
-    Report::Step shown{.step = step.step,
-                       .start_us = us(step.when.begin_ns),
-                       .end_us = us(step.when.end_ns),
-                       .communication_us = us(busy / ranks)};
+    TraceReport::Step shown{.step = step.step,
+                            .start_us = us(step.when.begin_ns),
+                            .end_us = us(step.when.end_ns),
+                            .communication_us = us(busy / ranks)};
     if (has_waits) shown.exposed_us = us(exposed / ranks);
     report.steps.push_back(shown);
   }
@@ -99,7 +99,7 @@ Intervals Analysis::cost_to(std::size_t other, const Intervals& late) const {
   return knows_waits() ? common(united(late), facts_[other].exposed) : longest_of_each_cluster(late);
 }
 
-void Analysis::add_cost(Report& report) const {
+void Analysis::add_cost(TraceReport& report) const {
   const auto& steps = shown_steps();
   const double per_step = steps.empty() ? 1 : static_cast<double>(steps.size());
   report.lateness.ranks = ranks_;
@@ -124,11 +124,11 @@ void Analysis::add_cost(Report& report) const {
         static_cast<double>(last_[rank]) / static_cast<double>(std::max<std::uint64_t>(1, compared_));
     report.cost.push_back({ranks_[rank], share, last_[rank], caused, caused / per_step, evidence_of(rank)});
   }
-  std::ranges::stable_sort(report.cost, std::greater<>(), &Report::Cost::caused_us);
+  std::ranges::stable_sort(report.cost, std::greater<>(), &TraceReport::Cost::caused_us);
   report.late_us = us(waited) / std::max(1.0, static_cast<double>(facts_.size())) / per_step;
 }
 
-std::vector<Report::Evidence> Analysis::evidence_of(std::size_t rank) const {
+std::vector<TraceReport::Evidence> Analysis::evidence_of(std::size_t rank) const {
   std::vector<const Late*> worst;
   for (const Late& one : late_) {
     if (one.rank == rank) worst.push_back(&one);
@@ -138,7 +138,7 @@ std::vector<Report::Evidence> Analysis::evidence_of(std::size_t rank) const {
   std::ranges::partial_sort(worst, worst.begin() + static_cast<std::ptrdiff_t>(kept), std::greater<>(),
                             length);
   worst.resize(kept);
-  std::vector<Report::Evidence> evidence;
+  std::vector<TraceReport::Evidence> evidence;
   for (const Late* const one : worst) {
     evidence.push_back(
         {ranks_[rank], us(one->when.begin_ns), us(one->when.end_ns), tensors_[one->tensor].name, one->order});
@@ -146,7 +146,7 @@ std::vector<Report::Evidence> Analysis::evidence_of(std::size_t rank) const {
   return evidence;
 }
 
-void Analysis::add_phases(Report& report) const {
+void Analysis::add_phases(TraceReport& report) const {
   PhaseTimes sums{};
   double ranks = 0;
   for (const RankFacts& facts : facts_) {
@@ -159,7 +159,7 @@ void Analysis::add_phases(Report& report) const {
                    us(sums[kCollective]) / by, us(sums[kUnpack]) / by};
 }
 
-void Analysis::add_tensors(Report& report) const {
+void Analysis::add_tensors(TraceReport& report) const {
   std::vector<std::pair<std::int64_t, const TensorFacts*>> worst;
   for (const TensorFacts& tensor : tensors_) {
     std::int64_t sum = 0;
@@ -170,20 +170,20 @@ void Analysis::add_tensors(Report& report) const {
   worst.resize(std::min(worst.size(), kWorstTensors));
   for (const auto& [sum, tensor] : worst) {
     const auto count = static_cast<double>(tensor->count);
-    Report::Tensor shown{{us(tensor->sums[kNegotiate]) / count, us(tensor->sums[kQueue]) / count,
-                          us(tensor->sums[kPack]) / count, us(tensor->sums[kCollective]) / count,
-                          us(tensor->sums[kUnpack]) / count},
-                         tensor->name,
-                         tensor->count,
-                         tensor->bytes,
-                         {}};
+    TraceReport::Tensor shown{{us(tensor->sums[kNegotiate]) / count, us(tensor->sums[kQueue]) / count,
+                               us(tensor->sums[kPack]) / count, us(tensor->sums[kCollective]) / count,
+                               us(tensor->sums[kUnpack]) / count},
+                              tensor->name,
+                              tensor->count,
+                              tensor->bytes,
+                              {}};
     const auto last = std::ranges::max_element(tensor->last, {}, [](const auto& one) { return one.second; });
     if (last != tensor->last.end()) shown.last_rank = ranks_[last->first];
     report.tensors.push_back(std::move(shown));
   }
 }
 
-void Analysis::add_sizes(Report& report) const {
+void Analysis::add_sizes(TraceReport& report) const {
   for (const auto& [of, speed] : speeds_) {
     const auto& [power, backend, algorithm] = of;
     report.sizes.push_back({std::uint64_t{1} << power, std::uint64_t{2} << power, speed.algorithm.size(),
@@ -191,7 +191,7 @@ void Analysis::add_sizes(Report& report) const {
   }
 }
 
-void Analysis::add_fusion(Report& report) const {
+void Analysis::add_fusion(TraceReport& report) const {
   report.fusion = {.batches = batches_, .tensors = fused_tensors_};
   if (batches_ > 0)
     report.fusion.mean_tensors = static_cast<double>(fused_tensors_) / static_cast<double>(batches_);

@@ -11,7 +11,7 @@
 namespace dabke {
 namespace {
 
-using Severity = Report::Severity;
+using Severity = TraceReport::Severity;
 
 /// A cause is named where it explains so much of what is waited.
 constexpr double kExplained = 0.8;
@@ -31,10 +31,10 @@ double median_of(std::vector<double> values) {
 /// What is asked of the report more than once.
 class Findings {
  public:
-  Findings(Report& report, std::int64_t clock_error_ns)
+  Findings(TraceReport& report, std::int64_t clock_error_ns)
       : report_(report), clock_error_us_(static_cast<double>(clock_error_ns) / 1e3) {
     std::vector<double> lengths, exposed;
-    for (const Report::Step& step : report.steps) {
+    for (const TraceReport::Step& step : report.steps) {
       lengths.push_back(step.end_us - step.start_us);
       if (step.exposed_us) exposed.push_back(*step.exposed_us);
     }
@@ -52,7 +52,7 @@ class Findings {
     add_long_steps();
     add_notes();
     if (report_.findings.empty()) add_nothing();
-    std::ranges::stable_sort(report_.findings, {}, &Report::Finding::severity);
+    std::ranges::stable_sort(report_.findings, {}, &TraceReport::Finding::severity);
   }
 
  private:
@@ -60,7 +60,7 @@ class Findings {
   static Severity by_share(double share) {
     return share >= kHigh ? Severity::high : share >= kMedium ? Severity::medium : Severity::low;
   }
-  void add(Report::Finding finding) { report_.findings.push_back(std::move(finding)); }
+  void add(TraceReport::Finding finding) { report_.findings.push_back(std::move(finding)); }
 
   void add_failures() {
     if (report_.failed > 0) {
@@ -82,18 +82,18 @@ class Findings {
   }
 
   /// How much of all waiting for others is for this rank alone.
-  double explained_by(const Report::Cost& cost) const {
+  double explained_by(const TraceReport::Cost& cost) const {
     const auto ranks = static_cast<double>(report_.ranks.size());
     return report_.late_us > 0 ? cost.caused_per_step_us * (ranks - 1) / (report_.late_us * ranks) : 0;
   }
 
   void add_lateness() {
     if (report_.cost.empty() || report_.ranks.size() < 2 || of_step(report_.late_us) < kLow / 2) return;
-    const Report::Cost& dearest = report_.cost.front();
+    const TraceReport::Cost& dearest = report_.cost.front();
     const double share = of_step(dearest.caused_per_step_us);
     if (explained_by(dearest) < kExplained) return add_unknown_lateness();
     if (share < kLow) return;
-    Report::Finding finding{
+    TraceReport::Finding finding{
         "late-rank",
         by_share(share),
         fmt::format("Rank {} holds the others up", dearest.rank),
@@ -117,7 +117,7 @@ class Findings {
     const double share = of_step(report_.late_us);
     if (share < kMedium) return;
     std::string who;
-    for (const Report::Cost& cost : report_.cost) {
+    for (const TraceReport::Cost& cost : report_.cost) {
       if (who.size() < 200)
         who += fmt::format("{}rank {} in {}", who.empty() ? "" : ", ", cost.rank, percent(cost.last_share));
     }
@@ -138,7 +138,7 @@ class Findings {
     const double network_us = std::max(0.0, *exposed_us_ - report_.late_us);
     const double share = of_step(network_us);
     if (share < kMedium) return;
-    const Report::Phases& phases = report_.phases;
+    const TraceReport::Phases& phases = report_.phases;
     struct Part {
       double us;
       const char* what;
@@ -167,12 +167,12 @@ class Findings {
   }
 
   void add_small_batches() {
-    const Report::Fusion& fusion = report_.fusion;
+    const TraceReport::Fusion& fusion = report_.fusion;
     const auto steps = static_cast<double>(std::max<std::size_t>(1, report_.steps.size()));
     if (fusion.tensors == 0 || fusion.mean_tensors >= 2 || static_cast<double>(fusion.tensors) / steps < 16)
       return;
     std::uint64_t small = 0, all = 0;
-    for (const Report::SizeClass& size : report_.sizes) {
+    for (const TraceReport::SizeClass& size : report_.sizes) {
       all += size.count;
       if (size.bytes_to <= kSmallBytes) small += size.count;
     }
@@ -203,15 +203,15 @@ class Findings {
   }
 
   void add_long_steps() {
-    std::vector<const Report::Step*> longer;
-    for (const Report::Step& step : report_.steps) {
+    std::vector<const TraceReport::Step*> longer;
+    for (const TraceReport::Step& step : report_.steps) {
       if (step.end_us - step.start_us > 2 * step_us_) longer.push_back(&step);
     }
     if (longer.empty() || report_.steps.size() < 10) return;
-    const auto length = [](const Report::Step* step) { return step->end_us - step->start_us; };
+    const auto length = [](const TraceReport::Step* step) { return step->end_us - step->start_us; };
     std::ranges::sort(longer, std::greater<>(), length);
-    std::vector<Report::Evidence> evidence;
-    for (const Report::Step* const step : longer) {
+    std::vector<TraceReport::Evidence> evidence;
+    for (const TraceReport::Step* const step : longer) {
       if (evidence.size() < 3)
         evidence.push_back({report_.ranks.front(), step->start_us, step->end_us, "", 0});
     }
@@ -254,7 +254,7 @@ class Findings {
          {}});
   }
 
-  Report& report_;
+  TraceReport& report_;
   const double clock_error_us_;
   double step_us_ = 0;
   std::optional<double> exposed_us_;
@@ -263,7 +263,9 @@ class Findings {
 
 }  // namespace
 
-void add_findings(Report& report, std::int64_t clock_error_ns) { Findings(report, clock_error_ns).add_all(); }
+void add_findings(TraceReport& report, std::int64_t clock_error_ns) {
+  Findings(report, clock_error_ns).add_all();
+}
 
 std::string time_text(double us) {
   if (us < 1) return fmt::format("{:.0f} ns", us * 1e3);

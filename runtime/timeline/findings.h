@@ -9,7 +9,7 @@
 namespace dabke {
 
 /// Adds the findings to a report that has all else. `clock_error_ns`: by how much times of different hosts may be wrong.
-void add_findings(Report& report, std::int64_t clock_error_ns);
+void add_findings(TraceReport& report, std::int64_t clock_error_ns);
 
 /// "12.3 ms"; units from ns to s.
 std::string time_text(double us);

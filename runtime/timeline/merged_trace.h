@@ -36,7 +36,7 @@ class MergedTrace final : public JoinSink {
   void lost(std::size_t rank, std::int64_t at_ns, std::uint64_t count) override;
   void load(std::size_t rank, std::int64_t at_ns, const Load& load) override;
 
-  /// Ends it, with what the job's records say in all (json_of(Report)). The file is the caller's to finish.
+  /// Ends it, with what the job's records say in all (json_of(TraceReport)). The file is the caller's to finish.
   void finish(std::string_view report);
 
  private:

@@ -50,7 +50,7 @@ void RecordAnalysis::load(std::size_t rank, std::int64_t at_ns, const Load& load
   if (next_ != nullptr) next_->load(rank, at_ns, load);
 }
 
-Result<Report> report_of(const JobFiles& files, std::string source, const OnProgress& on_progress) {
+Result<TraceReport> report_of(const JobFiles& files, std::string source, const OnProgress& on_progress) {
   RecordJoiner joiner(files);
   RecordAnalysis analysis(files, joiner);
   DABKE_RETURN_IF_ERROR(joiner.run(analysis, on_progress));

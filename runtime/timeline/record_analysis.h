@@ -25,7 +25,7 @@ class RecordAnalysis final : public JoinSink {
   void load(std::size_t rank, std::int64_t at_ns, const Load& load) override;
 
   /// Once, when the joiner has ended.
-  Report report(std::string source) { return analysis_.report(std::move(source)); }
+  TraceReport report(std::string source) { return analysis_.report(std::move(source)); }
 
  private:
   Analysis analysis_;
@@ -33,6 +33,6 @@ class RecordAnalysis final : public JoinSink {
 };
 
 /// What the records say, without a trace.
-Result<Report> report_of(const JobFiles& files, std::string source, const OnProgress& on_progress = {});
+Result<TraceReport> report_of(const JobFiles& files, std::string source, const OnProgress& on_progress = {});
 
 }  // namespace dabke

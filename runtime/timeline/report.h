@@ -12,7 +12,7 @@
 
 namespace dabke {
 
-struct Report {
+struct TraceReport {
   struct Step {
     std::uint64_t step = 0;
     double start_us = 0, end_us = 0;  // on the first rank that has it
@@ -97,9 +97,9 @@ struct Report {
 };
 
 /// "high", "medium", "low"
-std::string_view name_of(Report::Severity severity);
+std::string_view name_of(TraceReport::Severity severity);
 
 /// As it stands in a merged trace, and as `dabke-timeline report --json` prints it.
-std::string json_of(const Report& report);
+std::string json_of(const TraceReport& report);
 
 }  // namespace dabke

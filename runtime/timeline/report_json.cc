@@ -13,7 +13,7 @@ constexpr int kVersion = 1;
 
 Json or_null(const auto& value) { return value ? Json(*value) : Json(nullptr); }
 
-Json of(const Report::Evidence& one) {
+Json of(const TraceReport::Evidence& one) {
   return {{"rank", one.rank},
           {"start_us", one.start_us},
           {"end_us", one.end_us},
@@ -21,7 +21,7 @@ Json of(const Report::Evidence& one) {
           {"order", one.order}};
 }
 
-Json of(const Report::Step& one) {
+Json of(const TraceReport::Step& one) {
   return {{"step", one.step},
           {"start_us", one.start_us},
           {"end_us", one.end_us},
@@ -30,7 +30,7 @@ Json of(const Report::Step& one) {
           {"overlapped_us", or_null(one.overlapped_us)}};
 }
 
-Json of(const Report::Phases& one) {
+Json of(const TraceReport::Phases& one) {
   return {{"negotiate_us", one.negotiate_us},
           {"queue_us", one.queue_us},
           {"pack_us", one.pack_us},
@@ -38,14 +38,14 @@ Json of(const Report::Phases& one) {
           {"unpack_us", one.unpack_us}};
 }
 
-Json of(const Report::Tensor& one) {
+Json of(const TraceReport::Tensor& one) {
   Json json{{"name", one.name}, {"count", one.count}, {"bytes", one.bytes}};
-  json.update(of(static_cast<const Report::Phases&>(one)));
+  json.update(of(static_cast<const TraceReport::Phases&>(one)));
   json["last_rank"] = or_null(one.last_rank);
   return json;
 }
 
-Json of(const Report::SizeClass& one) {
+Json of(const TraceReport::SizeClass& one) {
   return {{"bytes_from", one.bytes_from},
           {"bytes_to", one.bytes_to},
           {"count", one.count},
@@ -55,12 +55,12 @@ Json of(const Report::SizeClass& one) {
           {"algorithm", one.algorithm}};
 }
 
-Json of(const Report::Fusion::Bar& one) {
+Json of(const TraceReport::Fusion::Bar& one) {
   return {{"tensors_from", one.tensors_from}, {"tensors_to", one.tensors_to}, {"count", one.count}};
 }
 
-Json of(const Report::Cost& one);
-Json of(const Report::Finding& one);
+Json of(const TraceReport::Cost& one);
+Json of(const TraceReport::Finding& one);
 
 template <class T>
 Json of(const std::vector<T>& all) {
@@ -69,7 +69,7 @@ Json of(const std::vector<T>& all) {
   return array;
 }
 
-Json of(const Report::Cost& one) {
+Json of(const TraceReport::Cost& one) {
   return {{"rank", one.rank},
           {"last_share", one.last_share},
           {"batches_last", one.batches_last},
@@ -78,7 +78,7 @@ Json of(const Report::Cost& one) {
           {"worst", of(one.worst)}};
 }
 
-Json of(const Report::Finding& one) {
+Json of(const TraceReport::Finding& one) {
   return {{"id", one.id},         {"severity", name_of(one.severity)},
           {"title", one.title},   {"text", one.text},
           {"advice", one.advice}, {"evidence", of(one.evidence)}};
@@ -86,16 +86,16 @@ Json of(const Report::Finding& one) {
 
 }  // namespace
 
-std::string_view name_of(Report::Severity severity) {
+std::string_view name_of(TraceReport::Severity severity) {
   switch (severity) {
-    case Report::Severity::high: return "high";
-    case Report::Severity::medium: return "medium";
-    case Report::Severity::low: return "low";
+    case TraceReport::Severity::high: return "high";
+    case TraceReport::Severity::medium: return "medium";
+    case TraceReport::Severity::low: return "low";
   }
   return "low";
 }
 
-std::string json_of(const Report& report) {
+std::string json_of(const TraceReport& report) {
   Json json;
   json["version"] = kVersion;
   json["source"] = report.source;
