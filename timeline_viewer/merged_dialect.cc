@@ -68,7 +68,12 @@ class MergedDialect final : public TraceDialect {
     }
   }
 
-  void finish() override { tell(); }
+  void finish() override {
+    tell();
+    for (const auto& [pid, process] : ranks_) {
+      if (!process.misses_tail) analysis_.was_closed(process.index);
+    }
+  }
 
  private:
   struct Process {
@@ -76,6 +81,7 @@ class MergedDialect final : public TraceDialect {
     std::map<std::string, std::string> rows;           // their names, by tid
     std::map<std::string, JoinedTensor> negotiations;  // by tid
     RankPart* part = nullptr;                          // of the batch that is open
+    bool misses_tail = false;
   };
 
   void name_row(const TraceEvent& event) {
@@ -99,6 +105,8 @@ class MergedDialect final : public TraceDialect {
     if (event.name == "STEP") {
       analysis_.step(of.index, names_.number_of(event.text("thread")), ns_of(*event.start_us),
                      count_of(event.number("step")));
+    } else if (event.name == "TAIL_MISSING") {
+      of.misses_tail = true;
     } else if (event.name == "ERROR") {
       if (of.part != nullptr && !of.part->tensors.empty()) of.part->tensors.back().error = 1;
     }
@@ -118,7 +126,7 @@ class MergedDialect final : public TraceDialect {
                           .order_ns = interval.end_ns,
                           .bytes = count_of(event.number("bytes")),
                           .thread = names_.number_of(event.text("thread"))};
-      if (tensor.order == 0) return analysis_.lonely_tensor(tensor);
+      if (tensor.order == 0) return analysis_.lonely_tensor(of.index, tensor);
       of.negotiations[event.thread] = tensor;
     } else if (const std::string_view batch = event.text("batch"); !batch.empty()) {
       RankPart& part = part_of(of, batch, event.name);

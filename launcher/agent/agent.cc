@@ -308,7 +308,7 @@ Status Agent::start_rank(std::size_t index, const std::vector<std::string>& envi
   } else {
     ends = std::move(outputs_.at(index));
   }
-  const JobFacts facts{job_.rendezvous, job_.job_id, job_.job_key, job_.knobs};
+  const JobFacts facts{job_.rendezvous, job_.job_id, job_.job_key, job_.variables};
   SpawnRequest request{.program = program_,
                        .arguments = job_.command,
                        .environment = worker_environment(environment, facts, placement),

@@ -75,7 +75,7 @@ struct PrepareMessage {
   std::vector<std::string> environment;  // NAME=value
   std::string rendezvous;                // empty: the agent carries connections to the store
   std::string job_id, job_key;
-  std::vector<std::pair<std::string, std::string>> knobs;
+  std::vector<std::pair<std::string, std::string>> variables;
   std::vector<RankOrder> ranks;
   bool pin_to_cores = false;
   bool verbose = false;
@@ -84,9 +84,9 @@ struct PrepareMessage {
   std::int64_t peer_timeout_ms = 0;  // 0: silence means nothing
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
-    io(self.command, self.directory, self.environment, self.rendezvous, self.job_id, self.job_key, self.knobs,
-       self.ranks, self.pin_to_cores, self.verbose, self.carries_input, self.keeps_own_variables,
-       self.peer_timeout_ms);
+    io(self.command, self.directory, self.environment, self.rendezvous, self.job_id, self.job_key,
+       self.variables, self.ranks, self.pin_to_cores, self.verbose, self.carries_input,
+       self.keeps_own_variables, self.peer_timeout_ms);
   }
 };
 

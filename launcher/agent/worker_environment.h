@@ -14,7 +14,8 @@ struct JobFacts {
   std::string job_id;      // 32 hexadecimal digits
   std::string
       job_key;  // 64 hexadecimal digits; secret, so it travels in the environment and on no command line
-  std::vector<std::pair<std::string, std::string>> knobs;  // DABKE_X and its value, from flags
+  std::vector<std::pair<std::string, std::string>>
+      variables;  // what flags set, and what dabkerun says of itself
 };
 
 /// `inherited` (NAME=value each) with the variables of this rank set, and nothing else changed.

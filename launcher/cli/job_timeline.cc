@@ -26,8 +26,9 @@ Status merge_job(const std::string& timeline, const JobId& job, int signals) {
   DABKE_ASSIGN_OR_RETURN(const JobFiles files, JobFiles::find(timeline, job, go_on));
   for (const std::string& note : files.notes()) say_of_timeline(note);
   DABKE_RETURN_IF_ERROR(merge_records(files, timeline, go_on));
-  say_of_timeline(fmt::format("'{}' has {} of {} ranks; open it at https://ui.perfetto.dev", timeline,
-                              files.ranks().size(), files.size()));
+  say_of_timeline(
+      fmt::format("'{0}' has {1} of {2} ranks; 'dabke-timeline view {0}' shows it, and what stands out",
+                  timeline, files.ranks().size(), files.size()));
   return {};
 }
 
@@ -40,16 +41,13 @@ std::string recorded_timeline(const Options& options) {
     return flag != options.knobs.end() ? flag->second : inherited(name);
   });
   // Where a value is wrong the ranks have said so.
-  if (!config || config->timeline_format != "records" || config->timeline == "DYNAMIC") return {};
+  if (!config || config->timeline_format == "horovod" || config->timeline == "DYNAMIC") return {};
   return config->timeline;
 }
 
 void merge_timeline(const std::string& timeline, const JobId& job, int signals) {
   const Status merged = merge_job(timeline, job, signals);
-  if (merged.is_ok()) return;
-  say_of_timeline(
-      fmt::format("{}; where the records are, this makes one trace of them: dabke-timeline merge {}",
-                  merged.message(), timeline));
+  if (!merged.is_ok()) say_of_timeline(fmt::format("{}; {}", merged.message(), how_to_merge(timeline)));
 }
 
 }  // namespace dabke

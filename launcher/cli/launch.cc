@@ -192,7 +192,7 @@ PrepareMessage order_for(const Options& options, const JobFacts& facts,
                        .rendezvous = facts.rendezvous,
                        .job_id = facts.job_id,
                        .job_key = facts.job_key,
-                       .knobs = facts.knobs,
+                       .variables = facts.variables,
                        .pin_to_cores = options.pin_to_cores,
                        .verbose = options.verbose};
   for (const RankPlacement& placement : placements) order.ranks.push_back({placement});
@@ -269,7 +269,9 @@ int launch(const Options& options) {
   if (!gatherer.is_ok()) return fail(1, gatherer.status().message());
   auto server = RendezvousServer::listen("127.0.0.1", secrets->id, secrets->key);
   if (!server.is_ok()) return fail(1, server.status().message());
-  const JobFacts facts{(*server)->url(), to_hex(secrets->id), to_hex(secrets->key), options.knobs};
+  JobFacts facts{(*server)->url(), to_hex(secrets->id), to_hex(secrets->key), options.knobs};
+  const std::string timeline = recorded_timeline(options);
+  if (!timeline.empty()) facts.variables.emplace_back("DABKE_MERGES_TIMELINE", timeline);
   if (options.verbose) tell_plan(facts, parts);
 
   // Until here a signal ends dabkerun as it ends any program, and nothing else runs yet. From here on nothing
@@ -302,8 +304,7 @@ int launch(const Options& options) {
   const Status served = (*server)->start();  // threads, so no fork from here on
   if (!served.is_ok()) return fail(1, served.message());
   const int exit_code = job.run();
-  if (const std::string timeline = recorded_timeline(options); !timeline.empty())
-    merge_timeline(timeline, secrets->id, signals.get());
+  if (!timeline.empty()) merge_timeline(timeline, secrets->id, signals.get());
   return exit_code;
 }
 

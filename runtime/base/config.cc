@@ -9,6 +9,7 @@
 
 #include "build_parts.h"
 #include "runtime/base/dump_signals.h"
+#include "runtime/base/step_range.h"
 
 namespace dabke {
 namespace {
@@ -20,6 +21,10 @@ constexpr Range one_of(std::string_view choices) { return {.choices = choices}; 
 constexpr Range dump_signal_or_none() {
   return {.takes = [](std::string_view text) { return text.empty() || dump_signal_number(text) != 0; },
           .taken = kDumpSignals};
+}
+constexpr Range steps_or_none() {
+  return {.takes = [](std::string_view text) { return text.empty() || step_range(text).has_value(); },
+          .taken = "FIRST:LAST, such as 100:110"};
 }
 
 // clang-format off
@@ -68,8 +73,12 @@ constexpr Knob kKnobs[] = {
      "Write a Chrome trace of every tensor to this file. DYNAMIC: only between dabke_start_timeline and dabke_stop_timeline."},
     {"TIMELINE_MARK_CYCLES", "TIMELINE_MARK_CYCLES", "timeline-mark-cycles", 1, &Config::timeline_mark_cycles, any(), "",
      "Mark every round of orders in the timeline."},
-    {"TIMELINE_FORMAT", "", "timeline-format", 1, &Config::timeline_format, one_of("horovod,records"), "",
-     "horovod: rank 0 writes a Chrome trace, with Horovod's event names. records: every rank writes what it saw to a file of its own, <the timeline's name>.rank<n>."},
+    {"TIMELINE_FORMAT", "", "timeline-format", 1, &Config::timeline_format, one_of("auto,records,horovod"), "",
+     "records: every rank writes what it saw to <the timeline's name>.rank<n>, and at the end one Chrome trace is made of them all. horovod: rank 0 alone writes a Chrome trace, as Horovod does. auto: records, or horovod where HOROVOD_TIMELINE names the file."},
+    {"TIMELINE_STEPS", "", "timeline-steps", 1, &Config::timeline_steps, steps_or_none(), "",
+     "Write DABKE_TIMELINE for these steps alone, as dabke_mark_step counts them on rank 0, and about one before and after. Empty: the whole job."},
+    {"TIMELINE_MAX_BYTES", "", "timeline-max-mb", 1 << 20, &Config::timeline_max_bytes, at_least(0), "bytes",
+     "Stop the timeline on all ranks as soon as one rank's file is as large. 0: no limit."},
     {"STALL_CHECK_TIME_SECONDS", "STALL_CHECK_TIME_SECONDS", "stall-check-warning-time-seconds", 1, &Config::stall_check_time, at_least(0.1), "seconds",
      "Report a tensor that some ranks submitted and others did not after this time."},
     {"STALL_SHUTDOWN_TIME_SECONDS", "STALL_SHUTDOWN_TIME_SECONDS", "stall-check-shutdown-time-seconds", 1, &Config::stall_shutdown_time, at_least(0), "seconds",
@@ -217,6 +226,8 @@ Result<Config> config_from_environment(const Environment& environment) {
     }
     if (text) DABKE_RETURN_IF_ERROR(set_knob(config, knob, *text, name));
   }
+  const bool is_horovods = !environment("DABKE_TIMELINE") && environment("HOROVOD_TIMELINE");
+  if (config.timeline_format == "auto" && is_horovods) config.timeline_format = "horovod";
   return config;
 }
 

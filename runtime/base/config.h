@@ -44,7 +44,10 @@ struct Config {
 
   std::string timeline;
   bool timeline_mark_cycles = false;
-  std::string timeline_format = "horovod";
+  std::string timeline_format =
+      "auto";                  // means records; where HOROVOD_TIMELINE names the file it is "horovod"
+  std::string timeline_steps;  // empty: all, else a StepRange
+  std::int64_t timeline_max_bytes = 0;  // of one file; 0: no limit
 
   double stall_check_time = 60;
   double stall_shutdown_time = 0;

@@ -135,6 +135,7 @@ Result<Bootstrapped> join(Place place, const Config& config, TimePoint deadline)
   Bootstrapped joined;
   joined.mpi = place.mpi;
   joined.gathers_dumps = place.gathers_dumps;
+  joined.merges_timeline = place.merges_timeline;
   joined.store = with_prefix(job, std::to_string(place.roster->epoch));
   World& world = joined.world;
   world.job_id = rendezvous.secret.id;

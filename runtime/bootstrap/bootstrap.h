@@ -11,6 +11,7 @@
 //                                        them
 //   DABKE_HOSTNAME                       this host's name for the others; gethostname() unless set
 //   DABKE_GATHERS_DUMPS=1                dabkerun reads the dumps of a hang from its store
+//   DABKE_MERGES_TIMELINE=trace.json     dabkerun makes one trace of this timeline's records as the job ends
 //
 // Where DABKE_RENDEZVOUS alone is set, rank and size come from another launcher's variables: torchrun, Slurm,
 // or one of MPI (runtime/bootstrap/other_launchers.h). Where such a launcher has started several processes and nothing
@@ -43,6 +44,7 @@ struct Bootstrapped {
   MpiSession* mpi = nullptr;     // when MPI has started the job
   std::string network;         // rank 0's, of a job on several hosts: which address of each is used, in words
   bool gathers_dumps = false;  // whoever serves the store reads the dumps of a hang there
+  std::string merges_timeline;  // of whose records dabkerun makes one trace; empty: none
 };
 
 /// Waits for the other ranks until config.start_timeout. Errors name the variable or the ranks, and the

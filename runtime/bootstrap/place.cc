@@ -112,6 +112,7 @@ Result<Place> place_from_environment(const Environment& environment) {
     }
   }
   given.gathers_dumps = environment("DABKE_GATHERS_DUMPS") == "1";
+  given.merges_timeline = environment("DABKE_MERGES_TIMELINE").value_or("");
   if (rank && !size) {
     return Status(
         Code::invalid_argument,

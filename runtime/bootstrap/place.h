@@ -38,6 +38,7 @@ struct Place {
   std::optional<Variable> job_key;
   MpiSession* mpi = nullptr;
   bool gathers_dumps = false;
+  std::string merges_timeline;
   std::optional<Roster> roster;  // when the ranks have met already
 };
 

@@ -39,6 +39,17 @@ void ActiveTimeline::set(std::shared_ptr<Timeline> timeline, TimelineFormat form
   records_calls_ = is_on && format == TimelineFormat::records;
 }
 
+void ActiveTimeline::watch_steps(std::function<void(std::uint64_t step)> on_step) {
+  const std::lock_guard lock(steps_);
+  on_step_ = std::move(on_step);
+  watches_steps_ = on_step_ != nullptr;
+}
+
+void ActiveTimeline::tell_step(std::uint64_t step) {
+  const std::lock_guard lock(steps_);
+  if (on_step_) on_step_(step);
+}
+
 void ActiveTimeline::record(const Request& request) {
   const auto timeline = current();
   if (!timeline) return;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -32,10 +33,15 @@ class ActiveTimeline {
   Status end_span();
   void mark_step(std::uint64_t step) {
     if (const auto timeline = current()) timeline->mark_step(step);
+    if (watches_steps_.load(std::memory_order_relaxed)) tell_step(step);
   }
+  /// `on_step` hears of every step that is marked, on the thread that marks it, one at a time. When this comes back
+  /// with an empty one nobody is told any more.
+  void watch_steps(std::function<void(std::uint64_t step)> on_step);
 
  private:
   void record(const Request& request);
+  void tell_step(std::uint64_t step);
   std::shared_ptr<Timeline> current() {
     if (!is_on_.load(std::memory_order_relaxed)) return nullptr;
     const std::lock_guard lock(mutex_);
@@ -46,6 +52,9 @@ class ActiveTimeline {
   std::atomic<bool> records_calls_{false};
   std::mutex mutex_;
   std::shared_ptr<Timeline> timeline_;
+  std::atomic<bool> watches_steps_{false};
+  std::mutex steps_;
+  std::function<void(std::uint64_t)> on_step_;
 };
 
 /// The calling thread waits for tensors to end while the scope lasts.

@@ -40,7 +40,7 @@ void JobReports::submitted(const Request& request, TimePoint at) {
 }
 
 void JobReports::refused(const Request& request, const Status& status) {
-  if (status.is_ok() || !timeline() || parts_.config.timeline_format != "records") return;
+  if (status.is_ok() || !timeline() || parts_.config.timeline_format == "horovod") return;
   for (const TensorSpec& tensor : request.tensors) {
     timeline()->error({.name = timeline()->tensor(tensor.name),
                        .process_set = request.process_set,

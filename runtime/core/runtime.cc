@@ -66,7 +66,7 @@ Runtime::Runtime(const Config& config, Bootstrapped bootstrapped, ProcessParts p
                  bootstrapped_.gathers_dumps ? bootstrapped_.store : nullptr, log_}),
       process_sets_(world().rank, world().size),
       active_timeline_(std::move(process.timeline)),
-      timeline_(config_, world(), *active_timeline_, log_) {}
+      timeline_(config_, world(), bootstrapped_.merges_timeline, *active_timeline_, log_) {}
 
 Runtime::~Runtime() { (void)shut_down(); }
 
@@ -91,6 +91,9 @@ Status Runtime::start(const Factories& factories) {
                                                           std::move(static_sets),
                                                           {config_, world().hosts, statistics_, profile_,
                                                            recorder_, reporter_, log_, timeline_}}));
+  timeline_.listen([this](TimelineChange change, std::uint64_t from) {
+    return coordinator_->change_timeline(std::move(change), from);
+  });
   DABKE_RETURN_IF_ERROR(traced);  // not before there is somebody who tells the others
   if (bootstrapped_.mpi != nullptr && (config_.controller == "mpi" || config_.cpu_operations == "mpi"))
     bootstrapped_.mpi->on_finalize([this] { end_with_mpi(); });
@@ -183,16 +186,10 @@ void Runtime::abort(std::string reason) {
 }
 
 Status Runtime::start_timeline(const std::string& path, bool mark_cycles) {
-  return timeline_.start(path, mark_cycles, [this](TimelineChange change, std::uint64_t from) {
-    return coordinator_->change_timeline(std::move(change), from);
-  });
+  return timeline_.start(path, mark_cycles);
 }
 
-Status Runtime::stop_timeline() {
-  return timeline_.stop([this](TimelineChange change, std::uint64_t from) {
-    return coordinator_->change_timeline(std::move(change), from);
-  });
-}
+Status Runtime::stop_timeline() { return timeline_.stop(); }
 
 Status Runtime::dump(const std::string& path) {
   return reporter_.write_to(coordinator_->describe("dabke_dump was called", kDescribeTime), path);

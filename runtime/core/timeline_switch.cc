@@ -1,33 +1,95 @@
 #include "runtime/core/timeline_switch.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "runtime/base/exceptions.h"
+#include "runtime/timeline/merge.h"
 
 namespace dabke {
 
-TimelineSwitch::TimelineSwitch(const Config& config, const World& world, ActiveTimeline& active, Log log)
+TimelineSwitch::TimelineSwitch(const Config& config, const World& world, std::string merges,
+                               ActiveTimeline& active, Log log)
     : world_(world),
       active_(active),
       log_(std::move(log)),
       config_(config),
-      format_(config.timeline_format == "records" ? TimelineFormat::records : TimelineFormat::horovod) {}
+      format_(config.timeline_format == "horovod" ? TimelineFormat::horovod : TimelineFormat::records),
+      merged_elsewhere_(std::move(merges)) {}
+
+TimelineSwitch::~TimelineSwitch() {
+  active_.watch_steps(nullptr);
+  steps_.reset();
+  static_cast<void>(close().is_ok());
+}
 
 Status TimelineSwitch::start_with_job() {
-  if (config_.timeline.empty() || config_.timeline == "DYNAMIC" || !writes_here()) return {};
-  return open({true, config_.timeline_mark_cycles, config_.timeline});
+  if (config_.timeline.empty() || config_.timeline == "DYNAMIC") return {};
+  if (const auto range = step_range(config_.timeline_steps)) {
+    const RecordedSteps steps(*range);
+    const bool starts = steps.starts_with_job();
+    if (world_.rank == 0) {
+      steps_.emplace(steps);
+      active_.watch_steps([this](std::uint64_t step) { step_ended(step); });
+    }
+    if (!starts) return {};
+  }
+  return writes_here() ? open(configured()) : Status();
 }
 
-Status TimelineSwitch::start(const std::string& path, bool marks_cycles, const Ask& ask) {
-  return writes_here() ? call({true, marks_cycles, path}, ask) : Status();
+void TimelineSwitch::listen(Ask ask) {
+  std::vector<TimelineChange> unasked;
+  {
+    const std::lock_guard lock(mutex_);
+    ask_ = std::move(ask);
+    unasked.swap(unasked_);
+  }
+  for (TimelineChange& change : unasked) want(std::move(change));
 }
 
-Status TimelineSwitch::stop(const Ask& ask) { return writes_here() ? call({}, ask) : Status(); }
+void TimelineSwitch::want(TimelineChange change) {
+  Ask ask;
+  std::uint64_t from = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ask_) {
+      unasked_.push_back(std::move(change));
+      return;
+    }
+    ask = ask_;
+    from = followed_.size();
+  }
+  (void)ask(std::move(change), from);  // where nobody listens any more the job is over
+}
 
-Status TimelineSwitch::call(const TimelineChange& change, const Ask& ask) {
+void TimelineSwitch::step_ended(std::uint64_t step) {
+  last_step_ = step;
+  switch (steps_->ended(step)) {
+    case RecordedSteps::Then::nothing: return;
+    case RecordedSteps::Then::start: return want(configured());
+    case RecordedSteps::Then::stop: return want({});
+  }
+}
+
+void TimelineSwitch::file_is_full() {
+  log_.warning(
+      "the timeline's file of rank {} has reached DABKE_TIMELINE_MAX_BYTES={}: the timeline stops on all "
+      "ranks",
+      world_.rank, config_.timeline_max_bytes);
+  want({});
+}
+
+Status TimelineSwitch::start(const std::string& path, bool marks_cycles) {
+  return writes_here() ? call({true, marks_cycles, path}) : Status();
+}
+
+Status TimelineSwitch::stop() { return writes_here() ? call({}) : Status(); }
+
+Status TimelineSwitch::call(const TimelineChange& change) {
   const std::lock_guard one_at_a_time(calls_);
   std::unique_lock lock(mutex_);
   for (bool has_asked = false;;) {
@@ -48,6 +110,7 @@ Status TimelineSwitch::call(const TimelineChange& change, const Ask& ask) {
       continue;
     }
     const std::uint64_t from = position_;
+    const Ask ask = ask_;
     lock.unlock();
     const bool is_asked = ask(change, from);
     lock.lock();
@@ -96,9 +159,35 @@ Status TimelineSwitch::open(const TimelineChange& change) {
                                          .format = format_,
                                          .origin = {world_.job_id, world_.epoch, world_.rank, world_.size,
                                                     rank < world_.hosts.size() ? world_.hosts[rank] : ""},
-                                         .on_error = warn}));
+                                         .on_error = warn,
+                                         .max_bytes = static_cast<std::uint64_t>(config_.timeline_max_bytes),
+                                         .on_full = [this] { (void)attempt([&] { file_is_full(); }); },
+                                         .on_closed = merge_of(change.path)}));
   set_current(std::move(opened));
   return {};
+}
+
+/// Makes the one trace of the records in `path`.rank<n>; empty where somebody else does.
+std::function<void()> TimelineSwitch::merge_of(const std::string& path) const {
+  if (format_ == TimelineFormat::horovod || world_.rank != 0) return {};
+  if (path == merged_elsewhere_) return {};
+  std::error_code failed;
+  const auto absolute = std::filesystem::absolute(path, failed);
+  return [log = log_, path = failed ? path : absolute.string(), job = world_.job_id, size = world_.size] {
+    std::vector<std::string> notes;
+    const Status merged = merge_closed_records(path, job, size, notes);
+    for (const std::string& note : notes) log.warning("timeline: {}", note);
+    if (merged.is_ok()) return log.info("timeline: '{}' has all ranks", path);
+    log.warning("timeline: {}; {}", merged.message(), how_to_merge(path));
+  };
+}
+
+void TimelineSwitch::warn_of_no_steps() const {
+  if (!steps_ || steps_->has_started()) return;
+  log_.warning("no timeline '{}' was written: DABKE_TIMELINE_STEPS={}, and {}", config_.timeline,
+               config_.timeline_steps,
+               last_step_ == 0 ? "rank 0 has marked no step; call dabke_mark_step at the end of each"
+                               : fmt::format("the last step that rank 0 has marked is {}", last_step_));
 }
 
 void TimelineSwitch::set_current(std::shared_ptr<Timeline> timeline) {
@@ -114,6 +203,8 @@ void TimelineSwitch::follow(const TimelineChange& change) {
   Followed followed{change, {}, {}};
   if (writes_here() && change.starts) {
     followed.status = without_exceptions([&] { return open(change); });
+    if (!config_.timeline_steps.empty() && !followed.status.is_ok())  // nobody may have called
+      log_.warning("{}", followed.status.message());
   } else if (writes_here() && current_) {
     followed.stopped = current_;
     current_->end();
@@ -138,9 +229,17 @@ void TimelineSwitch::job_is_over(const Status& cause) noexcept {
 }
 
 Status TimelineSwitch::close() {
+  active_.watch_steps(nullptr);
+  warn_of_no_steps();
+  steps_.reset();
   const auto running = current_;
   set_current(nullptr);
-  return running ? running->close() : Status();
+  Status closed = running ? running->close() : Status();
+  // Their writers may be at work yet, and call us.
+  for (const std::uint64_t index : std::exchange(stopped_, {}))
+    if (followed_.find(index, [](const Followed&) { return true; }) == index)
+      static_cast<void>(followed_.at(index).stopped->close().is_ok());
+  return closed;
 }
 
 }  // namespace dabke

@@ -1,13 +1,18 @@
 // Starts and stops this rank's timeline, as the one sequence says (timeline_requests.h).
 //
 // DABKE_TIMELINE_FORMAT=horovod: rank 0 writes, and its calls alone start and stop; those of others do nothing, and are
-// well. DABKE_TIMELINE_FORMAT=records: every rank writes its own file, and any rank's call is for all.
+// well. DABKE_TIMELINE_FORMAT=records: every rank writes its own file, and any rank's call is for all; as a file is closed
+// rank 0 makes the one trace of all, unless dabkerun does as the job ends.
+//
+// Nobody calls where the configuration says which steps to write, or how large a file may become: then rank 0, or the rank
+// whose file it is, asks for the change, and does not wait for it.
 #pragma once
 
 #include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +20,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/world.h"
 #include "runtime/core/active_timeline.h"
+#include "runtime/core/recorded_steps.h"
 #include "runtime/negotiation/actions.h"
 #include "runtime/negotiation/timeline_requests.h"
 
@@ -26,20 +32,24 @@ class TimelineSwitch {
   using Ask = std::function<bool(TimelineChange change, std::uint64_t from)>;
 
   /// All that it is given outlives it, but for the log.
-  TimelineSwitch(const Config& config, const World& world, ActiveTimeline& active, Log log);
-  ~TimelineSwitch() { active_.set(nullptr, format_); }
+  /// `merges`: of which timeline's records somebody else makes the trace.
+  TimelineSwitch(const Config& config, const World& world, std::string merges, ActiveTimeline& active,
+                 Log log);
+  ~TimelineSwitch();
   TimelineSwitch(const TimelineSwitch&) = delete;
   TimelineSwitch& operator=(const TimelineSwitch&) = delete;
 
   /// What the configuration says, from the first message on. Called once, before all else.
   Status start_with_job();
+  /// Who is asked from now on; lives as long as it does.
+  void listen(Ask ask);
 
   // ---- by threads of the application: they come back when this rank has followed
   ///   errors  of this rank: the path cannot be written, or a timeline is being written; or why the job is over
-  Status start(const std::string& path, bool marks_cycles, const Ask& ask);
+  Status start(const std::string& path, bool marks_cycles);
   /// Well, where none is being written.
   ///   errors  the first one of writing
-  Status stop(const Ask& ask);
+  Status stop();
   /// Ends what is being written, when nobody drives any more.
   Status close();
 
@@ -58,7 +68,14 @@ class TimelineSwitch {
   };
 
   bool writes_here() const { return format_ == TimelineFormat::records || world_.rank == 0; }
-  Status call(const TimelineChange& change, const Ask& ask);
+  TimelineChange configured() const { return {true, config_.timeline_mark_cycles, config_.timeline}; }
+  Status call(const TimelineChange& change);
+  /// Asks without waiting for what becomes of it.
+  void want(TimelineChange change);
+  void step_ended(std::uint64_t step);
+  void file_is_full();
+  std::function<void()> merge_of(const std::string& path) const;
+  void warn_of_no_steps() const;
   Status end_of(std::uint64_t index, std::unique_lock<std::mutex>& lock);
   Status open(const TimelineChange& change);
   void set_current(std::shared_ptr<Timeline> timeline);
@@ -69,10 +86,16 @@ class TimelineSwitch {
   const Log log_;
   const Config& config_;
   const TimelineFormat format_;
+  const std::string merged_elsewhere_;
+  std::optional<RecordedSteps>
+      steps_;  // rank 0's, where it writes some alone; under the lock of ActiveTimeline's watcher
+  std::uint64_t last_step_ = 0;        // as steps_
   std::shared_ptr<Timeline> current_;  // the driver's; null: none is written
 
   std::mutex calls_;  // one call of this rank at a time
   std::mutex mutex_;  // all below
+  Ask ask_;
+  std::vector<TimelineChange> unasked_;  // wanted before anybody listened
   std::condition_variable changed_;
   std::shared_ptr<Timeline> running_;  // what the driver's is
   ChangeList<Followed> followed_;

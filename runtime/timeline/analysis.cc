@@ -63,7 +63,7 @@ void Analysis::batch(const JoinedBatch& batch) {
       known.bytes = std::max(known.bytes, tensor.bytes);
       for (std::size_t phase = kQueue; phase < kPhases; ++phase) known.sums[phase] += times[phase];
       failed_ += tensor.error != 0;
-      unfinished_ += tensor.end_ns == kNotKnown;
+      facts.unfinished += tensor.end_ns == kNotKnown;
       if (tensor.submit_ns == kNotKnown) continue;
       facts.working.insert(tensor.thread);
       known.sums[kNegotiate] += std::max<std::int64_t>(0, tensor.order_ns - tensor.submit_ns);
@@ -131,11 +131,11 @@ void Analysis::take_speed(const JoinedBatch& batch, const RankPart& part) {
   speed.bus.push_back(static_cast<float>(bus_bytes(batch, part) / us));
 }
 
-void Analysis::lonely_tensor(const JoinedTensor& tensor) {
+void Analysis::lonely_tensor(std::size_t rank, const JoinedTensor& tensor) {
   if (tensor.error != 0) {
     ++failed_;
   } else {
-    ++unfinished_;
+    ++facts_[rank].unfinished;
   }
 }
 

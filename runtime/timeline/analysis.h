@@ -36,7 +36,7 @@ class Analysis {
   std::size_t add_rank(int rank);
 
   void batch(const JoinedBatch& batch);
-  void lonely_tensor(const JoinedTensor& tensor);
+  void lonely_tensor(std::size_t rank, const JoinedTensor& tensor);
   void wait(std::size_t rank, std::uint32_t thread, const Interval& when);
   void step(std::size_t rank, std::uint32_t thread, std::int64_t at_ns, std::uint64_t step);
 
@@ -45,6 +45,8 @@ class Analysis {
   void computation(std::size_t rank, const Interval& when);
   void whole_step(std::size_t rank, std::uint64_t step, const Interval& when);
 
+  /// The timeline of the rank was stopped, or the job shut down: what had not ended by then may well have ended later.
+  void was_closed(std::size_t rank) { facts_[rank].was_closed = true; }
   /// By how much the clocks of ranks may be wrong, at the worst.
   void clocks_may_be_wrong(std::int64_t error_ns) { clock_error_ns_ = error_ns; }
   void note(std::string text) { notes_.push_back(std::move(text)); }
@@ -69,6 +71,8 @@ class Analysis {
     std::set<std::uint32_t> working;           // threads that submit or mark steps
     std::vector<StepTime> steps;
     std::int64_t marked_ns = kNotKnown;
+    std::uint64_t unfinished = 0;  // tensors
+    bool was_closed = false;
     Intervals exposed;
   };
   struct Late {
@@ -121,7 +125,7 @@ class Analysis {
   std::map<std::tuple<int, std::string, std::string>, Speed>
       speeds_;                          // by power of two, backend and algorithm
   std::map<int, std::uint64_t> fused_;  // batches, by power of two
-  std::uint64_t batches_ = 0, fused_tensors_ = 0, failed_ = 0, unfinished_ = 0;
+  std::uint64_t batches_ = 0, fused_tensors_ = 0, failed_ = 0;
   std::int64_t begin_ns_ = 0, end_ns_ = 0;
   bool any_ = false;
   std::int64_t clock_error_ns_ = 0;

@@ -57,7 +57,7 @@ TraceReport Analysis::report(std::string source) {
   add_sizes(report);
   add_fusion(report);
   report.failed = failed_;
-  report.unfinished = unfinished_;
+  for (const RankFacts& facts : facts_) report.unfinished += facts.was_closed ? 0 : facts.unfinished;
   report.notes = notes_;
   add_findings(report, clock_error_ns_);
   return report;

@@ -8,7 +8,10 @@ RecordAnalysis::RecordAnalysis(const JobFiles& files, const RecordJoiner& joiner
         return joiner.name(rank, kind, number);
       }),
       next_(next) {
-  for (const RankFile& file : files.ranks()) (void)analysis_.add_rank(file.origin.rank);
+  for (const RankFile& file : files.ranks()) {
+    const std::size_t index = analysis_.add_rank(file.origin.rank);
+    if (file.missing.empty()) analysis_.was_closed(index);
+  }
   std::int64_t error_ns = 0;
   for (const AlignedClock& clock : files.clocks())
     error_ns = std::max(error_ns, clock.error_ns().value_or(0));
@@ -21,7 +24,7 @@ void RecordAnalysis::batch(const JoinedBatch& batch) {
   if (next_ != nullptr) next_->batch(batch);
 }
 void RecordAnalysis::lonely_tensor(std::size_t rank, const JoinedTensor& tensor) {
-  analysis_.lonely_tensor(tensor);
+  analysis_.lonely_tensor(rank, tensor);
   if (next_ != nullptr) next_->lonely_tensor(rank, tensor);
 }
 void RecordAnalysis::called(std::size_t rank, const Record& record, std::int64_t at_ns) {

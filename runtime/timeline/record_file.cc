@@ -60,6 +60,21 @@ Result<RecordFile> RecordFile::open(std::string path) {
   return file;
 }
 
+bool RecordFile::is_closed(const std::string& path) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct {
+    BlockHead head;
+    EndCounts counts;
+  } last;
+  static_assert(sizeof last == sizeof(BlockHead) + sizeof(EndCounts));
+  const off_t size = fd ? ::lseek(fd.get(), 0, SEEK_END) : -1;
+  if (size < off_t{sizeof last}) return false;
+  if (::pread(fd.get(), &last, sizeof last, size - off_t{sizeof last}) != ssize_t{sizeof last}) return false;
+  const std::string_view counts(reinterpret_cast<const char*>(&last.counts), sizeof last.counts);
+  return last.head.kind == BlockKind::end && last.head.bytes == sizeof last.counts &&
+         last.head.check == check_of(last.head, counts);
+}
+
 Status RecordFile::damaged(std::uint64_t at, std::string_view what) const {
   return {Code::invalid_argument, fmt::format("'{}' is damaged at byte {}: {}", path_, at, what)};
 }

@@ -37,6 +37,9 @@ class RecordFile {
     return names_[dabke::index_of(kind)][number - 1];
   }
 
+  /// Whether the file ends with what is written last.
+  static bool is_closed(const std::string& path);
+
   // ---- when next() has said that there is no more
   /// What is missing of a file that was not closed, in words; empty: nothing.
   const std::string& missing() const { return missing_; }

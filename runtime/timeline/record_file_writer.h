@@ -22,6 +22,7 @@ class RecordFileWriter final : public RecordWriter {
   void mark_lost(std::int64_t time_ns, std::uint64_t count) override;
   void finish(std::int64_t time_ns, std::uint64_t written, std::uint64_t lost) override;
   void flush() override;
+  std::uint64_t bytes() const override { return end_; }
   const Status& error() const override { return error_; }
   Status close() override;
 

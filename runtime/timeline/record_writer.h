@@ -18,6 +18,8 @@ class RecordWriter {
   virtual void finish(std::int64_t time_ns, std::uint64_t written, std::uint64_t lost) = 0;
   /// All that has gathered goes to the file. After the first error it is only thrown away.
   virtual void flush() = 0;
+  /// How large the file is.
+  virtual std::uint64_t bytes() const = 0;
   /// The first error since the file was opened.
   virtual const Status& error() const = 0;
   /// Flushes and closes; the first error since the file was opened.

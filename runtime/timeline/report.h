@@ -91,7 +91,7 @@ struct TraceReport {
   std::vector<Tensor> tensors;  // the worst first, ten at most
   std::vector<SizeClass> sizes;
   Fusion fusion;
-  std::uint64_t failed = 0, unfinished = 0;  // tensors of ranks
+  std::uint64_t failed = 0, unfinished = 0;  // tensors of ranks; unfinished: of those that have left no end
   std::vector<std::string> notes;            // what is missing or broken
   std::vector<Finding> findings;             // the gravest first
 };

@@ -41,7 +41,10 @@ class QueuedTimeline final : public Timeline {
  public:
   explicit QueuedTimeline(Options options)
       : mark_cycles_(options.mark_cycles),
+        max_bytes_(options.max_bytes),
         on_error_(std::move(options.on_error)),
+        on_full_(std::move(options.on_full)),
+        on_closed_(std::move(options.on_closed)),
         queue_(options.queue_records) {}
   ~QueuedTimeline() override { static_cast<void>(close().is_ok()); }
 
@@ -98,7 +101,11 @@ class QueuedTimeline final : public Timeline {
   void tell(const Status& error);
 
   const bool mark_cycles_;
-  std::function<void(const Status&)> on_error_;  // the writer thread's; empty once it was called
+  const std::uint64_t max_bytes_;
+  // The writer thread's, empty once they were called.
+  std::function<void(const Status&)> on_error_;
+  std::function<void()> on_full_;
+  std::function<void()> on_closed_;
   const std::int64_t opened_ns_ = nanoseconds(Clock::now());
   NameTable names_;
   MpscQueue<Record> queue_;
@@ -163,6 +170,7 @@ void QueuedTimeline::write_until_closed() {
   }
   ended_with_ = without_exceptions([&] { return file_->close(); });
   if (ended_with_.is_ok()) ended_with_ = std::move(stopped);
+  if (ended_with_.is_ok() && on_closed_) (void)attempt(on_closed_);
   has_ended_ = true;
 }
 
@@ -178,6 +186,8 @@ void QueuedTimeline::wait_for_batches() {
 void QueuedTimeline::flush() {
   file_->flush();
   if (!file_->error().is_ok()) tell(file_->error());
+  if (max_bytes_ == 0 || file_->bytes() < max_bytes_ || closing_ || ending_) return;
+  if (const auto on_full = std::exchange(on_full_, nullptr)) on_full();
 }
 
 void QueuedTimeline::tell(const Status& error) {

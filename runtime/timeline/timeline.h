@@ -54,6 +54,11 @@ class Timeline {
     std::size_t queue_records = std::size_t{1} << 18;
     /// Called once, on the writer's thread, when writing fails: from then on records are thrown away.
     std::function<void(const Status&)> on_error = {};
+    std::uint64_t max_bytes = 0;  // 0: no limit
+    /// Called once, on the writer's thread, when the file has `max_bytes`. Nothing else happens then.
+    std::function<void()> on_full = {};
+    /// Called on the writer's thread when the file is closed and holds all; close() waits for it.
+    std::function<void()> on_closed = {};
   };
 
   /// Opens the file and starts the writer; an error names the path and why it cannot be written.

@@ -25,6 +25,8 @@ class TraceFile {
   void flush_if_large();
   /// Writes all events that have gathered. After the first error it only throws them away: see close().
   void flush();
+  /// How large the file is.
+  std::uint64_t bytes() const { return end_; }
   /// The first error since open().
   const Status& error() const { return error_; }
   /// Flushes and closes; the first error since open(), with the path and its cause. After an error the file

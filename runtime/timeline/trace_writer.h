@@ -43,6 +43,7 @@ class TraceWriter final : public RecordWriter {
   void mark_lost(std::int64_t time_ns, std::uint64_t count) override;
   void finish(std::int64_t time_ns, std::uint64_t written, std::uint64_t lost) override;
   void flush() override;
+  std::uint64_t bytes() const override { return file_.bytes(); }
   const Status& error() const override { return file_.error(); }
   Status close() override { return file_.close(); }
 

@@ -43,5 +43,5 @@ def browser():
 def trace(tmp_path_factory):
     path = tmp_path_factory.mktemp('trace') / 'trace.json'
     subprocess.run([BUILD / 'launcher/dabkerun', '-np', '4', BUILD / 'examples/digits', '--epochs', '1'], check=True, timeout=120,
-                   env={**os.environ, 'DABKE_TIMELINE': str(path), 'DABKE_TIMELINE_FORMAT': 'records'}, capture_output=True)
+                   env={**os.environ, 'DABKE_TIMELINE': str(path)}, capture_output=True)
     return path

@@ -54,6 +54,13 @@ std::vector<std::string> without_ranks(std::vector<std::string> lines) {
   return lines;
 }
 
+/// Rank 0 alone writes.
+Config horovods_config() {
+  Config config = quiet_config();
+  config.timeline_format = "horovod";
+  return config;
+}
+
 }  // namespace
 
 TEST_CASE("statistics count tensors, batches, bytes and messages") {
@@ -89,7 +96,7 @@ TEST_CASE("statistics count tensors, batches, bytes and messages") {
 TEST_CASE("the timeline of a job is a Chrome trace with the events of each tensor in order") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   const TempFile file;
-  Config config = quiet_config();
+  Config config = horovods_config();
   config.timeline = file.path();
   run_on_ranks(backend, 2, config, [&](Rank& self) {
     std::vector<float> alone(100, 1.0f);
@@ -124,7 +131,7 @@ TEST_CASE(
     "a timeline holds what is submitted after its start from the first moment, what was before not at all") {
   const TempFile file;
   for (int round = 0; round < 50; ++round) {
-    run_on_ranks(backends_for_threads().back(), 2, [&](Rank& self) {
+    run_on_ranks(backends_for_threads().back(), 2, horovods_config(), [&](Rank& self) {
       std::vector<float> x(4);
       if (self.rank() == 0) {
         std::vector<float> y(4);
@@ -161,6 +168,7 @@ TEST_CASE("the timeline of fused tensors shows packing and unpacking") {
     DABKE_SKIP("there is no Gloo in this build");
   const TempFile file;
   config.timeline = file.path();
+  config.timeline_format = "horovod";
   run_on_ranks(setup_named("gloo"), 2, config, [&](Rank& self) {
     std::vector<float> a(100);
     std::vector<float> b(200);
@@ -176,7 +184,7 @@ TEST_CASE("the timeline of fused tensors shows packing and unpacking") {
 TEST_CASE("the timeline can be started and stopped while the job runs, and started only once") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   const TempFile file;
-  const auto seen = run_on_ranks(backend, 2, [&](Rank& self) {
+  const auto seen = run_on_ranks(backend, 2, horovods_config(), [&](Rank& self) {
     std::vector<float> x(4);
     must(self.allreduce(x, {.name = "before"}));
     must(self.runtime().start_timeline(file.path(), true));

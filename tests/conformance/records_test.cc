@@ -1,14 +1,18 @@
 // What the ranks' own records say of a job, joined.
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <set>
+#include <thread>
 #include <tuple>
 
 #include <stdlib.h>
 
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "runtime/timeline/record_file.h"
 #include "tests/in_process/job.h"
@@ -316,6 +320,101 @@ TEST_CASE(
     CHECK(error.order == 0);
     CHECK_THAT(std::string(rank.file.name(NameKind::error, error.number)), Catch::StartsWith("Mismatched"));
   }
+}
+
+TEST_CASE("as a timeline ends rank 0 makes one trace of all ranks, where nobody else does") {
+  const Folder folder;
+  const auto ranks_in = [](const std::string& path) {
+    std::set<int> ranks;
+    std::ifstream file(path);
+    const auto trace = nlohmann::json::parse(file);
+    for (const auto& event : trace["traceEvents"]) ranks.insert(event["pid"].get<int>());
+    return ranks;
+  };
+  const std::set<int> all{0, 1, 2};
+  run_on_ranks(backends_for_threads().back(), 3, records_config(folder / "whole"), [&](Rank& self) {
+    std::vector<float> x(4);
+    must(self.allreduce(x, {.name = "x"}));
+  });
+  CHECK(ranks_in(folder / "whole") == all);
+  run_on_ranks(backends_for_threads().back(), 3, records_config(), [&](Rank& self) {
+    std::vector<float> x(4);
+    if (self.rank() == 1) must(self.runtime().start_timeline(folder / "part", false));
+    must(self.barrier());
+    must(self.allreduce(x, {.name = "x"}));
+    if (self.rank() == 1) must(self.runtime().stop_timeline());  // of all ranks; rank 0 calls nothing
+  });
+  CHECK(ranks_in(folder / "part") == all);
+}
+
+TEST_CASE("the steps that were asked for are whole in the records of every rank") {
+  const Folder folder;
+  const bool from_the_first = GENERATE(false, true);
+  Config config = records_config(folder / "trace");
+  config.timeline_steps = from_the_first ? "0:9" : "40:49";
+  run_on_ranks(backends_for_threads().back(), 3, config, [&](Rank& self) {
+    std::vector<float> x(4);
+    for (std::uint64_t step = 0; step < 100; ++step) {
+      if (self.rank() == static_cast<int>(step % 3))
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+      must(self.allreduce(x, {.name = "x"}));
+      self.runtime().timeline().mark_step(step);
+    }
+  });
+  const std::uint64_t first = from_the_first ? 0 : 39, last = first + (from_the_first ? 9 : 10);
+  for (const RankRecords& rank : read_ranks(folder / "trace", 3)) {
+    CAPTURE(rank.file.origin().rank);
+    std::set<std::uint64_t> steps;
+    for (const Record& record : rank.of(What::step)) steps.insert(record.bytes);
+    for (std::uint64_t step = first; step <= last; ++step) CHECK(steps.contains(step));
+    CHECK(steps.size() <= last - first + 4);
+  }
+}
+
+TEST_CASE("steps that never come leave no file") {
+  const Folder folder;
+  Config config = records_config(folder / "trace");
+  config.timeline_steps = "40:49";
+  run_on_ranks(backends_for_threads().back(), 2, config, [&](Rank& self) {
+    std::vector<float> x(4);
+    must(self.allreduce(x, {.name = "x"}));
+    self.runtime().timeline().mark_step(1);
+  });
+  CHECK(std::filesystem::is_empty(folder / ""));
+}
+
+TEST_CASE(
+    "a file that has become too large stops the timeline of all ranks at one order, and another may follow") {
+  const Folder folder;
+  const std::string format = GENERATE("records", "horovod");
+  CAPTURE(format);
+  Config config = records_config(folder / "trace");
+  config.timeline_format = format;
+  config.timeline_max_bytes = 100'000;
+  run_on_ranks(backends_for_threads().back(), 2, config, [&](Rank& self) {
+    std::vector<float> x(4);
+    const auto sent = [&](int times) {
+      for (int i = 0; i < times; ++i) must(self.allreduce(x, {.name = "x"}));
+    };
+    // The writer looks every 20 ms.
+    for (int round = 0; round < 20; ++round) {
+      sent(100);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    if (format == "horovod" || self.rank() == 1) must(self.runtime().start_timeline(folder / "other", false));
+    must(self.barrier());
+    sent(1);
+  });
+  if (format == "horovod") {
+    CHECK(std::filesystem::file_size(folder / "trace") > 100'000);
+    CHECK(std::filesystem::file_size(folder / "trace") < 1'500'000);
+    CHECK(std::filesystem::file_size(folder / "other") > 0);
+    return;
+  }
+  const auto ranks = read_ranks(folder / "trace", 2);
+  CHECK(ranks[0].orders() == ranks[1].orders());
+  CHECK(ranks[0].orders().size() < 2000);
+  CHECK(read_ranks(folder / "other", 2)[1].orders().size() == 1);
 }
 
 TEST_CASE("a start after the job has ended is an error, and a stop ends the file") {

@@ -55,10 +55,7 @@ RankRecords read_rank(const std::string& path, int rank) {
 TEST_CASE("each process records its own part of a job, the same orders and steps as the others") {
   const TemporaryDirectory folder;
   const std::string path = folder.path() + "/trace.json";
-  JobRun run({"tcp",
-              {"two hosts", 4, 0, 2},
-              {CPP_WORKER, "recorded"},
-              {"DABKE_TIMELINE=" + path, "DABKE_TIMELINE_FORMAT=records"}});
+  JobRun run({"tcp", {"two hosts", 4, 0, 2}, {CPP_WORKER, "recorded"}, {"DABKE_TIMELINE=" + path}});
   const Finished finished = run.finish();
   CAPTURE(finished.exit_code, finished.out, finished.error);
   REQUIRE(finished.exit_code == 0);

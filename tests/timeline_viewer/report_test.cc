@@ -69,7 +69,7 @@ struct LateJob {
 
 LateJob run_late(const TemporaryDirectory& folder, int ranks, double ms, const std::string& who) {
   LateJob job{.report = {}, .path = folder.path() + "/trace.json"};
-  std::vector<std::string> environment{"DABKE_TIMELINE=" + job.path, "DABKE_TIMELINE_FORMAT=records",
+  std::vector<std::string> environment{"DABKE_TIMELINE=" + job.path,
                                        fmt::format("DABKE_TEST_LATE_MS={}", ms)};
   if (!who.empty()) environment.push_back("DABKE_TEST_LATE_RANK=" + who);
   const Finished finished = JobRun({"shm", {"", ranks}, {CPP_WORKER, "late-rank"}, environment}).finish();

@@ -31,7 +31,6 @@ Finished tool(std::vector<std::string> arguments) {
 Finished record(const std::string& path, int ranks, const std::string& scenario,
                 std::vector<std::string> environment = {}) {
   environment.push_back("DABKE_TIMELINE=" + path);
-  environment.push_back("DABKE_TIMELINE_FORMAT=records");
   return JobRun({"shm", {"", ranks}, {CPP_WORKER, scenario}, environment}).finish();
 }
 
@@ -43,7 +42,9 @@ std::string bytes_of(const std::string& path) {
 /// Whether all ranks have done it, and nothing is said but where the timeline is.
 bool is_recorded(const Finished& finished, const std::string& path, int ranks) {
   const std::string said = fmt::format(
-      "dabkerun: timeline: '{0}' has {1} of {1} ranks; open it at https://ui.perfetto.dev\n", path, ranks);
+      "dabkerun: timeline: '{0}' has {1} of {1} ranks; 'dabke-timeline view {0}' shows it, and what stands "
+      "out\n",
+      path, ranks);
   return all_done({finished.exit_code, finished.out, finished.error == said ? "" : finished.error}, ranks);
 }
 

@@ -73,7 +73,7 @@ def test_it_works_where_nothing_else_is_installed(installed, tmp_path, program):
     assert done.code == 0, done.output
     assert done.lines_of(0) == ['[0.5]']
     trace = tmp_path / 'trace.json'
-    recorded = ended([installed / 'dabkerun', '-np', '2', '--timeline-filename', trace, '--timeline-format', 'records',
+    recorded = ended([installed / 'dabkerun', '-np', '2', '--timeline-filename', trace,
                       installed / 'python', program(PROGRAM)], 60, {'PYTHONPATH': ''})
     assert recorded.code == 0, recorded.output
     told = ended([installed / 'dabke-timeline', 'report', trace], 60, {'PYTHONPATH': ''})

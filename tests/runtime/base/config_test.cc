@@ -1,5 +1,7 @@
 #include "runtime/base/config.h"
 
+#include "runtime/base/step_range.h"
+
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -25,6 +27,14 @@ const Knob& knob_named(std::string_view env) {
 std::string refusal(const std::string& name, const std::string& value) {
   const auto config = config_from_environment(environment_of({{name, value}}));
   return config ? "" : config.status().message();
+}
+
+/// That the range takes.
+const char* some_text(const Range& range) {
+  for (const char* text : {"some text", "USR1", "1:2"}) {
+    if (range.takes == nullptr || range.takes(text)) return text;
+  }
+  throw std::runtime_error("no text is known that this knob takes");
 }
 
 }  // namespace
@@ -54,6 +64,28 @@ TEST_CASE("Horovod's names for the start timeout and the network interface are r
   REQUIRE(config);
   CHECK(config->start_timeout == 12.5);
   CHECK(config->network_interface == "eth1");
+}
+
+TEST_CASE(
+    "a timeline that Horovod's variable names is as Horovod writes it, unless one of ours says otherwise") {
+  const auto format = [](std::map<std::string, std::string> variables) {
+    return config_from_environment(environment_of(std::move(variables)))->timeline_format;
+  };
+  CHECK(format({}) == "auto");
+  CHECK(format({{"DABKE_TIMELINE", "a"}}) == "auto");
+  CHECK(format({{"HOROVOD_TIMELINE", "a"}}) == "horovod");
+  CHECK(format({{"HOROVOD_TIMELINE", "a"}, {"DABKE_TIMELINE", "b"}}) == "auto");
+  CHECK(format({{"HOROVOD_TIMELINE", "a"}, {"DABKE_TIMELINE_FORMAT", "records"}}) == "records");
+  CHECK(format({{"DABKE_TIMELINE", "a"}, {"DABKE_TIMELINE_FORMAT", "horovod"}}) == "horovod");
+}
+
+TEST_CASE("steps of a timeline are two numbers, the first one not above the last") {
+  CHECK(step_range("100:110") == StepRange{100, 110});
+  CHECK(step_range("0:0") == StepRange{0, 0});
+  for (const char* text :
+       {"", ":", "1", "1:", ":1", "2:1", "-1:2", "1:2:3", "1-2", "a:b", "1:99999999999999999999"})
+    CHECK(step_range(text) == std::nullopt);
+  CHECK_THAT(refusal("DABKE_TIMELINE_STEPS", "110:100"), Catch::Contains("expected FIRST:LAST"));
 }
 
 TEST_CASE("a switch takes 1, true, yes and on in any case, and their opposites") {
@@ -121,7 +153,7 @@ TEST_CASE("what knob_value prints, set_knob reads back") {
     } else if (const auto* text = std::get_if<std::string Config::*>(&knob.field)) {
       const std::string_view choices = knob.range.choices;
       REQUIRE(set_knob(changed, knob, choices.substr(choices.rfind(',') + 1), "test").is_ok());
-      if (choices.empty()) changed.** text = knob.range.takes == nullptr ? "some text" : "USR1";
+      if (choices.empty()) changed.** text = some_text(knob.range);
     } else {
       REQUIRE(set_knob(changed, knob, "7", "test").is_ok());
     }

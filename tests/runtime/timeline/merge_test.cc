@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <thread>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -150,6 +151,35 @@ std::string crossing_in(const Json& trace) {
 }
 
 }  // namespace
+
+TEST_CASE("the rank that closes its records waits for the others', and says which it does not see") {
+  const Place place;
+  const std::string base = place / "trace.json";
+  std::vector<std::string> notes;
+  const JobId job{std::byte{7}};
+  write_job(base);
+  CHECK(merge_closed_records(base, job, 2, notes).is_ok());
+  CHECK(notes.empty());
+  CHECK(events(test::read_trace(base), "M", "process_name").size() == 2);
+
+  const Status unseen = merge_closed_records(base, job, 3, notes);
+  CHECK_THAT(unseen.message(), Contains("rank 0 does not see '" + base + ".rank2'"));
+
+  // Cut before its end, as by a kill: it is waited for, and merged up to there.
+  std::filesystem::resize_file(base + ".rank1", std::filesystem::file_size(base + ".rank1") - 8);
+  CHECK_FALSE(RecordFile::is_closed(base + ".rank1"));
+  CHECK(RecordFile::is_closed(base + ".rank0"));
+  CHECK(merge_closed_records(base, job, 2, notes).is_ok());
+  REQUIRE(notes.size() == 1);
+  CHECK_THAT(notes[0], Contains("rank 1"));
+
+  std::jthread late([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    write_job(base);
+  });
+  CHECK(merge_closed_records(base, job, 2, notes).is_ok());
+  CHECK(notes.empty());
+}
 
 TEST_CASE("one trace has each rank as a process, its batches in a lane and its tensors in rows") {
   const Place place;

@@ -486,8 +486,8 @@ DABKE_API void dabke_free(void* memory);
  * mark_cycles, other than 0: every round of orders is marked.
  *
  * With TIMELINE_FORMAT=horovod rank 0 writes: its calls count, and those of other ranks do nothing.
- * With TIMELINE_FORMAT=records every rank writes, to path.rank<n>, and starts and stops between the same two
- * collectives of the job's one order. Either always one rank calls, whichever, or every rank makes the same
+ * Otherwise every rank writes, to path.rank<n>, and starts and stops between the same two collectives of the
+ * job's one order; as rank 0 closes its file it makes one trace of all, path (docs/timeline.md). Either always one rank calls, whichever, or every rank makes the same
  * calls in the same order, at whatever time; the first to come starts or stops for all.
  *
  * The call waits until its own rank has followed; a stop also until what was ordered before it has run (a second

@@ -1,0 +1,54 @@
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/timeline/merge.h"
+
+namespace dabke {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// All ranks close their files at the same order, or as the job ends.
+constexpr std::chrono::seconds kPatience{1};
+/// What is merged in some five seconds.
+constexpr std::uintmax_t kMostBytes = std::uintmax_t{128} << 20;
+
+}  // namespace
+
+Status merge_closed_records(const std::string& path, const JobId& job, int size,
+                            std::vector<std::string>& notes) {
+  const TimePoint deadline = Clock::now() + kPatience;
+  std::uintmax_t bytes = 0;
+  for (int rank = 0; rank < size; ++rank) {
+    const std::string file = fmt::format("{}.rank{}", path, rank);
+    std::error_code failed;
+    // Every rank has opened its file as the timeline began: what is not there now is elsewhere.
+    if (!fs::exists(file, failed)) {
+      return {Code::invalid_argument, fmt::format("rank 0 does not see '{}'", file)};
+    }
+    while (!RecordFile::is_closed(file) && Clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    bytes += fs::file_size(file, failed);
+  }
+  if (bytes > kMostBytes) {
+    return {Code::invalid_argument,
+            fmt::format("the records '{}.rank0' and its like have {} MB, so they are not merged before the "
+                        "program goes on",
+                        path, bytes >> 20)};
+  }
+  DABKE_ASSIGN_OR_RETURN(const JobFiles files, JobFiles::find(path, job));
+  notes = files.notes();
+  return merge_records(files, path);
+}
+
+std::string how_to_merge(const std::string& path) {
+  return fmt::format("where all ranks' records are, this makes one trace of them: dabke-timeline merge {}",
+                     path);
+}
+
+}  // namespace dabke
