@@ -41,7 +41,7 @@ std::string recorded_timeline(const Options& options) {
     return flag != options.knobs.end() ? flag->second : inherited(name);
   });
   // Where a value is wrong the ranks have said so.
-  if (!config || config->timeline_format == "horovod" || config->timeline == "DYNAMIC") return {};
+  if (!config || !config->records_timeline() || config->timeline == "DYNAMIC") return {};
   return config->timeline;
 }
 

@@ -48,6 +48,8 @@ struct Config {
       "auto";                  // means records; where HOROVOD_TIMELINE names the file it is "horovod"
   std::string timeline_steps;  // empty: all, else a StepRange
   std::int64_t timeline_max_bytes = 0;  // of one file; 0: no limit
+  /// Whether every rank writes records, or rank 0 alone a trace.
+  bool records_timeline() const { return timeline_format != "horovod"; }
 
   double stall_check_time = 60;
   double stall_shutdown_time = 0;

@@ -40,7 +40,7 @@ void JobReports::submitted(const Request& request, TimePoint at) {
 }
 
 void JobReports::refused(const Request& request, const Status& status) {
-  if (status.is_ok() || !timeline() || parts_.config.timeline_format == "horovod") return;
+  if (status.is_ok() || !timeline() || !parts_.config.records_timeline()) return;
   for (const TensorSpec& tensor : request.tensors) {
     timeline()->error({.name = timeline()->tensor(tensor.name),
                        .process_set = request.process_set,
@@ -96,7 +96,7 @@ void JobReports::note_timeline() {
   const auto& hosts = parts_.hosts;
   const NegotiationState& state = machine_.state();
   const bool compares =
-      timeline() && parts_.config.timeline_format == "records" && !state.is_root() &&
+      timeline() && parts_.config.records_timeline() && !state.is_root() &&
       hosts[static_cast<std::size_t>(state.parent())] != hosts[static_cast<std::size_t>(state.options.rank)];
   next_clock_ = compares ? Clock::now() : kNever;
 }

@@ -18,7 +18,7 @@ TimelineSwitch::TimelineSwitch(const Config& config, const World& world, std::st
       active_(active),
       log_(std::move(log)),
       config_(config),
-      format_(config.timeline_format == "horovod" ? TimelineFormat::horovod : TimelineFormat::records),
+      format_(config.records_timeline() ? TimelineFormat::records : TimelineFormat::horovod),
       merged_elsewhere_(std::move(merges)) {}
 
 TimelineSwitch::~TimelineSwitch() {

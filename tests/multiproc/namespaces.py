@@ -4,11 +4,19 @@ Each host has its own network, host name and, for each rank, process ids. Needs 
 """
 
 import contextlib
+import ctypes
+import fcntl
+import heapq
+import multiprocessing
 import os
+import random
+import select
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
+import time
 
 
 class NotPermitted(Exception):
@@ -19,6 +27,39 @@ def _ip(*arguments):
     done = subprocess.run(["ip", *arguments], capture_output=True, text=True)
     if done.returncode != 0:
         raise NotPermitted(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+
+
+def _tap_in(namespace, name):
+    """The frames of a network device that is there only while this is open. The calling process goes there."""
+    with open(f"/run/netns/{namespace}", "rb") as place:
+        if ctypes.CDLL(None, use_errno=True).setns(place.fileno(), 0) != 0:
+            raise NotPermitted(f"setns: {os.strerror(ctypes.get_errno())}")
+    device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+    set_interface, tap_without_header = 0x400454CA, 0x1002  # TUNSETIFF, IFF_TAP | IFF_NO_PI
+    fcntl.ioctl(device, set_interface, struct.pack("16sH", name.encode(), tap_without_header))
+    return device
+
+
+def _carry_frames(namespaces, name, delay, jitter, ready):
+    """Between the two devices, each frame `delay` seconds late, give or take `jitter`, and none past another."""
+    try:
+        devices = [_tap_in(namespace, name) for namespace in namespaces]
+    except (NotPermitted, OSError) as error:
+        ready.send(str(error))
+        return
+    ready.send("")
+    due, number, last = [], 0, [0.0, 0.0]
+    while True:
+        patience = max(0.0, due[0][0] - time.monotonic()) if due else None
+        for device in select.select(devices, [], [], patience)[0]:
+            way = devices.index(device)
+            last[way] = max(last[way], time.monotonic() + random.uniform(delay - jitter, delay + jitter))
+            heapq.heappush(due, (last[way], number, devices[1 - way], os.read(device, 65536)))
+            number += 1
+        while due and due[0][0] <= time.monotonic():
+            _, _, device, frame = heapq.heappop(due)
+            with contextlib.suppress(OSError):  # full, or down: a network may lose frames
+                os.write(device, frame)
 
 
 class Hosts:
@@ -95,6 +136,25 @@ class Hosts:
             for host, address in pairs:
                 _ip("-n", host, "neigh", "del", address, "dev", "eth0")
 
+    @contextlib.contextmanager
+    def far_link(self, one, other, delay, jitter):
+        """Another network of these two hosts alone, 10.78.0.0/24, slow by so many seconds each way."""
+        parent, child = multiprocessing.Pipe()
+        name = "far0"
+        carrier = multiprocessing.Process(target=_carry_frames, daemon=True,
+                                          args=([self.name_of(one), self.name_of(other)], name, delay, jitter, child))
+        carrier.start()
+        try:
+            if why := parent.recv():
+                raise NotPermitted(why)
+            for host in (one, other):
+                _ip("-n", self.name_of(host), "addr", "add", f"10.78.0.{host + 1}/24", "dev", name)
+                _ip("-n", self.name_of(host), "link", "set", name, "up")
+            yield
+        finally:
+            carrier.kill()
+            carrier.join()
+
     def is_idle(self, host):
         """Whether all that was sent from there over TCP has been acknowledged."""
         with_header = subprocess.run(["ip", "netns", "exec", f"{self._name}h{host}", "cat", "/proc/net/tcp"],
@@ -102,9 +162,10 @@ class Hosts:
         sockets = [line.split() for line in with_header.splitlines()[1:]]
         return all(fields[4].startswith("00000000:") for fields in sockets if fields[3] == "01")  # established
 
-    def start(self, places, command, environment=None, one_pid_namespace=False):
+    def start(self, places, command, environment=None, one_pid_namespace=False, clocks=None):
         """Starts rank i of a fresh job on host places[i]; `command` is a list. Output goes to output(rank), input
-        comes through tell(rank). `one_pid_namespace`: as containers have it that were told to share one."""
+        comes through tell(rank). `one_pid_namespace`: as containers have it that were told to share one. `clocks`: by how
+        many seconds CLOCK_MONOTONIC of a host is ahead of the kernel's, by its number."""
         job = tempfile.mkdtemp(dir=self.place)
         started = []
         for rank, host in enumerate(places):
@@ -118,6 +179,8 @@ class Hosts:
             )
             apart = ["ip", "netns", "exec", f"{self._name}h{host}"]
             apart += ["unshare", *([] if one_pid_namespace else ["--pid"]), "--uts", "--fork", "--kill-child"]
+            if clocks is not None:
+                apart += ["--time", "--monotonic", str(clocks.get(host, 0))]
             with open(os.path.join(job, f"out{rank}"), "wb") as output:
                 process = subprocess.Popen(apart + command, env=variables, stdin=subprocess.PIPE, stdout=output,
                                            stderr=subprocess.STDOUT)

@@ -52,6 +52,20 @@ int sums() {
   return 0;
 }
 
+/// So long that clocks have been compared a few times.
+int marked_steps() {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(12);
+  std::vector<float> x(100, 1), goes_on(1);
+  for (std::uint64_t step = 0;; ++step) {
+    dabke::allreduce("x", x);
+    goes_on[0] = std::chrono::steady_clock::now() < end ? 1 : 0;
+    dabke::broadcast("goes on", goes_on);
+    dabke::mark_step(step);
+    if (goes_on[0] == 0) return 0;
+    usleep(5000);
+  }
+}
+
 /// The last rank becomes a victim; the others wait for it.
 int victim(const std::string& kind) {
   std::vector<float> x(16, 1);
@@ -401,6 +415,7 @@ int run(const std::string& what) {
   if (what == "huge") return huge<std::vector<float>>();
   if (what == "huge-registered") return huge<Registered<float>>();
   if (what == "steps") return steps();
+  if (what == "marked-steps") return marked_steps();
   if (what == "later-small") return later(std::size_t{4} << 10);
   if (what == "later-large") return later(std::size_t{16} << 20);
   if (what == "mismatch") return mismatch();

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Hosts whose clocks differ, on a slow link: the trace of both has one clock, and says how wrong that may be.
+
+Usage: clocks_test.py RANK_WORKER DABKE_TIMELINE. Exits with 77, which means skipped, where namespaces are not permitted.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import namespaces
+
+WORKER, TOOL = sys.argv.pop(1), sys.argv.pop(1)
+DELAY_SECONDS, JITTER_SECONDS = 0.005, 0.001
+# Both ways at their slowest, and a few milliseconds for whoever must wake to carry a frame on a busy machine.
+ROUND_TRIP_NS = 2 * (DELAY_SECONDS + JITTER_SECONDS) * 1e9 + 8e6
+HOUR_NS = 3600 * 10**9
+
+
+class Clocks(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.hosts = namespaces.Hosts(2).__enter__()
+        cls.addClassCleanup(cls.hosts.__exit__)
+
+    def merged(self, clocks):
+        """What the trace says of the clock of each rank, and its events."""
+        with tempfile.TemporaryDirectory() as folder:
+            trace = os.path.join(folder, "trace.json")
+            ranks = self.hosts.start([0, 1], [WORKER, "marked-steps"],
+                                     {"DABKE_TIMELINE": trace, "DABKE_NETWORK_INTERFACE": "10.78.0.0/24"}, clocks=clocks)
+            for rank in ranks:
+                self.assertEqual(rank.wait(90), 0, namespaces.output(rank))
+            subprocess.run([TOOL, "merge", trace], check=True, capture_output=True)
+            with open(trace, encoding="utf-8") as file:
+                found = json.load(file)
+        return found["otherData"]["clocks"], found["traceEvents"]
+
+    def expect_offset(self, clock, offset_ns):
+        self.assertEqual(clock["clock"], "compared")
+        self.assertLessEqual(abs(clock["offset_ns"] - offset_ns), clock["error_ns"])
+        self.assertLessEqual(clock["error_ns"], ROUND_TRIP_NS)
+
+    def test_the_same_clock_is_found_to_be_the_same_within_the_round_trip(self):
+        with self.hosts.far_link(0, 1, DELAY_SECONDS, JITTER_SECONDS):
+            clocks, _ = self.merged({})
+        self.assertEqual(clocks[0]["clock"], "same")
+        self.expect_offset(clocks[1], 0)
+
+    def test_a_clock_that_is_an_hour_ahead_is_found_to_be(self):
+        with self.hosts.far_link(0, 1, DELAY_SECONDS, JITTER_SECONDS):
+            clocks, events = self.merged({1: 3600})
+        self.expect_offset(clocks[1], -HOUR_NS)
+        steps = {(event["pid"], event["args"]["step"]): event["ts"] for event in events
+                 if event["name"] == "STEP" and event["ph"] == "i"}
+        last = max(step for rank, step in steps)
+        # Nobody can have ended a step before the other has begun it: less than a step and the error lie between the marks.
+        self.assertLess(abs(steps[0, last] - steps[1, last]) * 1e3, ROUND_TRIP_NS + clocks[1]["error_ns"])
+
+
+if __name__ == "__main__":
+    try:
+        with namespaces.Hosts(2) as probed, probed.far_link(0, 1, 0, 0):
+            pass
+    except namespaces.NotPermitted as why:
+        print(f"skipped: no network namespaces with devices of their own here: {why}")
+        sys.exit(77)
+    if subprocess.run(["unshare", "--time", "true"], capture_output=True, check=False).returncode != 0:
+        print("skipped: no time namespaces here")
+        sys.exit(77)
+    unittest.main()
