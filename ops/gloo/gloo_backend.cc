@@ -193,7 +193,7 @@ Status GlooBackend::find_loss(GlooContext& context) const {
 
 /// What Gloo says of a run that failed names an address at most.
 Status GlooBackend::name_broken(GlooContext& context, const Status& status) const {
-  const std::vector<int> set_ranks = context.broken_peers();
+  const std::vector<int> set_ranks = context.broken_peers(status.message());
   if (set_ranks.empty() || status.code() != Code::transport) return status;
   if (says_silence(status.message()))
     return lost_in_silence(name_of_peer(set_ranks.front()), context_.config.peer_timeout);
@@ -244,6 +244,7 @@ Status GlooBackend::run_packed(const Batch& batch, const PackedBatch& packed, Se
                                      seconds));
   }
   const RunScope activity = show_activity<"GLOO">(batch, name_of(algorithm));
+  context->begin_run();
   DABKE_RETURN_IF_ERROR(watchdog_.begin(context, deadline, std::move(on_deadline), note_of(batch, set)));
   const Status status = inside_gloo([&] { return run_algorithm(batch, packed, algorithm, *context); });
   const Status ended = watchdog_.end();

@@ -36,7 +36,8 @@ class GlooContext {
   int connecting_to() const { return connecting_to_; }
   /// The peer's place in the set; see PairSockets.
   std::optional<PairSockets::Lost> lost_peer() { return sockets_.lost_peer(); }
-  std::vector<int> broken_peers() { return sockets_.broken(); }
+  void begin_run() { sockets_.begin_run(); }
+  std::vector<int> broken_peers(const std::string& said) { return sockets_.broken(said); }
   /// A tag for the next run: a message of one run is never taken for another's.
   std::uint32_t next_tag() { return tag_++; }
 

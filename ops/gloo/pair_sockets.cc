@@ -1,5 +1,6 @@
 #include "ops/gloo/pair_sockets.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -33,6 +35,17 @@ const PairSockets::Pair* pair_of(int fd, const std::vector<PairSockets::Pair>& p
     return same_address(*own, pair.own) || (peer.is_ok() && same_address(*peer, pair.peer));
   });
   return found == pairs.end() ? nullptr : &*found;
+}
+
+/// As Gloo writes an address: "[10.0.0.2]:4711", the host in brackets whatever its family, and the port with its bytes in the
+/// order in which they travel.
+bool names(const std::string& text, const SocketAddress& address) {
+  if (address.length() == 0) return false;
+  const std::string name = fmt::format("[{}]:{}", address.host(), htons(address.port()));
+  const auto at = text.find(name);
+  if (at == std::string::npos) return false;
+  const auto end = at + name.size();
+  return end == text.size() || std::isdigit(static_cast<unsigned char>(text[end])) == 0;
 }
 
 /// The inode of a socket; 0 when it is none. Not by fstat: these are other people's descriptors, which they
@@ -73,7 +86,8 @@ void PairSockets::adopt() {
     ::fcntl(fd, F_SETFD, FD_CLOEXEC);
     fork_guard_.add(fd);
     keep_alive(fd, peer_timeout_);
-    sockets_.push_back({fd, socket_inode(fd), pair.set_rank});
+    const auto remote = SocketAddress::remote_of(fd);
+    sockets_.push_back({fd, socket_inode(fd), pair.set_rank, remote.is_ok() ? *remote : SocketAddress()});
   });
   expected_.clear();
 }
@@ -104,13 +118,23 @@ std::optional<PairSockets::Lost> PairSockets::lost_peer() {
   return std::nullopt;
 }
 
-std::vector<int> PairSockets::broken() {
+void PairSockets::begin_run() {
   const std::lock_guard lock(mutex_);
-  std::vector<int> set_ranks;
-  for (const Socket& socket : sockets_) {
-    if (socket_inode(socket.fd) != socket.inode) set_ranks.push_back(socket.set_rank);
+  for (Socket& socket : sockets_) {
+    socket.silence = {};
+    socket.was_over = false;
   }
-  return set_ranks;
+}
+
+std::vector<int> PairSockets::broken(const std::string& said) {
+  const std::lock_guard lock(mutex_);
+  std::vector<int> all, named;
+  for (const Socket& socket : sockets_) {
+    if (socket_inode(socket.fd) == socket.inode) continue;
+    all.push_back(socket.set_rank);
+    if (names(said, socket.remote)) named.push_back(socket.set_rank);
+  }
+  return named.empty() ? all : named;
 }
 
 void PairSockets::shut_down() {

@@ -6,6 +6,7 @@
 
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/base/fork_guard.h"
@@ -46,8 +47,11 @@ class PairSockets {
   /// To be asked now and then, while a run is under way. Gloo ends no wait for a message of which a part has
   /// come when its connection breaks, so connections that are over are looked for as well.
   std::optional<Lost> lost_peer();
-  /// The places of the peers whose connections Gloo has given up.
-  std::vector<int> broken();
+  /// A run begins: what was seen during an earlier one says nothing of now.
+  void begin_run();
+  /// The places of the peers whose connections Gloo has given up. Where `said`, its words, names the other ends of some of
+  /// them these alone: one failure makes others.
+  std::vector<int> broken(const std::string& said);
 
   /// Ends every connection, and the waiting for one. From any thread, as often as one
   /// likes.
@@ -60,6 +64,7 @@ class PairSockets {
     int fd;
     ino_t inode;
     int set_rank;
+    SocketAddress remote;
     TcpSilence silence = {};
     bool was_over = false;  // at the last look; by the next the run should have ended
   };
