@@ -28,7 +28,12 @@ TimelineSwitch::~TimelineSwitch() {
 }
 
 Status TimelineSwitch::start_with_job() {
-  if (config_.timeline.empty() || config_.timeline == "DYNAMIC") return {};
+  if (config_.timeline.empty() || config_.timeline == "DYNAMIC") {
+    if (!config_.timeline_steps.empty() && world_.rank == 0)
+      log_.warning("DABKE_TIMELINE_STEPS={} does nothing: DABKE_TIMELINE names no file",
+                   config_.timeline_steps);
+    return {};
+  }
   if (const auto range = step_range(config_.timeline_steps)) {
     const RecordedSteps steps(*range);
     const bool starts = steps.starts_with_job();
@@ -186,8 +191,8 @@ void TimelineSwitch::warn_of_no_steps() const {
   if (!steps_ || steps_->has_started()) return;
   log_.warning("no timeline '{}' was written: DABKE_TIMELINE_STEPS={}, and {}", config_.timeline,
                config_.timeline_steps,
-               last_step_ == 0 ? "rank 0 has marked no step; call dabke_mark_step at the end of each"
-                               : fmt::format("the last step that rank 0 has marked is {}", last_step_));
+               last_step_ ? fmt::format("the last step that rank 0 has marked is {}", *last_step_)
+                          : "rank 0 has marked no step; call dabke_mark_step at the end of each");
 }
 
 void TimelineSwitch::set_current(std::shared_ptr<Timeline> timeline) {
@@ -236,9 +241,13 @@ Status TimelineSwitch::close() {
   set_current(nullptr);
   Status closed = running ? running->close() : Status();
   // Their writers may be at work yet, and call us.
-  for (const std::uint64_t index : std::exchange(stopped_, {}))
-    if (followed_.find(index, [](const Followed&) { return true; }) == index)
-      static_cast<void>(followed_.at(index).stopped->close().is_ok());
+  std::vector<std::shared_ptr<Timeline>> stopped;
+  {
+    const std::lock_guard lock(mutex_);
+    drop_ended();
+    for (const std::uint64_t index : stopped_) stopped.push_back(followed_.at(index).stopped);
+  }
+  for (const auto& one : stopped) static_cast<void>(one->close().is_ok());
   return closed;
 }
 

@@ -87,9 +87,9 @@ class TimelineSwitch {
   const Config& config_;
   const TimelineFormat format_;
   const std::string merged_elsewhere_;
-  std::optional<RecordedSteps>
-      steps_;  // rank 0's, where it writes some alone; under the lock of ActiveTimeline's watcher
-  std::uint64_t last_step_ = 0;        // as steps_
+  // Rank 0's, where it writes some steps alone; under the lock of ActiveTimeline's watcher.
+  std::optional<RecordedSteps> steps_;
+  std::optional<std::uint64_t> last_step_;
   std::shared_ptr<Timeline> current_;  // the driver's; null: none is written
 
   std::mutex calls_;  // one call of this rank at a time

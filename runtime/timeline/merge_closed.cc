@@ -13,8 +13,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// All ranks close their files at the same order, or as the job ends.
+/// All ranks open and close their files at the same orders, or as the job begins and ends; each when it gets there.
 constexpr std::chrono::seconds kPatience{1};
+/// One that is on another host will not appear.
+constexpr std::chrono::milliseconds kUntilSeen{200};
 /// What is merged in some five seconds.
 constexpr std::uintmax_t kMostBytes = std::uintmax_t{128} << 20;
 
@@ -22,17 +24,22 @@ constexpr std::uintmax_t kMostBytes = std::uintmax_t{128} << 20;
 
 Status merge_closed_records(const std::string& path, const JobId& job, int size,
                             std::vector<std::string>& notes) {
-  const TimePoint deadline = Clock::now() + kPatience;
+  const TimePoint begin = Clock::now();
+  const auto wait_until = [begin](const auto& happened, Duration patience) {
+    while (!happened()) {
+      if (Clock::now() >= begin + patience) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return true;
+  };
   std::uintmax_t bytes = 0;
   for (int rank = 0; rank < size; ++rank) {
     const std::string file = fmt::format("{}.rank{}", path, rank);
     std::error_code failed;
-    // Every rank has opened its file as the timeline began: what is not there now is elsewhere.
-    if (!fs::exists(file, failed)) {
+    if (!wait_until([&] { return fs::exists(file, failed); }, kUntilSeen))
       return {Code::invalid_argument, fmt::format("rank 0 does not see '{}'", file)};
-    }
-    while (!RecordFile::is_closed(file) && Clock::now() < deadline)
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    (void)wait_until([&] { return RecordFile::is_closed(file); },
+                     kPatience);  // else it is cut, which is noted
     bytes += fs::file_size(file, failed);
   }
   if (bytes > kMostBytes) {
