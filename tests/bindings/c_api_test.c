@@ -645,12 +645,14 @@ static void timeline_and_statistics(void) {
   CHECK(dabke_annotate_end() == DABKE_OK);
   CHECK(dabke_mark_step(8) == DABKE_OK);
   file = fopen(path, "r");
-  CHECK(file != NULL && fread(text, 1, sizeof text - 1, file) > 0 && text[0] == '[');
+  CHECK(file != NULL && fread(text, 1, sizeof text - 1, file) > 0 && text[0] == '{');
   CHECK(strstr(text, "\"traced\"") != NULL);
   CHECK(strstr(text, "\"forward\"") != NULL && strstr(text, "nobody") == NULL);
   CHECK(strstr(text, "\"STEP\"") != NULL);
   if (file) fclose(file);
   unlink(path);
+  snprintf(text, sizeof text, "%s.rank0", path);
+  CHECK(unlink(text) == 0);
   memset(&statistics, 0, sizeof statistics);
   statistics.struct_size = sizeof statistics;
   CHECK(dabke_get_statistics(&statistics) == DABKE_OK);

@@ -422,7 +422,7 @@ TEST_CASE("a start after the job has ended is an error, and a stop ends the file
   run_on_ranks(backends_for_threads().back(), 2, records_config(), [&](Rank& self) {
     must(self.runtime().start_timeline(folder / "trace", false));
     std::vector<float> x(4);
-    must(self.allreduce(x, {.name = "x"}));
+    (void)self.allreduce(x, {.name = "x"});  // the other may have aborted before it has come to an end here
     self.runtime().abort("enough");
     while (self.allreduce(x, {.name = "y"}).is_ok()) {
     }

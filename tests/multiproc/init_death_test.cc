@@ -34,8 +34,8 @@ TEST_CASE("a rank that is killed in init is the first failure, at whatever momen
 TEST_CASE("a rank whose init fails beside ranks that are past theirs is the first failure, and all say why") {
   for (int i = 0; i < (test::kSanitized ? 3 : 20); ++i) {
     LauncherSetup setup;
-    setup.environment = {"DABKE_TIMELINE=/no/such/folder/timeline.json", "DABKE_TEST_VICTIM=-1",
-                         "DABKE_TEST_AFTER_US=0"};
+    setup.environment = {"DABKE_TIMELINE=/no/such/folder/timeline.json", "DABKE_TIMELINE_FORMAT=horovod",
+                         "DABKE_TEST_VICTIM=-1", "DABKE_TEST_AFTER_US=0"};
     const Finished job = LauncherRun({"-np", "3", C_WORKER, "dies-in-init"}, setup).finish();
     CAPTURE(i, job.out, job.error);
     CHECK(job.exit_code == 1);

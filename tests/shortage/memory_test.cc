@@ -177,6 +177,7 @@ class SmallJob {
 void live(int number, bool from_then_on) {
   ::setenv("DABKE_START_TIMEOUT_SECONDS", kSanitized ? "20" : "3", 1);
   ::setenv("DABKE_DUMP_DIR", "none", 1);
+  ::setenv("DABKE_TIMELINE_FORMAT", "horovod", 1);  // each rank names a file of its own
   if (std::freopen("/dev/null", "w", stderr) == nullptr) std::abort();
   std::thread([] {}).join();  // a sanitizer begins a thread of its own with the first
   const std::size_t threads = entries_of("/proc/self/task");

@@ -87,6 +87,7 @@ int run(const Program& program) {
 }  // namespace storm
 
 int main(int argc, char** argv) {
+  ::setenv("DABKE_TIMELINE_FORMAT", "horovod", 0);  // each process names a file of its own
   if (argc < 2) return 2;
   const std::string first = argv[1];
   const bool asks = first == "--plan" || first == "--show";

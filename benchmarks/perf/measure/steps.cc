@@ -131,13 +131,16 @@ Result<std::int64_t> check_step(Bench& bench, const Step& step, Competitor& comp
   return static_cast<std::int64_t>(bench.team.sum(static_cast<double>(wrong)));
 }
 
-/// The same steps, while rank 0 writes a timeline.
+/// The same steps, while every rank records a timeline. Rank 0 starts and stops it for all.
 Result<double> time_with_timeline(Bench& bench, StepRun& steps, std::int64_t count) {
   const std::string path = fmt::format("/tmp/dabke-perf-timeline-{}.json", ::getpid());
-  DABKE_RETURN_IF_ERROR(api_status(dabke_start_timeline(path.c_str(), 0)));
+  const bool is_root = dabke_rank() == 0;
+  if (is_root) DABKE_RETURN_IF_ERROR(api_status(dabke_start_timeline(path.c_str(), 0)));
   auto us = median_time(bench, steps, count);
-  const Status stopped = api_status(dabke_stop_timeline());
+  const Status stopped = is_root ? api_status(dabke_stop_timeline()) : Status();
   ::unlink(path.c_str());
+  for (int rank = 0; is_root && rank < dabke_size(); ++rank)
+    ::unlink(fmt::format("{}.rank{}", path, rank).c_str());
   DABKE_RETURN_IF_ERROR(stopped);
   return us;
 }
