@@ -13,7 +13,10 @@ __all__ = ["annotate", "mark_step", "start_timeline", "stop_timeline"]
 
 
 def start_timeline(file_path: Union[str, "os.PathLike[str]"], mark_cycles: bool = False) -> None:
-    """Starts writing the timeline (docs/timeline.md) to `file_path` while the job runs."""
+    """Starts writing the timeline of all ranks (docs/timeline.md) to `file_path` while the job runs.
+
+    One rank's call is for all; where every rank calls, each names the same path.
+    """
     _core.start_timeline(os.fspath(file_path), mark_cycles)
 
 
