@@ -6,19 +6,16 @@
 #include <fmt/format.h>
 
 #include "runtime/base/dtype.h"
+#include "runtime/timeline/event_names.h"
 #include "timeline_viewer/trace_analysis.h"
 
 namespace dabke::timeline {
 namespace {
 
-constexpr std::string_view kNegotiate = "NEGOTIATE_";
-
 Record::What activity_of(std::string_view activity) {
-  if (activity.starts_with("WAIT_FOR") || activity == "QUEUE") return Record::What::queue;
-  if (activity == "MEMCPY_IN_FUSION_BUFFER") return Record::What::pack;
-  if (activity == "MEMCPY_OUT_FUSION_BUFFER") return Record::What::unpack;
+  if (activity.starts_with("WAIT_FOR")) return Record::What::queue;
   if (activity.starts_with("INIT_") || activity.starts_with("ALLOCATE")) return Record::What::allocate;
-  return Record::What::run;
+  return part_named(activity);
 }
 
 /// Of "[1000, 2048]" and "float32"; 0 where they say nothing.
@@ -46,13 +43,13 @@ class HorovodDialect final : public TraceDialect {
 
   void event(const TraceEvent& event) override {
     if (event.phase == 'M') {
-      if (event.name == "process_name") rows_[event.process].name = event.text("name");
+      if (event.name == name_of(Event::process_name)) rows_[event.process].name = event.text(Argument::name);
       return;
     }
     if (!event.start_us) return;
     const std::int64_t at_ns = ns_of(*event.start_us);
-    if (event.phase == 'i' && event.name == "STEP" && is_known_) {
-      const auto step = event.number("step");
+    if (event.phase == 'i' && event.name == name_of(Event::step) && is_known_) {
+      const auto step = event.number(Argument::step);
       return analysis_.step(index_of(0), 0, at_ns, step && *step > 0 ? static_cast<std::uint64_t>(*step) : 0);
     }
     const auto row = rows_.find(event.process);
@@ -87,7 +84,7 @@ class HorovodDialect final : public TraceDialect {
   };
 
   static bool is_negotiating(const Row& row) {
-    return row.open.size() == 1 && row.open[0].starts_with(kNegotiate);
+    return row.open.size() == 1 && row.open[0].starts_with(kNegotiatePrefix);
   }
 
   std::size_t index_of(int rank) {
@@ -98,7 +95,7 @@ class HorovodDialect final : public TraceDialect {
 
   void begin(Row& row, const std::string& name, std::int64_t at_ns) {
     if (row.open.size() > kDeepest) return;
-    if (row.open.empty() && name.starts_with(kNegotiate)) {
+    if (row.open.empty() && name.starts_with(kNegotiatePrefix)) {
       is_known_ = true;
       (void)index_of(0);
       row.ready_ns.clear();
@@ -157,7 +154,7 @@ class HorovodDialect final : public TraceDialect {
       }
     } else if (row.batch != 0) {
       row.tensor.end_ns = at_ns;
-      row.tensor.bytes = bytes_of(event.text("shape"), event.text("dtype"));
+      row.tensor.bytes = bytes_of(event.text(Argument::shape), event.text(Argument::dtype));
       end_tensor(row);
     }
   }

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/timeline/event_names.h"
 #include "runtime/timeline/merged_rows.h"
 #include "timeline_viewer/trace_analysis.h"
 
@@ -16,14 +17,6 @@ std::optional<std::uint64_t> whole_number(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) return {};
   return number;
-}
-
-Record::What what_of(std::string_view step) {
-  if (step == "QUEUE") return Record::What::queue;
-  if (step == "ALLOCATE_OUTPUT") return Record::What::allocate;
-  if (step == "MEMCPY_IN_FUSION_BUFFER") return Record::What::pack;
-  if (step == "MEMCPY_OUT_FUSION_BUFFER") return Record::What::unpack;
-  return Record::What::run;
 }
 
 std::uint64_t count_of(const std::optional<double>& number) {
@@ -85,12 +78,12 @@ class MergedDialect final : public TraceDialect {
   };
 
   void name_row(const TraceEvent& event) {
-    const std::string_view name = event.text("name");
-    if (event.name == "process_name" && name.starts_with("rank ")) {
+    const std::string_view name = event.text(Argument::name);
+    if (event.name == name_of(Event::process_name) && name.starts_with("rank ")) {
       const auto rank = whole_number(name.substr(5));
       if (!rank || *rank > kMostRank || ranks_.contains(event.process)) return;
       ranks_[event.process].index = analysis_.add_rank(static_cast<int>(*rank));
-    } else if (event.name == "thread_name") {
+    } else if (event.name == name_of(Event::thread_name)) {
       const auto process = ranks_.find(event.process);
       if (process != ranks_.end()) process->second.rows[event.thread] = name;
     }
@@ -102,54 +95,56 @@ class MergedDialect final : public TraceDialect {
   }
 
   void mark(Process& of, const TraceEvent& event) {
-    if (event.name == "STEP") {
-      analysis_.step(of.index, names_.number_of(event.text("thread")), ns_of(*event.start_us),
-                     count_of(event.number("step")));
-    } else if (event.name == "TAIL_MISSING") {
+    if (event.name == name_of(Event::step)) {
+      analysis_.step(of.index, names_.number_of(event.text(Argument::thread)), ns_of(*event.start_us),
+                     count_of(event.number(Argument::step)));
+    } else if (event.name == name_of(Event::tail_missing)) {
       of.misses_tail = true;
-    } else if (event.name == "ERROR") {
+    } else if (event.name == name_of(Event::error)) {
       if (of.part != nullptr && !of.part->tensors.empty()) of.part->tensors.back().error = 1;
     }
   }
 
   void on_thread_row(Process& of, const TraceEvent& event) {
-    if (event.name == "WAIT") analysis_.wait(of.index, names_.number_of(of.rows[event.thread]), when(event));
+    if (event.name == name_of(Event::wait))
+      analysis_.wait(of.index, names_.number_of(of.rows[event.thread]), when(event));
   }
 
   void on_tensor_row(Process& of, const TraceEvent& event) {
     const Interval interval = when(event);
     const std::uint32_t name = names_.number_of(of.rows[event.thread]);
-    if (event.name.starts_with("NEGOTIATE_")) {
-      JoinedTensor tensor{.order = count_of(event.number("order")),
+    if (event.name.starts_with(kNegotiatePrefix)) {
+      JoinedTensor tensor{.order = count_of(event.number(Argument::order)),
                           .name = name,
                           .submit_ns = interval.begin_ns,
                           .order_ns = interval.end_ns,
-                          .bytes = count_of(event.number("bytes")),
-                          .thread = names_.number_of(event.text("thread"))};
+                          .bytes = count_of(event.number(Argument::bytes)),
+                          .thread = names_.number_of(event.text(Argument::thread))};
       if (tensor.order == 0) return analysis_.lonely_tensor(of.index, tensor);
       of.negotiations[event.thread] = tensor;
-    } else if (const std::string_view batch = event.text("batch"); !batch.empty()) {
+    } else if (const std::string_view batch = event.text(Argument::batch); !batch.empty()) {
       RankPart& part = part_of(of, batch, event.name);
-      JoinedTensor tensor{
-          .order = count_of(event.number("order")), .name = name, .bytes = count_of(event.number("bytes"))};
+      JoinedTensor tensor{.order = count_of(event.number(Argument::order)),
+                          .name = name,
+                          .bytes = count_of(event.number(Argument::bytes))};
       if (auto negotiated = of.negotiations.extract(event.thread)) tensor = negotiated.mapped();
       tensor.order_ns = interval.begin_ns;
-      if (event.argument("unfinished") == nullptr) tensor.end_ns = interval.end_ns;
+      if (event.argument(Argument::unfinished) == nullptr) tensor.end_ns = interval.end_ns;
       part.tensors.push_back(tensor);
-    } else if (event.name == "QUEUE" && of.part != nullptr && of.part->tensors.size() == 1) {
+    } else if (event.name == name_of(Event::queue) && of.part != nullptr && of.part->tensors.size() == 1) {
       of.part->steps.push_back({Record::What::queue, interval.begin_ns, interval.end_ns, 0, 0, 0});
     }
   }
 
   void on_lane(Process& of, const TraceEvent& event) {
-    if (const std::string_view batch = event.text("batch"); !batch.empty()) {
+    if (const std::string_view batch = event.text(Argument::batch); !batch.empty()) {
       RankPart& part = part_of(of, batch, event.name);
-      part.backend = text_number(event.text("backend"));
-      part.left = event.argument("unfinished") != nullptr;
+      part.backend = text_number(event.text(Argument::backend));
+      part.left = event.argument(Argument::unfinished) != nullptr;
     } else if (of.part != nullptr) {
       const Interval interval = when(event);
-      of.part->steps.push_back({what_of(event.name), interval.begin_ns, interval.end_ns, 0, of.part->backend,
-                                text_number(event.text("algorithm"))});
+      of.part->steps.push_back({part_named(event.name), interval.begin_ns, interval.end_ns, 0,
+                                of.part->backend, text_number(event.text(Argument::algorithm))});
     }
   }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/timeline/event_names.h"
 
 namespace dabke::timeline {
 
@@ -32,6 +33,11 @@ struct TraceEvent {
   const EventValue* argument(std::string_view name) const;
   std::string_view text(std::string_view argument) const;
   std::optional<double> number(std::string_view argument) const;
+
+  /// Of those that Dabke writes.
+  const EventValue* argument(Argument which) const { return argument(name_of(which)); }
+  std::string_view text(Argument which) const { return text(name_of(which)); }
+  std::optional<double> number(Argument which) const { return number(name_of(which)); }
 };
 
 class EventSink {

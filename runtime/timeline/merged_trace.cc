@@ -6,6 +6,7 @@
 
 #include "runtime/base/dtype.h"
 #include "runtime/timeline/bus_bandwidth.h"
+#include "runtime/timeline/event_names.h"
 #include "runtime/timeline/json_text.h"
 #include "runtime/timeline/merged_rows.h"
 
@@ -14,31 +15,17 @@ namespace {
 
 constexpr std::size_t kLarge = 256 << 10;
 
-/// Microseconds, as the format wants them; no digit of the nanoseconds is lost.
-struct Micros {
-  std::int64_t ns;
-};
-
-}  // namespace
-}  // namespace dabke
-
-template <>
-struct fmt::formatter<dabke::Micros> {
-  constexpr auto parse(format_parse_context& context) { return context.begin(); }
-  auto format(const dabke::Micros& time, format_context& context) const {
-    return fmt::format_to(context.out(), "{}.{:03}", time.ns / 1000, time.ns % 1000);
-  }
-};
-
-namespace dabke {
-namespace {
-
 std::string shape_text(std::string_view bytes) {
   const Shape shape = shape_of(bytes);
   std::string text = "[";
   for (std::size_t i = 0; i < shape.rank(); ++i)
     text += fmt::format("{}{}", i == 0 ? "" : ", ", shape[i] < 0 ? "?" : std::to_string(shape[i]));
   return text + "]";
+}
+
+std::string quoted(std::string_view name) { return fmt::format("\"{}\"", name); }
+std::string negotiation_of(CollectiveKind kind) {
+  return fmt::format("\"{}{}\"", kNegotiatePrefix, timeline_name_of(kind));
 }
 
 }  // namespace
@@ -90,28 +77,25 @@ void MergedTrace::finish(std::string_view report) {
 void MergedTrace::name_process(std::size_t rank) {
   const RankFile& file = files_.ranks()[rank];
   const int pid = file.origin.rank;
-  fmt::format_to(fmt::appender(next_event()),
-                 R"({{"name":"process_name","ph":"M","pid":{},"args":{{"name":"rank {}"}}}})", pid, pid);
-  fmt::format_to(fmt::appender(next_event()),
-                 R"({{"name":"process_labels","ph":"M","pid":{},"args":{{"labels":{}}}}})", pid,
-                 json_string(file.origin.host));
-  fmt::format_to(fmt::appender(next_event()),
-                 R"({{"name":"process_sort_index","ph":"M","pid":{},"args":{{"sort_index":{}}}}})", pid, pid);
+  metadata(pid, {}, Event::process_name, EventArguments().add(Argument::name, fmt::format("rank {}", pid)));
+  metadata(pid, {}, Event::process_labels, EventArguments().add(Argument::labels, file.origin.host));
+  metadata(pid, {}, Event::process_sort_index, EventArguments().add(Argument::sort_index, pid));
   if (file.missing.empty()) return;
   const std::int64_t last =
       std::max<std::int64_t>(0, files_.clocks()[rank].at(file.last_ns) - files_.begin_ns());
-  instant(rank, rows::kSteps, 'p', "TAIL_MISSING", last,
-          fmt::format(R"("why":{})", json_string(file.missing)));
+  instant(rank, rows::kSteps, 'p', name_of(Event::tail_missing), last,
+          EventArguments().add(Argument::why, file.missing));
+}
+
+void MergedTrace::metadata(int pid, std::optional<RowId> row, Event event, const EventArguments& args) {
+  fmt::format_to(fmt::appender(next_event()), R"({{"name":"{}","ph":"M","pid":{}{},"args":{{{}}}}})",
+                 name_of(event), pid, row ? fmt::format(R"(,"tid":{})", *row) : "", args.text());
 }
 
 void MergedTrace::need_row(std::size_t rank, RowId row, std::string_view name) {
   if (!rows_[rank].ends_ns.emplace(row, 0).second) return;
-  fmt::format_to(fmt::appender(next_event()),
-                 R"({{"name":"thread_name","ph":"M","pid":{},"tid":{},"args":{{"name":{}}}}})", rank_at(rank),
-                 row, json_string(name));
-  fmt::format_to(fmt::appender(next_event()),
-                 R"({{"name":"thread_sort_index","ph":"M","pid":{},"tid":{},"args":{{"sort_index":{}}}}})",
-                 rank_at(rank), row, row);
+  metadata(rank_at(rank), row, Event::thread_name, EventArguments().add(Argument::name, name));
+  metadata(rank_at(rank), row, Event::thread_sort_index, EventArguments().add(Argument::sort_index, row));
 }
 
 MergedTrace::RowId MergedTrace::tensor_row(std::size_t rank, std::uint32_t tensor) {
@@ -150,18 +134,18 @@ Interval MergedTrace::take_place(std::size_t rank, RowId row, Interval when) {
   return when;
 }
 
-void MergedTrace::whole(std::size_t rank, RowId row, std::string_view name, const Interval& when,
-                        std::string_view args) {
+void MergedTrace::whole(std::size_t rank, RowId row, std::string_view quoted_name, const Interval& when,
+                        const EventArguments& args) {
   fmt::format_to(fmt::appender(next_event()),
-                 R"({{"ph":"X","name":{},"pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})", name,
-                 rank_at(rank), row, Micros{when.begin_ns}, Micros{when.end_ns - when.begin_ns}, args);
+                 R"({{"ph":"X","name":{},"pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})", quoted_name,
+                 rank_at(rank), row, Micros{when.begin_ns}, Micros{when.end_ns - when.begin_ns}, args.text());
 }
 
 void MergedTrace::instant(std::size_t rank, RowId row, char scope, std::string_view name, std::int64_t at_ns,
-                          std::string_view args) {
+                          const EventArguments& args) {
   fmt::format_to(fmt::appender(next_event()),
                  R"({{"ph":"i","s":"{}","name":"{}","pid":{},"tid":{},"ts":{},"args":{{{}}}}})", scope, name,
-                 rank_at(rank), row, Micros{at_ns}, args);
+                 rank_at(rank), row, Micros{at_ns}, args.text());
 }
 
 void MergedTrace::batch(const JoinedBatch& batch) {
@@ -181,21 +165,22 @@ MergedTrace::RowId MergedTrace::write_lane(const JoinedBatch& batch, const RankP
   const RowId row = lane_row(part.index, whole_time);
   const Interval when = take_place(part.index, row, whole_time);
   const JoinedStep* const run = part.main_run();
-  const auto text = [&](std::uint16_t number) {
-    return json_string(joiner_.name(part.index, NameKind::text, number));
-  };
-  std::string args = fmt::format(
-      R"("order":{},"batch":{},"bytes":{},"backend":{},"algorithm":{},"set":{},"tensors":{},"first":{})",
-      batch.order, json_string(fmt::format("{}.{}", batch.order, batch.number)), part.bytes(),
-      text(part.backend), text(run == nullptr ? std::uint16_t{0} : run->algorithm), batch.set,
-      part.tensors.size(),
-      json_string(joiner_.name(part.index, NameKind::tensor, part.tensors.front().name)));
+  const auto text = [&](std::uint16_t number) { return joiner_.name(part.index, NameKind::text, number); };
+  EventArguments args;
+  args.add(Argument::order, batch.order)
+      .add(Argument::batch, fmt::format("{}.{}", batch.order, batch.number))
+      .add(Argument::bytes, part.bytes())
+      .add(Argument::backend, text(part.backend))
+      .add(Argument::algorithm, text(run == nullptr ? std::uint16_t{0} : run->algorithm))
+      .add(Argument::set, batch.set)
+      .add(Argument::tensors, part.tensors.size())
+      .add(Argument::first, joiner_.name(part.index, NameKind::tensor, part.tensors.front().name));
   if (last != nullptr) {
-    args += fmt::format(R"(,"last_rank":{},"last_by_us":{})", rank_at(last->index),
-                        Micros{last->ready_ns() - before_ns});
+    args.add(Argument::last_rank, rank_at(last->index))
+        .add(Argument::last_by_us, Micros{last->ready_ns() - before_ns});
   }
-  if (part.left != 0) args += R"(,"unfinished":true)";
-  whole(part.index, row, fmt::format(R"("{}")", timeline_name_of(batch.kind)), when, args);
+  if (part.left != 0) args.add(Argument::unfinished, true);
+  whole(part.index, row, quoted(timeline_name_of(batch.kind)), when, args);
   write_steps(part, row, when);
   return row;
 }
@@ -205,18 +190,25 @@ void MergedTrace::write_tensors(const JoinedBatch& batch, const RankPart& part) 
     const RowId row = tensor_row(part.index, tensor.name);
     if (tensor.submit_ns != kNotKnown) {
       const Interval wait = take_place(part.index, row, {tensor.submit_ns, tensor.order_ns});
-      whole(part.index, row, fmt::format(R"("NEGOTIATE_{}")", timeline_name_of(batch.kind)), wait,
-            fmt::format(R"("order":{},"bytes":{},"set":{},"thread":{})", tensor.order, tensor.bytes,
-                        batch.set, json_string(joiner_.name(part.index, NameKind::thread, tensor.thread))));
+      whole(part.index, row, negotiation_of(batch.kind), wait,
+            EventArguments()
+                .add(Argument::order, tensor.order)
+                .add(Argument::bytes, tensor.bytes)
+                .add(Argument::set, batch.set)
+                .add(Argument::thread, joiner_.name(part.index, NameKind::thread, tensor.thread)));
     }
     const bool has_ended = tensor.end_ns != kNotKnown;
     const Interval when =
         take_place(part.index, row, {tensor.order_ns, has_ended ? tensor.end_ns : part.end_ns()});
-    whole(part.index, row, fmt::format(R"("{}")", timeline_name_of(batch.kind)), when,
-          fmt::format(R"("order":{},"batch":"{}.{}","bytes":{},"set":{},"dtype":"{}","shape":"{}"{})",
-                      tensor.order, batch.order, batch.number, tensor.bytes, batch.set, name_of(tensor.dtype),
-                      shape_text(joiner_.name(part.index, NameKind::shape, tensor.shape)),
-                      has_ended ? "" : R"(,"unfinished":true)"));
+    EventArguments args;
+    args.add(Argument::order, tensor.order)
+        .add(Argument::batch, fmt::format("{}.{}", batch.order, batch.number))
+        .add(Argument::bytes, tensor.bytes)
+        .add(Argument::set, batch.set)
+        .add(Argument::dtype, name_of(tensor.dtype))
+        .add(Argument::shape, shape_text(joiner_.name(part.index, NameKind::shape, tensor.shape)));
+    if (!has_ended) args.add(Argument::unfinished, true);
+    whole(part.index, row, quoted(timeline_name_of(batch.kind)), when, args);
     write_steps(part, row, when);
     if (tensor.error != 0) write_error(part.index, row, tensor, when.end_ns);
   }
@@ -229,38 +221,32 @@ void MergedTrace::write_steps(const RankPart& part, RowId row, const Interval& w
                         std::clamp(end, within.begin_ns, within.end_ns)};
     if (step.what == Record::What::queue && row < rows::kFirstThread)
       continue;  // another batch runs in the lane then
-    std::string args;
+    EventArguments args;
     if (step.what == Record::What::run) {
-      args = fmt::format(R"("backend":{},"algorithm":{})",
-                         json_string(joiner_.name(part.index, NameKind::text, step.backend)),
-                         json_string(joiner_.name(part.index, NameKind::text, step.algorithm)));
+      args.add(Argument::backend, joiner_.name(part.index, NameKind::text, step.backend))
+          .add(Argument::algorithm, joiner_.name(part.index, NameKind::text, step.algorithm));
     }
     whole(part.index, row, step_name(part.index, step), when, args);
   }
 }
 
 std::string MergedTrace::step_name(std::size_t rank, const JoinedStep& step) const {
-  switch (step.what) {
-    case Record::What::queue: return R"("QUEUE")";
-    case Record::What::allocate: return R"("ALLOCATE_OUTPUT")";
-    case Record::What::pack: return R"("MEMCPY_IN_FUSION_BUFFER")";
-    case Record::What::unpack: return R"("MEMCPY_OUT_FUSION_BUFFER")";
-    default: return step.name == 0 ? R"("RUN")" : json_string(joiner_.name(rank, NameKind::text, step.name));
-  }
+  if (const auto part = event_of(step.what)) return quoted(name_of(*part));
+  return step.name == 0 ? quoted(name_of(Event::run))
+                        : json_string(joiner_.name(rank, NameKind::text, step.name));
 }
 
 /// From the last submit of the rank that came last to where the batch begins here.
 void MergedTrace::write_arrow(const RankPart& last, const RankPart& part, RowId lane) {
   const auto latest = std::ranges::max_element(last.tensors, {}, &JoinedTensor::submit_ns);
   ++arrows_;
+  const std::string_view name = name_of(Event::last_ready);
   fmt::format_to(fmt::appender(next_event()),
-                 R"({{"ph":"s","cat":"last","name":"last ready","id":{},"pid":{},"tid":{},"ts":{}}})",
-                 arrows_, rank_at(last.index), tensor_row(last.index, latest->name),
-                 Micros{latest->submit_ns});
-  fmt::format_to(
-      fmt::appender(next_event()),
-      R"({{"ph":"f","bp":"e","cat":"last","name":"last ready","id":{},"pid":{},"tid":{},"ts":{}}})", arrows_,
-      rank_at(part.index), lane, Micros{part.begin_ns()});
+                 R"({{"ph":"s","cat":"last","name":"{}","id":{},"pid":{},"tid":{},"ts":{}}})", name, arrows_,
+                 rank_at(last.index), tensor_row(last.index, latest->name), Micros{latest->submit_ns});
+  fmt::format_to(fmt::appender(next_event()),
+                 R"({{"ph":"f","bp":"e","cat":"last","name":"{}","id":{},"pid":{},"tid":{},"ts":{}}})", name,
+                 arrows_, rank_at(part.index), lane, Micros{part.begin_ns()});
 }
 
 void MergedTrace::write_bandwidth(const JoinedBatch& batch, const RankPart& part) {
@@ -268,8 +254,8 @@ void MergedTrace::write_bandwidth(const JoinedBatch& batch, const RankPart& part
   if (run == nullptr || run->end_ns <= run->begin_ns || batch.parts.size() < 2) return;
   const double bytes_per_us =
       bus_bytes(batch, part) / (static_cast<double>(run->end_ns - run->begin_ns) / 1e3);
-  write_counter(part.index, "bus bandwidth (MB/s)", run->begin_ns, static_cast<std::uint64_t>(bytes_per_us));
-  write_counter(part.index, "bus bandwidth (MB/s)", run->end_ns, 0);
+  write_counter(part.index, Event::bus_bandwidth, run->begin_ns, static_cast<std::uint64_t>(bytes_per_us));
+  write_counter(part.index, Event::bus_bandwidth, run->end_ns, 0);
 }
 
 void MergedTrace::load(std::size_t rank, std::int64_t at_ns, const Load& load) {
@@ -283,17 +269,16 @@ void MergedTrace::load(std::size_t rank, std::int64_t at_ns, const Load& load) {
 void MergedTrace::write_load(std::size_t rank) {
   RankRows& rows = rows_[rank];
   if (rows.load.queued != rows.written_load.queued)
-    write_counter(rank, "queue", rows.load_ns, rows.load.queued);
+    write_counter(rank, Event::queue_length, rows.load_ns, rows.load.queued);
   if (rows.load.bytes != rows.written_load.bytes)
-    write_counter(rank, "bytes in flight", rows.load_ns, rows.load.bytes);
+    write_counter(rank, Event::bytes_in_flight, rows.load_ns, rows.load.bytes);
   rows.written_load = rows.load;
 }
 
-void MergedTrace::write_counter(std::size_t rank, std::string_view name, std::int64_t at_ns,
-                                std::uint64_t value) {
-  fmt::format_to(fmt::appender(next_event()),
-                 R"({{"ph":"C","name":"{}","pid":{},"ts":{},"args":{{"value":{}}}}})", name, rank_at(rank),
-                 Micros{at_ns}, value);
+void MergedTrace::write_counter(std::size_t rank, Event counter, std::int64_t at_ns, std::uint64_t value) {
+  fmt::format_to(fmt::appender(next_event()), R"({{"ph":"C","name":"{}","pid":{},"ts":{},"args":{{{}}}}})",
+                 name_of(counter), rank_at(rank), Micros{at_ns},
+                 EventArguments().add(Argument::value, value).text());
 }
 
 void MergedTrace::lonely_tensor(std::size_t rank, const JoinedTensor& tensor) {
@@ -301,21 +286,23 @@ void MergedTrace::lonely_tensor(std::size_t rank, const JoinedTensor& tensor) {
   const bool has_ended = tensor.end_ns != kNotKnown;
   const std::int64_t last_ns = files_.clocks()[rank].at(files_.ranks()[rank].last_ns) - files_.begin_ns();
   const Interval when = take_place(rank, row, {tensor.submit_ns, has_ended ? tensor.end_ns : last_ns});
-  whole(rank, row, fmt::format(R"("NEGOTIATE_{}")", timeline_name_of(tensor.kind)), when,
-        fmt::format(R"("bytes":{},"set":{}{})", tensor.bytes, tensor.set,
-                    has_ended ? "" : R"(,"unfinished":true)"));
+  EventArguments args;
+  args.add(Argument::bytes, tensor.bytes).add(Argument::set, tensor.set);
+  if (!has_ended) args.add(Argument::unfinished, true);
+  whole(rank, row, negotiation_of(tensor.kind), when, args);
   if (tensor.error != 0) write_error(rank, row, tensor, when.end_ns);
 }
 
 void MergedTrace::write_error(std::size_t rank, RowId row, const JoinedTensor& tensor, std::int64_t at_ns) {
-  instant(rank, row, 't', "ERROR", at_ns,
-          fmt::format(R"("code":"{}","error":{})", name_of(tensor.code),
-                      json_string(joiner_.name(rank, NameKind::error, tensor.error))));
+  instant(rank, row, 't', name_of(Event::error), at_ns,
+          EventArguments()
+              .add(Argument::code, name_of(tensor.code))
+              .add(Argument::error, joiner_.name(rank, NameKind::error, tensor.error)));
 }
 
 void MergedTrace::called(std::size_t rank, const Record& record, std::int64_t at_ns) {
   instant(rank, thread_row(rank, record.thread), 't', timeline_name_of(record.kind), at_ns,
-          fmt::format(R"("set":{})", record.process_set));
+          EventArguments().add(Argument::set, record.process_set));
 }
 
 void MergedTrace::span(std::size_t rank, std::uint32_t thread, std::uint32_t name, std::int64_t begin_ns,
@@ -326,27 +313,28 @@ void MergedTrace::span(std::size_t rank, std::uint32_t thread, std::uint32_t nam
 
 void MergedTrace::wait(std::size_t rank, std::uint32_t thread, std::int64_t begin_ns, std::int64_t end_ns) {
   const RowId row = thread_row(rank, thread);
-  whole(rank, row, R"("WAIT")", {begin_ns, end_ns});
+  whole(rank, row, quoted(name_of(Event::wait)), {begin_ns, end_ns});
 }
 
 /// From mark to mark; the first has no beginning.
 void MergedTrace::step(std::size_t rank, std::uint32_t thread, std::int64_t at_ns, std::uint64_t step) {
   need_row(rank, rows::kSteps, "steps");
   const std::int64_t begin = std::exchange(rows_[rank].last_step_ns, at_ns);
-  const std::string args = fmt::format(R"("step":{},"thread":{})", step,
-                                       json_string(joiner_.name(rank, NameKind::thread, thread)));
-  instant(rank, rows::kSteps, 'p', "STEP", at_ns, args);
+  EventArguments args;
+  args.add(Argument::step, step).add(Argument::thread, joiner_.name(rank, NameKind::thread, thread));
+  instant(rank, rows::kSteps, 'p', name_of(Event::step), at_ns, args);
   if (begin == kNotKnown) return;
-  whole(rank, rows::kSteps, fmt::format(R"("step {}")", step), take_place(rank, rows::kSteps, {begin, at_ns}),
-        args);
+  whole(rank, rows::kSteps, fmt::format(R"("{}{}")", kStepPrefix, step),
+        take_place(rank, rows::kSteps, {begin, at_ns}), args);
 }
 
 void MergedTrace::cycle(std::size_t rank, std::int64_t at_ns) {
-  instant(rank, rows::kSteps, 'p', "CYCLE_START", at_ns);
+  instant(rank, rows::kSteps, 'p', name_of(Event::cycle_start), at_ns);
 }
 
 void MergedTrace::lost(std::size_t rank, std::int64_t at_ns, std::uint64_t count) {
-  instant(rank, rows::kSteps, 'p', "RECORDS_LOST", at_ns, fmt::format(R"("count":{})", count));
+  instant(rank, rows::kSteps, 'p', name_of(Event::records_lost), at_ns,
+          EventArguments().add(Argument::count, count));
 }
 
 }  // namespace dabke

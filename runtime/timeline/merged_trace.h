@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -14,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/timeline/event_arguments.h"
 #include "runtime/timeline/intervals.h"
 #include "runtime/timeline/merged_file.h"
 #include "runtime/timeline/record_joiner.h"
@@ -65,12 +67,13 @@ class MergedTrace final : public JoinSink {
   void write_arrow(const RankPart& last, const RankPart& part, RowId lane);
   void write_bandwidth(const JoinedBatch& batch, const RankPart& part);
   void write_load(std::size_t rank);
-  void write_counter(std::size_t rank, std::string_view name, std::int64_t at_ns, std::uint64_t value);
+  void write_counter(std::size_t rank, Event counter, std::int64_t at_ns, std::uint64_t value);
   void write_error(std::size_t rank, RowId row, const JoinedTensor& tensor, std::int64_t at_ns);
-  void whole(std::size_t rank, RowId row, std::string_view name, const Interval& when,
-             std::string_view args = {});
+  void whole(std::size_t rank, RowId row, std::string_view quoted_name, const Interval& when,
+             const EventArguments& args = {});
   void instant(std::size_t rank, RowId row, char scope, std::string_view name, std::int64_t at_ns,
-               std::string_view args = {});
+               const EventArguments& args = {});
+  void metadata(int pid, std::optional<RowId> row, Event event, const EventArguments& args);
   std::string step_name(std::size_t rank, const JoinedStep& step) const;
   fmt::memory_buffer& next_event();
   int rank_at(std::size_t index) const { return files_.ranks()[index].origin.rank; }

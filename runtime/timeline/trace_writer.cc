@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include "runtime/base/dtype.h"
+#include "runtime/timeline/event_arguments.h"
+#include "runtime/timeline/event_names.h"
 #include "runtime/timeline/json_text.h"
 
 namespace dabke {
@@ -29,12 +31,8 @@ static_assert(most_of(NameKind::tensor) + 1 < kFirstThreadPid);
 TraceWriter::TraceWriter(TraceFile file, const NameTable& names, std::int64_t start_ns,
                          std::int64_t start_since_epoch_us)
     : file_(std::move(file)), names_(names), start_ns_(start_ns) {
-  fmt::format_to(fmt::appender(file_.next_event()),
-                 R"({{"name":"process_name","ph":"M","pid":0,"args":)"
-                 R"({{"start_time_since_epoch_in_micros":{}}}}})",
-                 start_since_epoch_us);
-  fmt::format_to(fmt::appender(file_.next_event()),
-                 R"({{"name":"process_sort_index","ph":"M","pid":0,"args":{{"sort_index":0}}}})");
+  metadata(0, Event::process_name, EventArguments().add(Argument::start_time, start_since_epoch_us));
+  metadata(0, Event::process_sort_index, EventArguments().add(Argument::sort_index, 0));
 }
 
 void TraceWriter::add_new_rows() {
@@ -50,13 +48,21 @@ void TraceWriter::add_row(std::string_view name) {
 }
 
 void TraceWriter::name_row(std::uint32_t pid, std::string_view name, std::uint32_t sort_index) {
-  fmt::format_to(fmt::appender(file_.next_event()),
-                 R"({{"name":"process_name","ph":"M","pid":{},"args":{{"name":{}}}}})", pid,
-                 json_string(name));
-  fmt::format_to(fmt::appender(file_.next_event()),
-                 R"({{"name":"process_sort_index","ph":"M","pid":{},"args":{{"sort_index":{}}}}})", pid,
-                 sort_index);
+  metadata(pid, Event::process_name, EventArguments().add(Argument::name, name));
+  metadata(pid, Event::process_sort_index, EventArguments().add(Argument::sort_index, sort_index));
   file_.flush_if_large();
+}
+
+void TraceWriter::metadata(std::uint32_t pid, Event event, const EventArguments& args) {
+  fmt::format_to(fmt::appender(file_.next_event()), R"({{"name":"{}","ph":"M","pid":{},"args":{{{}}}}})",
+                 name_of(event), pid, args.text());
+}
+
+/// On all rows.
+void TraceWriter::mark(Event event, std::int64_t time_ns, const EventArguments& args) {
+  fmt::format_to(fmt::appender(file_.next_event()), R"({{"ph":"i","name":"{}","ts":{},"pid":0,"s":"g"{}}})",
+                 name_of(event), micros(time_ns).text(),
+                 args.text().empty() ? "" : fmt::format(R"(,"args":{{{}}})", args.text()));
 }
 
 void TraceWriter::flush() {
@@ -77,14 +83,9 @@ void TraceWriter::write(const Record& record) {
     case Record::What::unpack: write_activity(record); break;
     case Record::What::span: write_span(record); break;
     case Record::What::step:
-      fmt::format_to(fmt::appender(file_.next_event()),
-                     R"({{"ph":"i","name":"STEP","ts":{},"pid":0,"s":"g","args":{{"step":{}}}}})",
-                     micros(record.time_ns).text(), record.bytes);
+      mark(Event::step, record.time_ns, EventArguments().add(Argument::step, record.bytes));
       break;
-    case Record::What::cycle:
-      append(file_.next_event(), R"({"ph":"i","name":"CYCLE_START","ts":)", micros(record.time_ns),
-             R"(,"pid":0,"s":"g"})");
-      break;
+    case Record::What::cycle: mark(Event::cycle_start, record.time_ns); break;
     case Record::What::submit:
     case Record::What::clock:
     case Record::What::lost:
@@ -128,13 +129,8 @@ void TraceWriter::write_activity(const Record& record) {
 }
 
 std::string_view TraceWriter::activity_of(const Record& record) const {
-  switch (record.what) {
-    case Record::What::queue: return "QUEUE";
-    case Record::What::allocate: return "ALLOCATE_OUTPUT";
-    case Record::What::pack: return "MEMCPY_IN_FUSION_BUFFER";
-    case Record::What::unpack: return "MEMCPY_OUT_FUSION_BUFFER";
-    default: return record.name == 0 ? "RUN" : names_.name(NameKind::text, record.name);
-  }
+  if (const auto part = event_of(record.what)) return name_of(*part);
+  return record.name == 0 ? name_of(Event::run) : names_.name(NameKind::text, record.name);
 }
 
 void TraceWriter::write_span(const Record& record) {
@@ -158,25 +154,24 @@ void TraceWriter::write_span(const Record& record) {
 }
 
 void TraceWriter::mark_lost(std::int64_t time_ns, std::uint64_t count) {
-  fmt::format_to(fmt::appender(file_.next_event()),
-                 R"({{"ph":"i","name":"RECORDS_LOST","ts":{},"pid":0,"s":"g","args":{{"count":{}}}}})",
-                 micros(time_ns).text(), count);
+  mark(Event::records_lost, time_ns, EventArguments().add(Argument::count, count));
 }
 
 void TraceWriter::finish(std::int64_t time_ns, std::uint64_t written, std::uint64_t lost) {
   add_new_rows();
+  EventArguments unfinished;
+  unfinished.add(Argument::unfinished, true);
   const auto end_row = [&](Row& row) {
     row.last_ns = std::max(row.last_ns, time_ns);
-    end_all(row, row.last_ns, R"("unfinished":true)");
+    end_all(row, row.last_ns, unfinished.text());
     begin_waiting(row, row.last_ns);
-    end_all(row, row.last_ns, R"("unfinished":true)");
+    end_all(row, row.last_ns, unfinished.text());
     file_.flush_if_large();
   };
   std::ranges::for_each(rows_, end_row);
   for (auto& [thread, row] : spans_) end_row(row);
-  fmt::format_to(fmt::appender(file_.next_event()),
-                 R"({{"name":"timeline_end","ph":"M","pid":0,"args":{{"records":{},"lost":{}}}}})", written,
-                 lost);
+  metadata(0, Event::timeline_end,
+           EventArguments().add(Argument::records, written).add(Argument::lost, lost));
 }
 
 TraceWriter::Row::Row(std::uint32_t pid) {
@@ -253,7 +248,7 @@ void TraceWriter::done(Row& row, const Record& record) {
   leave_batch(row);
   if (row.phase != Phase::running) return;
   fmt::memory_buffer args;
-  append(args, R"("dtype":")", name_of(record.dtype), R"(","shape":"[)");
+  append(args, key_of(Argument::dtype), "\"", name_of(record.dtype), "\",", key_of(Argument::shape), "\"[");
   const Shape shape = shape_of(names_.name(NameKind::shape, record.number));
   for (std::size_t i = 0; i < shape.rank(); ++i) {
     if (i != 0) append(args, ", ");
@@ -263,7 +258,7 @@ void TraceWriter::done(Row& row, const Record& record) {
       append(args, static_cast<std::uint64_t>(shape[i]));
     }
   }
-  append(args, R"(]","bytes":)", record.bytes);
+  append(args, "]\",", key_of(Argument::bytes), record.bytes);
   end_all(row, row.last_ns, std::string_view(args.data(), args.size()));
   begin_waiting(row, row.last_ns);
 }
@@ -271,16 +266,18 @@ void TraceWriter::done(Row& row, const Record& record) {
 void TraceWriter::error(Row& row, const Record& record) {
   leave_batch(row);
   end_all(row, row.last_ns);
-  fmt::format_to(fmt::appender(file_.next_event()),
-                 R"({{"ph":"B","name":"ERROR","ts":{}{},"args":{{"code":"{}","error":{}}}}})",
-                 micros(row.last_ns).text(), row.pid_text.text(), name_of(static_cast<Code>(record.bytes)),
-                 json_string(names_.name(NameKind::error, record.number)));
+  fmt::format_to(fmt::appender(file_.next_event()), R"({{"ph":"B","name":"{}","ts":{}{},"args":{{{}}}}})",
+                 name_of(Event::error), micros(row.last_ns).text(), row.pid_text.text(),
+                 EventArguments()
+                     .add(Argument::code, name_of(static_cast<Code>(record.bytes)))
+                     .add(Argument::error, names_.name(NameKind::error, record.number))
+                     .text());
   end(row, row.last_ns);
   begin_waiting(row, row.last_ns);
 }
 
 void TraceWriter::begin_negotiation(const Row& row, CollectiveKind kind, std::int64_t time_ns) {
-  append(file_.next_event(), R"({"ph":"B","name":"NEGOTIATE_)", timeline_name_of(kind), R"(","ts":)",
+  append(file_.next_event(), R"({"ph":"B","name":")", kNegotiatePrefix, timeline_name_of(kind), R"(","ts":)",
          micros(time_ns), row.pid_text, "}");
 }
 

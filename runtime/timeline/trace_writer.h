@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "runtime/base/kinds.h"
+#include "runtime/timeline/event_arguments.h"
 #include "runtime/timeline/event_text.h"
 #include "runtime/timeline/name_table.h"
 #include "runtime/timeline/record_writer.h"
@@ -80,6 +81,8 @@ class TraceWriter final : public RecordWriter {
   void add_new_rows();
   void add_row(std::string_view name);
   void name_row(std::uint32_t pid, std::string_view name, std::uint32_t sort_index);
+  void metadata(std::uint32_t pid, Event event, const EventArguments& args);
+  void mark(Event event, std::int64_t time_ns, const EventArguments& args = {});
   void write_tensor(const Record& record);
   void write_activity(const Record& record);
   void write_span(const Record& record);

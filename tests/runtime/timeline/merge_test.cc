@@ -1,8 +1,6 @@
 // Jobs whose records are written here, so that every time in the trace is known.
 #include "runtime/timeline/merge.h"
 
-#include <stdlib.h>
-
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -12,7 +10,7 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
-#include "tests/runtime/timeline/trace.h"
+#include "tests/runtime/timeline/job.h"
 
 namespace dabke {
 namespace {
@@ -21,95 +19,11 @@ using Catch::Contains;
 using What = Record::What;
 using test::Json;
 
-constexpr std::int64_t kBegin =
-    1'000'000'000'000;  // on the host's clock; times below are microseconds after it
-
-/// A folder that goes with all that is in it.
-class Place {
- public:
-  Place() {
-    if (::mkdtemp(path_.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-  }
-  ~Place() { std::filesystem::remove_all(path_); }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_ = "/tmp/dabke_merge_XXXXXX";
-};
-
-/// One rank's records, as they are put.
-class Writer {
- public:
-  Writer(const std::string& base, Rank rank, int size, std::byte job = std::byte{7}, std::uint64_t epoch = 1)
-      : timeline_(test::must_open(
-            {.path = base,
-             .mark_cycles = true,
-             .format = TimelineFormat::records,
-             .origin = {.job_id = {job}, .epoch = epoch, .rank = rank, .size = size, .host = "here"}})) {}
-  ~Writer() { static_cast<void>(timeline_->close().is_ok()); }
-
-  Timeline& timeline() { return *timeline_; }
-  void put(std::int64_t at_us, Record record) {
-    record.time_ns = kBegin + at_us * 1000;
-    timeline_->put(record);
-  }
-  void submit(std::int64_t at_us, const std::string& name, std::uint64_t bytes = 400) {
-    put(at_us, {.bytes = bytes, .name = timeline_->tensor(name), .what = What::submit});
-  }
-  /// From order to done: a batch with these tensors. It waits for 10 us and runs from then on.
-  void run(std::int64_t order_us, std::int64_t done_us, std::uint64_t order,
-           const std::vector<std::string>& names, std::uint64_t bytes = 400) {
-    Record about{.order = order, .batch = order, .bytes = bytes, .dtype = DType::f32};
-    for (const std::string& name : names) {
-      about.name = timeline_->tensor(name);
-      about.what = What::order;
-      put(order_us, about);
-      ++about.order;
-    }
-    step(order_us, order_us + 10, order, What::queue);
-    Record run{.order = order, .batch = order, .name = timeline_->text("SHM_ALLREDUCE"), .what = What::run};
-    run.backend = timeline_->text("shm");
-    put(order_us + 10, run);
-    run.flags = Record::kEnd;
-    run.algorithm = timeline_->text("direct");
-    put(done_us, run);
-    about.order = order;
-    about.backend = run.backend;
-    for (const std::string& name : names) {
-      about.name = timeline_->tensor(name);
-      about.time_ns = kBegin + done_us * 1000;
-      timeline_->done(about, Shape{100});
-      ++about.order;
-    }
-  }
-  void step(std::int64_t begin_us, std::int64_t end_us, std::uint64_t order, What what) {
-    put(begin_us, {.order = order, .batch = order, .what = what});
-    put(end_us, {.order = order, .batch = order, .what = what, .flags = Record::kEnd});
-  }
-
- private:
-  std::unique_ptr<Timeline> timeline_;
-};
-
-/// Two ranks; the second submits `b` 300 us late. Both tensors are in one batch.
-void write_job(const std::string& base) {
-  for (const Rank rank : {0, 1}) {
-    Writer writer(base, rank, 2);
-    writer.submit(0, "a");
-    writer.submit(rank == 1 ? 320 : 20, "b");
-    writer.run(350, 400, 5, {"a", "b"});
-  }
-}
-
-Json merged(const std::string& base, const std::string& output) {
-  const auto files = JobFiles::find(base);
-  if (!files) throw std::runtime_error(files.status().message());
-  if (const Status status = merge_records(*files, output); !status.is_ok())
-    throw std::runtime_error(status.message());
-  return test::read_trace(output);
-}
+using test::kBegin;
+using test::merged;
+using test::Place;
+using test::write_job;
+using test::Writer;
 
 std::vector<Json> events(const Json& trace, const std::string& phase, const std::string& name = "") {
   std::vector<Json> found;

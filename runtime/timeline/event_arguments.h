@@ -1,0 +1,55 @@
+// The arguments of an event as they are written, one behind the other.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "runtime/timeline/event_names.h"
+#include "runtime/timeline/json_text.h"
+
+namespace dabke {
+
+/// Microseconds, as the format wants them; no digit of the nanoseconds is lost.
+struct Micros {
+  std::int64_t ns;
+};
+
+}  // namespace dabke
+
+template <>
+struct fmt::formatter<dabke::Micros> {
+  constexpr auto parse(format_parse_context& context) { return context.begin(); }
+  auto format(const dabke::Micros& time, format_context& context) const {
+    return fmt::format_to(context.out(), "{}.{:03}", time.ns / 1000, time.ns % 1000);
+  }
+};
+
+namespace dabke {
+
+class EventArguments {
+ public:
+  template <std::integral T>
+  EventArguments& add(Argument key, T value) {
+    return put(key, fmt::format("{}", value));  // a bool is "true"
+  }
+  EventArguments& add(Argument key, std::string_view text) { return put(key, json_string(text)); }
+  EventArguments& add(Argument key, Micros time) { return put(key, fmt::format("{}", time)); }
+  std::string_view text() const { return text_; }
+
+ private:
+  EventArguments& put(Argument key, std::string_view value) {
+    if (!text_.empty()) text_ += ',';
+    text_ += key_of(key);
+    text_ += value;
+    return *this;
+  }
+
+  std::string text_;
+};
+
+}  // namespace dabke

@@ -1,0 +1,266 @@
+// docs/timeline.md has every event and argument of both traces in its tables, and the writers write those and no others.
+#include "runtime/timeline/event_names.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+
+#include "runtime/timeline/trace_writer.h"
+#include "tests/facts.h"
+#include "tests/runtime/timeline/job.h"
+
+namespace dabke {
+namespace {
+
+using Names = std::set<std::string>;
+using test::Json;
+using What = Record::What;
+
+/// The names of events, or the keys of arguments, that a trace has or a page tells of.
+struct Told {
+  Names events, arguments;
+};
+
+std::vector<std::string> cells_of(const std::string& row) {
+  std::vector<std::string> cells;
+  std::istringstream in(row.substr(1));
+  for (std::string cell; std::getline(in, cell, '|');) {
+    const std::size_t begin = cell.find_first_not_of(' ');
+    cells.push_back(begin == std::string::npos ? ""
+                                               : cell.substr(begin, cell.find_last_not_of(' ') + 1 - begin));
+  }
+  return cells;
+}
+
+/// What stands between backticks.
+Names quoted_in(const std::string& cell) {
+  Names names;
+  for (std::size_t at = cell.find('`'); at != std::string::npos; at = cell.find('`', at)) {
+    const std::size_t end = cell.find('`', at + 1);
+    if (end == std::string::npos) break;
+    names.insert(cell.substr(at + 1, end - at - 1));
+    at = end + 1;
+  }
+  return names;
+}
+
+/// Of the tables of one section of docs/timeline.md: those with a column `event` or `events`, and with one `argument`.
+Told tables_of(const std::string& section) {
+  const std::string page = test::read_file(SOURCE_ROOT "/docs/timeline.md");
+  const std::string title = "\n## " + section + "\n";
+  const std::size_t begin = page.find(title);
+  if (begin == std::string::npos) throw std::runtime_error("there is no section " + section);
+  const std::size_t end = page.find("\n## ", begin + title.size());
+  std::istringstream lines(page.substr(begin, end - begin));
+  Told told;
+  std::size_t column = 0;
+  Names* names = nullptr;
+  bool is_in_table = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with('|')) {
+      is_in_table = false;
+      continue;
+    }
+    const auto cells = cells_of(line);
+    if (!is_in_table) {
+      is_in_table = true;
+      names = nullptr;
+      for (column = 0; column < cells.size() && names == nullptr; ++column) {
+        if (cells[column].starts_with("event")) names = &told.events;
+        if (cells[column] == "argument") names = &told.arguments;
+      }
+      --column;
+    } else if (names != nullptr && column < cells.size()) {
+      names->merge(quoted_in(cells[column]));
+    }
+  }
+  return told;
+}
+
+std::string negotiation_of(CollectiveKind kind) {
+  return fmt::format("{}{}", kNegotiatePrefix, timeline_name_of(kind));
+}
+
+std::vector<CollectiveKind> all_kinds() {
+  std::vector<CollectiveKind> kinds;
+  for (int i = 0; i < kCollectiveCount; ++i) kinds.push_back(static_cast<CollectiveKind>(i));
+  return kinds;
+}
+
+/// Of each collective that moves data, and of all, where the trace has them.
+Names collectives_of(TraceShape shape) {
+  Names names;
+  for (const CollectiveKind kind : all_kinds()) {
+    if (moves_data(kind) || shape == kAllRanks) names.insert(std::string(timeline_name_of(kind)));
+    if (moves_data(kind) || shape == kHorovod) names.insert(negotiation_of(kind));
+  }
+  return names;
+}
+
+Names events_of(TraceShape shape) {
+  Names names = collectives_of(shape);
+  for (const Event event : kEvents) {
+    if (has(shape, event)) names.emplace(name_of(event));
+  }
+  return names;
+}
+
+Names arguments_of(TraceShape shape) {
+  Names names;
+  for (const Argument argument : kArguments) {
+    if (has(shape, argument)) names.emplace(name_of(argument));
+  }
+  return names;
+}
+
+bool is_number(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+/// A name that depends on the job: a step or a rank by its number, and what a backend calls its work.
+bool is_of_the_job(const std::string& name) {
+  if (name.starts_with(kStepPrefix) && is_number(name.substr(kStepPrefix.size()))) return true;
+  return is_number(name) || std::ranges::any_of(all_kinds(), [&](CollectiveKind kind) {
+           return moves_data(kind) && name.ends_with(fmt::format("_{}", activity_name_of(kind))) &&
+                  !name.starts_with(kNegotiatePrefix);
+         });
+}
+
+Names without_those_of_the_job(Names names) {
+  std::erase_if(names, is_of_the_job);
+  return names;
+}
+
+Told written_in(const Json& events) {
+  Told told;
+  for (const Json& event : events) {
+    if (event.contains("name")) told.events.insert(event["name"].get<std::string>());
+    if (!event.contains("args")) continue;
+    for (const auto& [key, value] : event["args"].items()) told.arguments.insert(key);
+  }
+  told.events = without_those_of_the_job(std::move(told.events));
+  return told;
+}
+
+/// Every record that there is, of each collective; the second rank's file has no end.
+void write_everything(const std::string& base) {
+  for (const Rank rank : {0, 1}) {
+    test::Writer writer(base, rank, 2);
+    Timeline& timeline = writer.timeline();
+    std::uint64_t order = 1;
+    std::int64_t at = 0;
+    for (const CollectiveKind kind : all_kinds()) {
+      const std::string name(name_of(kind));
+      at += 100;
+      writer.put(at + 10 * rank,
+                 {.bytes = 400, .name = timeline.tensor(name), .what = What::submit, .kind = kind});
+      if (!moves_data(kind)) continue;
+      Record about{.order = order, .batch = order, .bytes = 400, .name = timeline.tensor(name)};
+      about.kind = kind;
+      about.what = What::order;
+      writer.put(at + 30, about);
+      writer.step(at + 30, at + 40, order, What::queue);
+      writer.step(at + 40, at + 45, order, What::allocate);
+      writer.step(at + 45, at + 50, order, What::pack);
+      writer.step(at + 50, at + 60, order, What::run);
+      writer.step(at + 60, at + 65, order, What::unpack);
+      about.time_ns = test::kBegin + (at + 70) * 1000;
+      if (kind != CollectiveKind::reducescatter) timeline.done(about, Shape{100});
+      ++order;
+    }
+    writer.submit(at + 200, "refused");
+    Record refused{.name = timeline.tensor("refused")};
+    refused.time_ns = test::kBegin + (at + 210) * 1000;
+    timeline.error(refused, {Code::mismatch, "Mismatched shapes"});
+    timeline.begin_wait();
+    timeline.end_wait();
+    for (const std::uint64_t step : {1U, 2U})
+      writer.put(at + 300 + static_cast<std::int64_t>(step), {.bytes = step, .what = What::step});
+    writer.put(at + 310, {.what = What::cycle});
+    writer.put(at + 320, {.bytes = 3, .what = What::lost});
+  }
+  std::filesystem::resize_file(base + ".rank1", std::filesystem::file_size(base + ".rank1") - 8);
+}
+
+Json horovod_trace(const std::string& path) {
+  NameTable names;
+  LastNames last{};
+  TraceWriter writer(TraceFile::open(path).take(), names, 0, 0);
+  std::int64_t at = 0;
+  std::uint64_t order = 0;
+  const auto write = [&](Record record) {
+    record.time_ns = at += 1000;
+    writer.write(record);
+  };
+  for (const CollectiveKind kind : all_kinds()) {
+    Record about{.name = names.number_of(NameKind::tensor, name_of(kind), last), .kind = kind};
+    about.what = What::ready;
+    about.number = Record::kNobody;
+    about.flags = Record::kFirst;
+    write(about);
+    about.flags = Record::kLast;
+    about.number = 1;
+    write(about);
+    if (!moves_data(kind)) continue;
+    about.order = about.batch = ++order;
+    about.number = about.flags = 0;
+    about.what = What::order;
+    write(about);
+    for (const What what : {What::queue, What::allocate, What::pack, What::run, What::unpack}) {
+      Record part{.order = order, .batch = order, .what = what, .kind = kind};
+      write(part);
+      part.flags = Record::kEnd;
+      write(part);
+    }
+    const bool fails = kind != CollectiveKind::allreduce;
+    about.what = fails ? What::error : What::done;
+    about.number =
+        fails ? names.number_of(NameKind::error, "lost", last) : names.number_of(Shape{100}, about.name);
+    if (kind != CollectiveKind::broadcast) write(about);
+  }
+  write({.bytes = 1, .what = What::step});
+  write({.what = What::cycle});
+  writer.mark_lost(at, 3);
+  writer.finish(at, 9, 3);
+  if (const Status closed = writer.close(); !closed.is_ok()) throw std::runtime_error(closed.message());
+  return test::read_trace(path);
+}
+
+}  // namespace
+
+TEST_CASE("docs/timeline.md has every event and argument of the trace of all ranks, and no other") {
+  const Told told = tables_of("One trace of all ranks");
+  CHECK(without_those_of_the_job(told.events) == events_of(kAllRanks));
+  CHECK(told.arguments == arguments_of(kAllRanks));
+}
+
+TEST_CASE("docs/timeline.md has every event and argument of Horovod's shape, and no other") {
+  const Told told = tables_of("As Horovod writes it");
+  CHECK(without_those_of_the_job(told.events) == events_of(kHorovod));
+  CHECK(told.arguments == arguments_of(kHorovod));
+}
+
+TEST_CASE("the trace of all ranks is written with those events and arguments, and with no other") {
+  const test::Place place;
+  write_everything(place / "trace.json");
+  const Json trace = test::merged(place / "trace.json", place / "trace.json");
+  const Told written = written_in(trace["traceEvents"]);
+  CHECK(written.events == events_of(kAllRanks));
+  CHECK(written.arguments == arguments_of(kAllRanks));
+}
+
+TEST_CASE("Horovod's shape is written with those events and arguments, and with no other") {
+  const test::Place place;
+  const Told written = written_in(horovod_trace(place / "trace.json"));
+  CHECK(written.events == events_of(kHorovod));
+  CHECK(written.arguments == arguments_of(kHorovod));
+}
+
+}  // namespace dabke
