@@ -17,6 +17,7 @@
 
 #include "tests/facts.h"
 #include "tests/multiproc/negotiation_jobs.h"
+#include "tests/trace_form.h"
 
 namespace dabke {
 namespace {
@@ -57,27 +58,17 @@ std::map<int, int> count(const Json& trace, const std::string& phase, const std:
   return by_rank;
 }
 
-/// What an event must have by the trace event format; empty: all of it is there.
-std::string fault_of(const Json& event) {
-  const std::string phase = event.value("ph", "");
-  if (!event.contains("name") || !event["name"].is_string()) return "no name";
-  if (!event.contains("pid") || !event["pid"].is_number_integer()) return "no pid";
-  if (phase == "M") return event.contains("args") ? "" : "no args";
-  if (!event.contains("ts") || !event["ts"].is_number() || event["ts"] < 0.0) return "no ts";
-  if (phase == "C") return event["args"]["value"].is_number() ? "" : "no value";
-  if (!event.contains("tid")) return "no tid";
-  if (phase == "X") return event.contains("dur") && event["dur"] >= 0.0 ? "" : "no dur";
-  if (phase == "s" || phase == "f") return event.contains("id") && event.contains("cat") ? "" : "no id";
-  return phase == "i" ? "" : "phase " + phase;
+/// A file's content, uncompressed where it is compressed.
+std::string plain_bytes_of(const std::string& path) {
+  const gzFile file = ::gzopen(path.c_str(), "rb");
+  std::string all, some(1 << 16, '\0');
+  for (int got = 0; (got = ::gzread(file, some.data(), 1 << 16)) > 0;)
+    all.append(some, 0, static_cast<std::size_t>(got));
+  ::gzclose_r(file);
+  return all;
 }
 
-void check_form(const Json& trace) {
-  std::set<std::string> faults;
-  for (const Json& event : trace["traceEvents"]) {
-    if (const std::string fault = fault_of(event); !fault.empty()) faults.insert(fault + ": " + event.dump());
-  }
-  CHECK(faults.empty());
-}
+void check_form(const Json& trace) { CHECK(test::form_faults(trace) == std::vector<std::string>()); }
 
 }  // namespace
 
@@ -112,6 +103,10 @@ TEST_CASE("merge makes one trace of all ranks of a real job") {
   CHECK(arrows == 200 * (ranks - 1));
   CHECK(trace["otherData"]["clocks"].size() == static_cast<std::size_t>(ranks));
   CHECK(trace["otherData"]["missing"].empty());
+
+  const std::string compressed = folder.path() + "/again.json.gz";
+  REQUIRE(tool({"merge", path, "-o", compressed}).exit_code == 0);
+  check_form(Json::parse(plain_bytes_of(compressed)));
 }
 
 TEST_CASE("dabkerun merges a job that failed too, and keeps its exit code") {
@@ -146,12 +141,7 @@ TEST_CASE("merge compresses where the name ends with .gz, and takes single files
   const std::string want = bytes_of(plain);
   CHECK(bytes_of(compressed).substr(0, 2) == "\x1f\x8b");
   CHECK(bytes_of(compressed).size() < want.size() / 3);
-  std::string got(want.size() + 1, '\0');
-  const gzFile file = ::gzopen(compressed.c_str(), "rb");
-  got.resize(
-      static_cast<std::size_t>(std::max(0, ::gzread(file, got.data(), static_cast<unsigned>(got.size())))));
-  ::gzclose_r(file);
-  CHECK(got == want);
+  CHECK(plain_bytes_of(compressed) == want);
 }
 
 TEST_CASE("what a killed rank has left is merged, and its missing tail is named") {

@@ -15,6 +15,7 @@
 #include "runtime/timeline/trace_writer.h"
 #include "tests/facts.h"
 #include "tests/runtime/timeline/job.h"
+#include "tests/trace_form.h"
 
 namespace dabke {
 namespace {
@@ -251,6 +252,7 @@ TEST_CASE("the trace of all ranks is written with those events and arguments, an
   const test::Place place;
   write_everything(place / "trace.json");
   const Json trace = test::merged(place / "trace.json", place / "trace.json");
+  CHECK(test::form_faults(trace) == std::vector<std::string>());
   const Told written = written_in(trace["traceEvents"]);
   CHECK(written.events == events_of(kAllRanks));
   CHECK(written.arguments == arguments_of(kAllRanks));
@@ -258,7 +260,9 @@ TEST_CASE("the trace of all ranks is written with those events and arguments, an
 
 TEST_CASE("Horovod's shape is written with those events and arguments, and with no other") {
   const test::Place place;
-  const Told written = written_in(horovod_trace(place / "trace.json"));
+  const Json trace = horovod_trace(place / "trace.json");
+  CHECK(test::form_faults(trace) == std::vector<std::string>());
+  const Told written = written_in(trace);
   CHECK(written.events == events_of(kHorovod));
   CHECK(written.arguments == arguments_of(kHorovod));
 }

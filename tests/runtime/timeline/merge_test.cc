@@ -11,6 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/runtime/timeline/job.h"
+#include "tests/trace_form.h"
 
 namespace dabke {
 namespace {
@@ -18,6 +19,8 @@ namespace {
 using Catch::Contains;
 using What = Record::What;
 using test::Json;
+
+const std::vector<std::string> kNoFaults;
 
 using test::kBegin;
 using test::merged;
@@ -39,29 +42,6 @@ std::map<std::pair<int, int>, std::string> rows_of(const Json& trace) {
   for (const Json& event : events(trace, "M", "thread_name"))
     rows[{event["pid"], event["tid"]}] = event["args"]["name"].get<std::string>();
   return rows;
-}
-
-std::int64_t nanoseconds(const Json& microseconds) { return std::llround(microseconds.get<double>() * 1000); }
-
-/// What is wrong in how the events of a row lie; empty: each lies within or beside every other.
-std::string crossing_in(const Json& trace) {
-  std::map<std::pair<int, int>, std::vector<std::pair<std::int64_t, std::int64_t>>> rows;
-  for (const Json& event : events(trace, "X")) {
-    const std::int64_t begin = nanoseconds(event["ts"]);
-    rows[{event["pid"], event["tid"]}].emplace_back(begin, -(begin + nanoseconds(event["dur"])));
-  }
-  for (auto& [row, intervals] : rows) {
-    std::ranges::sort(intervals);  // the outer one first
-    std::vector<std::int64_t> open;
-    for (const auto& [begin, minus_end] : intervals) {
-      while (!open.empty() && open.back() <= begin) open.pop_back();
-      if (!open.empty() && -minus_end > open.back())
-        return fmt::format("row {} of rank {}: one from {} to {} ns crosses the end of another at {}",
-                           row.second, row.first, begin, -minus_end, open.back());
-      open.push_back(-minus_end);
-    }
-  }
-  return "";
 }
 
 }  // namespace
@@ -99,7 +79,7 @@ TEST_CASE("one trace has each rank as a process, its batches in a lane and its t
   const Place place;
   write_job(place / "trace");
   const Json trace = merged(place / "trace", place / "trace");
-  CHECK(crossing_in(trace) == "");
+  CHECK(test::form_faults(trace) == kNoFaults);
   const auto rows = rows_of(trace);
   for (const int rank : {0, 1}) {
     CAPTURE(rank);
@@ -193,7 +173,7 @@ TEST_CASE("spans, steps, cycles, barriers, errors and lost records are in the tr
     writer.put(120, {.what = What::cycle});
   }
   const Json trace = merged(place / "trace", place / "trace.json");
-  CHECK(crossing_in(trace) == "");
+  CHECK(test::form_faults(trace) == kNoFaults);
   CHECK(events(trace, "X", "forward <script> \"\ufffd").size() == 1);
   CHECK(events(trace, "X", "never ends").size() == 1);
   CHECK(events(trace, "i", "STEP").size() == 2);
@@ -222,7 +202,7 @@ TEST_CASE("a tensor that is submitted again before it has ended is drawn after i
     writer.run(50, 160, 2, {"a"});
   }
   const Json trace = merged(place / "trace", place / "trace.json");
-  CHECK(crossing_in(trace) == "");
+  CHECK(test::form_faults(trace) == kNoFaults);
   CHECK(events(trace, "X", "NEGOTIATE_ALLREDUCE").size() == 2);
 }
 
@@ -276,7 +256,7 @@ TEST_CASE("a file that was cut anywhere merges up to there, and the missing tail
     if (size % 16 != 0) continue;
     REQUIRE(merge_records(*files, place / "trace.json").is_ok());
     const Json trace = test::read_trace(place / "trace.json");
-    CHECK(crossing_in(trace) == "");
+    CHECK(test::form_faults(trace) == kNoFaults);
     CHECK(trace["otherData"]["missing"].size() == files->notes().size());
     merges += events(trace, "i", "TAIL_MISSING").size();
   }
@@ -332,7 +312,7 @@ TEST_CASE("a batch whose rank was killed within it is told with what the others 
         {.order = 2, .batch = 2, .bytes = 400, .name = writer.timeline().tensor("a"), .what = What::order});
   }
   const Json trace = merged(base, place / "trace.json");
-  CHECK(crossing_in(trace) == "");
+  CHECK(test::form_faults(trace) == kNoFaults);
   std::map<std::pair<int, int>, bool> ended;  // rank and order
   for (const Json& event : events(trace, "X", "ALLREDUCE")) {
     if (event["args"].contains("shape"))

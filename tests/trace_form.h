@@ -1,0 +1,174 @@
+// What the trace event format asks of a trace, for the tests of whatever writes one.
+//
+//   phases     only those that the writers have: B, E, X, i, C, s, f, M
+//   fields     names are texts; pid, and tid where it is, are whole numbers; ts is finite and not negative
+//   X          has a duration, not negative; in a row they lie within or beside each other
+//   B and E    are balanced in a row, and do not go back in time
+//   s and f    come in pairs of one id, name and category; an arrow does not lead back in time
+//   C          all arguments are numbers
+//   i          its scope is one of g, p and t
+//   M          is one of those that viewers know, with the argument that it needs
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace dabke::test {
+
+/// Goes through a trace's events, and gathers what is wrong with them.
+class TraceForm {
+ public:
+  using Json = nlohmann::json;
+
+  void check(const Json& events) {
+    if (!events.is_array()) return fault("there is no array of events", events);
+    for (const Json& event : events) check_event(event);
+    for (auto& [row, intervals] : whole_) check_nesting(row, intervals);
+    for (const auto& [row, open] : open_) {
+      if (open.depth != 0) fault("a beginning has no end", row);
+    }
+    for (const auto& [id, ends] : arrows_) {
+      if (ends.begins != 1 || ends.ends != 1) fault("an arrow has not one beginning and one end", id);
+      if (ends.end_ns < ends.begin_ns) fault("an arrow leads back in time", id);
+    }
+  }
+  /// One of each kind, with the first event that has it.
+  const std::vector<std::string>& faults() const { return faults_; }
+
+ private:
+  using Row = std::pair<std::int64_t, std::int64_t>;  // pid and tid
+  struct Open {
+    std::int64_t depth = 0, last_ns = 0;
+  };
+  struct Arrow {
+    int begins = 0, ends = 0;
+    std::int64_t begin_ns = 0, end_ns = 0;
+  };
+
+  template <class Where>
+  void fault(const std::string& what, const Where& where) {
+    if (known_.insert(what).second) faults_.push_back(what + ": " + Json(where).dump().substr(0, 300));
+  }
+
+  static bool is_time(const Json& event, const char* key) {
+    const auto time = event.find(key);
+    return time != event.end() && time->is_number() && std::isfinite(time->get<double>()) && *time >= 0.0;
+  }
+  static std::int64_t ns(const Json& event, const char* key) {
+    return std::llround(event[key].get<double>() * 1000);
+  }
+
+  void check_event(const Json& event) {
+    if (!event.is_object() || !event.contains("ph") || !event["ph"].is_string())
+      return fault("an event has no phase", event);
+    const std::string phase = event["ph"];
+    if (phase != "E" && (!event.contains("name") || !event["name"].is_string()))
+      return fault("an event has no name", event);
+    if (!event.contains("pid") || !event["pid"].is_number_integer())
+      return fault("a pid is no whole number", event);
+    if (event.contains("tid") && !event["tid"].is_number_integer())
+      return fault("a tid is no whole number", event);
+    if (event.contains("args") && !event["args"].is_object()) return fault("arguments are no object", event);
+    if (phase == "M") return check_metadata(event);
+    if (!is_time(event, "ts")) return fault("ts is no time", event);
+    const Row row = {event["pid"], event.value("tid", std::int64_t{0})};
+    if (phase == "X") return check_whole(row, event);
+    if (phase == "B" || phase == "E") return check_open(row, event, phase == "B");
+    if (phase == "C") return check_counter(event);
+    if (phase == "s" || phase == "f") return check_arrow(event, phase == "s");
+    if (phase != "i") return fault("phase " + phase, event);
+    if (event.contains("s") && event["s"] != "g" && event["s"] != "p" && event["s"] != "t")
+      fault("a moment's scope is none of g, p and t", event);
+  }
+
+  void check_metadata(const Json& event) {
+    static const std::map<std::string, const char*> kNeeds = {{"process_name", "name"},
+                                                              {"process_labels", "labels"},
+                                                              {"process_sort_index", "sort_index"},
+                                                              {"thread_name", "name"},
+                                                              {"thread_sort_index", "sort_index"}};
+    const std::string name = event["name"];
+    // Horovod's own, which viewers leave aside.
+    if (name == "timeline_end" ||
+        (name == "process_name" &&
+         event.value("args", Json::object()).contains("start_time_since_epoch_in_micros")))
+      return;
+    const auto needs = kNeeds.find(name);
+    if (needs == kNeeds.end()) return fault("metadata that no viewer knows", event);
+    if (!event.contains("args") || !event["args"].contains(needs->second))
+      return fault("metadata without its argument", event);
+    const Json& value = event["args"][needs->second];
+    if (name.ends_with("sort_index") ? !value.is_number_integer() : !value.is_string())
+      fault("metadata of the wrong type", event);
+    if (name.starts_with("thread_") && !event.contains("tid"))
+      fault("a row's metadata without its tid", event);
+  }
+
+  void check_whole(const Row& row, const Json& event) {
+    if (!is_time(event, "dur")) return fault("dur is no duration", event);
+    whole_[row].emplace_back(ns(event, "ts"), -(ns(event, "ts") + ns(event, "dur")));
+  }
+
+  void check_open(const Row& row, const Json& event, bool begins) {
+    Open& open = open_[row];
+    open.depth += begins ? 1 : -1;
+    if (open.depth < 0) fault("an end has no beginning", event);
+    if (ns(event, "ts") < open.last_ns) fault("a row goes back in time", event);
+    open.last_ns = ns(event, "ts");
+  }
+
+  void check_counter(const Json& event) {
+    if (!event.contains("args") || event["args"].empty()) return fault("a counter has no value", event);
+    for (const auto& [key, value] : event["args"].items()) {
+      if (!value.is_number()) fault("a counter's value is no number", event);
+    }
+  }
+
+  void check_arrow(const Json& event, bool begins) {
+    if (!event.contains("id") || !(event["id"].is_number_integer() || event["id"].is_string()))
+      return fault("an arrow has no id", event);
+    if (!event.contains("cat") || !event["cat"].is_string()) return fault("an arrow has no category", event);
+    if (!event.contains("tid")) return fault("an arrow has no row", event);
+    Arrow& arrow = arrows_[{event["id"].dump(), event["name"], event["cat"]}];
+    (begins ? arrow.begins : arrow.ends) += 1;
+    (begins ? arrow.begin_ns : arrow.end_ns) = ns(event, "ts");
+  }
+
+  void check_nesting(const Row& row, std::vector<std::pair<std::int64_t, std::int64_t>>& intervals) {
+    std::ranges::sort(intervals);  // the outer one first, since ends are negative
+    std::vector<std::int64_t> open;
+    for (const auto& [begin, minus_end] : intervals) {
+      while (!open.empty() && open.back() <= begin) open.pop_back();
+      if (!open.empty() && -minus_end > open.back())
+        return fault(fmt::format("one from {} to {} ns crosses the end of another at {}", begin, -minus_end,
+                                 open.back()),
+                     row);
+      open.push_back(-minus_end);
+    }
+  }
+
+  std::map<Row, std::vector<std::pair<std::int64_t, std::int64_t>>> whole_;  // begin and minus the end, ns
+  std::map<Row, Open> open_;
+  std::map<std::tuple<std::string, std::string, std::string>, Arrow> arrows_;
+  std::set<std::string> known_;
+  std::vector<std::string> faults_;
+};
+
+/// What is wrong with the form of a trace, {"traceEvents": [...]} or [...].
+inline std::vector<std::string> form_faults(const nlohmann::json& trace) {
+  TraceForm form;
+  form.check(trace.is_object() ? trace.value("traceEvents", nlohmann::json()) : trace);
+  return form.faults();
+}
+
+}  // namespace dabke::test
