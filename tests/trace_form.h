@@ -122,7 +122,10 @@ class TraceForm {
   void check_open(const Row& row, const Json& event, bool begins) {
     Open& open = open_[row];
     open.depth += begins ? 1 : -1;
-    if (open.depth < 0) fault("an end has no beginning", event);
+    if (open.depth < 0) {
+      fault("an end has no beginning", event);
+      open.depth = 0;
+    }
     if (ns(event, "ts") < open.last_ns) fault("a row goes back in time", event);
     open.last_ns = ns(event, "ts");
   }

@@ -124,7 +124,8 @@ Finished LauncherRun::finish(std::chrono::seconds limit) {
   const auto deadline = begin_ + limit;
   while ((out_ || error_) && std::chrono::steady_clock::now() < deadline) read_some(100ms);
   if (out_ || error_)
-    throw std::runtime_error("dabkerun did not end within " + std::to_string(limit.count()) + " s");
+    throw std::runtime_error("dabkerun did not end within " + std::to_string(limit.count()) +
+                             " s; it has written: " + result_.out + result_.error);
   int status = 0;
   ::waitpid(pid_, &status, 0);
   pid_ = -1;
