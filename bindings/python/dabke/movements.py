@@ -27,6 +27,20 @@ __all__ = [
 T = TypeVar("T")
 
 
+def _submit_allgather(
+    tensor: TensorLike, name: str | None, process_set: AnySet, priority: int, out: Any, wait_follows: bool
+) -> Handle:
+    number = set_id_of(process_set)
+    return _core.allgather(
+        name_of(name, "allgather", number),
+        tensor,
+        out,
+        options_of(number, priority=priority),
+        one_output if out is None else out,
+        wait_follows,
+    )
+
+
 def allgather_async(
     tensor: TensorLike,
     name: str | None = None,
@@ -36,14 +50,7 @@ def allgather_async(
     out: Any = None,
 ) -> Handle:
     """The asynchronous form of ``allgather``."""
-    number = set_id_of(process_set)
-    return _core.allgather(
-        name_of(name, "allgather", number),
-        tensor,
-        out,
-        options_of(number, priority=priority),
-        one_output if out is None else out,
-    )
+    return _submit_allgather(tensor, name, process_set, priority, out, False)
 
 
 def allgather(
@@ -60,8 +67,21 @@ def allgather(
         tensor: at least one dimension. The first may differ by rank, 0 too; the others and the dtype may not.
         out: memory for the result; its first dimension is the sum of all ranks', and it is not `tensor`'s memory.
     """
-    return synchronize(  # type: ignore[no-any-return]
-        allgather_async(tensor, name, process_set=process_set, priority=priority, out=out)
+    handle = _submit_allgather(tensor, name, process_set, priority, out, True)
+    return synchronize(handle)  # type: ignore[no-any-return]
+
+
+def _submit_grouped_allgather(
+    tensors: Sequence[TensorLike], name: str | None, process_set: AnySet, priority: int, wait_follows: bool
+) -> Handle:
+    number = set_id_of(process_set)
+    return _core.grouped_allgather(
+        group_names(name, "grouped_allgather", number, len(tensors)),
+        list(tensors),
+        None,
+        options_of(number, priority=priority),
+        all_outputs,
+        wait_follows,
     )
 
 
@@ -73,14 +93,7 @@ def grouped_allgather_async(
     priority: int = 0,
 ) -> Handle:
     """The asynchronous form of ``grouped_allgather``."""
-    number = set_id_of(process_set)
-    return _core.grouped_allgather(
-        group_names(name, "grouped_allgather", number, len(tensors)),
-        list(tensors),
-        None,
-        options_of(number, priority=priority),
-        all_outputs,
-    )
+    return _submit_grouped_allgather(tensors, name, process_set, priority, False)
 
 
 def grouped_allgather(
@@ -91,12 +104,33 @@ def grouped_allgather(
     priority: int = 0,
 ) -> list[Array]:
     """An allgather of several tensors that travel together: all of them, or none."""
-    return synchronize(  # type: ignore[no-any-return]
-        grouped_allgather_async(tensors, name, process_set=process_set, priority=priority)
-    )
+    handle = _submit_grouped_allgather(tensors, name, process_set, priority, True)
+    return synchronize(handle)  # type: ignore[no-any-return]
 
 
 # ---- broadcast ----
+
+
+def _submit_broadcast(
+    tensor: TensorLike,
+    root_rank: int,
+    name: str | None,
+    process_set: AnySet,
+    priority: int,
+    out: Any,
+    wait_follows: bool,
+) -> Handle:
+    number = set_id_of(process_set)
+    if out is None:
+        out = empty_like(tensor)
+    return _core.broadcast(
+        name_of(name, "broadcast", number),
+        tensor,
+        out,
+        options_of(number, priority=priority, root_rank=root_rank),
+        out,
+        wait_follows,
+    )
 
 
 def broadcast_async(
@@ -109,16 +143,7 @@ def broadcast_async(
     out: Any = None,
 ) -> Handle:
     """The asynchronous form of ``broadcast``."""
-    number = set_id_of(process_set)
-    if out is None:
-        out = empty_like(tensor)
-    return _core.broadcast(
-        name_of(name, "broadcast", number),
-        tensor,
-        out,
-        options_of(number, priority=priority, root_rank=root_rank),
-        out,
-    )
+    return _submit_broadcast(tensor, root_rank, name, process_set, priority, out, False)
 
 
 def broadcast(
@@ -131,9 +156,8 @@ def broadcast(
     out: Any = None,
 ) -> Array:
     """The tensor of `root_rank`, a world rank, on every rank. The same shape and dtype everywhere."""
-    return synchronize(  # type: ignore[no-any-return]
-        broadcast_async(tensor, root_rank, name, process_set=process_set, priority=priority, out=out)
-    )
+    handle = _submit_broadcast(tensor, root_rank, name, process_set, priority, out, True)
+    return synchronize(handle)  # type: ignore[no-any-return]
 
 
 def broadcast_async_(
@@ -178,6 +202,25 @@ def broadcast_(
 # ---- alltoall ----
 
 
+def _submit_alltoall(
+    tensor: TensorLike,
+    splits: Sequence[int] | None,
+    name: str | None,
+    process_set: AnySet,
+    priority: int,
+    out: Any,
+    wait_follows: bool,
+) -> Handle:
+    number = set_id_of(process_set)
+    if splits is None:
+        options = options_of(number, priority=priority)
+        result = one_output if out is None else out
+    else:
+        options = _core.Options(process_set=number, priority=priority, splits=[int(rows) for rows in splits])
+        result = with_splits(out)
+    return _core.alltoall(name_of(name, "alltoall", number), tensor, out, options, result, wait_follows)
+
+
 def alltoall_async(
     tensor: TensorLike,
     splits: Sequence[int] | None = None,
@@ -188,14 +231,7 @@ def alltoall_async(
     out: Any = None,
 ) -> Handle:
     """The asynchronous form of ``alltoall``."""
-    number = set_id_of(process_set)
-    if splits is None:
-        options = options_of(number, priority=priority)
-        result = one_output if out is None else out
-    else:
-        options = _core.Options(process_set=number, priority=priority, splits=[int(rows) for rows in splits])
-        result = with_splits(out)
-    return _core.alltoall(name_of(name, "alltoall", number), tensor, out, options, result)
+    return _submit_alltoall(tensor, splits, name, process_set, priority, out, False)
 
 
 def alltoall(
@@ -217,6 +253,4 @@ def alltoall(
     Returns:
         the array; with `splits`, the array and the list of the rows that came from each rank.
     """
-    return synchronize(
-        alltoall_async(tensor, splits, name, process_set=process_set, priority=priority, out=out)
-    )
+    return synchronize(_submit_alltoall(tensor, splits, name, process_set, priority, out, True))

@@ -139,6 +139,30 @@ def allreduce_(
     return tensor
 
 
+def _submit_grouped_allreduce(
+    tensors: Sequence[TensorLike],
+    name: str | None,
+    op: int,
+    prescale_factor: float,
+    postscale_factor: float,
+    process_set: AnySet,
+    compression: int,
+    priority: int,
+    out: Sequence[Any] | None,
+    wait_follows: bool,
+) -> Handle:
+    number = set_id_of(process_set)
+    outputs = [empty_like(tensor) for tensor in tensors] if out is None else list(out)
+    return _core.grouped_allreduce(
+        group_names(name, "grouped_allreduce", number, len(tensors)),
+        list(tensors),
+        outputs,
+        options_of(number, op, prescale_factor, postscale_factor, compression, priority),
+        outputs,
+        wait_follows,
+    )
+
+
 def grouped_allreduce_async(
     tensors: Sequence[TensorLike],
     name: str | None = None,
@@ -152,14 +176,17 @@ def grouped_allreduce_async(
     out: Sequence[Any] | None = None,
 ) -> Handle:
     """The asynchronous form of ``grouped_allreduce``: one handle for all tensors."""
-    number = set_id_of(process_set)
-    outputs = [empty_like(tensor) for tensor in tensors] if out is None else list(out)
-    return _core.grouped_allreduce(
-        group_names(name, "grouped_allreduce", number, len(tensors)),
-        list(tensors),
-        outputs,
-        options_of(number, op, prescale_factor, postscale_factor, compression, priority),
-        outputs,
+    return _submit_grouped_allreduce(
+        tensors,
+        name,
+        op,
+        prescale_factor,
+        postscale_factor,
+        process_set,
+        compression,
+        priority,
+        out,
+        False,
     )
 
 
@@ -179,18 +206,42 @@ def grouped_allreduce(
 
     Their names are ``<name>.<i>``. Arguments as in ``allreduce``; `out` has an array for each tensor.
     """
-    handle = grouped_allreduce_async(
+    handle = _submit_grouped_allreduce(
         tensors,
         name,
         op,
-        prescale_factor=prescale_factor,
-        postscale_factor=postscale_factor,
-        process_set=process_set,
-        compression=compression,
-        priority=priority,
-        out=out,
+        prescale_factor,
+        postscale_factor,
+        process_set,
+        compression,
+        priority,
+        out,
+        True,
     )
     return synchronize(handle)  # type: ignore[no-any-return]
+
+
+def _submit_grouped_allreduce_(
+    tensors: Sequence[T],
+    name: str | None,
+    op: int,
+    prescale_factor: float,
+    postscale_factor: float,
+    process_set: AnySet,
+    compression: int,
+    priority: int,
+    wait_follows: bool,
+) -> Handle:
+    number = set_id_of(process_set)
+    arrays = list(tensors)
+    return _core.grouped_allreduce(
+        group_names(name, "grouped_allreduce", number, len(arrays)),
+        arrays,
+        None,
+        options_of(number, op, prescale_factor, postscale_factor, compression, priority),
+        arrays,
+        wait_follows,
+    )
 
 
 def grouped_allreduce_async_(
@@ -205,14 +256,16 @@ def grouped_allreduce_async_(
     priority: int = 0,
 ) -> Handle:
     """The asynchronous form of ``grouped_allreduce_``."""
-    number = set_id_of(process_set)
-    arrays = list(tensors)
-    return _core.grouped_allreduce(
-        group_names(name, "grouped_allreduce", number, len(arrays)),
-        arrays,
-        None,
-        options_of(number, op, prescale_factor, postscale_factor, compression, priority),
-        arrays,
+    return _submit_grouped_allreduce_(
+        tensors,
+        name,
+        op,
+        prescale_factor,
+        postscale_factor,
+        process_set,
+        compression,
+        priority,
+        False,
     )
 
 
@@ -228,20 +281,43 @@ def grouped_allreduce_(
     priority: int = 0,
 ) -> list[T]:
     """``grouped_allreduce`` in place: the tensors become the results and are returned."""
-    handle = grouped_allreduce_async_(
+    handle = _submit_grouped_allreduce_(
         tensors,
         name,
         op,
-        prescale_factor=prescale_factor,
-        postscale_factor=postscale_factor,
-        process_set=process_set,
-        compression=compression,
-        priority=priority,
+        prescale_factor,
+        postscale_factor,
+        process_set,
+        compression,
+        priority,
+        True,
     )
     return synchronize(handle)  # type: ignore[no-any-return]
 
 
 # ---- reducescatter ----
+
+
+def _submit_reducescatter(
+    tensor: TensorLike,
+    name: str | None,
+    op: int,
+    prescale_factor: float,
+    postscale_factor: float,
+    process_set: AnySet,
+    priority: int,
+    out: Any,
+    wait_follows: bool,
+) -> Handle:
+    number = set_id_of(process_set)
+    return _core.reducescatter(
+        name_of(name, "reducescatter", number),
+        tensor,
+        out,
+        options_of(number, op, prescale_factor, postscale_factor, priority=priority),
+        one_output if out is None else out,
+        wait_follows,
+    )
 
 
 def reducescatter_async(
@@ -256,13 +332,16 @@ def reducescatter_async(
     out: Any = None,
 ) -> Handle:
     """The asynchronous form of ``reducescatter``."""
-    number = set_id_of(process_set)
-    return _core.reducescatter(
-        name_of(name, "reducescatter", number),
+    return _submit_reducescatter(
         tensor,
+        name,
+        op,
+        prescale_factor,
+        postscale_factor,
+        process_set,
+        priority,
         out,
-        options_of(number, op, prescale_factor, postscale_factor, priority=priority),
-        one_output if out is None else out,
+        False,
     )
 
 
@@ -282,17 +361,40 @@ def reducescatter(
     With n ranks and d rows the first d % n ranks get d // n + 1 rows, the others d // n. `tensor` has at least one
     dimension, and the same shape on every rank.
     """
-    return synchronize(  # type: ignore[no-any-return]
-        reducescatter_async(
-            tensor,
-            name,
-            op,
-            prescale_factor=prescale_factor,
-            postscale_factor=postscale_factor,
-            process_set=process_set,
-            priority=priority,
-            out=out,
-        )
+    handle = _submit_reducescatter(
+        tensor,
+        name,
+        op,
+        prescale_factor,
+        postscale_factor,
+        process_set,
+        priority,
+        out,
+        True,
+    )
+    return synchronize(handle)  # type: ignore[no-any-return]
+
+
+def _submit_grouped_reducescatter(
+    tensors: Sequence[TensorLike],
+    name: str | None,
+    op: int,
+    prescale_factor: float,
+    postscale_factor: float,
+    process_set: AnySet,
+    priority: int,
+    out: Sequence[Any] | None,
+    wait_follows: bool,
+) -> Handle:
+    number = set_id_of(process_set)
+    outputs = None if out is None else list(out)
+    return _core.grouped_reducescatter(
+        group_names(name, "grouped_reducescatter", number, len(tensors)),
+        list(tensors),
+        outputs,
+        options_of(number, op, prescale_factor, postscale_factor, priority=priority),
+        all_outputs if outputs is None else outputs,
+        wait_follows,
     )
 
 
@@ -308,14 +410,16 @@ def grouped_reducescatter_async(
     out: Sequence[Any] | None = None,
 ) -> Handle:
     """The asynchronous form of ``grouped_reducescatter``."""
-    number = set_id_of(process_set)
-    outputs = None if out is None else list(out)
-    return _core.grouped_reducescatter(
-        group_names(name, "grouped_reducescatter", number, len(tensors)),
-        list(tensors),
-        outputs,
-        options_of(number, op, prescale_factor, postscale_factor, priority=priority),
-        all_outputs if outputs is None else outputs,
+    return _submit_grouped_reducescatter(
+        tensors,
+        name,
+        op,
+        prescale_factor,
+        postscale_factor,
+        process_set,
+        priority,
+        out,
+        False,
     )
 
 
@@ -331,15 +435,15 @@ def grouped_reducescatter(
     out: Sequence[Any] | None = None,
 ) -> list[Array]:
     """A reducescatter of several tensors that travel together: all of them, or none."""
-    return synchronize(  # type: ignore[no-any-return]
-        grouped_reducescatter_async(
-            tensors,
-            name,
-            op,
-            prescale_factor=prescale_factor,
-            postscale_factor=postscale_factor,
-            process_set=process_set,
-            priority=priority,
-            out=out,
-        )
+    handle = _submit_grouped_reducescatter(
+        tensors,
+        name,
+        op,
+        prescale_factor,
+        postscale_factor,
+        process_set,
+        priority,
+        out,
+        True,
     )
+    return synchronize(handle)  # type: ignore[no-any-return]

@@ -1,9 +1,13 @@
 """Jobs that a program starts by itself: some of the ranks, a store, a communicator, an exchange."""
 import os
+import re
+import shutil
 import subprocess
 import sys
 
 import pytest
+
+from conftest import ended
 
 
 def test_a_list_of_ranks_is_a_job_of_these(run):
@@ -94,6 +98,64 @@ def test_a_job_starts_over_what_the_program_brings(program, tmp_path, starts):
         output, _ = rank.communicate(timeout=60)
         assert rank.returncode == 0
         assert set(output.splitlines()) == {'[0, 1, 2]'}
+
+
+@pytest.mark.parametrize('mpi,flags', [('mpich', []), ('openmpi', ['--allow-run-as-root', '--oversubscribe'])])
+def test_a_communicator_of_mpi4py_and_its_halves_are_jobs(program, mpi, flags):
+    pytest.importorskip('mpi4py')
+    mpirun = shutil.which(f'mpirun.{mpi}') or pytest.skip(f'mpirun.{mpi} is not installed')
+    path = program('''
+        from mpi4py import MPI
+        import dabke, numpy
+        world = MPI.COMM_WORLD
+        half = world.Split(world.rank % 2, world.rank)
+        for comm in (half, world, half):
+            dabke.init(comm=comm)
+            print(f"{world.rank} of {world.size}: {dabke.rank()} {dabke.allgather(numpy.array([world.rank])).tolist()}\\n", end="", flush=True)
+            dabke.barrier()
+            dabke.shutdown()
+    ''')
+    libraries = subprocess.run(['/sbin/ldconfig', '-p'], stdout=subprocess.PIPE, text=True, check=True).stdout
+    mpich = re.search(r'libmpich\.so\.12 .* => (\S+)', libraries)
+    if mpich:  # whose soname on Debian is not the one that mpi4py looks for
+        os.symlink(mpich[1], path.parent / 'libmpi.so.12')
+    # mpi4py is told which, or it would take the first that it finds.
+    done = ended([mpirun, *flags, '-np', '4', sys.executable, path], 120,
+                 {'MPI4PY_MPIABI': mpi, 'LD_LIBRARY_PATH': str(path.parent)})
+    halves = {0: '0 [0, 2]', 1: '0 [1, 3]', 2: '1 [0, 2]', 3: '1 [1, 3]'}
+    lines = [f'{rank} of 4: {half}' for rank, half in halves.items()] * 2
+    lines += [f'{rank} of 4: {rank} [0, 1, 2, 3]' for rank in range(4)]
+    assert sorted(line for line in done.output.splitlines() if ' of 4: ' in line) == sorted(lines), done.output
+    assert done.code == 0, done.output
+
+
+def test_a_job_starts_over_a_store_of_torch(program):
+    pytest.importorskip('torch')
+    path = program('''
+        import sys, dabke, numpy
+        from datetime import timedelta
+        from torch.distributed import FileStore, PrefixStore, TCPStore
+        rank, size, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+        file = FileStore(folder + "/store", size)
+        if rank == 0:
+            tcp = TCPStore("127.0.0.1", 0, None, True, timedelta(seconds=60), wait_for_workers=False)
+            file.set("port", str(tcp.port))
+        else:
+            tcp = TCPStore("127.0.0.1", int(file.get("port")), None, False, timedelta(seconds=60))
+        for store in (tcp, PrefixStore("again", tcp), tcp, file):
+            dabke.init(comm=store, rank=rank, size=size)
+            print(dabke.allgather(numpy.array([dabke.rank()])).tolist(), flush=True)
+            dabke.barrier()
+            dabke.shutdown()
+        file.add("done", 1)
+        while int(file.add("done", 0)) < size:
+            pass
+    ''')
+    ranks = [subprocess.Popen([sys.executable, path, str(rank), '3', str(path.parent)], stdout=subprocess.PIPE, text=True)
+             for rank in range(3)]
+    for rank in ranks:
+        output, _ = rank.communicate(timeout=60)
+        assert (rank.returncode, output.splitlines()) == (0, ['[0, 1, 2]'] * 4)
 
 
 def test_an_exchange_that_raises_is_the_error_of_init(run):

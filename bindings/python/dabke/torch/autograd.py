@@ -8,7 +8,7 @@ where it sums. These scales are Horovod's: what they give is averaged over the r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Optional, Union
 
 import torch
@@ -86,7 +86,7 @@ class HorovodAllgather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, name: str, process_set: int) -> torch.Tensor:
         ctx.rows, ctx.name, ctx.process_set = _rows(tensor), name, process_set
-        return wait_for(ops.submit_allgather(name, tensor, process_set))  # type: ignore[no-any-return]
+        return _waited(ops.submit_allgather, name, tensor, process_set)  # type: ignore[no-any-return]
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
@@ -97,7 +97,7 @@ class HorovodGroupedAllgather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, names: list[str], process_set: int, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         ctx.rows, ctx.names, ctx.process_set = [_rows(tensor) for tensor in tensors], names, process_set
-        return tuple(wait_for(ops.submit_grouped_allgather(names, tensors, process_set)))
+        return tuple(_waited(ops.submit_grouped_allgather, names, tensors, process_set))
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
@@ -109,7 +109,7 @@ class HorovodBroadcast(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, root_rank: int, name: str, process_set: int) -> torch.Tensor:
         ctx.root_rank, ctx.name, ctx.process_set = root_rank, name, process_set
-        return wait_for(ops.submit_broadcast(name, tensor, False, root_rank, process_set))  # type: ignore[no-any-return]
+        return _waited(ops.submit_broadcast, name, tensor, False, root_rank, process_set)  # type: ignore[no-any-return]
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
@@ -121,7 +121,7 @@ class HorovodAlltoall(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, splits: Any, name: str, process_set: int) -> Any:
         ctx.name, ctx.process_set, ctx.received = name, process_set, None
-        result = wait_for(ops.submit_alltoall(name, tensor, splits, process_set))
+        result = _waited(ops.submit_alltoall, name, tensor, splits, process_set)
         if splits is not None:
             ctx.received = result[1]
             ctx.mark_non_differentiable(ctx.received)
@@ -129,8 +129,7 @@ class HorovodAlltoall(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        handle = ops.submit_alltoall(f"{ctx.name}.grad", grads[0].contiguous(), ctx.received, ctx.process_set)
-        returned = wait_for(handle)
+        returned = _waited(ops.submit_alltoall, f"{ctx.name}.grad", grads[0].contiguous(), ctx.received, ctx.process_set)
         return (returned if ctx.received is None else returned[0]), None, None, None
 
 
@@ -138,8 +137,7 @@ class HorovodReducescatter(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, how: _How) -> torch.Tensor:
         ctx.how = how
-        handle = ops.submit_reducescatter(how.names[0], tensor, how.process_set, how.op, how.scales)
-        return wait_for(handle)  # type: ignore[no-any-return]
+        return _waited(ops.submit_reducescatter, how.names[0], tensor, how.process_set, how.op, how.scales)  # type: ignore[no-any-return]
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
@@ -150,8 +148,7 @@ class HorovodGroupedReducescatter(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, how: _How, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         ctx.how = how
-        handle = ops.submit_grouped_reducescatter(how.names, tensors, how.process_set, how.op, how.scales)
-        return tuple(wait_for(handle))
+        return tuple(_waited(ops.submit_grouped_reducescatter, how.names, tensors, how.process_set, how.op, how.scales))
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
@@ -161,29 +158,31 @@ class HorovodGroupedReducescatter(torch.autograd.Function):
 # ---- what they are made of ----
 
 
+def _waited(submit: Callable[..., _core.Handle], *arguments: Any) -> Any:
+    """The result of an operation that is waited for at once."""
+    return wait_for(submit(*arguments, wait_follows=True))
+
+
 def _rows(tensor: torch.Tensor) -> int:
     """A scalar has none; the runtime's own words refuse it."""
     return tensor.shape[0] if tensor.dim() else 0
 
 
 def _reduce(tensor: torch.Tensor, how: _How, name: str) -> torch.Tensor:
-    handle = ops.submit_allreduce(name, tensor, False, how.process_set, how.op, how.scales, how.wire, wait_follows=True)
-    return wait_for(handle)  # type: ignore[no-any-return]
+    return _waited(ops.submit_allreduce, name, tensor, False, how.process_set, how.op, how.scales, how.wire)  # type: ignore[no-any-return]
 
 
 def _reduce_group(tensors: list[torch.Tensor], how: _How, names: list[str]) -> list[torch.Tensor]:
-    handle = ops.submit_grouped_allreduce(names, tensors, False, how.process_set, how.op, how.scales, how.wire)
-    return wait_for(handle)  # type: ignore[no-any-return]
+    return _waited(ops.submit_grouped_allreduce, names, tensors, False, how.process_set, how.op, how.scales, how.wire)  # type: ignore[no-any-return]
 
 
 def _mean(grad: torch.Tensor, name: str, process_set: int) -> torch.Tensor:
-    handle = ops.submit_allreduce(name, grad.contiguous(), False, process_set, int(Average), _ONE, wait_follows=True)
-    return wait_for(handle)  # type: ignore[no-any-return]
+    return _waited(ops.submit_allreduce, name, grad.contiguous(), False, process_set, int(Average), _ONE)  # type: ignore[no-any-return]
 
 
 def _own_rows(grad: torch.Tensor, rows: int, name: str, process_set: int) -> torch.Tensor:
     """This rank's rows of the ranks' average gradient of what was gathered."""
-    counts = wait_for(ops.submit_allgather(f"{name}.rows", torch.tensor([rows]), process_set)).tolist()
+    counts = _waited(ops.submit_allgather, f"{name}.rows", torch.tensor([rows]), process_set).tolist()
     first = sum(counts[: _core.process_set_rank(process_set)])
     return _mean(grad, f"{name}.grad", process_set).narrow(0, first, rows)
 
@@ -191,7 +190,7 @@ def _own_rows(grad: torch.Tensor, rows: int, name: str, process_set: int) -> tor
 def _gathered(grad: torch.Tensor, name: str, how: _How) -> torch.Tensor:
     how.check_linear("reducescatter")
     factor = how.scales[0] * how.scales[1] * (_core.process_set_size(how.process_set) if how.op == Sum else 1)
-    gathered: torch.Tensor = wait_for(ops.submit_allgather(name, grad.contiguous(), how.process_set))
+    gathered: torch.Tensor = _waited(ops.submit_allgather, name, grad.contiguous(), how.process_set)
     return gathered if factor == 1 else gathered * factor
 
 
@@ -266,7 +265,7 @@ def allgather(tensor: torch.Tensor, name: Optional[str] = None, process_set: Any
     full_name = name_of("allgather", name, number)
     if _flows([tensor]):
         return _apply(HorovodAllgather, tensor, full_name, number)  # type: ignore[no-any-return]
-    return wait_for(ops.submit_allgather(full_name, tensor, number))  # type: ignore[no-any-return]
+    return _waited(ops.submit_allgather, full_name, tensor, number)  # type: ignore[no-any-return]
 
 
 def grouped_allgather(
@@ -277,7 +276,7 @@ def grouped_allgather(
     names = names_of_group("grouped_allgather", name, number, len(tensors))
     if _flows(tensors):
         return list(_apply(HorovodGroupedAllgather, names, number, *tensors))
-    return wait_for(ops.submit_grouped_allgather(names, tensors, number))  # type: ignore[no-any-return]
+    return _waited(ops.submit_grouped_allgather, names, tensors, number)  # type: ignore[no-any-return]
 
 
 def broadcast(
@@ -288,7 +287,7 @@ def broadcast(
     full_name = name_of("broadcast", name, number)
     if _flows([tensor]):
         return _apply(HorovodBroadcast, tensor, root_rank, full_name, number)  # type: ignore[no-any-return]
-    return wait_for(ops.submit_broadcast(full_name, tensor, False, root_rank, number))  # type: ignore[no-any-return]
+    return _waited(ops.submit_broadcast, full_name, tensor, False, root_rank, number)  # type: ignore[no-any-return]
 
 
 def alltoall(
@@ -310,7 +309,7 @@ def alltoall(
     full_name = name_of("alltoall", name, number)
     if _flows([tensor]):
         return _apply(HorovodAlltoall, tensor, splits, full_name, number)
-    return wait_for(ops.submit_alltoall(full_name, tensor, splits, number))
+    return _waited(ops.submit_alltoall, full_name, tensor, splits, number)
 
 
 def reducescatter(
@@ -332,7 +331,7 @@ def reducescatter(
     if _flows([sent]):
         result = _apply(HorovodReducescatter, sent, how)
     else:
-        result = wait_for(ops.submit_reducescatter(how.names[0], sent, number, how.op, how.scales))
+        result = _waited(ops.submit_reducescatter, how.names[0], sent, number, how.op, how.scales)
     return compression.decompress(result, context)
 
 
@@ -354,5 +353,5 @@ def grouped_reducescatter(
     if _flows(sent):
         results = _apply(HorovodGroupedReducescatter, how, *sent)
     else:
-        results = wait_for(ops.submit_grouped_reducescatter(names, sent, number, how.op, how.scales))
+        results = _waited(ops.submit_grouped_reducescatter, names, sent, number, how.op, how.scales)
     return [compression.decompress(result, context) for result, (_, context) in zip(results, pairs)]

@@ -89,10 +89,10 @@ def broadcast_object(
     is_root = _core.rank() == root_rank
     data = _bytes_of(obj) if is_root else torch.empty(0, dtype=torch.uint8)
     length = torch.tensor([data.numel()])
-    wait_for(ops.submit_broadcast(f"{base}.length", length, True, root_rank, number))
+    wait_for(ops.submit_broadcast(f"{base}.length", length, True, root_rank, number, wait_follows=True))
     if not is_root:
         data = torch.empty(int(length), dtype=torch.uint8)
-    wait_for(ops.submit_broadcast(f"{base}.data", data, True, root_rank, number))
+    wait_for(ops.submit_broadcast(f"{base}.data", data, True, root_rank, number, wait_follows=True))
     return obj if is_root else _object_of(data)
 
 

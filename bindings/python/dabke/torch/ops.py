@@ -123,6 +123,7 @@ def submit_grouped_allreduce(
     op: int,
     scales: tuple[float, float],
     wire: int = 3,
+    wait_follows: bool = False,
 ) -> Handle:
     """An allreduce of several tensors under their full names."""
     sources = [on_host(tensor, "grouped_allreduce") for tensor in tensors]
@@ -133,11 +134,11 @@ def submit_grouped_allreduce(
         finish = [result_in(tensor, source) for tensor, source in zip(tensors, sources)]
         in_memory = all(tensor is source for tensor, source in zip(tensors, sources))
         result = tensors if in_memory else lambda handle: [each(handle) if callable(each) else each for each in finish]
-        return _core.grouped_allreduce(names, inputs, None, how, result)
+        return _core.grouped_allreduce(names, inputs, None, how, result, wait_follows)
     outs = [torch.empty_like(source, requires_grad=False) for source in sources]
     staged = any(tensor.device != out.device for tensor, out in zip(tensors, outs))
     result = outs if not staged else lambda handle: [back_to(tensor, out) for tensor, out in zip(tensors, outs)]
-    return _core.grouped_allreduce(names, inputs, [described(out) for out in outs], how, result)
+    return _core.grouped_allreduce(names, inputs, [described(out) for out in outs], how, result, wait_follows)
 
 
 def grouped_allreduce_async(
@@ -185,7 +186,9 @@ def grouped_allreduce_(
     number = set_id_of(process_set)
     names = names_of_group("grouped_allreduce", name, number, len(tensors))
     scales = prescale_factor, postscale_factor
-    handle = submit_grouped_allreduce(names, list(tensors), True, number, reduce_op(op, average), scales)
+    handle = submit_grouped_allreduce(
+        names, list(tensors), True, number, reduce_op(op, average), scales, wait_follows=True
+    )
     return _synchronize(handle)  # type: ignore[no-any-return]
 
 
@@ -230,12 +233,16 @@ def sparse_tensor(indices: torch.Tensor, values: torch.Tensor, like: torch.Tenso
 # ---- allgather ----
 
 
-def submit_allgather(name: str, tensor: torch.Tensor, process_set: int) -> Handle:
+def submit_allgather(name: str, tensor: torch.Tensor, process_set: int, wait_follows: bool = False) -> Handle:
     """An allgather under its full name."""
     source = on_host(tensor, "allgather")
     device = tensor.device
     how = options(process_set, stream=stream_of(source))
-    return _core.allgather(name, described(source), None, how, lambda handle: of_output(handle.output()).to(device))
+
+    def result(handle: Handle) -> torch.Tensor:
+        return of_output(handle.output()).to(device)
+
+    return _core.allgather(name, described(source), None, how, result, wait_follows)
 
 
 def allgather_async(tensor: torch.Tensor, name: Optional[str] = None, process_set: AnySet = _WORLD) -> Handle:
@@ -244,12 +251,14 @@ def allgather_async(tensor: torch.Tensor, name: Optional[str] = None, process_se
     return submit_allgather(name_of("allgather", name, number), tensor, number)
 
 
-def submit_grouped_allgather(names: list[str], tensors: Sequence[torch.Tensor], process_set: int) -> Handle:
+def submit_grouped_allgather(
+    names: list[str], tensors: Sequence[torch.Tensor], process_set: int, wait_follows: bool = False
+) -> Handle:
     """An allgather of several tensors under their full names."""
     sources = [on_host(tensor, "grouped_allgather") for tensor in tensors]
     how = options(process_set, stream=stream_of(sources[0]) if sources else 0)
     inputs = [described(source) for source in sources]
-    return _core.grouped_allgather(names, inputs, None, how, outputs_like(tensors))
+    return _core.grouped_allgather(names, inputs, None, how, outputs_like(tensors), wait_follows)
 
 
 def grouped_allgather_async(
@@ -263,16 +272,23 @@ def grouped_allgather_async(
 # ---- broadcast ----
 
 
-def submit_broadcast(name: str, tensor: torch.Tensor, in_place: bool, root_rank: int, process_set: int) -> Handle:
+def submit_broadcast(
+    name: str,
+    tensor: torch.Tensor,
+    in_place: bool,
+    root_rank: int,
+    process_set: int,
+    wait_follows: bool = False,
+) -> Handle:
     """A broadcast under its full name."""
     source = on_host(tensor, "broadcast")
     how = options(process_set, root_rank=int(root_rank), stream=stream_of(source))
     if in_place:
-        return _core.broadcast(name, described(source), None, how, result_in(tensor, source))
+        return _core.broadcast(name, described(source), None, how, result_in(tensor, source), wait_follows)
     out = torch.empty_like(source, requires_grad=False)
     device = tensor.device
     result = out if out.device == device else lambda handle: out.to(device)
-    return _core.broadcast(name, described(source), described(out), how, result)
+    return _core.broadcast(name, described(source), described(out), how, result, wait_follows)
 
 
 def broadcast_async(
@@ -295,19 +311,28 @@ def broadcast_(
     tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: AnySet = _WORLD
 ) -> torch.Tensor:
     """``broadcast`` in place, without gradient: the tensor becomes that of `root_rank` and is returned."""
-    return _synchronize(broadcast_async_(tensor, root_rank, name, process_set))  # type: ignore[no-any-return]
+    number = set_id_of(process_set)
+    full_name = name_of("broadcast", name, number)
+    handle = submit_broadcast(full_name, tensor, True, root_rank, number, wait_follows=True)
+    return _synchronize(handle)  # type: ignore[no-any-return]
 
 
 # ---- alltoall ----
 
 
-def submit_alltoall(name: str, tensor: torch.Tensor, splits: _Splits, process_set: int) -> Handle:
+def submit_alltoall(
+    name: str, tensor: torch.Tensor, splits: _Splits, process_set: int, wait_follows: bool = False
+) -> Handle:
     """An alltoall under its full name."""
     source = on_host(tensor, "alltoall")
     device = tensor.device
     if splits is None:
         how = options(process_set, stream=stream_of(source))
-        return _core.alltoall(name, described(source), None, how, lambda handle: of_output(handle.output()).to(device))
+
+        def received_rows(handle: Handle) -> torch.Tensor:
+            return of_output(handle.output()).to(device)
+
+        return _core.alltoall(name, described(source), None, how, received_rows, wait_follows)
     rows = [int(each) for each in (splits.tolist() if isinstance(splits, torch.Tensor) else splits)]
     how = _core.Options(process_set=process_set, splits=rows, stream=stream_of(source))
 
@@ -315,7 +340,7 @@ def submit_alltoall(name: str, tensor: torch.Tensor, splits: _Splits, process_se
         received = torch.tensor(handle.received_splits(), dtype=torch.int32, device=device)
         return of_output(handle.output()).to(device), received
 
-    return _core.alltoall(name, described(source), None, how, with_splits)
+    return _core.alltoall(name, described(source), None, how, with_splits, wait_follows)
 
 
 def alltoall_async(
@@ -330,13 +355,22 @@ def alltoall_async(
 
 
 def submit_reducescatter(
-    name: str, tensor: torch.Tensor, process_set: int, op: int, scales: tuple[float, float]
+    name: str,
+    tensor: torch.Tensor,
+    process_set: int,
+    op: int,
+    scales: tuple[float, float],
+    wait_follows: bool = False,
 ) -> Handle:
     """A reducescatter under its full name."""
     source = on_host(tensor, "reducescatter")
     device = tensor.device
     how = options(process_set, op, scales[0], scales[1], stream=stream_of(source))
-    return _core.reducescatter(name, described(source), None, how, lambda handle: of_output(handle.output()).to(device))
+
+    def result(handle: Handle) -> torch.Tensor:
+        return of_output(handle.output()).to(device)
+
+    return _core.reducescatter(name, described(source), None, how, result, wait_follows)
 
 
 def reducescatter_async(
@@ -354,13 +388,18 @@ def reducescatter_async(
 
 
 def submit_grouped_reducescatter(
-    names: list[str], tensors: Sequence[torch.Tensor], process_set: int, op: int, scales: tuple[float, float]
+    names: list[str],
+    tensors: Sequence[torch.Tensor],
+    process_set: int,
+    op: int,
+    scales: tuple[float, float],
+    wait_follows: bool = False,
 ) -> Handle:
     """A reducescatter of several tensors under their full names."""
     sources = [on_host(tensor, "grouped_reducescatter") for tensor in tensors]
     how = options(process_set, op, scales[0], scales[1], stream=stream_of(sources[0]) if sources else 0)
     inputs = [described(source) for source in sources]
-    return _core.grouped_reducescatter(names, inputs, None, how, outputs_like(tensors))
+    return _core.grouped_reducescatter(names, inputs, None, how, outputs_like(tensors), wait_follows)
 
 
 def grouped_reducescatter_async(

@@ -124,7 +124,8 @@ def _joined_statistics(input: torch.Tensor, name: str) -> tuple[torch.Tensor, to
     mean = input.sum(_over_batch(input)) / max(1, count)
     deviations = (input - _along_channels(mean, input)).square().sum(_over_batch(input))
     own = torch.stack([torch.full_like(mean, count), mean, deviations]).unsqueeze(0)
-    counts, means, sums = wait_for(ops.submit_allgather(f"{name}.statistics", own, 0)).unbind(1)
+    gathered = wait_for(ops.submit_allgather(f"{name}.statistics", own, 0, wait_follows=True))
+    counts, means, sums = gathered.unbind(1)
     total = counts.sum(0)
     if float(total.max()) <= 1:
         raise InvalidArgumentError(
