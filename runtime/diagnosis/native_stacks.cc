@@ -17,7 +17,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 
+#include "runtime/base/clock.h"
 #include "runtime/diagnosis/frames.h"
 #include "runtime/diagnosis/own_threads.h"
 
@@ -25,6 +27,10 @@ namespace dabke {
 namespace {
 
 constexpr int kMostFrames = 64;
+/// A thread blocks signals while it starts, and in the handler of whoever has taken stacks just before. Only those that
+/// block them for longer do it for good.
+constexpr Duration kDeafTime = std::chrono::milliseconds(200);
+constexpr Duration kDeafPause = std::chrono::milliseconds(2);
 
 /// Nothing when it cannot be told: the thread has just ended.
 std::optional<bool> blocks(int thread, int signal) {
@@ -146,6 +152,11 @@ std::vector<Dump::Stack> NativeStacks::take() {
   const Frames names;
   std::vector<Dump::Stack> stacks;
   std::vector<Asked> asked;
+  struct Deaf {
+    std::size_t stack;
+    int thread;
+  };
+  std::vector<Deaf> deaf;
   const int signal = choose_signal();
   if (signal < 0) return stacks;
   const int self = static_cast<int>(::syscall(SYS_gettid));
@@ -161,12 +172,22 @@ std::vector<Dump::Stack> NativeStacks::take() {
       stack.frames = names.describe({frames.begin(), frames.begin() + count});
     } else if (*is_blocked) {
       stack.frames = {"(this thread blocks signals)"};
+      deaf.push_back({stacks.size(), thread});
     } else {
       auto record = std::make_unique<Record>();
       if (!ask(thread, signal, *record)) continue;
       asked.push_back({stacks.size(), std::move(record)});
     }
     stacks.push_back(std::move(stack));
+  }
+  for (const TimePoint until = Clock::now() + kDeafTime; !deaf.empty() && Clock::now() < until;) {
+    std::erase_if(deaf, [&](const Deaf& one) {
+      if (blocks(one.thread, signal).value_or(true)) return false;
+      auto record = std::make_unique<Record>();
+      if (ask(one.thread, signal, *record)) asked.push_back({one.stack, std::move(record)});
+      return true;
+    });
+    if (!deaf.empty()) std::this_thread::sleep_for(kDeafPause);
   }
   const timespec deadline = monotonic_clock_in(answer_time_);
   for (Asked& one : asked) {

@@ -126,6 +126,33 @@ TEST_CASE("a thread that blocks signals is named as such, the runtime's own thre
   CHECK(stack_of(stacks, ours) == nullptr);
 }
 
+TEST_CASE("a thread that blocks signals for a moment tells its stack") {
+  NativeStacks native(std::chrono::seconds(20));
+  std::atomic<bool> ends = false;
+  std::atomic<int> id = 0;
+  std::jthread blinker([&] {
+    id = this_thread();
+    id.notify_all();
+    sigset_t all, before;
+    sigfillset(&all);
+    while (!ends) {  // nearly always
+      pthread_sigmask(SIG_SETMASK, &all, &before);
+      ::usleep(20'000);
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      ::usleep(8'000);
+    }
+  });
+  id.wait(0);
+  std::size_t told = 0;
+  for (int round = 0; round < 5; ++round) {
+    const auto stacks = native.take();
+    const Dump::Stack* const stack = stack_of(stacks, id);
+    if (stack != nullptr && stack->frames.size() >= 3) ++told;
+  }
+  ends = true;
+  CHECK(told == 5);
+}
+
 TEST_CASE("threads are waited for by a clock that nobody sets") {
   NativeStacks native(std::chrono::seconds(20));
   const Waiter waiter;
