@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import weakref
 from collections.abc import Iterator
-from typing import Union
+from typing import Any, Union
 
 from . import _core
 
@@ -41,6 +43,25 @@ def annotate(name: str) -> Iterator[None]:
             _core.annotate_end()
 
 
+_program_marks = False
+_stepper: Union[weakref.ref[Any], None] = None  # the optimizer whose steps are marked
+_own_steps = itertools.count()
+
+
 def mark_step(step: int) -> None:
-    """The end of training step number `step`."""
+    """The end of training step number `step`. From the first call on the program alone marks steps, and no optimizer."""
+    global _program_marks
+    _program_marks = True
     _core.mark_step(step)
+
+
+def optimizer_stepped(optimizer: object) -> None:
+    """Marks the steps of a program that marks none itself: those of the optimizer that has stepped first, 0, 1, 2, ..."""
+    global _stepper
+    if _program_marks:
+        return
+    stepper = None if _stepper is None else _stepper()
+    if stepper is None:
+        stepper, _stepper = optimizer, weakref.ref(optimizer)
+    if stepper is optimizer and _core.is_initialized():
+        _core.mark_step(next(_own_steps))

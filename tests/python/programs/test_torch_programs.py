@@ -1,4 +1,5 @@
 """PyTorch in jobs of their own: Horovod's rules from `init`, programs written for Horovod, the example."""
+import json
 import os
 import shutil
 import subprocess
@@ -225,3 +226,27 @@ def test_a_compiled_model_trains(run):
         print(losses[-1] < losses[0] and torch.equal(same[0], same[1]))
     ''', limit=150)
     assert ended.code == 0 and ended.lines_of(0) == ['True'], ended.output
+
+
+@pytest.mark.parametrize('marks, steps', [(False, [0, 1, 2, 3, 4]), (True, [70, 71, 72, 73, 74])])
+def test_the_first_optimizer_marks_the_steps_of_a_program_that_marks_none(run, tmp_path, marks, steps):
+    ended = run(f'''
+        import torch, dabke, dabke.torch as hvd
+        hvd.init()
+        models = [torch.nn.Linear(3, 2) for _ in range(2)]
+        first, second = (hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
+                                                  [(f"{{i}}.{{name}}", each) for name, each in model.named_parameters()])
+                         for i, model in enumerate(models))
+        for step in range(5):
+            if {marks}:
+                dabke.mark_step(70 + step)
+            for model, optimizer in zip(models, (first, second)):
+                optimizer.zero_grad()
+                model(torch.ones(4, 3)).sum().backward()
+                optimizer.step()
+        hvd.shutdown()
+    ''', env={'DABKE_TIMELINE': str(tmp_path / 'trace.json')})
+    assert ended.code == 0, ended.output
+    events = json.loads((tmp_path / 'trace.json').read_text())['traceEvents']
+    marked = [event['args']['step'] for event in events if event['name'] == 'STEP' and event['pid'] == 1]
+    assert marked == steps

@@ -12,6 +12,7 @@ import torch
 from ..errors import InvalidArgumentError, UnimplementedError
 from ..process_sets import global_process_set
 from ..reduce_ops import Adasum, Average
+from ..timeline import optimizer_stepped
 from .compression import Compression, Compressor
 from .gradient_reducer import GradientReducer
 from .options import AnySet, set_id_of
@@ -66,7 +67,9 @@ class _Distributed(torch.optim.Optimizer):
         elif self._should_synchronize and not (self._synchronized and self._reducer.is_untouched()):
             self.synchronize()
         self._synchronized = False
-        return super().step(closure) if closure is not None else super().step()
+        result = super().step(closure) if closure is not None else super().step()
+        optimizer_stepped(self)
+        return result
 
     def zero_grad(self, set_to_none: bool = _NONE_BY_DEFAULT) -> None:
         """As the wrapped optimizer's. Raises AssertionError while gradients are being reduced."""
