@@ -43,6 +43,14 @@ Result<CommandLine> parse_command_line(std::vector<std::string> arguments) {
       app.add_subcommand("export", "Make one HTML file of a trace, to be opened anywhere without this tool");
   page->add_option("trace", wanted.files, one_trace)->required()->expected(1);
   page->add_option("-o,--output", wanted.output, "Where to. [the trace's name with .html]");
+  auto* const top = app.add_subcommand(
+      "top", "Look at a job that runs: what each rank does, once a second (start the job with DABKE_TOP=0)");
+  top->add_option("address", wanted.top.address,
+                  "Where rank 0 shows it, ADDRESS:PORT. [the only job there is]");
+  top->add_option("--key-file", wanted.top.key_file,
+                  "The file with the key. [in ~/.dabke, where rank 0 puts it]");
+  top->add_flag("--json", wanted.top.json, "Print it as JSON, a line each second");
+  top->add_flag("--once", wanted.top.once, "Print it once, and end");
   std::ranges::reverse(arguments);  // as the library wants them
   try {
     app.parse(std::move(arguments));
@@ -68,6 +76,8 @@ Result<CommandLine> parse_command_line(std::vector<std::string> arguments) {
     wanted.command = Command::view;
   } else if (page->parsed()) {
     wanted.command = Command::export_page;
+  } else if (top->parsed()) {
+    wanted.command = Command::top;
   } else {
     wanted.text = app.help();
   }

@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "timeline_viewer/top.h"
 
 namespace dabke::timeline {
 
-enum class Command { help, version, merge, check, report, diff, view, export_page };
+enum class Command { help, version, merge, check, report, diff, view, export_page, top };
 
 struct CommandLine {
   Command command = Command::help;
@@ -18,6 +19,7 @@ struct CommandLine {
   std::string text;                // of help
   bool json = false;               // of report
   bool opens_browser = true;       // of view
+  TopOptions top;
 };
 
 /// `arguments` without the program's name. The error is one line.

@@ -179,6 +179,10 @@ int run(std::vector<std::string> arguments) {
     case Command::diff: return diff(*wanted);
     case Command::view:
     case Command::export_page: return show(*wanted);
+    case Command::top: {
+      const Status looked = look_at_job(wanted->top);
+      return looked.is_ok() ? 0 : fail(looked.message());
+    }
   }
   return 0;
 }

@@ -124,6 +124,9 @@ void FlagParser::App::add_general(RawOptions& raw) {
   add_flag("--prefix-output-with-timestamp", raw.timestamps, "Begin each line with the time.")->group(output);
   add_flag("--no-prefix", raw.no_prefix, "Print the lines of ranks without [rank]<stdout>: before them.")
       ->group(output);
+  add_flag("--top", raw.top,
+           "Show below the output, once a second, what each rank does: step, who waits for it, MB/s, queue.")
+      ->group(output);
   add_flag("--verbose", raw.verbose, "Say on stderr what is started where and how it ends.")->group(output);
   add_flag("-h,--help", raw.help, "Print this text.")->group(information);
   add_flag("-v,--version", raw.version, "Print the version.")->group(information);

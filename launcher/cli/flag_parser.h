@@ -20,7 +20,8 @@ struct RawOptions {
   bool help = false, version = false, check_build = false, print_knobs = false;
   std::string num_proc, hosts, hostfile, output_directory, stdin_to = "0", bind_to = "none";
   std::string ssh_port, ssh_identity_file, ssh_user, ssh_arguments, remote_dabkerun, remote_shell;
-  bool no_prefix = false, timestamps = false, verbose = false, gloo = false, disable_cache = false;
+  bool no_prefix = false, timestamps = false, verbose = false, top = false, gloo = false,
+       disable_cache = false;
   std::deque<std::string> knobs;  // by the row of the table; a deque, because the parser keeps references
 };
 

@@ -240,6 +240,10 @@ void add_remote_host(Job& job, const Options& options, const JobFacts& facts, co
 
 int launch(const Options& options) {
   const InheritedState inherited = prepare_process();
+  if (options.top && ::isatty(STDERR_FILENO) == 0)
+    return fail(kUsageError,
+                "--top draws its table on a terminal, and stderr is none; for a job without a terminal give "
+                "--top-port 0, and look at it with dabke-timeline top");
   auto placements = plan(options);
   if (!placements.is_ok()) return fail(kUsageError, placements.status().message());
   const std::vector<HostPart> parts = parts_of(*placements);
@@ -265,13 +269,14 @@ int launch(const Options& options) {
 
   auto input = open_input(options);
   if (!input.is_ok()) return fail(1, input.status().message());
-  const auto gatherer = DumpGatherer::open();
+  const auto gatherer = ReportGatherer::open();
   if (!gatherer.is_ok()) return fail(1, gatherer.status().message());
   auto server = RendezvousServer::listen("127.0.0.1", secrets->id, secrets->key);
   if (!server.is_ok()) return fail(1, server.status().message());
   JobFacts facts{(*server)->url(), to_hex(secrets->id), to_hex(secrets->key), options.knobs};
   const std::string timeline = recorded_timeline(options);
   if (!timeline.empty()) facts.variables.emplace_back("DABKE_MERGES_TIMELINE", timeline);
+  if (options.top) facts.variables.emplace_back("DABKE_TOP", "launcher");
   if (options.verbose) tell_plan(facts, parts);
 
   // Until here a signal ends dabkerun as it ends any program, and nothing else runs yet. From here on nothing
@@ -298,7 +303,7 @@ int launch(const Options& options) {
     if (!added.is_ok()) return fail(1, added.message());
   }
   if (input->typed) job.pass_input(*input->typed);
-  job.watch_dumps(**gatherer);
+  job.watch_reports(**gatherer);
   (*server)->on_set(
       [&](const std::string& key, const std::string& value) { (*gatherer)->offer(key, value); });
   const Status served = (*server)->start();  // threads, so no fork from here on

@@ -210,6 +210,7 @@ Result<Options> parse_command_line(std::span<const std::string> arguments) {
   options.prefix = !raw.no_prefix;
   options.timestamps = raw.timestamps;
   options.verbose = raw.verbose;
+  options.top = raw.top;
   options.ssh_port = raw.ssh_port;
   options.ssh_identity_file = raw.ssh_identity_file;
   options.ssh_user = raw.ssh_user;

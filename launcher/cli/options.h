@@ -23,6 +23,7 @@ struct Options {
   bool stdin_to_rank_0 = true;
   bool pin_to_cores = false;
   bool verbose = false;
+  bool top = false;                                                  // a table of what each rank does
   std::string ssh_port, ssh_identity_file, ssh_user, ssh_arguments;  // empty: not given
   std::string remote_dabkerun, remote_shell;
   std::vector<std::pair<std::string, std::string>> knobs;  // DABKE_X and its value, from flags

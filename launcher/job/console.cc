@@ -46,8 +46,31 @@ void Console::write(Stream stream, std::string_view line) {
   Queue& queue = queue_of(stream);
   if (queue.closed || queue.failed) return;
   if (std::exchange(queue.is_torn, false)) queue.waiting += '\n';
+  if (&queue == &queue_of(Stream::error)) erase_pinned(queue);
   queue.waiting.append(line);
   queue.used = true;
+}
+
+void Console::pin(std::vector<std::string> lines) {
+  Queue& queue = queue_of(Stream::error);
+  // A terminal that takes nothing gets the next ones.
+  if (queue.closed || queue.failed || (!queue.waiting.empty() && !lines.empty())) return;
+  erase_pinned(queue);
+  pinned_ = std::move(lines);
+  draw_pinned();
+}
+
+void Console::draw_pinned() {
+  Queue& queue = queue_of(Stream::error);
+  for (const std::string& line : pinned_) queue.waiting += line + "\n";
+  drawn_ = pinned_.size();
+  if (drawn_ > 0) queue.used = true;
+}
+
+/// Up to the first of its lines, and all from there on goes.
+void Console::erase_pinned(Queue& queue) {
+  if (drawn_ > 0) queue.waiting += fmt::format("\x1b[{}A\r\x1b[J", drawn_);
+  drawn_ = 0;
 }
 
 bool Console::is_full(Stream stream) const {
@@ -76,6 +99,8 @@ void Console::handle(const pollfd& entry) {
       drop(queue);
     } else if (!queue.waiting.empty()) {
       write_some(queue);
+      // Once the terminal has taken all lines, and not after each of them.
+      if (queue.waiting.empty() && &queue == &queue_of(Stream::error) && drawn_ == 0) draw_pinned();
     }
   }
 }

@@ -28,6 +28,8 @@ class Console {
 
   /// `line` ends with its terminator. Dropped when the stream is broken.
   void write(Stream stream, std::string_view line);
+  /// Lines that stay below what is written to a terminal, the second stream, until others replace them; none: they go.
+  void pin(std::vector<std::string> lines);
   /// So much is waiting that whoever fills this stream should stop for now.
   bool is_full(Stream stream) const;
   bool is_drained() const;
@@ -62,6 +64,9 @@ class Console {
     bool used = false;        // something has been for it: whether anybody reads it matters from then on
   };
 
+  void draw_pinned();
+  void erase_pinned(Queue& queue);
+
   const Queue& queue_of(Stream stream) const { return queues_[stream == Stream::error && !shared_ ? 1 : 0]; }
   Queue& queue_of(Stream stream) { return queues_[stream == Stream::error && !shared_ ? 1 : 0]; }
   void write_some(Queue& queue);
@@ -69,6 +74,8 @@ class Console {
 
   Queue queues_[2];
   bool shared_ = false;
+  std::vector<std::string> pinned_;
+  std::size_t drawn_ = 0;  // lines of it, which are the last of the terminal
   std::string error_;
 };
 

@@ -15,6 +15,7 @@
 #include "launcher/agent/supervisor.h"
 #include "launcher/job/blamed_rank.h"
 #include "launcher/job/hang_verdict.h"
+#include "runtime/base/terminal.h"
 
 namespace dabke {
 namespace {
@@ -78,6 +79,7 @@ void Job::say(std::string_view text) {
 int Job::run() {
   start_agents();
   while (is_waiting_for_processes() || is_waiting_for_output()) turn();
+  console_.pin({});
   if (refused_with_) return *refused_with_;
   take_dumps();
   if (judge_at_) judge_hang();
@@ -155,7 +157,10 @@ void Job::handle_entries(const std::vector<pollfd>& entries) {
     if (entry.revents != 0) ready[entry.fd] = entry.revents;
   }
   if (ready.contains(signals_)) take_signal();
-  if (gatherer_ != nullptr && ready.contains(gatherer_->event())) take_dumps();
+  if (gatherer_ != nullptr && ready.contains(gatherer_->event())) {
+    take_dumps();
+    take_figures();
+  }
   for (const auto& agent : agents_) {
     bool is_there = true;
     for (const pollfd& entry : entries) is_there = agent->handle(entry) && is_there;
@@ -180,7 +185,7 @@ void Job::handle_entries(const std::vector<pollfd>& entries) {
 
 void Job::take_dumps() {
   if (gatherer_ == nullptr) return;
-  for (Dump& dump : gatherer_->take()) {
+  for (Dump& dump : gatherer_->take_dumps()) {
     // A rank that sends another one has found something new.
     if (dumps_.empty() || dump.incident != incident_ || dumps_.contains(dump.rank)) {
       if (judge_at_) judge_hang();  // what there is of the last one
@@ -192,6 +197,14 @@ void Job::take_dumps() {
     dumps_.insert_or_assign(rank, std::move(dump));
   }
   if (judge_at_ && dumps_.size() == members_.size()) judge_hang();
+}
+
+void Job::take_figures() {
+  auto figures = gatherer_->take_figures();
+  if (!figures || !is_waiting_for_processes()) return;
+  figures_.take(std::move(*figures));
+  const TerminalSize size = terminal_size(STDERR_FILENO);
+  console_.pin(figures_.lines(size.columns - 1, size.rows / 2));
 }
 
 void Job::judge_hang() {

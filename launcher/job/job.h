@@ -18,12 +18,12 @@
 #include "launcher/hosts/placement.h"
 #include "launcher/job/agent_link.h"
 #include "launcher/job/console.h"
-#include "launcher/job/dump_gatherer.h"
 #include "launcher/job/failure_policy.h"
 #include "launcher/job/input_carrier.h"
 #include "launcher/job/last_lines.h"
 #include "launcher/job/outcome.h"
 #include "launcher/job/remote_shell.h"
+#include "launcher/job/report_gatherer.h"
 #include "launcher/job/terminal_input.h"
 #include "launcher/job/worker_output.h"
 #include "runtime/base/clock.h"
@@ -58,7 +58,7 @@ class Job {
   /// Runs until every rank has ended and its output is written. What dabkerun returns.
   int run();
   /// Prints a verdict when ranks of the job hang. Before run().
-  void watch_dumps(DumpGatherer& gatherer) { gatherer_ = &gatherer; }
+  void watch_reports(ReportGatherer& gatherer) { gatherer_ = &gatherer; }
   /// Passes on what is typed for rank 0. Before run().
   void pass_input(TerminalInput& input) { input_ = &input; }
   /// Carries what rank 0 is to read to its agent. Before run().
@@ -93,6 +93,7 @@ class Job {
   void drop_output();
   void take_signal();
   void take_dumps();
+  void take_figures();
   void judge_hang();
   void stop_and_continue();
 
@@ -141,7 +142,8 @@ class Job {
   std::set<Rank> blamed_;  // those that other ranks blame
   std::map<Rank, LastLines> last_lines_;
   TerminalInput* input_ = nullptr;
-  DumpGatherer* gatherer_ = nullptr;
+  ReportGatherer* gatherer_ = nullptr;
+  FiguresTable figures_;
   std::map<Rank, Dump> dumps_;  // all of one incident
   std::uint64_t incident_ = 0;
   std::optional<TimePoint> judge_at_;  // dumps that have not come by then do not come

@@ -1,4 +1,4 @@
-#include "launcher/job/dump_gatherer.h"
+#include "launcher/job/report_gatherer.h"
 
 #include <string.h>
 #include <sys/eventfd.h>
@@ -11,27 +11,45 @@
 
 namespace dabke {
 
-Result<std::unique_ptr<DumpGatherer>> DumpGatherer::open() {
+Result<std::unique_ptr<ReportGatherer>> ReportGatherer::open() {
   Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!event) return Status(Code::transport, fmt::format("eventfd: {}", ::strerror(errno)));
-  return std::unique_ptr<DumpGatherer>(new DumpGatherer(std::move(event)));
+  return std::unique_ptr<ReportGatherer>(new ReportGatherer(std::move(event)));
 }
 
-void DumpGatherer::offer(const std::string& key, const std::string& value) {
-  if (!is_dump_key(key)) return;
-  auto dump = parse_dump(value);
-  if (!dump.is_ok()) return;  // another version's, which its library says elsewhere
-  const std::lock_guard lock(mutex_);
-  dumps_.push_back(dump.take());
+void ReportGatherer::offer(const std::string& key, const std::string& value) {
+  // One of another version is left: its library says so elsewhere.
+  if (is_dump_key(key)) {
+    auto dump = parse_dump(value);
+    if (!dump.is_ok()) return;
+    const std::lock_guard lock(mutex_);
+    dumps_.push_back(dump.take());
+  } else if (is_figures_key(key)) {
+    auto figures = parse_figures(value);
+    if (!figures.is_ok()) return;
+    const std::lock_guard lock(mutex_);
+    figures_ = figures.take();
+  } else {
+    return;
+  }
   const std::uint64_t one = 1;
   (void)!::write(event_.get(), &one, sizeof one);
 }
 
-std::vector<Dump> DumpGatherer::take() {
+std::vector<Dump> ReportGatherer::take_dumps() {
   const std::lock_guard lock(mutex_);
+  clear_event();
+  return std::exchange(dumps_, {});
+}
+
+std::optional<JobFigures> ReportGatherer::take_figures() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(figures_, std::nullopt);
+}
+
+void ReportGatherer::clear_event() const {
   std::uint64_t count = 0;
   (void)!::read(event_.get(), &count, sizeof count);
-  return std::exchange(dumps_, {});
 }
 
 }  // namespace dabke

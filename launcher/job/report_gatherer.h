@@ -1,33 +1,40 @@
-// The dumps that ranks leave in the store of their job, on their way to the launcher's thread.
+// What ranks leave in the store of their job for the launcher, on its way to the launcher's thread: dumps, and the job's
+// figures.
 #pragma once
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/base/owned.h"
 #include "runtime/diagnosis/dump.h"
+#include "runtime/diagnosis/job_figures.h"
 
 namespace dabke {
 
-class DumpGatherer {
+class ReportGatherer {
  public:
   /// An error when there is no descriptor left.
-  static Result<std::unique_ptr<DumpGatherer>> open();
+  static Result<std::unique_ptr<ReportGatherer>> open();
 
-  /// Takes what the store was given, if it is a dump. From any thread.
+  /// Takes what the store was given, if it is for the launcher. From any thread.
   void offer(const std::string& key, const std::string& value);
-  /// Readable while there are dumps to take().
+  /// Readable while there is something to take.
   int event() const { return event_.get(); }
-  std::vector<Dump> take();
+  std::vector<Dump> take_dumps();
+  /// The newest, once.
+  std::optional<JobFigures> take_figures();
 
  private:
-  explicit DumpGatherer(Fd event) : event_(std::move(event)) {}
+  void clear_event() const;
+  explicit ReportGatherer(Fd event) : event_(std::move(event)) {}
 
   const Fd event_;
   std::mutex mutex_;
   std::vector<Dump> dumps_;
+  std::optional<JobFigures> figures_;
 };
 
 }  // namespace dabke

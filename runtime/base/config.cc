@@ -26,6 +26,16 @@ constexpr Range steps_or_none() {
   return {.takes = [](std::string_view text) { return text.empty() || step_range(text).has_value(); },
           .taken = "FIRST:LAST, such as 100:110"};
 }
+constexpr Range top_or_none() {
+  return {.takes =
+              [](std::string_view text) {
+                unsigned port = 0;
+                const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+                return text.empty() || text == "launcher" ||
+                       (error == std::errc() && end == text.data() + text.size() && port < 65536);
+              },
+          .taken = "a port (0 for any), or launcher"};
+}
 
 // clang-format off
 constexpr Knob kKnobs[] = {
@@ -79,6 +89,8 @@ constexpr Knob kKnobs[] = {
      "Write DABKE_TIMELINE for these steps alone, as dabke_mark_step counts them on rank 0, and about one before and after. Empty: the whole job."},
     {"TIMELINE_MAX_BYTES", "", "timeline-max-mb", 1 << 20, &Config::timeline_max_bytes, at_least(0), "bytes",
      "Stop the timeline on all ranks as soon as one rank's file is as large. 0: no limit."},
+    {"TOP", "", "top-port", 1, &Config::top, top_or_none(), "",
+     "Port on which rank 0 shows the job to dabke-timeline top; 0: any that is free. The key is in a file in ~/.dabke. launcher: dabkerun shows it (--top). Empty: nobody can look."},
     {"STALL_CHECK_TIME_SECONDS", "STALL_CHECK_TIME_SECONDS", "stall-check-warning-time-seconds", 1, &Config::stall_check_time, at_least(0.1), "seconds",
      "Report a tensor that some ranks submitted and others did not after this time."},
     {"STALL_SHUTDOWN_TIME_SECONDS", "STALL_SHUTDOWN_TIME_SECONDS", "stall-check-shutdown-time-seconds", 1, &Config::stall_shutdown_time, at_least(0), "seconds",

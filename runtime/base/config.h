@@ -48,6 +48,7 @@ struct Config {
       "auto";                  // means records; where HOROVOD_TIMELINE names the file it is "horovod"
   std::string timeline_steps;  // empty: all, else a StepRange
   std::int64_t timeline_max_bytes = 0;  // of one file; 0: no limit
+  std::string top;                      // where rank 0 shows figures: a port, or "launcher"; empty: nowhere
   /// Whether every rank writes records, or rank 0 alone a trace.
   bool records_timeline() const { return timeline_format != "horovod"; }
 

@@ -23,7 +23,7 @@ constexpr const char* kOpenedKey = "opened";
 constexpr const char* kWaitingKey = "waiting";
 /// Rank 0 may have begun to wait a little later than the others; its verdict is worth more than theirs. So it
 /// waits that long, too, for those who shall hear it.
-constexpr Duration kVerdictAhead = 1s;
+constexpr Duration kLastAhead = 1s;
 /// Mostly rank 0 comes at the same time, and nobody need know that we wait for it.
 constexpr Duration kQuietWait = 250ms;
 /// Who waits for a roster looks that often whether it is still to come.
@@ -160,7 +160,7 @@ Result<std::vector<Meeting::Member>> Meeting::gather(std::uint64_t epoch) {
       members.push_back(member.take());
     } else if (wrong.is_ok()) {
       wrong = member.status();
-      until = std::min(deadline_, Clock::now() + kVerdictAhead);
+      until = std::min(deadline_, Clock::now() + kLastAhead);
     }
   }
   if (!wrong.is_ok()) return wrong;
@@ -205,7 +205,7 @@ Result<Roster> Meeting::open() {
 
 /// `turned_away`: the epoch whose roster is closed and does not have this process, or 0.
 Result<Opened> Meeting::wait_until_open(std::uint64_t turned_away) {
-  const TimePoint until = deadline_ + kVerdictAhead;
+  const TimePoint until = deadline_ + kLastAhead;
   const TimePoint quiet = std::min(until, Clock::now() + kQuietWait);
   bool is_quiet = true;
   while (true) {
@@ -251,7 +251,7 @@ Result<Verdict> Meeting::read(const std::string& roster) const {
 /// one is gone, or all of it is over.
 Result<std::variant<std::string, Opened>> Meeting::wait_for_roster(const Opened& open) {
   using Either = std::variant<std::string, Opened>;
-  const TimePoint until = deadline_ + kVerdictAhead;
+  const TimePoint until = deadline_ + kLastAhead;
   for (Duration pause = kQuietWait;; pause = std::min(2 * pause, kLongestLook)) {
     const TimePoint next = std::min(until, Clock::now() + pause);
     auto roster = job_.get(roster_key(open.epoch), next);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/clock.h"
+
 namespace dabke {
 namespace {
 
@@ -43,6 +45,16 @@ void ActiveTimeline::watch_steps(std::function<void(std::uint64_t step)> on_step
   const std::lock_guard lock(steps_);
   on_step_ = std::move(on_step);
   watches_steps_ = on_step_ != nullptr;
+}
+
+/// Threads that mark at once may get each other's times; nobody waits.
+void ActiveTimeline::note_step(std::uint64_t step) {
+  const std::int64_t now = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+  const std::int64_t before = marked_at_.exchange(now, std::memory_order_relaxed);
+  took_us_.store(before == 0 ? 0 : static_cast<std::uint64_t>(now - before) / 1000,
+                 std::memory_order_relaxed);
+  last_step_.store(step, std::memory_order_relaxed);
+  marks_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void ActiveTimeline::tell_step(std::uint64_t step) {

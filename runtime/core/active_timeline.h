@@ -32,8 +32,17 @@ class ActiveTimeline {
   ///   errors  invalid_argument while a timeline is written, where it has begun none
   Status end_span();
   void mark_step(std::uint64_t step) {
+    note_step(step);
     if (const auto timeline = current()) timeline->mark_step(step);
     if (watches_steps_.load(std::memory_order_relaxed)) tell_step(step);
+  }
+  /// The steps that were marked, whether a timeline is written or not.
+  struct Steps {
+    std::uint64_t count = 0, last = 0, took_us = 0;
+  };
+  Steps steps() const {
+    return {marks_.load(std::memory_order_relaxed), last_step_.load(std::memory_order_relaxed),
+            took_us_.load(std::memory_order_relaxed)};
   }
   /// `on_step` hears of every step that is marked, on the thread that marks it, one at a time. When this comes back
   /// with an empty one nobody is told any more.
@@ -42,12 +51,15 @@ class ActiveTimeline {
  private:
   void record(const Request& request);
   void tell_step(std::uint64_t step);
+  void note_step(std::uint64_t step);
   std::shared_ptr<Timeline> current() {
     if (!is_on_.load(std::memory_order_relaxed)) return nullptr;
     const std::lock_guard lock(mutex_);
     return timeline_;
   }
 
+  std::atomic<std::uint64_t> marks_{0}, last_step_{0}, took_us_{0};
+  std::atomic<std::int64_t> marked_at_{0};  // on the clock's own scale, ns
   std::atomic<bool> is_on_{false};
   std::atomic<bool> records_calls_{false};
   std::mutex mutex_;

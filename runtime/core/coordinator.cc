@@ -154,6 +154,17 @@ Dump Coordinator::describe(std::string reason, Duration limit) {
       std::move(reason) + " (the coordinator thread does not answer: what it waits for is not known)", 0);
 }
 
+std::optional<JobFigures> Coordinator::figures(Duration limit) {
+  const auto answer = std::make_shared<std::promise<JobFigures>>();
+  auto told = answer->get_future();
+  if (!post(TakeFigures{answer}) || told.wait_for(limit) != std::future_status::ready) return std::nullopt;
+  try {
+    return told.get();
+  } catch (const std::future_error&) {
+    return std::nullopt;  // the job has just ended
+  }
+}
+
 void Coordinator::shut_down() noexcept {
   if (!thread_.joinable()) return;
   inbox_.leave();
@@ -280,6 +291,10 @@ void Coordinator::obey_commands(std::vector<Command>& commands, TimePoint now) {
       machine_.ask_for_dumps(asked->reason, Machine::Dumped::as_asked, now);
     } else if (auto* question = std::get_if<Describe>(&command)) {
       question->answer->set_value(reports_.describe(std::move(question->reason), now));
+    } else if (std::holds_alternative<Look>(command)) {
+      machine_.look();
+    } else if (auto* taker = std::get_if<TakeFigures>(&command)) {
+      taker->answer->set_value(reports_.job_figures(now));
     } else if (const auto* places = std::get_if<Places>(&command)) {
       machine_.give_stack(places->text, now);
     }
@@ -349,6 +364,8 @@ void Coordinator::perform(std::vector<Action> actions, TimePoint now) {
       reports_.dump(*asked, now);
     } else if (const auto* timeline = std::get_if<TimelineAction>(&action)) {
       reports_.change_timeline(timeline->change);
+    } else if (std::holds_alternative<FiguresAction>(action)) {
+      machine_.give_figures(reports_.figures(now), now);
     } else if (std::holds_alternative<StackAction>(action)) {
       reports_.give_places([this](std::string text) { post(Places{std::move(text)}); }, now);
     } else if (auto* end = std::get_if<OverAction>(&action)) {

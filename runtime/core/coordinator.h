@@ -72,6 +72,10 @@ class Coordinator final : private ControlSink, private LaneObserver {
   /// What this rank waits for, as a dump without stacks; when the coordinator thread does not answer within
   /// `limit`, the flight recorder alone, and the reason says so.
   Dump describe(std::string reason, Duration limit);
+  /// Rank 0 only: all ranks are to tell their figures, and what has come until now. Nothing where the coordinator thread
+  /// does not answer within `limit`, or the job is over.
+  void look() { post(Look{}); }
+  std::optional<JobFigures> figures(Duration limit);
   /// Every rank is to follow it, unless it has (timeline_requests.h). False: nobody listens any more.
   bool change_timeline(TimelineChange change, std::uint64_t from);
   /// Leaves the job, runs what was ordered, closes the links. Returns when the threads have ended. Needs no

@@ -10,6 +10,7 @@
 
 #include "runtime/core/operation.h"
 #include "runtime/diagnosis/dump.h"
+#include "runtime/diagnosis/job_figures.h"
 #include "runtime/negotiation/wire.h"
 
 namespace dabke {
@@ -30,13 +31,20 @@ struct Describe {
 struct Places {
   std::string text;
 };
+/// All ranks are to tell their figures.
+struct Look {};
+/// What has been told since.
+struct TakeFigures {
+  std::shared_ptr<std::promise<JobFigures>> answer;
+};
 /// The timeline is to start or stop on all ranks.
 struct ChangeTimeline {
   TimelineChange change;
   std::uint64_t from;
 };
 /// A Status: the job is to end with that cause.
-using Command = std::variant<OperationRef, Want, Status, ChangeTimeline, AskForDumps, Describe, Places>;
+using Command = std::variant<OperationRef, Want, Status, ChangeTimeline, AskForDumps, Describe, Places, Look,
+                             TakeFigures>;
 
 /// May be used from any thread, but for what is the driver's.
 class Inbox {

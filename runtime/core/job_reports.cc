@@ -35,6 +35,7 @@ void JobReports::batch_ran(const Run& run, const BatchReport& batch, const Statu
 }
 
 void JobReports::submitted(const Request& request, TimePoint at) {
+  last_submit_ = std::max(last_submit_, at);
   parts_.recorder.record(FlightEvent::What::submitted, request.kind, request.process_set, ++submitted_,
                          request.tensors.size(), request.size_bytes(), request.name, at);
 }
@@ -164,6 +165,58 @@ void JobReports::dump(const DumpAction& action, TimePoint now) {
   parts_.reporter.write(describe(action.reason, action.incident, action.snapshot, now), where, stacks);
   // Once the operations have failed the process may end at any moment.
   if (action.job_fails) parts_.reporter.flush(kDumpTime);
+}
+
+RankFigures JobReports::figures(TimePoint now) const {
+  constexpr Duration kIdle = std::chrono::seconds(5);
+  constexpr std::size_t kMostText = 120;
+  const ActiveTimeline::Steps steps = parts_.timeline.steps();
+  const Statistics& counts = parts_.statistics;
+  RankFigures figures{.rank = machine_.state().options.rank,
+                      .steps = steps.count,
+                      .step = steps.last,
+                      .step_us = steps.took_us,
+                      .bytes = counts.bytes,
+                      .batches = counts.batches,
+                      .pending = counts.tensors_submitted -
+                                 std::min<std::uint64_t>(counts.tensors_submitted, counts.tensors_completed)};
+  TimePoint since = last_submit_;
+  const Snapshot snapshot = machine_.snapshot();
+  if (const auto running = running_batch()) {
+    figures.state = RankFigures::State::communicates;
+    figures.what = running->what;
+    since = running->since;
+  } else if (!snapshot.pending.empty()) {
+    figures.state = RankFigures::State::waits;
+    since = now;
+    for (const Snapshot::Pending& pending : snapshot.pending) {
+      const TimePoint at = calls_.find(pending.token)->first().submitted_at;
+      if (at > since) continue;
+      since = at;
+      figures.what = fmt::format("{} '{}'", name_of(pending.request->kind), pending.request->name);
+    }
+  } else {
+    figures.state = now - last_submit_ < kIdle ? RankFigures::State::computes : RankFigures::State::idle;
+  }
+  if (since != TimePoint())
+    figures.state_ms = static_cast<std::uint64_t>(std::max<std::int64_t>(
+        0, std::chrono::duration_cast<std::chrono::milliseconds>(now - since).count()));
+  if (figures.what.size() > kMostText) figures.what = figures.what.substr(0, kMostText) + "...";
+  return figures;
+}
+
+JobFigures JobReports::job_figures(TimePoint now) const {
+  const auto late = parts_.profile.lateness();
+  JobFigures job{.size = static_cast<int>(parts_.hosts.size()),
+                 .time_s = std::chrono::duration<double>(now.time_since_epoch()).count()};
+  for (const auto& [rank, answer] : machine_.figures()) {
+    const auto caused = late.find(rank);
+    job.ranks.push_back({.figures = answer.figures,
+                         .host = parts_.hosts[static_cast<std::size_t>(rank)],
+                         .caused_s = caused == late.end() ? 0 : caused->second.seconds,
+                         .age_s = std::chrono::duration<double>(now - answer.at).count()});
+  }
+  return job;
 }
 
 void JobReports::give_places(std::function<void(std::string text)> answer, TimePoint now) {

@@ -13,6 +13,7 @@
 #include "runtime/core/outstanding_calls.h"
 #include "runtime/core/statistics.h"
 #include "runtime/core/timeline_switch.h"
+#include "runtime/diagnosis/job_figures.h"
 #include "runtime/diagnosis/reporter.h"
 #include "runtime/negotiation/machine.h"
 
@@ -66,6 +67,10 @@ class JobReports {
     return describe(std::move(reason), 0, machine_.snapshot(), now);
   }
   void dump(const DumpAction& action, TimePoint now);
+  /// What this rank does, for whoever looks at the job.
+  RankFigures figures(TimePoint now) const;
+  /// Root only: what all ranks have told of themselves, and what rank 0 knows of them.
+  JobFigures job_figures(TimePoint now) const;
   /// Asks where the threads are; `answer` may come on any thread.
   void give_places(std::function<void(std::string text)> answer, TimePoint now);
   /// What was agreed on may hang as well: a rank that is stopped in the middle of it, or a network that is.
@@ -81,8 +86,9 @@ class JobReports {
   Machine& machine_;
   const OutstandingCalls& calls_;
   Lanes& lanes_;
-  std::uint64_t timelines_ = 0;        // until now
-  std::uint64_t submitted_ = 0;        // operations
+  std::uint64_t timelines_ = 0;  // until now
+  std::uint64_t submitted_ = 0;  // operations
+  TimePoint last_submit_{};
   TimePoint next_run_check_ = kNever;  // while there is a batch in a lane
   TimePoint next_clock_ = kNever;
 };

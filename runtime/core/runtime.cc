@@ -103,6 +103,13 @@ Status Runtime::start(const Factories& factories) {
                              ask_for_dumps(fmt::format("rank {} was sent {}", world().rank, name));
                            }));
   }
+  if (!config_.top.empty() && world().rank == Machine::kRoot) {
+    DABKE_ASSIGN_OR_RETURN(
+        look_server_,
+        LookServer::open({world(), config_.top, bootstrapped_.gathers_dumps ? bootstrapped_.store : nullptr,
+                          *fork_guard_, log_, [this] { coordinator_->look(); },
+                          [this](Duration limit) { return coordinator_->figures(limit); }}));
+  }
   if (!bootstrapped_.network.empty()) log_.info("{}", bootstrapped_.network);
   log_.debug("{}, of {}, epoch {}, control over {}", world().name_of(world().rank), world().size,
              world().epoch, coordinator_->channel_name());
@@ -204,6 +211,7 @@ void Runtime::print_profile() const {
 Status Runtime::shut_down() noexcept {
   if (!coordinator_ || std::exchange(left_, true)) return {};
   dump_signal_.reset();
+  look_server_.reset();
   if (bootstrapped_.mpi != nullptr) bootstrapped_.mpi->on_finalize(nullptr);
   coordinator_->shut_down();
   // A store that does not answer keeps nobody: neither a report that is on its way to it, nor what follows.

@@ -9,6 +9,7 @@
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/core/coordinator.h"
 #include "runtime/diagnosis/dump_signal.h"
+#include "runtime/diagnosis/look_server.h"
 
 namespace dabke {
 
@@ -110,6 +111,7 @@ class Runtime {
   TimelineSwitch timeline_;
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<DumpSignal> dump_signal_;
+  std::unique_ptr<LookServer> look_server_;  // rank 0's, where somebody may look
   bool left_ = false;
 };
 

@@ -55,6 +55,8 @@ class TimelineSwitch {
 
   // ---- by whoever drives the coordinator
   const std::shared_ptr<Timeline>& current() const { return current_; }
+  /// What this rank has marked, whether a timeline is written or not.
+  ActiveTimeline::Steps steps() const { return active_.steps(); }
   void follow(const TimelineChange& change);
   /// No more changes are ordered.
   void job_is_over(const Status& cause) noexcept;

@@ -74,13 +74,16 @@ struct TimelineAction {
 };
 /// Asks where this rank's threads are; give_stack() answers. No thread is to be disturbed for it.
 struct StackAction {};
+/// Asks for this rank's figures; give_figures() answers.
+struct FiguresAction {};
 /// The negotiation is over; the actions that follow complete everything that was pending.
 /// `cause` is ok after a clean goodbye; otherwise runs in flight are to be aborted with it. A failure during
 /// the last runs after a clean goodbye comes as a second OverAction.
 struct OverAction {
   Status cause;
 };
-using Action = std::variant<SendAction, ExecuteAction, CompleteAction, ProcessSetAction, WarnAction,
-                            DumpAction, StackAction, OverAction, FailGroupAction, TimelineAction>;
+using Action =
+    std::variant<SendAction, ExecuteAction, CompleteAction, ProcessSetAction, WarnAction, DumpAction,
+                 StackAction, OverAction, FailGroupAction, TimelineAction, FiguresAction>;
 
 }  // namespace dabke

@@ -15,6 +15,7 @@ Machine::Machine(Options options)
       endings_(state_, outbox_),
       dumps_(state_, outbox_),
       timelines_(state_, outbox_),
+      looks_(state_, outbox_),
       stalls_(state_, outbox_, endings_, dumps_),
       groups_(state_, outbox_, endings_, dumps_),
       reporter_(state_, outbox_, endings_, stalls_),
@@ -117,6 +118,8 @@ void Machine::hear_parent(Message& message, std::span<const std::byte> bytes, Ti
     groups_.answer(*group, now);
   } else if (const auto* asked = std::get_if<DumpMessage>(&message)) {
     dumps_.obey(*asked);
+  } else if (std::holds_alternative<LookMessage>(message)) {
+    looks_.ask();
   }
 }
 
@@ -148,6 +151,8 @@ void Machine::hear_as_root(Message& message, TimePoint now) {
     ask_for_dumps(wanted->reason, wanted->asked ? Dumped::as_asked : Dumped::as_warned, now);
   } else if (auto* timeline = std::get_if<TimelineMessage>(&message)) {
     change_timeline(std::move(timeline->change), timeline->from, now);
+  } else if (auto* told = std::get_if<FiguresMessage>(&message)) {
+    looks_.give(std::move(told->figures), now);
   }
 }
 

@@ -21,6 +21,7 @@
 #include "runtime/negotiation/dump_requests.h"
 #include "runtime/negotiation/endings.h"
 #include "runtime/negotiation/group_inspector.h"
+#include "runtime/negotiation/looks.h"
 #include "runtime/negotiation/negotiation_state.h"
 #include "runtime/negotiation/order_follower.h"
 #include "runtime/negotiation/outbox.h"
@@ -64,6 +65,12 @@ class Machine {
 
   /// Every rank is to write a dump, unless all have a moment ago.
   void ask_for_dumps(const std::string& reason, Dumped why, TimePoint now) { dumps_.ask(reason, why, now); }
+  /// Root only: every rank is to tell its figures.
+  void look() { looks_.ask(); }
+  /// The answer to every FiguresAction until now.
+  void give_figures(RankFigures figures, TimePoint now) { looks_.give(std::move(figures), now); }
+  /// Root only: the last that each rank has told.
+  const std::map<Rank, Looks::Answer>& figures() const { return looks_.answers(); }
   /// Every rank is to change its timeline, unless one of the changes from the `from`-th on is this one.
   void change_timeline(TimelineChange change, std::uint64_t from, TimePoint now) {
     timelines_.ask(std::move(change), from, now);
@@ -118,6 +125,7 @@ class Machine {
   Endings endings_;
   DumpRequests dumps_;
   TimelineRequests timelines_;
+  Looks looks_;
   StallInspector stalls_;
   GroupInspector groups_;
   UpwardReporter reporter_;

@@ -52,6 +52,11 @@ class Check {
   Status operator()(const HeardMessage&) const { return {}; }
   Status operator()(const GroupInquiryMessage&) const { return {}; }
   Status operator()(const TimelineMessage&) const { return {}; }
+  Status operator()(const LookMessage&) const { return {}; }
+  Status operator()(const FiguresMessage& message) const {
+    DABKE_RETURN_IF_ERROR(from_below(message.figures.rank));
+    return age(message.figures.state_ms);
+  }
 
  private:
   bool is_rank(Rank rank) const { return rank >= 0 && rank < topology_.size(); }

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "runtime/base/config.h"
+#include "runtime/base/rank_figures.h"
 #include "runtime/base/status.h"
 #include "runtime/call/request.h"
 
@@ -248,9 +249,18 @@ struct TimelineMessage {
   TimelineChange change;
 };
 
-using Message = std::variant<ReadyMessage, GoodbyeMessage, FailMessage, OrdersMessage, InquiryMessage,
-                             AnswerMessage, NoticeMessage, DumpMessage, HeardMessage, GroupNoticeMessage,
-                             GroupInquiryMessage, GroupAnswerMessage, TimelineMessage>;
+/// Down: somebody looks at the job.
+struct LookMessage {};
+
+/// Up: one rank's answer.
+struct FiguresMessage {
+  RankFigures figures;
+};
+
+using Message =
+    std::variant<ReadyMessage, GoodbyeMessage, FailMessage, OrdersMessage, InquiryMessage, AnswerMessage,
+                 NoticeMessage, DumpMessage, HeardMessage, GroupNoticeMessage, GroupInquiryMessage,
+                 GroupAnswerMessage, TimelineMessage, LookMessage, FiguresMessage>;
 
 /// Appends to `out`.
 void encode(const Message& message, std::vector<std::byte>& out);

@@ -111,6 +111,9 @@ void fields(Archive& archive, M& message) {
   fields(archive, message.change);
 }
 
+template <class Archive, Is<LookMessage> M>
+void fields(Archive&, M&) {}
+
 template <class Archive, Is<OrdersMessage> M>
 void fields(Archive& archive, M& message) {
   orders(archive, message.orders);

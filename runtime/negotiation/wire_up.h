@@ -50,6 +50,21 @@ void fields(Archive& archive, M& message) {
   list(archive, message.joins);
 }
 
+template <class Archive, Is<FiguresMessage> M>
+void fields(Archive& archive, M& message) {
+  auto& figures = message.figures;
+  archive(figures.rank);
+  archive(figures.steps);
+  archive(figures.step);
+  archive(figures.step_us);
+  archive(figures.bytes);
+  archive(figures.batches);
+  archive(figures.pending);
+  checked_enum(archive, figures.state, static_cast<std::uint64_t>(RankFigures::State::idle), "state");
+  archive(figures.state_ms);
+  archive(figures.what);
+}
+
 template <class Archive, Is<GoodbyeMessage> M>
 void fields(Archive& archive, M& message) {
   archive(message.rank);

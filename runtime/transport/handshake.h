@@ -30,7 +30,7 @@
 
 namespace dabke {
 
-inline constexpr std::uint32_t kWireVersion = 7;
+inline constexpr std::uint32_t kWireVersion = 8;
 
 class Handshake {
  public:

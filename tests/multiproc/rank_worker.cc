@@ -66,6 +66,18 @@ int marked_steps() {
   }
 }
 
+/// Steps until somebody ends the job; the last rank comes 30 ms late to each.
+int slow_rank() {
+  std::vector<float> x(250'000, 1);
+  for (std::uint64_t step = 0; step < 10'000; ++step) {
+    if (dabke::rank() == dabke::size() - 1) usleep(30'000);
+    dabke::allreduce("gradient", x);
+    dabke::mark_step(step);
+    if (step == 10) say("it steps");
+  }
+  return 0;
+}
+
 /// The last rank becomes a victim; the others wait for it.
 int victim(const std::string& kind) {
   std::vector<float> x(16, 1);
@@ -416,6 +428,7 @@ int run(const std::string& what) {
   if (what == "huge-registered") return huge<Registered<float>>();
   if (what == "steps") return steps();
   if (what == "marked-steps") return marked_steps();
+  if (what == "slow-rank") return slow_rank();
   if (what == "later-small") return later(std::size_t{4} << 10);
   if (what == "later-large") return later(std::size_t{16} << 20);
   if (what == "mismatch") return mismatch();

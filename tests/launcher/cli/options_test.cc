@@ -73,8 +73,9 @@ TEST_CASE("every knob is a flag, and what the flag sets is what init reads") {
   for (const Knob& knob : knobs()) {
     CAPTURE(std::string(knob.flag));
     std::string value = knob_value(defaults, knob);
-    if (value.empty())
-      value = knob.range.takes == nullptr ? "text" : knob.range.takes("USR1") ? "USR1" : "1:2";
+    for (const char* const text : {"text", "USR1", "1:2", "4711"}) {
+      if (value.empty() && (knob.range.takes == nullptr || knob.range.takes(text))) value = text;
+    }
     Words words{"-np", "1", "--" + std::string(knob.flag), value, "x"};
     if (knob.is_switch()) words.erase(words.begin() + 3);
     if (knob.flag_scale != 1) words[3] = "128";

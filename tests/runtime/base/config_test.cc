@@ -31,7 +31,7 @@ std::string refusal(const std::string& name, const std::string& value) {
 
 /// That the range takes.
 const char* some_text(const Range& range) {
-  for (const char* text : {"some text", "USR1", "1:2"}) {
+  for (const char* text : {"some text", "USR1", "1:2", "4711"}) {
     if (range.takes == nullptr || range.takes(text)) return text;
   }
   throw std::runtime_error("no text is known that this knob takes");

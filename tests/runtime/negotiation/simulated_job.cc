@@ -110,6 +110,9 @@ void SimulatedJob::take_actions(Rank rank) {
       self.timeline.emplace_back(self.last_number, std::move(changed->change));
     } else if (std::holds_alternative<StackAction>(action)) {
       ++self.stacks_wanted;
+    } else if (std::holds_alternative<FiguresAction>(action)) {
+      self.machine->give_figures({.rank = rank, .step = self.last_number}, now_);
+      take_actions(rank);
     } else if (std::holds_alternative<OverAction>(action)) {
       self.over = true;
     }

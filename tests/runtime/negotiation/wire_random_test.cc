@@ -252,6 +252,24 @@ GroupAnswerMessage Random::message() {
 }
 
 template <>
+LookMessage Random::message() {
+  return {};
+}
+template <>
+FiguresMessage Random::message() {
+  return {{.rank = number<Rank>(),
+           .steps = number<std::uint64_t>(),
+           .step = number<std::uint64_t>(),
+           .step_us = number<std::uint64_t>(),
+           .bytes = number<std::uint64_t>(),
+           .batches = number<std::uint64_t>(),
+           .pending = number<std::uint64_t>(),
+           .state = static_cast<RankFigures::State>(below(4)),
+           .state_ms = number<std::uint64_t>(),
+           .what = text()}};
+}
+
+template <>
 TimelineMessage Random::message() {
   return {number<std::uint64_t>(), {coin(), coin(), text()}};
 }
@@ -385,6 +403,8 @@ bool same(const GroupAnswerMessage& a, const GroupAnswerMessage& b) {
          age_ms == b.age_ms && members == b.members;
 }
 bool same(const HeardMessage&, const HeardMessage&) { return true; }
+bool same(const LookMessage&, const LookMessage&) { return true; }
+bool same(const FiguresMessage& a, const FiguresMessage& b) { return a.figures == b.figures; }
 bool same(const Message& a, const Message& b) {
   return a.index() == b.index() &&
          std::visit([&](const auto& held) { return same(held, std::get<std::decay_t<decltype(held)>>(b)); },

@@ -1,0 +1,20 @@
+#include "runtime/negotiation/looks.h"
+
+#include <utility>
+
+namespace dabke {
+
+void Looks::ask() {
+  if (state_.over) return;
+  for (const Rank child : state_.children()) outbox_.send(child, LookMessage{});
+  outbox_.add(FiguresAction{});
+}
+
+void Looks::give(RankFigures figures, TimePoint now) {
+  if (state_.over) return;
+  if (!state_.is_root()) return outbox_.send(state_.parent(), FiguresMessage{std::move(figures)});
+  const Rank rank = figures.rank;
+  answers_.insert_or_assign(rank, Answer{std::move(figures), now});
+}
+
+}  // namespace dabke

@@ -1,0 +1,202 @@
+#include "timeline_viewer/top.h"
+
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/owned.h"
+#include "runtime/base/terminal.h"
+#include "runtime/diagnosis/job_figures.h"
+#include "runtime/diagnosis/look_ticket.h"
+#include "runtime/transport/frame.h"
+#include "runtime/transport/handshake_io.h"
+#include "runtime/transport/network.h"
+
+namespace dabke::timeline {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// For the connection and the handshake together.
+constexpr Duration kConnectTime = 5s;
+/// Figures come once a second, from rank 0's coordinator thread at the latest after two.
+constexpr Duration kSilence = 15s;
+constexpr std::string_view kHow =
+    "start the job with DABKE_TOP=0 (dabkerun --top-port 0), or any port instead of 0";
+
+bool wait_for(int fd, short events, TimePoint deadline) {
+  pollfd entry{fd, events, 0};
+  return ::poll(&entry, 1, poll_timeout_ms(deadline)) > 0;
+}
+
+///   errors  peer_lost: nobody listens there
+Result<Fd> connect_to(const std::string& address, TimePoint deadline) {
+  const auto numeric = SocketAddress::parse(address);
+  if (!numeric)
+    return Status(Code::invalid_argument,
+                  fmt::format("{}: expected ADDRESS:PORT, as in 10.0.0.2:4711 or [fd00::2]:4711", address));
+  Fd socket(::socket(numeric->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const auto cannot = [&](int error) {
+    return Status(error == ECONNREFUSED ? Code::peer_lost : Code::transport,
+                  fmt::format("cannot connect to {}: {}; is the job still running, and can this host "
+                              "reach that address?",
+                              address, ::strerror(error)));
+  };
+  if (!socket) return cannot(errno);
+  if (::connect(socket.get(), numeric->get(), numeric->length()) == 0) return socket;
+  if (errno != EINPROGRESS) return cannot(errno);
+  if (!wait_for(socket.get(), POLLOUT, deadline)) return cannot(ETIMEDOUT);
+  int error = 0;
+  socklen_t size = sizeof error;
+  ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error != 0) return cannot(error);
+  return socket;
+}
+
+/// Those of jobs that run, as far as can be told: a job that was killed leaves its file, and nobody answers there.
+std::vector<LookTicket> tickets_in(const std::string& directory) {
+  std::vector<LookTicket> tickets;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    if (!entry.path().filename().string().starts_with(kLookFilePrefix)) continue;
+    auto ticket = read_ticket(entry.path());
+    if (!ticket) continue;
+    if (connect_to(ticket->address, Clock::now() + kConnectTime).status().code() == Code::peer_lost) {
+      ::unlink(entry.path().c_str());
+      continue;
+    }
+    tickets.push_back(ticket.take());
+  }
+  return tickets;
+}
+
+Result<LookTicket> ticket_of(const TopOptions& options) {
+  if (!options.key_file.empty()) {
+    DABKE_ASSIGN_OR_RETURN(LookTicket ticket, read_ticket(options.key_file));
+    if (!options.address.empty()) ticket.address = options.address;
+    return ticket;
+  }
+  DABKE_ASSIGN_OR_RETURN(const std::string directory, look_directory());
+  if (!options.address.empty()) {
+    const std::string file = fmt::format("{}/{}", directory, look_file_name(options.address));
+    if (std::filesystem::exists(file)) return read_ticket(file);
+    return Status(
+        Code::invalid_argument,
+        fmt::format("there is no key for {0} in {1}; rank 0 puts it there, on its host: copy {2} from there, "
+                    "for yourself alone (mode 0600), and name it with --key-file",
+                    options.address, directory, look_file_name(options.address)));
+  }
+  const auto tickets = tickets_in(directory);
+  if (tickets.size() == 1) return tickets.front();
+  if (tickets.empty())
+    return Status(
+        Code::invalid_argument,
+        fmt::format("there is no job to look at: {} has no key of one that runs; {}", directory, kHow));
+  std::string known;
+  for (const LookTicket& ticket : tickets) known += (known.empty() ? "" : ", ") + ticket.address;
+  return Status(Code::invalid_argument, fmt::format("there are several jobs; name one of {}", known));
+}
+
+Status shake_hands(int fd, const LookTicket& ticket, TimePoint deadline) {
+  DABKE_ASSIGN_OR_RETURN(Handshake handshake, Handshake::connect(ticket.handshake_of(kLooker), 0));
+  while (!handshake.done() || !handshake.outgoing().empty()) {
+    const HandshakeTurn turn = converse_over(fd, handshake);
+    if (!turn.ended.is_ok() || handshake.failed()) {
+      const std::string why = turn.ended.is_ok() ? "it refused" : turn.ended.message();
+      return {Code::mismatch,
+              fmt::format("{} does not let this look ({}): the key is of another job or of an earlier "
+                          "start, or what answers is no rank 0",
+                          ticket.address, why)};
+    }
+    if (handshake.done() && handshake.outgoing().empty()) break;
+    const short events = static_cast<short>(handshake.outgoing().empty() ? POLLIN : POLLIN | POLLOUT);
+    if (!wait_for(fd, events, deadline))
+      return {Code::timeout, fmt::format("{} does not answer; is it rank 0 of a job?", ticket.address)};
+  }
+  return {};
+}
+
+class Screen final : public FrameSink {
+ public:
+  explicit Screen(const TopOptions& options) : options_(options) {}
+
+  void on_frame(std::span<const std::byte> frame) override {
+    if (is_done()) return;
+    const std::string text(reinterpret_cast<const char*>(frame.data()), frame.size());
+    auto job = parse_figures(text);
+    if (!job) {
+      failure_ = job.status();
+      return;
+    }
+    ++frames_;
+    if (options_.json) {
+      print(text + "\n");
+    } else {
+      table_.take(job.take());
+      if (!options_.once || frames_ > 1) draw();
+    }
+  }
+  /// Rates need two.
+  bool is_done() const {
+    return !failure_.is_ok() || (options_.once && frames_ >= (options_.json ? 1U : 2U));
+  }
+  const Status& failure() const { return failure_; }
+
+ private:
+  void draw() {
+    const bool is_terminal = ::isatty(STDOUT_FILENO) != 0;
+    const TerminalSize size = is_terminal ? terminal_size(STDOUT_FILENO) : TerminalSize{400, 4000};
+    std::string text = is_terminal && !options_.once ? "\x1b[H\x1b[J" : "";
+    for (const std::string& line : table_.lines(size.columns - 1, size.rows - 1)) text += line + "\n";
+    if (!is_terminal && !options_.once) text += "\n";
+    print(text);
+  }
+  void print(const std::string& text) {
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+      failure_ = Status(Code::transport, "cannot write to stdout");
+  }
+
+  const TopOptions& options_;
+  FiguresTable table_;
+  std::uint64_t frames_ = 0;
+  Status failure_;
+};
+
+}  // namespace
+
+Status look_at_job(const TopOptions& options) {
+  DABKE_ASSIGN_OR_RETURN(const LookTicket ticket, ticket_of(options));
+  const TimePoint deadline = Clock::now() + kConnectTime;
+  DABKE_ASSIGN_OR_RETURN(const Fd socket, connect_to(ticket.address, deadline));
+  DABKE_RETURN_IF_ERROR(shake_hands(socket.get(), ticket, deadline));
+  Screen screen(options);
+  FrameDecoder frames;
+  while (!screen.is_done()) {
+    if (!wait_for(socket.get(), POLLIN, Clock::now() + kSilence))
+      return {
+          Code::timeout,
+          fmt::format("{} has told nothing for {} s: rank 0 is stopped, or its host is gone", ticket.address,
+                      std::chrono::duration_cast<std::chrono::seconds>(kSilence).count())};
+    const auto room = frames.writable();
+    const ssize_t got = ::recv(socket.get(), room.data(), room.size(), MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (got <= 0) return {};  // the job has ended
+    frames.commit(static_cast<std::size_t>(got));
+    DABKE_RETURN_IF_ERROR(frames.deliver(screen));
+  }
+  return screen.failure();
+}
+
+}  // namespace dabke::timeline
