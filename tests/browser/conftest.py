@@ -45,3 +45,22 @@ def trace(tmp_path_factory):
     subprocess.run([BUILD / 'launcher/dabkerun', '-np', '4', BUILD / 'examples/digits', '--epochs', '1'], check=True, timeout=120,
                    env={**os.environ, 'DABKE_TIMELINE': str(path)}, capture_output=True)
     return path
+
+
+@pytest.fixture(scope='session')
+def slow_trace(tmp_path_factory):
+    """Rank 2 of four computes 30 ms longer in each of 40 steps."""
+    path = tmp_path_factory.mktemp('slow') / 'trace.json'
+    subprocess.run([BUILD / 'launcher/dabkerun', '-np', '4', BUILD / 'tests/multiproc/rank_worker', 'slow-rank-2-40'], check=True, timeout=120,
+                   env={**os.environ, 'DABKE_TIMELINE': str(path)}, capture_output=True)
+    return path
+
+
+@pytest.fixture(scope='session')
+def screenshots(tmp_path_factory):
+    """Where screenshots go: with DABKE_UPDATE_SCREENSHOTS=1 into the documentation."""
+    if os.environ.get('DABKE_UPDATE_SCREENSHOTS') != '1':
+        return tmp_path_factory.mktemp('screenshots')
+    folder = ROOT / 'docs/timeline'
+    folder.mkdir(exist_ok=True)
+    return folder

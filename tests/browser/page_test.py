@@ -1,6 +1,8 @@
 """What the timeline's page does with files, in a real browser."""
 import gzip
 import json
+import re
+from random import Random
 
 import pytest
 from selenium.webdriver.common.action_chains import ActionChains
@@ -203,6 +205,38 @@ def test_a_selected_batch_shows_all_ranks_side_by_side(page, trace):
     assert sorted(each.text for each in lines) == ['rank 0', 'rank 1', 'rank 2', 'rank 3']
 
 
+def test_a_selected_batch_says_for_whom_the_others_waited_and_arrows_lead_from_there(page, slow_trace):
+    load(page, slow_trace)
+    page.execute_script('const {lanes} = dabke, {trace} = lanes;'
+                        'lanes.select(trace.lastRank.findIndex((rank, i) => rank === 2 && trace.order[i] > 5))')
+    rows = [[cell.text for cell in row.find_elements(By.TAG_NAME, 'td')]
+            for row in page.find_elements(By.CSS_SELECTOR, '#selection tr')[1:]]
+    waited = {row[0]: row[-1] for row in rows}
+    assert {rank: text for rank, text in waited.items() if text != '–'}.keys() == {'rank 2'}
+    assert 25 < float(waited['rank 2'].removesuffix(' ms')) < 40
+    ends = page.execute_script('const {lanes} = dabke, {trace} = lanes;'
+                               'return lanes.arrows.map(pair => pair.map(i => trace.rows[trace.row[i]].process))')
+    assert sorted(ends) == [['rank 2', 'rank 0'], ['rank 2', 'rank 1'], ['rank 2', 'rank 3']]
+
+
+def test_the_page_names_the_slow_rank_and_what_it_costs(page, slow_trace, screenshots):
+    load(page, slow_trace)
+    finding = next(each.text for each in page.find_elements(By.CSS_SELECTOR, '.finding') if 'rank 2' in each.text)
+    cost = float(re.search(r'([0-9.]+) ms', finding)[1])
+    assert 27 < cost < 36, finding
+    page.save_screenshot(str(screenshots / 'page.png'))
+    page.execute_script('const {lanes} = dabke, {trace} = lanes;'
+                        'const event = trace.lastRank.findIndex((rank, i) => rank === 2 && trace.order[i] > 60);'
+                        'lanes.select(event); lanes.look(trace.begin[event] - 45000, trace.end[event] + 5000)')
+    page.execute_async_script('requestAnimationFrame(() => requestAnimationFrame(arguments[0]))')
+    page.save_screenshot(str(screenshots / 'selection.png'))
+    # As far as pixels tell: all four ranks' rows are drawn, in more than a few colours.
+    colours = page.execute_script('const {canvas} = dabke.lanes, {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);'
+                                  'const seen = new Set(); for (let i = 0; i < data.length; i += 4) if (data[i + 3])'
+                                  ' seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]); return seen.size')
+    assert colours > 8
+
+
 def test_a_truncated_file_shows_what_it_has_and_says_so(page, trace, tmp_path):
     cut = tmp_path / 'cut.json'
     cut.write_bytes(trace.read_bytes()[:-5000])
@@ -299,6 +333,61 @@ def test_a_report_of_nonsense_is_drawn_as_far_as_it_goes(page, tmp_path):
     assert message(page) == ''
     assert page.execute_script('return window.ran') is None
     assert hostile in [each.get_attribute('title') for each in page.find_elements(By.CSS_SELECTOR, '#plots td')]
+
+
+@pytest.fixture(scope='module')
+def million(tmp_path_factory):
+    """A million events: 8 ranks, each with 24 tensors and a lane, nested and of many lengths."""
+    path = tmp_path_factory.mktemp('million') / 'million.json'
+    random, events = Random(5), []
+    for rank in range(8):
+        events.append({'ph': 'M', 'name': 'process_name', 'pid': rank, 'args': {'name': f'rank {rank}'}})
+        for tensor in range(25):
+            begin = 0.0
+            for order in range(2500):
+                begin += random.expovariate(0.01)
+                length = random.expovariate(0.02)
+                events.append({'ph': 'X', 'name': ('NEGOTIATE_ALLREDUCE', 'ALLREDUCE', 'ALLGATHER')[order % 3], 'pid': rank, 'tid': tensor,
+                               'ts': round(begin, 3), 'dur': round(length, 3), 'args': {'order': order, 'bytes': 4096}})
+                events.append({'ph': 'X', 'name': 'SHM_ALLREDUCE', 'pid': rank, 'tid': tensor, 'ts': round(begin + length / 4, 3),
+                               'dur': round(length / 2, 3)})
+                begin += length
+    path.write_text(json.dumps({'traceEvents': events}))
+    return path
+
+
+MEASURE = '''
+const done = arguments[arguments.length - 1], {lanes} = dabke, tasks = [];
+(async () => {
+  new PerformanceObserver(list => tasks.push(...list.getEntries().map(each => each.duration))).observe({entryTypes: ['longtask']});
+  await new Promise(next => setTimeout(next, 500));
+  lanes.drawMs.length = tasks.length = 0;
+  const frame = () => new Promise(next => requestAnimationFrame(() => setTimeout(next)));
+  let rectangles = 0;
+  for (let i = 0; i < 60; i++) {  // in and out, to both sides, down and up
+    lanes.zoom(i % 20 < 12 ? 0.7 : 1.6);
+    lanes.pan((i % 3 - 1) * (lanes.end - lanes.begin) / 10);
+    lanes.scrollBy(i < 30 ? 60 : -60);
+    await frame();
+    rectangles = Math.max(rectangles, lanes.rectangles);
+  }
+  lanes.showAll();
+  await frame();
+  rectangles = Math.max(rectangles, lanes.rectangles);
+  const sorted = [...lanes.drawMs].sort((a, b) => a - b), {clientWidth, clientHeight} = lanes.canvas;
+  done({frames: sorted.length, medianMs: sorted[sorted.length >> 1], worstMs: sorted.at(-1), longestTaskMs: Math.max(0, ...tasks),
+        rectangles, most: clientWidth * Math.ceil(clientHeight / 16 + 1)});
+})();
+'''
+
+
+def test_a_million_events_are_drawn_smoothly(page, million):
+    load(page, million)
+    assert page.execute_script('return dabke.lanes.trace.count') == 1_000_000
+    figures = page.execute_async_script(MEASURE)
+    print(figures)  # speed is no test: a machine that does other things, too, takes longer
+    assert figures['frames'] >= 60
+    assert figures['rectangles'] <= figures['most']
 
 
 def test_no_lane_has_more_rectangles_than_pixel_columns(page, tmp_path):

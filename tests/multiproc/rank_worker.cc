@@ -66,13 +66,17 @@ int marked_steps() {
   }
 }
 
-/// Steps until somebody ends the job; the last rank comes 30 ms late to each.
-int slow_rank() {
-  std::vector<float> x(250'000, 1);
-  for (std::uint64_t step = 0; step < 10'000; ++step) {
-    if (dabke::rank() == dabke::size() - 1) usleep(30'000);
-    dabke::allreduce("gradient", x);
-    dabke::mark_step(step);
+/// "slow-rank-2-40": 40 steps, to each of which rank 2 comes 30 ms late. Without numbers the last rank, and no end.
+int slow_rank(const std::string& what) {
+  int slow = dabke::size() - 1, steps = 1'000'000;
+  (void)std::sscanf(what.c_str(), "slow-rank-%d-%d", &slow, &steps);
+  std::vector<float> gradient(250'000, 1), bias(100, 1);
+  for (int step = 0; step < steps; ++step) {
+    if (dabke::rank() == slow) usleep(30'000);
+    dabke::Handle small = dabke::allreduce_async("bias", bias);
+    dabke::allreduce("gradient", gradient);
+    small.wait();
+    dabke::mark_step(static_cast<std::uint64_t>(step));
     if (step == 10) say("it steps");
   }
   return 0;
@@ -428,7 +432,7 @@ int run(const std::string& what) {
   if (what == "huge-registered") return huge<Registered<float>>();
   if (what == "steps") return steps();
   if (what == "marked-steps") return marked_steps();
-  if (what == "slow-rank") return slow_rank();
+  if (what.starts_with("slow-rank")) return slow_rank(what);
   if (what == "later-small") return later(std::size_t{4} << 10);
   if (what == "later-large") return later(std::size_t{16} << 20);
   if (what == "mismatch") return mismatch();

@@ -1,8 +1,37 @@
 // The canvas of lanes. A lane is drawn in at most one rectangle a pixel column: what is narrower shares one.
 import {colorOf, inkOn} from './colors.js';
 import {time} from './format.js';
+import {lastRankOf, rankOf, sameOnAllRanks} from './ranks.js';
 
 const LABELS = 168, AXIS = 24, LANE = 16, GAP = 6;
+
+/// What is to be filled, by colour: to change the colour takes longer than to fill a rectangle. Rectangles that touch are one.
+class Rectangles {
+  constructor() {
+    this.plain = new Map();
+    this.faint = new Map();
+  }
+
+  add(color, isFaint, left, top, width) {
+    const colors = isFaint ? this.faint : this.plain;
+    let places = colors.get(color);
+    if (!places) colors.set(color, places = []);
+    const last = places.length - 3;
+    if (last >= 0 && width <= 1 && places[last + 1] === top && places[last] + places[last + 2] === left) places[last + 2] += width;
+    else places.push(left, top, width);
+  }
+
+  draw(context) {
+    for (const [colors, alpha] of [[this.plain, 1], [this.faint, 0.15]]) {
+      context.globalAlpha = alpha;
+      for (const [color, places] of colors) {
+        context.fillStyle = color;
+        for (let i = 0; i < places.length; i += 3) context.fillRect(places[i], places[i + 1], places[i + 2], LANE - 1);
+      }
+    }
+    context.globalAlpha = 1;
+  }
+}
 
 export class Lanes {
   /// `on`: select(event, -1 for none), measure({begin, end}), moved().
@@ -13,6 +42,8 @@ export class Lanes {
     this.trace = null;
     this.selected = -1;
     this.matched = null;
+    this.arrows = [];  // pairs of events: the last rank's, and another's that waited for it
+    this.widths = new Map();  // of whole texts, in pixels
     this.drawMs = [];
     this.rectangles = 0;
     this.listen();
@@ -23,7 +54,7 @@ export class Lanes {
   show(trace, grouping) {
     this.trace = trace;
     this.colors = trace.names.map(colorOf);
-    this.selected = -1;
+    this.choose(-1);
     this.measured = null;
     this.matched = null;
     this.group(grouping);
@@ -66,11 +97,21 @@ export class Lanes {
   }
 
   select(event) {
-    this.selected = event;
+    this.choose(event);
     const place = this.rows.find(each => this.trace.rows[this.trace.row[event]] === each.row);
     if (place) this.scroll = Math.max(0, Math.min(place.y - 80, this.height - this.canvas.clientHeight));
     this.redraw();
     this.on.select(event);
+  }
+
+  /// What is drawn as selected, with arrows from the rank for which the others have waited.
+  choose(event) {
+    this.selected = event;
+    this.arrows = [];
+    if (event < 0) return;
+    const same = sameOnAllRanks(this.trace, event), last = lastRankOf(this.trace, event);
+    const from = same.find(each => rankOf(this.trace, each) === last?.rank);
+    if (from !== undefined) this.arrows = same.filter(each => each !== from).map(to => [from, to]);
   }
 
   redraw() {
@@ -98,6 +139,8 @@ export class Lanes {
     context.textBaseline = 'middle';
     this.rectangles = 0;
     this.scale = (width - LABELS) / (this.end - this.begin);
+    const rectangles = new Rectangles();
+    const texts = [];
     for (const {row, y, head, label} of this.rows) {
       const top = y - this.scroll;
       if (top > height || top + row.lanes.length * LANE < AXIS) continue;
@@ -108,26 +151,39 @@ export class Lanes {
       context.fillStyle = look(head === '' ? '--faint' : '--ink');
       const text = head === '' ? label : `${head}${label && ` · ${label}`}`;
       context.fillText(this.fitted(text, LABELS - 24), 16, top + LANE / 2);
-      row.lanes.forEach((lane, i) => this.drawLane(lane, top + i * LANE, width));
+      row.lanes.forEach((lane, i) => this.drawLane(lane, top + i * LANE, width, rectangles, texts));
     }
+    rectangles.draw(context);
+    for (const [text, color, wide, left, y] of texts) {
+      context.fillStyle = inkOn(color);
+      context.fillText(this.fitted(text, wide - 8), left + 4, y + LANE / 2);
+    }
+    for (const [from, to] of this.arrows) this.drawArrow(from, to, look('--ink'));
     this.drawAxis(width, look('--ground'), look('--faint'), look('--line'));
     if (this.selected >= 0) this.drawSelection(look('--ink'), height);
     if (this.measured) this.drawMeasured(look('--accent'), look('--ground'), height);
   }
 
   fitted(text, width) {
-    if (this.context.measureText(text).width <= width) return text;
-    let keep = text.length;
-    while (keep > 1 && this.context.measureText(`${text.slice(0, keep)}…`).width > width) keep = Math.floor(keep * 0.9);
-    return `${text.slice(0, keep)}…`;
+    let whole = this.widths.get(text);
+    if (whole === undefined) this.widths.set(text, whole = this.context.measureText(text).width);
+    if (whole <= width) return text;
+    return `${text.slice(0, Math.max(1, Math.floor(text.length * width / whole) - 2))}…`;
   }
 
   x(us) { return LABELS + (us - this.begin) * this.scale; }
 
-  /// The first event of the lane that ends after this time.
+  /// The first event of the lane, from this one on, that ends after this time. It is near, as a rule.
   after(lane, us, from = lane.from) {
     const {end} = this.trace;
     let low = from, high = lane.to;
+    for (let stride = 1; from + stride < high; stride *= 2) {
+      if (end[from + stride - 1] > us) {
+        high = from + stride;
+        break;
+      }
+      low = from + stride;
+    }
     while (low < high) {
       const middle = (low + high) >> 1;
       if (end[middle] > us) high = middle;
@@ -136,26 +192,21 @@ export class Lanes {
     return low;
   }
 
-  drawLane(lane, y, width) {
-    const {trace, context, colors, matched} = this;
+  drawLane(lane, y, width, rectangles, texts) {
+    const {trace, colors, matched} = this;
     let i = this.after(lane, this.begin), free = LABELS;  // the first pixel column that no rectangle begins in or before
     while (i < lane.to) {
       const left = Math.max(free, Math.floor(this.x(trace.begin[i])));
       if (left >= width) break;
       const right = Math.min(width, this.x(trace.end[i]));
       const wide = Math.max(1, right - left);
-      context.globalAlpha = matched && !matched[trace.name[i]] && !matched.rows[trace.row[i]] ? 0.15 : 1;
-      context.fillStyle = colors[trace.name[i]];
-      context.fillRect(left, y, wide > 2 ? wide - 0.5 : wide, LANE - 1);
+      const color = colors[trace.name[i]], isFaint = matched && !matched[trace.name[i]] && !matched.rows[trace.row[i]];
       this.rectangles++;
-      if (wide > 48) {
-        context.fillStyle = inkOn(colors[trace.name[i]]);
-        context.fillText(this.fitted(trace.names[trace.name[i]], wide - 8), left + 4, y + LANE / 2);
-      }
+      rectangles.add(color, isFaint, left, y, wide > 2 ? wide - 0.5 : wide);
+      if (wide > 48) texts.push([trace.names[trace.name[i]], color, wide, left, y]);
       free = Math.max(left + 1, Math.floor(right));
       i = this.after(lane, this.begin + (free - LABELS) / this.scale, i + 1);  // what ends before has been drawn
     }
-    context.globalAlpha = 1;
   }
 
   drawAxis(width, ground, faint, line) {
@@ -183,6 +234,29 @@ export class Lanes {
     context.strokeStyle = ink;
     context.lineWidth = 2;
     context.strokeRect(left, y, Math.max(2, right - left), LANE - 1);
+  }
+
+  /// Where the event is drawn; nothing where its row is not shown.
+  placeOf(event) {
+    const {trace} = this, place = this.rows.find(each => each.row === trace.rows[trace.row[event]]);
+    return place && {x: this.x(trace.begin[event]), y: place.y - this.scroll + trace.depth[event] * LANE};
+  }
+
+  drawArrow(from, to, ink) {
+    const {context} = this, tail = this.placeOf(from), head = this.placeOf(to);
+    if (!tail || !head || head.x < LABELS || tail.x < LABELS || Math.max(tail.y, head.y) < AXIS) return;
+    const isDown = head.y > tail.y, y = isDown ? head.y : head.y + LANE - 1, away = isDown ? -1 : 1;
+    context.strokeStyle = context.fillStyle = ink;
+    context.lineWidth = 1;
+    context.beginPath();
+    context.moveTo(tail.x, isDown ? tail.y + LANE - 1 : tail.y);
+    context.bezierCurveTo(tail.x - 12, (tail.y + y) / 2, head.x - 12, (tail.y + y) / 2, head.x, y);
+    context.stroke();
+    context.beginPath();
+    context.moveTo(head.x, y);
+    context.lineTo(head.x - 4, y + away * 6);
+    context.lineTo(head.x + 2, y + away * 6);
+    context.fill();
   }
 
   drawMeasured(accent, ground, height) {
@@ -262,7 +336,7 @@ export class Lanes {
       if (drag?.from != null && this.measured) {
         this.on.measure(this.measured);
       } else if (drag && drag.moved < 4) {
-        this.selected = this.at(event.offsetX, event.offsetY);
+        this.choose(this.at(event.offsetX, event.offsetY));
         this.redraw();
         this.on.select(this.selected);
       }
@@ -279,7 +353,7 @@ export class Lanes {
       ArrowLeft: () => this.pan(-span / 8), ArrowRight: () => this.pan(span / 8),
       ArrowUp: () => this.scrollBy(-LANE * 2), ArrowDown: () => this.scrollBy(LANE * 2), 0: () => this.showAll(),
       m: () => this.measureSelected(),
-      Escape: () => { this.selected = -1; this.measured = null; this.redraw(); this.on.select(-1); },
+      Escape: () => { this.choose(-1); this.measured = null; this.redraw(); this.on.select(-1); },
     }[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (!act) return;
     event.preventDefault();

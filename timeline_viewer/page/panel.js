@@ -1,5 +1,6 @@
 // The side panel: what is selected, and the report's findings. Names from a file only ever become text.
 import {size, time} from './format.js';
+import {lastRankOf, rankOf, sameOnAllRanks} from './ranks.js';
 
 function element(tag, text, ...children) {
   const made = document.createElement(tag);
@@ -38,7 +39,7 @@ export function showSelection(place, trace, event) {
   for (const [name, value] of facts)
     list.append(element('dt', String(name)), element('dd', typeof value === 'object' ? JSON.stringify(value) : String(value)));
   place.append(element('h2', trace.names[trace.name[event]]), list);
-  if (!Number.isNaN(trace.order[event])) place.append(...sameOrder(trace, event, row.name));
+  if (!Number.isNaN(trace.order[event])) place.append(...sideBySide(trace, event));
 }
 
 /// What happens in a range: of each name how often, and how long over all lanes.
@@ -60,19 +61,14 @@ export function showRange(place, trace, {begin, end}) {
   place.replaceChildren(element('h2', `${time(end - begin)} from ${time(begin - trace.first)} on`), element('table', '', head, ...lines));
 }
 
-/// The same tensor's same order on all ranks: when each came, and by how much after the first.
-function sameOrder(trace, event, name) {
-  const found = [];
-  for (const row of trace.rows) {
-    if (row.name !== name) continue;
-    for (const lane of row.lanes)
-      for (let i = lane.from; i < lane.to; i++)
-        if (trace.order[i] === trace.order[event] && trace.name[i] === trace.name[event]) found.push(i);
-  }
+/// The same tensor's same order on all ranks: when each came, and for how long the others waited for it alone.
+function sideBySide(trace, event) {
+  const found = sameOnAllRanks(trace, event), last = lastRankOf(trace, event);
   if (found.length < 2) return [];
   const first = Math.min(...found.map(i => trace.begin[i]));
-  const head = element('tr', '', element('th', 'rank'), element('th', 'begins after'), element('th', 'takes'));
+  const head = element('tr', '', ...['rank', 'begins after', 'takes', ...last ? ['others waited'] : []].map(each => element('th', each)));
   const lines = found.map(i => element('tr', '', element('td', trace.rows[trace.row[i]].process),
-    element('td', time(trace.begin[i] - first)), element('td', time(trace.end[i] - trace.begin[i]))));
+    element('td', time(trace.begin[i] - first)), element('td', time(trace.end[i] - trace.begin[i])),
+    ...last ? [element('td', rankOf(trace, i) === last.rank ? time(last.us) : '–')] : []));
   return [element('table', '', head, ...lines)];
 }

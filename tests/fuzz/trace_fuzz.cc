@@ -1,0 +1,49 @@
+// A trace of whatever tool, written by anybody. It is read to its end or refused by name; what is read becomes a report that is
+// JSON and text, and can be compared.
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/timeline/report.h"
+#include "tests/fuzz/check.h"
+#include "timeline_viewer/report_text.h"
+#include "timeline_viewer/trace_analysis.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// One file for all runs.
+class Place {
+ public:
+  Place() : path_(fs::temp_directory_path() / "dabke-fuzz-XXXXXX") {
+    FUZZ_CHECK(::mkdtemp(path_.data()) != nullptr);
+  }
+  ~Place() { fs::remove_all(path_); }
+  std::string file() const { return path_ + "/trace.json"; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const Place place;
+  const std::string path = place.file();
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
+  const auto report = dabke::timeline::report_of_traces({path}, {});
+  if (!report) {
+    FUZZ_CHECK(report.status().message().find(path) != std::string::npos);
+    return 0;
+  }
+  FUZZ_CHECK(nlohmann::json::parse(json_of(*report), nullptr, false).is_object());
+  FUZZ_CHECK(!dabke::timeline::text_of(*report).empty());
+  FUZZ_CHECK(!dabke::timeline::difference_text(*report, *report).empty());
+  return 0;
+}
