@@ -104,7 +104,7 @@ std::string phases_text(const TraceReport& report) {
 }
 
 std::string cost_text(const TraceReport& report) {
-  if (report.ranks.size() < 2 || report.cost.empty()) return {};
+  if (report.ranks.size() < 2 || !report.tells_who_was_last()) return {};
   std::string text = fmt::format("Who was last\n  {:>6}  {:>8}  {:>14}\n", "rank", "last in",
                                  report.steps.empty() ? "cost in all" : "cost a step");
   for (std::size_t i = 0; i < report.cost.size() && i < 8; ++i) {

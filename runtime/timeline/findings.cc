@@ -155,6 +155,20 @@ class Findings {
         {phases.queue_us, "batches waiting for those before them",
          "The collectives are the bottleneck, not their order: send less, or start them earlier."},
     };
+    if (report_.cost.size() > 1 && !report_.tells_who_was_last()) {
+      add({"exposed",
+           by_share(share),
+           "The application waits for communication",
+           fmt::format(
+               "It waits {} {} for tensors ({}). How much of that is waiting for a rank that comes late this "
+               "trace does not tell.",
+               time_text(network_us), unit_, percent(share)),
+           "Record the job with dabkerun --timeline-filename trace.json, which tells who comes late. If "
+           "nobody does: send "
+           "less, or use a faster network or backend.",
+           {}});
+      return;
+    }
     const Part& largest = *std::ranges::max_element(parts, {}, &Part::us);
     add({"exposed",
          by_share(share),

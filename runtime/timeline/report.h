@@ -4,6 +4,7 @@
 // Times are microseconds from the trace's beginning on. What happens at once on a rank is counted once, never added up.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -85,6 +86,9 @@ struct TraceReport {
   std::vector<Step> steps;
   std::vector<Cost> cost;  // the dearest first
   Lateness lateness;
+  bool tells_who_was_last() const {
+    return std::ranges::any_of(cost, [](const Cost& one) { return one.batches_last > 0; });
+  }
   /// What ranks wait for others, mean of the ranks: of a step, or of all.
   double late_us = 0;
   Phases phases;

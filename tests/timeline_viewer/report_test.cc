@@ -235,6 +235,32 @@ TEST_CASE("of a trace of PyTorch's profiler exposed communication is what no com
   CHECK(has(read, "exposed"));
 }
 
+TEST_CASE("of a profile of several ranks nothing is said of who was late, which it does not tell") {
+  const TemporaryDirectory folder;
+  std::vector<std::string> files;
+  for (const int rank : {0, 1}) {
+    std::string text = fmt::format(R"({{"distributedInfo": {{"rank": {}}}, "traceEvents": [)", rank);
+    for (int step = 0; step < 12; ++step) {
+      text += fmt::format(
+          R"({{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#{0}", "pid": 0, "tid": 7, "ts": {1}, "dur": 1000}},
+{{"ph": "X", "cat": "cpu_op", "name": "aten::addmm", "pid": 0, "tid": 7, "ts": {1}, "dur": 500}},
+{{"ph": "X", "cat": "user_annotation", "name": "dabke:all_reduce", "pid": 0, "tid": 8, "ts": {2}, "dur": 400}},)",
+          step, 1000 * step, 1000 * step + 400);
+    }
+    text.pop_back();
+    files.push_back(fmt::format("{}/rank{}.json", folder.path(), rank));
+    std::ofstream(files.back()) << text << "]}";
+  }
+  std::vector<std::string> arguments = {"report"};
+  arguments.insert(arguments.end(), files.begin(), files.end());
+  const Finished finished = tool(arguments);
+  CAPTURE(finished.out, finished.error);
+  CHECK(finished.exit_code == 0);
+  CHECK_THAT(finished.out, Contains("The application waits for communication") &&
+                               Contains("this trace does not tell") && !Contains("Who was last") &&
+                               !Contains("moving the data"));
+}
+
 TEST_CASE("what is no trace is refused by name, and hostile files neither crash nor take for ever") {
   const TemporaryDirectory folder;
   const auto refused = [&](const std::string& bytes, const std::string& why) {

@@ -1,4 +1,5 @@
 """Programs over the torch.distributed backend: how they start, fail and end."""
+import json
 import os
 import signal
 import sys
@@ -253,3 +254,23 @@ def test_the_example_learns_the_digits(how, torchrun, run):
     assert done.code == 0, done.output
     percent = float(done.output.split('accuracy ')[1].split()[0])
     assert percent >= 96, done.output
+
+
+def test_collectives_show_in_a_profile(run, tmp_path):
+    done = run(f'''
+        import torch, torch.distributed as dist, dabke.distributed
+        from torch.profiler import ProfilerActivity, profile
+        dist.init_process_group("dabke")
+        with profile(activities=[ProfilerActivity.CPU]) as profiled:
+            work = [dist.all_reduce(torch.ones(1000), async_op=True) for _ in range(3)]
+            for each in work:
+                each.wait()
+            dist.broadcast(torch.ones(4), 0)
+            dist.barrier()
+        profiled.export_chrome_trace(f"{tmp_path}/rank{{dist.get_rank()}}.json")
+        dist.destroy_process_group()
+    ''')
+    assert done.code == 0, done.output
+    names = [event.get('name') for event in json.loads((tmp_path / 'rank1.json').read_text())['traceEvents']]
+    for name, count in {'dabke:all_reduce': 3, 'dabke:broadcast': 1, 'dabke:barrier': 1}.items():
+        assert names.count(name) == count, sorted(each for each in names if each and 'dabke' in each)

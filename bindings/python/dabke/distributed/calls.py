@@ -26,6 +26,16 @@ Finish = Callable[[], None]
 _DEFAULT_TIMEOUT = dist.constants.default_pg_timeout
 
 
+# As torch's own backends call them in a profile.
+_TITLES = {"allreduce": "all_reduce", "allgather": "all_gather", "alltoall": "all_to_all"}
+
+
+def show_in_profile(title: str, work: Work) -> None:
+    """A range of PyTorch's profiler, from now until the work is done."""
+    with torch.autograd.profiler.record_function(title) as record:
+        record._call_end_callbacks_on_future(work.get_future())
+
+
 class Calls:
     """Of a process set, whose members are `world_ranks`, in the order of their numbers in the group."""
 
@@ -78,8 +88,12 @@ class Calls:
             call, input.dtype, shape, lambda name: function(name, source, target, options)
         )
 
-    def _work(self, handles: list[_core.Handle], outputs: list[Any], finish: Finish | None = None) -> Work:
+    def _work(
+        self, call: str, handles: list[_core.Handle], outputs: list[Any], finish: Finish | None = None
+    ) -> Work:
         work = Work(handles, outputs, self._completer, self._limit, finish)
+        if torch._C._autograd._profiler_enabled():
+            show_in_profile(f"dabke:{_TITLES.get(call, call)}", work)
         if self._coalesced is not None:
             self._coalesced.append(work)
         return work

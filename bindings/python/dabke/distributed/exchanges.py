@@ -138,7 +138,7 @@ class Exchanges(Gathers):
                     f"{call}: rows came from the members as {came}, and the output has room for {wanted}"
                 )
 
-        return self._work([handle], outputs, all_of([check_received, finish]))
+        return self._work(call, [handle], outputs, all_of([check_received, finish]))
 
 
 def _bytes_per_element(seen: torch.Tensor, elements: int) -> int:

@@ -25,7 +25,7 @@ class Gathers(Reductions):
         handle = self._submit(
             _core.broadcast, f"broadcast.{root}", movable(memory), None, options, tuple(tensor.shape)
         )
-        return self._work([handle], [tensor], finish)
+        return self._work("broadcast", [handle], [tensor], finish)
 
     # ---- allgather ----
 
@@ -64,7 +64,7 @@ class Gathers(Reductions):
             source = source.clone()
         # The result's size, and not the input's, is the same on all ranks.
         handle = self._submit(_core.allgather, call, source, target, self._with(), tuple(target.shape))
-        return self._work([handle], outputs, all_of([finish]))
+        return self._work(call, [handle], outputs, all_of([finish]))
 
 
 def _overlap(source: torch.Tensor, target: torch.Tensor) -> bool:

@@ -104,7 +104,7 @@ class Group(Exchanges, ProcessGroup):  # type: ignore[misc]
     # ---- barriers ----
 
     def barrier(self, opts: Any = None, timeout: Any = None) -> Work:  # type: ignore[override]
-        return self._work([_core.barrier(self._with())], [])
+        return self._work("barrier", [_core.barrier(self._with())], [])
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """A barrier with a limit; who is missing is told by the stall report."""

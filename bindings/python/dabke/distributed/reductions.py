@@ -54,13 +54,13 @@ class Reductions(Calls):
                     [f"{name}.{i}" for i in range(len(inputs))], inputs, None, options
                 ),
             )
-        return self._work([handle], list(tensors), all_of(finishes))
+        return self._work("allreduce", [handle], list(tensors), all_of(finishes))
 
     def _allreduce_sparse(self, tensor: torch.Tensor, opts: Any) -> Work:
         reduction = reduction_of("allreduce", opts, tensor)
         submit, put_in_place = allreduce_sparse(tensor, reduction, self._members, self._with())
         handle = self._names.submit(f"allreduce_sparse.{reduction.name}", tensor.dtype, tuple(tensor.shape), submit)
-        return self._work([handle], [tensor], lambda: put_in_place(handle))
+        return self._work("allreduce", [handle], [tensor], lambda: put_in_place(handle))
 
     # ---- reduce ----
 
@@ -79,7 +79,7 @@ class Reductions(Calls):
         output = None if mine else torch.empty_like(memory)
         name = f"reduce.{reduction.name}"
         handle = self._submit(_core.allreduce, name, memory, output, options, tuple(tensor.shape))
-        return self._work([handle], [tensor], finish if mine else None)
+        return self._work("reduce", [handle], [tensor], finish if mine else None)
 
     # ---- reduce_scatter ----
 
@@ -125,7 +125,7 @@ class Reductions(Calls):
             self._with_reduction(reduction),
             tuple(rows.shape),
         )
-        return self._work([handle], [output], finish)
+        return self._work(call, [handle], [output], finish)
 
     def _reduce_scatter_uneven(
         self, call: str, output: torch.Tensor, inputs: Tensors, source: torch.Tensor, reduction: Reduction
@@ -143,7 +143,7 @@ class Reductions(Calls):
             whole = torch.view_as_complex(total) if output.is_complex() else total
             output.detach().copy_(whole[begin : begin + output.numel()].view(output.shape))
 
-        return self._work([handle], [output], finish)
+        return self._work(call, [handle], [output], finish)
 
     def _merged(self, works: list[Work]) -> Work:
         """One Work over several."""
@@ -151,7 +151,7 @@ class Reductions(Calls):
         outputs = [output for work in works for output in work._outputs]
         if self._coalesced is not None:
             del self._coalesced[-len(works) :]
-        return self._work(handles, outputs, all_of([work._finish for work in works]))
+        return self._work("coalesced", handles, outputs, all_of([work._finish for work in works]))
 
 
 def only_list(call: str, lists: Any) -> Any:
