@@ -30,12 +30,6 @@ _DEFAULT_TIMEOUT = dist.constants.default_pg_timeout
 _TITLES = {"allreduce": "all_reduce", "allgather": "all_gather", "alltoall": "all_to_all"}
 
 
-def show_in_profile(title: str, work: Work) -> None:
-    """A range of PyTorch's profiler, from now until the work is done."""
-    with torch.autograd.profiler.record_function(title) as record:
-        record._call_end_callbacks_on_future(work.get_future())
-
-
 class Calls:
     """Of a process set, whose members are `world_ranks`, in the order of their numbers in the group."""
 
@@ -93,7 +87,7 @@ class Calls:
     ) -> Work:
         work = Work(handles, outputs, self._completer, self._limit, finish)
         if torch._C._autograd._profiler_enabled():
-            show_in_profile(f"dabke:{_TITLES.get(call, call)}", work)
+            work.show_in_profile(f"dabke:{_TITLES.get(call, call)}")
         if self._coalesced is not None:
             self._coalesced.append(work)
         return work

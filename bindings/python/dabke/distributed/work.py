@@ -48,6 +48,7 @@ class Work(TorchWork):
         self._lock = threading.Lock()
         self._future: Any = None
         self._told: Any = None
+        self._profiled: Any = None
         if _kept is not None:
             _kept.append(self)
 
@@ -55,6 +56,15 @@ class Work(TorchWork):
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Raises the operation's error, and StillPendingError, a TimeoutError, when the time was up."""
+        try:
+            self._complete(timeout)
+        finally:
+            # The end of its range, or the profiler may be gone before its thread has come to it.
+            if self._profiled is not None and all(handle.poll() for handle in self._handles):
+                self._end_range()
+        return True
+
+    def _complete(self, timeout: timedelta | None = None) -> None:
         seconds = timeout.total_seconds() if timeout is not None else 0.0
         limit = seconds if seconds > 0 else self._limit
         # Without a limit the waiting thread can run the operation itself.
@@ -64,7 +74,6 @@ class Work(TorchWork):
                     f"a collective of backend dabke is still pending after {limit} s: not all ranks have called it"
                 )
         self._put_in_place()
-        return True
 
     def synchronize(self) -> None:
         self.wait()
@@ -82,6 +91,8 @@ class Work(TorchWork):
     def is_completed(self) -> bool:
         """With whatever result."""
         if not all(handle.poll() for handle in self._handles):
+            return False
+        if self._profiled is not None and not self._profiled.done():
             return False
         if self.exception() is None:
             self._put_in_place()
@@ -131,6 +142,17 @@ class Work(TorchWork):
                 self._completer.add(self)
         return self._future
 
+    def show_in_profile(self, title: str) -> None:
+        """A range of PyTorch's profiler, from now until the work is done. Before anybody else has the Work."""
+        with torch.autograd.profiler.record_function(title) as record:
+            self._future = self._profiled = record._call_end_callbacks_on_future(self.get_future())
+
+    def _end_range(self) -> None:
+        try:
+            self._profiled.wait()
+        except Exception:
+            pass  # the operation's, which wait() raises
+
     def tell(self) -> None:
         """Completes the future. The operation has completed."""
         self._told.set_result(None)
@@ -144,5 +166,5 @@ class Work(TorchWork):
             pass
 
     def _outcome(self, _: Any) -> list[Any]:
-        self.wait()
+        self._complete()
         return self._outputs
