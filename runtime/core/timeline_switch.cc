@@ -149,8 +149,10 @@ void TimelineSwitch::drop_ended() {
 
 Status TimelineSwitch::open(const TimelineChange& change) {
   if (current_) {
-    return {Code::invalid_argument,
-            fmt::format("cannot start timeline '{}': one is being written; stop it first", change.path)};
+    return {Code::invalid_argument, fmt::format("cannot start timeline '{}': '{}' is being written; stop it "
+                                                "first, and where every rank calls, name "
+                                                "the same path on all",
+                                                change.path, current_path_)};
   }
   const auto warn = [log = log_](const Status& error) {
     (void)attempt([&] {
@@ -169,6 +171,7 @@ Status TimelineSwitch::open(const TimelineChange& change) {
                                          .on_full = [this] { (void)attempt([&] { file_is_full(); }); },
                                          .on_closed = merge_of(change.path)}));
   set_current(std::move(opened));
+  current_path_ = change.path;
   return {};
 }
 

@@ -93,6 +93,7 @@ class TimelineSwitch {
   std::optional<RecordedSteps> steps_;
   std::optional<std::uint64_t> last_step_;
   std::shared_ptr<Timeline> current_;  // the driver's; null: none is written
+  std::string current_path_;           // the driver's, as it was called for
 
   std::mutex calls_;  // one call of this rank at a time
   std::mutex mutex_;  // all below
