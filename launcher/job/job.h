@@ -57,7 +57,7 @@ class Job {
   void add_rank(const RankPlacement& placement, AgentLink& agent, RankOutputs outputs, OutputStyle style);
   /// Runs until every rank has ended and its output is written. What dabkerun returns.
   int run();
-  /// Prints a verdict when ranks of the job hang. Before run().
+  /// Prints a verdict when ranks of the job hang, and shows its figures where they come. Before run().
   void watch_reports(ReportGatherer& gatherer) { gatherer_ = &gatherer; }
   /// Passes on what is typed for rank 0. Before run().
   void pass_input(TerminalInput& input) { input_ = &input; }

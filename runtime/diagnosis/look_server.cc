@@ -14,6 +14,7 @@
 #include "runtime/base/thread.h"
 #include "runtime/transport/frame.h"
 #include "runtime/transport/handshake_io.h"
+#include "runtime/transport/tcp_link.h"
 
 namespace dabke {
 namespace {
@@ -106,7 +107,7 @@ bool LookServer::is_seen() const {
 }
 
 TimePoint LookServer::next_deadline() const {
-  TimePoint next = kNever;
+  TimePoint next = listener_ && admits_at_ > Clock::now() ? admits_at_ : kNever;
   for (const auto& viewer : viewers_) {
     if (!viewer->handshake.done()) next = std::min(next, viewer->proves_until);
   }
@@ -114,8 +115,9 @@ TimePoint LookServer::next_deadline() const {
 }
 
 void LookServer::wait() {
-  std::vector<pollfd> entries = {{end_.get(), POLLIN, 0},
-                                 {listener_.get(), POLLIN, 0}};  // one of -1 is left out
+  std::vector<pollfd> entries = {
+      {end_.get(), POLLIN, 0},
+      {admits_at_ <= Clock::now() ? listener_.get() : -1, POLLIN, 0}};  // one of -1 is left out
   for (const auto& viewer : viewers_) {
     const bool sends = !viewer->handshake.outgoing().empty() || !viewer->waiting.empty();
     entries.push_back({viewer->socket.get(), static_cast<short>(POLLIN | (sends ? POLLOUT : 0)), 0});
@@ -148,7 +150,12 @@ void LookServer::keep_time() {
 }
 
 void LookServer::admit() {
-  Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  auto accepted = tcp_accept(listener_.get());
+  if (!accepted) {  // without descriptors it would be readable for ever
+    admits_at_ = Clock::now() + kPeriod;
+    return;
+  }
+  Fd socket = accepted.take();
   if (!socket) return;
   if (viewers_.size() >= kMostViewers) {
     // Strangers keep nobody out: the oldest of them goes.

@@ -69,6 +69,7 @@ class LookServer {
   GuardedFd listener_;
   GuardedFd end_;  // readable: the thread is to end
   std::vector<std::unique_ptr<Viewer>> viewers_;
+  TimePoint admits_at_{};             // not before
   TimePoint look_at_{};               // the next time
   std::optional<TimePoint> take_at_;  // what was asked for
   bool ends_ = false;

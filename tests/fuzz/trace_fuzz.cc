@@ -1,8 +1,5 @@
 // A trace of whatever tool, written by anybody. It is read to its end or refused by name; what is read becomes a report that is
 // JSON and text, and can be compared.
-#include <stdlib.h>
-
-#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -10,31 +7,13 @@
 
 #include "runtime/timeline/report.h"
 #include "tests/fuzz/check.h"
+#include "tests/place.h"
 #include "timeline_viewer/report_text.h"
 #include "timeline_viewer/trace_analysis.h"
 
-namespace {
-
-namespace fs = std::filesystem;
-
-/// One file for all runs.
-class Place {
- public:
-  Place() : path_(fs::temp_directory_path() / "dabke-fuzz-XXXXXX") {
-    FUZZ_CHECK(::mkdtemp(path_.data()) != nullptr);
-  }
-  ~Place() { fs::remove_all(path_); }
-  std::string file() const { return path_ + "/trace.json"; }
-
- private:
-  std::string path_;
-};
-
-}  // namespace
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const Place place;
-  const std::string path = place.file();
+  static const dabke::test::Place place;
+  const std::string path = place / "trace.json";
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
   const auto report = dabke::timeline::report_of_traces({path}, {});

@@ -31,8 +31,8 @@ std::vector<Mpi> mpis() {
   };
 }
 
-// Many rounds of a non-blocking collective take MPICH 100 times what they take Open MPI, with more ranks than
-// cores and another test beside them.
+// With more ranks than cores many rounds of a non-blocking collective take MPICH ten to twenty times what they take Open MPI,
+// and another test may run beside them.
 constexpr std::chrono::seconds kLimit{300};
 
 Finished run_with(const Mpi& mpi, int ranks, const std::vector<std::string>& command,

@@ -8,24 +8,13 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/place.h"
+
 namespace dabke {
 namespace {
 
 using Catch::Contains;
-
-class Place {
- public:
-  Place() {
-    std::string name = std::filesystem::temp_directory_path() / "dabke-look-XXXXXX";
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Place() { std::filesystem::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
+using test::Place;
 
 LookTicket some_ticket() {
   LookTicket ticket{.address = "[fd00::2]:4711", .job = {}, .epoch = 3, .key = {}};

@@ -1,36 +1,19 @@
 // Records of a job that a test writes by itself, so that every time in the trace is known.
 #pragma once
 
-#include <stdlib.h>
-
-#include <filesystem>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "runtime/timeline/merge.h"
+#include "tests/place.h"
 #include "tests/runtime/timeline/trace.h"
 
 namespace dabke::test {
 
 inline constexpr std::int64_t kBegin =
     1'000'000'000'000;  // on the host's clock; times below are microseconds after it
-
-/// A folder that goes with all that is in it.
-class Place {
- public:
-  Place() {
-    if (::mkdtemp(path_.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-  }
-  ~Place() { std::filesystem::remove_all(path_); }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_ = "/tmp/dabke_merge_XXXXXX";
-};
 
 /// One rank's records, as they are put.
 class Writer {
