@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -99,6 +100,9 @@ TEST_CASE("the key's file is the user's alone and goes with the job, and whoever
   REQUIRE(viewer.wait_for_output("\"ranks\"", 2));
   job.run.signal(SIGKILL);  // ends the job, and leaves the file
   CHECK(viewer.finish().exit_code == 0);
+  // A process that is being ended closes its connections one after the other, the listener perhaps last.
+  for (const pid_t pid : processes_with("HOME=" + job.home.path()))
+    CHECK(is_gone_within(pid, std::chrono::seconds(60)));
   CHECK_THAT(job.top({}).error, Contains("no job to look at") && Contains("--top-port 0"));
   CHECK(job.key_files().empty());
 }
