@@ -266,6 +266,59 @@ def test_markup_in_names_stays_text(page, tmp_path):
     assert page.execute_script('return [window.hostile, document.querySelectorAll("img").length]') == [None, 0]
 
 
+def test_what_is_no_event_is_left_out_and_the_others_are_shown_once(page, tmp_path):
+    path = tmp_path / 'wrong.json'
+    strange = {'toString': 1, 'valueOf': 1}
+    good = [whole('before', 0, 1), whole('after', 5, 1)]
+    wrong = [whole('no time', strange, 1), whole('never', 1e308, 1e308), {'ph': 'X', 'ts': 1e99, 'name': 'x'}, whole('text', 'soon', 1)]
+    odd = [{'ph': 'X', 'name': strange, 'pid': strange, 'tid': strange, 'ts': 2, 'dur': strange,
+            'args': {'order': strange, 'bytes': strange, 'last_rank': strange, 'last_by_us': [strange]}},
+           {'ph': 'M', 'name': 'process_name', 'pid': strange, 'args': {'name': strange}}, whole('args', 3, 1)]
+    odd[-1]['args'] = 'none'
+    path.write_text(json.dumps([good[0], *wrong, *odd, good[1]]))
+    load(page, path)
+    assert message(page) == '4 events cannot be read and are left out.'
+    names = page.execute_script('const {trace} = dabke.lanes; return [...trace.name].map(name => trace.names[name])')
+    assert sorted(names) == sorted(['before', 'after', json.dumps(strange, separators=(',', ':')), 'args'])
+
+
+def test_what_is_nested_deep_keeps_nothing_else_from_being_shown(page, tmp_path):
+    path = tmp_path / 'deep.json'
+    deep = '{"ph": "X", "name": "deep", "pid": 0, "tid": 1, "ts": 1, "dur": 1, "args": {"x": ' + '[' * 500_000 + ']' * 500_000 + '}}'
+    path.write_text('[' + ','.join([json.dumps(whole('before', 0, 1)), deep, json.dumps(whole('after', 2, 1))]) + ']')
+    load(page, path)
+    names = page.execute_script('return dabke.lanes.trace.names')
+    assert [name for name in names if name != 'deep'] == ['before', 'after']
+    for i in range(len(names)):
+        page.execute_script('dabke.lanes.select(arguments[0])', i)
+        assert names[i] in page.find_element(By.ID, 'selection').text
+
+
+def test_an_event_as_long_as_a_file_is_left_out_without_delay(page, tmp_path):
+    path = tmp_path / 'long.json'
+    path.write_text('[' + json.dumps(whole('before', 0, 1)) + ',' + json.dumps(whole('long', 1, 1, text='x' * 100_000_000)) + ',' +
+                    json.dumps(whole('after', 2, 1)) + ']')
+    load(page, path)
+    assert message(page) == '1 event cannot be read and is left out.'
+    assert page.execute_script('return dabke.lanes.trace.names') == ['before', 'after']
+
+
+@pytest.mark.parametrize('begin', [0, 1.7e15, -8e15])
+def test_zooming_ends_where_times_cannot_be_told_apart_and_where_all_is_seen(page, tmp_path, begin):
+    path = tmp_path / 'times.json'
+    path.write_text(json.dumps([whole('ALLREDUCE', begin, 16), whole('ALLREDUCE', begin + 32, 16)]))
+    load(page, path)
+    for _ in range(100):
+        page.execute_script('dabke.lanes.zoom(0.5); dabke.lanes.pan(dabke.lanes.end - dabke.lanes.begin); dabke.lanes.draw()')
+    closest = view(page)
+    assert begin <= closest[0] < closest[1] <= begin + 64
+    page.execute_script('for (let i = 0; i < 5000; i++) dabke.lanes.zoom(1.25); dabke.lanes.draw()')
+    furthest = view(page)
+    assert furthest[0] <= begin and begin + 48 <= furthest[1] and furthest[1] - furthest[0] <= 48 * 8
+    page.execute_script('for (let i = 0; i < 100; i++) dabke.lanes.pan(1000); dabke.lanes.draw()')
+    assert view(page)[0] <= begin + 48
+
+
 def test_a_finding_leads_to_its_evidence(page, tmp_path):
     path = tmp_path / 'report.json'
     events = [{'ph': 'M', 'name': 'process_name', 'pid': 0, 'args': {'name': 'rank 0'}},

@@ -6,6 +6,13 @@ const OWN_COLUMN = new Set(['order', 'bytes', 'last_rank', 'last_by_us', 'batch'
 // Ends are sums of two numbers that have been rounded: what ends as another begins may seem to end just after.
 const HALF_NS = 0.0005;
 
+// The file may be anybody's. A microsecond more or less is told apart up to here: some 285 years.
+const MOST_US = 2 ** 53;
+
+const number = value => typeof value === 'number' || typeof value === 'string' ? Number(value) : NaN;
+const text = value => value !== null && typeof value === 'object' ? JSON.stringify(value) : String(value);
+const isTime = us => Math.abs(us) <= MOST_US;
+
 class Names {
   constructor() {
     this.texts = [];
@@ -34,18 +41,30 @@ export class Builder {
     this.bytes = [];
     this.lastRank = [];
     this.lastBy = [];
+    this.bad = 0;  // events that cannot be read
   }
 
   add(events) {
-    for (const event of events) if (event && typeof event === 'object') this.addOne(event);
+    for (const event of events) {
+      if (!event || typeof event !== 'object') continue;
+      try {
+        this.addOne(event);
+      } catch {  // what is nested too deep for JSON.stringify
+        this.bad++;
+      }
+    }
   }
 
   addOne(event) {
     if (event.ph === 'M') return this.addName(event);
-    const ts = Number(event.ts);
-    if (!Number.isFinite(ts)) return;
+    if (!['X', 'i', 'I', 'B', 'E'].includes(event.ph)) return;
+    const ts = number(event.ts), dur = Math.max(0, number(event.dur) || 0);
+    if (!isTime(ts) || !isTime(ts + dur)) {
+      this.bad++;
+      return;
+    }
     if (event.ph === 'X') {
-      this.push(this.rowOf(event), event, ts, ts + Math.max(0, Number(event.dur) || 0));
+      this.push(this.rowOf(event), event, ts, ts + dur);
     } else if (event.ph === 'i' || event.ph === 'I') {
       this.push(this.rowOf(event), event, ts, ts);
     } else if (event.ph === 'B') {
@@ -59,15 +78,15 @@ export class Builder {
 
   addName(event) {
     const name = event.args?.name;
-    if (event.name === 'process_name' && name !== undefined) this.processes.set(event.pid, String(name));
-    if (event.name === 'thread_name' && name !== undefined) this.rowOf(event).name = String(name);
+    if (event.name === 'process_name' && name !== undefined) this.processes.set(text(event.pid), text(name));
+    if (event.name === 'thread_name' && name !== undefined) this.rowOf(event).name = text(name);
   }
 
   rowOf(event) {
-    const key = `${event.pid}/${event.tid}`;
+    const pid = text(event.pid), tid = event.tid === undefined ? undefined : text(event.tid), key = `${pid}/${tid}`;
     let row = this.rows.get(key);
     if (!row) {
-      row = {index: this.rowList.length, pid: event.pid, tid: event.tid, name: '', open: []};
+      row = {index: this.rowList.length, pid, tid, name: '', open: []};
       this.rows.set(key, row);
       this.rowList.push(row);
     }
@@ -77,15 +96,16 @@ export class Builder {
   push(row, event, begin, end) {
     const args = event.args && typeof event.args === 'object' ? event.args : {};
     const rest = Object.entries(args).filter(([key]) => !OWN_COLUMN.has(key));
+    const name = text(event.name), detail = rest.length ? JSON.stringify(rest) : '[]';  // before a column is longer than the others
     this.begin.push(begin);
     this.end.push(end);
     this.row.push(row.index);
-    this.name.push(this.names.number(String(event.name)));
-    this.detail.push(this.details.number(rest.length ? JSON.stringify(rest) : '[]'));
-    this.order.push(args.order ?? NaN);
-    this.bytes.push(args.bytes ?? NaN);
-    this.lastRank.push(args.last_rank ?? -1);
-    this.lastBy.push(args.last_by_us ?? NaN);
+    this.name.push(this.names.number(name));
+    this.detail.push(this.details.number(detail));
+    this.order.push(number(args.order));
+    this.bytes.push(number(args.bytes));
+    this.lastRank.push(number(args.last_rank ?? -1));
+    this.lastBy.push(number(args.last_by_us));
     return this.begin.length - 1;
   }
 

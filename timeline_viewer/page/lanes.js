@@ -89,8 +89,11 @@ export class Lanes {
 
   showAll() { this.look(this.trace.first, this.trace.last); }
 
+  /// Never less than numbers of that size tell apart, never much more than the trace, and always some of it.
   look(begin, end) {
-    const middle = (begin + end) / 2, half = Math.max((end - begin) / 2, 0.05);
+    const {first, last} = this.trace, most = Math.max(2 * (last - first), 1);
+    const middle = Math.min(Math.max((begin + end) / 2, first), last);
+    const half = Math.min(Math.max((end - begin) / 2, 0.05, Math.abs(middle) * 2 ** -50), Math.max(most, Math.abs(middle) * 2 ** -50));
     this.begin = middle - half;
     this.end = middle + half;
     this.redraw();
@@ -215,7 +218,8 @@ export class Lanes {
     context.fillRect(0, 0, width, AXIS - 4);
     const wanted = (this.end - this.begin) / 6, power = 10 ** Math.floor(Math.log10(wanted));
     const tick = power * ([2, 5, 10].find(each => each * power >= wanted) ?? 10);
-    for (let us = Math.ceil(this.begin / tick) * tick; us < this.end; us += tick) {
+    const least = Math.ceil(this.begin / tick) * tick;
+    for (let i = 0, us = least; us < this.end; us = least + ++i * tick) {
       context.fillStyle = line;
       context.fillRect(this.x(us), 0, 1, AXIS - 4);
       context.fillStyle = faint;
@@ -289,16 +293,10 @@ export class Lanes {
 
   zoom(factor, x = LABELS + (this.canvas.clientWidth - LABELS) / 2) {
     const fixed = this.begin + (x - LABELS) / this.scale;
-    this.begin = fixed - (fixed - this.begin) * factor;
-    this.end = fixed + (this.end - fixed) * factor;
-    this.redraw();
+    this.look(fixed - (fixed - this.begin) * factor, fixed + (this.end - fixed) * factor);
   }
 
-  pan(us) {
-    this.begin += us;
-    this.end += us;
-    this.redraw();
-  }
+  pan(us) { this.look(this.begin + us, this.end + us); }
 
   measureSelected() {
     if (this.selected < 0) return;

@@ -43,7 +43,7 @@ function faultsOf({truncated, bad, cut, metadata}) {
   return [
     cut && `The file cannot be decompressed to its end (${cut}).`,
     truncated && 'The file ends in the middle: what follows is missing.',
-    bad && `${bad} events cannot be read and are left out.`,
+    bad && (bad === 1 ? '1 event cannot be read and is left out.' : `${bad.toLocaleString('en')} events cannot be read and are left out.`),
     ...(Array.isArray(metadata?.otherData?.missing) ? metadata.otherData.missing.map(String) : []),
   ].filter(Boolean).join(' ');
 }

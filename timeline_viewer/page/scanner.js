@@ -3,6 +3,7 @@
 
 const QUOTE = 34, BACKSLASH = 92, OPEN_ARRAY = 91, CLOSE_ARRAY = 93, OPEN_OBJECT = 123, CLOSE_OBJECT = 125;
 const MOST_OUTSIDE = 64 << 20;
+const MOST_EVENT = 4 << 20;  // no tool writes longer ones, and what is not whole yet is copied with each piece
 
 export class Scanner {
   constructor(onEvents) {
@@ -62,6 +63,10 @@ export class Scanner {
     }
     this.keepOutside(bytes, outsideFrom, bytes.length);
     this.parse(bytes, objects);
+    if (this.objectStart >= 0 && bytes.length - this.objectStart > MOST_EVENT) {
+      this.bad++;
+      this.objectStart = -1;
+    }
     const from = this.objectStart >= 0 ? this.objectStart : bytes.length;
     this.carry = bytes.slice(from);
     if (this.objectStart >= 0) this.objectStart = 0;
@@ -89,11 +94,14 @@ export class Scanner {
 
   parse(bytes, objects) {
     if (!objects.length) return;
+    let events;
     try {
-      this.onEvents(JSON.parse(`[${this.decoder.decode(bytes.subarray(objects[0], objects.at(-1)))}]`));
+      events = JSON.parse(`[${this.decoder.decode(bytes.subarray(objects[0], objects.at(-1)))}]`);
     } catch {
       for (let i = 0; i < objects.length; i += 2) this.parseOne(bytes.subarray(objects[i], objects[i + 1]));
+      return;
     }
+    this.onEvents(events);
   }
 
   parseOne(bytes) {

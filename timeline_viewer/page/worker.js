@@ -18,7 +18,8 @@ async function read(blob) {
   } catch (error) {
     cut = String(error.message);
   }
-  return {...scanner.finish(), cut, trace: builder.finish()};
+  const scanned = scanner.finish();
+  return {...scanned, bad: scanned.bad + builder.bad, cut, trace: builder.finish()};
 }
 
 self.onmessage = async ({data}) => {
