@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.chrome.service import Service
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,13 +29,23 @@ def address():
         server.shutdown()
 
 
+def start(options, tries=3):
+    """On a busy machine a browser may not be up in the time that its driver gives it."""
+    try:
+        return webdriver.Chrome(service=Service('/usr/bin/chromedriver'), options=options)
+    except WebDriverException:
+        if tries == 1:
+            raise
+        return start(options, tries - 1)
+
+
 @pytest.fixture(scope='session')
 def browser():
     options = webdriver.ChromeOptions()
     for argument in ('--headless=new', '--no-sandbox', '--disable-dev-shm-usage', '--window-size=1440,900'):
         options.add_argument(argument)
     options.set_capability('goog:loggingPrefs', {'browser': 'ALL'})
-    driver = webdriver.Chrome(service=Service('/usr/bin/chromedriver'), options=options)
+    driver = start(options)
     yield driver
     driver.quit()
 

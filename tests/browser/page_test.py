@@ -12,6 +12,9 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 LIMIT_SECONDS = 60
+# Of the batches for which rank 2 was waited for the one with the median wait: a busy machine makes some of them longer.
+USUAL_BATCH = ('(trace => [...trace.lastRank.keys()].filter(i => trace.lastRank[i] === 2)'
+               '.sort((a, b) => trace.lastBy[a] - trace.lastBy[b]).at(Math.floor(trace.lastRank.filter(rank => rank === 2).length / 2)))(dabke.lanes.trace)')
 
 
 @pytest.fixture
@@ -41,7 +44,9 @@ def whole(name, begin, duration, **args):
 
 
 def test_an_empty_page_says_how_a_trace_is_recorded(page):
-    assert 'DABKE_TIMELINE=' in page.find_element(By.ID, 'empty').text
+    assert '--timeline-filename' in page.find_element(By.ID, 'empty').text
+    assert not page.find_element(By.ID, 'search').is_displayed()  # there is nothing to search
+    assert page.find_element(By.ID, 'file').get_attribute('aria-label') == 'Open a trace'
 
 
 def test_a_recorded_trace_shows_every_rank(page, trace):
@@ -166,6 +171,33 @@ def test_a_bar_of_the_strip_leads_to_its_step(page, tmp_path):
     assert view(page) == pytest.approx([200, 300])
 
 
+def test_arrow_keys_on_the_strip_go_from_step_to_step_and_say_how_long_each_took(page, tmp_path):
+    path = tmp_path / 'steps.json'
+    names = [{'ph': 'M', 'name': 'process_name', 'pid': 0, 'args': {'name': 'rank 0'}},
+             {'ph': 'M', 'name': 'thread_name', 'pid': 0, 'tid': 1, 'args': {'name': 'steps'}}]
+    path.write_text(json.dumps(names + [whole(f'step {step}', 100 * step, 50 + 10 * step) for step in range(4)]))
+    load(page, path)
+    strip = page.find_element(By.ID, 'strip')
+    assert strip.get_attribute('aria-valuetext') == '4 steps; the longest takes 80.0 µs'
+    strip.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    assert view(page) == pytest.approx([100, 160])
+    assert strip.get_attribute('aria-valuetext') == 'step 1: 60.0 µs'
+    strip.send_keys(Keys.END)
+    assert view(page) == pytest.approx([300, 380])
+    strip.send_keys(Keys.ARROW_LEFT)
+    assert view(page) == pytest.approx([200, 270])
+
+
+def test_the_legend_has_the_colours_that_are_there(page, tmp_path):
+    path = tmp_path / 'kinds.json'
+    path.write_text(json.dumps([whole('NEGOTIATE_ALLREDUCE', 0, 1), whole('ALLREDUCE', 1, 1), whole('forward', 2, 1)]))
+    load(page, path)
+    assert [each.text for each in page.find_elements(By.CSS_SELECTOR, '#legend li')] == ['waits for other ranks', 'collective', 'the program']
+    path.write_text(json.dumps([whole('QUEUE', 0, 1)]))
+    load(page, path)
+    WebDriverWait(page, LIMIT_SECONDS).until(lambda each: [item.text for item in each.find_elements(By.CSS_SELECTOR, '#legend li')] == ['waits for a result'])
+
+
 def test_a_dropped_file_is_opened(page):
     page.execute_script('const data = new DataTransfer();'
                         'data.items.add(new File([JSON.stringify([{ph: "X", name: "dropped", pid: 0, tid: 0, ts: 0, dur: 1}])], "a.json"));'
@@ -202,18 +234,17 @@ def test_a_selected_batch_shows_all_ranks_side_by_side(page, trace):
     page.execute_script('const {lanes} = dabke, {trace} = lanes;'
                         'lanes.select(trace.order.findIndex((order, i) => trace.rows[trace.row[i]].name === "lane" && order > 0))')
     lines = page.find_elements(By.CSS_SELECTOR, '#selection td:first-child')
-    assert sorted(each.text for each in lines) == ['rank 0', 'rank 1', 'rank 2', 'rank 3']
+    assert sorted(each.text for each in lines) == ['0', '1', '2', '3']
 
 
 def test_a_selected_batch_says_for_whom_the_others_waited_and_arrows_lead_from_there(page, slow_trace):
     load(page, slow_trace)
-    page.execute_script('const {lanes} = dabke, {trace} = lanes;'
-                        'lanes.select(trace.lastRank.findIndex((rank, i) => rank === 2 && trace.order[i] > 5))')
+    page.execute_script(f'dabke.lanes.select({USUAL_BATCH})')
     rows = [[cell.text for cell in row.find_elements(By.TAG_NAME, 'td')]
             for row in page.find_elements(By.CSS_SELECTOR, '#selection tr')[1:]]
     waited = {row[0]: row[-1] for row in rows}
-    assert {rank: text for rank, text in waited.items() if text != '–'}.keys() == {'rank 2'}
-    assert 25 < float(waited['rank 2'].removesuffix(' ms')) < 40
+    assert {rank: text for rank, text in waited.items() if text != '–'}.keys() == {'2'}
+    assert 25 < float(waited['2'].removesuffix(' ms')) < 40
     ends = page.execute_script('const {lanes} = dabke, {trace} = lanes;'
                                'return lanes.arrows.map(pair => pair.map(i => trace.rows[trace.row[i]].process))')
     assert sorted(ends) == [['rank 2', 'rank 0'], ['rank 2', 'rank 1'], ['rank 2', 'rank 3']]
@@ -225,9 +256,8 @@ def test_the_page_names_the_slow_rank_and_what_it_costs(page, slow_trace, screen
     cost = float(re.search(r'([0-9.]+) ms', finding)[1])
     assert 27 < cost < 36, finding
     page.save_screenshot(str(screenshots / 'page.png'))
-    page.execute_script('const {lanes} = dabke, {trace} = lanes;'
-                        'const event = trace.lastRank.findIndex((rank, i) => rank === 2 && trace.order[i] > 60);'
-                        'lanes.select(event); lanes.look(trace.begin[event] - 45000, trace.end[event] + 5000)')
+    page.execute_script(f'const event = {USUAL_BATCH};'
+                        'const {lanes} = dabke, {trace} = lanes; lanes.select(event); lanes.look(trace.begin[event] - 45000, trace.end[event] + 5000)')
     page.execute_async_script('requestAnimationFrame(() => requestAnimationFrame(arguments[0]))')
     page.save_screenshot(str(screenshots / 'selection.png'))
     # As far as pixels tell: all four ranks' rows are drawn, in more than a few colours.
@@ -409,6 +439,8 @@ def million(tmp_path_factory):
     return path
 
 
+MOST_FRAME_MS, MOST_TASK_MS, TRIES = 8, 200, 10
+
 MEASURE = '''
 const done = arguments[arguments.length - 1], {lanes} = dabke, tasks = [];
 (async () => {
@@ -437,10 +469,15 @@ const done = arguments[arguments.length - 1], {lanes} = dabke, tasks = [];
 def test_a_million_events_are_drawn_smoothly(page, million):
     load(page, million)
     assert page.execute_script('return dabke.lanes.trace.count') == 1_000_000
-    figures = page.execute_async_script(MEASURE)
-    print(figures)  # speed is no test: a machine that does other things, too, takes longer
-    assert figures['frames'] >= 60
-    assert figures['rectangles'] <= figures['most']
+    figures = {}
+    for _ in range(TRIES):  # on a machine that does other things, too, a frame may take longer: once it does not
+        figures = page.execute_async_script(MEASURE)
+        print(figures)
+        assert figures['frames'] >= 60
+        assert figures['rectangles'] <= figures['most']
+        if figures['medianMs'] <= MOST_FRAME_MS and figures['longestTaskMs'] <= MOST_TASK_MS:
+            break
+    assert figures['medianMs'] <= MOST_FRAME_MS and figures['longestTaskMs'] <= MOST_TASK_MS, figures
 
 
 def test_no_lane_has_more_rectangles_than_pixel_columns(page, tmp_path):

@@ -1,9 +1,20 @@
-// Numbers as people read them.
+// Numbers as people read them, and what the canvases share.
+
+/// Pixels at the left for what a row is called.
+export const GUTTER = 168;
+
 export function time(us) {
+  if (us === 0) return '0 µs';
   const size = Math.abs(us);
   if (size >= 1e6) return `${(us / 1e6).toFixed(3)} s`;
   if (size >= 1e3) return `${(us / 1e3).toFixed(2)} ms`;
   return `${us.toFixed(size < 10 ? 2 : 1)} µs`;
+}
+
+/// A place on an axis whose ticks are so far apart: no more digits than tell them apart.
+export function tickTime(us, tick) {
+  const [unit, name] = tick >= 1e5 ? [1e6, 's'] : tick >= 1e2 ? [1e3, 'ms'] : [1, 'µs'];
+  return `${(us / unit).toLocaleString('en', {maximumFractionDigits: Math.max(0, Math.ceil(-Math.log10(tick / unit)))})} ${name}`;
 }
 
 export function size(bytes) {

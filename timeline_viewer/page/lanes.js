@@ -1,9 +1,9 @@
 // The canvas of lanes. A lane is drawn in at most one rectangle a pixel column: what is narrower shares one.
 import {colorOf, inkOn} from './colors.js';
-import {time} from './format.js';
+import {GUTTER, tickTime, time} from './format.js';
 import {lastRankOf, rankOf, sameOnAllRanks} from './ranks.js';
 
-const LABELS = 168, AXIS = 24, LANE = 16, GAP = 6;
+const AXIS = 24, LANE = 16, GAP = 6;
 
 /// What is to be filled, by colour: to change the colour takes longer than to fill a rectangle. Rectangles that touch are one.
 class Rectangles {
@@ -141,7 +141,7 @@ export class Lanes {
     context.font = `12px ${style.fontFamily}`;
     context.textBaseline = 'middle';
     this.rectangles = 0;
-    this.scale = (width - LABELS) / (this.end - this.begin);
+    this.scale = (width - GUTTER) / (this.end - this.begin);
     const rectangles = new Rectangles();
     const texts = [];
     for (const {row, y, head, label} of this.rows) {
@@ -152,10 +152,12 @@ export class Lanes {
         context.fillRect(0, top - GAP, width, 1);
       }
       context.fillStyle = look(head === '' ? '--faint' : '--ink');
+      context.font = `${head === '' ? '' : '600 '}12px ${style.fontFamily}`;
       const text = head === '' ? label : `${head}${label && ` · ${label}`}`;
-      context.fillText(this.fitted(text, LABELS - 24), 16, top + LANE / 2);
+      context.fillText(this.fitted(text, GUTTER - 24), 16, top + LANE / 2);
       row.lanes.forEach((lane, i) => this.drawLane(lane, top + i * LANE, width, rectangles, texts));
     }
+    context.font = `12px ${style.fontFamily}`;
     rectangles.draw(context);
     for (const [text, color, wide, left, y] of texts) {
       context.fillStyle = inkOn(color);
@@ -168,13 +170,14 @@ export class Lanes {
   }
 
   fitted(text, width) {
-    let whole = this.widths.get(text);
-    if (whole === undefined) this.widths.set(text, whole = this.context.measureText(text).width);
+    const key = this.context.font + text;
+    let whole = this.widths.get(key);
+    if (whole === undefined) this.widths.set(key, whole = this.context.measureText(text).width);
     if (whole <= width) return text;
     return `${text.slice(0, Math.max(1, Math.floor(text.length * width / whole) - 2))}…`;
   }
 
-  x(us) { return LABELS + (us - this.begin) * this.scale; }
+  x(us) { return GUTTER + (us - this.begin) * this.scale; }
 
   /// The first event of the lane, from this one on, that ends after this time. It is near, as a rule.
   after(lane, us, from = lane.from) {
@@ -197,7 +200,7 @@ export class Lanes {
 
   drawLane(lane, y, width, rectangles, texts) {
     const {trace, colors, matched} = this;
-    let i = this.after(lane, this.begin), free = LABELS;  // the first pixel column that no rectangle begins in or before
+    let i = this.after(lane, this.begin), free = GUTTER;  // the first pixel column that no rectangle begins in or before
     while (i < lane.to) {
       const left = Math.max(free, Math.floor(this.x(trace.begin[i])));
       if (left >= width) break;
@@ -208,7 +211,7 @@ export class Lanes {
       rectangles.add(color, isFaint, left, y, wide > 2 ? wide - 0.5 : wide);
       if (wide > 48) texts.push([trace.names[trace.name[i]], color, wide, left, y]);
       free = Math.max(left + 1, Math.floor(right));
-      i = this.after(lane, this.begin + (free - LABELS) / this.scale, i + 1);  // what ends before has been drawn
+      i = this.after(lane, this.begin + (free - GUTTER) / this.scale, i + 1);  // what ends before has been drawn
     }
   }
 
@@ -218,12 +221,12 @@ export class Lanes {
     context.fillRect(0, 0, width, AXIS - 4);
     const wanted = (this.end - this.begin) / 6, power = 10 ** Math.floor(Math.log10(wanted));
     const tick = power * ([2, 5, 10].find(each => each * power >= wanted) ?? 10);
-    const least = Math.ceil(this.begin / tick) * tick;
+    const {first} = this.trace, least = first + Math.ceil((this.begin - first) / tick) * tick;
     for (let i = 0, us = least; us < this.end; us = least + ++i * tick) {
       context.fillStyle = line;
       context.fillRect(this.x(us), 0, 1, AXIS - 4);
       context.fillStyle = faint;
-      context.fillText(time(us - this.trace.first), this.x(us) + 4, 10);
+      context.fillText(tickTime(us - this.trace.first, tick), this.x(us) + 4, 10);
     }
   }
 
@@ -232,9 +235,9 @@ export class Lanes {
     const place = this.rows.find(each => each.row === trace.rows[trace.row[selected]]);
     const y = place.y - this.scroll + trace.depth[selected] * LANE;
     if (y < 0 || y > height) return;
-    const left = Math.max(LABELS, this.x(trace.begin[selected]));
+    const left = Math.max(GUTTER, this.x(trace.begin[selected]));
     const right = this.x(trace.end[selected]);
-    if (right < LABELS) return;
+    if (right < GUTTER) return;
     context.strokeStyle = ink;
     context.lineWidth = 2;
     context.strokeRect(left, y, Math.max(2, right - left), LANE - 1);
@@ -248,7 +251,7 @@ export class Lanes {
 
   drawArrow(from, to, ink) {
     const {context} = this, tail = this.placeOf(from), head = this.placeOf(to);
-    if (!tail || !head || head.x < LABELS || tail.x < LABELS || Math.max(tail.y, head.y) < AXIS) return;
+    if (!tail || !head || head.x < GUTTER || tail.x < GUTTER || Math.max(tail.y, head.y) < AXIS) return;
     const isDown = head.y > tail.y, y = isDown ? head.y : head.y + LANE - 1, away = isDown ? -1 : 1;
     context.strokeStyle = context.fillStyle = ink;
     context.lineWidth = 1;
@@ -264,8 +267,8 @@ export class Lanes {
   }
 
   drawMeasured(accent, ground, height) {
-    const {context} = this, {begin, end} = this.measured, left = Math.max(LABELS, this.x(begin)), right = this.x(end);
-    if (right <= LABELS) return;
+    const {context} = this, {begin, end} = this.measured, left = Math.max(GUTTER, this.x(begin)), right = this.x(end);
+    if (right <= GUTTER) return;
     context.fillStyle = accent;
     context.globalAlpha = 0.15;
     context.fillRect(left, AXIS - 4, right - left, height);
@@ -278,7 +281,7 @@ export class Lanes {
 
   /// Between two places of the canvas.
   measure(from, to) {
-    const us = x => this.begin + (Math.max(LABELS, x) - LABELS) / this.scale;
+    const us = x => this.begin + (Math.max(GUTTER, x) - GUTTER) / this.scale;
     this.measured = {begin: us(Math.min(from, to)), end: us(Math.max(from, to))};
     this.redraw();
   }
@@ -286,13 +289,13 @@ export class Lanes {
   at(x, y) {
     const place = this.rows.findLast(each => each.y <= y + this.scroll);
     const lane = place?.row.lanes[Math.floor((y + this.scroll - place.y) / LANE)];
-    if (!lane || x < LABELS) return -1;
-    const i = this.after(lane, this.begin + (x - 2 - LABELS) / this.scale);
+    if (!lane || x < GUTTER) return -1;
+    const i = this.after(lane, this.begin + (x - 2 - GUTTER) / this.scale);
     return i < lane.to && this.x(this.trace.begin[i]) <= x + 2 ? i : -1;
   }
 
-  zoom(factor, x = LABELS + (this.canvas.clientWidth - LABELS) / 2) {
-    const fixed = this.begin + (x - LABELS) / this.scale;
+  zoom(factor, x = GUTTER + (this.canvas.clientWidth - GUTTER) / 2) {
+    const fixed = this.begin + (x - GUTTER) / this.scale;
     this.look(fixed - (fixed - this.begin) * factor, fixed + (this.end - fixed) * factor);
   }
 

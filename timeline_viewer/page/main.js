@@ -1,4 +1,5 @@
 // Puts the page together: where traces come from, and what follows from a click.
+import {legendOf} from './colors.js';
 import {showComparison} from './compare.js';
 import {Lanes} from './lanes.js';
 import {readLink, writeLink} from './link.js';
@@ -11,6 +12,7 @@ const lanes = new Lanes(at('lanes'), {
   select: event => showSelection(at('selection'), lanes.trace, event),
   measure: range => showRange(at('selection'), lanes.trace, range),
   moved: () => {
+    steps.see(lanes.begin, lanes.end);
     clearTimeout(linking);
     linking = setTimeout(link, 200);
   },
@@ -59,7 +61,7 @@ async function open(blob, name, report) {
   if (!result.trace.count) return tell(`${name} has no events: it is empty, or no Chrome trace (.json or .json.gz).`);
   tell(faultsOf(result));
   at('empty').hidden = true;
-  at('work').hidden = false;
+  at('work').hidden = at('tools').hidden = false;
   at('name').textContent = `${name} · ${result.trace.count.toLocaleString('en')} events`;
   if (linked?.by === 'tensor') at('grouping').value = 'tensor';
   if (linked?.words) at('search').value = linked.words;
@@ -67,12 +69,22 @@ async function open(blob, name, report) {
   if (linked?.hasTimes) lanes.look(linked.from + result.trace.first, linked.to + result.trace.first);
   linked = null;
   steps.show(result.trace);
+  showLegend(legendOf(result.trace.names));
   showSelection(at('selection'), result.trace, -1);
   told = report ?? result.metadata?.otherData?.report;
   at('comparison').replaceChildren();
   showFindings(at('findings'), told, showEvidence);
   showPlots(at('plots'), told, look);
   search();
+}
+
+function showLegend(kinds) {
+  at('legend').replaceChildren(...kinds.map(([color, meaning]) => {
+    const item = document.createElement('li'), patch = document.createElement('i');
+    patch.style.background = color;
+    item.append(patch, meaning);
+    return item;
+  }));
 }
 
 async function compare(blob, name) {
@@ -99,6 +111,7 @@ function look(begin, end) {
 
 function showEvidence({rank, start_us: begin, end_us: end, tensor, order}) {
   const {trace} = lanes;
+  if (!Number.isFinite(begin) || !Number.isFinite(end)) return;
   look(begin, end);
   const fits = i => trace.begin[i] <= end && trace.end[i] >= begin && (order == null || trace.order[i] === order);
   for (const row of trace.rows) {
@@ -137,8 +150,15 @@ function search() {
 
 at('search').oninput = search;
 at('grouping').onchange = () => lanes.trace && lanes.group(at('grouping').value);
-at('file').onchange = ({target}) => target.files[0] && open(target.files[0], target.files[0].name);
-at('other').onchange = ({target}) => target.files[0] && compare(target.files[0], target.files[0].name);
+function onFile(input, act) {
+  input.onchange = () => {
+    const [file] = input.files;
+    if (file) act(file, file.name);
+    input.value = '';  // else the same file, recorded again, could not be chosen
+  };
+}
+onFile(at('file'), (file, name) => open(file, name));
+onFile(at('other'), compare);
 addEventListener('dragover', event => event.preventDefault());
 addEventListener('drop', event => {
   event.preventDefault();

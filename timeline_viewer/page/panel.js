@@ -18,9 +18,12 @@ export function showFindings(place, report, onEvidence) {
   if (!report.findings?.length) place.append(element('p', 'The report has found nothing to mend.'));
   for (const finding of report.findings ?? []) {
     const button = element('button', '', element('strong', finding.title), element('p', finding.text), element('p', finding.advice));
+    const [evidence] = Array.isArray(finding.evidence) ? finding.evidence : [];
+    button.disabled = !evidence;
+    if (evidence) button.append(Object.assign(element('p', 'Show it in the lanes'), {className: 'go'}));
     button.className = 'finding';
     if (['high', 'medium'].includes(finding.severity)) button.classList.add(finding.severity);
-    button.onclick = () => finding.evidence?.length && onEvidence(finding.evidence[0]);
+    button.onclick = () => onEvidence(evidence);
     place.append(button);
   }
 }
@@ -67,7 +70,7 @@ function sideBySide(trace, event) {
   if (found.length < 2) return [];
   const first = Math.min(...found.map(i => trace.begin[i]));
   const head = element('tr', '', ...['rank', 'begins after', 'takes', ...last ? ['others waited'] : []].map(each => element('th', each)));
-  const lines = found.map(i => element('tr', '', element('td', trace.rows[trace.row[i]].process),
+  const lines = found.map(i => element('tr', '', element('td', String(rankOf(trace, i) ?? trace.rows[trace.row[i]].process)),
     element('td', time(trace.begin[i] - first)), element('td', time(trace.end[i] - trace.begin[i])),
     ...last ? [element('td', rankOf(trace, i) === last.rank ? time(last.us) : '–')] : []));
   return [element('table', '', head, ...lines)];

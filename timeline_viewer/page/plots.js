@@ -83,7 +83,7 @@ function bandwidth(sizes) {
   const dots = points.map((each, i) => shape('circle', {cx: inset + (WIDTH - 2 * inset) * (logs[i] - least) / span, cy: y(each.bus_bandwidth_mb_s), r: 4, fill: BLUE},
     `up to ${size(each.bytes_to)}: ${each.bus_bandwidth_mb_s.toFixed(0)} MB/s on the bus, ${number(each.count)} batches, ${each.backend} ${each.algorithm}`));
   return figure('Bandwidth by size of batch', `Bus bandwidth from ${size(2 ** least)} to ${size(2 ** (least + span))}; the best is ${peak.toFixed(0)} MB/s.`, HEIGHT,
-    [shape('line', {x1: 0, x2: WIDTH, y1: y(peak), y2: y(peak), class: 'mark'}), text(WIDTH, y(peak) - 4, `${peak.toFixed(0)} MB/s`, 'end'), ...dots]);
+    [shape('line', {x1: 0, x2: WIDTH, y1: y(peak), y2: y(peak), class: 'mark'}), text(4, y(peak) - 4, `${peak.toFixed(0)} MB/s`), ...dots]);
 }
 
 function fusion(of) {
