@@ -12,6 +12,11 @@ Result<CommandLine> parse_command_line(std::vector<std::string> arguments) {
       "Reads what the ranks of a job have recorded (DABKE_TIMELINE), and traces. docs/timeline.md explains "
       "all of it.",
       "dabke-timeline");
+  app.footer(
+      "\nAs a rule:\n"
+      "  dabkerun -np 4 --timeline-filename trace.json ./train\n"
+      "  dabke-timeline report trace.json\n"
+      "  dabke-timeline view trace.json");
   bool version = false;
   app.add_flag("--version", version, "Print the version");
   const std::string files =
@@ -56,7 +61,7 @@ Result<CommandLine> parse_command_line(std::vector<std::string> arguments) {
     app.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
     const auto chosen = app.get_subcommands();
-    wanted.text = chosen.empty() ? app.help() : chosen.front()->help();
+    wanted.text = chosen.empty() ? app.help() : chosen.front()->help(app.get_name());
     return wanted;
   } catch (const CLI::ParseError& error) {
     return Status(Code::invalid_argument, std::string(error.what()) + "; see dabke-timeline --help");

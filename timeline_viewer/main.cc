@@ -59,8 +59,9 @@ int merge(const CommandLine& wanted) {
                              : base.empty()         ? wanted.files.front()
                                                     : base;
   if (const Status merged = merge_records(*files, output); !merged.is_ok()) return fail(merged.message());
-  return print(fmt::format("{}: {} of {} ranks; open it at https://ui.perfetto.dev\n", output,
-                           files->ranks().size(), files->size()));
+  return print(fmt::format(
+      "{0}: {1} of {2} ranks; 'dabke-timeline view {0}' shows it, https://ui.perfetto.dev as well\n", output,
+      files->ranks().size(), files->size()));
 }
 
 int check(const CommandLine& wanted) {

@@ -25,10 +25,15 @@ std::string bytes_text(std::uint64_t bytes) {
   return fmt::format("{:.{}f} {}", value, unit == 0 || value >= 10 ? 0 : 1, kUnits[unit]);
 }
 
-/// Names are foreign: nothing of them moves the cursor.
+/// Names are foreign: nothing of them moves the cursor. U+0080 to U+009F, in UTF-8 two bytes, do so as well.
 std::string printable(std::string_view name) {
   std::string text;
-  for (const char c : name) text += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(name[i]);
+    const bool is_c1 = byte == 0xc2 && i + 1 < name.size() && static_cast<unsigned char>(name[i + 1]) < 0xa0;
+    text += byte < 0x20 || byte == 0x7f || is_c1 ? '?' : name[i];
+    if (is_c1) ++i;
+  }
   return text;
 }
 
@@ -36,7 +41,10 @@ std::string printable(std::string_view name) {
 std::string shown(std::string_view name) {
   const std::string text = printable(name);
   if (text.size() <= kLongestName) return text;
-  return "..." + text.substr(text.size() - kLongestName + 3);
+  std::size_t from = text.size() - kLongestName + 3;
+  while (from < text.size() && (static_cast<unsigned char>(text[from]) & 0xc0) == 0x80)
+    ++from;  // whole characters
+  return "..." + text.substr(from);
 }
 
 double median_of(std::vector<double> values) {
@@ -55,16 +63,22 @@ std::string share_text(double part, double whole) {
   return whole > 0 ? fmt::format("{:.1f} %", 100 * part / whole) : "-";
 }
 
+/// Since the trace's beginning, as the page counts: so exact that it can be found there.
+std::string moment_text(double us) {
+  return us < 1e6 ? fmt::format("{:.3f} ms", us / 1e3) : fmt::format("{:.6f} s", us / 1e6);
+}
+
 std::string findings_text(const TraceReport& report) {
   std::string text = "What stands out\n";
   int number = 0;
   for (const TraceReport::Finding& finding : report.findings) {
     text += fmt::format("  {}. [{}] {}\n     {}\n", ++number, name_of(finding.severity),
-                        printable(finding.title), finding.text);
-    if (!finding.advice.empty()) text += fmt::format("     -> {}\n", finding.advice);
+                        printable(finding.title), printable(finding.text));
+    if (!finding.advice.empty()) text += fmt::format("     -> {}\n", printable(finding.advice));
     for (const TraceReport::Evidence& one : finding.evidence) {
-      text += fmt::format("     at {} to {}: rank {}{}\n", time_text(one.start_us), time_text(one.end_us),
-                          one.rank, one.tensor.empty() ? "" : fmt::format(", '{}'", shown(one.tensor)));
+      text += fmt::format("     at {} for {}: rank {}{}\n", moment_text(one.start_us),
+                          time_text(one.end_us - one.start_us), one.rank,
+                          one.tensor.empty() ? "" : fmt::format(", '{}'", shown(one.tensor)));
     }
   }
   return text;
@@ -217,7 +231,7 @@ std::string difference_text(const TraceReport& before, const TraceReport& after)
     for (const TraceReport::Finding& finding : from.findings) {
       if (std::ranges::find(other.findings, finding.title, &TraceReport::Finding::title) ==
           other.findings.end())
-        lines += fmt::format("  {}: {}\n", word, finding.title);
+        lines += fmt::format("  {}: {}\n", word, printable(finding.title));
     }
     return lines;
   };

@@ -66,7 +66,7 @@ class Findings {
     if (report_.failed > 0) {
       add({"failed",
            Severity::high,
-           fmt::format("{} tensors failed", report_.failed),
+           report_.failed == 1 ? "A tensor failed" : fmt::format("{} tensors failed", report_.failed),
            "The job ended with an error, or a program asked for something that could not be done.",
            "Look at the ERROR marks: the first in time has the cause.",
            {}});
@@ -74,7 +74,9 @@ class Findings {
     if (report_.unfinished > 0) {
       add({"unfinished",
            Severity::medium,
-           fmt::format("{} tensors were submitted and never ended", report_.unfinished),
+           report_.unfinished == 1
+               ? "A tensor was submitted and never ended"
+               : fmt::format("{} tensors were submitted and never ended", report_.unfinished),
            "The timeline or the job ended before them.",
            "If the job hung, look at which rank did not submit them; `dabke-timeline check` names each.",
            {}});

@@ -298,6 +298,27 @@ TEST_CASE("what is no trace is refused by name, and hostile files neither crash 
   CHECK(has(numbers, "not-whole"));
 }
 
+TEST_CASE(
+    "nothing in a trace moves the cursor of whoever reads its report, and long names are cut between "
+    "characters") {
+  const TemporaryDirectory folder;
+  std::string text = horovod_timeline("\\u001b[31m\\u009b32m\xc2\x9bred");
+  text.insert(text.find(".1\""), std::string(60, 'x') + "\xc3\xa4" + std::string(38, 'y'));
+  const std::string first =
+      written(folder, "{\"otherData\": {\"missing\": [\"\\u001b[2Jgone\"]}, \"traceEvents\": " + text + "}");
+  const std::string second = written(folder, horovod_timeline(), "second.json");
+  for (const auto& arguments :
+       {std::vector<std::string>{"report", first}, {"diff", first, second}, {"diff", second, first}}) {
+    const Finished finished = tool(arguments);
+    CAPTURE(finished.out);
+    CHECK(finished.exit_code == 0);
+    CHECK_THAT(finished.out, !Contains("\x1b") && !Contains("\xc2\x9b"));
+    CHECK_NOTHROW((void)Json(finished.out).dump());  // which wants UTF-8
+  }
+  // Evidence is told so exactly that it can be found on the page: rank 0 is there at 10 us, rank 1 at 5,010.
+  CHECK_THAT(tool({"report", second}).out, Contains(" ms for 5.0 ms: rank 1, 'grad."));
+}
+
 TEST_CASE("diff tells what became slower") {
   const TemporaryDirectory folder;
   const std::string before = written(folder, horovod_timeline(), "before.json");
