@@ -398,6 +398,9 @@ def test_two_traces_are_compared_by_their_reports(page, trace, tmp_path):
     assert lines['queue'][-1] in ('+0.0 %', '')
     assert 'layer1.weights.gradients' in lines
     assert page.find_element(By.CSS_SELECTOR, '#comparison .slower td').text == 'collective'
+    clipped = page.execute_script('return [...document.querySelectorAll("aside td:not(:first-child)")]'
+                                  '.filter(cell => cell.scrollWidth > cell.clientWidth).map(cell => cell.textContent)')
+    assert clipped == []  # names may be cut, numbers may not
     plain = tmp_path / 'plain.json'
     plain.write_text(json.dumps([whole('ALLREDUCE', 0, 10)]))
     page.find_element(By.ID, 'other').send_keys(str(plain))
