@@ -2,6 +2,7 @@
 import gzip
 import json
 import re
+import statistics
 from random import Random
 
 import pytest
@@ -254,7 +255,12 @@ def test_the_page_names_the_slow_rank_and_what_it_costs(page, slow_trace, screen
     load(page, slow_trace)
     finding = next(each.text for each in page.find_elements(By.CSS_SELECTOR, '.finding') if 'rank 2' in each.text)
     cost = float(re.search(r'([0-9.]+) ms', finding)[1])
-    assert 27 < cost < 36, finding
+    # 30 ms, and what a busy machine has added, by what the batches say of themselves.
+    recorded = json.loads(slow_trace.read_text())
+    steps = recorded['otherData']['report']['steps']
+    late = [each['args']['last_by_us'] for each in recorded['traceEvents']
+            if each['pid'] == 0 and each.get('args', {}).get('last_rank') == 2 and each['ts'] > steps[0]['start_us']]
+    assert cost > 27 and cost == pytest.approx(statistics.median(late) / 1000, rel=0.1), finding
     page.save_screenshot(str(screenshots / 'page.png'))
     page.execute_script(f'const event = {USUAL_BATCH};'
                         'const {lanes} = dabke, {trace} = lanes; lanes.select(event); lanes.look(trace.begin[event] - 45000, trace.end[event] + 5000)')
