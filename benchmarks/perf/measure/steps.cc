@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -131,18 +133,39 @@ Result<std::int64_t> check_step(Bench& bench, const Step& step, Competitor& comp
   return static_cast<std::int64_t>(bench.team.sum(static_cast<double>(wrong)));
 }
 
+/// What the thread that writes this rank's timeline has used of a core until now.
+double writer_seconds() {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    double ns = 0;
+    if (std::getline(std::ifstream(task.path() / "comm"), name) && name == "dabke-timeline" &&
+        std::ifstream(task.path() / "schedstat") >> ns)
+      return ns * 1e-9;
+  }
+  return 0;
+}
+
+struct Traced {
+  double us = 0;              // a step
+  double writer_percent = 0;  // of a core, while the steps ran; of the rank with the most
+};
+
 /// The same steps, while every rank records a timeline. Rank 0 starts and stops it for all.
-Result<double> time_with_timeline(Bench& bench, StepRun& steps, std::int64_t count) {
+Result<Traced> time_with_timeline(Bench& bench, StepRun& steps, std::int64_t count) {
   const std::string path = fmt::format("/tmp/dabke-perf-timeline-{}.json", ::getpid());
   const bool is_root = dabke_rank() == 0;
   if (is_root) DABKE_RETURN_IF_ERROR(api_status(dabke_start_timeline(path.c_str(), 0)));
-  auto us = median_time(bench, steps, count);
+  const auto begin = Clock::now();
+  const auto us = median_time(bench, steps, count);
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  const double writer_percent = us ? bench.team.max(100 * writer_seconds() / seconds) : 0;
   const Status stopped = is_root ? api_status(dabke_stop_timeline()) : Status();
   ::unlink(path.c_str());
   for (int rank = 0; is_root && rank < dabke_size(); ++rank)
     ::unlink(fmt::format("{}.rank{}", path, rank).c_str());
   DABKE_RETURN_IF_ERROR(stopped);
-  return us;
+  if (!us) return us.status();
+  return Traced{*us, writer_percent};
 }
 
 /// An init for the step and one for the flat tensor: neither may teach the runtime the other's batches.
@@ -155,8 +178,9 @@ Status run_once(Bench& bench, const Step& step, const std::string& backend, Comp
     DABKE_ASSIGN_OR_RETURN(const double us, median_time(bench, steps, row.iterations));
     row.times_us.push_back(us);
     if (bench.options.timeline) {
-      DABKE_ASSIGN_OR_RETURN(const double traced, time_with_timeline(bench, steps, row.iterations));
-      row.more["timeline_us"].push_back(traced);
+      DABKE_ASSIGN_OR_RETURN(const Traced traced, time_with_timeline(bench, steps, row.iterations));
+      row.more["timeline_us"].push_back(traced.us);
+      row.more["timeline_writer_percent"].push_back(traced.writer_percent);
     }
     if (bench.options.check) {
       DABKE_ASSIGN_OR_RETURN(const std::int64_t wrong, check_step(bench, step, steps));

@@ -115,6 +115,10 @@ std::string steps_table(const std::vector<Row>& rows) {
     text += fmt::format("{:<20}with a timeline {:>8} ms {:>18}, times the step without: {:.3f} {}\n",
                         label(row, rows), number(median(traced) * 1e-3), range(traced, 1e-3),
                         paired_ratio(traced, row.times_us), verdict(row, rows));
+    const auto writer = row.more.find("timeline_writer_percent");
+    if (writer != row.more.end())
+      text += fmt::format("{:<20}whoever writes it takes {:.2f} % of a core on the rank with the most\n", "",
+                          median(writer->second));
   }
   return text;
 }
