@@ -1,22 +1,20 @@
-"""A rank of ``dabke.run``: ``python -m dabke._run_worker DIRECTORY``."""
+"""A rank of ``dabke.run``: ``python -m dabke._run_worker [DIRECTORY]``."""
 
 from __future__ import annotations
 
-import os
 import pickle
 import sys
 import time
 import traceback
-from pathlib import Path
 
 from .errors import HorovodInternalError
-from .run import Failure, pickler, write_private
+from .run import Failure, pickler
+from .run_ways import rank_of
 
 
 def main() -> None:
-    directory = Path(sys.argv[1])
-    result = directory / f"result-{os.environ['DABKE_RANK']}"
-    path, call = pickle.loads((directory / "call").read_bytes())
+    rank = rank_of(sys.argv[1:])
+    path, call = pickle.loads(rank.call())
     sys.path[:] = path
     try:
         func, args, kwargs = pickle.loads(call)
@@ -26,10 +24,9 @@ def main() -> None:
             outcome = pickle.dumps(None)
         else:
             is_consequence = isinstance(error, HorovodInternalError)
-            failure = Failure(traceback.format_exc(), is_consequence, time.time())
-            write_private(result, pickle.dumps(failure))
+            rank.give(pickle.dumps(Failure(traceback.format_exc(), is_consequence, time.time())))
             raise  # the exit hooks tell the others
-    write_private(result, pickle.dumps(outcome))
+    rank.give(pickle.dumps(outcome))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ import urllib.parse
 from .errors import InvalidArgumentError, TimedOutError, TransportError
 from .exchange import Way
 
+# What the store takes; see runtime/base/store_protocol.h.
+LARGEST_VALUE = 64 << 20
 _LONGEST_WAIT_MS = 20_000
 _ANSWER_SECONDS = 15.0
 _PATIENCE_SECONDS = 300.0
@@ -32,7 +34,7 @@ def exchange_among(ranks: list[int]) -> Way:
         raise InvalidArgumentError(
             f"init: this is rank {mine}, and comm={ranks} is a job without it; only its own ranks call init"
         )
-    store = _Store(_setting("RENDEZVOUS"), _setting("JOB_ID"), bytes.fromhex(_setting("JOB_KEY")))
+    store = open_store()
     place = ranks.index(mine)
     job = "python/" + "-".join(map(str, ranks))
     start = store.increment(f"{job}/starts/{place}")
@@ -60,7 +62,12 @@ def _number(name: str) -> int:
     return int(_setting(name))
 
 
-class _Store:
+def open_store() -> Store:
+    """The store that dabkerun serves to this process."""
+    return Store(_setting("RENDEZVOUS"), _setting("JOB_ID"), bytes.fromhex(_setting("JOB_KEY")))
+
+
+class Store:
     """A client of dabkerun's store. Nonces are counted, so that no request can be played again."""
 
     def __init__(self, url: str, job: str, key: bytes) -> None:

@@ -6,15 +6,15 @@ import os
 import pickle
 import subprocess
 import sys
-import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from contextlib import suppress
 from typing import IO, Any, NamedTuple
 
-from .errors import DabkeError, InvalidArgumentError, UnimplementedError
+from .errors import DabkeError, InvalidArgumentError
 from .launch import find_dabkerun
+from .run_ways import Caller, over_dabkerun, through_files
 
 __all__ = ["RunError", "run"]
 
@@ -43,16 +43,19 @@ def run(
     env: Mapping[str, str] | None = None,
     launcher_args: Sequence[str] = (),
 ) -> list[Any]:
-    """Runs ``func(*args, **kwargs)`` in `np` processes of one job on this host.
+    """Runs ``func(*args, **kwargs)`` in `np` processes of one job.
 
-    The function calls ``dabke.init()`` itself, as a program would. It and its arguments, and what it returns, go
-    through files in a directory that only this user can open; nothing listens for them.
+    The function calls ``dabke.init()`` itself, as a program would. On one host it and its arguments, and what it
+    returns, go through files in a directory that only this user can open; between hosts they go with what dabkerun
+    carries. Nothing listens for them.
 
     Args:
         func: anything that can be pickled; with cloudpickle installed also functions of the main program, lambdas
             and closures.
         np: the number of ranks.
-        hosts: not yet; jobs over several hosts come with a later version.
+        hosts: which hosts, and how many ranks each takes: "server1:4,server2:4". Those other than this one are
+            reached by ssh, and have Python, this package and the working directory in the same places. None: this
+            host takes all.
         env: variables for the ranks, beside those of this process.
         launcher_args: flags for dabkerun, such as ["--timeline-filename", "trace.json"].
 
@@ -61,28 +64,17 @@ def run(
 
     Raises:
         RunError: a rank failed; the others have been ended.
-        InvalidArgumentError: the function cannot be pickled.
-        UnimplementedError: `hosts` was given.
+        InvalidArgumentError: the function cannot be pickled, or takes more than 64 MiB with its arguments, which is
+            what can go between hosts.
     """
-    if hosts is not None:
-        raise UnimplementedError("dabke.run: hosts is not there yet; ranks can be started on this host only")
     if np < 1:
         raise InvalidArgumentError(f"dabke.run: np={np}; at least one rank is needed")
-    with tempfile.TemporaryDirectory(prefix="dabke-run-") as name:  # of mode 0700
-        directory = Path(name)
-        write_private(directory / "call", _pickled_call(func, tuple(args), dict(kwargs or {})))
-        command = [find_dabkerun(), "-np", str(np), *launcher_args]
-        command += [sys.executable, "-m", "dabke._run_worker", name]
-        code, last_lines = _run_command(command, {**os.environ, **(env or {})})
-        return _results(directory, np, code, last_lines)
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Writes a file that only this user can open, whole or not at all."""
-    unfinished = path.with_suffix(".unfinished")
-    with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)
-    unfinished.rename(path)
+    with through_files() if hosts is None else over_dabkerun() as caller:
+        given = caller.give(_pickled_call(func, tuple(args), dict(kwargs or {})))
+        command = [find_dabkerun(), "-np", str(np), *([] if hosts is None else ["-H", hosts]), *launcher_args]
+        command += [sys.executable, "-m", "dabke._run_worker", *caller.arguments]
+        code, last_lines = _run_command(command, {**os.environ, **(env or {})}, given, caller)
+        return _results(caller.outcomes(np), np, code, last_lines)
 
 
 def pickler() -> Any:
@@ -108,41 +100,65 @@ def _pickled_call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
     return pickle.dumps((sys.path, call))
 
 
-def _run_command(command: list[str], env: dict[str, str]) -> tuple[int, list[str]]:
-    """Its exit code and the last lines of its standard error, which is passed on as it comes."""
+def _run_command(
+    command: list[str], env: dict[str, str], given: bytes | None, caller: Caller
+) -> tuple[int, list[str]]:
+    """Its exit code and the last lines of its standard error, which is passed on as it comes.
+
+    With something given, which the command reads, its output goes through the caller's `take_line`.
+    """
     last_lines: deque[str] = deque(maxlen=_LAST_LINES)
-    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True, errors="replace") as process:
-        assert process.stderr is not None
-        reader = threading.Thread(target=_pass_on, args=(process.stderr, last_lines), daemon=True)
-        reader.start()
+    piped = None if given is None else subprocess.PIPE
+    with subprocess.Popen(command, env=env, stdin=piped, stdout=piped, stderr=subprocess.PIPE) as process:
+        threads = [_in_thread(_pass_errors_on, process.stderr, last_lines)]
         try:
+            if given is not None:
+                threads.append(_in_thread(_pass_output_on, process.stdout, caller))
+                assert process.stdin is not None
+                with suppress(BrokenPipeError), process.stdin:  # it has failed, and says why
+                    process.stdin.write(given)
             code = process.wait()
         except BaseException:
             process.terminate()  # dabkerun ends its ranks
             raise
-        reader.join()
+        for thread in threads:
+            thread.join()
     return code, list(last_lines)
 
 
-def _pass_on(stream: IO[str], last_lines: deque[str]) -> None:
+def _in_thread(function: Callable[..., None], *arguments: Any) -> threading.Thread:
+    thread = threading.Thread(target=function, args=arguments, daemon=True)
+    thread.start()
+    return thread
+
+
+def _pass_errors_on(stream: IO[bytes], last_lines: deque[str]) -> None:
     for line in stream:
-        last_lines.append(line)
-        sys.stderr.write(line)
+        text = line.decode(errors="replace")
+        last_lines.append(text)
+        sys.stderr.write(text)
 
 
-def _results(directory: Path, np: int, code: int, last_lines: list[str]) -> list[Any]:
+def _pass_output_on(stream: IO[bytes], caller: Caller) -> None:
+    for line in stream:
+        rest = caller.take_line(line.decode(errors="replace"))
+        if rest:
+            sys.stdout.write(rest)
+            sys.stdout.flush()
+
+
+def _results(outcomes: Mapping[int, bytes], np: int, code: int, last_lines: list[str]) -> list[Any]:
     results: dict[int, Any] = {}
     failures: dict[int, Failure] = {}
-    for rank in range(np):
-        file = directory / f"result-{rank}"
-        if file.exists():
-            outcome = pickle.loads(file.read_bytes())
-            (failures if isinstance(outcome, Failure) else results)[rank] = outcome
-    if failures:
-        first = min(failures, key=lambda rank: (failures[rank].is_consequence, failures[rank].when))
+    for rank, data in outcomes.items():
+        outcome = pickle.loads(data)
+        (failures if isinstance(outcome, Failure) else results)[rank] = outcome
+    silent = [rank for rank in range(np) if rank not in outcomes]
+    first = min(failures, key=lambda rank: (failures[rank].is_consequence, failures[rank].when), default=None)
+    # What the others got because of a rank that could say nothing is not the cause.
+    if first is not None and not (silent and failures[first].is_consequence):
         raise RunError(f"dabke.run: rank {first} failed:\n{failures[first].traceback}")
-    if len(results) < np or code != 0:
-        missing = [rank for rank in range(np) if rank not in results]
-        told = f"ranks {missing} ended without a result" if missing else "it failed after all ranks had ended"
+    if silent or code != 0:
+        told = f"ranks {silent} ended without a result" if silent else "it failed after all ranks had ended"
         raise RunError(f"dabke.run: {told}; dabkerun exited with {code}:\n{''.join(last_lines)}")
     return [pickle.loads(results[rank]) for rank in range(np)]

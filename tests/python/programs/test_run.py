@@ -22,42 +22,6 @@ def test_the_results_come_by_rank(run):
     assert '[(0, 109.0), (1, 109.0), (2, 109.0)]' in done.output
 
 
-def test_a_rank_that_fails_is_the_error_with_its_traceback(run):
-    done = run('''
-        import dabke
-        if __name__ == "__main__":
-            def work():
-                dabke.init()
-                if dabke.rank() == 1:
-                    raise KeyError("rank one")
-                dabke.barrier()
-            try:
-                dabke.run(work, np=2)
-            except dabke.RunError as error:
-                print("raised", error)
-    ''', ranks=0)
-    text = done.output[done.output.index('raised'):]
-    assert 'rank 1 failed' in text
-    assert "KeyError: 'rank one'" in text
-    assert 'line 7, in work' in text
-
-
-def test_a_rank_that_dies_is_the_error_with_dabkeruns_last_lines(run):
-    done = run('''
-        import dabke, os
-        if __name__ == "__main__":
-            def work():
-                os._exit(3)
-            try:
-                dabke.run(work, np=2)
-            except dabke.RunError as error:
-                print("raised", error)
-    ''', ranks=0)
-    text = done.output[done.output.index('raised'):]
-    assert 'without a result' in text
-    assert 'exited with status code 3' in text
-
-
 def test_what_goes_between_processes_is_private(run):
     done = run('''
         import dabke, os, stat, sys
@@ -70,9 +34,66 @@ def test_what_goes_between_processes_is_private(run):
     assert str([[0o700, 0o600]]) in done.output, done.output
 
 
-def test_hosts_come_later():
-    with pytest.raises(NotImplementedError, match='hosts'):
-        dabke.run(print, hosts='a:2,b:2')
+@pytest.fixture
+def remote_shell(tmp_path):
+    """Stands in for ssh: all hosts are this one."""
+    path = tmp_path / 'remote-shell'
+    path.write_text('#!/bin/sh\nexec sh -c "$2"\n')
+    path.chmod(0o700)
+    return path
+
+
+def test_the_ranks_may_be_on_several_hosts(run, remote_shell):
+    done = run('''
+        import dabke, numpy, sys
+        if __name__ == "__main__":
+            def work(large):
+                dabke.init()
+                print("shown")
+                if dabke.rank() == 1:
+                    sys.stdout.write("without an end of line")
+                total = float(dabke.allreduce(numpy.array([len(large)]), op=dabke.Sum)[0])
+                return dabke.rank(), dabke.local_rank(), dabke.cross_rank(), total, large
+            results = dabke.run(work, (bytes(range(256)) * 1000,), np=3, hosts="one:1,two:2",
+                                launcher_args=["--remote-shell", sys.argv[1]])
+            print([result[:4] for result in results], all(result[4] == bytes(range(256)) * 1000 for result in results))
+    ''', ranks=0, arguments=[remote_shell])
+    assert done.code == 0, done.output
+    lines = sorted(done.output.splitlines())
+    assert lines == ['[(0, 0, 0, 768000.0), (1, 0, 1, 768000.0), (2, 1, 0, 768000.0)] True', '[0]<stdout>:shown', '[1]<stdout>:shown',
+                     '[1]<stdout>:without an end of line', '[2]<stdout>:shown'], done.output
+
+
+@pytest.mark.parametrize('failure, told', [('raise KeyError("rank one")', ['rank 1 failed', "KeyError: 'rank one'", 'in work']),
+                                           ('os._exit(3)', ['without a result', 'exited with status code 3'])])
+@pytest.mark.parametrize('hosts', [None, 'one:1,two:1'])
+def test_a_rank_that_fails_is_the_error_and_not_what_the_others_got_of_it(run, remote_shell, hosts, failure, told):
+    done = run(f'''
+        import dabke, os, sys
+        if __name__ == "__main__":
+            def work():
+                dabke.init()
+                if dabke.rank() == 1:
+                    {failure}
+                dabke.barrier()
+            try:
+                dabke.run(work, np=2, hosts={hosts!r}, launcher_args=["--remote-shell", sys.argv[1]])
+            except dabke.RunError as error:
+                print("raised", str(error))
+    ''', ranks=0, arguments=[remote_shell])
+    text = done.output[done.output.index('raised'):]
+    for part in told:
+        assert part in text, done.output
+
+
+def test_hosts_that_cannot_be_reached_are_the_error_of_the_launcher():
+    with pytest.raises(dabke.RunError, match='host nowhere.invalid: its name is not known'):
+        dabke.run(print, np=1, hosts='nowhere.invalid:1')
+
+
+def test_more_than_goes_between_hosts_is_refused():
+    with pytest.raises(ValueError, match='at most'):
+        dabke.run(print, (bytes(65 << 20),), np=1, hosts='one:1')
 
 
 def test_no_ranks_are_refused():

@@ -184,11 +184,11 @@ def test_a_program_written_for_horovod_trains_unchanged_with_the_other_distribut
         assert hvd.elastic.run and horovod.run is run and ProcessSet is hvd.ProcessSet
         assert split_list([1, 2, 3], 2) == [[1, 2], [3]] and num_rank_is_power_2(4) and not num_rank_is_power_2(6)
         try:
-            run(print, hosts='a:1', np=1)
+            run(print, hostfile='hosts', np=1)
         except NotImplementedError as error:
             print(error)
     ''', ranks=0, env=alias)
-    assert ended.code == 0 and 'horovod.run: hosts is not there yet' in ended.output, ended.output
+    assert ended.code == 0 and 'horovod.run: hostfile is not there yet' in ended.output, ended.output
 
 
 def test_the_example_reaches_its_accuracy_and_goes_on_from_a_checkpoint(tmp_path):

@@ -16,6 +16,7 @@ def run(
     num_proc: int = 1,
     *,
     np: Optional[int] = None,
+    hosts: Optional[str] = None,
     verbose: Any = None,
     use_gloo: Any = None,
     use_mpi: Any = None,
@@ -23,12 +24,13 @@ def run(
     start_timeout: Any = None,
     **others: Any,
 ) -> list[Any]:
-    """The list of what ``func(*args, **kwargs)`` gives in each of `num_proc` processes of this host.
+    """The list of what ``func(*args, **kwargs)`` gives in each of `num_proc` processes of this host, or of `hosts`.
 
     `verbose`, `use_gloo`, `use_mpi`, `disable_cache` and `start_timeout` are accepted and have no effect. Raises
-    UnimplementedError for hosts, elastic jobs and Horovod's other arguments.
+    UnimplementedError for elastic jobs and Horovod's other arguments.
     """
     asked = sorted(name for name, value in others.items() if value is not None)
     if asked:
         raise UnimplementedError(f'horovod.run: {", ".join(asked)} is not there yet; see dabke.run and dabkerun --help')
-    return dabke.run(func, args=tuple(args), kwargs=dict(kwargs or {}), np=num_proc if np is None else np)
+    ranks = num_proc if np is None else np
+    return dabke.run(func, args=tuple(args), kwargs=dict(kwargs or {}), np=ranks, hosts=hosts)
