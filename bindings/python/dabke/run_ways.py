@@ -156,6 +156,8 @@ class _RankUnderDabkerun(Rank):
         store = open_store()
         if self._rank == 0:
             data = sys.stdin.buffer.read()
+            if not data:
+                raise InvalidArgumentError("dabke.run: rank 0 got no call; with hosts, dabkerun must not have --stdin none")
             store.set(_KEY, data)
         else:
             data = store.get(_KEY, 0)

@@ -91,6 +91,11 @@ def test_hosts_that_cannot_be_reached_are_the_error_of_the_launcher():
         dabke.run(print, np=1, hosts='nowhere.invalid:1')
 
 
+def test_a_call_that_dabkerun_may_not_pass_on_says_so():
+    with pytest.raises(dabke.RunError, match='must not have --stdin none'):
+        dabke.run(print, np=1, hosts='localhost:1', launcher_args=['--stdin', 'none'])
+
+
 def test_more_than_goes_between_hosts_is_refused():
     with pytest.raises(ValueError, match='at most'):
         dabke.run(print, (bytes(65 << 20),), np=1, hosts='one:1')

@@ -100,3 +100,29 @@ def test_mpirun_starts_a_job_of_it(installed, program):
     done = ended([mpirun, '-n', '2', installed / 'python', program(PROGRAM)], 60, {'PYTHONPATH': ''})
     assert done.code == 0, done.output
     assert done.output.split() == ['[0.5]', '[0.5]']
+
+
+@pytest.mark.parametrize('first', ['import dabke, torch', 'import torch, dabke',
+                                   'import ctypes, os, torch\nctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", '
+                                   '"libtorch_cpu.so"), os.RTLD_GLOBAL)\nimport dabke'],
+                         ids=['before torch', 'after torch', 'with all of torch in sight'])
+def test_its_gloo_and_torchs_work_in_one_process(installed, program, tmp_path, first):
+    pytest.importorskip('torch')
+    packages = next(installed.parent.glob('lib/python*/site-packages'))
+    path = program(first + '''
+import sys, torch.distributed as dist, dabke.torch as hvd
+hvd.init(settings={"CPU_OPERATIONS": "gloo"})
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}/store", rank=hvd.rank(), world_size=hvd.size())
+tensor = torch.full((100_000,), 1.0 + hvd.rank())
+for _ in range(3):
+    assert hvd.allreduce(tensor).eq(1.5).all()
+    dist.all_reduce(theirs := tensor.clone())
+    assert theirs.eq(3).all()
+try:
+    hvd.allreduce(torch.ones(1 + hvd.rank()), name="uneven")
+except hvd.DabkeError:
+    sys.stdout.write(f"{dabke.__file__} {hvd.gloo_enabled()}\\n")
+''')
+    done = ended([installed / 'dabkerun', '-np', '2', sys.executable, path, tmp_path], 100, {'PYTHONPATH': str(packages)})
+    assert done.code == 0, done.output
+    assert done.lines_of(1) == [f'{packages}/dabke/__init__.py True'], done.output
