@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import IO, Any, NamedTuple
 
 from .errors import DabkeError, InvalidArgumentError
-from .launch import find_dabkerun
 from .run_ways import Caller, over_dabkerun, through_files
 
 __all__ = ["RunError", "run"]
@@ -67,6 +66,8 @@ def run(
         InvalidArgumentError: the function cannot be pickled, or takes more than 64 MiB with its arguments, which is
             what can go between hosts.
     """
+    from .launch import find_dabkerun  # late, so that python -m dabke.launch is the first to import it
+
     if np < 1:
         raise InvalidArgumentError(f"dabke.run: np={np}; at least one rank is needed")
     with through_files() if hosts is None else over_dabkerun() as caller:

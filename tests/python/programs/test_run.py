@@ -116,7 +116,7 @@ def test_the_module_launches_as_dabkerun_does(program):
     done = subprocess.run([sys.executable, '-m', 'dabke.launch', '-np', '2', sys.executable, str(path)],
                           capture_output=True, text=True, timeout=60)
     assert sorted(done.stdout.splitlines()) == ['[0]<stdout>:2', '[1]<stdout>:2']
-    assert done.returncode == 0
+    assert done.returncode == 0 and done.stderr == ''
 
 
 def test_dabkerun_is_found_beside_the_library():
