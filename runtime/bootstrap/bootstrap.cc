@@ -13,6 +13,7 @@
 #include "runtime/bootstrap/mpi_place.h"
 #include "runtime/bootstrap/other_launchers.h"
 #include "runtime/bootstrap/place.h"
+#include "runtime/bootstrap/pmi2_start.h"
 #include "runtime/bootstrap/roster.h"
 #include "runtime/transport/http_store.h"
 #include "runtime/transport/job_secret.h"
@@ -33,6 +34,14 @@ bool may_meet_by_mpi(const OtherLauncher& launcher, const Environment& environme
   return !traces.launcher.empty() && environment(traces.variable) == std::to_string(launcher.size);
 }
 
+/// Whether Slurm's PMI-2 is of this launcher's job, and MPI, which would speak it too, is not in this process.
+bool may_meet_by_pmi2(const OtherLauncher& launcher, const Environment& environment) {
+  const MpiTraces traces = find_mpi(environment);
+  return traces.loaded.empty() && !traces.is_initialised &&
+         environment("PMI_SIZE") == std::to_string(launcher.size) &&
+         environment("PMI_RANK") == std::to_string(launcher.rank);
+}
+
 void take_store(Place& place, const ServedStore& store) {
   if (!store.rendezvous.empty()) place.rendezvous = store.rendezvous;
   place.job_id = Variable{"the job's id", store.job_id};
@@ -46,6 +55,16 @@ Status ask_mpi(Place& place, const Config& config, const Environment& environmen
     return {};
   const auto other = comm == nullptr ? find_other_launcher(environment) : std::nullopt;
   const bool is_one_of_many = other && other->size > 1;
+  if (is_one_of_many && may_meet_by_pmi2(*other, environment)) {
+    DABKE_ASSIGN_OR_RETURN(auto met, start_from_pmi2(config, environment, place.host, deadline));
+    if (met) {
+      place.rank = met->rank;
+      place.size = met->size;
+      take_store(place, met->store);
+      place.roster = std::move(met->roster);
+      return {};
+    }
+  }
   if (is_one_of_many && !may_meet_by_mpi(*other, environment)) return cannot_meet(*other);
   DABKE_ASSIGN_OR_RETURN(const auto start, start_from_mpi(config, environment, comm, place.host, deadline));
   if (is_one_of_many && (!start || start->size == 1)) return cannot_meet(*other);

@@ -17,6 +17,9 @@
 // or one of MPI (runtime/bootstrap/other_launchers.h). Where such a launcher has started several processes and nothing
 // says where they meet, init fails.
 //
+// Where rank, size and rendezvous are all unset and srun --mpi=pmi2 has started the process, with no MPI in it, Slurm's
+// PMI-2 tells them (runtime/bootstrap/pmi2_start.h).
+//
 // Where rank, size and rendezvous are all unset and MPI has started the process, MPI tells them; where the
 // application passes a communicator, it tells them whatever the environment says (runtime/bootstrap/mpi_place.h).
 //

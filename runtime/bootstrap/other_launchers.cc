@@ -75,7 +75,8 @@ Status cannot_meet(const OtherLauncher& launcher) {
   return {Code::invalid_argument,
           fmt::format(
               "{} has started this process as one of {}{} ({}), but nothing says where the ranks "
-              "meet, and each would be a job of its own. Start with dabkerun; or with mpirun, or call "
+              "meet, and each would be a job of its own. Start with dabkerun; or with srun --mpi=pmi2, where "
+              "libpmi2-0 is installed; or with mpirun, or call "
               "MPI_Init before dabke_init, where this build has the module of that MPI; or set "
               "DABKE_RENDEZVOUS=file:/a/directory/that/all/ranks/see on every rank, a fresh one for "
               "every job. A process that is meant to be alone sets DABKE_SIZE=1",
