@@ -7,13 +7,14 @@
 #include <exception>
 #include <new>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "launcher/agent/agent.h"
+#include "launcher/agent/dial.h"
 #include "launcher/cli/build_report.h"
+#include "launcher/cli/help.h"
 #include "launcher/cli/launch.h"
 #include "launcher/cli/options.h"
 #include "runtime/base/config.h"
@@ -27,25 +28,21 @@ void open_standard_descriptors() {
   }
 }
 
-int print(const std::string& text) {
-  const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if (is_written && std::fflush(stdout) == 0) return 0;
-  fmt::print(stderr, "dabkerun: cannot write to stdout: {}\n", std::generic_category().message(errno));
-  return 1;
-}
-
 int run(const std::vector<std::string>& arguments) {
   if (arguments == std::vector<std::string>{"--agent"}) return dabke::run_agent_here();
-  const auto options = dabke::parse_command_line(arguments);
+  if (arguments == std::vector<std::string>{"--agent", "--dial"}) return dabke::run_agent_by_dialling();
+  const auto options = dabke::parse_command_line(arguments, dabke::process_environment());
   if (!options.is_ok()) {
     fmt::print(stderr, "dabkerun: {}\n", options.status().message());
     return 2;
   }
   switch (options->action) {
-    case dabke::Action::help: return print(dabke::help_text());
-    case dabke::Action::version: return print(dabke::version_text());
-    case dabke::Action::check_build: return print(dabke::build_report());
-    case dabke::Action::print_knobs: return print(dabke::knobs_as_markdown());
+    case dabke::Action::help:
+      return dabke::print_text(dabke::help_text(options->command.empty() ? "" : options->command.front()));
+    case dabke::Action::version: return dabke::print_text(dabke::version_text());
+    case dabke::Action::check_build: return dabke::print_text(dabke::build_report());
+    case dabke::Action::print_knobs: return dabke::print_text(dabke::knobs_as_markdown());
+    case dabke::Action::print_completion: return dabke::print_text(dabke::completion_script());
     case dabke::Action::run: break;
   }
   return dabke::launch(*options);

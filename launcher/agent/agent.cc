@@ -70,7 +70,8 @@ class Agent {
         outputs_(std::move(start.outputs)),
         carries_output_(outputs_.empty()),
         input_(std::move(start.input)),
-        inherited_(std::move(start.inherited)) {}
+        inherited_(std::move(start.inherited)),
+        job_key_(std::move(start.job_key)) {}
 
   void run() {
     while (!is_done()) turn();
@@ -130,6 +131,7 @@ class Agent {
   const bool carries_output_;
   Fd input_;
   const InheritedState inherited_;
+  const std::string job_key_;
   PrepareMessage job_;
   std::string program_;
   std::unique_ptr<StoreDoor> door_;
@@ -249,6 +251,7 @@ void Agent::take_frame(FrameKind kind, std::string_view content) {
 
 void Agent::prepare(std::string_view content) {
   if (!from_wire(content, job_)) return refuse(1, "the launcher's first message cannot be read");
+  if (job_.job_key.empty()) job_.job_key = job_key_;
   if (job_.keeps_own_variables) add_own_variables(job_.environment);
   if (!job_.directory.empty() && ::chdir(job_.directory.c_str()) != 0) {
     return refuse(kBadDirectory,

@@ -2,6 +2,7 @@
 // (launcher/agent/protocol.h). When the launcher is gone it ends them.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "launcher/agent/spawn.h"
@@ -15,6 +16,7 @@ struct AgentStart {
   std::vector<OutputEnds> outputs;  // by the host's ranks; none: output travels in frames
   Fd input;                         // what rank 0 reads; empty: nothing, or what comes in frames
   InheritedState inherited;
+  std::string job_key;  // where it has come by another way than the order
 };
 
 /// Stays until the launcher has closed the conversation and all that was started has ended. What the process

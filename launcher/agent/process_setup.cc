@@ -28,6 +28,12 @@ InheritedState prepare_process() {
   return inherited;
 }
 
+void restore_process(const InheritedState& inherited) {
+  ::setrlimit(RLIMIT_NOFILE, &inherited.open_files);
+  for (const auto& [signal, action] : inherited.dispositions) ::sigaction(signal, &action, nullptr);
+  ::sigprocmask(SIG_SETMASK, &inherited.signal_mask, nullptr);
+}
+
 std::vector<int> usable_cores() {
   std::vector<int> cores;
   cpu_set_t set;

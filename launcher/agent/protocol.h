@@ -74,7 +74,7 @@ struct PrepareMessage {
   std::string directory;                 // empty: where the agent is
   std::vector<std::string> environment;  // NAME=value
   std::string rendezvous;                // empty: the agent carries connections to the store
-  std::string job_id, job_key;
+  std::string job_id, job_key;  // the key is empty where the agent has it already (launcher/agent/dial.h)
   std::vector<std::pair<std::string, std::string>> variables;
   std::vector<RankOrder> ranks;
   bool pin_to_cores = false;

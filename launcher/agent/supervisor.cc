@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "launcher/agent/descriptors.h"
+#include "launcher/agent/process_setup.h"
 #include "launcher/agent/process_tree.h"
 #include "runtime/base/clock.h"
 
@@ -56,9 +57,7 @@ std::vector<char*> pointers_to(const std::vector<std::string>& strings) {
   ::dup2(failure, 3);
   ::fcntl(3, F_SETFD, FD_CLOEXEC);
   close_descriptors(4, ~0U);
-  ::setrlimit(RLIMIT_NOFILE, &worker.inherited.open_files);
-  for (const auto& [signal, action] : worker.inherited.dispositions) ::sigaction(signal, &action, nullptr);
-  ::sigprocmask(SIG_SETMASK, &worker.inherited.signal_mask, nullptr);
+  restore_process(worker.inherited);
 
   const auto environment = pointers_to(worker.environment);
   auto arguments = pointers_to(worker.arguments);

@@ -1,11 +1,17 @@
 #include "launcher/cli/build_report.h"
 
+#include <cstdlib>
+#include <filesystem>
 #include <span>
+#include <string>
+#include <system_error>
 
 #include <fmt/format.h>
 
 #include "build_parts.h"
+#include "launcher/agent/program.h"
 #include "launcher/cli/build_facts.h"
+#include "launcher/cli/config_file.h"
 
 namespace dabke {
 
@@ -25,6 +31,16 @@ std::string build_report() {
   out += "\nBuild:\n";
   out += fmt::format("    compiler   {}\n    build type {}\n    platform   {}\n", DABKE_COMPILER,
                      DABKE_BUILD_TYPE, DABKE_PLATFORM);
+  out += fmt::format("    --config-file  {}\n",
+                     reads_config_files() ? "read by yaml-cpp" : "not read: built without yaml-cpp");
+  std::error_code error;
+  const auto own = std::filesystem::read_symlink("/proc/self/exe", error);
+  out += fmt::format("\nPaths:\n    dabkerun   {}\n", error ? "not known: " + error.message() : own.string());
+  const char* path = std::getenv("PATH");
+  for (const std::string program : {"ssh", "srun", "mpirun"}) {
+    const std::string found = find_program(program, path != nullptr ? path : kStandardPath).path;
+    out += fmt::format("    {:<10} {}\n", program, found.empty() ? "not in PATH" : found);
+  }
   return out;
 }
 

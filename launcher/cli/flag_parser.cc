@@ -81,10 +81,15 @@ void FlagParser::App::add_general(RawOptions& raw) {
       ->group(processes);
   add_option("-H,--hosts", raw.hosts,
              "Hosts and how many ranks each takes, as in server1:4,server2:4. Those other than this host are "
-             "reached by ssh. Without it, this host takes all.")
+             "reached by ssh. Without it, those that Slurm, PBS or LSF has given, else this host takes all.")
       ->type_name("NAME:SLOTS,...")
       ->group(processes);
   add_option("--hostfile", raw.hostfile, "A file with a line such as 'localhost slots=4' for each host.")
+      ->type_name("FILE")
+      ->group(processes);
+  add_option(
+      "--config-file", raw.config_file,
+      "A file of YAML with what flags say, as in 'cycle-time-ms: 2'. Flags and variables go before it.")
       ->type_name("FILE")
       ->group(processes);
   add_option("--stdin", raw.stdin_to,
@@ -96,6 +101,15 @@ void FlagParser::App::add_general(RawOptions& raw) {
              "than cores. Default: none.")
       ->type_name("core|none")
       ->group(processes);
+  add_option("--launcher", raw.launcher,
+             "Who brings dabkerun to other hosts: ssh, or slurm (one srun). auto: slurm inside a Slurm job "
+             "whose hosts "
+             "these are, else ssh. mpi: mpirun starts the ranks, and all is left to it. Default: auto.")
+      ->type_name("auto|ssh|slurm|mpi")
+      ->group(remote);
+  add_option("--mpi-args", raw.mpi_arguments, "Further arguments for mpirun, with spaces between.")
+      ->type_name("TEXT")
+      ->group(remote);
   add_option("-p,--ssh-port", raw.ssh_port, "The port on which other hosts listen for ssh.")
       ->type_name("PORT")
       ->group(remote);
@@ -128,11 +142,16 @@ void FlagParser::App::add_general(RawOptions& raw) {
            "Show below the output, once a second, what each rank does: step, who waits for it, MB/s, queue.")
       ->group(output);
   add_flag("--verbose", raw.verbose, "Say on stderr what is started where and how it ends.")->group(output);
-  add_flag("-h,--help", raw.help, "Print this text.")->group(information);
+  add_flag("--dry-run", raw.dry_run, "Print what would run where, and start nothing.")->group(information);
+  add_flag("-h,--help", raw.help, "Print this text; with a word after it, the flags of that topic.")
+      ->group(information);
   add_flag("-v,--version", raw.version, "Print the version.")->group(information);
   add_flag("--check-build", raw.check_build, "Print what this build has.")->group(information);
   add_flag("--print-knobs", raw.print_knobs, "Print the table of knobs as Markdown.")->group(information);
+  add_flag("--print-completion", raw.print_completion, "Print a script that completes dabkerun in bash.")
+      ->group(information);
   add_flag("--gloo", raw.gloo, "No effect: gloo is there without MPI.")->group(other);
+  add_flag("--mpi", raw.mpi, "The same as --launcher mpi.")->group(other);
   add_flag("--disable-cache", raw.disable_cache, "No effect: nothing is cached between launches.")
       ->group(other);
 }

@@ -17,11 +17,13 @@ std::string opposite_of(std::string_view flag);
 
 /// What the parser fills, as text; checked afterwards, so that the errors are ours.
 struct RawOptions {
-  bool help = false, version = false, check_build = false, print_knobs = false;
-  std::string num_proc, hosts, hostfile, output_directory, stdin_to = "0", bind_to = "none";
-  std::string ssh_port, ssh_identity_file, ssh_user, ssh_arguments, remote_dabkerun, remote_shell;
-  bool no_prefix = false, timestamps = false, verbose = false, top = false, gloo = false,
-       disable_cache = false;
+  bool help = false, version = false, check_build = false, print_knobs = false, print_completion = false;
+  std::string num_proc, hosts, hostfile, config_file, output_directory, stdin_to = "0", bind_to = "none",
+                                                                        launcher = "auto";
+  std::string ssh_port, ssh_identity_file, ssh_user, ssh_arguments, remote_dabkerun, remote_shell,
+      mpi_arguments;
+  bool no_prefix = false, timestamps = false, verbose = false, dry_run = false, top = false, gloo = false,
+       mpi = false, disable_cache = false;
   std::deque<std::string> knobs;  // by the row of the table; a deque, because the parser keeps references
 };
 

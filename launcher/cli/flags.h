@@ -21,27 +21,24 @@ inline constexpr std::array kAliases{
     Alias{"--network-interface", "--network-interfaces"},
 };
 
+/// The values of --launcher.
+inline constexpr std::array<std::string_view, 4> kLaunchers{"auto", "ssh", "slurm", "mpi"};
+
 /// Flags of horovodrun that this version refuses, because to ignore them would change what a job does.
 struct Refusal {
   std::string_view flag;
   std::string_view reason;
 };
-inline constexpr std::string_view kNoMpi =
-    "this version does not launch through MPI; leave it out, ranks then meet over tcp and move data by "
-    "shared memory or gloo";
+inline constexpr std::string_view kNoSuchMpi = "no MPI that dabkerun hands over to has it; leave it out";
 inline constexpr std::string_view kNoElastic = "elastic jobs are not supported by this version; leave it out";
 inline constexpr std::string_view kNoTuning = "autotuning is not supported by this version; leave it out";
 inline constexpr std::string_view kNoHierarchy =
     "hosts with several ranks reduce inside first in any case; leave it out";
 inline constexpr std::array kRefusals{
-    Refusal{"--mpi", kNoMpi},
-    Refusal{"--mpi-args", kNoMpi},
-    Refusal{"--tcp", kNoMpi},
-    Refusal{"--binding-args", kNoMpi},
-    Refusal{"--mpi-threads-disable", kNoMpi},
+    Refusal{"--tcp", kNoSuchMpi},
+    Refusal{"--binding-args", "say it with --mpi-args"},
+    Refusal{"--mpi-threads-disable", kNoSuchMpi},
     Refusal{"--jsrun", "this version does not launch through jsrun; leave it out"},
-    Refusal{"--config-file",
-            "config files are not supported by this version; give flags or DABKE_ variables"},
     Refusal{"--num-nccl-streams", "NCCL is not supported by this version; leave it out"},
     Refusal{"--host-discovery-script", kNoElastic},
     Refusal{"--min-np", kNoElastic},

@@ -3,14 +3,17 @@
 #include <iterator>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "launcher/cli/flag_parser.h"
 #include "launcher/cli/flags.h"
-#include "launcher/cli/options.h"
+#include "launcher/cli/help.h"
 #include "runtime/base/config.h"
 
 namespace dabke {
 namespace {
+
+constexpr std::string_view kKnobTopic = "Knobs";
 
 /// `text` in lines of at most 100 characters, each after `indent` spaces.
 std::string wrapped(std::string_view text, std::size_t indent) {
@@ -29,11 +32,20 @@ std::string wrapped(std::string_view text, std::size_t indent) {
   return line.empty() ? out : out + std::string(indent, ' ') + line + '\n';
 }
 
-std::string general_help(const FlagParser& parser) {
+/// A group of flags by its first word.
+std::string topic_of(std::string_view group) {
+  std::string topic(group.substr(0, group.find(' ')));
+  std::ranges::transform(topic, topic.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return topic;
+}
+
+/// The flags that are no knobs: of one topic, or of all where it is empty.
+std::string general_help(const FlagParser& parser, std::string_view topic) {
   std::string out;
   std::string group;
   for (const Flag& flag : parser.flags()) {
-    if (flag.is_knob) continue;
+    if (flag.is_knob || (!topic.empty() && topic_of(flag.group) != topic)) continue;
     if (flag.group != group) out += fmt::format("\n{}:\n", group = flag.group);
     std::string names;
     for (const Alias& alias : kAliases) {
@@ -45,20 +57,6 @@ std::string general_help(const FlagParser& parser) {
     out += fmt::format("  {}\n{}", names, wrapped(flag.description, 8));
   }
   return out;
-}
-
-/// "queue|error", "SECONDS", "TEXT"
-std::string value_name(const Knob& knob) {
-  std::string name(knob.range.choices);
-  if (!name.empty()) {
-    std::ranges::replace(name, ',', '|');
-    return name;
-  }
-  if (std::holds_alternative<std::string Config::*>(knob.field)) return "TEXT";
-  if (knob.unit.empty() || knob.flag_scale != 1) return "X";
-  std::ranges::transform(knob.unit, std::back_inserter(name),
-                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return name;
 }
 
 std::string knob_flags(const Knob& knob) {
@@ -88,9 +86,42 @@ std::string knob_help() {
   return out;
 }
 
+std::vector<std::string> topics(const FlagParser& parser) {
+  std::vector<std::string> all;
+  for (const Flag& flag : parser.flags()) {
+    if (std::ranges::find(all, topic_of(flag.group)) == all.end()) all.push_back(topic_of(flag.group));
+  }
+  all.emplace_back("all");
+  return all;
+}
+
 }  // namespace
 
-std::string help_text() {
+std::string value_name(const Knob& knob) {
+  std::string name(knob.range.choices);
+  if (!name.empty()) {
+    std::ranges::replace(name, ',', '|');
+    return name;
+  }
+  if (std::holds_alternative<std::string Config::*>(knob.field)) return "TEXT";
+  if (knob.unit.empty() || knob.flag_scale != 1) return "X";
+  std::ranges::transform(knob.unit, std::back_inserter(name),
+                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return name;
+}
+
+std::string help_text(std::string_view topic) {
+  const FlagParser parser;
+  const auto known = topics(parser);
+  if (topic == topic_of(kKnobTopic)) return knob_help();
+  if (topic != "all" && std::ranges::find(known, topic) != known.end()) return general_help(parser, topic);
+  const std::string more =
+      topic == "all"
+          ? knob_help()
+          : "\n" + wrapped(fmt::format("dabkerun --help TOPIC prints a part of this, or the {} flags that "
+                                       "set what the library does: {}.",
+                                       knobs().size(), fmt::join(known, ", ")),
+                           0);
   const std::string intro =
       "Usage: dabkerun -np N [flags] command [arguments...]\n\n" +
       wrapped(
@@ -110,7 +141,7 @@ std::string help_text() {
       "signal n "
       "killed it; 2 for a wrong command line; 126 or 127 when the command cannot be run or is not found.",
       0);
-  return intro + general_help(FlagParser()) + knob_help() + "\n" + exit_codes +
+  return intro + general_help(parser, "") + more + "\n" + exit_codes +
          "\nExamples:\n"
          "  dabkerun -np 4 ./train --epochs 10\n"
          "  dabkerun -np 8 -H server1:4,server2:4 python train.py\n"

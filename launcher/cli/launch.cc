@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -17,9 +18,13 @@
 #include "launcher/agent/process_setup.h"
 #include "launcher/agent/program.h"
 #include "launcher/agent/worker_environment.h"
+#include "launcher/cli/dry_run.h"
+#include "launcher/cli/job_hosts.h"
 #include "launcher/cli/job_timeline.h"
+#include "launcher/cli/mpi_launch.h"
 #include "launcher/hosts/hosts.h"
 #include "launcher/hosts/placement.h"
+#include "launcher/job/dialled_agents.h"
 #include "launcher/job/forwarded_environment.h"
 #include "launcher/job/job.h"
 #include "launcher/job/local_agent.h"
@@ -27,6 +32,7 @@
 #include "runtime/base/config.h"
 #include "runtime/base/hmac.h"
 #include "runtime/bootstrap/rendezvous_server.h"
+#include "runtime/transport/interfaces.h"
 
 extern char** environ;
 
@@ -38,17 +44,6 @@ constexpr int kUsageError = 2;
 int fail(int exit_code, const std::string& message) {
   fmt::print(stderr, "dabkerun: {}\n", message);
   return exit_code;
-}
-
-Result<std::vector<Host>> hosts_of(const Options& options) {
-  if (!options.hosts.empty()) return parse_host_list(options.hosts, "-H");
-  if (!options.hostfile.empty()) return read_hostfile(options.hostfile);
-  return std::vector<Host>{{this_host_name(), options.num_proc}};
-}
-
-Result<std::vector<RankPlacement>> plan(const Options& options) {
-  DABKE_ASSIGN_OR_RETURN(const std::vector<Host> hosts, hosts_of(options));
-  return place_ranks(merge_this_host(hosts), options.num_proc);
 }
 
 /// The ranks of one host.
@@ -172,6 +167,13 @@ Result<std::vector<OutputFiles>> open_output_files(const Options& options,
   return files;
 }
 
+void tell_allocation(const JobHosts& hosts) {
+  int slots = 0;
+  for (const Host& host : hosts.hosts) slots = add_slots(slots, host.slots);
+  fmt::print(stderr, "dabkerun: {}: {} hosts, {} slots; {} brings dabkerun to other hosts (--launcher)\n",
+             hosts.source, hosts.hosts.size(), slots, hosts.by_slurm ? "srun" : "ssh");
+}
+
 void tell_plan(const JobFacts& facts, const std::vector<HostPart>& parts) {
   for (const HostPart& part : parts) {
     fmt::print(stderr, "dabkerun: job {}, {} ranks on host {}, rendezvous store {}\n", facts.job_id,
@@ -220,12 +222,13 @@ Status add_local_host(Job& job, const Options& options, const JobFacts& facts, c
 }
 
 void add_remote_host(Job& job, const Options& options, const JobFacts& facts, const HostPart& part,
-                     std::span<OutputFiles> files, Fd input, double peer_timeout_s) {
+                     std::span<OutputFiles> files, Fd input, double peer_timeout_s, bool by_slurm) {
   PrepareMessage order = order_for(options, facts, part.placements);
   order.environment = forwarded_environment(std::move(order.environment));
   order.keeps_own_variables = true;
   order.directory = std::filesystem::current_path();
   order.rendezvous.clear();
+  if (by_slurm) order.job_key.clear();  // it comes by Slurm's way
   order.carries_input = static_cast<bool>(input);
   order.peer_timeout_ms = static_cast<std::int64_t>(peer_timeout_s * 1000);
   AgentLink& agent = job.add_agent(part.host, std::move(order));
@@ -236,7 +239,46 @@ void add_remote_host(Job& job, const Options& options, const JobFacts& facts, co
   if (input) job.carry_input(agent, std::move(input));
 }
 
+/// One srun for all other hosts; their agents come to where this host listens.
+Status dial_agents(Job& job, const JobFacts& facts, const std::vector<HostPart>& parts, const Config& config,
+                   const std::string& dabkerun) {
+  std::vector<std::string> hosts;
+  for (const HostPart& part : parts) {
+    if (!part.is_here) hosts.push_back(part.host);
+  }
+  if (hosts.empty()) return {};
+  DABKE_ASSIGN_OR_RETURN(const std::vector<HostAddress> own, candidate_addresses(config, ""));
+  std::vector<SocketAddress> addresses;
+  for (const HostAddress& each : own) addresses.push_back(each.address);
+  DABKE_ASSIGN_OR_RETURN(auto dialled,
+                         DialledAgents::open({.command = srun_command(dabkerun, hosts, own_environment()),
+                                              .hosts = hosts,
+                                              .job_id = facts.job_id,
+                                              .job_key = facts.job_key,
+                                              .listen_at = std::move(addresses),
+                                              .timeout_s = config.start_timeout}));
+  job.dial(std::move(dialled));
+  return {};
+}
+
+int launch_by_mpi(const Options& options, const std::vector<RankPlacement>& placements,
+                  const InheritedState& inherited) {
+  const auto command = find_mpi_command(options, placements);
+  if (!command.is_ok()) return fail(kUsageError, command.status().message());
+  const std::string words = as_shell_words(command->words);
+  if (options.dry_run) return print_text(fmt::format("Nothing is started. It would be:\n{}\n", words));
+  if (options.verbose) fmt::print(stderr, "dabkerun: handing over to {}\n", words);
+  restore_process(inherited);
+  return become_mpirun(*command);
+}
+
 }  // namespace
+
+int print_text(const std::string& text) {
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (is_written && std::fflush(stdout) == 0) return 0;
+  return fail(1, system_error("cannot write to stdout", errno).message());
+}
 
 int launch(const Options& options) {
   const InheritedState inherited = prepare_process();
@@ -244,8 +286,12 @@ int launch(const Options& options) {
     return fail(kUsageError,
                 "--top draws its table on a terminal, and stderr is none; for a job without a terminal give "
                 "--top-port 0, and look at it with dabke-timeline top");
-  auto placements = plan(options);
+  const auto hosts = hosts_of_job(options, process_environment());
+  if (!hosts.is_ok()) return fail(kUsageError, hosts.status().message());
+  if (hosts->is_allocated && options.launcher != "mpi") tell_allocation(*hosts);
+  auto placements = place_ranks(hosts->hosts, options.num_proc);
   if (!placements.is_ok()) return fail(kUsageError, placements.status().message());
+  if (options.launcher == "mpi") return launch_by_mpi(options, *placements, inherited);
   const std::vector<HostPart> parts = parts_of(*placements);
   // On this host alone the ranks say themselves what is wrong with their variables.
   const bool is_here_alone = std::ranges::all_of(parts, &HostPart::is_here);
@@ -259,6 +305,7 @@ int launch(const Options& options) {
         find_program(options.command.front(), path != nullptr ? path : kStandardPath);
     if (program.path.empty()) return fail(program.exit_code, program.message);
   }
+  if (options.dry_run) return print_text(dry_run_text(options, *hosts, *placements, *shell));
   if (const Status enough = check_descriptors(options, static_cast<rlim_t>(placements->size()), inherited);
       !enough.is_ok())
     return fail(1, enough.message());
@@ -285,6 +332,7 @@ int launch(const Options& options) {
   if (!signals) return fail(1, "cannot receive signals: no file descriptor is left");
   Console console(STDOUT_FILENO, STDERR_FILENO);
   const EndAllPolicy policy;
+  const std::string dabkerun = shell->dabkerun;
   Job job(console, signals.get(), policy,
           {.verbose = options.verbose,
            .store = facts.rendezvous,
@@ -296,11 +344,16 @@ int launch(const Options& options) {
     rest = rest.subspan(own.size());
     Fd of_rank_0 = part.placements.front().rank == 0 ? std::move(input->of_rank_0) : Fd();
     if (!part.is_here) {
-      add_remote_host(job, options, facts, part, own, std::move(of_rank_0), config->peer_timeout);
+      add_remote_host(job, options, facts, part, own, std::move(of_rank_0), config->peer_timeout,
+                      hosts->by_slurm);
       continue;
     }
     const Status added = add_local_host(job, options, facts, part, own, std::move(of_rank_0), inherited);
     if (!added.is_ok()) return fail(1, added.message());
+  }
+  if (hosts->by_slurm) {
+    const Status dialled = dial_agents(job, facts, parts, *config, dabkerun);
+    if (!dialled.is_ok()) return fail(1, dialled.message());
   }
   if (input->typed) job.pass_input(*input->typed);
   job.watch_reports(**gatherer);

@@ -7,7 +7,9 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "launcher/cli/config_file.h"
 #include "launcher/cli/flag_parser.h"
 #include "launcher/cli/flags.h"
 #include "launcher/hosts/placement.h"
@@ -39,10 +41,8 @@ bool is_refused_feature_switched_off(const std::string& flag) {
          });
 }
 
-Status unknown_flag(const FlagParser& parser, const std::string& flag) {
-  for (const Refusal& refusal : kRefusals) {
-    if (flag == refusal.flag) return {Code::invalid_argument, fmt::format("{}: {}", flag, refusal.reason)};
-  }
+/// The one that `flag` may have been meant to be; empty where none is near.
+std::string closest_flag(const FlagParser& parser, const std::string& flag) {
   std::string closest;
   std::size_t least = std::max<std::size_t>(1, flag.size() / 4) + 1;
   const auto consider = [&](const std::string& name) {
@@ -58,6 +58,14 @@ Status unknown_flag(const FlagParser& parser, const std::string& flag) {
     for (const std::string& name : known.names) consider("--" + name);
   }
   for (const Alias& alias : kAliases) consider(std::string(alias.spelling));
+  return closest;
+}
+
+Status unknown_flag(const FlagParser& parser, const std::string& flag) {
+  for (const Refusal& refusal : kRefusals) {
+    if (flag == refusal.flag) return {Code::invalid_argument, fmt::format("{}: {}", flag, refusal.reason)};
+  }
+  const std::string closest = closest_flag(parser, flag);
   return {Code::invalid_argument,
           closest.empty()
               ? fmt::format("{}: no such flag; dabkerun --help lists them, and -- ends the flags", flag)
@@ -117,11 +125,7 @@ Result<SplitLine> split_line(const FlagParser& parser, std::span<const std::stri
 }
 
 Status take_number_of_ranks(const std::string& text, Options& options) {
-  if (text.empty()) {
-    if (!options.hosts.empty() || !options.hostfile.empty()) return {};
-    return {Code::invalid_argument,
-            "-np is missing: say how many ranks to start, as in dabkerun -np 2 ./train"};
-  }
+  if (text.empty()) return {};  // the hosts have so many slots
   const char* last = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), last, options.num_proc);
   if (error != std::errc() || end != last || options.num_proc < 1 || options.num_proc > kMostRanks) {
@@ -154,6 +158,15 @@ Status take_choices(const RawOptions& raw, Options& options) {
   if (raw.bind_to != "core" && raw.bind_to != "none") {
     return {Code::invalid_argument, fmt::format("--bind-to {}: expected core or none", raw.bind_to)};
   }
+  if (std::ranges::find(kLaunchers, raw.launcher) == kLaunchers.end()) {
+    return {Code::invalid_argument,
+            fmt::format("--launcher {}: expected one of {}", raw.launcher, fmt::join(kLaunchers, ", "))};
+  }
+  options.launcher = raw.mpi ? "mpi" : raw.launcher;
+  if (!raw.mpi_arguments.empty() && options.launcher != "mpi")
+    return {Code::invalid_argument,
+            fmt::format("--mpi-args {}: goes with --launcher mpi alone", raw.mpi_arguments)};
+  options.mpi_arguments = raw.mpi_arguments;
   options.stdin_to_rank_0 = raw.stdin_to == "0";
   options.pin_to_cores = raw.bind_to == "core";
   return {};
@@ -190,25 +203,110 @@ Status take_knobs(const RawOptions& raw, Options& options) {
   return {};
 }
 
+Status take_values(const RawOptions& raw, Options& options) {
+  DABKE_RETURN_IF_ERROR(take_number_of_ranks(raw.num_proc, options));
+  DABKE_RETURN_IF_ERROR(take_choices(raw, options));
+  DABKE_RETURN_IF_ERROR(take_ssh_port(raw.ssh_port));
+  return take_knobs(raw, options);
+}
+
+bool is_in_environment(const Knob& knob, const Environment& environment) {
+  return environment(knob.env_name()) ||
+         (!knob.horovod.empty() && environment("HOROVOD_" + std::string(knob.horovod)));
+}
+
+/// Whether the command line or the environment says what the file's `flag` says, or what excludes it.
+bool is_said_elsewhere(const Flag& flag, const RawOptions& line, const Environment& environment) {
+  const std::string& name = flag.names.front();
+  if (name == "hosts" || name == "hostfile") return !line.hosts.empty() || !line.hostfile.empty();
+  return std::ranges::any_of(knobs(), [&](const Knob& knob) {
+    return flag.is_knob && std::ranges::find(flag.names, knob.flag) != flag.names.end() &&
+           is_in_environment(knob, environment);
+  });
+}
+
+/// As on a command line; an empty word for what the file need not say.
+Result<std::string> flag_in_file(const FlagParser& parser, const ConfigEntry& entry,
+                                 const std::string& where) {
+  const std::string spelled = "--" + entry.key;
+  const Flag* flag = parser.find(spelled);
+  const auto refusal = std::ranges::find(kRefusals, spelled, &Refusal::flag);
+  if (flag == nullptr && refusal != kRefusals.end()) {
+    if (entry.is_false) return std::string();
+    return Status(Code::invalid_argument, fmt::format("{}: '{}': {}", where, entry.key, refusal->reason));
+  }
+  if (flag == nullptr || flag->group == "Information" || flag->names.front() == "config-file") {
+    const std::string closest = closest_flag(parser, spelled);
+    return Status(Code::invalid_argument,
+                  fmt::format("{}: '{}' is no key{}", where, entry.key,
+                              closest.empty() || closest == spelled || !closest.starts_with("--")
+                                  ? ": keys are the flags that dabkerun --help lists"
+                                  : fmt::format("; did you mean {}?", closest.substr(2))));
+  }
+  if (flag->takes_value) {
+    if (!entry.value.empty()) return fmt::format("{}={}", spelled, entry.value);
+    return Status(Code::invalid_argument, fmt::format("{}: '{}' is empty", where, entry.key));
+  }
+  if (!entry.is_true && !entry.is_false) {
+    return Status(Code::invalid_argument,
+                  fmt::format("{}: '{}' is '{}': expected true or false", where, entry.key, entry.value));
+  }
+  if (entry.is_true) return spelled;
+  return flag->is_knob ? "--" + opposite_of(entry.key) : std::string();
+}
+
+/// What the file says and nobody else does, as on a command line.
+Result<std::vector<std::string>> flags_in_file(const FlagParser& line, const Environment& environment) {
+  const std::string& path = line.raw.config_file;
+  DABKE_ASSIGN_OR_RETURN(const std::vector<ConfigEntry> entries, read_config_file(path));
+  std::vector<std::string> flags;
+  for (const ConfigEntry& entry : entries) {
+    const std::string where = fmt::format("--config-file {} line {}", path, entry.line);
+    DABKE_ASSIGN_OR_RETURN(std::string flag, flag_in_file(line, entry, where));
+    if (flag.empty()) continue;
+    // A bad value is the file's fault, whatever else is said.
+    FlagParser alone;
+    DABKE_RETURN_IF_ERROR(alone.parse({flag}));
+    Options ignored;
+    if (const Status status = take_values(alone.raw, ignored); !status.is_ok())
+      return Status(Code::invalid_argument, fmt::format("{}: {}", where, status.message()));
+    if (!is_said_elsewhere(*line.find("--" + entry.key), line.raw, environment))
+      flags.push_back(std::move(flag));
+  }
+  return flags;
+}
+
 }  // namespace
 
-Result<Options> parse_command_line(std::span<const std::string> arguments) {
+Result<Options> parse_command_line(std::span<const std::string> arguments, const Environment& environment) {
+  FlagParser line_parser;
+  DABKE_ASSIGN_OR_RETURN(SplitLine line, split_line(line_parser, arguments));
+  DABKE_RETURN_IF_ERROR(line_parser.parse(line.flags));
   FlagParser parser;
-  DABKE_ASSIGN_OR_RETURN(SplitLine line, split_line(parser, arguments));
-  DABKE_RETURN_IF_ERROR(parser.parse(std::move(line.flags)));
+  std::vector<std::string> flags;
+  if (!line_parser.raw.config_file.empty()) {
+    DABKE_ASSIGN_OR_RETURN(flags, flags_in_file(line_parser, environment));
+  }
+  flags.insert(flags.end(), line.flags.begin(), line.flags.end());  // the last of two wins
+  DABKE_RETURN_IF_ERROR(parser.parse(std::move(flags)));
   const RawOptions& raw = parser.raw;
   Options options;
   if (raw.help) options.action = Action::help;
   if (raw.version) options.action = Action::version;
   if (raw.check_build) options.action = Action::check_build;
   if (raw.print_knobs) options.action = Action::print_knobs;
-  if (options.action != Action::run) return options;
+  if (raw.print_completion) options.action = Action::print_completion;
+  if (options.action != Action::run) {
+    options.command = std::move(line.command);
+    return options;
+  }
 
   options.hosts = raw.hosts;
   options.hostfile = raw.hostfile;
   options.output_directory = raw.output_directory;
   options.prefix = !raw.no_prefix;
   options.timestamps = raw.timestamps;
+  options.dry_run = raw.dry_run;
   options.verbose = raw.verbose;
   options.top = raw.top;
   options.ssh_port = raw.ssh_port;
@@ -218,10 +316,7 @@ Result<Options> parse_command_line(std::span<const std::string> arguments) {
   options.remote_dabkerun = raw.remote_dabkerun;
   options.remote_shell = raw.remote_shell;
   options.command = std::move(line.command);
-  DABKE_RETURN_IF_ERROR(take_number_of_ranks(raw.num_proc, options));
-  DABKE_RETURN_IF_ERROR(take_choices(raw, options));
-  DABKE_RETURN_IF_ERROR(take_ssh_port(raw.ssh_port));
-  DABKE_RETURN_IF_ERROR(take_knobs(raw, options));
+  DABKE_RETURN_IF_ERROR(take_values(raw, options));
   if (options.command.empty()) {
     return Status(
         Code::invalid_argument,

@@ -157,7 +157,7 @@ Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view
   return hosts;
 }
 
-Result<std::vector<Host>> read_hostfile(const std::string& path) {
+Result<std::vector<Host>> read_hostfile(const std::string& path, std::string_view source) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
   ssize_t got = file ? 1 : -1;
@@ -168,10 +168,10 @@ Result<std::vector<Host>> read_hostfile(const std::string& path) {
     if (got < 0 && errno == EINTR) got = 1;
   }
   if (got < 0) {
-    return Status(Code::invalid_argument, fmt::format("--hostfile {}: cannot read it: {}", path,
+    return Status(Code::invalid_argument, fmt::format("{} {}: cannot read it: {}", source, path,
                                                       std::generic_category().message(errno)));
   }
-  return parse_hostfile(text, fmt::format("--hostfile {}", path));
+  return parse_hostfile(text, fmt::format("{} {}", source, path));
 }
 
 std::vector<Host> merge_hosts(const std::vector<Host>& hosts) {

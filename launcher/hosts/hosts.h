@@ -26,7 +26,8 @@ Result<std::vector<Host>> parse_host_list(std::string_view text, std::string_vie
 /// Lines "name slots=N", "name:N" or "name"; empty lines and those after '#' do not count. `path` goes into
 /// the error.
 Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view path);
-Result<std::vector<Host>> read_hostfile(const std::string& path);
+/// `source` (a flag or a variable) goes into the error, before the path.
+Result<std::vector<Host>> read_hostfile(const std::string& path, std::string_view source);
 
 /// Hosts named twice become one with the slots of both, at the place of the first.
 std::vector<Host> merge_hosts(const std::vector<Host>& hosts);

@@ -1,5 +1,6 @@
 #include "launcher/job/agent_link.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,6 +46,18 @@ void AgentLink::start(AgentProcess process) {
   if (!is_local()) arrives_until_ = Clock::now() + arrival_limit_;
   channel_.open(std::move(process_.in), std::move(process_.out));
   if (is_local()) send_order();  // our own child, which is there: nothing is gained by waiting
+}
+
+void AgentLink::await(std::string command) {
+  process_.command = std::move(command);
+  phase = Phase::arriving;
+  arrives_until_ = Clock::now() + arrival_limit_;
+}
+
+void AgentLink::arrive(Fd socket) {
+  Fd copy(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 3));
+  if (copy) channel_.open(std::move(copy), std::move(socket));
+  heard_at_ = Clock::now();
 }
 
 AgentLink::~AgentLink() { close(); }

@@ -47,6 +47,9 @@ class AgentLink {
   const std::string& host() const { return host_; }
   bool is_local() const { return process_.command.empty(); }
   void start(AgentProcess process);
+  /// It comes by itself, started by `command`.
+  void await(std::string command);
+  void arrive(Fd socket);
   Phase phase = Phase::queued;
   bool is_under_way() const { return phase == Phase::arriving || phase == Phase::preparing; }
   /// Whether it may still say something.

@@ -138,6 +138,7 @@ TimePoint Job::next_deadline() const {
 void Job::add_poll_entries(std::vector<pollfd>& entries) {
   entries.push_back({signals_, POLLIN, 0});
   if (gatherer_ != nullptr) entries.push_back({gatherer_->event(), POLLIN, 0});
+  if (dialled_) dialled_->add_poll_entries(entries);
   for (const auto& agent : agents_) agent->add_poll_entries(entries);
   if (input_carrier_) input_carrier_->add_poll_entries(entries);
   for (const Member& member : members_) {
@@ -161,6 +162,7 @@ void Job::handle_entries(const std::vector<pollfd>& entries) {
     take_dumps();
     take_figures();
   }
+  if (dialled_) take_dialled_agents(entries);
   for (const auto& agent : agents_) {
     bool is_there = true;
     for (const pollfd& entry : entries) is_there = agent->handle(entry) && is_there;

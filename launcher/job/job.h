@@ -18,6 +18,7 @@
 #include "launcher/hosts/placement.h"
 #include "launcher/job/agent_link.h"
 #include "launcher/job/console.h"
+#include "launcher/job/dialled_agents.h"
 #include "launcher/job/failure_policy.h"
 #include "launcher/job/input_carrier.h"
 #include "launcher/job/last_lines.h"
@@ -61,6 +62,8 @@ class Job {
   void watch_reports(ReportGatherer& gatherer) { gatherer_ = &gatherer; }
   /// Passes on what is typed for rank 0. Before run().
   void pass_input(TerminalInput& input) { input_ = &input; }
+  /// Agents of other hosts come by these. Before run().
+  void dial(std::unique_ptr<DialledAgents> dialled) { dialled_ = std::move(dialled); }
   /// Carries what rank 0 is to read to its agent. Before run().
   void carry_input(AgentLink& agent, Fd input) { input_carrier_.emplace(agent, std::move(input)); }
 
@@ -106,6 +109,8 @@ class Job {
   void take_message(AgentLink& agent, const StatesMessage& states);
   void open_store_connection(AgentLink& agent, std::int64_t connection);
   void start_agents();
+  void start_dialled_agents();
+  void take_dialled_agents(const std::vector<pollfd>& entries);
   void start_when_ready();
   void agent_lost(AgentLink& agent, const std::string& why);
   void tell_loss(const AgentLink& agent, bool had_arrived, const std::string& why);
@@ -132,6 +137,7 @@ class Job {
   const int signals_;
   const FailurePolicy& policy_;
   const Settings settings_;
+  std::unique_ptr<DialledAgents> dialled_;  // outlives the links: its end waits for the agents'
   std::vector<std::unique_ptr<AgentLink>> agents_;
   std::vector<Member> members_;
   std::optional<InputCarrier> input_carrier_;

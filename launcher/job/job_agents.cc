@@ -171,6 +171,7 @@ void Job::open_store_connection(AgentLink& agent, std::int64_t connection) {
 }
 
 void Job::start_agents() {
+  if (dialled_) return start_dialled_agents();
   auto under_way = std::ranges::count_if(agents_, &AgentLink::is_under_way,
                                          [](const auto& agent) -> AgentLink& { return *agent; });
   for (const auto& agent : agents_) {
@@ -183,6 +184,36 @@ void Job::start_agents() {
     agent->start(process.take());
     ++under_way;
   }
+}
+
+void Job::start_dialled_agents() {
+  if (dialled_->is_started() || refused_with_) return;
+  if (const Status started = dialled_->start(); !started.is_ok()) {
+    say(fmt::format("no agent has come to any host: {}", started.message()));
+    return refuse(1);
+  }
+  for (const auto& agent : agents_) {
+    if (agent->phase == AgentLink::Phase::queued) agent->await(dialled_->command());
+  }
+}
+
+void Job::take_dialled_agents(const std::vector<pollfd>& entries) {
+  dialled_->handle(entries);
+  while (auto arrival = dialled_->take_arrival()) {
+    const auto agent = std::ranges::find_if(agents_, [&](const auto& each) {
+      return !each->is_local() && each->phase == AgentLink::Phase::arriving && each->host() == arrival->host;
+    });
+    if (agent != agents_.end()) (*agent)->arrive(std::move(arrival->socket));
+  }
+  const bool is_awaited = std::ranges::any_of(agents_, [](const auto& agent) {
+    return !agent->is_local() && agent->phase == AgentLink::Phase::arriving;
+  });
+  if (!is_awaited || !dialled_->has_ended() || refused_with_) return;
+  const int exit_code = dialled_->close();
+  say(fmt::format("Slurm has not brought an agent to every host: srun ended with status code {}", exit_code));
+  for (const std::string& line : dialled_->words()) say(fmt::format("  {}", line));
+  say(fmt::format("  the command was: {}", dialled_->command()));
+  refuse(1);
 }
 
 /// Every host can run its part, or is known not to.
@@ -237,6 +268,9 @@ void Job::agent_lost(AgentLink& agent, const std::string& why) {
 
 void Job::tell_loss(const AgentLink& agent, bool had_arrived, const std::string& why) {
   const std::string how = why.empty() ? agent.how_it_ended() : why;
+  if (dialled_ && !agent.is_local() && why.empty())
+    return say(
+        fmt::format("host {}: the connection to its agent was lost: it was closed there", agent.host()));
   if (agent.is_local()) return say(fmt::format("the agent of this host was lost: it {}", how));
   if (had_arrived) {
     say(fmt::format("host {}: the connection to its agent was lost: {}", agent.host(),
@@ -250,7 +284,9 @@ void Job::tell_loss(const AgentLink& agent, bool had_arrived, const std::string&
 }
 
 void Job::tell_words(const AgentLink& agent) {
-  for (const std::string& line : agent.words()) say(fmt::format("  {}", line));
+  const bool came_by_srun = dialled_ && !agent.is_local();
+  for (const std::string& line : came_by_srun ? dialled_->words() : agent.words())
+    say(fmt::format("  {}", line));
   if (!agent.command().empty()) say(fmt::format("  the command was: {}", agent.command()));
 }
 

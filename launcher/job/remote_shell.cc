@@ -91,8 +91,17 @@ std::vector<std::string> remote_command(const RemoteShell& shell, const std::str
   return words;
 }
 
+std::string as_shell_words(const std::vector<std::string>& words) {
+  std::vector<std::string> quoted;
+  for (const std::string& word : words) quoted.push_back(quoted_for_shell(word));
+  return fmt::format("{}", fmt::join(quoted, " "));
+}
+
 Result<AgentProcess> start_remote_agent(const RemoteShell& shell, const std::string& host) {
-  std::vector<std::string> words = remote_command(shell, host);
+  return start_shell(remote_command(shell, host));
+}
+
+Result<AgentProcess> start_shell(std::vector<std::string> words) {
   DABKE_ASSIGN_OR_RETURN(ShellPipe in, make_shell_pipe());
   DABKE_ASSIGN_OR_RETURN(ShellPipe out, make_shell_pipe());
   DABKE_ASSIGN_OR_RETURN(ShellPipe error, make_shell_pipe());
@@ -126,8 +135,7 @@ Result<AgentProcess> start_remote_agent(const RemoteShell& shell, const std::str
   ::posix_spawnattr_destroy(&attributes);
   if (failure != 0) return system_error(fmt::format("cannot run {}", words[0]), failure);
   ::fcntl(process.words.get(), F_SETFL, O_NONBLOCK);
-  for (std::string& word : words) word = quoted_for_shell(word);
-  process.command = fmt::format("{}", fmt::join(words, " "));
+  process.command = as_shell_words(words);
   return process;
 }
 

@@ -21,7 +21,11 @@ struct RemoteShell {
 /// The words that start the agent on `host`. It says nothing of the job: all that travels in frames. Pure.
 std::vector<std::string> remote_command(const RemoteShell& shell, const std::string& host);
 
-/// Starts it, in a session of its own: what the terminal sends is the launcher's alone.
+/// One line, as a POSIX shell would take it. Pure.
+std::string as_shell_words(const std::vector<std::string>& words);
+
+/// Starts a program that brings agents, in a session of its own: what the terminal sends is the launcher's alone.
+Result<AgentProcess> start_shell(std::vector<std::string> words);
 Result<AgentProcess> start_remote_agent(const RemoteShell& shell, const std::string& host);
 
 /// One line: why no agent has come to `host`, and what to do. `words` is what the shell has said. Pure.

@@ -199,6 +199,38 @@ TEST_CASE("information that cannot be written is an error") {
   }
 }
 
+TEST_CASE("a dry run says what would run where, and starts nothing") {
+  const Finished dry = run({"--dry-run", "-H", "localhost:2,server.invalid:3", "-np", "4", "--cycle-time-ms",
+                            "2", "--ssh-user", "me", "--remote-dabkerun", "/opt/dabkerun", "true", "a b"});
+  CHECK(dry.exit_code == 0);
+  CHECK(dry.error == "");
+  CHECK_THAT(
+      dry.out,
+      StartsWith("Nothing is started. The hosts are from -H.\n"
+                 "host localhost (this one): 2 slots, ranks 0-1\n"
+                 "host server.invalid: 3 slots, ranks 2-3\n"
+                 "  its agent: ssh -T -o BatchMode=yes ") &&
+          Contains(
+              " -l me -- server.invalid 'exec /opt/dabkerun --agent'\neach rank runs: true 'a b'\n  in: /") &&
+          Catch::EndsWith("\n  with: DABKE_CYCLE_TIME=2\n"));
+  CHECK(run({"--dry-run", "-np", "1", "no-such-program"}).exit_code == 127);
+}
+
+TEST_CASE("in a job of a batch system its hosts and slots are those of the job") {
+  const Finished job =
+      LauncherRun({"sh", "-c", "echo $DABKE_RANK of $DABKE_SIZE"},
+                  {.environment = {"LSB_JOBID=12", "LSB_HOSTS=localhost localhost localhost"}})
+          .finish();
+  CHECK(job.exit_code == 0);
+  CHECK(sorted_lines(job.out) == Words{"[0]<stdout>:0 of 3", "[1]<stdout>:1 of 3", "[2]<stdout>:2 of 3"});
+  CHECK(job.error ==
+        "dabkerun: LSF job 12: 1 hosts, 3 slots; ssh brings dabkerun to other hosts (--launcher)\n");
+  const Finished none = run({"true"});
+  CHECK(none.exit_code == 2);
+  CHECK(none.error ==
+        "dabkerun: -np is missing: say how many ranks to start, as in dabkerun -np 2 ./train\n");
+}
+
 TEST_CASE("each line is prefixed with its rank and stream") {
   const Finished job = run({"-np", "2", "sh", "-c", "echo out; echo err >&2"});
   CHECK(sorted_lines(job.out) == Words{"[0]<stdout>:out", "[1]<stdout>:out"});

@@ -1,6 +1,10 @@
 // MPI from the outside: the launchers of both, and what they start.
 #include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
 #include <catch2/catch.hpp>
 
 #include "runtime/transport/module_loader.h"
@@ -295,6 +299,40 @@ TEST_CASE("mpirun: digits trains as under dabkerun, whatever moves the data") {
   CHECK(accuracy_in(finished.out) == accuracy_in(alone.out));
 }
 #endif
+
+TEST_CASE(
+    "dabkerun --launcher mpi: mpirun starts the ranks, which get flags and variables, and its exit code is "
+    "ours") {
+  const Mpi mpi = GENERATE(from_range(mpis()));
+  // What is called mpirun in PATH.
+  const TemporaryDirectory place;
+  const std::string script = place.path() + "/mpirun";
+  std::ofstream(script) << "#!/bin/sh\nexec " << mpi.mpirun << " \"$@\"\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  const std::string path = "PATH=" + place.path() + ":" + std::getenv("PATH");
+  const std::vector<std::string> environment{path, "OMPI_ALLOW_RUN_AS_ROOT=1",
+                                             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OF_MINE=a b",
+                                             "DABKE_MODULE_PATH=" MODULE_PATH};
+  const auto run = [&](const std::vector<std::string>& command) {
+    std::vector<std::string> words{"--launcher", "mpi", "-np", "2", "--cycle-time-ms", "2"};
+    words.insert(words.end(), command.begin(), command.end());
+    return LauncherRun(words, {.environment = environment}).finish(kLimit);
+  };
+  const Finished sum = run({RANK_HELLO});
+  CAPTURE(mpi.mpirun, sum.out, sum.error);
+  CHECK(sum.exit_code == 0);
+  CHECK(count_of("of 2: the sum is 3", sum.out) == 2);
+  const Finished told = run({"sh", "-c", "echo \"told $OF_MINE $DABKE_CYCLE_TIME\"; exit 7"});
+  CAPTURE(told.out, told.error);
+  CHECK(count_of("told a b 2", told.out) >= 1);  // Open MPI ends the other rank as the first fails
+  CHECK(told.exit_code == 7);
+  const Finished refused = run({"--output-filename", "x", "true"});
+  CHECK(refused.exit_code == 2);
+  CHECK_THAT(refused.error, Catch::StartsWith("dabkerun: --output-filename: mpirun of "));
+  const Finished dry = run({"--dry-run", "true"});
+  CHECK_THAT(dry.out, Catch::StartsWith("Nothing is started. It would be:\nmpirun -np 2 ") &&
+                          Catch::EndsWith(" true\n"));
+}
 
 TEST_CASE("a module of another build is refused with both build ids") {
   Config config;

@@ -17,6 +17,7 @@ import time
 import unittest
 
 import namespaces
+from job_processes import parent_of, processes_with, text_of, wait_until
 
 # Some jobs start in another directory than this one.
 DABKERUN = os.path.abspath(sys.argv.pop(1))
@@ -27,40 +28,6 @@ CLEAN_SECONDS = 8.0
 
 def address(host):
     return f"10.77.0.{host + 1}"
-
-
-def wait_until(condition, what, seconds=30):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{what} has not come within {seconds} s")
-        time.sleep(0.02)
-
-
-def text_of(path):
-    """Empty while there is no such file."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except FileNotFoundError:
-        return ""
-
-
-def processes_with(variable):
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                if variable.encode() in file.read().split(b"\0"):
-                    found.append(int(pid))
-        except OSError:
-            pass  # it has ended
-    return found
-
-
-def parent_of(pid):
-    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-        return int(file.read().rpartition(")")[2].split()[1])
 
 
 def ssh_below(launcher):

@@ -1,6 +1,7 @@
 #include "launcher/cli/build_report.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -32,6 +33,13 @@ TEST_CASE("--check-build names every controller and backend, and says of each wh
       "\nBuild:\n",
       mpi);
   CHECK_THAT(build_report(), Catch::StartsWith("Dabke v") && Catch::Contains(wanted));
+}
+
+TEST_CASE("--check-build says where this program is, and what can bring it elsewhere") {
+  const std::string own = std::filesystem::read_symlink("/proc/self/exe");
+  CHECK_THAT(build_report(), Catch::Contains("\nPaths:\n    dabkerun   " + own + "\n    ssh        ") &&
+                                 Catch::Contains("\n    srun       ") &&
+                                 Catch::Contains("\n    mpirun     "));
 }
 
 TEST_CASE("what --check-build says of a backend, the library says too, and the variable takes its name") {

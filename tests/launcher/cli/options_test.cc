@@ -1,21 +1,35 @@
 #include "launcher/cli/options.h"
 
+#include <unistd.h>
+
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <map>
+#include <memory>
 #include <sstream>
 
 #include <catch2/catch.hpp>
 
+#include "launcher/cli/config_file.h"
 #include "launcher/cli/flag_parser.h"
+#include "launcher/cli/help.h"
 #include "runtime/base/config.h"
 #include "tests/facts.h"
+#include "tests/skip.h"
 
 namespace dabke {
 namespace {
 
 using Words = std::vector<std::string>;
 
-Result<Options> parse(const Words& words) { return parse_command_line(words); }
+Result<Options> parse(const Words& words, const std::map<std::string, std::string>& variables = {}) {
+  return parse_command_line(words, [&](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  });
+}
 
 std::string error_of(const Words& words) {
   const auto options = parse(words);
@@ -91,8 +105,7 @@ TEST_CASE("every knob is a flag, and what the flag sets is what init reads") {
 }
 
 TEST_CASE("a wrong command line is refused in one line that names flag, value and remedy") {
-  CHECK(error_of({}) == "-np is missing: say how many ranks to start, as in dabkerun -np 2 ./train");
-  CHECK(error_of({"-np", "2"}) ==
+  CHECK(error_of({}) ==
         "the command is missing: name the program to start, as in dabkerun -np 2 ./train --epochs 10");
   CHECK(error_of({"-np", "0", "x"}) ==
         "-np 0: expected how many ranks to start, a whole number from 1 to 100000");
@@ -110,8 +123,10 @@ TEST_CASE("a wrong command line is refused in one line that names flag, value an
   CHECK(error_of({"-np", "1", "--bind-to", "socket", "x"}) == "--bind-to socket: expected core or none");
   CHECK(error_of({"-H", "a:1", "--hostfile", "f", "x"}) ==
         "-H a:1 and --hostfile f say the same thing: give one");
-  CHECK_THAT(error_of({"--mpi", "-np", "1", "x"}),
-             Catch::StartsWith("--mpi: this version does not launch through MPI"));
+  CHECK_THAT(error_of({"--tcp", "-np", "1", "x"}),
+             Catch::StartsWith("--tcp: no MPI that dabkerun hands over to"));
+  CHECK(error_of({"--launcher", "rsh", "x"}) == "--launcher rsh: expected one of auto, ssh, slurm, mpi");
+  CHECK(error_of({"--mpi-args", "-v", "x"}) == "--mpi-args -v: goes with --launcher mpi alone");
   CHECK_THAT(error_of({"--min-np", "1", "x"}), Catch::StartsWith("--min-np: elastic jobs are not supported"));
   CHECK_THAT(error_of({"-p", "x", "-np", "2", "x"}), Catch::StartsWith("--ssh-port x: expected a port"));
 }
@@ -133,6 +148,75 @@ TEST_CASE("a bad value of a knob is refused with the row's text") {
   }
 }
 
+namespace {
+
+/// A config file that is there as long as this.
+class ConfigFile {
+ public:
+  explicit ConfigFile(const std::string& text) { std::ofstream(path()) << text; }
+  ~ConfigFile() { std::filesystem::remove(path()); }
+  static std::string path() {
+    return std::filesystem::temp_directory_path() / ("dabke-config-" + std::to_string(::getpid()) + ".yaml");
+  }
+};
+
+std::string error_in_file(const std::string& text) {
+  const ConfigFile file(text);
+  std::string error = error_of({"--config-file", ConfigFile::path(), "x"});
+  const std::string before = "--config-file " + ConfigFile::path();
+  return error.starts_with(before) ? error.substr(before.size()) : "(of something else) " + error;
+}
+
+}  // namespace
+
+TEST_CASE("a config file says what flags say, after the variables and the command line") {
+  if (!reads_config_files()) DABKE_SKIP("this build has no yaml-cpp");
+  const ConfigFile file(
+      "num_proc: 3\nverbose: true\ncycle-time-ms: 2\nfusion_threshold_mb: 4\nstall-check: false\n"
+      "timeline: {filename: t.json, mark_cycles: on}\nautotune: {enabled: false}\nparams: {cache_capacity: "
+      "5}\n");
+  const auto options = parse({"--cycle-time-ms", "7", "--config-file", ConfigFile::path(), "x"},
+                             {{"DABKE_TIMELINE", "mine.json"}, {"HOROVOD_CACHE_CAPACITY", "9"}});
+  REQUIRE(options.is_ok());
+  CHECK(options->num_proc == 3);
+  CHECK(options->verbose);
+  CHECK(options->knobs ==
+        std::vector<std::pair<std::string, std::string>>{{"DABKE_FUSION_THRESHOLD", "4194304"},
+                                                         {"DABKE_CYCLE_TIME", "7"},
+                                                         {"DABKE_TIMELINE_MARK_CYCLES", "1"},
+                                                         {"DABKE_STALL_CHECK_DISABLE", "1"}});
+  CHECK(parse({"-np", "2", "--config-file", ConfigFile::path(), "x"})->num_proc == 2);
+}
+
+TEST_CASE("hosts of a config file give way to those of the command line, however they are said") {
+  if (!reads_config_files()) DABKE_SKIP("this build has no yaml-cpp");
+  const ConfigFile file("hosts: [a:2, b:1]\n");
+  CHECK(parse({"--config-file", ConfigFile::path(), "x"})->hosts == "a:2,b:1");
+  const auto options = parse({"--hostfile", "f", "--config-file", ConfigFile::path(), "x"});
+  REQUIRE(options.is_ok());
+  CHECK(options->hosts.empty());
+}
+
+TEST_CASE("what is wrong in a config file is said with its line and what to do") {
+  if (!reads_config_files()) DABKE_SKIP("this build has no yaml-cpp");
+  CHECK(error_in_file("a: 1\n") == " line 1: 'a' is no key: keys are the flags that dabkerun --help lists");
+  CHECK(error_in_file("verbose: true\ncycle-tme-ms: 2\n") ==
+        " line 2: 'cycle-tme-ms' is no key; did you mean cycle-time-ms?");
+  CHECK_THAT(error_in_file("cycle-time-ms: soon\n"),
+             Catch::StartsWith(" line 1: --cycle-time-ms=soon is not valid: expected number of ms"));
+  CHECK_THAT(error_in_file("ssh-port: 0\n"), Catch::StartsWith(" line 1: --ssh-port 0: expected a port"));
+  CHECK(error_in_file("verbose: perhaps\n") == " line 1: 'verbose' is 'perhaps': expected true or false");
+  CHECK(error_in_file("help: true\n") ==
+        " line 1: 'help' is no key: keys are the flags that dabkerun --help lists");
+  CHECK_THAT(error_in_file("autotune: true\n"),
+             Catch::StartsWith(" line 1: 'autotune': autotuning is not supported"));
+  CHECK_THAT(error_in_file("hosts:\n"), Catch::StartsWith(" line 1: 'hosts' has no value"));
+  CHECK_THAT(error_in_file("- a\n"), Catch::StartsWith(" line 1: expected lines such as 'cycle-time-ms: 2'"));
+  CHECK_THAT(error_in_file("a: [\n"), Catch::Contains("it is no YAML: "));
+  CHECK_THAT(error_of({"--config-file", "/nowhere/x.yaml", "x"}),
+             Catch::StartsWith("--config-file /nowhere/x.yaml: cannot read it: No such file"));
+}
+
 TEST_CASE("no flag is spelled like another") {
   // The parsing library throws while the flags are added if a knob has taken the name of another flag.
   CHECK_NOTHROW(FlagParser());
@@ -140,12 +224,55 @@ TEST_CASE("no flag is spelled like another") {
 
 TEST_CASE("the help text is the golden one") {
   const std::string path = SOURCE_ROOT "/tests/golden/dabkerun-help.txt";
-  if (std::getenv("DABKE_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << help_text();
+  if (std::getenv("DABKE_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << help_text("all");
   std::ifstream file(path);
   std::ostringstream golden;
   golden << file.rdbuf();
   INFO("after a wanted change: DABKE_UPDATE_GOLDEN=1 test_launcher 'the help text*'");
-  CHECK(help_text() == golden.str());
+  CHECK(help_text("all") == golden.str());
+}
+
+TEST_CASE("help of a topic is a part of the whole, and help without one names the topics") {
+  const std::string all = help_text("all");
+  for (const std::string topic : {"processes", "other", "output", "information", "accepted", "knobs"}) {
+    INFO(topic);
+    CHECK_THAT(all, Catch::Contains(help_text(topic)));
+    CHECK_THAT(help_text(""), Catch::Contains(topic));
+  }
+  CHECK_THAT(help_text("knobs"), Catch::Contains("--fusion-threshold-mb") && !Catch::Contains("--hosts"));
+  CHECK_THAT(help_text("other"), Catch::Contains("--ssh-port") && !Catch::Contains("--num-proc"));
+  CHECK_THAT(help_text(""), Catch::Contains("--num-proc") && !Catch::Contains("--fusion-threshold-mb"));
+  CHECK(help_text("python") == help_text(""));
+  CHECK(parse({"--help", "knobs"})->command == Words{"knobs"});
+}
+
+namespace {
+
+/// What bash offers for the last of the words after dabkerun.
+std::string completions(const std::string& words) {
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("dabke-completion-" + std::to_string(::getpid()));
+  std::ofstream(path) << completion_script() << "COMP_WORDS=(dabkerun " << words
+                      << ")\nCOMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_dabkerun\necho \"${COMPREPLY[*]}\"\n";
+  std::string out;
+  const std::unique_ptr<FILE, int (*)(FILE*)> bash(::popen(("bash '" + path + "'").c_str(), "r"), ::pclose);
+  char line[4096];
+  while (bash && std::fgets(line, sizeof line, bash.get()) != nullptr) out += line;
+  std::filesystem::remove(path);
+  return out.substr(0, out.find('\n'));
+}
+
+}  // namespace
+
+TEST_CASE("bash completes flags and their choices, and leaves the command's words alone") {
+  if (std::system("bash -c true") != 0) DABKE_SKIP("bash is not installed");
+  CHECK(completions("--verb") == "--verbose");
+  CHECK(completions("-np 2 --launcher s") == "ssh slurm");
+  CHECK(completions("--log-level tr") == "trace");
+  CHECK_THAT(completions("--fusion-thresh"), Catch::Equals("--fusion-threshold-mb"));
+  CHECK(completions("-np ''") == "");
+  CHECK(completions("-np 2 ./train --verb") == "");
+  CHECK_THAT(completions("-np 2 ec"), Catch::Contains("echo"));
 }
 
 }  // namespace dabke

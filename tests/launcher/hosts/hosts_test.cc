@@ -30,13 +30,15 @@ TEST_CASE("a bad hostfile is refused with file and line") {
   CHECK(parse_hostfile("a slots=2\nb slots=x\n", "f").status().message() ==
         "f line 2: 'b slots=x' is not a host: expected a name and its slots, as in 'localhost slots=4'");
   CHECK_THAT(parse_hostfile("# none\n", "f").status().message(), Catch::StartsWith("f names no host"));
-  CHECK_THAT(read_hostfile("/nowhere/f").status().message(), Catch::Contains("No such file or directory"));
+  CHECK_THAT(read_hostfile("/nowhere/f", "--hostfile").status().message(),
+             Catch::Contains("No such file or directory"));
 }
 
 TEST_CASE("an empty hostfile, one with a byte order mark and one that cannot be read are told apart") {
-  CHECK_THAT(read_hostfile("/dev/null").status().message(),
+  CHECK_THAT(read_hostfile("/dev/null", "--hostfile").status().message(),
              Catch::StartsWith("--hostfile /dev/null names no host"));
-  CHECK_THAT(read_hostfile("/").status().message(), Catch::EndsWith("cannot read it: Is a directory"));
+  CHECK_THAT(read_hostfile("/", "--hostfile").status().message(),
+             Catch::EndsWith("cannot read it: Is a directory"));
   const auto hosts = parse_hostfile("\xEF\xBB\xBFlocalhost slots=2\n", "f");
   REQUIRE(hosts.is_ok());
   CHECK(*hosts == std::vector<Host>{{"localhost", 2}});

@@ -1,0 +1,18 @@
+// What --dry-run prints.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/cli/job_hosts.h"
+#include "launcher/cli/options.h"
+#include "launcher/hosts/placement.h"
+#include "launcher/job/remote_shell.h"
+
+namespace dabke {
+
+/// What would run where, and how it would be brought there. Nothing secret is in it: there is no job yet.
+std::string dry_run_text(const Options& options, const JobHosts& hosts,
+                         const std::vector<RankPlacement>& placements, const RemoteShell& shell);
+
+}  // namespace dabke

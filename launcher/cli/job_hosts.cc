@@ -1,0 +1,68 @@
+#include "launcher/cli/job_hosts.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "launcher/agent/program.h"
+#include "launcher/hosts/allocation.h"
+
+namespace dabke {
+namespace {
+
+/// Errors only where the command line asks for what cannot be.
+Result<bool> starts_by_slurm(const Options& options, const std::vector<Host>& hosts,
+                             const std::optional<Allocation>& allocation, const Environment& environment) {
+  if (options.launcher == "ssh" || options.launcher == "mpi" ||
+      (options.launcher == "auto" && !options.remote_shell.empty()))
+    return false;
+  const bool is_asked = options.launcher == "slurm";
+  const auto refuse = [&](const std::string& why) {
+    return is_asked ? Result<bool>(Status(Code::invalid_argument, "--launcher slurm: " + why))
+                    : Result<bool>(false);
+  };
+  if (!allocation || allocation->scheduler != Allocation::Scheduler::slurm)
+    return refuse("this is no Slurm job: start dabkerun by salloc or sbatch");
+  const auto outside = std::ranges::find_if(hosts, [&](const Host& host) {
+    return !is_this_host(host.name) &&
+           std::ranges::find(allocation->hosts, host.name, &Host::name) == allocation->hosts.end();
+  });
+  if (outside != hosts.end())
+    return refuse(fmt::format("host {} is none of {}: leave -H out, or take --launcher ssh", outside->name,
+                              allocation->job));
+  if (find_program("srun", environment("PATH").value_or(kStandardPath)).path.empty())
+    return refuse("there is no srun in PATH");
+  return true;
+}
+
+}  // namespace
+
+Result<JobHosts> hosts_of_job(const Options& options, const Environment& environment) {
+  JobHosts found;
+  const bool is_named = !options.hosts.empty() || !options.hostfile.empty();
+  auto allocation = find_allocation(environment);
+  if (!allocation.is_ok() && (!is_named || options.launcher == "slurm")) return allocation.status();
+  const std::optional<Allocation> given = allocation.is_ok() ? allocation.take() : std::nullopt;
+  if (!options.hosts.empty()) {
+    found.source = "-H";
+    DABKE_ASSIGN_OR_RETURN(found.hosts, parse_host_list(options.hosts, "-H"));
+  } else if (!options.hostfile.empty()) {
+    found.source = fmt::format("--hostfile {}", options.hostfile);
+    DABKE_ASSIGN_OR_RETURN(found.hosts, read_hostfile(options.hostfile, "--hostfile"));
+  } else {
+    if (given) {
+      found = {given->hosts, given->job, true};
+    } else if (options.num_proc == 0) {
+      return Status(Code::invalid_argument,
+                    "-np is missing: say how many ranks to start, as in dabkerun -np 2 ./train");
+    } else {
+      found = {{{this_host_name(), options.num_proc}}, "this host", false};
+    }
+  }
+  found.hosts = merge_this_host(found.hosts);
+  DABKE_ASSIGN_OR_RETURN(found.by_slurm, starts_by_slurm(options, found.hosts, given, environment));
+  return found;
+}
+
+}  // namespace dabke

@@ -1,0 +1,26 @@
+// Where the hosts of a job come from, and who brings its agents there.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/cli/options.h"
+#include "launcher/hosts/hosts.h"
+#include "runtime/base/config.h"
+#include "runtime/base/status.h"
+
+namespace dabke {
+
+struct JobHosts {
+  std::vector<Host> hosts;    // each once
+  std::string source;         // "-H", "Slurm job 4711"
+  bool is_allocated = false;  // a batch system has given them
+  bool by_slurm = false;      // one srun brings the agents of other hosts; else ssh
+};
+
+/// From -H, a host file or the batch system in whose job dabkerun runs; without any of them, this host. Errors name the
+/// flag, or the batch system's variable.
+Result<JobHosts> hosts_of_job(const Options& options, const Environment& environment);
+
+}  // namespace dabke

@@ -1,0 +1,179 @@
+#include "launcher/cli/mpi_launch.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "launcher/agent/program.h"
+#include "launcher/job/forwarded_environment.h"
+
+extern char** environ;
+
+namespace dabke {
+namespace {
+
+struct Refused {
+  bool is_given;
+  std::string_view flag, instead;
+};
+
+/// The first flag that mpirun cannot honour.
+Status check_flags(MpiKind kind, const Options& options) {
+  const std::array refused{
+      Refused{!options.output_directory.empty(), "--output-filename",
+              "redirect the output of each rank in a script"},
+      Refused{options.top, "--top", "give --top-port 0, and look with dabke-timeline top"},
+      Refused{!options.remote_shell.empty(), "--remote-shell", "give what it takes with --mpi-args"},
+      Refused{!options.remote_dabkerun.empty(), "--remote-dabkerun", "leave it out: no dabkerun runs there"},
+      Refused{options.timestamps && kind == MpiKind::hydra, "--prefix-output-with-timestamp", "leave it out"},
+  };
+  for (const Refused& each : refused) {
+    if (each.is_given) {
+      return {Code::invalid_argument,
+              fmt::format("{}: mpirun of {} does nothing like it, and --launcher mpi leaves all to it: {}",
+                          each.flag, kind == MpiKind::hydra ? "MPICH" : "Open MPI", each.instead)};
+    }
+  }
+  return {};
+}
+
+std::vector<std::string> words_in(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
+
+/// As both write hosts: a:4,b:2.
+std::string hosts_of(const std::vector<RankPlacement>& placements) {
+  std::string hosts;
+  for (const RankPlacement& placement : placements) {
+    if (placement.local_rank == 0)
+      hosts += fmt::format("{}{}:{}", hosts.empty() ? "" : ",", placement.host, placement.local_size);
+  }
+  return hosts;
+}
+
+std::string shell_flags(const Options& options) {
+  std::string text;
+  const auto add = [&text](std::string_view flag, const std::string& value) {
+    if (!value.empty()) text += fmt::format("{}{}{}", text.empty() ? "" : " ", flag, value);
+  };
+  add("-p ", options.ssh_port);
+  add("-i ", options.ssh_identity_file);
+  add("-l ", options.ssh_user);
+  add("", options.ssh_arguments);
+  return text;
+}
+
+void add_open_mpi_flags(const Options& options, const std::vector<std::string>& names, MpiCommand& command) {
+  auto& words = command.words;
+  words.insert(words.end(), {"--map-by", "slot", "--bind-to", options.pin_to_cores ? "core" : "none"});
+  if (options.prefix) words.emplace_back("--tag-output");
+  if (options.timestamps) words.emplace_back("--timestamp-output");
+  if (!options.stdin_to_rank_0) words.insert(words.end(), {"--stdin", "none"});
+  if (options.verbose) words.emplace_back("--display-map");
+  if (const std::string flags = shell_flags(options); !flags.empty())
+    words.insert(words.end(), {"--mca", "plm_rsh_args", flags});
+  for (const std::string& name : names) words.insert(words.end(), {"-x", name});
+}
+
+/// Of itself Hydra forwards every variable.
+void add_hydra_flags(const Options& options, MpiCommand& command) {
+  auto& words = command.words;
+  words.insert(words.end(), {"-bind-to", options.pin_to_cores ? "core" : "none"});
+  if (options.prefix) words.emplace_back("-prepend-rank");
+  if (!options.stdin_to_rank_0) words.insert(words.end(), {"-s", "none"});
+  if (options.verbose) words.emplace_back("-verbose");
+  if (const std::string flags = shell_flags(options); !flags.empty()) {
+    words.insert(words.end(), {"-launcher", "ssh"});
+    command.variables.emplace_back("HYDRA_LAUNCHER_EXTRA_ARGS", flags);
+  }
+}
+
+std::string output_of(const std::string& command) {
+  std::string text;
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "re"), ::pclose);
+  std::array<char, 4096> chunk;
+  while (pipe && std::fgets(chunk.data(), chunk.size(), pipe.get()) != nullptr) text += chunk.data();
+  return text;
+}
+
+}  // namespace
+
+Result<MpiKind> mpi_kind_of(std::string_view version_text) {
+  if (version_text.find("HYDRA") != std::string_view::npos) return MpiKind::hydra;
+  if (version_text.find("Open MPI") != std::string_view::npos ||
+      version_text.find("OpenRTE") != std::string_view::npos)
+    return MpiKind::open_mpi;
+  return Status(
+      Code::invalid_argument,
+      fmt::format(
+          "--launcher mpi: mpirun is neither MPICH's nor Open MPI's; its --version says '{}': start the "
+          "program with it yourself, or choose another --launcher",
+          version_text.substr(0, version_text.find('\n'))));
+}
+
+Result<MpiCommand> mpi_command(MpiKind kind, const std::string& program, const Options& options,
+                               const std::vector<RankPlacement>& placements,
+                               const std::vector<std::string>& environment) {
+  DABKE_RETURN_IF_ERROR(check_flags(kind, options));
+  MpiCommand command{{program, "-np", std::to_string(placements.size())}, options.knobs};
+  const std::string hosts = hosts_of(placements);
+  command.words.insert(command.words.end(), {kind == MpiKind::hydra ? "-hosts" : "-H", hosts});
+  if (kind == MpiKind::hydra) {
+    add_hydra_flags(options, command);
+  } else {
+    std::vector<std::string> names;
+    for (const std::string& variable : forwarded_environment(environment)) {
+      // Its own go where it sends them.
+      const std::string name = variable.substr(0, variable.find('='));
+      if (!name.starts_with("OMPI_") && !name.starts_with("_")) names.push_back(name);
+    }
+    for (const auto& [name, value] : options.knobs) names.push_back(name);
+    std::ranges::sort(names);
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+    add_open_mpi_flags(options, names, command);
+  }
+  const std::vector<std::string> further = words_in(options.mpi_arguments);
+  command.words.insert(command.words.end(), further.begin(), further.end());
+  command.words.insert(command.words.end(), options.command.begin(), options.command.end());
+  return command;
+}
+
+Result<MpiCommand> find_mpi_command(const Options& options, const std::vector<RankPlacement>& placements) {
+  const char* path = std::getenv("PATH");
+  for (const std::string program : {"mpirun", "mpiexec"}) {
+    if (find_program(program, path != nullptr ? path : kStandardPath).path.empty()) continue;
+    DABKE_ASSIGN_OR_RETURN(const MpiKind kind, mpi_kind_of(output_of(program + " --version 2>&1")));
+    std::vector<std::string> environment;
+    for (char** each = environ; *each != nullptr; ++each) environment.emplace_back(*each);
+    return mpi_command(kind, program, options, placements, environment);
+  }
+  return Status(Code::invalid_argument,
+                "--launcher mpi: there is neither mpirun nor mpiexec in PATH: install MPICH or Open MPI, or "
+                "choose another "
+                "--launcher");
+}
+
+int become_mpirun(const MpiCommand& command) {
+  for (const auto& [name, value] : command.variables) ::setenv(name.c_str(), value.c_str(), 1);
+  std::vector<char*> words;
+  for (const std::string& word : command.words) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  ::execvp(words[0], words.data());
+  fmt::print(stderr, "dabkerun: {}\n",
+             system_error(fmt::format("cannot run {}", command.words[0]), errno).message());
+  return 1;
+}
+
+}  // namespace dabke

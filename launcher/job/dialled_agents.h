@@ -1,0 +1,91 @@
+// The agents of hosts in a Slurm job: one srun starts them all, and they dial back (launcher/agent/dial.h).
+#pragma once
+
+#include <poll.h>
+
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/agent/dial.h"
+#include "launcher/agent/frame_channel.h"
+#include "launcher/job/agent_link.h"
+#include "runtime/base/owned.h"
+#include "runtime/base/status.h"
+#include "runtime/transport/handshake.h"
+#include "runtime/transport/network.h"
+
+namespace dabke {
+
+/// The words of that srun. `environment` has NAME=value of this process: what it would take from there against what is
+/// wanted here, it is kept from. Pure.
+std::vector<std::string> srun_command(const std::string& dabkerun, const std::vector<std::string>& hosts,
+                                      const std::vector<std::string>& environment);
+
+class DialledAgents {
+ public:
+  struct Settings {
+    std::vector<std::string> command;  // srun_command()
+    std::vector<std::string> hosts;
+    std::string job_id, job_key;
+    std::vector<SocketAddress> listen_at;  // port 0
+    double timeout_s = 0;
+  };
+  struct Arrival {
+    std::string host;
+    Fd socket;  // the agent's magic waits in it
+  };
+
+  /// Listens. Errors: none of the addresses can be listened on.
+  static Result<std::unique_ptr<DialledAgents>> open(Settings settings);
+  /// Waits a moment for srun, and ends it.
+  ~DialledAgents();
+  DialledAgents(const DialledAgents&) = delete;
+  DialledAgents& operator=(const DialledAgents&) = delete;
+
+  /// Starts srun.
+  Status start();
+  bool is_started() const { return is_started_; }
+  std::string command() const;
+  void add_poll_entries(std::vector<pollfd>& entries) const;
+  void handle(const std::vector<pollfd>& entries);
+  std::optional<Arrival> take_arrival();
+
+  /// srun has closed its stderr, which it does as it ends.
+  bool has_ended() const { return is_started_ && !process_.words; }
+  /// Waits for srun, and ends it where it does not end by itself: an exit code as a shell gives it.
+  int close();
+  /// What it has said on stderr.
+  std::vector<std::string> words() const;
+
+ private:
+  struct Client {
+    Fd socket;
+    Handshake handshake;
+    TimePoint deadline;
+  };
+
+  explicit DialledAgents(Settings settings) : settings_(std::move(settings)) {}
+  void accept(int listener);
+  void advance(Client& client);
+  void read_words();
+  bool is_expected(Rank number) const;
+
+  const Settings settings_;
+  Handshake::Self self_;
+  std::vector<Fd> listeners_;
+  std::vector<std::string> addresses_;
+  AgentProcess process_;
+  FrameChannel input_;  // srun's stdin and stdout
+  bool is_started_ = false;
+  int exit_code_ = -1;
+  std::list<Client> clients_;
+  std::vector<bool> has_arrived_;  // by host
+  std::vector<Arrival> arrivals_;
+  std::string words_;
+};
+
+}  // namespace dabke

@@ -1,0 +1,121 @@
+#include "launcher/job/dialled_agents.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <regex>
+
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+
+#include "launcher/agent/protocol.h"
+#include "runtime/base/clock.h"
+#include "tests/facts.h"
+#include "tests/place.h"
+
+namespace dabke {
+namespace {
+
+using namespace std::chrono_literals;
+using Words = std::vector<std::string>;
+
+const std::string kJobId(32, '1'), kJobKey(64, '2');
+
+/// Stands in for srun: hands its stdin to an agent of each host, as srun does.
+Words stand_in(const std::string& message, const Words& hosts) {
+  // A command in the background has its stdin from elsewhere.
+  std::string script =
+      fmt::format("exec 3<&0; cat <&3 > '{0}' & while ! [ -s '{0}' ]; do sleep 0.01; done; ", message);
+  for (const std::string& host : hosts)
+    script += fmt::format("SLURMD_NODENAME={} {} --agent --dial < '{}' & ", host, DABKERUN, message);
+  return {"sh", "-c", script + "wait"};
+}
+
+std::unique_ptr<DialledAgents> open_at_loopback(Words command) {
+  auto dialled = DialledAgents::open({.command = std::move(command),
+                                      .hosts = {"h1", "h2"},
+                                      .job_id = kJobId,
+                                      .job_key = kJobKey,
+                                      .listen_at = {*SocketAddress::of_host("127.0.0.1")},
+                                      .timeout_s = 20});
+  REQUIRE(dialled.is_ok());
+  REQUIRE((*dialled)->start().is_ok());
+  return dialled.take();
+}
+
+/// Those that come until `enough` says so.
+template <class Enough>
+std::vector<DialledAgents::Arrival> arrivals_of(DialledAgents& dialled, Enough enough) {
+  std::vector<DialledAgents::Arrival> arrivals;
+  const TimePoint limit = Clock::now() + 60s;
+  while (!enough(arrivals) && Clock::now() < limit) {
+    std::vector<pollfd> entries;
+    dialled.add_poll_entries(entries);
+    ::poll(entries.data(), entries.size(), 100);
+    dialled.handle(entries);
+    while (auto arrival = dialled.take_arrival()) arrivals.push_back(std::move(*arrival));
+  }
+  return arrivals;
+}
+
+}  // namespace
+
+TEST_CASE("an agent of each host comes to the launcher, and begins the conversation there") {
+  const test::Place place;
+  const auto dialled = open_at_loopback(stand_in(place / "message", {"h1", "h2"}));
+  auto arrivals = arrivals_of(*dialled, [](const auto& so_far) { return so_far.size() == 2; });
+  REQUIRE(arrivals.size() == 2);
+  std::ranges::sort(arrivals, {}, &DialledAgents::Arrival::host);
+  CHECK(arrivals[0].host == "h1");
+  CHECK(arrivals[1].host == "h2");
+  for (const auto& arrival : arrivals) {
+    std::string magic(kAgentMagic.size(), '\0');
+    CHECK(::recv(arrival.socket.get(), magic.data(), magic.size(), MSG_WAITALL) ==
+          static_cast<ssize_t>(magic.size()));
+    CHECK(magic == kAgentMagic);
+  }
+}
+
+TEST_CASE(
+    "one that does not know the key, or is none of the hosts, is no agent, and keeps none from coming") {
+  const test::Place place;
+  const auto dialled = open_at_loopback(stand_in(place / "message", {"stranger", "h1"}));
+  std::vector<Fd> knocks;
+  bool has_knocked = false;
+  const auto arrivals = arrivals_of(*dialled, [&](const auto& so_far) {
+    std::ifstream file(place / "message", std::ios::binary);
+    const std::string message{std::istreambuf_iterator<char>(file), {}};
+    std::smatch found;
+    if (!has_knocked && std::regex_search(message, found, std::regex("127\\.0\\.0\\.1:[0-9]+"))) {
+      has_knocked = true;
+      const auto address = SocketAddress::parse(found.str());
+      for (const std::string& text :
+           {std::string("GET / HTTP/1.0\r\n\r\n"), std::string(200, '\0'), std::string()}) {
+        Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        REQUIRE(::connect(socket.get(), address->get(), address->length()) == 0);
+        (void)!::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL);
+        knocks.push_back(std::move(socket));
+      }
+    }
+    return has_knocked && so_far.size() == 1 && !dialled->words().empty();
+  });
+  REQUIRE(arrivals.size() == 1);
+  CHECK(arrivals[0].host == "h1");
+  REQUIRE(!dialled->words().empty());
+  CHECK(dialled->words()[0] ==
+        "host stranger: SLURMD_NODENAME is 'stranger', which is none of the job's hosts: h1, h2");
+}
+
+TEST_CASE("srun is kept from variables that would keep agents from cores") {
+  const Words words =
+      srun_command("/bin/dabkerun", {"n1", "n2"}, {"PATH=/bin", "SRUN_CPUS_PER_TASK=2", "SLURM_HINTS=x"});
+  CHECK(Words(words.begin(), words.begin() + 4) == Words{"env", "-u", "SRUN_CPUS_PER_TASK", "srun"});
+  CHECK(Words(words.end() - 4, words.end()) ==
+        Words{"--nodelist=n1,n2", "/bin/dabkerun", "--agent", "--dial"});
+  CHECK(srun_command("/bin/dabkerun", {"n1"}, {}).front() == "srun");
+}
+
+}  // namespace dabke

@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""dabkerun in jobs of a real Slurm, on hosts made of network namespaces (slurm.py).
+
+Usage: slurm_test.py DABKERUN DIGITS (an empty word where it is not built). Exits with 77, which means skipped, where
+there can be no such hosts or Slurm is not installed.
+"""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import namespaces
+import slurm
+from job_processes import parent_of, processes_with, wait_until
+
+DABKERUN = os.path.abspath(sys.argv.pop(1))
+DIGITS = (digits := sys.argv.pop(1)) and os.path.abspath(digits)
+CLEAN_SECONDS = 8.0
+
+
+class SlurmJobs(unittest.TestCase):
+    """Jobs begin on host 0; hosts 1 and 2 are theirs."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = slurm.Cluster(3).__enter__()
+        cls.addClassCleanup(cls.cluster.__exit__)
+
+    def start(self, words, nodes="host1,host2", slots=2, environment=None, allocation=()):
+        """`words` in an allocation, with a slot on each host unless it says otherwise."""
+        salloc = ["salloc", "--quiet", f"--nodelist={nodes}", f"--nodes={len(nodes.split(','))}", f"--ntasks={slots}",
+                  *allocation, *words]
+        return subprocess.Popen(self.cluster.on_host(0, salloc), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, env=self.cluster.environment(environment))
+
+    def run_job(self, words, **options):
+        job = self.start(words, **options)
+        out, error = job.communicate(timeout=60)
+        return job.returncode, out.decode(errors="replace"), error.decode(errors="replace")
+
+    def test_a_network_is_trained_on_the_hosts_of_the_allocation(self):
+        if not DIGITS:
+            self.skipTest("the examples are not built")
+        for nodes, slots in (("host1,host2", 2), ("host0,host1", 4)):  # without the host that starts it, and with it
+            with self.subTest(nodes=nodes):
+                code, out, error = self.run_job([DABKERUN, DIGITS], nodes=nodes, slots=slots, allocation=["--ntasks-per-node",
+                                                                                                         str(slots // 2)])
+                self.assertEqual(code, 0, error)
+                self.assertRegex(out, r"\[0\]<stdout>:accuracy 9\d\.\d %")
+                self.assertRegex(error, rf"^dabkerun: Slurm job \d+: 2 hosts, {slots} slots; srun brings dabkerun to other hosts")
+
+    def test_ranks_run_on_their_hosts_with_all_cores_and_nothing_secret_is_on_a_command_line(self):
+        script = ('hostname; echo "$DABKE_JOB_KEY" | grep -l -a -f - /proc/[0-9]*/cmdline 2>/dev/null; echo searched; '
+                  'echo "step ${SLURM_STEP_ID-none} of ${PMI_RANK-none}"; echo "key ${#DABKE_JOB_KEY}"; nproc')
+        code, out, error = self.run_job([DABKERUN, "--no-prefix", "--output-filename", self.cluster.place + "/out", "sh", "-c",
+                                         script], environment={"SRUN_CPUS_PER_TASK": "1"})
+        self.assertEqual(code, 0, error)
+        for rank, host in ((0, 1), (1, 2)):
+            with open(f"{self.cluster.place}/out/rank.{rank}/stdout", encoding="ascii") as file:
+                self.assertEqual(file.read(), f"host{host}\nsearched\nstep none of none\nkey 64\n{os.cpu_count()}\n")
+
+    def test_rank_0_reads_what_dabkerun_reads(self):
+        job = subprocess.Popen(
+            self.cluster.on_host(0, ["salloc", "--quiet", "--nodelist=host1,host2", "--nodes=2", "--ntasks=2", DABKERUN,
+                                     "--no-prefix", "cat"]),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=self.cluster.environment())
+        text = b"".join(b"%d %s\n" % (i, b"x" * (i * 37 % 301)) for i in range(10000))
+        self.assertTrue(job.communicate(text, timeout=60)[0] == text)
+        self.assertEqual(job.returncode, 0)
+
+    def start_sleepers(self, *flags):
+        """A job of two ranks that sleep, its mark, their pids, and dabkerun's."""
+        mark = f"DABKE_TEST_MARK={os.getpid()}.{random.randrange(1 << 32)}"
+        job = self.start([DABKERUN, *flags, "sh", "-c", 'echo "pid $$"; exec sleep 1000'],
+                         environment={"DABKE_TEST_MARK": mark.partition("=")[2]})
+        self.addCleanup(job.kill)
+        pids = {}
+        while len(pids) < 2:
+            line = job.stdout.readline().decode()
+            self.assertTrue(line, "the job has ended early: " + line)
+            found = re.match(r"\[(\d)\]<stdout>:pid (\d+)", line)
+            pids[int(found[1])] = int(found[2])
+        launcher = next(pid for pid in processes_with(mark) if self.command_of(pid)[:1] == [DABKERUN]
+                        and "--agent" not in self.command_of(pid) and parent_of(pid) == job.pid)
+        return job, mark, pids, launcher
+
+    @staticmethod
+    def command_of(pid):
+        try:
+            with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+                return file.read().split("\0")
+        except FileNotFoundError:
+            return []
+
+    def expect_clean(self, mark, begin):
+        # Slurm's own processes, which have the mark as well, end after a moment too.
+        wait_until(lambda: not processes_with(mark), "the end of every process of the job",
+                   CLEAN_SECONDS - (time.monotonic() - begin))
+
+    @staticmethod
+    def first_line(error):
+        """Of what dabkerun says after its greeting."""
+        return [line for line in error.splitlines() if line.startswith("dabkerun: ")][1]
+
+    def test_whatever_is_killed_the_first_line_says_so_and_nothing_is_left(self):
+        cases = {
+            "rank": (lambda launcher, pids: pids[1], r"rank 1 on host host2 \(pid \d+\) was killed by SIGKILL", 137),
+            "agent": (lambda launcher, pids: parent_of(parent_of(pids[1])),
+                      "host host2: the connection to its agent was lost: it was closed there", 1),
+            "supervisor": (lambda launcher, pids: parent_of(pids[1]), r"rank 1 on host host2 \(pid \d+\) was lost", 137),
+            "launcher": (lambda launcher, pids: launcher, None, 0),  # salloc makes nothing of it
+        }
+        for what, (victim, line, code) in cases.items():
+            with self.subTest(killed=what):
+                job, mark, pids, launcher = self.start_sleepers()
+                begin = time.monotonic()
+                os.kill(victim(launcher, pids), signal.SIGKILL)
+                error = job.communicate(timeout=30)[1].decode()
+                self.assertEqual(job.returncode, code, error)
+                if line:
+                    self.assertRegex(self.first_line(error), "^dabkerun: " + line)
+                self.expect_clean(mark, begin)
+
+    def test_a_signal_ends_the_job_on_every_host(self):
+        job, mark, _, launcher = self.start_sleepers()
+        begin = time.monotonic()
+        os.kill(launcher, signal.SIGINT)
+        error = job.communicate(timeout=30)[1].decode()
+        self.assertEqual(job.returncode, 130, error)
+        self.assertIn("dabkerun: the job was ended by SIGINT\n", error)
+        self.expect_clean(mark, begin)
+
+    def test_a_host_that_is_cut_off_is_lost_after_the_peer_timeout_and_cleans_up_itself(self):
+        job, mark, pids, _ = self.start_sleepers("--peer-timeout-seconds", "3")
+        begin = time.monotonic()
+        with self.cluster.hosts.cut(0, 2):
+            wait_until(lambda: not os.path.exists(f"/proc/{pids[1]}"), "the end of the rank on the host that was cut off",
+                       3 + CLEAN_SECONDS)
+            # Slurm itself waits longer for a host: what it runs there ends once the network is whole again.
+            wait_until(lambda: not os.path.exists(f"/proc/{pids[0]}"), "the end of the other rank",
+                       3 + CLEAN_SECONDS - (time.monotonic() - begin))
+        error = job.communicate(timeout=60)[1].decode()
+        self.assertEqual(job.returncode, 1, error)
+        self.assertRegex(self.first_line(error), "host host2: the connection to its agent was lost: nothing heard for 3 s")
+        wait_until(lambda: not processes_with(mark), "the end of every process of the job", 30)
+
+    def test_what_is_wrong_is_said_in_the_first_line_with_what_to_do(self):
+        cases = [
+            ("list", ["echo", "x"], {"SLURM_JOB_NODELIST": "n[1-"}, "SLURM_JOB_NODELIST is 'n\\[1-', and .* say the hosts with -H", 2),
+            ("slots", ["-np", "3", "echo", "x"], {}, "-np 3 asks for more processes than host1:1,host2:1 has slots", 2),
+            ("host", ["--launcher", "slurm", "-H", "other.invalid:1", "echo", "x"], {},
+             "--launcher slurm: host other.invalid is none of Slurm job", 2),
+            ("program", ["no-such-program"], {}, "host host[12]: cannot run 'no-such-program'", 127),
+        ]
+        for what, words, changed, line, code in cases:
+            with self.subTest(wrong=what):
+                change = [f"{name}={value}" for name, value in changed.items()]
+                seen, out, error = self.run_job(["env", *change, DABKERUN, *words])
+                said = [each for each in error.splitlines() if each.startswith("dabkerun: ") and "brings dabkerun" not in each]
+                self.assertRegex(said[0], "^dabkerun: " + line)
+                self.assertEqual((seen, out), (code, ""), error)
+        with self.subTest(wrong="step"):  # srun says what is wrong with it
+            seen, _, error = self.run_job(["env", "SLURM_JOB_ID=99999", "SLURM_JOBID=99999", DABKERUN, "echo", "x"])
+            said = [each for each in error.splitlines() if each.startswith("dabkerun: ")]
+            self.assertEqual(said[1], "dabkerun: Slurm has not brought an agent to every host: srun ended with status code 1")
+            self.assertIn("dabkerun:   the command was: srun --mpi=none --overlap ", error)
+            self.assertEqual(seen, 1, error)
+
+    def srun(self, words, *flags, environment=None):
+        command = ["srun", "--quiet", "--nodelist=host1,host2", "--nodes=2", "--ntasks=4", "--ntasks-per-node=2", *flags, *words]
+        done = subprocess.run(self.cluster.on_host(0, command), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              env=self.cluster.environment(environment), timeout=100, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_plain_srun_trains_by_pmi_2_which_is_what_slurm_takes_here(self):
+        if not DIGITS:
+            self.skipTest("the examples are not built")
+        code, out, error = self.srun([DIGITS])
+        self.assertEqual(code, 0, error)
+        self.assertRegex(out, r"accuracy 9\d\.\d %")
+
+    def test_plain_srun_without_pmi_names_the_remedy_and_a_file_is_one(self):
+        if not DIGITS:
+            self.skipTest("the examples are not built")
+        code, out, error = self.srun([DIGITS], "--mpi=none")
+        self.assertNotEqual(code, 0)
+        self.assertNotIn("accuracy", out)
+        self.assertRegex(error, r"Slurm has started this process as one of 4 .* srun --mpi=pmi2, .* DABKE_RENDEZVOUS=file:")
+        meeting = os.path.join(self.cluster.place, "meeting")
+        os.mkdir(meeting)
+        code, out, error = self.srun([DIGITS], "--mpi=none", environment={"DABKE_RENDEZVOUS": f"file:{meeting}"})
+        self.assertEqual(code, 0, error)
+        self.assertRegex(out, r"accuracy 9\d\.\d %")
+
+    def test_a_task_that_does_not_come_is_no_hang(self):
+        if not DIGITS:
+            self.skipTest("the examples are not built")
+        script = f'if [ "$SLURM_PROCID" = 3 ]; then sleep 30; else exec {DIGITS}; fi'
+        code, _, error = self.srun(["sh", "-c", script], "--kill-on-bad-exit=1", environment={"DABKE_START_TIMEOUT_SECONDS": "3"})
+        self.assertNotEqual(code, 0)
+        self.assertIn("not all 4 tasks of the Slurm step have come to dabke_init in time", error)
+
+    def test_outside_of_a_job_slurm_cannot_be_asked_for(self):
+        done = subprocess.run(self.cluster.on_host(0, [DABKERUN, "--launcher", "slurm", "-np", "1", "echo", "x"]),
+                              capture_output=True, text=True, env=self.cluster.environment(), timeout=30, check=False)
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, "dabkerun: --launcher slurm: this is no Slurm job: start dabkerun by salloc or sbatch\n"))
+
+    def test_a_dry_run_says_what_srun_would_start(self):
+        code, out, error = self.run_job([DABKERUN, "--dry-run", "echo", "x y"])
+        self.assertEqual(code, 0, error)
+        self.assertRegex(out, r"^Nothing is started\. The hosts are from Slurm job \d+\.\n"
+                              r"host host1: 1 slots, rank 0\nhost host2: 1 slots, rank 1\n"
+                              r"agents of other hosts: srun --mpi=none --overlap .* --nodelist=host1,host2 \S+ --agent --dial\n"
+                              r"each rank runs: echo 'x y'\n")
+
+
+if __name__ == "__main__":
+    if tool := slurm.missing_tool():
+        print(f"skipped: {tool} is not installed (Debian packages slurm-wlm and munge)")
+        sys.exit(77)
+    try:
+        with namespaces.Hosts(1):
+            pass
+    except namespaces.NotPermitted as why:
+        print(f"skipped: no network namespaces here: {why}")
+        sys.exit(77)
+    unittest.main()
