@@ -3,6 +3,7 @@ import functools
 import http.server
 import os
 import subprocess
+import tempfile
 import threading
 from pathlib import Path
 
@@ -29,14 +30,15 @@ def address():
         server.shutdown()
 
 
-def start(options, tries=3):
+def start(options, scratch, tries=3):
     """On a busy machine a browser may not be up in the time that its driver gives it."""
     try:
-        return webdriver.Chrome(service=Service('/usr/bin/chromedriver'), options=options)
+        service = Service('/usr/bin/chromedriver', env={**os.environ, 'TMPDIR': scratch})
+        return webdriver.Chrome(service=service, options=options)
     except WebDriverException:
         if tries == 1:
             raise
-        return start(options, tries - 1)
+        return start(options, scratch, tries - 1)
 
 
 @pytest.fixture(scope='session')
@@ -45,9 +47,11 @@ def browser():
     for argument in ('--headless=new', '--no-sandbox', '--disable-dev-shm-usage', '--window-size=1440,900'):
         options.add_argument(argument)
     options.set_capability('goog:loggingPrefs', {'browser': 'ALL'})
-    driver = start(options)
-    yield driver
-    driver.quit()
+    # Browser and driver leave folders of theirs behind.
+    with tempfile.TemporaryDirectory(prefix='dabke-browser-', ignore_cleanup_errors=True) as scratch:
+        driver = start(options, scratch)
+        yield driver
+        driver.quit()
 
 
 @pytest.fixture(scope='session')

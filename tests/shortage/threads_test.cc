@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <string>
 #include <thread>
 
 #include <catch2/catch.hpp>
@@ -211,8 +212,10 @@ TEST_CASE("the kernel's own limit of a user's processes is told by init, and har
     say_status("init", dabke_init(nullptr));
     allow_no_more_threads();
     say_whether_callbacks_come();
-    say_status("timeline", dabke_start_timeline("/tmp/dabke_no_thread_for_this", 0));
+    const std::string trace = "/tmp/dabke_no_thread_for_this." + std::to_string(::getpid());
+    say_status("timeline", dabke_start_timeline(trace.c_str(), 0));
     say_status("shutdown", dabke_shutdown());
+    ::unlink((trace + ".rank0").c_str());
   })[0];
   INFO(later.said);
   CHECK(later.code == 0);
