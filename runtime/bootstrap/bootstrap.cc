@@ -1,6 +1,7 @@
 #include "runtime/bootstrap/bootstrap.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -147,7 +148,9 @@ Result<Bootstrapped> join(Place place, const Config& config, TimePoint deadline)
   const auto job = with_prefix(rendezvous.store, to_hex(rendezvous.secret.id));
   if (!place.roster) {
     const Hello hello{place.rank, place.size, place.host, process_sets_of(config, place.size)};
-    DABKE_ASSIGN_OR_RETURN(place.roster, meet(*job, hello, config, deadline));
+    const Log log = log_of_rank(config, place.rank);
+    const WaitReports reports{.tell = [&](const std::string& line) { log.warning("{}", line); }};
+    DABKE_ASSIGN_OR_RETURN(place.roster, meet(*job, hello, config, deadline, reports));
   }
   if (place.rank == 0) sweep(*job, place.roster->epoch);
 
@@ -177,6 +180,12 @@ Result<Bootstrapped> join(Place place, const Config& config, TimePoint deadline)
 }
 
 }  // namespace
+
+Log log_of_rank(const Config& config, Rank rank) {
+  constexpr std::string_view kNames[] = {"trace", "debug", "info", "warning", "error", "fatal"};
+  const auto level = std::ranges::find(kNames, config.log_level) - std::begin(kNames);
+  return Log({static_cast<LogLevel>(level), config.log_hide_time, rank});
+}
 
 Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment, const void* mpi_comm) {
   const TimePoint deadline = deadline_after(config.start_timeout);

@@ -33,6 +33,7 @@
 #include <string>
 
 #include "runtime/base/config.h"
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/base/world.h"
 #include "runtime/bootstrap/exchange_start.h"
@@ -50,8 +51,11 @@ struct Bootstrapped {
   std::string merges_timeline;  // of whose records dabkerun makes one trace; empty: none
 };
 
-/// Waits for the other ranks until config.start_timeout. Errors name the variable or the ranks, and the
-/// remedy. `mpi_comm` is the address of an MPI_Comm of the application, or null.
+/// As `config` wants it.
+Log log_of_rank(const Config& config, Rank rank);
+
+/// Waits for the other ranks until config.start_timeout, and says for whom when that takes long. Errors name the
+/// variable or the ranks, and the remedy. `mpi_comm` is the address of an MPI_Comm of the application, or null.
 Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment,
                                const void* mpi_comm = nullptr);
 

@@ -139,6 +139,7 @@ class RendezvousServer::Loop {
   void on_set(std::function<void(const std::string&, const std::string&)> watcher) {
     on_set_ = std::move(watcher);
   }
+  void preset(const std::string& key, std::string value) { table_.set(key, std::move(value)); }
   Status start();
   void close_in_child() { guard_.close_all_in_child(); }
 
@@ -520,6 +521,10 @@ Result<std::unique_ptr<RendezvousServer>> RendezvousServer::listen(const std::st
 
 void RendezvousServer::on_set(std::function<void(const std::string& key, const std::string& value)> watcher) {
   loop_->on_set(std::move(watcher));
+}
+
+void RendezvousServer::preset(const std::string& key, std::string value) {
+  loop_->preset(key, std::move(value));
 }
 
 Status RendezvousServer::start() { return loop_->start(); }

@@ -23,6 +23,8 @@ class RendezvousServer {
                                                           const JobKey& key);
   /// Called with every key and value that is set, on the server's thread, from start() on. Before start().
   void on_set(std::function<void(const std::string& key, const std::string& value)> watcher);
+  /// A value that is there from the start. Before start().
+  void preset(const std::string& key, std::string value);
   /// One thread serves any number of ranks that wait at once.
   Status start();
   /// Ends every wait and joins the thread.

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "runtime/base/hmac.h"
+#include "runtime/bootstrap/placement_note.h"
 #include "runtime/call/process_set_list.h"
 
 namespace dabke {
@@ -95,12 +96,15 @@ struct Verdict {
 
 class Meeting {
  public:
-  Meeting(Store& job, const Hello& self, const Config& config, TimePoint deadline, std::string token)
+  Meeting(Store& job, const Hello& self, const Config& config, TimePoint deadline, std::string token,
+          const WaitReports& reports)
       : job_(job),
         self_(self),
         patience_(config.start_timeout),
         deadline_(deadline),
-        token_(std::move(token)) {}
+        token_(std::move(token)),
+        reports_(reports),
+        reports_at_(reports.tell ? Clock::now() + reports.first : kNever) {}
 
   /// Rank 0.
   Result<Roster> open();
@@ -116,6 +120,11 @@ class Meeting {
     return fmt::format("{}\n{}\n{}\n{}\n", token_, self_.size, self_.host, self_.process_sets);
   }
   Result<std::vector<Member>> gather(std::uint64_t epoch);
+  Result<std::string> await_hello(std::uint64_t epoch, Rank rank, TimePoint until);
+  std::vector<PlacedRanks> placement(std::uint64_t epoch) const;
+  std::vector<Rank> absent_ranks(std::uint64_t epoch) const;
+  void report(const std::string& what);
+  std::uint64_t last_epoch() const;
   Result<Member> check(Rank rank, const std::string& hello) const;
   Status close(std::uint64_t epoch, const Result<std::vector<Member>>& members);
   /// In a job's first epoch all have been started together, and another size is a mistake. Later it is that
@@ -133,7 +142,41 @@ class Meeting {
   const double patience_;
   const TimePoint deadline_;
   const std::string token_;
+  const WaitReports& reports_;
+  TimePoint reports_at_;
 };
+
+/// In the first epoch alone: later, ranks may have other numbers.
+std::vector<PlacedRanks> Meeting::placement(std::uint64_t epoch) const {
+  if (epoch > 1) return {};
+  const auto note = job_.get(kPlacementKey, Clock::now());
+  return note.is_ok() ? read_placement_note(*note) : std::vector<PlacedRanks>();
+}
+
+std::vector<Rank> Meeting::absent_ranks(std::uint64_t epoch) const {
+  std::vector<Rank> absent;
+  for (Rank rank = 0; rank < self_.size; ++rank) {
+    if (!job_.get(hello_key(epoch, rank), Clock::now()).is_ok()) absent.push_back(rank);
+  }
+  return absent;
+}
+
+void Meeting::report(const std::string& what) {
+  reports_.tell(fmt::format("{} (for {:g} s at most: DABKE_START_TIMEOUT_SECONDS)", what, patience_));
+  reports_at_ = Clock::now() + reports_.again;
+}
+
+Result<std::string> Meeting::await_hello(std::uint64_t epoch, Rank rank, TimePoint until) {
+  for (;;) {
+    auto hello = job_.get(hello_key(epoch, rank), std::min(until, reports_at_));
+    if (hello.is_ok() || hello.status().code() != Code::timeout || until <= reports_at_) return hello;
+    const std::vector<Rank> absent = absent_ranks(epoch);
+    const auto come = static_cast<std::size_t>(self_.size) - absent.size();
+    if (!absent.empty())
+      report(fmt::format("{} of {} ranks have called dabke_init; waiting for {}", come, self_.size,
+                         name_ranks(absent, placement(epoch))));
+  }
+}
 
 Result<Meeting::Member> Meeting::check(Rank rank, const std::string& hello) const {
   const auto lines = lines_of(hello);
@@ -150,8 +193,7 @@ Result<std::vector<Meeting::Member>> Meeting::gather(std::uint64_t epoch) {
   Status wrong;
   TimePoint until = deadline_;
   for (Rank rank = 0; rank < self_.size; ++rank) {
-    const auto hello =
-        rank == 0 ? Result<std::string>(this->hello()) : job_.get(hello_key(epoch, rank), until);
+    const auto hello = rank == 0 ? Result<std::string>(this->hello()) : await_hello(epoch, rank, until);
     if (!hello.is_ok() && hello.status().code() == Code::timeout)
       return wrong.is_ok() ? explain_absence(epoch) : wrong;
     if (!hello.is_ok()) return hello.status();
@@ -209,7 +251,8 @@ Result<Opened> Meeting::wait_until_open(std::uint64_t turned_away) {
   const TimePoint quiet = std::min(until, Clock::now() + kQuietWait);
   bool is_quiet = true;
   while (true) {
-    const auto opened = job_.get(kOpenedKey, is_quiet ? quiet : until);
+    const bool reports = self_.rank == 1 && turned_away == 0 && !is_quiet && reports_at_ < until;
+    const auto opened = job_.get(kOpenedKey, is_quiet ? quiet : reports ? reports_at_ : until);
     if (opened.is_ok()) {
       const auto open = Opened::read(*opened);
       if (!open) return Status(Code::internal, fmt::format("rank 0 opened epoch '{}'", *opened));
@@ -221,10 +264,18 @@ Result<Opened> Meeting::wait_until_open(std::uint64_t turned_away) {
     } else if (is_quiet) {
       is_quiet = false;
       DABKE_RETURN_IF_ERROR(job_.set(waiting_key(self_.rank), std::to_string(self_.size)));
+    } else if (reports) {
+      report(fmt::format("waiting for {}, which has not called dabke_init",
+                         name_ranks({0}, placement(last_epoch() + 1))));
     } else {
       return explain_root(turned_away);
     }
   }
+}
+
+std::uint64_t Meeting::last_epoch() const {
+  const auto drawn = job_.get(kEpochKey, Clock::now());
+  return drawn.is_ok() ? number_in(*drawn).value_or(0) : 0;
 }
 
 Result<Verdict> Meeting::read(const std::string& roster) const {
@@ -296,9 +347,10 @@ Status Meeting::explain(std::uint64_t epoch, const std::string& who, const std::
 
 /// Says which ranks have not come in this epoch, or that one waits for an epoch of another size.
 Status Meeting::explain_absence(std::uint64_t epoch) const {
+  const std::vector<Rank> ranks = absent_ranks(epoch);
+  const std::vector<PlacedRanks> placed = placement(epoch);
   Absent absent;
-  for (Rank rank = 0; rank < self_.size; ++rank) {
-    if (job_.get(hello_key(epoch, rank), Clock::now()).is_ok()) continue;
+  for (const Rank rank : ranks) {
     absent.add(std::to_string(rank));
     if (absent.count > kMostAbsentNamed) continue;
     const auto waits = job_.get(waiting_key(rank), Clock::now());
@@ -306,14 +358,23 @@ Status Meeting::explain_absence(std::uint64_t epoch) const {
       return size_mismatch(0, self_.size, rank, *waits);
   }
   return explain(epoch,
-                 absent.count == 0 ? "rank 0 (it came, but then left no list of hosts)" : absent.text(), "");
+                 ranks.empty()    ? "rank 0 (it came, but then left no list of hosts)"
+                 : placed.empty() ? absent.text()
+                                  : name_ranks(ranks, placed),
+                 "");
 }
 
 /// Says that rank 0 has opened no epoch for this process, who else has not come, and what is known of the
 /// last epoch.
 Status Meeting::explain_root(std::uint64_t turned_away) const {
-  const auto drawn = job_.get(kEpochKey, Clock::now());
-  const std::uint64_t last = drawn.is_ok() ? number_in(*drawn).value_or(0) : 0;
+  const std::uint64_t last = last_epoch();
+  if (const auto placed = placement(last + 1); !placed.empty()) {
+    std::vector<Rank> ranks{0};
+    for (Rank rank = 1; rank < self_.size; ++rank) {
+      if (rank != self_.rank && !job_.get(waiting_key(rank), Clock::now()).is_ok()) ranks.push_back(rank);
+    }
+    return explain(1, name_ranks(ranks, placed), "");
+  }
   Absent absent;
   absent.add(last == 0 ? "0" : fmt::format("0 (in epoch {})", last));
   for (Rank rank = 1; rank < self_.size; ++rank) {
@@ -344,10 +405,11 @@ Status Meeting::explain_root(std::uint64_t turned_away) const {
 
 }  // namespace
 
-Result<Roster> meet(Store& job, const Hello& self, const Config& config, TimePoint deadline) {
+Result<Roster> meet(Store& job, const Hello& self, const Config& config, TimePoint deadline,
+                    const WaitReports& reports) {
   std::array<std::byte, 8> noise{};
   DABKE_RETURN_IF_ERROR(random_bytes(noise));
-  Meeting meeting(job, self, config, deadline, to_hex(noise));
+  Meeting meeting(job, self, config, deadline, to_hex(noise), reports);
   return self.rank == 0 ? meeting.open() : meeting.join();
 }
 

@@ -16,7 +16,9 @@
 // does not come leaves `waiting/<rank>`, its size, after a moment, so that the others do not name it as absent.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -41,10 +43,17 @@ struct Roster {
   std::vector<std::string> hosts;  // by rank
 };
 
+/// How it is said for whom an init waits: by rank 0, and by rank 1 where rank 0 has not come.
+struct WaitReports {
+  std::function<void(const std::string& line)> tell;  // empty: nobody listens
+  Duration first = std::chrono::seconds(5), again = std::chrono::seconds(15);
+};
+
 /// Meets the other ranks in `job`, the job's part of the store. So init costs each rank a handful of store
 /// calls, and all ranks see the same list or the same error.
 ///   errors  timeout, naming the ranks that did not come; mismatch of sizes or process sets, naming two ranks
-Result<Roster> meet(Store& job, const Hello& self, const Config& config, TimePoint deadline);
+Result<Roster> meet(Store& job, const Hello& self, const Config& config, TimePoint deadline,
+                    const WaitReports& reports = {});
 
 /// What rank 0 does where the ranks have met without the store: draws the epoch.
 Result<std::uint64_t> draw_epoch(Store& job);

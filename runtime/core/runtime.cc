@@ -19,11 +19,6 @@ namespace {
 constexpr Duration kDescribeTime = std::chrono::seconds(1);
 constexpr Duration kLastStoreWords = std::chrono::seconds(2);
 
-LogLevel log_level(const std::string& name) {
-  constexpr std::string_view kNames[] = {"trace", "debug", "info", "warning", "error", "fatal"};
-  return static_cast<LogLevel>(std::ranges::find(kNames, name) - std::begin(kNames));
-}
-
 }  // namespace
 
 Result<std::unique_ptr<ControlChannel>> Runtime::make_channel(const BackendContext& context) {
@@ -60,7 +55,7 @@ Runtime::Runtime(const Config& config, Bootstrapped bootstrapped, ProcessParts p
     : config_(config),
       bootstrapped_(std::move(bootstrapped)),
       heap_(std::move(process.heap)),
-      log_({log_level(config.log_level), config.log_hide_time, world().rank}),
+      log_(log_of_rank(config, world().rank)),
       fork_guard_(std::move(process.fork_guard)),
       reporter_({world(), config_, recorder_, std::move(process.stacks),
                  bootstrapped_.gathers_dumps ? bootstrapped_.store : nullptr, log_}),

@@ -6,7 +6,9 @@
 #include <semaphore>
 #include <set>
 #include <thread>
+#include <utility>
 
+#include "runtime/bootstrap/placement_note.h"
 #include "runtime/bootstrap/rendezvous_server.h"
 #include "runtime/transport/http_store.h"
 #include "tests/runtime/transport/ranks.h"
@@ -15,6 +17,8 @@ using namespace dabke;
 using namespace dabke::test;
 using namespace std::chrono_literals;
 using Catch::Contains;
+using Catch::EndsWith;
+using Catch::StartsWith;
 
 namespace {
 
@@ -125,6 +129,41 @@ TEST_CASE("ranks of a later epoch that mean different sizes learn both when the 
   const auto errors = run_ranks(2, [&](Rank rank) { return come(place, rank, rank == 0 ? 2 : 3, "h", 1); });
   for (const std::string& error : errors)
     CHECK_THAT(error, Contains("rank 0 was started with a size of 2, rank 1 with a size of 3"));
+}
+
+TEST_CASE("while rank 0 waits it says how many have come, and who has not with their host") {
+  const MeetingPlace place(GENERATE(false, true));
+  REQUIRE(place.client()->set(kPlacementKey, placement_note({"a", "a", "b", "b", "b"})).is_ok());
+  std::binary_semaphore told(0);
+  std::string line, root;
+  std::jthread first([&] {
+    const auto store = place.client();
+    const WaitReports reports{[&](const std::string& text) {
+                                if (std::exchange(line, text).empty()) told.release();
+                              },
+                              50ms, 10s};
+    root = seen(meet(*store, {0, 5, "a", ""}, patient(20), deadline_after(20), reports));
+  });
+  std::jthread second([&] { come(place, 3, 5, "b"); });
+  told.acquire();
+  const auto others =
+      run_ranks(3, [&](Rank i) { return come(place, i < 2 ? i + 1 : 4, 5, i == 0 ? "a" : "b"); });
+  first.join();
+  CHECK(root == "epoch 1: a a b b b");
+  CHECK(others == all_see(3, "epoch 1: a a b b b"));
+  CHECK_THAT(line, Contains(" of 5 ranks have called dabke_init; waiting for rank") && Contains("on b") &&
+                       EndsWith(" (for 20 s at most: DABKE_START_TIMEOUT_SECONDS)"));
+}
+
+TEST_CASE("rank 1 says that rank 0 has not come, and the error names hosts, too") {
+  const MeetingPlace place(true);
+  const auto store = place.client();
+  REQUIRE(store->set(kPlacementKey, placement_note({"a", "b", "b"})).is_ok());
+  std::string line;
+  const WaitReports reports{[&](const std::string& text) { line = text; }, 300ms, 10s};
+  const std::string error = seen(meet(*store, {1, 3, "b", ""}, patient(0.5), deadline_after(0.5), reports));
+  CHECK_THAT(line, StartsWith("waiting for rank 0 on a, which has not called dabke_init"));
+  CHECK_THAT(error, Contains(" for rank 0 on a, rank 2 on b; start all 3 ranks"));
 }
 
 TEST_CASE("what a rank that died in an init has left does not come into the next roster") {
