@@ -1,6 +1,5 @@
 #include "launcher/agent/process_setup.h"
 
-#include <sched.h>
 #include <sys/resource.h>
 
 #include <csignal>
@@ -32,17 +31,6 @@ void restore_process(const InheritedState& inherited) {
   ::setrlimit(RLIMIT_NOFILE, &inherited.open_files);
   for (const auto& [signal, action] : inherited.dispositions) ::sigaction(signal, &action, nullptr);
   ::sigprocmask(SIG_SETMASK, &inherited.signal_mask, nullptr);
-}
-
-std::vector<int> usable_cores() {
-  std::vector<int> cores;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  }
-  return cores;
 }
 
 }  // namespace dabke

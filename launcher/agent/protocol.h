@@ -1,8 +1,8 @@
 // What the launcher and the agent of a host say to each other, in frames (launcher/agent/frame_channel.h).
 //
-// 1. The agent writes kAgentMagic. Whatever comes before it is not the agent's: a shell may greet.
-// 2. The launcher sends `prepare` with all that the host is to run. The agent answers `ready`, or `failed` with
-//    the reason and the exit code that it makes.
+// 1. The agent greets (launcher/agent/greeting.h). Whatever comes before that is not the agent's: a shell may greet, too.
+// 2. When every agent has greeted, and it is clear which hosts are one machine, the launcher sends `prepare` with all
+//    that the host is to run. The agent answers `ready`, or `failed` with the reason and the exit code that it makes.
 // 3. When every host is ready, `go`: the agent starts its ranks, each below a supervisor
 //    (launcher/agent/supervisor.h), and tells `started`, `ended` and `over` of each.
 // 4. Output comes in frames where the launcher has not kept the pipes itself, as it does on its own host; `hold`
@@ -12,25 +12,27 @@
 // 6. Connections to the store are made to the agent, which carries them in `store_*` frames. So the launcher
 //    listens on its own loopback interface alone.
 // 7. Between hosts the launcher sends `beat` once a second, and the agent answers with its clock (`clock`). An end
-//    of file, or silence for longer than the peer timeout, ends everything on the agent's host. On one host there
+//    of file, or silence for longer than the peer timeout, ends everything on the agent's host; before `prepare`, which
+//    has that time, kSilenceBeforeOrder counts. On one host there
 //    are no beats: a stopped process is slow, not gone. `pause`: the launcher is being stopped by Ctrl-Z, and
 //    its silence means nothing until it speaks again.
 // 8. The launcher ends the conversation by closing it, once every rank is over.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "launcher/agent/wire.h"
 #include "launcher/agent/worker_environment.h"
+#include "launcher/hosts/core_shares.h"
 #include "launcher/hosts/placement.h"
 
 namespace dabke {
 
-/// The version is in it: another one speaks otherwise.
-inline constexpr std::string_view kAgentMagic = "\ndabke-agent 1\n";
+inline constexpr std::chrono::seconds kSilenceBeforeOrder{60};
 
 enum class FrameKind : std::uint8_t {
   // to the agent
@@ -62,10 +64,11 @@ enum class FrameKind : std::uint8_t {
 
 struct RankOrder {
   RankPlacement placement;
+  std::vector<std::pair<std::string, std::string>> variables;  // of this rank alone
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
     auto& at = self.placement;
-    io(at.rank, at.size, at.local_rank, at.local_size, at.cross_rank, at.cross_size, at.host);
+    io(at.rank, at.size, at.local_rank, at.local_size, at.cross_rank, at.cross_size, at.host, self.variables);
   }
 };
 
@@ -77,16 +80,17 @@ struct PrepareMessage {
   std::string job_id, job_key;  // the key is empty where the agent has it already (launcher/agent/dial.h)
   std::vector<std::pair<std::string, std::string>> variables;
   std::vector<RankOrder> ranks;
-  bool pin_to_cores = false;
+  BindTo bind_to = BindTo::none;
   bool verbose = false;
   bool carries_input = false;        // for rank 0
   bool keeps_own_variables = false;  // those that `environment` lacks, as the agent has them
   std::int64_t peer_timeout_ms = 0;  // 0: silence means nothing
+  std::int64_t grace_ms = 0;         // from SIGTERM to SIGKILL
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
     io(self.command, self.directory, self.environment, self.rendezvous, self.job_id, self.job_key,
-       self.variables, self.ranks, self.pin_to_cores, self.verbose, self.carries_input,
-       self.keeps_own_variables, self.peer_timeout_ms);
+       self.variables, self.ranks, self.bind_to, self.verbose, self.carries_input, self.keeps_own_variables,
+       self.peer_timeout_ms, self.grace_ms);
   }
 };
 

@@ -36,6 +36,7 @@ Result<SpawnedWorker> spawn_worker(const SpawnRequest& request, const InheritedS
                        .output = request.output,
                        .error_output = request.error_output,
                        .channel = theirs.get(),
+                       .patience = request.patience,
                        .inherited = inherited};
   const pid_t pid = ::fork();
   if (pid == 0) supervise(worker);

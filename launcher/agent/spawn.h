@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,7 @@ struct SpawnRequest {
   int rank = 0;
   int input = -1;  // what its stdin is; -1: /dev/null
   int output = -1, error_output = -1;
+  std::chrono::milliseconds patience = kPatience;
 };
 
 /// The calling process must have one thread: what another one holds locked at the fork stays locked in the

@@ -27,9 +27,6 @@ using namespace std::chrono_literals;
 /// What a rank that ended by itself leaves behind may finish for this long before it is told to end: a `tee`
 /// at the other end of the script's own pipe, say, which has the last lines still to write.
 constexpr auto kAfterglow = 1s;
-/// A process that SIGKILL does not end hangs in the kernel (a dead network file system, say); waiting on
-/// would be for ever.
-constexpr auto kKillLimit = 5s;
 
 std::vector<char*> pointers_to(const std::vector<std::string>& strings) {
   std::vector<char*> out;
@@ -74,8 +71,12 @@ std::vector<char*> pointers_to(const std::vector<std::string>& strings) {
 
 class Supervisor {
  public:
-  Supervisor(int channel, int signals, int exec_failure, pid_t program)
-      : channel_(channel), signals_(signals), exec_failure_(exec_failure), program_(program) {}
+  Supervisor(const WorkerProcess& worker, int signals, int exec_failure, pid_t program)
+      : channel_(worker.channel),
+        patience_(worker.patience),
+        signals_(signals),
+        exec_failure_(exec_failure),
+        program_(program) {}
 
   void run() {
     report(Report::Kind::started, program_);
@@ -120,7 +121,7 @@ class Supervisor {
   void advance() {
     const TimePoint now = Clock::now();
     if (end_at_ && !kill_at_ && now >= *end_at_) {
-      kill_at_ = now + kPatience;
+      kill_at_ = now + patience_;
       note_signal(SIGTERM);
       for (const pid_t pid : descendants_of(::getpid())) {
         ::kill(pid, SIGTERM);
@@ -186,6 +187,7 @@ class Supervisor {
   }
 
   const int channel_;
+  const std::chrono::milliseconds patience_;
   const int signals_;
   const int exec_failure_;
   pid_t program_;       // -1 once it has ended
@@ -237,7 +239,7 @@ void supervise(const WorkerProcess& worker) {
     if (fd > 2) ::close(fd);
   }
 
-  Supervisor(worker.channel, signals, failure[0], program).run();
+  Supervisor(worker, signals, failure[0], program).run();
   ::_exit(0);
 }
 

@@ -7,7 +7,7 @@
 //    that the agent is gone, even by kill -9, and has the same effect as Command::kEnd.
 // 4. It reports the start of the program, its exit, and ends itself once no descendant is left. The agent
 //    sees that as end of file.
-// 5. Ending: SIGTERM to every descendant, kPatience later SIGKILL, until the kernel says that there are no
+// 5. Ending: SIGTERM to every descendant, its patience later SIGKILL, until the kernel says that there are no
 //    children.
 #pragma once
 
@@ -21,11 +21,15 @@
 
 namespace dabke {
 
-/// The time from SIGTERM to SIGKILL.
-inline constexpr std::chrono::seconds kPatience{4};  // so that all is over within 5 s
-/// A supervisor that has not ended its rank by then does not answer: its own limits are kPatience to SIGKILL,
-/// and as much again for the kernel.
-inline constexpr auto kAbandonAfter = 2 * kPatience + std::chrono::seconds(3);
+/// The time from SIGTERM to SIGKILL where nothing else is said (--grace-period).
+inline constexpr std::chrono::milliseconds kPatience{4000};  // so that all is over within 5 s
+/// What a process may take to end on SIGKILL. One that does not hangs in the kernel (a dead network file system, say);
+/// waiting on would be for ever.
+inline constexpr std::chrono::seconds kKillLimit{5};
+/// A supervisor that has not ended its rank by then does not answer.
+constexpr std::chrono::milliseconds abandon_after(std::chrono::milliseconds patience) {
+  return patience + kKillLimit + std::chrono::seconds(2);
+}
 
 /// What the agent says to the supervisor: a signal number for the rank's process group, or one of these.
 struct Command {
@@ -67,6 +71,7 @@ struct WorkerProcess {
   int rank = 0;
   int input = -1, output = -1, error_output = -1;  // become 0, 1 and 2 of the program
   int channel = -1;
+  std::chrono::milliseconds patience = kPatience;  // from SIGTERM to SIGKILL
   InheritedState inherited;
 };
 

@@ -1,16 +1,9 @@
 #include "launcher/agent/worker_environment.h"
 
 #include <algorithm>
-#include <string_view>
 
 namespace dabke {
 namespace {
-
-void set_variable(std::vector<std::string>& environment, std::string_view name, std::string_view value) {
-  std::string entry = std::string(name) + "=";
-  std::erase_if(environment, [&](const std::string& each) { return each.starts_with(entry); });
-  environment.push_back(entry.append(value));
-}
 
 bool has_variable(const std::vector<std::string>& environment, std::string_view name) {
   return std::ranges::any_of(environment, [&](const std::string& each) {
@@ -19,6 +12,19 @@ bool has_variable(const std::vector<std::string>& environment, std::string_view 
 }
 
 }  // namespace
+
+void set_variable(std::vector<std::string>& environment, std::string_view name, std::string_view value) {
+  std::string entry = std::string(name) + "=";
+  std::erase_if(environment, [&](const std::string& each) { return each.starts_with(entry); });
+  environment.push_back(entry.append(value));
+}
+
+std::string variable_in(const std::vector<std::string>& environment, const std::string& name) {
+  for (const std::string& each : environment) {
+    if (each.starts_with(name + "=")) return each.substr(name.size() + 1);
+  }
+  return "";
+}
 
 std::vector<std::string> worker_environment(const std::vector<std::string>& inherited, const JobFacts& job,
                                             const RankPlacement& placement) {

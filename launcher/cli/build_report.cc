@@ -10,6 +10,7 @@
 
 #include "build_parts.h"
 #include "launcher/agent/program.h"
+#include "launcher/agent/version.h"
 #include "launcher/cli/build_facts.h"
 #include "launcher/cli/config_file.h"
 

@@ -36,7 +36,11 @@ class FlagParser::App : public CLI::App {
     add_general(raw);
     for (const Knob& knob : knobs()) add_knob(knob, raw.knobs.emplace_back());
     // The last of two wins, as everywhere.
-    for (CLI::Option* option : get_options()) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    for (CLI::Option* option : get_options()) {
+      const bool is_list = option->get_items_expected_max() > 1;
+      option->multi_option_policy(is_list ? CLI::MultiOptionPolicy::TakeAll
+                                          : CLI::MultiOptionPolicy::TakeLast);
+    }
   }
 
  private:
@@ -96,10 +100,26 @@ void FlagParser::App::add_general(RawOptions& raw) {
              "Who reads dabkerun's standard input: rank 0, or none. The others read nothing. Default: 0.")
       ->type_name("0|none")
       ->group(processes);
-  add_option("--bind-to", raw.bind_to,
-             "core: pin each rank to its own equal share of the cores, unless there are more ranks "
-             "than cores. Default: none.")
-      ->type_name("core|none")
+  add_option(
+      "--bind-to", raw.bind_to,
+      "core: bind each rank to its own equal share of the cores, within one cache where that can be, unless "
+      "there "
+      "are more ranks than cores. auto: so, but not where another job may share the host: where the ranks do "
+      "not "
+      "fill one that dabkerun may use all of, or a control group grants less. Both set OMP_NUM_THREADS to "
+      "match, unless it is set. --verbose says what is done. Default: none.")
+      ->type_name("auto|core|none")
+      ->group(processes);
+  add_option("-x,--env", raw.variables,
+             "A variable for the ranks, which get those of dabkerun in any case; may be given again. NAME: "
+             "also to other hosts, "
+             "where what belongs to this login is left out. NAME=VALUE: with another value. "
+             "NAME@RANKS=VALUE: for some ranks, as in MODE@0-2,5=fast.")
+      ->type_name("NAME[=VALUE]")
+      ->group(processes);
+  add_option("--grace-period", raw.grace_period,
+             "How many seconds ranks that are told to end may take before they are killed. Default: 4.")
+      ->type_name("SECONDS")
       ->group(processes);
   add_option("--launcher", raw.launcher,
              "Who brings dabkerun to other hosts: ssh, or slurm (one srun). auto: slurm inside a Slurm job "

@@ -60,6 +60,8 @@ Result<JobHosts> hosts_of_job(const Options& options, const Environment& environ
       found = {{{this_host_name(), options.num_proc}}, "this host", false};
     }
   }
+  // Names that no rank runs under are not looked up.
+  if (!found.is_allocated) found.hosts = first_hosts(merge_hosts(found.hosts), options.num_proc);
   found.hosts = merge_this_host(found.hosts);
   DABKE_ASSIGN_OR_RETURN(found.by_slurm, starts_by_slurm(options, found.hosts, given, environment));
   return found;

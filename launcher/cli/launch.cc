@@ -11,7 +11,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <span>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -31,6 +33,7 @@
 #include "launcher/job/remote_shell.h"
 #include "runtime/base/config.h"
 #include "runtime/base/hmac.h"
+#include "runtime/bootstrap/placement_note.h"
 #include "runtime/bootstrap/rendezvous_server.h"
 #include "runtime/transport/interfaces.h"
 
@@ -66,7 +69,14 @@ std::vector<HostPart> parts_of(const std::vector<RankPlacement>& placements) {
 
 /// What the launcher itself needs of the knobs, as the ranks will have them.
 Result<Config> config_of(const Options& options) {
-  DABKE_ASSIGN_OR_RETURN(Config config, config_from_environment(process_environment()));
+  const Environment given = [&](const std::string& name) -> std::optional<std::string> {
+    const auto is_it = [&](const GivenVariable& each) {
+      return each.ranks.empty() && each.value && each.name == name;
+    };
+    const auto last = std::ranges::find_if(options.variables.rbegin(), options.variables.rend(), is_it);
+    return last == options.variables.rend() ? process_environment()(name) : last->value;
+  };
+  DABKE_ASSIGN_OR_RETURN(Config config, config_from_environment(given));
   for (const auto& [name, value] : options.knobs) {
     const auto knob = std::ranges::find(knobs(), name, &Knob::env_name);
     DABKE_RETURN_IF_ERROR(set_knob(config, *knob, value, name));
@@ -188,23 +198,37 @@ std::vector<std::string> own_environment() {
 }
 
 PrepareMessage order_for(const Options& options, const JobFacts& facts,
-                         const std::vector<RankPlacement>& placements) {
+                         const std::vector<RankPlacement>& placements, bool is_elsewhere) {
+  const std::vector<std::string> own = own_environment();
   PrepareMessage order{.command = options.command,
-                       .environment = own_environment(),
+                       .environment = with_given_variables(is_elsewhere ? forwarded_environment(own) : own,
+                                                           own, options.variables),
                        .rendezvous = facts.rendezvous,
                        .job_id = facts.job_id,
                        .job_key = facts.job_key,
                        .variables = facts.variables,
-                       .pin_to_cores = options.pin_to_cores,
-                       .verbose = options.verbose};
-  for (const RankPlacement& placement : placements) order.ranks.push_back({placement});
+                       .bind_to = options.bind_to,
+                       .verbose = options.verbose,
+                       .grace_ms = options.grace.count()};
+  for (const RankPlacement& placement : placements)
+    order.ranks.push_back({placement, variables_of_rank(options.variables, placement.rank)});
   return order;
+}
+
+/// Colours where the terminal has some and the user does not object (https://no-color.org).
+OutputStyle style_of(const Options& options) {
+  const char* const terminal = std::getenv("TERM");
+  const char* const objection = std::getenv("NO_COLOR");
+  return {.prefix = options.prefix,
+          .timestamps = options.timestamps,
+          .is_coloured = terminal != nullptr && std::string_view(terminal) != "dumb" &&
+                         (objection == nullptr || *objection == '\0')};
 }
 
 /// The ranks of this host print into pipes that are read here, with no detour by frames.
 Status add_local_host(Job& job, const Options& options, const JobFacts& facts, const HostPart& part,
                       std::span<OutputFiles> files, Fd input, const InheritedState& inherited) {
-  AgentLink& agent = job.add_agent(part.host, order_for(options, facts, part.placements));
+  AgentLink& agent = job.add_agent(part.host, order_for(options, facts, part.placements, false));
   std::vector<OutputEnds> ends;
   for (std::size_t i = 0; i < part.placements.size(); ++i) {
     DABKE_ASSIGN_OR_RETURN(OutputPipe output, make_output_pipe());
@@ -213,7 +237,7 @@ Status add_local_host(Job& job, const Options& options, const JobFacts& facts, c
     job.add_rank(part.placements[i], agent,
                  {std::move(output.read_end), std::move(error_output.read_end), std::move(files[i].output),
                   std::move(files[i].error_output)},
-                 {.prefix = options.prefix, .timestamps = options.timestamps});
+                 style_of(options));
   }
   DABKE_ASSIGN_OR_RETURN(AgentProcess process,
                          start_local_agent(std::move(ends), std::move(input), inherited));
@@ -223,8 +247,7 @@ Status add_local_host(Job& job, const Options& options, const JobFacts& facts, c
 
 void add_remote_host(Job& job, const Options& options, const JobFacts& facts, const HostPart& part,
                      std::span<OutputFiles> files, Fd input, double peer_timeout_s, bool by_slurm) {
-  PrepareMessage order = order_for(options, facts, part.placements);
-  order.environment = forwarded_environment(std::move(order.environment));
+  PrepareMessage order = order_for(options, facts, part.placements, true);
   order.keeps_own_variables = true;
   order.directory = std::filesystem::current_path();
   order.rendezvous.clear();
@@ -235,7 +258,7 @@ void add_remote_host(Job& job, const Options& options, const JobFacts& facts, co
   for (std::size_t i = 0; i < part.placements.size(); ++i)
     job.add_rank(part.placements[i], agent,
                  {.output_file = std::move(files[i].output), .error_file = std::move(files[i].error_output)},
-                 {.prefix = options.prefix, .timestamps = options.timestamps});
+                 style_of(options));
   if (input) job.carry_input(agent, std::move(input));
 }
 
@@ -291,6 +314,9 @@ int launch(const Options& options) {
   if (hosts->is_allocated && options.launcher != "mpi") tell_allocation(*hosts);
   auto placements = place_ranks(hosts->hosts, options.num_proc);
   if (!placements.is_ok()) return fail(kUsageError, placements.status().message());
+  const Status given =
+      check_given_variables(options.variables, own_environment(), static_cast<int>(placements->size()));
+  if (!given.is_ok()) return fail(kUsageError, given.message());
   if (options.launcher == "mpi") return launch_by_mpi(options, *placements, inherited);
   const std::vector<HostPart> parts = parts_of(*placements);
   // On this host alone the ranks say themselves what is wrong with their variables.
@@ -300,9 +326,9 @@ int launch(const Options& options) {
   auto shell = shell_of(options);
   if (!shell.is_ok()) return fail(1, shell.status().message());
   if (std::ranges::any_of(parts, &HostPart::is_here)) {
-    const char* path = std::getenv("PATH");
-    const ProgramSearch program =
-        find_program(options.command.front(), path != nullptr ? path : kStandardPath);
+    const auto own = own_environment();
+    const std::string path = variable_in(with_given_variables(own, own, options.variables), "PATH");
+    const ProgramSearch program = find_program(options.command.front(), path.empty() ? kStandardPath : path);
     if (program.path.empty()) return fail(program.exit_code, program.message);
   }
   if (options.dry_run) return print_text(dry_run_text(options, *hosts, *placements, *shell));
@@ -337,7 +363,8 @@ int launch(const Options& options) {
           {.verbose = options.verbose,
            .store = facts.rendezvous,
            .shell = shell.take(),
-           .start_timeout_s = config->start_timeout});
+           .start_timeout_s = config->start_timeout,
+           .grace = options.grace});
   std::span<OutputFiles> rest(*files);
   for (const HostPart& part : parts) {
     const auto own = rest.first(part.placements.size());
@@ -357,6 +384,9 @@ int launch(const Options& options) {
   }
   if (input->typed) job.pass_input(*input->typed);
   job.watch_reports(**gatherer);
+  std::vector<std::string> hosts_by_rank;
+  for (const RankPlacement& placement : *placements) hosts_by_rank.push_back(placement.host);
+  (*server)->preset(fmt::format("{}/{}", facts.job_id, kPlacementKey), placement_note(hosts_by_rank));
   (*server)->on_set(
       [&](const std::string& key, const std::string& value) { (*gatherer)->offer(key, value); });
   const Status served = (*server)->start();  // threads, so no fork from here on

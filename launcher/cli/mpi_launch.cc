@@ -34,6 +34,10 @@ Status check_flags(MpiKind kind, const Options& options) {
       Refused{options.top, "--top", "give --top-port 0, and look with dabke-timeline top"},
       Refused{!options.remote_shell.empty(), "--remote-shell", "give what it takes with --mpi-args"},
       Refused{!options.remote_dabkerun.empty(), "--remote-dabkerun", "leave it out: no dabkerun runs there"},
+      Refused{options.grace != kPatience, "--grace-period", "leave it out"},
+      Refused{options.bind_to == BindTo::automatic, "--bind-to auto", "choose core or none"},
+      Refused{std::ranges::any_of(options.variables, [](const auto& each) { return !each.ranks.empty(); }),
+              "-x NAME@RANKS=VALUE", "give all ranks one value"},
       Refused{options.timestamps && kind == MpiKind::hydra, "--prefix-output-with-timestamp", "leave it out"},
   };
   for (const Refused& each : refused) {
@@ -77,7 +81,7 @@ std::string shell_flags(const Options& options) {
 
 void add_open_mpi_flags(const Options& options, const std::vector<std::string>& names, MpiCommand& command) {
   auto& words = command.words;
-  words.insert(words.end(), {"--map-by", "slot", "--bind-to", options.pin_to_cores ? "core" : "none"});
+  words.insert(words.end(), {"--map-by", "slot", "--bind-to", options.bind_to == BindTo::core ? "core" : "none"});
   if (options.prefix) words.emplace_back("--tag-output");
   if (options.timestamps) words.emplace_back("--timestamp-output");
   if (!options.stdin_to_rank_0) words.insert(words.end(), {"--stdin", "none"});
@@ -90,7 +94,7 @@ void add_open_mpi_flags(const Options& options, const std::vector<std::string>& 
 /// Of itself Hydra forwards every variable.
 void add_hydra_flags(const Options& options, MpiCommand& command) {
   auto& words = command.words;
-  words.insert(words.end(), {"-bind-to", options.pin_to_cores ? "core" : "none"});
+  words.insert(words.end(), {"-bind-to", options.bind_to == BindTo::core ? "core" : "none"});
   if (options.prefix) words.emplace_back("-prepend-rank");
   if (!options.stdin_to_rank_0) words.insert(words.end(), {"-s", "none"});
   if (options.verbose) words.emplace_back("-verbose");
@@ -128,6 +132,9 @@ Result<MpiCommand> mpi_command(MpiKind kind, const std::string& program, const O
                                const std::vector<std::string>& environment) {
   DABKE_RETURN_IF_ERROR(check_flags(kind, options));
   MpiCommand command{{program, "-np", std::to_string(placements.size())}, options.knobs};
+  for (const GivenVariable& each : options.variables) {
+    if (each.value) command.variables.emplace_back(each.name, *each.value);
+  }
   const std::string hosts = hosts_of(placements);
   command.words.insert(command.words.end(), {kind == MpiKind::hydra ? "-hosts" : "-H", hosts});
   if (kind == MpiKind::hydra) {
@@ -140,6 +147,7 @@ Result<MpiCommand> mpi_command(MpiKind kind, const std::string& program, const O
       if (!name.starts_with("OMPI_") && !name.starts_with("_")) names.push_back(name);
     }
     for (const auto& [name, value] : options.knobs) names.push_back(name);
+    for (const GivenVariable& each : options.variables) names.push_back(each.name);
     std::ranges::sort(names);
     names.erase(std::unique(names.begin(), names.end()), names.end());
     add_open_mpi_flags(options, names, command);

@@ -146,6 +146,28 @@ Status take_ssh_port(const std::string& text) {
           fmt::format("--ssh-port {}: expected a port, a whole number from 1 to 65535", text)};
 }
 
+Status take_variables(const std::vector<std::string>& texts, Options& options) {
+  for (const std::string& text : texts) {
+    DABKE_ASSIGN_OR_RETURN(GivenVariable variable, parse_given_variable(text));
+    options.variables.push_back(std::move(variable));
+  }
+  return {};
+}
+
+Status take_grace_period(const std::string& text, Options& options) {
+  if (text.empty()) return {};
+  constexpr double kMost = 86400;
+  double seconds = 0;
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, seconds);
+  if (error != std::errc() || end != last || !(seconds >= 0 && seconds <= kMost)) {
+    return {Code::invalid_argument,
+            fmt::format("--grace-period {}: expected a number of seconds from 0 to {:g}", text, kMost)};
+  }
+  options.grace = std::chrono::milliseconds(std::llround(seconds * 1000));
+  return {};
+}
+
 Status take_choices(const RawOptions& raw, Options& options) {
   if (!raw.hosts.empty() && !raw.hostfile.empty()) {
     return {Code::invalid_argument,
@@ -155,9 +177,11 @@ Status take_choices(const RawOptions& raw, Options& options) {
     return {Code::invalid_argument,
             fmt::format("--stdin {}: expected 0 (rank 0 reads it) or none", raw.stdin_to)};
   }
-  if (raw.bind_to != "core" && raw.bind_to != "none") {
-    return {Code::invalid_argument, fmt::format("--bind-to {}: expected core or none", raw.bind_to)};
-  }
+  constexpr std::pair<std::string_view, BindTo> kBindings[] = {
+      {"auto", BindTo::automatic}, {"core", BindTo::core}, {"none", BindTo::none}};
+  const auto binding = std::ranges::find(kBindings, raw.bind_to, &std::pair<std::string_view, BindTo>::first);
+  if (binding == std::end(kBindings))
+    return {Code::invalid_argument, fmt::format("--bind-to {}: expected auto, core or none", raw.bind_to)};
   if (std::ranges::find(kLaunchers, raw.launcher) == kLaunchers.end()) {
     return {Code::invalid_argument,
             fmt::format("--launcher {}: expected one of {}", raw.launcher, fmt::join(kLaunchers, ", "))};
@@ -168,7 +192,7 @@ Status take_choices(const RawOptions& raw, Options& options) {
             fmt::format("--mpi-args {}: goes with --launcher mpi alone", raw.mpi_arguments)};
   options.mpi_arguments = raw.mpi_arguments;
   options.stdin_to_rank_0 = raw.stdin_to == "0";
-  options.pin_to_cores = raw.bind_to == "core";
+  options.bind_to = binding->second;
   return {};
 }
 
@@ -207,6 +231,8 @@ Status take_values(const RawOptions& raw, Options& options) {
   DABKE_RETURN_IF_ERROR(take_number_of_ranks(raw.num_proc, options));
   DABKE_RETURN_IF_ERROR(take_choices(raw, options));
   DABKE_RETURN_IF_ERROR(take_ssh_port(raw.ssh_port));
+  DABKE_RETURN_IF_ERROR(take_variables(raw.variables, options));
+  DABKE_RETURN_IF_ERROR(take_grace_period(raw.grace_period, options));
   return take_knobs(raw, options);
 }
 

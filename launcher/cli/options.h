@@ -1,11 +1,15 @@
 // The command line of dabkerun.
 #pragma once
 
+#include <chrono>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "launcher/agent/supervisor.h"
+#include "launcher/cli/given_variables.h"
+#include "launcher/hosts/core_shares.h"
 #include "runtime/base/config.h"
 #include "runtime/base/status.h"
 
@@ -24,8 +28,10 @@ struct Options {
   bool prefix = true;
   bool timestamps = false;
   bool stdin_to_rank_0 = true;
-  bool pin_to_cores = false;
   bool dry_run = false;
+  BindTo bind_to = BindTo::none;
+  std::vector<GivenVariable> variables;
+  std::chrono::milliseconds grace = kPatience;
   bool verbose = false;
   bool top = false;                                                  // a table of what each rank does
   std::string ssh_port, ssh_identity_file, ssh_user, ssh_arguments;  // empty: not given

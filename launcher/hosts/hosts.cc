@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <system_error>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -54,7 +55,7 @@ std::optional<Host> parse_host(std::string_view text) {
     host.name = text.substr(0, colon);
     slots = colon == std::string_view::npos ? std::string_view() : text.substr(colon);
   }
-  if (host.name.empty() || host.name.find_first_of(" \t=@/") != std::string::npos) return std::nullopt;
+  if (host.name.empty() || host.name.find_first_of(" \t=@/[]") != std::string::npos) return std::nullopt;
   if (slots.empty()) return host;
   const auto count = slots.starts_with(':') ? parse_slots(slots.substr(1)) : std::nullopt;
   if (!count) return std::nullopt;
@@ -176,15 +177,25 @@ Result<std::vector<Host>> read_hostfile(const std::string& path, std::string_vie
 
 std::vector<Host> merge_hosts(const std::vector<Host>& hosts) {
   std::vector<Host> merged;
+  std::unordered_map<std::string_view, std::size_t> numbers;
   for (const Host& host : hosts) {
-    const auto same = std::ranges::find(merged, host.name, &Host::name);
-    if (same == merged.end()) {
+    const auto [known, is_new] = numbers.try_emplace(host.name, merged.size());
+    if (is_new) {
       merged.push_back(host);
     } else {
-      same->slots = add_slots(same->slots, host.slots);
+      Host& same = merged[known->second];
+      same.slots = add_slots(same.slots, host.slots);
     }
   }
   return merged;
+}
+
+std::vector<Host> first_hosts(std::vector<Host> hosts, int ranks) {
+  int slots = 0;
+  const auto last = std::ranges::find_if(
+      hosts, [&](const Host& host) { return (slots = add_slots(slots, host.slots)) >= ranks; });
+  if (ranks > 0 && last != hosts.end()) hosts.erase(last + 1, hosts.end());
+  return hosts;
 }
 
 std::string this_host_name() {

@@ -32,6 +32,10 @@ Result<std::vector<Host>> read_hostfile(const std::string& path, std::string_vie
 /// Hosts named twice become one with the slots of both, at the place of the first.
 std::vector<Host> merge_hosts(const std::vector<Host>& hosts);
 
+/// Of merged hosts those that so many ranks fill; all for 0 ranks, or where they do not suffice. A file may name very many
+/// that are not used, and to look each of them up takes its time.
+std::vector<Host> first_hosts(std::vector<Host> hosts, int ranks);
+
 std::string this_host_name();
 /// True by name, or because the name resolves to an address of this machine.
 bool is_this_host(const std::string& name);

@@ -2,19 +2,47 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string_view>
 
 #include <fmt/format.h>
 
 namespace dabke {
+namespace {
+
+/// From rank and host, which may have ranks that are no neighbours.
+void number_within_hosts(std::vector<RankPlacement>& placements) {
+  std::map<std::string_view, std::size_t> numbers;
+  std::vector<std::vector<RankPlacement*>> hosts;  // in the order of their first ranks
+  for (RankPlacement& placement : placements) {
+    const std::size_t number = numbers.try_emplace(placement.host, hosts.size()).first->second;
+    if (number == hosts.size()) hosts.emplace_back();
+    hosts[number].push_back(&placement);
+  }
+  std::vector<int> with_local_rank;  // how many hosts so far
+  for (const auto& ranks : hosts) {
+    with_local_rank.resize(std::max(with_local_rank.size(), ranks.size()));
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      ranks[i]->local_rank = static_cast<int>(i);
+      ranks[i]->local_size = static_cast<int>(ranks.size());
+      ranks[i]->cross_rank = with_local_rank[i]++;
+    }
+  }
+  for (RankPlacement& placement : placements)
+    placement.cross_size = with_local_rank[static_cast<std::size_t>(placement.local_rank)];
+}
+
+}  // namespace
 
 Result<std::vector<RankPlacement>> place_ranks(const std::vector<Host>& hosts, int num_proc) {
   int slots = 0;
   for (const Host& host : hosts) slots = add_slots(slots, host.slots);
   const int size = num_proc == 0 ? slots : num_proc;
   if (size > slots) {
+    constexpr std::size_t kMostNamed = 16;
     std::string names;
-    for (const Host& host : hosts)
-      names += fmt::format("{}{}:{}", names.empty() ? "" : ",", host.name, host.slots);
+    for (std::size_t i = 0; i < std::min(hosts.size(), kMostNamed); ++i)
+      names += fmt::format("{}{}:{}", i == 0 ? "" : ",", hosts[i].name, hosts[i].slots);
+    if (hosts.size() > kMostNamed) names += fmt::format(" and {} more", hosts.size() - kMostNamed);
     return Status(
         Code::invalid_argument,
         fmt::format(
@@ -29,39 +57,22 @@ Result<std::vector<RankPlacement>> place_ranks(const std::vector<Host>& hosts, i
                     size, kMostRanks));
   }
   std::vector<RankPlacement> placements;
-  std::vector<int> hosts_with_local_rank;  // so far: becomes the cross size
   for (const Host& host : hosts) {
     const int local_size = std::min(host.slots, size - static_cast<int>(placements.size()));
-    for (int local_rank = 0; local_rank < local_size; ++local_rank) {
-      const auto column = static_cast<std::size_t>(local_rank);
-      if (hosts_with_local_rank.size() <= column) hosts_with_local_rank.push_back(0);
-      placements.push_back({.rank = static_cast<int>(placements.size()),
-                            .size = size,
-                            .local_rank = local_rank,
-                            .local_size = local_size,
-                            .cross_rank = hosts_with_local_rank[column]++,
-                            .host = host.name});
-    }
+    for (int i = 0; i < local_size; ++i)
+      placements.push_back({.rank = static_cast<int>(placements.size()), .size = size, .host = host.name});
   }
-  for (RankPlacement& placement : placements)
-    placement.cross_size = hosts_with_local_rank[static_cast<std::size_t>(placement.local_rank)];
+  number_within_hosts(placements);
   return placements;
 }
 
-Pinning pin_to_cores(const std::vector<int>& cores, int local_size) {
-  Pinning pinning;
-  const auto ranks = static_cast<std::size_t>(local_size);
-  if (ranks > cores.size()) {
-    pinning.warning =
-        fmt::format("--bind-to core: {} ranks share {} cores, so none is pinned", ranks, cores.size());
-    return pinning;
+std::vector<RankPlacement> with_hosts_merged(std::vector<RankPlacement> placements,
+                                             const std::map<std::string, std::string>& names) {
+  for (RankPlacement& placement : placements) {
+    if (const auto name = names.find(placement.host); name != names.end()) placement.host = name->second;
   }
-  const std::size_t share = cores.size() / ranks;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const auto first = cores.begin() + static_cast<std::ptrdiff_t>(rank * share);
-    pinning.cores.emplace_back(first, first + static_cast<std::ptrdiff_t>(share));
-  }
-  return pinning;
+  number_within_hosts(placements);
+  return placements;
 }
 
 }  // namespace dabke

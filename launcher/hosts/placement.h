@@ -1,6 +1,7 @@
-// The place of each rank: its host and its cores. Pure.
+// The place of each rank: its host, and its number there. Pure.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,13 +24,8 @@ struct RankPlacement {
 /// slots, or more than kMostRanks would run.
 Result<std::vector<RankPlacement>> place_ranks(const std::vector<Host>& hosts, int num_proc);
 
-struct Pinning {
-  std::vector<std::vector<int>> cores;  // by local rank; empty: not pinned
-  std::string warning;                  // why not; empty when pinned
-};
-
-/// Gives each local rank an equal share of `cores`, neighbours together. With more ranks than cores nobody is
-/// pinned.
-Pinning pin_to_cores(const std::vector<int>& cores, int local_size);
+/// The same ranks where some hosts turn out to be one: `names` has the name that counts of each that does not.
+std::vector<RankPlacement> with_hosts_merged(std::vector<RankPlacement> placements,
+                                             const std::map<std::string, std::string>& names);
 
 }  // namespace dabke

@@ -9,9 +9,11 @@
 #include <array>
 #include <cerrno>
 #include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "launcher/agent/greeting.h"
 #include "launcher/job/outcome.h"
 
 namespace dabke {
@@ -33,11 +35,11 @@ std::int64_t launcher_now_ns() { return std::chrono::nanoseconds(Clock::now().ti
 
 }  // namespace
 
-AgentLink::AgentLink(std::string host, PrepareMessage prepare, Duration arrival_limit)
+AgentLink::AgentLink(std::string host, PrepareMessage order, Duration arrival_limit)
     : host_(std::move(host)),
-      peer_timeout_ms_(prepare.peer_timeout_ms),
+      peer_timeout_ms_(order.peer_timeout_ms),
       arrival_limit_(arrival_limit),
-      prepare_(to_wire(prepare)),
+      order_(std::move(order)),
       connections_(channel_) {}
 
 void AgentLink::start(AgentProcess process) {
@@ -45,7 +47,6 @@ void AgentLink::start(AgentProcess process) {
   phase = Phase::arriving;
   if (!is_local()) arrives_until_ = Clock::now() + arrival_limit_;
   channel_.open(std::move(process_.in), std::move(process_.out));
-  if (is_local()) send_order();  // our own child, which is there: nothing is gained by waiting
 }
 
 void AgentLink::await(std::string command) {
@@ -78,31 +79,29 @@ bool AgentLink::handle(const pollfd& entry) {
   if (entry.fd != channel_.in() || (entry.revents & ~POLLOUT) == 0) return true;
   const bool is_there = channel_.read();
   heard_at_ = Clock::now();
-  if (phase == Phase::arriving && seek_magic()) {
-    phase = Phase::preparing;
-    if (!is_local()) send_order();
-    if (peer_timeout_ms_ > 0) beat_at_ = Clock::now();
-  }
+  if (phase == Phase::arriving && !take_greeting()) return false;
   return is_there && !channel_.is_broken();
 }
 
-void AgentLink::send_order() {
-  channel_.send(static_cast<std::uint8_t>(FrameKind::prepare), prepare_);
-  prepare_ = {};
+/// False when what has come is of another version.
+bool AgentLink::take_greeting() {
+  auto greeting = dabke::take_greeting(channel_.raw(), before_);
+  keep_end(before_, kShown);
+  if (!greeting) return true;
+  if (greeting->version != agent_version()) {
+    other_version_ = std::move(greeting->version);
+    return false;
+  }
+  machine_ = std::move(greeting->machine);
+  phase = Phase::greeted;
+  if (!is_local()) beat_at_ = Clock::now();
+  return true;
 }
 
-bool AgentLink::seek_magic() {
-  std::string& raw = channel_.raw();
-  const auto at = raw.find(kAgentMagic);
-  greeting_ +=
-      raw.substr(0, at == std::string::npos ? raw.size() - std::min(raw.size(), kAgentMagic.size()) : at);
-  keep_end(greeting_, kShown);
-  if (at != std::string::npos) {
-    raw.erase(0, at + kAgentMagic.size());
-    return true;
-  }
-  keep_end(raw, kAgentMagic.size());
-  return false;
+void AgentLink::send_order() {
+  phase = Phase::preparing;
+  if (!is_local()) arrives_until_ = Clock::now() + arrival_limit_;
+  tell(FrameKind::prepare, std::exchange(order_, {}));
 }
 
 void AgentLink::read_words() {
@@ -120,14 +119,19 @@ void AgentLink::read_words() {
 TimePoint AgentLink::deadline() const {
   if (!is_open()) return kNever;
   const TimePoint arrival = is_under_way() ? arrives_until_ : kNever;
-  if (beat_at_ == kNever) return arrival;
-  return std::min({arrival, beat_at_, heard_at_ + std::chrono::milliseconds(peer_timeout_ms_)});
+  return std::min({arrival, beat_at_, silent_until()});
+}
+
+/// An agent that answers nothing yet is late, not silent.
+TimePoint AgentLink::silent_until() const {
+  if (beat_at_ == kNever || peer_timeout_ms_ <= 0) return kNever;
+  return heard_at_ + std::chrono::milliseconds(peer_timeout_ms_);
 }
 
 bool AgentLink::keep_beating() {
   if (!is_open() || beat_at_ == kNever) return true;
   const TimePoint now = Clock::now();
-  if (now >= heard_at_ + std::chrono::milliseconds(peer_timeout_ms_)) return false;
+  if (now >= silent_until()) return false;
   if (now < beat_at_) return true;
   tell(FrameKind::beat, ClockMessage{launcher_now_ns(), 0});
   beat_at_ = now + kBeat;
@@ -183,7 +187,7 @@ std::string AgentLink::how_it_ended() const {
 
 std::vector<std::string> AgentLink::words() const {
   std::vector<std::string> lines;
-  for (const std::string* text : {&greeting_, &words_}) {
+  for (const std::string* text : {&before_, &words_}) {
     std::istringstream in(*text);
     for (std::string line; std::getline(in, line);) {
       std::erase(line, '\r');

@@ -32,6 +32,7 @@ class AgentLink {
   enum class Phase {
     queued,     // not started yet, because many others are under way
     arriving,   // nothing has been heard of it
+    greeted,    // it is there, and waits for the others to be
     preparing,  // what it is to run is on its way
     ready,
     running,
@@ -39,8 +40,8 @@ class AgentLink {
     closed,
   };
 
-  /// `arrival_limit`: from its start until it is ready.
-  AgentLink(std::string host, PrepareMessage prepare, Duration arrival_limit);
+  /// `arrival_limit`: from its start until it greets, and from the order until it is ready.
+  AgentLink(std::string host, PrepareMessage order, Duration arrival_limit);
   /// Closes the conversation and waits for the process.
   ~AgentLink();
 
@@ -51,7 +52,15 @@ class AgentLink {
   void await(std::string command);
   void arrive(Fd socket);
   Phase phase = Phase::queued;
+  /// Whether more is to come before the job can begin.
   bool is_under_way() const { return phase == Phase::arriving || phase == Phase::preparing; }
+  /// As this_machine() has it; empty: not known.
+  const std::string& machine() const { return machine_; }
+  /// What an agent that has come is of, where that is not our version.
+  const std::optional<std::string>& other_version() const { return other_version_; }
+  /// What the host is to run, until send_order().
+  PrepareMessage& order() { return order_; }
+  void send_order();
   /// Whether it may still say something.
   bool is_open() const { return phase > Phase::queued && phase < Phase::lost; }
 
@@ -93,8 +102,8 @@ class AgentLink {
   int exit_code() const { return exit_code_; }
 
  private:
-  void send_order();
-  bool seek_magic();
+  bool take_greeting();
+  TimePoint silent_until() const;
   void read_words();
 
   const std::string host_;
@@ -102,7 +111,9 @@ class AgentLink {
   const std::int64_t peer_timeout_ms_;
   const Duration arrival_limit_;
   TimePoint arrives_until_ = kNever;
-  std::string prepare_;  // a frame's content, until the agent has arrived
+  PrepareMessage order_;
+  std::string machine_;
+  std::optional<std::string> other_version_;
   FrameChannel channel_;
   CarriedConnections connections_;
   bool is_held_[2] = {false, false};
@@ -110,9 +121,9 @@ class AgentLink {
   TimePoint beat_at_ = kNever;
   std::int64_t clock_ahead_ns_ = 0;
   std::int64_t shortest_trip_ns_ = INT64_MAX;
-  std::string greeting_;  // what came before the agent, its end
-  std::string words_;     // the end of what the process said on stderr
-  int exit_code_ = -1;    // as a shell gives it
+  std::string before_;  // what came before the agent, its end
+  std::string words_;   // the end of what the process said on stderr
+  int exit_code_ = -1;  // as a shell gives it
 };
 
 }  // namespace dabke

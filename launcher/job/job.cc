@@ -12,7 +12,6 @@
 
 #include <fmt/format.h>
 
-#include "launcher/agent/supervisor.h"
 #include "launcher/job/blamed_rank.h"
 #include "launcher/job/hang_verdict.h"
 #include "runtime/base/terminal.h"
@@ -30,8 +29,6 @@ constexpr auto kSettle = 10ms;
 constexpr auto kSettleLimit = 500ms;
 /// Ranks take stacks before they send a dump.
 constexpr auto kGatherTime = 2s;
-/// An agent gives up its supervisors before this.
-constexpr auto kAbandonAgentAfter = kAbandonAfter + 2s;
 /// What the states of the ranks' processes may take to come.
 constexpr auto kLookTime = 1s;
 
@@ -54,12 +51,17 @@ AgentLink& Job::add_agent(std::string host, PrepareMessage prepare) {
 }
 
 void Job::add_rank(const RankPlacement& placement, AgentLink& agent, RankOutputs outputs, OutputStyle style) {
-  Member member{
-      .placement = placement,
-      .agent = &agent,
-      .output = WorkerOutput(std::move(outputs.output), placement.rank, Console::Stream::out, style),
-      .error_output =
-          WorkerOutput(std::move(outputs.error_output), placement.rank, Console::Stream::error, style)};
+  const auto style_on = [&](int fd) {
+    OutputStyle here = style;
+    here.is_coloured = style.is_coloured && ::isatty(fd) == 1;
+    return here;
+  };
+  Member member{.placement = placement,
+                .agent = &agent,
+                .output = WorkerOutput(std::move(outputs.output), placement.rank, Console::Stream::out,
+                                       style_on(STDOUT_FILENO)),
+                .error_output = WorkerOutput(std::move(outputs.error_output), placement.rank,
+                                             Console::Stream::error, style_on(STDERR_FILENO))};
   member.output.copy_to(std::move(outputs.output_file));
   member.error_output.copy_to(std::move(outputs.error_file));
   LastLines& last_lines = last_lines_[placement.rank];
@@ -169,6 +171,7 @@ void Job::handle_entries(const std::vector<pollfd>& entries) {
     take_frames(*agent);
     if (!is_there && agent->is_open()) agent_lost(*agent, "");
   }
+  order_when_greeted();
   for (Member& member : members_) {
     for (WorkerOutput* output : {&member.output, &member.error_output}) {
       if (output->pipe() >= 0 && ready.contains(output->pipe())) output->read(console_);
@@ -262,13 +265,13 @@ void Job::take_signal() {
     drop_at_ = Clock::now() + (drop_at_ ? 0s : kReaderTime);
   } else if (!interrupted_by_ && !announced_) {
     say(fmt::format(
-        "{}: passing it on to all ranks; those still running {} s later, or at a second Ctrl-C, are killed",
-        signal_name(signal), kPatience.count()));
+        "{}: passing it on to all ranks; those still running {:g} s later, or at a second Ctrl-C, are killed",
+        signal_name(signal), std::chrono::duration<double>(settings_.grace).count()));
     interrupted_by_ = signal;
     told_to_end_ = true;
     command_all(signal);
-    kill_at_ = Clock::now() + kPatience;
-    abandon_at_ = Clock::now() + kAbandonAgentAfter;
+    kill_at_ = Clock::now() + settings_.grace;
+    abandon_at_ = agents_end_by();
   } else if (signal == SIGINT) {
     say("SIGINT: killing the ranks that still run");
     end_all(Command::kKill);
@@ -412,6 +415,9 @@ void Job::announce_failure() {
   end_all(Command::kEnd);
 }
 
+/// An agent gives up its supervisors before this.
+TimePoint Job::agents_end_by() const { return Clock::now() + abandon_after(settings_.grace) + 2s; }
+
 void Job::command_all(std::int32_t command) {
   for (const auto& agent : agents_) {
     if (agent->phase == AgentLink::Phase::running) agent->tell(FrameKind::command, CommandMessage{command});
@@ -422,7 +428,7 @@ void Job::end_all(std::int32_t command) {
   told_to_end_ = true;
   command_all(command);
   kill_at_.reset();
-  if (!abandon_at_) abandon_at_ = Clock::now() + kAbandonAgentAfter;
+  if (!abandon_at_) abandon_at_ = agents_end_by();
 }
 
 }  // namespace dabke

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -15,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/agent/supervisor.h"
 #include "launcher/hosts/placement.h"
 #include "launcher/job/agent_link.h"
 #include "launcher/job/console.h"
@@ -46,6 +48,7 @@ class Job {
     std::string store;  // its address, for agents that carry connections to it
     RemoteShell shell;
     double start_timeout_s = 0;
+    std::chrono::milliseconds grace = kPatience;
   };
   /// `signals` is a signalfd of what to forward.
   Job(Console& console, int signals, const FailurePolicy& policy, Settings settings);
@@ -111,12 +114,15 @@ class Job {
   void start_agents();
   void start_dialled_agents();
   void take_dialled_agents(const std::vector<pollfd>& entries);
+  void order_when_greeted();
+  void merge_machines();
   void start_when_ready();
   void agent_lost(AgentLink& agent, const std::string& why);
   void tell_loss(const AgentLink& agent, bool had_arrived, const std::string& why);
   void tell_words(const AgentLink& agent);
   void await_lost_supervisors();
   void refuse(int exit_code);
+  TimePoint agents_end_by() const;
   Member* member_of(AgentLink& agent, std::int32_t rank);
   void member_over(Member& member);
 

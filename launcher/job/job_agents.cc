@@ -10,8 +10,9 @@
 #include <csignal>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include "launcher/agent/supervisor.h"
+#include "launcher/agent/greeting.h"
 #include "launcher/job/job.h"
 
 namespace dabke {
@@ -172,8 +173,8 @@ void Job::open_store_connection(AgentLink& agent, std::int64_t connection) {
 
 void Job::start_agents() {
   if (dialled_) return start_dialled_agents();
-  auto under_way = std::ranges::count_if(agents_, &AgentLink::is_under_way,
-                                         [](const auto& agent) -> AgentLink& { return *agent; });
+  auto under_way = std::ranges::count_if(
+      agents_, [](const auto& agent) { return agent->phase == AgentLink::Phase::arriving; });
   for (const auto& agent : agents_) {
     if (agent->phase != AgentLink::Phase::queued || under_way >= kMostUnderWay || refused_with_) continue;
     auto process = start_remote_agent(settings_.shell, agent->host());
@@ -216,10 +217,51 @@ void Job::take_dialled_agents(const std::vector<pollfd>& entries) {
   refuse(1);
 }
 
+/// Where a rank is to run is clear when it is known of every host which machine it is.
+void Job::order_when_greeted() {
+  const auto has_greeted = [](const auto& agent) { return agent->phase == AgentLink::Phase::greeted; };
+  if (is_started_ || std::ranges::none_of(agents_, has_greeted) ||
+      !std::ranges::all_of(agents_, [&](const auto& agent) {
+        return has_greeted(agent) || agent->phase == AgentLink::Phase::lost ||
+               (agent->phase == AgentLink::Phase::queued && refused_with_);
+      }))
+    return;
+  if (refused_with_) return refuse(*refused_with_);
+  merge_machines();
+  for (const auto& agent : agents_) agent->send_order();
+}
+
+/// Each agent goes on running the ranks that it was to run; that of another name of its machine runs others beside it.
+void Job::merge_machines() {
+  std::map<std::string, std::vector<std::string>> names_of;  // by machine
+  for (const auto& agent : agents_) {
+    if (!agent->machine().empty()) names_of[agent->machine()].push_back(agent->host());
+  }
+  std::map<std::string, std::string> names;
+  for (const auto& [machine, all] : names_of) {
+    if (all.size() == 1) continue;
+    say(fmt::format("{} are one machine, so their ranks are those of one host, {}", fmt::join(all, ", "),
+                    all.front()));
+    for (const std::string& name : all) names[name] = all.front();
+  }
+  if (names.empty()) return;
+  std::vector<RankPlacement> placements;
+  for (const Member& member : members_) placements.push_back(member.placement);
+  placements = with_hosts_merged(std::move(placements), names);
+  for (std::size_t i = 0; i < members_.size(); ++i) members_[i].placement = placements[i];
+  for (const auto& agent : agents_) {
+    for (RankOrder& order : agent->order().ranks) {
+      const auto same = std::ranges::find(placements, order.placement.rank, &RankPlacement::rank);
+      order.placement = *same;
+    }
+  }
+}
+
 /// Every host can run its part, or is known not to.
 void Job::start_when_ready() {
   if (is_started_ || std::ranges::any_of(agents_, [this](const auto& agent) {
-        return agent->is_under_way() || (agent->phase == AgentLink::Phase::queued && !refused_with_);
+        return agent->is_under_way() || agent->phase == AgentLink::Phase::greeted ||
+               (agent->phase == AgentLink::Phase::queued && !refused_with_);
       }))
     return;
   if (refused_with_) return refuse(*refused_with_);
@@ -253,6 +295,7 @@ void Job::agent_lost(AgentLink& agent, const std::string& why) {
   if (!told_to_end_ || !is_started_) tell_loss(agent, had_arrived, why);
   if (!is_started_) {
     refused_with_ = refused_with_.value_or(1);
+    order_when_greeted();
     return start_when_ready();
   }
   for (Member& member : members_) {
@@ -275,6 +318,11 @@ void Job::tell_loss(const AgentLink& agent, bool had_arrived, const std::string&
   if (had_arrived) {
     say(fmt::format("host {}: the connection to its agent was lost: {}", agent.host(),
                     why.empty() ? fmt::format("{} {}", agent.program(), how) : why));
+  } else if (const auto& version = agent.other_version()) {
+    say(fmt::format(
+        "host {}: the dabkerun there is of version {}, and this one of {}: install the same there, or "
+        "say with --remote-dabkerun where it is",
+        agent.host(), *version, agent_version()));
   } else {
     say(why.empty() ? why_no_agent(settings_.shell, agent.host(), agent.exit_code(), agent.words())
                     : fmt::format("host {}: {}: check that it is up, and what the command below does",

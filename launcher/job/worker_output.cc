@@ -30,6 +30,14 @@ std::string time_text() {
 
 const char* name_of(Console::Stream stream) { return stream == Console::Stream::out ? "stdout" : "stderr"; }
 
+/// Neighbours differ. No red, which is for what is wrong, and nothing that a light or a dark background hides.
+std::string prefix_of(int rank, Console::Stream stream, bool is_coloured) {
+  const std::string prefix = fmt::format("[{}]<{}>:", rank, name_of(stream));
+  constexpr std::array kColours{36, 32, 35, 34, 33};
+  if (!is_coloured) return prefix;
+  return fmt::format("\x1b[{}m{}\x1b[0m", kColours[static_cast<std::size_t>(rank) % kColours.size()], prefix);
+}
+
 bool write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t wrote = ::write(fd, bytes.data(), bytes.size());
@@ -47,7 +55,7 @@ WorkerOutput::WorkerOutput(Fd pipe, int rank, Console::Stream stream, OutputStyl
       stream_(stream),
       style_(style),
       name_(fmt::format("rank {}'s {}", rank, name_of(stream))),
-      prefix_(style.prefix ? fmt::format("[{}]<{}>:", rank, name_of(stream)) : "") {}
+      prefix_(style.prefix ? prefix_of(rank, stream, style.is_coloured) : "") {}
 
 std::size_t WorkerOutput::read(Console& console) {
   std::array<char, 64 << 10> chunk;

@@ -18,6 +18,7 @@ namespace dabke {
 struct OutputStyle {
   bool prefix = true;
   bool timestamps = false;
+  bool is_coloured = false;  // the prefix, by rank
 };
 
 class WorkerOutput {

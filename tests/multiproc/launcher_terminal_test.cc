@@ -105,6 +105,19 @@ TEST_CASE("what rank 0 does not read is left for the shell") {
   CHECK(shell.finish().exit_code == 7);
 }
 
+TEST_CASE("prefixes have the colour of their rank on a terminal that has colours, unless the user objects") {
+  for (const std::string setting : {"NO_COLOR=", "NO_COLOR=1", "TERM=dumb"}) {
+    Terminal terminal;
+    LauncherRun launcher({"-np", "2", "echo", "hello"},
+                         {.environment = {"TERM=xterm", setting}, .terminal = terminal.path()});
+    REQUIRE(terminal.wait_for("[1]<stdout>:"));
+    const bool is_coloured = setting == "NO_COLOR=";
+    CHECK(terminal.wait_for(is_coloured ? "\x1b[36m[0]<stdout>:\x1b[0mhello" : "[0]<stdout>:hello"));
+    if (!is_coloured) CHECK_THAT(terminal.shown(), !Contains("\x1b["));
+    CHECK(launcher.finish().exit_code == 0);
+  }
+}
+
 TEST_CASE("Ctrl-C at the terminal reaches the ranks once") {
   Terminal terminal;
   LauncherRun launcher({"-np", "1", kWorker, "catch"}, {.terminal = terminal.path()});

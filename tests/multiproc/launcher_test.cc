@@ -141,6 +141,56 @@ TEST_CASE("a rank that does not end on SIGTERM is killed after 4 s") {
   CHECK_THAT(job.error, Contains("rank 1 killed by dabkerun, not having ended on SIGTERM"));
 }
 
+TEST_CASE("the grace period is what ranks get between SIGTERM and SIGKILL, and none is none") {
+  const TemporaryDirectory directory;
+  const Finished job = run({"-np", "2", "--grace-period", "0", kWorker, "deaf", "0", directory.path()});
+  CHECK(job.exit_code == 4);
+  CHECK(job.took < 3500ms);
+  CHECK_THAT(job.error, Contains("rank 1 killed by dabkerun"));
+}
+
+TEST_CASE("ranks get dabkerun's variables, those of -x, and what is theirs alone") {
+  const Finished job = run({"-np", "2", "-x", "A=b c\nd", "-x", "MODE=slow", "-x", "MODE@1=fast",
+                            "--no-prefix", "sh", "-c", "echo \"$DABKE_RANK $MODE $A $INHERITED\""},
+                           {.environment = {"INHERITED=yes", "A=old"}});
+  CHECK(job.exit_code == 0);
+  CHECK(sorted_lines(job.out) == Words{"0 slow b c", "1 fast b c", "d yes", "d yes"});
+  CHECK_THAT(run({"-np", "2", "-x", "A@2=1", "true"}).error,
+             StartsWith("dabkerun: -x A@2: the job has no rank 2"));
+}
+
+TEST_CASE("names that lead to one machine are one host, with the ranks of all, and dabkerun says so") {
+  const TemporaryDirectory directory;
+  const std::string shell = directory.path() + "/shell";
+  std::ofstream(shell) << "#!/bin/sh\nshift\nexec sh -c \"$*\"\n";
+  std::filesystem::permissions(shell, std::filesystem::perms::owner_all);
+  const Finished job = run(
+      {"-H", "localhost:1,one.invalid:2,other.invalid:1", "--remote-shell", shell, "--no-prefix", "sh", "-c",
+       "echo $DABKE_RANK: $DABKE_LOCAL_RANK/$DABKE_LOCAL_SIZE $DABKE_CROSS_RANK/$DABKE_CROSS_SIZE "
+       "$DABKE_HOSTNAME"});
+  CHECK(job.exit_code == 0);
+  CHECK(job.error ==
+        "dabkerun: localhost, one.invalid, other.invalid are one machine, so their ranks are those of one "
+        "host, localhost\n");
+  CHECK(sorted_lines(job.out) == Words{"0: 0/4 0/1 localhost", "1: 1/4 0/1 localhost", "2: 2/4 0/1 localhost",
+                                       "3: 3/4 0/1 localhost"});
+}
+
+TEST_CASE("an agent of another version is named with both, and no rank is started") {
+  const TemporaryDirectory directory;
+  const std::string shell = directory.path() + "/shell";
+  // Every version has greeted so, and reads what it is told.
+  std::ofstream(shell)
+      << "#!/bin/sh\necho greetings; printf '\\ndabke-agent 0.0.1/1 x\\n'; cat > /dev/null\n";
+  std::filesystem::permissions(shell, std::filesystem::perms::owner_all);
+  const Finished job = run({"-H", "old:1", "--remote-shell", shell, "true"});
+  CHECK(job.exit_code == 1);
+  CHECK_THAT(lines_of(job.error).front(),
+             StartsWith("dabkerun: host old: the dabkerun there is of version 0.0.1/1, and this one of ") &&
+                 Contains("--remote-dabkerun"));
+  CHECK(lines_of(job.error).at(1) == "dabkerun:   greetings");
+}
+
 TEST_CASE("a command that cannot be run fails before anything is started, with the code of a shell") {
   CHECK(run({"-np", "2", "no-such-program"}).exit_code == 127);
   const Finished job = run({"-np", "2", "/etc/passwd"});
@@ -177,6 +227,62 @@ TEST_CASE("a wrong command line gives one line and exit code 2") {
     CHECK_THAT(job.error, StartsWith("dabkerun: ") && EndsWith("\n"));
     CHECK(lines_of(job.error).size() == 1);
   }
+}
+
+TEST_CASE("what is wrong with hosts, slots and variables is said in one line, before anything is started") {
+  const TemporaryDirectory directory;
+  const auto file = [&](const std::string& name, const std::string& text) {
+    std::ofstream(directory.path() + "/" + name, std::ios::binary) << text;
+    return directory.path() + "/" + name;
+  };
+  const std::string many(std::size_t{10} << 20, '#');
+  const std::string bad = file("bad", "\xEF\xBB\xBFlocalhost slots=1\n" + many + "\nlocalhost slots=many\n");
+  const std::string empty = file("empty", "# none\n");
+  const std::pair<Words, std::string> cases[] = {
+      {{"-H", "a:0"}, "-H a:0: 'a:0' is not a host: expected name:slots"},
+      {{"-H", "a:1,,b"}, "-H a:1,,b: '' is not a host: expected name:slots"},
+      {{"-H", "n[1-3"}, "-H n[1-3: 'n[1-3' is not a host"},
+      {{"-np", "3", "-H", "localhost:2"},
+       "-np 3 asks for more processes than localhost:2 has slots (2): lower -np"},
+      {{"--hostfile", "/nowhere/f"}, "--hostfile /nowhere/f: cannot read it: No such file"},
+      {{"--hostfile", bad}, "--hostfile " + bad + " line 3: 'localhost slots=many' is not a host"},
+      {{"--hostfile", empty}, "--hostfile " + empty + " names no host"},
+      {{"-np", "1", "-x", "NO_SUCH_VARIABLE"}, "-x NO_SUCH_VARIABLE: dabkerun has no such variable: set it"},
+      {{"-np", "1", "-x", "A@1=2"}, "-x A@1: the job has no rank 1"},
+  };
+  for (auto [words, line] : cases) {
+    words.insert(words.end(), {"touch", directory.path() + "/started"});
+    const Finished job = run(words);
+    CAPTURE(job.error, line);
+    CHECK(job.exit_code == 2);
+    CHECK_THAT(job.error, StartsWith("dabkerun: " + line));
+    CHECK(lines_of(job.error).size() == 1);
+  }
+  CHECK_FALSE(std::filesystem::exists(directory.path() + "/started"));
+}
+
+TEST_CASE("a host file with a byte order mark, or with 10 MB of hosts that are not used, is read at once") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/hosts";
+  std::ofstream file(path, std::ios::binary);
+  file << "\xEF\xBB\xBFlocalhost slots=1\r\nlocalhost slots=1\n";
+  for (int i = 0; i < 600'000; ++i) file << "unused" << i << ".invalid\n";
+  file.close();
+  const Finished job = run({"-np", "2", "--hostfile", path, "--no-prefix", "printenv", "DABKE_LOCAL_SIZE"});
+  CHECK(job.error.empty());
+  CHECK(job.out == "2\n2\n");
+  CHECK(job.took < kPatience);
+}
+
+TEST_CASE("a host that does not come in time is named, with what to do") {
+  const TemporaryDirectory directory;
+  const std::string shell = directory.path() + "/shell";
+  std::ofstream(shell) << "#!/bin/sh\nexec sleep 1000\n";
+  std::filesystem::permissions(shell, std::filesystem::perms::owner_all);
+  const Finished job = run({"-H", "slow:1", "--remote-shell", shell, "--start-timeout", "0.3", "true"});
+  CHECK(job.exit_code == 1);
+  CHECK_THAT(job.error,
+             StartsWith("dabkerun: host slow: not ready after 0.3 s (--start-timeout): check that it is up"));
 }
 
 TEST_CASE("what asks for information needs no command") {

@@ -104,6 +104,17 @@ TEST_CASE("every knob is a flag, and what the flag sets is what init reads") {
   }
 }
 
+TEST_CASE("variables may be given again and again, and the grace period has fractions") {
+  const auto options = parse({"-x", "A=1", "-np", "2", "-x", "B@1=[x,y]", "--env", "C",
+                              "-xD=", "--grace-period", "0.5", "x", "-x", "E"});
+  REQUIRE(options.is_ok());
+  CHECK(options->variables ==
+        std::vector<GivenVariable>{
+            {"A", "1", {}}, {"B", "[x,y]", {{1, 1}}}, {"C", std::nullopt, {}}, {"D", "", {}}});
+  CHECK(options->grace == std::chrono::milliseconds(500));
+  CHECK(options->command == Words{"x", "-x", "E"});
+}
+
 TEST_CASE("a wrong command line is refused in one line that names flag, value and remedy") {
   CHECK(error_of({}) ==
         "the command is missing: name the program to start, as in dabkerun -np 2 ./train --epochs 10");
@@ -120,7 +131,8 @@ TEST_CASE("a wrong command line is refused in one line that names flag, value an
   CHECK(error_of({"-q", "x"}) == "-q: no such flag; dabkerun --help lists them, and -- ends the flags");
   CHECK(error_of({"--verbose=1", "x"}) == "--verbose=1: --verbose is a switch and takes no value");
   CHECK(error_of({"-np", "1", "--stdin", "all", "x"}) == "--stdin all: expected 0 (rank 0 reads it) or none");
-  CHECK(error_of({"-np", "1", "--bind-to", "socket", "x"}) == "--bind-to socket: expected core or none");
+  CHECK(error_of({"-np", "1", "--bind-to", "socket", "x"}) ==
+        "--bind-to socket: expected auto, core or none");
   CHECK(error_of({"-H", "a:1", "--hostfile", "f", "x"}) ==
         "-H a:1 and --hostfile f say the same thing: give one");
   CHECK_THAT(error_of({"--tcp", "-np", "1", "x"}),
@@ -128,6 +140,10 @@ TEST_CASE("a wrong command line is refused in one line that names flag, value an
   CHECK(error_of({"--launcher", "rsh", "x"}) == "--launcher rsh: expected one of auto, ssh, slurm, mpi");
   CHECK(error_of({"--mpi-args", "-v", "x"}) == "--mpi-args -v: goes with --launcher mpi alone");
   CHECK_THAT(error_of({"--min-np", "1", "x"}), Catch::StartsWith("--min-np: elastic jobs are not supported"));
+  for (const std::string value : {"-1", "soon", "nan", "1e9"})
+    CHECK(error_of({"-np", "1", "--grace-period", value, "x"}) ==
+          "--grace-period " + value + ": expected a number of seconds from 0 to 86400");
+  CHECK_THAT(error_of({"-np", "1", "-x", "a b", "x"}), Catch::StartsWith("-x a b: expected a variable"));
   CHECK_THAT(error_of({"-p", "x", "-np", "2", "x"}), Catch::StartsWith("--ssh-port x: expected a port"));
 }
 

@@ -26,6 +26,18 @@ TEST_CASE("a hostfile may have comments, empty lines and both spellings of slots
   CHECK(*hosts == std::vector<Host>{{"node1", 4}, {"node2", 2}, {"node3", 1}});
 }
 
+TEST_CASE("of very many hosts those are looked at that the ranks fill") {
+  std::string file;
+  for (int i = 0; i < 500'000; ++i) file += "node" + std::to_string(i % 400'000) + " slots=2\n";
+  const auto hosts = parse_hostfile(file, "f");
+  REQUIRE(hosts.is_ok());
+  const auto merged = merge_hosts(*hosts);
+  CHECK(merged.size() == 400'000);
+  CHECK(first_hosts(merged, 9) == std::vector<Host>{{"node0", 4}, {"node1", 4}, {"node2", 4}});
+  CHECK(first_hosts({{"a", 1}, {"b", 1}}, 3) == std::vector<Host>{{"a", 1}, {"b", 1}});
+  CHECK(first_hosts({{"a", 1}, {"b", 1}}, 0).size() == 2);
+}
+
 TEST_CASE("a bad hostfile is refused with file and line") {
   CHECK(parse_hostfile("a slots=2\nb slots=x\n", "f").status().message() ==
         "f line 2: 'b slots=x' is not a host: expected a name and its slots, as in 'localhost slots=4'");

@@ -22,6 +22,18 @@ TEST_CASE("cross ranks count only the hosts that have the local rank") {
   CHECK((*placements)[4] == RankPlacement{4, 5, 1, 2, 1, 2, "c"});
 }
 
+TEST_CASE("hosts that turn out to be one are numbered as one, whatever ranks lie between") {
+  const auto placements = place_ranks({{"a", 2}, {"b", 1}, {"a-ib", 2}}, 0);
+  REQUIRE(placements.is_ok());
+  CHECK(with_hosts_merged(*placements, {{"a-ib", "a"}}) ==
+        std::vector<RankPlacement>{{0, 5, 0, 4, 0, 2, "a"},
+                                   {1, 5, 1, 4, 0, 1, "a"},
+                                   {2, 5, 0, 1, 1, 2, "b"},
+                                   {3, 5, 2, 4, 0, 1, "a"},
+                                   {4, 5, 3, 4, 0, 1, "a"}});
+  CHECK(with_hosts_merged(*placements, {}) == *placements);
+}
+
 TEST_CASE("two ranks on a host of four slots are two ranks") {
   const auto placements = place_ranks({{"a", 4}}, 2);
   REQUIRE(placements.is_ok());
@@ -32,14 +44,6 @@ TEST_CASE("two ranks on a host of four slots are two ranks") {
 TEST_CASE("more ranks than slots are refused with both numbers") {
   CHECK(place_ranks({{"a", 1}, {"b", 2}}, 4).status().message() ==
         "-np 4 asks for more processes than a:1,b:2 has slots (3): lower -np or give the hosts more slots");
-}
-
-TEST_CASE("ranks share the cores equally, and none is pinned when there are more ranks than cores") {
-  CHECK(pin_to_cores({0, 1, 4, 5, 6}, 2).cores == std::vector<std::vector<int>>{{0, 1}, {4, 5}});
-  CHECK(pin_to_cores({0, 1}, 2).cores == std::vector<std::vector<int>>{{0}, {1}});
-  const Pinning none = pin_to_cores({0, 1}, 3);
-  CHECK(none.cores.empty());
-  CHECK(none.warning == "--bind-to core: 3 ranks share 2 cores, so none is pinned");
 }
 
 TEST_CASE("more slots than ranks can be are refused only where each would have one") {

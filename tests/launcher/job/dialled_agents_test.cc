@@ -6,12 +6,13 @@
 #include <chrono>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <regex>
 
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
-#include "launcher/agent/protocol.h"
+#include "launcher/agent/greeting.h"
 #include "runtime/base/clock.h"
 #include "tests/facts.h"
 #include "tests/place.h"
@@ -72,10 +73,15 @@ TEST_CASE("an agent of each host comes to the launcher, and begins the conversat
   CHECK(arrivals[0].host == "h1");
   CHECK(arrivals[1].host == "h2");
   for (const auto& arrival : arrivals) {
-    std::string magic(kAgentMagic.size(), '\0');
-    CHECK(::recv(arrival.socket.get(), magic.data(), magic.size(), MSG_WAITALL) ==
-          static_cast<ssize_t>(magic.size()));
-    CHECK(magic == kAgentMagic);
+    std::string said, before;
+    std::optional<Greeting> greeting;
+    for (char each = 0; !greeting && ::recv(arrival.socket.get(), &each, 1, 0) == 1;) {
+      said += each;
+      greeting = take_greeting(said, before);
+    }
+    REQUIRE(greeting);
+    CHECK(greeting->version == agent_version());
+    CHECK(before.empty());
   }
 }
 

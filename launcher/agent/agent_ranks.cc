@@ -1,0 +1,199 @@
+// The ranks of an agent's host, from their start to the end of all that they have started.
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "launcher/agent/agent_process.h"
+#include "launcher/agent/host_cores.h"
+#include "launcher/agent/process_tree.h"
+#include "launcher/agent/worker_environment.h"
+#include "launcher/hosts/core_shares.h"
+#include "runtime/base/whereabouts.h"
+
+namespace dabke {
+namespace {
+
+/// What numerical libraries read.
+constexpr const char* kThreads = "OMP_NUM_THREADS";
+
+}  // namespace
+
+/// Among all ranks of the machine, though another agent may run some of them, under another name of it.
+CoreShares Agent::core_shares() {
+  if (job_.bind_to == BindTo::none || job_.ranks.empty()) return {};
+  CoreShares shares =
+      dabke::share_cores(cores_of_this_host(), job_.ranks.front().placement.local_size, job_.bind_to);
+  const bool is_refused = job_.bind_to == BindTo::core && shares.units.empty();
+  if (job_.verbose || is_refused)
+    tell(FrameKind::says, TextMessage{fmt::format("--bind-to: of the ranks on host {}, {}",
+                                                  job_.ranks.front().placement.host, shares.words)});
+  return shares;
+}
+
+void Agent::start() {
+  const CoreShares shares = core_shares();
+  Status status;
+  for (std::size_t i = 0; i < job_.ranks.size() && status.is_ok(); ++i) status = start_rank(i, shares);
+  input_ = Fd();
+  outputs_.clear();
+  if (!status.is_ok()) refuse(1, status.message());
+}
+
+Status Agent::start_rank(std::size_t index, const CoreShares& shares) {
+  const RankOrder& order = job_.ranks[index];
+  OutputPipe output, error_output;
+  OutputEnds ends;
+  if (carries_output_) {
+    DABKE_ASSIGN_OR_RETURN(output, make_output_pipe());
+    DABKE_ASSIGN_OR_RETURN(error_output, make_output_pipe());
+    ends = {std::move(output.write_end), std::move(error_output.write_end)};
+  } else {
+    ends = std::move(outputs_.at(index));
+  }
+  DABKE_ASSIGN_OR_RETURN(SpawnedWorker spawned, spawn(order, shares, ends));
+  Worker worker{.rank = order.placement.rank,
+                .supervisor = spawned.supervisor,
+                .channel = std::move(spawned.channel),
+                .output = {},
+                .error_output = {}};
+  if (carries_output_) {
+    worker.output = CarriedOutput(std::move(output.read_end), worker.rank, false);
+    worker.error_output = CarriedOutput(std::move(error_output.read_end), worker.rank, true);
+  }
+  workers_.push_back(std::move(worker));
+  return {};
+}
+
+Result<SpawnedWorker> Agent::spawn(const RankOrder& order, const CoreShares& shares, const OutputEnds& ends) {
+  const RankPlacement& placement = order.placement;
+  const JobFacts facts{job_.rendezvous, job_.job_id, job_.job_key, job_.variables};
+  std::vector<std::string> environment = job_.environment;
+  for (const auto& [name, value] : order.variables) set_variable(environment, name, value);
+  if (shares.threads > 0 && variable_in(environment, kThreads).empty())
+    set_variable(environment, kThreads, fmt::format("{}", shares.threads));
+  SpawnRequest request{.program = program_,
+                       .arguments = job_.command,
+                       .environment = worker_environment(environment, facts, placement),
+                       .cores = {},
+                       .rank = placement.rank,
+                       .input = placement.rank == 0 ? input_.get() : -1,
+                       .output = ends.output.get(),
+                       .error_output = ends.error_output.get(),
+                       .patience = std::chrono::milliseconds(job_.grace_ms)};
+  if (!shares.units.empty()) {
+    request.cores = shares.units[static_cast<std::size_t>(placement.local_rank)];
+    if (job_.verbose)
+      tell(FrameKind::says, TextMessage{fmt::format("rank {} is bound to cores: {}", placement.rank,
+                                                    fmt::join(request.cores, ","))});
+  }
+  return spawn_worker(request, inherited_);
+}
+
+void Agent::command(std::int32_t command) {
+  if (command != SIGSTOP && command != SIGCONT) return end_all(command);
+  for (const Worker& worker : workers_) {
+    if (worker.channel)
+      (void)!::send(worker.channel.get(), &command, sizeof command, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+}
+
+/// `command` is one that ranks may end of.
+void Agent::end_all(std::int32_t command) {
+  is_told_to_end_ = true;
+  for (const Worker& worker : workers_) {
+    if (worker.channel)
+      (void)!::send(worker.channel.get(), &command, sizeof command, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+  if (!abandon_at_) abandon_at_ = Clock::now() + abandon_after(std::chrono::milliseconds(job_.grace_ms));
+}
+
+void Agent::look() {
+  StatesMessage message;
+  for (const Worker& worker : workers_) {
+    if (!worker.has_ended)
+      message.ranks.push_back({worker.rank, is_ending(worker.pid), process_state(worker.pid)});
+  }
+  tell(FrameKind::states, message);
+}
+
+void Agent::take_reports(Worker& worker) {
+  for (;;) {
+    Report report;
+    const ssize_t got = ::recv(worker.channel.get(), &report, sizeof report, MSG_DONTWAIT);
+    if (got == static_cast<ssize_t>(sizeof report)) {
+      take_report(worker, report);
+      continue;
+    }
+    // A supervisor that ends with a command unread resets the channel; this is said once, before its last
+    // reports.
+    if (got < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
+    if (got < 0 && errno == EAGAIN) return;
+    break;
+  }
+  supervisor_ended(worker);
+}
+
+void Agent::take_report(Worker& worker, const Report& report) {
+  switch (report.kind) {
+    case Report::Kind::started:
+      worker.pid = report.value;
+      return tell(FrameKind::started, StartedMessage{worker.rank, worker.pid, worker.supervisor});
+    case Report::Kind::left_behind:
+      return tell(FrameKind::says,
+                  TextMessage{fmt::format(
+                      "rank {}: {} of its processes did not end on SIGKILL; they hang in the kernel",
+                      worker.rank, report.value)});
+    case Report::Kind::not_started:
+    case Report::Kind::exited: break;
+  }
+  worker.has_ended = true;
+  const bool is_exit = report.kind == Report::Kind::exited;
+  tell(FrameKind::ended,
+       EndedMessage{worker.rank, is_exit ? EndedMessage::How::exited : EndedMessage::How::not_started,
+                    report.value, report.time_ns, is_exit ? report.our_signal : 0});
+}
+
+void Agent::supervisor_ended(Worker& worker) {
+  int status = 0;
+  const bool is_known = ::waitpid(worker.supervisor, &status, 0) == worker.supervisor;
+  if (!is_known || !WIFEXITED(status) || WEXITSTATUS(status) != 0) orphans_.seek();
+  worker.channel = Fd();
+  if (worker.has_ended) return;
+  worker.has_ended = true;
+  // What the supervisor had sent is not known.
+  tell(FrameKind::ended, EndedMessage{worker.rank, EndedMessage::How::supervisor_lost, 0, agent_now_ns(),
+                                      is_told_to_end_ ? SIGKILL : 0});
+}
+
+void Agent::kill_orphans() {
+  std::vector<pid_t> supervisors;
+  for (const Worker& worker : workers_) {
+    if (worker.channel) supervisors.push_back(worker.supervisor);
+  }
+  if (const std::size_t left = orphans_.kill(supervisors); left != 0)
+    tell(FrameKind::says,
+         TextMessage{fmt::format("{} processes of ranks whose supervisor was killed did not end on SIGKILL; "
+                                 "they hang in the kernel",
+                                 left)});
+}
+
+/// Also what a killed supervisor has left is over then.
+void Agent::tell_who_is_over() {
+  if (orphans_.due() != kNever) return;
+  for (Worker& worker : workers_) {
+    if (worker.channel || worker.is_over) continue;
+    worker.is_over = true;
+    worker.output.finish(channel_);
+    worker.error_output.finish(channel_);
+    tell(FrameKind::over, RankMessage{worker.rank});
+  }
+}
+
+}  // namespace dabke

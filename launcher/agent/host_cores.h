@@ -1,0 +1,21 @@
+// The cores of this host that this process may use, as the system tells.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/hosts/core_shares.h"
+
+namespace dabke {
+
+HostCores cores_of_this_host();
+
+/// Of those units, which are one core and which share a last-level cache; with hwloc, else each is a core and all share.
+/// `synthetic`: instead of this host's, the topology of such a description, with all its units; for tests.
+std::vector<CacheCores> cores_by_cache(const std::vector<int>& units, const std::string& synthetic = "");
+
+/// How many processors a control group grants; 0: as many as there are. `root` is where the control groups are mounted,
+/// `own` what /proc/self/cgroup says.
+double processor_quota(const std::string& root, const std::string& own);
+
+}  // namespace dabke
