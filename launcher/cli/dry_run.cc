@@ -25,7 +25,7 @@ std::string dry_run_text(const Options& options, const JobHosts& hosts,
   std::string out = fmt::format("Nothing is started. The hosts are from {}.\n", hosts.source);
   std::vector<std::string> by_srun;
   for (const Host& host : hosts.hosts) {
-    const bool is_here = is_this_host(host.name);
+    const bool is_here = host.name == hosts.here;
     const std::string ranks = ranks_on(host, placements);
     out +=
         fmt::format("host {}{}: {} slots, {}\n", host.name, is_here ? " (this one)" : "", host.slots, ranks);

@@ -12,7 +12,7 @@ namespace dabke {
 namespace {
 
 /// Errors only where the command line asks for what cannot be.
-Result<bool> starts_by_slurm(const Options& options, const std::vector<Host>& hosts,
+Result<bool> starts_by_slurm(const Options& options, const JobHosts& job,
                              const std::optional<Allocation>& allocation, const Environment& environment) {
   if (options.launcher == "ssh" || options.launcher == "mpi" ||
       (options.launcher == "auto" && !options.remote_shell.empty()))
@@ -24,11 +24,11 @@ Result<bool> starts_by_slurm(const Options& options, const std::vector<Host>& ho
   };
   if (!allocation || allocation->scheduler != Allocation::Scheduler::slurm)
     return refuse("this is no Slurm job: start dabkerun by salloc or sbatch");
-  const auto outside = std::ranges::find_if(hosts, [&](const Host& host) {
-    return !is_this_host(host.name) &&
+  const auto outside = std::ranges::find_if(job.hosts, [&](const Host& host) {
+    return host.name != job.here &&
            std::ranges::find(allocation->hosts, host.name, &Host::name) == allocation->hosts.end();
   });
-  if (outside != hosts.end())
+  if (outside != job.hosts.end())
     return refuse(fmt::format("host {} is none of {}: leave -H out, or take --launcher ssh", outside->name,
                               allocation->job));
   if (find_program("srun", environment("PATH").value_or(kStandardPath)).path.empty())
@@ -52,18 +52,20 @@ Result<JobHosts> hosts_of_job(const Options& options, const Environment& environ
     DABKE_ASSIGN_OR_RETURN(found.hosts, read_hostfile(options.hostfile, "--hostfile"));
   } else {
     if (given) {
-      found = {given->hosts, given->job, true};
+      found = {.hosts = given->hosts, .source = given->job, .is_allocated = true, .here = {}};
     } else if (options.num_proc == 0) {
       return Status(Code::invalid_argument,
                     "-np is missing: say how many ranks to start, as in dabkerun -np 2 ./train");
     } else {
-      found = {{{this_host_name(), options.num_proc}}, "this host", false};
+      found = {.hosts = {{this_host_name(), options.num_proc}}, .source = "this host", .here = {}};
     }
   }
   // Names that no rank runs under are not looked up.
   if (!found.is_allocated) found.hosts = first_hosts(merge_hosts(found.hosts), options.num_proc);
-  found.hosts = merge_this_host(found.hosts);
-  DABKE_ASSIGN_OR_RETURN(found.by_slurm, starts_by_slurm(options, found.hosts, given, environment));
+  MergedHosts merged = merge_this_host(found.hosts);
+  found.hosts = std::move(merged.hosts);
+  found.here = std::move(merged.here);
+  DABKE_ASSIGN_OR_RETURN(found.by_slurm, starts_by_slurm(options, found, given, environment));
   return found;
 }
 

@@ -16,6 +16,7 @@ struct JobHosts {
   std::vector<Host> hosts;    // each once
   std::string source;         // "-H", "Slurm job 4711"
   bool is_allocated = false;  // a batch system has given them
+  std::string here;           // which of them is this one; empty: none
   bool by_slurm = false;      // one srun brings the agents of other hosts; else ssh
 };
 

@@ -57,11 +57,11 @@ struct HostPart {
 };
 
 /// Placements are in the order of the hosts.
-std::vector<HostPart> parts_of(const std::vector<RankPlacement>& placements) {
+std::vector<HostPart> parts_of(const std::vector<RankPlacement>& placements, const std::string& here) {
   std::vector<HostPart> parts;
   for (const RankPlacement& placement : placements) {
     if (parts.empty() || parts.back().host != placement.host)
-      parts.push_back({placement.host, is_this_host(placement.host), {}});
+      parts.push_back({placement.host, placement.host == here, {}});
     parts.back().placements.push_back(placement);
   }
   return parts;
@@ -312,13 +312,14 @@ int launch(const Options& options) {
   const auto hosts = hosts_of_job(options, process_environment());
   if (!hosts.is_ok()) return fail(kUsageError, hosts.status().message());
   if (hosts->is_allocated && options.launcher != "mpi") tell_allocation(*hosts);
-  auto placements = place_ranks(hosts->hosts, options.num_proc);
-  if (!placements.is_ok()) return fail(kUsageError, placements.status().message());
+  const auto placed = place_ranks(hosts->hosts, options.num_proc);
+  if (!placed.is_ok()) return fail(kUsageError, placed.status().message());
+  const std::vector<RankPlacement>& placements = *placed;
   const Status given =
-      check_given_variables(options.variables, own_environment(), static_cast<int>(placements->size()));
+      check_given_variables(options.variables, own_environment(), static_cast<int>(placements.size()));
   if (!given.is_ok()) return fail(kUsageError, given.message());
-  if (options.launcher == "mpi") return launch_by_mpi(options, *placements, inherited);
-  const std::vector<HostPart> parts = parts_of(*placements);
+  if (options.launcher == "mpi") return launch_by_mpi(options, placements, inherited);
+  const std::vector<HostPart> parts = parts_of(placements, hosts->here);
   // On this host alone the ranks say themselves what is wrong with their variables.
   const bool is_here_alone = std::ranges::all_of(parts, &HostPart::is_here);
   const auto config = is_here_alone ? Result<Config>(Config()) : config_of(options);
@@ -331,11 +332,11 @@ int launch(const Options& options) {
     const ProgramSearch program = find_program(options.command.front(), path.empty() ? kStandardPath : path);
     if (program.path.empty()) return fail(program.exit_code, program.message);
   }
-  if (options.dry_run) return print_text(dry_run_text(options, *hosts, *placements, *shell));
-  if (const Status enough = check_descriptors(options, static_cast<rlim_t>(placements->size()), inherited);
+  if (options.dry_run) return print_text(dry_run_text(options, *hosts, placements, *shell));
+  if (const Status enough = check_descriptors(options, static_cast<rlim_t>(placements.size()), inherited);
       !enough.is_ok())
     return fail(1, enough.message());
-  auto files = open_output_files(options, *placements);
+  auto files = open_output_files(options, placements);
   if (!files.is_ok()) return fail(kUsageError, files.status().message());
   const auto secrets = make_secrets();
   if (!secrets.is_ok()) return fail(1, secrets.status().message());
@@ -385,7 +386,7 @@ int launch(const Options& options) {
   if (input->typed) job.pass_input(*input->typed);
   job.watch_reports(**gatherer);
   std::vector<std::string> hosts_by_rank;
-  for (const RankPlacement& placement : *placements) hosts_by_rank.push_back(placement.host);
+  for (const RankPlacement& placement : placements) hosts_by_rank.push_back(placement.host);
   (*server)->preset(fmt::format("{}/{}", facts.job_id, kPlacementKey), placement_note(hosts_by_rank));
   (*server)->on_set(
       [&](const std::string& key, const std::string& value) { (*gatherer)->offer(key, value); });

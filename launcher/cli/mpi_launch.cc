@@ -81,7 +81,8 @@ std::string shell_flags(const Options& options) {
 
 void add_open_mpi_flags(const Options& options, const std::vector<std::string>& names, MpiCommand& command) {
   auto& words = command.words;
-  words.insert(words.end(), {"--map-by", "slot", "--bind-to", options.bind_to == BindTo::core ? "core" : "none"});
+  words.insert(words.end(),
+               {"--map-by", "slot", "--bind-to", options.bind_to == BindTo::core ? "core" : "none"});
   if (options.prefix) words.emplace_back("--tag-output");
   if (options.timestamps) words.emplace_back("--timestamp-output");
   if (!options.stdin_to_rank_0) words.insert(words.end(), {"--stdin", "none"});

@@ -4,21 +4,29 @@
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <system_error>
+#include <thread>
 #include <unordered_map>
 
 #include <fmt/format.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/base/owned.h"
 
 namespace dabke {
@@ -94,6 +102,30 @@ bool is_loopback(const IpAddress& ip) {
   constexpr IpAddress kIpv6Loopback{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
   const bool is_ipv4 = ip[10] == 0xff && ip[11] == 0xff;
   return ip == kIpv6Loopback || (is_ipv4 && ip[12] == 127);
+}
+
+/// What is not known by then is taken for another host. If it is this one, its agent says so.
+constexpr std::chrono::seconds kLookupLimit{3};
+constexpr std::size_t kLookupsAtOnce = 64;
+
+/// A process of its own, since a name service may take its time for each of very many, and the launcher has one thread.
+[[noreturn]] void look_up(const std::vector<Host>& hosts, const std::vector<std::size_t>& numbers,
+                          int answers) {
+  std::atomic<std::size_t> next = 0;
+  const auto look = [&] {
+    for (std::size_t i = next++; i < numbers.size(); i = next++) {
+      const auto answer = static_cast<std::uint32_t>(numbers[i]);
+      if (is_this_host(hosts[answer].name)) (void)!::write(answers, &answer, sizeof answer);
+    }
+  };
+  std::vector<std::thread> threads;
+  try {
+    while (threads.size() + 1 < std::min(numbers.size(), kLookupsAtOnce)) threads.emplace_back(look);
+  } catch (const std::system_error&) {  // so many, then
+  }
+  look();
+  for (std::thread& thread : threads) thread.join();
+  ::_exit(0);
 }
 
 }  // namespace
@@ -220,16 +252,44 @@ bool is_this_host(const std::string& name) {
   return is_ours;
 }
 
-std::vector<Host> merge_this_host(const std::vector<Host>& hosts) {
-  std::vector<Host> merged;
-  std::string here;
-  for (Host host : merge_hosts(hosts)) {
-    const bool is_here = is_this_host(host.name);
-    if (is_here && here.empty()) here = host.name;
-    if (is_here) host.name = here;
-    merged.push_back(std::move(host));
+std::vector<std::size_t> find_this_host(const std::vector<Host>& hosts) {
+  std::vector<std::size_t> found, others;
+  const std::string own = this_host_name();
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    (hosts[i].name == "localhost" || hosts[i].name == own ? found : others).push_back(i);
+  int ends[2];
+  if (others.empty() || ::pipe2(ends, O_CLOEXEC) != 0) return found;
+  const Fd results(ends[0]);
+  Fd answers(ends[1]);
+  const pid_t child = ::fork();
+  if (child == 0) look_up(hosts, others, answers.get());
+  answers = Fd();
+  const TimePoint until = Clock::now() + kLookupLimit;
+  while (child > 0) {
+    pollfd entry{results.get(), POLLIN, 0};
+    std::uint32_t number = 0;
+    if (::poll(&entry, 1, poll_timeout_ms(until)) == 0) break;
+    const ssize_t got = ::read(results.get(), &number, sizeof number);
+    if (got < 0 && errno == EINTR) continue;
+    if (got != static_cast<ssize_t>(sizeof number)) break;
+    found.push_back(number);
   }
-  return merge_hosts(merged);
+  if (child > 0) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+MergedHosts merge_this_host(const std::vector<Host>& hosts) {
+  MergedHosts merged{merge_hosts(hosts), {}};
+  const std::vector<std::size_t> here = find_this_host(merged.hosts);
+  if (here.empty()) return merged;
+  merged.here = merged.hosts[here.front()].name;
+  for (const std::size_t number : here) merged.hosts[number].name = merged.here;
+  merged.hosts = merge_hosts(merged.hosts);
+  return merged;
 }
 
 }  // namespace dabke

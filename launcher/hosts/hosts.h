@@ -1,6 +1,7 @@
 // The hosts that a job may use, and how many ranks each takes.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,8 +41,17 @@ std::string this_host_name();
 /// True by name, or because the name resolves to an address of this machine.
 bool is_this_host(const std::string& name);
 
+/// The numbers of those that are this host, which are looked up at once: a name service may take seconds for each. One
+/// thread must be all that the process has.
+std::vector<std::size_t> find_this_host(const std::vector<Host>& hosts);
+
+struct MergedHosts {
+  std::vector<Host> hosts;
+  std::string here;  // which of them is this one; empty: none
+};
+
 /// Hosts as merge_hosts() has them; those that are this one become one, though a job may name it in several ways. Its
 /// name is the first one given.
-std::vector<Host> merge_this_host(const std::vector<Host>& hosts);
+MergedHosts merge_this_host(const std::vector<Host>& hosts);
 
 }  // namespace dabke

@@ -8,96 +8,31 @@ where there can be no such hosts.
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 import namespaces
-from job_processes import parent_of, processes_with, text_of, wait_until
+from job_processes import parent_of, processes_with, wait_until
+from ssh_hosts import CLEAN_SECONDS, PORT, SshHosts, address, ssh_below
 
 # Some jobs start in another directory than this one.
 DABKERUN = os.path.abspath(sys.argv.pop(1))
 DIGITS = (digits := sys.argv.pop(1)) and os.path.abspath(digits)
-PORT = 2222
-CLEAN_SECONDS = 8.0
 
 
-def address(host):
-    return f"10.77.0.{host + 1}"
-
-
-def ssh_below(launcher):
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/comm", encoding="ascii", errors="replace") as file:
-                if file.read().strip() == "ssh" and parent_of(pid) == launcher:
-                    return int(pid)
-        except OSError:
-            pass
-    raise AssertionError("no ssh runs")
-
-
-def generate_key(path):
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
-
-
-class SshHosts(unittest.TestCase):
+class JobsOverSsh(unittest.TestCase):
     """The launcher is on host 0; hosts 1 and 2 have an sshd."""
 
     @classmethod
     def setUpClass(cls):
-        cls.hosts = namespaces.Hosts(3).__enter__()
-        cls.addClassCleanup(cls.hosts.__exit__)
-        cls.place = tempfile.mkdtemp(dir=cls.hosts.place)
-        cls.key, cls.other_key = cls.file("key"), cls.file("other_key")
-        generate_key(cls.key)
-        generate_key(cls.other_key)
-        shutil.copy(cls.key + ".pub", cls.file("authorized_keys"))
-        os.makedirs("/run/sshd", exist_ok=True)
-        cls.known_hosts = cls.file("known_hosts")
-        for host in (1, 2):
-            cls.start_sshd(host)
-
-    @classmethod
-    def file(cls, name):
-        return os.path.join(cls.place, name)
-
-    @classmethod
-    def start_sshd(cls, host):
-        host_key, log = cls.file(f"host_key{host}"), cls.file(f"log{host}")
-        generate_key(host_key)
-        with open(host_key + ".pub", encoding="ascii") as file, open(cls.known_hosts, "a", encoding="ascii") as known:
-            known.write(f"[{address(host)}]:{PORT} {file.read()}")
-        config = cls.file(f"sshd{host}")
-        with open(config, "w", encoding="ascii") as file:
-            file.write(f"Port {PORT}\nHostKey {host_key}\nAuthorizedKeysFile {cls.file('authorized_keys')}\n"
-                       "UsePAM no\nStrictModes no\nPermitRootLogin yes\nPasswordAuthentication no\n"
-                       "MaxStartups 200\nPidFile none\n")
-        command = ["unshare", "--uts", "sh", "-c", f'hostname host{host}; exec "$@"', "sh",
-                   shutil.which("sshd", path="/usr/sbin:/sbin"), "-D", "-E", log, "-f", config]
-        sshd = subprocess.Popen(cls.on_host(host, command))
-        cls.addClassCleanup(sshd.wait)
-        cls.addClassCleanup(sshd.kill)
-        wait_until(lambda: "Server listening" in text_of(log), "sshd")
-
-    @classmethod
-    def on_host(cls, host, command):
-        return ["nsenter", f"--net=/run/netns/{cls.hosts.name_of(host)}", *command]
-
-    def start(self, arguments, hosts=f"{address(1)}:1,{address(2)}:1", port=PORT, key=None, known_hosts=None,
-              environment=None, directory=None):
-        options = f"-F none -o UserKnownHostsFile={known_hosts or self.known_hosts} -o IdentitiesOnly=yes"
-        flags = ["-H", hosts, "-p", str(port), "-i", key or self.key, "--ssh-args", options]
-        return subprocess.Popen(self.on_host(0, [DABKERUN, *flags, *arguments]), stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=directory,
-                                env=dict(os.environ, **(environment or {})))
+        cls.ssh = SshHosts(2).__enter__()
+        cls.addClassCleanup(cls.ssh.__exit__)
 
     def run_job(self, arguments, **options):
-        job = self.start(arguments, **options)
+        job = self.ssh.start(DABKERUN, arguments, **options)
         out, error = job.communicate(timeout=60)
         return job.returncode, out, error.decode(errors="replace")
 
@@ -124,34 +59,64 @@ class SshHosts(unittest.TestCase):
     def test_what_travels_is_on_no_command_line_and_ranks_know_their_hosts(self):
         script = ('hostname; echo "$DABKE_JOB_KEY" | grep -l -a -f - /proc/[0-9]*/cmdline 2>/dev/null; echo searched; '
                   'echo "in $PWD"; echo "at $DABKE_HOSTNAME $DABKE_RENDEZVOUS"')
-        code, out, error = self.run_job(["sh", "-c", script], directory=self.place)
+        code, out, error = self.run_job(["sh", "-c", script], directory=self.ssh.place)
         self.assertEqual(code, 0, error)
         for rank, host in ((0, 1), (1, 2)):
             self.assertIn(f"[{rank}]<stdout>:host{host}\n[{rank}]<stdout>:searched\n",
                           "".join(line for line in out.decode().splitlines(True) if line.startswith(f"[{rank}]")))
-            self.assertIn(f"[{rank}]<stdout>:in {self.place}\n", out.decode())
+            self.assertIn(f"[{rank}]<stdout>:in {self.ssh.place}\n", out.decode())
             self.assertRegex(out.decode(), rf"\[{rank}\]<stdout>:at {address(host)} http://127\.0\.0\.1:\d+\n")
 
+    def test_what_belongs_to_this_login_stays_here_and_x_brings_it_all_the_same(self):
+        names = ["PLAIN", "DISPLAY", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "HOSTNAME", "PMI_RANK", "SLURM_PROCID", "HOME"]
+        there = dict.fromkeys(names, "of-dabkerun")
+        script = "import os; print(*[n for n in %r if os.environ.get(n) == 'of-dabkerun'])" % names
+        command = ["--no-prefix", sys.executable, "-c", script]
+        code, out, error = self.run_job(command, hosts=f"{address(1)}:1", environment=there)
+        self.assertEqual((code, out), (0, b"PLAIN HOME\n"), error)
+        code, out, error = self.run_job(["-x", "DISPLAY", "-x", "PLAIN=other", *command], hosts=f"{address(1)}:1",
+                                        environment=there)
+        self.assertEqual((code, out), (0, b"DISPLAY HOME\n"), error)
+
+    def test_two_names_of_one_host_are_one_host(self):
+        second_name = "fd77::2"
+        with open(self.ssh.known_hosts, encoding="ascii") as file:
+            key = next(line for line in file if line.startswith(f"[{address(1)}]"))
+        both = self.ssh.file("known_by_both_names")
+        with open(both, "w", encoding="ascii") as file:
+            file.write(key + key.replace(address(1), second_name))
+        code, out, error = self.run_job(["--no-prefix", "sh", "-c", 'echo "$DABKE_RANK $DABKE_LOCAL_RANK $DABKE_HOSTNAME"'],
+                                        hosts=f"{address(1)}:1,[{second_name}]:2", known_hosts=both)
+        self.assertEqual(code, 0, error)
+        self.assertEqual(sorted(out.decode().split("\n")), ["", *(f"{i} {i} {address(1)}" for i in range(3))])
+        self.assertIn(f"dabkerun: {address(1)}, {second_name} are one machine", error)
+
+    def test_who_has_not_come_to_init_is_named_with_the_host_while_the_others_wait(self):
+        if not DIGITS:
+            self.skipTest("the examples are not built")
+        job = self.ssh.start(DABKERUN, ["--start-timeout", "60", "sh", "-c",
+                                        f'[ "$DABKE_RANK" = 0 ] || {{ echo asleep; exec sleep 1000; }}; exec "{DIGITS}"'])
+        self.addCleanup(job.kill)
+        line = ""
+        while "waiting for" not in line:
+            line = job.stderr.readline().decode()
+            self.assertTrue(line, "the job has ended early")
+        self.assertIn(f"1 of 2 ranks have called dabke_init; waiting for rank 1 on {address(2)}", line)
+        job.send_signal(signal.SIGINT)
+        job.communicate(timeout=30)
+
     def test_rank_0_reads_what_dabkerun_reads_and_every_byte_of_output_comes(self):
-        job = subprocess.Popen(self.on_host(0, [
-            DABKERUN, "-H", f"{address(1)}:1,{address(2)}:1", "-p", str(PORT), "-i", self.key, "--no-prefix", "--ssh-args",
-            f"-F none -o UserKnownHostsFile={self.known_hosts}", "cat"]), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        job = subprocess.Popen(self.ssh.on_host(0, [
+            DABKERUN, "-H", f"{address(1)}:1,{address(2)}:1", "-p", str(PORT), "-i", self.ssh.key, "--no-prefix", "--ssh-args",
+            f"-F none -o UserKnownHostsFile={self.ssh.known_hosts}", "cat"]), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         text = b"".join(b"%d %s\n" % (i, b"x" * (i * 37 % 301)) for i in range(30000))
         self.assertTrue(job.communicate(text, timeout=60)[0] == text)
         self.assertEqual(job.returncode, 0)
 
     def start_sleepers(self):
         """A job of two ranks that sleep, its mark, and their pids."""
-        mark = f"DABKE_TEST_MARK={os.getpid()}.{random.randrange(1 << 32)}"
-        name, _, value = mark.partition("=")
-        job = self.start(["sh", "-c", 'echo "pid $$"; exec sleep 1000'], environment={name: value})
+        job, mark, pids = self.ssh.start_sleepers(DABKERUN)
         self.addCleanup(job.kill)
-        pids = {}
-        while len(pids) < 2:
-            line = job.stdout.readline().decode()
-            self.assertTrue(line, "the job has ended early")
-            found = re.match(r"\[(\d)\]<stdout>:pid (\d+)", line)
-            pids[int(found[1])] = int(found[2])
         return job, mark, pids
 
     def expect_clean(self, mark, begin):
@@ -191,26 +156,26 @@ class SshHosts(unittest.TestCase):
 
     def test_a_host_that_is_cut_off_is_lost_after_the_peer_timeout_and_cleans_up_itself(self):
         mark = f"DABKE_TEST_MARK={os.getpid()}.cut"
-        job = self.start(["--peer-timeout-seconds", "3", "sh", "-c", 'echo ready; exec sleep 1000'],
+        job = self.ssh.start(DABKERUN, ["--peer-timeout-seconds", "3", "sh", "-c", 'echo ready; exec sleep 1000'],
                          environment={"DABKE_TEST_MARK": mark.partition("=")[2]})
         self.addCleanup(job.kill)
         for _ in range(2):
             job.stdout.readline()
         begin = time.monotonic()
-        with self.hosts.cut(0, 2):
+        with self.ssh.hosts.cut(0, 2):
             error = job.communicate(timeout=30)[1].decode()
             self.assertEqual(job.returncode, 1, error)
             self.assertRegex(error, rf"host {address(2)}: the connection to its agent was lost: nothing heard for 3 s")
             self.expect_clean(mark, begin + 3)
 
     def test_what_is_wrong_with_a_host_is_said_in_the_first_line_with_what_to_do(self):
-        host, here = address(1), self.place
-        changed = self.file("changed")
-        with open(self.other_key + ".pub", encoding="ascii") as file, open(changed, "w", encoding="ascii") as known:
+        host, here = address(1), self.ssh.place
+        changed = self.ssh.file("changed")
+        with open(self.ssh.other_key + ".pub", encoding="ascii") as file, open(changed, "w", encoding="ascii") as known:
             known.write(f"[{host}]:{PORT} {file.read()}")
         cases = [
             ("name", "its name is not known: .*address", {"hosts": "no-such-host.invalid:1"}, [], 1),
-            ("key", "it does not let us in without a password: .*--ssh-identity-file", {"key": self.other_key}, [], 1),
+            ("key", "it does not let us in without a password: .*--ssh-identity-file", {"key": self.ssh.other_key}, [], 1),
             ("changed", "its host key is not the one that is known: .*ssh-keygen -R", {"known_hosts": changed}, [], 1),
             ("unknown key", "its host key is not known: ", {"known_hosts": "/dev/null"}, [], 1),
             ("port", "nothing listens there for ssh: .*--ssh-port", {"port": 2223}, [], 1),
@@ -232,7 +197,7 @@ class SshHosts(unittest.TestCase):
             gone = os.path.join(here, "gone")
             os.mkdir(gone)
             # The hosts share the file system, so the directory goes on its way there.
-            remover = self.file("shell")
+            remover = self.ssh.file("shell")
             with open(remover, "w", encoding="ascii") as file:
                 file.write(f'#!/bin/sh\nrmdir "{gone}"\nshift\nexec sh -c "$*"\n')
             os.chmod(remover, 0o755)
@@ -242,17 +207,10 @@ class SshHosts(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    for tool in ("ssh", "ssh-keygen", "nsenter"):
-        if shutil.which(tool) is None:
-            print(f"skipped: {tool} is not installed")
-            sys.exit(77)
-    if shutil.which("sshd", path="/usr/sbin:/sbin") is None:
-        print("skipped: sshd is not installed (openssh-server)")
-        sys.exit(77)
     try:
-        with namespaces.Hosts(1):
+        with SshHosts(1):
             pass
     except namespaces.NotPermitted as why:
-        print(f"skipped: no network namespaces here: {why}")
+        print(f"skipped: no hosts with sshd here: {why}")
         sys.exit(77)
     unittest.main()

@@ -59,7 +59,7 @@ TEST_CASE("an empty hostfile, one with a byte order mark and one that cannot be 
 TEST_CASE("slots beyond all bounds do not overflow") {
   const std::vector<Host> many(2148, {"localhost", kMostSlots});
   CHECK(merge_hosts(many) == std::vector<Host>{{"localhost", kMostSlots}});
-  CHECK(merge_this_host(many) == std::vector<Host>{{"localhost", kMostSlots}});
+  CHECK(merge_this_host(many).hosts == std::vector<Host>{{"localhost", kMostSlots}});
 }
 
 TEST_CASE("this host is known by its names and addresses") {
@@ -72,8 +72,19 @@ TEST_CASE("this host is known by its names and addresses") {
 }
 
 TEST_CASE("the names of this host count as one host, whose place and name are those of the first") {
-  CHECK(merge_this_host({{"localhost", 2}, {"192.0.2.1", 3}, {"127.0.0.1", 3}, {"192.0.2.1", 1}}) ==
-        std::vector<Host>{{"localhost", 5}, {"192.0.2.1", 4}});
+  const MergedHosts merged =
+      merge_this_host({{"192.0.2.1", 3}, {"127.0.0.1", 3}, {"localhost", 2}, {"192.0.2.1", 1}});
+  CHECK(merged.hosts == std::vector<Host>{{"192.0.2.1", 4}, {"127.0.0.1", 5}});
+  CHECK(merged.here == "127.0.0.1");
+  CHECK(merge_this_host({{"192.0.2.1", 1}}).here.empty());
+}
+
+TEST_CASE("of very many hosts those that are this one are found at once") {
+  std::vector<Host> many;
+  for (int i = 0; i < 1000; ++i) many.push_back({"203.0.113." + std::to_string(i % 250), 1});
+  many[997].name = "127.0.0.1";
+  many[998].name = "localhost";
+  CHECK(find_this_host(many) == std::vector<std::size_t>{997, 998});
 }
 
 TEST_CASE("a user before a host is refused, and the message says which flag names users") {
