@@ -4,19 +4,16 @@ Each host has its own network, host name and, for each rank, process ids. Needs 
 """
 
 import contextlib
-import ctypes
-import fcntl
-import heapq
-import multiprocessing
 import os
-import random
-import select
+import pathlib
 import shutil
 import signal
-import struct
 import subprocess
+import sys
 import tempfile
-import time
+
+
+WIRE = str(pathlib.Path(__file__).resolve().parents[1] / "fault" / "wire.py")
 
 
 class NotPermitted(Exception):
@@ -29,44 +26,28 @@ def _ip(*arguments):
         raise NotPermitted(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
 
 
-def _tap_in(namespace, name):
-    """The frames of a network device that is there only while this is open. The calling process goes there."""
-    with open(f"/run/netns/{namespace}", "rb") as place:
-        if ctypes.CDLL(None, use_errno=True).setns(place.fileno(), 0) != 0:
-            raise NotPermitted(f"setns: {os.strerror(ctypes.get_errno())}")
-    device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
-    set_interface, tap_without_header = 0x400454CA, 0x1002  # TUNSETIFF, IFF_TAP | IFF_NO_PI
-    fcntl.ioctl(device, set_interface, struct.pack("16sH", name.encode(), tap_without_header))
-    return device
-
-
-def _carry_frames(namespaces, name, delay, jitter, ready):
-    """Between the two devices, each frame `delay` seconds late, give or take `jitter`, and none past another."""
-    try:
-        devices = [_tap_in(namespace, name) for namespace in namespaces]
-    except (NotPermitted, OSError) as error:
-        ready.send(str(error))
-        return
-    ready.send("")
-    due, number, last = [], 0, [0.0, 0.0]
-    while True:
-        patience = max(0.0, due[0][0] - time.monotonic()) if due else None
-        for device in select.select(devices, [], [], patience)[0]:
-            way = devices.index(device)
-            last[way] = max(last[way], time.monotonic() + random.uniform(delay - jitter, delay + jitter))
-            heapq.heappush(due, (last[way], number, devices[1 - way], os.read(device, 65536)))
-            number += 1
-        while due and due[0][0] <= time.monotonic():
-            _, _, device, frame = heapq.heappop(due)
-            with contextlib.suppress(OSError):  # full, or down: a network may lose frames
-                os.write(device, frame)
+@contextlib.contextmanager
+def _wire(one, other, **fate):
+    """A wire (tests/fault/wire.py) between two devices, each as NAMESPACE:DEVICE, while this is open."""
+    words = [word for name, value in fate.items() for word in (f"--{name}", str(value))]
+    with subprocess.Popen([sys.executable, WIRE, one, other, *words], stdout=subprocess.PIPE, text=True) as carrier:
+        try:
+            said = carrier.stdout.readline().strip()
+            if said != "ready":
+                raise NotPermitted(said)
+            yield
+        finally:
+            carrier.kill()
 
 
 class Hosts:
-    """`with Hosts(2) as hosts:` two hosts, host0 and host1."""
+    """`with Hosts(2) as hosts:` two hosts, host0 and host1. `name`: of its namespaces, where a process makes several.
+    `wires`: what the wire between a host and the switch does to frames, by the host's number; the others' is perfect."""
 
-    def __init__(self, count):
-        self._name = f"dabke{os.getpid()}"
+    def __init__(self, count, name=None, wires=None):
+        self._name = name or f"dabke{os.getpid()}"
+        self._wires = wires or {}
+        self._open = contextlib.ExitStack()
         self._count = count
         self._made = []
         self._ranks = []
@@ -91,6 +72,7 @@ class Hosts:
             rank.kill()
             rank.wait()
             rank.stdin.close()
+        self._open.close()
         for name in reversed(self._made):
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
         if self.place:
@@ -109,7 +91,10 @@ class Hosts:
         for i in range(self._count):
             host = f"{self._name}h{i}"
             self._add_namespace(host)
-            _ip("-n", switch, "link", "add", f"port{i}", "type", "veth", "peer", "name", "eth0", "netns", host)
+            if i in self._wires:
+                self._open.enter_context(_wire(f"{switch}:port{i}", f"{host}:eth0", **self._wires[i]))
+            else:
+                _ip("-n", switch, "link", "add", f"port{i}", "type", "veth", "peer", "name", "eth0", "netns", host)
             _ip("-n", switch, "link", "set", f"port{i}", "master", "switch", "up")
             # As on real hosts: every one of them has this one, and it leads nowhere but to the host itself.
             _ip("-n", host, "link", "add", "docker0", "type", "bridge")
@@ -119,6 +104,11 @@ class Hosts:
             _ip("-n", host, "addr", "add", f"fd77::{i + 1}/64", "dev", "eth0", "nodad")
             _ip("-n", host, "link", "set", "eth0", "up")
             _ip("-n", host, "route", "add", "default", "dev", "eth0")
+
+    @property
+    def switch(self):
+        """The network namespace that has each host's port, port0 and so on."""
+        return f"{self._name}s"
 
     def name_of(self, host):
         """Of its network namespace."""
@@ -139,21 +129,12 @@ class Hosts:
     @contextlib.contextmanager
     def far_link(self, one, other, delay, jitter):
         """Another network of these two hosts alone, 10.78.0.0/24, slow by so many seconds each way."""
-        parent, child = multiprocessing.Pipe()
         name = "far0"
-        carrier = multiprocessing.Process(target=_carry_frames, daemon=True,
-                                          args=([self.name_of(one), self.name_of(other)], name, delay, jitter, child))
-        carrier.start()
-        try:
-            if why := parent.recv():
-                raise NotPermitted(why)
+        with _wire(f"{self.name_of(one)}:{name}", f"{self.name_of(other)}:{name}", delay=delay, jitter=jitter):
             for host in (one, other):
                 _ip("-n", self.name_of(host), "addr", "add", f"10.78.0.{host + 1}/24", "dev", name)
                 _ip("-n", self.name_of(host), "link", "set", name, "up")
             yield
-        finally:
-            carrier.kill()
-            carrier.join()
 
     def is_idle(self, host):
         """Whether all that was sent from there over TCP has been acknowledged."""

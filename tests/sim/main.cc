@@ -17,9 +17,11 @@ constexpr unsigned kFixedSeeds = 400;
 constexpr unsigned kOnceFailed[] = {3819197819, 4192617531, 3271939239, 1725715333, 490150101,  1361215735,
                                     758327347,  1589558469, 1981738341, 1736954469, 2280891507, 1061327473};
 
-bool run(unsigned seed, int ranks, bool verbose) {
+/// `events`: those of the job are added to it.
+bool run(unsigned seed, int ranks, bool verbose, std::uint64_t& events) {
   try {
     const auto result = dabke::sim::run_random_job(seed, ranks);
+    events += result.events;
     if (verbose) {
       fmt::print("seed {}: {}: {} events, {} orders executed\n", seed, result.text, result.events,
                  result.orders);
@@ -40,11 +42,14 @@ int main(int argc, char** argv) {
   unsigned seed = 0;
   int ranks = 0;
   double for_seconds = 0;
+  double events = 0;
   int scaling = 0, scaling_from = 16;
   app.add_option("--seed", seed, "Run the job of this seed alone, and say what it was.");
   app.add_option("--ranks", ranks, "With so many ranks; unless given, the seed decides.")
       ->check(CLI::Range(1, 65536));
   app.add_option("--for", for_seconds, "Seconds to go on with new random seeds after the fixed ones.");
+  app.add_option("--events", events, "Go on with new random seeds for so many events at least, such as 1e8.")
+      ->check(CLI::Range(0.0, 1e15));
   app.add_option("--scaling", scaling,
                  "Instead, print the table of what negotiation costs, up to so many ranks.");
   app.add_option("--scaling-from", scaling_from,
@@ -53,21 +58,25 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   if (scaling > 0) return dabke::sim::print_scaling(scaling_from, scaling);
-  if (seed != 0) return run(seed, ranks, true) ? 0 : 1;
+  std::uint64_t simulated = 0;
+  if (seed != 0) return run(seed, ranks, true, simulated) ? 0 : 1;
 
   int failed = 0;
   int ran = 0;
   for (unsigned fixed = 1; fixed <= kFixedSeeds && failed < 5; ++fixed, ++ran)
-    failed += !run(fixed, ranks, false);
+    failed += !run(fixed, ranks, false, simulated);
   for (const unsigned once : kOnceFailed) {
-    failed += !run(once, 0, false);
+    failed += !run(once, 0, false, simulated);
     ++ran;
   }
-  for (unsigned fixed = 1; fixed <= 3 && failed < 5; ++fixed, ++ran) failed += !run(fixed, 256, false);
+  for (unsigned fixed = 1; fixed <= 3 && failed < 5; ++fixed, ++ran)
+    failed += !run(fixed, 256, false, simulated);
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(for_seconds);
   std::random_device source;
-  for (; std::chrono::steady_clock::now() < end && failed < 5; ++ran)
-    failed += !run(source() | 1U, ranks, false);
-  fmt::print("{} random jobs simulated, {} of them failed\n", ran, failed);
+  const auto goes_on = [&] {
+    return std::chrono::steady_clock::now() < end || static_cast<double>(simulated) < events;
+  };
+  for (; goes_on() && failed < 5; ++ran) failed += !run(source() | 1U, ranks, false, simulated);
+  fmt::print("{} random jobs of {} events simulated, {} of them failed\n", ran, simulated, failed);
   return failed == 0 ? 0 : 1;
 }

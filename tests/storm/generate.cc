@@ -19,7 +19,7 @@ class EpochMaker {
         epoch_(epoch),
         calls_(random, {epoch.knobs.contains("COMPRESSION"), random.chance(25)}) {}
 
-  void make(int phases) {
+  void make(int phases, int steady) {
     epoch_.sets.push_back({everybody_});
     alive_.push_back(0);
     while (random_.chance(30) && add_set(false)) ++epoch_.static_sets;
@@ -27,6 +27,7 @@ class EpochMaker {
       make_phase();
       if (random_.chance(25)) repeat_phase(random_.between(1, 12));
     }
+    if (steady > 0) repeat_phase(steady);
     for (int i = random_.below(12) - 9; i > 0; --i) {
       const int set = random_.pick(alive_);
       const Ranks some = random_.proper_part(ranks_of(set));
@@ -157,7 +158,7 @@ class EpochMaker {
 
 }  // namespace
 
-Program program_of(std::uint64_t seed) {
+Program program_of(std::uint64_t seed, int steady) {
   Program program;
   program.seed = seed;
   Random random(hash(seed));
@@ -166,7 +167,7 @@ Program program_of(std::uint64_t seed) {
   for (int i = 0; i < epochs; ++i) {
     Epoch& epoch = program.epochs.emplace_back();
     choose_knobs(random, program, epoch);
-    EpochMaker(random, program, epoch).make(random.between(1, 8));
+    EpochMaker(random, program, epoch).make(random.between(1, 8), steady);
   }
   return program;
 }

@@ -3,14 +3,17 @@
 //   storm_worker SEED          runs it; a launcher has started as many as the plan says
 //   storm_worker --plan SEED   prints how it is to be started
 //   storm_worker --show SEED   prints the whole program
+//   storm_worker --points SEED prints how often each rank comes to which point, for tests/fault
 //
 // Environment: STORM_PATIENCE, seconds without any progress that are a hang (60); STORM_MISTAKE, what the
-// last rank does wrong on purpose, "value" or "stop".
+// last rank does wrong on purpose, "value" or "stop"; STORM_STEADY, how often the last phase of each epoch is
+// repeated; and those of faults.h.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
+#include "faults.h"
 #include "program.h"
 #include "rank.h"
 #include "reduce.h"
@@ -30,6 +33,13 @@ int number_in(std::initializer_list<const char*> variables, int otherwise) {
 
 void print_plan(const Program& program) {
   std::printf("ranks %d\nstarter %s\n", program.ranks, program.starter.c_str());
+}
+
+void print_points(const Program& program) {
+  for (int rank = 0; rank < program.ranks; ++rank) {
+    for (const Point point : kPoints)
+      std::printf("%d %s %d\n", rank, name_of(point), count_of(program, point, rank));
+  }
 }
 
 void print_program(const Program& program) {
@@ -69,6 +79,7 @@ Mistake mistake_of(const Program& program, int rank) {
 int run(const Program& program) {
   const int rank = number_in({"DABKE_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"}, 0);
   set_speaker(program.seed, rank);
+  prepare_faults(rank);
   start_watchdog(number_in({"STORM_PATIENCE"}, 60));
   if (program.ranks_per_host != 0)
     ::setenv("DABKE_HOSTNAME", ("host-" + std::to_string(rank / program.ranks_per_host)).c_str(), 1);
@@ -76,9 +87,13 @@ int run(const Program& program) {
   ::setenv("DABKE_START_TIMEOUT_SECONDS", "120", 0);
   std::atomic<Mistake> mistake = mistake_of(program, rank);
   be_refused_outside();
-  for (const Epoch& epoch : program.epochs) Rank(program, epoch, rank, mistake).run();
+  for (const Epoch& epoch : program.epochs) {
+    if (!has_lost()) Rank(program, epoch, rank, mistake).run();
+  }
+  run_again(program, rank);
   be_refused_outside();
   remove_scratch();
+  note("done");
   std::printf("rank %d is done\n", rank);
   return 0;
 }
@@ -90,11 +105,13 @@ int main(int argc, char** argv) {
   ::setenv("DABKE_TIMELINE_FORMAT", "horovod", 0);  // each process names a file of its own
   if (argc < 2) return 2;
   const std::string first = argv[1];
-  const bool asks = first == "--plan" || first == "--show";
+  const bool asks = first == "--plan" || first == "--show" || first == "--points";
   if (asks && argc < 3) return 2;
-  storm::Program program = storm::program_of(std::strtoull(argv[asks ? 2 : 1], nullptr, 10));
+  const int steady = storm::number_in({"STORM_STEADY"}, 0);
+  storm::Program program = storm::program_of(std::strtoull(argv[asks ? 2 : 1], nullptr, 10), steady);
   if (const char* without = std::getenv("STORM_WITHOUT")) storm::reduce(program, without);
   if (first == "--plan") return storm::print_plan(program), 0;
+  if (first == "--points") return storm::print_points(program), 0;
   if (first == "--show") return storm::print_program(program), 0;
   return storm::run(program);
 }

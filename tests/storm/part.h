@@ -92,6 +92,7 @@ class Part {
   std::vector<std::int64_t> splits_;
   dabke_options options_ = DABKE_OPTIONS_INIT;
   bool wants_handle_ = true;
+  bool is_refused_ = false;  // the job was over; nothing follows
   bool has_blocked_ = false;
   dabke_status blocked_status_ = DABKE_OK;
   std::string blocked_message_;

@@ -135,7 +135,7 @@ struct Program {
   std::vector<Epoch> epochs;
 };
 
-/// The program of a seed (generate.cc).
-Program program_of(std::uint64_t seed);
+/// The program of a seed (generate.cc). `steady`: how often the last phase of each epoch comes again.
+Program program_of(std::uint64_t seed, int steady);
 
 }  // namespace storm

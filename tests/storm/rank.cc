@@ -6,8 +6,10 @@
 #include <chrono>
 #include <cstdlib>
 #include <map>
+#include <system_error>
 #include <thread>
 
+#include "faults.h"
 #include "generate_calls.h"
 #include "refusals.h"
 #include "scratch.h"
@@ -15,10 +17,13 @@
 namespace storm {
 namespace {
 
-void must(const char* what, dabke_status got, dabke_status want = DABKE_OK) {
-  if (got == want) return;
+/// False where the job is over, as a campaign of faults allows.
+bool must(const char* what, dabke_status got, dabke_status want = DABKE_OK, const char* text = nullptr) {
+  if (got == want) return true;
+  if (text == nullptr) text = dabke_last_error();
+  if (is_excused(what, got, text)) return false;
   wrong(std::string(what) + " ended with " + dabke_status_name(got) + ", not " + dabke_status_name(want) +
-        ": " + dabke_last_error());
+        ": " + text);
 }
 
 std::vector<std::int32_t> shuffled(Ranks ranks, Random& random) {
@@ -34,14 +39,15 @@ Rank::Rank(const Program& program, const Epoch& epoch, int rank, std::atomic<Mis
     : here_{program, epoch, rank, {DABKE_WORLD}}, mistake_(mistake) {}
 
 void Rank::run() {
-  init();
-  for (std::size_t i = 0; i < here_.epoch.phases.size(); ++i) run_phase(here_.epoch.phases[i], i);
+  if (!init()) return;
+  for (std::size_t i = 0; i < here_.epoch.phases.size() && !has_lost(); ++i)
+    run_phase(here_.epoch.phases[i], i);
   Random random(hash(here_.program.seed, here_.rank, 1));
   finish_kept(nullptr, random);
   shut_down();
 }
 
-void Rank::init() {
+bool Rank::init() {
   const Pending pending("dabke_init");
   std::vector<std::string> texts;
   for (const auto& [name, value] : here_.epoch.knobs) {
@@ -76,7 +82,8 @@ void Rank::init() {
   options.process_set_ranks = pointers.data();
   options.process_set_sizes = sizes.data();
   options.process_set_count = sizes.size();
-  must("dabke_init", dabke_init(&options));
+  reached(Point::init);
+  if (!must("dabke_init", dabke_init(&options))) return false;
   if (!here_.epoch.knobs_in_options) {
     for (const std::string& text : texts) ::unsetenv(text.substr(0, text.find('=')).c_str());
   }
@@ -86,13 +93,15 @@ void Rank::init() {
   }
   for (int set = 0; set <= here_.epoch.static_sets; ++set) check_set(set);
   here_.ids.resize(here_.epoch.sets.size(), -1);
+  return true;
 }
 
 void Rank::check_set(int set) {
   std::vector<std::int32_t> ranks(kMostRanks);
   std::size_t count = 0;
-  must("dabke_process_set_ranks",
-       dabke_process_set_ranks(here_.ids[static_cast<std::size_t>(set)], ranks.data(), ranks.size(), &count));
+  const dabke_process_set id = here_.ids[static_cast<std::size_t>(set)];
+  if (!must("dabke_process_set_ranks", dabke_process_set_ranks(id, ranks.data(), ranks.size(), &count)))
+    return;
   ranks.resize(count);
   if (ranks != list_of(here_.ranks_of(set))) wrong("process set " + std::to_string(set) + " has other ranks");
 }
@@ -101,6 +110,7 @@ void Rank::run_phase(const Phase& phase, std::size_t number) {
   Random order(hash(here_.program.seed, phase.order, here_.rank));  // the same in phases that repeat
   Random random(hash(here_.program.seed, number, here_.rank, 3));
   finish_kept(&phase, random);
+  reached(Point::step);
   if (phase.is_traced)
     must("dabke_start_timeline", dabke_start_timeline(scratch_path("timeline").c_str(), 0));
   Parts parts;
@@ -113,7 +123,11 @@ void Rank::run_phase(const Phase& phase, std::size_t number) {
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < works.size(); ++i) {
       const Random own(random.next());
-      threads.emplace_back([this, &works, i, own] { work(works[i], own); });
+      try {
+        threads.emplace_back([this, &works, i, own] { work(works[i], own); });
+      } catch (const std::system_error& error) {
+        wrong(std::string("has no thread for its calls: ") + error.what());
+      }
     }
     for (const SetChange& one : phase.changes) change(one, random);
     if (phase.is_dumped) must("dabke_dump", dabke_dump(scratch_path("dump").c_str()));
@@ -203,6 +217,7 @@ void Rank::work(const Work& work, Random random) {
 }
 
 void Rank::change(const SetChange& change, Random& random) {
+  reached(Point::change);
   const bool is_set = change.what != SetChange::What::add_different;
   if (is_set && here_.epoch.sets[static_cast<std::size_t>(change.set)].among_members) {
     if (has(here_.ranks_of(change.set), here_.rank)) change_among_members(change, random);
@@ -224,10 +239,15 @@ void Rank::add(const SetChange& change, Random& random) {
   const auto list = shuffled(ranks, random);
   dabke_process_set id = -9;
   const dabke_status status = dabke_add_process_set(list.data(), list.size(), &id);
-  if (change.what == What::add_existing)
-    return must("adding a set again", status, DABKE_ERROR_INVALID_ARGUMENT);
-  if (change.what == What::add_different) return must("adding different sets", status, DABKE_ERROR_MISMATCH);
-  must("dabke_add_process_set", status);
+  if (change.what == What::add_existing) {
+    must("adding a set again", status, DABKE_ERROR_INVALID_ARGUMENT);
+    return;
+  }
+  if (change.what == What::add_different) {
+    must("adding different sets", status, DABKE_ERROR_MISMATCH);
+    return;
+  }
+  if (!must("dabke_add_process_set", status)) return;
   here_.ids[static_cast<std::size_t>(change.set)] = id;
   check_set(change.set);
 }
@@ -239,15 +259,21 @@ void Rank::change_among_members(const SetChange& change, Random& random) {
   const auto list = shuffled(here_.ranks_of(change.set), random);
   dabke_process_set& known = here_.ids[static_cast<std::size_t>(change.set)];
   dabke_handle* handle = nullptr;
-  must("dabke_add_process_set_among_members_async",
-       dabke_add_process_set_among_members_async(list.data(), list.size(), &handle));
-  must("dabke_wait of a new set", dabke_wait(handle, random.chance(50) ? -1 : 1e6));
+  if (!must("dabke_add_process_set_among_members_async",
+            dabke_add_process_set_among_members_async(list.data(), list.size(), &handle)))
+    return;
+  const dabke_status status = dabke_wait(handle, random.chance(50) ? -1 : 1e6);
+  if (!must("dabke_wait of a new set", status, DABKE_OK, dabke_handle_message(handle))) {
+    dabke_handle_free(handle);
+    return;
+  }
   dabke_process_set id = -9;
   must("dabke_handle_process_set", dabke_handle_process_set(handle, &id));
   dabke_handle_free(handle);
   if (change.what == SetChange::What::add_again) {
     if (id != known) wrong("a set that is added again has another id");
-    return must("taking back an add", dabke_remove_process_set_among_members(id));
+    must("taking back an add", dabke_remove_process_set_among_members(id));
+    return;
   }
   known = id;
   check_set(change.set);
@@ -265,10 +291,10 @@ void Rank::remove(const SetChange& change) {
     }
   }
   const dabke_process_set id = here_.ids[static_cast<std::size_t>(change.set)];
-  must("dabke_remove_process_set",
-       among_members ? dabke_remove_process_set_among_members(id) : dabke_remove_process_set(id));
   std::int32_t size = 0;
-  must("the size of a removed set", dabke_process_set_size(id, &size), DABKE_ERROR_UNKNOWN_PROCESS_SET);
+  if (must("dabke_remove_process_set",
+           among_members ? dabke_remove_process_set_among_members(id) : dabke_remove_process_set(id)))
+    must("the size of a removed set", dabke_process_set_size(id, &size), DABKE_ERROR_UNKNOWN_PROCESS_SET);
   for (auto& part : orphans) {
     part->finish();
     done_.push_back(std::move(part));
@@ -283,26 +309,26 @@ void Rank::join_sets(const Phase& phase, Random& random) {
             text_of(here_.ranks_of(set)) + "}");
   };
   const Pending pending("dabke_join");
+  if (std::ranges::any_of(phase.joins, [&](int set) { return has(here_.ranks_of(set), here_.rank); }))
+    reached(Point::join);
   for (const int set : phase.joins) {
     if (!has(here_.ranks_of(set), here_.rank)) continue;
     dabke_options options = DABKE_OPTIONS_INIT;
     options.process_set = here_.ids[static_cast<std::size_t>(set)];
     if (random.chance(50)) {
       std::int32_t last = -1;
-      must("dabke_join", dabke_join(&options, &last));
-      check(set, last);
+      if (must("dabke_join", dabke_join(&options, &last))) check(set, last);
     } else {
-      handles.emplace_back(set, nullptr);
-      must("dabke_join_async", dabke_join_async(&options, &handles.back().second));
+      dabke_handle* handle = nullptr;
+      if (must("dabke_join_async", dabke_join_async(&options, &handle))) handles.emplace_back(set, handle);
     }
   }
   for (const auto& [set, handle] : handles) {
-    if (const dabke_status status = dabke_wait(handle, -1); status != DABKE_OK)
-      wrong(std::string("join ended with ") + dabke_status_name(status) + ": " +
-            dabke_handle_message(handle));
+    const dabke_status status = dabke_wait(handle, -1);
     std::int32_t last = -1;
-    must("dabke_handle_last_joined_rank", dabke_handle_last_joined_rank(handle, &last));
-    check(set, last);
+    if (must("a join", status, DABKE_OK, dabke_handle_message(handle)) &&
+        must("dabke_handle_last_joined_rank", dabke_handle_last_joined_rank(handle, &last)))
+      check(set, last);
     dabke_handle_free(handle);
   }
 }
@@ -333,6 +359,7 @@ void Rank::finish(Parts parts, Random& random) {
 }
 
 void Rank::shut_down() {
+  reached(Point::leave);
   Parts leftovers;
   for (const Call& call : here_.epoch.leftovers) {
     if (!has(call.takers, here_.rank)) continue;

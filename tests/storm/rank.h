@@ -24,7 +24,8 @@ class Rank {
     int refusals = 0;
   };
 
-  void init();
+  /// False where the job never came to be, as a campaign of faults allows.
+  bool init();
   void check_set(int set);
   void run_phase(const Phase& phase, std::size_t number);
   /// The parts of one call; a group is several.

@@ -1,0 +1,134 @@
+"""That the campaign of faults can fail: its judge against journals made for it, its plans, its wire.
+
+    fault_test.py BUILD_DIR
+"""
+import pathlib
+import sys
+import unittest
+
+import job as jobs
+import judge as judges
+import plan as plans
+import summary
+import wire
+
+BUILD = pathlib.Path(sys.argv.pop(1))
+KILL = plans.Fault(1, 'steady state', 3, 0, 'kill', plans.DEATH, 'kill')
+STOP = plans.Fault(1, 'join', 0, 0, 'stop', plans.NOTHING, 'stop', '1.0', 1.0)
+CUT = plans.Fault(2, 'join', 0, 0, 'link down and up', plans.SILENCE, 'shell', 'ip', 6.0)
+DISK = plans.Fault(0, 'throughout', 0, 0, 'full disk', plans.NOTHING)
+
+
+def plan(*faults, start='processes', places=()):
+    return plans.Plan(1, 1, 5, 3, start, list(places), 'auto/auto', list(faults))
+
+
+def loss(at, rank, message, status='peer_lost'):
+    return (at, rank, f"lost {status} call 1 'tensor a' in process set {{0,1,2}}: allreduce sum int8[1] by ranks 0,1,2: {message}")
+
+
+def outcome(journal, codes=(0, -9, 0), said='', **more):
+    done = [(9.0, rank, 'done') for rank, code in enumerate(codes) if code == 0] if len(codes) == 3 else []
+    return jobs.Outcome(list(codes), said, sorted([*journal, *done]), 0.0, {}, 1.0, **more)
+
+
+def failures(planned, seen):
+    return judges.judge(planned, seen).failures
+
+
+GOOD = [(1.0, 1, 'fault 0 kill'), loss(1.2, 0, "allreduce 'a': rank 1 on host-0: it closed its connection"),
+        loss(1.3, 2, "allreduce 'a': rank 1 on host-0: it closed its connection")]
+
+
+class TheJudge(unittest.TestCase):
+    def check(self, found, text):
+        self.assertTrue(any(text in failure for failure in found), found)
+
+    def test_survivors_that_name_the_dead_rank_in_time_are_right(self):
+        verdict = judges.judge(plan(KILL), outcome(GOOD))
+        self.assertEqual(verdict.failures, [])
+        self.assertEqual(verdict.know_seconds, {0: 0.2, 2: 0.3})
+
+    def test_a_survivor_that_blames_another_is_wrong(self):
+        wrong = [*GOOD[:2], loss(1.3, 2, "allreduce 'a': rank 0 on host-0: it closed its connection (rank 1 ...)")]
+        self.check(failures(plan(KILL), outcome(wrong)), 'rank 2 blames not [1]')
+
+    def test_a_survivor_that_blames_nobody_is_wrong(self):
+        self.check(failures(plan(KILL), outcome([*GOOD[:2], loss(1.3, 2, "allreduce 'a': broken")])), 'rank 2 blames not [1]')
+
+    def test_a_survivor_that_knows_too_late_is_wrong(self):
+        late = [*GOOD[:2], loss(3.5, 2, "allreduce 'a': rank 1 on host-0: it closed its connection")]
+        self.check(failures(plan(KILL), outcome(late)), 'rank 2 knew only 2.50 s after')
+        self.assertEqual(failures(plan(KILL), outcome(late, machine_stood_still=0.3)), [])
+
+    def test_a_loss_where_nobody_died_is_wrong(self):
+        stopped = [(1.0, 1, 'fault 0 stop'), loss(1.2, 0, "allreduce 'a': rank 1 on host-0: nothing heard")]
+        self.check(failures(plan(STOP), outcome(stopped, (0, 0, 0))), 'nobody was to blame')
+        self.assertEqual(failures(plan(STOP), outcome(stopped[:1], (0, 0, 0))), [])
+
+    def test_a_cut_host_and_the_others_blame_each_other_and_not_their_own(self):
+        cut = [(1.0, 2, 'fault 0 shell'), loss(4.0, 0, 'rank 2 on host1: nothing heard'), loss(4.0, 2, 'rank 0 on host0: gone')]
+        planned = plan(CUT, start='hosts', places=[0, 0, 1])
+        self.assertEqual(failures(planned, outcome(cut, (0, 0, 0))), [])
+        self.check(failures(planned, outcome([*cut, loss(4.1, 1, 'rank 0 on host0: gone')], (0, 0, 0))), 'rank 1 blames not [2]')
+
+    def test_what_a_rank_says_of_itself_and_what_is_left_behind_count(self):
+        self.check(failures(plan(KILL), outcome(GOOD, said='storm: seed 1, rank 0: call 1: element 0 is 3, not 4')), 'element 0')
+        self.check(failures(plan(KILL), outcome(GOOD, left=['process 7: worker'])), 'left behind: process 7')
+        self.check(failures(plan(KILL), outcome(GOOD, (None, -9, 0))), 'hung')
+        self.check(failures(plan(KILL), outcome(GOOD, (0, -9, -11))), 'rank 2 ended with code -11')
+
+    def test_dabkerun_must_blame_the_dead_rank(self):
+        planned = plan(KILL, start='dabkerun')
+        said = 'dabkerun: first failure: rank {} on host'
+        self.assertEqual(failures(planned, outcome(GOOD, (137,), said.format(1))), [])
+        self.check(failures(planned, outcome(GOOD, (137,), said.format(2))), 'blames dabkerun: first failure: rank 2')
+        self.check(failures(planned, outcome(GOOD, (0,))), 'dabkerun ended with code 0')
+
+
+    def test_init_may_take_its_time_to_know_and_what_a_rank_waited_for_is_blamed(self):
+        late = [GOOD[0], (10.5, 0, 'lost timeout dabke_init: rank 0 waited 10 s in epoch 1 at file:/x for rank 1; start all')]
+        verdict = judges.judge(plan(KILL), outcome(late))
+        self.assertEqual(verdict.failures, [])
+        self.assertEqual((verdict.know_seconds, verdict.init_seconds), ({}, {0: 9.5}))
+        wrong = [GOOD[0], (10.5, 2, 'lost timeout dabke_init: rank 0 does not answer in time')]
+        self.check(failures(plan(KILL), outcome(wrong)), 'rank 2 blames not [1]')
+
+
+class ThePlans(unittest.TestCase):
+    def test_a_seed_is_a_plan(self):
+        worker = plans.Worker(str(BUILD / 'tests' / 'storm' / 'storm_worker'))
+        texts = [str(plans.plan_of(seed, worker)) for seed in range(1, 41)]
+        self.assertEqual(texts[6], str(plans.plan_of(7, worker)))
+        self.assertEqual(len(set(texts)), 40)
+        for phase in plans.PHASES:
+            self.assertTrue(any(phase in text for text in texts), phase)
+
+    def test_the_summary_counts_what_struck(self):
+        row = {'faults': [['kill', 'join', True], ['stop', 'join', False]], 'failures': [], 'start': 'hosts',
+               'know': {'0': 0.5}, 'know in init': {}}
+        one = {'faults': [['kill', 'join', True]], 'failures': [], 'start': 'hosts',
+               'know': {'0': 0.25, '2': 0.3}, 'know in init': {}}
+        self.assertIn('| kill | join | 2 | 0 | 0.30 s |  |', summary.table([row, one]))
+
+
+class TheWire(unittest.TestCase):
+    def arrivals(self, **fate):
+        direction = wire.Direction('7 0', **{'delay': 0.01, 'jitter': 0.002, 'loss': 0, 'reorder': 0, **fate})
+        return [direction.arrival(number * 1e-4) for number in range(1000)]
+
+    def test_frames_keep_their_order_and_their_delay(self):
+        arrivals = self.arrivals()
+        self.assertEqual(arrivals, sorted(arrivals))
+        self.assertTrue(all(0.008 <= at - number * 1e-4 <= 0.012 + 1e-9 for number, at in enumerate(arrivals)))
+
+    def test_a_seed_decides_which_frames_are_lost_and_which_are_passed(self):
+        lossy = self.arrivals(loss=0.1)
+        self.assertEqual(lossy, self.arrivals(loss=0.1))
+        self.assertTrue(50 < lossy.count(None) < 150)
+        passed = self.arrivals(reorder=0.1)
+        self.assertTrue(50 < sum(a > b for a, b in zip(passed, passed[1:])) < 150)
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,259 @@
+"""One job of real processes: started, watched until it has ended or is over its time, and cleared away."""
+import contextlib
+import functools
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+
+import plan as plans
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'multiproc'))
+import namespaces  # noqa: E402 (pylint: disable=wrong-import-position)
+
+LIMIT_SECONDS = 90
+PATIENCE_SECONDS = 20        # without any progress, in which a rank calls itself hung
+PEER_TIMEOUT_SECONDS = 2
+START_TIMEOUT_SECONDS = 10
+# What of a job may still be ending when its last process has: the process that strikes, a launcher's children.
+LINGER_SECONDS = 9
+MPI_ENVIRONMENT = {
+    'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1',
+    'OMPI_MCA_btl_vader_single_copy_mechanism': 'none',
+}
+
+
+FAKETIME = '/usr/$LIB/faketime/libfaketimeMT.so.1'  # which the dynamic loader completes
+
+
+def remove_group(group):
+    """A control group, whose last processes may still be ending."""
+    deadline = time.monotonic() + LINGER_SECONDS
+    while True:
+        try:
+            group.rmdir()
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+@dataclass
+class Outcome:
+    codes: list                   # of the processes that were started: the ranks, or the one launcher. None: had to be killed
+    said: str                     # all that they wrote
+    journal: list                 # (seconds, rank, text)
+    began: float
+    ended: dict = field(default_factory=dict)  # {the process's index in codes: when}
+    seconds: float = 0
+    machine_stood_still: float = 0  # the longest time in which nothing of ours ran
+    left: list = field(default_factory=list)  # processes and files that nobody cleared away
+
+
+class Stillness:
+    """How long this machine, full of other work, lets a thread wait that wants to run now."""
+
+    def __enter__(self):
+        self.longest = 0.0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self):
+        step = 0.01
+        while True:
+            before = time.monotonic()
+            if self._ended.wait(step):
+                return
+            self.longest = max(self.longest, time.monotonic() - before - step)
+
+
+def processes_with(word):
+    """(pid, command line) of those whose environment has it. Only what a job has started has its folder there."""
+    found = []
+    for entry in pathlib.Path('/proc').iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            if word.encode() in (entry / 'environ').read_bytes():
+                line = (entry / 'cmdline').read_bytes().replace(b'\0', b' ').decode(errors='replace')
+                if line:  # else a zombie
+                    found.append((int(entry.name), line.strip()))
+        except OSError:
+            pass
+    return found
+
+
+class Job:
+    def __init__(self, plan, build):
+        self.plan = plan
+        self.worker = str(build / 'tests' / 'storm' / 'storm_worker')
+        self.dabkerun = str(build / 'launcher' / 'dabkerun')
+
+    def run(self, stopped):
+        """`stopped`: an Event that ends it early."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix='dabke-fault-'))
+        try:
+            for name in ('tmp', 'first', 'again'):
+                (folder / name).mkdir()
+            return self._run(folder, stopped)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def environment(self, folder):
+        plan = self.plan
+        dead = sorted({fault.rank for fault in plan.faults if fault.effect == plans.DEATH})
+        kept = {name: value for name, value in os.environ.items()
+                if not name.startswith(('STORM_', 'DABKE_', 'HOROVOD_'))}
+        own = {
+            'STORM_JOURNAL': str(folder / 'journal'), 'STORM_STEADY': str(plan.steady),
+            'STORM_FAULTS': plan.lines,
+            'STORM_DEAD': ','.join(map(str, dead)), 'STORM_PATIENCE': str(PATIENCE_SECONDS),
+            'DABKE_PEER_TIMEOUT_SECONDS': str(PEER_TIMEOUT_SECONDS),
+            'DABKE_START_TIMEOUT_SECONDS': str(START_TIMEOUT_SECONDS), 'TMPDIR': str(folder / 'tmp'),
+        }
+        if plan.start == 'processes':
+            own['DABKE_RENDEZVOUS'] = f'file:{folder}/first'
+        if plan.start in ('processes', 'hosts'):
+            # Who still lacks something, or is cut off, makes no other job with the rest.
+            if all(fault.effect in (plans.NOTHING, plans.DEATH) for fault in plan.faults):
+                own['STORM_AGAIN'] = f'file:{folder}/again'
+        if plan.start == 'openmpi':
+            own |= {**MPI_ENVIRONMENT, 'OMPI_MCA_orte_tmpdir_base': str(folder / 'tmp')}
+        return {**kept, **own}
+
+    def _limits(self, folder, stack):
+        """Environment that what its faults need is told by; made, and taken away with the stack."""
+        told = {}
+        kinds = {fault.kind for fault in self.plan.faults}
+        name = f'dabke-fault-{os.getpid()}-{self.plan.seed}'
+        for kind, variable, controller in (('memory limit', 'STORM_MEMORY', 'memory'), ('thread limit', 'STORM_PIDS', 'pids')):
+            if kind in kinds:
+                group = pathlib.Path('/sys/fs/cgroup') / controller / name
+                try:
+                    group.mkdir()
+                except OSError as error:
+                    raise namespaces.NotPermitted(f'{group}: {error}') from error
+                stack.callback(remove_group, group)
+                told[variable] = str(group)
+        if 'full disk' in kinds:
+            disk = folder / 'disk'
+            disk.mkdir()
+            if subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=16k', 'none', disk], capture_output=True).returncode != 0:
+                raise namespaces.NotPermitted('mount')
+            stack.callback(subprocess.run, ['umount', '-l', disk], check=True)
+            told |= {'DABKE_TIMELINE': f'{disk}/timeline.json', 'STORM_WITHOUT': 'traces'}
+        if 'clock step' in kinds:
+            if shutil.which('faketime') is None:
+                raise namespaces.NotPermitted('faketime is not installed')
+            (folder / 'clock').write_text('+0\n', encoding='utf-8')
+            told['FAKETIME_TIMESTAMP_FILE'] = str(folder / 'clock')
+        return told
+
+    def commands(self):
+        """(command, environment more)"""
+        plan = self.plan
+        worker = [self.worker, str(plan.program)]
+        if plan.start == 'processes':
+            return [(worker, {'DABKE_RANK': str(rank), 'DABKE_SIZE': str(plan.ranks), **self.clock_of(rank)})
+                    for rank in range(plan.ranks)]
+        if plan.start == 'dabkerun':
+            return [([self.dabkerun, '-np', str(plan.ranks), *worker], {})]
+        more = ['--oversubscribe'] if plan.start == 'openmpi' else []
+        return [([f'mpirun.{plan.start}', *more, '-np', str(plan.ranks), *worker], {})]
+
+    def clock_of(self, rank):
+        """A rank whose clock steps has one of its own. The steady clock of a machine does not step."""
+        if not any(fault.kind == 'clock step' and fault.rank == rank for fault in self.plan.faults):
+            return {}
+        return {'LD_PRELOAD': FAKETIME, 'FAKETIME_NO_CACHE': '1', 'FAKETIME_DONT_FAKE_MONOTONIC': '1'}
+
+    def _run(self, folder, stopped):
+        environment = self.environment(folder)
+        with contextlib.ExitStack() as stack:
+            environment |= self._limits(folder, stack)
+            start = self._start
+            if self.plan.places:
+                name = f'dabke{os.getpid()}f{self.plan.seed}'
+                hosts = stack.enter_context(namespaces.Hosts(max(self.plan.places) + 1, name, self.plan.wires))
+                environment['STORM_SWITCH'] = hosts.switch
+                start = functools.partial(self._start_on_hosts, hosts)
+            stillness = stack.enter_context(Stillness())
+            began = time.monotonic()
+            started, output = start(folder, environment)
+            codes, ended = self._wait(started, began + LIMIT_SECONDS, stopped)
+            seconds = time.monotonic() - began
+            left = self._clear(folder, environment['STORM_JOURNAL'])
+            said = '\n'.join(pathlib.Path(path).read_text(encoding='utf-8', errors='replace') for path in output)
+        return Outcome(codes, said, journal_of(folder / 'journal'), began, ended, seconds, stillness.longest, left)
+
+    def _start(self, folder, environment):
+        """(processes, files of what they say)"""
+        with open(folder / 'said', 'wb') as said:
+            return [subprocess.Popen(command, env={**environment, **more}, stdin=subprocess.DEVNULL, stdout=said,
+                                     stderr=subprocess.STDOUT, start_new_session=True)
+                    for command, more in self.commands()], [folder / 'said']
+
+    def _start_on_hosts(self, hosts, _, environment):
+        # In a namespace of process ids of its own a rank would be the first process, which nothing in there can kill.
+        started = hosts.start(self.plan.places, [self.worker, str(self.plan.program)], environment, one_pid_namespace=True)
+        return started, [rank.output_file for rank in started]
+
+    @staticmethod
+    def _wait(started, deadline, stopped):
+        """(exit codes, when each ended)"""
+        ended = {}
+        while len(ended) < len(started):
+            for number, process in enumerate(started):
+                if number not in ended and process.poll() is not None:
+                    ended[number] = time.monotonic()
+            if time.monotonic() > deadline or stopped.wait(0.01):
+                break
+        codes = [process.poll() for process in started]
+        for process in started:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.terminate()
+        for process in started:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        return codes, ended
+
+    @staticmethod
+    def _clear(folder, mark):
+        deadline = time.monotonic() + LINGER_SECONDS
+        while (left := processes_with(mark)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        for pid, _ in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        return [f'process {pid}: {line}' for pid, line in left] + sorted(
+            str(path.relative_to(folder)) for path in (folder / 'tmp').rglob('*')
+            if not path.is_dir() and not path.parent.name.startswith('dabke-storm.'))  # what the program itself writes
+
+
+def journal_of(path):
+    lines = []
+    if path.exists():
+        for line in path.read_text(encoding='utf-8', errors='replace').split('\n'):
+            words = line.split(' ', 2)
+            if len(words) == 3:
+                lines.append((int(words[0]) * 1e-6, int(words[1]), words[2]))
+    return sorted(lines)
