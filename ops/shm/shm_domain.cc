@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "runtime/transport/init_failure.h"
 #include "runtime/transport/link_setup.h"
 #include "runtime/transport/network.h"
 #include "runtime/transport/shm/shm_link.h"
@@ -37,7 +38,8 @@ std::size_t stage_for(std::size_t ranks) {
 /// Frames of one link, waited for.
 class Conversation {
  public:
-  Conversation(ShmLink& link, TimePoint deadline) : link_(link), deadline_(deadline) {}
+  Conversation(const BackendContext& context, ShmLink& link, TimePoint deadline)
+      : context_(context), link_(link), deadline_(deadline) {}
 
   Status say(const std::string& text) { return link_.send(std::as_bytes(std::span(text))); }
 
@@ -47,19 +49,24 @@ class Conversation {
       const auto received = link_.receive(sink);
       if (sink.text) break;
       if (!received.is_ok() || *received == Link::Received::closed) {
+        const AbsentRanks told = absent(kInitVerdict);
         return Status(
             Code::transport,
-            fmt::format("rank {} went away during dabke_init ({}): it was killed, or its init failed",
-                        link_.peer().rank,
-                        received.is_ok() ? "it closed its connection" : received.status().message()));
+            fmt::format("{} went away during dabke_init ({}): it was killed, or its init failed{}", told.who,
+                        received.is_ok() ? "it closed its connection" : received.status().message(),
+                        told.reported));
       }
       if (*received == Link::Received::more || !link_.prepare_to_sleep()) continue;
       const TimePoint now = Clock::now();
       pollfd entry{link_.descriptor(), POLLIN, 0};
       if (now < deadline_) (void)::poll(&entry, 1, poll_timeout_ms(deadline_, now));
       link_.woken();
-      if (now >= deadline_)
-        return Status(Code::timeout, fmt::format("rank {} does not answer in time", link_.peer().rank));
+      if (now < deadline_) continue;
+      const AbsentRanks told = absent(kSecondInitVerdict);
+      return Status(
+          Code::timeout,
+          fmt::format("{} has not come to share memory{}; the limit is {} s (DABKE_START_TIMEOUT_SECONDS)",
+                      told.who, told.reported, context_.config.start_timeout));
     }
     return std::move(*sink.text);
   }
@@ -72,6 +79,13 @@ class Conversation {
     std::optional<std::string> text;
   };
 
+  /// The other end, which may itself have waited in vain, and know for whom.
+  AbsentRanks absent(Duration patience) const {
+    const Rank rank[] = {link_.peer().rank};
+    return describe_absent(*context_.store, context_.world, rank, patience);
+  }
+
+  const BackendContext& context_;
   ShmLink& link_;
   TimePoint deadline_;
 };
@@ -143,14 +157,14 @@ class ShmDomain::Leader {
     for (const auto& link : links_) {
       if (!link->is_shared_memory()) continue;
       auto& member = static_cast<ShmLink&>(*link);
-      DABKE_RETURN_IF_ERROR(Conversation(member, deadline_).say(form.to_text()));
+      DABKE_RETURN_IF_ERROR(Conversation(context_, member, deadline_).say(form.to_text()));
       DABKE_RETURN_IF_ERROR(member.pass_descriptor(made->descriptor()));
     }
     bool all = true;
     for (const auto& link : links_) {
       if (!link->is_shared_memory()) continue;
       DABKE_ASSIGN_OR_RETURN(const std::string answer,
-                             Conversation(static_cast<ShmLink&>(*link), deadline_).hear());
+                             Conversation(context_, static_cast<ShmLink&>(*link), deadline_).hear());
       if (answer == kTakenAnswer) continue;
       all = false;
       why_not_ = fmt::format("rank {}: {}", link->peer().rank, answer);
@@ -163,7 +177,7 @@ class ShmDomain::Leader {
   Status tell(const std::string& word) {
     for (const auto& link : links_) {
       if (link->is_shared_memory())
-        DABKE_RETURN_IF_ERROR(Conversation(static_cast<ShmLink&>(*link), deadline_).say(word));
+        DABKE_RETURN_IF_ERROR(Conversation(context_, static_cast<ShmLink&>(*link), deadline_).say(word));
     }
     return {};
   }
@@ -180,7 +194,7 @@ class ShmDomain::Member {
       : context_(context), link_(link), deadline_(deadline) {}
 
   Result<std::unique_ptr<ShmDomain>> run() {
-    Conversation leader(link_, deadline_);
+    Conversation leader(context_, link_, deadline_);
     Form form;
     Segment segment;
     for (;;) {

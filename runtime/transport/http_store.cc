@@ -246,10 +246,12 @@ class HttpStore final : public Store {
     request.append(body);
     Result<HttpAnswer> answer = exchange(request, Clock::now() + wait + kAnswerLimit);
     if (!answer.is_ok()) {
-      return Status(Code::transport,
-                    fmt::format("no answer from the rendezvous store {}: {}. It is served by the dabkerun "
-                                "that started this rank and ends with it.",
-                                describe(), answer.status().message()));
+      return Status(
+          Code::transport,
+          fmt::format("no answer from the rendezvous store {}: {}. It is served by the dabkerun "
+                      "that started this rank, or by rank 0 where mpirun or the program has started "
+                      "the job, and ends with it.",
+                      describe(), answer.status().message()));
     }
     if (answer->status() == protocol::kNoMemory) {
       return Status(Code::out_of_memory,

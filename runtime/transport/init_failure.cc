@@ -2,17 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "runtime/base/clock.h"
-
 namespace dabke {
 namespace {
-
-using namespace std::chrono_literals;
 
 /// Reports of reports grow.
 constexpr std::size_t kMostText = 2000;
 constexpr std::size_t kMostNamed = 8;
-constexpr Duration kVerdict = 1s;
 
 std::string key_of(Rank rank) { return fmt::format("init-failed/{}", rank); }
 
@@ -23,9 +18,10 @@ void tell_init_failure(Store& store, Rank rank, const Status& why) {
   (void)store.set(key_of(rank), why.message().substr(0, kMostText));
 }
 
-AbsentRanks describe_absent(Store& store, const World& world, std::span<const Rank> absent) {
+AbsentRanks describe_absent(Store& store, const World& world, std::span<const Rank> absent,
+                            Duration patience) {
   AbsentRanks told;
-  TimePoint until = Clock::now() + kVerdict;
+  TimePoint until = Clock::now() + patience;
   for (std::size_t i = 0; i < absent.size() && i < kMostNamed; ++i) {
     const Rank rank = absent[i];
     told.who += fmt::format("{}{}", i == 0 ? "" : ", ", world.name_of(rank));

@@ -3,10 +3,12 @@
 // it.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <span>
 #include <string>
 
+#include "runtime/base/clock.h"
 #include "runtime/base/world.h"
 #include "runtime/transport/store.h"
 
@@ -21,8 +23,13 @@ struct AbsentRanks {
   std::string
       reported;  // what the first of them that gave up has left: " (rank 2 gave up: ...)"; may be empty
 };
-/// `absent` is not empty. Waits a moment for what they have to say: all of them began to wait at about the
-/// same time.
-AbsentRanks describe_absent(Store& store, const World& world, std::span<const Rank> absent);
+/// How long those that began to wait at about the same time are given to say for whom.
+inline constexpr Duration kInitVerdict = std::chrono::seconds(1);
+/// The same for one that does so only when it has given that time to others.
+inline constexpr Duration kSecondInitVerdict = std::chrono::milliseconds(2500);
+
+/// `absent` is not empty. Waits a moment for what they have to say.
+AbsentRanks describe_absent(Store& store, const World& world, std::span<const Rank> absent,
+                            Duration patience = kInitVerdict);
 
 }  // namespace dabke

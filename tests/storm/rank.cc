@@ -368,7 +368,7 @@ void Rank::shut_down() {
       leftovers.push_back(std::move(part));
     }
   }
-  {
+  if (!has_lost()) {  // else the others may have work to do for which this rank has no ears
     if (mistake_ == Mistake::stop) ::pause();
     const Pending pending("the barrier before dabke_shutdown");
     must("dabke_barrier", dabke_barrier(nullptr));  // rank 0 ends the job for all when it leaves

@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "runtime/transport/init_failure.h"
 #include "tests/ops/different_batches.h"
 #include "tests/ops/shm/rank_threads.h"
 
@@ -232,6 +233,26 @@ TEST_CASE("where memory is short the ranks make do with less, and without any th
   };
   CHECK(with_limit(900'000) == std::vector<std::string>{"3", "3"});
   CHECK(with_limit(75'000) == std::vector<std::string>{"alone", "alone"});
+}
+
+TEST_CASE("who waits in init for a leader that waits in vain itself names the rank that did not come") {
+  const auto store = make_memory_store();
+  std::vector<std::string> seen(3);
+  {
+    std::vector<std::jthread> threads;
+    for (const int rank : {0, 2}) {
+      threads.emplace_back([&, rank] {
+        Config config;
+        config.start_timeout = 1;
+        test::RankThread self(rank, test::on_one_host(3), config);
+        const Status failed = open_shm_backend(self.context(store)).status();
+        seen[static_cast<std::size_t>(rank)] = failed.message();
+        tell_init_failure(*store, rank, failed);  // as the runtime does
+      });
+    }
+  }
+  CHECK_THAT(seen[0], Contains("rank 0 has no link to rank 1 on "));
+  CHECK_THAT(seen[2], Contains("(rank 0 gave up: rank 0 has no link to rank 1 on "));
 }
 
 }  // namespace dabke
