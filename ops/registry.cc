@@ -99,4 +99,17 @@ Result<std::vector<std::unique_ptr<Backend>>> make_backends(const BackendContext
           wanted, fmt::join(built_backends(), ", ")));
 }
 
+Result<std::vector<std::unique_ptr<Backend>>> make_all_backends(const BackendContext& context) {
+  DABKE_ASSIGN_OR_RETURN(auto backends, make_backends(context));
+  if (is_backend_built("nccl")) {
+    DABKE_ASSIGN_OR_RETURN(auto nccl, open_nccl_backend(context));
+    backends.push_back(std::move(nccl));
+  }
+  return backends;
+}
+
+OpenDevice device_opener(const Config& config, const Environment& environment) {
+  return is_backend_built("nccl") ? cuda_devices(config, environment) : OpenDevice();
+}
+
 }  // namespace dabke

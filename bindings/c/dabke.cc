@@ -80,7 +80,8 @@ Result<std::unique_ptr<Runtime>> open_runtime(const dabke_init_options& given,
   }
   if (!read.is_ok()) return group ? fail_by_exchange(*group, read.status()) : read.status();
   const auto& [environment, config] = *read;
-  const Runtime::Factories factories{make_backends};
+  Runtime::Factories factories{make_all_backends};
+  factories.open_device = device_opener(config, environment);
   ProcessParts process{stack_source(), shared_heap(), fork_guard, active_timeline()};
   if (!group) return Runtime::open(config, environment, factories, given.mpi_comm, std::move(process));
   DABKE_ASSIGN_OR_RETURN(Bootstrapped started, bootstrap(config, environment, *group));

@@ -30,8 +30,8 @@ std::string build_report() {
   out += "\nAvailable Tensor Operations:\n";
   add(kBackends);
   out += "\nBuild:\n";
-  out += fmt::format("    compiler   {}\n    build type {}\n    platform   {}\n", DABKE_COMPILER,
-                     DABKE_BUILD_TYPE, DABKE_PLATFORM);
+  out += fmt::format("    compiler   {}\n    build type {}\n    platform   {}\n    CUDA       {}\n",
+                     DABKE_COMPILER, DABKE_BUILD_TYPE, DABKE_PLATFORM, DABKE_CUDA);
   out += fmt::format("    --config-file  {}\n",
                      reads_config_files() ? "read by yaml-cpp" : "not read: built without yaml-cpp");
   std::error_code error;

@@ -23,7 +23,7 @@ dabke::MpiProcess& the_process() {
 
 extern "C" __attribute__((visibility("default"))) const dabke::ModuleTable* dabke_module(
     std::uint32_t abi, const char* build_id, const dabke::HostServices*) {
-  static dabke::ModuleTable table{dabke::kModuleAbi, dabke::kBuildId, nullptr};
+  static dabke::ModuleTable table{dabke::kModuleAbi, dabke::kBuildId, nullptr, nullptr};
   if (abi == dabke::kModuleAbi && std::string_view(build_id) == dabke::kBuildId) table.mpi = &the_process();
   return &table;
 }

@@ -1,4 +1,5 @@
 // An integer times a factor, divided by a divisor, as exactly as it can be said: no float64 on the way.
+// What is done to each element is constexpr, so that the kernels of GPUs do it by the same lines.
 #pragma once
 
 #include <bit>
@@ -16,14 +17,15 @@ __extension__ using Product = unsigned __int128;
 /// value / divisor of whole numbers, by a multiplication.
 class Divider {
  public:
-  explicit Divider(std::uint64_t divisor) : divisor_(divisor), inverse_(~std::uint64_t{0} / divisor) {}
-  std::uint64_t operator()(std::uint64_t value) const {
+  constexpr explicit Divider(std::uint64_t divisor)
+      : divisor_(divisor), inverse_(~std::uint64_t{0} / divisor) {}
+  constexpr std::uint64_t operator()(std::uint64_t value) const {
     // Too small by 2 at most: the inverse is too small by less than 2 / 2^64.
     auto quotient = static_cast<std::uint64_t>((static_cast<Product>(value) * inverse_) >> 64);
     for (std::uint64_t rest = value - quotient * divisor_; rest >= divisor_; rest -= divisor_) ++quotient;
     return quotient;
   }
-  std::uint64_t divisor() const { return divisor_; }
+  constexpr std::uint64_t divisor() const { return divisor_; }
 
  private:
   std::uint64_t divisor_;
@@ -52,7 +54,7 @@ class IntegerScale {
 
   /// `T` is what the result is stored as, `Wide` an integer of at least its width.
   template <class T, class Wide>
-  T apply(Wide value) const {
+  constexpr T apply(Wide value) const {
     const bool is_below = value < 0;
     const auto bits = static_cast<std::uint64_t>(value);
     const std::uint64_t size = is_below ? 0 - bits : bits;
@@ -65,7 +67,7 @@ class IntegerScale {
   static constexpr std::uint64_t kMost = ~std::uint64_t{0};
 
   template <class T>
-  static T stored(std::uint64_t size, bool is_below) {
+  static constexpr T stored(std::uint64_t size, bool is_below) {
     using Limits = std::numeric_limits<T>;
     constexpr auto kMostAbove = static_cast<std::uint64_t>(Limits::max());
     constexpr std::uint64_t kMostBelow = std::is_signed_v<T> ? kMostAbove + 1 : 0;
@@ -73,7 +75,7 @@ class IntegerScale {
     return static_cast<T>(0 - (size < kMostBelow ? size : kMostBelow));
   }
 
-  std::uint64_t scaled(std::uint64_t size) const {
+  constexpr std::uint64_t scaled(std::uint64_t size) const {
     if (size == 0) return 0;
     if (is_infinite_) return kMost;
     const Product product = static_cast<Product>(size) * mantissa_;  // below 2^117
@@ -89,7 +91,7 @@ class IntegerScale {
     return above > below ? below + 1 : below;
   }
 
-  std::uint64_t divided(Product value) const {
+  constexpr std::uint64_t divided(Product value) const {
     if (value <= kMost) return divide_(static_cast<std::uint64_t>(value));
     const Product quotient = value / divide_.divisor();
     return quotient <= kMost ? static_cast<std::uint64_t>(quotient) : kMost;

@@ -11,8 +11,9 @@
 namespace dabke {
 
 class MpiSession;
+class NcclSession;
 
-inline constexpr std::uint32_t kModuleAbi = 1;
+inline constexpr std::uint32_t kModuleAbi = 2;
 
 /// What a module may ask of the library. It lives as long as the process.
 struct HostServices {
@@ -23,7 +24,9 @@ struct HostServices {
 struct ModuleTable {
   std::uint32_t abi;
   const char* build_id;
-  MpiSession* mpi;  // lives as long as the process; null when the build ids differ
+  // What the module is for; it lives as long as the process. Null: for the other, or the build ids differ.
+  MpiSession* mpi;
+  NcclSession* nccl;
 };
 
 using ModuleEntry = const ModuleTable*(std::uint32_t abi, const char* build_id, const HostServices* host);

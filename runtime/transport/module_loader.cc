@@ -102,12 +102,19 @@ Result<const ModuleTable*> load_module(const Config& config, std::string_view na
   const std::string path = fmt::format("{}/{}.so", folder, name);
   const Flavour* const flavour = flavour_of(name);
   std::error_code error;
+  if (!std::filesystem::exists(path, error) && flavour == nullptr) {
+    return Status(
+        Code::not_built,
+        fmt::format("there is no module {}: this build has no {}; install the CUDA Toolkit and build "
+                    "again with -Dcuda=enabled, or set DABKE_MODULE_PATH to the folder of the modules",
+                    path, name));
+  }
   if (!std::filesystem::exists(path, error)) {
     return Status(
         Code::not_built,
         fmt::format("there is no module {}: this build has no {}; install the Debian package {} and build "
                     "again, or set DABKE_MODULE_PATH to the folder of the modules",
-                    path, flavour ? flavour->name : name, flavour ? flavour->build_package : ""));
+                    path, flavour->name, flavour->build_package));
   }
   // Never closed: threads and exit handlers of the vendor's library may stay in it.
   void* const handle = [&] {

@@ -29,9 +29,9 @@ TEST_CASE("--check-build names every controller and backend, and says of each wh
       "\nAvailable Controllers:\n"
       "    [X] TCP\n    [X] shm\n    [{0}] MPI\n"
       "\nAvailable Tensor Operations:\n"
-      "    [X] shm\n    [X] hierarchical\n    [X] TCP\n    [X] Gloo\n    [{0}] MPI\n    [ ] NCCL\n"
+      "    [X] shm\n    [X] hierarchical\n    [X] TCP\n    [X] Gloo\n    [{0}] MPI\n    [{1}] NCCL\n"
       "\nBuild:\n",
-      mpi);
+      mpi, CUDA_BUILT ? 'X' : ' ');
   CHECK_THAT(build_report(), Catch::StartsWith("Dabke v") && Catch::Contains(wanted));
 }
 
@@ -42,11 +42,16 @@ TEST_CASE("--check-build says where this program is, and what can bring it elsew
                                  Catch::Contains("\n    mpirun     "));
 }
 
+TEST_CASE("--check-build says which CUDA it was built with, or why with none") {
+  const auto says = CUDA_BUILT ? Catch::Contains("    CUDA       /") : Catch::Contains("    CUDA       no: ");
+  CHECK_THAT(build_report(), says);
+}
+
 TEST_CASE("what --check-build says of a backend, the library says too, and the variable takes its name") {
   for (const BuildPart& part : kBackends) {
     INFO(part.name);
     CHECK(is_backend_built(part.name) == part.is_built);
-    if (part.is_built)
+    if (part.is_built && part.name != "nccl")  // it is not for host tensors
       CHECK_THAT(choices_of("CPU_OPERATIONS"), Catch::Contains(fmt::format(",{},", part.name)));
   }
   for (const BuildPart& part : kControllers) {

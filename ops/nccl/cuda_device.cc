@@ -1,0 +1,231 @@
+#include "ops/nccl/cuda_device.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "runtime/base/exceptions.h"
+#include "runtime/base/fusion_settings.h"
+
+namespace dabke {
+
+CudaScope::CudaScope(const cuda::Driver& driver, cuda::Context context) : driver_(driver) {
+  (void)driver_.push_context(context);
+  (void)driver_.exchange_capture(&capture_mode_);
+}
+
+CudaScope::~CudaScope() {
+  (void)driver_.exchange_capture(&capture_mode_);
+  cuda::Context popped = nullptr;
+  (void)driver_.pop_context(&popped);
+}
+
+Result<std::shared_ptr<CudaDevice>> CudaDevice::open(const cuda::Driver& driver, int index) {
+  std::shared_ptr<CudaDevice> device(new CudaDevice(driver, index));
+  int count = 0;
+  DABKE_RETURN_IF_ERROR(cuda::check(driver, "cuDeviceGetCount", driver.device_count(&count)));
+  if (index < 0 || index >= count) {
+    return Status(Code::unsupported,
+                  fmt::format("there is no cuda:{}: this process sees {} device{} (CUDA_VISIBLE_DEVICES)",
+                              index, count, count == 1 ? "" : "s"));
+  }
+  cuda::DeviceHandle handle = 0;
+  DABKE_RETURN_IF_ERROR(cuda::check(driver, "cuDeviceGet", driver.device(&handle, index)));
+  DABKE_RETURN_IF_ERROR(
+      cuda::check(driver, "cuDevicePrimaryCtxRetain", driver.retain_context(&device->context_, handle)));
+  const CudaScope scope = device->scope();
+  DABKE_ASSIGN_OR_RETURN(GpuKernels kernels, GpuKernels::load(driver));
+  device->kernels_ = std::make_unique<GpuKernels>(std::move(kernels));
+  return device;
+}
+
+Result<std::shared_ptr<DeviceStream>> CudaDevice::open_stream() {
+  const CudaScope current = scope();
+  int least = 0;
+  int greatest = 0;
+  DABKE_RETURN_IF_ERROR(
+      cuda::check(driver_, "cuCtxGetStreamPriorityRange", driver_.priority_range(&least, &greatest)));
+  cuda::Stream stream = nullptr;
+  DABKE_RETURN_IF_ERROR(cuda::check(driver_, "cuStreamCreateWithPriority",
+                                    driver_.create_stream(&stream, cuda::kStreamNonBlocking, greatest)));
+  return std::shared_ptr<DeviceStream>(std::make_shared<CudaStream>(shared_from_this(), stream));
+}
+
+Result<cuda::Event> CudaDevice::take_event() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!events_.empty()) {
+      const cuda::Event event = events_.back();
+      events_.pop_back();
+      return event;
+    }
+  }
+  const CudaScope current = scope();
+  cuda::Event event = nullptr;
+  DABKE_RETURN_IF_ERROR(
+      cuda::check(driver_, "cuEventCreate", driver_.create_event(&event, cuda::kEventDisableTiming)));
+  return event;
+}
+
+void CudaDevice::give_back(cuda::Event event) noexcept {
+  attempt([&] {
+    const std::lock_guard lock(mutex_);
+    events_.push_back(event);
+  });
+}
+
+void CudaDevice::keep(std::shared_ptr<void> owner) {
+  is_stuck_ = true;
+  const std::lock_guard lock(mutex_);
+  kept_.push_back(std::move(owner));
+}
+
+void* CudaMemory::allocate(std::size_t bytes) noexcept {
+  const CudaScope current = device_->scope();
+  cuda::Pointer memory = 0;  // a multiple of 256
+  const cuda::Error error = device_->driver().allocate(&memory, std::max<std::size_t>(bytes, 1));
+  return error == cuda::kSuccess ? reinterpret_cast<void*>(memory) : nullptr;
+}
+
+void CudaMemory::free(void* memory) noexcept {
+  if (memory == nullptr || device_->is_stuck()) return;
+  const CudaScope current = device_->scope();
+  (void)device_->driver().free(reinterpret_cast<cuda::Pointer>(memory));
+}
+
+PinnedMemory::~PinnedMemory() {
+  if (device_->is_stuck()) return;
+  const CudaScope current = device_->scope();
+  for (const auto& [bytes, all] : free_) {
+    for (void* const memory : all) (void)device_->driver().free_host(memory);
+  }
+}
+
+void* PinnedMemory::allocate_new(std::size_t bytes) noexcept {
+  const CudaScope current = device_->scope();
+  void* memory = nullptr;
+  return device_->driver().allocate_host(&memory, bytes, 0) == cuda::kSuccess ? memory : nullptr;
+}
+
+void* PinnedMemory::allocate(std::size_t bytes) noexcept {
+  // By powers of two, so that what was given back fits again.
+  std::size_t rounded = 4096;
+  if (bytes > std::numeric_limits<std::size_t>::max() / 2) return nullptr;
+  while (rounded < bytes) rounded *= 2;
+  void* memory = nullptr;
+  attempt([&] {
+    const std::lock_guard lock(mutex_);
+    auto& all = free_[rounded];
+    if (all.empty()) {
+      memory = allocate_new(rounded);
+    } else {
+      memory = all.back();
+      all.pop_back();
+    }
+    if (memory != nullptr) taken_[memory] = rounded;
+  });
+  return memory;
+}
+
+void PinnedMemory::free(void* memory) noexcept {
+  if (memory == nullptr) return;
+  attempt([&] {
+    const std::lock_guard lock(mutex_);
+    const auto taken = taken_.find(memory);
+    free_[taken->second].push_back(memory);
+    taken_.erase(taken);
+  });
+}
+
+Result<bool> CudaEvent::is_reached() {
+  const CudaScope current = device_->scope();
+  const cuda::Error error = device_->driver().query_event(event_);
+  if (error == cuda::kNotReady) return false;
+  DABKE_RETURN_IF_ERROR(cuda::check(device_->driver(), "cuEventQuery", error));
+  return true;
+}
+
+CudaStream::CudaStream(std::shared_ptr<CudaDevice> device, cuda::Stream stream)
+    : device_(std::move(device)),
+      stream_(stream),
+      memory_(std::make_shared<CudaMemory>(device_)),
+      host_memory_(std::make_shared<PinnedMemory>(device_)) {}
+
+CudaStream::~CudaStream() {
+  if (device_->is_stuck()) {
+    for (Retired& one : retired_) (void)one.buffer.release();
+    return;
+  }
+  retired_.clear();  // cuMemFree waits for their end
+  const CudaScope current = device_->scope();
+  (void)device_->driver().destroy_stream(stream_);
+}
+
+Status CudaStream::copy(std::span<const ElementCopy> pieces, DType to, DType from, const kernels::Scale& by) {
+  const CudaScope current = device_->scope();
+  return device_->kernels().copy(stream_, pieces, to, from, by);
+}
+
+Status CudaStream::fill_neutral(DType dtype, ReduceOp op, void* into, std::size_t elements) {
+  const CudaScope current = device_->scope();
+  return device_->kernels().fill_neutral(stream_, dtype, op, into, elements);
+}
+
+Status CudaStream::clear(void* memory, std::size_t bytes) {
+  if (bytes == 0) return {};
+  const CudaScope current = device_->scope();
+  return cuda::check(
+      device_->driver(), "cuMemsetD8Async",
+      device_->driver().fill_bytes(reinterpret_cast<cuda::Pointer>(memory), 0, bytes, stream_));
+}
+
+Status CudaStream::copy_to_host(void* host, const void* device, std::size_t bytes) {
+  if (bytes == 0) return {};
+  const CudaScope current = device_->scope();
+  return cuda::check(
+      device_->driver(), "cuMemcpyDtoHAsync",
+      device_->driver().copy_to_host(host, reinterpret_cast<cuda::Pointer>(device), bytes, stream_));
+}
+
+Status CudaStream::copy_from_host(void* device, const void* host, std::size_t bytes) {
+  if (bytes == 0) return {};
+  const CudaScope current = device_->scope();
+  return cuda::check(
+      device_->driver(), "cuMemcpyHtoDAsync",
+      device_->driver().copy_to_device(reinterpret_cast<cuda::Pointer>(device), host, bytes, stream_));
+}
+
+Result<std::shared_ptr<DeviceEvent>> CudaStream::record() {
+  free_retired();
+  DABKE_ASSIGN_OR_RETURN(const cuda::Event event, device_->take_event());
+  auto made = std::make_shared<CudaEvent>(device_, event);
+  const CudaScope current = device_->scope();
+  DABKE_RETURN_IF_ERROR(
+      cuda::check(device_->driver(), "cuEventRecord", device_->driver().record_event(event, stream_)));
+  return std::shared_ptr<DeviceEvent>(std::move(made));
+}
+
+Status CudaStream::wait_for(const std::shared_ptr<DeviceEvent>& event) {
+  const CudaScope current = device_->scope();
+  const cuda::Event point = std::static_pointer_cast<CudaEvent>(event)->get();
+  return cuda::check(device_->driver(), "cuStreamWaitEvent", device_->driver().wait_event(stream_, point, 0));
+}
+
+void CudaStream::retire(DeviceBuffer buffer) {
+  auto after = record();
+  // Without an event the device is lost, and does nothing any more.
+  if (after) retired_.push_back({after.take(), std::move(buffer)});
+}
+
+void CudaStream::free_retired() {
+  while (!retired_.empty()) {
+    const auto reached = retired_.front().after->is_reached();
+    if (reached && !*reached) return;
+    retired_.pop_front();
+  }
+}
+
+void CudaStream::keep(std::shared_ptr<void> owner) { device_->keep(std::move(owner)); }
+
+}  // namespace dabke

@@ -1,0 +1,146 @@
+// One CUDA device of this process: its context, memory, events and streams, and our kernels on it.
+//
+// Every call is made with the device's primary context pushed, because the caller may be any thread of the
+// application's, and in a capture mode of its own thread, because our queries would break a capture of the
+// application's otherwise. The primary context is that which the CUDA runtime uses, so what a framework has
+// allocated is there.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "ops/nccl/cuda_driver.h"
+#include "ops/nccl/gpu_kernels.h"
+#include "runtime/backend/device.h"
+
+namespace dabke {
+
+/// While it lives the thread's calls go to this context, and break no capture.
+class CudaScope {
+ public:
+  CudaScope(const cuda::Driver& driver, cuda::Context context);
+  ~CudaScope();
+  CudaScope(const CudaScope&) = delete;
+  CudaScope& operator=(const CudaScope&) = delete;
+
+ private:
+  const cuda::Driver& driver_;
+  int capture_mode_ = cuda::kCaptureThreadLocal;
+};
+
+class CudaDevice : public std::enable_shared_from_this<CudaDevice> {
+ public:
+  /// Retains the context, for as long as the process lives, and loads the kernels. `driver` outlives it.
+  static Result<std::shared_ptr<CudaDevice>> open(const cuda::Driver& driver, int index);
+
+  const cuda::Driver& driver() const { return driver_; }
+  int index() const { return index_; }
+  const GpuKernels& kernels() const { return *kernels_; }
+  CudaScope scope() const { return {driver_, context_}; }
+  /// A stream of high priority.
+  Result<std::shared_ptr<DeviceStream>> open_stream();
+
+  /// An event without time, from the pool. Given back by give_back().
+  Result<cuda::Event> take_event();
+  void give_back(cuda::Event event) noexcept;
+
+  /// The device did not come to the end of what it was given, and may still use what `owner` owns: that is never
+  /// freed, nor anything else from now on, because cuMemFree would wait for the device.
+  void keep(std::shared_ptr<void> owner);
+  bool is_stuck() const { return is_stuck_.load(); }
+
+ private:
+  CudaDevice(const cuda::Driver& driver, int index) : driver_(driver), index_(index) {}
+
+  const cuda::Driver& driver_;
+  const int index_;
+  cuda::Context context_ = nullptr;
+  std::unique_ptr<GpuKernels> kernels_;
+  std::atomic<bool> is_stuck_{false};
+  std::mutex mutex_;  // all below
+  std::vector<cuda::Event> events_;
+  std::vector<std::shared_ptr<void>> kept_;
+};
+
+/// The device's own memory. cuMemFree waits until the device has come to the end of all that may use it, also what
+/// the application has enqueued; so memory is not used again behind the application's back.
+class CudaMemory final : public DeviceMemory {
+ public:
+  explicit CudaMemory(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
+  void* allocate(std::size_t bytes) noexcept override;
+  void free(void* memory) noexcept override;
+
+ private:
+  const std::shared_ptr<CudaDevice> device_;
+};
+
+/// Pinned memory of the host, for copies that the runtime makes. Kept for the next, because it is slow to get.
+class PinnedMemory final : public DeviceMemory {
+ public:
+  explicit PinnedMemory(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
+  ~PinnedMemory() override;
+  void* allocate(std::size_t bytes) noexcept override;
+  void free(void* memory) noexcept override;
+
+ private:
+  void* allocate_new(std::size_t bytes) noexcept;
+
+  const std::shared_ptr<CudaDevice> device_;
+  std::mutex mutex_;  // all below
+  std::map<std::size_t, std::vector<void*>> free_;
+  std::map<void*, std::size_t> taken_;
+};
+
+class CudaEvent final : public DeviceEvent {
+ public:
+  CudaEvent(std::shared_ptr<CudaDevice> device, cuda::Event event)
+      : device_(std::move(device)), event_(event) {}
+  ~CudaEvent() override { device_->give_back(event_); }
+  Result<bool> is_reached() override;
+  cuda::Event get() const { return event_; }
+
+ private:
+  const std::shared_ptr<CudaDevice> device_;
+  const cuda::Event event_;
+};
+
+class CudaStream final : public DeviceStream {
+ public:
+  CudaStream(std::shared_ptr<CudaDevice> device, cuda::Stream stream);
+  ~CudaStream() override;
+
+  const std::shared_ptr<CudaDevice>& cuda_device() const { return device_; }
+  cuda::Stream get() const { return stream_; }
+
+  Device device() const override { return {DeviceType::cuda, device_->index()}; }
+  const std::shared_ptr<DeviceMemory>& memory() const override { return memory_; }
+  const std::shared_ptr<DeviceMemory>& host_memory() const override { return host_memory_; }
+  Status copy(std::span<const ElementCopy> pieces, DType to, DType from, const kernels::Scale& by) override;
+  Status fill_neutral(DType dtype, ReduceOp op, void* into, std::size_t elements) override;
+  Status clear(void* memory, std::size_t bytes) override;
+  Status copy_to_host(void* host, const void* device, std::size_t bytes) override;
+  Status copy_from_host(void* device, const void* host, std::size_t bytes) override;
+  Result<std::shared_ptr<DeviceEvent>> record() override;
+  Status wait_for(const std::shared_ptr<DeviceEvent>& event) override;
+  void retire(DeviceBuffer buffer) override;
+  void keep(std::shared_ptr<void> owner) override;
+
+ private:
+  struct Retired {
+    std::shared_ptr<DeviceEvent> after;
+    DeviceBuffer buffer;
+  };
+  void free_retired();
+
+  const std::shared_ptr<CudaDevice> device_;
+  const cuda::Stream stream_;
+  const std::shared_ptr<DeviceMemory> memory_;
+  const std::shared_ptr<DeviceMemory> host_memory_;
+  std::deque<Retired> retired_;
+};
+
+}  // namespace dabke

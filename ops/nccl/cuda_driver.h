@@ -1,0 +1,104 @@
+// The functions of the CUDA driver that we call, in declarations of our own: nothing of CUDA is needed to compile
+// this, and nothing is linked. tests/ops/nccl/declarations_test.cc holds them against cuda.h where that is there.
+//
+// Only the driver API is called, through libcuda.so.1 as the machine has it, by the exported names of the versions
+// that are declared here. A cudaStream_t is a CUstream, a cudaEvent_t a CUevent, and a device pointer an address, so
+// that what a program has made with the CUDA runtime can be given to the driver.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/status.h"
+
+namespace dabke::cuda {
+
+using Error = int;
+using DeviceHandle = int;
+using Context = struct CUctx_st*;
+using Stream = struct CUstream_st*;
+using Event = struct CUevent_st*;
+using Module = struct CUmod_st*;
+using Function = struct CUfunc_st*;
+using Pointer = unsigned long long;
+
+inline constexpr Error kSuccess = 0;
+inline constexpr Error kInvalidValue = 1;
+inline constexpr Error kOutOfMemory = 2;
+inline constexpr Error kNotInitialized = 3;
+inline constexpr Error kNoDevice = 100;
+inline constexpr Error kInvalidDevice = 101;
+inline constexpr Error kInvalidContext = 201;
+inline constexpr Error kNoBinaryForGpu = 209;
+inline constexpr Error kUnsupportedPtxVersion = 222;
+inline constexpr Error kNotFound = 500;
+inline constexpr Error kNotReady = 600;
+inline constexpr Error kIllegalAddress = 700;
+inline constexpr Error kLaunchFailed = 719;
+inline constexpr Error kSystemDriverMismatch = 803;
+inline constexpr Error kNoCompatibility = 804;
+inline constexpr Error kUnknown = 999;
+
+inline constexpr unsigned kStreamNonBlocking = 1;
+inline constexpr unsigned kEventDisableTiming = 2;
+inline constexpr int kCaptureThreadLocal = 1;
+inline constexpr int kCaptureNone = 0;
+
+// clang-format off
+//   member               in cuda.h                      exported                             parameters
+#define DABKE_CUDA_DRIVER(X)                                                                                          \
+  X(init,                 cuInit,                        "cuInit",                            (unsigned))             \
+  X(driver_version,       cuDriverGetVersion,            "cuDriverGetVersion",                (int*))                 \
+  X(error_name,           cuGetErrorName,                "cuGetErrorName",                    (Error, const char**))  \
+  X(error_text,           cuGetErrorString,              "cuGetErrorString",                  (Error, const char**))  \
+  X(device_count,         cuDeviceGetCount,              "cuDeviceGetCount",                  (int*))                 \
+  X(device,               cuDeviceGet,                   "cuDeviceGet",                       (DeviceHandle*, int))   \
+  X(device_name,          cuDeviceGetName,               "cuDeviceGetName",                   (char*, int, DeviceHandle)) \
+  X(retain_context,       cuDevicePrimaryCtxRetain,      "cuDevicePrimaryCtxRetain",          (Context*, DeviceHandle)) \
+  X(release_context,      cuDevicePrimaryCtxRelease,     "cuDevicePrimaryCtxRelease_v2",      (DeviceHandle))         \
+  X(push_context,         cuCtxPushCurrent,              "cuCtxPushCurrent_v2",               (Context))              \
+  X(pop_context,          cuCtxPopCurrent,               "cuCtxPopCurrent_v2",                (Context*))             \
+  X(priority_range,       cuCtxGetStreamPriorityRange,   "cuCtxGetStreamPriorityRange",       (int*, int*))           \
+  X(create_stream,        cuStreamCreateWithPriority,    "cuStreamCreateWithPriority",        (Stream*, unsigned, int)) \
+  X(destroy_stream,       cuStreamDestroy,               "cuStreamDestroy_v2",                (Stream))               \
+  X(wait_event,           cuStreamWaitEvent,             "cuStreamWaitEvent",                 (Stream, Event, unsigned)) \
+  X(exchange_capture,     cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", (int*))             \
+  X(create_event,         cuEventCreate,                 "cuEventCreate",                     (Event*, unsigned))     \
+  X(destroy_event,        cuEventDestroy,                "cuEventDestroy_v2",                 (Event))                \
+  X(record_event,         cuEventRecord,                 "cuEventRecord",                     (Event, Stream))        \
+  X(query_event,          cuEventQuery,                  "cuEventQuery",                      (Event))                \
+  X(allocate,             cuMemAlloc,                    "cuMemAlloc_v2",                     (Pointer*, std::size_t)) \
+  X(free,                 cuMemFree,                     "cuMemFree_v2",                      (Pointer))              \
+  X(allocate_host,        cuMemHostAlloc,                "cuMemHostAlloc",                    (void**, std::size_t, unsigned)) \
+  X(free_host,            cuMemFreeHost,                 "cuMemFreeHost",                     (void*))                \
+  X(copy_to_device,       cuMemcpyHtoDAsync,             "cuMemcpyHtoDAsync_v2",              (Pointer, const void*, std::size_t, Stream)) \
+  X(copy_to_host,         cuMemcpyDtoHAsync,             "cuMemcpyDtoHAsync_v2",              (void*, Pointer, std::size_t, Stream)) \
+  X(fill_bytes,           cuMemsetD8Async,               "cuMemsetD8Async",                   (Pointer, unsigned char, std::size_t, Stream)) \
+  X(load_module,          cuModuleLoadData,              "cuModuleLoadData",                  (Module*, const void*)) \
+  X(module_function,      cuModuleGetFunction,           "cuModuleGetFunction",               (Function*, Module, const char*)) \
+  X(launch,               cuLaunchKernel,                "cuLaunchKernel",                    (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void**, void**))
+// clang-format on
+
+/// The driver of this process.
+struct Driver {
+#define X(member, in_header, exported, parameters) Error(*member) parameters = nullptr;
+  DABKE_CUDA_DRIVER(X)
+#undef X
+  int version = 0;   // 13000
+  std::string text;  // "CUDA driver 13.0"
+};
+
+/// Loads and initialises it. Never closed.
+///   errors  unsupported: there is none here, or it finds no device; the text says what to do
+Result<Driver> load_driver(std::string_view file = "libcuda.so.1");
+
+/// What an error means: "CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected". What is known of its cause,
+/// and what to do, comes behind.
+std::string describe(const Driver& driver, Error error);
+
+/// ok, or code transport with "cuEventQuery: " and the description; code out_of_memory where that is what it says.
+Status check(const Driver& driver, std::string_view call, Error error);
+
+}  // namespace dabke::cuda

@@ -1,0 +1,114 @@
+#include "ops/nccl/gpu_kernels.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "ops/nccl/kernels/elements.h"
+
+/// What nvcc made of kernels/elements.cu; Meson writes it.
+extern "C" const unsigned char dabke_gpu_kernels[];
+
+namespace dabke {
+namespace {
+
+/// "f32"
+std::string_view id_of(DType dtype) {
+  switch (dtype) {
+#define X(id, ...) \
+  case DType::id: return #id;
+    DABKE_DTYPES(X)
+#undef X
+  }
+  return {};
+}
+
+std::string kernel_of(DType to, DType from) {
+  if (to == from) return fmt::format("dabke_scale_{}", id_of(to));
+  if (to == kernels::wide_dtype(from)) return fmt::format("dabke_widen_{}", id_of(from));
+  return fmt::format("dabke_narrow_{}", id_of(to));
+}
+
+}  // namespace
+
+Status GpuKernels::find(std::string_view name, cuda::Module module) {
+  cuda::Function function = nullptr;
+  DABKE_RETURN_IF_ERROR(cuda::check(*driver_, fmt::format("cuModuleGetFunction of {}", name),
+                                    driver_->module_function(&function, module, std::string(name).c_str())));
+  functions_.emplace(name, function);
+  return {};
+}
+
+Result<GpuKernels> GpuKernels::load(const cuda::Driver& driver) {
+  GpuKernels kernels(driver);
+  cuda::Module module = nullptr;  // as long as the process: the context is retained as long
+  DABKE_RETURN_IF_ERROR(cuda::check(driver, "cuModuleLoadData of Dabke's kernels",
+                                    driver.load_module(&module, dabke_gpu_kernels)));
+  DABKE_RETURN_IF_ERROR(kernels.find("dabke_copy", module));
+  DABKE_RETURN_IF_ERROR(kernels.find("dabke_fill", module));
+#define X(id) DABKE_RETURN_IF_ERROR(kernels.find("dabke_scale_" #id, module));
+  DABKE_GPU_SCALES(X)
+#undef X
+#define X(id, wide)                                                \
+  DABKE_RETURN_IF_ERROR(kernels.find("dabke_widen_" #id, module)); \
+  DABKE_RETURN_IF_ERROR(kernels.find("dabke_narrow_" #id, module));
+  DABKE_GPU_WIDTHS(X)
+#undef X
+  return kernels;
+}
+
+Status GpuKernels::launch(cuda::Stream stream, const std::string& name, std::uint64_t blocks,
+                          void* arguments) const {
+  void* all[] = {arguments};
+  return cuda::check(*driver_, fmt::format("cuLaunchKernel of {}", name),
+                     driver_->launch(functions_.find(name)->second, static_cast<unsigned>(blocks), 1, 1,
+                                     gpu::kThreads, 1, 1, 0, stream, all, nullptr));
+}
+
+Status GpuKernels::copy(cuda::Stream stream, std::span<const ElementCopy> pieces, DType to, DType from,
+                        const kernels::Scale& by) const {
+  // A factor other than 0 does nothing to booleans.
+  const bool moves_bytes = to == from && (by.is_one() || (to == DType::b8 && by.factor != 0));
+  const std::string name = moves_bytes ? "dabke_copy" : kernel_of(to, from);
+  const std::uint64_t of_block = moves_bytes ? gpu::kBytesOfBlock : gpu::kElementsOfBlock;
+  gpu::CopyArguments all{.scale = gpu::ElementScale(by)};
+  std::uint64_t blocks = 0;
+  const auto go = [&]() -> Status {
+    all.first_block[all.count] = static_cast<std::uint32_t>(blocks);
+    if (blocks != 0) DABKE_RETURN_IF_ERROR(launch(stream, name, blocks, &all));
+    all.count = 0;
+    blocks = 0;
+    return {};
+  };
+  for (const ElementCopy& piece : pieces) {
+    std::uint64_t left = piece.elements * (moves_bytes ? size_of(from) : 1);
+    if (moves_bytes && piece.to == piece.from) continue;
+    auto* into = static_cast<std::byte*>(piece.to);
+    const auto* out_of = static_cast<const std::byte*>(piece.from);
+    while (left != 0) {
+      // The blocks of a launch are counted in 31 bits.
+      constexpr std::uint64_t kMostBlocks = (std::uint64_t{1} << 31) - 1;
+      if (all.count == gpu::kMostPieces || blocks == kMostBlocks) DABKE_RETURN_IF_ERROR(go());
+      const std::uint64_t part = std::min(left, (kMostBlocks - blocks) * of_block);
+      all.first_block[all.count] = static_cast<std::uint32_t>(blocks);
+      all.pieces[all.count++] = {into, out_of, part};
+      blocks += (part + of_block - 1) / of_block;
+      into += part * (moves_bytes ? 1 : size_of(to));
+      out_of += part * (moves_bytes ? 1 : size_of(from));
+      left -= part;
+    }
+  }
+  return go();
+}
+
+Status GpuKernels::fill_neutral(cuda::Stream stream, DType dtype, ReduceOp op, void* into,
+                                std::size_t elements) const {
+  if (elements == 0) return {};
+  gpu::FillArguments what{into, elements, 0, static_cast<std::uint32_t>(size_of(dtype))};
+  kernels::fill_neutral(dtype, op, &what.value, 1);
+  const std::uint64_t blocks = (elements + gpu::kElementsOfBlock - 1) / gpu::kElementsOfBlock;
+  return launch(stream, "dabke_fill", blocks, &what);
+}
+
+}  // namespace dabke

@@ -1,0 +1,208 @@
+// The kernels of elements.h. Each thread takes every kThreads-th element of its block; nothing is shared between
+// threads, so the double of the tests runs them one after the other, compiled by the host's compiler.
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#endif
+
+#include "ops/nccl/kernels/elements.h"
+
+namespace dabke::gpu {
+namespace {
+
+template <DType dtype>
+struct TypeOf;
+#define X(id, name, type, ...) \
+  template <>                  \
+  struct TypeOf<DType::id> {   \
+    using Type = type;         \
+  };
+DABKE_DTYPES(X)
+#undef X
+
+struct Part {
+  const Piece* piece;
+  std::uint64_t begin;
+  std::uint64_t end;
+};
+
+/// What this block does; `size`: elements of a block.
+__device__ inline Part part_of(const CopyArguments& all, std::uint64_t size) {
+  std::uint32_t low = 0;
+  std::uint32_t high = all.count;
+  while (high - low > 1) {
+    const std::uint32_t middle = (low + high) / 2;
+    (all.first_block[middle] <= blockIdx.x ? low : high) = middle;
+  }
+  const Piece& piece = all.pieces[low];
+  const std::uint64_t units = piece.elements;
+  const std::uint64_t begin = (blockIdx.x - all.first_block[low]) * size;
+  return {&piece, begin, begin + size < units ? begin + size : units};
+}
+
+/// In the largest steps that both addresses allow: 16 bytes where they are equally far from a multiple of 16.
+template <class Unit>
+__device__ inline std::uint64_t copy_by(const unsigned char* from, unsigned char* to, std::uint64_t bytes) {
+  const std::uint64_t units = bytes / sizeof(Unit);
+  for (std::uint64_t i = threadIdx.x; i < units; i += kThreads)
+    reinterpret_cast<Unit*>(to)[i] = reinterpret_cast<const Unit*>(from)[i];
+  return units * sizeof(Unit);
+}
+
+template <class T>
+__device__ inline T load(const void* from, std::uint64_t index) {
+  const auto* const at = static_cast<const unsigned char*>(from) + index * sizeof(T);
+  if (reinterpret_cast<std::uintptr_t>(from) % alignof(T) == 0) return *reinterpret_cast<const T*>(at);
+  T value;
+  for (unsigned i = 0; i < sizeof(T); ++i) reinterpret_cast<unsigned char*>(&value)[i] = at[i];
+  return value;
+}
+
+template <class T>
+__device__ inline void store(void* to, std::uint64_t index, T value) {
+  auto* const at = static_cast<unsigned char*>(to) + index * sizeof(T);
+  if (reinterpret_cast<std::uintptr_t>(to) % alignof(T) == 0) {
+    *reinterpret_cast<T*>(at) = value;
+    return;
+  }
+  for (unsigned i = 0; i < sizeof(T); ++i) at[i] = reinterpret_cast<const unsigned char*>(&value)[i];
+}
+
+template <class T>
+inline constexpr bool is_half = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
+
+// To nearest even, as half.h does, by the instructions that a GPU has for it. A NaN stays one, maybe another.
+#ifdef __CUDACC__
+__device__ inline float to_float(f16 value) { return __half2float(__ushort_as_half(value.bits)); }
+__device__ inline float to_float(bf16 value) { return __bfloat162float(__ushort_as_bfloat16(value.bits)); }
+__device__ inline void round_to(float value, f16& into) {
+  into.bits = __half_as_ushort(__float2half_rn(value));
+}
+__device__ inline void round_to(float value, bf16& into) {
+  into.bits = __bfloat16_as_ushort(__float2bfloat16_rn(value));
+}
+#else
+inline float to_float(f16 value) { return static_cast<float>(value); }
+inline float to_float(bf16 value) { return static_cast<float>(value); }
+inline void round_to(float value, f16& into) { into = f16(value); }
+inline void round_to(float value, bf16& into) { into = bf16(value); }
+#endif
+__device__ inline float to_float(float value) { return value; }
+__device__ inline void round_to(float value, float& into) { into = value; }
+
+__device__ inline float times(float value, const ElementScale& scale) {
+  if (scale.is_narrow) return value * static_cast<float>(scale.factor);
+  return static_cast<float>(static_cast<double>(value) * scale.factor);
+}
+
+template <class To, class From>
+__device__ inline To scaled(From value, const ElementScale& scale) {
+  if constexpr (std::is_same_v<From, bool>) {
+    return scale.clears ? false : value;
+  } else if constexpr (std::is_same_v<From, double>) {
+    return scale.is_one ? value : value * scale.factor;
+  } else if constexpr (is_half<From> || std::is_same_v<From, float>) {
+    const float number = scale.is_one ? to_float(value) : times(to_float(value), scale);
+    if constexpr (sizeof(To) > sizeof(From)) {
+      From scaled_first;  // as the host's kernels widen
+      round_to(number, scaled_first);
+      return to_float(scaled_first);
+    } else {
+      To rounded;
+      round_to(number, rounded);
+      return rounded;
+    }
+  } else if constexpr (sizeof(To) > sizeof(From)) {
+    return static_cast<To>(scale.is_one ? value : scale.integers.template apply<From>(value));
+  } else if constexpr (sizeof(To) < sizeof(From)) {
+    return scale.integers.template apply<To>(value);  // stays within its range, also where the scale is one
+  } else {
+    return scale.is_one ? value : scale.integers.template apply<To>(value);
+  }
+}
+
+template <class To, class From>
+__device__ inline void copy_elements(const CopyArguments& all) {
+  // A byte that stands for a boolean may be any.
+  const Part part = part_of(all, kElementsOfBlock);
+  for (std::uint64_t i = part.begin + threadIdx.x; i < part.end; i += kThreads)
+    store<To>(part.piece->to, i, scaled<To, From>(load<From>(part.piece->from, i), all.scale));
+}
+
+template <>
+__device__ inline void copy_elements<bool, bool>(const CopyArguments& all) {
+  const Part part = part_of(all, kElementsOfBlock);
+  for (std::uint64_t i = part.begin + threadIdx.x; i < part.end; i += kThreads) {
+    const auto byte = load<unsigned char>(part.piece->from, i);
+    store<unsigned char>(part.piece->to, i, all.scale.clears ? 0 : byte);
+  }
+}
+
+}  // namespace
+}  // namespace dabke::gpu
+
+using dabke::DType;
+using dabke::gpu::CopyArguments;
+using dabke::gpu::FillArguments;
+
+/// Elements here are bytes.
+extern "C" __global__ void dabke_copy(const __grid_constant__ CopyArguments all) {
+  using namespace dabke::gpu;
+  const Part part = part_of(all, kBytesOfBlock);
+  const auto* from = static_cast<const unsigned char*>(part.piece->from) + part.begin;
+  auto* to = static_cast<unsigned char*>(part.piece->to) + part.begin;
+  std::uint64_t bytes = part.end - part.begin;
+  const auto apart = reinterpret_cast<std::uintptr_t>(from) ^ reinterpret_cast<std::uintptr_t>(to);
+  if (apart % 16 == 0) {
+    const std::uint64_t before = (16 - reinterpret_cast<std::uintptr_t>(from) % 16) % 16;
+    const std::uint64_t head = copy_by<unsigned char>(from, to, before < bytes ? before : bytes);
+    from += head;
+    to += head;
+    bytes -= head;
+    const std::uint64_t done = copy_by<uint4>(from, to, bytes);
+    copy_by<unsigned char>(from + done, to + done, bytes - done);
+  } else if ((apart | reinterpret_cast<std::uintptr_t>(from)) % 4 == 0) {
+    const std::uint64_t done = copy_by<unsigned>(from, to, bytes);
+    copy_by<unsigned char>(from + done, to + done, bytes - done);
+  } else {
+    copy_by<unsigned char>(from, to, bytes);
+  }
+}
+
+extern "C" __global__ void dabke_fill(const __grid_constant__ FillArguments what) {
+  using namespace dabke::gpu;
+  const std::uint64_t begin = blockIdx.x * kElementsOfBlock;
+  const std::uint64_t end =
+      begin + kElementsOfBlock < what.elements ? begin + kElementsOfBlock : what.elements;
+  for (std::uint64_t i = begin + threadIdx.x; i < end; i += kThreads) {
+    switch (what.width) {
+      case 1: store(what.into, i, static_cast<unsigned char>(what.value)); break;
+      case 2: store(what.into, i, static_cast<std::uint16_t>(what.value)); break;
+      case 4: store(what.into, i, static_cast<std::uint32_t>(what.value)); break;
+      default: store(what.into, i, what.value);
+    }
+  }
+}
+
+#define X(id)                                                                              \
+  extern "C" __global__ void dabke_scale_##id(const __grid_constant__ CopyArguments all) { \
+    using T = dabke::gpu::TypeOf<DType::id>::Type;                                         \
+    dabke::gpu::copy_elements<T, T>(all);                                                  \
+  }
+DABKE_GPU_SCALES(X)
+#undef X
+#define X(id, wide)                                                                         \
+  extern "C" __global__ void dabke_widen_##id(const __grid_constant__ CopyArguments all) {  \
+    using T = dabke::gpu::TypeOf<DType::id>::Type;                                          \
+    dabke::gpu::copy_elements<dabke::gpu::TypeOf<DType::wide>::Type, T>(all);               \
+  }                                                                                         \
+  extern "C" __global__ void dabke_narrow_##id(const __grid_constant__ CopyArguments all) { \
+    using T = dabke::gpu::TypeOf<DType::id>::Type;                                          \
+    dabke::gpu::copy_elements<T, dabke::gpu::TypeOf<DType::wide>::Type>(all);               \
+  }
+DABKE_GPU_WIDTHS(X)
+#undef X

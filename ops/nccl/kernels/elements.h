@@ -1,0 +1,72 @@
+// What the kernels on a GPU are given, and which there are. The library, the kernels and the double of the tests
+// have this header in common.
+//
+// Integers are scaled by the lines that the host's kernels have (integer_scale.h), so they come out alike. Of floats a
+// factor multiplies in float64 wherever float32 cannot hold it.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/base/dtype.h"
+#include "runtime/kernels/integer_scale.h"
+#include "runtime/kernels/kernels.h"
+
+namespace dabke::gpu {
+
+// What a launch takes by value is at most 4 KB before CUDA 12.1, so this many pieces go with one.
+inline constexpr unsigned kMostPieces = 128;
+inline constexpr unsigned kThreads = 256;
+inline constexpr std::uint64_t kElementsOfBlock = 4096;
+inline constexpr std::uint64_t kBytesOfBlock = 32768;
+
+struct Piece {
+  void* to;
+  const void* from;
+  std::uint64_t elements;
+};
+
+struct ElementScale {
+  explicit ElementScale(const kernels::Scale& by)
+      : factor(by.as_factor()),
+        is_narrow(static_cast<double>(static_cast<float>(factor)) == factor),
+        is_one(by.is_one()),
+        clears(by.factor == 0),
+        integers(by) {}
+
+  double factor;   // of floats
+  bool is_narrow;  // float32 holds the factor
+  bool is_one;
+  bool clears;  // what becomes of booleans
+  kernels::IntegerScale integers;
+};
+
+/// Pieces that one launch copies. Piece i is done by the blocks from first_block[i] to first_block[i + 1].
+struct CopyArguments {
+  Piece pieces[kMostPieces];
+  std::uint32_t first_block[kMostPieces + 1];
+  std::uint32_t count;
+  ElementScale scale;
+};
+static_assert(sizeof(CopyArguments) <= 4096);
+
+struct FillArguments {
+  void* into;
+  std::uint64_t elements;
+  std::uint64_t value;  // in its first bytes
+  std::uint32_t width;  // bytes of an element
+};
+
+// clang-format off
+// A kernel for each is dabke_scale_<id>, within one dtype, ...
+#define DABKE_GPU_SCALES(X) \
+  X(b8) X(i8) X(i16) X(i32) X(i64) X(u8) X(u16) X(u32) X(u64) X(f16) X(bf16) X(f32) X(f64)
+// ... and dabke_widen_<id> and dabke_narrow_<id>, to and from its wide dtype. Besides: dabke_copy, of bytes, and
+// dabke_fill.
+#define DABKE_GPU_WIDTHS(X) \
+  X(i8, i32) X(u8, i32) X(i16, i64) X(u16, i64) X(i32, i64) X(u32, i64) X(f16, f32) X(bf16, f32)
+// clang-format on
+#define X(id, wide) static_assert(kernels::wide_dtype(DType::id) == DType::wide);
+DABKE_GPU_WIDTHS(X)
+#undef X
+
+}  // namespace dabke::gpu

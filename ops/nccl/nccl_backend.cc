@@ -1,0 +1,184 @@
+#include "ops/nccl/nccl_backend.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "ops/nccl/nccl_dtype.h"
+#include "runtime/backend/activity.h"
+#include "runtime/base/exceptions.h"
+#include "runtime/transport/module_loader.h"
+
+namespace dabke {
+namespace {
+
+constexpr Collectives kCollectives = {CollectiveKind::allreduce, CollectiveKind::allgather,
+                                      CollectiveKind::broadcast, CollectiveKind::reducescatter,
+                                      CollectiveKind::alltoall};
+
+std::string version_text(std::uint32_t version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+}  // namespace
+
+NcclBackend::~NcclBackend() {
+  // Communicators of lanes that were not told of a release: the job has ended.
+  if (aborted_.is_aborted()) return;
+  lanes_.clear();
+}
+
+bool NcclBackend::can_run(const CallSpec& call, const Extent&) const {
+  if (call.device_type != DeviceType::cuda || !kCollectives.contains(call.kind)) return false;
+  if (call.kind == CollectiveKind::allreduce && call.compression != Compression::none) return false;
+  if (!reduces(call.kind)) return true;
+  const ReduceOp op = call.op == ReduceOp::average ? ReduceOp::sum : call.op;
+  return nccl_dtype(call.dtype).has_value() && nccl_op(call.dtype, op).has_value();
+}
+
+const char* NcclBackend::activity_on_device(CollectiveKind kind) const { return activity_of<"NCCL">(kind); }
+
+Status NcclBackend::make_unique_id(const ProcessSetInfo&, std::span<std::byte> id) {
+  DABKE_ASSIGN_OR_RETURN(NcclSession* const nccl, find_());
+  Id made;
+  made.version = static_cast<std::uint32_t>(nccl->version());
+  DABKE_RETURN_IF_ERROR(nccl->make_id(made.nccl));
+  std::memcpy(id.data(), &made, sizeof made);
+  return {};
+}
+
+void NcclBackend::take_unique_id(const ProcessSetInfo& set, std::span<const std::byte> id) {
+  const std::lock_guard lock(mutex_);
+  std::memcpy(&ids_[set.id], id.data(), sizeof(Id));
+}
+
+NcclBackend::OfLane& NcclBackend::of_this_lane() {
+  const std::lock_guard lock(mutex_);
+  return lanes_[std::this_thread::get_id()];
+}
+
+Status NcclBackend::prepare(const ProcessSetInfo& set, Device device) {
+  if (set.size() == 1) return {};
+  DABKE_ASSIGN_OR_RETURN(NcclSession* const nccl, find_());
+  Id id;
+  {
+    const std::lock_guard lock(mutex_);
+    id = ids_[set.id];
+  }
+  const auto own = static_cast<std::uint32_t>(nccl->version());
+  if (id.version != own) {
+    return {Code::mismatch,
+            fmt::format("this rank has NCCL {}, and rank {} has {} ({}); install one version everywhere",
+                        version_text(own), set.ranks.front(), version_text(id.version), nccl->description())};
+  }
+  context_.log.info("process set {} on {}: {}", set.id, device.to_string(), nccl->description());
+  DABKE_ASSIGN_OR_RETURN(auto made, nccl->make_communicator(device, id.nccl, set.rank, set.size(),
+                                                            deadline_after(context_.config.start_timeout),
+                                                            [this] { return copy_of(aborted_.aborted()); }));
+  OfLane& lane = of_this_lane();
+  const std::shared_ptr<NcclCommunicator> communicator(std::move(made));
+  {
+    const std::lock_guard lock(mutex_);
+    lane.communicators[set.id] = communicator;
+  }
+  // An abort that came before it was there has not ended it.
+  if (aborted_.is_aborted()) communicator->abort();
+  return copy_of(aborted_.aborted());
+}
+
+void NcclBackend::run(const Batch& batch, Completion done) {
+  OfLane& lane = of_this_lane();
+  if (const Status status = start(lane, batch); !status.is_ok() || lane.batch == nullptr) return done(status);
+  lane.done = done;
+}
+
+/// Leaves the batch in the lane where NCCL has it.
+Status NcclBackend::start(OfLane& lane, const Batch& batch) {
+  if (lane.packer == nullptr || lane.stream != batch.stream) {
+    lane.packer = std::make_unique<Packer>(*batch.stream);
+    lane.stream = batch.stream;
+  }
+  // Of float16 and bfloat16 only averages of integers are wide: NCCL adds those in its own way.
+  const bool is_wide = needs_wide_sums(batch) && !is_floating(batch.dtype);
+  DABKE_ASSIGN_OR_RETURN(const PackedBatch packed, lane.packer->pack(batch, is_wide));
+  if (is_empty(batch)) return lane.packer->unpack(batch);
+  NcclCommunicator& communicator = *lane.communicators.at(batch.process_set->id);
+  const Status started = communicator.start({.kind = batch.kind,
+                                             .dtype = packed.dtype,
+                                             .op = batch.op,
+                                             .root = batch.root,
+                                             .send = packed.send,
+                                             .data = packed.data,
+                                             .elements = packed.elements,
+                                             .send_counts = packed.send_counts,
+                                             .receive_counts = packed.receive_counts},
+                                            *batch.stream);
+  const Result<bool> is_enqueued = started.is_ok() ? communicator.poll() : Result<bool>(started);
+  if (!is_enqueued) {
+    communicator.abort();  // other ranks wait for this one
+    return is_enqueued.status();
+  }
+  if (*is_enqueued) return lane.packer->unpack(batch);
+  lane.batch = &batch;
+  return {};
+}
+
+Status NcclBackend::poll() {
+  OfLane& lane = of_this_lane();
+  if (lane.batch != nullptr) {
+    NcclCommunicator& communicator = *lane.communicators.at(lane.batch->process_set->id);
+    const auto is_enqueued = communicator.poll();
+    if (is_enqueued && !*is_enqueued) return {};
+    if (!is_enqueued) communicator.abort();
+    const Batch& batch = *std::exchange(lane.batch, nullptr);
+    lane.done(is_enqueued ? lane.packer->unpack(batch) : is_enqueued.status());
+    return {};
+  }
+  for (const auto& [set, communicator] : lane.communicators) {
+    const auto ready = communicator->poll();
+    if (ready) continue;
+    communicator->abort();
+    return {ready.status().code(), fmt::format("process set {}: {}", set, ready.status().message())};
+  }
+  return {};
+}
+
+void NcclBackend::release(ProcessSetId set, Device) {
+  std::shared_ptr<NcclCommunicator> gone;
+  OfLane& lane = of_this_lane();
+  {
+    const std::lock_guard lock(mutex_);
+    ids_.erase(set);
+    if (const auto found = lane.communicators.find(set); found != lane.communicators.end()) {
+      gone = std::move(found->second);
+      lane.communicators.erase(found);
+    }
+  }
+}
+
+void NcclBackend::abort(const Status& cause) {
+  aborted_.abort(cause);
+  const std::lock_guard lock(mutex_);
+  for (const auto& [thread, lane] : lanes_) {
+    for (const auto& [set, communicator] : lane.communicators) communicator->abort();
+  }
+}
+
+Result<std::unique_ptr<Backend>> open_nccl_backend(const BackendContext& context) {
+  auto find = [&config = context.config]() -> Result<NcclSession*> {
+    DABKE_ASSIGN_OR_RETURN(const ModuleTable* const table, load_module(config, "nccl"));
+    return table->nccl;
+  };
+  return std::unique_ptr<Backend>(std::make_unique<NcclBackend>(context, std::move(find)));
+}
+
+OpenDevice cuda_devices(const Config& config, const Environment& environment) {
+  return [config, environment](Device device) -> Result<std::shared_ptr<DeviceStream>> {
+    DABKE_ASSIGN_OR_RETURN(const ModuleTable* const table, load_module(config, "nccl"));
+    DABKE_RETURN_IF_ERROR(table->nccl->load(environment));
+    return table->nccl->open(device);
+  };
+}
+
+}  // namespace dabke

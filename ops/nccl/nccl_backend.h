@@ -1,0 +1,78 @@
+// NCCL as a backend: one communicator a process set and device, made when the set is prepared there.
+//
+// A batch is packed into the lane's fusion buffer, runs as one collective of NCCL, and is unpacked, all on the
+// lane's stream; so the collectives of all communicators of a device run in the order of the lane. Averages and
+// factors are the packing's and unpacking's; averages of integers travel in their wide dtype. Sums of float16 and
+// bfloat16 are NCCL's own: what they are accumulated in differs from the host's kernels (docs/gpu.md).
+//
+// It is there in every job of a build that has the module, and costs nothing: the module, the driver and NCCL are
+// loaded when the first tensor on a device comes.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "ops/nccl/nccl_session.h"
+#include "runtime/backend/backend.h"
+#include "runtime/backend/packer.h"
+#include "runtime/base/abort_latch.h"
+
+namespace dabke {
+
+/// Where the session comes from, once a device was opened.
+using FindNccl = std::function<Result<NcclSession*>()>;
+
+class NcclBackend final : public Backend {
+ public:
+  NcclBackend(const BackendContext& context, FindNccl find) : context_(context), find_(std::move(find)) {}
+  ~NcclBackend() override;
+
+  std::string_view name() const override { return "nccl"; }
+  DeviceType device_type() const override { return DeviceType::cuda; }
+  bool can_run(const CallSpec& call, const Extent& extent) const override;
+  std::size_t unique_id_bytes() const override { return sizeof(Id); }
+  Status make_unique_id(const ProcessSetInfo& set, std::span<std::byte> id) override;
+  void take_unique_id(const ProcessSetInfo& set, std::span<const std::byte> id) override;
+  Status prepare(const ProcessSetInfo& set, Device device) override;
+  void run(const Batch& batch, Completion done) override;
+  void release(ProcessSetId set, Device device) override;
+  const char* activity_on_device(CollectiveKind kind) const override;
+  Status poll() override;
+  void abort(const Status& cause) override;
+
+ private:
+  /// What travels: all ranks must have one version of NCCL.
+  struct Id {
+    std::uint32_t version = 0;
+    std::byte nccl[NcclSession::kIdBytes] = {};
+  };
+  /// A lane of this rank, by its thread: what it has under way.
+  struct OfLane {
+    std::map<ProcessSetId, std::shared_ptr<NcclCommunicator>> communicators;
+    std::unique_ptr<Packer> packer;
+    DeviceStream* stream = nullptr;
+    const Batch* batch = nullptr;  // handed to NCCL, which has not enqueued all of it yet
+    Completion done;
+  };
+
+  OfLane& of_this_lane();
+  Status start(OfLane& lane, const Batch& batch);
+
+  const BackendContext context_;
+  const FindNccl find_;
+  AbortLatch aborted_;
+  std::mutex mutex_;  // all below; a row of lanes_ is its thread's but for the communicators
+  std::map<ProcessSetId, Id> ids_;
+  std::map<std::thread::id, OfLane> lanes_;
+};
+
+/// Null where this build has no module for it.
+Result<std::unique_ptr<Backend>> open_nccl_backend(const BackendContext& context);
+
+/// Opens devices of this process through the module.
+OpenDevice cuda_devices(const Config& config, const Environment& environment);
+
+}  // namespace dabke

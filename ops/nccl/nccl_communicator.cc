@@ -1,0 +1,235 @@
+#include "ops/nccl/nccl_communicator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "ops/nccl/nccl_dtype.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/exceptions.h"
+#include "runtime/base/thread.h"
+
+namespace dabke {
+
+/// What an abort's thread keeps alive.
+class NcclHandle {
+ public:
+  static constexpr Duration kLeaveWithin = std::chrono::seconds(2);
+
+  NcclHandle(const nccl::Library& library, std::shared_ptr<CudaDevice> device)
+      : library_(library), device_(std::move(device)) {}
+
+  const nccl::Library& library() const { return library_; }
+
+  /// Calls NCCL, unless the communicator is being aborted.
+  template <class Use>
+  Status use(Use call) {
+    const Turn turn(*this);
+    if (is_aborted_) return {Code::transport, "the communicator was aborted"};
+    const CudaScope current = device_->scope();
+    return call(communicator_);
+  }
+
+  /// Whether NCCL has done what it was told; what has failed meanwhile, too.
+  Result<bool> is_ready(std::string_view call_name) {
+    bool is_ready = false;
+    DABKE_RETURN_IF_ERROR(use([&](nccl::Communicator communicator) -> Status {
+      nccl::Error state = nccl::kInternalError;
+      const nccl::Error asked = library_.get_async_error(communicator, &state);
+      is_ready = state == nccl::kSuccess;
+      return nccl::check(library_, call_name, asked != nccl::kSuccess ? asked : state, communicator);
+    }));
+    return is_ready;
+  }
+
+  void abort(const std::shared_ptr<NcclHandle>& self) {
+    if (is_aborted_.exchange(true)) return;
+    // It may wait for the device, which waits for a rank that is gone; so for each a thread, which nobody awaits.
+    attempt([&] {
+      const AllSignalsBlocked blocked;
+      std::thread([self] {
+        pthread_setname_np(pthread_self(), "dabke-abort");
+        {
+          std::unique_lock lock(self->mutex_);
+          const auto is_left = [&] { return !self->is_in_use_; };
+          if (!self->left_.wait_for(lock, kLeaveWithin, is_left) || self->communicator_ == nullptr) return;
+        }
+        const CudaScope current = self->device_->scope();
+        (void)self->library_.abort(std::exchange(self->communicator_, nullptr));
+      }).detach();
+    });
+  }
+
+  /// All ranks have come to the end of all that they have started.
+  void destroy(const std::shared_ptr<NcclHandle>& self) {
+    nccl::Error error = nccl::kInternalError;
+    const TimePoint until = Clock::now() + std::chrono::seconds(5);
+    (void)use([&](nccl::Communicator communicator) -> Status {
+      error = library_.finalize(communicator);
+      while (error == nccl::kInProgress && Clock::now() < until) {
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+        if (library_.get_async_error(communicator, &error) != nccl::kSuccess) error = nccl::kInternalError;
+      }
+      if (error == nccl::kSuccess && !is_aborted_.exchange(true))
+        (void)library_.destroy(std::exchange(communicator_, nullptr));
+      return {};
+    });
+    abort(self);  // where it did not come so far
+  }
+
+  Status make(const nccl::Id& id, int rank, int size) {
+    return use([&](nccl::Communicator) {
+      nccl::Settings settings;
+      settings.blocking = 0;
+      return nccl::check(library_, "ncclCommInitRankConfig",
+                         library_.init_rank(&communicator_, size, id, rank, &settings));
+    });
+  }
+
+ private:
+  /// A call of NCCL, while it lasts; one at a time.
+  struct Turn {
+    explicit Turn(NcclHandle& of) : handle(of) {
+      std::unique_lock lock(handle.mutex_);
+      handle.left_.wait(lock, [this] { return !handle.is_in_use_; });
+      handle.is_in_use_ = true;
+    }
+    ~Turn() {
+      {
+        const std::lock_guard lock(handle.mutex_);
+        handle.is_in_use_ = false;
+      }
+      handle.left_.notify_all();
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    NcclHandle& handle;
+  };
+
+  const nccl::Library& library_;
+  const std::shared_ptr<CudaDevice> device_;
+  std::mutex mutex_;
+  std::condition_variable left_;
+  bool is_in_use_ = false;
+  std::atomic<bool> is_aborted_{false};
+  nccl::Communicator communicator_ = nullptr;
+};
+
+Result<std::unique_ptr<NcclCommunicator>> NcclRanks::make(const nccl::Library& library,
+                                                          std::shared_ptr<CudaDevice> device,
+                                                          const nccl::Id& id, int rank, int size,
+                                                          TimePoint deadline,
+                                                          const std::function<Status()>& interrupted) {
+  const auto handle = std::make_shared<NcclHandle>(library, std::move(device));
+  Status status = handle->make(id, rank, size);
+  Duration pause = std::chrono::microseconds(50);
+  while (status.is_ok()) {
+    const auto is_ready = handle->is_ready("ncclCommInitRankConfig");
+    if (is_ready && *is_ready) return std::unique_ptr<NcclCommunicator>(new NcclRanks(handle, rank));
+    if (!is_ready) {
+      status = is_ready.status();
+    } else if (status = interrupted(); status.is_ok() && Clock::now() >= deadline) {
+      status = {Code::timeout,
+                "not all ranks have come to ncclCommInitRankConfig within the time of DABKE_START_TIMEOUT; "
+                "NCCL_DEBUG=INFO shows how far it came"};
+    }
+    if (status.is_ok()) std::this_thread::sleep_for(pause);
+    pause = std::min<Duration>(pause * 2, std::chrono::milliseconds(5));
+  }
+  handle->abort(handle);
+  return status;
+}
+
+NcclRanks::~NcclRanks() { handle_->destroy(handle_); }
+
+void NcclRanks::abort() { handle_->abort(handle_); }
+
+Result<bool> NcclRanks::poll() { return handle_->is_ready("ncclCommGetAsyncError"); }
+
+Status NcclRanks::start(const NcclCall& call, DeviceStream& stream) {
+  const cuda::Stream on = static_cast<CudaStream&>(stream).get();
+  return handle_->use([&](nccl::Communicator communicator) -> Status {
+    const nccl::Library& library = handle_->library();
+    DABKE_RETURN_IF_ERROR(nccl::check(library, "ncclGroupStart", library.group_start(), communicator));
+    Status status = enqueue(call, communicator, on);
+    const Status ended = nccl::check(library, "ncclGroupEnd", library.group_end(), communicator);
+    return status.is_ok() ? ended : status;
+  });
+}
+
+/// Uneven blocks have no collective of their own in NCCL: they are a group of broadcasts, reductions, or sends.
+Status NcclRanks::enqueue(const NcclCall& call, nccl::Communicator all, cuda::Stream stream) const {
+  const nccl::Library& nccl = handle_->library();
+  const std::size_t width = size_of(call.dtype);
+  const auto ok = [&](const char* name, nccl::Error error) { return nccl::check(nccl, name, error, all); };
+  const auto is_even = [](std::span<const std::size_t> counts) {
+    return std::ranges::all_of(counts, [&](std::size_t count) { return count == counts.front(); });
+  };
+  const auto own = to_size(rank_);
+  switch (call.kind) {
+    case CollectiveKind::allreduce:
+      return ok("ncclAllReduce", nccl.all_reduce(call.data, call.data, call.elements, *nccl_dtype(call.dtype),
+                                                 *nccl_op(call.dtype, call.op), all, stream));
+    case CollectiveKind::broadcast:
+      return ok("ncclBroadcast", nccl.broadcast(call.data, call.data, call.elements * width, kNcclBytes,
+                                                call.root, all, stream));
+    case CollectiveKind::allgather: {
+      if (is_even(call.receive_counts)) {
+        const std::size_t bytes = call.receive_counts.front() * width;
+        return ok("ncclAllGather",
+                  nccl.all_gather(call.data + own * bytes, call.data, bytes, kNcclBytes, all, stream));
+      }
+      std::byte* block = call.data;
+      for (std::size_t rank = 0; rank < call.receive_counts.size(); ++rank) {
+        const std::size_t bytes = call.receive_counts[rank] * width;
+        if (bytes != 0) {
+          DABKE_RETURN_IF_ERROR(ok("ncclBroadcast", nccl.broadcast(block, block, bytes, kNcclBytes,
+                                                                   static_cast<int>(rank), all, stream)));
+        }
+        block += bytes;
+      }
+      return {};
+    }
+    case CollectiveKind::reducescatter: {
+      const nccl::Type type = *nccl_dtype(call.dtype);
+      const nccl::Op op = *nccl_op(call.dtype, call.op);
+      if (is_even(call.send_counts)) {
+        return ok("ncclReduceScatter",
+                  nccl.reduce_scatter(call.send, call.data, call.send_counts.front(), type, op, all, stream));
+      }
+      const std::byte* block = call.send;
+      for (std::size_t rank = 0; rank < call.send_counts.size(); ++rank) {
+        const std::size_t count = call.send_counts[rank];
+        if (count != 0) {
+          DABKE_RETURN_IF_ERROR(ok("ncclReduce", nccl.reduce(block, rank == own ? call.data : nullptr, count,
+                                                             type, op, static_cast<int>(rank), all, stream)));
+        }
+        block += count * width;
+      }
+      return {};
+    }
+    case CollectiveKind::alltoall: {
+      const std::byte* from = call.send;
+      std::byte* to = call.data;
+      for (std::size_t rank = 0; rank < call.send_counts.size(); ++rank) {
+        const std::size_t sent = call.send_counts[rank] * width;
+        const std::size_t received = call.receive_counts[rank] * width;
+        const int peer = static_cast<int>(rank);
+        if (sent != 0)
+          DABKE_RETURN_IF_ERROR(ok("ncclSend", nccl.send(from, sent, kNcclBytes, peer, all, stream)));
+        if (received != 0)
+          DABKE_RETURN_IF_ERROR(ok("ncclRecv", nccl.receive(to, received, kNcclBytes, peer, all, stream)));
+        from += sent;
+        to += received;
+      }
+      return {};
+    }
+    default: return {Code::unsupported, fmt::format("NCCL has no {}", name_of(call.kind))};
+  }
+}
+
+}  // namespace dabke

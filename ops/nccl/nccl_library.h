@@ -1,0 +1,118 @@
+// The functions of NCCL that we call, in declarations of our own, and how one NCCL is found.
+// tests/ops/nccl/declarations_test.cc holds the declarations against nccl.h where that is there.
+//
+// NCCL is looked for when the first device tensor comes, and never before: one that is loaded earlier would become
+// that of a framework which is loaded later. There is one in a process:
+//   1. that which is there already, by its soname (a framework's)
+//   2. the file that DABKE_NCCL_LIBRARY names
+//   3. pip's (nvidia/nccl/lib below a site-packages): of the wheel that we lie in, of $VIRTUAL_ENV, of the Python
+//      that runs
+//   4. what the loader finds
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ops/nccl/cuda_driver.h"
+#include "runtime/base/config.h"
+#include "runtime/base/status.h"
+
+namespace dabke::nccl {
+
+using Error = int;
+using Communicator = struct ncclComm*;
+using Type = int;
+using Op = int;
+
+inline constexpr std::size_t kIdBytes = 128;
+struct Id {
+  char internal[kIdBytes];
+};
+
+inline constexpr Error kSuccess = 0;
+inline constexpr Error kUnhandledCudaError = 1;
+inline constexpr Error kSystemError = 2;
+inline constexpr Error kInternalError = 3;
+inline constexpr Error kInvalidArgument = 4;
+inline constexpr Error kInvalidUsage = 5;
+inline constexpr Error kRemoteError = 6;
+inline constexpr Error kInProgress = 7;
+
+inline constexpr Op kSum = 0;
+inline constexpr Op kProd = 1;
+inline constexpr Op kMax = 2;
+inline constexpr Op kMin = 3;
+
+inline constexpr int kLeastVersion = 21800;  // 2.18.0
+inline constexpr int kUndefined = -2147483647 - 1;
+
+/// How a communicator is made, as NCCL 2.18 declares it. Later versions add members behind these, and take the
+/// default for each that a smaller `size` leaves out.
+struct Settings {
+  std::size_t size = sizeof(Settings);
+  unsigned magic = 0xcafebeef;
+  unsigned version = kLeastVersion;
+  int blocking = kUndefined;
+  int cga_cluster_size = kUndefined;
+  int least_blocks = kUndefined;
+  int most_blocks = kUndefined;
+  const char* network = nullptr;
+  int split_share = kUndefined;
+};
+
+// clang-format off
+//   member           in nccl.h                parameters
+#define DABKE_NCCL(X)                                                                                             \
+  X(get_version,      ncclGetVersion,          (int*))                                                            \
+  X(get_unique_id,    ncclGetUniqueId,         (Id*))                                                             \
+  X(init_rank,        ncclCommInitRankConfig,  (Communicator*, int, Id, int, Settings*))                          \
+  X(get_async_error,  ncclCommGetAsyncError,   (Communicator, Error*))                                            \
+  X(finalize,         ncclCommFinalize,        (Communicator))                                                    \
+  X(destroy,          ncclCommDestroy,         (Communicator))                                                    \
+  X(abort,            ncclCommAbort,           (Communicator))                                                    \
+  X(group_start,      ncclGroupStart,          ())                                                                \
+  X(group_end,        ncclGroupEnd,            ())                                                                \
+  X(all_reduce,       ncclAllReduce,           (const void*, void*, std::size_t, Type, Op, Communicator, cuda::Stream)) \
+  X(reduce,           ncclReduce,              (const void*, void*, std::size_t, Type, Op, int, Communicator, cuda::Stream)) \
+  X(broadcast,        ncclBroadcast,           (const void*, void*, std::size_t, Type, int, Communicator, cuda::Stream)) \
+  X(all_gather,       ncclAllGather,           (const void*, void*, std::size_t, Type, Communicator, cuda::Stream)) \
+  X(reduce_scatter,   ncclReduceScatter,       (const void*, void*, std::size_t, Type, Op, Communicator, cuda::Stream)) \
+  X(send,             ncclSend,                (const void*, std::size_t, Type, int, Communicator, cuda::Stream)) \
+  X(receive,          ncclRecv,                (void*, std::size_t, Type, int, Communicator, cuda::Stream))
+// clang-format on
+
+struct Library {
+#define X(member, in_header, parameters) Error(*member) parameters = nullptr;
+  DABKE_NCCL(X)
+#undef X
+  const char* (*error_text)(Error) = nullptr;
+  const char* (*last_error)(Communicator) = nullptr;
+  int version = 0;   // 21800
+  std::string text;  // "NCCL 2.18.0 (DABKE_NCCL_LIBRARY: /opt/libnccl.so.2)"
+};
+
+/// "2.18.0"
+std::string version_text(int version);
+
+/// Where one may be, in the order above, for the messages and for tests.
+struct Candidate {
+  std::string source;  // "DABKE_NCCL_LIBRARY"
+  std::string file;
+};
+/// 2 and 3 of the list. `own_file`: the path of what this code is in; `program`: that of the process.
+std::vector<Candidate> candidates(const Environment& environment, const std::string& own_file,
+                                  const std::string& program);
+
+/// Finds and loads it. Never closed.
+///   errors  unsupported: none is there, it is too old, or lacks a function; the text says where it was looked for
+Result<Library> load(const Environment& environment);
+
+/// ok, or code transport with the call, NCCL's words, those of ncclGetLastError, and what is known of the cause.
+Status check(const Library& library, std::string_view call, Error error, Communicator communicator = nullptr);
+
+/// What is known of the cause of an error beyond its text, and what to do; empty: nothing.
+std::string_view remedy_for(Error error, std::string_view text);
+
+}  // namespace dabke::nccl

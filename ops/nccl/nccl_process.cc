@@ -1,0 +1,80 @@
+#include "ops/nccl/nccl_process.h"
+
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace dabke {
+
+Status NcclProcess::load(const Environment& environment) {
+  const std::lock_guard lock(mutex_);
+  if (is_loaded_) return {};
+  // Every thread of ours that waits for NCCL counts on it not to block.
+  if (const auto blocking = environment("NCCL_COMM_BLOCKING"); blocking && *blocking == "1") {
+    return {
+        Code::invalid_argument,
+        "NCCL_COMM_BLOCKING=1 makes NCCL wait where nothing can end it; unset it, so that a lost rank ends "
+        "with an error"};
+  }
+  DABKE_ASSIGN_OR_RETURN(driver_, cuda::load_driver());
+  DABKE_ASSIGN_OR_RETURN(nccl_, nccl::load(environment));
+  is_loaded_ = true;
+  return {};
+}
+
+std::string NcclProcess::description() const { return fmt::format("{}, {}", nccl_.text, driver_.text); }
+
+int NcclProcess::version() const { return nccl_.version; }
+
+Result<std::shared_ptr<CudaDevice>> NcclProcess::find(int index) {
+  const std::lock_guard lock(mutex_);
+  if (!is_loaded_) return Status(Code::internal, "a device was asked for before the driver was loaded");
+  auto& device = devices_[index];
+  if (device == nullptr) {
+    auto opened = CudaDevice::open(driver_, index);
+    if (!opened) {
+      devices_.erase(index);
+      return opened.status();
+    }
+    device = opened.take();
+  }
+  return device;
+}
+
+Result<std::shared_ptr<DeviceStream>> NcclProcess::open(Device device) {
+  DABKE_ASSIGN_OR_RETURN(const auto opened, find(device.index));
+  if (opened->is_stuck()) {
+    return Status(
+        Code::unsupported,
+        fmt::format("{} has not come to the end of a collective of an earlier job that has failed, and "
+                    "may still write to that job's tensors; start this process again",
+                    device.to_string()));
+  }
+  return opened->open_stream();
+}
+
+Status NcclProcess::make_id(std::span<std::byte> id) {
+  std::shared_ptr<CudaDevice> any;
+  {
+    const std::lock_guard lock(mutex_);
+    if (devices_.empty()) return {Code::internal, "an id was asked for before a device was opened"};
+    any = devices_.begin()->second;
+  }
+  // NCCL looks at the current device, and would make a context on device 0 where there is none.
+  const CudaScope current = any->scope();
+  nccl::Id made{};
+  DABKE_RETURN_IF_ERROR(nccl::check(nccl_, "ncclGetUniqueId", nccl_.get_unique_id(&made)));
+  std::memcpy(id.data(), made.internal, sizeof made.internal);
+  return {};
+}
+
+Result<std::unique_ptr<NcclCommunicator>> NcclProcess::make_communicator(
+    Device device, std::span<const std::byte> id, int rank, int size, TimePoint deadline,
+    const std::function<Status()>& interrupted) {
+  DABKE_ASSIGN_OR_RETURN(auto opened, find(device.index));
+  nccl::Id same{};
+  std::memcpy(same.internal, id.data(), sizeof same.internal);
+  return NcclRanks::make(nccl_, std::move(opened), same, rank, size, deadline, interrupted);
+}
+
+}  // namespace dabke

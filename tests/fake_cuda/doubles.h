@@ -1,0 +1,23 @@
+// How a test takes the doubles for this process's driver and NCCL.
+#pragma once
+
+#include <string>
+
+#include "runtime/base/status.h"
+
+namespace dabke::testing {
+
+/// They become this process's driver and NCCL; called again it does nothing.
+Status load_doubles();
+/// What they do from now on (fake_cuda.h). `seed`: of random delays; 0: none.
+void plan_faults(const std::string& plan, unsigned seed = 0);
+
+/// Faults while it lives.
+struct Planned {
+  explicit Planned(const std::string& plan, unsigned seed = 0) { plan_faults(plan, seed); }
+  ~Planned() { plan_faults(""); }
+  Planned(const Planned&) = delete;
+  Planned& operator=(const Planned&) = delete;
+};
+
+}  // namespace dabke::testing

@@ -1,0 +1,46 @@
+// A double of the CUDA driver and of NCCL, for tests where there is no GPU: two shared libraries of their names,
+// which export the functions that Dabke calls (ops/nccl/cuda_driver.h, ops/nccl/nccl_library.h). It is never
+// installed, and says on stderr that it is a double when it is first called.
+//
+// What it is: memory is the host's. A stream is a thread that does one thing after the other. A kernel is our own
+// source, compiled for the host, thread by thread. NCCL's collectives go through shared memory, between threads and
+// between processes; a communicator never blocks, is InProgress now and then, and ends when it is aborted. A call
+// without the context that it needs is an error, as with the driver; so is work on a stream on which NCCL has not
+// enqueued its own yet, which NCCL only forbids.
+//
+// What happens otherwise than well is a plan, of rules with a ';' between them: CALL DEVICE NTH WHAT. It is about
+// the NTH (from 1) CALL on the device (a number, or * for each):
+//   a number   that error is returned; one of CUDA from 700 on stays with the device, as a real one does
+//   hang       a collective never ends on the device, unless its communicator is aborted
+//   never      the same, and an abort does not help
+//   async=N    a collective ends with error N, which ncclCommGetAsyncError tells
+//   exit       the process ends
+// FAKE_CUDA_PLAN has one, FAKE_CUDA_DEVICES how many devices there are (8), FAKE_CUDA_SEED that of random delays (0:
+// none), FAKE_NCCL_VERSION what ncclGetVersion says.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/nccl/cuda_driver.h"
+
+extern "C" {
+/// Takes another plan from now on, and counts from 1 again; devices that were lost are well again.
+__attribute__((visibility("default"))) void fake_cuda_plan(const char* plan, unsigned seed);
+/// What the plan says of this call on this device: an error, or one of those below.
+__attribute__((visibility("default"))) int fake_cuda_outcome(const char* call, int device);
+/// The device of the current context; -1: there is none.
+__attribute__((visibility("default"))) int fake_cuda_current_device();
+__attribute__((visibility("default"))) int fake_cuda_stream_device(dabke::cuda::Stream stream);
+__attribute__((visibility("default"))) void fake_cuda_enqueue(dabke::cuda::Stream stream, void (*run)(void*),
+                                                              void* argument);
+/// How much was ever enqueued there.
+__attribute__((visibility("default"))) std::uint64_t fake_cuda_enqueued(dabke::cuda::Stream stream);
+/// Waits a moment, or not, by the seed.
+__attribute__((visibility("default"))) void fake_cuda_delay();
+}
+
+namespace dabke::testing {
+inline constexpr int kHangs = -1;
+inline constexpr int kHangsForGood = -2;
+inline constexpr int kEndsWith = -1000;  // and less: the error is kEndsWith - outcome
+}  // namespace dabke::testing

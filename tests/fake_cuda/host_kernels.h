@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace dabke::testing {
+
+struct HostKernel {
+  std::string_view name;
+  std::size_t argument_bytes;  // it has one argument
+  void (*run)(const void* argument, unsigned blocks, unsigned threads);
+};
+/// Null when there is none of that name.
+const HostKernel* find_host_kernel(std::string_view name);
+
+}  // namespace dabke::testing

@@ -1,0 +1,37 @@
+// ops/nccl/cuda_driver.h against cuda.h: this compiles, or they differ.
+#include <cuda.h>
+
+#include "ops/nccl/cuda_driver.h"
+#include "tests/ops/nccl/declarations.h"
+
+namespace dabke::cuda {
+namespace {
+
+using testing::Alike;
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+// The header's macros give the name of the version that it declares.
+#define X(member, in_header, exported, parameters)                                                \
+  static_assert(Alike<decltype(Driver::member), decltype(&::in_header)>::value, TEXT(in_header)); \
+  static_assert(std::string_view(TEXT(in_header)) == exported, exported);
+DABKE_CUDA_DRIVER(X)
+#undef X
+
+static_assert(kSuccess == CUDA_SUCCESS && kInvalidValue == CUDA_ERROR_INVALID_VALUE &&
+              kOutOfMemory == CUDA_ERROR_OUT_OF_MEMORY && kNotInitialized == CUDA_ERROR_NOT_INITIALIZED &&
+              kNoDevice == CUDA_ERROR_NO_DEVICE && kInvalidDevice == CUDA_ERROR_INVALID_DEVICE &&
+              kInvalidContext == CUDA_ERROR_INVALID_CONTEXT &&
+              kNoBinaryForGpu == CUDA_ERROR_NO_BINARY_FOR_GPU &&
+              kUnsupportedPtxVersion == CUDA_ERROR_UNSUPPORTED_PTX_VERSION &&
+              kNotFound == CUDA_ERROR_NOT_FOUND && kNotReady == CUDA_ERROR_NOT_READY &&
+              kIllegalAddress == CUDA_ERROR_ILLEGAL_ADDRESS && kLaunchFailed == CUDA_ERROR_LAUNCH_FAILED &&
+              kSystemDriverMismatch == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH &&
+              kNoCompatibility == CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE &&
+              kUnknown == CUDA_ERROR_UNKNOWN);
+static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING &&
+              kEventDisableTiming == CU_EVENT_DISABLE_TIMING &&
+              kCaptureThreadLocal == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+
+}  // namespace
+}  // namespace dabke::cuda

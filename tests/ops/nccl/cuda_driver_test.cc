@@ -1,0 +1,78 @@
+#include "ops/nccl/cuda_driver.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include <catch2/catch.hpp>
+
+#include "ops/registry.h"
+#include "runtime/transport/module_loader.h"
+#include "tests/facts.h"
+#include "tests/ops/nccl/in_child.h"
+#include "tests/skip.h"
+
+namespace dabke::cuda {
+namespace {
+
+using Catch::Contains;
+using testing::in_child;
+
+/// What the loading of a driver comes to, by a plan of the double.
+std::string loaded(const std::string& file, const std::string& plan = "") {
+  return in_child([&] {
+    ::setenv("FAKE_CUDA_PLAN", plan.c_str(), 1);
+    const auto driver = load_driver(file);
+    return driver ? driver->text
+                  : std::string(name_of(driver.status().code())) + ": " + driver.status().message();
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a machine without a driver says so at once, whichever NCCL it has") {
+  const bool has_driver =
+      !in_child([] { return ::dlopen("libcuda.so.1", RTLD_NOW) != nullptr ? "yes" : ""; }).empty();
+  if (has_driver) DABKE_SKIP("this machine has a driver");
+  const std::string nccl = GENERATE(std::string(), std::string(REAL_NCCL));
+  const TimePoint before = Clock::now();
+  const std::string said = in_child([&] {
+    Config config;
+    config.module_path = MODULE_PATH;
+    const OpenDevice open = device_opener(config, [&](const std::string& name) -> std::optional<std::string> {
+      return name == "DABKE_NCCL_LIBRARY" && !nccl.empty() ? std::optional(nccl) : std::nullopt;
+    });
+    return open(Device{DeviceType::cuda, 0}).status().message();
+  });
+  CHECK(Clock::now() - before < std::chrono::seconds(1));
+  CHECK_THAT(said, Contains("there is no CUDA driver on this machine (libcuda.so.1: ") &&
+                       Contains("copy the tensor to the host"));
+}
+
+TEST_CASE("what a driver says when it cannot be used comes with its name and a remedy") {
+  const auto [error, name, remedy] = GENERATE(table<int, const char*, const char*>({
+      {kNoDevice, "CUDA_ERROR_NO_DEVICE (100)", "CUDA_VISIBLE_DEVICES"},
+      {kSystemDriverMismatch, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)", "reboot"},
+      {kNoCompatibility, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE (804)", "compatibility package"},
+      {kUnknown, "CUDA_ERROR_UNKNOWN (999)", "dmesg"},
+  }));
+  CHECK_THAT(loaded(FAKE_CUDA, "cuInit * 1 " + std::to_string(error)),
+             Catch::StartsWith("unsupported: the CUDA driver cannot be used: cuInit: ") && Contains(name) &&
+                 Contains(remedy));
+}
+
+TEST_CASE("a driver that works tells its version") { CHECK(loaded(FAKE_CUDA) == "CUDA driver 13.0"); }
+
+TEST_CASE("a file that is no driver is refused by the function that it lacks") {
+  CHECK_THAT(loaded("libm.so.6"), Catch::StartsWith("unsupported: ") && Contains("libm.so.6 has no cuInit"));
+}
+
+TEST_CASE(
+    "an error of the driver has a remedy where one is known, and says what it can where it knows nothing") {
+  const Driver unknown;
+  CHECK_THAT(describe(unknown, kUnsupportedPtxVersion),
+             Contains("(222)") && Contains("install a newer driver"));
+  CHECK(describe(unknown, 12345) == "CUDA error (12345): unknown");
+  CHECK(check(unknown, "cuMemAlloc", kOutOfMemory).code() == Code::out_of_memory);
+}
+
+}  // namespace dabke::cuda

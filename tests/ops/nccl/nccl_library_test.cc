@@ -1,0 +1,130 @@
+#include "ops/nccl/nccl_library.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include <catch2/catch.hpp>
+
+#include "ops/nccl/nccl_dtype.h"
+#include "ops/nccl/nccl_session.h"
+#include "tests/facts.h"
+#include "tests/ops/nccl/in_child.h"
+#include "tests/skip.h"
+
+namespace dabke::nccl {
+namespace {
+
+using Catch::Contains;
+using testing::in_child;
+namespace fs = std::filesystem;
+
+Environment with(std::map<std::string, std::string> variables) {
+  return [variables = std::move(variables)](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  };
+}
+
+/// What looking for NCCL comes to.
+std::string loaded(std::map<std::string, std::string> variables,
+                   const std::string& version_of_double = "23200") {
+  return in_child([&] {
+    ::setenv("FAKE_NCCL_VERSION", version_of_double.c_str(), 1);
+    const auto library = load(with(variables));
+    return library ? library->text
+                   : std::string(name_of(library.status().code())) + ": " + library.status().message();
+  });
+}
+
+struct Folder {
+  Folder() {
+    std::string name = fs::temp_directory_path() / "dabke-nccl-XXXXXX";
+    path = ::mkdtemp(name.data());
+  }
+  ~Folder() { fs::remove_all(path); }
+  std::string add(const std::string& below) const {
+    const fs::path file = path / below;
+    fs::create_directories(file.parent_path());
+    std::ofstream(file) << "no library";
+    return file;
+  }
+  fs::path path;
+};
+
+std::vector<std::string> files_of(const std::vector<Candidate>& those) {
+  std::vector<std::string> files;
+  for (const Candidate& one : those) files.push_back(one.file);
+  return files;
+}
+
+}  // namespace
+
+TEST_CASE("NCCL is looked for where it is named, then in the folders of pip, nearest first") {
+  const Folder folder;
+  const std::string of_wheel = folder.add("wheel/site-packages/nvidia/nccl/lib/libnccl.so.2");
+  const std::string of_venv = folder.add("venv/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2");
+  const std::string of_python = folder.add("usr/lib/python3.12/dist-packages/nvidia/nccl/lib/libnccl.so.2");
+  const auto those = candidates(
+      with({{"DABKE_NCCL_LIBRARY", "/named.so"}, {"VIRTUAL_ENV", folder.path / "venv"}}),
+      folder.path / "wheel/site-packages/dabke/lib/dabke/nccl.so", folder.path / "usr/bin/python3.12");
+  CHECK(files_of(those) == std::vector<std::string>{"/named.so", of_wheel, of_venv, of_python});
+  CHECK(candidates(with({}), "/nowhere/nccl.so", folder.path / "usr/bin/train").empty());
+}
+
+TEST_CASE("an NCCL that is named and cannot be loaded is an error, and no other takes its place") {
+  CHECK_THAT(loaded({{"DABKE_NCCL_LIBRARY", "/nowhere/libnccl.so.2"}}),
+             Catch::StartsWith("unsupported: DABKE_NCCL_LIBRARY=/nowhere/libnccl.so.2: ") &&
+                 Contains("or leave the variable unset"));
+}
+
+TEST_CASE("a file that is no NCCL, or too old a one, is refused by name and version") {
+  CHECK_THAT(loaded({{"DABKE_NCCL_LIBRARY", FAKE_CUDA}}), Contains("has no ncclGetVersion"));
+  CHECK_THAT(loaded({{"DABKE_NCCL_LIBRARY", FAKE_NCCL}}, "21705"),
+             Contains("NCCL 2.17.5 (") && Contains("is older than 2.18.0"));
+  CHECK(loaded({{"DABKE_NCCL_LIBRARY", FAKE_NCCL}}, "21805") == "NCCL 2.18.5 (DABKE_NCCL_LIBRARY: " FAKE_NCCL
+                                                                ")");
+}
+
+TEST_CASE("an NCCL that is in the process already is the one, whatever else is named") {
+  const std::string said = in_child([] {
+    ::dlopen(FAKE_NCCL, RTLD_NOW);
+    const auto library = load(with({{"DABKE_NCCL_LIBRARY", "/nowhere/libnccl.so.2"}}));
+    return library ? library->text : library.status().message();
+  });
+  CHECK(said == "NCCL 2.32.0 (in this process already: " FAKE_NCCL ")");
+}
+
+TEST_CASE("what is known of an error's cause is told with it") {
+  CHECK_THAT(std::string(
+                 remedy_for(kInvalidUsage, "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device")),
+             Contains("give each rank its own"));
+  CHECK_THAT(std::string(remedy_for(kSystemError, "Error: failed to extend /dev/shm/nccl-x to 9 bytes")),
+             Contains("--shm-size"));
+  CHECK_THAT(std::string(remedy_for(kSystemError, "connect failed: No route to host")),
+             Contains("NCCL_SOCKET_IFNAME"));
+  CHECK_THAT(std::string(remedy_for(kRemoteError, "")), Contains("another rank has ended"));
+  CHECK(remedy_for(kInternalError, "something else").empty());
+}
+
+TEST_CASE("NCCL reduces all dtypes but 16-bit integers, and bits of booleans alone") {
+  for (const DType dtype : kDTypes) {
+    CAPTURE(name_of(dtype));
+    CHECK(nccl_dtype(dtype).has_value() == (dtype != DType::i16 && dtype != DType::u16));
+    CHECK(nccl_op(dtype, ReduceOp::sum) == (dtype == DType::b8 ? kMax : kSum));
+    CHECK(nccl_op(dtype, ReduceOp::bitwise_and).has_value() == (dtype == DType::b8));
+    CHECK_FALSE(nccl_op(dtype, ReduceOp::bitwise_xor).has_value());
+    CHECK_FALSE(nccl_op(dtype, ReduceOp::adasum).has_value());
+  }
+}
+
+TEST_CASE("the NCCL that pip has installed is found by its name, and has all that is called") {
+  if (std::string(REAL_NCCL).empty()) DABKE_SKIP("pip has installed no NCCL: pip install nvidia-nccl-cu13");
+  CHECK_THAT(loaded({{"DABKE_NCCL_LIBRARY", REAL_NCCL}}),
+             Catch::StartsWith("NCCL 2.") && Contains("(DABKE_NCCL_LIBRARY: "));
+}
+
+}  // namespace dabke::nccl

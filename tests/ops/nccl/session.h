@@ -1,0 +1,24 @@
+// What tests of the module's parts have in common: the doubles, loaded as the driver and NCCL are.
+#pragma once
+
+#include <thread>
+
+#include "ops/nccl/nccl_process.h"
+#include "tests/fake_cuda/doubles.h"
+#include "tests/in_process/rank.h"
+
+namespace dabke::testing {
+
+inline NcclProcess& session() {
+  static NcclProcess& process = *new NcclProcess;
+  must(load_doubles());
+  must(process.load([](const std::string&) { return std::optional<std::string>(); }));
+  return process;
+}
+
+inline void await_all(DeviceStream& stream) {
+  const auto event = must(stream.record());
+  while (!must(event->is_reached())) std::this_thread::yield();
+}
+
+}  // namespace dabke::testing
