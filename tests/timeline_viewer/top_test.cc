@@ -171,7 +171,8 @@ TEST_CASE("a port that is taken is an error of dabke_init that names it") {
 
 TEST_CASE("dabkerun --top keeps the table below the output, and takes it away at the end") {
   Terminal terminal;
-  LauncherRun run({"-np", "3", "--top", RANK_WORKER, "slow-rank"}, {.terminal = terminal.path()});
+  LauncherRun run({"-np", "3", "--top", RANK_WORKER, "slow-rank"},
+                  {.environment = {"NO_COLOR=1"}, .terminal = terminal.path()});
   REQUIRE(terminal.wait_for("[2]<stdout>:it steps"));
   REQUIRE(terminal.wait_for("3 of 3 ranks tell"));
   REQUIRE(terminal.wait_for("waits caused"));
