@@ -261,6 +261,10 @@ Result<std::string> flag_in_file(const FlagParser& parser, const ConfigEntry& en
     if (entry.is_false) return std::string();
     return Status(Code::invalid_argument, fmt::format("{}: '{}': {}", where, entry.key, refusal->reason));
   }
+  if (entry.key == "env") {  // one key has one value, and there may be several variables
+    return Status(Code::invalid_argument,
+                  fmt::format("{}: 'env' is no key: give each variable by -x NAME=VALUE", where));
+  }
   if (flag == nullptr || flag->group == "Information" || flag->names.front() == "config-file") {
     const std::string closest = closest_flag(parser, spelled);
     return Status(Code::invalid_argument,

@@ -224,6 +224,8 @@ TEST_CASE("what is wrong in a config file is said with its line and what to do")
   CHECK(error_in_file("verbose: perhaps\n") == " line 1: 'verbose' is 'perhaps': expected true or false");
   CHECK(error_in_file("help: true\n") ==
         " line 1: 'help' is no key: keys are the flags that dabkerun --help lists");
+  CHECK(error_in_file("env: [A=1, B=2]\n") ==
+        " line 1: 'env' is no key: give each variable by -x NAME=VALUE");
   CHECK_THAT(error_in_file("autotune: true\n"),
              Catch::StartsWith(" line 1: 'autotune': autotuning is not supported"));
   CHECK_THAT(error_in_file("hosts:\n"), Catch::StartsWith(" line 1: 'hosts' has no value"));
