@@ -88,6 +88,7 @@ Status Pmi2::enter() {
 
 /// Not with a deadline of its own: PMI-2 knows none. A thread that waits for it for ever is left behind.
 Status Pmi2::allgather(std::span<const char> mine, std::span<char> all, TimePoint deadline) {
+  if (has_failed) return {Code::transport, "Slurm's PMI-2 has failed"};  // that thread may still be in it
   auto done = std::make_shared<std::promise<std::pair<Status, std::string>>>();
   auto result = done->get_future();
   DABKE_ASSIGN_OR_RETURN(std::jthread waiting,
