@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -57,9 +58,13 @@ void flood() {
     written += std::max<ssize_t>(0, ::write(1, "y\ny\n", 4));
 }
 
-/// A daemon as daemons are made: two forks and a session of its own, deaf to SIGTERM, holding stdout open.
+/// A daemon as daemons are made: two forks and a session of its own, deaf to SIGTERM, holding stdout open. It has its
+/// new parent when this returns.
 void start_daemon(const std::string& pid_file) {
-  if (::fork() != 0) return;
+  if (const pid_t middle = ::fork(); middle != 0) {
+    ::waitpid(middle, nullptr, 0);
+    return;
+  }
   ::setsid();
   if (::fork() != 0) ::_exit(0);
   ::signal(SIGTERM, SIG_IGN);
