@@ -37,10 +37,7 @@ CaseRun::CaseRun(const Case& what, Rank& self) : case_(what), self_(&self), set_
   for (int tensor = 0; tensor < case_.tensors; ++tensor) {
     Buffer& input = inputs_.emplace_back(dtype_of_tensor(tensor), input_shape(tensor));
     visit_dtype(input.dtype, [&]<class T>(std::type_identity<T>) {
-      for (std::int64_t i = 0; i < input.shape.elements(); ++i) {
-        const T value = input_value<T>(me_, i, case_.number + tensor);
-        std::memcpy(input.bytes.data() + static_cast<std::size_t>(i) * sizeof(T), &value, sizeof(T));
-      }
+      input_pattern<T>(tensor).write_to(input.bytes.data());
     });
     if (has_own_output()) outputs_.emplace_back(input.dtype, output_shape(tensor));
   }
@@ -145,54 +142,60 @@ std::string CaseRun::check(int tensor) const {
   const void* const data =
       has_own_output() ? outputs_[static_cast<std::size_t>(tensor)].bytes.data() : output.data;
   return visit_dtype(output.dtype, [&]<class T>(std::type_identity<T>) {
-    return check_elements<T>(tensor, static_cast<const T*>(data));
+    return check_elements<T>(tensor, static_cast<const std::byte*>(data));
   });
 }
 
 template <class T>
-std::string CaseRun::check_elements(int tensor, const T* data) const {
-  const bool inexact = case_.op == ReduceOp::average && (ranks() & (ranks() - 1)) != 0 && reduces(case_.kind);
-  const std::int64_t count = output_shape(tensor).elements();
-  for (std::int64_t i = 0; i < count; ++i) {
-    const T got = element_at<T>(data, static_cast<std::size_t>(i));
-    const T want = expected<T>(tensor, i);
-    if (!matches(got, want, inexact))
-      return fmt::format("element {} is {} instead of {}", i, number(got), number(want));
-  }
-  if (!has_own_output()) return {};
-  const Buffer& input = inputs_[static_cast<std::size_t>(tensor)];
-  for (std::int64_t i = 0; i < input.shape.elements(); ++i) {
-    const T was = input_value<T>(me_, i, case_.number + tensor);
-    const T is = element_at<T>(input.bytes.data(), static_cast<std::size_t>(i));
-    if (!matches(is, was, false)) return fmt::format("input {} was changed", i);
-  }
-  return {};
+Pattern<T> CaseRun::input_pattern(int tensor) const {
+  return {inputs_[static_cast<std::size_t>(tensor)].shape.elements(),
+          [&](std::int64_t i) { return input_value<T>(me_, i, case_.number + tensor); }};
 }
 
 template <class T>
-T CaseRun::expected(int tensor, std::int64_t index) const {
-  const int salt = case_.number + tensor;
-  switch (case_.kind) {
-    case CollectiveKind::broadcast: return input_value<T>(case_.root, index, salt);
-    case CollectiveKind::allgather:
-      for (int rank = 0;; ++rank) {
-        const std::int64_t theirs = rows_of(rank, tensor) * kColumns;
-        if (index < theirs) return input_value<T>(rank, index, salt);
-        index -= theirs;
-      }
-    case CollectiveKind::alltoall:
-      for (int from = 0;; ++from) {
-        const std::int64_t theirs = rows_between(from, me_) * kColumns;
-        if (index < theirs) return input_value<T>(from, first_row_to(from, me_) * kColumns + index, salt);
-        index -= theirs;
-      }
-    case CollectiveKind::reducescatter:
-      for (int before = 0; before < me_; ++before) {
-        index += block_rows(case_.length + tensor, ranks(), before) * kColumns;
-      }
-      [[fallthrough]];
-    default: return expected_value<T>(case_.op, ranks(), index, salt, case_.prescale, case_.postscale);
+std::string CaseRun::check_elements(int tensor, const std::byte* data) const {
+  const bool inexact = case_.op == ReduceOp::average && (ranks() & (ranks() - 1)) != 0 && reduces(case_.kind);
+  for (const Piece& piece : pieces(tensor)) {
+    const Pattern<T> want(piece.count, [&](std::int64_t i) {
+      return expected<T>(piece.rank, piece.first + i, case_.number + tensor);
+    });
+    if (std::string wrong = want.first_difference(data, inexact); !wrong.empty())
+      return piece.rank == kAllRanks ? wrong : fmt::format("what rank {} sent: {}", piece.rank, wrong);
+    data += static_cast<std::size_t>(piece.count) * sizeof(T);
   }
+  if (!has_own_output()) return {};
+  const Buffer& input = inputs_[static_cast<std::size_t>(tensor)];
+  const std::string changed = input_pattern<T>(tensor).first_difference(input.bytes.data(), false);
+  return changed.empty() ? "" : "the input was changed: " + changed;
+}
+
+/// What an output is put together from, in order.
+std::vector<CaseRun::Piece> CaseRun::pieces(int tensor) const {
+  const std::int64_t all = output_shape(tensor).elements();
+  std::vector<Piece> pieces;
+  switch (case_.kind) {
+    case CollectiveKind::broadcast: return {{case_.root, 0, all}};
+    case CollectiveKind::allgather:
+      for (int rank = 0; rank < ranks(); ++rank)
+        pieces.push_back({rank, 0, rows_of(rank, tensor) * kColumns});
+      return pieces;
+    case CollectiveKind::alltoall:
+      for (int from = 0; from < ranks(); ++from)
+        pieces.push_back({from, first_row_to(from, me_) * kColumns, rows_between(from, me_) * kColumns});
+      return pieces;
+    case CollectiveKind::reducescatter: {
+      std::int64_t before = 0;
+      for (int rank = 0; rank < me_; ++rank) before += block_rows(case_.length + tensor, ranks(), rank);
+      return {{kAllRanks, before * kColumns, all}};
+    }
+    default: return {{kAllRanks, 0, all}};
+  }
+}
+
+template <class T>
+T CaseRun::expected(int rank, std::int64_t index, int salt) const {
+  if (rank != kAllRanks) return input_value<T>(rank, index, salt);
+  return expected_value<T>(case_.op, ranks(), index, salt, case_.prescale, case_.postscale);
 }
 
 }  // namespace dabke::testing

@@ -38,6 +38,15 @@ class CaseRun {
   std::string finish();
 
  private:
+  static constexpr int kAllRanks = -1;
+
+  /// Elements of an output: what `rank` of the set has from `first` on, or the reduction of what all have.
+  struct Piece {
+    int rank;
+    std::int64_t first;
+    std::int64_t count;
+  };
+
   int ranks() const { return static_cast<int>(set_ranks_.size()); }
   std::int64_t rows_of(int rank, int tensor) const;
   std::int64_t rows_between(int from, int to) const;
@@ -48,9 +57,12 @@ class CaseRun {
   bool has_own_output() const;
   std::string check(int tensor) const;
   template <class T>
-  std::string check_elements(int tensor, const T* data) const;
+  Pattern<T> input_pattern(int tensor) const;
   template <class T>
-  T expected(int tensor, std::int64_t index) const;
+  std::string check_elements(int tensor, const std::byte* data) const;
+  std::vector<Piece> pieces(int tensor) const;
+  template <class T>
+  T expected(int rank, std::int64_t index, int salt) const;
 
   Case case_;
   Rank* self_;

@@ -1,6 +1,7 @@
 // Elements of tests: what each rank puts in, and arithmetic that says what must come out.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -8,6 +9,8 @@
 #include <string>
 #include <type_traits>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/kinds.h"
@@ -57,6 +60,9 @@ T from_number(double value) {
     return static_cast<T>(value);
   }
 }
+
+/// input_value() is the same again so many elements on: what it divides by, times the 8 of its shift.
+inline constexpr std::int64_t kPeriod = std::int64_t{4} * 5 * 7 * 8;
 
 /// What `rank` has at `index`: small numbers (halves for floating dtypes), so that sums and products of a few
 /// ranks are exact in every dtype, whatever the order.
@@ -140,5 +146,52 @@ bool matches(T got, T want, bool inexact) {
   }
   return number(got) == number(want);
 }
+
+/// `count` elements that come again after kPeriod, computed once: a sanitizer makes each of them dear.
+template <class T>
+class Pattern {
+ public:
+  /// `value_at(i)` is element i.
+  template <class ValueAt>
+  Pattern(std::int64_t count, ValueAt value_at)
+      : count_(count), once_(static_cast<std::size_t>(std::min(count, kPeriod)) * sizeof(T)) {
+    for (std::int64_t i = 0; i < std::min(count, kPeriod); ++i) {
+      const T value = value_at(i);
+      std::memcpy(once_.data() + static_cast<std::size_t>(i) * sizeof(T), &value, sizeof(T));
+    }
+  }
+
+  void write_to(std::byte* data) const {
+    for_each_stretch(
+        [&](std::size_t offset, std::size_t bytes) { std::memcpy(data + offset, once_.data(), bytes); });
+  }
+
+  /// The first element of `data` that does not match, as text; "" if all do.
+  std::string first_difference(const std::byte* data, bool inexact) const {
+    std::string wrong;
+    for_each_stretch([&](std::size_t offset, std::size_t bytes) {
+      if (!wrong.empty() || std::memcmp(data + offset, once_.data(), bytes) == 0) return;
+      for (std::size_t i = 0; i < bytes / sizeof(T); ++i) {
+        const T got = element_at<T>(data + offset, i), want = element_at<T>(once_.data(), i);
+        if (matches(got, want, inexact)) continue;
+        wrong =
+            fmt::format("element {} is {} instead of {}", offset / sizeof(T) + i, number(got), number(want));
+        return;
+      }
+    });
+    return wrong;
+  }
+
+ private:
+  template <class Do>
+  void for_each_stretch(Do act) const {
+    const std::size_t all = static_cast<std::size_t>(count_) * sizeof(T);
+    for (std::size_t offset = 0; offset < all; offset += once_.size())
+      act(offset, std::min(once_.size(), all - offset));
+  }
+
+  std::int64_t count_;
+  std::vector<std::byte> once_;
+};
 
 }  // namespace dabke::testing
