@@ -119,12 +119,15 @@ std::string phases_text(const TraceReport& report) {
 
 std::string cost_text(const TraceReport& report) {
   if (report.ranks.size() < 2 || !report.tells_who_was_last()) return {};
-  std::string text = fmt::format("Who was last\n  {:>6}  {:>8}  {:>14}\n", "rank", "last in",
-                                 report.steps.empty() ? "cost in all" : "cost a step");
+  const bool has_steps = !report.steps.empty();
+  std::string text = fmt::format("Who was last\n  {:>6}  {:>8}  {:>18}{}\n", "rank", "last in",
+                                 has_steps ? "cost in usual step" : "cost in all",
+                                 has_steps ? fmt::format("  {:>10}", "by mean") : "");
   for (std::size_t i = 0; i < report.cost.size() && i < 8; ++i) {
     const TraceReport::Cost& cost = report.cost[i];
-    text += fmt::format("  {:>6}  {:>8}  {:>14}\n", cost.rank, fmt::format("{:.0f} %", 100 * cost.last_share),
-                        time_text(cost.caused_per_step_us));
+    text += fmt::format("  {:>6}  {:>8}  {:>18}{}\n", cost.rank,
+                        fmt::format("{:.0f} %", 100 * cost.last_share), time_text(cost.caused_median_us),
+                        has_steps ? fmt::format("  {:>10}", time_text(cost.caused_per_step_us)) : "");
   }
   return text;
 }
@@ -200,8 +203,13 @@ std::string text_of(const TraceReport& report) {
 }
 
 std::string difference_text(const TraceReport& before, const TraceReport& after) {
-  std::string text =
-      fmt::format("  {:<{}}  {:>10}  {:>10}  {:>9}\n", "", kLongestName, "before", "after", "change");
+  const auto head = [](std::string_view when, const TraceReport& of) {
+    return fmt::format("{:<6}  {}: {} rank{}, {} steps\n", when, printable(of.source), of.ranks.size(),
+                       of.ranks.size() == 1 ? "" : "s", of.steps.size());
+  };
+  std::string text = head("before", before) + head("after", after);
+  if (before.ranks.size() != after.ranks.size()) text += "They are of unequal numbers of ranks.\n";
+  text += fmt::format("\n  {:<{}}  {:>10}  {:>10}  {:>9}\n", "", kLongestName, "before", "after", "change");
   text += change_text(before.steps.empty() || after.steps.empty() ? "all of it" : "step (median)",
                       step_us(before), step_us(after));
   const auto communication = [](const TraceReport& report) {
@@ -229,8 +237,11 @@ std::string difference_text(const TraceReport& before, const TraceReport& after)
   const auto titles = [](const TraceReport& from, const TraceReport& other, std::string_view word) {
     std::string lines;
     for (const TraceReport::Finding& finding : from.findings) {
-      if (std::ranges::find(other.findings, finding.title, &TraceReport::Finding::title) ==
-          other.findings.end())
+      // Titles have numbers that are never the same twice; of a late rank it matters which one it is.
+      const auto is_same = [&](const TraceReport::Finding& one) {
+        return one.id == finding.id && (one.id != "late-rank" || one.title == finding.title);
+      };
+      if (std::ranges::none_of(other.findings, is_same))
         lines += fmt::format("  {}: {}\n", word, printable(finding.title));
     }
     return lines;

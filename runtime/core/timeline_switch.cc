@@ -82,7 +82,7 @@ void TimelineSwitch::step_ended(std::uint64_t step) {
 
 void TimelineSwitch::file_is_full() {
   log_.warning(
-      "the timeline's file of rank {} has reached DABKE_TIMELINE_MAX_BYTES={}: the timeline stops on all "
+      "the timeline's file of rank {} will soon have DABKE_TIMELINE_MAX_BYTES={}: the timeline stops on all "
       "ranks",
       world_.rank, config_.timeline_max_bytes);
   want({});

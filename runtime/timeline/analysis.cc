@@ -226,4 +226,12 @@ const std::vector<Analysis::StepTime>& Analysis::shown_steps() const {
   return none;
 }
 
+Interval Analysis::of_steps() const {
+  const auto& steps = shown_steps();
+  if (steps.empty()) return {begin_ns_, end_ns_};
+  Interval all = steps.front().when;
+  for (const StepTime& step : steps) all.end_ns = std::max(all.end_ns, step.when.end_ns);
+  return all;
+}
+
 }  // namespace dabke

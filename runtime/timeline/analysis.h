@@ -103,6 +103,9 @@ class Analysis {
   bool knows_waits() const;
   std::string infer_steps();
   const std::vector<StepTime>& shown_steps() const;
+  /// What figures of a step are taken from: from the first step's beginning to the last one's end. Before it ranks start up,
+  /// after it they shut down, which is of no step.
+  Interval of_steps() const;
   /// What `rank` costs `other`.
   Intervals cost_to(std::size_t other, const Intervals& late) const;
   void add_steps(TraceReport& report) const;

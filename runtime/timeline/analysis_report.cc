@@ -17,7 +17,8 @@ constexpr std::size_t kEvidence = 3;
 
 double us(std::int64_t ns) { return static_cast<double>(ns) / 1e3; }
 
-double median(std::vector<float> values) {
+template <class Number>
+Number median(std::vector<Number> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::ranges::nth_element(values, middle);
@@ -104,34 +105,39 @@ void Analysis::add_cost(TraceReport& report) const {
   const double per_step = steps.empty() ? 1 : static_cast<double>(steps.size());
   report.lateness.ranks = ranks_;
   for (const StepTime& step : steps) report.lateness.steps.push_back(step.step);
+  const Interval window = of_steps();
   std::vector<Intervals> late(facts_.size());
   for (const Late& one : late_) late[one.rank].push_back(one.when);
   std::int64_t waited = 0;
   for (std::size_t rank = 0; rank < facts_.size(); ++rank) {
-    waited += length_ns(cost_to(rank, facts_[rank].missing));
+    waited += length_within_ns(cost_to(rank, facts_[rank].missing), window);
     const auto others = static_cast<double>(std::max<std::size_t>(1, facts_.size() - 1));
     std::vector<double> by_step(steps.size());
     double caused = 0;
     for (std::size_t other = 0; other < facts_.size(); ++other) {
       if (other == rank) continue;
       const Intervals cost = cost_to(other, late[rank]);
-      caused += us(length_ns(cost)) / others;
+      caused += us(length_within_ns(cost, window)) / others;
       for (std::size_t i = 0; i < steps.size(); ++i)
         by_step[i] += us(length_within_ns(cost, steps[i].when)) / others;
     }
+    const double usual = steps.empty() ? caused : median(by_step);
     report.lateness.caused_us.push_back(std::move(by_step));
     const auto share =
         static_cast<double>(last_[rank]) / static_cast<double>(std::max<std::uint64_t>(1, compared_));
-    report.cost.push_back({ranks_[rank], share, last_[rank], caused, caused / per_step, evidence_of(rank)});
+    report.cost.push_back(
+        {ranks_[rank], share, last_[rank], caused, caused / per_step, usual, evidence_of(rank)});
   }
   std::ranges::stable_sort(report.cost, std::greater<>(), &TraceReport::Cost::caused_us);
   report.late_us = us(waited) / std::max(1.0, static_cast<double>(facts_.size())) / per_step;
 }
 
 std::vector<TraceReport::Evidence> Analysis::evidence_of(std::size_t rank) const {
+  const Interval window = of_steps();
   std::vector<const Late*> worst;
   for (const Late& one : late_) {
-    if (one.rank == rank) worst.push_back(&one);
+    if (one.rank == rank && one.when.end_ns > window.begin_ns && one.when.begin_ns < window.end_ns)
+      worst.push_back(&one);
   }
   const auto length = [](const Late* one) { return one->when.end_ns - one->when.begin_ns; };
   const std::size_t kept = std::min(kEvidence, worst.size());
@@ -147,12 +153,14 @@ std::vector<TraceReport::Evidence> Analysis::evidence_of(std::size_t rank) const
 }
 
 void Analysis::add_phases(TraceReport& report) const {
+  const Interval window = of_steps();
   PhaseTimes sums{};
   double ranks = 0;
   for (const RankFacts& facts : facts_) {
     if (facts.busy.empty()) continue;
     ++ranks;
-    for (std::size_t phase = 0; phase < kPhases; ++phase) sums[phase] += length_ns(facts.phases[phase]);
+    for (std::size_t phase = 0; phase < kPhases; ++phase)
+      sums[phase] += length_within_ns(facts.phases[phase], window);
   }
   const double by = std::max(1.0, ranks) * std::max<double>(1, static_cast<double>(report.steps.size()));
   report.phases = {us(sums[kNegotiate]) / by, us(sums[kQueue]) / by, us(sums[kPack]) / by,

@@ -28,6 +28,12 @@ double median_of(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return values.empty() ? 0 : sum / static_cast<double>(values.size());
+}
+
 /// What is asked of the report more than once.
 class Findings {
  public:
@@ -39,6 +45,7 @@ class Findings {
       if (step.exposed_us) exposed.push_back(*step.exposed_us);
     }
     step_us_ = lengths.empty() ? report.duration_us : median_of(lengths);
+    mean_step_us_ = lengths.empty() ? report.duration_us : mean_of(lengths);
     if (!exposed.empty()) exposed_us_ = median_of(exposed);
     unit_ = lengths.empty() ? "in all" : "a step";
   }
@@ -57,6 +64,7 @@ class Findings {
 
  private:
   double of_step(double us) const { return step_us_ > 0 ? us / step_us_ : 0; }
+  double of_mean_step(double us) const { return mean_step_us_ > 0 ? us / mean_step_us_ : 0; }
   static Severity by_share(double share) {
     return share >= kHigh ? Severity::high : share >= kMedium ? Severity::medium : Severity::low;
   }
@@ -90,9 +98,13 @@ class Findings {
   }
 
   void add_lateness() {
-    if (report_.cost.empty() || report_.ranks.size() < 2 || of_step(report_.late_us) < kLow / 2) return;
+    if (report_.cost.empty() || report_.ranks.size() < 2 || of_mean_step(report_.late_us) < kLow / 2) return;
     const TraceReport::Cost& dearest = report_.cost.front();
-    const double share = of_step(dearest.caused_per_step_us);
+    // A few steps in which something else happened do not change what a rank costs in all others; of one that is late now and
+    // then the mean tells more.
+    const bool is_usual = dearest.caused_median_us > dearest.caused_per_step_us / 2;
+    const double cost_us = is_usual ? dearest.caused_median_us : dearest.caused_per_step_us;
+    const double share = is_usual ? of_step(cost_us) : of_mean_step(cost_us);
     if (explained_by(dearest) < kExplained) return add_unknown_lateness();
     if (share < kLow) return;
     TraceReport::Finding finding{
@@ -100,14 +112,17 @@ class Findings {
         by_share(share),
         fmt::format("Rank {} holds the others up", dearest.rank),
         fmt::format("Rank {} was last in {} of the batches, and cost the others {} {} ({}).", dearest.rank,
-                    percent(dearest.last_share), time_text(dearest.caused_per_step_us), unit_,
+                    percent(dearest.last_share), time_text(cost_us),
+                    report_.steps.empty() ? "in all"
+                    : is_usual            ? "in the usual step"
+                                          : "a step by the mean",
                     percent(share)),
         fmt::format(
             "Look at what rank {} does before its tensors are ready: its data loading, a larger share of the "
             "data, other programs on its host, a slower or hotter machine.",
             dearest.rank),
         dearest.worst};
-    if (clock_error_us_ > dearest.caused_per_step_us) {
+    if (clock_error_us_ > cost_us) {
       finding.severity = Severity::low;
       finding.text += fmt::format(" The hosts' clocks may be wrong by {}, which is more than that.",
                                   time_text(clock_error_us_));
@@ -116,7 +131,7 @@ class Findings {
   }
 
   void add_unknown_lateness() {
-    const double share = of_step(report_.late_us);
+    const double share = of_mean_step(report_.late_us);
     if (share < kMedium) return;
     std::string who;
     for (const TraceReport::Cost& cost : report_.cost) {
@@ -272,7 +287,7 @@ class Findings {
 
   TraceReport& report_;
   const double clock_error_us_;
-  double step_us_ = 0;
+  double step_us_ = 0, mean_step_us_ = 0;
   std::optional<double> exposed_us_;
   std::string unit_;
 };

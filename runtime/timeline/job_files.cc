@@ -154,7 +154,10 @@ Status JobFiles::look_through(const std::string& path, const OnProgress& on_prog
     DABKE_RETURN_IF_ERROR(tell_progress(on_progress, block.size()));
   }
   rank.missing = file.missing();
-  if (file.end()) rank.lost = file.end()->lost;
+  if (file.end()) {
+    rank.lost = file.end()->lost;
+    rank.limit = file.end()->limit;
+  }
   ranks_.push_back(std::move(rank));
   return {};
 }
@@ -170,6 +173,12 @@ void JobFiles::finish() {
       notes_.push_back(
           fmt::format("rank {}: {} records were lost, because they came faster than the disk took them",
                       rank.origin.rank, rank.lost));
+    if (rank.limit != 0)
+      notes_.push_back(
+          fmt::format("rank {}: its file had almost {} bytes, the limit (DABKE_TIMELINE_MAX_BYTES), so the "
+                      "timeline of all "
+                      "ranks ends before the job",
+                      rank.origin.rank, rank.limit));
   }
   if (const std::string absent = absent_ranks(ranks_, size()); !absent.empty())
     notes_.push_back(fmt::format("of {} ranks there are no records of: {}", size(), absent));

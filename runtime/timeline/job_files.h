@@ -26,7 +26,8 @@ struct RankFile {
   std::int64_t first_ns = 0, last_ns = 0;  // by the rank's own clock; of no record: as the file was opened
   std::uint64_t records = 0;
   std::uint64_t lost = 0;
-  std::string missing;  // what RecordFile::missing() says
+  std::uint64_t limit = 0;  // see EndCounts
+  std::string missing;      // what RecordFile::missing() says
 };
 
 /// Called now and then with how many bytes have been read since the last call; false ends the reading with

@@ -76,9 +76,8 @@ void RecordFileWriter::mark_lost(std::int64_t time_ns, std::uint64_t count) {
   write({.time_ns = time_ns, .bytes = count, .what = Record::What::lost});
 }
 
-void RecordFileWriter::finish(std::int64_t, std::uint64_t written, std::uint64_t lost) {
+void RecordFileWriter::finish(std::int64_t, const EndCounts& counts) {
   flush();
-  const EndCounts counts{written, lost};
   begin_block();
   append(&counts, sizeof counts);
   end_block(BlockKind::end, 1);

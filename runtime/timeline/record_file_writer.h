@@ -20,7 +20,7 @@ class RecordFileWriter final : public RecordWriter {
 
   void write(const Record& record) override;
   void mark_lost(std::int64_t time_ns, std::uint64_t count) override;
-  void finish(std::int64_t time_ns, std::uint64_t written, std::uint64_t lost) override;
+  void finish(std::int64_t time_ns, const EndCounts& counts) override;
   void flush() override;
   std::uint64_t bytes() const override { return end_; }
   const Status& error() const override { return error_; }

@@ -13,7 +13,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "a record lies in memory as it does in the file");
 static_assert(sizeof(FilePreface) == 16 && sizeof(BlockHead) == 24 && sizeof(OriginHead) == 64 &&
-              sizeof(NameHead) == 16 && sizeof(EndCounts) == 16);
+              sizeof(NameHead) == 16 && sizeof(EndCounts) == 24);
 
 struct Field {
   std::size_t offset;

@@ -61,6 +61,8 @@ struct NameHead {
 struct EndCounts {
   std::uint64_t records = 0;
   std::uint64_t lost = 0;
+  std::uint64_t limit =
+      0;  // the bytes that the file was not to exceed, where that has ended the timeline; else 0
 };
 
 /// Whose clock it is: ranks where all of it is equal share CLOCK_MONOTONIC.

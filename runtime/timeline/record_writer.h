@@ -5,6 +5,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/timeline/record.h"
+#include "runtime/timeline/record_form.h"
 
 namespace dabke {
 
@@ -15,7 +16,7 @@ class RecordWriter {
   /// Marks a moment before which `count` records were lost.
   virtual void mark_lost(std::int64_t time_ns, std::uint64_t count) = 0;
   /// Ends all that is open, and says how many records were written and lost.
-  virtual void finish(std::int64_t time_ns, std::uint64_t written, std::uint64_t lost) = 0;
+  virtual void finish(std::int64_t time_ns, const EndCounts& counts) = 0;
   /// All that has gathered goes to the file. After the first error it is only thrown away.
   virtual void flush() = 0;
   /// How large the file is.

@@ -33,8 +33,9 @@ struct TraceReport {
     int rank = 0;
     double last_share = 0;  // of the batches of which it is known
     std::uint64_t batches_last = 0;
-    double caused_us = 0;  // mean of the other ranks
-    double caused_per_step_us = 0;
+    double caused_us = 0;           // mean of the other ranks, in all steps
+    double caused_per_step_us = 0;  // the mean of the steps
+    double caused_median_us = 0;    // the median of the steps; where there are none, all
     std::vector<Evidence> worst;
   };
   struct Lateness {

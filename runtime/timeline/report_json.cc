@@ -75,6 +75,7 @@ Json of(const TraceReport::Cost& one) {
           {"batches_last", one.batches_last},
           {"caused_us", one.caused_us},
           {"caused_per_step_us", one.caused_per_step_us},
+          {"caused_median_us", one.caused_median_us},
           {"worst", of(one.worst)}};
 }
 

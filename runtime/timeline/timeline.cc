@@ -30,6 +30,10 @@ constexpr std::chrono::milliseconds kNap{20};
 constexpr int kNice = 10;
 /// How long the end waits for a thread that was interrupted in the middle of a record.
 constexpr std::chrono::seconds kPatience{1};
+/// Room for what is still recorded until all ranks have stopped, so that the file does not exceed its limit.
+constexpr std::uint64_t reserve(std::uint64_t max_bytes) {
+  return std::min<std::uint64_t>(max_bytes / 8, 4 << 20);
+}
 /// How long end() lets batches go on that were ordered before it.
 constexpr std::chrono::seconds kBatchPatience{1};
 
@@ -118,6 +122,7 @@ class QueuedTimeline final : public Timeline {
   std::atomic<std::uint64_t> lost_{0};
   std::uint64_t written_ = 0;      // the writer thread's
   std::uint64_t marked_lost_ = 0;  // the writer thread's
+  bool is_full_ = false;           // the writer thread's: on_full_ was called
   Status ended_with_;              // the writer thread's, and close()'s after it
 
   std::mutex close_mutex_;
@@ -159,7 +164,7 @@ void QueuedTimeline::write_until_closed() {
     wait_for_batches();
     closing_ = true;
     drain_stragglers();
-    file_->finish(nanoseconds(Clock::now()), written_, lost_);
+    file_->finish(nanoseconds(Clock::now()), {written_, lost_, is_full_ ? max_bytes_ : 0});
     flush();
   } catch (const std::exception& error) {
     // Out of memory. The job goes on; records fill the queue and are dropped.
@@ -186,8 +191,10 @@ void QueuedTimeline::wait_for_batches() {
 void QueuedTimeline::flush() {
   file_->flush();
   if (!file_->error().is_ok()) tell(file_->error());
-  if (max_bytes_ == 0 || file_->bytes() < max_bytes_ || closing_ || ending_) return;
-  if (const auto on_full = std::exchange(on_full_, nullptr)) on_full();
+  if (max_bytes_ == 0 || is_full_ || file_->bytes() < max_bytes_ - reserve(max_bytes_) || closing_ || ending_)
+    return;
+  is_full_ = true;
+  if (on_full_) on_full_();
 }
 
 void QueuedTimeline::tell(const Status& error) {

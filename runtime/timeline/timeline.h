@@ -55,7 +55,7 @@ class Timeline {
     /// Called once, on the writer's thread, when writing fails: from then on records are thrown away.
     std::function<void(const Status&)> on_error = {};
     std::uint64_t max_bytes = 0;  // 0: no limit
-    /// Called once, on the writer's thread, when the file has `max_bytes`. Nothing else happens then.
+    /// Called once, on the writer's thread, when the file will soon have `max_bytes`. Nothing else happens then.
     std::function<void()> on_full = {};
     /// Called on the writer's thread when the file is closed and holds all; close() waits for it.
     std::function<void()> on_closed = {};

@@ -157,7 +157,7 @@ void TraceWriter::mark_lost(std::int64_t time_ns, std::uint64_t count) {
   mark(Event::records_lost, time_ns, EventArguments().add(Argument::count, count));
 }
 
-void TraceWriter::finish(std::int64_t time_ns, std::uint64_t written, std::uint64_t lost) {
+void TraceWriter::finish(std::int64_t time_ns, const EndCounts& counts) {
   add_new_rows();
   EventArguments unfinished;
   unfinished.add(Argument::unfinished, true);
@@ -171,7 +171,7 @@ void TraceWriter::finish(std::int64_t time_ns, std::uint64_t written, std::uint6
   std::ranges::for_each(rows_, end_row);
   for (auto& [thread, row] : spans_) end_row(row);
   metadata(0, Event::timeline_end,
-           EventArguments().add(Argument::records, written).add(Argument::lost, lost));
+           EventArguments().add(Argument::records, counts.records).add(Argument::lost, counts.lost));
 }
 
 TraceWriter::Row::Row(std::uint32_t pid) {

@@ -249,7 +249,7 @@ void write_records(const fs::path& path, const std::vector<Record>& records, Nam
   fs::create_directories(path.parent_path());
   auto writer = RecordFileWriter::open(file, {.size = 2, .host = "host"}, names).take();
   for (const Record& record : records) writer->write(record);
-  writer->finish(0, records.size(), 0);
+  writer->finish(0, {.records = records.size()});
   FUZZ_CHECK(writer->close().is_ok());
   std::ifstream in(file, std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(in), {}};

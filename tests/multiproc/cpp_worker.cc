@@ -358,6 +358,52 @@ void recorded() {
   dabke::barrier();
 }
 
+/// Steps until the limit has ended the timeline, and some more.
+void recorded_up_to_a_limit() {
+  const std::string file = std::string(std::getenv("DABKE_TIMELINE")) + ".rank0";
+  const double limit = std::atof(std::getenv("DABKE_TIMELINE_MAX_BYTES"));
+  const dabke::Session session;
+  auto step = [number = std::uint64_t{0}]() mutable {
+    const dabke::Span span("forward");
+    Floats x(1000, 1);
+    dabke::allreduce("gradient", x);
+    dabke::mark_step(number++);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // so that a busy machine's disk follows
+  };
+  for (bool goes_on = true; goes_on;) {
+    for (int i = 0; i < 50; ++i) step();
+    std::error_code ignored;
+    const auto size = static_cast<double>(std::filesystem::file_size(file, ignored));
+    std::vector<std::int32_t> far{rank() == 0 && size < 0.8 * limit};
+    dabke::broadcast("goes on", far);
+    goes_on = far[0] != 0;
+  }
+  for (int i = 0; i < 400; ++i) step();
+}
+
+/// Ranks that are at different places of the same steps as one of them, and then all of them, start and stop a timeline.
+void starts_and_stops() {
+  const std::string folder = std::getenv("DABKE_TEST_FOLDER");
+  const dabke::Session session;
+  Floats x(1000, 1), y(2000, 1);
+  std::minstd_rand random(static_cast<unsigned>(rank()) + 1);
+  const auto must = [](dabke_status status) {
+    if (status != DABKE_OK) worker::wrong(dabke_last_error());
+  };
+  for (std::uint64_t step = 0; step < 400; ++step) {
+    if (rank() == 2 && step == 100) must(dabke_start_timeline((folder + "/one").c_str(), 0));
+    if (rank() == 2 && step == 200) must(dabke_stop_timeline());
+    if (step == 250) must(dabke_start_timeline((folder + "/all").c_str(), 0));
+    if (step == 300) must(dabke_stop_timeline());
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
+    const dabke::Handle first = dabke::allreduce_async("first", x),
+                        second = dabke::allreduce_async("second", y);
+    first.wait();
+    second.wait();
+    dabke::mark_step(step);
+  }
+}
+
 /// Steps until rank 1 is killed, which happens when some of what it records is in its file. The others are not to be ended
 /// by dabkerun before they have closed theirs.
 void recorded_until_killed() {
@@ -382,30 +428,53 @@ void recorded_until_killed() {
 }
 
 /// Steps of two tensors, before which one rank is late by DABKE_TEST_LATE_MS: DABKE_TEST_LATE_RANK, or by turns where that is
-/// not set. Each rank says by how much it was late, by the median of the steps in which it was.
+/// not set. A late rank says how long it slept, and by how much it came after the last other one, by the medians of the steps
+/// in which it was late and by its own clock. These differ by what a busy machine adds: the rank that sleeps may have had the
+/// result of the step before earlier than the others, or later.
 void late_rank() {
   using Ms = std::chrono::duration<double, std::milli>;
+  const auto now_ns = [] {
+    return static_cast<double>(std::chrono::steady_clock::now().time_since_epoch().count());
+  };
   const char* const fixed = std::getenv("DABKE_TEST_LATE_RANK");
   const Ms late(std::atof(std::getenv("DABKE_TEST_LATE_MS")));
   const dabke::Session session;
   Floats x(1000, 1), y(2000, 1);
-  std::vector<double> delays;
-  for (std::uint64_t step = 0; step < 60; ++step) {
-    const std::uint64_t now =
-        fixed != nullptr ? std::strtoull(fixed, nullptr, 10) : step % static_cast<std::uint64_t>(size());
-    if (static_cast<std::uint64_t>(rank()) == now) {
-      const auto start = std::chrono::steady_clock::now();
+  constexpr std::size_t kSteps = 60;
+  const auto late_one = [fixed](std::size_t step) {
+    return fixed != nullptr ? std::strtoull(fixed, nullptr, 10) : step % static_cast<std::size_t>(size());
+  };
+  const auto me = static_cast<std::size_t>(rank());
+  std::vector<double> slept, ready(kSteps);
+  for (std::size_t step = 0; step < kSteps; ++step) {
+    if (late_one(step) == me) {
+      const double start = now_ns();
       std::this_thread::sleep_for(late);
-      delays.push_back(Ms(std::chrono::steady_clock::now() - start).count());
+      slept.push_back((now_ns() - start) / 1e6);
     }
     const dabke::Handle first = dabke::allreduce_async("first", x),
                         second = dabke::allreduce_async("second", y);
+    ready[step] = now_ns();
     first.wait();
     second.wait();
     dabke::mark_step(step);
   }
-  std::ranges::sort(delays);
-  if (!delays.empty()) std::printf("late by %.3f ms\n", delays[delays.size() / 2]);
+  const dabke::Handle gathered = dabke::allgather("ready", ready);
+  const auto all = gathered.elements<double>();
+  std::vector<double> after;
+  for (std::size_t step = 1; step < kSteps; ++step) {  // ranks start up in the first
+    if (late_one(step) != me) continue;
+    double others = 0;
+    for (std::size_t other = 0; other < static_cast<std::size_t>(size()); ++other) {
+      if (other != me) others = std::max(others, all[other * kSteps + step]);
+    }
+    after.push_back((ready[step] - others) / 1e6);
+  }
+  const auto median = [](std::vector<double>& values) {
+    std::ranges::sort(values);
+    return values[values.size() / 2];
+  };
+  if (!after.empty()) std::printf("slept %.3f ms, late by %.3f ms\n", median(slept), median(after));
 }
 
 void stall_instead() { stall(true); }
@@ -426,6 +495,8 @@ int main(int argc, char** argv) {
       {"stall-instead", stall_instead},
       {"stall-idle", stall_idle},
       {"recorded", recorded},
+      {"recorded-up-to-a-limit", recorded_up_to_a_limit},
+      {"starts-and-stops", starts_and_stops},
       {"recorded-until-killed", recorded_until_killed},
       {"late-rank", late_rank},
   };

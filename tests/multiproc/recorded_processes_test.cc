@@ -2,12 +2,16 @@
 #include <catch2/catch.hpp>
 
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "runtime/timeline/record_file.h"
 #include "tests/facts.h"
@@ -50,6 +54,13 @@ RankRecords read_rank(const std::string& path, int rank) {
   return read;
 }
 
+/// Of those that have an order, in the order in which they got it.
+std::vector<std::uint64_t> order_numbers(const RankRecords& rank) {
+  std::vector<std::uint64_t> numbers;
+  for (const auto& [number, name] : rank.orders()) numbers.push_back(number);
+  return numbers;
+}
+
 }  // namespace
 
 TEST_CASE("each process records its own part of a job, the same orders and steps as the others") {
@@ -74,6 +85,64 @@ TEST_CASE("each process records its own part of a job, the same orders and steps
     CHECK(rank.of(What::clock).empty());  // these hosts are one machine, whose links carry no beats
   }
   CHECK(hosts.size() == 2);
+}
+
+TEST_CASE(
+    "a limit of size ends the timeline of all processes at the same order, and the merged trace says so") {
+  constexpr std::uint64_t kLimit = 1'000'000;
+  const TemporaryDirectory folder;
+  const std::string path = folder.path() + "/trace.json";
+  JobRun run({"shm",
+              {"", 4},
+              {CPP_WORKER, "recorded-up-to-a-limit"},
+              {"DABKE_TIMELINE=" + path, fmt::format("DABKE_TIMELINE_MAX_BYTES={}", kLimit)}});
+  const Finished finished = run.finish();
+  CAPTURE(finished.exit_code, finished.out, finished.error);
+  REQUIRE(finished.exit_code == 0);
+  CHECK_THAT(finished.error, Catch::Contains("rank 0 will soon have DABKE_TIMELINE_MAX_BYTES=1000000"));
+  const std::string said = "rank 0: its file had almost 1000000 bytes, the limit (DABKE_TIMELINE_MAX_BYTES)";
+  CHECK_THAT(finished.error, Catch::Contains(said));  // by dabkerun, which merges
+  std::vector<RankRecords> ranks;
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto size = std::filesystem::file_size(fmt::format("{}.rank{}", path, rank));
+    CHECK(size <= kLimit);
+    CHECK((rank != 0 || size > kLimit * 3 / 4));  // rank 0 has the most to tell
+    ranks.push_back(read_rank(path, rank));
+    CHECK(ranks.back().file.end()->limit == (rank == 0 ? kLimit : 0));
+    CHECK(ranks.back().file.end()->lost == 0);
+    CHECK(ranks.back().orders() == ranks[0].orders());
+  }
+  CHECK(ranks[0].orders().size() > 500);
+  std::ifstream merged(path);
+  const auto trace = nlohmann::json::parse(merged);
+  REQUIRE(trace["otherData"]["missing"].size() == 1);
+  CHECK_THAT(trace["otherData"]["missing"][0].get<std::string>(), Catch::Contains(said));
+}
+
+TEST_CASE("processes start and stop timelines at the same order, whoever of them calls") {
+  const TemporaryDirectory folder;
+  JobRun run({"shm",
+              {"", 4},
+              {CPP_WORKER, "starts-and-stops"},
+              {"DABKE_TIMELINE=DYNAMIC", "DABKE_TEST_FOLDER=" + folder.path()}});
+  const Finished finished = run.finish();
+  CAPTURE(finished.exit_code, finished.out, finished.error);
+  REQUIRE(finished.exit_code == 0);
+  for (const auto& [name, steps] : {std::pair{"/one", 100}, {"/all", 50}}) {
+    const std::string path = folder.path() + name;
+    const auto expected = order_numbers(read_rank(path, 0));
+    CAPTURE(name, expected.size());
+    // Between the calls lie so many steps of two tensors; the calls' own steps are begun by some ranks before them.
+    CHECK(expected.size() >= 2 * static_cast<std::size_t>(steps) - 4);
+    CHECK(expected.size() <= 2 * static_cast<std::size_t>(steps) + 8);
+    for (int rank = 0; rank < 4; ++rank) {
+      const RankRecords records = read_rank(path, rank);
+      CAPTURE(rank);
+      CHECK(order_numbers(records) == expected);
+      CHECK(records.of(What::done).size() == expected.size());
+    }
+    CHECK(std::filesystem::exists(path));  // rank 0 has merged them
+  }
 }
 
 }  // namespace dabke

@@ -60,12 +60,18 @@ bool has(const Json& report, const std::string& id) {
   return std::ranges::find(all, id) != all.end();
 }
 
-/// What the trace of a job says whose ranks were late, and by how many ms the late one says it was.
+/// What the trace of a job says whose ranks were late, and by how many ms the late one says it came after the others.
 struct LateJob {
   Json report;
   std::string path;
-  double late_ms = 0;
+  double slept_ms = 0, late_ms = 0;
 };
+
+double number_after(const std::string& text, const std::string& words) {
+  const std::size_t at = text.find(words);
+  REQUIRE(at != std::string::npos);
+  return std::atof(text.c_str() + at + words.size());
+}
 
 LateJob run_late(const TemporaryDirectory& folder, int ranks, double ms, const std::string& who) {
   LateJob job{.report = {}, .path = folder.path() + "/trace.json"};
@@ -75,8 +81,8 @@ LateJob run_late(const TemporaryDirectory& folder, int ranks, double ms, const s
   const Finished finished = JobRun({"shm", {"", ranks}, {CPP_WORKER, "late-rank"}, environment}).finish();
   CAPTURE(finished.out, finished.error);
   REQUIRE(finished.exit_code == 0);
-  const std::string said = "late by ";
-  job.late_ms = std::atof(finished.out.substr(finished.out.find(said) + said.size()).c_str());
+  job.slept_ms = number_after(finished.out, "slept ");
+  job.late_ms = number_after(finished.out, "late by ");
   job.report = report({job.path});
   return job;
 }
@@ -134,8 +140,13 @@ TEST_CASE("a rank that is late in every step is named, with what it costs, on ca
   const auto by_step =
       job.report["lateness"]["caused_us"][static_cast<std::size_t>(late)].get<std::vector<double>>();
   const double caused_ms = median(by_step) / 1e3;
-  CAPTURE(caused_ms, job.late_ms);
-  CHECK(std::abs(caused_ms - job.late_ms) <= 0.1 * job.late_ms + 0.2);
+  CAPTURE(caused_ms, job.late_ms, job.slept_ms);
+  CHECK(job.slept_ms >= ms);
+  CHECK(caused_ms == Approx(job.late_ms).epsilon(0.1));
+  CHECK(job.report["cost"][0]["caused_median_us"].get<double>() == Approx(1e3 * caused_ms));
+  const auto said = job.report["findings"][0]["text"].get<std::string>();
+  CAPTURE(said);
+  CHECK(number_after(said, "cost the others ") == Approx(job.late_ms).epsilon(0.1));
 
   // The merged trace says the same as the records.
   REQUIRE(std::filesystem::exists(job.path));
@@ -154,7 +165,8 @@ TEST_CASE("a rank that is late in every step is named, with what it costs, on ca
 
 TEST_CASE("where the late rank changes from step to step the cause is unknown") {
   const TemporaryDirectory folder;
-  const LateJob job = run_late(folder, 3, 10, "");
+  const auto [ranks, ms] = GENERATE(table<int, double>({{2, 5.0}, {4, 30.0}}));
+  const LateJob job = run_late(folder, ranks, ms, "");
   CAPTURE(job.report.dump(1));
   CHECK(has(job.report, "unknown-wait"));
   CHECK_FALSE(has(job.report, "late-rank"));
@@ -337,6 +349,14 @@ TEST_CASE("diff tells what became slower") {
   CAPTURE(finished.out, finished.error);
   CHECK(finished.exit_code == 0);
   CHECK_THAT(finished.out, Contains("collective") && Contains("+4.0 %") && Contains("grad.1"));
+  CHECK_THAT(finished.out, Catch::StartsWith("before  before.json: 2 ranks, 19 steps\n"
+                                             "after   after.json: 2 ranks, 19 steps\n\n") &&
+                               !Contains("new: ") && !Contains("gone: "));
+  const std::string kernel =
+      R"([{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_Sum_f32_RING_LL","pid":0,"tid":7,"ts":1,"dur":5}])";
+  CHECK_THAT(tool({"diff", before, written(folder, kernel, "one.json")}).out,
+             Contains("after   one.json: 1 rank, 0 steps\nThey are of unequal numbers of ranks.\n") &&
+                 Contains("gone: Rank 1 holds the others up"));
 }
 
 }  // namespace dabke

@@ -117,10 +117,11 @@ export function showPlots(place, report, goTo) {
   if (!report || typeof report !== 'object') return;
   const steps = list(report.steps);
   const cost = list(report.cost).slice(0, MOST_ROWS).map(each =>
-    [`rank ${number(each.rank)}`, `${(100 * number(each.last_share)).toFixed(0)} %`, time(number(each.caused_per_step_us))]);
+    [`rank ${number(each.rank)}`, `${(100 * number(each.last_share)).toFixed(0)} %`, time(number(each.caused_median_us ?? each.caused_per_step_us)),
+      ...steps.length ? [time(number(each.caused_per_step_us))] : []]);
   const tensors = list(report.tensors).slice(0, 10).map(each =>
     [String(each.name), time(number(each.negotiate_us)), time(number(each.collective_us))]);
-  const figures = [exposed(steps, goTo), lateness(report, steps, goTo), table('Who was last', ['rank', 'last in', steps.length ? 'cost a step' : 'cost'], cost),
+  const figures = [exposed(steps, goTo), lateness(report, steps, goTo), table('Who was last', ['rank', 'last in', ...steps.length ? ['usual step', 'by mean'] : ['cost']], cost),
     bandwidth(list(report.sizes)), fusion(report.fusion), table('The worst tensors', ['name', 'negotiate', 'collective'], tensors)].filter(Boolean);
   if (!figures.length) return;
   const head = document.createElement('h2');

@@ -229,7 +229,7 @@ Json horovod_trace(const std::string& path) {
   write({.bytes = 1, .what = What::step});
   write({.what = What::cycle});
   writer.mark_lost(at, 3);
-  writer.finish(at, 9, 3);
+  writer.finish(at, {9, 3});
   if (const Status closed = writer.close(); !closed.is_ok()) throw std::runtime_error(closed.message());
   return test::read_trace(path);
 }
