@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-MODULES = ['format.js', 'colors.js', 'ranks.js', 'compare.js', 'lanes.js', 'link.js', 'panel.js', 'plots.js', 'steps.js', 'main.js']
+MODULES = ['format.js', 'colors.js', 'ranks.js', 'compare.js', 'counters.js', 'hover.js', 'steer.js', 'lanes.js', 'link.js', 'panel.js', 'plots.js', 'steps.js', 'main.js']
 WORKER = ['scanner.js', 'builder.js', 'worker.js']
 STYLE_LINK = '<link rel="stylesheet" href="./style.css">'
 SCRIPT_LINK = '<script type="module" src="./main.js"></script>'

@@ -12,11 +12,6 @@ Result<CommandLine> parse_command_line(std::vector<std::string> arguments) {
       "Reads what the ranks of a job have recorded (DABKE_TIMELINE), and traces. docs/timeline.md explains "
       "all of it.",
       "dabke-timeline");
-  app.footer(
-      "\nAs a rule:\n"
-      "  dabkerun -np 4 --timeline-filename trace.json ./train\n"
-      "  dabke-timeline report trace.json\n"
-      "  dabke-timeline view trace.json");
   bool version = false;
   app.add_flag("--version", version, "Print the version");
   const std::string files =
@@ -50,12 +45,19 @@ Result<CommandLine> parse_command_line(std::vector<std::string> arguments) {
   page->add_option("-o,--output", wanted.output, "Where to. [the trace's name with .html]");
   auto* const top = app.add_subcommand(
       "top", "Look at a job that runs: what each rank does, once a second (start the job with DABKE_TOP=0)");
-  top->add_option("address", wanted.top.address,
-                  "Where rank 0 shows it, ADDRESS:PORT. [the only job there is]");
+  top->add_option(
+      "address", wanted.top.address,
+      "Where rank 0 shows it, HOST:PORT, as in node1:4711 or [fd00::2]:4711. [the only job there is]");
   top->add_option("--key-file", wanted.top.key_file,
                   "The file with the key. [in ~/.dabke, where rank 0 puts it]");
   top->add_flag("--json", wanted.top.json, "Print it as JSON, a line each second");
   top->add_flag("--once", wanted.top.once, "Print it once, and end");
+  // After the commands, which would have it too.
+  app.footer(
+      "\nAs a rule:\n"
+      "  dabkerun -np 4 --timeline-filename trace.json ./train\n"
+      "  dabke-timeline report trace.json\n"
+      "  dabke-timeline view trace.json");
   std::ranges::reverse(arguments);  // as the library wants them
   try {
     app.parse(std::move(arguments));

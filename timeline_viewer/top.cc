@@ -1,10 +1,10 @@
 #include "timeline_viewer/top.h"
 
 #include <poll.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -23,6 +23,7 @@
 #include "runtime/transport/frame.h"
 #include "runtime/transport/handshake_io.h"
 #include "runtime/transport/network.h"
+#include "timeline_viewer/job_address.h"
 
 namespace dabke::timeline {
 namespace {
@@ -41,30 +42,6 @@ bool wait_for(int fd, short events, TimePoint deadline) {
   return ::poll(&entry, 1, poll_timeout_ms(deadline)) > 0;
 }
 
-///   errors  peer_lost: nobody listens there
-Result<Fd> connect_to(const std::string& address, TimePoint deadline) {
-  const auto numeric = SocketAddress::parse(address);
-  if (!numeric)
-    return Status(Code::invalid_argument,
-                  fmt::format("{}: expected ADDRESS:PORT, as in 10.0.0.2:4711 or [fd00::2]:4711", address));
-  Fd socket(::socket(numeric->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const auto cannot = [&](int error) {
-    return Status(error == ECONNREFUSED ? Code::peer_lost : Code::transport,
-                  fmt::format("cannot connect to {}: {}; is the job still running, and can this host "
-                              "reach that address?",
-                              address, ::strerror(error)));
-  };
-  if (!socket) return cannot(errno);
-  if (::connect(socket.get(), numeric->get(), numeric->length()) == 0) return socket;
-  if (errno != EINPROGRESS) return cannot(errno);
-  if (!wait_for(socket.get(), POLLOUT, deadline)) return cannot(ETIMEDOUT);
-  int error = 0;
-  socklen_t size = sizeof error;
-  ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-  if (error != 0) return cannot(error);
-  return socket;
-}
-
 /// Those of jobs that run, as far as can be told: a job that was killed leaves its file, and nobody answers there.
 std::vector<LookTicket> tickets_in(const std::string& directory) {
   std::vector<LookTicket> tickets;
@@ -73,13 +50,34 @@ std::vector<LookTicket> tickets_in(const std::string& directory) {
     if (!entry.path().filename().string().starts_with(kLookFilePrefix)) continue;
     auto ticket = read_ticket(entry.path());
     if (!ticket) continue;
-    if (connect_to(ticket->address, Clock::now() + kConnectTime).status().code() == Code::peer_lost) {
+    if (connect_to_job(ticket->address, Clock::now() + kConnectTime).status().code() == Code::peer_lost) {
       ::unlink(entry.path().c_str());
       continue;
     }
     tickets.push_back(ticket.take());
   }
   return tickets;
+}
+
+/// The one that rank 0 has left for this address, or, where the address is of this host by any of its names, for its port.
+Result<LookTicket> ticket_for(const std::string& address, const std::string& directory) {
+  DABKE_ASSIGN_OR_RETURN(const std::vector<SocketAddress> wanted, resolve_job_address(address));
+  for (const SocketAddress& one : wanted) {
+    const std::string file = fmt::format("{}/{}", directory, look_file_name(one.to_string()));
+    if (std::filesystem::exists(file)) return read_ticket(file);
+  }
+  if (std::ranges::all_of(wanted, &SocketAddress::is_loopback)) {
+    for (const LookTicket& ticket : tickets_in(directory)) {
+      const auto its = SocketAddress::parse(ticket.address);
+      if (its && its->port() == wanted.front().port()) return ticket;
+    }
+  }
+  const std::string name = look_file_name(wanted.front().to_string());
+  return Status(
+      Code::invalid_argument,
+      fmt::format("there is no key for {} in {}; rank 0 puts it there, on its host: copy {} from there, "
+                  "for yourself alone (mode 0600), and name it with --key-file",
+                  address, directory, name));
 }
 
 Result<LookTicket> ticket_of(const TopOptions& options) {
@@ -89,15 +87,7 @@ Result<LookTicket> ticket_of(const TopOptions& options) {
     return ticket;
   }
   DABKE_ASSIGN_OR_RETURN(const std::string directory, look_directory());
-  if (!options.address.empty()) {
-    const std::string file = fmt::format("{}/{}", directory, look_file_name(options.address));
-    if (std::filesystem::exists(file)) return read_ticket(file);
-    return Status(
-        Code::invalid_argument,
-        fmt::format("there is no key for {0} in {1}; rank 0 puts it there, on its host: copy {2} from there, "
-                    "for yourself alone (mode 0600), and name it with --key-file",
-                    options.address, directory, look_file_name(options.address)));
-  }
+  if (!options.address.empty()) return ticket_for(options.address, directory);
   const auto tickets = tickets_in(directory);
   if (tickets.size() == 1) return tickets.front();
   if (tickets.empty())
@@ -179,7 +169,7 @@ class Screen final : public FrameSink {
 Status look_at_job(const TopOptions& options) {
   DABKE_ASSIGN_OR_RETURN(const LookTicket ticket, ticket_of(options));
   const TimePoint deadline = Clock::now() + kConnectTime;
-  DABKE_ASSIGN_OR_RETURN(const Fd socket, connect_to(ticket.address, deadline));
+  DABKE_ASSIGN_OR_RETURN(const Fd socket, connect_to_job(ticket.address, deadline));
   DABKE_RETURN_IF_ERROR(shake_hands(socket.get(), ticket, deadline));
   Screen screen(options);
   FrameDecoder frames;

@@ -8,7 +8,8 @@
 namespace dabke::timeline {
 
 struct TopOptions {
-  std::string address;   // "10.0.0.2:4711"; empty: of the only job that can be looked at from here
+  std::string
+      address;  // "node1:4711" or "10.0.0.2:4711"; empty: of the only job that can be looked at from here
   std::string key_file;  // empty: where rank 0 puts it
   bool json = false;     // as it comes, a line each
   bool once = false;     // and that is all

@@ -71,6 +71,18 @@ def slow_trace(tmp_path_factory):
     return path
 
 
+@pytest.fixture
+def late_job(tmp_path):
+    """Records a job in whose steps one rank is late, the same one or each in turn: (the trace, what the late rank says of itself)."""
+    def record(ranks, ms, late=None):
+        path = tmp_path / 'trace.json'
+        environment = {'DABKE_TIMELINE': str(path), 'DABKE_TEST_LATE_MS': str(ms), **({} if late is None else {'DABKE_TEST_LATE_RANK': str(late)})}
+        said = subprocess.run([BUILD / 'launcher/dabkerun', '-np', str(ranks), BUILD / 'tests/multiproc/cpp_worker', 'late-rank'], check=True,
+                              timeout=120, env={**os.environ, **environment}, capture_output=True, text=True).stdout
+        return path, said
+    return record
+
+
 @pytest.fixture(scope='session')
 def screenshots(tmp_path_factory):
     """Where screenshots go: with DABKE_UPDATE_SCREENSHOTS=1 into the documentation."""

@@ -230,6 +230,91 @@ def test_search_counts_what_a_name_and_an_expression_match(page, tmp_path):
     assert page.find_element(By.ID, 'matches').text == '2 found'
 
 
+def test_enter_goes_from_one_found_event_to_the_next_and_round(page, tmp_path):
+    path = tmp_path / 'trace.json'
+    path.write_text(json.dumps([whole('alpha', 100, 1), whole('beta', 200, 1), whole('alpha', 300, 1), whole('alpha', 9000, 1)]))
+    load(page, path)
+    page.find_element(By.ID, 'lanes').send_keys('/')
+    assert page.switch_to.active_element.get_attribute('id') == 'search'
+    search = page.find_element(By.ID, 'search')
+    search.send_keys('alp')
+    page.execute_script('dabke.lanes.look(0, 1000)')
+
+    def after(*keys):
+        search.send_keys(*keys)
+        return page.execute_script('const {trace, selected} = dabke.lanes; return trace.begin[selected]')
+
+    assert [after(Keys.ENTER) for _ in range(4)] == [100, 300, 9000, 100]
+    assert after(Keys.SHIFT, Keys.ENTER) == 9000
+    begin, end = view(page)
+    assert begin < 9000 < end
+
+
+def test_f_shows_what_is_selected_with_some_room_around_it(page, trace):
+    load(page, trace)
+    page.execute_script('dabke.lanes.select(7)')
+    page.find_element(By.ID, 'lanes').send_keys('f')
+    begin, end = page.execute_script('const {trace} = dabke.lanes; return [trace.begin[7], trace.end[7]]')
+    shown = view(page)
+    assert shown[0] < begin and shown[1] > end and shown[1] - shown[0] < 3 * (end - begin) + 1
+
+
+def test_lanes_without_tensors_show_steps_batches_and_threads_of_each_rank(page, trace):
+    load(page, trace)
+    page.find_element(By.CSS_SELECTOR, '#grouping option[value=batches]').click()
+    rows = page.execute_script('return dabke.lanes.rows.map(row => [row.head, row.label])')
+    labels = [label for _, label in rows]
+    assert [head for head, _ in rows if head] == ['rank 0', 'rank 1', 'rank 2', 'rank 3']
+    assert labels.count('steps') == labels.count('lane') == 4 and 'layer1.weights' not in labels
+
+
+def test_counters_are_rows_of_their_rank_and_the_pointer_tells_their_values(page, trace, tmp_path):
+    load(page, trace)
+    rows = page.execute_script('return dabke.lanes.rows.map(row => row.label)')
+    for name in ('queue', 'bytes in flight', 'bus bandwidth (MB/s)'):
+        assert rows.count(name) == 4
+    path = tmp_path / 'counter.json'
+    counts = [{'ph': 'C', 'name': 'queue', 'pid': 0, 'ts': ts, 'args': {'value': value}} for ts, value in ((200, 1), (400, 4), (600, 0))]
+    path.write_text(json.dumps([whole('ALLREDUCE', 0, 1000), *counts]))
+    load(page, path)
+    WebDriverWait(page, LIMIT_SECONDS).until(lambda each: each.execute_script('return dabke.lanes.rows.some(row => row.label === "queue")'))
+    colours = page.execute_script("""
+        const {lanes} = dabke, {canvas} = lanes, y = lanes.rows.find(row => row.label === "queue").y - lanes.scroll, ratio = devicePixelRatio;
+        return [100, 300, 500, 700].map(us => [2, 14].map(down =>
+            canvas.getContext("2d").getImageData(lanes.x(us) * ratio, (y + down) * ratio, 1, 1).data[3] > 0));""")
+    assert colours == [[False, False], [False, True], [True, True], [False, False]]  # above and below a half: 0, 1, 4 and 0 of 4
+    lanes = page.find_element(By.ID, 'lanes')
+    x, y = page.execute_script('const {lanes} = dabke; return [lanes.x(500), lanes.rows.find(row => row.label === "queue").y - lanes.scroll + 8]')
+    middle = lanes.size['width'] / 2, lanes.size['height'] / 2
+    ActionChains(page).move_to_element_with_offset(lanes, round(x - middle[0]), round(y - middle[1])).perform()
+    assert page.find_element(By.ID, 'hover').text == 'queue: 4, at most 4'
+
+
+def test_the_pointer_tells_what_lies_below_it(page, tmp_path):
+    path = tmp_path / 'one.json'
+    path.write_text(json.dumps([whole('ALLREDUCE', 0, 1000)]))
+    load(page, path)
+    lanes = page.find_element(By.ID, 'lanes')
+    hover = page.find_element(By.ID, 'hover')
+    assert not hover.is_displayed()
+    y = page.execute_script('return dabke.lanes.rows[0].y - dabke.lanes.scroll + 8')
+    ActionChains(page).move_to_element_with_offset(lanes, 100, round(y - lanes.size['height'] / 2)).perform()
+    assert hover.text == 'ALLREDUCE · 1.00 ms'
+    ActionChains(page).move_to_element(lanes).perform()
+    assert not hover.is_displayed()
+
+
+def test_of_rows_whose_head_was_scrolled_away_the_rank_is_told(page, trace):
+    load(page, trace)
+    page.execute_script('dabke.lanes.scrollBy(dabke.lanes.rows.find(row => row.group === "rank 1").y + 40)')
+    drawn = page.execute_script("""
+        const {lanes} = dabke, texts = [], {fillText} = CanvasRenderingContext2D.prototype;
+        CanvasRenderingContext2D.prototype.fillText = function(text, x, y) { if (x === 16 && y === 10) texts.push(text); };
+        try { lanes.draw(); } finally { CanvasRenderingContext2D.prototype.fillText = fillText; }
+        return texts;""")
+    assert drawn == ['rank 1']
+
+
 def test_a_selected_batch_shows_all_ranks_side_by_side(page, trace):
     load(page, trace)
     page.execute_script('const {lanes} = dabke, {trace} = lanes;'
@@ -271,6 +356,29 @@ def test_the_page_names_the_slow_rank_and_what_it_costs(page, slow_trace, screen
                                   'const seen = new Set(); for (let i = 0; i < data.length; i += 4) if (data[i + 3])'
                                   ' seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]); return seen.size')
     assert colours > 8
+
+
+@pytest.mark.parametrize('ranks, late, ms', [(2, 1, 5), (4, 2, 30)])
+def test_the_page_names_a_rank_that_is_late_in_every_step_and_its_cost_to_a_tenth(page, late_job, ranks, late, ms):
+    path, said = late_job(ranks, ms, late)
+    load(page, path)
+    slept, after = (float(re.search(rf'{words} ([0-9.]+) ms', said)[1]) for words in ('slept', 'late by'))
+    assert slept >= ms
+    first = page.find_element(By.CSS_SELECTOR, '.finding').text
+    assert f'Rank {late} holds the others up' in first
+    assert float(re.search(r'cost the others ([0-9.]+) ms', first)[1]) == pytest.approx(after, rel=0.1), said
+    line = next(each.text for each in page.find_elements(By.CSS_SELECTOR, '#plots tr') if re.match(r'rank \d', each.text))
+    assert re.match(rf'rank {late} \d+ % ([0-9.]+) ms', line), line
+    assert float(re.match(r'rank \d+ \d+ % ([0-9.]+) ms', line)[1]) == pytest.approx(after, rel=0.1), said
+
+
+@pytest.mark.parametrize('ranks, ms', [(2, 5), (4, 30)])
+def test_the_page_says_that_the_cause_is_unknown_where_ranks_are_late_by_turns(page, late_job, ranks, ms):
+    path, _ = late_job(ranks, ms)
+    load(page, path)
+    titles = [each.text for each in page.find_elements(By.CSS_SELECTOR, '.finding strong')]
+    assert 'Ranks wait for one another; the cause is unknown' in titles
+    assert not [title for title in titles if 'holds the others up' in title]
 
 
 def test_a_truncated_file_shows_what_it_has_and_says_so(page, trace, tmp_path):

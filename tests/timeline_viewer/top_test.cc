@@ -19,6 +19,7 @@
 #include "tests/facts.h"
 #include "tests/multiproc/launcher_run.h"
 #include "tests/multiproc/terminal.h"
+#include "tests/skip.h"
 
 namespace dabke {
 namespace {
@@ -28,9 +29,10 @@ using Json = nlohmann::json;
 
 /// A job that steps until it is told to end, and a home for its key.
 struct SeenJob {
-  explicit SeenJob(int ranks, const std::string& port = "0", const std::string& what = "slow-rank")
+  explicit SeenJob(int ranks, const std::string& port = "0", const std::string& what = "slow-rank",
+                   const std::string& network = "127.0.0.1/32")
       : run({"-np", std::to_string(ranks), "--top-port", port, RANK_WORKER, what},
-            {.environment = {"HOME=" + home.path()}}) {}
+            {.environment = {"HOME=" + home.path(), "DABKE_NETWORK_INTERFACE=" + network}}) {}
   Finished top(std::vector<std::string> arguments) const {
     arguments.insert(arguments.begin(), "top");
     return LauncherRun(std::move(arguments),
@@ -60,6 +62,27 @@ Fd stranger_at(int port) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   REQUIRE(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
   return socket;
+}
+
+/// By its numeric address, with a copy of its key, and by a name. That of this host may stand for its address of IPv4 alone:
+/// then the key is found by the port.
+void find_by_all_names(const SeenJob& job, bool is_v4) {
+  const std::string address = job.address(), by_name = "localhost" + address.substr(address.rfind(':'));
+  const std::string copy = job.home.path() + "/copy";
+  std::filesystem::copy_file(job.key_files().at(0), copy);
+  std::filesystem::permissions(copy,
+                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  for (const std::vector<std::string>& wanted : {std::vector{address},
+                                                 {by_name},
+                                                 {address, "--key-file", copy},
+                                                 {is_v4 ? by_name : address, "--key-file", copy}}) {
+    std::vector<std::string> arguments = wanted;
+    arguments.push_back("--once");
+    const Finished finished = job.top(arguments);
+    CAPTURE(arguments, finished.error);
+    CHECK(finished.exit_code == 0);
+    CHECK_THAT(finished.out, Contains("2 of 2 ranks tell"));
+  }
 }
 
 }  // namespace
@@ -128,6 +151,39 @@ TEST_CASE("another key, another address and another program on the port are told
   CHECK(elsewhere.exit_code == 1);
   CHECK_THAT(elsewhere.error, Contains("no key for 127.0.0.1:1") && Contains("--key-file"));
   CHECK(job.top({"--once"}).exit_code == 0);
+}
+
+TEST_CASE("a job is found by the name of its host") {
+  SeenJob job(2);
+  REQUIRE(job.run.wait_for_output("it steps", 2));
+  find_by_all_names(job, true);
+}
+
+TEST_CASE("a job at an address of IPv6 is found by that, and by the name of its host") {
+  std::ifstream addresses("/proc/net/if_inet6");
+  std::string line;
+  bool has_loopback = false;
+  while (std::getline(addresses, line)) has_loopback |= line.starts_with("00000000000000000000000000000001 ");
+  if (!has_loopback) DABKE_SKIP("this host has no IPv6");
+  SeenJob job(2, "0", "slow-rank", "::1/128");
+  REQUIRE(job.run.wait_for_output("it steps", 2));
+  CHECK(job.address().starts_with("[::1]:"));
+  find_by_all_names(job, false);
+}
+
+TEST_CASE("what is no address, and a host that nobody knows, are told as such") {
+  const TemporaryDirectory home;
+  const auto error_of = [&](const std::string& address) {
+    const Finished finished = LauncherRun({"top", address}, {.program = DABKE_TIMELINE_TOOL,
+                                                             .environment = {"HOME=" + home.path()}})
+                                  .finish();
+    CHECK(finished.exit_code == 1);
+    return finished.error;
+  };
+  for (const std::string wrong :
+       {"node1", "node1:", ":4711", "node1:x", "node1:70000", "fd00::2:4711", "[]:1"})
+    CHECK_THAT(error_of(wrong), Contains("'" + wrong + "' is no HOST:PORT"));
+  CHECK_THAT(error_of("no-such-host.invalid:4711"), Contains("cannot find the host 'no-such-host.invalid'"));
 }
 
 TEST_CASE("strangers on the port keep nobody from looking, and learn nothing") {

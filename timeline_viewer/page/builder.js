@@ -32,6 +32,7 @@ export class Builder {
     this.processes = new Map();
     this.rows = new Map();
     this.rowList = [];
+    this.counters = new Map();
     this.begin = [];
     this.end = [];
     this.row = [];
@@ -57,6 +58,7 @@ export class Builder {
 
   addOne(event) {
     if (event.ph === 'M') return this.addName(event);
+    if (event.ph === 'C') return this.addCount(event);
     if (!['X', 'i', 'I', 'B', 'E'].includes(event.ph)) return;
     const ts = number(event.ts), dur = Math.max(0, number(event.dur) || 0);
     if (!isTime(ts) || !isTime(ts + dur)) {
@@ -73,6 +75,20 @@ export class Builder {
     } else if (event.ph === 'E') {
       const row = this.rowOf(event);
       if (row.open.length) this.end[row.open.pop()] = ts;
+    }
+  }
+
+  /// A row of its own: the time and the value of each change.
+  addCount(event) {
+    const ts = number(event.ts), pid = text(event.pid);
+    for (const [series, value] of Object.entries(event.args && typeof event.args === 'object' ? event.args : {})) {
+      if (!isTime(ts) || !Number.isFinite(value)) {
+        this.bad++;
+        continue;
+      }
+      const name = series === 'value' ? text(event.name) : `${text(event.name)} ${series}`, key = JSON.stringify([pid, name]);
+      if (!this.counters.has(key)) this.counters.set(key, {pid, name, changes: []});
+      this.counters.get(key).changes.push([ts, value]);
     }
   }
 
@@ -131,6 +147,13 @@ export class Builder {
         pid, tid, process: this.processes.get(pid) ?? `process ${pid}`, name: name || (tid === undefined ? '' : `thread ${tid}`), lanes: [],
       })),
     };
+    for (const {pid, name, changes} of this.counters.values()) {
+      changes.sort((a, b) => a[0] - b[0]);
+      trace.rows.push({pid, process: this.processes.get(pid) ?? `process ${pid}`, name, lanes: [], counter: {
+        times: Float64Array.from(changes, change => change[0]), values: Float64Array.from(changes, change => change[1]),
+        most: changes.reduce((most, change) => Math.max(most, change[1]), 0),
+      }});
+    }
     for (let i = 0; i < count;) {
       let to = i + 1;
       while (to < count && trace.row[to] === trace.row[i] && trace.depth[to] === trace.depth[i]) to++;

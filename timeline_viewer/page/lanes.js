@@ -1,9 +1,13 @@
 // The canvas of lanes. A lane is drawn in at most one rectangle a pixel column: what is narrower shares one.
 import {colorOf, inkOn} from './colors.js';
+import {changeAt, drawCounter} from './counters.js';
 import {GUTTER, tickTime, time} from './format.js';
 import {lastRankOf, rankOf, sameOnAllRanks} from './ranks.js';
+import {steer} from './steer.js';
 
 const AXIS = 24, LANE = 16, GAP = 6;
+// Rows of a rank in a merged trace (docs/timeline.md): its lanes come before this one, its tensors from that one on.
+const AFTER_LANE = 999.5, FIRST_TENSOR = 100_000;
 
 /// What is to be filled, by colour: to change the colour takes longer than to fill a rectangle. Rectangles that touch are one.
 class Rectangles {
@@ -46,7 +50,7 @@ export class Lanes {
     this.widths = new Map();  // of whole texts, in pixels
     this.drawMs = [];
     this.rectangles = 0;
-    this.listen();
+    steer(this);
     new ResizeObserver(() => this.redraw()).observe(canvas);
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.redraw());
   }
@@ -61,12 +65,14 @@ export class Lanes {
     this.showAll();
   }
 
-  /// By rank: each process with its rows. By tensor: each name of a row with that of every process.
+  /// By rank: each process with its rows; "batches": without those of its tensors. By tensor: each name of a row with that of
+  /// every process.
   group(grouping) {
     const {rows} = this.trace;
     const [outer, inner] = grouping === 'tensor' ? ['name', 'process'] : ['process', 'name'];
     const groups = new Map();
     for (const row of rows) {
+      if (grouping === 'batches' && Number(row.tid) >= FIRST_TENSOR) continue;
       if (!groups.has(row[outer])) groups.set(row[outer], []);
       groups.get(row[outer]).push(row);
     }
@@ -74,11 +80,12 @@ export class Lanes {
     this.rows = [];
     let y = AXIS;
     for (const key of [...groups.keys()].sort(compare)) {
-      const members = groups.get(key).filter(row => row.lanes.length);
-      members.sort((a, b) => (a.tid ?? 0) - (b.tid ?? 0) || compare(a.pid, b.pid));
+      const members = groups.get(key).filter(row => row.lanes.length || row.counter);
+      const place = row => row.counter ? AFTER_LANE : Number(row.tid ?? 0);
+      members.sort((a, b) => place(a) - place(b) || compare(a.pid, b.pid) || compare(a.name, b.name));
       members.forEach((row, i) => {
-        this.rows.push({row, y, head: i === 0 ? key : '', label: row[inner]});
-        y += row.lanes.length * LANE + GAP;
+        this.rows.push({row, y, head: i === 0 ? key : '', label: row[inner], group: key});
+        y += Math.max(1, row.lanes.length) * LANE + GAP;
       });
       y += GAP;
     }
@@ -146,7 +153,7 @@ export class Lanes {
     const texts = [];
     for (const {row, y, head, label} of this.rows) {
       const top = y - this.scroll;
-      if (top > height || top + row.lanes.length * LANE < AXIS) continue;
+      if (top > height || top + Math.max(1, row.lanes.length) * LANE < AXIS) continue;
       if (head !== '') {
         context.fillStyle = look('--line');
         context.fillRect(0, top - GAP, width, 1);
@@ -155,6 +162,10 @@ export class Lanes {
       context.font = `${head === '' ? '' : '600 '}12px ${style.fontFamily}`;
       const text = head === '' ? label : `${head}${label && ` · ${label}`}`;
       context.fillText(this.fitted(text, GUTTER - 24), 16, top + LANE / 2);
+      if (row.counter) {
+        context.fillStyle = look('--counter');
+        this.rectangles += drawCounter(context, row.counter, {left: GUTTER, right: width, top, height: LANE, begin: this.begin, scale: this.scale});
+      }
       row.lanes.forEach((lane, i) => this.drawLane(lane, top + i * LANE, width, rectangles, texts));
     }
     context.font = `12px ${style.fontFamily}`;
@@ -165,6 +176,7 @@ export class Lanes {
     }
     for (const [from, to] of this.arrows) this.drawArrow(from, to, look('--ink'));
     this.drawAxis(width, look('--ground'), look('--faint'), look('--line'));
+    this.drawGroup(look('--ink'), style.fontFamily);
     if (this.selected >= 0) this.drawSelection(look('--ink'), height);
     if (this.measured) this.drawMeasured(look('--accent'), look('--ground'), height);
   }
@@ -228,6 +240,16 @@ export class Lanes {
       context.fillStyle = faint;
       context.fillText(tickTime(us - this.trace.first, tick), this.x(us) + 4, 10);
     }
+  }
+
+  /// Whose rows these are, where that has been scrolled away.
+  drawGroup(ink, family) {
+    const first = this.rows.find(each => each.y - this.scroll + Math.max(1, each.row.lanes.length) * LANE > AXIS);
+    if (!first || first.head !== '' && first.y - this.scroll >= AXIS - 8) return;
+    this.context.fillStyle = ink;
+    this.context.font = `600 12px ${family}`;
+    this.context.fillText(this.fitted(first.group, GUTTER - 24), 16, 10);
+    this.context.font = `12px ${family}`;
   }
 
   drawSelection(ink, height) {
@@ -294,12 +316,52 @@ export class Lanes {
     return i < lane.to && this.x(this.trace.begin[i]) <= x + 2 ? i : -1;
   }
 
+  /// What lies below the pointer, in words: ''
+  hint(x, y) {
+    if (!this.trace || x < GUTTER || y < AXIS) return '';
+    const event = this.at(x, y), {trace} = this;
+    if (event >= 0) return `${trace.names[trace.name[event]]} · ${time(trace.end[event] - trace.begin[event])}`;
+    const place = this.rows.findLast(each => each.y <= y + this.scroll), counter = place?.row.counter;
+    if (!counter || y + this.scroll > place.y + LANE) return '';
+    const i = changeAt(counter, this.begin + (x - GUTTER) / this.scale);
+    return i < 0 ? '' : `${place.row.name}: ${counter.values[i].toLocaleString('en')}, at most ${counter.most.toLocaleString('en')}`;
+  }
+
   zoom(factor, x = GUTTER + (this.canvas.clientWidth - GUTTER) / 2) {
     const fixed = this.begin + (x - GUTTER) / this.scale;
     this.look(fixed - (fixed - this.begin) * factor, fixed + (this.end - fixed) * factor);
   }
 
   pan(us) { this.look(this.begin + us, this.end + us); }
+
+  /// What is selected, with as much again around it.
+  fitSelected() {
+    if (this.selected < 0) return;
+    const begin = this.trace.begin[this.selected], end = this.trace.end[this.selected], margin = Math.max((end - begin) / 2, 0.5);
+    this.look(begin - margin, end + margin);
+  }
+
+  /// Where `by` is 1 the first event that the search has found and that begins after the selected one, or, where none is selected,
+  /// after what is shown has begun; by -1 the last one before. From the last it goes on with the first.
+  next(by) {
+    const {trace, matched} = this;
+    if (!matched) return;
+    const shown = new Set(this.rows.map(each => each.row));
+    const from = this.selected >= 0 ? [trace.begin[this.selected], this.selected] : [this.begin, -1];
+    const compare = (a, b) => by * (a[0] - b[0] || a[1] - b[1]);
+    let nearest = null, first = null;
+    for (let i = 0; i < trace.count; i++) {
+      if (!matched[trace.name[i]] && !matched.rows[trace.row[i]] || !shown.has(trace.rows[trace.row[i]])) continue;
+      const here = [trace.begin[i], i];
+      if (compare(here, from) > 0 && (!nearest || compare(here, nearest) < 0)) nearest = here;
+      if (!first || compare(here, first) < 0) first = here;
+    }
+    const found = nearest ?? first;
+    if (!found) return;
+    const [at, event] = found;
+    if (at < this.begin || at > this.end) this.pan(at - (this.begin + this.end) / 2);
+    this.select(event);
+  }
 
   measureSelected() {
     if (this.selected < 0) return;
@@ -311,53 +373,5 @@ export class Lanes {
   scrollBy(pixels) {
     this.scroll = Math.max(0, Math.min(this.scroll + pixels, this.height - this.canvas.clientHeight));
     this.redraw();
-  }
-
-  listen() {
-    const {canvas} = this;
-    canvas.addEventListener('wheel', event => {
-      event.preventDefault();
-      if (event.shiftKey) this.scrollBy(event.deltaY || event.deltaX);
-      else this.zoom(1.002 ** event.deltaY, event.offsetX);
-    }, {passive: false});
-    let drag = null;
-    canvas.addEventListener('pointerdown', event => {
-      drag = {x: event.offsetX, y: event.offsetY, moved: 0, from: event.shiftKey ? event.offsetX : null};
-      canvas.setPointerCapture(event.pointerId);
-    });
-    canvas.addEventListener('pointermove', event => {
-      if (!drag) return;
-      if (drag.from !== null) return this.measure(drag.from, event.offsetX);
-      const dx = event.offsetX - drag.x, dy = event.offsetY - drag.y;
-      this.pan(-dx / this.scale);
-      this.scrollBy(-dy);
-      drag = {x: event.offsetX, y: event.offsetY, moved: drag.moved + Math.abs(dx) + Math.abs(dy), from: null};
-    });
-    canvas.addEventListener('pointerup', event => {
-      if (drag?.from != null && this.measured) {
-        this.on.measure(this.measured);
-      } else if (drag && drag.moved < 4) {
-        this.choose(this.at(event.offsetX, event.offsetY));
-        this.redraw();
-        this.on.select(this.selected);
-      }
-      drag = null;
-    });
-    canvas.addEventListener('keydown', event => this.key(event));
-  }
-
-  key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const span = this.end - this.begin;
-    const act = {
-      w: () => this.zoom(0.8), s: () => this.zoom(1.25), a: () => this.pan(-span / 8), d: () => this.pan(span / 8),
-      ArrowLeft: () => this.pan(-span / 8), ArrowRight: () => this.pan(span / 8),
-      ArrowUp: () => this.scrollBy(-LANE * 2), ArrowDown: () => this.scrollBy(LANE * 2), 0: () => this.showAll(),
-      m: () => this.measureSelected(),
-      Escape: () => { this.choose(-1); this.measured = null; this.redraw(); this.on.select(-1); },
-    }[event.key.length === 1 ? event.key.toLowerCase() : event.key];
-    if (!act) return;
-    event.preventDefault();
-    act();
   }
 }

@@ -3,6 +3,7 @@ import {legendOf} from './colors.js';
 import {showComparison} from './compare.js';
 import {Lanes} from './lanes.js';
 import {readLink, writeLink} from './link.js';
+import {followPointer} from './hover.js';
 import {showFindings, showRange, showSelection} from './panel.js';
 import {showPlots} from './plots.js';
 import {Steps} from './steps.js';
@@ -32,10 +33,14 @@ function startWorker() {
   return new Worker(URL.createObjectURL(new Blob([code], {type: 'text/javascript'})));
 }
 
-function parse(blob) {
+function parse(blob, onProgress = () => {}) {
   const worker = startWorker();
   return new Promise((resolve, reject) => {
-    worker.onmessage = ({data}) => data.error ? reject(new Error(data.error)) : resolve(data);
+    worker.onmessage = ({data}) => {
+      if (data.progress !== undefined) onProgress(data.progress);
+      else if (data.error) reject(new Error(data.error));
+      else resolve(data);
+    };
     worker.onerror = event => reject(new Error(event.message || 'the parser could not be started'));
     worker.postMessage({blob});
   }).finally(() => worker.terminate());
@@ -54,7 +59,7 @@ async function open(blob, name, report) {
   tell(`Reading ${name} …`);
   let result;
   try {
-    result = await parse(blob);
+    result = await parse(blob, part => tell(`Reading ${name}: ${Math.round(100 * part)} %`));
   } catch (error) {
     return tell(`${name} cannot be read: ${error.message}`);
   }
@@ -63,7 +68,7 @@ async function open(blob, name, report) {
   at('empty').hidden = true;
   at('work').hidden = at('tools').hidden = false;
   at('name').textContent = `${name} · ${result.trace.count.toLocaleString('en')} events`;
-  if (linked?.by === 'tensor') at('grouping').value = 'tensor';
+  if (['batches', 'tensor'].includes(linked?.by)) at('grouping').value = linked.by;
   if (linked?.words) at('search').value = linked.words;
   lanes.show(result.trace, at('grouping').value);
   if (linked?.hasTimes) lanes.look(linked.from + result.trace.first, linked.to + result.trace.first);
@@ -149,6 +154,16 @@ function search() {
 }
 
 at('search').oninput = search;
+at('search').onkeydown = event => {
+  if (event.key === 'Enter') lanes.next(event.shiftKey ? -1 : 1);
+  if (event.key === 'Escape') at('lanes').focus();
+};
+addEventListener('keydown', event => {
+  if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey || event.target.matches('input, select') || !lanes.trace) return;
+  event.preventDefault();
+  at('search').focus();
+});
+followPointer(at('lanes'), at('hover'), (x, y) => lanes.hint(x, y));
 at('grouping').onchange = () => lanes.trace && lanes.group(at('grouping').value);
 function onFile(input, act) {
   input.onchange = () => {

@@ -10,11 +10,23 @@ async function isGzip(blob) {
 async function read(blob) {
   const builder = new Builder();
   const scanner = new Scanner(events => builder.add(events));
+  const seen = {bytes: 0};
   let cut = '';
   try {
-    const stream = await isGzip(blob) ? blob.stream().pipeThrough(new DecompressionStream('gzip')) : blob.stream();
+    const bytes = blob.stream().pipeThrough(new TransformStream({transform: (piece, to) => {
+      seen.bytes += piece.length;
+      to.enqueue(piece);
+    }}));
+    const stream = await isGzip(blob) ? bytes.pipeThrough(new DecompressionStream('gzip')) : bytes;
+    // Counted before it is decompressed, since only that size is known.
     const reader = stream.getReader();
-    for (let piece = await reader.read(); !piece.done; piece = await reader.read()) scanner.push(piece.value);
+    let told = Date.now();
+    for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
+      scanner.push(piece.value);
+      if (Date.now() < told + 200) continue;
+      told = Date.now();
+      self.postMessage({progress: Math.min(1, seen.bytes / blob.size)});
+    }
   } catch (error) {
     cut = String(error.message);
   }
