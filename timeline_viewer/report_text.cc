@@ -151,10 +151,11 @@ std::string sizes_text(const TraceReport& report) {
   std::string text =
       fmt::format("Bandwidth by size of batch (medians)\n  {:>10}  {:<12}  {:<14}  {:>7}  {:>14}  {:>14}\n",
                   "up to", "backend", "algorithm", "count", "algorithm MB/s", "bus MB/s");
+  const auto speed = [](double mb_s) { return fmt::format("{:.{}f}", mb_s, mb_s < 10 ? 2 : 0); };
   for (const TraceReport::SizeClass& size : report.sizes) {
-    text += fmt::format("  {:>10}  {:<12}  {:<14}  {:>7}  {:>14.0f}  {:>14.0f}\n", bytes_text(size.bytes_to),
-                        size.backend, size.algorithm, size.count, size.algorithm_bandwidth_mb_s,
-                        size.bus_bandwidth_mb_s);
+    text += fmt::format("  {:>10}  {:<12}  {:<14}  {:>7}  {:>14}  {:>14}\n", bytes_text(size.bytes_to),
+                        size.backend, size.algorithm, size.count, speed(size.algorithm_bandwidth_mb_s),
+                        speed(size.bus_bandwidth_mb_s));
   }
   return text;
 }
@@ -194,6 +195,9 @@ double step_us(const TraceReport& report) {
 std::string text_of(const TraceReport& report) {
   std::string text = fmt::format("{}: {} rank{}, {}\n", printable(report.source), report.ranks.size(),
                                  report.ranks.size() == 1 ? "" : "s", time_text(report.duration_us));
+  if (report.clock_error_us > 0)
+    text += fmt::format("The hosts' clocks were compared: times of different hosts may be wrong by {}\n",
+                        time_text(report.clock_error_us));
   for (const std::string& part :
        {findings_text(report), steps_text(report), cost_text(report), phases_text(report),
         tensors_text(report), sizes_text(report), fusion_text(report)}) {

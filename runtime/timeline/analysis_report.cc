@@ -60,7 +60,8 @@ TraceReport Analysis::report(std::string source) {
   report.failed = failed_;
   for (const RankFacts& facts : facts_) report.unfinished += facts.was_closed ? 0 : facts.unfinished;
   report.notes = notes_;
-  add_findings(report, clock_error_ns_);
+  report.clock_error_us = us(clock_error_ns_);
+  add_findings(report);
   return report;
 }
 

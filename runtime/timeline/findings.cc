@@ -37,8 +37,7 @@ double mean_of(const std::vector<double>& values) {
 /// What is asked of the report more than once.
 class Findings {
  public:
-  Findings(TraceReport& report, std::int64_t clock_error_ns)
-      : report_(report), clock_error_us_(static_cast<double>(clock_error_ns) / 1e3) {
+  explicit Findings(TraceReport& report) : report_(report) {
     std::vector<double> lengths, exposed;
     for (const TraceReport::Step& step : report.steps) {
       lengths.push_back(step.end_us - step.start_us);
@@ -122,10 +121,10 @@ class Findings {
             "data, other programs on its host, a slower or hotter machine.",
             dearest.rank),
         dearest.worst};
-    if (clock_error_us_ > cost_us) {
+    if (report_.clock_error_us > cost_us) {
       finding.severity = Severity::low;
       finding.text += fmt::format(" The hosts' clocks may be wrong by {}, which is more than that.",
-                                  time_text(clock_error_us_));
+                                  time_text(report_.clock_error_us));
     }
     add(std::move(finding));
   }
@@ -286,7 +285,6 @@ class Findings {
   }
 
   TraceReport& report_;
-  const double clock_error_us_;
   double step_us_ = 0, mean_step_us_ = 0;
   std::optional<double> exposed_us_;
   std::string unit_;
@@ -294,9 +292,7 @@ class Findings {
 
 }  // namespace
 
-void add_findings(TraceReport& report, std::int64_t clock_error_ns) {
-  Findings(report, clock_error_ns).add_all();
-}
+void add_findings(TraceReport& report) { Findings(report).add_all(); }
 
 std::string time_text(double us) {
   if (us < 1) return fmt::format("{:.0f} ns", us * 1e3);

@@ -8,8 +8,8 @@
 
 namespace dabke {
 
-/// Adds the findings to a report that has all else. `clock_error_ns`: by how much times of different hosts may be wrong.
-void add_findings(TraceReport& report, std::int64_t clock_error_ns);
+/// Adds the findings to a report that has all else.
+void add_findings(TraceReport& report);
 
 /// "12.3 ms"; units from ns to s.
 std::string time_text(double us);

@@ -83,7 +83,8 @@ struct TraceReport {
   std::string source;
   std::vector<int> ranks;
   double duration_us = 0;
-  std::string steps_are;  // how they are known; empty: there are none
+  double clock_error_us = 0;  // by how much times of different hosts may be wrong; 0: all ranks share a clock
+  std::string steps_are;      // how they are known; empty: there are none
   std::vector<Step> steps;
   std::vector<Cost> cost;  // the dearest first
   Lateness lateness;

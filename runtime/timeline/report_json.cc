@@ -102,6 +102,7 @@ std::string json_of(const TraceReport& report) {
   json["source"] = report.source;
   json["ranks"] = report.ranks;
   json["duration_us"] = report.duration_us;
+  json["clock_error_us"] = report.clock_error_us;
   json["steps_are"] = report.steps_are;
   json["steps"] = of(report.steps);
   json["cost"] = of(report.cost);

@@ -189,6 +189,17 @@ def test_arrow_keys_on_the_strip_go_from_step_to_step_and_say_how_long_each_took
     assert view(page) == pytest.approx([200, 270])
 
 
+def test_steps_that_nobody_has_marked_are_those_of_the_report(page, tmp_path):
+    path = tmp_path / 'steps.json'
+    steps = [{'step': step, 'start_us': 100 * step, 'end_us': 100 * step + 60} for step in range(3)] + [{'step': 'x', 'start_us': None}, None, 7]
+    path.write_text(json.dumps({'traceEvents': [whole('ALLREDUCE', 0, 300)], 'otherData': {'report': {'steps': steps, 'findings': []}}}))
+    load(page, path)
+    strip = page.find_element(By.ID, 'strip')
+    assert strip.get_attribute('aria-valuetext') == '3 steps; the longest takes 60.0 µs'
+    strip.send_keys(Keys.END)
+    assert view(page) == pytest.approx([200, 260])
+
+
 def test_the_legend_has_the_colours_that_are_there(page, tmp_path):
     path = tmp_path / 'kinds.json'
     path.write_text(json.dumps([whole('NEGOTIATE_ALLREDUCE', 0, 1), whole('ALLREDUCE', 1, 1), whole('forward', 2, 1)]))
@@ -290,6 +301,20 @@ def test_counters_are_rows_of_their_rank_and_the_pointer_tells_their_values(page
     assert page.find_element(By.ID, 'hover').text == 'queue: 4, at most 4'
 
 
+def test_a_counter_of_very_many_changes_is_drawn_smoothly_and_shows_its_peaks(page, tmp_path):
+    path = tmp_path / 'counter.json'
+    counts = ','.join(f'{{"ph":"C","name":"queue","pid":0,"ts":{i},"args":{{"value":{4 if i == 123_456 else i % 2}}}}}' for i in range(400_000))
+    path.write_text('[' + json.dumps(whole('ALLREDUCE', 0, 400_000)) + ',' + counts + ']')
+    load(page, path)
+    peak = 'const {lanes} = dabke, y = lanes.rows.find(row => row.label === "queue").y - lanes.scroll, ratio = devicePixelRatio;'\
+           'return [-8, 0].map(by => lanes.canvas.getContext("2d").getImageData((Math.floor(lanes.x(123456)) + by) * ratio, (y + 2) * ratio, 1, 1).data[3] > 0)'
+    assert page.execute_script(peak) == [False, True]
+    taken = page.execute_script('const {lanes} = dabke, all = [];'
+                                'for (let i = 0; i < 21; i++) { const start = performance.now(); lanes.draw(); all.push(performance.now() - start); }'
+                                'return [all.sort((a, b) => a - b)[0], lanes.rectangles, lanes.canvas.clientWidth]')
+    assert taken[0] <= MOST_FRAME_MS and taken[1] <= 2 * taken[2], taken
+
+
 def test_the_pointer_tells_what_lies_below_it(page, tmp_path):
     path = tmp_path / 'one.json'
     path.write_text(json.dumps([whole('ALLREDUCE', 0, 1000)]))
@@ -347,6 +372,7 @@ def test_the_page_names_the_slow_rank_and_what_it_costs(page, slow_trace, screen
             if each['pid'] == 0 and each.get('args', {}).get('last_rank') == 2 and each['ts'] > steps[0]['start_us']]
     assert cost > 27 and cost == pytest.approx(statistics.median(late) / 1000, rel=0.1), finding
     page.save_screenshot(str(screenshots / 'page.png'))
+    page.find_element(By.CSS_SELECTOR, '#grouping option[value=batches]').click()  # all ranks at once
     page.execute_script(f'const event = {USUAL_BATCH};'
                         'const {lanes} = dabke, {trace} = lanes; lanes.select(event); lanes.look(trace.begin[event] - 45000, trace.end[event] + 5000)')
     page.execute_async_script('requestAnimationFrame(() => requestAnimationFrame(arguments[0]))')
@@ -379,6 +405,13 @@ def test_the_page_says_that_the_cause_is_unknown_where_ranks_are_late_by_turns(p
     titles = [each.text for each in page.find_elements(By.CSS_SELECTOR, '.finding strong')]
     assert 'Ranks wait for one another; the cause is unknown' in titles
     assert not [title for title in titles if 'holds the others up' in title]
+
+
+def test_by_how_much_the_clocks_of_hosts_may_be_wrong_is_told(page, tmp_path):
+    path = tmp_path / 'hosts.json'
+    path.write_text(json.dumps({'traceEvents': [whole('ALLREDUCE', 0, 10)], 'otherData': {'report': {'clock_error_us': 310, 'findings': []}}}))
+    load(page, path)
+    assert page.find_element(By.ID, 'name').text == "hosts.json · 1 event · hosts' clocks ±310.0 µs"
 
 
 def test_a_truncated_file_shows_what_it_has_and_says_so(page, trace, tmp_path):

@@ -37,6 +37,8 @@ class Clocks(unittest.TestCase):
             subprocess.run([TOOL, "merge", trace], check=True, capture_output=True)
             with open(trace, encoding="utf-8") as file:
                 found = json.load(file)
+            said = json.loads(subprocess.run([TOOL, "report", "--json", trace], check=True, capture_output=True).stdout)
+            self.assertEqual(said["clock_error_us"] * 1e3, found["otherData"]["clocks"][1]["error_ns"])
         return found["otherData"]["clocks"], found["traceEvents"]
 
     def expect_offset(self, clock, offset_ns):

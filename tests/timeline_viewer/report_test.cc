@@ -163,6 +163,18 @@ TEST_CASE("a rank that is late in every step is named, with what it costs, on ca
              Contains(fmt::format("Rank {} holds the others up", late)) && Contains("Who was last"));
 }
 
+TEST_CASE("by how much the clocks of hosts may be wrong is told with the report") {
+  const TemporaryDirectory folder;
+  const LateJob job = run_late(folder, 2, 5, "1");
+  CHECK(job.report["clock_error_us"] == 0);
+  CHECK_THAT(tool({"report", job.path}).out, !Contains("clocks"));
+  Json trace = Json::parse(bytes_of(job.path));
+  trace["otherData"]["clocks"][1]["error_ns"] = 310'000;
+  const std::string path = written(folder, trace.dump());
+  CHECK(report({path})["clock_error_us"] == 310);
+  CHECK_THAT(tool({"report", path}).out, Contains("times of different hosts may be wrong by 310 us"));
+}
+
 TEST_CASE("where the late rank changes from step to step the cause is unknown") {
   const TemporaryDirectory folder;
   const auto [ranks, ms] = GENERATE(table<int, double>({{2, 5.0}, {4, 30.0}}));

@@ -1,5 +1,7 @@
 // Rows of numbers that change with time: what is in the queue, how many bytes are under way, how fast they go.
 
+const BLOCK = 64;  // changes whose largest value is known without a look at each
+
 /// The last change at or before this time; -1: it comes before all.
 export function changeAt({times}, us) {
   let low = 0, high = times.length;
@@ -11,25 +13,37 @@ export function changeAt({times}, us) {
   return low - 1;
 }
 
-/// One rectangle a pixel column at most: the largest value in it. Returns how many.
+function blocksOf({values}) {
+  const blocks = new Float64Array(Math.ceil(values.length / BLOCK));
+  for (let i = 0; i < values.length; i++) blocks[Math.floor(i / BLOCK)] = Math.max(blocks[Math.floor(i / BLOCK)], values[i]);
+  return blocks;
+}
+
+/// The largest value from one change to another, with both.
+function largestOf(counter, from, to) {
+  counter.blocks ??= blocksOf(counter);
+  let most = 0;
+  for (let i = from; i <= to;) {
+    const isBlock = i % BLOCK === 0 && i + BLOCK <= to + 1;
+    most = Math.max(most, isBlock ? counter.blocks[i / BLOCK] : counter.values[i]);
+    i += isBlock ? BLOCK : 1;
+  }
+  return most;
+}
+
+/// The largest value of each pixel column, in one rectangle where nothing changes. Returns how many there were.
 export function drawCounter(context, counter, {left, right, top, height, begin, scale}) {
-  const {times, values, most} = counter;
-  if (!(most > 0)) return 0;
-  let drawn = 0, i = Math.max(0, changeAt(counter, begin));
-  for (let x = left; x < right && i < times.length;) {
-    const until = begin + (x + 1 - left) / scale;
-    let value = times[i] < until ? values[i] : 0;
-    while (i + 1 < times.length && times[i + 1] < until) value = Math.max(value, values[++i]);
-    // As long as nothing changes one rectangle does.
-    const next = i + 1 < times.length ? Math.max(x + 1, Math.min(right, Math.floor(left + (times[i + 1] - begin) * scale))) : right;
-    const from = times[i] >= until ? Math.min(right, Math.floor(left + (times[i] - begin) * scale)) : 0;  // the first is still to come
-    const to = from ? Math.max(x + 1, from) : value === values[i] ? next : x + 1;
-    if (value > 0) {
-      const tall = Math.max(1, height * Math.min(value / most, 1));
-      context.fillRect(x, top + height - tall, to - x, tall);
-      drawn++;
-    }
-    x = to;
+  const {times, most} = counter;
+  let drawn = 0;
+  for (let x = left, next; most > 0 && x < right; x = next) {
+    const first = changeAt(counter, begin + (x - left) / scale), last = changeAt(counter, begin + (x + 1 - left) / scale);
+    const change = last + 1 < times.length ? Math.floor(left + (times[last + 1] - begin) * scale) : right;
+    next = first === last ? Math.min(right, Math.max(x + 1, change)) : x + 1;
+    const value = last < 0 ? 0 : largestOf(counter, Math.max(0, first), last);
+    if (!(value > 0)) continue;
+    const tall = Math.max(1, height * value / most);
+    context.fillRect(x, top + height - tall, next - x, tall);
+    drawn++;
   }
   return drawn;
 }

@@ -17,6 +17,9 @@ export function tickTime(us, tick) {
   return `${(us / unit).toLocaleString('en', {maximumFractionDigits: Math.max(0, Math.ceil(-Math.log10(tick / unit)))})} ${name}`;
 }
 
+/// A number and its unit stay on one line.
+export const unbroken = text => String(text ?? '').replace(/(\d) (?=(%|[mun]?s)(?!\w))/g, '$1\u00a0');
+
 export function size(bytes) {
   if (bytes >= 1 << 20) return `${(bytes / (1 << 20)).toFixed(1)} MiB`;
   return bytes >= 1024 ? `${(bytes / 1024).toFixed(1)} KiB` : `${bytes} B`;

@@ -72,7 +72,7 @@ export class Lanes {
     const [outer, inner] = grouping === 'tensor' ? ['name', 'process'] : ['process', 'name'];
     const groups = new Map();
     for (const row of rows) {
-      if (grouping === 'batches' && Number(row.tid) >= FIRST_TENSOR) continue;
+      if (grouping === 'batches' && Number(row.tid) >= FIRST_TENSOR || grouping === 'tensor' && row.counter) continue;
       if (!groups.has(row[outer])) groups.set(row[outer], []);
       groups.get(row[outer]).push(row);
     }

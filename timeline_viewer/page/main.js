@@ -1,9 +1,10 @@
 // Puts the page together: where traces come from, and what follows from a click.
 import {legendOf} from './colors.js';
 import {showComparison} from './compare.js';
+import {time} from './format.js';
+import {followPointer} from './hover.js';
 import {Lanes} from './lanes.js';
 import {readLink, writeLink} from './link.js';
-import {followPointer} from './hover.js';
 import {showFindings, showRange, showSelection} from './panel.js';
 import {showPlots} from './plots.js';
 import {Steps} from './steps.js';
@@ -67,17 +68,18 @@ async function open(blob, name, report) {
   tell(faultsOf(result));
   at('empty').hidden = true;
   at('work').hidden = at('tools').hidden = false;
-  at('name').textContent = `${name} · ${result.trace.count.toLocaleString('en')} events`;
+  at('name').textContent = `${name} · ${result.trace.count.toLocaleString('en')} event${result.trace.count === 1 ? '' : 's'}`;
   if (['batches', 'tensor'].includes(linked?.by)) at('grouping').value = linked.by;
   if (linked?.words) at('search').value = linked.words;
   lanes.show(result.trace, at('grouping').value);
   if (linked?.hasTimes) lanes.look(linked.from + result.trace.first, linked.to + result.trace.first);
   linked = null;
-  steps.show(result.trace);
   showLegend(legendOf(result.trace.names));
   showSelection(at('selection'), result.trace, -1);
   told = report ?? result.metadata?.otherData?.report;
+  steps.show(result.trace, told);
   at('comparison').replaceChildren();
+  if (told?.clock_error_us > 0) at('name').textContent += ` · hosts' clocks ±${time(told.clock_error_us)}`;
   showFindings(at('findings'), told, showEvidence);
   showPlots(at('plots'), told, look);
   search();

@@ -1,5 +1,5 @@
 // The side panel: what is selected, and the report's findings. Names from a file only ever become text.
-import {size, time} from './format.js';
+import {size, time, unbroken} from './format.js';
 import {lastRankOf, rankOf, sameOnAllRanks} from './ranks.js';
 
 function element(tag, text, ...children) {
@@ -17,7 +17,7 @@ export function showFindings(place, report, onEvidence) {
   }
   if (!report.findings?.length) place.append(element('p', 'The report has found nothing to mend.'));
   for (const finding of report.findings ?? []) {
-    const button = element('button', '', element('strong', finding.title), element('p', finding.text), element('p', finding.advice));
+    const button = element('button', '', element('strong', finding.title), element('p', unbroken(finding.text)), element('p', unbroken(finding.advice)));
     const [evidence] = Array.isArray(finding.evidence) ? finding.evidence : [];
     button.disabled = !evidence;
     if (evidence) button.append(Object.assign(element('p', 'Show it in the lanes'), {className: 'go'}));

@@ -2,7 +2,7 @@
 import {size, time} from './format.js';
 
 const WIDTH = 288, HEIGHT = 96, ROW = 12, MOST_COLUMNS = 144, MOST_ROWS = 32;
-const ORANGE = '#d55e00', BLUE = '#0072b2', SKY = '#56b4e9';
+const ORANGE = '#d55e00', SKY = '#56b4e9';
 const SVG = 'http://www.w3.org/2000/svg';
 
 const number = value => Number.isFinite(value) ? value : 0;
@@ -80,8 +80,8 @@ function bandwidth(sizes) {
   const peak = largest(points.map(each => each.bus_bandwidth_mb_s)), inset = 6;
   const logs = points.map(each => Math.log2(each.bytes_to)), least = Math.min(...logs), span = Math.max(Math.max(...logs) - least, 1);
   const y = value => HEIGHT - inset - (HEIGHT - 2 * inset - 12) * value / peak;
-  const dots = points.map((each, i) => shape('circle', {cx: inset + (WIDTH - 2 * inset) * (logs[i] - least) / span, cy: y(each.bus_bandwidth_mb_s), r: 4, fill: BLUE},
-    `up to ${size(each.bytes_to)}: ${each.bus_bandwidth_mb_s.toFixed(0)} MB/s on the bus, ${number(each.count)} batches, ${each.backend} ${each.algorithm}`));
+  const dots = points.map((each, i) => shape('circle', {cx: inset + (WIDTH - 2 * inset) * (logs[i] - least) / span, cy: y(each.bus_bandwidth_mb_s), r: 4, class: 'data'},
+    `up to ${size(each.bytes_to)}: ${each.bus_bandwidth_mb_s.toFixed(each.bus_bandwidth_mb_s < 10 ? 2 : 0)} MB/s on the bus, ${number(each.count)} batches, ${each.backend} ${each.algorithm}`));
   return figure('Bandwidth by size of batch', `Bus bandwidth from ${size(2 ** least)} to ${size(2 ** (least + span))}; the best is ${peak.toFixed(0)} MB/s.`, HEIGHT,
     [shape('line', {x1: 0, x2: WIDTH, y1: y(peak), y2: y(peak), class: 'mark'}), text(4, y(peak) - 4, `${peak.toFixed(0)} MB/s`), ...dots]);
 }
@@ -92,7 +92,7 @@ function fusion(of) {
   const most = largest(bars.map(bar => bar.count)) || 1, wide = WIDTH / bars.length;
   const shapes = bars.flatMap((bar, i) => {
     const tall = (HEIGHT - 16) * number(bar.count) / most, from = number(bar.tensors_from), to = number(bar.tensors_to);
-    return [shape('rect', {x: i * wide + 2, y: HEIGHT - 14 - tall, width: wide - 4, height: tall, fill: BLUE}, `${from} to ${to} tensors: ${number(bar.count)} batches`),
+    return [shape('rect', {x: i * wide + 2, y: HEIGHT - 14 - tall, width: wide - 4, height: tall, class: 'data'}, `${from} to ${to} tensors: ${number(bar.count)} batches`),
       text((i + 0.5) * wide, HEIGHT - 2, from === to ? String(from) : `${from}-${to}`, 'middle')];
   });
   return figure('Tensors in a batch', `${number(of.tensors)} tensors in ${number(of.batches)} batches, ${number(of.mean_tensors).toFixed(1)} by the mean.`, HEIGHT, shapes);

@@ -19,12 +19,16 @@ export class Steps {
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.draw());
   }
 
-  show(trace) {
+  /// Those that are marked; else what the report takes for steps.
+  show(trace, report) {
     const lane = trace.rows.find(row => row.name === 'steps')?.lanes[0];
     this.steps = [];
     this.current = -1;
     for (let i = lane?.from; i < lane?.to; i++)
       if (trace.end[i] > trace.begin[i]) this.steps.push({begin: trace.begin[i], end: trace.end[i], name: trace.names[trace.name[i]]});
+    if (!this.steps.length && Array.isArray(report?.steps))
+      for (const step of report.steps)
+        if (step?.end_us > step?.start_us) this.steps.push({begin: Number(step.start_us), end: Number(step.end_us), name: `step ${step.step}`});
     this.longest = this.steps.reduce((most, {begin, end}) => Math.max(most, end - begin), 0);
     const {canvas, steps} = this;
     canvas.setAttribute('aria-valuemax', steps.length);
