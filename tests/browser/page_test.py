@@ -82,6 +82,17 @@ def test_w_zooms_in_and_d_moves_on(page, trace):
     assert view(page) == pytest.approx([begin, end])
 
 
+def test_keys_work_before_anything_has_been_clicked_and_not_in_the_search(page, trace):
+    load(page, trace)
+    page.execute_script('document.activeElement.blur()')
+    begin, end = view(page)
+    ActionChains(page).send_keys('w').perform()
+    zoomed = view(page)
+    assert zoomed[1] - zoomed[0] == pytest.approx(0.8 * (end - begin))
+    page.find_element(By.ID, 'search').send_keys('was')
+    assert view(page) == zoomed
+
+
 def test_a_moves_back_and_s_zooms_out(page, trace):
     load(page, trace)
     lanes = page.find_element(By.ID, 'lanes')

@@ -84,6 +84,33 @@ def test_an_exported_page_needs_nothing_else(browser, trace, tmp_path, name):
     assert browser.execute_script('return performance.getEntriesByType("resource").filter(each => each.name.startsWith("http")).length') == 0
 
 
+ATTEMPTS = '''
+const done = arguments[0], refused = [];
+document.addEventListener('securitypolicyviolation', event => refused.push(event.effectiveDirective));
+const add = (tag, attributes) => document.body.append(Object.assign(document.createElement(tag), attributes));
+add('script', {textContent: 'window.ran = 1'});
+add('img', {src: 'http://127.0.0.1:9/x.png'});
+add('iframe', {src: 'http://127.0.0.1:9/'});
+add('div', {innerHTML: '<b onclick="window.ran = 1">x</b>'});
+document.querySelector('b').click();
+fetch('http://127.0.0.1:9/').catch(() => {}).finally(() => setTimeout(() => done([window.ran ?? null, refused.sort()]), 200));
+'''
+
+
+@pytest.mark.parametrize('way', ['view', 'export'])
+def test_whatever_gets_into_the_page_runs_no_script_and_asks_no_other_host(browser, served, trace, tmp_path, way):
+    address = served
+    if way == 'export':
+        page = tmp_path / 'page.html'
+        subprocess.run([TOOL, 'export', trace, '-o', page], check=True, capture_output=True)
+        address = page.as_uri()
+    assert shown(browser, address) == events_of(trace)
+    ran, refused = browser.execute_async_script(ATTEMPTS)
+    assert ran is None
+    assert refused == ['connect-src', 'frame-src', 'img-src', 'script-src-attr', 'script-src-elem']
+    browser.get_log('browser')
+
+
 def test_names_of_an_exported_trace_stay_names(browser, tmp_path):
     hostile = '</script><script>window.ran = 1</script><!--<img src=x onerror="window.ran=1">'
     trace = tmp_path / 'a"><b>.json'

@@ -33,6 +33,10 @@ export function steer(lanes) {
     drag = null;
   });
   canvas.addEventListener('keydown', event => press(lanes, event));
+  // Before anything has been clicked, too.
+  document.addEventListener('keydown', event => {
+    if (event.target === document.body && lanes.trace) press(lanes, event);
+  });
 }
 
 function press(lanes, event) {
