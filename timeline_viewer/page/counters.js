@@ -35,6 +35,7 @@ function largestOf(counter, from, to) {
 export function drawCounter(context, counter, {left, right, top, height, begin, scale}) {
   const {times, most} = counter;
   let drawn = 0;
+  context.beginPath();
   for (let x = left, next; most > 0 && x < right; x = next) {
     const first = changeAt(counter, begin + (x - left) / scale), last = changeAt(counter, begin + (x + 1 - left) / scale);
     const change = last + 1 < times.length ? Math.floor(left + (times[last + 1] - begin) * scale) : right;
@@ -42,8 +43,9 @@ export function drawCounter(context, counter, {left, right, top, height, begin, 
     const value = last < 0 ? 0 : largestOf(counter, Math.max(0, first), last);
     if (!(value > 0)) continue;
     const tall = Math.max(1, height * value / most);
-    context.fillRect(x, top + height - tall, next - x, tall);
+    context.rect(x, top + height - tall, next - x, tall);
     drawn++;
   }
+  context.fill();
   return drawn;
 }
