@@ -78,10 +78,11 @@ class Checker final : public JoinSink {
 
 }  // namespace
 
-Result<std::vector<std::string>> faults_of(const JobFiles& files, std::size_t most) {
+Result<std::vector<std::string>> faults_of(const JobFiles& files, const OnProgress& on_progress,
+                                           std::size_t most) {
   RecordJoiner joiner(files);
   Checker checker(files, joiner, most);
-  DABKE_RETURN_IF_ERROR(joiner.run(checker));
+  DABKE_RETURN_IF_ERROR(joiner.run(checker, on_progress));
   return checker.faults();
 }
 

@@ -10,6 +10,7 @@ namespace dabke::timeline {
 
 /// A sentence each: what is missing, was lost or did not end, and where ranks tell different things of one batch. At most
 /// `most` of those of one kind, with a word how many there are in all.
-Result<std::vector<std::string>> faults_of(const JobFiles& files, std::size_t most = 10);
+Result<std::vector<std::string>> faults_of(const JobFiles& files, const OnProgress& on_progress = {},
+                                           std::size_t most = 10);
 
 }  // namespace dabke::timeline

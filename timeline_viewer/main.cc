@@ -8,6 +8,7 @@
 #include <new>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -44,46 +45,22 @@ std::string base_of(const std::string& path) {
   return std::string(kept.substr(0, kept.size() - 5));
 }
 
-/// One name that is no file of records itself stands for those of all ranks.
-Result<JobFiles> open_files(const std::vector<std::string>& files) {
-  if (files.size() == 1 && base_of(files.front()).empty()) return JobFiles::find(files.front());
-  return JobFiles::open(files);
-}
-
-int merge(const CommandLine& wanted) {
-  const auto files = open_files(wanted.files);
-  if (!files) return fail(files.status().message());
-  for (const std::string& note : files->notes()) fmt::print(stderr, "dabke-timeline: {}\n", note);
-  const std::string base = base_of(wanted.files.front());
-  const std::string output = !wanted.output.empty() ? wanted.output
-                             : base.empty()         ? wanted.files.front()
-                                                    : base;
-  if (const Status merged = merge_records(*files, output); !merged.is_ok()) return fail(merged.message());
-  return print(fmt::format(
-      "{0}: {1} of {2} ranks; 'dabke-timeline view {0}' shows it, https://ui.perfetto.dev as well\n", output,
-      files->ranks().size(), files->size()));
-}
-
-int check(const CommandLine& wanted) {
-  const auto files = open_files(wanted.files);
-  if (!files) return fail(files.status().message());
-  const auto faults = faults_of(*files);
-  if (!faults) return fail(faults.status().message());
-  std::string text;
-  for (const std::string& fault : *faults) text += fault + "\n";
-  if (faults->empty()) text = fmt::format("{} ranks: nothing is wrong\n", files->size());
-  const int printed = print(text);
-  return faults->empty() ? printed : 1;
+bool are_records(const std::vector<std::string>& files) {
+  const std::string& first = files.front();
+  return !base_of(first).empty() ||
+         (!std::filesystem::exists(first) && std::filesystem::exists(first + ".rank0"));
 }
 
 /// A bar on a terminal, while a file is read that takes a while.
 class ProgressBar {
  public:
-  explicit ProgressBar(const std::vector<std::string>& files) : is_shown_(::isatty(STDERR_FILENO) != 0) {
-    std::error_code ignored;
+  /// Files that are read so often.
+  explicit ProgressBar(const std::vector<std::string>& files, std::uint64_t times = 1)
+      : is_shown_(::isatty(STDERR_FILENO) != 0) {
+    std::error_code failed;
     for (const std::string& file : files) {
-      const auto bytes = std::filesystem::file_size(file, ignored);
-      if (!ignored) all_ += bytes;
+      const auto bytes = std::filesystem::file_size(file, failed);
+      if (!failed) all_ += times * bytes;
     }
   }
   ~ProgressBar() {
@@ -92,6 +69,13 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
+  /// Counts what has been read.
+  OnProgress counting() {
+    return [this](std::uint64_t bytes) {
+      at(done_ += bytes);
+      return true;
+    };
+  }
   void at(std::uint64_t bytes) {
     if (!is_shown_ || all_ < kLarge) return;
     const int percent = static_cast<int>(std::min<std::uint64_t>(100, 100 * bytes / all_));
@@ -105,25 +89,79 @@ class ProgressBar {
   static constexpr std::uint64_t kLarge = 32 << 20;
 
   const bool is_shown_;
-  std::uint64_t all_ = 0;
+  std::uint64_t all_ = 0, done_ = 0;
   int percent_ = -1;
 };
 
-bool are_records(const std::vector<std::string>& files) {
-  const std::string& first = files.front();
-  return !base_of(first).empty() ||
-         (!std::filesystem::exists(first) && std::filesystem::exists(first + ".rank0"));
+/// One name that is no file of records itself stands for those of all ranks.
+bool is_of_all_ranks(const std::vector<std::string>& files) {
+  return files.size() == 1 && base_of(files.front()).empty();
+}
+
+/// They are looked through before they are joined.
+ProgressBar bar_of_records(const std::vector<std::string>& files) {
+  if (!is_of_all_ranks(files)) return ProgressBar(files, 2);
+  std::vector<std::string> ranks;
+  const auto file = [&] { return fmt::format("{}.rank{}", files.front(), ranks.size()); };
+  while (std::filesystem::exists(file())) ranks.push_back(file());
+  return ProgressBar(ranks, 2);
+}
+
+Result<JobFiles> open_files(const std::vector<std::string>& files, ProgressBar& bar) {
+  return is_of_all_ranks(files) ? JobFiles::find(files.front(), {}, bar.counting())
+                                : JobFiles::open(files, bar.counting());
+}
+
+/// Makes one trace of the records.
+Result<JobFiles> merge_files(const std::vector<std::string>& records, const std::string& output) {
+  ProgressBar bar = bar_of_records(records);
+  DABKE_ASSIGN_OR_RETURN(JobFiles files, open_files(records, bar));
+  DABKE_RETURN_IF_ERROR(merge_records(files, output, bar.counting()));
+  return files;
+}
+
+void tell_notes(const JobFiles& files) {
+  for (const std::string& note : files.notes()) fmt::print(stderr, "dabke-timeline: {}\n", note);
+}
+
+int merge(const CommandLine& wanted) {
+  const std::string base = base_of(wanted.files.front());
+  const std::string output = !wanted.output.empty() ? wanted.output
+                             : base.empty()         ? wanted.files.front()
+                                                    : base;
+  const auto files = merge_files(wanted.files, output);
+  if (!files) return fail(files.status().message());
+  tell_notes(*files);
+  return print(fmt::format(
+      "{0}: {1} of {2} ranks; 'dabke-timeline view {0}' shows it, https://ui.perfetto.dev as well\n", output,
+      files->ranks().size(), files->size()));
+}
+
+Result<std::pair<std::vector<std::string>, int>> check_files(const std::vector<std::string>& records) {
+  ProgressBar bar = bar_of_records(records);
+  DABKE_ASSIGN_OR_RETURN(const JobFiles files, open_files(records, bar));
+  DABKE_ASSIGN_OR_RETURN(std::vector<std::string> faults, faults_of(files, bar.counting()));
+  return std::pair(std::move(faults), files.size());
+}
+
+int check(const CommandLine& wanted) {
+  const auto checked = check_files(wanted.files);
+  if (!checked) return fail(checked.status().message());
+  const auto& [faults, ranks] = *checked;
+  std::string text;
+  for (const std::string& fault : faults) text += fault + "\n";
+  if (faults.empty()) text = fmt::format("{} ranks: nothing is wrong\n", ranks);
+  const int printed = print(text);
+  return faults.empty() ? printed : 1;
 }
 
 /// Of a trace that is there; else of the records that it would be made of.
 Result<TraceReport> report_of_files(const std::vector<std::string>& files) {
-  const bool is_of_records =
-      !base_of(files.front()).empty() ||
-      (!std::filesystem::exists(files.front()) && std::filesystem::exists(files.front() + ".rank0"));
-  ProgressBar bar(files);
+  const bool is_of_records = are_records(files);
+  ProgressBar bar = is_of_records ? bar_of_records(files) : ProgressBar(files);
   if (!is_of_records) return report_of_traces(files, [&bar](std::uint64_t bytes) { bar.at(bytes); });
-  DABKE_ASSIGN_OR_RETURN(const JobFiles records, open_files(files));
-  return report_of(records, std::filesystem::path(files.front()).filename());
+  DABKE_ASSIGN_OR_RETURN(const JobFiles records, open_files(files, bar));
+  return report_of(records, std::filesystem::path(files.front()).filename(), bar.counting());
 }
 
 int report(const CommandLine& wanted) {
@@ -145,9 +183,8 @@ Result<std::string> trace_of(const std::vector<std::string>& files) {
   if (!are_records(files)) return files.front();
   const std::string base = base_of(files.front());
   const std::string trace = base.empty() ? files.front() : base;
-  DABKE_ASSIGN_OR_RETURN(const JobFiles records, JobFiles::find(trace));
-  for (const std::string& note : records.notes()) fmt::print(stderr, "dabke-timeline: {}\n", note);
-  DABKE_RETURN_IF_ERROR(merge_records(records, trace));
+  DABKE_ASSIGN_OR_RETURN(const JobFiles merged, merge_files({trace}, trace));
+  tell_notes(merged);
   return trace;
 }
 
