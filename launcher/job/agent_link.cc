@@ -2,19 +2,11 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <sstream>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "launcher/agent/greeting.h"
-#include "launcher/job/outcome.h"
 
 namespace dabke {
 namespace {
@@ -22,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kBeat = 1s;
-/// What a shell prints before the agent comes is shown when none comes; so much of it, and of the words.
+/// What a shell prints before the agent comes is shown when none comes; so much of it.
 constexpr std::size_t kShown = 4096;
 /// A process that brings an agent ends soon after it.
 constexpr auto kFarewell = 3s;
@@ -43,14 +35,15 @@ AgentLink::AgentLink(std::string host, PrepareMessage order, Duration arrival_li
       connections_(channel_) {}
 
 void AgentLink::start(AgentProcess process) {
-  process_ = std::move(process);
+  command_ = std::move(process.command);
+  process_ = WatchedProcess(process.pid, std::move(process.words));
   phase = Phase::arriving;
   if (!is_local()) arrives_until_ = Clock::now() + arrival_limit_;
-  channel_.open(std::move(process_.in), std::move(process_.out));
+  channel_.open(std::move(process.in), std::move(process.out));
 }
 
 void AgentLink::await(std::string command) {
-  process_.command = std::move(command);
+  command_ = std::move(command);
   phase = Phase::arriving;
   arrives_until_ = Clock::now() + arrival_limit_;
 }
@@ -64,7 +57,7 @@ void AgentLink::arrive(Fd socket) {
 AgentLink::~AgentLink() { close(); }
 
 void AgentLink::add_poll_entries(std::vector<pollfd>& entries) const {
-  if (process_.words) entries.push_back({process_.words.get(), POLLIN, 0});
+  if (process_.words_fd() >= 0) entries.push_back({process_.words_fd(), POLLIN, 0});
   if (!is_open()) return;
   channel_.add_poll_entries(entries);
   connections_.add_poll_entries(entries);
@@ -72,7 +65,7 @@ void AgentLink::add_poll_entries(std::vector<pollfd>& entries) const {
 
 bool AgentLink::handle(const pollfd& entry) {
   if (entry.revents == 0) return true;
-  if (process_.words && entry.fd == process_.words.get()) read_words();
+  if (process_.words_fd() >= 0 && entry.fd == process_.words_fd()) process_.read_words();
   if (!is_open()) return true;
   connections_.handle(entry);
   if ((entry.revents & POLLOUT) != 0) channel_.flush();
@@ -102,18 +95,6 @@ void AgentLink::send_order() {
   phase = Phase::preparing;
   if (!is_local()) arrives_until_ = Clock::now() + arrival_limit_;
   tell(FrameKind::prepare, std::exchange(order_, {}));
-}
-
-void AgentLink::read_words() {
-  std::array<char, kShown> chunk;
-  const ssize_t got = ::read(process_.words.get(), chunk.data(), chunk.size());
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got <= 0) {
-    process_.words = Fd();
-    return;
-  }
-  words_.append(chunk.data(), static_cast<std::size_t>(got));
-  keep_end(words_, kShown);
 }
 
 TimePoint AgentLink::deadline() const {
@@ -151,49 +132,19 @@ void AgentLink::hold(bool is_error_output, bool is_held) {
   tell(FrameKind::hold, HoldMessage{is_error_output, is_held});
 }
 
-void AgentLink::kill_process() const {
-  if (process_.pid > 0) ::kill(process_.pid, SIGKILL);
-}
+void AgentLink::kill_process() const { process_.send(SIGKILL); }
 
 void AgentLink::close() {
   if (phase != Phase::lost) phase = Phase::closed;
   channel_.close();
-  if (process_.pid <= 0) return;
-  int status = 0;
-  const TimePoint limit = Clock::now() + kFarewell;
-  pid_t ended = ::waitpid(process_.pid, &status, is_local() ? 0 : WNOHANG);
-  for (; ended == 0 && Clock::now() < limit; ended = ::waitpid(process_.pid, &status, WNOHANG)) {
-    pollfd words{process_.words.get(), POLLIN, 0};
-    // Its end of file is its end, as a rule; where it is not, this is a pause.
-    if (::poll(&words, process_.words ? 1 : 0, 10) > 0) read_words();
-  }
-  if (ended == 0) {
-    kill_process();
-    ended = ::waitpid(process_.pid, &status, 0);
-  }
-  process_.pid = -1;
-  while (process_.words) {
-    pollfd words{process_.words.get(), POLLIN, 0};
-    if (::poll(&words, 1, 0) <= 0) break;
-    read_words();
-  }
-  exit_code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-std::string AgentLink::how_it_ended() const {
-  return exit_code_ > 128 ? fmt::format("was killed by {}", signal_name(exit_code_ - 128))
-                          : fmt::format("ended with status code {}", exit_code_);
+  if (process_.wait_until(is_local() ? kNever : Clock::now() + kFarewell)) return;
+  kill_process();
+  process_.wait_until(kNever);
 }
 
 std::vector<std::string> AgentLink::words() const {
-  std::vector<std::string> lines;
-  for (const std::string* text : {&before_, &words_}) {
-    std::istringstream in(*text);
-    for (std::string line; std::getline(in, line);) {
-      std::erase(line, '\r');
-      if (!line.empty()) lines.push_back(line);
-    }
-  }
+  std::vector<std::string> lines = lines_of(before_);
+  for (std::string& line : lines_of(process_.words())) lines.push_back(std::move(line));
   return lines;
 }
 

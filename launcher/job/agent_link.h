@@ -14,6 +14,7 @@
 #include "launcher/agent/carried_connections.h"
 #include "launcher/agent/frame_channel.h"
 #include "launcher/agent/protocol.h"
+#include "launcher/job/watched_process.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/owned.h"
 
@@ -46,7 +47,7 @@ class AgentLink {
   ~AgentLink();
 
   const std::string& host() const { return host_; }
-  bool is_local() const { return process_.command.empty(); }
+  bool is_local() const { return command_.empty(); }
   void start(AgentProcess process);
   /// It comes by itself, started by `command`.
   void await(std::string command);
@@ -95,19 +96,19 @@ class AgentLink {
   /// For one that does not answer.
   void kill_process() const;
   /// How the process ended, in words, and what it said; after close(), which waits for it.
-  std::string how_it_ended() const;
+  std::string how_it_ended() const { return process_.how_it_ended(); }
   std::vector<std::string> words() const;
-  const std::string& command() const { return process_.command; }
-  std::string program() const { return process_.command.substr(0, process_.command.find(' ')); }
-  int exit_code() const { return exit_code_; }
+  const std::string& command() const { return command_; }
+  std::string program() const { return command_.substr(0, command_.find(' ')); }
+  int exit_code() const { return process_.exit_code(); }
 
  private:
   bool take_greeting();
   TimePoint silent_until() const;
-  void read_words();
 
   const std::string host_;
-  AgentProcess process_;
+  std::string command_;  // as AgentProcess has it
+  WatchedProcess process_;
   const std::int64_t peer_timeout_ms_;
   const Duration arrival_limit_;
   TimePoint arrives_until_ = kNever;
@@ -122,8 +123,6 @@ class AgentLink {
   std::int64_t clock_ahead_ns_ = 0;
   std::int64_t shortest_trip_ns_ = INT64_MAX;
   std::string before_;  // what came before the agent, its end
-  std::string words_;   // the end of what the process said on stderr
-  int exit_code_ = -1;  // as a shell gives it
 };
 
 }  // namespace dabke

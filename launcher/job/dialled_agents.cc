@@ -5,13 +5,11 @@
 #include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <sstream>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -30,8 +28,7 @@ using namespace std::chrono_literals;
 constexpr auto kDialPatience = 10s;
 constexpr std::size_t kMostDialling = 1024;
 /// Slurm takes a moment to put a step away.
-constexpr auto kSrunFarewell = 5s;
-constexpr std::size_t kShownOfSrun = 4096;
+constexpr auto kSrunFarewell = 3s;
 
 /// Variables by which sbatch or the user tells srun what would keep the agents from a host's cores, or there would be
 /// more or fewer of them.
@@ -100,9 +97,10 @@ DialledAgents::~DialledAgents() { close(); }
 std::string DialledAgents::command() const { return as_shell_words(settings_.command); }
 
 Status DialledAgents::start() {
-  DABKE_ASSIGN_OR_RETURN(process_, start_shell(settings_.command));
+  DABKE_ASSIGN_OR_RETURN(AgentProcess process, start_shell(settings_.command));
   is_started_ = true;
-  input_.open(std::move(process_.in), std::move(process_.out));
+  process_ = WatchedProcess(process.pid, std::move(process.words));
+  input_.open(std::move(process.in), std::move(process.out));
   input_.send(kDialFrame,
               to_wire(DialMessage{addresses_, settings_.job_id, settings_.job_key, settings_.hosts,
                                   static_cast<std::int64_t>(settings_.timeout_s * 1000)}));
@@ -115,7 +113,7 @@ void DialledAgents::add_poll_entries(std::vector<pollfd>& entries) const {
   if (!is_complete) {
     for (const Fd& listener : listeners_) entries.push_back({listener.get(), POLLIN, 0});
   }
-  if (process_.words) entries.push_back({process_.words.get(), POLLIN, 0});
+  if (process_.words_fd() >= 0) entries.push_back({process_.words_fd(), POLLIN, 0});
   input_.add_poll_entries(entries);
   for (const Client& client : clients_) {
     const bool has_more = !client.handshake.outgoing().empty();
@@ -126,7 +124,7 @@ void DialledAgents::add_poll_entries(std::vector<pollfd>& entries) const {
 void DialledAgents::handle(const std::vector<pollfd>& entries) {
   for (const pollfd& entry : entries) {
     if (entry.revents == 0) continue;
-    if (process_.words && entry.fd == process_.words.get()) read_words();
+    if (process_.words_fd() >= 0 && entry.fd == process_.words_fd()) process_.read_words();
     if (input_.is_open() && entry.fd == input_.in()) {
       if ((entry.revents & ~POLLOUT) != 0 && !input_.read()) input_.close();
       input_.raw().clear();  // nothing of it is for us
@@ -187,51 +185,22 @@ std::optional<DialledAgents::Arrival> DialledAgents::take_arrival() {
   return arrival;
 }
 
-void DialledAgents::read_words() {
-  std::array<char, kShownOfSrun> chunk;
-  const ssize_t got = ::read(process_.words.get(), chunk.data(), chunk.size());
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got <= 0) {
-    process_.words = Fd();
-    return;
-  }
-  words_.append(chunk.data(), static_cast<std::size_t>(got));
-  if (words_.size() > kShownOfSrun) words_.erase(0, words_.size() - kShownOfSrun);
+std::string DialledAgents::how_it_was_killed() {
+  return is_started_ && process_.wait_until(Clock::now()) && process_.was_killed()
+             ? "srun " + process_.how_it_ended()
+             : "";
 }
 
 int DialledAgents::close() {
   clients_.clear();
   input_.close();
-  if (process_.pid <= 0) return exit_code_;
-  int status = 0;
-  pid_t ended = 0;
   // It is asked to end before it is made to: then Slurm ends what it has started.
-  for (const int signal : {0, SIGTERM, SIGKILL}) {
-    if (signal != 0) ::kill(process_.pid, signal);
-    const TimePoint limit = Clock::now() + kSrunFarewell;
-    while ((ended = ::waitpid(process_.pid, &status, signal == SIGKILL ? 0 : WNOHANG)) == 0 &&
-           Clock::now() < limit) {
-      pollfd words{process_.words.get(), POLLIN, 0};
-      if (::poll(&words, process_.words ? 1 : 0, 10) > 0) read_words();
-    }
-    if (ended != 0) break;
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    if (process_.wait_until(Clock::now() + kSrunFarewell)) return process_.exit_code();
+    process_.send(signal);
   }
-  while (process_.words) {
-    pollfd words{process_.words.get(), POLLIN, 0};
-    if (::poll(&words, 1, 0) <= 0) break;
-    read_words();
-  }
-  process_.pid = -1;
-  return exit_code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-std::vector<std::string> DialledAgents::words() const {
-  std::vector<std::string> lines;
-  std::istringstream in(words_);
-  for (std::string line; std::getline(in, line);) {
-    if (!line.empty()) lines.push_back(line);
-  }
-  return lines;
+  process_.wait_until(kNever);
+  return process_.exit_code();
 }
 
 }  // namespace dabke

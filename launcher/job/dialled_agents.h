@@ -13,6 +13,7 @@
 #include "launcher/agent/dial.h"
 #include "launcher/agent/frame_channel.h"
 #include "launcher/job/agent_link.h"
+#include "launcher/job/watched_process.h"
 #include "runtime/base/owned.h"
 #include "runtime/base/status.h"
 #include "runtime/transport/handshake.h"
@@ -55,11 +56,13 @@ class DialledAgents {
   std::optional<Arrival> take_arrival();
 
   /// srun has closed its stderr, which it does as it ends.
-  bool has_ended() const { return is_started_ && !process_.words; }
+  bool has_ended() const { return is_started_ && process_.words_fd() < 0; }
+  /// How a signal has ended srun, in words; empty where none has, as when all agents are done.
+  std::string how_it_was_killed();
   /// Waits for srun, and ends it where it does not end by itself: an exit code as a shell gives it.
   int close();
   /// What it has said on stderr.
-  std::vector<std::string> words() const;
+  std::vector<std::string> words() const { return lines_of(process_.words()); }
 
  private:
   struct Client {
@@ -71,21 +74,18 @@ class DialledAgents {
   explicit DialledAgents(Settings settings) : settings_(std::move(settings)) {}
   void accept(int listener);
   void advance(Client& client);
-  void read_words();
   bool is_expected(Rank number) const;
 
   const Settings settings_;
   Handshake::Self self_;
   std::vector<Fd> listeners_;
   std::vector<std::string> addresses_;
-  AgentProcess process_;
+  WatchedProcess process_;
   FrameChannel input_;  // srun's stdin and stdout
   bool is_started_ = false;
-  int exit_code_ = -1;
   std::list<Client> clients_;
   std::vector<bool> has_arrived_;  // by host
   std::vector<Arrival> arrivals_;
-  std::string words_;
 };
 
 }  // namespace dabke

@@ -311,9 +311,11 @@ void Job::agent_lost(AgentLink& agent, const std::string& why) {
 
 void Job::tell_loss(const AgentLink& agent, bool had_arrived, const std::string& why) {
   const std::string how = why.empty() ? agent.how_it_ended() : why;
-  if (dialled_ && !agent.is_local() && why.empty())
-    return say(
-        fmt::format("host {}: the connection to its agent was lost: it was closed there", agent.host()));
+  if (dialled_ && !agent.is_local() && why.empty()) {
+    const std::string killed = dialled_->how_it_was_killed();
+    return say(fmt::format("host {}: the connection to its agent was lost: {}", agent.host(),
+                           killed.empty() ? "it was closed there" : killed));
+  }
   if (agent.is_local()) return say(fmt::format("the agent of this host was lost: it {}", how));
   if (had_arrived) {
     say(fmt::format("host {}: the connection to its agent was lost: {}", agent.host(),

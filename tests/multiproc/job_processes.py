@@ -36,3 +36,7 @@ def processes_with(variable):
 def parent_of(pid):
     with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
         return int(file.read().rpartition(")")[2].split()[1])
+
+
+def command_of(pid):
+    return text_of(f"/proc/{pid}/cmdline").split("\0")

@@ -2,13 +2,15 @@
 
 import contextlib
 import os
+import random
+import re
 import shutil
 import signal
 import subprocess
 import time
 
 import namespaces
-from job_processes import processes_with
+from job_processes import command_of, parent_of, processes_with
 
 TOOLS = ("munged", "slurmctld", "slurmd", "srun", "salloc", "sinfo", "nsenter")
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
@@ -149,3 +151,33 @@ class Cluster:
         spaces = f"/proc/{self._names[host].pid}/ns"
         return ["nsenter", f"--net=/run/netns/{self.hosts.name_of(host)}", f"--uts={spaces}/uts", f"--mount={spaces}/mnt",
                 *command]
+
+    def start(self, words, nodes="host1,host2", slots=2, environment=None, allocation=()):
+        """`words` on host 0, in an allocation with a slot on each host unless it says otherwise."""
+        salloc = ["salloc", "--quiet", f"--nodelist={nodes}", f"--nodes={len(nodes.split(','))}", f"--ntasks={slots}",
+                  *allocation, *words]
+        return subprocess.Popen(self.on_host(0, salloc), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, env=self.environment(environment))
+
+    def start_sleepers(self, dabkerun, arguments=(), command='echo "pid $$"; exec sleep 1000'):
+        """A job of a rank on each of two hosts that say their pids: salloc's process, the mark that all have in their
+        environment, the pids, and dabkerun's."""
+        value = f"{os.getpid()}.{random.randrange(1 << 32)}"
+        job = self.start([dabkerun, *arguments, "sh", "-c", command], environment={"DABKE_TEST_MARK": value})
+        pids = {}
+        while len(pids) < 2:
+            line = job.stdout.readline().decode()
+            if not line:
+                raise AssertionError("the job has ended early: " + job.communicate()[1].decode(errors="replace"))
+            if found := re.match(r"\[(\d)\]<stdout>:pid (\d+)", line):
+                pids[int(found[1])] = int(found[2])
+        mark = f"DABKE_TEST_MARK={value}"
+        launcher = next(pid for pid in processes_with(mark) if command_of(pid)[:1] == [dabkerun]
+                        and "--agent" not in command_of(pid) and parent_of(pid) == job.pid)
+        return job, mark, pids, launcher
+
+
+def srun_below(launcher):
+    """The srun that brings dabkerun's agents; it has a helper of the same name."""
+    return next(pid for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+                if command_of(pid)[:1] == ["srun"] and parent_of(pid) == launcher)

@@ -6,8 +6,6 @@ there can be no such hosts or Slurm is not installed.
 """
 
 import os
-import random
-import re
 import signal
 import subprocess
 import sys
@@ -31,15 +29,8 @@ class SlurmJobs(unittest.TestCase):
         cls.cluster = slurm.Cluster(3).__enter__()
         cls.addClassCleanup(cls.cluster.__exit__)
 
-    def start(self, words, nodes="host1,host2", slots=2, environment=None, allocation=()):
-        """`words` in an allocation, with a slot on each host unless it says otherwise."""
-        salloc = ["salloc", "--quiet", f"--nodelist={nodes}", f"--nodes={len(nodes.split(','))}", f"--ntasks={slots}",
-                  *allocation, *words]
-        return subprocess.Popen(self.cluster.on_host(0, salloc), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, env=self.cluster.environment(environment))
-
     def run_job(self, words, **options):
-        job = self.start(words, **options)
+        job = self.cluster.start(words, **options)
         out, error = job.communicate(timeout=60)
         return job.returncode, out.decode(errors="replace"), error.decode(errors="replace")
 
@@ -75,27 +66,9 @@ class SlurmJobs(unittest.TestCase):
 
     def start_sleepers(self, *flags):
         """A job of two ranks that sleep, its mark, their pids, and dabkerun's."""
-        mark = f"DABKE_TEST_MARK={os.getpid()}.{random.randrange(1 << 32)}"
-        job = self.start([DABKERUN, *flags, "sh", "-c", 'echo "pid $$"; exec sleep 1000'],
-                         environment={"DABKE_TEST_MARK": mark.partition("=")[2]})
+        job, mark, pids, launcher = self.cluster.start_sleepers(DABKERUN, flags)
         self.addCleanup(job.kill)
-        pids = {}
-        while len(pids) < 2:
-            line = job.stdout.readline().decode()
-            self.assertTrue(line, "the job has ended early: " + line)
-            found = re.match(r"\[(\d)\]<stdout>:pid (\d+)", line)
-            pids[int(found[1])] = int(found[2])
-        launcher = next(pid for pid in processes_with(mark) if self.command_of(pid)[:1] == [DABKERUN]
-                        and "--agent" not in self.command_of(pid) and parent_of(pid) == job.pid)
         return job, mark, pids, launcher
-
-    @staticmethod
-    def command_of(pid):
-        try:
-            with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
-                return file.read().split("\0")
-        except FileNotFoundError:
-            return []
 
     def expect_clean(self, mark, begin):
         # Slurm's own processes, which have the mark as well, end after a moment too.
@@ -113,6 +86,8 @@ class SlurmJobs(unittest.TestCase):
             "agent": (lambda launcher, pids: parent_of(parent_of(pids[1])),
                       "host host2: the connection to its agent was lost: it was closed there", 1),
             "supervisor": (lambda launcher, pids: parent_of(pids[1]), r"rank 1 on host host2 \(pid \d+\) was lost", 137),
+            "srun": (lambda launcher, pids: slurm.srun_below(launcher),
+                     "host host[12]: the connection to its agent was lost: srun was killed by SIGKILL", 1),
             "launcher": (lambda launcher, pids: launcher, None, 0),  # salloc makes nothing of it
         }
         for what, (victim, line, code) in cases.items():

@@ -1,0 +1,111 @@
+"""Faults at random moments of jobs that train on several hosts, and their judge: whatever is struck, the first line names the
+cause, the exit code is its, and nothing is left on any host in time.
+
+What reaches the hosts (ssh_faults.py, slurm_faults.py) says how to start a job and what each fault is.
+"""
+
+import argparse
+import os
+import random
+import sys
+import time
+
+import namespaces
+from job_processes import processes_with, wait_until
+
+CLEAN_SECONDS = 8.0
+PEER_TIMEOUT = 3.0
+
+
+class Fault:
+    """`line`: what the first line has in it, with {victim}, {host} and {pid}; None: nobody is left who could say it. `do`: to a
+    job, its ranks' pids and the victim's number; None: the victim's host is cut off from the launcher's."""
+
+    def __init__(self, line, code, do):
+        self.line, self.code, self.do = line, code, do
+
+
+# Of a host that is cut off.
+SILENT = "host {host}: the connection to its agent was lost: nothing heard for 3 s"
+
+
+class StruckJob:
+    """A job of a rank on each of two hosts; with the mark that its processes have in their environment."""
+
+    def __init__(self, process, mark, pids):
+        self.process, self.mark, self.pids = process, mark, pids
+        self.launcher = process.pid
+
+    def expect_clean(self, begin, may_stay=lambda pid: False):
+        wait_until(lambda: all(may_stay(pid) for pid in processes_with(self.mark)), "the end of all processes",
+                   CLEAN_SECONDS - (time.monotonic() - begin))
+
+
+def training(digits):
+    return ["--peer-timeout-seconds", f"{PEER_TIMEOUT:g}", "sh", "-c",
+            f'echo "pid $$"; exec {digits} --epochs 1000000 >/dev/null']
+
+
+def strike(cluster, job, fault, victim):
+    """What is said, once all is clean. `cluster` has cut_off(victim), a context, and may_stay_beyond_cut(pid)."""
+    begin = time.monotonic()
+    if fault.do:
+        fault.do(job, victim)
+        error = job.process.communicate(timeout=60)[1]
+        job.expect_clean(begin)
+        return error
+    with cluster.cut_off(victim):
+        job.expect_clean(begin + PEER_TIMEOUT, cluster.may_stay_beyond_cut)
+    return job.process.communicate(timeout=60)[1]
+
+
+def first_line(error):
+    """Where all ranks had ended before the launcher could end them, the last lines of the first stand before the verdict."""
+    passed_over = ("dabkerun: the last line", "dabkerun: | ", "dabkerun: Slurm job ")
+    return next((line for line in error.splitlines() if line.startswith("dabkerun: ") and not line.startswith(passed_over)), "")
+
+
+def judge(cluster, job, fault, victim):
+    """What was wrong; empty: nothing."""
+    try:
+        error = strike(cluster, job, fault, victim).decode(errors="replace")
+    except AssertionError as late:
+        return str(late)
+    finally:
+        job.process.kill()
+        job.process.wait()
+    expected = fault.line and fault.line.format(victim=victim, host=cluster.name_of(victim), pid=job.pids[victim])
+    if job.process.returncode != fault.code:
+        return f"exit code {job.process.returncode} instead of {fault.code}:\n{error}"
+    if expected and expected not in first_line(error):
+        return f"the first line is not '{expected}':\n{error}"
+    return ""
+
+
+def main(open_cluster, faults):
+    """`open_cluster(dabkerun)` is a context; its value has start(words), which gives a StruckJob."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("dabkerun", type=os.path.abspath)
+    parser.add_argument("digits", type=os.path.abspath)
+    parser.add_argument("--each", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    arguments = parser.parse_args()
+    draw = random.Random(arguments.seed)
+    failures = 0
+    try:
+        with open_cluster(arguments.dabkerun) as cluster:
+            for name, fault in faults.items():
+                for turn in range(arguments.each):
+                    moment, victim = draw.uniform(0, 2), draw.randrange(2)
+                    begin = time.monotonic()
+                    job = cluster.start(training(arguments.digits))
+                    time.sleep(moment)
+                    wrong = judge(cluster, job, fault, victim)
+                    failures += bool(wrong)
+                    print(f"{name} {turn + 1}/{arguments.each}, after {moment:.2f} s of host {cluster.name_of(victim)}: "
+                          f"{wrong or 'ok'} ({time.monotonic() - begin:.1f} s)", flush=True)
+    except namespaces.NotPermitted as why:
+        print(f"skipped: no such hosts here: {why}")
+        sys.exit(77)
+    print(f"{failures} of {len(faults) * arguments.each} went wrong; --seed {arguments.seed}")
+    sys.exit(1 if failures else 0)
