@@ -14,6 +14,7 @@
 #include "launcher/agent/agent.h"
 #include "launcher/agent/dial.h"
 #include "launcher/cli/build_report.h"
+#include "launcher/cli/doctor.h"
 #include "launcher/cli/help.h"
 #include "launcher/cli/launch.h"
 #include "launcher/cli/options.h"
@@ -43,6 +44,7 @@ int run(const std::vector<std::string>& arguments) {
     case dabke::Action::check_build: return dabke::print_text(dabke::build_report());
     case dabke::Action::print_knobs: return dabke::print_text(dabke::knobs_as_markdown());
     case dabke::Action::print_completion: return dabke::print_text(dabke::completion_script());
+    case dabke::Action::doctor: return dabke::run_doctor(*options);
     case dabke::Action::run: break;
   }
   return dabke::launch(*options);

@@ -66,6 +66,7 @@ TimePoint Agent::next_deadline() const {
 void Agent::add_poll_entries(std::vector<pollfd>& entries) const {
   if (!is_launcher_gone_) channel_.add_poll_entries(entries);
   if (door_) door_->add_poll_entries(entries);
+  if (examination_) entries.push_back({examination_->event(), POLLIN, 0});
   carried_input_.add_poll_entries(entries);
   for (const Worker& worker : workers_) {
     if (worker.channel) entries.push_back({worker.channel.get(), POLLIN, 0});
@@ -81,6 +82,7 @@ void Agent::handle(const pollfd& entry) {
   if ((entry.revents & POLLOUT) != 0) channel_.flush();
   if (entry.fd == channel_.in() && (entry.revents & ~POLLOUT) != 0) return take_frames();
   if (door_) door_->handle(entry);
+  if (examination_ && entry.fd == examination_->event()) return tell_examination();
   if (carried_input_.handle(entry)) channel_.send(static_cast<std::uint8_t>(FrameKind::input_taken), {});
   for (Worker& worker : workers_) {
     if (worker.channel && entry.fd == worker.channel.get()) return take_reports(worker);
@@ -124,6 +126,9 @@ void Agent::take_frame(FrameKind kind, std::string_view content) {
     case FrameKind::prepare: return prepare(content);
     case FrameKind::go: return start();
     case FrameKind::look: return look();
+    case FrameKind::examine: return examine(content);
+    case FrameKind::reach:
+    case FrameKind::measure: return take_examination(kind, content);
     case FrameKind::pause: is_paused_ = true; return;
     case FrameKind::command:
       if (from_wire(content, order)) command(order.command);
@@ -135,7 +140,8 @@ void Agent::take_frame(FrameKind kind, std::string_view content) {
       if (from_wire(content, text)) carried_input_.take(text.text);
       return;
     case FrameKind::beat:
-      if (from_wire(content, clock)) tell(FrameKind::clock, ClockMessage{clock.asked_ns, agent_now_ns()});
+      if (from_wire(content, clock))
+        tell(FrameKind::clock, ClockMessage{clock.asked_ns, agent_now_ns(), wall_now_ns()});
       return;
     case FrameKind::store_bytes:
       if (door_ && from_wire(content, store)) door_->connections().take_bytes(store.connection, store.bytes);
@@ -179,6 +185,33 @@ Status Agent::prepare_ranks() {
 
 void Agent::refuse(int exit_code, const std::string& why) {
   tell(FrameKind::failed, FailedMessage{exit_code, why});
+}
+
+void Agent::examine(std::string_view content) {
+  ExamineMessage message;
+  if (!from_wire(content, message)) return refuse(1, "the launcher's first message cannot be read");
+  auto opened = Examination::open(message, job_key_, inherited_);
+  if (!opened.is_ok()) return refuse(1, opened.status().message());
+  examination_ = opened.take();
+  tell(FrameKind::examined, examination_->facts());
+}
+
+void Agent::take_examination(FrameKind kind, std::string_view content) {
+  ReachMessage reach;
+  MeasureMessage measure;
+  Status status(Code::transport, "the launcher's message cannot be read");
+  if (examination_ && kind == FrameKind::reach && from_wire(content, reach))
+    status = examination_->begin(std::move(reach));
+  if (examination_ && kind == FrameKind::measure && from_wire(content, measure))
+    status = examination_->begin(std::move(measure));
+  if (!status.is_ok()) refuse(1, status.message());
+}
+
+void Agent::tell_examination() {
+  const auto answer = examination_->take();
+  if (!answer) return;
+  if (const auto* reached = std::get_if<ReachedMessage>(&*answer)) tell(FrameKind::reached, *reached);
+  if (const auto* measured = std::get_if<MeasuredMessage>(&*answer)) tell(FrameKind::measured, *measured);
 }
 
 void Agent::launcher_is_gone() {

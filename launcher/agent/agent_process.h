@@ -17,6 +17,7 @@
 #include "launcher/agent/agent.h"
 #include "launcher/agent/carried_input.h"
 #include "launcher/agent/carried_output.h"
+#include "launcher/agent/examination.h"
 #include "launcher/agent/frame_channel.h"
 #include "launcher/agent/orphans.h"
 #include "launcher/agent/protocol.h"
@@ -29,6 +30,11 @@ namespace dabke {
 /// By the clock of its host.
 inline std::int64_t agent_now_ns() {
   return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+}
+
+/// Its time of day, since 1970.
+inline std::int64_t wall_now_ns() {
+  return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 /// One thread, one poll; nothing in it blocks but that.
@@ -82,6 +88,9 @@ class Agent {
   void prepare(std::string_view content);
   Status prepare_ranks();
   void refuse(int exit_code, const std::string& why);
+  void examine(std::string_view content);
+  void take_examination(FrameKind kind, std::string_view content);
+  void tell_examination();
   void start();
   Status start_rank(std::size_t index, const CoreShares& shares);
   Result<SpawnedWorker> spawn(const RankOrder& order, const CoreShares& shares, const OutputEnds& ends);
@@ -109,6 +118,7 @@ class Agent {
   std::string program_;
   std::unique_ptr<StoreDoor> door_;
   CarriedInput carried_input_;
+  std::unique_ptr<Examination> examination_;  // of a host that runs nothing
   Orphans orphans_;
   std::vector<Worker> workers_;
   bool is_held_[2] = {false, false};  // stdout, stderr

@@ -23,6 +23,7 @@
 #include "launcher/agent/process_setup.h"
 #include "launcher/agent/wire.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/config.h"
 #include "runtime/base/hmac.h"
 #include "runtime/transport/handshake_io.h"
 #include "runtime/transport/network.h"
@@ -138,11 +139,6 @@ void forget_step() {
   for (const std::string& name : names) ::unsetenv(name.c_str());
 }
 
-std::string own_name() {
-  const char* name = std::getenv("SLURMD_NODENAME");
-  return name == nullptr ? "" : name;
-}
-
 struct Connected {
   Fd socket;
   std::string job_key;
@@ -173,7 +169,7 @@ Result<Handshake::Self> dialling_self(const std::string& job_id, const std::stri
 
 int run_agent_by_dialling() {
   const InheritedState inherited = prepare_process();
-  const std::string host = own_name();
+  const std::string host = process_environment()("SLURMD_NODENAME").value_or("");
   auto connected = connect_to_launcher(host);
   if (!connected.is_ok()) {
     fmt::print(stderr, "host {}: {}\n", host, connected.status().message());

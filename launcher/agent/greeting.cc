@@ -13,7 +13,7 @@ namespace {
 /// Versions differ behind it.
 constexpr std::string_view kAgentMagic = "\ndabke-agent ";
 /// What the frames of launcher/agent/protocol.h are.
-constexpr int kProtocol = 2;
+constexpr int kProtocol = 3;
 constexpr std::size_t kLongestGreeting = 400;
 
 void move_front(std::string& from, std::size_t size, std::string& to) {

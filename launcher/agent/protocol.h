@@ -16,7 +16,10 @@
 //    has that time, kSilenceBeforeOrder counts. On one host there
 //    are no beats: a stopped process is slow, not gone. `pause`: the launcher is being stopped by Ctrl-Z, and
 //    its silence means nothing until it speaks again.
-// 8. The launcher ends the conversation by closing it, once every rank is over.
+// 8. To examine a host (launcher/doctor/) it sends `examine` in the place of `prepare`, answered by `examined` with what the
+//    host is like and where it listens; then `reach`, answered by `reached`, and `measure`, answered by `measured`, one at
+//    a time (launcher/agent/examination.h).
+// 9. The launcher ends the conversation by closing it, once every rank is over.
 #pragma once
 
 #include <chrono>
@@ -44,6 +47,9 @@ enum class FrameKind : std::uint8_t {
   input,
   pause,
   beat,
+  examine,
+  reach,
+  measure,
   // to the launcher
   ready = 32,
   failed,
@@ -56,6 +62,9 @@ enum class FrameKind : std::uint8_t {
   output_end,
   input_taken,
   clock,
+  examined,
+  reached,
+  measured,
   // both ways
   store_open = 64,
   store_bytes,
@@ -190,9 +199,97 @@ struct OutputMessage {
 struct ClockMessage {
   std::int64_t asked_ns = 0;  // the launcher's, when it asked
   std::int64_t time_ns = 0;   // the agent's
+  std::int64_t wall_ns = 0;   // the agent's time of day, since 1970
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
-    io(self.asked_ns, self.time_ns);
+    io(self.asked_ns, self.time_ns, self.wall_ns);
+  }
+};
+
+struct ExamineMessage {
+  std::string job_id, job_key;  // as PrepareMessage has them
+  std::int32_t number = 0;      // of this host among those that are examined
+  std::string network_interfaces;
+  template <class Io, class Self>
+  static void fields(Io& io, Self& self) {
+    io(self.job_id, self.job_key, self.number, self.network_interfaces);
+  }
+};
+
+/// What an agent finds of its host. Of what it does not find out, -1.
+struct ExaminedMessage {
+  std::string host_name;
+  std::int32_t usable_units = -1, all_units = -1;  // of the affinity mask, and online
+  std::int64_t quota_thousandths = 0;  // of a unit that the control group grants; 0: as many as there are
+  std::int64_t memory = -1, free_memory = -1;  // bytes, as the next two
+  std::int64_t shm = -1, free_shm = -1;        // of /dev/shm
+  bool is_shm_writable = false;
+  std::int64_t open_files = -1, processes = -1, locked_memory = -1;  // hard limits; INT64_MAX: none
+  std::int32_t first_port = -1, last_port = -1;                      // of those that the system gives out
+  std::vector<std::string> addresses;                                // at which the agent listens, with ports
+  std::vector<std::string> troubles;                                 // why it does not at others
+  template <class Io, class Self>
+  static void fields(Io& io, Self& self) {
+    io(self.host_name, self.usable_units, self.all_units, self.quota_thousandths, self.memory,
+       self.free_memory, self.shm, self.free_shm, self.is_shm_writable, self.open_files, self.processes,
+       self.locked_memory, self.first_port, self.last_port, self.addresses, self.troubles);
+  }
+};
+
+struct ExaminedPeer {
+  std::int32_t number = 0;
+  std::vector<std::string> addresses;
+  template <class Io, class Self>
+  static void fields(Io& io, Self& self) {
+    io(self.number, self.addresses);
+  }
+};
+
+struct ReachMessage {
+  std::vector<ExaminedPeer> peers;
+  std::int64_t patience_ms = 0;  // for each 64 of them
+  template <class Io, class Self>
+  static void fields(Io& io, Self& self) {
+    io(self.peers, self.patience_ms);
+  }
+};
+
+struct ReachedPeer {
+  std::int32_t number = 0;
+  std::string address;  // the likeliest at which it has proved itself; empty: none
+  std::string trouble;  // then, with each address
+  template <class Io, class Self>
+  static void fields(Io& io, Self& self) {
+    io(self.number, self.address, self.trouble);
+  }
+};
+
+struct ReachedMessage {
+  std::vector<ReachedPeer> peers;
+  template <class Io, class Self>
+  static void fields(Io& io, Self& self) {
+    io(self.peers);
+  }
+};
+
+struct MeasureMessage {
+  std::int32_t number = 0;
+  std::string address;
+  std::int64_t patience_ms = 0;
+  std::int64_t duration_ms = 0;  // for which bytes are sent
+  template <class Io, class Self>
+  static void fields(Io& io, Self& self) {
+    io(self.number, self.address, self.patience_ms, self.duration_ms);
+  }
+};
+
+struct MeasuredMessage {
+  std::int64_t round_trip_ns = 0;  // the shortest
+  std::int64_t bytes_per_s = 0;
+  std::string trouble;  // empty: both are known
+  template <class Io, class Self>
+  static void fields(Io& io, Self& self) {
+    io(self.round_trip_ns, self.bytes_per_s, self.trouble);
   }
 };
 

@@ -1,10 +1,10 @@
 #include "launcher/cli/build_report.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <span>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -13,18 +13,59 @@
 #include "launcher/agent/version.h"
 #include "launcher/cli/build_facts.h"
 #include "launcher/cli/config_file.h"
+#include "launcher/cli/python_packages.h"
+#include "runtime/base/config.h"
 
 namespace dabke {
+
+namespace {
+
+/// Modules are in a folder beside libdabke.so: where that was made, or is installed.
+std::string modules_text(const std::filesystem::path& own, const Environment& environment) {
+  std::vector<std::filesystem::path> folders{own.parent_path().parent_path() / "bindings" / "c" / "dabke",
+                                             std::filesystem::path(DABKE_LIBDIR) / "dabke"};
+  if (const auto said = environment("DABKE_MODULE_PATH")) folders = {*said};
+  std::string out;
+  for (const auto& folder : folders) {
+    std::error_code error;
+    for (std::filesystem::directory_iterator file(folder, error), end; !error && file != end;
+         file.increment(error)) {
+      if (file->path().extension() == ".so")
+        out += fmt::format("    {:<10} {}\n", "module", file->path().string());
+    }
+    if (!out.empty()) return out;
+  }
+  return fmt::format("    {:<10} none in {}\n", "module", folders.back().string());
+}
+
+std::string python_text(const PythonPackages& found) {
+  const auto line = [](std::string_view name, const std::string& text) {
+    return fmt::format("    {:<10} {}\n", name, text);
+  };
+  if (found.python.empty()) return line("python", "not in PATH");
+  std::string out = line("python", found.python + (found.trouble.empty() ? "" : ": " + found.trouble));
+  if (!found.trouble.empty()) return out;
+  out += line("  dabke",
+              found.dabke.empty() ? "not there" : fmt::format("{}, {}", found.dabke, found.dabke_path));
+  return out + line("  torch", found.torch.empty() ? "not there" : found.torch);
+}
+
+}  // namespace
 
 std::string version_text() { return "dabkerun " DABKE_VERSION "\n"; }
 
 std::string build_report() {
+  const Environment environment = process_environment();
   std::string out = "Dabke v" DABKE_VERSION ":\n";
   // Scripts that read horovodrun's report look for lines such as "    [X] Gloo".
   const auto add = [&out](std::span<const BuildPart> parts) {
     for (const BuildPart& part : parts)
       out += fmt::format("    [{}] {}\n", part.is_built ? 'X' : ' ', part.title);
   };
+  const PythonPackages python = find_python_packages(environment);
+  // Those of Horovod, of which Dabke serves one.
+  out += fmt::format("\nAvailable Frameworks:\n    [ ] TensorFlow\n    [{}] PyTorch\n    [ ] MXNet\n",
+                     python.dabke.empty() || python.torch.empty() ? ' ' : 'X');
   out += "\nAvailable Controllers:\n";
   add(kControllers);
   out += "\nAvailable Tensor Operations:\n";
@@ -34,15 +75,19 @@ std::string build_report() {
                      DABKE_COMPILER, DABKE_BUILD_TYPE, DABKE_PLATFORM, DABKE_CUDA);
   out += fmt::format("    --config-file  {}\n",
                      reads_config_files() ? "read by yaml-cpp" : "not read: built without yaml-cpp");
+  out += "\nLibraries:\n";
+  for (const BuildLibrary& library : kLibraries)
+    out += fmt::format("    {:<10} {}\n", library.name, library.version);
   std::error_code error;
   const auto own = std::filesystem::read_symlink("/proc/self/exe", error);
   out += fmt::format("\nPaths:\n    dabkerun   {}\n", error ? "not known: " + error.message() : own.string());
-  const char* path = std::getenv("PATH");
+  const std::string path = environment("PATH").value_or(kStandardPath);
   for (const std::string program : {"ssh", "srun", "mpirun"}) {
-    const std::string found = find_program(program, path != nullptr ? path : kStandardPath).path;
+    const std::string found = find_program(program, path).path;
     out += fmt::format("    {:<10} {}\n", program, found.empty() ? "not in PATH" : found);
   }
-  return out;
+  out += modules_text(own, environment);
+  return out + python_text(python);
 }
 
 }  // namespace dabke

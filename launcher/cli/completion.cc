@@ -69,23 +69,25 @@ std::string completion_script() {
       "  for ((at = 1; at < COMP_CWORD; ++at)); do\n"
       "    word=${{COMP_WORDS[at]}}\n"
       "    case $word in\n"
+      "      {0}) ((at == 1)) || return ;;\n"
       "      --) return ;;\n"
-      "      {}) ((++at)) ;;\n"
+      "      {1}) ((++at)) ;;\n"
       "      -*) ;;\n"
       "      *) return ;;\n"
       "    esac\n"
       "  done\n"
       "  case ${{COMP_WORDS[COMP_CWORD - 1]}} in\n"
-      "{}"
+      "{2}"
       "  esac\n"
       "  if [[ $current == -* ]]; then\n"
-      "    mapfile -t COMPREPLY < <(compgen -W '{}' -- \"$current\")\n"
+      "    mapfile -t COMPREPLY < <(compgen -W '{3}' -- \"$current\")\n"
       "  else\n"
       "    mapfile -t COMPREPLY < <(compgen -c -- \"$current\")\n"
+      "    if ((COMP_CWORD == 1)) && [[ {0} == \"$current\"* ]]; then COMPREPLY+=({0}); fi\n"
       "  fi\n"
       "}}\n"
       "complete -o default -F _dabkerun dabkerun\n",
-      fmt::join(valued, "|"), cases, fmt::join(all, " "));
+      kDoctor, fmt::join(valued, "|"), cases, fmt::join(all, " "));
 }
 
 }  // namespace dabke

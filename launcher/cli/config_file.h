@@ -11,8 +11,9 @@ namespace dabke {
 /// What the file gives, in its order. Of a section (a map within the map) the keys are joined by dashes, as in
 /// timeline-filename; `params`, as Horovod's files have it, adds nothing, and `enabled` is the section itself.
 struct ConfigEntry {
-  std::string key;    // a flag without its dashes; dashes for underscores
-  std::string value;  // of a list its parts, with commas between
+  std::string key;                 // a flag without its dashes; dashes for underscores
+  std::string value;               // of a list its parts, with commas between
+  std::vector<std::string> parts;  // those of a list, or the value alone
   int line = 0;
   bool is_false = false, is_true = false;
 };

@@ -13,6 +13,8 @@ namespace {
 
 constexpr const char* kKnobGroup = "Knobs";
 
+bool is_list(const CLI::Option& option) { return option.get_items_expected_max() > 1; }
+
 Flag flag_of(const CLI::Option& option) {
   return {.names = option.get_lnames(),
           .short_names = option.get_snames(),
@@ -20,6 +22,7 @@ Flag flag_of(const CLI::Option& option) {
           .value_name = option.get_type_name(),
           .description = option.get_description(),
           .takes_value = option.get_items_expected_max() > 0,
+          .may_be_repeated = is_list(option),
           .is_knob = option.get_group() == kKnobGroup};
 }
 
@@ -37,9 +40,8 @@ class FlagParser::App : public CLI::App {
     for (const Knob& knob : knobs()) add_knob(knob, raw.knobs.emplace_back());
     // The last of two wins, as everywhere.
     for (CLI::Option* option : get_options()) {
-      const bool is_list = option->get_items_expected_max() > 1;
-      option->multi_option_policy(is_list ? CLI::MultiOptionPolicy::TakeAll
-                                          : CLI::MultiOptionPolicy::TakeLast);
+      option->multi_option_policy(is_list(*option) ? CLI::MultiOptionPolicy::TakeAll
+                                                   : CLI::MultiOptionPolicy::TakeLast);
     }
   }
 
@@ -78,7 +80,7 @@ Status FlagParser::parse(std::vector<std::string> words) {
 
 void FlagParser::App::add_general(RawOptions& raw) {
   const std::string processes = "Processes", output = "Output", information = "Information",
-                    remote = "Other hosts", other = "Accepted for Horovod";
+                    remote = "Other hosts", doctor = "Doctor", other = "Accepted for Horovod";
   add_option("--num-proc", raw.num_proc,
              "How many ranks to start. Without it, one for each slot of the hosts.")
       ->type_name("N")
@@ -170,6 +172,7 @@ void FlagParser::App::add_general(RawOptions& raw) {
   add_flag("--print-knobs", raw.print_knobs, "Print the table of knobs as Markdown.")->group(information);
   add_flag("--print-completion", raw.print_completion, "Print a script that completes dabkerun in bash.")
       ->group(information);
+  add_flag("--json", raw.json, "Print what dabkerun doctor has found as JSON.")->group(doctor);
   add_flag("--gloo", raw.gloo, "No effect: gloo is there without MPI.")->group(other);
   add_flag("--mpi", raw.mpi, "The same as --launcher mpi.")->group(other);
   add_flag("--disable-cache", raw.disable_cache, "No effect: nothing is cached between launches.")

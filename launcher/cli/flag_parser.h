@@ -24,8 +24,8 @@ struct RawOptions {
   std::vector<std::string> variables;
   std::string ssh_port, ssh_identity_file, ssh_user, ssh_arguments, remote_dabkerun, remote_shell,
       mpi_arguments;
-  bool no_prefix = false, timestamps = false, verbose = false, dry_run = false, top = false, gloo = false,
-       mpi = false, disable_cache = false;
+  bool no_prefix = false, timestamps = false, verbose = false, dry_run = false, json = false, top = false,
+       gloo = false, mpi = false, disable_cache = false;
   std::deque<std::string> knobs;  // by the row of the table; a deque, because the parser keeps references
 };
 
@@ -35,7 +35,8 @@ struct Flag {
   std::vector<std::string> short_names;  // "H"
   std::string group, value_name, description;
   bool takes_value = false;
-  bool is_knob = false;  // it belongs to a row of the knob table
+  bool may_be_repeated = false;  // and each value counts
+  bool is_knob = false;          // it belongs to a row of the knob table
 };
 
 class FlagParser {

@@ -21,6 +21,9 @@ inline constexpr std::array kAliases{
     Alias{"--network-interface", "--network-interfaces"},
 };
 
+/// The word that begins a command line for the doctor; also its topic of --help.
+inline constexpr std::string_view kDoctor = "doctor";
+
 /// The values of --launcher.
 inline constexpr std::array<std::string_view, 4> kLaunchers{"auto", "ssh", "slurm", "mpi"};
 

@@ -86,6 +86,26 @@ std::string knob_help() {
   return out;
 }
 
+/// What the doctor is for.
+std::string doctor_words() {
+  return "Usage: dabkerun doctor [-H hosts] [flags]\n\n" +
+         wrapped(
+             "Examines the hosts of a job before there is one, through the same agents, and prints what it "
+             "has "
+             "found and what to do about it: who can be reached, versions, clocks, processors, memory, "
+             "/dev/shm, "
+             "limits, ports, and for each pair of hosts, in both directions, at which address they reach "
+             "each "
+             "other, how long a byte takes there and back, and how many bytes a second arrive. Hosts come "
+             "from "
+             "-H, --hostfile or the batch system, as for a job; without any it is this one. The flags that "
+             "bring "
+             "agents to other hosts, --network-interfaces, --start-timeout and --config-file count as for a "
+             "job. "
+             "Exit code: 0 when nothing is wrong; 1 when something is; 2 for a wrong command line.",
+             0);
+}
+
 std::vector<std::string> topics(const FlagParser& parser) {
   std::vector<std::string> all;
   for (const Flag& flag : parser.flags()) {
@@ -114,10 +134,11 @@ std::string help_text(std::string_view topic) {
   const FlagParser parser;
   const auto known = topics(parser);
   if (topic == topic_of(kKnobTopic)) return knob_help();
+  if (topic == kDoctor) return doctor_words() + general_help(parser, kDoctor);
   if (topic != "all" && std::ranges::find(known, topic) != known.end()) return general_help(parser, topic);
   const std::string more =
       topic == "all"
-          ? knob_help()
+          ? "\n" + doctor_words() + knob_help()
           : "\n" + wrapped(fmt::format("dabkerun --help TOPIC prints a part of this, or the {} flags that "
                                        "set what the library does: {}.",
                                        knobs().size(), fmt::join(known, ", ")),
@@ -145,6 +166,7 @@ std::string help_text(std::string_view topic) {
          "\nExamples:\n"
          "  dabkerun -np 4 ./train --epochs 10\n"
          "  dabkerun -np 8 -H server1:4,server2:4 python train.py\n"
+         "  dabkerun doctor -H server1:4,server2:4\n"
          "  dabkerun -np 2 --timeline-filename trace.json python train.py\n";
 }
 

@@ -22,22 +22,16 @@
 #include "launcher/agent/worker_environment.h"
 #include "launcher/cli/dry_run.h"
 #include "launcher/cli/job_hosts.h"
+#include "launcher/cli/job_setup.h"
 #include "launcher/cli/job_timeline.h"
 #include "launcher/cli/mpi_launch.h"
-#include "launcher/hosts/hosts.h"
 #include "launcher/hosts/placement.h"
-#include "launcher/job/dialled_agents.h"
 #include "launcher/job/forwarded_environment.h"
 #include "launcher/job/job.h"
 #include "launcher/job/local_agent.h"
-#include "launcher/job/remote_shell.h"
 #include "runtime/base/config.h"
-#include "runtime/base/hmac.h"
 #include "runtime/bootstrap/placement_note.h"
 #include "runtime/bootstrap/rendezvous_server.h"
-#include "runtime/transport/interfaces.h"
-
-extern char** environ;
 
 namespace dabke {
 namespace {
@@ -67,39 +61,6 @@ std::vector<HostPart> parts_of(const std::vector<RankPlacement>& placements, con
   return parts;
 }
 
-/// What the launcher itself needs of the knobs, as the ranks will have them.
-Result<Config> config_of(const Options& options) {
-  const Environment given = [&](const std::string& name) -> std::optional<std::string> {
-    const auto is_it = [&](const GivenVariable& each) {
-      return each.ranks.empty() && each.value && each.name == name;
-    };
-    const auto last = std::ranges::find_if(options.variables.rbegin(), options.variables.rend(), is_it);
-    return last == options.variables.rend() ? process_environment()(name) : last->value;
-  };
-  DABKE_ASSIGN_OR_RETURN(Config config, config_from_environment(given));
-  for (const auto& [name, value] : options.knobs) {
-    const auto knob = std::ranges::find(knobs(), name, &Knob::env_name);
-    DABKE_RETURN_IF_ERROR(set_knob(config, *knob, value, name));
-  }
-  return config;
-}
-
-Result<RemoteShell> shell_of(const Options& options) {
-  RemoteShell shell{.program = options.remote_shell,
-                    .port = options.ssh_port,
-                    .identity_file = options.ssh_identity_file,
-                    .user = options.ssh_user,
-                    .arguments = options.ssh_arguments,
-                    .dabkerun = options.remote_dabkerun};
-  if (!shell.dabkerun.empty()) return shell;
-  std::error_code error;
-  shell.dabkerun = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error) return shell;
-  return Status(
-      Code::transport,
-      fmt::format("cannot find out where dabkerun is ({}): say it with --remote-dabkerun", error.message()));
-}
-
 /// Signals arrive through the descriptor from now on. One that was ignored when dabkerun began (nohup, a
 /// shell's background job) stays ignored.
 Fd route_signals() {
@@ -113,18 +74,6 @@ Fd route_signals() {
   Fd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (signals) ::sigprocmask(SIG_BLOCK, &set, nullptr);
   return signals;
-}
-
-struct Secrets {
-  JobId id{};
-  JobKey key{};
-};
-
-Result<Secrets> make_secrets() {
-  Secrets secrets;
-  DABKE_RETURN_IF_ERROR(random_bytes(secrets.id));
-  DABKE_RETURN_IF_ERROR(random_bytes(secrets.key));
-  return secrets;
 }
 
 /// What rank 0 reads: nothing (empty), dabkerun's own stdin, or a pipe with what is typed.
@@ -177,24 +126,11 @@ Result<std::vector<OutputFiles>> open_output_files(const Options& options,
   return files;
 }
 
-void tell_allocation(const JobHosts& hosts) {
-  int slots = 0;
-  for (const Host& host : hosts.hosts) slots = add_slots(slots, host.slots);
-  fmt::print(stderr, "dabkerun: {}: {} hosts, {} slots; {} brings dabkerun to other hosts (--launcher)\n",
-             hosts.source, hosts.hosts.size(), slots, hosts.by_slurm ? "srun" : "ssh");
-}
-
 void tell_plan(const JobFacts& facts, const std::vector<HostPart>& parts) {
   for (const HostPart& part : parts) {
     fmt::print(stderr, "dabkerun: job {}, {} ranks on host {}, rendezvous store {}\n", facts.job_id,
                part.placements.size(), part.host, part.is_here ? facts.rendezvous : "carried by its agent");
   }
-}
-
-std::vector<std::string> own_environment() {
-  std::vector<std::string> environment;
-  for (char** each = environ; *each != nullptr; ++each) environment.emplace_back(*each);
-  return environment;
 }
 
 PrepareMessage order_for(const Options& options, const JobFacts& facts,
@@ -217,12 +153,11 @@ PrepareMessage order_for(const Options& options, const JobFacts& facts,
 
 /// Colours where the terminal has some and the user does not object (https://no-color.org).
 OutputStyle style_of(const Options& options) {
-  const char* const terminal = std::getenv("TERM");
-  const char* const objection = std::getenv("NO_COLOR");
+  const Environment environment = process_environment();
+  const auto terminal = environment("TERM");
   return {.prefix = options.prefix,
           .timestamps = options.timestamps,
-          .is_coloured = terminal != nullptr && std::string_view(terminal) != "dumb" &&
-                         (objection == nullptr || *objection == '\0')};
+          .is_coloured = terminal && *terminal != "dumb" && environment("NO_COLOR").value_or("").empty()};
 }
 
 /// The ranks of this host print into pipes that are read here, with no detour by frames.
@@ -262,26 +197,12 @@ void add_remote_host(Job& job, const Options& options, const JobFacts& facts, co
   if (input) job.carry_input(agent, std::move(input));
 }
 
-/// One srun for all other hosts; their agents come to where this host listens.
-Status dial_agents(Job& job, const JobFacts& facts, const std::vector<HostPart>& parts, const Config& config,
-                   const std::string& dabkerun) {
-  std::vector<std::string> hosts;
+std::vector<std::string> names_elsewhere(const std::vector<HostPart>& parts) {
+  std::vector<std::string> names;
   for (const HostPart& part : parts) {
-    if (!part.is_here) hosts.push_back(part.host);
+    if (!part.is_here) names.push_back(part.host);
   }
-  if (hosts.empty()) return {};
-  DABKE_ASSIGN_OR_RETURN(const std::vector<HostAddress> own, candidate_addresses(config, ""));
-  std::vector<SocketAddress> addresses;
-  for (const HostAddress& each : own) addresses.push_back(each.address);
-  DABKE_ASSIGN_OR_RETURN(auto dialled,
-                         DialledAgents::open({.command = srun_command(dabkerun, hosts, own_environment()),
-                                              .hosts = hosts,
-                                              .job_id = facts.job_id,
-                                              .job_key = facts.job_key,
-                                              .listen_at = std::move(addresses),
-                                              .timeout_s = config.start_timeout}));
-  job.dial(std::move(dialled));
-  return {};
+  return names;
 }
 
 int launch_by_mpi(const Options& options, const std::vector<RankPlacement>& placements,
@@ -324,7 +245,7 @@ int launch(const Options& options) {
   const bool is_here_alone = std::ranges::all_of(parts, &HostPart::is_here);
   const auto config = is_here_alone ? Result<Config>(Config()) : config_of(options);
   if (!config.is_ok()) return fail(kUsageError, config.status().message());
-  auto shell = shell_of(options);
+  const auto shell = shell_of(options);
   if (!shell.is_ok()) return fail(1, shell.status().message());
   if (std::ranges::any_of(parts, &HostPart::is_here)) {
     const auto own = own_environment();
@@ -359,11 +280,11 @@ int launch(const Options& options) {
   if (!signals) return fail(1, "cannot receive signals: no file descriptor is left");
   Console console(STDOUT_FILENO, STDERR_FILENO);
   const EndAllPolicy policy;
-  const std::string dabkerun = shell->dabkerun;
-  Job job(console, signals.get(), policy,
+  auto starter = agent_starter(*shell, names_elsewhere(parts), hosts->by_slurm, *secrets, *config);
+  if (!starter.is_ok()) return fail(1, starter.status().message());
+  Job job(console, signals.get(), policy, starter.take(),
           {.verbose = options.verbose,
            .store = facts.rendezvous,
-           .shell = shell.take(),
            .start_timeout_s = config->start_timeout,
            .grace = options.grace});
   std::span<OutputFiles> rest(*files);
@@ -378,10 +299,6 @@ int launch(const Options& options) {
     }
     const Status added = add_local_host(job, options, facts, part, own, std::move(of_rank_0), inherited);
     if (!added.is_ok()) return fail(1, added.message());
-  }
-  if (hosts->by_slurm) {
-    const Status dialled = dial_agents(job, facts, parts, *config, dabkerun);
-    if (!dialled.is_ok()) return fail(1, dialled.message());
   }
   if (input->typed) job.pass_input(*input->typed);
   job.watch_reports(**gatherer);

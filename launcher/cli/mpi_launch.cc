@@ -160,9 +160,9 @@ Result<MpiCommand> mpi_command(MpiKind kind, const std::string& program, const O
 }
 
 Result<MpiCommand> find_mpi_command(const Options& options, const std::vector<RankPlacement>& placements) {
-  const char* path = std::getenv("PATH");
+  const std::string path = process_environment()("PATH").value_or(kStandardPath);
   for (const std::string program : {"mpirun", "mpiexec"}) {
-    if (find_program(program, path != nullptr ? path : kStandardPath).path.empty()) continue;
+    if (find_program(program, path).path.empty()) continue;
     DABKE_ASSIGN_OR_RETURN(const MpiKind kind, mpi_kind_of(output_of(program + " --version 2>&1")));
     std::vector<std::string> environment;
     for (char** each = environ; *each != nullptr; ++each) environment.emplace_back(*each);

@@ -18,6 +18,8 @@
 namespace dabke {
 namespace {
 
+using Words = std::vector<std::string>;
+
 /// How many changes of one character turn `a` into `b`.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
@@ -251,19 +253,23 @@ bool is_said_elsewhere(const Flag& flag, const RawOptions& line, const Environme
   });
 }
 
-/// As on a command line; an empty word for what the file need not say.
-Result<std::string> flag_in_file(const FlagParser& parser, const ConfigEntry& entry,
-                                 const std::string& where) {
-  const std::string spelled = "--" + entry.key;
+/// The flag that a key names, as on a command line: "--hosts" for "hosts", "-H" for "H"; "--num-proc" for "np".
+std::string spelled_as_flag(const FlagParser& parser, const std::string& key) {
+  for (const Alias& alias : kAliases) {
+    if (alias.spelling == "-" + key || alias.spelling == "--" + key) return std::string(alias.flag);
+  }
+  const std::string shortened = "-" + key;
+  return key.size() == 1 && parser.find(shortened) != nullptr ? shortened : "--" + key;
+}
+
+/// As on a command line; no word for what the file need not say.
+Result<Words> flag_in_file(const FlagParser& parser, const ConfigEntry& entry, const std::string& where) {
+  const std::string spelled = spelled_as_flag(parser, entry.key);
   const Flag* flag = parser.find(spelled);
   const auto refusal = std::ranges::find(kRefusals, spelled, &Refusal::flag);
   if (flag == nullptr && refusal != kRefusals.end()) {
-    if (entry.is_false) return std::string();
+    if (entry.is_false) return Words();
     return Status(Code::invalid_argument, fmt::format("{}: '{}': {}", where, entry.key, refusal->reason));
-  }
-  if (entry.key == "env") {  // one key has one value, and there may be several variables
-    return Status(Code::invalid_argument,
-                  fmt::format("{}: 'env' is no key: give each variable by -x NAME=VALUE", where));
   }
   if (flag == nullptr || flag->group == "Information" || flag->names.front() == "config-file") {
     const std::string closest = closest_flag(parser, spelled);
@@ -274,34 +280,39 @@ Result<std::string> flag_in_file(const FlagParser& parser, const ConfigEntry& en
                                   : fmt::format("; did you mean {}?", closest.substr(2))));
   }
   if (flag->takes_value) {
-    if (!entry.value.empty()) return fmt::format("{}={}", spelled, entry.value);
-    return Status(Code::invalid_argument, fmt::format("{}: '{}' is empty", where, entry.key));
+    const std::string name = "--" + flag->names.front();
+    if (entry.value.empty())
+      return Status(Code::invalid_argument, fmt::format("{}: '{}' is empty", where, entry.key));
+    if (!flag->may_be_repeated) return Words{fmt::format("{}={}", name, entry.value)};
+    Words words;
+    for (const std::string& part : entry.parts) words.push_back(fmt::format("{}={}", name, part));
+    return words;
   }
   if (!entry.is_true && !entry.is_false) {
     return Status(Code::invalid_argument,
                   fmt::format("{}: '{}' is '{}': expected true or false", where, entry.key, entry.value));
   }
-  if (entry.is_true) return spelled;
-  return flag->is_knob ? "--" + opposite_of(entry.key) : std::string();
+  if (entry.is_true) return Words{spelled};
+  return flag->is_knob ? Words{"--" + opposite_of(spelled.substr(2))} : Words();
 }
 
 /// What the file says and nobody else does, as on a command line.
-Result<std::vector<std::string>> flags_in_file(const FlagParser& line, const Environment& environment) {
+Result<Words> flags_in_file(const FlagParser& line, const Environment& environment) {
   const std::string& path = line.raw.config_file;
   DABKE_ASSIGN_OR_RETURN(const std::vector<ConfigEntry> entries, read_config_file(path));
-  std::vector<std::string> flags;
+  Words flags;
   for (const ConfigEntry& entry : entries) {
     const std::string where = fmt::format("--config-file {} line {}", path, entry.line);
-    DABKE_ASSIGN_OR_RETURN(std::string flag, flag_in_file(line, entry, where));
-    if (flag.empty()) continue;
+    DABKE_ASSIGN_OR_RETURN(const Words words, flag_in_file(line, entry, where));
+    if (words.empty()) continue;
     // A bad value is the file's fault, whatever else is said.
     FlagParser alone;
-    DABKE_RETURN_IF_ERROR(alone.parse({flag}));
+    DABKE_RETURN_IF_ERROR(alone.parse(words));
     Options ignored;
     if (const Status status = take_values(alone.raw, ignored); !status.is_ok())
       return Status(Code::invalid_argument, fmt::format("{}: {}", where, status.message()));
-    if (!is_said_elsewhere(*line.find("--" + entry.key), line.raw, environment))
-      flags.push_back(std::move(flag));
+    if (!is_said_elsewhere(*line.find(spelled_as_flag(line, entry.key)), line.raw, environment))
+      flags.insert(flags.end(), words.begin(), words.end());
   }
   return flags;
 }
@@ -309,6 +320,8 @@ Result<std::vector<std::string>> flags_in_file(const FlagParser& line, const Env
 }  // namespace
 
 Result<Options> parse_command_line(std::span<const std::string> arguments, const Environment& environment) {
+  const bool is_for_doctor = !arguments.empty() && arguments.front() == kDoctor;
+  if (is_for_doctor) arguments = arguments.subspan(1);
   FlagParser line_parser;
   DABKE_ASSIGN_OR_RETURN(SplitLine line, split_line(line_parser, arguments));
   DABKE_RETURN_IF_ERROR(line_parser.parse(line.flags));
@@ -321,12 +334,14 @@ Result<Options> parse_command_line(std::span<const std::string> arguments, const
   DABKE_RETURN_IF_ERROR(parser.parse(std::move(flags)));
   const RawOptions& raw = parser.raw;
   Options options;
+  if (is_for_doctor) options.action = Action::doctor;
+  if (is_for_doctor && raw.help) line.command = {std::string(kDoctor)};
   if (raw.help) options.action = Action::help;
   if (raw.version) options.action = Action::version;
   if (raw.check_build) options.action = Action::check_build;
   if (raw.print_knobs) options.action = Action::print_knobs;
   if (raw.print_completion) options.action = Action::print_completion;
-  if (options.action != Action::run) {
+  if (options.action != Action::run && options.action != Action::doctor) {
     options.command = std::move(line.command);
     return options;
   }
@@ -337,6 +352,7 @@ Result<Options> parse_command_line(std::span<const std::string> arguments, const
   options.prefix = !raw.no_prefix;
   options.timestamps = raw.timestamps;
   options.dry_run = raw.dry_run;
+  options.json = raw.json;
   options.verbose = raw.verbose;
   options.top = raw.top;
   options.ssh_port = raw.ssh_port;
@@ -347,7 +363,12 @@ Result<Options> parse_command_line(std::span<const std::string> arguments, const
   options.remote_shell = raw.remote_shell;
   options.command = std::move(line.command);
   DABKE_RETURN_IF_ERROR(take_values(raw, options));
-  if (options.command.empty()) {
+  if (is_for_doctor && !options.command.empty())
+    return Status(Code::invalid_argument,
+                  fmt::format("doctor {}: it starts no command; leave that out", options.command.front()));
+  if (raw.json && !is_for_doctor)
+    return Status(Code::invalid_argument, "--json: goes with dabkerun doctor alone");
+  if (options.command.empty() && !is_for_doctor) {
     return Status(
         Code::invalid_argument,
         "the command is missing: name the program to start, as in dabkerun -np 2 ./train --epochs 10");

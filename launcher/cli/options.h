@@ -15,7 +15,7 @@
 
 namespace dabke {
 
-enum class Action { run, help, version, check_build, print_knobs, print_completion };
+enum class Action { run, doctor, help, version, check_build, print_knobs, print_completion };
 
 struct Options {
   Action action = Action::run;
@@ -29,6 +29,7 @@ struct Options {
   bool timestamps = false;
   bool stdin_to_rank_0 = true;
   bool dry_run = false;
+  bool json = false;  // what the doctor prints
   BindTo bind_to = BindTo::none;
   std::vector<GivenVariable> variables;
   std::chrono::milliseconds grace = kPatience;
@@ -41,7 +42,7 @@ struct Options {
 };
 
 /// `arguments` without the program's name. Everything from the first word that is neither a flag nor a flag's
-/// value, or after --, is the command. The error is one line that names flag and value and says what to do. What the file
+/// value, or after --, is the command. Where the very first word is "doctor", that is the action, and there is no command. The error is one line that names flag and value and says what to do. What the file
 /// of --config-file says counts where no flag and no variable of `environment` says it.
 Result<Options> parse_command_line(std::span<const std::string> arguments, const Environment& environment);
 

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <yaml-cpp/yaml.h>
 
 #include "launcher/cli/config_file.h"
@@ -24,15 +25,15 @@ std::string joined(const std::string& section, std::string key) {
   return key == "enabled" ? section : section + "-" + key;
 }
 
-Result<std::string> text_of(const YAML::Node& node, const std::string& path) {
-  if (node.IsScalar()) return node.Scalar();
-  std::string text;
+Result<std::vector<std::string>> parts_of(const YAML::Node& node, const std::string& path) {
+  if (node.IsScalar()) return std::vector<std::string>{node.Scalar()};
+  std::vector<std::string> parts;
   for (const YAML::Node& part : node) {
     if (!part.IsScalar())
       return fault(path, part.Mark().line + 1, "a list of more than words: expected words or numbers");
-    text += (text.empty() ? "" : ",") + part.Scalar();
+    parts.push_back(part.Scalar());
   }
-  return text;
+  return parts;
 }
 
 Status take_map(const YAML::Node& map, const std::string& path, const std::string& section, int depth,
@@ -48,8 +49,9 @@ Status take_map(const YAML::Node& map, const std::string& path, const std::strin
     }
     if (row.second.IsNull())
       return fault(path, line, fmt::format("'{}' has no value: give one or leave it out", key));
-    ConfigEntry entry{.key = key, .value = {}, .line = line};
-    DABKE_ASSIGN_OR_RETURN(entry.value, text_of(row.second, path));
+    ConfigEntry entry{.key = key, .value = {}, .parts = {}, .line = line};
+    DABKE_ASSIGN_OR_RETURN(entry.parts, parts_of(row.second, path));
+    entry.value = fmt::format("{}", fmt::join(entry.parts, ","));
     bool truth = false;
     const bool is_truth = row.second.IsScalar() && YAML::convert<bool>::decode(row.second, truth);
     entry.is_true = (is_truth && truth) || entry.value == "1";

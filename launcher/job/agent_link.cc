@@ -114,7 +114,7 @@ bool AgentLink::keep_beating() {
   const TimePoint now = Clock::now();
   if (now >= silent_until()) return false;
   if (now < beat_at_) return true;
-  tell(FrameKind::beat, ClockMessage{launcher_now_ns(), 0});
+  tell(FrameKind::beat, ClockMessage{launcher_now_ns(), 0, 0});
   beat_at_ = now + kBeat;
   return true;
 }
@@ -143,8 +143,8 @@ void AgentLink::close() {
 }
 
 std::vector<std::string> AgentLink::words() const {
-  std::vector<std::string> lines = lines_of(before_);
-  for (std::string& line : lines_of(process_.words())) lines.push_back(std::move(line));
+  std::vector<std::string> lines = non_empty_lines(before_);
+  for (std::string& line : non_empty_lines(process_.words())) lines.push_back(std::move(line));
   return lines;
 }
 

@@ -62,7 +62,7 @@ class DialledAgents {
   /// Waits for srun, and ends it where it does not end by itself: an exit code as a shell gives it.
   int close();
   /// What it has said on stderr.
-  std::vector<std::string> words() const { return lines_of(process_.words()); }
+  std::vector<std::string> words() const { return non_empty_lines(process_.words()); }
 
  private:
   struct Client {

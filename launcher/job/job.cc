@@ -39,8 +39,12 @@ constexpr auto kLastWordsTime = 1s;
 
 }  // namespace
 
-Job::Job(Console& console, int signals, const FailurePolicy& policy, Settings settings)
-    : console_(console), signals_(signals), policy_(policy), settings_(std::move(settings)) {
+Job::Job(Console& console, int signals, const FailurePolicy& policy, AgentStarter starter, Settings settings)
+    : console_(console),
+      signals_(signals),
+      policy_(policy),
+      settings_(std::move(settings)),
+      starter_(std::move(starter)) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // for the supervisors of an agent that is killed
 }
 
@@ -140,7 +144,7 @@ TimePoint Job::next_deadline() const {
 void Job::add_poll_entries(std::vector<pollfd>& entries) {
   entries.push_back({signals_, POLLIN, 0});
   if (gatherer_ != nullptr) entries.push_back({gatherer_->event(), POLLIN, 0});
-  if (dialled_) dialled_->add_poll_entries(entries);
+  starter_.add_poll_entries(entries);
   for (const auto& agent : agents_) agent->add_poll_entries(entries);
   if (input_carrier_) input_carrier_->add_poll_entries(entries);
   for (const Member& member : members_) {
@@ -164,7 +168,7 @@ void Job::handle_entries(const std::vector<pollfd>& entries) {
     take_dumps();
     take_figures();
   }
-  if (dialled_) take_dialled_agents(entries);
+  take_dialled_agents(entries);
   for (const auto& agent : agents_) {
     bool is_there = true;
     for (const pollfd& entry : entries) is_there = agent->handle(entry) && is_there;

@@ -19,13 +19,12 @@
 #include "launcher/agent/supervisor.h"
 #include "launcher/hosts/placement.h"
 #include "launcher/job/agent_link.h"
+#include "launcher/job/agent_starter.h"
 #include "launcher/job/console.h"
-#include "launcher/job/dialled_agents.h"
 #include "launcher/job/failure_policy.h"
 #include "launcher/job/input_carrier.h"
 #include "launcher/job/last_lines.h"
 #include "launcher/job/outcome.h"
-#include "launcher/job/remote_shell.h"
 #include "launcher/job/report_gatherer.h"
 #include "launcher/job/terminal_input.h"
 #include "launcher/job/worker_output.h"
@@ -46,12 +45,11 @@ class Job {
   struct Settings {
     bool verbose = false;
     std::string store;  // its address, for agents that carry connections to it
-    RemoteShell shell;
     double start_timeout_s = 0;
     std::chrono::milliseconds grace = kPatience;
   };
   /// `signals` is a signalfd of what to forward.
-  Job(Console& console, int signals, const FailurePolicy& policy, Settings settings);
+  Job(Console& console, int signals, const FailurePolicy& policy, AgentStarter starter, Settings settings);
 
   Job(const Job&) = delete;  // its parts refer to it
   Job& operator=(const Job&) = delete;
@@ -65,8 +63,6 @@ class Job {
   void watch_reports(ReportGatherer& gatherer) { gatherer_ = &gatherer; }
   /// Passes on what is typed for rank 0. Before run().
   void pass_input(TerminalInput& input) { input_ = &input; }
-  /// Agents of other hosts come by these. Before run().
-  void dial(std::unique_ptr<DialledAgents> dialled) { dialled_ = std::move(dialled); }
   /// Carries what rank 0 is to read to its agent. Before run().
   void carry_input(AgentLink& agent, Fd input) { input_carrier_.emplace(agent, std::move(input)); }
 
@@ -112,14 +108,11 @@ class Job {
   void take_message(AgentLink& agent, const StatesMessage& states);
   void open_store_connection(AgentLink& agent, std::int64_t connection);
   void start_agents();
-  void start_dialled_agents();
   void take_dialled_agents(const std::vector<pollfd>& entries);
   void order_when_greeted();
   void merge_machines();
   void start_when_ready();
   void agent_lost(AgentLink& agent, const std::string& why);
-  void tell_loss(const AgentLink& agent, bool had_arrived, const std::string& why);
-  void tell_words(const AgentLink& agent);
   void await_lost_supervisors();
   void refuse(int exit_code);
   TimePoint agents_end_by() const;
@@ -143,7 +136,7 @@ class Job {
   const int signals_;
   const FailurePolicy& policy_;
   const Settings settings_;
-  std::unique_ptr<DialledAgents> dialled_;  // outlives the links: its end waits for the agents'
+  AgentStarter starter_;  // outlives the links: the end of srun waits for the agents'
   std::vector<std::unique_ptr<AgentLink>> agents_;
   std::vector<Member> members_;
   std::optional<InputCarrier> input_carrier_;

@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "launcher/agent/greeting.h"
 #include "launcher/job/job.h"
 
 namespace dabke {
@@ -21,8 +20,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kSupervisorPause = 20ms;
-/// sshd turns more away at once.
-constexpr std::ptrdiff_t kMostUnderWay = 64;
 
 /// A connection to the store of this process, "http://127.0.0.1:port".
 Fd connect_to_store(const std::string& url) {
@@ -172,48 +169,17 @@ void Job::open_store_connection(AgentLink& agent, std::int64_t connection) {
 }
 
 void Job::start_agents() {
-  if (dialled_) return start_dialled_agents();
-  auto under_way = std::ranges::count_if(
-      agents_, [](const auto& agent) { return agent->phase == AgentLink::Phase::arriving; });
-  for (const auto& agent : agents_) {
-    if (agent->phase != AgentLink::Phase::queued || under_way >= kMostUnderWay || refused_with_) continue;
-    auto process = start_remote_agent(settings_.shell, agent->host());
-    if (!process.is_ok()) {
-      say(fmt::format("host {}: {}", agent->host(), process.status().message()));
-      return refuse(1);
-    }
-    agent->start(process.take());
-    ++under_way;
-  }
-}
-
-void Job::start_dialled_agents() {
-  if (dialled_->is_started() || refused_with_) return;
-  if (const Status started = dialled_->start(); !started.is_ok()) {
-    say(fmt::format("no agent has come to any host: {}", started.message()));
-    return refuse(1);
-  }
-  for (const auto& agent : agents_) {
-    if (agent->phase == AgentLink::Phase::queued) agent->await(dialled_->command());
+  if (refused_with_) return;
+  if (const Status started = starter_.start(agents_); !started.is_ok()) {
+    say(started.message());
+    refuse(1);
   }
 }
 
 void Job::take_dialled_agents(const std::vector<pollfd>& entries) {
-  dialled_->handle(entries);
-  while (auto arrival = dialled_->take_arrival()) {
-    const auto agent = std::ranges::find_if(agents_, [&](const auto& each) {
-      return !each->is_local() && each->phase == AgentLink::Phase::arriving && each->host() == arrival->host;
-    });
-    if (agent != agents_.end()) (*agent)->arrive(std::move(arrival->socket));
-  }
-  const bool is_awaited = std::ranges::any_of(agents_, [](const auto& agent) {
-    return !agent->is_local() && agent->phase == AgentLink::Phase::arriving;
-  });
-  if (!is_awaited || !dialled_->has_ended() || refused_with_) return;
-  const int exit_code = dialled_->close();
-  say(fmt::format("Slurm has not brought an agent to every host: srun ended with status code {}", exit_code));
-  for (const std::string& line : dialled_->words()) say(fmt::format("  {}", line));
-  say(fmt::format("  the command was: {}", dialled_->command()));
+  const auto lines = starter_.take_arrivals(agents_, entries);
+  if (lines.empty() || refused_with_) return;
+  for (const std::string& line : lines) say(line);
   refuse(1);
 }
 
@@ -292,7 +258,9 @@ void Job::agent_lost(AgentLink& agent, const std::string& why) {
   if (!why.empty()) agent.kill_process();
   agent.close();
   if (survey_) survey_->awaited.erase(&agent);
-  if (!told_to_end_ || !is_started_) tell_loss(agent, had_arrived, why);
+  if (!told_to_end_ || !is_started_) {
+    for (const std::string& line : starter_.loss(agent, had_arrived, why)) say(line);
+  }
   if (!is_started_) {
     refused_with_ = refused_with_.value_or(1);
     order_when_greeted();
@@ -307,37 +275,6 @@ void Job::agent_lost(AgentLink& agent, const std::string& why) {
     if (!agent.is_local()) member_over(member);
   }
   if (agent.is_local()) await_lost_supervisors();
-}
-
-void Job::tell_loss(const AgentLink& agent, bool had_arrived, const std::string& why) {
-  const std::string how = why.empty() ? agent.how_it_ended() : why;
-  if (dialled_ && !agent.is_local() && why.empty()) {
-    const std::string killed = dialled_->how_it_was_killed();
-    return say(fmt::format("host {}: the connection to its agent was lost: {}", agent.host(),
-                           killed.empty() ? "it was closed there" : killed));
-  }
-  if (agent.is_local()) return say(fmt::format("the agent of this host was lost: it {}", how));
-  if (had_arrived) {
-    say(fmt::format("host {}: the connection to its agent was lost: {}", agent.host(),
-                    why.empty() ? fmt::format("{} {}", agent.program(), how) : why));
-  } else if (const auto& version = agent.other_version()) {
-    say(fmt::format(
-        "host {}: the dabkerun there is of version {}, and this one of {}: install the same there, or "
-        "say with --remote-dabkerun where it is",
-        agent.host(), *version, agent_version()));
-  } else {
-    say(why.empty() ? why_no_agent(settings_.shell, agent.host(), agent.exit_code(), agent.words())
-                    : fmt::format("host {}: {}: check that it is up, and what the command below does",
-                                  agent.host(), why));
-  }
-  tell_words(agent);
-}
-
-void Job::tell_words(const AgentLink& agent) {
-  const bool came_by_srun = dialled_ && !agent.is_local();
-  for (const std::string& line : came_by_srun ? dialled_->words() : agent.words())
-    say(fmt::format("  {}", line));
-  if (!agent.command().empty()) say(fmt::format("  the command was: {}", agent.command()));
 }
 
 /// The supervisors of an agent that was killed end their ranks. They are our children now.

@@ -73,7 +73,7 @@ std::string WatchedProcess::how_it_ended() const {
                      : fmt::format("ended with status code {}", exit_code_);
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
+std::vector<std::string> non_empty_lines(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) {

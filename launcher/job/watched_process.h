@@ -43,6 +43,6 @@ class WatchedProcess {
 };
 
 /// Lines without carriage returns; those that are empty are left out.
-std::vector<std::string> lines_of(const std::string& text);
+std::vector<std::string> non_empty_lines(const std::string& text);
 
 }  // namespace dabke

@@ -126,6 +126,11 @@ class Hosts:
             for host, address in pairs:
                 _ip("-n", host, "neigh", "del", address, "dev", "eth0")
 
+    def forget_ipv6(self):
+        """So that each host has one address that leads there."""
+        for i in range(self._count):
+            _ip("-n", self.name_of(i), "addr", "del", f"fd77::{i + 1}/64", "dev", "eth0")
+
     @contextlib.contextmanager
     def far_link(self, one, other, delay, jitter):
         """Another network of these two hosts alone, 10.78.0.0/24, slow by so many seconds each way."""

@@ -5,6 +5,7 @@ Usage: slurm_test.py DABKERUN DIGITS (an empty word where it is not built). Exit
 there can be no such hosts or Slurm is not installed.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import time
 import unittest
 
 import namespaces
+import python_example
 import slurm
 from job_processes import parent_of, processes_with, wait_until
 
@@ -44,6 +46,23 @@ class SlurmJobs(unittest.TestCase):
                 self.assertEqual(code, 0, error)
                 self.assertRegex(out, r"\[0\]<stdout>:accuracy 9\d\.\d %")
                 self.assertRegex(error, rf"^dabkerun: Slurm job \d+: 2 hosts, {slots} slots; srun brings dabkerun to other hosts")
+
+    def test_a_network_is_trained_from_python(self):
+        if trouble := python_example.trouble():
+            self.skipTest(trouble)
+        code, out, error = self.run_job([DABKERUN, *python_example.COMMAND])
+        self.assertEqual(code, 0, error)
+        self.assertRegex(out, r"accuracy 9\d\.\d %")
+
+    def test_a_doctor_examines_the_hosts_of_the_allocation_by_srun(self):
+        code, out, error = self.run_job([DABKERUN, "doctor", "--json"])
+        self.assertEqual(code, 0, out + error)
+        report = json.loads(out)
+        self.assertEqual([(each["host"], each["host_name"], each["is_well"]) for each in report["hosts"]],
+                         [("host1", "host1", True), ("host2", "host2", True)])
+        self.assertEqual([(way["from"], way["to"], way["trouble"]) for way in report["ways"]],
+                         [("host1", "host2", ""), ("host2", "host1", "")])
+        self.assertTrue(all(way["bytes_per_s"] > 1_000_000 for way in report["ways"]), report["ways"])
 
     def test_ranks_run_on_their_hosts_with_all_cores_and_nothing_secret_is_on_a_command_line(self):
         script = ('hostname; echo "$DABKE_JOB_KEY" | grep -l -a -f - /proc/[0-9]*/cmdline 2>/dev/null; echo searched; '

@@ -108,7 +108,8 @@ class SshHosts:
               stdin=subprocess.DEVNULL):
         options = f"-F none -o UserKnownHostsFile={known_hosts or self.known_hosts} -o IdentitiesOnly=yes"
         flags = ["-H", hosts or self.all_hosts(1), "-p", str(port), "-i", key or self.key, "--ssh-args", options]
-        return subprocess.Popen(self.on_host(0, [dabkerun, *flags, *arguments]), stdin=stdin, stdout=subprocess.PIPE,
+        program = dabkerun if isinstance(dabkerun, list) else [dabkerun]
+        return subprocess.Popen(self.on_host(0, [*program, *flags, *arguments]), stdin=stdin, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, cwd=directory, env=dict(os.environ, **(environment or {})))
 
     def start_sleepers(self, dabkerun, arguments=(), command='echo "pid $$"; exec sleep 1000'):

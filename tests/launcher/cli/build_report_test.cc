@@ -1,7 +1,9 @@
 #include "launcher/cli/build_report.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -12,6 +14,7 @@
 #include "runtime/backend/backend.h"
 #include "runtime/base/config.h"
 #include "tests/facts.h"
+#include "tests/place.h"
 
 namespace dabke {
 namespace {
@@ -40,6 +43,43 @@ TEST_CASE("--check-build says where this program is, and what can bring it elsew
   CHECK_THAT(build_report(), Catch::Contains("\nPaths:\n    dabkerun   " + own + "\n    ssh        ") &&
                                  Catch::Contains("\n    srun       ") &&
                                  Catch::Contains("\n    mpirun     "));
+}
+
+TEST_CASE("--check-build says which libraries are in the build, and where its modules are") {
+  CHECK_THAT(build_report(), Catch::Contains("\nLibraries:\n    Gloo       yes\n    MPICH      ") &&
+                                 Catch::Contains("\n    spdlog     1.") &&
+                                 Catch::Contains("\n    libfabric  no\n") &&
+                                 Catch::Contains("\n    module     "));
+}
+
+namespace {
+
+/// With a python that does `script`, and no other program, in PATH.
+std::string report_with_python(const std::string& script) {
+  const test::Place place;
+  const std::string python = place / "python";
+  std::ofstream(python) << "#!/bin/sh\n" << script << "\n";
+  std::filesystem::permissions(python, std::filesystem::perms::owner_all);
+  const std::string before = process_environment()("PATH").value_or("");
+  ::setenv("PATH", (place / "").c_str(), 1);
+  std::string report = build_report();
+  ::setenv("PATH", before.c_str(), 1);
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("--check-build says which frameworks the python in PATH can train with, and never fails of it") {
+  CHECK_THAT(
+      report_with_python("echo dabke 0.1.0 /x y/dabke/__init__.py; echo torch 2.1.0+cpu /t.py; echo end"),
+      Catch::Contains("\nAvailable Frameworks:\n    [ ] TensorFlow\n    [X] PyTorch\n    [ ] MXNet\n") &&
+          Catch::Contains("\n      dabke    0.1.0, /x y/dabke/__init__.py\n      torch    2.1.0+cpu\n"));
+  CHECK_THAT(report_with_python("echo torch 2.1.0+cpu /t.py; echo end"),
+             Catch::Contains("\n    [ ] PyTorch\n") && Catch::Contains("\n      dabke    not there\n"));
+  CHECK_THAT(report_with_python("exit 3"), Catch::Contains("\n    [ ] PyTorch\n") &&
+                                               Catch::Contains("/python: it ended with status code 3\n"));
+  CHECK_THAT(report_with_python("exec /bin/sleep 1000"),
+             Catch::Contains("/python: it was killed by SIGKILL\n"));
 }
 
 TEST_CASE("--check-build says which CUDA it was built with, or why with none") {

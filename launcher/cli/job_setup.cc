@@ -1,0 +1,88 @@
+#include "launcher/cli/job_setup.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "launcher/hosts/hosts.h"
+#include "launcher/job/dialled_agents.h"
+#include "runtime/transport/interfaces.h"
+
+extern char** environ;
+
+namespace dabke {
+
+Result<Config> config_of(const Options& options) {
+  const Environment given = [&](const std::string& name) -> std::optional<std::string> {
+    const auto is_it = [&](const GivenVariable& each) {
+      return each.ranks.empty() && each.value && each.name == name;
+    };
+    const auto last = std::ranges::find_if(options.variables.rbegin(), options.variables.rend(), is_it);
+    return last == options.variables.rend() ? process_environment()(name) : last->value;
+  };
+  DABKE_ASSIGN_OR_RETURN(Config config, config_from_environment(given));
+  for (const auto& [name, value] : options.knobs) {
+    const auto knob = std::ranges::find(knobs(), name, &Knob::env_name);
+    DABKE_RETURN_IF_ERROR(set_knob(config, *knob, value, name));
+  }
+  return config;
+}
+
+Result<RemoteShell> shell_of(const Options& options) {
+  RemoteShell shell{.program = options.remote_shell,
+                    .port = options.ssh_port,
+                    .identity_file = options.ssh_identity_file,
+                    .user = options.ssh_user,
+                    .arguments = options.ssh_arguments,
+                    .dabkerun = options.remote_dabkerun};
+  if (!shell.dabkerun.empty()) return shell;
+  std::error_code error;
+  shell.dabkerun = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) return shell;
+  return Status(
+      Code::transport,
+      fmt::format("cannot find out where dabkerun is ({}): say it with --remote-dabkerun", error.message()));
+}
+
+Result<Secrets> make_secrets() {
+  Secrets secrets;
+  DABKE_RETURN_IF_ERROR(random_bytes(secrets.id));
+  DABKE_RETURN_IF_ERROR(random_bytes(secrets.key));
+  return secrets;
+}
+
+std::vector<std::string> own_environment() {
+  std::vector<std::string> environment;
+  for (char** each = environ; *each != nullptr; ++each) environment.emplace_back(*each);
+  return environment;
+}
+
+void tell_allocation(const JobHosts& hosts) {
+  int slots = 0;
+  for (const Host& host : hosts.hosts) slots = add_slots(slots, host.slots);
+  fmt::print(stderr, "dabkerun: {}: {} hosts, {} slots; {} brings dabkerun to other hosts (--launcher)\n",
+             hosts.source, hosts.hosts.size(), slots, hosts.by_slurm ? "srun" : "ssh");
+}
+
+Result<AgentStarter> agent_starter(const RemoteShell& shell, const std::vector<std::string>& elsewhere,
+                                   bool by_slurm, const Secrets& secrets, const Config& config) {
+  AgentStarter starter(shell);
+  if (!by_slurm || elsewhere.empty()) return starter;
+  DABKE_ASSIGN_OR_RETURN(const std::vector<HostAddress> own, candidate_addresses(config, ""));
+  std::vector<SocketAddress> addresses;
+  for (const HostAddress& each : own) addresses.push_back(each.address);
+  DABKE_ASSIGN_OR_RETURN(
+      auto dialled,
+      DialledAgents::open({.command = srun_command(shell.dabkerun, elsewhere, own_environment()),
+                           .hosts = elsewhere,
+                           .job_id = to_hex(secrets.id),
+                           .job_key = to_hex(secrets.key),
+                           .listen_at = std::move(addresses),
+                           .timeout_s = config.start_timeout}));
+  starter.dial(std::move(dialled));
+  return starter;
+}
+
+}  // namespace dabke

@@ -1,0 +1,106 @@
+// What `dabkerun doctor` finds out about hosts: through their agents, all at once, and of those that say nothing that they say
+// nothing.
+//
+// 1. Every agent comes as for a job, or is lost with the same words.
+// 2. `examine`: what each host is like, and where its agent listens; by several round trips, how far its clock is ahead.
+// 3. `reach`: each tries the addresses of all others, as ranks of a job do.
+// 4. `measure`: in as many rounds as there are other hosts each host exchanges bytes with one other, and is asked by one.
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/agent/protocol.h"
+#include "launcher/hosts/hosts.h"
+#include "launcher/job/agent_link.h"
+#include "launcher/job/agent_starter.h"
+#include "runtime/base/clock.h"
+
+namespace dabke {
+
+struct ClockSkew {
+  std::int64_t ahead_ns = 0;  // of this host's time of day
+  std::int64_t bound_ns = 0;  // it is off by so much at most: half the shortest round trip
+};
+
+struct HostReport {
+  Host host;
+  bool is_here = false;
+  std::string machine;
+  std::vector<std::string> trouble;  // lines, the first the cause; empty: it has answered all
+  std::optional<ExaminedMessage> facts;
+  std::optional<ClockSkew> clock;
+};
+
+/// From one host to another, by their places.
+struct WayReport {
+  std::size_t from = 0, to = 0;
+  std::string address;  // at which `to` was reached
+  std::int64_t round_trip_ns = 0, bytes_per_s = 0;
+  std::string trouble;  // why it was not, or what kept it from being measured
+};
+
+struct CheckupReport {
+  std::vector<HostReport> hosts;
+  std::vector<WayReport> ways;  // between hosts that have been examined
+  double exchange_s = 0;        // for which bytes were sent on each way; 0: none was
+};
+
+class Checkup {
+ public:
+  struct Settings {
+    double start_timeout_s = 0;
+    double peer_timeout_s = 0;
+    std::string job_id, job_key;  // in hexadecimal digits
+    bool key_has_come = false;    // to other hosts, by another way
+    std::string network_interfaces;
+    std::function<void(std::string_view)> progress;  // a line
+  };
+  Checkup(AgentStarter starter, Settings settings);
+  Checkup(const Checkup&) = delete;
+  Checkup& operator=(const Checkup&) = delete;
+
+  /// The agent of this host is started by the caller, others by run().
+  AgentLink& add_host(const Host& host, bool is_here);
+  CheckupReport run();
+
+ private:
+  struct Patient {
+    int clock_answers = 0;
+    bool is_awaited = false;  // an answer is to come
+    std::int64_t shortest_trip_ns = INT64_MAX;
+    WayReport* measured_way = nullptr;
+  };
+
+  void bring_agents();
+  void examine();
+  void reach();
+  void measure();
+  /// Until all that is awaited has come, or is too late.
+  void await_answers(Duration patience, std::string_view what);
+  void turn(TimePoint limit);
+  void take_frame(std::size_t at, const FrameChannel::Frame& frame);
+  void take_clock(std::size_t at, const ClockMessage& clock);
+  void ask_clock(std::size_t at);
+  void check_agents();
+  void lose(std::size_t at, const std::string& why);
+  void give_up(std::size_t at, std::vector<std::string> lines);
+  bool is_well(std::size_t at) const { return report_.hosts[at].trouble.empty(); }
+  void tell(const std::string& line) const { settings_.progress(line); }
+
+  AgentStarter starter_;  // outlives the links
+  const Settings settings_;
+  CheckupReport report_;
+  AgentStarter::Links links_;
+  std::vector<Patient> patients_;
+};
+
+}  // namespace dabke
