@@ -9,11 +9,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
-#include <optional>
 #include <span>
-#include <string_view>
 
 #include <fmt/format.h>
 

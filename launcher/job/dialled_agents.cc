@@ -28,7 +28,7 @@ using namespace std::chrono_literals;
 constexpr auto kDialPatience = 10s;
 constexpr std::size_t kMostDialling = 1024;
 /// Slurm takes a moment to put a step away.
-constexpr auto kSrunFarewell = 3s;
+constexpr auto kSrunFarewell = 2s;
 
 /// Variables by which sbatch or the user tells srun what would keep the agents from a host's cores, or there would be
 /// more or fewer of them.
