@@ -38,14 +38,13 @@ std::pair<hwloc_uint64_t, hwloc_uint64_t> place_of(hwloc_obj_t unit) {
 
 }  // namespace
 
-std::vector<CacheCores> cores_by_cache(const std::vector<int>& units, const std::string& synthetic) {
-  std::vector<CacheCores> caches;
+bool knows_caches() { return true; }
+
+std::optional<std::vector<CacheCores>> cores_by_cache(const std::vector<int>& units,
+                                                      const std::string& synthetic) {
   const Topology topology = load(synthetic);
-  if (topology == nullptr) {
-    CacheCores& cores = caches.emplace_back();
-    for (const int unit : units) cores.push_back({unit});
-    return caches;
-  }
+  if (topology == nullptr) return std::nullopt;
+  std::vector<CacheCores> caches;
   std::map<hwloc_uint64_t, std::size_t> cache_numbers;
   std::map<hwloc_uint64_t, std::size_t> core_numbers;  // within their cache
   hwloc_obj_t unit = nullptr;

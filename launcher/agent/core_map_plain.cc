@@ -2,10 +2,10 @@
 
 namespace dabke {
 
-std::vector<CacheCores> cores_by_cache(const std::vector<int>& units, const std::string&) {
-  CacheCores cores;
-  for (const int unit : units) cores.push_back({unit});
-  return {cores};
+bool knows_caches() { return false; }
+
+std::optional<std::vector<CacheCores>> cores_by_cache(const std::vector<int>&, const std::string&) {
+  return std::nullopt;
 }
 
 }  // namespace dabke

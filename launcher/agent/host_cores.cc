@@ -23,6 +23,12 @@ std::vector<int> usable_units() {
   return units;
 }
 
+std::vector<CacheCores> one_cache_of(const std::vector<int>& units) {
+  CacheCores cores;
+  for (const int unit : units) cores.push_back({unit});
+  return {cores};
+}
+
 std::string text_in(const std::filesystem::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -72,7 +78,9 @@ double processor_quota(const std::string& root, const std::string& own) {
 
 HostCores cores_of_this_host() {
   const std::vector<int> units = usable_units();
-  return {.caches = cores_by_cache(units),
+  const auto caches = cores_by_cache(units);
+  return {.caches = caches ? *caches : one_cache_of(units),
+          .is_guessed = !caches,
           .is_whole_host = static_cast<long>(units.size()) >= ::sysconf(_SC_NPROCESSORS_ONLN),
           .quota = processor_quota("/sys/fs/cgroup", text_in("/proc/self/cgroup"))};
 }

@@ -105,11 +105,10 @@ void FlagParser::App::add_general(RawOptions& raw) {
   add_option(
       "--bind-to", raw.bind_to,
       "core: bind each rank to its own equal share of the cores, within one cache where that can be, unless "
-      "there "
-      "are more ranks than cores. auto: so, but not where another job may share the host: where the ranks do "
-      "not "
-      "fill one that dabkerun may use all of, or a control group grants less. Both set OMP_NUM_THREADS to "
-      "match, unless it is set. --verbose says what is done. Default: none.")
+      "there are more ranks than cores. auto: so, but not where another job may share the host: where the "
+      "ranks do not fill one that dabkerun may use all of, or a control group grants less; nor in a build "
+      "without hwloc (--check-build). Both set OMP_NUM_THREADS to each rank's share of the cores, unless it "
+      "is set. --verbose says what is done. Default: auto; with --launcher mpi, none.")
       ->type_name("auto|core|none")
       ->group(processes);
   add_option("-x,--env", raw.variables,

@@ -18,7 +18,7 @@ std::string opposite_of(std::string_view flag);
 /// What the parser fills, as text; checked afterwards, so that the errors are ours.
 struct RawOptions {
   bool help = false, version = false, check_build = false, print_knobs = false, print_completion = false;
-  std::string num_proc, hosts, hostfile, config_file, output_directory, stdin_to = "0", bind_to = "none",
+  std::string num_proc, hosts, hostfile, config_file, output_directory, stdin_to = "0", bind_to,
                                                                         launcher = "auto";
   std::string grace_period;
   std::vector<std::string> variables;

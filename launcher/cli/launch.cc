@@ -91,18 +91,31 @@ Result<Input> open_input(const Options& options) {
   return input;
 }
 
+/// Those that whoever started dabkerun has left open, beside the standard streams.
+rlim_t inherited_descriptors() {
+  std::error_code error;
+  std::filesystem::directory_iterator entry("/proc/self/fd", error);
+  rlim_t open = 0;
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) ++open;
+  const rlim_t known = STDERR_FILENO + 2;  // the iterator's own is one
+  return open > known ? open - known : 0;
+}
+
 /// A job that runs out of descriptors half-way ends much later, with ranks that wait for each other.
 Status check_descriptors(const Options& options, rlim_t ranks, const InheritedState& inherited) {
   // Standard streams, signals, dumps, the store's own, and what a fork takes for a moment.
   constexpr rlim_t kOwn = 16;
   // The channel, two streams and a connection to the store; two files.
   const rlim_t of_rank = options.output_directory.empty() ? 4 : 6;
-  const rlim_t needed = kOwn + ranks * of_rank;
-  if (needed <= inherited.open_files.rlim_max) return {};
-  return {Code::invalid_argument,
-          fmt::format("{} ranks take {} file descriptors in dabkerun, and its hard limit is {} (ulimit -Hn): "
-                      "raise that limit or start fewer ranks",
-                      ranks, needed, inherited.open_files.rlim_max)};
+  const rlim_t needed = kOwn + ranks * of_rank, open = inherited_descriptors();
+  if (needed + open <= inherited.open_files.rlim_max) return {};
+  return {
+      Code::invalid_argument,
+      fmt::format("{} ranks take {} file descriptors in dabkerun{}, and its hard limit is {} (ulimit -Hn): "
+                  "raise that limit or start fewer ranks",
+                  ranks, needed,
+                  open == 0 ? "" : fmt::format(" beside {} that were open when it was started", open),
+                  inherited.open_files.rlim_max)};
 }
 
 struct OutputFiles {
@@ -140,7 +153,7 @@ PrepareMessage order_for(const Options& options, const JobFacts& facts,
                        .job_id = facts.job_id,
                        .job_key = facts.job_key,
                        .variables = facts.variables,
-                       .bind_to = options.bind_to,
+                       .bind_to = options.bind_to.value_or(BindTo::automatic),
                        .verbose = options.verbose,
                        .grace_ms = options.grace.count()};
   for (const RankPlacement& placement : placements)
@@ -263,7 +276,7 @@ int launch(const Options& options) {
   if (!input.is_ok()) return fail(1, input.status().message());
   const auto gatherer = ReportGatherer::open();
   if (!gatherer.is_ok()) return fail(1, gatherer.status().message());
-  auto server = RendezvousServer::listen("127.0.0.1", secrets->id, secrets->key);
+  auto server = RendezvousServer::listen({"127.0.0.1"}, secrets->id, secrets->key);
   if (!server.is_ok()) return fail(1, server.status().message());
   JobFacts facts{(*server)->url(), to_hex(secrets->id), to_hex(secrets->key), options.knobs};
   const std::string timeline = recorded_timeline(options);

@@ -181,9 +181,13 @@ Status take_choices(const RawOptions& raw, Options& options) {
   }
   constexpr std::pair<std::string_view, BindTo> kBindings[] = {
       {"auto", BindTo::automatic}, {"core", BindTo::core}, {"none", BindTo::none}};
-  const auto binding = std::ranges::find(kBindings, raw.bind_to, &std::pair<std::string_view, BindTo>::first);
-  if (binding == std::end(kBindings))
-    return {Code::invalid_argument, fmt::format("--bind-to {}: expected auto, core or none", raw.bind_to)};
+  if (!raw.bind_to.empty()) {
+    const auto binding =
+        std::ranges::find(kBindings, raw.bind_to, &std::pair<std::string_view, BindTo>::first);
+    if (binding == std::end(kBindings))
+      return {Code::invalid_argument, fmt::format("--bind-to {}: expected auto, core or none", raw.bind_to)};
+    options.bind_to = binding->second;
+  }
   if (std::ranges::find(kLaunchers, raw.launcher) == kLaunchers.end()) {
     return {Code::invalid_argument,
             fmt::format("--launcher {}: expected one of {}", raw.launcher, fmt::join(kLaunchers, ", "))};
@@ -194,7 +198,6 @@ Status take_choices(const RawOptions& raw, Options& options) {
             fmt::format("--mpi-args {}: goes with --launcher mpi alone", raw.mpi_arguments)};
   options.mpi_arguments = raw.mpi_arguments;
   options.stdin_to_rank_0 = raw.stdin_to == "0";
-  options.bind_to = binding->second;
   return {};
 }
 

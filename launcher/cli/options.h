@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -30,7 +31,7 @@ struct Options {
   bool stdin_to_rank_0 = true;
   bool dry_run = false;
   bool json = false;  // what the doctor prints
-  BindTo bind_to = BindTo::none;
+  std::optional<BindTo> bind_to;  // nothing: automatic, and by mpirun none
   std::vector<GivenVariable> variables;
   std::chrono::milliseconds grace = kPatience;
   bool verbose = false;

@@ -69,11 +69,13 @@ CoreShares share_cores(const HostCores& host, int local_size, BindTo bind_to) {
   } else if (bind_to == BindTo::automatic && is_short) {
     out.words = fmt::format("none is bound, because the control group's quota of {:g} says not which cores",
                             host.quota);
-  } else if (bind_to == BindTo::automatic && host.is_whole_host && cores / ranks > 1) {
+  } else if (bind_to == BindTo::automatic && host.is_whole_host && ranks < cores) {
     out.words = fmt::format(
         "none is bound, because {} ranks do not fill this host's {} cores, and another job "
         "may run here (--bind-to core)",
         ranks, cores);
+  } else if (bind_to == BindTo::automatic && host.is_guessed) {
+    out.words = "none is bound, because it is not known which processors are one core (built without hwloc)";
   } else {
     out.units = shares_of(caches, ranks, cores / ranks);
     out.words = fmt::format("each is bound to {} of {} cores", cores / ranks, cores);

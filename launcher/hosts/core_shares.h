@@ -12,12 +12,13 @@ using CacheCores = std::vector<Core>;  // that share a last-level cache
 /// What the agent of a host may use.
 struct HostCores {
   std::vector<CacheCores> caches;
+  bool is_guessed = false;  // each unit stands for a core, and all for one cache, since nobody knows better
   bool is_whole_host = false;  // nobody has kept it to a part of the host
   double quota = 0;            // of processors, by the control group; 0: none
 };
 
-/// automatic: bound where no other job can be meant to share the cores. core: wherever there are enough. none: nothing is
-/// bound or set.
+/// automatic: bound where no other job can be meant to share the cores, and where it is known which are neighbours.
+/// core: wherever there are enough. none: nothing is bound or set.
 enum class BindTo { automatic, core, none };
 
 struct CoreShares {

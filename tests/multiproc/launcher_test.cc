@@ -460,9 +460,13 @@ TEST_CASE("a shell that ignores SIGCHLD does not keep dabkerun from seeing its r
 }
 
 TEST_CASE("a limit of descriptors that the job would exceed is told before anything is started") {
-  const auto with_limit = [](const std::string& limit, const std::string& flag, const std::string& value) {
-    return LauncherRun({"-c", "ulimit -n " + limit + "; exec \"$0\" -np 16 \"$1\" \"$2\" echo x", DABKERUN,
-                        flag, value},
+  // What the test itself has inherited is left out.
+  const auto with_limit = [](const std::string& limit, const std::string& flag, const std::string& value,
+                             const std::string& more = "") {
+    return LauncherRun({"-c",
+                        "for fd in $(ls /proc/self/fd); do [ $fd -le 2 ] || eval \"exec $fd<&-\"; done; " +
+                            more + " ulimit -n " + limit + "; exec \"$0\" -np 16 \"$1\" \"$2\" echo x",
+                        DABKERUN, flag, value},
                        {.program = "bash"})
         .finish();
   };
@@ -477,6 +481,12 @@ TEST_CASE("a limit of descriptors that the job would exceed is told before anyth
   CHECK(with_limit("111", "--output-filename", directory.path()).exit_code == 1);
   CHECK_FALSE(std::filesystem::exists(directory.path() + "/rank.00"));
   CHECK(with_limit("112", "--output-filename", directory.path()).exit_code == 0);
+  const std::string three = "exec 5</dev/null 6</dev/null 7</dev/null;";
+  CHECK(
+      with_limit("114", "--output-filename", directory.path(), three).error ==
+      "dabkerun: 16 ranks take 112 file descriptors in dabkerun beside 3 that were open when it was started, "
+      "and its hard limit is 114 (ulimit -Hn): raise that limit or start fewer ranks\n");
+  CHECK(with_limit("115", "--output-filename", directory.path(), three).exit_code == 0);
 }
 
 TEST_CASE("--output-filename has the descriptors up to the hard limit") {

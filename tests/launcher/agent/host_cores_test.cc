@@ -14,20 +14,21 @@ namespace dabke {
 TEST_CASE("cores are found with their units by the last cache that they share") {
   if (!HWLOC) DABKE_SKIP("built without hwloc");
   // Two sockets, in each two third-level caches over two cores of two units.
-  const auto caches = cores_by_cache({}, "pack:2 l3:2 l2:2 core:1 pu:2");
+  const auto caches = cores_by_cache({}, "pack:2 l3:2 l2:2 core:1 pu:2").value();
   REQUIRE(caches.size() == 4);
   CHECK(caches[0] == CacheCores{{0, 1}, {2, 3}});
   CHECK(caches[3] == CacheCores{{12, 13}, {14, 15}});
-  const auto second_level = cores_by_cache({}, "l2:2 core:2 pu:1");
+  const auto second_level = cores_by_cache({}, "l2:2 core:2 pu:1").value();
   REQUIRE(second_level.size() == 2);
   CHECK(second_level[1] == CacheCores{{2}, {3}});
-  CHECK(cores_by_cache({}, "core:3 pu:1").size() == 1);
+  CHECK(cores_by_cache({}, "core:3 pu:1").value().size() == 1);
+  CHECK_FALSE(cores_by_cache({}, "no topology"));
 }
 
 TEST_CASE("ranks of synthetic hosts stay within a cache") {
   if (!HWLOC) DABKE_SKIP("built without hwloc");
   HostCores host;
-  host.caches = cores_by_cache({}, "pack:2 l3:1 core:5 pu:2");
+  host.caches = cores_by_cache({}, "pack:2 l3:1 core:5 pu:2").value();
   const CoreShares shares = share_cores(host, 4, BindTo::core);
   CHECK(shares.units ==
         std::vector<std::vector<int>>{{0, 1, 2, 3}, {4, 5, 6, 7}, {10, 11, 12, 13}, {14, 15, 16, 17}});
@@ -41,6 +42,7 @@ TEST_CASE("of this host's cores those are found that this process may use") {
     for (const Core& core : cache) units += core.size();
   }
   CHECK(units > 0);
+  CHECK(host.is_guessed == !HWLOC);
 }
 
 TEST_CASE("the least quota of a control group and those above it counts, of either version") {

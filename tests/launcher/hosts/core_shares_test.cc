@@ -55,6 +55,19 @@ TEST_CASE(
   CHECK(share_cores(host, 2, BindTo::automatic).threads == 3);
   CHECK(share_cores(host, 2, BindTo::core).units.size() == 2);
   CHECK(share_cores(host, 6, BindTo::automatic).units.size() == 6);
+  // A second job of as many would be bound to the same five cores, beside an idle one.
+  CHECK(share_cores(host, 5, BindTo::automatic).units.empty());
+  CHECK(share_cores(host, 11, BindTo::automatic).units.empty());
+  CHECK(share_cores(host, 12, BindTo::automatic).units.size() == 12);
+}
+
+TEST_CASE("where nobody knows which units are one core, none is bound unless asked for") {
+  HostCores host;
+  host.caches = {{{0}, {1}, {2}, {3}}};
+  host.is_guessed = true;
+  CHECK(share_cores(host, 2, BindTo::automatic).units.empty());
+  CHECK(share_cores(host, 2, BindTo::automatic).threads == 2);
+  CHECK(share_cores(host, 2, BindTo::core).units == Units{{0, 1}, {2, 3}});
 }
 
 TEST_CASE("a quota of processors counts as cores, and says not which") {
