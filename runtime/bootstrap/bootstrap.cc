@@ -88,7 +88,7 @@ struct Rendezvous {
   JobSecret secret;
 };
 
-Result<Rendezvous> open_rendezvous(const Place& place) {
+Result<Rendezvous> open_rendezvous(const Place& place, TimePoint deadline) {
   Rendezvous found;
   if (!place.rendezvous) {
     found.store = make_memory_store();
@@ -115,7 +115,7 @@ Result<Rendezvous> open_rendezvous(const Place& place) {
                               address));
   }
   DABKE_ASSIGN_OR_RETURN(found.secret, secret_of(place));
-  DABKE_ASSIGN_OR_RETURN(found.store, open_http_store(address, found.secret.id, found.secret.key));
+  DABKE_ASSIGN_OR_RETURN(found.store, open_http_store(address, found.secret.id, found.secret.key, deadline));
   return found;
 }
 
@@ -144,7 +144,7 @@ bool equally_filled(const std::vector<std::string>& hosts) {
 
 /// Meets the others, unless they have met already.
 Result<Bootstrapped> join(Place place, const Config& config, TimePoint deadline) {
-  DABKE_ASSIGN_OR_RETURN(const Rendezvous rendezvous, open_rendezvous(place));
+  DABKE_ASSIGN_OR_RETURN(const Rendezvous rendezvous, open_rendezvous(place, deadline));
   const auto job = with_prefix(rendezvous.store, to_hex(rendezvous.secret.id));
   if (!place.roster) {
     const Hello hello{place.rank, place.size, place.host, process_sets_of(config, place.size)};

@@ -18,7 +18,8 @@ namespace dabke {
 namespace {
 
 /// What one process gives, both times; longer lists are told by their beginning and compared by their digest.
-constexpr std::size_t kBlockBytes = 1024;
+constexpr std::size_t kBlockBytes =
+    1024;  // kMostHostAddresses of IPv6, with their ports, and a job's secret fit in
 constexpr std::size_t kMostHost = 255;
 constexpr std::size_t kMostListed = 240;
 constexpr std::size_t kMostError = 800;
@@ -187,7 +188,8 @@ Result<std::vector<std::string>> Exchange::note(const Result<std::vector<Told>>&
   }
   DABKE_ASSIGN_OR_RETURN(const ServedStore store, serve_store(config_, hosts, group_.store));
   DABKE_ASSIGN_OR_RETURN(const JobSecret secret, parse_job_secret(store.job_id, store.job_key));
-  DABKE_ASSIGN_OR_RETURN(auto client, open_http_store(store.rendezvous, secret.id, secret.key));
+  DABKE_ASSIGN_OR_RETURN(auto client, open_http_store(store.rendezvous, secret.id, secret.key,
+                                                      deadline_after(config_.start_timeout)));
   const auto job = with_prefix(std::move(client), store.job_id);
   DABKE_ASSIGN_OR_RETURN(const std::uint64_t epoch, draw_epoch(*job));
   epoch_store_ = with_prefix(job, std::to_string(epoch));

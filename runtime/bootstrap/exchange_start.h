@@ -3,8 +3,9 @@
 //
 //   1. Hosts and sets: every process gives its host, its process sets and who is in its job, or why it cannot
 //      start.
-//   2. The note: rank 0 gives where its store listens, the job's id and key, and the epoch, which it has drawn
-//      from that store; the others, whether what they have seen is in order.
+//   2. The note: rank 0 gives all addresses at which its store listens, of which each process finds out for itself which
+//      leads there (store_address.h), the job's id and key, and the epoch, which it has drawn from that store; the
+//      others, whether what they have seen is in order.
 //
 // Every process takes part both times, whatever it knows by then to be wrong, so that no other waits for it;
 // and what is wrong on one is the error of all. The key travels in the note, so whoever sees that can join.

@@ -19,8 +19,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Hosts of containers have very many.
-constexpr std::size_t kMostAddresses = 16;
 /// Who gives up leaves what it has seen; the next in line waits that much longer for it.
 constexpr Duration kReportAhead = 1s;
 constexpr Duration kVerdictAhead = 2s;
@@ -49,6 +47,29 @@ Result<std::vector<std::string>> lines_left(const std::string& text, const std::
   return Status(static_cast<Code>(code), lines[2]);
 }
 
+/// How a leader writes down what came of one address of another.
+std::string seen_line(const Trial& trial) {
+  return fmt::format("{} {} {} {}\n", trial.rank, trial.address.to_string(), static_cast<int>(trial.outcome),
+                     one_line(trial.trouble));
+}
+
+struct SeenLine {
+  Rank rank = -1;
+  std::string address;
+  Trial::Outcome outcome = Trial::Outcome::none;
+  std::string trouble;
+};
+
+SeenLine parse_seen(const std::string& line) {
+  std::istringstream words(line);
+  SeenLine seen;
+  int outcome = 0;
+  words >> seen.rank >> seen.address >> outcome >> std::ws;
+  seen.outcome = static_cast<Trial::Outcome>(outcome);
+  std::getline(words, seen.trouble);
+  return seen;
+}
+
 class Agreement {
  public:
   Agreement(const World& world, const Config& config, Store& store, TimePoint deadline)
@@ -72,6 +93,7 @@ class Agreement {
   bool leads() const { return leaders_[own_place()] == world_.rank; }
 
   Status lead();
+  Status try_others(const Handshake::Self& self);
   Status publish(const std::vector<HostAddress>& own, const TrialDoor& door);
   Result<std::vector<HostAddress>> addresses_of(Rank leader);
   Result<std::vector<Trial>> trials();
@@ -136,43 +158,40 @@ Result<std::vector<Trial>> Agreement::trials() {
 
 Status Agreement::report(const std::vector<Trial>& trials) {
   std::string text = fmt::format("{}\n", kGood);
-  for (const Trial& each : trials)
-    text += fmt::format("{} {} {} {}\n", each.rank, each.address.to_string(), static_cast<int>(each.outcome),
-                        one_line(each.trouble));
+  for (const Trial& each : trials) text += seen_line(each);
   return store_.set(seen_key(world_.rank), text);
 }
 
 Status Agreement::lead() {
-  DABKE_ASSIGN_OR_RETURN(std::vector<HostAddress> own, candidate_addresses(config_, store_.describe()));
-  own.resize(std::min(own.size(), kMostAddresses));
+  DABKE_ASSIGN_OR_RETURN(const std::vector<HostAddress> own, candidate_addresses(config_, store_.describe()));
   std::vector<SocketAddress> addresses;
   for (const HostAddress& each : own) addresses.push_back(each.address);
   const Handshake::Self self{world_.job_id, world_.job_key, world_.epoch, world_.rank,
                              identity_of_this_process()};
   DABKE_ASSIGN_OR_RETURN(door_, TrialDoor::open(self, addresses));
   DABKE_RETURN_IF_ERROR(publish(own, *door_));
+  return try_others(self);
+}
+
+Status Agreement::try_others(const Handshake::Self& self) {
   DABKE_ASSIGN_OR_RETURN(std::vector<Trial> trials, this->trials());
   DABKE_RETURN_IF_ERROR(try_addresses(self, trials, deadline_));
   return report(trials);
 }
 
+/// What the leader at `place` has seen is added to the candidates that it has tried.
 Status Agreement::take_report(std::size_t place, std::vector<HostCandidates>& hosts) {
   const Rank leader = leaders_[place];
   DABKE_ASSIGN_OR_RETURN(const std::string text,
                          wait_for(seen_key(leader), leader, deadline_ + kReportAhead));
   DABKE_ASSIGN_OR_RETURN(const auto lines, lines_left(text, world_.name_of(leader)));
   for (const std::string& line : lines) {
-    std::istringstream words(line);
-    Rank rank = -1;
-    int outcome = 0;
-    std::string address, trouble;
-    words >> rank >> address >> outcome >> std::ws;
-    std::getline(words, trouble);
-    const auto host = std::ranges::find(leaders_, rank);
+    const SeenLine seen = parse_seen(line);
+    const auto host = std::ranges::find(leaders_, seen.rank);
     if (host == leaders_.end()) continue;
     for (Candidate& each : hosts[static_cast<std::size_t>(host - leaders_.begin())].candidates) {
-      if (each.at.address.to_string() == address)
-        each.seen.push_back({place, static_cast<Trial::Outcome>(outcome), trouble});
+      if (each.at.address.to_string() == seen.address)
+        each.seen.push_back({place, seen.outcome, seen.trouble});
     }
   }
   return {};

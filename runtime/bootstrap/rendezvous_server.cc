@@ -19,6 +19,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/guarded_fd.h"
@@ -134,8 +135,10 @@ class RendezvousServer::Loop {
   Loop(const JobId& job, const JobKey& key) : job_(to_hex(job)), key_(key) {}
   ~Loop();
 
-  Status open(const std::string& address);
-  Result<int> port() const { return port_of(listener_.get()); }
+  Status open();
+  bool is_open() const { return stop_ && epoll_; }
+  /// The port.
+  Result<int> listen(const std::string& address);
   void on_set(std::function<void(const std::string&, const std::string&)> watcher) {
     on_set_ = std::move(watcher);
   }
@@ -145,7 +148,7 @@ class RendezvousServer::Loop {
 
  private:
   using Number = std::uint64_t;
-  static constexpr Number kListener = 0, kStop = 1;
+  static constexpr Number kListener = 0, kStop = 1;  // all that listen have one number
 
   struct Connection {
     enum class State { reading, waiting, answering, closing };
@@ -164,6 +167,8 @@ class RendezvousServer::Loop {
   void run();
   void serve_one(Number number);
   void accept_clients();
+  void accept_clients_of(int listener);
+  void listen_for(std::uint32_t events);
   void make_room();
   void serve(Place at);
   void read_some(Place at);
@@ -184,7 +189,8 @@ class RendezvousServer::Loop {
   const std::string job_;
   const JobKey key_;
   ForkGuard guard_;
-  GuardedFd epoll_, listener_, stop_;
+  GuardedFd epoll_, stop_;
+  std::vector<GuardedFd> listeners_;
   std::function<void(const std::string&, const std::string&)> on_set_;
   RendezvousTable table_;
   NonceBook nonces_;
@@ -197,17 +203,24 @@ class RendezvousServer::Loop {
   std::jthread thread_;
 };
 
-Status RendezvousServer::Loop::open(const std::string& address) {
-  DABKE_ASSIGN_OR_RETURN(Fd listener, listen_on(address));
-  listener_ = GuardedFd(std::move(listener), guard_);
+Status RendezvousServer::Loop::open() {
   stop_ = GuardedFd(Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), guard_);
   epoll_ = GuardedFd(Fd(::epoll_create1(EPOLL_CLOEXEC)), guard_);
   if (!stop_ || !epoll_) return system_error("epoll_create1 or eventfd", errno);
-  for (const auto& [fd, number] : {std::pair(listener_.get(), kListener), std::pair(stop_.get(), kStop)}) {
-    epoll_event event{.events = EPOLLIN, .data = {.u64 = number}};
-    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return system_error("epoll_ctl", errno);
-  }
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = kStop}};
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, stop_.get(), &event) != 0)
+    return system_error("epoll_ctl", errno);
   return {};
+}
+
+Result<int> RendezvousServer::Loop::listen(const std::string& address) {
+  DABKE_ASSIGN_OR_RETURN(Fd listener, listen_on(address));
+  DABKE_ASSIGN_OR_RETURN(const int port, port_of(listener.get()));
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = kListener}};
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener.get(), &event) != 0)
+    return system_error("epoll_ctl", errno);
+  listeners_.emplace_back(std::move(listener), guard_);
+  return port;
 }
 
 Status RendezvousServer::Loop::start() {
@@ -221,7 +234,7 @@ RendezvousServer::Loop::~Loop() {
   (void)!::write(stop_.get(), &one, sizeof one);
   thread_.join();
   // Who waits is told that nothing has come, asks again, and finds nobody.
-  listener_.reset();
+  for (GuardedFd& listener : listeners_) listener.reset();
   for (auto at = connections_.begin(); at != connections_.end();) {
     const auto next = std::next(at);
     try {
@@ -249,8 +262,7 @@ void RendezvousServer::Loop::run() {
     end_overdue();
     if (accepts_again_at_ != TimePoint{} && Clock::now() >= accepts_again_at_) {
       accepts_again_at_ = {};
-      epoll_event event{.events = EPOLLIN, .data = {.u64 = kListener}};
-      ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.get(), &event);
+      listen_for(EPOLLIN);
     }
   }
 }
@@ -265,9 +277,19 @@ void RendezvousServer::Loop::serve_one(Number number) {
   }
 }
 
+void RendezvousServer::Loop::listen_for(std::uint32_t events) {
+  epoll_event event{.events = events, .data = {.u64 = kListener}};
+  for (const GuardedFd& listener : listeners_)
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener.get(), &event);
+}
+
 void RendezvousServer::Loop::accept_clients() {
+  for (const GuardedFd& listener : listeners_) accept_clients_of(listener.get());
+}
+
+void RendezvousServer::Loop::accept_clients_of(int listener) {
   for (int i = 0; i < kMostAccepted; ++i) {
-    Fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    Fd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
       return make_room();
     }
@@ -295,8 +317,7 @@ void RendezvousServer::Loop::make_room() {
   });
   if (silent != connections_.end()) close(silent);
   accepts_again_at_ = Clock::now() + kShortage;
-  epoll_event event{.events = 0, .data = {.u64 = kListener}};
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.get(), &event);
+  listen_for(0);
 }
 
 void RendezvousServer::Loop::serve(Place at) {
@@ -505,18 +526,23 @@ RendezvousServer::RendezvousServer(std::unique_ptr<Loop> loop, std::string url)
     : loop_(std::move(loop)), url_(std::move(url)) {}
 RendezvousServer::~RendezvousServer() = default;
 
-Result<std::unique_ptr<RendezvousServer>> RendezvousServer::listen(const std::string& address,
+Result<std::unique_ptr<RendezvousServer>> RendezvousServer::listen(const std::vector<std::string>& addresses,
                                                                    const JobId& job, const JobKey& key) {
   auto loop = std::make_unique<Loop>(job, key);
-  const Status opened = loop->open(address);
-  const auto port = opened.is_ok() ? loop->port() : Result<int>(opened);
-  if (!port.is_ok()) {
-    return Status(Code::transport, fmt::format("cannot listen on {} for the rendezvous store: {}", address,
-                                               port.status().message()));
+  Status status = loop->open();
+  std::string url;
+  for (std::size_t i = 0; i < addresses.size() && loop->is_open(); ++i) {
+    const auto port = loop->listen(addresses[i]);
+    status = port.status();
+    if (!port.is_ok()) continue;
+    const bool is_ipv6 = addresses[i].find(':') != std::string::npos;
+    url += url.empty() ? "http://" : ",";
+    url += fmt::format(fmt::runtime(is_ipv6 ? "[{}]:{}" : "{}:{}"), addresses[i], *port);
   }
-  const bool is_ipv6 = address.find(':') != std::string::npos;
-  std::string url = fmt::format(fmt::runtime(is_ipv6 ? "http://[{}]:{}" : "http://{}:{}"), address, *port);
-  return std::unique_ptr<RendezvousServer>(new RendezvousServer(std::move(loop), std::move(url)));
+  if (!url.empty())
+    return std::unique_ptr<RendezvousServer>(new RendezvousServer(std::move(loop), std::move(url)));
+  return Status(Code::transport, fmt::format("cannot listen on {} for the rendezvous store: {}",
+                                             fmt::join(addresses, ", "), status.message()));
 }
 
 void RendezvousServer::on_set(std::function<void(const std::string& key, const std::string& value)> watcher) {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/base/status.h"
 #include "runtime/base/world.h"
@@ -17,10 +18,11 @@ namespace dabke {
 
 class RendezvousServer {
  public:
-  /// Takes a free port of `address` ("127.0.0.1" for a job on one host). Clients can connect from now on and
-  /// are answered after start(). No thread is made yet, so that the launcher can still fork.
-  static Result<std::unique_ptr<RendezvousServer>> listen(const std::string& address, const JobId& job,
-                                                          const JobKey& key);
+  /// Takes a free port of each address ("127.0.0.1" for a job on one host); those that cannot be listened on are left
+  /// out, but not all. Clients can connect from now on and are answered after start(). No thread is made yet, so that the
+  /// launcher can still fork.
+  static Result<std::unique_ptr<RendezvousServer>> listen(const std::vector<std::string>& addresses,
+                                                          const JobId& job, const JobKey& key);
   /// Called with every key and value that is set, on the server's thread, from start() on. Before start().
   void on_set(std::function<void(const std::string& key, const std::string& value)> watcher);
   /// A value that is there from the start. Before start().
@@ -37,7 +39,7 @@ class RendezvousServer {
   /// can then only be leaked. Async-signal-safe.
   void close_in_child();
 
-  /// The address as in DABKE_RENDEZVOUS.
+  /// The addresses, as in DABKE_RENDEZVOUS: http://host:port, and more of those with commas between.
   const std::string& url() const { return url_; }
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 struct Served {
   StoreUse use;
-  std::string address;
+  std::vector<std::string> addresses;
   ServedStore store;
   std::unique_ptr<RendezvousServer> server;
 };
@@ -50,32 +50,35 @@ void serve_until_exit(Served served) {
   servers().all.push_back(std::move(served));
 }
 
-/// No store is there yet in which the hosts could say what they reach, so this is the likeliest.
-Result<std::string> address_for(const Config& config, const std::vector<std::string>& hosts) {
+/// No store is there yet in which the hosts could say what they reach, so the ranks are told all.
+Result<std::vector<std::string>> addresses_for(const Config& config, const std::vector<std::string>& hosts) {
+  std::vector<std::string> addresses;
   if (std::ranges::all_of(hosts, [&](const auto& host) { return host == hosts.front(); })) {
     DABKE_ASSIGN_OR_RETURN(const SocketAddress address, address_on_one_host(config));
-    return address.host();
+    addresses.push_back(address.host());
+    return addresses;
   }
   DABKE_ASSIGN_OR_RETURN(const std::vector<HostAddress> candidates, candidate_addresses(config, ""));
-  return candidates.front().address.host();
+  for (const HostAddress& each : candidates) addresses.push_back(each.address.host());
+  return addresses;
 }
 
 }  // namespace
 
 Result<ServedStore> serve_store(const Config& config, const std::vector<std::string>& hosts, StoreUse use) {
-  DABKE_ASSIGN_OR_RETURN(const std::string address, address_for(config, hosts));
+  DABKE_ASSIGN_OR_RETURN(const std::vector<std::string> addresses, addresses_for(config, hosts));
   if (use == StoreUse::of_many_jobs) {
     const std::lock_guard lock(servers().mutex);
     const auto known = std::ranges::find_if(
-        servers().all, [&](const Served& one) { return one.use == use && one.address == address; });
+        servers().all, [&](const Served& one) { return one.use == use && one.addresses == addresses; });
     if (known != servers().all.end()) return known->store;
   }
   DABKE_ASSIGN_OR_RETURN(const JobSecret secret, random_job_secret());
   DABKE_ASSIGN_OR_RETURN(std::unique_ptr<RendezvousServer> server,
-                         RendezvousServer::listen(address, secret.id, secret.key));
+                         RendezvousServer::listen(addresses, secret.id, secret.key));
   DABKE_RETURN_IF_ERROR(server->start());
   ServedStore store{server->url(), to_hex(secret.id), to_hex(secret.key)};
-  serve_until_exit({use, address, store, std::move(server)});
+  serve_until_exit({use, addresses, store, std::move(server)});
   return store;
 }
 

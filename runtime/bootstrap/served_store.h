@@ -9,7 +9,8 @@
 
 namespace dabke {
 
-/// What the other ranks must know of it, as in DABKE_RENDEZVOUS, DABKE_JOB_ID and DABKE_JOB_KEY.
+/// What the other ranks must know of it, as in DABKE_RENDEZVOUS, DABKE_JOB_ID and DABKE_JOB_KEY. Of a job on several hosts
+/// the first lists all addresses of rank 0's host, or those that DABKE_NETWORK_INTERFACE selects (store_address.h).
 struct ServedStore {
   std::string rendezvous, job_id, job_key;
 };
@@ -20,7 +21,7 @@ enum class StoreUse { of_its_own, of_many_jobs };
 
 /// Serves a store that ranks on `hosts` reach, with a secret from the system's random source. It is served as
 /// long as the process lives, because other ranks may still be meeting when this one has shut down. One of many
-/// jobs is served again, with its secret, where the address is the same.
+/// jobs is served again, with its secret, where the addresses are the same.
 Result<ServedStore> serve_store(const Config& config, const std::vector<std::string>& hosts, StoreUse use);
 
 }  // namespace dabke

@@ -61,7 +61,7 @@ std::string what_it_does(int thread, char state) {
   }
 }
 
-class Look {
+class ThreadLook {
  public:
   std::vector<Dump::Stack> take() {
     const int self = static_cast<int>(::syscall(SYS_gettid));
@@ -146,6 +146,6 @@ class Look {
 
 }  // namespace
 
-std::vector<Dump::Stack> thread_places() { return Look().take(); }
+std::vector<Dump::Stack> thread_places() { return ThreadLook().take(); }
 
 }  // namespace dabke

@@ -3,8 +3,6 @@
 // library.
 #include "runtime/transport/http_store.h"
 
-#include <netdb.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -24,6 +22,9 @@
 #include "runtime/base/owned.h"
 #include "runtime/base/store_protocol.h"
 #include "runtime/transport/http_answer.h"
+#include "runtime/transport/store_address.h"
+#include "runtime/transport/store_request.h"
+#include "runtime/transport/tcp_link.h"
 
 namespace dabke {
 namespace {
@@ -35,12 +36,6 @@ using namespace std::chrono_literals;
 constexpr auto kAnswerLimit = 15s;
 /// A store that strangers besiege has dropped this client among them.
 constexpr auto kAgainAfter = 10ms;
-
-struct Address {
-  std::string host, port;
-  sockaddr_storage socket_address{};
-  socklen_t length = 0;
-};
 
 /// Tells the exchanges that are under way that they are to end soon.
 class Hurry {
@@ -114,18 +109,10 @@ class Limit {
   const Hurry& hurry_;
 };
 
-Result<Fd> connect_to(const Address& address, Limit& limit) {
-  Fd fd(::socket(address.socket_address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) return system_error("socket", errno);
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.socket_address), address.length) == 0) {
-    return fd;
-  }
-  if (errno != EINPROGRESS && errno != EINTR) return system_error("connect", errno);
+Result<Fd> connect_to(const SocketAddress& address, Limit& limit) {
+  DABKE_ASSIGN_OR_RETURN(Fd fd, tcp_connect(address));
   DABKE_RETURN_IF_ERROR(limit.wait_for(fd.get(), POLLOUT));
-  int error = 0;
-  socklen_t size = sizeof error;
-  ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-  if (error != 0) return system_error("connect", error);
+  DABKE_RETURN_IF_ERROR(tcp_connected(fd.get()));
   return fd;
 }
 
@@ -162,14 +149,8 @@ Status receive_answer(int fd, Limit& limit, HttpAnswer& answer) {
 
 class HttpStore final : public Store {
  public:
-  HttpStore(Address address, const JobId& job, const JobKey& key, std::string client)
-      : address_(std::move(address)),
-        authority_(address_.host.find(':') == std::string::npos
-                       ? fmt::format("{}:{}", address_.host, address_.port)
-                       : fmt::format("[{}]:{}", address_.host, address_.port)),
-        job_(to_hex(job)),
-        key_(key),
-        client_(std::move(client)) {}
+  HttpStore(StoreAddress address, StoreSecret secret, std::string client)
+      : address_(std::move(address)), secret_(std::move(secret)), client_(std::move(client)) {}
 
   Status set(const std::string& key, std::string_view value) override {
     DABKE_ASSIGN_OR_RETURN(const std::string path, path_of(protocol::kValuePath, key));
@@ -218,7 +199,7 @@ class HttpStore final : public Store {
   }
 
   void hurry(Duration limit) override { hurry_.begin(limit); }
-  std::string describe() const override { return "http://" + authority_; }
+  std::string describe() const override { return "http://" + address_.authority; }
 
  private:
   Result<std::string> path_of(std::string_view path, const std::string& key) const {
@@ -235,15 +216,8 @@ class HttpStore final : public Store {
   Result<HttpAnswer> ask(std::string_view method, const std::string& target, std::string_view body,
                          std::chrono::milliseconds wait) {
     const std::string nonce = fmt::format("{}-{}", client_, ++sent_);
-    DABKE_ASSIGN_OR_RETURN(const std::string seal, protocol::body_seal(key_, body));
-    DABKE_ASSIGN_OR_RETURN(const std::string proof,
-                           protocol::request_proof(key_, job_, method, target, nonce, seal));
-    std::string request = fmt::format(
-        "{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: application/octet-stream\r\n"
-        "Content-Length: {}\r\n{}: {}\r\n{}: {}\r\n{}: {}\r\n{}: {}\r\n\r\n",
-        method, target, authority_, body.size(), protocol::kJobHeader, job_, protocol::kNonceHeader, nonce,
-        protocol::kBodyHeader, seal, protocol::kProofHeader, proof);
-    request.append(body);
+    DABKE_ASSIGN_OR_RETURN(const std::string request,
+                           store_request(secret_, address_.authority, nonce, method, target, body));
     Result<HttpAnswer> answer = exchange(request, Clock::now() + wait + kAnswerLimit);
     if (!answer.is_ok()) {
       return Status(
@@ -257,9 +231,8 @@ class HttpStore final : public Store {
       return Status(Code::out_of_memory,
                     fmt::format("the rendezvous store {} has no memory left to serve this rank", describe()));
     }
-    DABKE_ASSIGN_OR_RETURN(const std::string wanted,
-                           protocol::answer_proof(key_, nonce, answer->status(), answer->body()));
-    if (answer->status() == protocol::kRefused || !protocol::proofs_equal(answer->proof(), wanted)) {
+    DABKE_ASSIGN_OR_RETURN(const bool genuine, is_genuine(secret_, nonce, *answer));
+    if (!genuine) {
       return Status(
           Code::invalid_argument,
           fmt::format(
@@ -279,7 +252,7 @@ class HttpStore final : public Store {
   Result<HttpAnswer> exchange(const std::string& request, TimePoint deadline) const {
     Limit limit(deadline, hurry_);
     for (;;) {
-      DABKE_ASSIGN_OR_RETURN(const Fd fd, connect_to(address_, limit));
+      DABKE_ASSIGN_OR_RETURN(const Fd fd, connect_to(address_.at, limit));
       // A store that refuses may close before it has read everything; its answer is there to be read all the
       // same.
       const Status sent = send_all(fd.get(), request, limit);
@@ -292,57 +265,27 @@ class HttpStore final : public Store {
     }
   }
 
-  const Address address_;
-  const std::string authority_;
-  const std::string job_;
-  const JobKey key_;
+  const StoreAddress address_;
+  const StoreSecret secret_;
   const std::string client_;
   std::atomic<std::uint64_t> sent_{0};
   Hurry hurry_;
 };
 
-Result<Address> resolve(const std::string& url) {
-  const Status bad(Code::invalid_argument,
-                   fmt::format("'{}' is no address of a rendezvous store: expected http://host:port", url));
-  std::string_view rest = url;
-  if (!rest.starts_with("http://")) return bad;
-  rest.remove_prefix(std::strlen("http://"));
-  if (rest.ends_with('/')) rest.remove_suffix(1);
-  const auto colon = rest.rfind(':');
-  if (colon == std::string_view::npos || colon == 0 || rest.find('/') != std::string_view::npos) return bad;
-  Address address{std::string(rest.substr(0, colon)), std::string(rest.substr(colon + 1))};
-  if (address.host.starts_with('[') && address.host.ends_with(']')) {
-    address.host = address.host.substr(1, address.host.size() - 2);
-  }
-  unsigned port = 0;
-  const char* last = address.port.data() + address.port.size();
-  if (const auto [end, error] = std::from_chars(address.port.data(), last, port);
-      error != std::errc() || end != last || port == 0 || port > 65535) {
-    return bad;
-  }
-
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  if (const int error = ::getaddrinfo(address.host.c_str(), address.port.c_str(), &hints, &found);
-      error != 0) {
-    return Status(Code::transport, fmt::format("the host of the rendezvous store {} is not found: {}", url,
-                                               ::gai_strerror(error)));
-  }
-  std::memcpy(&address.socket_address, found->ai_addr, found->ai_addrlen);
-  address.length = found->ai_addrlen;
-  ::freeaddrinfo(found);
-  return address;
-}
-
 }  // namespace
 
-Result<std::shared_ptr<Store>> open_http_store(const std::string& url, const JobId& job, const JobKey& key) {
-  DABKE_ASSIGN_OR_RETURN(Address address, resolve(url));
+Result<std::shared_ptr<Store>> open_http_store(const std::string& url, const JobId& job, const JobKey& key,
+                                               TimePoint deadline) {
+  DABKE_ASSIGN_OR_RETURN(const auto addresses, store_addresses(url));
+  StoreSecret secret{to_hex(job), key};
+  StoreAddress address = addresses.front();
+  if (addresses.size() > 1) {
+    DABKE_ASSIGN_OR_RETURN(address, find_store(addresses, secret, deadline));
+  }
   std::array<std::byte, 16> client{};
   DABKE_RETURN_IF_ERROR(random_bytes(client));
-  return std::shared_ptr<Store>(std::make_shared<HttpStore>(std::move(address), job, key, to_hex(client)));
+  return std::shared_ptr<Store>(
+      std::make_shared<HttpStore>(std::move(address), std::move(secret), to_hex(client)));
 }
 
 }  // namespace dabke

@@ -194,10 +194,14 @@ Result<std::vector<HostAddress>> selected_addresses(const std::vector<Interface>
 
 Result<std::vector<HostAddress>> candidate_addresses(const Config& config, const std::string& rendezvous) {
   DABKE_ASSIGN_OR_RETURN(const std::vector<Interface> interfaces, list_interfaces());
-  if (!config.network_interface.empty()) return selected_addresses(interfaces, config.network_interface);
   std::vector<HostAddress> all = all_addresses(interfaces);
-  const std::vector<SocketAddress> routed = routed_addresses(rendezvous);
-  std::ranges::stable_sort(all, {}, [&](const HostAddress& each) { return unlikeliness(each, routed); });
+  if (config.network_interface.empty()) {
+    const std::vector<SocketAddress> routed = routed_addresses(rendezvous);
+    std::ranges::stable_sort(all, {}, [&](const HostAddress& each) { return unlikeliness(each, routed); });
+  } else {
+    DABKE_ASSIGN_OR_RETURN(all, selected_addresses(interfaces, config.network_interface));
+  }
+  all.resize(std::min(all.size(), kMostHostAddresses));
   if (!all.empty()) return all;
   return Status(Code::transport, fmt::format("this host has no address; its interfaces are {}",
                                              describe_interfaces(interfaces)));

@@ -1,6 +1,7 @@
 // The addresses that this host has, and which of them may serve the links between ranks.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,7 +31,10 @@ Result<std::vector<Interface>> list_interfaces();
 Result<std::vector<HostAddress>> selected_addresses(const std::vector<Interface>& interfaces,
                                                     std::string_view selection);
 
-/// What this host may be reached at, the likeliest first: what config.network_interface selects; else the address
+/// Hosts of containers have very many.
+inline constexpr std::size_t kMostHostAddresses = 16;
+
+/// What this host may be reached at, so many at most, the likeliest first: what config.network_interface selects; else the address
 /// from which packets leave for the rendezvous (Store::describe()) or by the default route, then those of network
 /// cards, of virtual interfaces, and of loopback, which serves where all "hosts" are one.
 Result<std::vector<HostAddress>> candidate_addresses(const Config& config, const std::string& rendezvous);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Ranks on hosts made of network namespaces: sums are right on any shape, and a killed rank is named.
 
-Usage: namespaces_test.py RANK_WORKER SECONDS, the time in which a loss is to be known. Exits with 77, which means
+Usage: namespaces_test.py RANK_WORKER EXCHANGE_WORKER SECONDS, the time in which a loss is to be known. Exits with 77, which means
 skipped, where namespaces are not permitted.
 """
 
@@ -14,6 +14,7 @@ import unittest
 import namespaces
 
 WORKER = sys.argv.pop(1)
+EXCHANGE_WORKER = sys.argv.pop(1)
 PATIENCE = float(sys.argv.pop(1))
 SHAPES = {"one a host": [0, 1], "two a host": [0, 0, 1, 1], "unequal": [0, 0, 1, 2], "in turn": [0, 1, 0, 1]}
 
@@ -62,6 +63,23 @@ class Namespaces(unittest.TestCase):
                 for host, rank in ((0, 0), (1, 1), (2, 3)):
                     self.assertRegex(table, rf"rank {rank} on host{host}: 10\.77\.0\.{host + 1} \(eth0\)")
                 self.assertRegex(table, r"not 172\.17\.0\.1 \(docker0\): from rank \d on host\d: ")
+
+    def test_ranks_that_a_program_brings_together_find_rank_0_though_its_first_address_leads_nowhere(self):
+        for names in ({}, {"DABKE_NETWORK_INTERFACE": "docker0,eth0"}, {"DABKE_NETWORK_INTERFACE": "docker0,fd77::/64"}):
+            with self.subTest(**names):
+                ranks = self.hosts.start([0, 1, 1, 2], [EXCHANGE_WORKER], names)
+                for rank in ranks:
+                    self.expect_end(rank, 60, 0)
+                    self.assertIn("the sum is right", namespaces.output(rank))
+
+    def test_ranks_that_find_rank_0_at_none_of_its_addresses_say_what_was_tried(self):
+        ranks = self.hosts.start([0, 1], [EXCHANGE_WORKER],
+                                 {"DABKE_NETWORK_INTERFACE": "docker0,127.0.0.1", "DABKE_START_TIMEOUT_SECONDS": "2"})
+        for rank in ranks:
+            self.expect_end(rank, 2 + PATIENCE, 3)
+        self.assertRegex(namespaces.output(ranks[1]), r"the rendezvous store of rank 0 cannot be reached from this host at any of "
+                         r"its addresses: 172\.17\.0\.1:\d+ \(.+\), 127\.0\.0\.1:\d+ \(.+\); .*DABKE_NETWORK_INTERFACE")
+        self.assertIn("rank 1", namespaces.output(ranks[0]))
 
     def test_ranks_meet_over_ipv6(self):
         table = self.table_of({"DABKE_NETWORK_INTERFACE": "fd77::/64"})

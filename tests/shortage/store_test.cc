@@ -17,7 +17,7 @@ const JobId kJob{std::byte(1)};
 const JobKey kKey{std::byte(2)};
 
 std::unique_ptr<RendezvousServer> serve() {
-  auto server = RendezvousServer::listen("127.0.0.1", kJob, kKey);
+  auto server = RendezvousServer::listen({"127.0.0.1"}, kJob, kKey);
   if (!server.is_ok() || !(*server)->start().is_ok()) throw std::runtime_error("no server");
   return server.take();
 }

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -32,7 +33,7 @@ JobId some_job(int first) { return {std::byte(first)}; }
 JobKey some_key(int first) { return {std::byte(first)}; }
 
 std::unique_ptr<RendezvousServer> serve() {
-  auto server = RendezvousServer::listen("127.0.0.1", some_job(1), some_key(2));
+  auto server = RendezvousServer::listen({"127.0.0.1"}, some_job(1), some_key(2));
   REQUIRE(server.is_ok());
   REQUIRE((*server)->start().is_ok());
   return server.take();
@@ -112,6 +113,37 @@ int descriptors_without_cloexec() {
 }
 
 }  // namespace
+
+TEST_CASE("of several addresses that is taken at which this job's store answers, the likeliest first") {
+  const auto server =
+      RendezvousServer::listen({"127.0.0.1", "127.0.0.2", "192.0.2.1"}, some_job(1), some_key(2));
+  REQUIRE(server.is_ok());
+  REQUIRE((*server)->start().is_ok());
+  const std::string both = (*server)->url();  // the third is no address of this host
+  const auto comma = both.find(',');
+  REQUIRE(std::count(both.begin(), both.end(), ',') == 1);
+  CHECK(open(both)->describe() == both.substr(0, comma));
+  CHECK(open(both)->set("k", "v").is_ok());
+
+  auto other = RendezvousServer::listen({"127.0.0.1"}, some_job(1), some_key(9));
+  REQUIRE((*other)->start().is_ok());
+  const Fd silent(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = loopback(0);
+  socklen_t length = sizeof address;
+  REQUIRE(::bind(silent.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0);
+  REQUIRE(::listen(silent.get(), 4) == 0);
+  REQUIRE(::getsockname(silent.get(), reinterpret_cast<sockaddr*>(&address), &length) == 0);
+  const std::string others =
+      fmt::format("{},127.0.0.1:1,127.0.0.1:{}", (*other)->url(), ntohs(address.sin_port));
+  const auto found = open(others + "," + both.substr(std::string("http://").size()));
+  CHECK(found->describe() == both.substr(0, comma));
+
+  const auto nowhere = open_http_store(others, some_job(1), some_key(2), in(200ms));
+  CHECK(nowhere.status().code() == Code::transport);
+  CHECK_THAT(nowhere.status().message(),
+             Catch::Contains("(the store of another job is there), 127.0.0.1:1 (cannot connect") &&
+                 Catch::Contains("(no answer); check the network"));
+}
 
 TEST_CASE("a value comes back as it was set, whatever its bytes and its key") {
   const auto server = serve();
@@ -502,7 +534,7 @@ TEST_CASE("when the launcher goes, a client that waits is told at once") {
 }
 
 TEST_CASE("a server that was never started closes its port") {
-  auto server = RendezvousServer::listen("127.0.0.1", some_job(1), some_key(2));
+  auto server = RendezvousServer::listen({"127.0.0.1"}, some_job(1), some_key(2));
   REQUIRE(server.is_ok());
   const std::string url = (*server)->url();
   server->reset();

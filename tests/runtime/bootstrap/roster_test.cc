@@ -27,7 +27,7 @@ class MeetingPlace {
  public:
   explicit MeetingPlace(bool is_served) {
     if (!is_served) return;
-    server_ = RendezvousServer::listen("127.0.0.1", {}, {}).take();
+    server_ = RendezvousServer::listen({"127.0.0.1"}, {}, {}).take();
     REQUIRE(server_->start().is_ok());
   }
   std::shared_ptr<Store> client() const {
