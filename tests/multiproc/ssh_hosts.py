@@ -77,6 +77,7 @@ class SshHosts:
         shutil.copy(self.key + ".pub", self.file("authorized_keys"))
         os.makedirs("/run/sshd", exist_ok=True)
         self.known_hosts = self.file("known_hosts")
+        self.shell_start = self.file("bashrc")  # a login shell that is bash reads it, where somebody has written it
         for host in range(1, self._count + 1):
             self._start_sshd(host)
 
@@ -92,7 +93,7 @@ class SshHosts:
         with open(config, "w", encoding="ascii") as file:
             file.write(f"Port {PORT}\nHostKey {host_key}\nAuthorizedKeysFile {self.file('authorized_keys')}\n"
                        "UsePAM no\nStrictModes no\nPermitRootLogin yes\nPasswordAuthentication no\n"
-                       "MaxStartups 200\nPidFile none\n")
+                       f"MaxStartups 200\nPidFile none\nSetEnv BASH_ENV={self.shell_start}\n")
         command = ["unshare", "--uts", "sh", "-c", f'hostname host{host}; exec "$@"', "sh",
                    shutil.which("sshd", path="/usr/sbin:/sbin"), "-D", "-E", log, "-f", config]
         self._daemons.append(subprocess.Popen(self.on_host(host, command), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL))

@@ -67,6 +67,47 @@ class JobsOverSsh(unittest.TestCase):
             self.assertIn(f"[{rank}]<stdout>:in {self.ssh.place}\n", out.decode())
             self.assertRegex(out.decode(), rf"\[{rank}\]<stdout>:at {address(host)} http://127\.0\.0\.1:\d+\n")
 
+    def test_the_key_is_in_nothing_that_a_job_says_of_itself(self):
+        key_file = self.ssh.file("job_key")
+        for words in (["sh", "-c", f'echo "$DABKE_JOB_KEY" >"{key_file}"; exec {DIGITS or "true"}'],
+                      ["sh", "-c", f'echo "$DABKE_JOB_KEY" >"{key_file}"; kill -9 $$']):
+            with self.subTest(command=words):
+                _, out, error = self.run_job(["--verbose", "--log-level", "trace", *words])
+                with open(key_file, encoding="ascii") as file:
+                    key = file.read().strip()
+                self.assertRegex(key, "^[0-9a-f]{64}$")
+                self.assertNotIn(key, out.decode(errors="replace") + error)
+
+    def test_dabkerun_listens_on_loopback_alone(self):
+        job, _, _ = self.start_sleepers()
+        listening = subprocess.run(self.ssh.on_host(0, ["ss", "-H", "-l", "-t", "-n", "-p"]), capture_output=True, text=True,
+                                   check=True).stdout
+        own = [line for line in listening.splitlines() if f"pid={job.pid}," in line]
+        self.assertTrue(own, listening)
+        for line in own:
+            self.assertRegex(line, r"\s127\.0\.0\.1:\d+\s")
+        # What it has started is ssh, which connects, and its command line is this and no more.
+        with open(f"/proc/{ssh_below(job.pid)}/cmdline", "rb") as file:
+            words = file.read().decode().split("\0")[:-1]
+        options = ["BatchMode=yes", "ClearAllForwardings=yes", "ControlMaster=no", "ControlPath=none", "RemoteCommand=none"]
+        self.assertEqual(words[:12], ["ssh", "-T", *[word for option in options for word in ("-o", option)]])
+        self.assertRegex(words[-2], r"^10\.77\.0\.[23]$")
+        self.assertEqual([words[-3], words[-1]], ["--", f"exec {DABKERUN} --agent"])
+        job.send_signal(signal.SIGINT)
+        job.communicate(timeout=30)
+
+    def test_what_a_login_shell_prints_is_skipped_and_shown_when_no_agent_comes(self):
+        with open(self.ssh.shell_start, "w", encoding="ascii") as file:
+            file.write("echo 'Welcome to this host!'\nprintf '\\ndabke-agent'\n")
+        self.addCleanup(os.remove, self.ssh.shell_start)
+        host = f"{address(1)}:1"
+        code, out, error = self.run_job(["--no-prefix", "echo", "x"], hosts=host)
+        self.assertEqual((code, out, error), (0, b"x\n", ""))
+        code, out, error = self.run_job(["--remote-dabkerun", "/nowhere/dabkerun", "echo", "x"], hosts=host)
+        self.assertEqual((code, out), (1, b""), error)
+        self.assertRegex(error, rf"^dabkerun: host {address(1)}: there is no /nowhere/dabkerun that can be run")
+        self.assertIn("Welcome to this host!", error)
+
     def test_what_belongs_to_this_login_stays_here_and_x_brings_it_all_the_same(self):
         names = ["PLAIN", "DISPLAY", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "HOSTNAME", "PMI_RANK", "SLURM_PROCID", "HOME"]
         there = dict.fromkeys(names, "of-dabkerun")
