@@ -7,11 +7,12 @@
 namespace dabke {
 namespace {
 
-constexpr std::array<std::string_view, 4> kKeptNames{"DISPLAY", "HOSTNAME", "OLDPWD", "WAYLAND_DISPLAY"};
-constexpr std::array<std::string_view, 17> kKeptPrefixes{
-    "SSH_",         "XDG_",          "DBUS_",        "BASH_FUNC_",  "PMI_",         "PMIX_",
-    "OMPI_COMM_",   "OMPI_MCA_orte", "MPI_LOCAL",    "SLURM_STEP",  "SLURM_TASK",   "SLURM_SRUN_",
-    "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS", "SLURM_LAUNCH_"};
+constexpr std::array<std::string_view, 5> kKeptNames{"DISPLAY", "HOSTNAME", "OLDPWD", "WAYLAND_DISPLAY",
+                                                     "_HOROVOD_SECRET_KEY"};
+constexpr std::array<std::string_view, 18> kKeptPrefixes{
+    "PMI2_",       "SSH_",         "XDG_",          "DBUS_",        "BASH_FUNC_",  "PMI_",
+    "PMIX_",       "OMPI_COMM_",   "OMPI_MCA_orte", "MPI_LOCAL",    "SLURM_STEP",  "SLURM_TASK",
+    "SLURM_SRUN_", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS", "SLURM_LAUNCH_"};
 
 }  // namespace
 

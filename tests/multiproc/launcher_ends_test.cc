@@ -1,0 +1,289 @@
+// How jobs of the real dabkerun end, by themselves and by signals, and that nothing is left of them.
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "launcher_run.h"
+#include "tests/facts.h"
+#include "tests/patience.h"
+#include "tests/skip.h"
+
+namespace dabke {
+namespace {
+
+using namespace std::chrono_literals;
+using Catch::Contains;
+using Catch::EndsWith;
+using Catch::StartsWith;
+using test::kPatience;
+using Words = std::vector<std::string>;
+
+const std::string kWorker = LAUNCHER_WORKER;
+
+Finished run(const Words& arguments, const LauncherSetup& setup = {}) {
+  return LauncherRun(arguments, setup).finish();
+}
+
+std::vector<std::string> sorted_lines(const std::string& text) {
+  auto lines = lines_of(text);
+  std::ranges::sort(lines);
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("a job whose ranks succeed returns 0 and says nothing of its own") {
+  const Finished job = run({"-np", "4", "true"});
+  CHECK(job.exit_code == 0);
+  CHECK(job.out.empty());
+  CHECK(job.error.empty());
+  CHECK(job.took < kPatience);
+}
+
+TEST_CASE("the exit code of the first rank that fails is that of dabkerun, and the last line names it") {
+  const Finished job = run({"-np", "3", kWorker, "exit", "2", "7"});
+  CHECK(job.exit_code == 7);
+  const auto lines = lines_of(job.error);
+  REQUIRE(lines.size() == 3);
+  CHECK_THAT(lines[0], StartsWith("dabkerun: rank 2 on host "));
+  CHECK_THAT(lines[0], EndsWith(" exited with status code 7; ending the other ranks"));
+  CHECK_THAT(
+      lines[1],
+      StartsWith("dabkerun: first failure: rank 2 on host ") && Contains("(pid ") &&
+          EndsWith("exited with status code 7: the program reported an error; look for its last lines, "
+                   "marked [2]"));
+  CHECK(lines[2] == "dabkerun: after that: ranks 0-1 ended by dabkerun");
+  CHECK(job.took < kPatience);
+}
+
+TEST_CASE(
+    "a failed job ends with the last lines of the rank that failed first, then how it and the others ended") {
+  const Finished job = run({"-np", "2", "sh", "-c",
+                            "test $DABKE_RANK = 0 && exec sleep 60; seq 20; echo it is broken >&2; exit 3"});
+  CHECK(job.exit_code == 3);
+  const auto lines = lines_of(job.error);
+  REQUIRE(lines.size() >= 4);
+  CHECK(std::ranges::count(lines, "dabkerun: the last lines that rank 1 wrote:") == 1);
+  CHECK(std::ranges::count(lines, "dabkerun: | 20") == 1);
+  CHECK(std::ranges::count(lines, "dabkerun: | it is broken") == 1);
+  CHECK(std::ranges::count(lines, "dabkerun: | 1") == 0);  // ten are kept
+  CHECK_THAT(lines[lines.size() - 2], StartsWith("dabkerun: first failure: rank 1 on host "));
+  CHECK(lines.back() == "dabkerun: after that: rank 0 ended by dabkerun");
+}
+
+TEST_CASE(
+    "a rank killed by a signal is reported with the signal's name, and dabkerun returns 128 and the signal") {
+  struct Example {
+    int signal;
+    std::string name;
+  };
+  const auto example =
+      GENERATE(Example{SIGKILL, "SIGKILL (signal 9"}, Example{SIGSEGV, "SIGSEGV (signal 11"},
+               Example{SIGTERM, "SIGTERM (signal 15"}, Example{SIGABRT, "SIGABRT (signal 6"});
+  const Finished job = run({"-np", "2", kWorker, "raise", "1", std::to_string(example.signal)});
+  CHECK(job.exit_code == 128 + example.signal);
+  CHECK_THAT(job.error, Contains("first failure: rank 1 ") && Contains("was killed by " + example.name));
+}
+
+TEST_CASE("kill -9 of a rank from outside ends the job, which names that rank and leaves nothing running") {
+  const TemporaryDirectory directory;
+  LauncherRun launcher({"-np", "3", kWorker, "sleep", directory.path()});
+  REQUIRE(launcher.wait_for_output("ready", 3));
+  ::kill(directory.pid_in("1"), SIGKILL);
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 137);
+  CHECK_THAT(job.error, Contains("first failure: rank 1 ") && Contains("SIGKILL"));
+  for (const char* rank : {"0", "1", "2"}) CHECK(is_gone(directory.pid_in(rank)));
+}
+
+TEST_CASE("how a rank ended is known, also when its supervisor goes with commands that it has not read") {
+  const TemporaryDirectory directory;
+  LauncherRun launcher({"-np", "2", kWorker, "sleep", directory.path()}, {.one_output = true});
+  REQUIRE(launcher.wait_for_output("ready", 2));
+  const pid_t rank = directory.pid_in("1"), supervisor = parent_of(rank);
+  ::kill(supervisor, SIGSTOP);
+  ::kill(rank, SIGUSR1);
+  ::kill(directory.pid_in("0"), SIGUSR1);
+  REQUIRE(launcher.wait_for_output("ending the other ranks"));
+  launcher.signal(SIGINT);
+  REQUIRE(launcher.wait_for_output("killing the ranks that still run"));
+  REQUIRE(is_gone_within(rank, 5s));
+  // It reads one of the two commands, finds that the rank has ended, says so and is gone before dabkerun
+  // listens again.
+  launcher.signal(SIGSTOP);
+  ::kill(supervisor, SIGCONT);
+  CHECK(is_gone_within(supervisor, 5s));
+  launcher.signal(SIGCONT);
+  const Finished job = launcher.finish();
+  CAPTURE(job.out);
+  CHECK(job.exit_code == 128 + SIGUSR1);
+  CHECK_THAT(job.out, Contains("after that: rank 1 was killed by SIGUSR1"));
+}
+
+TEST_CASE("a rank that does not end on SIGTERM is killed after 4 s") {
+  const TemporaryDirectory directory;
+  const Finished job = run({"-np", "2", kWorker, "deaf", "0", directory.path()});
+  CHECK(job.exit_code == 4);
+  CHECK(job.took > 3500ms);
+  CHECK(job.took < kPatience);
+  CHECK_THAT(job.error, Contains("rank 1 killed by dabkerun, not having ended on SIGTERM"));
+}
+
+TEST_CASE("the grace period is what ranks get between SIGTERM and SIGKILL, and none is none") {
+  const TemporaryDirectory directory;
+  const Finished job = run({"-np", "2", "--grace-period", "0", kWorker, "deaf", "0", directory.path()});
+  CHECK(job.exit_code == 4);
+  CHECK(job.took < 3500ms);
+  CHECK_THAT(job.error, Contains("rank 1 killed by dabkerun"));
+}
+
+TEST_CASE("SIGINT, SIGTERM and SIGHUP reach every rank, and a rank that handles them may end with 0") {
+  const int signal = GENERATE(SIGINT, SIGTERM, SIGHUP);
+  LauncherRun launcher({"-np", "3", kWorker, "catch"});
+  REQUIRE(launcher.wait_for_output("ready", 3));
+  launcher.signal(signal);
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 0);
+  CHECK(sorted_lines(job.out) == Words{"[0]<stdout>:caught", "[0]<stdout>:ready", "[1]<stdout>:caught",
+                                       "[1]<stdout>:ready", "[2]<stdout>:caught", "[2]<stdout>:ready"});
+}
+
+TEST_CASE("a job ended by SIGINT returns 130") {
+  LauncherRun launcher({"-np", "2", kWorker, "sleep"});
+  REQUIRE(launcher.wait_for_output("ready", 2));
+  launcher.signal(SIGINT);
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 130);
+  CHECK_THAT(job.error, StartsWith("dabkerun: SIGINT: passing it on to all ranks") &&
+                            EndsWith("dabkerun: the job was ended by SIGINT\n") &&
+                            !Contains("killed because"));
+  CHECK(job.took < kPatience);
+}
+
+TEST_CASE("ranks that do not end on SIGINT are killed after 4 s, or at once by a second SIGINT") {
+  const bool twice = GENERATE(false, true);
+  LauncherRun launcher({"-np", "2", kWorker, "deaf", "-1"});
+  REQUIRE(launcher.wait_for_output("ready", 2));
+  launcher.signal(SIGINT);
+  if (twice) {
+    REQUIRE(launcher.wait_for_error("passing it on to all ranks"));
+    launcher.signal(SIGINT);
+  }
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 130);
+  CHECK_THAT(job.error, Contains("killed because they did not end on it: ranks 0-1"));
+  if (twice) {
+    CHECK_THAT(job.error, Contains("SIGINT: killing the ranks that still run"));
+  } else {
+    CHECK(job.took > 3500ms);
+  }
+  CHECK(job.took < kPatience);
+}
+
+TEST_CASE("nothing is left after kill -9 of dabkerun, not even a daemon of a rank that ignores SIGTERM") {
+  const TemporaryDirectory directory;
+  LauncherRun launcher({"-np", "2", kWorker, "daemon", directory.path(), "stay"});
+  REQUIRE(launcher.wait_for_output("ready", 2));
+  const std::array pids{directory.pid_in("daemon.0"), directory.pid_in("daemon.1")};
+  for (const pid_t pid : pids) CHECK_FALSE(is_gone(pid));
+  launcher.signal(SIGKILL);
+  for (const pid_t pid : pids) CHECK(is_gone_within(pid, kPatience));
+  CHECK(launcher.finish().exit_code == 137);
+}
+
+TEST_CASE("nothing is left of a rank whose supervisor is killed, not even a daemon that ignores SIGTERM") {
+  const TemporaryDirectory directory;
+  LauncherRun launcher({"-np", "2", kWorker, "daemon", directory.path(), "stay"});
+  REQUIRE(launcher.wait_for_output("ready", 2));
+  ::kill(parent_of(directory.pid_in("daemon.0")), SIGKILL);
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 128 + SIGKILL);
+  CHECK_THAT(job.error, Contains("rank 0 ") && Contains("was lost: its supervisor process was killed"));
+  for (const char* name : {"daemon.0", "daemon.1"}) CHECK(is_gone(directory.pid_in(name)));
+}
+
+TEST_CASE("what the shell had started before it became dabkerun is not ended with the orphans of a rank") {
+  const TemporaryDirectory directory;
+  LauncherRun launcher({"-c",
+                        "sleep 77 & echo $! >\"$1/new\"; mv \"$1/new\" \"$1/other\"; "
+                        "exec \"$0\" -np 1 sh -c 'sleep 77 & echo orphan $!; sleep 77; :'",
+                        DABKERUN, directory.path()},
+                       {.program = "bash"});
+  REQUIRE(launcher.wait_for_output("orphan "));
+  REQUIRE(launcher.wait_for_output("\n"));
+  const pid_t orphan = launcher.number_after("orphan ");
+  ::kill(parent_of(parent_of(orphan)), SIGKILL);
+  const pid_t other = directory.pid_in("other");
+  CHECK(is_gone_within(orphan, kPatience));
+  CHECK_FALSE(is_gone(other));
+  ::kill(other, SIGKILL);
+  CHECK(launcher.finish().exit_code == 128 + SIGKILL);
+}
+
+TEST_CASE("a daemon that a finished rank leaves behind is ended, and dabkerun waits for that") {
+  const TemporaryDirectory directory;
+  const Finished job = run({"-np", "2", kWorker, "daemon", directory.path(), "leave"});
+  CHECK(job.exit_code == 0);
+  for (const char* name : {"daemon.0", "daemon.1"}) CHECK(is_gone(directory.pid_in(name)));
+  CHECK(job.took < kPatience);
+}
+
+TEST_CASE("a stopped rank is continued to handle the signal that ends the job") {
+  const TemporaryDirectory directory;
+  LauncherRun launcher({"-np", "2", kWorker, "catch", directory.path()});
+  REQUIRE(launcher.wait_for_output("ready", 2));
+  ::kill(directory.pid_in("1"), SIGSTOP);
+  launcher.signal(SIGTERM);
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 0);
+  CHECK(sorted_lines(job.out).front() == "[0]<stdout>:caught");
+  CHECK_THAT(job.error, !Contains("killed because they did not end on it"));
+}
+
+TEST_CASE("no stop of the terminal holds a job that no shell could continue") {
+  // The shell that started it has gone, and so its process group is an orphaned one.
+  const int stop = GENERATE(SIGTSTP, SIGTTIN, SIGTTOU);
+  const TemporaryDirectory directory;
+  LauncherRun launcher(
+      {"-c",
+       "set -m; (exec \"$0\" -np 1 \"$1\" sleep \"$2\") & echo $! >\"$2/new\"; mv \"$2/new\" "
+       "\"$2/launcher\"",
+       DABKERUN, kWorker, directory.path()},
+      {.program = "bash"});
+  const pid_t pid = directory.pid_in("launcher");
+  REQUIRE(launcher.wait_for_output("ready"));
+  REQUIRE(is_gone_within(launcher.pid(), kPatience));
+  ::kill(pid, stop);
+  ::kill(pid, SIGTERM);
+  const bool is_over = is_gone_within(pid, kPatience);
+  if (!is_over) ::kill(pid, SIGKILL);
+  REQUIRE(is_over);
+  CHECK_THAT(launcher.finish().error, Contains("the job was ended by SIGTERM"));
+}
+
+TEST_CASE(
+    "a signal at any moment of the start ends dabkerun with that signal's code, and all that it started") {
+  std::mt19937 random(std::random_device{}());
+  std::uniform_int_distribution<int> moments_us(0, test::kSanitized ? 100'000 : 20'000);
+  const std::string mark = "DABKE_TEST_MARK=" + std::to_string(::getpid());
+  const auto enough = std::chrono::steady_clock::now() + 20s;  // for a machine that has other things to do
+  for (int round = 0; round < 300 && std::chrono::steady_clock::now() < enough; ++round) {
+    const int signal = round % 2 == 0 ? SIGTERM : SIGINT;
+    const int moment_us = moments_us(random);
+    LauncherRun launcher({"-np", "2", kWorker, "sleep"}, {.environment = {mark}});
+    std::this_thread::sleep_for(std::chrono::microseconds(moment_us));
+    launcher.signal(signal);
+    const Finished job = launcher.finish();
+    CAPTURE(signal, moment_us, job.error);
+    REQUIRE(job.exit_code == 128 + signal);
+    REQUIRE(processes_with(mark).empty());
+  }
+}
+
+}  // namespace dabke

@@ -1,0 +1,58 @@
+// What the real dabkerun tells without starting anything.
+#include <catch2/catch.hpp>
+
+#include "launcher_run.h"
+#include "tests/facts.h"
+
+namespace dabke {
+namespace {
+
+using Catch::Contains;
+using Catch::EndsWith;
+using Catch::StartsWith;
+using Words = std::vector<std::string>;
+
+Finished run(const Words& arguments, const LauncherSetup& setup = {}) {
+  return LauncherRun(arguments, setup).finish();
+}
+
+}  // namespace
+
+TEST_CASE("what asks for information needs no command") {
+  CHECK_THAT(run({"--version"}).out, StartsWith("dabkerun ") && EndsWith("\n"));
+  CHECK_THAT(run({"--help"}).out, StartsWith("Usage: dabkerun -np N"));
+  CHECK_THAT(run({"--print-knobs"}).out, StartsWith("# Configuration"));
+  const Finished report = run({"-cb"});
+  CHECK(report.exit_code == 0);
+  CHECK_THAT(report.out, StartsWith("Dabke v") && Contains("Available Controllers:\n    [X] TCP\n") &&
+                             Contains("Available Tensor Operations:\n    [X] shm\n") &&
+                             Contains("    [X] Gloo\n"));
+}
+
+TEST_CASE("information that cannot be written is an error") {
+  for (const char* flag : {"--version", "--help", "--print-knobs", "-cb"}) {
+    const Finished job =
+        LauncherRun({"-c", "exec \"$0\" \"$1\" >/dev/full", DABKERUN, flag}, {.program = "sh"}).finish();
+    CHECK(job.exit_code == 1);
+    CHECK(job.error == "dabkerun: cannot write to stdout: No space left on device\n");
+  }
+}
+
+TEST_CASE("a dry run says what would run where, and starts nothing") {
+  const Finished dry = run({"--dry-run", "-H", "localhost:2,server.invalid:3", "-np", "4", "--cycle-time-ms",
+                            "2", "--ssh-user", "me", "--remote-dabkerun", "/opt/dabkerun", "true", "a b"});
+  CHECK(dry.exit_code == 0);
+  CHECK(dry.error == "");
+  CHECK_THAT(
+      dry.out,
+      StartsWith("Nothing is started. The hosts are from -H.\n"
+                 "host localhost (this one): 2 slots, ranks 0-1\n"
+                 "host server.invalid: 3 slots, ranks 2-3\n"
+                 "  its agent: ssh -T -o BatchMode=yes ") &&
+          Contains(
+              " -l me -- server.invalid 'exec /opt/dabkerun --agent'\neach rank runs: true 'a b'\n  in: /") &&
+          Catch::EndsWith("\n  with: DABKE_CYCLE_TIME=2\n"));
+  CHECK(run({"--dry-run", "-np", "1", "no-such-program"}).exit_code == 127);
+}
+
+}  // namespace dabke

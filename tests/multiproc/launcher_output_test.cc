@@ -1,0 +1,216 @@
+// What ranks print, as it comes out of the real dabkerun and into its files.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "launcher_run.h"
+#include "tests/facts.h"
+#include "tests/patience.h"
+
+namespace dabke {
+namespace {
+
+using namespace std::chrono_literals;
+using Catch::Contains;
+using test::kPatience;
+using Words = std::vector<std::string>;
+
+const std::string kWorker = LAUNCHER_WORKER;
+
+Finished run(const Words& arguments, const LauncherSetup& setup = {}) {
+  return LauncherRun(arguments, setup).finish();
+}
+
+std::vector<std::string> sorted_lines(const std::string& text) {
+  auto lines = lines_of(text);
+  std::ranges::sort(lines);
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("each line is prefixed with its rank and stream") {
+  const Finished job = run({"-np", "2", "sh", "-c", "echo out; echo err >&2"});
+  CHECK(sorted_lines(job.out) == Words{"[0]<stdout>:out", "[1]<stdout>:out"});
+  CHECK(sorted_lines(job.error) == Words{"[0]<stderr>:err", "[1]<stderr>:err"});
+  CHECK(run({"-np", "1", "echo", "one"}).out == "[0]<stdout>:one\n");
+  CHECK(run({"-np", "1", "--no-prefix", "echo", "one"}).out == "one\n");
+}
+
+TEST_CASE("a time goes before the prefix when asked for") {
+  const std::string line = run({"-np", "1", "--prefix-output-with-timestamp", "echo", "x"}).out;
+  CHECK_THAT(line,
+             Catch::Matches("[A-Z][a-z]{2} [A-Z][a-z]{2} [ 0-9]{2} [0-9:]{8} [0-9]{4}\\[0\\]<stdout>:x\n"));
+}
+
+TEST_CASE("lines of chatty ranks are complete, in order and not torn, also when both streams are one pipe") {
+  const bool one_output = GENERATE(false, true);
+  constexpr int kLines = 3000;
+  const Finished job =
+      run({"-np", "2", kWorker, "chatter", std::to_string(kLines)}, {.one_output = one_output});
+  CHECK(job.exit_code == 0);
+  std::array<int, 2> next{0, 0};
+  bool good = true;
+  for (const std::string& line : lines_of(job.out)) {
+    if (line.find("<stderr>:rank ") == 3) continue;
+    const int rank = line[1] - '0';
+    int& i = next.at(static_cast<std::size_t>(rank));
+    const std::string expected =
+        "[" + std::to_string(rank) + "]<stdout>:rank " + std::to_string(rank) + " line " + std::to_string(i) +
+        " " + std::string(static_cast<std::size_t>(i * 37 % 301), static_cast<char>('a' + rank));
+    ++i;
+    if (good) CHECK(line == expected);
+    good = good && line == expected;
+  }
+  CHECK(next == std::array<int, 2>{kLines, kLines});
+}
+
+TEST_CASE("bytes pass unchanged, and a last line without newline is completed") {
+  CHECK(run({"-np", "1", "printf", "a\\377\\200b\\nlast"}).out ==
+        "[0]<stdout>:a\xff\x80"
+        "b\n[0]<stdout>:last\n");
+  CHECK(run({"-np", "1", "printf", "1%%\\r2%%\\rdone\\n"}).out ==
+        "[0]<stdout>:1%\r[0]<stdout>:2%\r[0]<stdout>:done\n");
+  CHECK(run({"-np", "1", "printf", "a\\r\\nb\\r\\n"}).out == "[0]<stdout>:a\r\n[0]<stdout>:b\r\n");
+}
+
+TEST_CASE("a very long line is split at 1 MiB and loses nothing") {
+  constexpr std::size_t kMiB = 1 << 20;
+  const Finished job = run({"-np", "1", kWorker, "long", std::to_string(5 * kMiB / 2)});
+  const auto lines = lines_of(job.out);
+  REQUIRE(lines.size() == 3);
+  const std::string prefix = "[0]<stdout>:";
+  CHECK((lines[0] == prefix + std::string(kMiB, 'x') && lines[1] == lines[0]));
+  CHECK(lines[2] == prefix + std::string(kMiB / 2, 'x'));
+}
+
+TEST_CASE("--output-filename also keeps what each rank printed, without prefixes") {
+  const TemporaryDirectory directory;
+  const Finished job = run({"-np", "11", "--output-filename", directory.path() + "/new/logs", "sh", "-c",
+                            "printf \"out $DABKE_RANK\"; echo err >&2"});
+  CHECK(job.exit_code == 0);
+  CHECK(lines_of(job.out).size() == 11);
+  CHECK(directory.text_of("new/logs/rank.00/stdout") == "out 0");
+  CHECK(directory.text_of("new/logs/rank.10/stdout") == "out 10");
+  CHECK(directory.text_of("new/logs/rank.10/stderr") == "err\n");
+  CHECK(run({"-np", "1", "--output-filename", directory.path(), "echo", "x"}).exit_code == 0);
+  CHECK(directory.text_of("rank.0/stdout") == "x\n");
+}
+
+TEST_CASE("--output-filename has the descriptors up to the hard limit") {
+  const TemporaryDirectory directory;
+  const Finished job = LauncherRun({"-c", "ulimit -Sn 24; exec \"$0\" -np 16 --output-filename \"$1\" echo x",
+                                    DABKERUN, directory.path()},
+                                   {.program = "bash"})
+                           .finish();
+  CHECK(job.exit_code == 0);
+  CHECK(directory.text_of("rank.15/stdout") == "x\n");
+}
+
+TEST_CASE("what a rank's own pipeline still prints after its end is not lost") {
+  const Finished job = run({"-np", "1", "--no-prefix", "sh", "-c", "(sleep 0.05; echo late) & echo early"});
+  CHECK(job.out == "early\nlate\n");
+  CHECK(job.exit_code == 0);
+}
+
+TEST_CASE("when nobody reads stdout any more the job ends") {
+  const TemporaryDirectory directory;
+  LauncherRun launcher({"-np", "2", kWorker, "sleep", directory.path()});
+  REQUIRE(launcher.wait_for_output("ready", 2));
+  launcher.close_output();
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 128 + SIGPIPE);
+  CHECK_THAT(job.error, Contains("nobody reads stdout any more"));
+  for (const char* rank : {"0", "1"}) CHECK(is_gone(directory.pid_in(rank)));
+  CHECK(job.took < kPatience);
+}
+
+TEST_CASE("a job that never prints does not need a reader") {
+  const TemporaryDirectory directory;
+  LauncherRun launcher({"-np", "2", kWorker, "quiet", directory.path()});
+  launcher.close_output();
+  directory.pid_in("0");
+  directory.pid_in("1");
+  std::ofstream(directory.path() + "/go") << "now";
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 0);
+  CHECK(job.error.empty());
+}
+
+TEST_CASE("a copy of the output that could not be written is told by name, and fails the job") {
+  const TemporaryDirectory directory;
+  std::filesystem::create_directories(directory.path() + "/rank.0");
+  std::filesystem::create_symlink("/dev/full", directory.path() + "/rank.0/stdout");
+  const Finished job =
+      run({"-np", "1", "--no-prefix", "--output-filename", directory.path(), "echo", "something"});
+  CHECK(job.exit_code == 1);
+  CHECK(job.out == "something\n");
+  CHECK(job.error ==
+        "dabkerun: cannot write the output file of rank 0's stdout: No space left on device; the "
+        "rest is on the console alone\n");
+}
+
+TEST_CASE("a limit of file size is an error in writing, not the end of dabkerun") {
+  const TemporaryDirectory directory;
+  const Finished job =
+      LauncherRun({"-c", "ulimit -f 1; exec \"$0\" -np 1 --output-filename \"$1\" \"$2\" long 5000", DABKERUN,
+                   directory.path(), kWorker},
+                  {.program = "bash"})
+          .finish();
+  CHECK(job.exit_code == 1);
+  CHECK(job.out.size() == std::string("[0]<stdout>:").size() + 5001);
+  CHECK_THAT(job.error, Contains("cannot write the output file of rank 0's stdout: File too large"));
+}
+
+TEST_CASE("a reader that is slow loses nothing and does not stop signals") {
+  LauncherRun launcher({"-np", "2", "yes"});
+  std::this_thread::sleep_for(
+      300ms);  // the pipe and the launcher's memory are full, and both ranks wait in write
+  launcher.signal(SIGINT);
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 130);
+  const auto lines = lines_of(job.out);
+  CHECK(std::ranges::all_of(
+      lines, [](const std::string& line) { return line == "[0]<stdout>:y" || line == "[1]<stdout>:y"; }));
+}
+
+TEST_CASE(
+    "output that nobody reads when the job has been told to end is lost after a while, and told as lost") {
+  const TemporaryDirectory directory;
+  const std::string output = directory.path() + "/stdout";
+  REQUIRE(::mkfifo(output.c_str(), 0600) == 0);
+  const Fd reader(::open(output.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  const bool is_over = GENERATE(false, true);  // before it is told to end
+  LauncherRun launcher({"-c", "exec \"$0\" -np 1 --output-filename \"$1\" \"$2\" $3 \"$1\" >\"$1/stdout\"",
+                        DABKERUN, directory.path(), kWorker, is_over ? "spill" : "flood"},
+                       {.program = "bash"});
+  const pid_t rank = directory.pid_in("0");
+  if (is_over) REQUIRE(is_gone_within(rank, kPatience));
+  launcher.signal(SIGTERM);
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 128 + SIGTERM);
+  CHECK(job.took < kPatience);
+  CHECK_THAT(job.error, Contains(" bytes of output are lost, because nobody has read them"));
+  if (is_over) CHECK(directory.text_of("rank.0/stdout").size() == 1 << 20);
+}
+
+TEST_CASE("the last words of a job wait for its reader, as all its output does") {
+  // The line takes as much as the pipe does, so that there is no room for them.
+  const auto size = std::to_string((64 << 10) - std::string("[0]<stdout>:\n").size());
+  LauncherRun launcher({"-np", "1", "sh", "-c", "\"$0\" long \"$1\"; exit 3", kWorker, size},
+                       {.one_output = true});
+  std::this_thread::sleep_for(3s);  // the time to look at one page
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 3);
+  CHECK_THAT(job.out, Contains("exited with status code 3"));
+}
+
+}  // namespace dabke
