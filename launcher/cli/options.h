@@ -30,7 +30,7 @@ struct Options {
   bool timestamps = false;
   bool stdin_to_rank_0 = true;
   bool dry_run = false;
-  bool json = false;  // what the doctor prints
+  bool json = false;              // what the doctor prints
   std::optional<BindTo> bind_to;  // nothing: automatic, and by mpirun none
   std::vector<GivenVariable> variables;
   std::chrono::milliseconds grace = kPatience;
