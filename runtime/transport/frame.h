@@ -1,5 +1,6 @@
-// Frames on a byte stream: a length (four bytes, little-endian), then as many bytes. An empty frame is a
-// frame.
+// Frames on a byte stream: a length (four bytes, little-endian), the same with every bit turned, then as many bytes. An
+// empty frame is a frame. A length alone would take one damaged stream in sixteen for the beginning of a long frame, and
+// wait for the rest.
 #pragma once
 
 #include <array>
@@ -13,7 +14,7 @@
 
 namespace dabke {
 
-inline constexpr std::size_t kFrameHeaderBytes = 4;
+inline constexpr std::size_t kFrameHeaderBytes = 8;
 
 std::array<std::byte, kFrameHeaderBytes> frame_header(std::size_t length);
 

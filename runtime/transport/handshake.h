@@ -30,7 +30,7 @@
 
 namespace dabke {
 
-inline constexpr std::uint32_t kWireVersion = 8;
+inline constexpr std::uint32_t kWireVersion = 9;
 
 class Handshake {
  public:

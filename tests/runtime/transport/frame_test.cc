@@ -72,6 +72,20 @@ TEST_CASE("a length above the limit is an error that says so") {
              Contains(std::to_string(kMaxFrameBytes + 1)) && Contains(std::to_string(kMaxFrameBytes)));
 }
 
+TEST_CASE("bytes that only begin like a length are an error at once, and not waited for") {
+  FrameDecoder decoder;
+  Collected seen;
+  std::mt19937 random(1);
+  std::string stream;
+  append_frame(stream, "good");
+  std::string header = text_of(frame_header(100));
+  header[5] = static_cast<char>(header[5] ^ 1);
+  const Status status = feed(decoder, stream + header, seen, random, 1000);
+  CHECK(seen.frames == std::vector<std::string>{"good"});
+  CHECK(status.code() == Code::transport);
+  CHECK_THAT(status.message(), Contains("no message"));
+}
+
 TEST_CASE("a length alone takes no memory") {
   FrameDecoder decoder;
   Collected seen;

@@ -123,9 +123,9 @@ TEST_CASE("a rank of another version, job, epoch or place is refused with both s
   Rank wanted = 0;
   std::string needle;
   SECTION("version") {
-    connects.version = 9;
-    needle = std::string("version 9 of the link protocol and the accepting rank version ") +
-             std::to_string(kWireVersion);
+    connects.version = kWireVersion + 1;
+    needle = "version " + std::to_string(kWireVersion + 1) +
+             " of the link protocol and the accepting rank version " + std::to_string(kWireVersion);
   }
   SECTION("job") {
     connects.job_id[0] = std::byte{0xab};

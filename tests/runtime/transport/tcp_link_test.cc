@@ -18,10 +18,12 @@ using Catch::Contains;
 
 TEST_CASE("a length that is garbage, and an end in the middle of a message, are errors of the link") {
   const auto pair = tcp_pair();
-  std::array<std::byte, 6> bytes{};
+  std::array<std::byte, 10> bytes{};
   const bool garbage = GENERATE(true, false);
-  store_le<std::uint32_t>(garbage ? 0xffffffffu : 100u, bytes.data());
-  REQUIRE(::send(pair->a->descriptor(), bytes.data(), bytes.size(), 0) == 6);
+  const std::uint32_t length = garbage ? 0xffffffffu : 100u;
+  store_le<std::uint32_t>(length, bytes.data());
+  store_le<std::uint32_t>(~length, bytes.data() + 4);
+  REQUIRE(::send(pair->a->descriptor(), bytes.data(), bytes.size(), 0) == 10);
   pair->a->finish_sending();
   Collected seen;
   CHECK_THAT(drain(*pair->b, seen), Contains(garbage ? "4294967295 bytes" : "in the middle of a message"));
