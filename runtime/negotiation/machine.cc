@@ -35,7 +35,8 @@ Status Machine::check(const Request& request) const {
                         request.process_set)};
   }
   if (!state_.collector.is_open(request.process_set)) {
-    const auto gone = std::ranges::find_if(*ranks, [&](Rank r) { return state_.has_left(r); });
+    auto gone = std::ranges::find(*ranks, state_.first_left);
+    if (gone == ranks->end()) gone = std::ranges::find_if(*ranks, [&](Rank r) { return state_.has_left(r); });
     return {Code::shut_down, fmt::format("'{}' cannot run: {} has shut down", request.name,
                                          gone == ranks->end() ? "a rank" : state_.who(*gone))};
   }

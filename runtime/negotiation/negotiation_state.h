@@ -74,9 +74,10 @@ struct NegotiationState {
   std::map<ProcessSetId, Join> joins;    // pending here
   std::uint64_t last_order = 0;          // its number
   std::vector<bool> left;
-  bool over = false;    // nothing more is negotiated
-  bool failed = false;  // and the job has failed
-  Status cause;         // why everything submitted after the end fails
+  Rank first_left = -1;  // without which the others could not go on, so that they left as well
+  bool over = false;     // nothing more is negotiated
+  bool failed = false;   // and the job has failed
+  Status cause;          // why everything submitted after the end fails
 };
 
 /// What this rank and the root disagree in, when no message is under way; empty when nothing. For tests.

@@ -262,10 +262,14 @@ void OrderFollower::note_departure(Rank rank) {
 
 void OrderFollower::apply_left(Rank rank) {
   note_departure(rank);
+  if (state_.first_left < 0) state_.first_left = rank;
   if (state_.has_left(state_.options.rank)) {
-    const Status cause(Code::shut_down, rank == state_.options.rank
-                                            ? "dabke_shutdown was called on this rank"
-                                            : fmt::format("{} has shut down", state_.who(rank)));
+    std::string why = "dabke_shutdown was called on this rank";
+    if (rank != state_.options.rank) {
+      why = fmt::format("{} has shut down", state_.who(state_.first_left));
+      if (rank != state_.first_left) why += fmt::format(", and then {}", state_.who(rank));
+    }
+    const Status cause(Code::shut_down, std::move(why));
     return endings_.end(cause, Status::ok());
   }
   const Status cause(Code::shut_down,

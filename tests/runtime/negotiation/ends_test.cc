@@ -39,6 +39,17 @@ TEST_CASE("a rank that shuts down fails what waits for it, by name, and other pr
   CHECK(job.all_complete());
 }
 
+TEST_CASE("who comes only when others have left as well is told who left first") {
+  SimulatedJob job(3);
+  for (const Rank rank : {2, 0}) {
+    job.machine(rank).leave(job.now());
+    job.advance(milliseconds(0));
+    job.run();
+  }
+  const Token late = job.submit(1, allreduce("x"));
+  CHECK_THAT(job.outcome(late).status.message(), Contains("rank 2 has shut down, and then rank 0"));
+}
+
 TEST_CASE("what becomes ready together with a goodbye, and is ordered after it, does not run") {
   SimulatedJob job(3);
   for (Rank rank = 0; rank < 3; ++rank) job.submit(rank, allreduce("x"));
