@@ -25,6 +25,8 @@ constexpr std::size_t kLeastStage = 16 * kKiB;
 constexpr std::size_t kMostStage = 1024 * kKiB;
 constexpr std::size_t kMostOfAll = 64 * 1024 * kKiB;  // one stage of all ranks together
 
+constexpr Duration kTroubleCheck = std::chrono::milliseconds(250);
+
 /// A round must take at least a line for each rank, and an alltoall's head.
 std::size_t least_stage(std::size_t ranks) { return std::max(kLeastStage, 128 * ranks); }
 
@@ -49,7 +51,8 @@ class Conversation {
       const auto received = link_.receive(sink);
       if (sink.text) break;
       if (!received.is_ok() || *received == Link::Received::closed) {
-        const AbsentRanks told = absent(kInitVerdict);
+        DABKE_RETURN_IF_ERROR(await_trouble(*context_.store, kInitVerdict));
+        const AbsentRanks told = absent(Duration::zero());
         return Status(
             Code::transport,
             fmt::format("{} went away during dabke_init ({}): it was killed, or its init failed{}", told.who,
@@ -59,8 +62,10 @@ class Conversation {
       if (*received == Link::Received::more || !link_.prepare_to_sleep()) continue;
       const TimePoint now = Clock::now();
       pollfd entry{link_.descriptor(), POLLIN, 0};
-      if (now < deadline_) (void)::poll(&entry, 1, poll_timeout_ms(deadline_, now));
+      if (now < deadline_)
+        (void)::poll(&entry, 1, poll_timeout_ms(std::min(deadline_, now + kTroubleCheck), now));
       link_.woken();
+      DABKE_RETURN_IF_ERROR(context_.store->trouble());
       if (now < deadline_) continue;
       const AbsentRanks told = absent(kSecondInitVerdict);
       return Status(

@@ -17,6 +17,8 @@
 #include "runtime/bootstrap/pmi2_start.h"
 #include "runtime/bootstrap/roster.h"
 #include "runtime/transport/http_store.h"
+#include "runtime/transport/init_failure.h"
+#include "runtime/transport/init_watch.h"
 #include "runtime/transport/job_secret.h"
 #include "runtime/transport/module_loader.h"
 
@@ -158,7 +160,7 @@ Result<Bootstrapped> join(Place place, const Config& config, TimePoint deadline)
   joined.mpi = place.mpi;
   joined.gathers_dumps = place.gathers_dumps;
   joined.merges_timeline = place.merges_timeline;
-  joined.store = with_prefix(job, std::to_string(place.roster->epoch));
+  const auto epoch = with_prefix(job, std::to_string(place.roster->epoch));
   World& world = joined.world;
   world.job_id = rendezvous.secret.id;
   world.job_key = rendezvous.secret.key;
@@ -173,7 +175,13 @@ Result<Bootstrapped> join(Place place, const Config& config, TimePoint deadline)
   world.cross_rank = placement.cross_rank;
   world.cross_size = placement.cross_size;
   world.is_homogeneous = equally_filled(world.hosts);
-  DABKE_ASSIGN_OR_RETURN(AgreedAddress agreed, agree_on_address(world, config, *joined.store, deadline));
+  joined.store = watch_init(epoch, world, std::move(place.roster->processes));
+  auto agreement = agree_on_address(world, config, *joined.store, deadline);
+  if (!agreement.is_ok()) {
+    tell_init_failure(*joined.store, world.rank, agreement.status());
+    return agreement.status();
+  }
+  AgreedAddress agreed = agreement.take();
   world.address = std::move(agreed.address);
   joined.network = std::move(agreed.table);
   return joined;
@@ -212,6 +220,7 @@ Result<Bootstrapped> bootstrap(const Config& config, const Environment& environm
 
 Status leave_epoch(const Bootstrapped& joined) {
   joined.store->hurry(kTidyingLimit);
+  tell_clean_end(*joined.store, joined.world.rank);
   DABKE_ASSIGN_OR_RETURN(const std::uint64_t left, joined.store->increment("left"));
   if (left < static_cast<std::uint64_t>(joined.world.size)) return {};
   return joined.store->remove_all("");

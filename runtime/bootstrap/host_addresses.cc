@@ -175,7 +175,7 @@ Status Agreement::lead() {
 
 Status Agreement::try_others(const Handshake::Self& self) {
   DABKE_ASSIGN_OR_RETURN(std::vector<Trial> trials, this->trials());
-  DABKE_RETURN_IF_ERROR(try_addresses(self, trials, deadline_));
+  DABKE_RETURN_IF_ERROR(try_addresses(self, trials, deadline_, [this] { return store_.trouble(); }));
   return report(trials);
 }
 
@@ -233,8 +233,7 @@ Result<AgreedAddress> Agreement::run() {
   if (leads()) {
     if (const Status led = lead(); !led.is_ok()) {
       // Whoever waits for either is told; rank 0 makes it everybody's.
-      const std::string text =
-          bad_text({led.code(), fmt::format("{}: {}", world_.name_of(world_.rank), led.message())});
+      const std::string text = bad_text(init_failure_of(world_.name_of(world_.rank), led));
       DABKE_RETURN_IF_ERROR(store_.set(seen_key(world_.rank), text));
       DABKE_RETURN_IF_ERROR(store_.set(addresses_key(world_.rank), text));
     }

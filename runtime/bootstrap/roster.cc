@@ -13,6 +13,7 @@
 #include "runtime/base/hmac.h"
 #include "runtime/bootstrap/placement_note.h"
 #include "runtime/call/process_set_list.h"
+#include "runtime/transport/init_failure.h"
 
 namespace dabke {
 namespace {
@@ -31,7 +32,11 @@ constexpr Duration kQuietWait = 250ms;
 constexpr Duration kLongestLook = 2s;
 /// A network file system may go on showing for a while what has been removed.
 constexpr Duration kStalePause = 20ms;
+/// Rank 0 looks that often whether somebody who has come has died since, and who is dead has that long to be replaced.
+constexpr Duration kDeathLook = 250ms;
+constexpr Duration kReplacement = 1s;
 constexpr std::size_t kMostAbsentNamed = 8;
+constexpr std::size_t kHelloLines = 5;
 
 std::string hello_key(std::uint64_t epoch, Rank rank) { return fmt::format("{}/hello/{}", epoch, rank); }
 std::string roster_key(std::uint64_t epoch) { return fmt::format("{}/roster", epoch); }
@@ -91,6 +96,7 @@ struct Absent {
 /// What rank 0 left of an epoch, as one rank reads it.
 struct Verdict {
   std::vector<std::string> hosts;
+  std::vector<ProcessIdentity> processes;
   bool is_in = false;  // this process is the one that counts for its rank
 };
 
@@ -113,14 +119,23 @@ class Meeting {
 
  private:
   struct Member {
-    std::string token, host;
+    Rank rank = 0;
+    std::string token, host, process;
+    TimePoint ended_at = kNever;  // that its process was seen to have ended
   };
 
   std::string hello() const {
-    return fmt::format("{}\n{}\n{}\n{}\n", token_, self_.size, self_.host, self_.process_sets);
+    return fmt::format("{}\n{}\n{}\n{}\n{}\n", token_, self_.size, self_.host, self_.process_sets,
+                       to_text(process_));
   }
   Result<std::vector<Member>> gather(std::uint64_t epoch);
-  Result<std::string> await_hello(std::uint64_t epoch, Rank rank, TimePoint until);
+  bool is_dead(const ProcessIdentity& process) const {
+    return process_.shares_pids_with(process) && process.pid != process_.pid && has_ended(process.pid);
+  }
+  Status check_lives(std::uint64_t epoch, std::vector<Member>& members) const;
+  Status bury_root(std::uint64_t epoch, const ProcessIdentity& root);
+  Result<std::string> await_hello(std::uint64_t epoch, Rank rank, TimePoint until,
+                                  std::vector<Member>& members);
   std::vector<PlacedRanks> placement(std::uint64_t epoch) const;
   std::vector<Rank> absent_ranks(std::uint64_t epoch) const;
   void report(const std::string& what);
@@ -142,6 +157,7 @@ class Meeting {
   const double patience_;
   const TimePoint deadline_;
   const std::string token_;
+  const ProcessIdentity process_ = identity_of_this_process();
   const WaitReports& reports_;
   TimePoint reports_at_;
 };
@@ -166,10 +182,14 @@ void Meeting::report(const std::string& what) {
   reports_at_ = Clock::now() + reports_.again;
 }
 
-Result<std::string> Meeting::await_hello(std::uint64_t epoch, Rank rank, TimePoint until) {
+Result<std::string> Meeting::await_hello(std::uint64_t epoch, Rank rank, TimePoint until,
+                                         std::vector<Member>& members) {
   for (;;) {
-    auto hello = job_.get(hello_key(epoch, rank), std::min(until, reports_at_));
-    if (hello.is_ok() || hello.status().code() != Code::timeout || until <= reports_at_) return hello;
+    const TimePoint next = std::min({until, reports_at_, Clock::now() + kDeathLook});
+    auto hello = job_.get(hello_key(epoch, rank), next);
+    if (hello.is_ok() || hello.status().code() != Code::timeout || until <= next) return hello;
+    DABKE_RETURN_IF_ERROR(check_lives(epoch, members));
+    if (Clock::now() < reports_at_) continue;
     const std::vector<Rank> absent = absent_ranks(epoch);
     const auto come = static_cast<std::size_t>(self_.size) - absent.size();
     if (!absent.empty())
@@ -180,11 +200,31 @@ Result<std::string> Meeting::await_hello(std::uint64_t epoch, Rank rank, TimePoi
 
 Result<Meeting::Member> Meeting::check(Rank rank, const std::string& hello) const {
   const auto lines = lines_of(hello);
-  if (lines.size() != 4)
+  if (lines.size() != kHelloLines)
     return Status(Code::internal, fmt::format("rank {} left a hello that makes no sense", rank));
   if (lines[1] != std::to_string(self_.size)) return size_mismatch(0, self_.size, rank, lines[1]);
   if (lines[3] != self_.process_sets) return process_sets_mismatch(self_.process_sets, rank, lines[3]);
-  return Member{lines[0], lines[2]};
+  return Member{rank, lines[0], lines[2], lines[4]};
+}
+
+/// Whether one of those that have come has ended since, and nobody else has come in its place.
+Status Meeting::check_lives(std::uint64_t epoch, std::vector<Member>& members) const {
+  for (Member& member : members) {
+    if (member.ended_at == kNever) {
+      if (is_dead(parse_process(member.process))) member.ended_at = Clock::now();
+      continue;
+    }
+    const auto again = job_.get(hello_key(epoch, member.rank), Clock::now());
+    auto other = again.is_ok() ? check(member.rank, *again) : Result<Member>(again.status());
+    if (other.is_ok() && other->token != member.token) {
+      member = other.take();
+    } else if (Clock::now() >= member.ended_at + kReplacement) {
+      std::vector<std::string> hosts(static_cast<std::size_t>(self_.size));
+      hosts[static_cast<std::size_t>(member.rank)] = member.host;
+      return process_ended_in_init(member.rank, hosts, parse_process(member.process).pid);
+    }
+  }
+  return {};
 }
 
 /// Rank 0: everybody, by rank.
@@ -193,7 +233,8 @@ Result<std::vector<Meeting::Member>> Meeting::gather(std::uint64_t epoch) {
   Status wrong;
   TimePoint until = deadline_;
   for (Rank rank = 0; rank < self_.size; ++rank) {
-    const auto hello = rank == 0 ? Result<std::string>(this->hello()) : await_hello(epoch, rank, until);
+    const auto hello =
+        rank == 0 ? Result<std::string>(this->hello()) : await_hello(epoch, rank, until, members);
     if (!hello.is_ok() && hello.status().code() == Code::timeout)
       return wrong.is_ok() ? explain_absence(epoch) : wrong;
     if (!hello.is_ok()) return hello.status();
@@ -221,7 +262,8 @@ Status Meeting::close(std::uint64_t epoch, const Result<std::vector<Member>>& me
   }
   std::string roster = "hosts\n";
   if (members.is_ok()) {
-    for (const Member& member : *members) roster += fmt::format("{} {}\n", member.token, member.host);
+    for (const Member& member : *members)
+      roster += fmt::format("{} {} {}\n", member.token, member.process, member.host);
   } else {
     roster = fmt::format("error\n{}\n{}\n", static_cast<int>(members.status().code()),
                          one_line(members.status().message()));
@@ -241,7 +283,10 @@ Result<Roster> Meeting::open() {
   if (!members.is_ok() && closed.code() != Code::invalid_argument) return members.status();
   if (!closed.is_ok()) return closed;
   Roster roster{epoch, {}};
-  for (const Member& member : *members) roster.hosts.push_back(member.host);
+  for (const Member& member : *members) {
+    roster.hosts.push_back(member.host);
+    roster.processes.push_back(parse_process(member.process));
+  }
   return roster;
 }
 
@@ -290,12 +335,28 @@ Result<Verdict> Meeting::read(const std::string& roster) const {
   const auto me = static_cast<std::size_t>(self_.rank);
   for (std::size_t rank = 0; rank + 1 < lines.size(); ++rank) {
     const std::string& line = lines[rank + 1];
-    const auto space = line.find(' ');
-    if (space == std::string::npos) return Status(Code::internal, "rank 0 left a roster that makes no sense");
+    const auto space = line.find(' '), second = line.find(' ', space + 1);
+    if (space == std::string::npos || second == std::string::npos)
+      return Status(Code::internal, "rank 0 left a roster that makes no sense");
     if (rank == me) verdict.is_in = line.substr(0, space) == token_;
-    verdict.hosts.push_back(line.substr(space + 1));
+    verdict.processes.push_back(parse_process(line.substr(space + 1, second - space - 1)));
+    verdict.hosts.push_back(line.substr(second + 1));
   }
   return verdict;
+}
+
+/// Says in the stead of rank 0, whose process has ended, that the epoch comes to nothing. Whoever is new waits for the
+/// next one.
+Status Meeting::bury_root(std::uint64_t epoch, const ProcessIdentity& root) {
+  const auto hello = job_.get(hello_key(epoch, 0), Clock::now());
+  const auto lines = hello.is_ok() ? lines_of(*hello) : std::vector<std::string>();
+  const Status why = process_ended_in_init(
+      0, lines.size() < 3 ? std::vector<std::string>() : std::vector{lines[2]}, root.pid);
+  const auto opened = look(job_, kOpenedKey);
+  if (opened.is_ok() && *opened == Opened{epoch, self_.size}.text()) (void)job_.remove_all(kOpenedKey);
+  (void)job_.set(roster_key(epoch),
+                 fmt::format("error\n{}\n{}\n", static_cast<int>(why.code()), one_line(why.message())));
+  return why;
 }
 
 /// What rank 0 leaves of the epoch, or a later epoch that has been opened meanwhile: then the rank 0 of this
@@ -303,7 +364,10 @@ Result<Verdict> Meeting::read(const std::string& roster) const {
 Result<std::variant<std::string, Opened>> Meeting::wait_for_roster(const Opened& open) {
   using Either = std::variant<std::string, Opened>;
   const TimePoint until = deadline_ + kLastAhead;
+  std::optional<ProcessIdentity> root;
+  TimePoint root_ended_at = kNever;
   for (Duration pause = kQuietWait;; pause = std::min(2 * pause, kLongestLook)) {
+    if (root && process_.shares_pids_with(*root)) pause = std::min(pause, kDeathLook);
     const TimePoint next = std::min(until, Clock::now() + pause);
     auto roster = job_.get(roster_key(open.epoch), next);
     if (roster.is_ok()) return Either(roster.take());
@@ -314,6 +378,14 @@ Result<std::variant<std::string, Opened>> Meeting::wait_for_roster(const Opened&
     DABKE_ASSIGN_OR_RETURN(const auto opened, look(job_, kOpenedKey));
     const auto later = opened ? Opened::read(*opened) : std::nullopt;
     if (later && later->epoch > open.epoch) return Either(*later);
+    if (!root) {
+      const auto hello = job_.get(hello_key(open.epoch, 0), Clock::now());
+      const auto lines = hello.is_ok() ? lines_of(*hello) : std::vector<std::string>();
+      if (lines.size() == kHelloLines) root = parse_process(lines[4]);
+    }
+    if (root_ended_at == kNever && root && is_dead(*root)) root_ended_at = Clock::now();
+    if (root_ended_at == kNever) continue;
+    if (Clock::now() >= root_ended_at + kReplacement) return bury_root(open.epoch, *root);
   }
 }
 
@@ -332,7 +404,7 @@ Result<Roster> Meeting::join() {
     }
     if (is_for_us(open)) {
       DABKE_ASSIGN_OR_RETURN(const Verdict verdict, read(std::get<std::string>(told)));
-      if (verdict.is_in) return Roster{open.epoch, verdict.hosts};
+      if (verdict.is_in) return Roster{open.epoch, verdict.hosts, verdict.processes};
     }
     DABKE_ASSIGN_OR_RETURN(open, wait_until_open(open.epoch));
   }

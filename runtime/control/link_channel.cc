@@ -12,6 +12,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/negotiation/wire.h"
+#include "runtime/transport/init_failure.h"
 #include "runtime/transport/link_setup.h"
 #include "runtime/transport/shm/waiting.h"
 
@@ -67,6 +69,12 @@ class MessageSink final : public FrameSink {
   bool delivered_ = false;
 };
 
+std::vector<std::byte> words_of(const Status& why) {
+  std::vector<std::byte> words;
+  dabke::encode(FailMessage{why.code(), why.message()}, words);
+  return words;
+}
+
 class NullSink final : public FrameSink {
  public:
   void on_frame(std::span<const std::byte>) override {}
@@ -90,6 +98,9 @@ Result<std::unique_ptr<LinkChannel>> LinkChannel::open_as(const ProcessIdentity&
   std::unique_ptr<LinkChannel> channel(new LinkChannel(config, guard, log));
   DABKE_RETURN_IF_ERROR(channel->start());
   DABKE_ASSIGN_OR_RETURN(const SocketAddress address, listening_address(world));
+  std::function<std::vector<std::byte>(const Status&)> say;
+  if (channel->tells_failures_)
+    say = [&world](const Status& why) { return words_of(init_failure_of(world.name_of(world.rank), why)); };
   DABKE_ASSIGN_OR_RETURN(auto links, open_links({.world = world,
                                                  .neighbours = neighbours,
                                                  .listen_at = address,
@@ -99,7 +110,8 @@ Result<std::unique_ptr<LinkChannel>> LinkChannel::open_as(const ProcessIdentity&
                                                  .deadline = deadline_after(config.start_timeout),
                                                  .self = self,
                                                  .peer_timeout = seconds_to_duration(config.peer_timeout),
-                                                 .shared_memory = shared_memory_of(config)}));
+                                                 .shared_memory = shared_memory_of(config),
+                                                 .last_words = say}));
   std::ranges::sort(links, {}, [](const auto& link) { return link->peer().rank; });
   for (auto& link : links) DABKE_RETURN_IF_ERROR(channel->add_peer(self, world, std::move(link)));
   if (channel->any_beats_) channel->next_beat_ = Clock::now() + kBeat;
@@ -314,6 +326,7 @@ std::string LinkChannel::process_ended(const Peer& peer) {
 bool LinkChannel::read(Peer& peer, ControlSink& sink) {
   // Called when the link is readable: some bytes, or the end, have come.
   if (peer.beats) peer.last_heard = Clock::now();
+  peer.has_spoken = true;
   const bool ended = peer.ended_at != kNever;
   if (ended) peer.last_word = Clock::now() + kLastWords;
   MessageSink messages(peer.rank, peer.clock, sink);
@@ -327,6 +340,7 @@ bool LinkChannel::read(Peer& peer, ControlSink& sink) {
                         received.is_ok() ? fmt::format("it closed its connection {}", kEndedGloss)
                                          : received.status().message());
   }
+  if (!received.is_ok() && !ended) say_why(peer, cause);
   lose(peer, Status(Code::peer_lost, std::move(cause)), sink);
   return true;
 }
@@ -358,15 +372,19 @@ bool LinkChannel::keep_time(TimePoint now, bool all_read, ControlSink& sink) {
   next_beat_ = now + kBeat;
   for (Peer& peer : peers_) {
     if (!peer.link || !peer.beats) continue;
-    if (all_read && patience_ > Duration::zero() && now - peer.last_heard >= patience_) {
-      const double seconds = std::chrono::duration<double>(patience_).count();
-      lose(peer,
-           Status(
-               Code::peer_lost,
-               fmt::format("{}: nothing heard for {} s (DABKE_PEER_TIMEOUT_SECONDS): the network between the "
-                           "hosts is cut, or its host or process has stopped",
-                           peer.name, seconds)),
-           sink);
+    // One that has said nothing yet may still be in its init, which has a limit of its own.
+    const Duration patience = patience_ + (peer.has_spoken ? Duration::zero() : init_patience_);
+    if (all_read && patience_ > Duration::zero() && now - peer.last_heard >= patience) {
+      const double seconds = std::chrono::duration<double>(patience).count();
+      const Status cause(
+          Code::peer_lost,
+          fmt::format("{}: nothing heard for {} s ({}): the network between the hosts is cut, or its host or "
+                      "process has stopped",
+                      peer.name, seconds,
+                      peer.has_spoken ? "DABKE_PEER_TIMEOUT_SECONDS"
+                                      : "DABKE_START_TIMEOUT_SECONDS and DABKE_PEER_TIMEOUT_SECONDS"));
+      say_why(peer, cause.message());
+      lose(peer, cause, sink);
       lost = true;
       continue;
     }
@@ -394,6 +412,12 @@ bool LinkChannel::end_last_words(TimePoint now, ControlSink& sink) {
     lost = true;
   }
   return lost;
+}
+
+/// To a peer that is given up and may still be there: else it takes this rank for the one that was lost, and tells others
+/// so.
+void LinkChannel::say_why(Peer& peer, const std::string& cause) {
+  if (tells_failures_) (void)peer.link->send(words_of({Code::peer_lost, cause}));
 }
 
 void LinkChannel::lose(Peer& peer, Status cause, ControlSink& sink) {

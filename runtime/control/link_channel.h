@@ -10,7 +10,8 @@
 //   - its process ends, seen through a pidfd when it shares our host and pid namespace: this works even while
 //     a child of it still holds the link open;
 //   - silence: a neighbour whose process we cannot watch gets a beat every second, and is lost when
-//     nothing came from it for config.peer_timeout seconds. Neighbours we can watch get no such beat, so an
+//     nothing came from it for config.peer_timeout seconds, and for config.start_timeout more while it may be in its
+//     init. It is sent that as its last word. Neighbours we can watch get no such beat, so an
 //     idle channel on one host never wakes.
 // Whatever it is, the messages that were sent before are delivered first.
 #pragma once
@@ -73,13 +74,18 @@ class LinkChannel final : public ControlChannel {
     ClockComparison clock;         // a peer with beats only
     bool waits_to_write = false;   // what epoll watches
     TimePoint last_heard;          // a peer with beats only
+    bool has_spoken = false;       // so it is past its init
     TimePoint ended_at = kNever;   // its process ended: the link is read until then at the latest
     TimePoint last_word = kNever;  // and no longer than this after the last bytes
     Status failure;                // found outside poll(), to be reported by the next one
   };
 
   LinkChannel(const Config& config, ForkGuard& guard, Log log)
-      : patience_(seconds_to_duration(config.peer_timeout)), guard_(guard), log_(std::move(log)) {}
+      : patience_(seconds_to_duration(config.peer_timeout)),
+        init_patience_(seconds_to_duration(config.start_timeout)),
+        tells_failures_(config.controller != "mpi"),
+        guard_(guard),
+        log_(std::move(log)) {}
   Status start();
   Status add_peer(const ProcessIdentity& self, const World& world, std::unique_ptr<Link> link);
   Status watch_process_of(Peer& peer, std::uint64_t index);
@@ -98,12 +104,15 @@ class LinkChannel final : public ControlChannel {
   bool keep_time(TimePoint now, bool all_read, ControlSink& sink);
   TimePoint next_timer() const;
   void write_interest(Peer& peer);
+  void say_why(Peer& peer, const std::string& cause);
   void lose(Peer& peer, Status cause, ControlSink& sink);
   void forget(Peer& peer);
   Peer* find(Rank rank);
   void flush_all(TimePoint deadline);
 
-  Duration patience_;  // how long a peer may be silent; zero: for ever
+  Duration patience_;       // how long a peer may be silent; zero: for ever
+  Duration init_patience_;  // so much longer where it has not said anything yet
+  bool tells_failures_;     // the links carry the negotiation's messages
   ForkGuard& guard_;
   Log log_;
   GuardedFd epoll_;

@@ -108,13 +108,13 @@ Status Runtime::start(const Factories& factories) {
   if (!bootstrapped_.network.empty()) log_.info("{}", bootstrapped_.network);
   log_.debug("{}, of {}, epoch {}, control over {}", world().name_of(world().rank), world().size,
              world().epoch, coordinator_->channel_name());
+  bootstrapped_.store->init_is_over();
   return {};
 }
 
 /// Tells the ranks that are linked to this one already and may be past their init.
 void Runtime::fail_init(const Status& why) {
-  coordinator_->abort(
-      {why.code(), fmt::format("{} failed in dabke_init: {}", world().name_of(world().rank), why.message())});
+  coordinator_->abort(init_failure_of(world().name_of(world().rank), why));
 }
 
 void Runtime::begin_mpi_job() {

@@ -28,6 +28,8 @@ constexpr Duration kAgain = 200ms;
 /// What late addresses get: where the likeliest has answered, and where only another has.
 constexpr Duration kShortGrace = 100ms;
 constexpr Duration kLongGrace = 1s;
+/// How often it is asked whether there is trouble.
+constexpr Duration kTroubleCheck = 250ms;
 
 struct Talk {
   Fd fd;
@@ -77,14 +79,18 @@ class Clients {
 
 class Trials {
  public:
-  Trials(const Handshake::Self& self, std::span<Trial> trials, TimePoint deadline)
-      : self_(self), trials_(trials), talks_(trials.size()), deadline_(deadline) {
+  Trials(const Handshake::Self& self, std::span<Trial> trials, TimePoint deadline,
+         const std::function<Status()>& trouble)
+      : self_(self), trials_(trials), talks_(trials.size()), deadline_(deadline), trouble_(trouble) {
     for (const Trial& trial : trials) hosts_.try_emplace(trial.rank);
   }
 
   Status run() {
     for (std::size_t i = 0; i < trials_.size(); ++i) DABKE_RETURN_IF_ERROR(begin(i));
-    while (Clock::now() < deadline_ && !is_over()) DABKE_RETURN_IF_ERROR(turn());
+    while (Clock::now() < deadline_ && !is_over()) {
+      DABKE_RETURN_IF_ERROR(turn());
+      DABKE_RETURN_IF_ERROR(trouble_());
+    }
     return {};
   }
 
@@ -117,6 +123,7 @@ class Trials {
   std::vector<std::optional<Talk>> talks_;
   std::map<Rank, Host> hosts_;
   const TimePoint deadline_;
+  const std::function<Status()>& trouble_;
 };
 
 Status Trials::begin(std::size_t i) {
@@ -143,7 +150,7 @@ void Trials::end(std::size_t i, Trial::Outcome outcome, const std::string& troub
 }
 
 TimePoint Trials::next_event() const {
-  TimePoint next = deadline_;
+  TimePoint next = std::min(deadline_, Clock::now() + kTroubleCheck);
   for (const auto& talk : talks_) {
     if (talk) next = std::min(next, talk->deadline);
   }
@@ -228,8 +235,9 @@ void TrialDoor::serve() {
   }
 }
 
-Status try_addresses(const Handshake::Self& self, std::span<Trial> trials, TimePoint deadline) {
-  return Trials(self, trials, deadline).run();
+Status try_addresses(const Handshake::Self& self, std::span<Trial> trials, TimePoint deadline,
+                     const std::function<Status()>& trouble) {
+  return Trials(self, trials, deadline, trouble).run();
 }
 
 }  // namespace dabke

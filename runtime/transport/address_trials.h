@@ -3,6 +3,7 @@
 // containers is on every host, leads to this host itself, and fails.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -52,7 +53,9 @@ struct Trial {
 };
 
 /// Tries all at once. Of each rank, the addresses that are late get a moment more once another one has been reached,
-/// and where none has, all are tried again until the deadline.
-Status try_addresses(const Handshake::Self& self, std::span<Trial> trials, TimePoint deadline);
+/// and where none has, all are tried again until the deadline. `trouble` is asked a few times a second, and ends it.
+Status try_addresses(
+    const Handshake::Self& self, std::span<Trial> trials, TimePoint deadline,
+    const std::function<Status()>& trouble = [] { return Status(); });
 
 }  // namespace dabke

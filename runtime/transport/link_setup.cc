@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <map>
 #include <optional>
+#include <thread>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -27,9 +28,19 @@ constexpr Duration kFirstRetry = 20ms;
 constexpr Duration kLastRetry = 1s;
 constexpr Duration kLongestLookup = 500ms;
 constexpr Duration kAbortCheck = 100ms;
+constexpr Duration kTroubleCheck = 250ms;
+// The time for the last words to arrive.
+constexpr Duration kLastWordsTime = 500ms;
 // The listeners' numbers in epoll; every connection has a number of its own from 2 on.
 constexpr std::uint64_t kListener = 0;
 constexpr std::uint64_t kLocalListener = 1;
+// With its rank: a link that is there.
+constexpr std::uint64_t kLinked = std::uint64_t{1} << 63;
+
+class IgnoredFrames final : public FrameSink {
+ public:
+  void on_frame(std::span<const std::byte>) override {}
+};
 
 class Setup {
  public:
@@ -41,6 +52,7 @@ class Setup {
   struct Neighbour {
     Rank rank;
     std::unique_ptr<Link> link;
+    bool has_ended = false;                // the link
     std::optional<SocketAddress> address;  // known once a lower rank published it
     std::uint64_t attempt = 0;             // the connection being tried
     TimePoint retry_at{};
@@ -62,6 +74,7 @@ class Setup {
     std::optional<ShmAgreement> agreement = {};  // on a local socket
   };
 
+  Status link_all();
   Status prepare();
   Status listen();
   Status look_up_addresses();
@@ -80,6 +93,10 @@ class Setup {
   Status give_up(std::uint64_t number, const Status& why);
   Status drop_overdue(TimePoint now);
   TimePoint next_event(TimePoint now) const;
+  Status watch_link(const Neighbour& n);
+  Status link_ended(Neighbour& n);
+  Status check_trouble() const;
+  void say_last_words(const Status& why);
   Status missing_ranks() const;
   Neighbour* neighbour(Rank rank);
   bool may_connect(Rank rank);
@@ -101,19 +118,27 @@ class Setup {
 };
 
 Result<std::vector<std::unique_ptr<Link>>> Setup::run() {
+  if (const Status linked = link_all(); !linked.is_ok()) {
+    if (given_.last_words) say_last_words(linked);
+    return linked;
+  }
+  std::vector<std::unique_ptr<Link>> links;
+  for (const Rank rank : given_.neighbours) links.push_back(std::move(neighbour(rank)->link));
+  return links;
+}
+
+Status Setup::link_all() {
   DABKE_RETURN_IF_ERROR(prepare());
   while (open_links() < neighbours_.size()) {
     const auto now = Clock::now();
     if (now >= given_.deadline) return missing_ranks();
-    if (given_.aborted) DABKE_RETURN_IF_ERROR(given_.aborted());
+    DABKE_RETURN_IF_ERROR(check_trouble());
     DABKE_RETURN_IF_ERROR(look_up_addresses());
     DABKE_RETURN_IF_ERROR(start_connections(Clock::now()));
     DABKE_RETURN_IF_ERROR(wait_for_events());
     DABKE_RETURN_IF_ERROR(drop_overdue(Clock::now()));
   }
-  std::vector<std::unique_ptr<Link>> links;
-  for (const Rank rank : given_.neighbours) links.push_back(std::move(neighbour(rank)->link));
-  return links;
+  return {};
 }
 
 Status Setup::prepare() {
@@ -247,6 +272,8 @@ Status Setup::wait_for_events() {
       DABKE_RETURN_IF_ERROR(accept_clients(listener_.get(), false));
     } else if (number == kLocalListener) {
       DABKE_RETURN_IF_ERROR(accept_clients(local_listener_.get(), true));
+    } else if ((number & kLinked) != 0) {
+      DABKE_RETURN_IF_ERROR(link_ended(*neighbour(static_cast<Rank>(number & ~kLinked))));
     } else {
       DABKE_RETURN_IF_ERROR(serve(number));
     }
@@ -255,7 +282,7 @@ Status Setup::wait_for_events() {
 }
 
 TimePoint Setup::next_event(TimePoint now) const {
-  TimePoint next = given_.aborted ? std::min(given_.deadline, now + kAbortCheck) : given_.deadline;
+  TimePoint next = std::min(given_.deadline, now + (given_.aborted ? kAbortCheck : kTroubleCheck));
   for (const Neighbour& n : neighbours_) {
     if (n.rank < given_.world.rank && !n.address) return now;  // the waiting is done in the store
     if (n.address && !n.link && n.attempt == 0) next = std::min(next, n.retry_at);
@@ -383,11 +410,57 @@ Status Setup::finish(std::uint64_t number) {
     peer.address = "shared memory";
     DABKE_ASSIGN_OR_RETURN(n.link,
                            connection.agreement->take_link(std::move(connection.fd), std::move(peer)));
-    return {};
+    return watch_link(n);
   }
   DABKE_RETURN_IF_ERROR(check_without_shared_memory(n, peer));
   n.link = std::make_unique<TcpLink>(std::move(connection.fd), std::move(peer), given_.peer_timeout);
-  return {};
+  return watch_link(n);
+}
+
+/// Its end alone: what comes is for whoever gets it. Its neighbour may be past this.
+Status Setup::watch_link(const Neighbour& n) {
+  if (given_.aborted) return {};
+  epoll_event event{.events = EPOLLRDHUP, .data = {.u64 = kLinked | static_cast<std::uint64_t>(n.rank)}};
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, n.link->descriptor(), &event) == 0) return {};
+  return system_error("epoll_ctl", errno);
+}
+
+/// Whether a link's end is its rank's, and not only that of its part of the job, is the store's to know. What came over
+/// it stays there for whoever gets the link.
+Status Setup::link_ended(Neighbour& n) {
+  n.has_ended = true;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, n.link->descriptor(), nullptr) == 0) return {};
+  return system_error("epoll_ctl", errno);
+}
+
+Status Setup::check_trouble() const {
+  if (given_.aborted) return given_.aborted();
+  for (const Neighbour& n : neighbours_) {
+    if (n.has_ended) DABKE_RETURN_IF_ERROR(given_.store->trouble(n.rank));
+  }
+  return given_.store->trouble();
+}
+
+/// To those that are linked, and may be past this. Waits a moment until their hosts have it.
+void Setup::say_last_words(const Status& why) {
+  const std::vector<std::byte> words = given_.last_words(why);
+  IgnoredFrames nothing;
+  std::vector<Link*> open;
+  for (Neighbour& n : neighbours_) {
+    if (n.link && n.link->send(words).is_ok()) open.push_back(n.link.get());
+  }
+  const TimePoint until = Clock::now() + kLastWordsTime;
+  while (!open.empty() && Clock::now() < until) {
+    std::erase_if(open, [&](Link* link) {
+      link->flush();
+      // Closing with unread bytes would cut the words off.
+      const bool is_open = link->receive(nothing).is_ok();
+      if (!is_open || link->wants_write()) return !is_open;
+      link->finish_sending();
+      return link->all_arrived();
+    });
+    if (!open.empty()) std::this_thread::sleep_for(1ms);
+  }
 }
 
 /// The connection came to nothing. An error when trying again cannot help.
@@ -459,6 +532,7 @@ Status Setup::missing_ranks() const {
   std::string text = fmt::format("rank {} has no link to {}", given_.world.rank, fmt::join(named, ", "));
   if (missing > named.size()) text += fmt::format(" and {} more", missing - named.size());
   // They may have waited in vain in init themselves, and know for whom.
+  if (!given_.aborted) tell_vain_wait(*given_.store, given_.world.rank, {Code::timeout, text});
   if (!given_.aborted) text += describe_absent(*given_.store, given_.world, absent).reported;
   if (!refused_.empty()) text += fmt::format("; refused were {}", fmt::join(refused_, ", "));
   return {Code::timeout,

@@ -6,6 +6,7 @@
 //   3. Both prove themselves (handshake.h). A client that is silent, slow or no rank of this epoch is
 //      dropped; it costs the others nothing, because all clients are served side by side.
 //   4. The listener is closed once all have come.
+//   5. A link that ends before all others are there ends the setup, unless its rank has left in good order.
 //
 // Where shared memory is wanted, the lower rank listens on a Unix socket as well, before it leaves its
 // address, and the higher one tries that first. Nobody listens there when the ranks are on two hosts, or in
@@ -50,8 +51,11 @@ struct LinkSetup {
   /// answered: one that is not is given up, and another one tried.
   Duration client_patience = std::chrono::seconds(10);
   SharedMemory shared_memory = SharedMemory::never;
-  /// Asked ten times a second: an error ends the setup with it. Empty: nobody can.
+  /// Asked ten times a second: an error ends the setup with it. Empty: this is in init, and the store's trouble does.
   std::function<Status()> aborted = {};
+  /// What the neighbours that are linked already are sent when the setup fails, before their links are closed. Empty:
+  /// nothing.
+  std::function<std::vector<std::byte>(const Status& why)> last_words = {};
 };
 
 /// One link for each neighbour, in their order. Code timeout names the ranks and hosts that are missing, what

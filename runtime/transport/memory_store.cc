@@ -78,6 +78,8 @@ class PrefixStore final : public Store {
     return store_->remove_all(prefix.empty() ? prefix_ : at(prefix));
   }
   void hurry(Duration limit) override { store_->hurry(limit); }
+  Status trouble(Rank unlinked) override { return store_->trouble(unlinked); }
+  void init_is_over() override { store_->init_is_over(); }
   std::string describe() const override { return store_->describe(); }
 
  private:

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "runtime/base/owned.h"
 #include "runtime/base/status.h"
@@ -26,6 +28,15 @@ struct ProcessIdentity {
 
 /// Parts that /proc would tell stay unknown where it cannot be read; that is no error.
 ProcessIdentity identity_of_this_process();
+
+/// As a word that parse_process() reads.
+std::string to_text(const ProcessIdentity& process);
+/// One that nobody can watch, where the text makes no sense.
+ProcessIdentity parse_process(std::string_view text);
+
+/// Whether there is no such process any more, or only what its parent has not asked for yet. False where that cannot be
+/// told.
+bool has_ended(std::uint32_t pid);
 
 /// A descriptor that becomes readable when the process ends. Code peer_lost when it has ended already.
 Result<Fd> watch_process(std::uint32_t pid);

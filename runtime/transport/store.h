@@ -8,6 +8,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
+#include "runtime/base/world.h"
 
 namespace dabke {
 
@@ -29,6 +30,15 @@ class Store {
   /// Waits for an answer no longer than this from now on, and for what is under way: the job is over, and
   /// what is still said to the store is only tidying.
   virtual void hurry(Duration limit) { (void)limit; }
+  /// Why nothing more is to be waited for that others would leave here; get() may end with it, too. Never of code
+  /// timeout. Looks only now and then, so it may be asked often (init_watch.h).
+  /// `unlinked`: a rank whose link has ended, which may be in good order.
+  virtual Status trouble(Rank unlinked = -1) {
+    (void)unlinked;
+    return {};
+  }
+  /// From now on there is none, whatever becomes of the others.
+  virtual void init_is_over() {}
   /// "http://127.0.0.1:4711", "file:/shared/job7", "memory"; for messages.
   virtual std::string describe() const = 0;
 };

@@ -1,6 +1,9 @@
 #include "runtime/bootstrap/roster.h"
 
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <semaphore>
@@ -171,7 +174,7 @@ TEST_CASE("what a rank that died in an init has left does not come into the next
   const auto store = place.client();
   SECTION("rank 0, with its roster open, while another waits for it") {
     REQUIRE(*store->increment("epoch") == 1);
-    REQUIRE(store->set("1/hello/0", "dead\n2\nghost\n\n").is_ok());
+    REQUIRE(store->set("1/hello/0", "dead\n2\nghost\n\n-\n").is_ok());
     REQUIRE(store->set("opened", "1 2").is_ok());
     std::string waited;
     std::jthread other([&] { waited = come(place, 1, 2, "b"); });
@@ -182,15 +185,15 @@ TEST_CASE("what a rank that died in an init has left does not come into the next
   }
   SECTION("rank 0, between the last hello and the roster") {
     REQUIRE(*store->increment("epoch") == 1);
-    REQUIRE(store->set("1/hello/0", "dead\n2\nghost\n\n").is_ok());
-    REQUIRE(store->set("1/hello/1", "dead\n2\nghost\n\n").is_ok());
+    REQUIRE(store->set("1/hello/0", "dead\n2\nghost\n\n-\n").is_ok());
+    REQUIRE(store->set("1/hello/1", "dead\n2\nghost\n\n-\n").is_ok());
     CHECK(come_all(place, {"a", "b"}) == all_see(2, "epoch 2: a b"));
   }
   SECTION("another, whose place a new process takes before rank 0 has looked") {
     std::string root;
     std::jthread first([&] { root = come(place, 0, 3, "a"); });
     REQUIRE(store->get("opened", deadline_after(20)).is_ok());
-    REQUIRE(store->set("1/hello/2", "dead\n3\nghost\n\n").is_ok());
+    REQUIRE(store->set("1/hello/2", "dead\n3\nghost\n\n-\n").is_ok());
     std::string third;
     std::jthread again([&] { third = come(place, 2, 3, "c"); });
     while (store->get("1/hello/2", deadline_after(20)).take().starts_with("dead")) std::this_thread::yield();
@@ -204,11 +207,32 @@ TEST_CASE("what a rank that died in an init has left does not come into the next
     std::string root;
     std::jthread first([&] { root = come(place, 0, 2, "a"); });
     REQUIRE(store->get("opened", deadline_after(20)).is_ok());
-    REQUIRE(store->set("1/hello/1", "dead\n2\nghost\n\n").is_ok());
+    REQUIRE(store->set("1/hello/1", "dead\n2\nghost\n\n-\n").is_ok());
     first.join();
     CHECK(root == "epoch 1: a ghost");  // so its links to the dead rank fail, and all come again
     CHECK(come_all(place, {"a", "b"}) == all_see(2, "epoch 2: a b"));
   }
+}
+
+TEST_CASE("a rank that was killed after it had come is named, and not waited for") {
+  const MeetingPlace place(false);  // a server's thread would not be in the child
+  const auto store = place.client();
+  const Rank victim = GENERATE(0, 1);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    (void)come(place, victim, 3, "gone", 60);
+    ::_exit(1);
+  }
+  std::string other;
+  std::jthread waits([&] { other = come(place, 1 - victim, 3, "a", 3600); });
+  for (const Rank rank : {0, 1})
+    REQUIRE(store->get(fmt::format("1/hello/{}", rank), deadline_after(20)).is_ok());
+  ::kill(pid, SIGKILL);
+  waits.join();
+  ::waitpid(pid, nullptr, 0);
+  CHECK(other == fmt::format("process {} of rank {} on gone ended in dabke_init (killed, or ended without "
+                             "dabke_shutdown)",
+                             pid, victim));
 }
 
 TEST_CASE("a second process with the rank of another is told so when nothing else comes") {
@@ -219,7 +243,7 @@ TEST_CASE("a second process with the rank of another is told so when nothing els
   REQUIRE(store->get("opened", deadline_after(20)).is_ok());
   std::jthread beside([&] { twin = come(place, 2, 3, "twin", 1); });
   REQUIRE(store->get("1/hello/2", deadline_after(20)).is_ok());
-  REQUIRE(store->set("1/hello/2", "other\n3\nc\n\n").is_ok());
+  REQUIRE(store->set("1/hello/2", "other\n3\nc\n\n-\n").is_ok());
   CHECK(come(place, 1, 3, "b") == "epoch 1: a b c");
   beside.join();
   CHECK_THAT(twin, Contains("0 (in epoch 1)") && Contains("In epoch 1 another process is rank 2"));

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "runtime/negotiation/wire.h"
 #include "tests/runtime/control/channels.h"
 
 using namespace dabke;
@@ -25,6 +26,14 @@ long voluntary_switches() {
   rusage usage{};
   ::getrusage(RUSAGE_THREAD, &usage);
   return usage.ru_nvcsw;
+}
+
+/// What the last message says, if that is why the job has failed.
+std::string failure_in(const std::vector<std::string>& messages) {
+  if (messages.empty()) return "";
+  const auto message = dabke::decode(bytes_of(messages.back()));
+  const auto* const failure = message.is_ok() ? std::get_if<FailMessage>(&*message) : nullptr;
+  return failure == nullptr ? "" : failure->text;
 }
 
 }  // namespace
@@ -238,12 +247,15 @@ TEST_CASE("between hosts a silent peer is lost after the peer timeout, and never
     auto opened = open_channel(world_of(self, 2), {1 - self}, store, guard, config, on_another_host(self));
     if (!opened.is_ok()) return opened.status().message();
     auto channel = opened.take();
-    if (self == 1) {  // says nothing, not even a beat
-      over.wait(false);
-      return "";
-    }
     Recorder recorder;
-    poll(*channel, Clock::now() + 3s, recorder);
+    if (self == 1) {  // then it says nothing, not even a beat
+      channel->send(0, bytes_of("hello"));
+      over.wait(false);
+      poll_until(*channel, recorder, [&] { return !recorder.lost.empty(); });
+      return failure_in(recorder.messages[0]);
+    }
+    poll_until(
+        *channel, recorder, [&] { return !recorder.lost.empty(); }, 3);
     over = true;
     over.notify_all();
     return recorder.lost[1];
@@ -252,6 +264,51 @@ TEST_CASE("between hosts a silent peer is lost after the peer timeout, and never
                                   "network between the hosts "
                                   "is cut, or its host or process has stopped"
                                 : ""));
+  CHECK(seen[1] == seen[0]);  // so it tells others of itself, and not of rank 0
+}
+
+TEST_CASE("a peer that has said nothing yet may be in its init for longer than the peer timeout") {
+  const Over controller("tcp");
+  const auto store = make_memory_store();
+  std::atomic<bool> over = false;
+  const auto seen = run_ranks(2, [&](Rank self) -> std::string {
+    ForkGuard guard;
+    Config config;
+    config.peer_timeout = 1;
+    config.start_timeout = 60;
+    auto opened = open_channel(world_of(self, 2), {1 - self}, store, guard, config, on_another_host(self));
+    if (!opened.is_ok()) return opened.status().message();
+    auto channel = opened.take();
+    Recorder recorder;
+    if (self == 1) {
+      over.wait(false);
+    } else {
+      poll(*channel, Clock::now() + 3s, recorder);
+      over = true;
+      over.notify_all();
+    }
+    return recorder.lost[1 - self];
+  });
+  CHECK(seen == std::vector<std::string>(2, ""));
+}
+
+TEST_CASE("who gives up in init tells those that it is linked to for whom it has waited") {
+  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
+  const auto store = make_memory_store();
+  const auto seen = run_ranks(2, [&](Rank self) -> std::string {
+    ForkGuard guard;
+    Config config;
+    config.start_timeout = self == 1 ? 1 : 60;
+    const std::vector<Rank> neighbours = self == 1 ? std::vector<Rank>{0, 2} : std::vector<Rank>{1};
+    auto opened = open_channel(world_of(self, 3), neighbours, store, guard, config);
+    if (!opened.is_ok()) return opened.status().message();
+    auto channel = opened.take();
+    Recorder recorder;
+    poll_until(*channel, recorder, [&] { return !recorder.lost.empty(); });
+    return failure_in(recorder.messages[1]);
+  });
+  CHECK_THAT(seen[1], Contains("rank 1 has no link to rank 2 on host-a"));
+  CHECK(seen[0] == "rank 1 on host-a failed in dabke_init: " + seen[1]);
 }
 
 TEST_CASE("a message too long to send ends the link with that cause") {
