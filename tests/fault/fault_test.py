@@ -86,11 +86,19 @@ class TheJudge(unittest.TestCase):
         self.check(failures(planned, outcome(GOOD, (0,))), 'dabkerun ended with code 0')
 
 
-    def test_init_may_take_its_time_to_know_and_what_a_rank_waited_for_is_blamed(self):
+    def test_where_mpirun_has_ended_the_rank_that_serves_the_store_nobody_is_blamed(self):
+        gone = [GOOD[0], (1.1, 2, 'lost transport dabke_init: no answer from the rendezvous store http://127.0.0.1:1: refused')]
+        self.assertEqual(failures(plan(KILL, start='mpich'), outcome(gone, (9,))), [])
+        self.check(failures(plan(KILL), outcome(gone)), 'rank 2 blames not [1]')
+
+    def test_only_for_a_rank_that_never_came_init_takes_its_time_and_what_a_rank_waited_for_is_blamed(self):
         late = [GOOD[0], (10.5, 0, 'lost timeout dabke_init: rank 0 waited 10 s in epoch 1 at file:/x for rank 1; start all')]
         verdict = judges.judge(plan(KILL), outcome(late))
         self.assertEqual(verdict.failures, [])
         self.assertEqual((verdict.know_seconds, verdict.init_seconds), ({}, {0: 9.5}))
+        slow = [GOOD[0], (3.5, 0, 'lost timeout dabke_init: rank 0 has no link to rank 1 on a')]
+        self.check(failures(plan(KILL), outcome(slow)), 'rank 0 knew only 2.50 s after')
+        self.assertEqual(failures(plan(KILL), outcome([(2.0, 2, 'init'), *slow])), [])
         wrong = [GOOD[0], (10.5, 2, 'lost timeout dabke_init: rank 0 does not answer in time')]
         self.check(failures(plan(KILL), outcome(wrong)), 'rank 2 blames not [1]')
 

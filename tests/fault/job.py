@@ -45,6 +45,15 @@ def remove_group(group):
             time.sleep(0.02)
 
 
+def remove_clocks(journal):
+    """What libfaketime leaves of a process that was killed."""
+    for _, _, text in journal:
+        word, _, pid = text.partition(' ')
+        if word == 'begun':
+            for name in (f'faketime_shm_{pid}', f'sem.faketime_sem_{pid}'):
+                pathlib.Path('/dev/shm', name).unlink(missing_ok=True)
+
+
 @dataclass
 class Outcome:
     codes: list                   # of the processes that were started: the ranks, or the one launcher. None: had to be killed
@@ -196,8 +205,10 @@ class Job:
             codes, ended = self._wait(started, began + LIMIT_SECONDS, stopped)
             seconds = time.monotonic() - began
             left = self._clear(folder, environment['STORM_JOURNAL'])
+            journal = journal_of(folder / 'journal')
+            remove_clocks(journal)
             said = '\n'.join(pathlib.Path(path).read_text(encoding='utf-8', errors='replace') for path in output)
-        return Outcome(codes, said, journal_of(folder / 'journal'), began, ended, seconds, stillness.longest, left)
+        return Outcome(codes, said, journal, began, ended, seconds, stillness.longest, left)
 
     def _start(self, folder, environment):
         """(processes, files of what they say)"""

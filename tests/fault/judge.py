@@ -15,7 +15,7 @@ class Verdict:
     failures: list = field(default_factory=list)
     struck: list = field(default_factory=list)        # the faults that came
     know_seconds: dict = field(default_factory=dict)  # {rank: after the first fault that may end a job}
-    init_seconds: dict = field(default_factory=dict)  # the same of those that knew in init
+    init_seconds: dict = field(default_factory=dict)  # the same of those that waited in init for a rank that never came
 
 
 BLAMES = [r'\blost rank (\d+)', r'\brank (\d+) on \S+ has not said', r'\bwaited .*? for ranks? (\d+(?:, \d+)*)',
@@ -28,6 +28,11 @@ def blamed_in(message, rank):
         if found := re.search(told, message):
             return [int(number) for number in found[1].split(', ')]
     return [int(number) for number in re.findall(r'\brank (\d+)', message) if int(number) != rank][:1]
+
+
+def never_came(text):
+    """Nobody can know of a rank that had not come to the others: they wait for it, as for any that is late."""
+    return re.search(r'dabke_init: .*\bwaited [\d.]+ s in epoch\b', text) is not None
 
 
 class Judge:
@@ -66,9 +71,6 @@ class Judge:
                 host = self.plan.places[fault.rank]
                 mine = self.plan.places[rank]
                 culprits |= {of for of, place in enumerate(self.plan.places) if (place == host) != (mine == host)}
-        if any(fault.effect == SILENCE and fault.action == 'stop' for fault in self.verdict.struck):
-            # Who has given up a silent rank can tell those who report through that one nothing but its own end.
-            culprits |= {of for _, of, text in self.outcome.journal if text.startswith('lost ')} - {rank}
         return culprits
 
     def judge_words(self):
@@ -110,6 +112,9 @@ class Judge:
 
     def judge_survivor(self, rank):
         losses = [(at, text) for at, of, text in self.outcome.journal if of == rank and text.startswith('lost ')]
+        if self.dead and self.plan.start in ('mpich', 'openmpi'):
+            # Which mpirun has killed with the others.
+            losses = [(at, text) for at, text in losses if 'no answer from the rendezvous store' not in text]
         culprits = self.culprits_for(rank)
         if losses and not culprits:
             self.fail(f'rank {rank} lost its job, and nobody was to blame: {losses[0][1][:1000]}')
@@ -141,6 +146,10 @@ class Judge:
             return max(struck, min(seen)) if seen else None
         return struck
 
+    def last_to_init(self, before):
+        """When the last rank came to an init, before that time."""
+        return max((at for at, _, text in self.outcome.journal if text == 'init' and at <= before), default=0)
+
     def judge_time(self, rank, at, text):
         first, limit = None, 0
         for number in self.struck_at:
@@ -152,12 +161,14 @@ class Judge:
                 continue
             first = began if first is None else min(first, began)
             limit = max(limit, began + (SILENCE_SECONDS if fault.effect == SILENCE else DEATH_SECONDS))
-            if 'dabke_init: ' in text:  # until it has come to the others they wait for it, as for any that is late
+            if never_came(text):
                 limit = max(limit, began + jobs.START_TIMEOUT_SECONDS + DEATH_SECONDS)
+            elif 'dabke_init: ' in text:  # in which the others wait for all that are late
+                limit = max(limit, self.last_to_init(at) + DEATH_SECONDS)
         if first is None:
             self.fail(f'rank {rank} lost its job before anything came of the faults')
             return
-        known = self.verdict.init_seconds if 'dabke_init: ' in text else self.verdict.know_seconds
+        known = self.verdict.init_seconds if never_came(text) else self.verdict.know_seconds
         known[rank] = round(max(0.0, at - first), 4)
         limit += self.plan.stop_seconds + 2 * self.outcome.machine_stood_still
         if at > limit:

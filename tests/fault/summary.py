@@ -5,7 +5,7 @@ import plan as plans
 def table(rows):
     ran = [row for row in rows if 'skipped' not in row]
     faults = sorted({action for row in ran for action, _, _ in row['faults']})
-    lines = ['| fault | phase | struck | failed | longest time to know | the same, in init |', '| --- | --- | --- | --- | --- | --- |']
+    lines = ['| fault | phase | struck | failed | longest time to know | of one that never came to init |', '| --- | --- | --- | --- | --- | --- |']
     for action in faults:
         for phase in plans.PHASES:
             hit = [row for row in ran if [action, phase, True] in row['faults']]

@@ -71,6 +71,7 @@ std::vector<int> descriptors_of(pid_t process) {
 
 void limit_files(pid_t victim, int more) {
   const std::vector<int> open = descriptors_of(victim);
+  if (open.empty()) return;  // it has ended
   const auto limit = static_cast<rlim_t>(std::ranges::max(open) + 1 + more);
   const rlimit limits{limit, limit};
   ::prlimit(victim, RLIMIT_NOFILE, &limits, nullptr);
@@ -80,7 +81,7 @@ void limit_files(pid_t victim, int more) {
 void send_garbage(pid_t victim, int bytes) {
   const auto process = static_cast<int>(::syscall(SYS_pidfd_open, victim, 0));
   std::vector<char> garbage;
-  for (int i = 0; i < bytes; ++i) garbage.push_back(static_cast<char>(hash(victim, i)));
+  for (int i = 0; i < bytes; ++i) garbage.push_back(static_cast<char>(hash(bytes, i)));
   int reached = 0;
   for (const int descriptor : descriptors_of(victim)) {
     const auto copy = static_cast<int>(::syscall(SYS_pidfd_getfd, process, descriptor, 0));

@@ -82,11 +82,13 @@ bool Rank::init() {
   options.process_set_ranks = pointers.data();
   options.process_set_sizes = sizes.data();
   options.process_set_count = sizes.size();
+  note("init");
   reached(Point::init);
-  if (!must("dabke_init", dabke_init(&options))) return false;
-  if (!here_.epoch.knobs_in_options) {
+  const bool is_in = must("dabke_init", dabke_init(&options));
+  if (!here_.epoch.knobs_in_options) {  // nor are they for the job after one that has failed
     for (const std::string& text : texts) ::unsetenv(text.substr(0, text.find('=')).c_str());
   }
+  if (!is_in) return false;
   if (dabke_rank() != here_.rank || dabke_size() != here_.program.ranks) {
     wrong("is rank " + std::to_string(dabke_rank()) + " of " + std::to_string(dabke_size()) + ", not of " +
           std::to_string(here_.program.ranks));
