@@ -86,6 +86,11 @@ class TheJudge(unittest.TestCase):
         self.check(failures(planned, outcome(GOOD, (0,))), 'dabkerun ended with code 0')
 
 
+    def test_where_mpirun_has_killed_a_survivor_the_others_may_have_seen_that_first(self):
+        blamed = [GOOD[0], loss(1.2, 2, "allreduce 'a': rank 0 on host-0: it closed its connection"), (1.3, 2, 'done')]
+        self.assertEqual(failures(plan(KILL, start='mpich'), outcome(blamed, (9,))), [])
+        self.check(failures(plan(KILL, start='mpich'), outcome([*blamed, (1.4, 0, 'done')], (9,))), 'rank 2 blames not [1]')
+
     def test_where_mpirun_has_ended_the_rank_that_serves_the_store_nobody_is_blamed(self):
         gone = [GOOD[0], (1.1, 2, 'lost transport dabke_init: no answer from the rendezvous store http://127.0.0.1:1: refused')]
         self.assertEqual(failures(plan(KILL, start='mpich'), outcome(gone, (9,))), [])

@@ -66,6 +66,8 @@ class Judge:
     def culprits_for(self, rank):
         """Whom this rank may blame."""
         culprits = self.dead | self.free
+        if self.dead and self.plan.start in ('mpich', 'openmpi'):  # mpirun kills the others, in any order
+            culprits |= set(range(self.plan.ranks)) - self.done - {rank}
         for fault in self.verdict.struck:
             if fault.effect == SILENCE and fault.action != 'stop':  # a cut host and the others lose each other
                 host = self.plan.places[fault.rank]
