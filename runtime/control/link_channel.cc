@@ -69,9 +69,10 @@ class MessageSink final : public FrameSink {
   bool delivered_ = false;
 };
 
-std::vector<std::byte> words_of(const Status& why) {
+/// To a peer: this rank is lost to the job, or has given up another, because of this.
+std::vector<std::byte> words_of(const std::string& why) {
   std::vector<std::byte> words;
-  dabke::encode(FailMessage{why.code(), why.message()}, words);
+  dabke::encode(FailMessage{Code::peer_lost, why}, words);
   return words;
 }
 
@@ -100,7 +101,9 @@ Result<std::unique_ptr<LinkChannel>> LinkChannel::open_as(const ProcessIdentity&
   DABKE_ASSIGN_OR_RETURN(const SocketAddress address, listening_address(world));
   std::function<std::vector<std::byte>(const Status&)> say;
   if (channel->tells_failures_)
-    say = [&world](const Status& why) { return words_of(init_failure_of(world.name_of(world.rank), why)); };
+    say = [&world](const Status& why) {
+      return words_of(init_failure_of(world.name_of(world.rank), why).message());
+    };
   DABKE_ASSIGN_OR_RETURN(auto links, open_links({.world = world,
                                                  .neighbours = neighbours,
                                                  .listen_at = address,
@@ -375,6 +378,11 @@ bool LinkChannel::keep_time(TimePoint now, bool all_read, ControlSink& sink) {
     // One that has said nothing yet may still be in its init, which has a limit of its own.
     const Duration patience = patience_ + (peer.has_spoken ? Duration::zero() : init_patience_);
     if (all_read && patience_ > Duration::zero() && now - peer.last_heard >= patience) {
+      // A thread that was stopped in epoll_wait comes out of it with EINTR, whatever there is to read.
+      if (pollfd entry{peer.link->descriptor(), POLLIN, 0}; ::poll(&entry, 1, 0) > 0) {
+        lost = read(peer, sink) || lost;
+        continue;
+      }
       const double seconds = std::chrono::duration<double>(patience).count();
       const Status cause(
           Code::peer_lost,
@@ -417,7 +425,7 @@ bool LinkChannel::end_last_words(TimePoint now, ControlSink& sink) {
 /// To a peer that is given up and may still be there: else it takes this rank for the one that was lost, and tells others
 /// so.
 void LinkChannel::say_why(Peer& peer, const std::string& cause) {
-  if (tells_failures_) (void)peer.link->send(words_of({Code::peer_lost, cause}));
+  if (tells_failures_) (void)peer.link->send(words_of(cause));
 }
 
 void LinkChannel::lose(Peer& peer, Status cause, ControlSink& sink) {

@@ -139,6 +139,44 @@ TEST_CASE("a rank that was dead before its process could be watched is lost, not
   CHECK(recorder.messages[1] == std::vector<std::string>{"only this"});
 }
 
+TEST_CASE("a rank that was stopped takes none for silent whose words it has only not read yet") {
+  const Over controller("tcp");
+  TemporaryDirectory directory;
+  ProcessIdentity elsewhere = identity_of_this_process();
+  elsewhere.pid_namespace = 0;
+  const pid_t pid = ::fork();
+  Config config;
+  config.peer_timeout = pid == 0 ? 1 : 0;
+  ForkGuard guard;
+  const auto store = open_file_store(directory.path()).take();
+  auto opened =
+      open_channel(world_of(pid == 0 ? 1 : 0, 2), {pid == 0 ? 0 : 1}, store, guard, config, elsewhere);
+  Recorder recorder;
+  if (pid == 0) {
+    ::alarm(60);
+    const bool has_come = opened.is_ok() && poll_until(**opened, recorder, [&] {
+                            return recorder.count > 1 || !recorder.lost.empty();
+                          });
+    ::_exit(has_come && recorder.lost.empty() ? 0 : 1);
+  }
+  REQUIRE(opened.is_ok());
+  const auto beat = [&](Duration time) {
+    const TimePoint until = Clock::now() + time;
+    while (Clock::now() < until) poll(**opened, until, recorder);
+  };
+  (*opened)->send(1, bytes_of("before"));
+  beat(1500ms);
+  ::kill(pid, SIGSTOP);
+  beat(3s);
+  ::kill(pid, SIGCONT);
+  beat(1500ms);
+  (*opened)->send(1, bytes_of("after"));
+  beat(500ms);
+  int status = -1;
+  ::waitpid(pid, &status, 0);
+  CHECK(status == 0);
+}
+
 TEST_CASE("a stopped rank is slow, not lost") {
   const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
   TemporaryDirectory directory;
