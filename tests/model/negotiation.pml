@@ -1,6 +1,6 @@
 /* The negotiation of a job of three ranks, for the model checker Spin: every interleaving of a small program.
  *
- * It mirrors runtime/negotiation/. state.pml: names.h, collector.h, learned_batches.h, sequencer.h and machine.h.
+ * It mirrors runtime/negotiation/. state.pml: tensor_table.h, collector.h, learned_batches.h, sequencer.h and machine.h.
  * up.pml: upward_reporter.cc, collector.cc and learned_batches.cc. root.pml: sequencer.cc. down.pml: order_follower.cc. Here:
  * topology.cc and machine.cc. Each part says which functions; change it together with them.
  *   - A step is what the coordinator does in one go: it takes an event in, then all that follows from it.
