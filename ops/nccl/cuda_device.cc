@@ -81,11 +81,27 @@ void CudaDevice::keep(std::shared_ptr<void> owner) {
   kept_.push_back(std::move(owner));
 }
 
+void CudaDevice::note_no_memory(std::string_view call, cuda::Error error) noexcept {
+  attempt([&] {
+    Status why =
+        error == cuda::kSuccess || error == cuda::kOutOfMemory ? Status() : cuda::check(driver_, call, error);
+    const std::lock_guard lock(mutex_);
+    lost_ = std::move(why);
+  });
+}
+
+Status CudaDevice::state() const {
+  const std::lock_guard lock(mutex_);
+  return copy_of(lost_);
+}
+
 void* CudaMemory::allocate(std::size_t bytes) noexcept {
   const CudaScope current = device_->scope();
   cuda::Pointer memory = 0;  // a multiple of 256
   const cuda::Error error = device_->driver().allocate(&memory, std::max<std::size_t>(bytes, 1));
-  return error == cuda::kSuccess ? reinterpret_cast<void*>(memory) : nullptr;
+  if (error == cuda::kSuccess) return reinterpret_cast<void*>(memory);
+  device_->note_no_memory("cuMemAlloc", error);
+  return nullptr;
 }
 
 void CudaMemory::free(void* memory) noexcept {
@@ -105,7 +121,10 @@ PinnedMemory::~PinnedMemory() {
 void* PinnedMemory::allocate_new(std::size_t bytes) noexcept {
   const CudaScope current = device_->scope();
   void* memory = nullptr;
-  return device_->driver().allocate_host(&memory, bytes, 0) == cuda::kSuccess ? memory : nullptr;
+  const cuda::Error error = device_->driver().allocate_host(&memory, bytes, 0);
+  if (error == cuda::kSuccess) return memory;
+  device_->note_no_memory("cuMemHostAlloc", error);
+  return nullptr;
 }
 
 void* PinnedMemory::allocate(std::size_t bytes) noexcept {

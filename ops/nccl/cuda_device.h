@@ -51,6 +51,9 @@ class CudaDevice : public std::enable_shared_from_this<CudaDevice> {
   /// The device did not come to the end of what it was given, and may still use what `owner` owns: that is never
   /// freed, nor anything else from now on, because cuMemFree would wait for the device.
   void keep(std::shared_ptr<void> owner);
+  /// Why there was no memory, where the device is lost and there is none for that reason.
+  void note_no_memory(std::string_view call, cuda::Error error) noexcept;
+  Status state() const;
   bool is_stuck() const { return is_stuck_.load(); }
 
  private:
@@ -61,7 +64,8 @@ class CudaDevice : public std::enable_shared_from_this<CudaDevice> {
   cuda::Context context_ = nullptr;
   std::unique_ptr<GpuKernels> kernels_;
   std::atomic<bool> is_stuck_{false};
-  std::mutex mutex_;  // all below
+  mutable std::mutex mutex_;  // all below
+  Status lost_;
   std::vector<cuda::Event> events_;
   std::vector<std::shared_ptr<void>> kept_;
 };
@@ -73,6 +77,7 @@ class CudaMemory final : public DeviceMemory {
   explicit CudaMemory(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
   void* allocate(std::size_t bytes) noexcept override;
   void free(void* memory) noexcept override;
+  Status state() const override { return device_->state(); }
 
  private:
   const std::shared_ptr<CudaDevice> device_;
@@ -85,6 +90,7 @@ class PinnedMemory final : public DeviceMemory {
   ~PinnedMemory() override;
   void* allocate(std::size_t bytes) noexcept override;
   void free(void* memory) noexcept override;
+  Status state() const override { return device_->state(); }
 
  private:
   void* allocate_new(std::size_t bytes) noexcept;

@@ -115,13 +115,17 @@ Status NcclBackend::start(OfLane& lane, const Batch& batch) {
                                              .receive_counts = packed.receive_counts},
                                             *batch.stream);
   const Result<bool> is_enqueued = started.is_ok() ? communicator.poll() : Result<bool>(started);
-  if (!is_enqueued) {
-    communicator.abort();  // other ranks wait for this one
-    return is_enqueued.status();
-  }
+  if (!is_enqueued) return fail(lane, communicator, is_enqueued.status());
   if (*is_enqueued) return lane.packer->unpack(batch);
   lane.batch = &batch;
   return {};
+}
+
+Status NcclBackend::fail(OfLane& lane, NcclCommunicator& communicator, Status status) {
+  communicator.abort();
+  if (aborted_.is_aborted()) return copy_of(aborted_.aborted());
+  if (lane.failed.is_ok()) lane.failed = std::move(status);
+  return copy_of(lane.failed);
 }
 
 Status NcclBackend::poll() {
@@ -130,16 +134,15 @@ Status NcclBackend::poll() {
     NcclCommunicator& communicator = *lane.communicators.at(lane.batch->process_set->id);
     const auto is_enqueued = communicator.poll();
     if (is_enqueued && !*is_enqueued) return {};
-    if (!is_enqueued) communicator.abort();
     const Batch& batch = *std::exchange(lane.batch, nullptr);
-    lane.done(is_enqueued ? lane.packer->unpack(batch) : is_enqueued.status());
+    lane.done(is_enqueued ? lane.packer->unpack(batch) : fail(lane, communicator, is_enqueued.status()));
     return {};
   }
   for (const auto& [set, communicator] : lane.communicators) {
     const auto ready = communicator->poll();
     if (ready) continue;
-    communicator->abort();
-    return {ready.status().code(), fmt::format("process set {}: {}", set, ready.status().message())};
+    return fail(lane, *communicator,
+                {ready.status().code(), fmt::format("process set {}: {}", set, ready.status().message())});
   }
   return {};
 }
@@ -176,7 +179,7 @@ Result<std::unique_ptr<Backend>> open_nccl_backend(const BackendContext& context
 OpenDevice cuda_devices(const Config& config, const Environment& environment) {
   return [config, environment](Device device) -> Result<std::shared_ptr<DeviceStream>> {
     DABKE_ASSIGN_OR_RETURN(const ModuleTable* const table, load_module(config, "nccl"));
-    DABKE_RETURN_IF_ERROR(table->nccl->load(environment));
+    DABKE_RETURN_IF_ERROR(table->nccl->load(config.nccl_library, environment));
     return table->nccl->open(device);
   };
 }

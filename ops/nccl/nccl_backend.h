@@ -56,10 +56,13 @@ class NcclBackend final : public Backend {
     DeviceStream* stream = nullptr;
     const Batch* batch = nullptr;  // handed to NCCL, which has not enqueued all of it yet
     Completion done;
+    Status failed;  // what its communicators were aborted for: they tell no more than that they were
   };
 
   OfLane& of_this_lane();
   Status start(OfLane& lane, const Batch& batch);
+  /// Aborts it, because other ranks wait for this one; the first cause.
+  Status fail(OfLane& lane, NcclCommunicator& communicator, Status status);
 
   const BackendContext context_;
   const FindNccl find_;

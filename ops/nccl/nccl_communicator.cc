@@ -66,18 +66,23 @@ class NcclHandle {
 
   /// All ranks have come to the end of all that they have started.
   void destroy(const std::shared_ptr<NcclHandle>& self) {
-    nccl::Error error = nccl::kInternalError;
     const TimePoint until = Clock::now() + std::chrono::seconds(5);
-    (void)use([&](nccl::Communicator communicator) -> Status {
-      error = library_.finalize(communicator);
-      while (error == nccl::kInProgress && Clock::now() < until) {
-        std::this_thread::sleep_for(std::chrono::microseconds(100));
-        if (library_.get_async_error(communicator, &error) != nccl::kSuccess) error = nccl::kInternalError;
-      }
-      if (error == nccl::kSuccess && !is_aborted_.exchange(true))
-        (void)library_.destroy(std::exchange(communicator_, nullptr));
-      return {};
+    const Status told = use([&](nccl::Communicator communicator) {
+      return nccl::check(library_, "ncclCommFinalize", library_.finalize(communicator), communicator);
     });
+    // Another turn each time: an abort does not wait for this.
+    Result<bool> is_ended = told.is_ok() ? is_ready("ncclCommFinalize") : Result<bool>(told);
+    while (is_ended && !*is_ended && Clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      is_ended = is_ready("ncclCommFinalize");
+    }
+    if (is_ended && *is_ended) {
+      (void)use([&](nccl::Communicator communicator) -> Status {
+        if (is_aborted_.exchange(true)) return {};
+        communicator_ = nullptr;
+        return nccl::check(library_, "ncclCommDestroy", library_.destroy(communicator));
+      });
+    }
     abort(self);  // where it did not come so far
   }
 
@@ -170,6 +175,11 @@ Status NcclRanks::enqueue(const NcclCall& call, nccl::Communicator all, cuda::St
     return std::ranges::all_of(counts, [&](std::size_t count) { return count == counts.front(); });
   };
   const auto own = to_size(rank_);
+  if (reduces(call.kind) && (!nccl_dtype(call.dtype) || !nccl_op(call.dtype, call.op))) {
+    return {Code::unsupported,
+            fmt::format("NCCL has no {} of {}; copy the tensor to the host, where every dtype is reduced",
+                        name_of(call.op), name_of(call.dtype))};
+  }
   switch (call.kind) {
     case CollectiveKind::allreduce:
       return ok("ncclAllReduce", nccl.all_reduce(call.data, call.data, call.elements, *nccl_dtype(call.dtype),

@@ -72,11 +72,10 @@ std::string version_text(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-std::vector<Candidate> candidates(const Environment& environment, const std::string& own_file,
-                                  const std::string& program) {
+std::vector<Candidate> candidates(const std::string& named, const Environment& environment,
+                                  const std::string& own_file, const std::string& program) {
   std::vector<Candidate> found;
-  if (const auto named = environment("DABKE_NCCL_LIBRARY"); named && !named->empty())
-    found.push_back({"DABKE_NCCL_LIBRARY", *named});
+  if (!named.empty()) found.push_back({"DABKE_NCCL_LIBRARY", named});
   std::error_code error;
   for (fs::path folder = fs::path(own_file).parent_path(); folder.has_relative_path();
        folder = folder.parent_path()) {
@@ -90,7 +89,7 @@ std::vector<Candidate> candidates(const Environment& environment, const std::str
   return found;
 }
 
-Result<Library> load(const Environment& environment) {
+Result<Library> load(const std::string& named, const Environment& environment) {
   const SignalKeeper application;
   if (void* const there = ::dlopen(kSoname, kFlags | RTLD_NOLOAD))
     return take(there, "in this process already");
@@ -99,7 +98,7 @@ Result<Library> load(const Environment& environment) {
   std::error_code error;
   const std::string program = fs::read_symlink("/proc/self/exe", error);
   std::string tried;
-  auto places = candidates(environment, file_of(reinterpret_cast<const void*>(&load)), program);
+  auto places = candidates(named, environment, file_of(reinterpret_cast<const void*>(&load)), program);
   places.push_back({"the loader", kSoname});
   for (const Candidate& candidate : places) {
     void* const handle = ::dlopen(candidate.file.c_str(), kFlags);

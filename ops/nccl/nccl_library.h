@@ -101,13 +101,14 @@ struct Candidate {
   std::string source;  // "DABKE_NCCL_LIBRARY"
   std::string file;
 };
-/// 2 and 3 of the list. `own_file`: the path of what this code is in; `program`: that of the process.
-std::vector<Candidate> candidates(const Environment& environment, const std::string& own_file,
-                                  const std::string& program);
+/// 2 and 3 of the list. `named`: what DABKE_NCCL_LIBRARY says, or nothing; `own_file`: the path of what this code is in;
+/// `program`: that of the process.
+std::vector<Candidate> candidates(const std::string& named, const Environment& environment,
+                                  const std::string& own_file, const std::string& program);
 
 /// Finds and loads it. Never closed.
 ///   errors  unsupported: none is there, it is too old, or lacks a function; the text says where it was looked for
-Result<Library> load(const Environment& environment);
+Result<Library> load(const std::string& named, const Environment& environment);
 
 /// ok, or code transport with the call, NCCL's words, those of ncclGetLastError, and what is known of the cause.
 Status check(const Library& library, std::string_view call, Error error, Communicator communicator = nullptr);

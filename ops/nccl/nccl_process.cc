@@ -6,7 +6,7 @@
 
 namespace dabke {
 
-Status NcclProcess::load(const Environment& environment) {
+Status NcclProcess::load(const std::string& library, const Environment& environment) {
   const std::lock_guard lock(mutex_);
   if (is_loaded_) return {};
   // Every thread of ours that waits for NCCL counts on it not to block.
@@ -17,7 +17,7 @@ Status NcclProcess::load(const Environment& environment) {
         "with an error"};
   }
   DABKE_ASSIGN_OR_RETURN(driver_, cuda::load_driver());
-  DABKE_ASSIGN_OR_RETURN(nccl_, nccl::load(environment));
+  DABKE_ASSIGN_OR_RETURN(nccl_, nccl::load(library, environment));
   is_loaded_ = true;
   return {};
 }

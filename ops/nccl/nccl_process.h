@@ -10,7 +10,7 @@ namespace dabke {
 
 class NcclProcess final : public NcclSession {
  public:
-  Status load(const Environment& environment) override;
+  Status load(const std::string& library, const Environment& environment) override;
   std::string description() const override;
   int version() const override;
   Result<std::shared_ptr<DeviceStream>> open(Device device) override;

@@ -63,7 +63,8 @@ class NcclSession {
 
   virtual ~NcclSession() = default;
   /// Finds the driver and NCCL, the first time. Comes back soon where there are none. From any thread.
-  virtual Status load(const Environment& environment) = 0;
+  ///   library  what DABKE_NCCL_LIBRARY names; empty: nothing
+  virtual Status load(const std::string& library, const Environment& environment) = 0;
   /// "NCCL 2.27.3 (pip: /.../libnccl.so.2), CUDA driver 13.0"
   virtual std::string description() const = 0;
   virtual int version() const = 0;

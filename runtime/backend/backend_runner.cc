@@ -80,6 +80,10 @@ Status BackendRunner::start_on(Backend& backend, const Batch& batch, Completion 
 }
 
 Status BackendRunner::prepare(Backend& backend, const Batch& batch) {
+  if (!ended_.empty()) {
+    const auto ended = ended_.find(batch.process_set->id);
+    if (ended != ended_.end()) return copy_of(ended->second);
+  }
   const Key key{&backend, batch.process_set->id, batch.device()};
   if (last_ == nullptr || last_->first != key) {
     const auto [row, is_first] = prepared_.try_emplace(key);
@@ -132,8 +136,13 @@ Status BackendRunner::run(const Batch& batch) {
   return run_on(*backend, batch);
 }
 
+void BackendRunner::end(ProcessSetId set, const Status& cause) {
+  attempt([&] { ended_.try_emplace(set, cause); });
+}
+
 void BackendRunner::release(ProcessSetId set) {
   last_ = nullptr;
+  ended_.erase(set);
   std::erase_if(prepared_, [set](const auto& row) {
     const auto& [key, prepared] = row;
     if (key.set != set) return false;

@@ -45,6 +45,9 @@ class BackendRunner {
   /// What a batch that was handed over, and has failed, ends with.
   Status fail(Backend& backend, const Batch& batch, Status status);
 
+  /// This rank has left out a batch of the set that other ranks run, so whatever comes behind it would be out of step with
+  /// them: it ends with `cause`.
+  void end(ProcessSetId set, const Status& cause);
   /// The set is gone: on all backends and devices.
   void release(ProcessSetId set);
   void idle();
@@ -75,6 +78,7 @@ class BackendRunner {
   std::vector<Backend*> backends_;
   const ErrorPrefix prefix_ = ErrorPrefix::batch;
   std::map<Key, Prepared> prepared_;
+  std::map<ProcessSetId, Status> ended_;
   std::pair<const Key, Prepared>* last_ = nullptr;  // the row of the batch before: this one's too, as a rule
   AbortLatch aborted_;
 };

@@ -24,6 +24,8 @@ class DeviceMemory {
   virtual void* allocate(std::size_t bytes) noexcept = 0;
   /// What the device may still read or write must not be freed.
   virtual void free(void* memory) noexcept = 0;
+  /// An error: the device is lost, and that is why there was no memory.
+  virtual Status state() const { return {}; }
 };
 
 /// Memory that somebody owns. Keeps the device's memory until it is freed.

@@ -29,6 +29,7 @@ Result<std::byte*> FusionBuffer::reserve(std::size_t bytes) {
   }
   if (memory_ == nullptr) {
     capacity_ = 0;
+    DABKE_RETURN_IF_ERROR(stream_->memory()->state());
     return Status(
         Code::out_of_memory,
         fmt::format("cannot allocate a fusion buffer of {} bytes; lower DABKE_FUSION_THRESHOLD", bytes));

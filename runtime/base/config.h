@@ -38,6 +38,7 @@ struct Config {
   std::string compression = "none";
   std::string network_interface;
   std::string module_path;
+  std::string nccl_library;
   double start_timeout = 30;
   double peer_timeout = 30;
   double gloo_timeout = 0;

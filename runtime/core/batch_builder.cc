@@ -109,6 +109,7 @@ std::int64_t* BatchBuilder::counts() { return run_.counts.emplace_back(new std::
 
 Result<void*> BatchBuilder::scratch(std::size_t bytes) {
   DeviceBuffer memory = allocate_from(stream_.memory(), bytes);
+  if (memory == nullptr) DABKE_RETURN_IF_ERROR(stream_.memory()->state());
   if (memory == nullptr)
     return Status(Code::out_of_memory, fmt::format("no memory for {} bytes of neutral data", bytes));
   return run_.scratch.emplace_back(std::move(memory)).get();

@@ -23,6 +23,8 @@ std::int64_t output_elements(const Batch& batch, const BatchEntry& entry) {
 
 void DeviceLane::run_on_host(Flight& flight, BackendRunner& host) {
   Status status = without_exceptions([&] { return take_host_steps(flight, host); });
+  // It has not run what other ranks run of it: what comes behind it would be out of step with them.
+  if (!status.is_ok()) host.end(flight.run->process_set->id, status);
   {
     const std::lock_guard lock(mutex_);
     flight.host_status = std::move(status);
@@ -144,6 +146,7 @@ Status DeviceLane::stage(Flight& flight) {
   flight.on_host.stream = nullptr;
   const auto make = [&](std::size_t bytes) -> Result<void*> {
     DeviceBuffer memory = allocate_from(stream_->host_memory(), bytes);
+    if (memory == nullptr) DABKE_RETURN_IF_ERROR(stream_->host_memory()->state());
     if (memory == nullptr)
       return Status(Code::out_of_memory, fmt::format("no host memory for a copy of {} bytes", bytes));
     return run.scratch.emplace_back(std::move(memory)).get();

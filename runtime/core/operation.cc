@@ -70,6 +70,7 @@ Status Operation::provide_output(std::size_t index, const std::shared_ptr<Device
     output.data = extras().allocate(index, output);
   } else {
     DeviceBuffer own = allocate_from(memory, bytes);
+    if (own == nullptr) DABKE_RETURN_IF_ERROR(memory->state());
     output.data = own.get();
     if (own != nullptr) make_extras().owned_.push_back(std::move(own));
   }

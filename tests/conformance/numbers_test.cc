@@ -76,7 +76,10 @@ TEST_CASE("NaN and infinity come out of a reduction as they must") {
     return out;
   });
   for (const auto& of_rank : seen) {
-    for (const auto& x : of_rank) CHECK(std::isnan(x[0]));
+    for (std::size_t i = 0; i < of_rank.size(); ++i) {
+      const bool is_extreme = i == 1 || i == 2;
+      CHECK((std::isnan(of_rank[i][0]) || (is_extreme && !backend.has_host_floats())));
+    }
     CHECK(of_rank[0][1] == inf);
     CHECK(std::isnan(of_rank[0][2]));
     CHECK(of_rank[0][3] == 6.0f);
@@ -139,7 +142,8 @@ TEST_CASE("an average is right wherever it is a number of its dtype, if its sum 
   const auto backend = GENERATE(from_range(backends_for_threads()));
   const int ranks = GENERATE(1, 2, 3, 4, 5);
   CAPTURE(backend, ranks);
-  for (const auto& wrong : run_on_ranks(backend, ranks, [](Rank& self) { return wrong_averages(self); }))
+  for (const auto& wrong : run_on_ranks(
+           backend, ranks, [&](Rank& self) { return wrong_averages(self, backend.has_host_floats()); }))
     CHECK(wrong == std::vector<std::string>{});
 }
 

@@ -9,6 +9,17 @@
 
 namespace dabke::testing {
 
+namespace {
+
+template <class Function>
+Function function(const char* name) {
+  void* const library = ::dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (library == nullptr) throw std::runtime_error(::dlerror());
+  return reinterpret_cast<Function>(::dlsym(library, name));
+}
+
+}  // namespace
+
 Status load_doubles() {
   for (const char* const file : {FAKE_CUDA, FAKE_NCCL}) {
     if (::dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE) == nullptr)
@@ -18,9 +29,11 @@ Status load_doubles() {
 }
 
 void plan_faults(const std::string& plan, unsigned seed) {
-  void* const library = ::dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (library == nullptr) throw std::runtime_error(::dlerror());
-  reinterpret_cast<decltype(&fake_cuda_plan)>(::dlsym(library, "fake_cuda_plan"))(plan.c_str(), seed);
+  function<decltype(&fake_cuda_plan)>("fake_cuda_plan")(plan.c_str(), seed);
+}
+
+void* allocate_on_double(int device, std::size_t bytes) {
+  return function<decltype(&fake_cuda_allocate)>("fake_cuda_allocate")(device, bytes);
 }
 
 }  // namespace dabke::testing

@@ -12,6 +12,9 @@ Status load_doubles();
 /// What they do from now on (fake_cuda.h). `seed`: of random delays; 0: none.
 void plan_faults(const std::string& plan, unsigned seed = 0);
 
+/// Memory of a device of the double, for the tensors of a test: no plan is about it. Null: there is none.
+void* allocate_on_double(int device, std::size_t bytes);
+
 /// Faults while it lives.
 struct Planned {
   explicit Planned(const std::string& plan, unsigned seed = 0) { plan_faults(plan, seed); }

@@ -384,17 +384,20 @@ EXPORT Error cuStreamWaitEvent(Stream stream, Event event, unsigned) {
   return kSuccess;
 }
 
+EXPORT void* fake_cuda_allocate(int device, std::size_t bytes) {
+  void* const made =
+      bytes > (std::size_t{1} << 40) ? nullptr : std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  if (made == nullptr) return nullptr;
+  Machine& all = machine();
+  const std::lock_guard lock(all.mutex);
+  all.memory[reinterpret_cast<std::uintptr_t>(made)] = {bytes, device};
+  return made;
+}
 EXPORT Error cuMemAlloc_v2(Pointer* memory, std::size_t bytes) {
   ENTER("cuMemAlloc");
   if (bytes == 0) return kInvalidValue;
-  void* const made =
-      bytes > (std::size_t{1} << 40) ? nullptr : std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  if (made == nullptr) return kOutOfMemory;
-  *memory = reinterpret_cast<Pointer>(made);
-  Machine& all = machine();
-  const std::lock_guard lock(all.mutex);
-  all.memory[reinterpret_cast<std::uintptr_t>(made)] = {bytes, fake_cuda_current_device()};
-  return kSuccess;
+  *memory = reinterpret_cast<Pointer>(fake_cuda_allocate(fake_cuda_current_device(), bytes));
+  return *memory != 0 ? kSuccess : kOutOfMemory;
 }
 EXPORT Error cuMemFree_v2(Pointer memory) {
   Machine& all = machine();

@@ -19,6 +19,7 @@
 // none), FAKE_NCCL_VERSION what ncclGetVersion says.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "ops/nccl/cuda_driver.h"
@@ -35,6 +36,8 @@ __attribute__((visibility("default"))) void fake_cuda_enqueue(dabke::cuda::Strea
                                                               void* argument);
 /// How much was ever enqueued there.
 __attribute__((visibility("default"))) std::uint64_t fake_cuda_enqueued(dabke::cuda::Stream stream);
+/// Memory of a device that no plan refuses, for the tensors of a test; freed by cuMemFree. Null: there is none.
+__attribute__((visibility("default"))) void* fake_cuda_allocate(int device, std::size_t bytes);
 /// Waits a moment, or not, by the seed.
 __attribute__((visibility("default"))) void fake_cuda_delay();
 }

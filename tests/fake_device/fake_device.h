@@ -37,18 +37,29 @@ class FakeMemory final : public DeviceMemory {
   std::size_t left_ = std::size_t{1} << 40;
 };
 
-class FakeDevice : public std::enable_shared_from_this<FakeDevice> {
+/// Where the tensors of a rank of a test are.
+class TestDevice {
+ public:
+  virtual ~TestDevice() = default;
+  virtual int index() const = 0;
+  virtual std::shared_ptr<DeviceMemory> tensor_memory() const = 0;
+  // What a program does with its own streams, at once.
+  virtual void write(void* device, const void* host, std::size_t bytes) = 0;
+  virtual void read(void* host, const void* device, std::size_t bytes) = 0;
+};
+
+class FakeDevice final : public TestDevice, public std::enable_shared_from_this<FakeDevice> {
  public:
   /// `seed`: of the delays.
   FakeDevice(int index, unsigned seed) : index_(index), random_(seed) {}
 
-  int index() const { return index_; }
+  int index() const override { return index_; }
+  std::shared_ptr<DeviceMemory> tensor_memory() const override { return memory_; }
   const std::shared_ptr<FakeMemory>& memory() const { return memory_; }
   std::shared_ptr<DeviceStream> open_stream();
 
-  // What a program does with its own streams, at once.
-  void write(void* device, const void* host, std::size_t bytes);
-  void read(void* host, const void* device, std::size_t bytes);
+  void write(void* device, const void* host, std::size_t bytes) override;
+  void read(void* host, const void* device, std::size_t bytes) override;
 
   /// The operation after so many more fails, and all after it, as a device does that is lost.
   void fail_after(int operations);

@@ -8,8 +8,11 @@
 
 #include <fmt/format.h>
 
+#include "ops/nccl/nccl_backend.h"
 #include "ops/registry.h"
+#include "tests/facts.h"
 #include "tests/fake_device/fake_device_backend.h"
+#include "tests/in_process/double_device.h"
 #include "tests/in_process/sim_channel.h"
 #include "tests/in_process/threads_backend.h"
 #include "tests/patience.h"
@@ -140,27 +143,34 @@ void Job::open(const Setup& setup, int size, const std::function<Config(int rank
           made.take(), Coordinator::topology_of(context.world, context.config)->neighbours(rank),
           knives_[static_cast<std::size_t>(rank)]));
     };
-    std::shared_ptr<FakeDevice> device;
-    if (setup.is_on_device()) {
-      device = std::make_shared<FakeDevice>(rank % 2, static_cast<unsigned>(rank));
+    Config config = config_of(rank);
+    std::shared_ptr<TestDevice> tensors;
+    if (setup.data == Setup::Data::nccl) {
+      config.module_path = MODULE_PATH;
+      tensors = must(open_double(config, setup.first_device + rank));
+      factories.open_device =
+          device_opener(config, [](const std::string&) { return std::optional<std::string>(); });
+    } else if (setup.is_on_device()) {
+      const auto device = std::make_shared<FakeDevice>(rank % 2, static_cast<unsigned>(rank));
+      tensors = device;
       factories.open_device = [device](Device wanted) -> Result<std::shared_ptr<DeviceStream>> {
         if (wanted.index == device->index()) return device->open_stream();
         return Status(Code::unsupported, "there is no such device");
       };
     }
     if (setup.data != Setup::Data::library) {
-      factories.backends = [&](const BackendContext&) {
+      factories.backends = [&](const BackendContext& context) {
         std::vector<std::unique_ptr<Backend>> backends;
+        if (setup.data == Setup::Data::nccl) backends.push_back(must(open_nccl_backend(context)));
         if (setup.data == Setup::Data::device)
           backends.push_back(std::make_unique<FakeDeviceBackend>(device_hub));
         backends.push_back(std::make_unique<ThreadsBackend>(hub));
         return Result(std::move(backends));
       };
     }
-    Config config = config_of(rank);
     if (!setup.cpu_operations.empty()) config.cpu_operations = setup.cpu_operations;
     ranks_[static_cast<std::size_t>(rank)] = std::make_unique<Rank>(
-        rank, must(Runtime::open(config, {world_of(rank, size, setup, id), store}, factories)), device);
+        rank, must(Runtime::open(config, {world_of(rank, size, setup, id), store}, factories)), tensors);
   };
   run_watched(
       size, open_one, [] { return std::string("opening the ranks"); }, [] {});

@@ -54,7 +54,7 @@ struct Call {
 /// The tensors of one operation on a fake device. What the test sees is on the host.
 class DeviceCopies {
  public:
-  DeviceCopies(FakeDevice& device, std::size_t tensors) : device_(device), tensors_(tensors) {}
+  DeviceCopies(TestDevice& device, std::size_t tensors) : device_(device), tensors_(tensors) {}
 
   /// A tensor of the test's, copied to the device; in_place: also copied back.
   TensorView bring(const TensorView& host, bool is_copied_back);
@@ -69,7 +69,7 @@ class DeviceCopies {
     TensorView host;
     void* device;
   };
-  FakeDevice& device_;
+  TestDevice& device_;
   const std::size_t tensors_;
   std::mutex mutex_;
   bool is_fetched_ = false;
@@ -144,13 +144,14 @@ TensorView view_of(std::vector<T>& data) {
 class Rank {
  public:
   /// `device`: where its tensors are; null: on the host.
-  Rank(int rank, std::unique_ptr<Runtime> runtime, std::shared_ptr<FakeDevice> device = nullptr)
+  Rank(int rank, std::unique_ptr<Runtime> runtime, std::shared_ptr<TestDevice> device = nullptr)
       : rank_(rank), device_(std::move(device)), runtime_(std::move(runtime)) {}
 
   int rank() const { return rank_; }
   int size() const { return runtime_->world().size; }
   Runtime& runtime() { return *runtime_; }
-  FakeDevice* device() { return device_.get(); }
+  /// Null where it has another, or none.
+  FakeDevice* device() { return dynamic_cast<FakeDevice*>(device_.get()); }
   Config const& config() const { return runtime_->config(); }
 
   /// Any collective. The tensors' memory must live until it has completed.
@@ -239,7 +240,7 @@ class Rank {
   };
 
   int rank_;
-  const std::shared_ptr<FakeDevice> device_;
+  const std::shared_ptr<TestDevice> device_;
   std::unique_ptr<Runtime> runtime_;
   std::atomic<int> calls_{0};
   std::atomic<const char*> phase_{"idle"};

@@ -5,13 +5,24 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "ops/registry.h"
+
 namespace dabke::testing {
+namespace {
+
+std::vector<Setup> those_of_this_build(std::vector<Setup> all) {
+  if (!is_backend_built("nccl"))
+    std::erase_if(all, [](const Setup& setup) { return setup.data == Setup::Data::nccl; });
+  return all;
+}
+
+}  // namespace
 
 const std::vector<Setup>& all_setups() {
   using Control = Setup::Control;
   using Data = Setup::Data;
   // clang-format off
-  static const std::vector<Setup> all = {
+  static const std::vector<Setup> all = those_of_this_build({
       // name           control         data           cpu_operations  activity   hosts
       {"shm",          Control::links, Data::library, "shm",          "SHM_"},
       {"hierarchical", Control::links, Data::library, "",             "TCP_",    2},
@@ -21,7 +32,8 @@ const std::vector<Setup>& all_setups() {
       {"device",       Control::sim,   Data::device,  "",             "FAKE_"},
       {"staged",       Control::sim,   Data::staged},
       {"threads-tcp",  Control::links, Data::threads},
-  };
+      {"nccl",         Control::sim,   Data::nccl,    "",             "NCCL_"},
+  });
   // clang-format on
   return all;
 }

@@ -11,8 +11,8 @@ namespace dabke::testing {
 struct Setup {
   enum class Control { links, sim };  // links: LinkChannel, sim: SimChannel
   /// The library's own backends, those of the test between threads, or on fake devices: with collectives
-  /// between these, or staged in the host's memory.
-  enum class Data { library, threads, device, staged };
+  /// between these, or staged in the host's memory; or NCCL and CUDA, over the doubles of tests/fake_cuda.
+  enum class Data { library, threads, device, staged, nccl };
 
   std::string name;
   Control control = Control::sim;
@@ -20,8 +20,12 @@ struct Setup {
   std::string cpu_operations = {};  // library: DABKE_CPU_OPERATIONS; empty: as it is
   std::string activity = {};        // what an activity of its small collectives begins with: "TCP_"
   int hosts = 1;                    // two make the backends between hosts meet
+  int first_device = 0;             // nccl: that of rank 0; the others have those behind it
 
-  bool is_on_device() const { return data == Data::device || data == Data::staged; }
+  bool is_on_device() const { return data == Data::device || data == Data::staged || data == Data::nccl; }
+  /// Whether sums of 16-bit floats are rounded once, and a minimum or maximum with a NaN is one, as the host's kernels
+  /// have it; NCCL has rules of its own (docs/gpu.md).
+  bool has_host_floats() const { return data != Data::nccl; }
   /// The host on which a rank believes to be.
   std::string host(int rank, int size) const { return hosts == 1 || 2 * rank < size ? "node" : "node-too"; }
 };

@@ -181,6 +181,27 @@ TEST_CASE("a collective that waits for a rank for ever ends when its communicato
   });
 }
 
+TEST_CASE(
+    "a reduction that NCCL does not have is refused by its dtype, with what to do; data of that dtype "
+    "moves") {
+  const DType dtype = GENERATE(DType::i16, DType::u16);
+  on_ranks(2, [&](Member& self) {
+    std::vector<std::uint16_t> numbers(10, static_cast<std::uint16_t>(self.rank));
+    auto* const data = reinterpret_cast<std::byte*>(numbers.data());
+    for (const CollectiveKind kind : {CollectiveKind::allreduce, CollectiveKind::reducescatter}) {
+      const Status status = self.communicator->start(
+          {.kind = kind, .dtype = dtype, .data = data, .elements = 10}, *self.stream);
+      const std::string refused =
+          "NCCL has no sum of " + std::string(name_of(dtype)) + "; copy the tensor to the host";
+      if (status.code() != Code::unsupported || !status.message().starts_with(refused))
+        throw std::runtime_error(status.message());
+    }
+    run(self, {.kind = CollectiveKind::broadcast, .dtype = dtype, .root = 1, .data = data, .elements = 10});
+    if (numbers != std::vector<std::uint16_t>(10, 1))
+      throw std::runtime_error("other numbers than the root's");
+  });
+}
+
 TEST_CASE("an error that NCCL tells only when asked comes out of poll, with its cause") {
   const Planned fault("ncclAllReduce 0 1 async=6");
   std::string said;

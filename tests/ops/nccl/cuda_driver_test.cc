@@ -38,9 +38,9 @@ TEST_CASE("a machine without a driver says so at once, whichever NCCL it has") {
   const std::string said = in_child([&] {
     Config config;
     config.module_path = MODULE_PATH;
-    const OpenDevice open = device_opener(config, [&](const std::string& name) -> std::optional<std::string> {
-      return name == "DABKE_NCCL_LIBRARY" && !nccl.empty() ? std::optional(nccl) : std::nullopt;
-    });
+    config.nccl_library = nccl;
+    const OpenDevice open =
+        device_opener(config, [](const std::string&) { return std::optional<std::string>(); });
     return open(Device{DeviceType::cuda, 0}).status().message();
   });
   CHECK(Clock::now() - before < std::chrono::seconds(1));

@@ -30,11 +30,10 @@ Environment with(std::map<std::string, std::string> variables) {
 }
 
 /// What looking for NCCL comes to.
-std::string loaded(std::map<std::string, std::string> variables,
-                   const std::string& version_of_double = "23200") {
+std::string loaded(const std::string& named, const std::string& version_of_double = "23200") {
   return in_child([&] {
     ::setenv("FAKE_NCCL_VERSION", version_of_double.c_str(), 1);
-    const auto library = load(with(variables));
+    const auto library = load(named, with({}));
     return library ? library->text
                    : std::string(name_of(library.status().code())) + ": " + library.status().message();
   });
@@ -68,31 +67,29 @@ TEST_CASE("NCCL is looked for where it is named, then in the folders of pip, nea
   const std::string of_wheel = folder.add("wheel/site-packages/nvidia/nccl/lib/libnccl.so.2");
   const std::string of_venv = folder.add("venv/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2");
   const std::string of_python = folder.add("usr/lib/python3.12/dist-packages/nvidia/nccl/lib/libnccl.so.2");
-  const auto those = candidates(
-      with({{"DABKE_NCCL_LIBRARY", "/named.so"}, {"VIRTUAL_ENV", folder.path / "venv"}}),
-      folder.path / "wheel/site-packages/dabke/lib/dabke/nccl.so", folder.path / "usr/bin/python3.12");
+  const auto those = candidates("/named.so", with({{"VIRTUAL_ENV", folder.path / "venv"}}),
+                                folder.path / "wheel/site-packages/dabke/lib/dabke/nccl.so",
+                                folder.path / "usr/bin/python3.12");
   CHECK(files_of(those) == std::vector<std::string>{"/named.so", of_wheel, of_venv, of_python});
-  CHECK(candidates(with({}), "/nowhere/nccl.so", folder.path / "usr/bin/train").empty());
+  CHECK(candidates("", with({}), "/nowhere/nccl.so", folder.path / "usr/bin/train").empty());
 }
 
 TEST_CASE("an NCCL that is named and cannot be loaded is an error, and no other takes its place") {
-  CHECK_THAT(loaded({{"DABKE_NCCL_LIBRARY", "/nowhere/libnccl.so.2"}}),
+  CHECK_THAT(loaded("/nowhere/libnccl.so.2"),
              Catch::StartsWith("unsupported: DABKE_NCCL_LIBRARY=/nowhere/libnccl.so.2: ") &&
                  Contains("or leave the variable unset"));
 }
 
 TEST_CASE("a file that is no NCCL, or too old a one, is refused by name and version") {
-  CHECK_THAT(loaded({{"DABKE_NCCL_LIBRARY", FAKE_CUDA}}), Contains("has no ncclGetVersion"));
-  CHECK_THAT(loaded({{"DABKE_NCCL_LIBRARY", FAKE_NCCL}}, "21705"),
-             Contains("NCCL 2.17.5 (") && Contains("is older than 2.18.0"));
-  CHECK(loaded({{"DABKE_NCCL_LIBRARY", FAKE_NCCL}}, "21805") == "NCCL 2.18.5 (DABKE_NCCL_LIBRARY: " FAKE_NCCL
-                                                                ")");
+  CHECK_THAT(loaded(FAKE_CUDA), Contains("has no ncclGetVersion"));
+  CHECK_THAT(loaded(FAKE_NCCL, "21705"), Contains("NCCL 2.17.5 (") && Contains("is older than 2.18.0"));
+  CHECK(loaded(FAKE_NCCL, "21805") == "NCCL 2.18.5 (DABKE_NCCL_LIBRARY: " FAKE_NCCL ")");
 }
 
 TEST_CASE("an NCCL that is in the process already is the one, whatever else is named") {
   const std::string said = in_child([] {
     ::dlopen(FAKE_NCCL, RTLD_NOW);
-    const auto library = load(with({{"DABKE_NCCL_LIBRARY", "/nowhere/libnccl.so.2"}}));
+    const auto library = load("/nowhere/libnccl.so.2", with({}));
     return library ? library->text : library.status().message();
   });
   CHECK(said == "NCCL 2.32.0 (in this process already: " FAKE_NCCL ")");
@@ -123,8 +120,7 @@ TEST_CASE("NCCL reduces all dtypes but 16-bit integers, and bits of booleans alo
 
 TEST_CASE("the NCCL that pip has installed is found by its name, and has all that is called") {
   if (std::string(REAL_NCCL).empty()) DABKE_SKIP("pip has installed no NCCL: pip install nvidia-nccl-cu13");
-  CHECK_THAT(loaded({{"DABKE_NCCL_LIBRARY", REAL_NCCL}}),
-             Catch::StartsWith("NCCL 2.") && Contains("(DABKE_NCCL_LIBRARY: "));
+  CHECK_THAT(loaded(REAL_NCCL), Catch::StartsWith("NCCL 2.") && Contains("(DABKE_NCCL_LIBRARY: "));
 }
 
 }  // namespace dabke::nccl

@@ -1,0 +1,31 @@
+// What the collectives of the double of NCCL do.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "tests/fake_cuda/fake_ranks.h"
+
+namespace dabke::testing {
+
+enum Kind { kAllReduce, kReduce, kBroadcast, kAllGather, kReduceScatter, kSend, kReceive };
+
+struct Call {
+  std::string call;
+  int kind;
+  const void* from;
+  void* to;
+  std::size_t count;
+  nccl::Type type;
+  nccl::Op op;
+  int root;  // or the peer
+};
+
+inline constexpr std::size_t kWidths[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
+inline std::size_t bytes_of(const Call& op) { return op.count * kWidths[op.type]; }
+
+/// One collective, of all ranks; false: something has ended it. `call` tells it from those before and behind it.
+bool run_collective(Shared& comm, const Call& op, std::uint64_t call);
+
+}  // namespace dabke::testing

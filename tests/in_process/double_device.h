@@ -1,0 +1,12 @@
+// A CUDA device of the double (tests/fake_cuda), as a rank of a test has it.
+#pragma once
+
+#include "runtime/base/config.h"
+#include "tests/fake_device/fake_device.h"
+
+namespace dabke::testing {
+
+/// Device `index`, through the module that `config` names.
+Result<std::shared_ptr<TestDevice>> open_double(const Config& config, int index);
+
+}  // namespace dabke::testing
