@@ -142,6 +142,19 @@ class Installed(unittest.TestCase):
         for part in ('libmpi', 'libmpich', 'libopen-rte', 'libcuda', 'libcudart', 'libnccl'):
             self.assertNotIn(part, out)
 
+    def test_no_module_is_tied_to_cuda_and_no_double_is_installed(self):
+        modules = glob.glob(os.path.join(os.path.dirname(self.library), 'dabke', '*.so'))
+        for file in [self.library, self.launcher, *modules]:
+            needed = re.findall(r'NEEDED.*\[(.*)\]', run('readelf', '-d', file))
+            self.assertIn('libc.so.6', needed, file)
+            self.assertEqual([name for name in needed if 'cuda' in name or 'nccl' in name], [], file)
+        with open(os.path.join(BUILD, 'build_parts.h'), encoding='utf-8') as file:
+            has_nccl = '{"nccl", "NCCL", true}' in file.read()
+        self.assertEqual([os.path.basename(file) for file in modules if 'nccl' in file],
+                         ['nccl.so'] if has_nccl else [])
+        self.assertEqual([name for _, _, names in os.walk(self.stage) for name in names
+                          if name.startswith(('libcuda', 'libnccl'))], [])
+
     def test_the_library_has_a_soname_with_the_abi_version(self):
         out = run('readelf', '-d', self.library)
         self.assertRegex(out, r'SONAME.*\[libdabke\.so\.0\]')
