@@ -31,6 +31,8 @@ class AgentStarter {
   /// Lines, the first the cause. `why`: where it is known; else it is what the process that brought the agent says.
   /// `had_arrived`: it had greeted. The link is closed.
   std::vector<std::string> loss(const AgentLink& link, bool had_arrived, const std::string& why);
+  /// Whether srun, which has brought all agents, was killed.
+  bool lost_srun() const { return dialled_ && !dialled_->how_it_was_killed().empty(); }
 
  private:
   const RemoteShell shell_;

@@ -271,7 +271,8 @@ void Job::agent_lost(AgentLink& agent, const std::string& why) {
     if (!member.end)
       member_ended(member, {.kind = RankEnd::Kind::agent_lost,
                             .time_ns = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(),
-                            .our_signal = told_to_end_ ? SIGKILL : 0});
+                            .our_signal = told_to_end_ ? SIGKILL : 0,
+                            .is_of_srun = starter_.lost_srun()});
     if (!agent.is_local()) member_over(member);
   }
   if (agent.is_local()) await_lost_supervisors();

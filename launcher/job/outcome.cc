@@ -49,7 +49,7 @@ bool is_crash(const RankEnd& end) {
 /// Whether `a` came before `b`; both are failures.
 bool is_earlier(const RankEnd& a, const RankEnd& b) {
   const auto order = [](const RankEnd& end) {
-    return std::tuple(end.our_signal != 0, !is_crash(end), !end.is_blamed, end.time_ns);
+    return std::tuple(end.our_signal != 0, !is_crash(end), !end.is_of_srun, !end.is_blamed, end.time_ns);
   };
   return order(a) < order(b);
 }

@@ -29,6 +29,7 @@ struct RankEnd {
   std::int64_t time_ns = 0;  // when that was seen, by the launcher's clock
   int our_signal = 0;      // the last that dabkerun had sent it before it began to end; 0: it ended by itself
   bool is_blamed = false;  // another rank has named it as the reason of its own end
+  bool is_of_srun = false;  // agent_lost: because srun was killed, and Slurm kills then what that has started
 };
 
 /// Takes a status as waitpid gives it.
@@ -46,7 +47,8 @@ std::string meaning_of(const RankEnd& end);
 
 /// The failure that came first. Ranks that ended by themselves go before those that were told to, and among
 /// them a crash before an error exit: ranks that lost their peer end so soon, and on a busy machine their
-/// ends are seen in any order. Then one whose loss others have reported; otherwise the time decides.
+/// ends are seen in any order. Then the loss of what Slurm has started, of which some may have been seen to die
+/// before; then one whose loss others have reported; otherwise the time decides.
 const RankEnd* first_failure(const std::vector<RankEnd>& ends);
 
 struct Outcome {

@@ -48,6 +48,15 @@ TEST_CASE("the first failure by time gives the exit code, and the others are its
                                  "ended on SIGTERM"});
 }
 
+TEST_CASE("what Slurm kills after srun was killed is a consequence, whenever it was seen") {
+  RankEnd lost = exited(0, 0, 105);
+  lost.kind = RankEnd::Kind::agent_lost;
+  lost.is_of_srun = true;
+  const Outcome outcome = conclude({lost, signalled(1, SIGKILL, 100)}, std::nullopt);
+  CHECK(outcome.exit_code == 1);
+  CHECK(outcome.first_failed_rank == 0);
+}
+
 TEST_CASE(
     "a crash goes before an error exit that was seen earlier, unless dabkerun had told the rank to end") {
   const std::vector<RankEnd> together{exited(0, 1, 100), signalled(1, SIGKILL, 102)};
