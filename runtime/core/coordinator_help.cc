@@ -63,9 +63,10 @@ bool Coordinator::drive_for(const Operation& operation, TimePoint deadline, Wait
   try {
     channel_->look(*this);  // what came before may be what is waited for
     int looks = kMostLooksWithoutEvent;
+    // Whatever comes is followed by a round: the coordinator's thread does not hear of it any more.
     do round();
     while (!own_run_ && operation.ordered_at == TimePoint{} && !operation.is_done() &&
-           something_comes(looks) && !(is_time = !is_early(until)));
+           !(is_time = !is_early(until)) && something_comes(looks));
   } catch (...) {
     break_off(caught());
   }

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/in_process/job.h"
+#include "tests/patience.h"
 
 namespace dabke::testing {
 
@@ -79,6 +80,27 @@ TEST_CASE("a check that blocks delays no other rank, and is asked by the thread 
     return times;
   });
   CHECK(asked[0] == 3);
+}
+
+TEST_CASE("what comes in the moment in which a waiter's time is up is dealt with all the same") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  const auto in_time = run_on_ranks(backend, 2, [&](Rank& self) {
+    for (int step = 0; step < 500; ++step) {
+      std::vector<int> x = {1};
+      // Rank 1 is late by 0 to 99 us.
+      const TimePoint start = Clock::now() + std::chrono::microseconds(self.rank() * (step * 7 % 100));
+      while (Clock::now() < start) std::this_thread::yield();
+      const Pending pending = self.allreduce_async(x, {.name = "x"});
+      WaitCheck goes_on([] { return false; }, [] { return std::string(); });
+      if (pending.wait_checking(goes_on, 20e-6)) continue;
+      // Nobody helps any more.
+      if (pending.wait_for(std::chrono::duration<double>(test::kPatience).count())) continue;
+      must(pending.wait());  // by driving it
+      return false;
+    }
+    return true;
+  });
+  CHECK(in_time == std::vector<bool>{true, true});
 }
 
 TEST_CASE("a wait that its check has stopped can be repeated, and has a result then") {
