@@ -146,7 +146,7 @@ class Installed(unittest.TestCase):
         modules = glob.glob(os.path.join(os.path.dirname(self.library), 'dabke', '*.so'))
         for file in [self.library, self.launcher, *modules]:
             needed = re.findall(r'NEEDED.*\[(.*)\]', run('readelf', '-d', file))
-            self.assertIn('libc.so.6', needed, file)
+            self.assertTrue(needed, file)
             self.assertEqual([name for name in needed if 'cuda' in name or 'nccl' in name], [], file)
         with open(os.path.join(BUILD, 'build_parts.h'), encoding='utf-8') as file:
             has_nccl = '{"nccl", "NCCL", true}' in file.read()
