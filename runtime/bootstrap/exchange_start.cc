@@ -18,8 +18,8 @@ namespace dabke {
 namespace {
 
 /// What one process gives, both times; longer lists are told by their beginning and compared by their digest.
-constexpr std::size_t kBlockBytes =
-    1024;  // kMostHostAddresses of IPv6, with their ports, and a job's secret fit in
+/// kMostHostAddresses of IPv6, with their ports, and a job's secret fit in.
+constexpr std::size_t kBlockBytes = 1024;
 constexpr std::size_t kMostHost = 255;
 constexpr std::size_t kMostListed = 240;
 constexpr std::size_t kMostError = 800;
