@@ -26,12 +26,6 @@ Finished run(const Words& arguments, const LauncherSetup& setup = {}) {
   return LauncherRun(arguments, setup).finish();
 }
 
-std::vector<std::string> sorted_lines(const std::string& text) {
-  auto lines = lines_of(text);
-  std::ranges::sort(lines);
-  return lines;
-}
-
 }  // namespace
 
 TEST_CASE("ranks get dabkerun's variables, those of -x, and what is theirs alone") {

@@ -82,5 +82,6 @@ bool is_gone(pid_t pid);
 bool is_gone_within(pid_t pid, std::chrono::milliseconds limit);
 
 std::vector<std::string> lines_of(const std::string& text);
+std::vector<std::string> sorted_lines(const std::string& text);
 
 }  // namespace dabke
