@@ -68,10 +68,12 @@ class Opening {
   std::map<std::string_view, std::unique_ptr<Backend>> opened_;
 };
 
-std::vector<std::string_view> built_backends() {
+/// The backends of this build that DABKE_CPU_OPERATIONS may name.
+std::vector<std::string_view> host_backends() {
   std::vector<std::string_view> names;
-  for (const BuildPart& part : kBackends) {
-    if (part.is_built) names.push_back(part.name);
+  for (const BackendRow& row : kBackendRows) {
+    if (is_backend_built(row.name) && std::ranges::count(names_in(row.opened_for), row.name) != 0)
+      names.push_back(row.name);
   }
   return names;
 }
@@ -85,7 +87,8 @@ Result<std::vector<std::unique_ptr<Backend>>> make_backends(const BackendContext
   Opening opening(context);
   for (const BackendRow& row : kBackendRows) DABKE_RETURN_IF_ERROR(opening.open(row));
   auto backends = opening.take();
-  if (backends.empty() && opening.is_alone() && is_backend_built(wanted)) {
+  const auto built = host_backends();
+  if (backends.empty() && opening.is_alone() && std::ranges::count(built, wanted) != 0) {
     // A single rank has nothing to share, and whatever is there serves it.
     DABKE_ASSIGN_OR_RETURN(auto any, open_gloo_backend(context));
     backends.push_back(std::move(any));
@@ -96,7 +99,7 @@ Result<std::vector<std::unique_ptr<Backend>>> make_backends(const BackendContext
       fmt::format(
           "DABKE_CPU_OPERATIONS={}: this build has no such backend; it has {}. Choose one of them, or "
           "leave the variable unset.",
-          wanted, fmt::join(built_backends(), ", ")));
+          wanted, fmt::join(built, ", ")));
 }
 
 Result<std::vector<std::unique_ptr<Backend>>> make_all_backends(const BackendContext& context) {
