@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Explores every state of negotiation.pml with Spin, one small job of three ranks at a time, and of room.pml.
+"""Explores every state of negotiation.pml with Spin, one small job of three ranks at a time, and of room.pml and
+baton.pml.
 
     tests/model/run.py [--large] [NAME...]      the scenarios and mistakes whose names contain one of these; all, if none
 
@@ -117,6 +118,10 @@ SCENARIOS = {
     'crash-leave': Scenario(['LEAVERS 4', 'CRASHER 1'], ['a rank crashes', 'a rank ends after its goodbye']),
     'room': Scenario([], ['orders are held back', 'the wish for a wake-up was taken down in vain'], ('chain',),
                      model='room.pml'),
+    'baton': Scenario([], ['a helper drives', 'the time of a helper is up', 'something comes to one that lies down',
+                           'something is submitted before the baton is back',
+                           "the coordinator's thread is called for what comes with the baton"], ('chain',),
+                      model='baton.pml'),
     # Longer jobs.
     'order-long': Scenario(['LAZY', 'NAMES 3', TWICE, 'PRIORITY'], [COMPLETE], large=True),
     'cache-long': Scenario(['LAZY', 'NAMES 3', TWICE, 'PLACES 1', 'SLOTS 8', 'MOST 24'], [COMPLETE], large=True),
@@ -144,6 +149,9 @@ MISTAKES = [
     Mistake('MISTAKE_RUNS_AFTER_LEFT', 'leave', 'a set goes on by slot after a rank of it has left', 'star'),
     Mistake('MISTAKE_GOODBYE_OVERTAKES', 'leave-last', 'a goodbye overtakes reports at a rank on its way'),
     Mistake('MISTAKE_ROOM_NOT_WANTED_AGAIN', 'room', 'a driver sleeps though its wish to be woken was taken down'),
+    Mistake('MISTAKE_LEAVES_WITHOUT_ROUND', 'baton', 'a helper whose time is up leaves what it has read for others to act on'),
+    Mistake('MISTAKE_INBOX_LEFT_BEHIND', 'baton', 'a helper gives the baton back without a look at what was submitted'),
+    Mistake('MISTAKE_LOOKS_ONCE_BEFORE_SLEEP', 'baton', 'who has said that it sleeps does not look again'),
     Mistake('MISTAKE_LOST_PARENT_IGNORED', 'crash-root', 'a rank that has lost its parent fails nothing'),
 ]
 
