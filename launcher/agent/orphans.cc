@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "launcher/agent/process_tree.h"
 
@@ -26,6 +27,7 @@ void Orphans::seek() {
   due_ = Clock::now();
   limit_ = *due_ + kLimit;
   pause_ = kFirstPause;
+  was_empty_ = false;
 }
 
 std::size_t Orphans::kill(const std::vector<pid_t>& supervisors_left) {
@@ -34,7 +36,10 @@ std::size_t Orphans::kill(const std::vector<pid_t>& supervisors_left) {
   const TimePoint now = Clock::now();
   due_.reset();
   if (now >= limit_) return found.size();
-  if (!found.empty()) due_ = now + pause_;
+  // A reading misses whom a process that it has not come to has made under a number behind it, and outlives: none has
+  // been found when two have found none.
+  const bool was_empty = std::exchange(was_empty_, found.empty());
+  if (!was_empty || !found.empty()) due_ = now + pause_;
   pause_ = std::min(2 * pause_, kLongestPause);  // what forks faster than this meets the next round
   return 0;
 }

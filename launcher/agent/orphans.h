@@ -30,6 +30,7 @@ class Orphans {
   std::optional<TimePoint> due_;
   TimePoint limit_{};
   Duration pause_{};
+  bool was_empty_ = false;  // the last reading of the process table
 };
 
 }  // namespace dabke
