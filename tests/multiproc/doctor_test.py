@@ -13,6 +13,7 @@ import time
 import unittest
 
 import namespaces
+from job_processes import end_of
 from ssh_hosts import SshHosts, address
 
 DABKERUN = os.path.abspath(sys.argv.pop(1))
@@ -23,16 +24,13 @@ class Doctor(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.ssh = SshHosts(3).__enter__()
-        cls.addClassCleanup(cls.ssh.__exit__)
+        cls.ssh = namespaces.opened(cls, SshHosts(3))
 
     def examine(self, hosts, *flags, json_wanted=True):
         # The word goes first, before the flags that bring ssh to the hosts.
-        job = self.ssh.start([DABKERUN, "doctor"], [*(["--json"] if json_wanted else []), *flags],
-                             hosts=",".join(f"{each}:1" for each in hosts))
-        out, error = job.communicate(timeout=100)
-        out, error = out.decode(errors="replace"), error.decode(errors="replace")
-        return job.returncode, json.loads(out) if json_wanted and out else out, error
+        code, out, error = end_of(self.ssh.start([DABKERUN, "doctor"], [*(["--json"] if json_wanted else []), *flags],
+                                                 hosts=",".join(f"{each}:1" for each in hosts)))
+        return code, json.loads(out) if json_wanted and out else out, error
 
     def script(self, text):
         """In the place of dabkerun on the hosts; $NAME is the host's."""
@@ -142,25 +140,21 @@ class Doctor(unittest.TestCase):
 
 
 class CutPair(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.ssh = namespaces.opened(cls, SshHosts(2))
+
     def test_two_hosts_between_which_nothing_passes(self):
-        with SshHosts(2) as ssh:
-            ssh.hosts.forget_ipv6()
-            with ssh.hosts.cut(1, 2):
-                job = ssh.start([DABKERUN, "doctor"], ["--json"])
-                out, error = job.communicate(timeout=100)
-            self.assertEqual(job.returncode, 1, error.decode())
-            wrong = Doctor.wrong(json.loads(out))
-            self.assertEqual(len(wrong), 2, wrong)
-            self.assertRegex(wrong[0], rf"^host {address(1)} does not reach host {address(2)}: .*{address(2)}:\d+: no answer"
-                                       r".*let firewalls pass TCP between them \(ports \d+ to \d+\)")
-            self.assertRegex(wrong[1], rf"^host {address(2)} does not reach host {address(1)}: ")
+        self.ssh.hosts.forget_ipv6()
+        with self.ssh.hosts.cut(1, 2):
+            code, out, error = end_of(self.ssh.start([DABKERUN, "doctor"], ["--json"]))
+        self.assertEqual(code, 1, error)
+        wrong = Doctor.wrong(json.loads(out))
+        self.assertEqual(len(wrong), 2, wrong)
+        self.assertRegex(wrong[0], rf"^host {address(1)} does not reach host {address(2)}: .*{address(2)}:\d+: no answer"
+                                   r".*let firewalls pass TCP between them \(ports \d+ to \d+\)")
+        self.assertRegex(wrong[1], rf"^host {address(2)} does not reach host {address(1)}: ")
 
 
 if __name__ == "__main__":
-    try:
-        with SshHosts(1):
-            pass
-    except namespaces.NotPermitted as why:
-        print(f"skipped: no hosts with sshd here: {why}")
-        sys.exit(77)
     unittest.main()

@@ -12,6 +12,12 @@ def wait_until(condition, what, seconds=30):
         time.sleep(0.02)
 
 
+def end_of(process, seconds=100):
+    """Its exit code, and what it has said on both of its ways."""
+    out, error = process.communicate(timeout=seconds)
+    return process.returncode, out.decode(errors="replace"), error.decode(errors="replace")
+
+
 def text_of(path):
     """Empty while there is no such file."""
     try:

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 
-
 WIRE = str(pathlib.Path(__file__).resolve().parents[1] / "fault" / "wire.py")
 
 
@@ -38,6 +37,17 @@ def _wire(one, other, **fate):
             yield
         finally:
             carrier.kill()
+
+
+def opened(test_class, hosts):
+    """The hosts, open while the tests of this class run. Without a way to have them the program ends with 77, which means skipped."""
+    try:
+        hosts.__enter__()
+    except NotPermitted as why:
+        print(f"skipped: no such hosts here: {why}")
+        sys.exit(77)
+    test_class.addClassCleanup(hosts.__exit__)
+    return hosts
 
 
 class Hosts:

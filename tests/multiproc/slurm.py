@@ -45,11 +45,6 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE OverSubscribe=FORCE:8 S
 """
 
 
-def missing_tool():
-    """The first that is not installed; None where all are."""
-    return next((tool for tool in TOOLS if shutil.which(tool, path=PATH) is None), None)
-
-
 class Cluster:
     """Each host has a network and a name of its own, and CPUS cores in Slurm's eyes. The file system is one."""
 
@@ -61,6 +56,9 @@ class Cluster:
         self._names = []  # a process in the name space of each host
 
     def __enter__(self):
+        for tool in TOOLS:
+            if shutil.which(tool, path=PATH) is None:
+                raise namespaces.NotPermitted(f"{tool} is not installed (Debian packages slurm-wlm and munge)")
         self.hosts = namespaces.Hosts(self._count).__enter__()
         try:
             self._start()
@@ -158,6 +156,13 @@ class Cluster:
                   *allocation, *words]
         return subprocess.Popen(self.on_host(0, salloc), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, env=self.environment(environment))
+
+    def start_by_srun(self, words, tasks=2, flags=(), environment=None):
+        """`words` as so many tasks on hosts 1 and 2, as many on each, without dabkerun."""
+        srun = ["srun", "--quiet", "--nodelist=host1,host2", "--nodes=2", f"--ntasks={tasks}", f"--ntasks-per-node={tasks // 2}",
+                *flags, *words]
+        return subprocess.Popen(self.on_host(0, srun), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                env=self.environment(environment))
 
     def start_sleepers(self, dabkerun, arguments=(), command='echo "pid $$"; exec sleep 1000'):
         """A job of a rank on each of two hosts that say their pids: salloc's process, the mark that all have in their

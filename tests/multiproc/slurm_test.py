@@ -14,9 +14,8 @@ import time
 import unittest
 
 import namespaces
-import python_example
 import slurm
-from job_processes import parent_of, processes_with, wait_until
+from job_processes import end_of, parent_of, processes_with, wait_until
 
 DABKERUN = os.path.abspath(sys.argv.pop(1))
 DIGITS = (digits := sys.argv.pop(1)) and os.path.abspath(digits)
@@ -28,13 +27,10 @@ class SlurmJobs(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.cluster = slurm.Cluster(3).__enter__()
-        cls.addClassCleanup(cls.cluster.__exit__)
+        cls.cluster = namespaces.opened(cls, slurm.Cluster(3))
 
     def run_job(self, words, **options):
-        job = self.cluster.start(words, **options)
-        out, error = job.communicate(timeout=60)
-        return job.returncode, out.decode(errors="replace"), error.decode(errors="replace")
+        return end_of(self.cluster.start(words, **options))
 
     def test_a_network_is_trained_on_the_hosts_of_the_allocation(self):
         if not DIGITS:
@@ -46,13 +42,6 @@ class SlurmJobs(unittest.TestCase):
                 self.assertEqual(code, 0, error)
                 self.assertRegex(out, r"\[0\]<stdout>:accuracy 9\d\.\d %")
                 self.assertRegex(error, rf"^dabkerun: Slurm job \d+: 2 hosts, {slots} slots; srun brings dabkerun to other hosts")
-
-    def test_a_network_is_trained_from_python(self):
-        if trouble := python_example.trouble():
-            self.skipTest(trouble)
-        code, out, error = self.run_job([DABKERUN, *python_example.COMMAND])
-        self.assertEqual(code, 0, error)
-        self.assertRegex(out, r"accuracy 9\d\.\d %")
 
     def test_a_doctor_examines_the_hosts_of_the_allocation_by_srun(self):
         code, out, error = self.run_job([DABKERUN, "doctor", "--json"])
@@ -166,10 +155,7 @@ class SlurmJobs(unittest.TestCase):
             self.assertEqual(seen, 1, error)
 
     def srun(self, words, *flags, environment=None):
-        command = ["srun", "--quiet", "--nodelist=host1,host2", "--nodes=2", "--ntasks=4", "--ntasks-per-node=2", *flags, *words]
-        done = subprocess.run(self.cluster.on_host(0, command), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              env=self.cluster.environment(environment), timeout=100, check=False)
-        return done.returncode, done.stdout, done.stderr
+        return end_of(self.cluster.start_by_srun(words, 4, flags, environment))
 
     def test_plain_srun_trains_by_pmi_2_which_is_what_slurm_takes_here(self):
         if not DIGITS:
@@ -215,13 +201,4 @@ class SlurmJobs(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if tool := slurm.missing_tool():
-        print(f"skipped: {tool} is not installed (Debian packages slurm-wlm and munge)")
-        sys.exit(77)
-    try:
-        with namespaces.Hosts(1):
-            pass
-    except namespaces.NotPermitted as why:
-        print(f"skipped: no network namespaces here: {why}")
-        sys.exit(77)
     unittest.main()
