@@ -11,7 +11,7 @@ import unittest
 import mpirun
 import namespaces
 from job_processes import end_of
-from ssh_hosts import SshHosts
+from ssh_hosts import SshHosts, address
 
 DABKERUN = os.path.abspath(sys.argv.pop(1))
 DIGITS = os.path.abspath(sys.argv.pop(1))
@@ -44,6 +44,16 @@ class JobsByMpirun(unittest.TestCase):
 
     def test_a_network_is_trained_by_open_mpi(self):
         self.expect_trained("openmpi")
+
+    def test_an_address_that_every_host_has_is_never_chosen(self):
+        for mpi in mpirun.FURTHER:
+            for names in ([], ["--network-interfaces", "docker0,eth0"]):
+                with self.subTest(mpi=mpi, names=names):
+                    code, out, error = self.run_by(mpi, [*names, "--log-level", "info", DIGITS, "--epochs", "1"])
+                    self.assertEqual(code, 0, out + error)
+                    for rank in (0, 1):
+                        self.assertIn(f"rank {rank} on host{rank + 1}: {address(rank + 1)} (eth0)\n", error)
+                        self.assertRegex(error, rf"not 172\.17\.0\.1 \(docker0\): from rank {rank} on host{rank + 1}: ")
 
 
 if __name__ == "__main__":
