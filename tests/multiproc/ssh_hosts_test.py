@@ -15,7 +15,7 @@ import time
 import unittest
 
 import namespaces
-from job_processes import parent_of, processes_with, wait_until
+from job_processes import end_of, parent_of, processes_with, wait_until
 from ssh_hosts import CLEAN_SECONDS, PORT, SshHosts, address, ssh_below
 
 # Some jobs start in another directory than this one.
@@ -244,6 +244,16 @@ class JobsOverSsh(unittest.TestCase):
             seen, out, error = self.run_job(["--remote-shell", remover, "echo", "x"], hosts=f"{host}:1", directory=gone)
             self.assertRegex(error, rf"^dabkerun: host {host}: cannot enter the directory {gone}: .*make it there")
             self.assertEqual((seen, out), (2, b""))
+
+
+class ManyRanks(unittest.TestCase):
+    def test_64_ranks_on_4_hosts_begin_work_together_and_end(self):
+        if not DIGITS:
+            self.skipTest("the examples are not built")
+        ssh = namespaces.opened(type(self), SshHosts(4))
+        code, out, error = end_of(ssh.start(DABKERUN, [DIGITS, "--epochs", "1"], hosts=ssh.all_hosts(16)))
+        self.assertEqual(code, 0, error)
+        self.assertRegex(out, r"\[0\]<stdout>:ranks: 64, .*\n(.*\n)*\[0\]<stdout>:accuracy ")
 
 
 if __name__ == "__main__":
