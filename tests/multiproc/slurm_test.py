@@ -154,26 +154,10 @@ class SlurmJobs(unittest.TestCase):
             self.assertIn("dabkerun:   the command was: srun --mpi=none --overlap ", error)
             self.assertEqual(seen, 1, error)
 
-    def srun(self, words, *flags, environment=None):
-        return end_of(self.cluster.start_by_srun(words, 4, flags, environment))
-
     def test_plain_srun_trains_by_pmi_2_which_is_what_slurm_takes_here(self):
         if not DIGITS:
             self.skipTest("the examples are not built")
-        code, out, error = self.srun([DIGITS])
-        self.assertEqual(code, 0, error)
-        self.assertRegex(out, r"accuracy 9\d\.\d %")
-
-    def test_plain_srun_without_pmi_names_the_remedy_and_a_file_is_one(self):
-        if not DIGITS:
-            self.skipTest("the examples are not built")
-        code, out, error = self.srun([DIGITS], "--mpi=none")
-        self.assertNotEqual(code, 0)
-        self.assertNotIn("accuracy", out)
-        self.assertRegex(error, r"Slurm has started this process as one of 4 .* srun --mpi=pmi2, .* DABKE_RENDEZVOUS=file:")
-        meeting = os.path.join(self.cluster.place, "meeting")
-        os.mkdir(meeting)
-        code, out, error = self.srun([DIGITS], "--mpi=none", environment={"DABKE_RENDEZVOUS": f"file:{meeting}"})
+        code, out, error = end_of(self.cluster.start_by_srun([DIGITS], 4))
         self.assertEqual(code, 0, error)
         self.assertRegex(out, r"accuracy 9\d\.\d %")
 
@@ -181,7 +165,8 @@ class SlurmJobs(unittest.TestCase):
         if not DIGITS:
             self.skipTest("the examples are not built")
         script = f'if [ "$SLURM_PROCID" = 3 ]; then sleep 30; else exec {DIGITS}; fi'
-        code, _, error = self.srun(["sh", "-c", script], "--kill-on-bad-exit=1", environment={"DABKE_START_TIMEOUT_SECONDS": "3"})
+        code, _, error = end_of(self.cluster.start_by_srun(["sh", "-c", script], 4, ["--kill-on-bad-exit=1"],
+                                                           {"DABKE_START_TIMEOUT_SECONDS": "3"}))
         self.assertNotEqual(code, 0)
         self.assertIn("not all 4 tasks of the Slurm step have come to dabke_init in time", error)
 
@@ -198,6 +183,36 @@ class SlurmJobs(unittest.TestCase):
                               r"host host1: 1 slots, rank 0\nhost host2: 1 slots, rank 1\n"
                               r"agents of other hosts: srun --mpi=none --overlap .* --nodelist=host1,host2 \S+ --agent --dial\n"
                               r"each rank runs: echo 'x y'\n")
+
+
+class SlurmWithoutPmi(unittest.TestCase):
+    """As Slurm is where nobody has set its MpiDefault."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = namespaces.opened(cls, slurm.Cluster(3, mpi="none"))
+
+    def test_plain_srun_names_the_remedies_and_they_are_some(self):
+        if not DIGITS:
+            self.skipTest("the examples are not built")
+        code, out, error = end_of(self.cluster.start_by_srun([DIGITS], 4))
+        self.assertNotEqual(code, 0)
+        self.assertNotIn("accuracy", out)
+        self.assertRegex(error, r"Slurm has started this process as one of 4 .* srun --mpi=pmi2, .* DABKE_RENDEZVOUS=file:")
+        meeting = os.path.join(self.cluster.place, "meeting")
+        os.mkdir(meeting)
+        for flags, environment in ((["--mpi=pmi2"], {}), ([], {"DABKE_RENDEZVOUS": f"file:{meeting}"})):
+            with self.subTest(flags=flags, **environment):
+                code, out, error = end_of(self.cluster.start_by_srun([DIGITS], 4, flags, environment))
+                self.assertEqual(code, 0, error)
+                self.assertRegex(out, r"accuracy 9\d\.\d %")
+
+    def test_dabkerun_trains_all_the_same(self):
+        if not DIGITS:
+            self.skipTest("the examples are not built")
+        code, out, error = end_of(self.cluster.start([DABKERUN, DIGITS]))
+        self.assertEqual(code, 0, error)
+        self.assertRegex(out, r"\[0\]<stdout>:accuracy 9\d\.\d %")
 
 
 if __name__ == "__main__":
