@@ -157,9 +157,11 @@ class SlurmJobs(unittest.TestCase):
     def test_plain_srun_trains_by_pmi_2_which_is_what_slurm_takes_here(self):
         if not DIGITS:
             self.skipTest("the examples are not built")
-        code, out, error = end_of(self.cluster.start_by_srun([DIGITS], 4))
+        code, out, error = end_of(self.cluster.start_by_srun([DIGITS], 4, environment={"DABKE_LOG_LEVEL": "info"}))
         self.assertEqual(code, 0, error)
         self.assertRegex(out, r"accuracy 9\d\.\d %")
+        for rank in (0, 2):  # never at the address that both hosts have
+            self.assertIn(f"rank {rank} on host{1 + rank // 2}: 10.77.0.{2 + rank // 2} (eth0)\n", error)
 
     def test_a_task_that_does_not_come_is_no_hang(self):
         if not DIGITS:

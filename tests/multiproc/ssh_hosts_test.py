@@ -42,6 +42,16 @@ class JobsOverSsh(unittest.TestCase):
         self.assertEqual(code, 0, error)
         self.assertRegex(out.decode(), r"\[0\]<stdout>:accuracy 9\d\.\d %")
 
+    def test_an_address_that_every_host_has_is_never_chosen(self):
+        if not DIGITS:
+            self.skipTest("the examples are not built")
+        code, _, error = self.run_job(["--network-interfaces", "docker0,eth0", "--log-level", "info", DIGITS, "--epochs", "1"])
+        self.assertEqual(code, 0, error)
+        for rank in (0, 1):
+            host = address(rank + 1)
+            self.assertIn(f"rank {rank} on {host}: {host} (eth0)\n", error)
+            self.assertRegex(error, rf"not 172\.17\.0\.1 \(docker0\): from rank {rank} on {host}: ")
+
     def test_arguments_and_variables_arrive_as_they_are_whatever_bytes_they_have(self):
         seed = random.randrange(1 << 32)
         draw = random.Random(seed)
