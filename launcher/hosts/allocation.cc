@@ -63,7 +63,12 @@ Found pbs_allocation(const Environment& environment, const std::string& job) {
   const auto path = environment("PBS_NODEFILE");
   if (!path) return Found(std::nullopt);
   Allocation found{Allocation::Scheduler::pbs, fmt::format("PBS job {}", job), {}};
-  DABKE_ASSIGN_OR_RETURN(found.hosts, read_hostfile(*path, "PBS_NODEFILE"));
+  auto hosts = read_hostfile(*path, "PBS_NODEFILE");
+  if (!hosts.is_ok()) {
+    return Status(hosts.status().code(),
+                  fmt::format("{}; or say the hosts and their slots with -H", hosts.status().message()));
+  }
+  found.hosts = hosts.take();
   return Found(std::move(found));
 }
 
@@ -76,8 +81,14 @@ Found lsf_allocation(const Environment& environment, const std::string& job) {
   for (std::string name, slots; words >> name;) {
     // The list of -H, so that names are held to the same rules.
     if (source == "LSB_MCPU_HOSTS" && words >> slots) name += ":" + slots;
-    DABKE_ASSIGN_OR_RETURN(const std::vector<Host> host, parse_host_list(name, source));
-    found.hosts.insert(found.hosts.end(), host.begin(), host.end());
+    const auto host = parse_host_list(name, source);
+    if (!host.is_ok()) {
+      return Status(
+          Code::invalid_argument,
+          fmt::format("{} is '{}', and '{}' in it is not a host: say the hosts and their slots with -H",
+                      source, *text, name));
+    }
+    found.hosts.insert(found.hosts.end(), host->begin(), host->end());
   }
   if (!found.hosts.empty()) return Found(std::move(found));
   return Status(Code::invalid_argument,

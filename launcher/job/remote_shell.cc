@@ -98,7 +98,13 @@ std::string as_shell_words(const std::vector<std::string>& words) {
 }
 
 Result<AgentProcess> start_remote_agent(const RemoteShell& shell, const std::string& host) {
-  return start_shell(remote_command(shell, host));
+  auto started = start_shell(remote_command(shell, host));
+  if (started.is_ok()) return started;
+  return Status(started.status().code(),
+                fmt::format("{}: {}", started.status().message(),
+                            shell.program.empty()
+                                ? "install an ssh client, or name what stands in for it by --remote-shell"
+                                : "check --remote-shell"));
 }
 
 Result<AgentProcess> start_shell(std::vector<std::string> words) {

@@ -131,6 +131,20 @@ TEST_CASE("a host that does not come in time is named, with what to do") {
              StartsWith("dabkerun: host slow: not ready after 0.3 s (--start-timeout): check that it is up"));
 }
 
+TEST_CASE("where ssh is not there, or not what stands in for it, dabkerun says what to do") {
+  const Finished without_ssh =
+      LauncherRun({"-H", "other.invalid:1", "true"}, {.environment = {"PATH=/nowhere"}}).finish();
+  CHECK(without_ssh.exit_code == 1);
+  CHECK_THAT(
+      without_ssh.error,
+      StartsWith("dabkerun: host other.invalid: cannot run ssh: No such file or directory: install an ssh "
+                 "client, or name what stands in for it by --remote-shell"));
+  const Finished job = run({"-H", "other.invalid:1", "--remote-shell", "/nowhere/shell", "true"});
+  CHECK(job.exit_code == 1);
+  CHECK_THAT(job.error, StartsWith("dabkerun: host other.invalid: cannot run /nowhere/shell: No such file or "
+                                   "directory: check --remote-shell"));
+}
+
 TEST_CASE("a limit of descriptors that the job would exceed is told before anything is started") {
   // What the test itself has inherited is left out.
   const auto with_limit = [](const std::string& limit, const std::string& flag, const std::string& value,

@@ -107,7 +107,8 @@ TEST_CASE("PBS gives a line for each slot") {
   CHECK(merge_hosts(hosts_in(pbs)) == std::vector<Host>{{"n1", 3}, {"n2", 1}});
   std::ofstream(path) << "n1\nn 2\n";
   CHECK_THAT(find_in(pbs).status().message(),
-             Catch::StartsWith("PBS_NODEFILE " + path + " line 2: 'n 2' is not a host"));
+             Catch::StartsWith("PBS_NODEFILE " + path + " line 2: 'n 2' is not a host") &&
+                 Catch::EndsWith("; or say the hosts and their slots with -H"));
   std::filesystem::remove(path);
   CHECK_THAT(find_in(pbs).status().message(), Catch::StartsWith("PBS_NODEFILE " + path + ": cannot read it"));
 }
@@ -117,8 +118,9 @@ TEST_CASE("LSF gives a name for each slot, or names and slots in turn") {
         std::vector<Host>{{"n1", 2}, {"n2", 1}});
   CHECK(hosts_in({{"LSB_JOBID", "3"}, {"LSB_MCPU_HOSTS", "n1 4 n2 2 "}}) ==
         std::vector<Host>{{"n1", 4}, {"n2", 2}});
-  CHECK_THAT(find_in({{"LSB_JOBID", "3"}, {"LSB_MCPU_HOSTS", "n1 many"}}).status().message(),
-             Catch::StartsWith("LSB_MCPU_HOSTS n1:many: 'n1:many' is not a host"));
+  CHECK_THAT(
+      find_in({{"LSB_JOBID", "3"}, {"LSB_MCPU_HOSTS", "n1 many"}}).status().message(),
+      Catch::StartsWith("LSB_MCPU_HOSTS is 'n1 many', and 'n1:many' in it is not a host: say the hosts"));
   CHECK_THAT(find_in({{"LSB_JOBID", "3"}, {"LSB_HOSTS", " "}}).status().message(),
              Catch::StartsWith("LSB_HOSTS names no host"));
 }
