@@ -73,7 +73,7 @@ int run_doctor(const Options& options) {
   const InheritedState inherited = prepare_process();
   const auto hosts = hosts_to_examine(options);
   if (!hosts.is_ok()) return fail(2, hosts.status().message());
-  if (hosts->is_allocated) tell_allocation(*hosts);
+  tell_hosts(*hosts);
   const auto config = config_of(options);
   if (!config.is_ok()) return fail(2, config.status().message());
   const auto report = examine(options, *hosts, *config, inherited);

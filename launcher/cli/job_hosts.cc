@@ -52,12 +52,15 @@ Result<JobHosts> hosts_of_job(const Options& options, const Environment& environ
     DABKE_ASSIGN_OR_RETURN(found.hosts, read_hostfile(options.hostfile, "--hostfile"));
   } else {
     if (given) {
-      found = {.hosts = given->hosts, .source = given->job, .is_allocated = true, .here = {}};
+      found.hosts = given->hosts;
+      found.source = given->job;
+      found.is_allocated = true;
     } else if (options.num_proc == 0) {
       return Status(Code::invalid_argument,
                     "-np is missing: say how many ranks to start, as in dabkerun -np 2 ./train");
     } else {
-      found = {.hosts = {{this_host_name(), options.num_proc}}, .source = "this host", .here = {}};
+      found.hosts = {{this_host_name(), options.num_proc}};
+      found.source = "this host";
     }
   }
   // Names that no rank runs under are not looked up.
@@ -65,6 +68,7 @@ Result<JobHosts> hosts_of_job(const Options& options, const Environment& environ
   MergedHosts merged = merge_this_host(found.hosts);
   found.hosts = std::move(merged.hosts);
   found.here = std::move(merged.here);
+  found.own_names = std::move(merged.names);
   DABKE_ASSIGN_OR_RETURN(found.by_slurm, starts_by_slurm(options, found, given, environment));
   return found;
 }

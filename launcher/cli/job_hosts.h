@@ -13,11 +13,12 @@
 namespace dabke {
 
 struct JobHosts {
-  std::vector<Host> hosts;    // each once
-  std::string source;         // "-H", "Slurm job 4711"
-  bool is_allocated = false;  // a batch system has given them
-  std::string here;           // which of them is this one; empty: none
-  bool by_slurm = false;      // one srun brings the agents of other hosts; else ssh
+  std::vector<Host> hosts;             // each once
+  std::string source;                  // "-H", "Slurm job 4711"
+  bool is_allocated = false;           // a batch system has given them
+  std::string here;                    // which of them is this one; empty: none
+  std::vector<std::string> own_names;  // those of the command line that are this one, if there are several
+  bool by_slurm = false;               // one srun brings the agents of other hosts; else ssh
 };
 
 /// From -H, a host file or the batch system in whose job dabkerun runs; without any of them, this host. Errors name the

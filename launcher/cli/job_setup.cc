@@ -59,7 +59,9 @@ std::vector<std::string> own_environment() {
   return environment;
 }
 
-void tell_allocation(const JobHosts& hosts) {
+void tell_hosts(const JobHosts& hosts) {
+  if (!hosts.own_names.empty()) fmt::print(stderr, "dabkerun: {}\n", one_machine_notice(hosts.own_names));
+  if (!hosts.is_allocated) return;
   int slots = 0;
   for (const Host& host : hosts.hosts) slots = add_slots(slots, host.slots);
   fmt::print(stderr, "dabkerun: {}: {} hosts, {} slots; {} brings dabkerun to other hosts (--launcher)\n",

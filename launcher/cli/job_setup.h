@@ -28,8 +28,8 @@ Result<Secrets> make_secrets();
 /// NAME=value each.
 std::vector<std::string> own_environment();
 
-/// Says on stderr which batch system has given the hosts, and who brings agents there.
-void tell_allocation(const JobHosts& hosts);
+/// Says on stderr which names are this host, and of a batch system's hosts whose they are and who brings agents there.
+void tell_hosts(const JobHosts& hosts);
 
 /// For hosts that are not this one. By Slurm, agents come to where this host listens.
 Result<AgentStarter> agent_starter(const RemoteShell& shell, const std::vector<std::string>& elsewhere,

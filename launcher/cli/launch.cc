@@ -242,7 +242,7 @@ int launch(const Options& options) {
                 "--top-port 0, and look at it with dabke-timeline top");
   const auto hosts = hosts_of_job(options, process_environment());
   if (!hosts.is_ok()) return fail(kUsageError, hosts.status().message());
-  if (hosts->is_allocated && options.launcher != "mpi") tell_allocation(*hosts);
+  if (options.launcher != "mpi") tell_hosts(*hosts);
   const auto placed = place_ranks(hosts->hosts, options.num_proc);
   if (!placed.is_ok()) return fail(kUsageError, placed.status().message());
   const std::vector<RankPlacement>& placements = *placed;

@@ -25,6 +25,7 @@
 #include <unordered_map>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/owned.h"
@@ -283,13 +284,21 @@ std::vector<std::size_t> find_this_host(const std::vector<Host>& hosts) {
 }
 
 MergedHosts merge_this_host(const std::vector<Host>& hosts) {
-  MergedHosts merged{merge_hosts(hosts), {}};
+  MergedHosts merged{merge_hosts(hosts), {}, {}};
   const std::vector<std::size_t> here = find_this_host(merged.hosts);
   if (here.empty()) return merged;
   merged.here = merged.hosts[here.front()].name;
-  for (const std::size_t number : here) merged.hosts[number].name = merged.here;
+  for (const std::size_t number : here) {
+    if (here.size() > 1) merged.names.push_back(merged.hosts[number].name);
+    merged.hosts[number].name = merged.here;
+  }
   merged.hosts = merge_hosts(merged.hosts);
   return merged;
+}
+
+std::string one_machine_notice(const std::vector<std::string>& names) {
+  return fmt::format("{} are one machine, so their ranks are those of one host, {}", fmt::join(names, ", "),
+                     names.front());
 }
 
 }  // namespace dabke

@@ -47,11 +47,15 @@ std::vector<std::size_t> find_this_host(const std::vector<Host>& hosts);
 
 struct MergedHosts {
   std::vector<Host> hosts;
-  std::string here;  // which of them is this one; empty: none
+  std::string here;                // which of them is this one; empty: none
+  std::vector<std::string> names;  // all that are this one, if there are several
 };
 
 /// Hosts as merge_hosts() has them; those that are this one become one, though a job may name it in several ways. Its
 /// name is the first one given.
 MergedHosts merge_this_host(const std::vector<Host>& hosts);
+
+/// What the user is told of names that lead to one machine. The first is that of its ranks.
+std::string one_machine_notice(const std::vector<std::string>& names);
 
 }  // namespace dabke

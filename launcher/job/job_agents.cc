@@ -206,8 +206,7 @@ void Job::merge_machines() {
   std::map<std::string, std::string> names;
   for (const auto& [machine, all] : names_of) {
     if (all.size() == 1) continue;
-    say(fmt::format("{} are one machine, so their ranks are those of one host, {}", fmt::join(all, ", "),
-                    all.front()));
+    say(one_machine_notice(all));
     for (const std::string& name : all) names[name] = all.front();
   }
   if (names.empty()) return;

@@ -53,6 +53,10 @@ TEST_CASE("names that lead to one machine are one host, with the ranks of all, a
         "host, localhost\n");
   CHECK(sorted_lines(job.out) == Words{"0: 0/4 0/1 localhost", "1: 1/4 0/1 localhost", "2: 2/4 0/1 localhost",
                                        "3: 3/4 0/1 localhost"});
+  const Finished here = run({"-H", "localhost:1,127.0.0.1:1", "true"});
+  CHECK(here.exit_code == 0);
+  CHECK(here.error ==
+        "dabkerun: localhost, 127.0.0.1 are one machine, so their ranks are those of one host, localhost\n");
 }
 
 TEST_CASE("a host file with a byte order mark, or with 10 MB of hosts that are not used, is read at once") {

@@ -76,6 +76,8 @@ TEST_CASE("the names of this host count as one host, whose place and name are th
       merge_this_host({{"192.0.2.1", 3}, {"127.0.0.1", 3}, {"localhost", 2}, {"192.0.2.1", 1}});
   CHECK(merged.hosts == std::vector<Host>{{"192.0.2.1", 4}, {"127.0.0.1", 5}});
   CHECK(merged.here == "127.0.0.1");
+  CHECK(merged.names == std::vector<std::string>{"127.0.0.1", "localhost"});
+  CHECK(merge_this_host({{"127.0.0.1", 1}, {"127.0.0.1", 1}}).names.empty());
   CHECK(merge_this_host({{"192.0.2.1", 1}}).here.empty());
 }
 
