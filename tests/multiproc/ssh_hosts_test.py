@@ -204,6 +204,19 @@ class JobsOverSsh(unittest.TestCase):
         self.assertTrue(error.endswith("dabkerun: the job was ended by SIGINT\n"), error)
         self.expect_clean(mark, begin)
 
+    def test_ctrl_c_twice_kills_on_every_host_who_does_not_end_on_it(self):
+        job, mark, _ = self.ssh.start_sleepers(DABKERUN, ["--grace-period", "60"],
+                                               'trap "" INT TERM; echo "pid $$"; while :; do sleep 1; done')
+        self.addCleanup(job.kill)
+        begin = time.monotonic()
+        job.send_signal(signal.SIGINT)
+        self.assertIn(b"SIGINT: passing it on to all ranks", job.stderr.readline())
+        job.send_signal(signal.SIGINT)
+        error = job.communicate(timeout=30)[1].decode()
+        self.assertEqual(job.returncode, 130, error)
+        self.assertIn("killed because they did not end on it: ranks 0-1", error)
+        self.expect_clean(mark, begin)
+
     def test_a_host_that_is_cut_off_is_lost_after_the_peer_timeout_and_cleans_up_itself(self):
         mark = f"DABKE_TEST_MARK={os.getpid()}.cut"
         job = self.ssh.start(DABKERUN, ["--peer-timeout-seconds", "3", "sh", "-c", 'echo ready; exec sleep 1000'],
