@@ -406,7 +406,8 @@ TEST_CASE(
     sent(1);
   });
   if (format == "horovod") {
-    CHECK(std::filesystem::file_size(folder / "trace") > 100'000);
+    // An eighth is kept for what comes until all have stopped.
+    CHECK(std::filesystem::file_size(folder / "trace") > 87'000);
     CHECK(std::filesystem::file_size(folder / "trace") < 1'500'000);
     CHECK(std::filesystem::file_size(folder / "other") > 0);
     return;
