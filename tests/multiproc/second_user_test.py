@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Another user of the machine, who lacks the job's key, can neither read of a running job nor disturb it.
 
-Usage: second_user_test.py DABKERUN DIGITS. Exits with 77, which means skipped, where this process cannot be both users.
+Usage: second_user_test.py DABKERUN DIGITS EPOCHS. Exits with 77, which means skipped, where this process cannot be both users.
 """
 
 import os
@@ -13,6 +13,7 @@ import unittest
 
 DABKERUN = os.path.abspath(sys.argv.pop(1))
 DIGITS = os.path.abspath(sys.argv.pop(1))
+EPOCHS = sys.argv.pop(1)
 # The other user need not reach the one that runs this.
 PYTHON = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
 
@@ -114,7 +115,7 @@ def shared_files_of(pids):
 
 class SecondUser(unittest.TestCase):
     def run_beside_an_intruder(self, settings):
-        job = subprocess.Popen([DABKERUN, "-np", "2", "--no-prefix", *settings, DIGITS, "--epochs", "100"], stdin=subprocess.DEVNULL,
+        job = subprocess.Popen([DABKERUN, "-np", "2", "--no-prefix", *settings, DIGITS, "--epochs", EPOCHS], stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(job.kill)
         self.assertRegex(job.stdout.readline(), "epoch|training")
