@@ -30,7 +30,7 @@ class JobsByMpirun(unittest.TestCase):
         return end_of(job)
 
     def expect_trained(self, mpi):
-        code, out, error = self.run_by(mpi, [DIGITS])
+        code, out, error = self.run_by(mpi, [DIGITS, "--epochs", "5"])
         self.assertEqual(code, 0, out + error)
         self.assertRegex(out, r"accuracy 9\d\.\d %")
         code, out, error = self.run_by(mpi, ["hostname"])

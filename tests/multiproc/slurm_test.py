@@ -19,6 +19,7 @@ from job_processes import end_of, parent_of, processes_with, wait_until
 
 DABKERUN = os.path.abspath(sys.argv.pop(1))
 DIGITS = (digits := sys.argv.pop(1)) and os.path.abspath(digits)
+TRAINING = [DIGITS, "--epochs", "5"]
 CLEAN_SECONDS = 8.0
 
 
@@ -37,8 +38,8 @@ class SlurmJobs(unittest.TestCase):
             self.skipTest("the examples are not built")
         for nodes, slots in (("host1,host2", 2), ("host0,host1", 4)):  # without the host that starts it, and with it
             with self.subTest(nodes=nodes):
-                code, out, error = self.run_job([DABKERUN, DIGITS], nodes=nodes, slots=slots, allocation=["--ntasks-per-node",
-                                                                                                         str(slots // 2)])
+                code, out, error = self.run_job([DABKERUN, *TRAINING], nodes=nodes, slots=slots,
+                                                allocation=["--ntasks-per-node", str(slots // 2)])
                 self.assertEqual(code, 0, error)
                 self.assertRegex(out, r"\[0\]<stdout>:accuracy 9\d\.\d %")
                 self.assertRegex(error, rf"^dabkerun: Slurm job \d+: 2 hosts, {slots} slots; srun brings dabkerun to other hosts")
@@ -157,7 +158,7 @@ class SlurmJobs(unittest.TestCase):
     def test_plain_srun_trains_by_pmi_2_which_is_what_slurm_takes_here(self):
         if not DIGITS:
             self.skipTest("the examples are not built")
-        code, out, error = end_of(self.cluster.start_by_srun([DIGITS], 4, environment={"DABKE_LOG_LEVEL": "info"}))
+        code, out, error = end_of(self.cluster.start_by_srun(TRAINING, 4, environment={"DABKE_LOG_LEVEL": "info"}))
         self.assertEqual(code, 0, error)
         self.assertRegex(out, r"accuracy 9\d\.\d %")
         for rank in (0, 2):  # never at the address that both hosts have
@@ -197,7 +198,7 @@ class SlurmWithoutPmi(unittest.TestCase):
     def test_plain_srun_names_the_remedies_and_they_are_some(self):
         if not DIGITS:
             self.skipTest("the examples are not built")
-        code, out, error = end_of(self.cluster.start_by_srun([DIGITS], 4))
+        code, out, error = end_of(self.cluster.start_by_srun(TRAINING, 4))
         self.assertNotEqual(code, 0)
         self.assertNotIn("accuracy", out)
         self.assertRegex(error, r"Slurm has started this process as one of 4 .* srun --mpi=pmi2, .* DABKE_RENDEZVOUS=file:")
@@ -205,14 +206,14 @@ class SlurmWithoutPmi(unittest.TestCase):
         os.mkdir(meeting)
         for flags, environment in ((["--mpi=pmi2"], {}), ([], {"DABKE_RENDEZVOUS": f"file:{meeting}"})):
             with self.subTest(flags=flags, **environment):
-                code, out, error = end_of(self.cluster.start_by_srun([DIGITS], 4, flags, environment))
+                code, out, error = end_of(self.cluster.start_by_srun(TRAINING, 4, flags, environment))
                 self.assertEqual(code, 0, error)
                 self.assertRegex(out, r"accuracy 9\d\.\d %")
 
     def test_dabkerun_trains_all_the_same(self):
         if not DIGITS:
             self.skipTest("the examples are not built")
-        code, out, error = end_of(self.cluster.start([DABKERUN, DIGITS]))
+        code, out, error = end_of(self.cluster.start([DABKERUN, *TRAINING]))
         self.assertEqual(code, 0, error)
         self.assertRegex(out, r"\[0\]<stdout>:accuracy 9\d\.\d %")
 

@@ -38,7 +38,7 @@ class JobsOverSsh(unittest.TestCase):
     def test_a_network_is_trained_over_two_hosts(self):
         if not DIGITS:
             self.skipTest("the examples are not built")
-        code, out, error = self.run_job([DIGITS])
+        code, out, error = self.run_job([DIGITS, "--epochs", "5"])
         self.assertEqual(code, 0, error)
         self.assertRegex(out.decode(), r"\[0\]<stdout>:accuracy 9\d\.\d %")
 
