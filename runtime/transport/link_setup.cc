@@ -392,7 +392,7 @@ Status Setup::check_without_shared_memory(const Neighbour& n, const LinkPeer& pe
                     given_.world.rank, who, why)};
   }
   if (same_host && n.rank < given_.world.rank)
-    given_.log.info("rank {} talks over TCP with {}, though on the same host: {}", given_.world.rank, who,
+    given_.log.info("rank {} talks over TCP with {}, though on the same machine: {}", given_.world.rank, who,
                     why);
   return {};
 }
