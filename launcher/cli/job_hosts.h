@@ -17,7 +17,7 @@ struct JobHosts {
   std::string source;                  // "-H", "Slurm job 4711"
   bool is_allocated = false;           // a batch system has given them
   std::string here;                    // which of them is this one; empty: none
-  std::vector<std::string> own_names;  // those of the command line that are this one, if there are several
+  std::vector<std::string> own_names;  // all that were given for this one, if there are several
   bool by_slurm = false;               // one srun brings the agents of other hosts; else ssh
 };
 

@@ -3,8 +3,8 @@
 import os
 import shutil
 
-# The hosts have a bridge with one address on all of them, on which Open MPI of itself would wait for ever; MPICH would have the
-# others connect to this host's name, which leads them to themselves.
+# The hosts have a bridge with one address on all of them, on which Open MPI of itself would wait for ever. MPICH's start, too, has
+# hung there without its interface.
 FURTHER = {"mpich": "-iface eth0", "openmpi": "--allow-run-as-root --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0"}
 
 
