@@ -13,7 +13,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kBeat = 1s;
 /// What a shell prints before the agent comes is shown when none comes; so much of it.
 constexpr std::size_t kShown = 4096;
 /// A process that brings an agent ends soon after it.
@@ -115,7 +114,7 @@ bool AgentLink::keep_beating() {
   if (now >= silent_until()) return false;
   if (now < beat_at_) return true;
   tell(FrameKind::beat, ClockMessage{launcher_now_ns(), 0, 0});
-  beat_at_ = now + kBeat;
+  beat_at_ = now + beat_interval(std::chrono::milliseconds(peer_timeout_ms_));
   return true;
 }
 

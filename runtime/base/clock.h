@@ -24,6 +24,12 @@ inline TimePoint deadline_after(double seconds) {
   return seconds < 0 ? kNever : Clock::now() + seconds_to_duration(seconds);
 }
 
+/// How often to give a sign of life to one that takes us for lost after `patience`; zero: it never does.
+constexpr Duration beat_interval(Duration patience) {
+  constexpr Duration kMost = std::chrono::seconds(1), kLeast = std::chrono::milliseconds(10);
+  return patience <= Duration::zero() ? kMost : std::clamp(patience / 4, kLeast, kMost);
+}
+
 /// How long ago `since` was, in milliseconds; 0 where it is later, as what another thread has noted meanwhile
 /// may be.
 constexpr std::uint64_t age_ms(TimePoint since, TimePoint now) {

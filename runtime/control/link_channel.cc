@@ -24,7 +24,6 @@ using namespace std::chrono_literals;
 
 // What the end of a process, or of a connection that it closed, can mean.
 constexpr std::string_view kEndedGloss = "(killed, or ended without dabke_shutdown)";
-constexpr Duration kBeat = 1s;
 // The link of a process that has ended is read until this long after the last bytes came, or until the whole
 // time is over: the kernel may still be moving what it sent, and a child that holds the link may write for
 // ever.
@@ -117,7 +116,7 @@ Result<std::unique_ptr<LinkChannel>> LinkChannel::open_as(const ProcessIdentity&
                                                  .last_words = say}));
   std::ranges::sort(links, {}, [](const auto& link) { return link->peer().rank; });
   for (auto& link : links) DABKE_RETURN_IF_ERROR(channel->add_peer(self, world, std::move(link)));
-  if (channel->any_beats_) channel->next_beat_ = Clock::now() + kBeat;
+  if (channel->any_beats_) channel->next_beat_ = Clock::now() + channel->beat_;
   return channel;
 }
 
@@ -372,7 +371,7 @@ bool LinkChannel::keep_time(TimePoint now, bool all_read, ControlSink& sink) {
   bool lost = failures_ && report_failures(sink);
   lost = (ending_ > 0 && end_last_words(now, sink)) || lost;
   if (now < next_beat_) return lost;
-  next_beat_ = now + kBeat;
+  next_beat_ = now + beat_;
   for (Peer& peer : peers_) {
     if (!peer.link || !peer.beats) continue;
     // One that has said nothing yet may still be in its init, which has a limit of its own.

@@ -9,10 +9,10 @@
 //   - its link ends (closed, reset, or TCP_USER_TIMEOUT between hosts);
 //   - its process ends, seen through a pidfd when it shares our host and pid namespace: this works even while
 //     a child of it still holds the link open;
-//   - silence: a neighbour whose process we cannot watch gets a beat every second, and is lost when
-//     nothing came from it for config.peer_timeout seconds, and for config.start_timeout more while it may be in its
-//     init. It is sent that as its last word. Neighbours we can watch get no such beat, so an
-//     idle channel on one host never wakes.
+//   - silence: a neighbour whose process we cannot watch gets a beat every second, or four of them in
+//     config.peer_timeout where that is short, and is lost when nothing came from it for config.peer_timeout
+//     seconds, and for config.start_timeout more while it may be in its init. It is sent that as its last
+//     word. Neighbours we can watch get no such beat, so an idle channel on one host never wakes.
 // Whatever it is, the messages that were sent before are delivered first.
 #pragma once
 
@@ -82,6 +82,7 @@ class LinkChannel final : public ControlChannel {
 
   LinkChannel(const Config& config, ForkGuard& guard, Log log)
       : patience_(seconds_to_duration(config.peer_timeout)),
+        beat_(beat_interval(patience_)),
         init_patience_(seconds_to_duration(config.start_timeout)),
         tells_failures_(config.controller != "mpi"),
         guard_(guard),
@@ -111,6 +112,7 @@ class LinkChannel final : public ControlChannel {
   void flush_all(TimePoint deadline);
 
   Duration patience_;       // how long a peer may be silent; zero: for ever
+  Duration beat_;           // between two signs of life
   Duration init_patience_;  // so much longer where it has not said anything yet
   bool tells_failures_;     // the links carry the negotiation's messages
   ForkGuard& guard_;

@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <thread>
 
@@ -233,6 +234,36 @@ TEST_CASE("between hosts a beat a second keeps an idle link alive, and nobody se
     return heard && beats_unseen ? "ok" : "not heard";
   });
   CHECK(seen == std::vector<std::string>(2, "ok"));
+}
+
+TEST_CASE("between hosts a peer timeout that is shorter than a second loses nobody who lives") {
+  const Over controller("tcp");
+  Config config;
+  config.peer_timeout = 0.6;
+  // A thread that got no turn for a third of that time proves nothing, and nor does what the other took it for.
+  const auto idle_for_two_seconds = [&](const std::shared_ptr<Store>& store, Rank self) -> std::string {
+    ForkGuard guard;
+    auto opened = open_channel(world_of(self, 2), {1 - self}, store, guard, config, on_another_host(self));
+    if (!opened.is_ok()) return opened.status().message();
+    auto channel = opened.take();
+    Recorder recorder;
+    channel->send(1 - self, bytes_of("past its init"));
+    bool had_turns = true;
+    TimePoint turn = Clock::now();
+    for (const auto until = turn + 2s; turn < until && recorder.lost.empty();) {
+      poll(*channel, turn + 50ms, recorder);
+      had_turns = had_turns && Clock::now() - turn < 200ms;
+      turn = Clock::now();
+    }
+    return !had_turns ? "no turns" : recorder.lost[1 - self];
+  };
+  std::vector<std::string> seen;
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    const auto store = make_memory_store();
+    seen = run_ranks(2, [&](Rank self) { return idle_for_two_seconds(store, self); });
+    if (std::ranges::count(seen, "no turns") == 0) break;
+  }
+  CHECK(seen == std::vector<std::string>(2, ""));
 }
 
 TEST_CASE("between hosts a silent peer is lost after the peer timeout, and never when that is 0") {
