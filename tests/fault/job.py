@@ -1,4 +1,5 @@
 """One job of real processes: started, watched until it has ended or is over its time, and cleared away."""
+import collections
 import contextlib
 import functools
 import os
@@ -171,10 +172,13 @@ class Job:
             told['FAKETIME_TIMESTAMP_FILE'] = str(folder / 'clock')
         return told
 
+    @property
+    def worker_command(self):
+        return [self.worker, str(self.plan.program)]
+
     def commands(self):
-        """(command, environment more)"""
-        plan = self.plan
-        worker = [self.worker, str(plan.program)]
+        """(command, environment more) of those that all start here."""
+        plan, worker = self.plan, self.worker_command
         if plan.start == 'processes':
             return [(worker, {'DABKE_RANK': str(rank), 'DABKE_SIZE': str(plan.ranks), **self.clock_of(rank)})
                     for rank in range(plan.ranks)]
@@ -193,12 +197,12 @@ class Job:
         environment = self.environment(folder)
         with contextlib.ExitStack() as stack:
             environment |= self._limits(folder, stack)
-            start = self._start
+            start = functools.partial(self._start, self.commands())
             if self.plan.places:
                 name = f'dabke{os.getpid()}f{self.plan.seed}'
                 hosts = stack.enter_context(namespaces.Hosts(max(self.plan.places) + 1, name, self.plan.wires))
                 environment['STORM_SWITCH'] = hosts.switch
-                start = functools.partial(self._start_on_hosts, hosts)
+                start = functools.partial(self._start_by_agents if self.plan.start == 'agents' else self._start_on_hosts, hosts)
             stillness = stack.enter_context(Stillness())
             began = time.monotonic()
             started, output = start(folder, environment)
@@ -210,16 +214,27 @@ class Job:
             said = '\n'.join(pathlib.Path(path).read_text(encoding='utf-8', errors='replace') for path in output)
         return Outcome(codes, said, journal, began, ended, seconds, stillness.longest, left)
 
-    def _start(self, folder, environment):
+    @staticmethod
+    def _start(commands, folder, environment):
         """(processes, files of what they say)"""
         with open(folder / 'said', 'wb') as said:
             return [subprocess.Popen(command, env={**environment, **more}, stdin=subprocess.DEVNULL, stdout=said,
                                      stderr=subprocess.STDOUT, start_new_session=True)
-                    for command, more in self.commands()], [folder / 'said']
+                    for command, more in commands], [folder / 'said']
+
+    def _start_by_agents(self, hosts, folder, environment):
+        """Hosts go by the names of their namespaces."""
+        shell = folder / 'shell'
+        shell.write_text('#!/bin/sh\nexec ip netns exec "$1" sh -c "$2"\n', encoding='ascii')
+        shell.chmod(0o755)
+        slots = collections.Counter(map(hosts.name_of, self.plan.places))
+        command = [self.dabkerun, '-H', ','.join(f'{host}:{count}' for host, count in slots.items()),
+                   '--remote-shell', str(shell), *self.worker_command]
+        return self._start([(command, {})], folder, environment)
 
     def _start_on_hosts(self, hosts, _, environment):
         # In a namespace of process ids of its own a rank would be the first process, which nothing in there can kill.
-        started = hosts.start(self.plan.places, [self.worker, str(self.plan.program)], environment, one_pid_namespace=True)
+        started = hosts.start(self.plan.places, self.worker_command, environment, one_pid_namespace=True)
         return started, [rank.output_file for rank in started]
 
     @staticmethod

@@ -104,7 +104,7 @@ class Judge:
                 return
             if codes != [0] or len(self.done) != self.plan.ranks:
                 self.fail(f'{self.plan.start} ended with code {codes[0]}, {len(self.done)} ranks came to the end')
-        elif self.plan.start == 'dabkerun' and not (self.dead <= self.done and codes == [0]):
+        elif self.plan.start in ('dabkerun', 'agents') and not (self.dead <= self.done and codes == [0]):
             self.judge_dabkerun(codes[0])
 
     def judge_dabkerun(self, code):

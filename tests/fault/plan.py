@@ -47,7 +47,8 @@ class Plan:
     program: int     # the storm's seed
     steady: int      # STORM_STEADY
     ranks: int
-    start: str       # processes, hosts (processes in network namespaces), dabkerun, mpich, openmpi
+    start: str       # processes, hosts (processes in network namespaces), dabkerun, agents (dabkerun's on such hosts), mpich,
+                     # openmpi
     places: list     # the host of each rank, where there are several
     operations: str  # what DABKE_CPU_OPERATIONS and DABKE_CONTROLLER say, for the summary
     faults: list = field(default_factory=list)
@@ -107,7 +108,11 @@ def plan_of(seed, worker):
     if start == 'dabkerun':
         start = draw.choices(['processes', 'dabkerun'], [75, 25])[0]
     if start == 'processes' and 0 < each < ranks and draw.random() < 0.6:
-        start, places = 'hosts', [rank // each for rank in range(ranks)]
+        start = 'hosts'
+    if start == 'dabkerun' and 0 < each < ranks:
+        start = 'agents'
+    if start in ('hosts', 'agents'):
+        places = [rank // each for rank in range(ranks)]
     operations = ' and '.join(sorted({'/'.join(epoch.get(name, 'auto') for name in ('CPU_OPERATIONS', 'CONTROLLER'))
                                       for epoch in knobs}))
     plan = Plan(seed, program, steady, ranks, start, places, operations)
