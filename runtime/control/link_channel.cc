@@ -363,7 +363,7 @@ TimePoint LinkChannel::next_timer() const {
       if (peer.link) next = std::min({next, peer.ended_at, peer.last_word});
     }
   }
-  return next;  // silence is looked for at the beats, which come often enough
+  return next;
 }
 
 /// What has its time; whether a peer was lost. `all_read`: no link has anything that was not looked at.
@@ -395,6 +395,10 @@ bool LinkChannel::keep_time(TimePoint now, bool all_read, ControlSink& sink) {
       lost = true;
       continue;
     }
+    // All that hear a rank fall silent at the same moment give it up at the same moment, each by itself: who is
+    // only told of it by the end of another's connection would blame that one.
+    if (patience_ > Duration::zero() && peer.last_heard + patience > now)
+      next_beat_ = std::min(next_beat_, peer.last_heard + patience);
     // The queue is the sign of life while something is in it; beats would only pile up behind it.
     if (!peer.link->wants_write()) (void)peer.link->send(encode_beat(peer.clock.answer(Clock::now())));
     write_interest(peer);

@@ -72,7 +72,7 @@ class TheJudge(unittest.TestCase):
         self.assertEqual(failures(planned, outcome(cut, (0, 0, 0))), [])
         self.check(failures(planned, outcome([*cut, loss(4.1, 1, 'rank 0 on host0: gone')], (0, 0, 0))), 'rank 1 blames not [2]')
 
-    def test_who_reports_through_a_silent_rank_may_see_only_the_connections_of_those_that_have_given_it_up(self):
+    def test_who_reports_through_a_silent_rank_of_its_host_may_see_only_the_connections_of_those_that_have_given_it_up(self):
         silent = plans.Fault(1, 'join', 0, 0, 'stop', plans.SILENCE, 'stop', '6.0', 6.0)
         planned = plan(silent, start='hosts', places=[0, 1, 1])
         gone = [(1.0, 1, 'fault 0 stop'), loss(3.2, 0, 'rank 1 on host1: nothing heard for 2 s')]
@@ -80,6 +80,8 @@ class TheJudge(unittest.TestCase):
         self.assertEqual(failures(planned, outcome([*gone, seen], (0, 0, 0))), [])
         other = loss(4.3, 2, 'rank 0 on host0: it closed its connection')
         self.check(failures(planned, outcome([*gone, other], (0, 0, 0))), 'rank 2 blames not [1]')
+        elsewhere = plan(silent, start='hosts', places=[0, 1, 2])
+        self.check(failures(elsewhere, outcome([*gone, seen], (0, 0, 0))), 'rank 2 blames not [1]')
 
     def test_what_a_rank_says_of_itself_and_what_is_left_behind_count(self):
         self.check(failures(plan(KILL), outcome(GOOD, said='storm: seed 1, rank 0: call 1: element 0 is 3, not 4')), 'element 0')

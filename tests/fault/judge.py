@@ -133,8 +133,10 @@ class Judge:
         message = text.rpartition(' by ranks ')[2].partition(': ')[2] if ' by ranks ' in text else text.partition(': ')[2]
         if not message.strip():
             return  # a call without a handle
-        if any(fault.effect == SILENCE and fault.action == 'stop' for fault in self.verdict.struck):
-            # Who has given up a silent rank cannot tell those that report through it, which see its connections end.
+        if any(fault.effect == SILENCE and fault.action == 'stop' and self.plan.places[fault.rank] == self.plan.places[rank]
+               for fault in self.verdict.struck):
+            # To its own host a silent rank is only slow, and who has given it up cannot tell those that report through it,
+            # which see its connections end.
             if re.search(r'\blost the connection to rank \d+', message):
                 culprits = culprits | {of for _, of, text in self.outcome.journal if text.startswith('lost ')} - {rank}
         if not any(number in culprits for number in blamed_in(message, rank)):
