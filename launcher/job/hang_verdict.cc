@@ -207,7 +207,7 @@ std::optional<std::string> first_divergence(const Dump& reference, const Dump& l
 }
 
 /// Everything is negotiated: who is in which batch.
-void add_batches(std::vector<std::string>& lines, const std::map<Rank, Dump>& dumps) {
+void add_batches(std::vector<std::string>& lines, const std::map<Rank, Dump>& dumps, int size) {
   std::map<std::string, std::vector<Rank>> ranks_in;
   const Dump* longest = nullptr;
   for (const auto& [rank, dump] : dumps) {
@@ -217,7 +217,10 @@ void add_batches(std::vector<std::string>& lines, const std::map<Rank, Dump>& du
     if (batch != nullptr && (longest == nullptr || batch->age > running(*longest)->age)) longest = &dump;
   }
   if (longest == nullptr) {
-    lines.push_back("no operation waits for a rank now");
+    lines.push_back(dumps.size() == static_cast<std::size_t>(size)
+                        ? "no operation waits for a rank now"
+                        : fmt::format("no operation waits for a rank, as far as {} of {} ranks have told",
+                                      dumps.size(), size));
     return;
   }
   lines.push_back(fmt::format("{} has been running on rank {} for {:.1f} s", event_name(*running(*longest)),
@@ -237,7 +240,7 @@ std::vector<std::string> hang_verdict(const std::map<Rank, Dump>& dumps, int siz
   std::vector<std::string> lines;
   const std::vector<Wait> waits = waits_of(dumps, size);
   if (waits.empty()) {
-    if (!add_incomplete_groups(lines, dumps)) add_batches(lines, dumps);
+    if (!add_incomplete_groups(lines, dumps)) add_batches(lines, dumps, size);
   } else {
     const Wait& wait = waits.front();
     lines.push_back(fmt::format(

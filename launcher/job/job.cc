@@ -27,7 +27,7 @@ constexpr auto kSettle = 10ms;
 /// More is to come as long as a rank is in the middle of ending (the kernel frees its memory, its supervisor
 /// has not run yet). A core file may take longer, and then the others are ended meanwhile.
 constexpr auto kSettleLimit = 500ms;
-/// Ranks take stacks before they send a dump.
+/// Ranks take stacks before they send a dump; what comes later makes another verdict.
 constexpr auto kGatherTime = 2s;
 /// What the states of the ranks' processes may take to come.
 constexpr auto kLookTime = 1s;
@@ -201,6 +201,8 @@ void Job::take_dumps() {
       dumps_.clear();
       incident_ = dump.incident;
       judge_at_ = Clock::now() + kGatherTime;
+    } else if (!judge_at_ && ends_.empty()) {
+      judge_at_ = Clock::now() + kGatherTime;  // it came late, and with it the verdict may be another
     }
     const Rank rank = dump.rank;
     dumps_.insert_or_assign(rank, std::move(dump));
@@ -233,9 +235,9 @@ void Job::judge_hang() {
     }
   }
   // What a stall has been told about is not told again when the job fails of it.
-  if (incident_ == 0 && has_verdict_) return;
-  has_verdict_ = true;
+  if (incident_ == 0 && !verdict_.empty()) return;
   const auto verdict = hang_verdict(dumps_, static_cast<int>(members_.size()), silent);
+  if (std::exchange(verdict_, verdict) == verdict) return;
   for (std::size_t i = 0; i < verdict.size(); ++i) say(i == 0 ? "hang: " + verdict[i] : "  " + verdict[i]);
 }
 

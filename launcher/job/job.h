@@ -152,7 +152,7 @@ class Job {
   std::map<Rank, Dump> dumps_;  // all of one incident
   std::uint64_t incident_ = 0;
   std::optional<TimePoint> judge_at_;  // dumps that have not come by then do not come
-  bool has_verdict_ = false;
+  std::vector<std::string> verdict_;   // the last that was told
   std::optional<Survey> survey_;
   std::map<Rank, RankState> states_;  // as the agents last said
   std::optional<int> interrupted_by_;

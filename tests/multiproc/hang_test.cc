@@ -41,10 +41,12 @@ std::map<Rank, Dump> dumps_in(const TemporaryDirectory& place) {
   return dumps;
 }
 
-/// dabkerun's own lines that begin with "hang: ", to the end of what belongs to it.
+/// dabkerun's own lines from "hang: " to the end of what belongs to it; the last ones, as another verdict comes when a
+/// rank was late to tell what it does.
 std::vector<std::string> verdict_in(const std::string& error) {
   std::vector<std::string> verdict;
   for (const std::string& line : lines_of(error)) {
+    if (line.starts_with("dabkerun: hang: ")) verdict.clear();
     if (line.starts_with("dabkerun: hang: ") || (!verdict.empty() && line.starts_with("dabkerun:   ")))
       verdict.push_back(line.substr(10));
   }
@@ -113,7 +115,7 @@ TEST_CASE("a warning tells where a rank sleeps and does not cut its sleep short"
 TEST_CASE("of ranks that call different operations dabkerun shows both") {
   const TemporaryDirectory place;
   LauncherRun launcher = start("late-elsewhere", 0, place);
-  REQUIRE(launcher.wait_for_error("dabkerun: hang: "));
+  REQUIRE(launcher.wait_for_error("first divergence: "));
   launcher.signal(SIGTERM);
   const Finished job = launcher.finish();
   CAPTURE(job.error);
@@ -132,6 +134,22 @@ TEST_CASE("of a stopped rank dabkerun tells that its process is stopped") {
   CAPTURE(ended.error);
   CHECK_THAT(ended.error, Contains("rank 1 does not answer: its process is stopped"));
   CHECK(is_gone(pid));
+}
+
+TEST_CASE("what a rank tells of itself too late for the verdict makes another one") {
+  const TemporaryDirectory place;
+  LauncherRun launcher = start("late", 12, place);
+  REQUIRE(launcher.wait_for_output("[2]<stdout>:waiting "));
+  const pid_t pid = launcher.number_after("[2]<stdout>:waiting ");
+  ::kill(pid, SIGSTOP);
+  REQUIRE(launcher.wait_for_error("rank 2 does not answer: its process is stopped"));
+  ::kill(pid, SIGCONT);
+  const Finished job = launcher.finish();
+  CAPTURE(job.error);
+  const auto verdict = verdict_in(job.error);
+  REQUIRE(verdict.size() > 2);
+  CHECK_THAT(verdict[0], Contains("waits for rank 1: ranks 0,2 have been waiting for "));
+  CHECK_THAT(verdict[1], Contains("the last it submitted was allreduce 'together'"));
 }
 
 TEST_CASE("a join that a rank does not come to is reported and ended") {

@@ -129,6 +129,9 @@ TEST_CASE("where everything is agreed on, the verdict tells who is inside which 
                                           "rank 0 is inside allreduce 'x' (order 42)"});
   CHECK(hang_verdict(by_rank({done}), 1, {}) ==
         std::vector<std::string>{"no operation waits for a rank now"});
+  CHECK(hang_verdict(by_rank({done}), 3, {{0, "waits in the kernel (futex_do_wait)"}}) ==
+        std::vector<std::string>{"no operation waits for a rank, as far as 1 of 3 ranks have told",
+                                 "rank 0 has told nothing: its process waits in the kernel (futex_do_wait)"});
 }
 
 TEST_CASE("of ranks in different operations the verdict says that the network is not to blame") {
