@@ -104,7 +104,8 @@ int victim(const std::string& kind) {
 }
 
 int large() {
-  std::vector<float> x(16 << 20, 0);
+  // A sum that takes as long as a stall would be taken for one.
+  std::vector<float> x(HUGE_ELEMENTS / 4, 0);
   dabke::allreduce("warm", x);
   say("ready " + std::to_string(getpid()));
   for (int i = 0; i < 100000; ++i) dabke::allreduce("large", x);
