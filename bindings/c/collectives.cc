@@ -44,12 +44,8 @@ Status set_options(Operation& operation, const dabke_options& options) {
     operation.make_extras().splits.assign(options.splits, options.splits + options.splits_count);
   }
   if (options.stream != nullptr || options.ready_event != nullptr) {
-    return {
-        Code::not_implemented,
-        fmt::format(
-            "{} '{}': CUDA streams and events are not implemented yet; leave stream and ready_event NULL, "
-            "and call when the data is there",
-            name_of(request.kind), request.name)};
+    operation.make_extras().stream = {options.stream};
+    operation.make_extras().ready_event = {options.ready_event};
   }
   request.priority = options.priority;
   const int compression = number_in(options.compression);

@@ -9,6 +9,23 @@
 #include "runtime/base/fusion_settings.h"
 
 namespace dabke {
+namespace {
+
+/// The driver takes null for the legacy stream or the thread's own, by how its caller was compiled: ours is the first.
+cuda::Stream handle_of(ProgramStream stream) {
+  return stream.handle != nullptr ? static_cast<cuda::Stream>(stream.handle)
+                                  : reinterpret_cast<cuda::Stream>(cuda::kLegacyStream);
+}
+
+Status is_captured(std::string_view what) {
+  return {
+      Code::invalid_argument,
+      fmt::format("{} being captured into a CUDA graph, and collectives are not part of graphs; submit and "
+                  "wait before the capture begins, or after it has ended",
+                  what)};
+}
+
+}  // namespace
 
 CudaScope::CudaScope(const cuda::Driver& driver, cuda::Context context) : driver_(driver) {
   (void)driver_.push_context(context);
@@ -73,6 +90,26 @@ void CudaDevice::give_back(cuda::Event event) noexcept {
     const std::lock_guard lock(mutex_);
     events_.push_back(event);
   });
+}
+
+Status CudaDevice::refuse_capture(cuda::Stream stream) const {
+  int status = cuda::kNotCapturing;
+  const cuda::Error error = driver_.is_capturing(stream, &status);
+  if (error == cuda::kSuccess && status != cuda::kNotCapturing) return is_captured("the stream is");
+  return check_of_program("cuStreamIsCapturing", error);
+}
+
+Status CudaDevice::check_of_program(std::string_view call, cuda::Error error) const {
+  switch (error) {
+    case cuda::kCaptureImplicit:
+      return is_captured("the stream is the default one, which waits for a stream of the program that is");
+    case cuda::kCapturedEvent: return is_captured("the event was recorded on a stream that is, or was,");
+    case cuda::kInvalidHandle:
+      return {Code::invalid_argument,
+              fmt::format("{}: {}; the stream or event is gone, or is not one of cuda:{}", call,
+                          cuda::describe(driver_, error), index_)};
+    default: return cuda::check(driver_, call, error);
+  }
 }
 
 void CudaDevice::keep(std::shared_ptr<void> owner) {
@@ -165,6 +202,13 @@ Result<bool> CudaEvent::is_reached() {
   return true;
 }
 
+Status CudaEvent::hold_back(ProgramStream stream) {
+  const CudaScope current = device_->scope();
+  const cuda::Stream held = handle_of(stream);
+  DABKE_RETURN_IF_ERROR(device_->refuse_capture(held));
+  return device_->check_of_program("cuStreamWaitEvent", device_->driver().wait_event(held, event_, 0));
+}
+
 CudaStream::CudaStream(std::shared_ptr<CudaDevice> device, cuda::Stream stream)
     : device_(std::move(device)),
       stream_(stream),
@@ -217,12 +261,36 @@ Status CudaStream::copy_from_host(void* device, const void* host, std::size_t by
 
 Result<std::shared_ptr<DeviceEvent>> CudaStream::record() {
   free_retired();
+  return record_on(stream_);
+}
+
+/// Of any thread.
+Result<std::shared_ptr<DeviceEvent>> CudaStream::record_on(cuda::Stream stream) {
   DABKE_ASSIGN_OR_RETURN(const cuda::Event event, device_->take_event());
-  auto made = std::make_shared<CudaEvent>(device_, event);
+  auto made = std::make_shared<PooledCudaEvent>(device_, event);
   const CudaScope current = device_->scope();
   DABKE_RETURN_IF_ERROR(
-      cuda::check(device_->driver(), "cuEventRecord", device_->driver().record_event(event, stream_)));
+      device_->check_of_program("cuEventRecord", device_->driver().record_event(event, stream)));
   return std::shared_ptr<DeviceEvent>(std::move(made));
+}
+
+Result<std::shared_ptr<DeviceEvent>> CudaStream::point_behind(ProgramStream stream) {
+  {
+    const CudaScope current = device_->scope();
+    DABKE_RETURN_IF_ERROR(device_->refuse_capture(handle_of(stream)));
+  }
+  return record_on(handle_of(stream));
+}
+
+Result<std::shared_ptr<DeviceEvent>> CudaStream::point_of(ProgramEvent event) {
+  const CudaScope current = device_->scope();
+  const auto own = static_cast<cuda::Event>(event.handle);
+  // Also the only question that tells whether it is of a capture, which our stream would become part of.
+  const cuda::Error error = device_->driver().query_event(own);
+  if (error == cuda::kNotReady)
+    return std::shared_ptr<DeviceEvent>(std::make_shared<CudaEvent>(device_, own));
+  DABKE_RETURN_IF_ERROR(device_->check_of_program("cuEventQuery", error));
+  return std::shared_ptr<DeviceEvent>();
 }
 
 Status CudaStream::wait_for(const std::shared_ptr<DeviceEvent>& event) {

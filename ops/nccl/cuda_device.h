@@ -1,9 +1,9 @@
 // One CUDA device of this process: its context, memory, events and streams, and our kernels on it.
 //
 // Every call is made with the device's primary context pushed, because the caller may be any thread of the
-// application's, and in a capture mode of its own thread, because our queries would break a capture of the
-// application's otherwise. The primary context is that which the CUDA runtime uses, so what a framework has
-// allocated is there.
+// application's, and in the relaxed capture mode, because our queries and allocations would break a capture of the
+// application's otherwise: one of any thread, the calling one among them. None of our work becomes part of it. The
+// primary context is that which the CUDA runtime uses, so what a framework has allocated is there.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ class CudaScope {
 
  private:
   const cuda::Driver& driver_;
-  int capture_mode_ = cuda::kCaptureThreadLocal;
+  int capture_mode_ = cuda::kCaptureRelaxed;
 };
 
 class CudaDevice : public std::enable_shared_from_this<CudaDevice> {
@@ -47,6 +47,11 @@ class CudaDevice : public std::enable_shared_from_this<CudaDevice> {
   /// An event without time, from the pool. Given back by give_back().
   Result<cuda::Event> take_event();
   void give_back(cuda::Event event) noexcept;
+  /// An error: the program's stream is being captured into a graph, and what waits for it, or it for, would be part of
+  /// that. With scope().
+  Status refuse_capture(cuda::Stream stream) const;
+  /// What a call that was given the program's stream or event says.
+  Status check_of_program(std::string_view call, cuda::Error error) const;
 
   /// The device did not come to the end of what it was given, and may still use what `owner` owns: that is never
   /// freed, nor anything else from now on, because cuMemFree would wait for the device.
@@ -101,17 +106,25 @@ class PinnedMemory final : public DeviceMemory {
   std::map<void*, std::size_t> taken_;
 };
 
-class CudaEvent final : public DeviceEvent {
+class CudaEvent : public DeviceEvent {
  public:
+  /// One of the program's.
   CudaEvent(std::shared_ptr<CudaDevice> device, cuda::Event event)
       : device_(std::move(device)), event_(event) {}
-  ~CudaEvent() override { device_->give_back(event_); }
   Result<bool> is_reached() override;
+  Status hold_back(ProgramStream stream) override;
   cuda::Event get() const { return event_; }
 
- private:
+ protected:
   const std::shared_ptr<CudaDevice> device_;
   const cuda::Event event_;
+};
+
+/// One of the device's pool.
+class PooledCudaEvent final : public CudaEvent {
+ public:
+  using CudaEvent::CudaEvent;
+  ~PooledCudaEvent() override { device_->give_back(event_); }
 };
 
 class CudaStream final : public DeviceStream {
@@ -134,8 +147,11 @@ class CudaStream final : public DeviceStream {
   Status wait_for(const std::shared_ptr<DeviceEvent>& event) override;
   void retire(DeviceBuffer buffer) override;
   void keep(std::shared_ptr<void> owner) override;
+  Result<std::shared_ptr<DeviceEvent>> point_behind(ProgramStream stream) override;
+  Result<std::shared_ptr<DeviceEvent>> point_of(ProgramEvent event) override;
 
  private:
+  Result<std::shared_ptr<DeviceEvent>> record_on(cuda::Stream stream);
   struct Retired {
     std::shared_ptr<DeviceEvent> after;
     DeviceBuffer buffer;

@@ -33,18 +33,27 @@ inline constexpr Error kInvalidDevice = 101;
 inline constexpr Error kInvalidContext = 201;
 inline constexpr Error kNoBinaryForGpu = 209;
 inline constexpr Error kUnsupportedPtxVersion = 222;
+inline constexpr Error kInvalidHandle = 400;
 inline constexpr Error kNotFound = 500;
 inline constexpr Error kNotReady = 600;
 inline constexpr Error kIllegalAddress = 700;
 inline constexpr Error kLaunchFailed = 719;
 inline constexpr Error kSystemDriverMismatch = 803;
 inline constexpr Error kNoCompatibility = 804;
+inline constexpr Error kCaptureUnsupported = 900;
+inline constexpr Error kCaptureImplicit = 906;
+inline constexpr Error kCapturedEvent = 907;
 inline constexpr Error kUnknown = 999;
 
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
-inline constexpr int kCaptureThreadLocal = 1;
-inline constexpr int kCaptureNone = 0;
+inline constexpr int kCaptureThreadLocal = 1;  // a thread's mode
+inline constexpr int kCaptureRelaxed = 2;
+inline constexpr int kNotCapturing = 0;  // a stream's status
+inline constexpr int kCapturing = 1;
+// Handles that are no address: the legacy stream of the current context, and the calling thread's own there.
+inline constexpr std::uintptr_t kLegacyStream = 1;
+inline constexpr std::uintptr_t kPerThreadStream = 2;
 
 // clang-format off
 //   member               in cuda.h                      exported                             parameters
@@ -64,6 +73,7 @@ inline constexpr int kCaptureNone = 0;
   X(create_stream,        cuStreamCreateWithPriority,    "cuStreamCreateWithPriority",        (Stream*, unsigned, int)) \
   X(destroy_stream,       cuStreamDestroy,               "cuStreamDestroy_v2",                (Stream))               \
   X(wait_event,           cuStreamWaitEvent,             "cuStreamWaitEvent",                 (Stream, Event, unsigned)) \
+  X(is_capturing,         cuStreamIsCapturing,           "cuStreamIsCapturing",               (Stream, int*))         \
   X(exchange_capture,     cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", (int*))             \
   X(create_event,         cuEventCreate,                 "cuEventCreate",                     (Event*, unsigned))     \
   X(destroy_event,        cuEventDestroy,                "cuEventDestroy_v2",                 (Event))                \

@@ -27,6 +27,7 @@ class HostMemory final : public DeviceMemory {
 class Reached final : public DeviceEvent {
  public:
   Result<bool> is_reached() override { return true; }
+  Status hold_back(ProgramStream) override { return {}; }
 };
 
 class HostStream final : public DeviceStream {
@@ -68,6 +69,8 @@ class HostStream final : public DeviceStream {
   Status wait_for(const std::shared_ptr<DeviceEvent>&) override { return {}; }
   void retire(DeviceBuffer) override {}
   void keep(std::shared_ptr<void>) override {}
+  Result<std::shared_ptr<DeviceEvent>> point_behind(ProgramStream) override { return record(); }
+  Result<std::shared_ptr<DeviceEvent>> point_of(ProgramEvent) override { return record(); }
 
  private:
   std::shared_ptr<DeviceMemory> memory_ = std::make_shared<HostMemory>();

@@ -1,8 +1,9 @@
 // A device as the runtime uses it: its memory, and a stream on which things happen in order.
 //
 // The host is one of them, whose streams do at once what they are told. A lane has one stream of its device, and is
-// the only caller of it but for memory, which any thread allocates and frees. What is enqueued begins when all that
-// was enqueued before has ended; nothing here waits.
+// the only caller of it but for memory, which any thread allocates and frees, and for what is about the program's own
+// streams, which the program's threads call. What is enqueued begins when all that was enqueued before has ended;
+// nothing here waits.
 #pragma once
 
 #include <cstddef>
@@ -37,12 +38,23 @@ using DeviceBuffer = std::unique_ptr<void, FreeDeviceMemory>;
 /// Null when there is none.
 DeviceBuffer allocate_from(const std::shared_ptr<DeviceMemory>& memory, std::size_t bytes) noexcept;
 
+/// A stream and an event that the program has made itself, as the device's vendor hands them out: cudaStream_t and
+/// cudaEvent_t, or what the driver calls so. A stream of null is the one that the vendor takes null for.
+struct ProgramStream {
+  void* handle = nullptr;
+};
+struct ProgramEvent {
+  void* handle = nullptr;
+};
+
 /// A point of a stream. May be asked from any thread.
 class DeviceEvent {
  public:
   virtual ~DeviceEvent() = default;
   /// Whether all that was before it has ended; an error is the device's, and it is over then.
   virtual Result<bool> is_reached() = 0;
+  /// What the program enqueues on its stream from now on begins after this. An error: nothing can wait there.
+  virtual Status hold_back(ProgramStream stream) = 0;
 };
 
 /// Elements that are copied. `to` may equal `from` where the dtypes are one; no other overlap.
@@ -77,6 +89,14 @@ class DeviceStream {
   virtual void retire(DeviceBuffer buffer) = 0;
   /// Kept for as long as the process lives: the device has not come to its end, and may still use what this owns.
   virtual void keep(std::shared_ptr<void> owner) = 0;
+
+  // By any thread of the program's.
+  /// The point behind all that the program has enqueued on a stream of its own on this device until now. An error:
+  /// there is none such, or it is being captured into a graph.
+  virtual Result<std::shared_ptr<DeviceEvent>> point_behind(ProgramStream stream) = 0;
+  /// The point at which the program has recorded an event of its own last; null: it is reached. The event is not
+  /// recorded again, nor destroyed, while somebody has this.
+  virtual Result<std::shared_ptr<DeviceEvent>> point_of(ProgramEvent event) = 0;
 };
 
 /// The host's: everything happens at once.

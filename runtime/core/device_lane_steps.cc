@@ -121,11 +121,13 @@ Status DeviceLane::make_id(Flight& flight) {
 }
 
 Status DeviceLane::build(Flight& flight) {
-  for (const RunTensor& tensor : flight.run->tensors) {
-    if (tensor.operation != nullptr && tensor.operation->extras().ready)
-      DABKE_RETURN_IF_ERROR(stream_->wait_for(tensor.operation->extras().ready));
-  }
   flight.has_enqueued = true;
+  for (const RunTensor& tensor : flight.run->tensors) {
+    if (tensor.operation == nullptr || tensor.operation->extras().ready.empty()) continue;
+    // Once for all of an operation's tensors, also those of later runs: they are on this stream, too.
+    const auto ready = std::move(tensor.operation->make_extras().ready);
+    for (const auto& point : ready) DABKE_RETURN_IF_ERROR(stream_->wait_for(point));
+  }
   DABKE_RETURN_IF_ERROR(flight.builder.build());
   {
     const std::lock_guard lock(mutex_);

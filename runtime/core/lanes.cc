@@ -64,10 +64,10 @@ Status Lanes::open(Device device) {
   return {};
 }
 
-const std::shared_ptr<DeviceMemory>& Lanes::memory_of(Device device) {
-  if (device.type == DeviceType::host) return host_stream().memory();
+DeviceStream& Lanes::stream_of(Device device) {
+  if (device.type == DeviceType::host) return host_stream();
   const std::lock_guard lock(mutex_);
-  return devices_.at({device.type, device.index})->stream().memory();
+  return devices_.at({device.type, device.index})->stream();
 }
 
 bool Lanes::can_run(const CallSpec& call) const {

@@ -22,7 +22,9 @@ class Lanes {
   /// Tensors there are about to be submitted in the set. An error says why they cannot be. From any thread.
   Status open(Device device, ProcessSetId set);
   /// Where such a device's tensors live: the host's, or that of one that is open.
-  const std::shared_ptr<DeviceMemory>& memory_of(Device device);
+  const std::shared_ptr<DeviceMemory>& memory_of(Device device) { return stream_of(device).memory(); }
+  /// The stream of the host's lane, or of a device's that is open. From any thread, for what device.h says of any.
+  DeviceStream& stream_of(Device device);
   /// Whether some backend runs such a call, whatever its size, by itself or on copies on the host.
   bool can_run(const CallSpec& call) const;
   /// The types of which some device is open.

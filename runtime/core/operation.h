@@ -37,11 +37,16 @@ class Operation {
     bool gives_outputs = false;
     /// Memory for output `index`, whose dtype and shape are set; null when there is none.
     std::function<void*(std::size_t index, const TensorView& output)> allocate;
-    /// The inputs are on a device, and there once this is reached; null: they are there already.
-    std::shared_ptr<DeviceEvent> ready;
+    /// The inputs are on a device, and there once all that was on this stream at submit has ended, and this event is
+    /// reached; null: they are there already.
+    ProgramStream stream;
+    ProgramEvent ready_event;
     /// join: the device with which this rank takes part in what is still to come.
     std::optional<Device> join_device;
     std::function<void(Operation&)> callback;
+
+    /// Submit's, of the stream and the event above, then the lane's, which has none once its stream waits for them.
+    std::vector<std::shared_ptr<DeviceEvent>> ready;
 
     // ---- results; read them after is_done()
     std::vector<std::int64_t> received_splits;

@@ -24,7 +24,7 @@ class SubmitCheck {
       DABKE_RETURN_IF_ERROR(check_output(i));
       DABKE_RETURN_IF_ERROR(check_backend(request_.tensors[i]));
     }
-    return {};
+    return check_stream();
   }
 
  private:
@@ -55,6 +55,18 @@ class SubmitCheck {
     return {opened.code(),
             fmt::format("{} '{}': the {} of tensor '{}' cannot be used: {}", name_of(request_.kind),
                         request_.name, what, tensor.name, opened.message())};
+  }
+
+  Status check_stream() const {
+    const Operation::Extras& extras = op_.extras();
+    if (extras.stream.handle == nullptr && extras.ready_event.handle == nullptr) return {};
+    if (!op_.inputs.empty() && op_.inputs[0].device.type != DeviceType::host) return {};
+    return bad_request(
+        request_,
+        "a stream or an event says when tensors on a device are ready, but it has {}, so leave "
+        "both NULL, and call when {}",
+        op_.inputs.empty() ? "no tensors" : "tensors on the host",
+        op_.inputs.empty() ? "this rank has come so far" : "the data is there");
   }
 
   Status check_output(std::size_t i) {
@@ -140,6 +152,27 @@ void provide_outputs(Operation& operation, Lanes& lanes) {
   }
 }
 
+/// What the inputs are ready behind. Now, on the caller's thread: what is enqueued on his stream once the call has
+/// returned is not meant, and he may have one stream for each thread.
+Status note_ready_points(Operation& operation, Lanes& lanes) {
+  const ProgramStream stream = operation.extras().stream;
+  const ProgramEvent event = operation.extras().ready_event;
+  if (stream.handle == nullptr && event.handle == nullptr) return {};
+  DeviceStream& device = lanes.stream_of(operation.inputs[0].device);
+  auto& ready = operation.make_extras().ready;
+  const auto note = [&](Result<std::shared_ptr<DeviceEvent>> point) -> Status {
+    if (!point) {
+      return {point.status().code(), fmt::format("{} '{}': {}", name_of(operation.request->kind),
+                                                 operation.request->name, point.status().message())};
+    }
+    if (*point != nullptr) ready.push_back(point.take());
+    return {};
+  };
+  if (stream.handle != nullptr) DABKE_RETURN_IF_ERROR(note(device.point_behind(stream)));
+  if (event.handle != nullptr) DABKE_RETURN_IF_ERROR(note(device.point_of(event)));
+  return {};
+}
+
 }  // namespace
 
 Status check_operation(Operation& operation, const ProcessSetTable& sets, Lanes& lanes) {
@@ -155,7 +188,7 @@ Status check_operation(Operation& operation, const ProcessSetTable& sets, Lanes&
   }
   DABKE_RETURN_IF_ERROR(SubmitCheck(operation, *set, lanes).run());
   provide_outputs(operation, lanes);
-  return {};
+  return note_ready_points(operation, lanes);
 }
 
 }  // namespace dabke

@@ -8,7 +8,8 @@
 
 namespace dabke {
 
-/// Refuses what cannot run; fills in output views that the caller left empty (in place, or to be allocated).
+/// Refuses what cannot run; fills in output views that the caller left empty (in place, or to be allocated), and
+/// notes what the inputs are ready behind. By the thread that submits.
 Status check_operation(Operation& operation, const ProcessSetTable& sets, Lanes& lanes);
 
 }  // namespace dabke

@@ -84,10 +84,11 @@ struct CUctx_st {
 };
 
 struct CUstream_st {
-  explicit CUstream_st(int of) : device(of), thread([this] { loop(); }) {}
+  CUstream_st(int of, bool blocks) : device(of), is_blocking(blocks), thread([this] { loop(); }) {}
   void enqueue(std::function<void()> run) {
     {
       const std::lock_guard lock(mutex);
+      if (is_captured) return;
       queue.push_back(std::move(run));
       ++enqueued;
     }
@@ -113,8 +114,10 @@ struct CUstream_st {
     changed.wait(lock, [this, until = enqueued] { return done >= until; });
   }
   const int device;
+  const bool is_blocking;  // the legacy stream waits for it, and it for that
   std::mutex mutex;
   std::condition_variable changed;
+  bool is_captured = false;
   std::deque<std::function<void()>> queue;
   std::uint64_t enqueued = 0;
   std::uint64_t done = 0;
@@ -130,6 +133,7 @@ struct CUevent_st {
     std::condition_variable changed;
     std::uint64_t recorded = 0;
     std::uint64_t reached = 0;
+    bool is_captured = false;
   };
   std::shared_ptr<State> state = std::make_shared<State>();
 };
@@ -148,6 +152,43 @@ std::map<CUstream_st*, std::shared_ptr<CUstream_st>>& streams() {
 
 thread_local std::vector<CUctx_st*> contexts;
 thread_local int capture_mode = 0;
+thread_local int captures_here = 0;  // that this thread has begun
+
+CUstream_st* make_stream(int device, bool is_blocking) {
+  auto made = std::make_shared<CUstream_st>(device, is_blocking);
+  const std::lock_guard lock(streams_mutex);
+  return streams().emplace(made.get(), std::move(made)).first->first;
+}
+
+bool is_number(Stream stream) { return reinterpret_cast<std::uintptr_t>(stream) <= kPerThreadStream; }
+bool is_legacy(Stream stream) { return reinterpret_cast<std::uintptr_t>(stream) <= kLegacyStream; }
+
+/// The stream of a handle, in the current context.
+CUstream_st* resolve(Stream stream) {
+  if (!is_number(stream)) return stream;
+  return fake_cuda_default_stream(is_legacy(stream) ? kLegacyStream : kPerThreadStream,
+                                  fake_cuda_current_device());
+}
+
+bool is_captured(CUstream_st* stream) {
+  const std::lock_guard lock(stream->mutex);
+  return stream->is_captured;
+}
+
+/// The legacy stream waits for all of them, and cannot for one that is being captured.
+bool is_any_captured(int device) {
+  const std::lock_guard lock(streams_mutex);
+  return std::any_of(streams().begin(), streams().end(), [&](const auto& row) {
+    return row.first->device == device && row.first->is_blocking && is_captured(row.first);
+  });
+}
+
+/// What a call comes to that is not enqueued, and so is no part of a capture: an error where its thread has not said
+/// that it is not meant to be.
+Error outside_of_captures() {
+  if (capture_mode == kCaptureRelaxed) return kSuccess;
+  return capture_mode != kCaptureThreadLocal || captures_here != 0 ? kCaptureUnsupported : kSuccess;
+}
 
 CUctx_st* context_of(int device) {
   static std::vector<CUctx_st>& all = *new std::vector<CUctx_st>([] {
@@ -192,6 +233,7 @@ constexpr std::pair<Error, std::pair<const char*, const char*>> kErrors[] = {
     {kInvalidContext, {"CUDA_ERROR_INVALID_CONTEXT", "invalid device context"}},
     {kUnsupportedPtxVersion,
      {"CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the provided PTX was compiled with an unsupported toolchain."}},
+    {kInvalidHandle, {"CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"}},
     {kNotFound, {"CUDA_ERROR_NOT_FOUND", "named symbol not found"}},
     {kNotReady, {"CUDA_ERROR_NOT_READY", "device not ready"}},
     {kIllegalAddress, {"CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"}},
@@ -202,6 +244,14 @@ constexpr std::pair<Error, std::pair<const char*, const char*>> kErrors[] = {
     {kNoCompatibility,
      {"CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
       "forward compatibility was attempted on non supported HW"}},
+    {kCaptureUnsupported,
+     {"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"}},
+    {kCaptureImplicit,
+     {"CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
+      "operation would make the legacy stream depend on a capturing blocking stream"}},
+    {kCapturedEvent,
+     {"CUDA_ERROR_CAPTURED_EVENT",
+      "operation not permitted on an event last recorded in a capturing stream"}},
     {kUnknown, {"CUDA_ERROR_UNKNOWN", "unknown error"}},
 };
 
@@ -229,6 +279,23 @@ EXPORT int fake_cuda_outcome(const char* call, int device) {
     return error;
   }
   return 0;
+}
+
+EXPORT Stream fake_cuda_open_stream(int device) { return make_stream(device, true); }
+EXPORT Stream fake_cuda_default_stream(std::uintptr_t handle, int device) {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& all = *new std::map<std::pair<int, std::thread::id>, CUstream_st*>;
+  const auto owner = handle == kPerThreadStream ? std::this_thread::get_id() : std::thread::id();
+  const std::lock_guard lock(mutex);
+  CUstream_st*& one = all[{device, owner}];
+  if (one == nullptr) one = make_stream(device, handle == kPerThreadStream);
+  return one;
+}
+EXPORT void fake_cuda_synchronize(Stream stream) { stream->await_all(); }
+EXPORT void fake_cuda_capture(Stream stream, bool begins) {
+  const std::lock_guard lock(stream->mutex);
+  stream->is_captured = begins;
+  captures_here += begins ? 1 : -1;
 }
 
 EXPORT int fake_cuda_current_device() { return contexts.empty() ? -1 : contexts.back()->device; }
@@ -313,12 +380,16 @@ EXPORT Error cuThreadExchangeStreamCaptureMode(int* mode) {
   return kSuccess;
 }
 
-EXPORT Error cuStreamCreateWithPriority(Stream* stream, unsigned, int) {
+EXPORT Error cuStreamIsCapturing(Stream stream, int* status) {
+  ENTER("cuStreamIsCapturing");
+  CUstream_st* const asked = resolve(stream);
+  if (is_legacy(stream) && is_any_captured(asked->device)) return kCaptureImplicit;
+  *status = is_captured(asked) ? kCapturing : kNotCapturing;
+  return kSuccess;
+}
+EXPORT Error cuStreamCreateWithPriority(Stream* stream, unsigned flags, int) {
   ENTER("cuStreamCreateWithPriority");
-  auto made = std::make_shared<CUstream_st>(fake_cuda_current_device());
-  *stream = made.get();
-  const std::lock_guard lock(streams_mutex);
-  streams().emplace(made.get(), std::move(made));
+  *stream = make_stream(fake_cuda_current_device(), (flags & kStreamNonBlocking) == 0);
   return kSuccess;
 }
 EXPORT Error cuStreamDestroy_v2(Stream stream) {
@@ -349,12 +420,18 @@ EXPORT Error cuEventDestroy_v2(Event event) {
 }
 EXPORT Error cuEventRecord(Event event, Stream stream) {
   ENTER("cuEventRecord", event->device);
+  CUstream_st* const on = resolve(stream);
+  if (on->device != event->device) return kInvalidHandle;
+  if (is_legacy(stream) && is_any_captured(on->device)) return kCaptureImplicit;
   std::uint64_t point = 0;
   {
+    const bool captured = is_captured(on);
     const std::lock_guard lock(event->state->mutex);
+    event->state->is_captured = captured;
+    if (captured) return kSuccess;
     point = ++event->state->recorded;
   }
-  stream->enqueue([state = event->state, point] {
+  on->enqueue([state = event->state, point] {
     {
       const std::lock_guard lock(state->mutex);
       state->reached = std::max(state->reached, point);
@@ -364,24 +441,41 @@ EXPORT Error cuEventRecord(Event event, Stream stream) {
   return kSuccess;
 }
 EXPORT Error cuEventQuery(Event event) {
-  // Also in a capture of another thread, unless this thread has said that it has nothing to do with it.
-  if (capture_mode != kCaptureThreadLocal) return kInvalidValue;
+  if (const Error error = outside_of_captures(); error != kSuccess) return error;
   ENTER("cuEventQuery", event->device);
   const std::lock_guard lock(event->state->mutex);
+  if (event->state->is_captured) return kCapturedEvent;
   return event->state->reached >= event->state->recorded ? kSuccess : kNotReady;
 }
 EXPORT Error cuStreamWaitEvent(Stream stream, Event event, unsigned) {
-  ENTER("cuStreamWaitEvent", stream->device);
+  ENTER("cuStreamWaitEvent", is_number(stream) ? -1 : stream->device);
+  CUstream_st* const waiting = resolve(stream);
+  if (is_legacy(stream) && is_any_captured(waiting->device)) return kCaptureImplicit;
   std::uint64_t point = 0;
+  bool joins_capture = false;
   {
     const std::lock_guard lock(event->state->mutex);
+    joins_capture = event->state->is_captured;
     point = event->state->recorded;
   }
-  stream->enqueue([state = event->state, point] {
+  if (joins_capture) {
+    const std::lock_guard lock(waiting->mutex);
+    waiting->is_captured = true;
+    return kSuccess;
+  }
+  waiting->enqueue([state = event->state, point] {
     std::unique_lock lock(state->mutex);
     state->changed.wait(lock, [&] { return state->reached >= point; });
   });
   return kSuccess;
+}
+
+EXPORT Event fake_cuda_record(Stream stream) {
+  const auto event = new CUevent_st{stream->device};
+  contexts.push_back(context_of(stream->device));
+  (void)cuEventRecord(event, stream);
+  contexts.pop_back();
+  return event;
 }
 
 EXPORT void* fake_cuda_allocate(int device, std::size_t bytes) {
@@ -395,6 +489,7 @@ EXPORT void* fake_cuda_allocate(int device, std::size_t bytes) {
 }
 EXPORT Error cuMemAlloc_v2(Pointer* memory, std::size_t bytes) {
   ENTER("cuMemAlloc");
+  if (const Error error = outside_of_captures(); error != kSuccess) return error;
   if (bytes == 0) return kInvalidValue;
   *memory = reinterpret_cast<Pointer>(fake_cuda_allocate(fake_cuda_current_device(), bytes));
   return *memory != 0 ? kSuccess : kOutOfMemory;
@@ -431,6 +526,7 @@ EXPORT Error cuMemFree_v2(Pointer memory) {
 }
 EXPORT Error cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
   ENTER("cuMemHostAlloc");
+  if (const Error error = outside_of_captures(); error != kSuccess) return error;
   *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   return *memory != nullptr ? kSuccess : kOutOfMemory;
 }

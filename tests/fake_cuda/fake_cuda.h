@@ -6,7 +6,8 @@
 // source, compiled for the host, thread by thread. NCCL's collectives go through shared memory, between threads and
 // between processes; a communicator never blocks, is InProgress now and then, and ends when it is aborted. A call
 // without the context that it needs is an error, as with the driver; so is work on a stream on which NCCL has not
-// enqueued its own yet, which NCCL only forbids.
+// enqueued its own yet, which NCCL only forbids. A stream that is being captured runs nothing, and a call that would
+// break a capture is an error also while there is none: a thread must always have said how it takes captures.
 //
 // What happens otherwise than well is a plan, of rules with a ';' between them: CALL DEVICE NTH WHAT. It is about
 // the NTH (from 1) CALL on the device (a number, or * for each):
@@ -29,6 +30,17 @@ extern "C" {
 __attribute__((visibility("default"))) void fake_cuda_plan(const char* plan, unsigned seed);
 /// What the plan says of this call on this device: an error, or one of those below.
 __attribute__((visibility("default"))) int fake_cuda_outcome(const char* call, int device);
+/// A stream of a device, as a program makes one. Never destroyed.
+__attribute__((visibility("default"))) dabke::cuda::Stream fake_cuda_open_stream(int device);
+/// What a handle that is no address stands for: the device's legacy stream, or the calling thread's own there.
+__attribute__((visibility("default"))) dabke::cuda::Stream fake_cuda_default_stream(std::uintptr_t handle,
+                                                                                    int device);
+/// Until all that was enqueued there has run.
+__attribute__((visibility("default"))) void fake_cuda_synchronize(dabke::cuda::Stream stream);
+/// The calling thread begins to capture what comes onto the stream, or ends that.
+__attribute__((visibility("default"))) void fake_cuda_capture(dabke::cuda::Stream stream, bool begins);
+/// An event as a program makes one, recorded there; in a capture, too.
+__attribute__((visibility("default"))) dabke::cuda::Event fake_cuda_record(dabke::cuda::Stream stream);
 /// The device of the current context; -1: there is none.
 __attribute__((visibility("default"))) int fake_cuda_current_device();
 __attribute__((visibility("default"))) int fake_cuda_stream_device(dabke::cuda::Stream stream);

@@ -130,6 +130,10 @@ Result<bool> FakeEvent::is_reached() {
   return reached_;
 }
 
+Status FakeEvent::hold_back(ProgramStream stream) {
+  return static_cast<FakeStream*>(stream.handle)->wait_for(shared_from_this());
+}
+
 void FakeEvent::reach(const Status& status) {
   {
     const std::lock_guard lock(mutex_);
@@ -249,6 +253,16 @@ Result<std::shared_ptr<DeviceEvent>> FakeStream::record() {
 Status FakeStream::wait_for(const std::shared_ptr<DeviceEvent>& event) {
   enqueue([event = std::static_pointer_cast<FakeEvent>(event)] { return event->wait(); });
   return {};
+}
+
+Result<std::shared_ptr<DeviceEvent>> FakeStream::point_behind(ProgramStream stream) {
+  return static_cast<FakeStream*>(stream.handle)->record();
+}
+
+Result<std::shared_ptr<DeviceEvent>> FakeStream::point_of(ProgramEvent event) {
+  auto* const own = static_cast<FakeEvent*>(event.handle);
+  DABKE_ASSIGN_OR_RETURN(const bool is_reached, own->is_reached());
+  return is_reached ? std::shared_ptr<DeviceEvent>() : std::shared_ptr<DeviceEvent>(own->shared_from_this());
 }
 
 void FakeStream::retire(DeviceBuffer buffer) {

@@ -86,10 +86,11 @@ class FakeDevice final : public TestDevice, public std::enable_shared_from_this<
   std::vector<std::shared_ptr<void>> kept_;
 };
 
-/// An event of any of its streams.
-class FakeEvent final : public DeviceEvent {
+/// An event of any of its streams. A program's own is one, too, and its stream a FakeStream.
+class FakeEvent final : public DeviceEvent, public std::enable_shared_from_this<FakeEvent> {
  public:
   Result<bool> is_reached() override;
+  Status hold_back(ProgramStream stream) override;
   void reach(const Status& status);
   /// Blocks; the status that it was reached with.
   Status wait();
@@ -123,6 +124,8 @@ class FakeStream final : public DeviceStream {
   Status wait_for(const std::shared_ptr<DeviceEvent>& event) override;
   void retire(DeviceBuffer buffer) override;
   void keep(std::shared_ptr<void> owner) override { device_->keep(std::move(owner)); }
+  Result<std::shared_ptr<DeviceEvent>> point_behind(ProgramStream stream) override;
+  Result<std::shared_ptr<DeviceEvent>> point_of(ProgramEvent event) override;
 
   /// As FakeMemory::real(); an error when the device has no such memory.
   Result<std::byte*> real(const void* memory, std::size_t bytes);

@@ -24,14 +24,25 @@ static_assert(kSuccess == CUDA_SUCCESS && kInvalidValue == CUDA_ERROR_INVALID_VA
               kInvalidContext == CUDA_ERROR_INVALID_CONTEXT &&
               kNoBinaryForGpu == CUDA_ERROR_NO_BINARY_FOR_GPU &&
               kUnsupportedPtxVersion == CUDA_ERROR_UNSUPPORTED_PTX_VERSION &&
-              kNotFound == CUDA_ERROR_NOT_FOUND && kNotReady == CUDA_ERROR_NOT_READY &&
-              kIllegalAddress == CUDA_ERROR_ILLEGAL_ADDRESS && kLaunchFailed == CUDA_ERROR_LAUNCH_FAILED &&
+              kInvalidHandle == CUDA_ERROR_INVALID_HANDLE && kNotFound == CUDA_ERROR_NOT_FOUND &&
+              kNotReady == CUDA_ERROR_NOT_READY && kIllegalAddress == CUDA_ERROR_ILLEGAL_ADDRESS &&
+              kLaunchFailed == CUDA_ERROR_LAUNCH_FAILED &&
               kSystemDriverMismatch == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH &&
               kNoCompatibility == CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE &&
-              kUnknown == CUDA_ERROR_UNKNOWN);
+              kCaptureUnsupported == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
+              kCaptureImplicit == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT &&
+              kCapturedEvent == CUDA_ERROR_CAPTURED_EVENT && kUnknown == CUDA_ERROR_UNKNOWN);
 static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING &&
               kEventDisableTiming == CU_EVENT_DISABLE_TIMING &&
-              kCaptureThreadLocal == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+              kCaptureThreadLocal == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL &&
+              kCaptureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED &&
+              kNotCapturing == CU_STREAM_CAPTURE_STATUS_NONE &&
+              kCapturing == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+// No constants to the compiler, and so compared as text.
+#define SAME_TEXT(x, text) static_assert(std::string_view(TEXT(x)) == text)
+SAME_TEXT(CU_STREAM_LEGACY, "((CUstream)0x1)");
+SAME_TEXT(CU_STREAM_PER_THREAD, "((CUstream)0x2)");
+static_assert(kLegacyStream == 0x1 && kPerThreadStream == 0x2);
 
 }  // namespace
 }  // namespace dabke::cuda

@@ -91,7 +91,7 @@ TEST_CASE("an input that is not there yet is waited for by the device, and by no
     const TensorView view = on_device(self, memory, {0, 0});
     const auto ready = std::make_shared<FakeEvent>();
     OperationRef operation = allreduce_of(view, "late");
-    operation->make_extras().ready = ready;
+    operation->make_extras().ready_event = {ready.get()};
     must(self.runtime().submit(operation));
     std::vector<float> host = {1};
     must(self.allreduce(host, {.name = "other", .on_device = false}));
@@ -114,7 +114,7 @@ TEST_CASE("a full lane of a device holds back no order of the host") {
     std::vector<OperationRef> waiting;
     for (std::size_t i = 0; i < memory.size(); ++i) {
       waiting.push_back(allreduce_of(on_device(self, memory[i], {1}), "device " + std::to_string(i)));
-      waiting.back()->make_extras().ready = ready;
+      waiting.back()->make_extras().ready_event = {ready.get()};
       must(self.runtime().submit(waiting.back()));
     }
     float sum = 0;

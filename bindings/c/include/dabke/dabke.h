@@ -235,8 +235,18 @@ typedef struct dabke_options {
                         * too), and where its rank joins or shuts down before it is whole */
   int32_t priority;    /* higher first among what is ready at the same time */
   dabke_compression compression;
-  void* stream;      /* cudaStream_t on which the input is produced; NULL: ready now */
-  void* ready_event; /* cudaEvent_t after which the input is ready */
+  /* Tensors on CUDA devices: a cudaStream_t of their device, whose work until this call comes before the operation: what
+   * produces the input, and what still uses the output's memory. The call records an event there, on the calling thread,
+   * and does not wait for it; nor does anybody of the host's. NULL: ready now. The legacy default stream is cudaStreamLegacy,
+   * 1; cudaStreamPerThread, 2, is that of the calling thread.
+   *
+   * A stream that is being captured into a graph is refused (DABKE_ERROR_INVALID_ARGUMENT), and the capture goes on. So is
+   * one of another device, and any stream for tensors of the host. */
+  void* stream;
+  /* A cudaEvent_t that has been recorded, after which the input is ready, in place of a stream or beside it. It stays the
+   * caller's, who neither records it again nor destroys it before the operation has completed. What was recorded in a
+   * capture is refused; the driver may end that capture, if it is still going on. */
+  void* ready_event;
   dabke_output_allocator output_allocator;
   void* output_allocator_context;
   dabke_callback callback;
