@@ -183,20 +183,62 @@ void stop_waiting_for(const dabke_handle& handle) {
   }
 }
 
-/// Waits, and helps meanwhile. An operation that has not completed is in progress.
-Status wait(dabke_handle* handle, double timeout_seconds, WaitCheck* check) {
-  const TimePoint deadline = deadline_after(timeout_seconds);
-  if (!handle->is_done()) {
-    DABKE_RETURN_IF_ERROR(may_wait());
-    const WaitScope waiting(*active_timeline());
-    if (const auto runtime = current_runtime()) {
-      runtime->help(*handle, deadline, check);
-    } else if (const Status none = no_runtime(); none.code() == Code::forked) {
-      return none;  // it would wait for threads that a forked child does not have
-    }
-    (void)handle->wait_until(deadline, check);
+/// How long a call waits.
+struct Patience {
+  double timeout_seconds = -1;
+  WaitCheck* check = nullptr;
+};
+
+/// Waits by `wait_until`, one of the operation's, and helps meanwhile.
+Status wait_by(bool (Operation::*wait_until)(TimePoint, WaitCheck*), dabke_handle& handle,
+               const Patience& patience) {
+  if (handle.is_done()) return {};
+  const TimePoint deadline = deadline_after(patience.timeout_seconds);
+  DABKE_RETURN_IF_ERROR(may_wait());
+  const WaitScope waiting(*active_timeline());
+  if (const auto runtime = current_runtime()) {
+    runtime->help(handle, deadline, patience.check);
+  } else if (Status none = no_runtime(); none.code() == Code::forked) {
+    return none;  // it would wait for threads that a forked child does not have
   }
-  return handle->status();
+  (void)(handle.*wait_until)(deadline, patience.check);
+  return {};
+}
+
+/// An operation that has not completed is in progress.
+Status wait(dabke_handle& handle, const Patience& patience) {
+  DABKE_RETURN_IF_ERROR(wait_by(&Operation::wait_until, handle, patience));
+  return handle.status();
+}
+
+/// The program's stream waits for what is on its way at the device; for what has ended there is nothing to wait for.
+Status wait_on_stream(dabke_handle& handle, ProgramStream stream, const Patience& patience) {
+  DABKE_RETURN_IF_ERROR(wait_by(&Operation::wait_until_enqueued, handle, patience));
+  const bool was_stopped = patience.check != nullptr && patience.check->has_stopped();
+  const auto end = was_stopped ? nullptr : handle.end_on_device();
+  if (end == nullptr) return handle.status();
+  const Status held = end->hold_back(stream);
+  if (held.is_ok()) return {};
+  return {held.code(), fmt::format("dabke_wait_stream: {} '{}': {}", name_of(handle.request->kind),
+                                   handle.request->name, held.message())};
+}
+
+/// `wait` with the caller's check, which may be null.
+template <class Wait>
+Status wait_checking(dabke_handle* handle, double timeout_seconds, dabke_check check, void* context,
+                     Wait wait) {
+  if (handle == nullptr) return missing_handle();
+  if (check == nullptr) return wait(*handle, Patience{timeout_seconds});
+  const auto stops = [check, context] {
+    const InApplication inside(kWaitCheck);
+    return check(context) != 0;
+  };
+  const auto names = [handle] {
+    return fmt::format("{} '{}'", name_of(handle->request->kind), handle->request->name);
+  };
+  WaitCheck asked(stops, names);
+  Status status = wait(*handle, Patience{timeout_seconds, &asked});
+  return asked.has_stopped() ? asked.stopped() : status;
 }
 
 }  // namespace
@@ -362,25 +404,12 @@ int dabke_poll(const dabke_handle* handle) {
 dabke_status dabke_wait(dabke_handle* handle, double timeout_seconds) {
   return entry([&]() -> Status {
     if (handle == nullptr) return missing_handle();
-    return wait(handle, timeout_seconds, nullptr);
+    return wait(*handle, {timeout_seconds});
   });
 }
 dabke_status dabke_wait_checking(dabke_handle* handle, double timeout_seconds, dabke_check check,
                                  void* context) {
-  return entry([&]() -> Status {
-    if (handle == nullptr) return missing_handle();
-    if (check == nullptr) return wait(handle, timeout_seconds, nullptr);
-    const auto stops = [check, context] {
-      const InApplication inside(kWaitCheck);
-      return check(context) != 0;
-    };
-    const auto names = [handle] {
-      return fmt::format("{} '{}'", name_of(handle->request->kind), handle->request->name);
-    };
-    WaitCheck asked(stops, names);
-    Status status = wait(handle, timeout_seconds, &asked);
-    return asked.has_stopped() ? asked.stopped() : status;
-  });
+  return entry([&]() -> Status { return wait_checking(handle, timeout_seconds, check, context, wait); });
 }
 dabke_status dabke_handle_status(const dabke_handle* handle) {
   return handle != nullptr ? static_cast<dabke_status>(handle->code()) : entry(missing_handle);
@@ -428,9 +457,17 @@ dabke_status dabke_handle_last_joined_rank(const dabke_handle* handle, int32_t* 
 }
 dabke_status dabke_wait_stream(dabke_handle* handle, void* stream) {
   return entry([&]() -> Status {
-    (void)stream;
     if (handle == nullptr) return missing_handle();
-    return {Code::not_implemented, "dabke_wait_stream: CUDA streams are not implemented yet"};
+    return wait_on_stream(*handle, {stream}, {});
+  });
+}
+dabke_status dabke_wait_stream_checking(dabke_handle* handle, void* stream, double timeout_seconds,
+                                        dabke_check check, void* context) {
+  return entry([&]() -> Status {
+    const auto wait_there = [stream](dabke_handle& those, const Patience& patience) {
+      return wait_on_stream(those, {stream}, patience);
+    };
+    return wait_checking(handle, timeout_seconds, check, context, wait_there);
   });
 }
 

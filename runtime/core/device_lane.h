@@ -67,6 +67,7 @@ class DeviceLane final : public Lane {
   Status stage(Flight& flight);
   Status launch(Flight& flight);
   Status record_behind(Flight& flight);
+  Status record_end(Flight& flight);
   Status look(Flight& flight);
   bool give_up(Flight& flight);
   void abandon(const std::shared_ptr<Flight>& flight);

@@ -95,8 +95,7 @@ Status DeviceLane::step(Flight& flight) {
     case Flight::Step::launching: {
       DABKE_RETURN_IF_ERROR(flight.backend->poll());
       if (!launched) return {};
-      flight.step = Flight::Step::in_flight;
-      return record_behind(flight);
+      return record_end(flight);
     }
     case Flight::Step::staging:
     case Flight::Step::in_flight:
@@ -176,6 +175,18 @@ Status DeviceLane::record_behind(Flight& flight) {
   return {};
 }
 
+/// All of it is on its way: whoever wants may let a stream wait for it.
+Status DeviceLane::record_end(Flight& flight) {
+  flight.step = Flight::Step::in_flight;
+  DABKE_RETURN_IF_ERROR(record_behind(flight));
+  for (std::size_t i = 0; i < flight.run->tensors.size(); ++i) {
+    Operation* const operation = flight.run->tensors[i].operation;
+    const bool runs = flight.refused.empty() || flight.refused[i].is_ok();
+    if (operation != nullptr && runs) operation->note_enqueued(flight.event);
+  }
+  return {};
+}
+
 Status DeviceLane::launch(Flight& flight) {
   Run& run = *flight.run;
   flight.has_enqueued = true;
@@ -188,8 +199,7 @@ Status DeviceLane::launch(Flight& flight) {
       DABKE_RETURN_IF_ERROR(run_alone(run.batch, *stream_));
     for (const auto& [device, host, bytes] : flight.outputs)
       DABKE_RETURN_IF_ERROR(stream_->copy_from_host(device, host, bytes));
-    flight.step = Flight::Step::in_flight;
-    return record_behind(flight);
+    return record_end(flight);
   }
   DABKE_ASSIGN_OR_RETURN(flight.backend, runner_.choose(run.batch));
   flight.report.backend = flight.backend->name();

@@ -39,23 +39,40 @@ Operation::Extras& Operation::make_extras() {
   return *extras_;
 }
 
-bool Operation::wait_until(TimePoint deadline, WaitCheck* check) {
-  if (check == nullptr) return is_done() || sleep_until(deadline);
+bool Operation::wait_for(Until until, TimePoint deadline, WaitCheck* check) {
+  if (check == nullptr) return is_done() || sleep_until(until, deadline);
   while (!is_done() && !check->stops()) {
-    if (!sleep_until(std::min(deadline, check->due())) && Clock::now() >= deadline) return is_done();
+    if (sleep_until(until, std::min(deadline, check->due()))) return true;
+    if (Clock::now() >= deadline) return is_done();
   }
   return !check->has_stopped();
 }
 
-bool Operation::sleep_until(TimePoint deadline) {
+bool Operation::sleep_until(Until until, TimePoint deadline) {
   WaitingRoom& room = waiting_room(this);
   std::unique_lock lock(room.mutex);
   State pending = State::pending;
   state_.compare_exchange_strong(pending, State::awaited);  // else it is awaited already, or done
-  const auto done = [this] { return is_done(); };
-  if (deadline != kNever) return room.changed.wait_until(lock, deadline, done);
-  room.changed.wait(lock, done);
+  const auto reached = [&] { return is_done() || (until == Until::enqueued && device_end_ != nullptr); };
+  if (deadline != kNever) return room.changed.wait_until(lock, deadline, reached);
+  room.changed.wait(lock, reached);
   return true;
+}
+
+std::shared_ptr<DeviceEvent> Operation::end_on_device() const {
+  const std::lock_guard lock(waiting_room(this).mutex);
+  return device_end_;
+}
+
+void Operation::note_enqueued(const std::shared_ptr<DeviceEvent>& end) {
+  if (++tensors_enqueued_ != inputs.size()) return;
+  WaitingRoom& room = waiting_room(this);
+  {
+    const std::lock_guard lock(room.mutex);
+    device_end_ = end;
+    if (state_.load() != State::awaited) return;
+  }
+  room.changed.notify_all();
 }
 
 Status Operation::status() const {
@@ -90,10 +107,16 @@ void Operation::complete(const Status& status) noexcept {
   } catch (...) {
     if (extras_) extras_->message = text_of(Code::out_of_memory);  // too short to need memory
   }
-  if (state_.exchange(State::done) == State::awaited) {
+  const bool was_awaited = state_.exchange(State::done) == State::awaited;
+  const bool is_of_device = !inputs.empty() && inputs[0].device.type != DeviceType::host;
+  if (was_awaited || is_of_device) {
     WaitingRoom& room = waiting_room(this);
-    { const std::lock_guard lock(room.mutex); }  // or who has just looked would sleep on
-    room.changed.notify_all();
+    std::shared_ptr<DeviceEvent> end;  // the device's again, without the lock
+    {
+      const std::lock_guard lock(room.mutex);  // or who has just looked would sleep on
+      end = std::move(device_end_);
+    }
+    if (was_awaited) room.changed.notify_all();
   }
   uses.clear();  // last: who has waited to free that memory finds the operation done
 }

@@ -83,7 +83,16 @@ class Operation {
   bool is_awaited() const { return state_.load(std::memory_order_relaxed) == State::awaited; }
   /// Whether it completed before `deadline`, and before `check`, if there is one, said stop. Sleeps; several
   /// threads may wait.
-  bool wait_until(TimePoint deadline, WaitCheck* check = nullptr);
+  bool wait_until(TimePoint deadline, WaitCheck* check = nullptr) {
+    return wait_for(Until::done, deadline, check);
+  }
+  /// The same, and comes back also when all that it does has been given to its device: end_on_device() tells.
+  bool wait_until_enqueued(TimePoint deadline, WaitCheck* check = nullptr) {
+    return wait_for(Until::enqueued, deadline, check);
+  }
+  /// The point of its device behind which the outputs are there, once all that leads to it is on its way; null before
+  /// that, when it has completed, and where it is no device's.
+  std::shared_ptr<DeviceEvent> end_on_device() const;
   /// ok, an error, or in_progress.
   Code code() const { return is_done() ? code_ : Code::in_progress; }
   /// The same, with the text.
@@ -94,6 +103,9 @@ class Operation {
   Status provide_output(std::size_t index, const std::shared_ptr<DeviceMemory>& memory);
   /// What keeps the registered memory among inputs and outputs from being freed until this has completed.
   std::vector<SharedHeap::Use> uses;
+  /// By the lane of its device, once for each tensor: what runs of it has ended when `end` is reached. The last one is
+  /// behind all others.
+  void note_enqueued(const std::shared_ptr<DeviceEvent>& end);
   /// Called once only. Wakes the waiters; the callback is the caller's to run. Without memory for the text,
   /// the code stands alone.
   void complete(const Status& status) noexcept;
@@ -113,10 +125,14 @@ class Operation {
   std::atomic<int> references_{1};
   std::atomic<State> state_{State::pending};
   mutable std::atomic<bool> is_left_to_waiter_{false};
-  bool sleep_until(TimePoint deadline);
+  enum class Until { enqueued, done };
+  bool wait_for(Until until, TimePoint deadline, WaitCheck* check);
+  bool sleep_until(Until until, TimePoint deadline);
 
   Code code_ = Code::ok;
-  std::unique_ptr<Extras> extras_;  // null: none of them is set
+  std::unique_ptr<Extras> extras_;           // null: none of them is set
+  std::size_t tensors_enqueued_ = 0;         // the lane's
+  std::shared_ptr<DeviceEvent> device_end_;  // guarded by the waiting room
 };
 
 /// A counted reference to an Operation.

@@ -109,3 +109,104 @@ TEST_CASE("a stream that is being captured is refused at once, with no handle") 
   CHECK(handle == nullptr);
   CHECK_THAT(dabke_last_error(), Contains("allreduce 'x': the stream is being captured into a CUDA graph"));
 }
+
+TEST_CASE("a stream waits for an operation that is still under way, and the host does not") {
+  const Job job;
+  Tensor tensor;
+  const Stream producer(kDevice);
+  const auto number = GENERATE(0, 1, 2, 3);  // null, legacy, of the thread, and one of the program's
+  const Stream reader = number == 3 ? Stream(kDevice) : Stream::numbered(number == 2 ? 2 : 1, kDevice);
+  Gate gate;
+  gate.hold(producer);
+  producer.enqueue([&] { tensor.write(3); });
+  dabke_options options = doubling();
+  options.stream = producer.handle();
+  dabke_handle* handle = nullptr;
+  REQUIRE(dabke_allreduce_async("x", &tensor.dl, nullptr, &options, &handle) == DABKE_OK);
+  REQUIRE(dabke_wait_stream(handle, number == 0 ? nullptr : reader.handle()) == DABKE_OK);
+  CHECK(dabke_poll(handle) == 0);
+  std::array<float, kElements> seen{};
+  reader.enqueue([&] { seen = tensor.read(); });
+  gate.open();
+  reader.synchronize();
+  CHECK(seen == all(6));
+  CHECK(dabke_wait(handle, -1) == DABKE_OK);
+  CHECK(dabke_wait_stream(handle, reader.handle()) == DABKE_OK);  // and at once for what has ended
+  dabke_handle_free(handle);
+}
+
+TEST_CASE("a stream that is being captured, or of another device, does not wait, and can wait later") {
+  const Job job;
+  Tensor tensor;
+  const Stream producer(kDevice);
+  const Stream reader(kDevice);
+  Gate gate;
+  gate.hold(producer);
+  dabke_options options = doubling();
+  options.stream = producer.handle();
+  dabke_handle* handle = nullptr;
+  REQUIRE(dabke_allreduce_async("x", &tensor.dl, nullptr, &options, &handle) == DABKE_OK);
+  {
+    const Capture capture(reader);
+    CHECK(dabke_wait_stream(handle, reader.handle()) == DABKE_ERROR_INVALID_ARGUMENT);
+    CHECK_THAT(dabke_last_error(),
+               Contains("dabke_wait_stream: allreduce 'x': the stream is being captured"));
+    CHECK(dabke_wait_stream(handle, nullptr) == DABKE_ERROR_INVALID_ARGUMENT);
+    CHECK_THAT(dabke_last_error(),
+               Contains("the default one, which waits for a stream of the program that is"));
+  }
+  CHECK(dabke_poll(handle) == 0);
+  CHECK(dabke_wait_stream(handle, reader.handle()) == DABKE_OK);
+  gate.open();
+  reader.synchronize();
+  CHECK(dabke_wait(handle, -1) == DABKE_OK);
+  dabke_handle_free(handle);
+}
+
+TEST_CASE("what runs on the host is waited for there, until the stream has something to wait for") {
+  const Job job;
+  float x = 3;
+  std::int64_t one = 1;
+  DLTensor host{};
+  host.data = &x;
+  host.device = {kDLCPU, 0};
+  host.ndim = 1;
+  host.dtype = {kDLFloat, 32, 1};
+  host.shape = &one;
+  const dabke_options options = doubling();
+  dabke_handle* handle = nullptr;
+  REQUIRE(dabke_allreduce_async("x", &host, nullptr, &options, &handle) == DABKE_OK);
+  const Stream reader(kDevice);
+  CHECK(dabke_wait_stream(handle, reader.handle()) == DABKE_OK);
+  CHECK(dabke_poll(handle) == 1);
+  CHECK(x == 6);
+  dabke_handle_free(handle);
+  CHECK(dabke_wait_stream(nullptr, reader.handle()) == DABKE_ERROR_INVALID_ARGUMENT);
+}
+
+TEST_CASE(
+    "the host's part of a stream's wait ends with the time limit, with the check, and with the operation") {
+  const Job job;
+  Tensor tensor;
+  const Stream reader(kDevice);
+  dabke_options options = doubling();
+  options.group = "of two";
+  options.group_size = 2;
+  dabke_handle* handle = nullptr;
+  // A group that is not whole: nothing is handed to the device.
+  REQUIRE(dabke_allreduce_async("x", &tensor.dl, nullptr, &options, &handle) == DABKE_OK);
+  CHECK(dabke_wait_stream_checking(handle, reader.handle(), 0.02, nullptr, nullptr) == DABKE_IN_PROGRESS);
+  const auto stop = [](void*) { return 1; };
+  CHECK(dabke_wait_stream_checking(handle, reader.handle(), -1, stop, nullptr) == DABKE_ERROR_INTERRUPTED);
+  CHECK_THAT(dabke_last_error(), Contains("the wait for allreduce 'x' was stopped by its check"));
+  const auto wait_within = [](void* other) {
+    return dabke_wait_stream(static_cast<dabke_handle*>(other), nullptr) == DABKE_ERROR_INVALID_ARGUMENT ? 1
+                                                                                                         : 0;
+  };
+  CHECK(dabke_wait_stream_checking(handle, reader.handle(), -1, wait_within, handle) ==
+        DABKE_ERROR_INTERRUPTED);
+  REQUIRE(dabke_abort("the test has seen enough") == DABKE_OK);
+  CHECK(dabke_wait_stream(handle, reader.handle()) == DABKE_ERROR_ABORTED);
+  CHECK_THAT(dabke_last_error(), Contains("the test has seen enough"));
+  dabke_handle_free(handle);
+}

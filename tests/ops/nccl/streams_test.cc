@@ -1,4 +1,6 @@
 // The program's own streams and events, over the double: what a collective waits for, and what waits for it.
+#include <barrier>
+
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
@@ -234,6 +236,61 @@ TEST_CASE("tensors of the host have no stream, and neither has what has no tenso
     CHECK_THAT(empty.message(), Contains("barrier") && Contains("no tensors"));
     CHECK(sum == 2);
   }
+}
+
+TEST_CASE("a step needs the host at no point: each collective waits for the stream, and the stream for it") {
+  constexpr int kSteps = 20;
+  const Planned delays("", 11);
+  const auto seen = run_on_ranks(nccl(), 3, [](Rank& self) {
+    const Stream stream(self.rank());
+    const Tensor floats(self, 1000);
+    const Tensor<std::int16_t> shorts(self, 3);  // over the host
+    floats.write_on(stream, 1);
+    shorts.write_on(stream, 1);
+    std::vector<OperationRef> all;
+    const auto sum = [&](const TensorView& view, const std::string& name) {
+      all.push_back(sum_of(view, name, {.stream = stream.handle()}));
+      must(self.runtime().submit(all.back()));
+      all.back()->wait_until_enqueued(kNever);
+      if (const auto end = all.back()->end_on_device()) must(end->hold_back({stream.handle()}));
+    };
+    for (int step = 0; step < kSteps; ++step) {
+      sum(floats.view(), "floats");
+      stream.enqueue(
+          [floats] { std::ranges::transform(floats, floats.begin(), [](float x) { return x - 2; }); });
+      if (step % 4 == 0) sum(shorts.view(), "shorts");
+      stream.enqueue([shorts] {
+        std::ranges::transform(shorts, shorts.begin(), [](std::int16_t x) { return x == 3 ? 1 : x; });
+      });
+    }
+    stream.synchronize();
+    for (const auto& one : all) finish(one);
+    return std::pair(floats.values(), shorts.values());
+  });
+  // 1, summed by three ranks, less 2, is 1 again.
+  for (const auto& one : seen)
+    CHECK(one == std::pair(std::vector<float>(1000, 1), std::vector<std::int16_t>(3, 1)));
+}
+
+TEST_CASE("a stream that waits for a collective goes on when the job fails, and the handle says why") {
+  const Planned fault("ncclAllReduce * 1 hang");
+  std::barrier both(2);
+  const auto seen = run_on_ranks(nccl(), 2, [&](Rank& self) {
+    const Stream stream(self.rank());
+    const Tensor tensor(self, 5);
+    const auto operation = sum_of(tensor.view(), "x", {.stream = stream.handle()});
+    must(self.runtime().submit(operation));
+    operation->wait_until_enqueued(kNever);
+    const auto end = operation->end_on_device();
+    if (end != nullptr) must(end->hold_back({stream.handle()}));
+    both.arrive_and_wait();
+    if (end == nullptr) return std::string("it has ended, and should hang");
+    if (self.rank() == 1) self.runtime().abort("the test ends it");
+    stream.synchronize();
+    operation->wait_until(kNever);
+    return operation->status().message();
+  });
+  for (const std::string& text : seen) CHECK_THAT(text, Contains("the test ends it"));
 }
 
 TEST_CASE("the events of a step are those of the step before") {

@@ -107,6 +107,72 @@ TEST_CASE("an input that is not there yet is waited for by the device, and by no
     CHECK(one == std::tuple(false, std::vector<float>{2}, std::vector<float>{2, 4}));
 }
 
+TEST_CASE("a stream of the program's waits for an operation on a device, and the host does not") {
+  const auto seen = run_on_ranks(kDevice, 2, [](Rank& self) {
+    DeviceBuffer memory;
+    const TensorView view = on_device(self, memory, {1, 2});
+    const auto ready = std::make_shared<FakeEvent>();
+    OperationRef operation = allreduce_of(view, "late");
+    operation->make_extras().ready_event = {ready.get()};
+    must(self.runtime().submit(operation));
+    operation->wait_until_enqueued(kNever);
+    const bool was_done = operation->is_done();
+    const auto program = self.device()->open_stream();
+    must(operation->end_on_device()->hold_back({program.get()}));
+    std::vector<float> read_there(2);
+    must(program->copy_to_host(read_there.data(), view.data, view.size_bytes()));
+    const auto has_read = std::static_pointer_cast<FakeEvent>(must(program->record()));
+    ready->reach({});
+    must(has_read->wait());
+    operation->wait_until(kNever);
+    must(operation->status());
+    const bool has_end = operation->end_on_device() != nullptr;  // nothing is left to wait for
+    return std::tuple(was_done, read_there, has_end);
+  });
+  for (const auto& one : seen) CHECK(one == std::tuple(false, std::vector<float>{2, 4}, false));
+}
+
+TEST_CASE("a group is on its way to a device once the last of its batches is") {
+  const auto seen = run_on_ranks(kDevice, 2, [](Rank& self) {
+    DeviceBuffer memory[2];
+    const auto ready = std::make_shared<FakeEvent>();
+    OperationRef operation = allreduce_of(on_device(self, memory[0], {1}), "group.0");
+    // 16-bit integers run on the host, when the input is there: a batch of their own, and a late one.
+    TensorView shorts = on_device(self, memory[1], {0});
+    shorts.dtype = DType::i16;
+    shorts.shape = Shape{2};
+    operation->request->tensors.push_back({"group.1", shorts.dtype, shorts.shape});
+    operation->inputs.push_back(shorts);
+    operation->outputs.push_back({});
+    operation->make_extras().ready_event = {ready.get()};
+    must(self.runtime().submit(operation));
+    operation->wait_until_enqueued(deadline_after(0.05));
+    const bool was_early = operation->end_on_device() != nullptr;
+    ready->reach({});
+    operation->wait_until_enqueued(kNever);
+    const bool is_there = operation->is_done() || operation->end_on_device() != nullptr;
+    operation->wait_until(kNever);
+    must(operation->status());
+    return std::pair(was_early, is_there);
+  });
+  for (const auto& one : seen) CHECK(one == std::pair(false, true));
+}
+
+TEST_CASE("who waits until an operation is on its way hears of its failure") {
+  const auto seen = run_on_ranks(kDevice, 2, [](Rank& self) {
+    DeviceBuffer memory;
+    OperationRef operation =
+        allreduce_of(on_device(self, memory, std::vector<float>(self.rank() + 1, 1)), "x");
+    must(self.runtime().submit(operation));
+    operation->wait_until_enqueued(kNever);
+    return std::pair(operation->status(), operation->end_on_device() != nullptr);
+  });
+  for (const auto& [status, has_end] : seen) {
+    CHECK(status.code() == Code::mismatch);
+    CHECK_FALSE(has_end);
+  }
+}
+
 TEST_CASE("a full lane of a device holds back no order of the host") {
   const auto seen = run_on_ranks(kDevice, 2, [](Rank& self) {
     const auto ready = std::make_shared<FakeEvent>();

@@ -432,8 +432,23 @@ DABKE_API dabke_status dabke_handle_received_splits(const dabke_handle* handle, 
                                                     size_t* count);
 /* join: the world rank that joined last. */
 DABKE_API dabke_status dabke_handle_last_joined_rank(const dabke_handle* handle, int32_t* rank);
-/* Makes `stream` (a cudaStream_t) wait for the operation, without blocking the host. */
+/* Makes `stream`, a cudaStream_t of the tensors' device, wait for the operation: what is launched there after this call
+ * finds the results. NULL is the legacy default stream; 1 and 2 are as in dabke_options.stream.
+ *
+ * The host waits until the operation has been handed to the device: so for all ranks to submit it, and not for its
+ * inputs, nor for its data. What runs on the host all the same (docs/gpu.md) has done most of its work by then. An
+ * operation that has completed, one of host tensors or without tensors is waited for as by dabke_wait, and then the
+ * stream has nothing to wait for. Any thread; several streams may wait for one operation; the handle may be freed then.
+ *
+ * The operation's own error, when it has failed by then; DABKE_ERROR_INVALID_ARGUMENT, and the stream is as it was, when
+ * it is being captured into a graph, or is of another device; what dabke_wait is refused for. After DABKE_OK the operation
+ * is still pending, and it may still fail: a rank may be lost. The stream goes on then, with outputs that are
+ * unspecified, and dabke_wait, the handle's status and the callback alone say so; a later operation fails as well. */
 DABKE_API dabke_status dabke_wait_stream(dabke_handle* handle, void* stream);
+/* The same, with the time limit and the check of dabke_wait_checking for as long as the host waits. DABKE_IN_PROGRESS when
+ * the time was up, and DABKE_ERROR_INTERRUPTED when the check has stopped it: the stream waits for nothing then. */
+DABKE_API dabke_status dabke_wait_stream_checking(dabke_handle* handle, void* stream, double timeout_seconds,
+                                                  dabke_check check, void* context);
 
 /* ---- process sets ---- */
 
