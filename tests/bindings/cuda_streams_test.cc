@@ -1,9 +1,9 @@
-// The C API with the program's own CUDA streams, in a job of one rank over the double: a result is twice what was written.
+// The C and C++ API with the program's own CUDA streams, in a job of one rank over the double: a result is twice what was written.
 #include <array>
 #include <string>
 
-#include <dabke/dabke.h>
 #include <catch2/catch.hpp>
+#include <dabke/dabke.hpp>
 
 #include "tests/facts.h"
 #include "tests/fake_cuda/program.h"
@@ -18,12 +18,16 @@ namespace {
 constexpr int kDevice = 0;
 constexpr std::int64_t kElements = 4;
 
+void load_doubles() {
+  for (const char* const file : {FAKE_CUDA, FAKE_NCCL}) {
+    if (::dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE) == nullptr)
+      throw std::runtime_error(::dlerror());
+  }
+}
+
 struct Job {
   Job() {
-    for (const char* const file : {FAKE_CUDA, FAKE_NCCL}) {
-      if (::dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE) == nullptr)
-        throw std::runtime_error(::dlerror());
-    }
+    load_doubles();
     if (dabke_init(nullptr) != DABKE_OK) throw std::runtime_error(dabke_last_error());
   }
   ~Job() { (void)dabke_shutdown(); }
@@ -209,4 +213,44 @@ TEST_CASE(
   CHECK(dabke_wait_stream(handle, reader.handle()) == DABKE_ERROR_ABORTED);
   CHECK_THAT(dabke_last_error(), Contains("the test has seen enough"));
   dabke_handle_free(handle);
+}
+
+TEST_CASE("in C++ a step of a stream is a call and a wait of the stream") {
+  load_doubles();
+  const dabke::Session session;
+  Tensor tensor;
+  const Stream stream(kDevice);
+  const auto on_device = dabke::Tensor(tensor.data, {kElements}).on({kDLCUDA, kDevice});
+  const dabke::Options options{.op = DABKE_SUM, .postscale_factor = 2, .stream = stream.handle()};
+  Gate gate;
+  gate.hold(stream);
+  stream.enqueue([&] { tensor.write(3); });
+  const dabke::Handle handle = dabke::allreduce_async("x", on_device, options);
+  CHECK(handle.wait_stream(stream.handle()));
+  CHECK_FALSE(handle.poll());
+  stream.enqueue([&] { tensor.write(tensor.data[0] + 1); });
+  gate.open();
+  stream.synchronize();
+  CHECK(tensor.read() == all(7));
+  CHECK(handle.wait());
+
+  const auto event = stream.record();
+  CHECK(dabke::allreduce_async("y", on_device, {.ready_event = event.get()}).wait());
+  // No tensors of the host beside a stream, and errors and the checks of waits as exceptions.
+  std::vector<float> host(3);
+  CHECK_THROWS_WITH(dabke::allreduce("z", host, options), Contains("tensors on the host"));
+  dabke_options one_of_two = doubling();
+  one_of_two.group = "of two";
+  one_of_two.group_size = 2;
+  dabke_handle* raw = nullptr;
+  REQUIRE(dabke_allreduce_async("w", &tensor.dl, nullptr, &one_of_two, &raw) == DABKE_OK);
+  const dabke::Handle half(raw);
+  CHECK_FALSE(half.wait_stream(stream.handle(), 0.01));
+  CHECK_THROWS_WITH(half.wait_stream_checking(stream.handle(), [] { return true; }),
+                    Contains("stopped by its check"));
+  CHECK_THROWS_WITH(
+      half.wait_stream_checking(stream.handle(), []() -> bool { throw std::runtime_error("thrown"); }),
+      Contains("thrown"));
+  dabke_abort("the test has seen enough");
+  CHECK_THROWS_WITH(half.wait_stream(stream.handle()), Contains("the test has seen enough"));
 }

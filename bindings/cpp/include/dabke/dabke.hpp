@@ -86,7 +86,8 @@ struct Allocator {
 };
 
 /// A view of somebody else's row-major memory: a range of numbers (one dimension), or pointer, dtype and
-/// shape.
+/// shape. It is the host's, unless on() says otherwise:
+///   dabke::Tensor(gradient, {rows, columns}).on({kDLCUDA, 0})
 class Tensor {
  public:
   /// Nothing: as an output it means in place.
@@ -100,12 +101,18 @@ class Tensor {
   requires(!std::is_same_v<std::remove_cvref_t<R>, Tensor>) Tensor(R&& range)  // NOLINT: implicit on purpose
       : Tensor(std::ranges::data(range), {static_cast<std::int64_t>(std::ranges::size(range))}) {}
 
+  /// The same memory, of that device.
+  Tensor on(DLDevice device) const {
+    Tensor there = *this;
+    there.device_ = device;
+    return there;
+  }
   bool empty() const { return shape_.empty() && data_ == nullptr; }
   /// Valid while this object lives.
   DLTensor dl() const {
     DLTensor out{};
     out.data = data_;
-    out.device = {kDLCPU, 0};
+    out.device = device_;
     out.ndim = static_cast<std::int32_t>(shape_.size());
     out.dtype = dtype_;
     out.shape = const_cast<std::int64_t*>(shape_.data());
@@ -116,6 +123,7 @@ class Tensor {
   void* data_ = nullptr;
   DLDataType dtype_{kDLFloat, 32, 1};
   std::vector<std::int64_t> shape_;
+  DLDevice device_{kDLCPU, 0};
 };
 
 /// The options that most calls need; the rest of dabke_options is reached through the C API.
@@ -128,7 +136,9 @@ struct Options {
   std::vector<std::int64_t> splits = {};
   int priority = 0;
   dabke_compression compression = DABKE_COMPRESSION_DEFAULT;
-  int device = -1;  // join
+  int device = -1;              // join
+  void* stream = nullptr;       // cudaStream_t on which the input is produced
+  void* ready_event = nullptr;  // cudaEvent_t after which it is ready
 
   dabke_options c() const {
     dabke_options out = DABKE_OPTIONS_INIT;
@@ -142,11 +152,33 @@ struct Options {
     out.priority = priority;
     out.compression = compression;
     out.device = device;
+    out.stream = stream;
+    out.ready_event = ready_event;
     return out;
   }
 };
 
 namespace detail {
+
+/// A function of the caller's as a dabke_check; what it throws stops the wait, and comes out of rethrow().
+template <class Check>
+struct Asked {
+  Check& check;
+  std::exception_ptr thrown = nullptr;
+
+  static int ask(void* context) noexcept {
+    auto& asked = *static_cast<Asked*>(context);
+    try {
+      return asked.check() ? 1 : 0;
+    } catch (...) {
+      asked.thrown = std::current_exception();
+      return 1;
+    }
+  }
+  void rethrow() const {
+    if (thrown) std::rethrow_exception(thrown);
+  }
+};
 
 struct Deleter {
   template <class Managed>
@@ -186,24 +218,27 @@ class Handle {
   /// an Error of status DABKE_ERROR_INTERRUPTED, or throws, with that.
   template <class Check>
   bool wait_checking(Check&& check, double timeout_seconds = -1) const {
-    struct Asked {
-      Check& check;
-      std::exception_ptr thrown;
-      static int ask(void* context) {
-        auto& asked = *static_cast<Asked*>(context);
-        try {
-          return asked.check() ? 1 : 0;
-        } catch (...) {
-          asked.thrown = std::current_exception();
-          return 1;
-        }
-      }
-    } asked{check, nullptr};
-    const dabke_status status = dabke_wait_checking(handle_, timeout_seconds, &Asked::ask, &asked);
-    if (asked.thrown) std::rethrow_exception(asked.thrown);
+    detail::Asked<std::remove_reference_t<Check>> asked{check};
+    const dabke_status status = dabke_wait_checking(handle_, timeout_seconds, &asked.ask, &asked);
+    asked.rethrow();
     if (status == DABKE_ERROR_INTERRUPTED) throw Error(status, dabke_last_error());
     if (status != DABKE_OK && status != DABKE_IN_PROGRESS) throw Error(status, dabke_handle_message(handle_));
     return status == DABKE_OK;
+  }
+  /// Makes `stream`, a cudaStream_t, wait for the result, and waits itself only until the operation has been handed
+  /// to the device (dabke_wait_stream). False when that took longer than the limit; throws Error as wait() does, and
+  /// where no operation can be waited for on that stream.
+  bool wait_stream(void* stream, double timeout_seconds = -1) const {
+    return is_held(dabke_wait_stream_checking(handle_, stream, timeout_seconds, nullptr, nullptr));
+  }
+  /// The same with a check, as wait_checking().
+  template <class Check>
+  bool wait_stream_checking(void* stream, Check&& check, double timeout_seconds = -1) const {
+    detail::Asked<std::remove_reference_t<Check>> asked{check};
+    const dabke_status status =
+        dabke_wait_stream_checking(handle_, stream, timeout_seconds, &asked.ask, &asked);
+    asked.rethrow();
+    return is_held(status);
   }
   const DLTensor& output(std::size_t index = 0) const {
     const DLTensor* out = nullptr;
@@ -252,6 +287,11 @@ class Handle {
   }
 
  private:
+  static bool is_held(dabke_status status) {
+    if (status != DABKE_IN_PROGRESS) detail::check(status);
+    return status == DABKE_OK;
+  }
+
   dabke_handle* handle_ = nullptr;
 };
 
