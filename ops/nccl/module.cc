@@ -18,7 +18,9 @@ dabke::NcclProcess& the_process() {
 
 extern "C" __attribute__((visibility("default"))) const dabke::ModuleTable* dabke_module(
     std::uint32_t abi, const char* build_id, const dabke::HostServices*) {
-  static dabke::ModuleTable table{dabke::kModuleAbi, dabke::kBuildId, nullptr, nullptr};
-  if (abi == dabke::kModuleAbi && std::string_view(build_id) == dabke::kBuildId) table.nccl = &the_process();
-  return &table;
+  // Constant: lanes of several jobs in a process ask for it at once.
+  static const dabke::ModuleTable ours{dabke::kModuleAbi, dabke::kBuildId, nullptr, &the_process()};
+  static const dabke::ModuleTable of_another_build{dabke::kModuleAbi, dabke::kBuildId, nullptr, nullptr};
+  const bool is_ours = abi == dabke::kModuleAbi && std::string_view(build_id) == dabke::kBuildId;
+  return is_ours ? &ours : &of_another_build;
 }
