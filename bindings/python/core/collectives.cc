@@ -3,6 +3,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
 #include "bindings/python/core/bindings.h"
 #include "bindings/python/core/handle.h"
 #include "bindings/python/core/options.h"
@@ -45,6 +47,17 @@ dabke_options with_wait(const Options& options, bool wait_follows) {
   return c;
 }
 
+/// With the stream that DLPack means where none was named in __dlpack__, unless the caller says another.
+dabke_options with_wait(const Options& options, bool wait_follows, const Tensors& tensors) {
+  dabke_options c = with_wait(options, wait_follows);
+  const bool is_exported =
+      std::ranges::any_of(tensors, [](const auto& one) { return one->is_behind_legacy_stream(); });
+  constexpr std::uintptr_t kLegacyStream = 1;
+  if (is_exported && c.stream == nullptr && c.ready_event == nullptr)
+    c.stream = reinterpret_cast<void*>(kLegacyStream);
+  return c;
+}
+
 template <SubmitOne submit>
 Handle submit_one(const char* name, nb::handle input, nb::handle output, const Options& options,
                   nb::handle result, bool wait_follows) {
@@ -54,7 +67,7 @@ Handle submit_one(const char* name, nb::handle input, nb::handle output, const O
   tensors.push_back(tensor_of(input, output.is_none() && submit != &allgather && submit != &alltoall &&
                                          submit != &dabke_reducescatter_async));
   if (!output.is_none()) tensors.push_back(tensor_of(output, true));
-  const dabke_options c = with_wait(options, wait_follows);
+  const dabke_options c = with_wait(options, wait_follows, tensors);
   dabke_handle* handle = nullptr;
   check(
       submit(name, &tensors.front()->dl(), output.is_none() ? nullptr : &tensors.back()->dl(), &c, &handle));
@@ -81,7 +94,7 @@ Handle submit_group(const std::vector<std::string>& names, nb::list inputs, nb::
   for (const std::string& name : names) texts.push_back(name.c_str());
   std::vector<const DLTensor*> views;
   for (const auto& tensor : tensors) views.push_back(&tensor->dl());
-  const dabke_options c = with_wait(options, wait_follows);
+  const dabke_options c = with_wait(options, wait_follows, tensors);
   dabke_handle* handle = nullptr;
   check(submit(texts.data(), views.data(), outputs.is_none() ? nullptr : views.data() + count, count, &c,
                &handle));

@@ -110,6 +110,12 @@ void bind_handle(nb::module_& module) {
       .def(
           "wait", [](const Handle& self, double timeout) { return self.operation->wait(timeout); },
           nb::arg("timeout") = -1.0)
+      .def(
+          "wait_stream",
+          [](const Handle& self, std::uintptr_t stream, double timeout) {
+            return self.operation->wait_stream(stream, timeout);
+          },
+          nb::arg("stream"), nb::arg("timeout") = -1.0)
       .def_prop_ro("status",
                    [](const Handle& self) { return int{dabke_handle_status(self.operation->handle())}; })
       .def_prop_ro("message",

@@ -66,11 +66,26 @@ Operation::~Operation() {
 }
 
 bool Operation::wait(double timeout_seconds) const {
+  return wait_by([&](dabke_check check, void* context) {
+    return dabke_wait_checking(handle_, timeout_seconds, check, context);
+  });
+}
+
+bool Operation::wait_stream(std::uintptr_t stream, double timeout_seconds) const {
+  return wait_by([&](dabke_check check, void* context) {
+    return dabke_wait_stream_checking(handle_, reinterpret_cast<void*>(stream), timeout_seconds, check,
+                                      context);
+  });
+}
+
+/// Where it has completed there is nothing to wait for, on a stream neither.
+template <class Wait>
+bool Operation::wait_by(Wait wait) const {
   dabke_status status = dabke_handle_status(handle_);
   if (status == DABKE_IN_PROGRESS) {
     Interruption interruption;
     const dabke_check check = runs_signal_handlers() ? &check_signals : nullptr;
-    status = without_gil([&] { return dabke_wait_checking(handle_, timeout_seconds, check, &interruption); });
+    status = without_gil([&] { return wait(check, &interruption); });
     if (interruption) {
       interruption->restore();
       nb::raise_python_error();

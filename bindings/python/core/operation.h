@@ -30,10 +30,15 @@ class Operation {
   /// False when the time is up; throws the operation's error, and what a signal's handler has raised meanwhile,
   /// such as KeyboardInterrupt: the operation goes on then, and can be waited for again.
   bool wait(double timeout_seconds) const;
+  /// The same until `stream`, a cudaStream_t, waits for the operation (dabke_wait_stream).
+  bool wait_stream(std::uintptr_t stream, double timeout_seconds) const;
   /// Throws unless the operation has completed and succeeded.
   void check_complete() const;
 
  private:
+  template <class Wait>
+  bool wait_by(Wait wait) const;
+
   dabke_handle* handle_;
   Tensors tensors_;
 };

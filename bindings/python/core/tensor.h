@@ -23,6 +23,11 @@ class Tensor {
   static std::shared_ptr<const Tensor> exported_by(nb::handle object, bool is_output);
 
   const DLTensor& dl() const { return tensor_; }
+  /// Its owner has exported device memory, whose data is there behind what is on the legacy default stream now.
+  bool is_behind_legacy_stream() const {
+    return managed_ != nullptr &&
+           (tensor_.device.device_type == kDLCUDA || tensor_.device.device_type == kDLCUDAManaged);
+  }
 
  private:
   Tensor() = default;

@@ -82,6 +82,11 @@ class Handle:
     """What ``synchronize`` gives: an object, or a function of the handle."""
 
     def poll(self) -> bool: ...
+    def wait_stream(self, stream: int, timeout: float = ...) -> bool:
+        """Makes a CUDA stream wait for the result; waits itself only until the operation is handed to the device.
+
+        What fails after that is told by ``wait`` alone. False when that took longer than `timeout` seconds.
+        """
     def wait(self, timeout: float = ...) -> bool:
         """False when the time (seconds; negative: no limit) was up; raises the operation's error."""
     @property

@@ -51,6 +51,12 @@ def test_a_device_without_a_backend_is_refused():
         dabke._core.allreduce('on a device', tensor, None, dabke._core.Options())
 
 
+@pytest.mark.parametrize('given', [{'stream': 1}, {'ready_event': 64}], ids=str)
+def test_a_tensor_of_the_host_has_no_stream(given):
+    with pytest.raises(ValueError, match="allreduce 'x'.*on the host"):
+        dabke._core.allreduce('x', numpy.ones(3), None, dabke._core.Options(**given))
+
+
 @pytest.mark.parametrize('arguments', [{'op': 99}, {'process_set': 99}, {'compression': 9}], ids=str)
 def test_an_option_that_makes_no_sense_is_refused(arguments):
     with pytest.raises((ValueError, dabke.DabkeError)):

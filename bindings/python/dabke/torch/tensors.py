@@ -1,7 +1,8 @@
 """Tensors on their way to the runtime and back: as pointer, shape and dtype, without a copy where it can be.
 
-The runtime works on host memory. A tensor of another device is refused, with a text that names the way out: with
-``init(host_staging=True)`` it is copied to the host, and the result back when the handle is synchronized.
+The runtime works on host memory, and on that of CUDA devices in a build that has NCCL. A tensor of another device is
+refused, with a text that names the way out: with ``init(host_staging=True)`` it is copied to the host, and the result
+back when the handle is synchronized.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ _BY_NAME: dict[str, torch.dtype] = {name: getattr(torch, name) for name in _core
 _STRIDED = torch.strided
 _HOST = 1  # DLPack's number
 _CUDA = 2
+_LEGACY_STREAM = 1  # the default stream, where 0 would mean none
+# A PyTorch for AMD's GPUs calls them cuda, too.
+_IS_ROCM = getattr(torch.version, "hip", None) is not None
 
 _host_staging = False
 
@@ -37,7 +41,7 @@ def set_host_staging(wanted: bool) -> None:
 
 def goes_directly(tensor: torch.Tensor) -> bool:
     """Whether the runtime can work on the tensor's own memory."""
-    return tensor.is_cpu or (tensor.is_cuda and _core.backend_enabled("cuda"))
+    return tensor.is_cpu or (tensor.is_cuda and _core.backend_enabled("nccl") and not _IS_ROCM)
 
 
 def is_plain(tensor: Any) -> bool:
@@ -90,7 +94,7 @@ def stream_of(tensor: torch.Tensor) -> int:
     """The stream on which the tensor is produced: that on which the caller works now; 0 on the host."""
     if not tensor.is_cuda:
         return 0
-    return int(torch.cuda.current_stream(tensor.device).cuda_stream)
+    return int(torch.cuda.current_stream(tensor.device).cuda_stream) or _LEGACY_STREAM
 
 
 def described(tensor: torch.Tensor) -> _core.Tensor:

@@ -1,0 +1,98 @@
+"""Tensors in the memory of CUDA devices, with streams of the program's: over the doubles of tests/fake_cuda, where there are.
+
+DABKE_TEST_DOUBLES names their folder; the package is of a build with -Dcuda.
+"""
+import os
+
+import pytest
+
+import dabke
+
+if not dabke.backend_built('nccl') or 'DABKE_TEST_DOUBLES' not in os.environ:
+    pytest.skip('it needs a build with -Dcuda, and DABKE_TEST_DOUBLES', allow_module_level=True)
+
+DEVICE = '''
+import ctypes
+import os
+import threading
+from dabke import _core
+import dabke
+
+doubles = [ctypes.CDLL(os.path.join(os.environ['DABKE_TEST_DOUBLES'], name)) for name in ('libcuda.so.1', 'libnccl.so.2')]
+Work = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+def function(name, result, *arguments):
+    made = getattr(doubles[0], name)
+    made.restype, made.argtypes = result, arguments
+    return made
+
+allocate = function('fake_cuda_allocate', ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
+open_stream = function('fake_cuda_open_stream', ctypes.c_void_p, ctypes.c_int)
+default_stream = function('fake_cuda_default_stream', ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+enqueue_work = function('fake_cuda_enqueue', None, ctypes.c_void_p, Work, ctypes.c_void_p)
+synchronize = function('fake_cuda_synchronize', None, ctypes.c_void_p)
+kept = []
+
+def enqueue(stream, what):
+    kept.append(Work(lambda _: what()))
+    enqueue_work(stream, kept[-1], None)
+
+dabke.init()
+rank = dabke.rank()
+pointer = allocate(rank, 12)
+memory = (ctypes.c_float * 3).from_address(pointer)
+memory[:] = [0, 0, 0]
+gate = threading.Event()
+
+def write():
+    gate.wait(30)
+    memory[:] = [1, 2, 3]
+'''
+
+
+def test_a_collective_waits_for_a_stream_and_a_stream_for_it(run):
+    done = run(DEVICE + '''
+tensor = _core.Tensor(pointer, (3,), _core.dtypes['float32'], 2, rank)
+stream = open_stream(rank)
+enqueue(stream, write)
+handle = _core.allreduce('x', tensor, None, _core.Options(op=1, stream=stream))
+assert handle.wait_stream(stream)
+assert not handle.poll()
+seen = []
+enqueue(stream, lambda: seen.extend(memory))
+gate.set()
+synchronize(stream)
+assert seen == [2, 4, 6], seen
+assert handle.wait()
+dabke.shutdown()
+''')
+    assert done.code == 0, done.output
+
+
+def test_what_speaks_dlpack_is_ready_behind_the_default_stream(run):
+    done = run(DEVICE + '''
+class View(ctypes.Structure):  # a DLManagedTensor
+    _fields_ = [('data', ctypes.c_void_p), ('device_type', ctypes.c_int), ('device_id', ctypes.c_int),
+                ('ndim', ctypes.c_int), ('code', ctypes.c_uint8), ('bits', ctypes.c_uint8), ('lanes', ctypes.c_uint16),
+                ('shape', ctypes.POINTER(ctypes.c_int64)), ('strides', ctypes.c_void_p), ('byte_offset', ctypes.c_uint64),
+                ('manager_ctx', ctypes.c_void_p), ('deleter', ctypes.c_void_p)]
+
+new_capsule = ctypes.pythonapi.PyCapsule_New
+new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+class Array:
+    shape = (ctypes.c_int64 * 1)(3)
+    view = View(data=pointer, device_type=2, device_id=rank, ndim=1, code=2, bits=32, lanes=1, shape=shape)
+
+    def __dlpack__(self):
+        return new_capsule(ctypes.addressof(self.view), b'dltensor', None)
+
+enqueue(default_stream(1, rank), write)
+handle = _core.allreduce('x', Array(), None, _core.Options(op=1))
+assert not handle.wait(0.05)
+gate.set()
+assert handle.wait()
+assert memory[:] == [2, 4, 6], memory[:]
+dabke.shutdown()
+''')
+    assert done.code == 0, done.output
