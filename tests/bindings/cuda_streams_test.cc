@@ -125,6 +125,7 @@ TEST_CASE("a stream waits for an operation that is still under way, and the host
   producer.enqueue([&] { tensor.write(3); });
   dabke_options options = doubling();
   options.stream = producer.handle();
+  options.wait_follows = GENERATE(0, 1);  // this is a wait, too: it sees to the operation
   dabke_handle* handle = nullptr;
   REQUIRE(dabke_allreduce_async("x", &tensor.dl, nullptr, &options, &handle) == DABKE_OK);
   REQUIRE(dabke_wait_stream(handle, number == 0 ? nullptr : reader.handle()) == DABKE_OK);
