@@ -10,7 +10,7 @@ from . import _core
 from .arrays import as_array
 from .errors import StillPendingError
 
-__all__ = ["Handle", "poll", "synchronize", "wait"]
+__all__ = ["Handle", "poll", "synchronize", "wait", "wait_stream"]
 
 Handle = _core.Handle
 
@@ -27,6 +27,20 @@ def wait(handle: Handle, timeout: float | None = None) -> bool:
     the others, whose job ends then.
     """
     return handle.wait(-1.0 if timeout is None else timeout)
+
+
+def wait_stream(handle: Handle, stream: int, timeout: float | None = None) -> bool:
+    """Makes a CUDA stream wait for the result of a tensor on its device; what is launched there next finds it.
+
+    Waits itself only until all ranks have submitted and the operation is handed to the device, at most `timeout`
+    seconds; False when the time was up. Of a tensor on the host it waits like ``wait``. What fails after it has
+    returned is raised by ``wait`` and ``synchronize`` alone.
+
+    Args:
+        stream: the address of a ``cudaStream_t``, as ``torch.cuda.Stream.cuda_stream`` or CuPy's ``Stream.ptr`` have
+            it; 0 and 1 are the legacy default stream, 2 is that of the calling thread.
+    """
+    return handle.wait_stream(stream, -1.0 if timeout is None else timeout)
 
 
 def synchronize(handle: Handle, timeout: float | None = None) -> Any:

@@ -24,12 +24,12 @@ def test_a_handle_completes_when_all_ranks_have_submitted(job):
         assert not dabke.wait(handle, timeout=0.01)
         with pytest.raises(TimeoutError):
             dabke.synchronize(handle, timeout=0.01)
-        assert not handle.wait_stream(0, timeout=0.01)  # nothing of it is on a device yet, nor ever will be
+        assert not dabke.wait_stream(handle, 0, timeout=0.01)  # nothing of it is on a device yet, nor ever will be
     dabke.allreduce(numpy.ones(1), 'after')
     result = dabke.synchronize(handle or dabke.allreduce_async(numpy.ones(3), 'late'))
     assert result.tolist() == [1, 1, 1]
     assert handle is None or (handle.poll() and handle.status == 0 and handle.message == '')
-    assert handle is None or handle.wait_stream(0)
+    assert handle is None or dabke.wait_stream(handle, 0)
 
 
 def test_synchronize_gives_the_same_again(job):
