@@ -217,6 +217,17 @@ TEST_CASE("a stream of another device is refused by name") {
   }
 }
 
+TEST_CASE("who submits behind a stream of a device that is lost hears of it at once, in the driver's words") {
+  const auto seen = run_on_ranks(nccl(), 1, [](Rank& self) {
+    const Stream stream(self.rank());
+    const Tensor tensor(self, 5);
+    const Planned fault("cuEventRecord 0 1 719");
+    return must_fail(self.runtime().submit(sum_of(tensor.view(), "x", {.stream = stream.handle()})));
+  });
+  CHECK(seen[0].code() == Code::transport);
+  CHECK_THAT(seen[0].message(), Contains("allreduce 'x': cuEventRecord: CUDA_ERROR_LAUNCH_FAILED (719)"));
+}
+
 TEST_CASE("tensors of the host have no stream, and neither has what has no tensors") {
   const auto seen = run_on_ranks(nccl(), 2, [](Rank& self) {
     const Stream stream(self.rank());
