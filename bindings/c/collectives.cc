@@ -423,7 +423,7 @@ size_t dabke_handle_output_count(const dabke_handle* handle) { return handle ? h
 
 dabke_status dabke_handle_output(const dabke_handle* handle, size_t index, const DLTensor** output) {
   return entry([&]() -> Status {
-    DABKE_RETURN_IF_ERROR(completed_output(handle, index).status());
+    DABKE_RETURN_IF_ERROR(settled_output(handle, index).status());
     if (output == nullptr) return {Code::invalid_argument, "output is NULL; pass where to put it"};
     std::call_once(handle->outputs_made, [handle] {
       std::vector<DLTensor> made;  // or none, when there is no memory for all
@@ -436,7 +436,7 @@ dabke_status dabke_handle_output(const dabke_handle* handle, size_t index, const
 }
 dabke_status dabke_handle_received_splits(const dabke_handle* handle, const int64_t** splits, size_t* count) {
   return entry([&]() -> Status {
-    if (const Status status = completed(handle); !status.is_ok()) return status;
+    if (const Status status = settled(handle); !status.is_ok()) return status;
     if (handle->request->kind != CollectiveKind::alltoall || splits == nullptr || count == nullptr) {
       return {Code::invalid_argument, "received splits belong to an alltoall; pass where to put them"};
     }

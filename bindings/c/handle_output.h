@@ -15,9 +15,15 @@ inline Status completed(const dabke_handle* handle) {
   return handle->status();
 }
 
-/// Output `index` of a completed operation.
-inline Result<const TensorView*> completed_output(const dabke_handle* handle, std::size_t index) {
-  DABKE_RETURN_IF_ERROR(completed(handle));
+/// The same, but ok also once all of it is on its way at its device: where the outputs are is settled then.
+inline Status settled(const dabke_handle* handle) {
+  if (handle != nullptr && handle->end_on_device() != nullptr) return {};
+  return completed(handle);
+}
+
+/// Output `index` of an operation whose outputs are settled.
+inline Result<const TensorView*> settled_output(const dabke_handle* handle, std::size_t index) {
+  DABKE_RETURN_IF_ERROR(settled(handle));
   if (index < handle->outputs.size()) return &handle->outputs[index];
   return Status(Code::invalid_argument,
                 fmt::format("output {} was asked for, but there are {}", index, handle->outputs.size()));

@@ -140,6 +140,38 @@ TEST_CASE("a stream waits for an operation that is still under way, and the host
   dabke_handle_free(handle);
 }
 
+TEST_CASE("where an output is, which the handle owns, is known once a stream waits for it") {
+  const Job job;
+  Tensor tensor;
+  const Stream producer(kDevice);
+  const Stream reader(kDevice);
+  Gate gate;
+  gate.hold(producer);
+  producer.enqueue([&] { tensor.write(3); });
+  dabke_options options = DABKE_OPTIONS_INIT;
+  options.stream = producer.handle();
+  dabke_handle* handle = nullptr;
+  REQUIRE(dabke_alltoall_async("x", &tensor.dl, &options, &handle) == DABKE_OK);
+  REQUIRE(dabke_wait_stream(handle, reader.handle()) == DABKE_OK);
+  const DLTensor* output = nullptr;
+  REQUIRE(dabke_handle_output(handle, 0, &output) == DABKE_OK);
+  CHECK(dabke_handle_status(handle) == DABKE_IN_PROGRESS);
+  CHECK(output->shape[0] == kElements);
+  CHECK(output->device.device_type == kDLCUDA);
+  const std::int64_t* rows = nullptr;
+  std::size_t ranks = 0;
+  CHECK(dabke_handle_received_splits(handle, &rows, &ranks) == DABKE_OK);
+  CHECK(ranks == 1);
+  CHECK(rows[0] == kElements);
+  float seen = 0;
+  reader.enqueue([&] { seen = static_cast<const float*>(output->data)[kElements - 1]; });
+  gate.open();
+  reader.synchronize();
+  CHECK(seen == 3);
+  CHECK(dabke_wait(handle, -1) == DABKE_OK);
+  dabke_handle_free(handle);
+}
+
 TEST_CASE("a stream that is being captured, or of another device, does not wait, and can wait later") {
   const Job job;
   Tensor tensor;

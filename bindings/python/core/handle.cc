@@ -32,10 +32,11 @@ int get_output(PyObject* self, Py_buffer* view, int flags) {
 PyType_Slot output_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&get_output)}, {0, nullptr}};
 
 std::vector<std::int64_t> received_splits(const Handle& self) {
-  self.operation->check_complete();
   const std::int64_t* splits = nullptr;
   std::size_t count = 0;
-  check(dabke_handle_received_splits(self.operation->handle(), &splits, &count));
+  const dabke_status status = dabke_handle_received_splits(self.operation->handle(), &splits, &count);
+  if (status != DABKE_OK) self.operation->check_complete();
+  check(status);
   return {splits, splits + count};
 }
 
@@ -63,8 +64,10 @@ std::string dtype_name(const Output& self) { return std::string(row_of(self.dl()
 
 Output::Output(std::shared_ptr<const Operation> operation, std::size_t index)
     : operation_(std::move(operation)), index_(index) {
+  const dabke_status status = dabke_handle_output(operation_->handle(), index, &tensor_);
+  if (status == DABKE_OK) return;
   operation_->check_complete();
-  check(dabke_handle_output(operation_->handle(), index, &tensor_));
+  check(status);
 }
 
 int Output::get_buffer(PyObject* self, Py_buffer* view, int flags) {

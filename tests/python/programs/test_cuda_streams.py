@@ -69,6 +69,32 @@ dabke.shutdown()
     assert done.code == 0, done.output
 
 
+def test_where_an_output_is_is_known_once_a_stream_waits_for_it(run):
+    done = run(DEVICE + '''
+tensor = _core.Tensor(pointer, (3,), _core.dtypes['float32'], 2, rank)
+stream = open_stream(rank)
+enqueue(stream, write)
+handle = _core.allgather('x', tensor, None, _core.Options(stream=stream))
+try:
+    handle.output()
+    raise AssertionError('it is not known yet')
+except ValueError as error:
+    assert 'wait for it first' in str(error), error
+assert handle.wait_stream(stream)
+output = handle.output()
+assert output.shape == (6,) and output.__dlpack_device__() == (2, rank), output.shape
+assert not handle.poll()
+seen = []
+enqueue(stream, lambda: seen.extend((ctypes.c_float * 6).from_address(output.pointer)))
+gate.set()
+synchronize(stream)
+assert seen == [1, 2, 3] * 2, seen
+assert handle.wait()
+dabke.shutdown()
+''')
+    assert done.code == 0, done.output
+
+
 def test_what_speaks_dlpack_is_ready_behind_the_default_stream(run):
     done = run(DEVICE + '''
 class View(ctypes.Structure):  # a DLManagedTensor

@@ -409,8 +409,9 @@ DABKE_API dabke_status dabke_wait_checking(dabke_handle* handle, double timeout_
 DABKE_API dabke_status dabke_handle_status(const dabke_handle* handle);
 /* The operation's error text, "" when there is none. Lives as long as the handle. */
 DABKE_API const char* dabke_handle_message(const dabke_handle* handle);
-/* Output number `index` of a completed operation. The tensor, and memory that the handle owns, live as long
- * as it. */
+/* Output number `index` of a completed operation, or of one on a CUDA device for which dabke_wait_stream has returned
+ * DABKE_OK: its memory is there then, and its data on the streams that wait. The tensor, and memory that the handle
+ * owns, live as long as it. */
 DABKE_API size_t dabke_handle_output_count(const dabke_handle* handle);
 DABKE_API dabke_status dabke_handle_output(const dabke_handle* handle, size_t index, const DLTensor** output);
 /* The same as a DLPack tensor that owns itself, for a consumer of the exchange protocol: of DLPack before 1.0
@@ -427,7 +428,7 @@ DABKE_API dabke_status dabke_handle_output_dlpack(dabke_handle* handle, size_t i
                                                   DLManagedTensor** output);
 DABKE_API dabke_status dabke_handle_output_dlpack_versioned(dabke_handle* handle, size_t index,
                                                             struct DLManagedTensorVersioned** output);
-/* alltoall: the rows that came from each rank of the set. Lives as long as the handle. */
+/* alltoall: the rows that came from each rank of the set, when its output can be had. Lives as long as the handle. */
 DABKE_API dabke_status dabke_handle_received_splits(const dabke_handle* handle, const int64_t** splits,
                                                     size_t* count);
 /* join: the world rank that joined last. */
