@@ -1,6 +1,8 @@
 // The C and C++ API with the program's own CUDA streams, in a job of one rank over the double: a result is twice what was written.
+#include <algorithm>
 #include <array>
-#include <string>
+#include <stdexcept>
+#include <vector>
 
 #include <catch2/catch.hpp>
 #include <dabke/dabke.hpp>

@@ -9,6 +9,7 @@
 #include <future>
 #include <memory>
 #include <stdexcept>
+#include <utility>
 
 #include "tests/facts.h"
 

@@ -1,5 +1,7 @@
 // The program's own streams and events, over the double: what a collective waits for, and what waits for it.
+#include <algorithm>
 #include <barrier>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
