@@ -15,8 +15,8 @@ import namespaces
 
 WORKER, TOOL = sys.argv.pop(1), sys.argv.pop(1)
 DELAY_SECONDS, JITTER_SECONDS = 0.005, 0.001
-# Both ways at their slowest, and a few milliseconds for whoever must wake to carry a frame on a busy machine.
-ROUND_TRIP_NS = 2 * (DELAY_SECONDS + JITTER_SECONDS) * 1e9 + 8e6
+# Both ways at their slowest, and some turns of the scheduler for whoever must wake to carry a frame on a busy machine.
+ROUND_TRIP_NS = 2 * (DELAY_SECONDS + JITTER_SECONDS) * 1e9 + 60e6
 HOUR_NS = 3600 * 10**9
 
 
