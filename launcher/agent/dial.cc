@@ -172,7 +172,8 @@ int run_agent_by_dialling() {
   const std::string host = process_environment()("SLURMD_NODENAME").value_or("");
   auto connected = connect_to_launcher(host);
   if (!connected.is_ok()) {
-    fmt::print(stderr, "host {}: {}\n", host, connected.status().message());
+    const std::string speaker = host.empty() ? "dabkerun --agent --dial" : "host " + host;
+    fmt::print(stderr, "{}: {}\n", speaker, connected.status().message());
     return 1;
   }
   forget_step();

@@ -145,6 +145,13 @@ TEST_CASE("where ssh is not there, or not what stands in for it, dabkerun says w
                                    "directory: check --remote-shell"));
 }
 
+TEST_CASE("an agent that dials, started by hand, says that it is not for that") {
+  const Finished agent = run({"--agent", "--dial"});
+  CHECK(agent.exit_code == 1);
+  CHECK(agent.error ==
+        "dabkerun --agent --dial: stdin does not say where the launcher is; --dial is for srun alone\n");
+}
+
 TEST_CASE("a limit of descriptors that the job would exceed is told before anything is started") {
   // What the test itself has inherited is left out.
   const auto with_limit = [](const std::string& limit, const std::string& flag, const std::string& value,
