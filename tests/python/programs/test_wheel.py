@@ -54,7 +54,8 @@ def test_a_wheel_carries_the_library_with_what_it_needs_its_modules_and_dabkerun
         assert carried in names
     assert any(re.match(r'dabke/lib/libspdlog-dabke\.so', name) for name in names)
     built = list(Path(os.environ['DABKERUN']).parents[1].glob('bindings/c/dabke/*.so'))
-    assert {f'dabke/lib/dabke/{module.name}' for module in built} <= set(names)
+    asked_for = {'nccl.so'}  # it is in a build, and in a wheel, only then
+    assert {f'dabke/lib/dabke/{module.name}' for module in built if module.name not in asked_for} <= set(names)
     assert not [name for name in names if re.search(r'libcrypto|libstdc|libmpi', name)]
 
 
