@@ -67,6 +67,20 @@ dabke_options doubling() {
   return options;
 }
 
+/// A job with a stream of the program's that is held up, and with the options of a call behind that.
+struct HeldUp {
+  HeldUp() {
+    gate.hold(producer);
+    options.stream = producer.handle();
+  }
+
+  const Job job;
+  Tensor tensor;
+  const Stream producer{kDevice};
+  Gate gate;
+  dabke_options options = doubling();
+};
+
 }  // namespace
 
 TEST_CASE("a call takes what is on the caller's stream, or behind his event, and does not wait for it") {
@@ -117,24 +131,18 @@ TEST_CASE("a stream that is being captured is refused at once, with no handle") 
 }
 
 TEST_CASE("a stream waits for an operation that is still under way, and the host does not") {
-  const Job job;
-  Tensor tensor;
-  const Stream producer(kDevice);
+  HeldUp held;
   const auto number = GENERATE(0, 1, 2, 3);  // null, legacy, of the thread, and one of the program's
   const Stream reader = number == 3 ? Stream(kDevice) : Stream::numbered(number == 2 ? 2 : 1, kDevice);
-  Gate gate;
-  gate.hold(producer);
-  producer.enqueue([&] { tensor.write(3); });
-  dabke_options options = doubling();
-  options.stream = producer.handle();
-  options.wait_follows = GENERATE(0, 1);  // this is a wait, too: it sees to the operation
+  held.producer.enqueue([&] { held.tensor.write(3); });
+  held.options.wait_follows = GENERATE(0, 1);  // this is a wait, too: it sees to the operation
   dabke_handle* handle = nullptr;
-  REQUIRE(dabke_allreduce_async("x", &tensor.dl, nullptr, &options, &handle) == DABKE_OK);
+  REQUIRE(dabke_allreduce_async("x", &held.tensor.dl, nullptr, &held.options, &handle) == DABKE_OK);
   REQUIRE(dabke_wait_stream(handle, number == 0 ? nullptr : reader.handle()) == DABKE_OK);
   CHECK(dabke_poll(handle) == 0);
   std::array<float, kElements> seen{};
-  reader.enqueue([&] { seen = tensor.read(); });
-  gate.open();
+  reader.enqueue([&] { seen = held.tensor.read(); });
+  held.gate.open();
   reader.synchronize();
   CHECK(seen == all(6));
   CHECK(dabke_wait(handle, -1) == DABKE_OK);
@@ -143,17 +151,13 @@ TEST_CASE("a stream waits for an operation that is still under way, and the host
 }
 
 TEST_CASE("where an output is, which the handle owns, is known once a stream waits for it") {
-  const Job job;
-  Tensor tensor;
-  const Stream producer(kDevice);
+  HeldUp held;
   const Stream reader(kDevice);
-  Gate gate;
-  gate.hold(producer);
-  producer.enqueue([&] { tensor.write(3); });
+  held.producer.enqueue([&] { held.tensor.write(3); });
   dabke_options options = DABKE_OPTIONS_INIT;
-  options.stream = producer.handle();
+  options.stream = held.producer.handle();
   dabke_handle* handle = nullptr;
-  REQUIRE(dabke_alltoall_async("x", &tensor.dl, &options, &handle) == DABKE_OK);
+  REQUIRE(dabke_alltoall_async("x", &held.tensor.dl, &options, &handle) == DABKE_OK);
   REQUIRE(dabke_wait_stream(handle, reader.handle()) == DABKE_OK);
   const DLTensor* output = nullptr;
   REQUIRE(dabke_handle_output(handle, 0, &output) == DABKE_OK);
@@ -167,7 +171,7 @@ TEST_CASE("where an output is, which the handle owns, is known once a stream wai
   CHECK(rows[0] == kElements);
   float seen = 0;
   reader.enqueue([&] { seen = static_cast<const float*>(output->data)[kElements - 1]; });
-  gate.open();
+  held.gate.open();
   reader.synchronize();
   CHECK(seen == 3);
   CHECK(dabke_wait(handle, -1) == DABKE_OK);
@@ -175,16 +179,10 @@ TEST_CASE("where an output is, which the handle owns, is known once a stream wai
 }
 
 TEST_CASE("a stream that is being captured, or of another device, does not wait, and can wait later") {
-  const Job job;
-  Tensor tensor;
-  const Stream producer(kDevice);
+  HeldUp held;
   const Stream reader(kDevice);
-  Gate gate;
-  gate.hold(producer);
-  dabke_options options = doubling();
-  options.stream = producer.handle();
   dabke_handle* handle = nullptr;
-  REQUIRE(dabke_allreduce_async("x", &tensor.dl, nullptr, &options, &handle) == DABKE_OK);
+  REQUIRE(dabke_allreduce_async("x", &held.tensor.dl, nullptr, &held.options, &handle) == DABKE_OK);
   {
     const Capture capture(reader);
     CHECK(dabke_wait_stream(handle, reader.handle()) == DABKE_ERROR_INVALID_ARGUMENT);
@@ -196,7 +194,7 @@ TEST_CASE("a stream that is being captured, or of another device, does not wait,
   }
   CHECK(dabke_poll(handle) == 0);
   CHECK(dabke_wait_stream(handle, reader.handle()) == DABKE_OK);
-  gate.open();
+  held.gate.open();
   reader.synchronize();
   CHECK(dabke_wait(handle, -1) == DABKE_OK);
   dabke_handle_free(handle);
