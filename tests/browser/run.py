@@ -9,6 +9,8 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / 'counting'))
+from counts import with_reason, write_counts  # noqa: E402
 LIMIT_SECONDS = 600
 
 
@@ -18,18 +20,19 @@ def outcome_of(case):
     return 'skipped' if case.find('skipped') is not None else 'passed'
 
 
+def why_failed(case):
+    return next(each for each in (case.find('failure'), case.find('error')) if each is not None).get('message', '').splitlines()
+
+
 def counts_of(report, code):
-    """(passed, failed, skipped); what ended without a report, or ran nothing, is a failure."""
+    """(passed, failed, skipped), and a text for each failure; what ended without a report, or ran nothing, is one."""
     cases = ElementTree.parse(report).findall('.//testcase') if report.exists() else []
     outcomes = [outcome_of(case) for case in cases]
-    for case, outcome in zip(cases, outcomes):
-        if outcome == 'failed':
-            print(f'FAILED [browser] {case.get("name")}')
-    failed = outcomes.count('failed')
-    if not cases or (code != 0 and not failed):
-        print(f'FAILED [browser] pytest ended with {code} after {len(cases)} tests')
-        failed += 1
-    return outcomes.count('passed'), failed, outcomes.count('skipped')
+    failures = [with_reason(f'FAILED [browser] {case.get("name")}', why_failed(case))
+                for case, outcome in zip(cases, outcomes) if outcome == 'failed']
+    if not cases or (code != 0 and not failures):
+        failures.append(f'FAILED [browser] pytest ended with {code} after {len(cases)} tests')
+    return (outcomes.count('passed'), len(failures), outcomes.count('skipped')), failures
 
 
 def main():
@@ -44,9 +47,11 @@ def main():
             code = subprocess.run(command, env={**os.environ, 'DABKE_BUILD': options.build}, timeout=LIMIT_SECONDS, check=False).returncode
         except subprocess.TimeoutExpired:
             code = f'nothing within {LIMIT_SECONDS} s'
-        counts = counts_of(report, code)
+        counts, failures = counts_of(report, code)
+    for text in failures:
+        print(text)
     if options.counts:
-        options.counts.write_text(' '.join(map(str, counts)) + '\n')
+        write_counts(options.counts, *counts, failures)
     print('{} passed, {} failed, {} skipped'.format(*counts))
     return 1 if counts[1] else 0
 

@@ -5,7 +5,8 @@
 
 A Catch2 program counts as its test cases, any other test as one. What cannot be counted is a failure, never left out:
 a program that crashed, hung, ended badly after its last test case or ran none; a test that Meson lists and did not run;
-a build directory without tests. Ends with code 0 only when nothing failed. --counts writes "passed failed skipped".
+a build directory without tests. Ends with code 0 only when nothing failed. --counts writes "passed failed skipped" and,
+below it, what failed and why.
 """
 import argparse
 import json
@@ -17,6 +18,8 @@ import subprocess
 import sys
 import xml.parsers.expat
 from dataclasses import dataclass, field
+
+from counts import with_reason, write_counts
 
 WRAPPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'wrapper.py')
 REPORT_LINE = re.compile(r'^catch2 report: (.+)$', re.MULTILINE)
@@ -50,12 +53,19 @@ class CatchReport:
     failed: list = field(default_factory=list)      # names
     skipped: list = field(default_factory=list)     # names, with the reasons
     unfinished: str = ''                            # the test case that was running when the report ended
-    details: list = field(default_factory=list)     # lines about failed expressions, for people
+    details: dict = field(default_factory=dict)     # of each test case, lines about failed expressions, for people
+
+
+def last_words(entry):
+    return f"{entry.get('stdout') or ''}\n{entry.get('stderr') or ''}".splitlines()
 
 
 def read_catch_report(path):
     report = CatchReport()
     stack, name, text, ok, why_skipped = [], '', '', None, ''
+
+    def explain(line):
+        report.details.setdefault(name, []).append(line)
 
     def start(tag, attributes):
         nonlocal name, text, ok, why_skipped
@@ -67,8 +77,8 @@ def read_catch_report(path):
             ok = attributes.get('success') == 'true'
         elif tag in ('Expression', 'Exception', 'Failure', 'FatalErrorCondition'):
             if attributes.get('success') != 'true':
-                report.details.append(f"{attributes.get('filename', '?')}:{attributes.get('line', '?')}: "
-                                      f"in '{name}': {attributes.get('type', tag)}")
+                explain(f"{attributes.get('filename', '?')}:{attributes.get('line', '?')}: in '{name}': "
+                        f"{attributes.get('type', tag)}")
 
     def end(tag):
         nonlocal name, text, why_skipped
@@ -77,7 +87,7 @@ def read_catch_report(path):
             why_skipped = text.strip().removeprefix(SKIP_MARK)
         elif tag in ('Original', 'Expanded', 'Exception', 'Failure', 'FatalErrorCondition', 'Info', 'Warning'):
             if text.strip():
-                report.details.append(f'    {tag.lower()}: {text.strip()}')
+                explain(f'    {tag.lower()}: {text.strip()}')
         elif tag == 'TestCase':
             if ok and why_skipped:
                 report.skipped.append(f'{name} ({why_skipped})')
@@ -125,22 +135,24 @@ def count_entry(counts, entry):
         elif result == SKIPPED:
             counts.skip(name)
         else:
-            counts.fail(f'{name}: {how_it_ended(entry)}')
+            counts.fail(with_reason(f'{name}: {how_it_ended(entry)}', last_words(entry)))
         return
     report = read_catch_report(match.group(1))
     counts.passed += report.passed
     for case in report.skipped:
         counts.skip(f'{name}: {case}')
     for case in report.failed:
-        counts.fail(f'{name}: {case}')
+        counts.fail(with_reason(f'{name}: {case}', report.details.get(case, [])))
     if report.unfinished:
-        counts.fail(f"{name}: {how_it_ended(entry)} in '{report.unfinished}'; what comes after it did not run")
+        counts.fail(with_reason(f"{name}: {how_it_ended(entry)} in '{report.unfinished}'; what comes after it did not run",
+                                last_words(entry)))
     if report.failed or report.unfinished:
         return
     if result == SKIPPED:
         counts.skip(name)
     elif result not in PASSED:
-        counts.fail(f'{name}: {how_it_ended(entry)} after {report.passed} test cases that passed')
+        counts.fail(with_reason(f'{name}: {how_it_ended(entry)} after {report.passed} test cases that passed',
+                                last_words(entry)))
     elif not report.passed and not report.skipped:
         counts.fail(f'{name}: ran no test case')
 
@@ -229,12 +241,12 @@ def main():
     label = f'[{options.label}] ' if options.label else ''
     for text in counts.skips:
         print(f'SKIPPED {label}{text}')
-    for text in counts.failures:
-        print(f'FAILED {label}{text}')
+    failures = [f'FAILED {label}{text}' for text in counts.failures]
+    for text in failures:
+        print(text)
     print(f'{label}{counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped')
     if options.counts:
-        with open(options.counts, 'w', encoding='utf-8') as file:
-            file.write(f'{counts.passed} {counts.failed} {counts.skipped}\n')
+        write_counts(options.counts, counts.passed, counts.failed, counts.skipped, failures)
     return 1 if counts.failed else 0
 
 

@@ -61,7 +61,9 @@ class Counting(unittest.TestCase):
         self.assertEqual(self.returncode, 0)
 
     def test_a_failed_test_case_is_counted_named_and_explained(self):
-        self.check(self.run_victim('[fail]'), 0, 1, 'victim: a claim that does not hold')
+        counts = self.run_victim('[fail]')
+        self.check(counts, 0, 1, 'victim: a claim that does not hold')
+        self.assertIn('1 == 2', counts.failures[0])
         self.assertIn('1 == 2', self.stdout)
         self.assertIn('victim.cc:', self.stdout)
 
@@ -106,6 +108,18 @@ class Counting(unittest.TestCase):
         self.assertEqual(counts.failures, ['b: ended with code 2', 'd: hung: stopped after 30 s',
                                            'e: was killed by SIGSEGV'])
         self.assertEqual(counts.skips, ['c'])
+
+    def test_a_failure_is_counted_with_the_last_words_of_its_test(self):
+        words = ''.join(f'line {number}\n\n' for number in range(100))
+        counts = run.count_log([entry('a', 'FAIL', 1, words)], ['a'])
+        lines = counts.failures[0].splitlines()
+        self.assertEqual((lines[0], lines[1], lines[-1]), ('a: ended with code 1', '    | line 88', '    | line 99'))
+
+    def test_what_failed_stands_below_the_counts(self):
+        path = os.path.join(self.folder.name, 'counts')
+        run.write_counts(path, 1, 2, 3, ['FAILED a\n    | why', 'FAILED b'])
+        with open(path, encoding='utf-8') as file:
+            self.assertEqual(file.read(), '1 2 3\nFAILED a\n    | why\nFAILED b\n')
 
     def test_a_test_that_did_not_run_is_a_failure(self):
         self.check(run.count_log([entry('dabke:room / a', 'OK')], ['a', 'b']), 1, 1, 'b: was not run')

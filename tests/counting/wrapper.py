@@ -67,7 +67,7 @@ def main():
     if returncode != 0:
         sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
         from run import read_catch_report
-        details = read_catch_report(report).details
+        details = [line for lines in read_catch_report(report).details.values() for line in lines]
         print(*details[:MOST_DETAILS], sep='\n')
         if len(details) > MOST_DETAILS:
             print(f'... and {len(details) - MOST_DETAILS} lines more in {report}')

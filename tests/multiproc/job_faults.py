@@ -11,9 +11,8 @@ import sys
 import time
 
 import namespaces
-from job_processes import processes_with, wait_until
+from job_processes import expect_clean
 
-CLEAN_SECONDS = 8.0
 PEER_TIMEOUT = 3.0
 
 
@@ -36,10 +35,6 @@ class StruckJob:
         self.process, self.mark, self.pids = process, mark, pids
         self.launcher = process.pid
 
-    def expect_clean(self, begin, may_stay=lambda pid: False):
-        wait_until(lambda: all(may_stay(pid) for pid in processes_with(self.mark)), "the end of all processes",
-                   CLEAN_SECONDS - (time.monotonic() - begin))
-
 
 def training(digits):
     return ["--peer-timeout-seconds", f"{PEER_TIMEOUT:g}", "sh", "-c",
@@ -52,10 +47,10 @@ def strike(cluster, job, fault, victim):
     if fault.do:
         fault.do(job, victim)
         error = job.process.communicate(timeout=60)[1]
-        job.expect_clean(begin)
+        expect_clean(job.mark, begin)
         return error
     with cluster.cut_off(victim):
-        job.expect_clean(begin + PEER_TIMEOUT, cluster.may_stay_beyond_cut)
+        expect_clean(job.mark, begin + PEER_TIMEOUT, cluster.may_stay_beyond_cut)
     return job.process.communicate(timeout=60)[1]
 
 
@@ -91,7 +86,7 @@ def main(open_cluster, faults):
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     arguments = parser.parse_args()
     draw = random.Random(arguments.seed)
-    failures = 0
+    failures = []
     try:
         with open_cluster(arguments.dabkerun) as cluster:
             for name, fault in faults.items():
@@ -101,11 +96,15 @@ def main(open_cluster, faults):
                     job = cluster.start(training(arguments.digits))
                     time.sleep(moment)
                     wrong = judge(cluster, job, fault, victim)
-                    failures += bool(wrong)
-                    print(f"{name} {turn + 1}/{arguments.each}, after {moment:.2f} s of host {cluster.name_of(victim)}: "
-                          f"{wrong or 'ok'} ({time.monotonic() - begin:.1f} s)", flush=True)
+                    line = (f"{name} {turn + 1}/{arguments.each}, after {moment:.2f} s of host {cluster.name_of(victim)}: "
+                            f"{wrong or 'ok'} ({time.monotonic() - begin:.1f} s)")
+                    print(line, flush=True)
+                    if wrong:
+                        failures.append(line)
     except namespaces.NotPermitted as why:
         print(f"skipped: no such hosts here: {why}")
         sys.exit(77)
-    print(f"{failures} of {len(faults) * arguments.each} went wrong; --seed {arguments.seed}")
+    for line in failures:
+        print(line)
+    print(f"{len(failures)} of {len(faults) * arguments.each} went wrong; --seed {arguments.seed}")
     sys.exit(1 if failures else 0)

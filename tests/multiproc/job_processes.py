@@ -12,6 +12,25 @@ def wait_until(condition, what, seconds=30):
         time.sleep(0.02)
 
 
+# What the end of a job may take: dabkerun's grace period, and as much again. Sanitizers, which slow srun and ssh's agents down on
+# a busy machine, get more.
+CLEAN_SECONDS = float(os.environ.get("DABKE_TEST_CLEAN_SECONDS", 8))
+
+
+def expect_clean(mark, begin, may_stay=lambda pid: False):
+    """Nothing is left CLEAN_SECONDS after `begin`, by time.monotonic(), of what has the mark in its environment."""
+    left = []
+
+    def nothing_left():
+        left[:] = [pid for pid in processes_with(mark) if not may_stay(pid)]
+        return not left
+
+    try:
+        wait_until(nothing_left, "the end of every process of the job", CLEAN_SECONDS - (time.monotonic() - begin))
+    except AssertionError as late:
+        raise AssertionError(f"{late}: left are " + "; ".join(f"{pid}: {' '.join(command_of(pid))}" for pid in left)) from None
+
+
 def end_of(process, seconds=100):
     """Its exit code, and what it has said on both of its ways."""
     out, error = process.communicate(timeout=seconds)

@@ -15,12 +15,11 @@ import unittest
 
 import namespaces
 import slurm
-from job_processes import end_of, parent_of, processes_with, wait_until
+from job_processes import CLEAN_SECONDS, end_of, expect_clean, parent_of, processes_with, wait_until
 
 DABKERUN = os.path.abspath(sys.argv.pop(1))
 DIGITS = (digits := sys.argv.pop(1)) and os.path.abspath(digits)
 TRAINING = [DIGITS, "--epochs", "5"]
-CLEAN_SECONDS = 8.0
 
 
 class SlurmJobs(unittest.TestCase):
@@ -79,11 +78,6 @@ class SlurmJobs(unittest.TestCase):
         self.addCleanup(job.kill)
         return job, mark, pids, launcher
 
-    def expect_clean(self, mark, begin):
-        # Slurm's own processes, which have the mark as well, end after a moment too.
-        wait_until(lambda: not processes_with(mark), "the end of every process of the job",
-                   CLEAN_SECONDS - (time.monotonic() - begin))
-
     @staticmethod
     def first_line(error):
         """Of what dabkerun says after its greeting."""
@@ -108,7 +102,7 @@ class SlurmJobs(unittest.TestCase):
                 self.assertEqual(job.returncode, code, error)
                 if line:
                     self.assertRegex(self.first_line(error), "^dabkerun: " + line)
-                self.expect_clean(mark, begin)
+                expect_clean(mark, begin)
 
     def test_a_signal_ends_the_job_on_every_host(self):
         job, mark, _, launcher = self.start_sleepers()
@@ -117,7 +111,7 @@ class SlurmJobs(unittest.TestCase):
         error = job.communicate(timeout=30)[1].decode()
         self.assertEqual(job.returncode, 130, error)
         self.assertIn("dabkerun: the job was ended by SIGINT\n", error)
-        self.expect_clean(mark, begin)
+        expect_clean(mark, begin)
 
     def test_a_host_that_is_cut_off_is_lost_after_the_peer_timeout_and_cleans_up_itself(self):
         job, mark, pids, _ = self.start_sleepers("--peer-timeout-seconds", "3")

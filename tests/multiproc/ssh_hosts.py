@@ -15,7 +15,6 @@ import namespaces
 from job_processes import parent_of, text_of, wait_until
 
 PORT = 2222
-CLEAN_SECONDS = 8.0
 
 
 def address(host):

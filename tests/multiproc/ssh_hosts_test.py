@@ -15,8 +15,8 @@ import time
 import unittest
 
 import namespaces
-from job_processes import end_of, parent_of, processes_with, wait_until
-from ssh_hosts import CLEAN_SECONDS, PORT, SshHosts, address, ssh_below
+from job_processes import end_of, expect_clean, parent_of
+from ssh_hosts import PORT, SshHosts, address, ssh_below
 
 # Some jobs start in another directory than this one.
 DABKERUN = os.path.abspath(sys.argv.pop(1))
@@ -169,10 +169,6 @@ class JobsOverSsh(unittest.TestCase):
         self.addCleanup(job.kill)
         return job, mark, pids
 
-    def expect_clean(self, mark, begin):
-        wait_until(lambda: not processes_with(mark), "the end of every process of the job",
-                   CLEAN_SECONDS - (time.monotonic() - begin))
-
     def test_whatever_is_killed_the_first_line_says_so_and_nothing_is_left(self):
         cases = {
             "rank": (lambda job, pids: pids[1], rf"rank 1 on host {address(2)} \(pid \d+\) was killed by SIGKILL", 137),
@@ -193,7 +189,7 @@ class JobsOverSsh(unittest.TestCase):
                 self.assertEqual(job.returncode, code, error)
                 if line:
                     self.assertRegex(error.splitlines()[0], "^dabkerun: " + line)
-                self.expect_clean(mark, begin)
+                expect_clean(mark, begin)
 
     def test_ctrl_c_ends_the_job_on_every_host(self):
         job, mark, _ = self.start_sleepers()
@@ -202,7 +198,7 @@ class JobsOverSsh(unittest.TestCase):
         error = job.communicate(timeout=30)[1].decode()
         self.assertEqual(job.returncode, 130, error)
         self.assertTrue(error.endswith("dabkerun: the job was ended by SIGINT\n"), error)
-        self.expect_clean(mark, begin)
+        expect_clean(mark, begin)
 
     def test_ctrl_c_twice_kills_on_every_host_who_does_not_end_on_it(self):
         job, mark, _ = self.ssh.start_sleepers(DABKERUN, ["--grace-period", "60"],
@@ -215,7 +211,7 @@ class JobsOverSsh(unittest.TestCase):
         error = job.communicate(timeout=30)[1].decode()
         self.assertEqual(job.returncode, 130, error)
         self.assertIn("killed because they did not end on it: ranks 0-1", error)
-        self.expect_clean(mark, begin)
+        expect_clean(mark, begin)
 
     def test_a_host_that_is_cut_off_is_lost_after_the_peer_timeout_and_cleans_up_itself(self):
         mark = f"DABKE_TEST_MARK={os.getpid()}.cut"
@@ -229,7 +225,7 @@ class JobsOverSsh(unittest.TestCase):
             error = job.communicate(timeout=30)[1].decode()
             self.assertEqual(job.returncode, 1, error)
             self.assertRegex(error, rf"host {address(2)}: the connection to its agent was lost: nothing heard for 3 s")
-            self.expect_clean(mark, begin + 3)
+            expect_clean(mark, begin + 3)
 
     def test_what_is_wrong_with_a_host_is_said_in_the_first_line_with_what_to_do(self):
         host, here = address(1), self.ssh.place

@@ -17,15 +17,21 @@ from collections import Counter
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PYTEST = [sys.executable, '-m', 'pytest', '-q', '--no-header', '-p', 'no:cacheprovider', '--tb=short']
+sys.path.insert(0, str(HERE.parent / 'counting'))
+from counts import with_reason, write_counts  # noqa: E402
+
+# Its conftest.py notes the outcomes.
+PYTEST = [sys.executable, '-m', 'pytest', '-q', '--no-header', '-p', 'no:cacheprovider', '--tb=short', f'--confcutdir={HERE}']
 LIMIT_SECONDS = 1200  # of each part; a wheel may have to be compiled
 
 
 def outcome_of(outcomes):
-    """One for all ranks; None stands for a rank that did not come so far."""
-    if all(each == outcomes[0] for each in outcomes) and outcomes[0] is not None:
+    """One for all ranks; None stands for a rank that did not come so far. Each is (outcome, why)."""
+    kinds = {each and each[0] for each in outcomes}
+    if len(kinds) == 1 and None not in kinds:
         return outcomes[0]
-    return 'failed'
+    return 'failed', '\n'.join(f'rank {rank}: {": ".join(each) if each else "did not come so far"}'
+                               for rank, each in enumerate(outcomes))
 
 
 def run_limited(command, env):
@@ -39,41 +45,50 @@ def run_limited(command, env):
 
 
 def outcomes_in(file):
-    """{test: outcome} of the lines that a conftest has written: the last of each test, but a failure stays one."""
+    """{test: (outcome, why)} of the lines that conftest.py has written: the last of each test, but a failure stays one."""
     outcomes = {}
-    for line in file.read_text().splitlines():
-        test, outcome = json.loads(line)
-        if outcomes.get(test) != 'failed':
-            outcomes[test] = outcome
+    for line in file.read_text().splitlines() if file.exists() else ():
+        test, outcome, why = json.loads(line)
+        if outcomes.get(test, ('', ''))[0] != 'failed':
+            outcomes[test] = outcome, why
     return outcomes
 
 
-def counted(label, outcomes, code):
-    counts = Counter(outcomes.values())
-    for test, outcome in sorted(outcomes.items()):
-        if outcome == 'failed':
-            print(f'FAILED [{label}] {test}')
-    if not outcomes or (code not in (0, 1)) or (code == 1 and not counts['failed']):
-        print(f'FAILED [{label}] pytest ended with {code} after {len(outcomes)} tests')
-        counts['failed'] += 1
-    return counts
+class Counts:
+    def __init__(self):
+        self.numbers = Counter()
+        self.failures = []  # a text each
+
+    def add(self, label, outcomes, code):
+        numbers = Counter(outcome for outcome, _ in outcomes.values())
+        failures = [with_reason(f'FAILED [{label}] {test}', why.splitlines())
+                    for test, (outcome, why) in sorted(outcomes.items()) if outcome == 'failed']
+        if not outcomes or (code not in (0, 1)) or (code == 1 and not failures):
+            failures.append(f'FAILED [{label}] pytest ended with {code} after {len(outcomes)} tests')
+            numbers['failed'] += 1
+        for text in failures:
+            print(text)
+        self.numbers += numbers
+        self.failures += failures
+
+    def as_numbers(self):
+        return [self.numbers[each] for each in ('passed', 'failed', 'skipped')]
 
 
-def in_job(dabkerun, ranks, arguments):
+def in_job(counts, dabkerun, ranks, arguments):
     with tempfile.TemporaryDirectory() as folder:
         code = run_limited([dabkerun, '-np', str(ranks), *PYTEST, str(HERE / 'in_job'), *arguments],
                            {**os.environ, 'DABKE_TEST_OUTCOMES': folder})
-        seen = [outcomes_in(file) for file in Path(folder).iterdir()]
-    seen += [{}] * (ranks - len(seen))
+        seen = [outcomes_in(Path(folder) / str(rank)) for rank in range(ranks)]
     tests = {test for each in seen for test in each}
-    return counted(f'python, {ranks} ranks', {test: outcome_of([each.get(test) for each in seen]) for test in tests}, code)
+    counts.add(f'python, {ranks} ranks', {test: outcome_of([each.get(test) for each in seen]) for test in tests}, code)
 
 
-def programs(dabkerun, arguments):
-    with tempfile.NamedTemporaryFile() as file:
+def programs(counts, dabkerun, arguments):
+    with tempfile.TemporaryDirectory() as folder:
         code = run_limited([*PYTEST, str(HERE / 'programs'), *arguments],
-                           {**os.environ, 'DABKE_TEST_OUTCOMES': file.name, 'DABKERUN': dabkerun})
-        return counted('python', outcomes_in(Path(file.name)), code)
+                           {**os.environ, 'DABKE_TEST_OUTCOMES': folder, 'DABKERUN': dabkerun})
+        counts.add('python', outcomes_in(Path(folder) / 'alone'), code)
 
 
 def main():
@@ -85,17 +100,16 @@ def main():
     options, arguments = parser.parse_known_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell has started this in the background
     options.dabkerun = os.path.abspath(options.dabkerun)
-    counts = Counter()
+    counts = Counts()
     if options.only != 'programs':
         for ranks in options.np or (2, 4):
-            counts += in_job(options.dabkerun, ranks, arguments)
+            in_job(counts, options.dabkerun, ranks, arguments)
     if options.only != 'in_job':
-        counts += programs(options.dabkerun, arguments)
-    numbers = [counts[each] for each in ('passed', 'failed', 'skipped')]
+        programs(counts, options.dabkerun, arguments)
     if options.counts:
-        options.counts.write_text(' '.join(map(str, numbers)) + '\n')
-    print('{} passed, {} failed, {} skipped'.format(*numbers))
-    return 1 if counts['failed'] else 0
+        write_counts(options.counts, *counts.as_numbers(), counts.failures)
+    print('{} passed, {} failed, {} skipped'.format(*counts.as_numbers()))
+    return 1 if counts.failures else 0
 
 
 if __name__ == '__main__':

@@ -4,9 +4,6 @@ Each rank runs the same tests in the same order, so a test is one program that a
 `dabke.rank()`. Random values are drawn alike on all ranks. The job fails what waits longer than some seconds, so a rank
 that fails a test keeps no other waiting.
 """
-import json
-import os
-
 import numpy
 import pytest
 from hypothesis import settings
@@ -20,14 +17,6 @@ settings.load_profile('job')
 
 def pytest_sessionstart(session):
     dabke.init(settings={'STALL_CHECK_TIME_SECONDS': 20, 'STALL_SHUTDOWN_TIME_SECONDS': 40})
-
-
-def pytest_runtest_logreport(report):
-    """Written at once, so that what has been seen counts, whatever happens later."""
-    folder = os.environ.get('DABKE_TEST_OUTCOMES')
-    if folder and (report.when == 'call' or report.outcome != 'passed'):
-        with open(os.path.join(folder, os.environ['DABKE_RANK']), 'a') as file:
-            file.write(json.dumps([report.nodeid, report.outcome]) + '\n')
 
 
 def pytest_sessionfinish(session):

@@ -1,19 +1,10 @@
 """These tests start jobs of their own: small programs, under dabkerun or alone."""
-import json
 import os
 import subprocess
 import sys
 import textwrap
 
 import pytest
-
-
-def pytest_runtest_logreport(report):
-    """Written at once, so that what has been seen counts, whatever happens later."""
-    file_name = os.environ.get('DABKE_TEST_OUTCOMES')
-    if file_name and (report.when == 'call' or report.outcome != 'passed'):
-        with open(file_name, 'a') as file:
-            file.write(json.dumps([report.nodeid, report.outcome]) + '\n')
 
 
 class Ended:

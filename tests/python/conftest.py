@@ -1,0 +1,11 @@
+"""Notes the outcome of each test for run.py, in $DABKE_TEST_OUTCOMES: a file for each rank of a job, or one."""
+import json
+import os
+
+
+def pytest_runtest_logreport(report):
+    """Written at once, so that what has been seen counts, whatever happens later."""
+    folder = os.environ.get('DABKE_TEST_OUTCOMES')
+    if folder and (report.when == 'call' or report.outcome != 'passed'):
+        with open(os.path.join(folder, os.environ.get('DABKE_RANK', 'alone')), 'a') as file:
+            file.write(json.dumps([report.nodeid, report.outcome, report.longreprtext if report.failed else '']) + '\n')
