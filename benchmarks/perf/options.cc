@@ -121,7 +121,9 @@ void add_modes(CLI::App& app, Options& options, Texts& texts) {
 
 void add_competitors(CLI::App& app, Options& options, Texts& texts) {
   app.add_option("--backends", texts.backends,
-                 fmt::format("Of Dabke, with commas: {}; or all, none", fmt::join(built_backends(), ", ")))
+                 fmt::format("Of Dabke, with commas: {}; or all, none; with --raw, shm-plain and "
+                             "shm-streaming, too (DABKE_SHM_STORES)",
+                             fmt::join(built_backends(), ", ")))
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
       ->type_name("LIST")
       ->group("Competitors");
@@ -276,7 +278,9 @@ Status read_mode(Options& options, const Texts& texts) {
 }
 
 Status read_competitors(Options& options, const Texts& texts) {
-  DABKE_ASSIGN_OR_RETURN(options.backends, parse_list("--backends", texts.backends, built_backends()));
+  std::vector<std::string> backends = built_backends();
+  if (options.raw && texts.backends != "all") backends.insert(backends.end(), {"shm-plain", "shm-streaming"});
+  DABKE_ASSIGN_OR_RETURN(options.backends, parse_list("--backends", texts.backends, backends));
   DABKE_ASSIGN_OR_RETURN(options.peers,
                          parse_list("--peers", texts.peers, {std::begin(kPeers), std::end(kPeers)}));
   DABKE_RETURN_IF_ERROR(check_word("--mpi", options.mpi, {"mpich", "openmpi", "all", "none"}));

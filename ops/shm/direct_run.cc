@@ -24,10 +24,12 @@ std::size_t block_bytes(std::size_t ranks) {
 
 }  // namespace
 
-DirectRun::DirectRun(const Batch& batch, const SharedEntries& shared, const ShmSteps& steps)
+DirectRun::DirectRun(const Batch& batch, const SharedEntries& shared, const ShmSteps& steps,
+                     ShmStores& stores)
     : batch_(batch),
       shared_(shared),
       steps_(steps),
+      stores_(stores),
       ranks_(to_size(batch.process_set->size())),
       own_(to_size(batch.process_set->rank)),
       element_bytes_(size_of(batch.dtype)),
@@ -101,9 +103,21 @@ Status DirectRun::reduce(std::size_t i, std::size_t skipped, std::size_t count) 
       operands_[set_rank] = scaled;
     }
     std::ranges::transform(outputs_, sums_.begin(), [offset](std::byte* output) { return output + offset; });
-    kernels::reduce_many(batch_.dtype, batch_.op, sums_, operands_, elements, batch_.result_scale());
+    stores_.work(elements * element_bytes_ * ranks_, [&] { reduce_block(elements); });
+    stores_.note();
   }
   return {};
+}
+
+/// From operands_ to sums_.
+void DirectRun::reduce_block(std::size_t elements) {
+  const std::span<void* const> into = sums_;
+  const bool streams = stores_.streams() && into.size() > 1;
+  const auto here = streams ? into.subspan(own_, 1) : into;
+  kernels::reduce_many(batch_.dtype, batch_.op, here, operands_, elements, batch_.result_scale());
+  for (std::size_t rank = 0; streams && rank < ranks_; ++rank) {
+    if (rank != own_) stores_.copy(into[rank], here[0], elements * element_bytes_);
+  }
 }
 
 Status DirectRun::copy(std::byte* to, const std::byte* from, std::size_t size_bytes) const {

@@ -12,12 +12,13 @@
 #include <vector>
 
 #include "ops/shm/registered_tensors.h"
+#include "ops/shm/shm_stores.h"
 
 namespace dabke {
 
 class DirectRun {
  public:
-  DirectRun(const Batch& batch, const SharedEntries& shared, const ShmSteps& steps);
+  DirectRun(const Batch& batch, const SharedEntries& shared, const ShmSteps& steps, ShmStores& stores);
 
   /// This rank's part. All ranks have arrived; what they then have is complete when all have done theirs.
   Status work();
@@ -30,6 +31,7 @@ class DirectRun {
 
   /// Reduces `count` elements that lie `skipped` elements into entry number `i`, of all ranks, into outputs_.
   Status reduce(std::size_t i, std::size_t skipped, std::size_t count);
+  void reduce_block(std::size_t elements);
   Status copy(std::byte* to, const std::byte* from, std::size_t size_bytes) const;
   /// An error when it was aborted: between blocks, because peers may be waiting for us to let go.
   Status proceed() const { return steps_.is_aborted() ? steps_.aborted() : Status(); }
@@ -37,6 +39,7 @@ class DirectRun {
   const Batch& batch_;
   const SharedEntries& shared_;
   const ShmSteps& steps_;
+  ShmStores& stores_;
   const std::size_t ranks_;
   const std::size_t own_;
   const std::size_t element_bytes_;

@@ -7,6 +7,7 @@
 #include "ops/shm/direct_run.h"
 #include "ops/shm/shm_collectives.h"
 #include "runtime/backend/activity.h"
+#include "runtime/base/bytes.h"
 #include "runtime/base/exceptions.h"
 
 namespace dabke {
@@ -15,11 +16,18 @@ namespace {
 /// Up to here one wait saves more than summing everything on every rank costs.
 constexpr std::size_t kSmallBytes = std::size_t{32} << 10;
 
+std::size_t input_bytes(const Batch& batch) {
+  std::size_t elements = 0;
+  for (const BatchEntry& entry : batch.entries) elements += to_size(entry.elements);
+  return elements * size_of(batch.dtype);
+}
+
 }  // namespace
 
-ShmBackend::ShmBackend(std::unique_ptr<ShmDomain> domain, SharedHeap* heap, Log log)
+ShmBackend::ShmBackend(std::unique_ptr<ShmDomain> domain, SharedHeap* heap, Log log, StorePolicy stores)
     : domain_(std::move(domain)),
       steps_(*domain_),
+      stores_(*domain_, stores),
       remote_access_(*domain_),
       heaps_(*domain_, steps_, heap, std::move(log)),
       registered_(*domain_, steps_, heaps_) {}
@@ -73,25 +81,35 @@ Status ShmBackend::run_steps(const Batch& batch, const std::vector<std::size_t>&
   const std::size_t small_bytes = kSmallBytes / members.size() * 2;
   DABKE_ASSIGN_OR_RETURN(const SharedEntries shared, registered_.agree(batch, members));
   activity.say_algorithm(shared.entries.empty() ? "staged" : "registered");
-  if (shared.entries.empty())
-    return ShmRun(batch, steps_, domain_->stage_bytes(), small_bytes, operands_).run();
+  stores_.begin(members, input_bytes(batch), !shared.entries.empty());
+  if (shared.entries.empty()) {
+    DABKE_RETURN_IF_ERROR(
+        ShmRun(batch, steps_, stores_, domain_->stage_bytes(), small_bytes, operands_).run());
+    stores_.end(members);
+    return {};
+  }
   {
     DABKE_ASSIGN_OR_RETURN(const RemoteAccessGuard::Visit visit, remote_access_.enter(members));
-    DABKE_RETURN_IF_ERROR(DirectRun(batch, shared, steps_).work());
+    DABKE_RETURN_IF_ERROR(DirectRun(batch, shared, steps_, stores_).work());
   }
+  stores_.end(members);
   steps_.publish();
   DABKE_RETURN_IF_ERROR(steps_.wait_for_all());
   if (shared.entries.size() == batch.entries.size()) return {};
   Batch rest = batch;
   for (auto entry = shared.entries.rbegin(); entry != shared.entries.rend(); ++entry)
     rest.entries.erase(rest.entries.begin() + static_cast<std::ptrdiff_t>(*entry));
-  return ShmRun(rest, steps_, domain_->stage_bytes(), small_bytes, operands_).run();
+  stores_.begin(members, input_bytes(rest), false);
+  DABKE_RETURN_IF_ERROR(ShmRun(rest, steps_, stores_, domain_->stage_bytes(), small_bytes, operands_).run());
+  stores_.end(members);
+  return {};
 }
 
 Result<std::unique_ptr<Backend>> open_shm_backend(const BackendContext& context) {
   DABKE_ASSIGN_OR_RETURN(auto domain, ShmDomain::open(context));
   if (!domain) return std::unique_ptr<Backend>();
-  return std::unique_ptr<Backend>(std::make_unique<ShmBackend>(std::move(domain), context.heap, context.log));
+  return std::unique_ptr<Backend>(std::make_unique<ShmBackend>(std::move(domain), context.heap, context.log,
+                                                               store_policy(context.config.shm_stores)));
 }
 
 }  // namespace dabke

@@ -9,6 +9,7 @@
 #include "ops/shm/registered_tensors.h"
 #include "ops/shm/remote_access_guard.h"
 #include "ops/shm/shm_steps.h"
+#include "ops/shm/shm_stores.h"
 #include "runtime/backend/activity.h"
 #include "runtime/backend/backend.h"
 
@@ -17,7 +18,8 @@ namespace dabke {
 class ShmBackend final : public Backend {
  public:
   /// `heap`: this rank's registered memory; null when it has none. Must outlive this.
-  explicit ShmBackend(std::unique_ptr<ShmDomain> domain, SharedHeap* heap = nullptr, Log log = Log());
+  explicit ShmBackend(std::unique_ptr<ShmDomain> domain, SharedHeap* heap = nullptr, Log log = Log(),
+                      StorePolicy stores = StorePolicy::automatic);
 
   std::string_view name() const override { return "shm"; }
   bool can_run(const CallSpec& call, const Extent& extent) const override;
@@ -42,6 +44,7 @@ class ShmBackend final : public Backend {
 
   std::unique_ptr<ShmDomain> domain_;
   ShmSteps steps_;
+  ShmStores stores_;
   RemoteAccessGuard remote_access_;
   PeerHeaps heaps_;
   RegisteredTensors registered_;

@@ -11,6 +11,9 @@
 namespace dabke {
 namespace {
 
+// What is summed before it is streamed: it stays in the innermost cache meanwhile.
+constexpr std::size_t kStreamedBlock = std::size_t{8} << 10;
+
 std::size_t divided_up(std::size_t number, std::size_t by) { return (number + by - 1) / by; }
 
 /// How many of a row of `elements` a round handles that takes `most`.
@@ -25,10 +28,11 @@ std::size_t count_of(std::span<const std::int64_t> counts, std::size_t set_rank)
 
 }  // namespace
 
-ShmRun::ShmRun(const Batch& batch, ShmSteps& steps, std::size_t stage_bytes, std::size_t small_bytes,
-               std::vector<const void*>& operands)
+ShmRun::ShmRun(const Batch& batch, ShmSteps& steps, ShmStores& stores, std::size_t stage_bytes,
+               std::size_t small_bytes, std::vector<const void*>& operands)
     : batch_(batch),
       steps_(steps),
+      stores_(stores),
       ranks_(static_cast<std::size_t>(batch.process_set->size())),
       own_(static_cast<std::size_t>(batch.process_set->rank)),
       element_bytes_(size_of(batch.dtype)),
@@ -57,19 +61,19 @@ Status ShmRun::rounds(std::size_t count, std::size_t most_bytes, Fill fill, Take
     fill(round, stage);
     DABKE_RETURN_IF_ERROR(steps_.exchange());
     take(round);
+    stores_.note();
     steps_.end_round();
   }
   steps_.publish();
   return {};
 }
 
-void ShmRun::put(std::byte* stage, const InPieces& from, std::size_t begin, std::size_t count) const {
-  from.each(begin, count, [&](const std::byte* data, std::size_t elements, std::size_t at) {
-    if (scales() && reduces(batch_.kind)) {
+void ShmRun::put(std::byte* stage, const InPieces& from, std::size_t begin, std::size_t count) {
+  stores_.work(bytes(count), [&] {
+    from.each(begin, count, [&](const std::byte* data, std::size_t elements, std::size_t at) {
+      if (!scales() || !reduces(batch_.kind)) return stores_.copy(stage + bytes(at), data, bytes(elements));
       kernels::scale(batch_.dtype, stage + bytes(at), data, elements, batch_.prescale);
-    } else {
-      std::memcpy(stage + bytes(at), data, bytes(elements));
-    }
+    });
   });
 }
 
@@ -81,8 +85,27 @@ void ShmRun::reduce_slice(std::byte* into, const InPieces& mine, std::size_t beg
     if (!scales()) operands_[own_] = data;
     void* sums[] = {into + bytes(at), nullptr};
     if (out) out->each(begin + at, elements, [&](std::byte* to, std::size_t, std::size_t) { sums[1] = to; });
-    kernels::reduce_many(batch_.dtype, batch_.op, {sums, out ? 2u : 1u}, operands_, elements,
-                         batch_.result_scale());
+    if (!out || !stores_.streams()) {
+      kernels::reduce_many(batch_.dtype, batch_.op, {sums, out ? 2u : 1u}, operands_, elements,
+                           batch_.result_scale());
+      return;
+    }
+    const std::size_t block = kStreamedBlock / element_bytes_;
+    for (std::size_t done = 0; done < elements; done += block) {
+      const std::size_t now = std::min(block, elements - done);
+      void* const sum = static_cast<std::byte*>(sums[1]) + bytes(done);
+      kernels::reduce_many(batch_.dtype, batch_.op, {&sum, 1}, operands_, now, batch_.result_scale());
+      stores_.copy(into + bytes(at + done), sum, bytes(now));
+      for (const void*& operand : operands_) operand = static_cast<const std::byte*>(operand) + bytes(now);
+    }
+  });
+}
+
+void ShmRun::take(const OutPieces& into, std::size_t begin, std::size_t count, const std::byte* from) {
+  stores_.work(bytes(count), [&] {
+    into.each(begin, count, [&](std::byte* data, std::size_t elements, std::size_t at) {
+      std::memcpy(data, from + bytes(at), bytes(elements));
+    });
   });
 }
 
@@ -127,17 +150,15 @@ Status ShmRun::allreduce_large(const InPieces& in, const OutPieces& out) {
     }
     DABKE_RETURN_IF_ERROR(steps_.exchange());
     std::byte* const sum = stage + bytes(own_ * slice);
-    reduce_slice(sum, in, start_of(own_), count_at(own_), bytes(own_ * slice), &out);
+    stores_.work(bytes(count_at(own_)),
+                 [&] { reduce_slice(sum, in, start_of(own_), count_at(own_), bytes(own_ * slice), &out); });
     steps_.publish();
     DABKE_RETURN_IF_ERROR(steps_.wait_for_all());
     for (std::size_t set_rank = 0; set_rank < ranks_; ++set_rank) {
       if (set_rank == own_) continue;
-      const std::byte* const from = stage_of(set_rank) + bytes(set_rank * slice);
-      out.each(start_of(set_rank), count_at(set_rank),
-               [&](std::byte* data, std::size_t count, std::size_t at) {
-                 std::memcpy(data, from + bytes(at), bytes(count));
-               });
+      take(out, start_of(set_rank), count_at(set_rank), stage_of(set_rank) + bytes(set_rank * slice));
     }
+    stores_.note();
     steps_.end_round();
     begin = start_of(ranks_);
   }
@@ -174,7 +195,9 @@ Status ShmRun::reducescatter() {
         const std::size_t begin = round * most;
         out.each(begin, part(blocks[own_].elements(), round, most),
                  [&](std::byte* data, std::size_t count, std::size_t at) {
-                   reduce_slice(data, blocks[own_], begin + at, count, bytes(own_ * most + at));
+                   stores_.work(bytes(count), [&] {
+                     reduce_slice(data, blocks[own_], begin + at, count, bytes(own_ * most + at));
+                   });
                  });
       });
 }
@@ -190,11 +213,8 @@ Status ShmRun::gather(const std::vector<OutPieces>& blocks, const InPieces& mine
       },
       [&](std::size_t round) {
         for (std::size_t set_rank = 0; set_rank < ranks_; ++set_rank) {
-          const std::byte* const from = stage_of(set_rank);
-          blocks[set_rank].each(round * most, part(blocks[set_rank].elements(), round, most),
-                                [&](std::byte* data, std::size_t count, std::size_t at) {
-                                  std::memcpy(data, from + bytes(at), bytes(count));
-                                });
+          take(blocks[set_rank], round * most, part(blocks[set_rank].elements(), round, most),
+               stage_of(set_rank));
         }
       });
 }
@@ -258,12 +278,10 @@ Status ShmRun::alltoall() {
       std::uint64_t theirs = 0;
       std::memcpy(&theirs, stage_of(set_rank), sizeof theirs);
       all = std::max(all, theirs);
-      const std::byte* const from = stage_of(set_rank) + kCacheLine + bytes(own_ * most);
-      receives[set_rank].each(round * most, part(receives[set_rank].elements(), round, most),
-                              [&](std::byte* data, std::size_t count, std::size_t at) {
-                                std::memcpy(data, from + bytes(at), bytes(count));
-                              });
+      take(receives[set_rank], round * most, part(receives[set_rank].elements(), round, most),
+           stage_of(set_rank) + kCacheLine + bytes(own_ * most));
     }
+    stores_.note();
     steps_.end_round();
   }
   steps_.publish();

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "ops/shm/shm_steps.h"
+#include "ops/shm/shm_stores.h"
 #include "runtime/backend/backend.h"
 #include "runtime/backend/pieces.h"
 
@@ -21,8 +22,8 @@ namespace dabke {
 class ShmRun {
  public:
   /// `small_bytes`: up to here an allreduce takes the first form. `operands` is memory to work in.
-  ShmRun(const Batch& batch, ShmSteps& steps, std::size_t stage_bytes, std::size_t small_bytes,
-         std::vector<const void*>& operands);
+  ShmRun(const Batch& batch, ShmSteps& steps, ShmStores& stores, std::size_t stage_bytes,
+         std::size_t small_bytes, std::vector<const void*>& operands);
 
   Status run();
 
@@ -44,18 +45,21 @@ class ShmRun {
   Status gather(const std::vector<OutPieces>& blocks, const InPieces& mine);
   /// Copies to a stage, multiplied by the prescale. Not left to those who sum: each rank has a prescale of
   /// its own, 1 for data that stands for a rank that has joined.
-  void put(std::byte* stage, const InPieces& from, std::size_t begin, std::size_t count) const;
+  void put(std::byte* stage, const InPieces& from, std::size_t begin, std::size_t count);
   /// Reduces this rank's slice, which lies at byte `offset` of each stage; of this rank itself at `begin` of
   /// `mine`, unless that had to be scaled. Applies the postscale. The sum goes to `into` and, where one is
   /// given, to the same place of `out`, whose pieces are as long as those of `mine`.
   void reduce_slice(std::byte* into, const InPieces& mine, std::size_t begin, std::size_t count,
                     std::size_t offset, const OutPieces* out = nullptr);
+  /// Copies what another rank has put to its stage.
+  void take(const OutPieces& into, std::size_t begin, std::size_t count, const std::byte* from);
   const std::byte* stage_of(std::size_t set_rank) const { return steps_.stage_of(set_rank); }
   std::size_t bytes(std::size_t elements) const { return elements * element_bytes_; }
   bool scales() const { return batch_.prescale != 1; }
 
   const Batch& batch_;
   ShmSteps& steps_;
+  ShmStores& stores_;
   const std::size_t ranks_;
   const std::size_t own_;
   const std::size_t element_bytes_;

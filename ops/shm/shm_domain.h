@@ -18,6 +18,7 @@
 #include <memory>
 #include <vector>
 
+#include "ops/shm/store_choice.h"
 #include "runtime/backend/backend.h"
 #include "runtime/transport/shm/segment.h"
 
@@ -74,6 +75,7 @@ struct ShmHead {
   std::array<ShmInlineMessage, kShmStages> inline_messages;
   ShmVisitState visit;
   FdExchange fd_exchange;
+  ShmStoreNotes store_notes;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
               std::atomic<std::uint32_t>::is_always_lock_free);
@@ -94,6 +96,7 @@ class ShmDomain {
   ShmProgress& progress(std::size_t index) const { return head(index).progress; }
   ShmVisitState& visit(std::size_t index) const { return head(index).visit; }
   FdExchange& fd_exchange(std::size_t index) const { return head(index).fd_exchange; }
+  ShmStoreNotes& store_notes(std::size_t index) const { return head(index).store_notes; }
   /// Written by rank `index` alone, read by all, like its stages.
   ShmInlineMessage& inline_message(std::size_t index, std::size_t which) const {
     return head(index).inline_messages[which];

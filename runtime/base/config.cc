@@ -67,6 +67,8 @@ constexpr Knob kKnobs[] = {
      "Process sets that exist from the start, with the ids 1, 2, ...: ranks with commas, sets with semicolons (0,1;2,3)."},
     {"CPU_OPERATIONS", "CPU_OPERATIONS", "cpu-operations", 1, &Config::cpu_operations, one_of(kCpuOperations), "",
      "Which backend moves host tensors. auto: shared memory where all ranks of a process set share it, hierarchical where several of its hosts have several ranks, else our TCP links for what is small and gloo for the rest, which is also what tcp means. mpi: MPI, and shared memory inside where there are several hosts."},
+    {"SHM_STORES", "", "shm-stores", 1, &Config::shm_stores, one_of("auto,plain,streaming"), "",
+     "How ranks of one host write what the others read, from 64 KB on: plainly, which is best where their cores are near, or past their caches, where they are far apart. auto: whichever takes less time, measured while they work. The results are the same."},
     {"COMPRESSION", "", "compression", 1, &Config::compression, one_of("none,float16,bfloat16"), "",
      "What the float32 elements of an allreduce travel as between hosts, where the call does not say: half the bytes for fewer digits. They are added in float32 and rounded to it once more at the end. Within a host, and for all other collectives and dtypes, nothing changes."},
     {"NETWORK_INTERFACE", "GLOO_IFACE", "network-interfaces", 1, &Config::network_interface, any(), "",

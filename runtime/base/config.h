@@ -35,6 +35,7 @@ struct Config {
   std::int64_t tree_radix = 8;
   std::string process_sets;
   std::string cpu_operations = "auto";
+  std::string shm_stores = "auto";
   std::string compression = "none";
   std::string network_interface;
   std::string module_path;

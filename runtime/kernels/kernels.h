@@ -64,6 +64,11 @@ void reduce(DType dtype, ReduceOp op, void* into, const void* a, const void* b, 
 void reduce_many(DType dtype, ReduceOp op, std::span<void* const> into, std::span<const void* const> from,
                  std::size_t elements, const Scale& scale = {});
 
+/// Copies to memory that another core has read and reads again: past this core's caches, which would fetch each line from
+/// there before it is changed. What lies around the whole lines is stored as ever. All of it is there before what this
+/// thread stores after the call. No overlap; any alignment.
+void stream_copy(void* into, const void* from, std::size_t bytes);
+
 /// into[i] = from[i], scaled. `into` may equal `from`. A scale of one is a copy.
 void scale(DType dtype, void* into, const void* from, std::size_t elements, const Scale& scale);
 

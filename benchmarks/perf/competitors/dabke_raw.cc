@@ -14,14 +14,16 @@ class RawBackend final : public Competitor {
  public:
   RawBackend(const std::string& name, const Config& config, const World& world)
       : name_("dabke " + name), config_(config) {
-    config_.cpu_operations = name;
+    const auto dash = name.find('-');  // "shm-streaming": by the name of its stores
+    config_.cpu_operations = name.substr(0, dash);
+    if (dash != std::string::npos) config_.shm_stores = name.substr(dash + 1);
     world_.rank = world.rank;
     for (Rank rank = 0; rank < world.size; ++rank) world_.ranks.push_back(rank);
   }
 
   Status open(const Bootstrapped& place, ForkGuard& fork_guard, SharedHeap& heap) {
     // A prefix of its own in the store: several of these may make connections of the same kind.
-    const auto store = with_prefix(place.store, "perf/" + config_.cpu_operations);
+    const auto store = with_prefix(place.store, "perf/" + name_);
     const BackendContext context{place.world, config_, store, fork_guard, Log(), place.mpi, &heap};
     DABKE_ASSIGN_OR_RETURN(backends_, make_backends(context));
     runner_.emplace(backends_);

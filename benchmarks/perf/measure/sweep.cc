@@ -57,11 +57,13 @@ Status measure_size(Bench& bench, const Call& call, std::vector<Row>& rows) {
   for (Entry& entry : entries) DABKE_RETURN_IF_ERROR(prepare(bench, entry, call));
   for (int run = 0; run < options.runs; ++run) {
     bench.say(fmt::format("{}, run {} of {}", size_text(call.bytes()), run + 1, options.runs));
+    const double line_ns = bench.team.line_ns();
     for (std::size_t i = 0; i < entries.size(); ++i) {
       // Everybody begins once, so that no neighbour in the row is always the same.
       Entry& entry = entries[(i + static_cast<std::size_t>(run)) % entries.size()];
       const bool check = options.check && run + 1 == options.runs && entry.competitor->has_result();
       DABKE_RETURN_IF_ERROR(run_once(bench, entry, call, check));
+      entry.row.more["line_ns"].push_back(line_ns);
     }
   }
   for (Entry& entry : entries) rows.push_back(std::move(entry.row));

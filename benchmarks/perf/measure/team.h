@@ -30,6 +30,8 @@ class Team {
   double max(double mine);
   double min(double mine);
   double sum(double mine);
+  /// How long a cache line takes from rank 0 to rank 1, in ns: half of a round trip, the best of many. 0 where they share a core.
+  double line_ns();
   /// That all ranks together may run on.
   int cores();
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdlib>
 #include <random>
 
 #include "ops/shm/shm_backend.h"
@@ -12,7 +13,7 @@ namespace dabke::test {
 /// Has no backend where it is alone on its host.
 struct ShmRank : RankThread {
   ShmRank(int rank, std::vector<std::string> hosts, std::shared_ptr<Store> store)
-      : RankThread(rank, std::move(hosts), {}) {
+      : RankThread(rank, std::move(hosts), settings()) {
     auto opened = open_shm_backend(context(std::move(store), &heap));
     if (!opened.is_ok()) throw std::runtime_error(opened.status().message());
     shm = opened.take();
@@ -20,6 +21,13 @@ struct ShmRank : RankThread {
   }
   SharedHeap heap;
   std::unique_ptr<Backend> shm;
+
+ private:
+  static Config settings() {
+    Config config;
+    if (const char* stores = std::getenv("DABKE_TEST_SHM_STORES")) config.shm_stores = stores;
+    return config;
+  }
 };
 
 template <class Body>

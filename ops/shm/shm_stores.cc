@@ -1,0 +1,59 @@
+#include "ops/shm/shm_stores.h"
+
+namespace dabke {
+
+void ShmStores::begin(const std::vector<std::size_t>& members, std::size_t bytes, bool is_registered) {
+  kind_ = store_kind(bytes, is_registered);
+  streams_ = is_measured_ = false;
+  took_ = {};
+  worked_ = 0;
+  if (!kind_) return;
+  if (policy_ != StorePolicy::automatic) {
+    streams_ = policy_ == StorePolicy::streaming;
+    kind_.reset();
+    return;
+  }
+  streams_ =
+      members.front() == domain_.own()
+          ? choices_[*kind_].streams()
+          : (domain_.store_notes(members.front()).streams.load(std::memory_order_relaxed) >> *kind_ & 1) != 0;
+  StoreCost& best = best_[*kind_];
+  if (best.streams != streams_) best = {streams_, 0};
+  is_measured_ = batches_[*kind_] + 2 >= StoreChoice::kPeriod;  // the clock costs small batches something
+}
+
+void ShmStores::note() {
+  if (worked_ == 0) return;
+  const float ns_per_kb =
+      static_cast<float>(std::chrono::nanoseconds(took_).count()) * 1024.0f / static_cast<float>(worked_);
+  StoreCost& best = best_[*kind_];
+  if (best.ns_per_kb == 0 || ns_per_kb < best.ns_per_kb) best.ns_per_kb = ns_per_kb;
+  took_ = {};
+  worked_ = 0;
+}
+
+void ShmStores::end(const std::vector<std::size_t>& members) {
+  if (!kind_ || ++batches_[*kind_] < StoreChoice::kPeriod) return;
+  batches_[*kind_] = 0;
+  tell(members);
+  best_[*kind_].ns_per_kb = 0;
+}
+
+void ShmStores::tell(const std::vector<std::size_t>& members) {
+  ShmStoreNotes& own = domain_.store_notes(domain_.own());
+  if (best_[*kind_].ns_per_kb != 0) own.costs[*kind_].store(packed(best_[*kind_]), std::memory_order_relaxed);
+  if (members.front() != domain_.own()) return;
+  std::optional<StoreCost> worst;
+  for (const std::size_t member : members) {
+    const auto cost = unpacked(domain_.store_notes(member).costs[*kind_].load(std::memory_order_relaxed));
+    if (!cost || (worst && worst->streams != cost->streams)) return;  // not all have told of the same yet
+    if (!worst || cost->ns_per_kb > worst->ns_per_kb) worst = cost;
+  }
+  StoreChoice& choice = choices_[*kind_];
+  choice.saw(*worst);
+  const std::uint32_t bit = std::uint32_t{1} << *kind_;
+  const std::uint32_t told = own.streams.load(std::memory_order_relaxed);
+  own.streams.store(choice.streams() ? told | bit : told & ~bit, std::memory_order_relaxed);
+}
+
+}  // namespace dabke

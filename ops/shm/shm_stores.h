@@ -1,0 +1,60 @@
+// How this rank stores what others of its host read next, batch by batch (store_choice.h).
+#pragma once
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "ops/shm/shm_domain.h"
+#include "ops/shm/store_choice.h"
+#include "runtime/base/clock.h"
+#include "runtime/kernels/kernels.h"
+
+namespace dabke {
+
+class ShmStores {
+ public:
+  ShmStores(ShmDomain& domain, StorePolicy policy) : domain_(domain), policy_(policy) {}
+
+  /// A batch of these ranks (indices in the domain, in set order) begins.
+  void begin(const std::vector<std::size_t>& members, std::size_t bytes, bool is_registered);
+  /// It has run.
+  void end(const std::vector<std::size_t>& members);
+
+  bool streams() const { return streams_; }
+  void copy(void* into, const void* from, std::size_t bytes) const {
+    if (streams_) {
+      kernels::stream_copy(into, from, bytes);
+    } else {
+      std::memcpy(into, from, bytes);
+    }
+  }
+
+  /// Work on so many bytes that another rank reads or has written; what it takes is measured, now and then.
+  template <class Work>
+  void work(std::size_t bytes, Work work) {
+    if (!is_measured_) return work();
+    const TimePoint begin = Clock::now();
+    work();
+    took_ += Clock::now() - begin;
+    worked_ += bytes;
+  }
+  /// A round, or a block, ends: the best of them counts.
+  void note();
+
+ private:
+  void tell(const std::vector<std::size_t>& members);
+
+  ShmDomain& domain_;
+  const StorePolicy policy_;
+  std::array<StoreChoice, kStoreKinds> choices_;  // where this rank is the first
+  std::array<unsigned, kStoreKinds> batches_{};   // of this period
+  std::array<StoreCost, kStoreKinds> best_{};     // of this period; no cost: not known yet
+  std::optional<std::size_t> kind_;
+  bool streams_ = false;
+  bool is_measured_ = false;
+  Duration took_{};
+  std::size_t worked_ = 0;
+};
+
+}  // namespace dabke
