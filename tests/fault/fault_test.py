@@ -112,11 +112,26 @@ class TheJudge(unittest.TestCase):
         verdict = judges.judge(plan(KILL), outcome(late))
         self.assertEqual(verdict.failures, [])
         self.assertEqual((verdict.know_seconds, verdict.init_seconds), ({}, {0: 9.5}))
+        later = [GOOD[0], (2.9, 0, 'init'), (13.1, 0, late[1][2])]
+        self.assertEqual(failures(plan(KILL), outcome(later)), [])
+        self.check(failures(plan(KILL), outcome([later[0], later[2]])), 'rank 0 knew only 12.10 s after')
         slow = [GOOD[0], (3.5, 0, 'lost timeout dabke_init: rank 0 has no link to rank 1 on a')]
         self.check(failures(plan(KILL), outcome(slow)), 'rank 0 knew only 2.50 s after')
         self.assertEqual(failures(plan(KILL), outcome([(2.0, 2, 'init'), *slow])), [])
         wrong = [GOOD[0], (10.5, 2, 'lost timeout dabke_init: rank 0 does not answer in time')]
         self.check(failures(plan(KILL), outcome(wrong)), 'rank 2 blames not [1]')
+
+    def test_of_two_that_share_no_memory_either_may_be_the_one_that_failed(self):
+        text = 'rank 1 failed in dabke_init: DABKE_CONTROLLER=shm: rank 1 shares no memory with rank 0 on vm: descriptors were cut off'
+        self.assertEqual(failures(plan(KILL), outcome([GOOD[0], (1.1, 2, 'lost transport dabke_init: ' + text)])), [])
+        self.check(failures(plan(KILL), outcome([GOOD[0], (1.1, 2, 'lost transport dabke_init: ' + text.replace('1', '3'))])),
+                   'rank 2 blames not [1]')
+
+    def test_who_came_when_the_epoch_had_ended_waits_for_another_and_is_told_of_that_one(self):
+        told = ('lost timeout dabke_init: rank 2 waited 10 s in epoch 2 at file:/x for ranks 0 (in epoch 1), 1; start all 3 ranks. '
+                'Of epoch 1 rank 0 said: process 77 of rank {} on vm ended in dabke_init (killed, or ended without dabke_shutdown)')
+        self.assertEqual(failures(plan(KILL), outcome([*GOOD[:2], (11.0, 2, told.format(1))])), [])
+        self.check(failures(plan(KILL), outcome([*GOOD[:2], (11.0, 2, told.format(0))])), 'rank 2 blames not [1]')
 
 
 class ThePlans(unittest.TestCase):

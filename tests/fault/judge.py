@@ -19,14 +19,16 @@ class Verdict:
 
 
 BLAMES = [r'\blost rank (\d+)', r'\brank (\d+) on \S+ has not said', r'\bwaited .*? for ranks? (\d+(?:, \d+)*)',
-          r'\bhas no link to rank (\d+)', r'\bshares no memory with rank (\d+)']
+          r'\bhas no link to rank (\d+)', r'\brank (\d+) shares no memory with rank (\d+)']  # of two, who has failed is either
 
 
 def blamed_in(message, rank):
-    """Whom a message that this rank got is about: who says so is not blamed, nor is who only comes later in it."""
+    """Whom a message that this rank got is about: who says so is not blamed, nor is who only comes later in it. Who came when
+    the epoch had ended already is told of its end behind what it waited for itself."""
+    message = re.split(r'\bOf epoch \d+ rank 0 said: ', message)[-1]
     for told in BLAMES:
         if found := re.search(told, message):
-            return [int(number) for number in found[1].split(', ')]
+            return [int(number) for group in found.groups() for number in group.split(', ')]
     return [int(number) for number in re.findall(r'\brank (\d+)', message) if int(number) != rank][:1]
 
 
@@ -154,9 +156,9 @@ class Judge:
             return max(struck, min(seen)) if seen else None
         return struck
 
-    def last_to_init(self, before):
-        """When the last rank came to an init, before that time."""
-        return max((at for at, _, text in self.outcome.journal if text == 'init' and at <= before), default=0)
+    def last_to_init(self, before, ranks):
+        """When the last of these ranks came to an init, before that time."""
+        return max((at for at, of, text in self.outcome.journal if text == 'init' and of in ranks and at <= before), default=0)
 
     def judge_time(self, rank, at, text):
         first, limit = None, 0
@@ -170,9 +172,9 @@ class Judge:
             first = began if first is None else min(first, began)
             limit = max(limit, began + (SILENCE_SECONDS if fault.effect == SILENCE else DEATH_SECONDS))
             if never_came(text):
-                limit = max(limit, began + jobs.START_TIMEOUT_SECONDS + DEATH_SECONDS)
+                limit = max(limit, max(began, self.last_to_init(at, {rank})) + jobs.START_TIMEOUT_SECONDS + DEATH_SECONDS)
             elif 'dabke_init: ' in text:  # in which the others wait for all that are late
-                limit = max(limit, self.last_to_init(at) + DEATH_SECONDS)
+                limit = max(limit, self.last_to_init(at, range(self.plan.ranks)) + DEATH_SECONDS)
         if first is None:
             self.fail(f'rank {rank} lost its job before anything came of the faults')
             return

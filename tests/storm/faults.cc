@@ -62,16 +62,19 @@ std::vector<Fault> faults_of(const std::string& text) {
 
 void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
+/// None where it has ended.
 std::vector<int> descriptors_of(pid_t process) {
   std::vector<int> all;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/fd"))
-    all.push_back(std::atoi(entry.path().filename().c_str()));
+  std::error_code ended;
+  std::filesystem::directory_iterator entry("/proc/" + std::to_string(process) + "/fd", ended);
+  for (; !ended && entry != std::filesystem::directory_iterator(); entry.increment(ended))
+    all.push_back(std::atoi(entry->path().filename().c_str()));
   return all;
 }
 
 void limit_files(pid_t victim, int more) {
   const std::vector<int> open = descriptors_of(victim);
-  if (open.empty()) return;  // it has ended
+  if (open.empty()) return;
   const auto limit = static_cast<rlim_t>(std::ranges::max(open) + 1 + more);
   const rlimit limits{limit, limit};
   ::prlimit(victim, RLIMIT_NOFILE, &limits, nullptr);
@@ -258,6 +261,8 @@ void run_again(const Program& program, int rank) {
   ::setenv("DABKE_RENDEZVOUS", place.c_str(), 1);
   ::setenv("DABKE_RANK", std::to_string(number).c_str(), 1);
   ::setenv("DABKE_SIZE", std::to_string(list.size()).c_str(), 1);
+  // The others may come a whole time to start later: as long as they wait, in the job that failed, for one that is lost.
+  ::setenv("DABKE_START_TIMEOUT_SECONDS", "30", 1);
   const Pending pending("the job after the one that failed");
   const auto must = [](const char* what, dabke_status got) {
     if (got != DABKE_OK)
