@@ -1,31 +1,44 @@
 // What the ranks agree on, between real processes: through the C API and dabke.hpp, over every channel, in
-// every tree.
+// every tree; with DABKE_TEST_MATRIX=pairwise each two of these at least once.
 #include <catch2/catch.hpp>
 
 #include <functional>
+#include <optional>
 
+#include "runtime/base/bytes.h"
+#include "tests/conformance/matrix.h"
 #include "tests/facts.h"
 #include "tests/multiproc/negotiation_jobs.h"
 
 namespace dabke {
 namespace {
 
-/// Runs the scenario with both programs, side by side, over all channels in these trees.
+/// Runs the scenario with both programs, over all channels, in these trees; two jobs side by side.
 void check_everywhere(const std::string& scenario, const std::vector<Tree>& trees,
                       const std::function<std::vector<std::string>(const Tree&)>& environment = {}) {
-  for (const Tree& tree : trees) {
-    for (const std::string& channel : channels()) {
-      const auto job = [&](const std::string& program) {
-        return Job{
-            channel, tree, {program, scenario}, environment ? environment(tree) : std::vector<std::string>{}};
-      };
-      JobRun c_run(job(C_WORKER)), cpp_run(job(CPP_WORKER));
-      for (auto& [api, run] : {std::pair("C", &c_run), std::pair("C++", &cpp_run)}) {
-        const Finished finished = run->finish();
-        CAPTURE(api, channel, tree.name, finished.exit_code, finished.out, finished.error);
-        CHECK(all_done(finished, tree.ranks));
-      }
-    }
+  const std::vector<std::string> all_channels = channels();
+  const std::vector<std::string> programs = {C_WORKER, CPP_WORKER};
+  const auto count = [](const auto& all) { return static_cast<int>(all.size()); };
+  std::vector<Job> jobs;
+  for (const auto& row : testing::choose_rows({count(trees), count(all_channels), count(programs)},
+                                              testing::matrix_is_pairwise())) {
+    const Tree& tree = trees[to_size(row[0])];
+    jobs.push_back({all_channels[to_size(row[1])],
+                    tree,
+                    {programs[to_size(row[2])], scenario},
+                    environment ? environment(tree) : std::vector<std::string>{}});
+  }
+  const auto check = [](const Job& job, JobRun& run) {
+    const Finished finished = run.finish();
+    CAPTURE(job.command, job.channel, job.tree.name, finished.exit_code, finished.out, finished.error);
+    CHECK(all_done(finished, job.tree.ranks));
+  };
+  for (std::size_t i = 0; i < jobs.size(); i += 2) {
+    JobRun run(jobs[i]);
+    std::optional<JobRun> beside;
+    if (i + 1 < jobs.size()) beside.emplace(jobs[i + 1]);
+    check(jobs[i], run);
+    if (beside) check(jobs[i + 1], *beside);
   }
 }
 
