@@ -546,6 +546,14 @@ EXPORT Error cuMemcpyDtoHAsync_v2(void* to, Pointer from, std::size_t bytes, Str
   stream->enqueue([=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
   return kSuccess;
 }
+/// For tests/gpu alone.
+EXPORT Error cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, std::size_t bytes, Stream stream) {
+  ENTER("cuMemcpyDtoDAsync", stream->device);
+  if (!is_memory(to, bytes) || !is_memory(from, bytes)) return kInvalidValue;
+  stream->enqueue(
+      [=] { std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes); });
+  return kSuccess;
+}
 EXPORT Error cuMemsetD8Async(Pointer to, unsigned char value, std::size_t bytes, Stream stream) {
   ENTER("cuMemsetD8Async", stream->device);
   if (!is_memory(to, bytes)) return kInvalidValue;

@@ -7,7 +7,9 @@
 // between processes; a communicator never blocks, is InProgress now and then, and ends when it is aborted. A call
 // without the context that it needs is an error, as with the driver; so is work on a stream on which NCCL has not
 // enqueued its own yet, which NCCL only forbids. A stream that is being captured runs nothing, and a call that would
-// break a capture is an error also while there is none: a thread must always have said how it takes captures.
+// break a capture is an error also while there is none: a thread must always have said how it takes captures. Two
+// ranks on one device are an error, unless NCCL_HOSTID tells their hosts apart or, from version 2.30 on,
+// NCCL_MULTI_RANK_GPU_ENABLE=1 allows it.
 //
 // What happens otherwise than well is a plan, of rules with a ';' between them: CALL DEVICE NTH WHAT. It is about
 // the NTH (from 1) CALL on the device (a number, or * for each):

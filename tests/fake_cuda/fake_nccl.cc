@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
@@ -150,6 +151,16 @@ Error planned(const char* call) {
     if (const Error error = planned(call); error != kSuccess) return error; \
   } while (false)
 
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+int own_version() {
+  const std::string wanted = variable("FAKE_NCCL_VERSION");
+  return wanted.empty() ? 23200 : std::atoi(wanted.c_str());
+}
+
 void drop(Communicator communicator) {
   if (communicator->shared->joining.joinable()) communicator->shared->joining.join();
   delete communicator;
@@ -158,8 +169,7 @@ void drop(Communicator communicator) {
 }  // namespace
 
 EXPORT Error ncclGetVersion(int* version) {
-  const char* const wanted = std::getenv("FAKE_NCCL_VERSION");
-  *version = wanted != nullptr ? std::atoi(wanted) : 23200;
+  *version = own_version();
   return kSuccess;
 }
 EXPORT const char* ncclGetErrorString(Error error) {
@@ -214,6 +224,8 @@ EXPORT Error ncclCommInitRankConfig(Communicator* communicator, int size, Id id,
   shared->segment = static_cast<Segment*>(memory);
   shared->segment->device[rank] = shared->device + 1;
   shared->segment->process[rank] = ::getpid();
+  shared->segment->host[rank] = std::hash<std::string>()(variable("NCCL_HOSTID"));
+  shared->may_share_device = own_version() >= 23000 && variable("NCCL_MULTI_RANK_GPU_ENABLE") == "1";
   if (outcome == 0) ++shared->segment->joined;  // else it never comes so far
   if (outcome <= kEndsWith) {
     shared->fail(kEndsWith - outcome, "a fault that the plan names");

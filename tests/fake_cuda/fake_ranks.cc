@@ -102,7 +102,7 @@ void join(const std::shared_ptr<Shared>& comm) {
   fake_cuda_delay();
   for (int a = 0; a < comm->size; ++a) {
     for (int b = 0; b < a; ++b) {
-      if (all.device[a] != all.device[b]) continue;
+      if (comm->may_share_device || all.device[a] != all.device[b] || all.host[a] != all.host[b]) continue;
       return comm->fail(nccl::kInvalidUsage, "Duplicate GPU detected : rank " + std::to_string(a) +
                                                  " and rank " + std::to_string(b) + " both on CUDA device " +
                                                  std::to_string(all.device[a] - 1));

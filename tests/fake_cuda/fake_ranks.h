@@ -30,6 +30,7 @@ struct Segment {
   std::atomic<std::uint32_t> joined;
   std::atomic<std::int32_t> device[kMostRanks];  // +1
   std::atomic<std::int32_t> process[kMostRanks];
+  std::atomic<std::size_t> host[kMostRanks];
   std::atomic<std::uint32_t> left[kMostRanks];
   Mailbox mailboxes[kMostRanks][kMostRanks];  // from, to
 };
@@ -41,6 +42,7 @@ struct Shared {
   int rank = 0;
   int size = 0;
   int device = 0;
+  bool may_share_device = false;
   std::string name;
   Segment* segment = nullptr;
   std::atomic<nccl::Error> state{nccl::kInProgress};

@@ -1,0 +1,187 @@
+#include "tests/gpu/measure.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "tests/gpu/cuda_rank.h"
+
+namespace dabke::testing {
+namespace {
+
+constexpr std::size_t kTensors = 128;
+constexpr int kTurns = 7;
+constexpr int kTimesOfTurn = 20;
+
+double now() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
+
+double median(std::vector<double> all) {
+  std::ranges::sort(all);
+  return all[all.size() / 2];
+}
+
+/// What `once` enqueues takes on the device: many times in a row, so that the host's part hardly counts.
+double seconds_of(DeviceStream& stream, const std::function<void()>& once) {
+  std::vector<double> turns;
+  for (int turn = 0; turn <= kTurns; ++turn) {
+    const double begun = now();
+    for (int i = 0; i < kTimesOfTurn; ++i) once();
+    await_end(stream);
+    if (turn != 0) turns.push_back((now() - begun) / kTimesOfTurn);  // the first warms up
+  }
+  return median(turns);
+}
+
+void print_figure(const std::string& what, const std::string& how_much) {
+  std::printf("figure: %s | %s\n", what.c_str(), how_much.c_str());
+}
+
+/// Tensors of a device, one behind the other, and the fusion buffer that they are packed into.
+struct Memory {
+  Memory(DeviceStream& stream, std::size_t bytes)
+      : elements(bytes / sizeof(float) / kTensors), bytes(elements * sizeof(float) * kTensors) {
+    for (DeviceBuffer* const buffer : {&tensors, &fused, &outputs}) {
+      *buffer = allocate_from(stream.memory(), this->bytes);
+      if (*buffer == nullptr) throw std::runtime_error(fmt::format("the device has no {} bytes", bytes));
+      must(stream.clear(buffer->get(), this->bytes));
+    }
+  }
+  float* at(const DeviceBuffer& buffer, std::size_t tensor) const {
+    return static_cast<float*>(buffer.get()) + tensor * elements;
+  }
+  /// All tensors; those of 16 bits lie closer together.
+  std::vector<ElementCopy> pieces(const DeviceBuffer& to, const DeviceBuffer& from,
+                                  DType to_dtype = DType::f32, DType from_dtype = DType::f32) const {
+    std::vector<ElementCopy> all;
+    const auto place = [&](const DeviceBuffer& buffer, std::size_t tensor, DType dtype) {
+      return static_cast<std::byte*>(buffer.get()) + tensor * elements * size_of(dtype);
+    };
+    for (std::size_t i = 0; i < kTensors; ++i)
+      all.push_back({place(to, i, to_dtype), place(from, i, from_dtype), elements});
+    return all;
+  }
+
+  const std::size_t elements;  // of one tensor
+  const std::size_t bytes;     // of all
+  DeviceBuffer tensors, fused, outputs;
+};
+
+/// The driver's own copy, which Dabke never calls.
+double seconds_of_copy(CudaStream& stream, const Memory& memory) {
+  using Copy = cuda::Error(cuda::Pointer, cuda::Pointer, std::size_t, cuda::Stream);
+  void* const library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  const auto copy = reinterpret_cast<Copy*>(::dlsym(library, "cuMemcpyDtoDAsync_v2"));
+  const CudaScope current = stream.cuda_device()->scope();
+  return seconds_of(stream, [&] {
+    must(
+        cuda::check(cuda_driver(), "cuMemcpyDtoDAsync",
+                    copy(reinterpret_cast<cuda::Pointer>(memory.fused.get()),
+                         reinterpret_cast<cuda::Pointer>(memory.tensors.get()), memory.bytes, stream.get())));
+  });
+}
+
+struct Copies {
+  double copy;  // seconds
+  double pack;
+  double unpack;
+};
+
+Copies measure_copies(CudaStream& stream, const Memory& memory, bool prints) {
+  const double copy = seconds_of_copy(stream, memory);
+  const auto tell = [&](const char* what, double moved, double seconds) {
+    if (!prints) return;
+    print_figure(
+        fmt::format("{}, {} tensors of {} KiB", what, kTensors, memory.elements * sizeof(float) >> 10),
+        fmt::format("{:.1f} GB/s, {:.0f} % of the device's own copy", moved / seconds * 1e-9,
+                    100 * (moved / seconds) / (2 * static_cast<double>(memory.bytes) / copy)));
+  };
+  const auto kernel = [&](const char* what, const std::vector<ElementCopy>& pieces, DType to, DType from,
+                          const kernels::Scale& by) {
+    const double seconds = seconds_of(stream, [&] { must(stream.copy(pieces, to, from, by)); });
+    const auto elements = static_cast<double>(memory.elements * kTensors);
+    tell(what, elements * static_cast<double>(size_of(to) + size_of(from)), seconds);
+    return seconds;
+  };
+  tell("copy by the driver, as one", 2 * static_cast<double>(memory.bytes), copy);
+  const double pack = kernel("pack", memory.pieces(memory.fused, memory.tensors), DType::f32, DType::f32, 1);
+  const double unpack = kernel("unpack and scale", memory.pieces(memory.tensors, memory.fused), DType::f32,
+                               DType::f32, kernels::Scale(1, 3));
+  (void)kernel("pack float32 as bfloat16",
+               memory.pieces(memory.fused, memory.tensors, DType::bf16, DType::f32), DType::bf16, DType::f32,
+               1);
+  (void)kernel("unpack bfloat16 as float32",
+               memory.pieces(memory.tensors, memory.fused, DType::f32, DType::bf16), DType::f32, DType::bf16,
+               1);
+  return {copy, pack, unpack};
+}
+
+/// A step of a training program: all tensors are submitted, then all are awaited.
+double seconds_of_step(Rank& self, const Memory& memory, Device device) {
+  std::vector<double> steps;
+  for (int step = 0; step < kTurns * 3; ++step) {
+    must(self.barrier());
+    const double begun = now();
+    std::vector<Pending> pending;
+    for (std::size_t i = 0; i < kTensors; ++i) {
+      const Shape shape{static_cast<std::int64_t>(memory.elements)};
+      pending.push_back(self.start(CollectiveKind::allreduce,
+                                   {{TensorView{memory.at(memory.tensors, i), DType::f32, device, shape},
+                                     TensorView{memory.at(memory.outputs, i), DType::f32, device, shape}}},
+                                   {.name = fmt::format("gradient {}", i)}));
+    }
+    for (const Pending& one : pending) must(one.wait());
+    if (step >= kTurns) steps.push_back(now() - begun);  // those before warm up, and batches are learned
+  }
+  return median(steps);
+}
+
+double seconds_of_raw_nccl(Rank& self, CudaStream& stream, const Memory& memory) {
+  std::vector<std::uint8_t> id(NcclSession::kIdBytes);
+  if (self.rank() == 0) must(cuda_process().make_id(std::as_writable_bytes(std::span(id))));
+  must(self.broadcast(id, {.name = "id", .on_device = false}));
+  const auto ranks =
+      must(cuda_process().make_communicator(stream.device(), std::as_bytes(std::span(id)), self.rank(),
+                                            self.size(), deadline_after(120), [] { return Status(); }));
+  const NcclCall call{.kind = CollectiveKind::allreduce,
+                      .dtype = DType::f32,
+                      .data = static_cast<std::byte*>(memory.fused.get()),
+                      .elements = memory.elements * kTensors};
+  return seconds_of(stream, [&] {
+    must(ranks->start(call, stream));
+    while (!must(ranks->poll())) std::this_thread::yield();
+  });
+}
+
+}  // namespace
+
+int measure(std::size_t bytes) {
+  Rank self = open_rank(false);
+  const Device device = device_of(self.runtime().world());
+  const auto opened = must(cuda_process().open(device));
+  auto& stream = static_cast<CudaStream&>(*opened);
+  const Memory memory(stream, bytes);
+  await_end(stream);
+  const Copies copies = measure_copies(stream, memory, self.rank() == 0 && self.size() == 1);
+  const double step = seconds_of_step(self, memory, device);
+  const bool is_alone = self.size() == 1;
+  const double raw = is_alone ? copies.copy : seconds_of_raw_nccl(self, stream, memory);
+  const double least = raw + copies.pack + copies.unpack;
+  if (self.rank() == 0) {
+    print_figure(fmt::format("allreduce of {} tensors, {:.1f} MiB, {} rank{}", kTensors,
+                             static_cast<double>(memory.bytes) / (1 << 20), self.size(), is_alone ? "" : "s"),
+                 fmt::format("{:.3f} ms; {} {:.3f} ms, pack and unpack {:.3f} ms; {:.2f} times those",
+                             step * 1e3, is_alone ? "a copy" : "raw NCCL", raw * 1e3,
+                             (copies.pack + copies.unpack) * 1e3, step / least));
+  }
+  must(self.barrier());
+  self.close();
+  return 0;
+}
+
+}  // namespace dabke::testing

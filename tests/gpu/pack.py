@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Puts what tests/gpu/run.sh needs on a CUDA machine into one folder: programs, the module for NCCL, the libraries that
+they need but those of libc, all stripped, and the scripts. NCCL, the driver and Python are those of that machine.
+
+The Python package, of the build that `./quickstart test python` makes, goes along where it is there.
+"""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MOST_BYTES = 64 << 20
+# Those of libc are the machine's, and fit its kernel and its loader.
+OF_LIBC = re.compile(r'^(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|nss_.*|anl|mvec))\.so')
+SCRIPTS = ['run.sh', 'pack.py', 'steps.py', 'torch_job.py']
+
+
+def libraries_of(file):
+    """{name: path} of all that the loader brings for it."""
+    said = subprocess.run(['ldd', file], capture_output=True, text=True, check=True).stdout
+    missing = re.findall(r'^\s*(\S+) => not found', said, re.MULTILINE)
+    if missing:
+        raise SystemExit(f'{file} needs {", ".join(missing)}, which is not here')
+    found = dict(re.findall(r'^\s*(\S+) => (/\S+)', said, re.MULTILINE))
+    return {name: path for name, path in found.items() if not OF_LIBC.match(name)}
+
+
+def strip(file):
+    if subprocess.run(['strip', '--strip-unneeded', file], check=False).returncode != 0:
+        raise SystemExit(f'{file} could not be stripped')
+
+
+def put(file, folder, libraries=None):
+    """Copies it, stripped, and what it needs into `libraries`."""
+    os.makedirs(folder, exist_ok=True)
+    copy = os.path.join(folder, os.path.basename(file))
+    shutil.copy(file, copy)  # what a link leads to
+    strip(copy)
+    for name, path in libraries_of(file).items() if libraries else ():
+        target = os.path.join(libraries, name)
+        os.makedirs(libraries, exist_ok=True)
+        if not os.path.exists(target):
+            shutil.copy(path, target)
+            strip(target)
+
+
+def put_python(build, folder):
+    """The package and its library, which belong to another build, and so to another module."""
+    package = os.path.join(build, 'bindings', 'python', 'dabke')
+    (core,) = [name for name in os.listdir(package) if name.startswith('_core.') and name.endswith('.so')]
+    ignored = shutil.ignore_patterns('*.p', 'meson*', '__pycache__', '*.so', 'Makefile', 'compile_commands.json')
+    shutil.copytree(package, os.path.join(folder, 'dabke'), symlinks=False, ignore=ignored, dirs_exist_ok=True)
+    put(os.path.join(package, core), os.path.join(folder, 'dabke'), os.path.join(folder, 'lib'))
+    put(os.path.join(build, 'bindings', 'c', 'dabke', 'nccl.so'), os.path.join(folder, 'lib', 'dabke'),
+        os.path.join(folder, 'lib'))
+
+
+def bytes_in(folder):
+    return sum(os.path.getsize(os.path.join(path, name)) for path, _, names in os.walk(folder) for name in names)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog='run.sh pack', description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    root = os.path.dirname(os.path.dirname(HERE))
+    parser.add_argument('folder', nargs='?', default=os.path.join(root, 'build-gpu'))
+    parser.add_argument('--build', default=os.path.join(root, 'build'), help='a build with -Dcuda and -Dtests')
+    parser.add_argument('--python-build', default=os.path.join(root, 'build-python'))
+    options = parser.parse_args()
+    folder = os.path.abspath(options.folder)
+    worker = os.path.join(options.build, 'tests', 'gpu', 'gpu_worker')
+    if not os.path.exists(worker):
+        raise SystemExit(f'there is no {worker}: build with -Dcuda=enabled -Dtests=enabled, as ./quickstart test default does')
+    if os.path.exists(folder) and not os.path.exists(os.path.join(folder, 'steps.py')):
+        raise SystemExit(f'{folder} is there, and is none that this has made')
+    shutil.rmtree(folder, ignore_errors=True)
+    libraries = os.path.join(folder, 'lib')
+    put(worker, os.path.join(folder, 'bin'), libraries)
+    put(os.path.join(options.build, 'launcher', 'dabkerun'), os.path.join(folder, 'bin'), libraries)
+    put(os.path.join(options.build, 'bindings', 'c', 'dabke', 'nccl.so'), os.path.join(libraries, 'dabke'), libraries)
+    doubles = os.path.join(options.build, 'tests', 'fake_cuda')
+    for name in ('libcuda.so.1', 'libnccl.so.2'):
+        put(os.path.join(doubles, name), os.path.join(folder, 'double'))
+    for name in SCRIPTS:
+        shutil.copy(os.path.join(HERE, name), os.path.join(folder, name))
+    if os.path.exists(os.path.join(options.python_build, 'bindings', 'python', 'dabke')):
+        put_python(options.python_build, os.path.join(folder, 'python'))
+    else:
+        print(f'Without the Python package: there is no {options.python_build}', file=sys.stderr)
+    size = bytes_in(folder)
+    if size > MOST_BYTES:
+        raise SystemExit(f'{folder} has {size >> 20} MiB, and more than {MOST_BYTES >> 20} do not travel')
+    print(f'{folder}: {size / (1 << 20):.1f} MiB')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""tests/gpu/run.sh over the doubles, from a folder of its own and with an environment as bare as a machine's may be.
+
+    run_test.py BUILD_DIR
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BUILD = sys.argv.pop(1)
+
+
+class Run(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.place = tempfile.TemporaryDirectory(prefix='dabke-gpu-')
+        cls.addClassCleanup(cls.place.cleanup)
+        cls.pack = os.path.join(cls.place.name, 'pack')
+        subprocess.run([os.path.join(HERE, 'run.sh'), 'pack', cls.pack, '--build', BUILD, '--python-build', 'none'], check=True)
+
+    def run_packed(self, *arguments, **more):
+        """The script of the folder, as on a machine that has nothing but Python and a few programs."""
+        tools = os.path.join(self.place.name, 'tools')
+        os.makedirs(tools, exist_ok=True)
+        for name, file in {'python3': sys.executable, 'sh': '/bin/sh', 'timeout': '/usr/bin/timeout', 'env': '/usr/bin/env',
+                           'dirname': '/usr/bin/dirname'}.items():
+            if not os.path.exists(os.path.join(tools, name)):
+                os.symlink(file, os.path.join(tools, name))
+        logs = os.path.join(self.place.name, 'logs')
+        return subprocess.run([os.path.join(self.pack, 'run.sh'), '--logs', logs, *arguments], env={'PATH': tools, **more},
+                              cwd=self.place.name, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=250,
+                              check=False)
+
+    def test_over_the_doubles_every_step_runs_and_the_table_says_what_it_is_of(self):
+        done = self.run_packed('--double')
+        self.assertEqual(done.returncode, 0, done.stdout)
+        with open(os.path.join(self.place.name, 'logs', 'results.md'), encoding='utf-8') as file:
+            table = file.read()
+        self.assertTrue(table.startswith('## DOUBLE, '), table)
+        rows = [[cell.strip() for cell in line.strip('|').split('|')] for line in table.splitlines() if line.startswith('|')][2:]
+        seen = {(what, how): text for what, how, text in rows}
+        for ranks in (2, 3, 4):
+            for how in ('on one GPU, NCCL_MULTI_RANK_GPU_ENABLE=1', 'on one GPU, a NCCL_HOSTID each'):
+                self.assertRegex(seen[(f'conformance, {ranks} ranks', how)], r'^\d+ cases passed', table)
+        self.assertNotIn('GB/s', table)
+        self.assertNotIn('failed', table)
+
+    def test_what_an_older_nccl_cannot_do_is_recorded_and_fails_nothing(self):
+        done = self.run_packed('--double', 'conformance', FAKE_NCCL_VERSION='21800')
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertRegex(done.stdout, r'\| conformance, 2 ranks \| on one GPU, NCCL_MULTI_RANK_GPU_ENABLE=1 \| '
+                                      r'does not work here: .*Duplicate GPU detected')
+        self.assertRegex(done.stdout, r'\| conformance, 2 ranks \| on one GPU, a NCCL_HOSTID each \| \d+ cases passed')
+
+    def test_a_wrong_result_fails_the_run_and_is_told(self):
+        done = self.run_packed('--double', 'conformance', FAKE_CUDA_PLAN='cuLaunchKernel * 3 700')
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stdout, r'conformance, 1 rank \|.*\*\*failed\*\*: .*CUDA_ERROR_ILLEGAL_ADDRESS')
+
+    def test_without_a_driver_it_says_so_and_ends_with_code_1(self):
+        done = self.run_packed()
+        if re.search(r'^\d+ x ', done.stdout):
+            self.skipTest('there is a CUDA device')
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn('There is no CUDA device that can be used here: ', done.stdout)
+        self.assertIn('CUDA driver', done.stdout)
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+"""Runs on a CUDA machine what `tests/gpu/run.sh pack` has put together, and prints one table with date and device.
+
+Steps: kernels sanitizer conformance measure torch; without one, all. Ends with code 1 where there is no CUDA device, or
+where a step has failed that must not. What of two ways is not expected to work with this NCCL is recorded, and fails nothing.
+"""
+import argparse
+import datetime
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# Of a rank; the step itself gets a little more, for dabkerun.
+RANK_SECONDS = 480
+KILL_AFTER_SECONDS = 10
+STEP_SECONDS = 530
+MULTI_RANK_VERSION = 23000  # from NCCL 2.30 on several ranks may share a GPU
+FEW_CASES = 40              # over loopback
+
+
+@dataclass
+class Row:
+    what: str
+    how: str
+    seen: str
+    has_failed: bool = False
+
+
+@dataclass
+class Machine:
+    folder: str
+    logs: str
+    is_double: bool
+    environment: dict = field(default_factory=dict)
+    device: str = ''
+    devices: int = 0
+    software: str = ''
+    nccl_version: int = 0
+    rows: list = field(default_factory=list)
+
+    def program(self, name):
+        return os.path.join(self.folder, 'bin', name)
+
+
+def describe_time(seconds):
+    return f'{seconds:.1f} s' if seconds < 60 else f'{seconds / 60:.0f} min {seconds % 60:.0f} s'
+
+
+def nccl_of_python():
+    """That of pip, in the Python that runs this; the loader's where there is none."""
+    try:
+        found = importlib.util.find_spec('nvidia.nccl')
+    except ImportError:
+        found = None
+    for folder in found.submodule_search_locations if found else ():
+        file = os.path.join(folder, 'lib', 'libnccl.so.2')
+        if os.path.exists(file):
+            return file
+    return ''
+
+
+def open_machine(options):
+    folder = options.pack
+    machine = Machine(folder, options.logs, options.double)
+    libraries = [os.path.join(folder, 'lib')]
+    machine.environment = {**os.environ, 'DABKE_MODULE_PATH': os.path.join(folder, 'lib', 'dabke')}
+    nccl = nccl_of_python()
+    if options.double:
+        libraries.insert(0, os.path.join(folder, 'double'))
+        nccl = os.path.join(folder, 'double', 'libnccl.so.2')
+        machine.environment.update(FAKE_CUDA_DEVICES='1', DABKE_TEST_MATRIX='pairwise')
+    if nccl and 'DABKE_NCCL_LIBRARY' not in os.environ:
+        machine.environment['DABKE_NCCL_LIBRARY'] = nccl
+    if os.environ.get('LD_LIBRARY_PATH'):
+        libraries.append(os.environ['LD_LIBRARY_PATH'])
+    machine.environment['LD_LIBRARY_PATH'] = ':'.join(libraries)
+    return machine
+
+
+def run(machine, log, command, more=None):
+    """(exit code, output); the code is None where it could not be started or was ended."""
+    begun = time.monotonic()
+    environment = {**machine.environment, **(more or {})}
+    try:
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              errors='replace', timeout=STEP_SECONDS, check=False, stdin=subprocess.DEVNULL)
+        code, output = done.returncode, done.stdout
+    except subprocess.TimeoutExpired as error:
+        said = error.stdout or b''
+        code, output = None, (said.decode(errors='replace') if isinstance(said, bytes) else said)
+        output += f'\nended after {STEP_SECONDS} s\n'
+    except OSError as error:
+        code, output = None, f'{error}\n'
+    with open(os.path.join(machine.logs, log + '.log'), 'w', encoding='utf-8') as file:
+        file.write(' '.join(command) + '\n' + output)
+    return code, output, time.monotonic() - begun
+
+
+def on_ranks(machine, ranks, program, own_host=False):
+    """The command of a job, each rank under a time limit of its own."""
+    limited = ['timeout', '-k', str(KILL_AFTER_SECONDS), str(RANK_SECONDS), *program]
+    if own_host:
+        limited = ['sh', '-c', 'NCCL_HOSTID=dabke-gpu-$DABKE_RANK exec "$@"', 'rank', *limited]
+    return [machine.program('dabkerun'), '-np', str(ranks), '--bind-to', 'none', *limited]
+
+
+def why(code, output):
+    """The line that says most of what went wrong."""
+    if code in (124, 137) or (code is None and 'ended after' in output):
+        return 'did not end in time'
+    lines = [re.sub(r'^\[\d+\]<std(out|err)>:\s*', '', line).strip() for line in output.splitlines()]
+    lines = [re.sub(r'^\[[^]]* error\] ', '', line) for line in lines if line and 'fake_cuda:' not in line]
+    return f'code {code}: {lines[0][:300] if lines else "nothing was said"}'
+
+
+def record(machine, what, how, result, must_pass=True, passed='passed'):
+    code, output, seconds = result
+    if code == 0:
+        counted = re.findall(r'(\d+ [a-z ]+ passed)', output)
+        row = Row(what, how, f'{counted[0] if counted else passed}, {describe_time(seconds)}')
+    elif must_pass:
+        row = Row(what, how, f'**failed**: {why(code, output)}', has_failed=True)
+    else:
+        row = Row(what, how, f'does not work here: {why(code, output)}')
+    machine.rows.append(row)
+    print(f'{row.what}: {row.seen}', flush=True)
+    if row.has_failed:
+        print('\n'.join(output.splitlines()[-20:]), flush=True)
+    return code == 0
+
+
+def look_at_device(machine):
+    """Whether there is one; else says why not."""
+    code, output, _ = run(machine, 'device', ['timeout', '-k', str(KILL_AFTER_SECONDS), '120', machine.program('gpu_worker'), 'device'])
+    version = re.search(r'^NCCL version (\d+)$', output, re.MULTILINE)
+    devices = re.findall(r'^device \d+: (.+)$', output, re.MULTILINE)
+    if code != 0 or not version or not devices:
+        said = [line for line in output.splitlines() if 'fake_cuda:' not in line]
+        print('There is no CUDA device that can be used here: ' + (' '.join(said).strip() or f'code {code}'))
+        return False
+    machine.nccl_version = int(version[1])
+    machine.device, machine.devices = devices[0], len(devices)
+    machine.software = next(line for line in output.splitlines() if line.startswith('NCCL ') and 'CUDA driver' in line)
+    print(f'{len(devices)} x {machine.device}; {machine.software}', flush=True)
+    return True
+
+
+def check_kernels(machine):
+    command = ['timeout', '-k', str(KILL_AFTER_SECONDS), str(RANK_SECONDS), machine.program('gpu_worker'), 'kernels']
+    record(machine, "the kernels give the host's bits", '`gpu_worker kernels`', run(machine, 'kernels', command))
+
+
+def check_with_sanitizer(machine):
+    what, how = 'the kernels touch no memory but theirs', '`compute-sanitizer gpu_worker kernels`'
+    tool = shutil.which('compute-sanitizer') or '/usr/local/cuda/bin/compute-sanitizer'
+    if machine.is_double or not os.path.exists(tool):
+        machine.rows.append(Row(what, how, 'not run: ' + ('there is no device code' if machine.is_double else 'it is not there')))
+        return
+    command = ['timeout', '-k', str(KILL_AFTER_SECONDS), str(RANK_SECONDS), tool, '--tool', 'memcheck', '--error-exitcode', '9',
+               machine.program('gpu_worker'), 'kernels']
+    result = run(machine, 'sanitizer', command)
+    # A machine may let nobody debug its GPU; an error that was found is another matter.
+    record(machine, what, how, result, must_pass='ERROR SUMMARY' in result[1] and result[0] == 9)
+
+
+def ways_of(machine, ranks):
+    """[(name, environment, ranks that are as if on hosts of their own, cases, whether it must work)]"""
+    several = {'NCCL_MULTI_RANK_GPU_ENABLE': '1', **({'NCCL_MAX_CTAS': '4'} if ranks > 2 else {})}
+    loopback = {'NCCL_ALGO': 'Ring', 'NCCL_PROTO': 'Simple', 'NCCL_SOCKET_IFNAME': 'lo'}
+    one = {} if machine.is_double else {'CUDA_VISIBLE_DEVICES': os.environ.get('CUDA_VISIBLE_DEVICES', '0').split(',')[0]}
+    is_new = machine.nccl_version >= MULTI_RANK_VERSION
+    ways = [('on one GPU, NCCL_MULTI_RANK_GPU_ENABLE=1', {**one, **several}, False, None, is_new),
+            ('on one GPU, a NCCL_HOSTID each', {**one, **loopback}, True, FEW_CASES, not is_new)]
+    if machine.devices >= ranks:
+        ways.insert(0, ('a GPU each', {}, False, None, True))
+    return ways
+
+
+def check_conformance(machine):
+    worker = [machine.program('gpu_worker'), 'conformance']
+    record(machine, 'conformance, 1 rank', 'every collective, dtype, reduce operation and length',
+           run(machine, 'conformance-1', on_ranks(machine, 1, worker)))
+    for ranks in (2, 3, 4):
+        for number, (name, more, own_host, cases, must_pass) in enumerate(ways_of(machine, ranks)):
+            program = worker + ([str(cases)] if cases else [])
+            result = run(machine, f'conformance-{ranks}-{number}', on_ranks(machine, ranks, program, own_host), more)
+            record(machine, f'conformance, {ranks} ranks', name, result, must_pass)
+
+
+def record_figures(machine, result, how, must_pass):
+    code, output, _ = result
+    if code != 0:
+        record(machine, 'figures', how, result, must_pass)
+    for what, figure in re.findall(r'figure: (.+?) \| (.+)$', output, re.MULTILINE):
+        machine.rows.append(Row(what, how, figure if not machine.is_double else 'ran; a double has no figures'))
+        print(f'{what}: {machine.rows[-1].seen}', flush=True)
+
+
+def measure(machine):
+    program = [machine.program('gpu_worker'), 'measure'] + ([str(1 << 20)] if machine.is_double else [])
+    record_figures(machine, run(machine, 'measure-1', on_ranks(machine, 1, program)), '`gpu_worker measure`', True)
+    name, more, own_host, _, must_pass = ways_of(machine, 2)[0]
+    result = run(machine, 'measure-2', on_ranks(machine, 2, program, own_host), more)
+    record_figures(machine, result, f'`gpu_worker measure`, {name}', must_pass)
+
+
+def check_torch(machine):
+    what, how = '`dabke.torch`: CUDA tensors, `DistributedOptimizer`', '`torch_job.py`'
+    package = os.path.join(machine.folder, 'python')
+    seen = None
+    if machine.is_double:
+        seen = 'it needs a GPU'
+    elif not os.path.exists(package):
+        seen = 'the folder was packed without the Python package'
+    if seen is None:
+        code, output, _ = run(machine, 'torch-there', [sys.executable, '-c', 'import torch; assert torch.cuda.is_available(), '
+                                                       '"PyTorch sees no CUDA device"; print(torch.__version__)'])
+        seen = None if code == 0 else output.strip().splitlines()[-1]
+    more = {'PYTHONPATH': package, 'LD_LIBRARY_PATH': os.path.join(package, 'lib') + ':' + machine.environment['LD_LIBRARY_PATH']}
+    if seen is None:
+        code, output, _ = run(machine, 'torch-package', [sys.executable, '-c', 'import dabke.torch'], more)
+        seen = None if code == 0 else output.strip().splitlines()[-1]
+    if seen is not None:
+        machine.rows.append(Row(what, how, f'not run: {seen}'))
+        return
+    # The module is that of the package's library, which finds it beside itself, and NCCL is PyTorch's.
+    unset = ['env', '-u', 'DABKE_MODULE_PATH', '-u', 'DABKE_NCCL_LIBRARY']
+    program = unset + [sys.executable, os.path.join(machine.folder, 'torch_job.py')]
+    record(machine, what + ', 1 rank', how, run(machine, 'torch-1', on_ranks(machine, 1, program), more))
+    name, ways, own_host, _, must_pass = ways_of(machine, 2)[0]
+    result = run(machine, 'torch-2', on_ranks(machine, 2, program, own_host), {**more, **ways})
+    record(machine, what + ', 2 ranks', f'{how}, {name}', result, must_pass)
+
+
+def table_of(machine):
+    today = datetime.date.today().isoformat()
+    if machine.is_double:
+        head = f'## DOUBLE, {today}: there was no GPU, and nothing here says anything about one'
+    else:
+        head = f'## {today}, {machine.devices} x {machine.device}, {machine.software.split(", ")[-1]}'
+    lines = [head, '', machine.software, '', '| what | how | seen |', '| --- | --- | --- |']
+    lines += [f'| {row.what} | {row.how} | {row.seen.replace("|", "/")} |' for row in machine.rows]
+    return '\n'.join(lines) + '\n'
+
+
+STEPS = {'kernels': check_kernels, 'sanitizer': check_with_sanitizer, 'conformance': check_conformance, 'measure': measure,
+         'torch': check_torch}
+
+
+def find_pack():
+    """This folder, where it was packed; else the one that `pack` makes by default."""
+    if os.path.exists(os.path.join(HERE, 'bin', 'gpu_worker')):
+        return HERE
+    return os.path.join(os.path.dirname(os.path.dirname(HERE)), 'build-gpu')
+
+
+def main():
+    parser = argparse.ArgumentParser(prog='run.sh', description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('steps', nargs='*', metavar='STEP', help=' '.join(STEPS))
+    parser.add_argument('--pack', default=find_pack(), help='the folder that `run.sh pack` has made')
+    parser.add_argument('--double', action='store_true', help='on the doubles of tests/fake_cuda: tries this script, and no GPU')
+    parser.add_argument('--logs', default='gpu-logs', help='the folder for what the steps say, and for the table (results.md)')
+    options = parser.parse_args()
+    unknown = [step for step in options.steps if step not in STEPS]
+    if unknown:
+        parser.error(f'there is no step {", ".join(unknown)}; there are: {" ".join(STEPS)}')
+    options.pack, options.logs = os.path.abspath(options.pack), os.path.abspath(options.logs)
+    if not os.path.exists(os.path.join(options.pack, 'bin', 'gpu_worker')):
+        raise SystemExit(f'there is nothing in {options.pack}: run tests/gpu/run.sh pack where Dabke is built')
+    os.makedirs(options.logs, exist_ok=True)
+    machine = open_machine(options)
+    if not look_at_device(machine):
+        return 1
+    for name in options.steps or STEPS:
+        STEPS[name](machine)
+    table = table_of(machine)
+    with open(os.path.join(options.logs, 'results.md'), 'w', encoding='utf-8') as file:
+        file.write(table)
+    print('\n' + table, end='')
+    return 1 if any(row.has_failed for row in machine.rows) else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
