@@ -50,7 +50,7 @@ std::string wrong_text(const Row& row) { return row.wrong < 0 ? "-" : std::to_st
 std::string line_text(const Row& row) {
   const auto lines = row.more.find("line_ns");
   const double ns = lines == row.more.end() ? 0 : median(lines->second);
-  return ns == 0 ? "-" : number(ns);
+  return ns == 0 ? "-" : fmt::format("{:.0f}", ns);
 }
 
 /// Large ones below small ones, and what is compared side by side.
@@ -60,16 +60,16 @@ std::vector<Row> sorted(std::vector<Row> rows) {
 }
 
 std::string sweep_table(const std::vector<Row>& unsorted) {
-  std::string text = fmt::format("{:>10} {:>10}  {:<22}{:>9}{:>18}{:>8}{:>8}{:>7}{:>8}{:>8}  {}\n", "bytes",
-                                 "count", "competitor", "time us", "min..max", "algbw", "busbw", "#wrong",
-                                 "/ shm", "line ns", "target");
+  std::string text =
+      fmt::format("{:>10} {:>10}  {:<22}{:>9}{:>18}{:>8}{:>7}{:>7}{:>8}{:>5}  {}\n", "bytes", "count",
+                  "competitor", "time us", "min..max", "algbw", "busbw", "#wrong", "/ shm", "line", "target");
   const auto rows = sorted(unsorted);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
     const bool is_first = i == 0 || rows[i - 1].bytes != row.bytes || rows[i - 1].in_place != row.in_place;
     if (i == 0 || rows[i - 1].in_place != row.in_place)
       text += row.in_place ? "# in place\n" : "# out of place\n";
-    text += fmt::format("{:>10} {:>10}  {:<22}{:>9}{:>18}{:>8.2f}{:>8.2f}{:>7}{:>8}{:>8}  {}\n",
+    text += fmt::format("{:>10} {:>10}  {:<22}{:>9}{:>18}{:>8.2f}{:>7.2f}{:>7}{:>8}{:>5}  {}\n",
                         is_first ? std::to_string(row.bytes) : "", is_first ? std::to_string(row.count) : "",
                         label(row, rows), number(median(row.times_us)), range(row.times_us),
                         algorithm_bandwidth(row), bus_bandwidth(row), wrong_text(row),
@@ -170,7 +170,7 @@ std::string to_table(const std::vector<Row>& rows, const Options& options) {
     case Mode::sweep:
       text +=
           "# algbw and busbw in GB/s; / shm: time divided by that of dabke shm, median of the runs\n"
-          "# line: how long a cache line takes from rank 0 to rank 1 meanwhile\n";
+          "# line: ns that a cache line takes from rank 0 to rank 1 meanwhile\n";
       text += sweep_table(rows);
   }
   return without_trailing_spaces(text);
