@@ -131,8 +131,9 @@ class MergedDialect final : public TraceDialect {
       tensor.order_ns = interval.begin_ns;
       if (event.argument(Argument::unfinished) == nullptr) tensor.end_ns = interval.end_ns;
       part.tensors.push_back(tensor);
-    } else if (event.name == name_of(Event::queue) && of.part != nullptr && of.part->tensors.size() == 1) {
-      of.part->steps.push_back({Record::What::queue, interval.begin_ns, interval.end_ns, 0, 0, 0});
+    } else if (const Record::What what = part_named(event.name);
+               Record::is_before_work(what) && of.part != nullptr && of.part->tensors.size() == 1) {
+      of.part->steps.push_back({what, interval.begin_ns, interval.end_ns, 0, 0, 0});
     }
   }
 

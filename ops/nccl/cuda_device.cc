@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "ops/nccl/cuda_clock.h"
 #include "runtime/base/exceptions.h"
 #include "runtime/base/fusion_settings.h"
 
@@ -57,7 +58,7 @@ Result<std::shared_ptr<CudaDevice>> CudaDevice::open(const cuda::Driver& driver,
   return device;
 }
 
-Result<std::shared_ptr<DeviceStream>> CudaDevice::open_stream() {
+Result<cuda::Stream> CudaDevice::make_stream() {
   const CudaScope current = scope();
   int least = 0;
   int greatest = 0;
@@ -66,29 +67,35 @@ Result<std::shared_ptr<DeviceStream>> CudaDevice::open_stream() {
   cuda::Stream stream = nullptr;
   DABKE_RETURN_IF_ERROR(cuda::check(driver_, "cuStreamCreateWithPriority",
                                     driver_.create_stream(&stream, cuda::kStreamNonBlocking, greatest)));
+  return stream;
+}
+
+Result<std::shared_ptr<DeviceStream>> CudaDevice::open_stream() {
+  DABKE_ASSIGN_OR_RETURN(const cuda::Stream stream, make_stream());
   return std::shared_ptr<DeviceStream>(std::make_shared<CudaStream>(shared_from_this(), stream));
 }
 
-Result<cuda::Event> CudaDevice::take_event() {
+Result<cuda::Event> CudaDevice::take_event(EventKind kind) {
   {
     const std::lock_guard lock(mutex_);
-    if (!events_.empty()) {
-      const cuda::Event event = events_.back();
-      events_.pop_back();
+    auto& pool = events_[kind];
+    if (!pool.empty()) {
+      const cuda::Event event = pool.back();
+      pool.pop_back();
       return event;
     }
   }
   const CudaScope current = scope();
   cuda::Event event = nullptr;
   DABKE_RETURN_IF_ERROR(
-      cuda::check(driver_, "cuEventCreate", driver_.create_event(&event, cuda::kEventDisableTiming)));
+      cuda::check(driver_, "cuEventCreate", driver_.create_event(&event, static_cast<unsigned>(kind))));
   return event;
 }
 
-void CudaDevice::give_back(cuda::Event event) noexcept {
+void CudaDevice::give_back(cuda::Event event, EventKind kind) noexcept {
   attempt([&] {
     const std::lock_guard lock(mutex_);
-    events_.push_back(event);
+    events_[kind].push_back(event);
   });
 }
 
@@ -221,6 +228,7 @@ CudaStream::~CudaStream() {
     return;
   }
   retired_.clear();  // cuMemFree waits for their end
+  clock_ = nullptr;
   const CudaScope current = device_->scope();
   (void)device_->driver().destroy_stream(stream_);
 }
@@ -266,11 +274,20 @@ Result<std::shared_ptr<DeviceEvent>> CudaStream::record() {
 
 /// Of any thread.
 Result<std::shared_ptr<DeviceEvent>> CudaStream::record_on(cuda::Stream stream) {
-  DABKE_ASSIGN_OR_RETURN(const cuda::Event event, device_->take_event());
-  auto made = std::make_shared<PooledCudaEvent>(device_, event);
+  constexpr auto kKind = CudaDevice::EventKind::untimed;
+  DABKE_ASSIGN_OR_RETURN(const cuda::Event event, device_->take_event(kKind));
+  auto made = std::make_shared<PooledCudaEvent>(device_, event, kKind);
   const CudaScope current = device_->scope();
   DABKE_RETURN_IF_ERROR(
       device_->check_of_program("cuEventRecord", device_->driver().record_event(event, stream)));
+  return std::shared_ptr<DeviceEvent>(std::move(made));
+}
+
+Result<std::shared_ptr<DeviceEvent>> CudaStream::record_with_time() {
+  if (clock_ == nullptr) {
+    DABKE_ASSIGN_OR_RETURN(clock_, CudaClock::open(device_));
+  }
+  DABKE_ASSIGN_OR_RETURN(auto made, TimedCudaEvent::record(clock_, stream_));
   return std::shared_ptr<DeviceEvent>(std::move(made));
 }
 

@@ -42,11 +42,14 @@ class CudaDevice : public std::enable_shared_from_this<CudaDevice> {
   const GpuKernels& kernels() const { return *kernels_; }
   CudaScope scope() const { return {driver_, context_}; }
   /// A stream of high priority.
+  Result<cuda::Stream> make_stream();
   Result<std::shared_ptr<DeviceStream>> open_stream();
 
-  /// An event without time, from the pool. Given back by give_back().
-  Result<cuda::Event> take_event();
-  void give_back(cuda::Event event) noexcept;
+  /// Events have a time, for the timeline, or none, which costs less; each have a pool.
+  enum class EventKind : unsigned { untimed = cuda::kEventDisableTiming, timed = 0 };
+  /// Given back by give_back().
+  Result<cuda::Event> take_event(EventKind kind);
+  void give_back(cuda::Event event, EventKind kind) noexcept;
   /// An error: the program's stream is being captured into a graph, and what waits for it, or it for, would be part of
   /// that. With scope().
   Status refuse_capture(cuda::Stream stream) const;
@@ -71,7 +74,7 @@ class CudaDevice : public std::enable_shared_from_this<CudaDevice> {
   std::atomic<bool> is_stuck_{false};
   mutable std::mutex mutex_;  // all below
   Status lost_;
-  std::vector<cuda::Event> events_;
+  std::map<EventKind, std::vector<cuda::Event>> events_;
   std::vector<std::shared_ptr<void>> kept_;
 };
 
@@ -120,12 +123,18 @@ class CudaEvent : public DeviceEvent {
   const cuda::Event event_;
 };
 
-/// One of the device's pool.
-class PooledCudaEvent final : public CudaEvent {
+/// One of the device's pools.
+class PooledCudaEvent : public CudaEvent {
  public:
-  using CudaEvent::CudaEvent;
-  ~PooledCudaEvent() override { device_->give_back(event_); }
+  PooledCudaEvent(std::shared_ptr<CudaDevice> device, cuda::Event event, CudaDevice::EventKind kind)
+      : CudaEvent(std::move(device), event), kind_(kind) {}
+  ~PooledCudaEvent() override { device_->give_back(event_, kind_); }
+
+ private:
+  const CudaDevice::EventKind kind_;
 };
+
+class CudaClock;
 
 class CudaStream final : public DeviceStream {
  public:
@@ -144,6 +153,7 @@ class CudaStream final : public DeviceStream {
   Status copy_to_host(void* host, const void* device, std::size_t bytes) override;
   Status copy_from_host(void* device, const void* host, std::size_t bytes) override;
   Result<std::shared_ptr<DeviceEvent>> record() override;
+  Result<std::shared_ptr<DeviceEvent>> record_with_time() override;
   Status wait_for(const std::shared_ptr<DeviceEvent>& event) override;
   void retire(DeviceBuffer buffer) override;
   void keep(std::shared_ptr<void> owner) override;
@@ -163,6 +173,7 @@ class CudaStream final : public DeviceStream {
   const std::shared_ptr<DeviceMemory> memory_;
   const std::shared_ptr<DeviceMemory> host_memory_;
   std::deque<Retired> retired_;
+  std::shared_ptr<CudaClock> clock_;  // once a timeline is recorded
 };
 
 }  // namespace dabke

@@ -79,6 +79,7 @@ inline constexpr std::uintptr_t kPerThreadStream = 2;
   X(destroy_event,        cuEventDestroy,                "cuEventDestroy_v2",                 (Event))                \
   X(record_event,         cuEventRecord,                 "cuEventRecord",                     (Event, Stream))        \
   X(query_event,          cuEventQuery,                  "cuEventQuery",                      (Event))                \
+  X(elapsed_time,         cuEventElapsedTime,            "cuEventElapsedTime",                (float*, Event, Event)) \
   X(allocate,             cuMemAlloc,                    "cuMemAlloc_v2",                     (Pointer*, std::size_t)) \
   X(free,                 cuMemFree,                     "cuMemFree_v2",                      (Pointer))              \
   X(allocate_host,        cuMemHostAlloc,                "cuMemHostAlloc",                    (void**, std::size_t, unsigned)) \

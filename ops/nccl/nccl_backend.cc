@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "ops/nccl/nccl_dtype.h"
-#include "runtime/backend/activity.h"
 #include "runtime/base/exceptions.h"
 #include "runtime/transport/module_loader.h"
 
@@ -24,6 +23,10 @@ std::string version_text(std::uint32_t version) {
 }  // namespace
 
 NcclBackend::~NcclBackend() {
+  // What never came onto its stream has no end there.
+  for (auto& [thread, lane] : lanes_) {
+    if (lane.activity) lane.activity->drop();
+  }
   // Communicators of lanes that were not told of a release: the job has ended.
   if (aborted_.is_aborted()) return;
   lanes_.clear();
@@ -36,8 +39,6 @@ bool NcclBackend::can_run(const CallSpec& call, const Extent&) const {
   const ReduceOp op = call.op == ReduceOp::average ? ReduceOp::sum : call.op;
   return nccl_dtype(call.dtype).has_value() && nccl_op(call.dtype, op).has_value();
 }
-
-const char* NcclBackend::activity_on_device(CollectiveKind kind) const { return activity_of<"NCCL">(kind); }
 
 Status NcclBackend::make_unique_id(const ProcessSetInfo&, std::span<std::byte> id) {
   DABKE_ASSIGN_OR_RETURN(NcclSession* const nccl, find_());
@@ -104,6 +105,7 @@ Status NcclBackend::start(OfLane& lane, const Batch& batch) {
   DABKE_ASSIGN_OR_RETURN(const PackedBatch packed, lane.packer->pack(batch, is_wide));
   if (is_empty(batch)) return lane.packer->unpack(batch);
   NcclCommunicator& communicator = *lane.communicators.at(batch.process_set->id);
+  lane.activity.emplace(batch, activity_of<"NCCL">(batch.kind), name());
   const Status started = communicator.start({.kind = batch.kind,
                                              .dtype = packed.dtype,
                                              .op = batch.op,
@@ -116,13 +118,21 @@ Status NcclBackend::start(OfLane& lane, const Batch& batch) {
                                             *batch.stream);
   const Result<bool> is_enqueued = started.is_ok() ? communicator.poll() : Result<bool>(started);
   if (!is_enqueued) return fail(lane, communicator, is_enqueued.status());
-  if (*is_enqueued) return lane.packer->unpack(batch);
+  if (*is_enqueued) return finish(lane, batch);
   lane.batch = &batch;
   return {};
 }
 
+Status NcclBackend::finish(OfLane& lane, const Batch& batch) {
+  lane.activity.reset();
+  return lane.packer->unpack(batch);
+}
+
 Status NcclBackend::fail(OfLane& lane, NcclCommunicator& communicator, Status status) {
   communicator.abort();
+  // Nothing may go onto a stream on which NCCL has not enqueued its own.
+  if (lane.activity) lane.activity->drop();
+  lane.activity.reset();
   if (aborted_.is_aborted()) return copy_of(aborted_.aborted());
   if (lane.failed.is_ok()) lane.failed = std::move(status);
   return copy_of(lane.failed);
@@ -135,7 +145,7 @@ Status NcclBackend::poll() {
     const auto is_enqueued = communicator.poll();
     if (is_enqueued && !*is_enqueued) return {};
     const Batch& batch = *std::exchange(lane.batch, nullptr);
-    lane.done(is_enqueued ? lane.packer->unpack(batch) : fail(lane, communicator, is_enqueued.status()));
+    lane.done(is_enqueued ? finish(lane, batch) : fail(lane, communicator, is_enqueued.status()));
     return {};
   }
   for (const auto& [set, communicator] : lane.communicators) {

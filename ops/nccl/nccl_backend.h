@@ -12,10 +12,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "ops/nccl/nccl_session.h"
+#include "runtime/backend/activity.h"
 #include "runtime/backend/backend.h"
 #include "runtime/backend/packer.h"
 #include "runtime/base/abort_latch.h"
@@ -39,7 +41,6 @@ class NcclBackend final : public Backend {
   Status prepare(const ProcessSetInfo& set, Device device) override;
   void run(const Batch& batch, Completion done) override;
   void release(ProcessSetId set, Device device) override;
-  const char* activity_on_device(CollectiveKind kind) const override;
   Status poll() override;
   void abort(const Status& cause) override;
 
@@ -55,12 +56,15 @@ class NcclBackend final : public Backend {
     std::unique_ptr<Packer> packer;
     DeviceStream* stream = nullptr;
     const Batch* batch = nullptr;  // handed to NCCL, which has not enqueued all of it yet
+    std::optional<RunScope> activity;
     Completion done;
     Status failed;  // what its communicators were aborted for: they tell no more than that they were
   };
 
   OfLane& of_this_lane();
   Status start(OfLane& lane, const Batch& batch);
+  /// NCCL has enqueued the lane's collective.
+  Status finish(OfLane& lane, const Batch& batch);
   /// Aborts it, because other ranks wait for this one; the first cause.
   Status fail(OfLane& lane, NcclCommunicator& communicator, Status status);
 

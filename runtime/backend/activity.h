@@ -57,6 +57,8 @@ class RunScope {
   RunScope(const RunScope&) = delete;
   RunScope& operator=(const RunScope&) = delete;
 
+  /// Its end is not recorded: nobody knows whether it has come that far.
+  void drop() { trace_.timeline = nullptr; }
   /// How it runs, a literal; for who does not know before.
   void say_algorithm(std::string_view algorithm) {
     if (trace_.timeline != nullptr) trace_.about.algorithm = trace_.timeline->text(algorithm);

@@ -79,12 +79,6 @@ class Backend {
   virtual void release(ProcessSetId set, Device device) = 0;
   /// Nothing has run for a while: give back what is cheap to make again. On the lane's thread.
   virtual void idle() {}
-  /// What the timeline shows while the device works on a batch; a literal, or null. A backend of the host shows it
-  /// itself.
-  virtual const char* activity_on_device(CollectiveKind kind) const {
-    (void)kind;
-    return nullptr;
-  }
   /// Asked by a device's lane again and again while a batch is on its way: for what is enqueued later than run()
   /// comes back, and for errors that a library tells only when asked; those fail the batch.
   virtual Status poll() { return {}; }

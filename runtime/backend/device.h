@@ -9,8 +9,10 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
+#include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 #include "runtime/base/tensor.h"
 #include "runtime/kernels/kernels.h"
@@ -53,6 +55,8 @@ class DeviceEvent {
   virtual ~DeviceEvent() = default;
   /// Whether all that was before it has ended; an error is the device's, and it is over then.
   virtual Result<bool> is_reached() = 0;
+  /// When it was reached, once it is; nothing: nobody knows. Of one with a time, by its stream's lane.
+  virtual std::optional<TimePoint> reached_at() { return std::nullopt; }
   /// What the program enqueues on its stream from now on begins after this. An error: nothing can wait there.
   virtual Status hold_back(ProgramStream stream) = 0;
 };
@@ -83,6 +87,8 @@ class DeviceStream {
 
   /// The point behind all that was enqueued.
   virtual Result<std::shared_ptr<DeviceEvent>> record() = 0;
+  /// The same with a time, where the device has some. For the timeline alone, because it costs more.
+  virtual Result<std::shared_ptr<DeviceEvent>> record_with_time() { return record(); }
   /// What is enqueued from now on begins after an event, of this device, of any of its streams.
   virtual Status wait_for(const std::shared_ptr<DeviceEvent>& event) = 0;
   /// Freed once all that was enqueued until now has ended.

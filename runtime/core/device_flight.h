@@ -5,10 +5,10 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/backend/activity.h"
 #include "runtime/base/exceptions.h"
 #include "runtime/core/batch_builder.h"
 #include "runtime/core/device_lane.h"
+#include "runtime/core/device_recorder.h"
 
 namespace dabke {
 
@@ -50,8 +50,8 @@ struct DeviceLane::Flight {
   bool has_enqueued = false;           // something that no event has been recorded behind
   std::shared_ptr<DeviceEvent> event;  // what is on its way at the device
   std::vector<Staged> outputs;
-  std::optional<RunScope> activity;  // while the device works on it
-  Status failed;                     // it waits for the device to come to its end, and ends with this
+  std::optional<DeviceRecorder> recorder;  // while a timeline is recorded
+  Status failed;                           // it waits for the device to come to its end, and ends with this
   TimePoint abandon_at = kNever;
   BatchReport report;
 

@@ -159,6 +159,7 @@ void DeviceLane::begin(Flight& flight) {
 bool DeviceLane::advance(Flight& flight) {
   if (flight.run->is_release() || !flight.failed.is_ok()) return false;  // end_front() sees to it
   begin(flight);
+  if (flight.recorder) flight.recorder->tell();
   const Flight::Step before = flight.step;
   Status status = aborted();
   if (status.is_ok()) status = without_exceptions([&] { return step(flight); });
@@ -254,7 +255,7 @@ void DeviceLane::end(const std::shared_ptr<Flight>& flight, const Status& status
     DeviceLane& lane;
   };
   const OneLess one_less{*this};
-  flight->activity.reset();
+  if (flight->recorder) flight->recorder->end();
   flight->report.seconds = std::chrono::duration<double>(Clock::now() - flight->begun_at).count();
   running_.ends();
   if (!flights_.empty() && flights_.front()->has_begun)

@@ -64,6 +64,7 @@ class DeviceLane final : public Lane {
   Status step(Flight& flight);
   Status make_id(Flight& flight);
   Status build(Flight& flight);
+  Status wait_for_inputs(Flight& flight);
   Status stage(Flight& flight);
   Status launch(Flight& flight);
   Status record_behind(Flight& flight);

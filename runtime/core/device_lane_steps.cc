@@ -121,19 +121,36 @@ Status DeviceLane::make_id(Flight& flight) {
 
 Status DeviceLane::build(Flight& flight) {
   flight.has_enqueued = true;
-  for (const RunTensor& tensor : flight.run->tensors) {
-    if (tensor.operation == nullptr || tensor.operation->extras().ready.empty()) continue;
-    // Once for all of an operation's tensors, also those of later runs: they are on this stream, too.
-    const auto ready = std::move(tensor.operation->make_extras().ready);
-    for (const auto& point : ready) DABKE_RETURN_IF_ERROR(stream_->wait_for(point));
-  }
+  DABKE_RETURN_IF_ERROR(wait_for_inputs(flight));
   DABKE_RETURN_IF_ERROR(flight.builder.build());
+  if (flight.recorder) flight.recorder->begin_now();  // what the host does until then is drawn before it
   {
     const std::lock_guard lock(mutex_);
     flight.device_has = Flight::Device::built;
   }
   changed_.notify_all();
   flight.step = flight.backend == nullptr ? Flight::Step::stage : Flight::Step::launch;
+  return {};
+}
+
+Status DeviceLane::wait_for_inputs(Flight& flight) {
+  BatchTrace trace = flight.run->batch.trace;
+  if (trace.timeline != nullptr) {
+    flight.recorder.emplace(*stream_, *trace.timeline);
+    // Behind what the device still runs.
+    const bool is_behind = flights_.front().get() != &flight;
+    if (is_behind) trace.begin(Record::What::queue);
+    trace.stream = &*flight.recorder;
+    if (is_behind) trace.end(Record::What::queue);
+  }
+  std::optional<ActivityScope> waiting;
+  for (const RunTensor& tensor : flight.run->tensors) {
+    if (tensor.operation == nullptr || tensor.operation->extras().ready.empty()) continue;
+    if (!waiting) waiting.emplace(trace, Record::What::wait_for_data);
+    // Once for all of an operation's tensors, also those of later runs: they are on this stream, too.
+    const auto ready = std::move(tensor.operation->make_extras().ready);
+    for (const auto& point : ready) DABKE_RETURN_IF_ERROR(stream_->wait_for(point));
+  }
   return {};
 }
 
@@ -203,8 +220,7 @@ Status DeviceLane::launch(Flight& flight) {
   }
   DABKE_ASSIGN_OR_RETURN(flight.backend, runner_.choose(run.batch));
   flight.report.backend = flight.backend->name();
-  flight.activity.emplace(run.batch, flight.backend->activity_on_device(run.batch.kind),
-                          flight.backend->name());
+  if (flight.recorder) run.batch.trace.stream = &*flight.recorder;
   flight.step = Flight::Step::launching;
   const Status started = without_exceptions([&] {
     return runner_.start_on(*flight.backend, run.batch, {&Flight::enqueued, &flight});

@@ -105,7 +105,7 @@ Analysis::PhaseTimes Analysis::take_phases(const RankPart& part) {
   }
   std::array<Intervals, kPhases> mine;
   for (const JoinedStep& step : part.steps) {
-    const Phase phase = step.what == Record::What::queue    ? kQueue
+    const Phase phase = Record::is_before_work(step.what)   ? kQueue
                         : step.what == Record::What::pack   ? kPack
                         : step.what == Record::What::unpack ? kUnpack
                                                             : kCollective;

@@ -19,6 +19,7 @@ enum TraceShape : std::uint8_t { kAllRanks = 1, kHorovod = 2 };
 //   id                       name                         in which trace
 #define DABKE_EVENTS(X)                                                             \
   X(queue,                    "QUEUE",                     kAllRanks | kHorovod)    \
+  X(wait_for_data,            "WAIT_FOR_DATA",             kAllRanks | kHorovod)    \
   X(allocate_output,          "ALLOCATE_OUTPUT",           kAllRanks | kHorovod)    \
   X(memcpy_in_fusion_buffer,  "MEMCPY_IN_FUSION_BUFFER",   kAllRanks | kHorovod)    \
   X(memcpy_out_fusion_buffer, "MEMCPY_OUT_FUSION_BUFFER",  kAllRanks | kHorovod)    \
@@ -150,6 +151,7 @@ inline constexpr std::string_view kStepPrefix = "step ";
 constexpr std::optional<Event> event_of(Record::What what) {
   switch (what) {
     case Record::What::queue: return Event::queue;
+    case Record::What::wait_for_data: return Event::wait_for_data;
     case Record::What::allocate: return Event::allocate_output;
     case Record::What::pack: return Event::memcpy_in_fusion_buffer;
     case Record::What::unpack: return Event::memcpy_out_fusion_buffer;
@@ -159,8 +161,8 @@ constexpr std::optional<Event> event_of(Record::What what) {
 
 /// The other way round; all else is a run.
 constexpr Record::What part_named(std::string_view name) {
-  for (const Record::What what :
-       {Record::What::queue, Record::What::allocate, Record::What::pack, Record::What::unpack}) {
+  for (const Record::What what : {Record::What::queue, Record::What::wait_for_data, Record::What::allocate,
+                                  Record::What::pack, Record::What::unpack}) {
     if (name_of(*event_of(what)) == name) return what;
   }
   return Record::What::run;

@@ -219,7 +219,7 @@ void MergedTrace::write_steps(const RankPart& part, RowId row, const Interval& w
     const std::int64_t end = step.end_ns == kNotKnown ? within.end_ns : step.end_ns;
     const Interval when{std::clamp(step.begin_ns, within.begin_ns, within.end_ns),
                         std::clamp(end, within.begin_ns, within.end_ns)};
-    if (step.what == Record::What::queue && row < rows::kFirstThread)
+    if (Record::is_before_work(step.what) && row < rows::kFirstThread)
       continue;  // another batch runs in the lane then
     EventArguments args;
     if (step.what == Record::What::run) {

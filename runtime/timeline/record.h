@@ -33,7 +33,8 @@ namespace dabke {
   X(cycle,     13,  "orders have arrived",                                      "only with `--timeline-mark-cycles`")             \
   X(clock,     14,  "the clock of the parent's host, compared with ours",       "`number`: the parent's rank; `bytes`: nanoseconds that its clock is ahead, signed; `batch`: by how many that may be wrong") \
   X(lost,      15,  "records before this one found the queue full",             "`bytes`: how many")                              \
-  X(wait,      16,  "a thread of the application waits for tensors to end",     "begins and ends; `thread`: that thread")
+  X(wait,      16,  "a thread of the application waits for tensors to end",     "begins and ends; `thread`: that thread")         \
+  X(wait_for_data, 17, "a device waits for a batch's inputs",                   "begins and ends")
 // clang-format on
 
 struct Record {
@@ -66,6 +67,10 @@ struct Record {
   std::uint16_t algorithm = 0;
 
   bool is_end() const { return (flags & kEnd) != 0; }
+  /// Of what a batch does: it is still waited for.
+  static constexpr bool is_before_work(What what) {
+    return what == What::queue || what == What::wait_for_data;
+  }
   bool operator==(const Record&) const = default;
 };
 

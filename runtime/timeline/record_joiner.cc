@@ -24,7 +24,7 @@ std::int64_t RankPart::ready_ns() const {
 std::int64_t RankPart::begin_ns() const {
   std::int64_t begin = tensors.front().order_ns;
   for (const JoinedStep& step : steps) {
-    if (step.what == Record::What::queue) begin = std::max(begin, step.end_ns);
+    if (Record::is_before_work(step.what)) begin = std::max(begin, step.end_ns);
   }
   return begin;
 }
@@ -122,6 +122,7 @@ void RecordJoiner::take(std::size_t rank, const Record& record, std::int64_t at_
     case Record::What::done:
     case Record::What::error: return take_end(rank, record, at_ns);
     case Record::What::queue:
+    case Record::What::wait_for_data:
     case Record::What::allocate:
     case Record::What::pack:
     case Record::What::run:

@@ -64,7 +64,7 @@ struct RankPart {
   std::uint64_t bytes() const;
   /// When the last of its tensors was submitted; kNotKnown where that is not known of all.
   std::int64_t ready_ns() const;
-  /// From the end of the queue on; the moment of its order where nothing was done.
+  /// From the end of the queue on, and once a device has waited for the data; the moment of its order where nothing was done.
   std::int64_t begin_ns() const;
   std::int64_t end_ns() const;
   /// The longest run that has ended; null where there is none.

@@ -5,7 +5,7 @@
 // event names that Horovod's users know (trace_writer.h).
 //
 // A tensor's life: submit at the submitting thread; ready, as rank 0 hears of it; order, by which it joins a batch; done
-// or error. A batch's: queue, allocate, pack, run, unpack, each with a beginning and an end.
+// or error. A batch's: queue, wait for data, allocate, pack, run, unpack, each with a beginning and an end.
 //
 // A record that finds the queue full is dropped, and nobody waits: a timeline with a marked gap is worth more than a
 // training step that the timeline itself made slow. The file says where records are missing, and how many.
@@ -125,9 +125,19 @@ class Timeline {
   virtual std::uint32_t shape_number(const Shape& shape, TensorId tensor) = 0;
 };
 
+/// Records what a stream of a device does, with the times at which it comes there.
+class StreamRecorder {
+ public:
+  virtual ~StreamRecorder() = default;
+  /// `record` is made where the stream has come to the end of all that it has been given.
+  virtual void put(const Record& record) noexcept = 0;
+};
+
 /// Where a batch is recorded, and what all of its records say.
 struct BatchTrace {
   Timeline* timeline = nullptr;  // null: off
+  StreamRecorder* stream =
+      nullptr;  // what is told happens on a device, when its stream comes there; null: now
   Record about = {};
 
   void put(Record::What what, int flags = 0) const {
@@ -135,7 +145,11 @@ struct BatchTrace {
     Record record = about;
     record.what = what;
     record.flags = static_cast<std::uint8_t>(flags);
-    timeline->put(record);
+    if (stream != nullptr) {
+      stream->put(record);
+    } else {
+      timeline->put(record);
+    }
   }
   void begin(Record::What what) const { put(what); }
   void end(Record::What what) const { put(what, Record::kEnd); }

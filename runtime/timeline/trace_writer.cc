@@ -77,6 +77,7 @@ void TraceWriter::write(const Record& record) {
     case Record::What::done:
     case Record::What::error: write_tensor(record); break;
     case Record::What::queue:
+    case Record::What::wait_for_data:
     case Record::What::allocate:
     case Record::What::pack:
     case Record::What::run:

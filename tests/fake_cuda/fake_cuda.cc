@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -134,8 +136,10 @@ struct CUevent_st {
     std::uint64_t recorded = 0;
     std::uint64_t reached = 0;
     bool is_captured = false;
+    std::chrono::steady_clock::time_point reached_at;
   };
   std::shared_ptr<State> state = std::make_shared<State>();
+  bool has_time = true;
 };
 
 struct CUmod_st {};
@@ -149,6 +153,9 @@ std::map<CUstream_st*, std::shared_ptr<CUstream_st>>& streams() {
   static auto& all = *new std::map<CUstream_st*, std::shared_ptr<CUstream_st>>;
   return all;
 }
+
+std::atomic<std::uint64_t> timed_events{0};
+std::atomic<double> clock_rate{1};  // of the devices' clocks, against the host's
 
 thread_local std::vector<CUctx_st*> contexts;
 thread_local int capture_mode = 0;
@@ -273,6 +280,7 @@ EXPORT int fake_cuda_outcome(const char* call, int device) {
     if (rule.what == "hang") return dabke::testing::kHangs;
     if (rule.what == "never") return dabke::testing::kHangsForGood;
     if (rule.what == "exit") ::_exit(9);
+    if (rule.what.starts_with("takes=")) return dabke::testing::kTakes - std::stoi(rule.what.substr(6));
     if (rule.what.starts_with("async=")) return dabke::testing::kEndsWith - std::stoi(rule.what.substr(6));
     const int error = std::stoi(rule.what);
     if (error >= kIllegalAddress && std::strncmp(call, "cu", 2) == 0 && device >= 0) all.lost[device] = error;
@@ -281,6 +289,8 @@ EXPORT int fake_cuda_outcome(const char* call, int device) {
   return 0;
 }
 
+EXPORT std::uint64_t fake_cuda_timed_events() { return timed_events; }
+EXPORT void fake_cuda_clock_rate(double rate) { clock_rate = rate; }
 EXPORT Stream fake_cuda_open_stream(int device) { return make_stream(device, true); }
 EXPORT Stream fake_cuda_default_stream(std::uintptr_t handle, int device) {
   static std::mutex& mutex = *new std::mutex;
@@ -409,9 +419,10 @@ EXPORT Error cuStreamDestroy_v2(Stream stream) {
   return kSuccess;
 }
 
-EXPORT Error cuEventCreate(Event* event, unsigned) {
+EXPORT Error cuEventCreate(Event* event, unsigned flags) {
   ENTER("cuEventCreate");
-  *event = new CUevent_st{fake_cuda_current_device()};
+  const bool has_time = (flags & kEventDisableTiming) == 0;
+  *event = new CUevent_st{.device = fake_cuda_current_device(), .has_time = has_time};
   return kSuccess;
 }
 EXPORT Error cuEventDestroy_v2(Event event) {
@@ -423,6 +434,7 @@ EXPORT Error cuEventRecord(Event event, Stream stream) {
   CUstream_st* const on = resolve(stream);
   if (on->device != event->device) return kInvalidHandle;
   if (is_legacy(stream) && is_any_captured(on->device)) return kCaptureImplicit;
+  if (event->has_time) ++timed_events;
   std::uint64_t point = 0;
   {
     const bool captured = is_captured(on);
@@ -435,6 +447,7 @@ EXPORT Error cuEventRecord(Event event, Stream stream) {
     {
       const std::lock_guard lock(state->mutex);
       state->reached = std::max(state->reached, point);
+      state->reached_at = std::chrono::steady_clock::now();
     }
     state->changed.notify_all();
   });
@@ -446,6 +459,21 @@ EXPORT Error cuEventQuery(Event event) {
   const std::lock_guard lock(event->state->mutex);
   if (event->state->is_captured) return kCapturedEvent;
   return event->state->reached >= event->state->recorded ? kSuccess : kNotReady;
+}
+EXPORT Error cuEventElapsedTime(float* milliseconds, Event start, Event end) {
+  ENTER("cuEventElapsedTime", start->device);
+  if (!start->has_time || !end->has_time || start->device != end->device) return kInvalidHandle;
+  std::chrono::steady_clock::time_point at[2];
+  Event const events[] = {start, end};
+  for (int i = 0; i < 2; ++i) {
+    const std::lock_guard lock(events[i]->state->mutex);
+    if (events[i]->state->recorded == 0) return kInvalidHandle;
+    if (events[i]->state->reached < events[i]->state->recorded) return kNotReady;
+    at[i] = events[i]->state->reached_at;
+  }
+  const std::chrono::duration<double, std::milli> between = at[1] - at[0];
+  *milliseconds = static_cast<float>(between.count() * clock_rate.load());
+  return kSuccess;
 }
 EXPORT Error cuStreamWaitEvent(Stream stream, Event event, unsigned) {
   ENTER("cuStreamWaitEvent", is_number(stream) ? -1 : stream->device);

@@ -16,6 +16,7 @@
 //   a number   that error is returned; one of CUDA from 700 on stays with the device, as a real one does
 //   hang       a collective never ends on the device, unless its communicator is aborted
 //   never      the same, and an abort does not help
+//   takes=MS   a collective takes so much longer on the device, less than a second
 //   async=N    a collective ends with error N, which ncclCommGetAsyncError tells
 //   exit       the process ends
 // FAKE_CUDA_PLAN has one, FAKE_CUDA_DEVICES how many devices there are (8), FAKE_CUDA_SEED that of random delays (0:
@@ -37,6 +38,10 @@ __attribute__((visibility("default"))) dabke::cuda::Stream fake_cuda_open_stream
 /// What a handle that is no address stands for: the device's legacy stream, or the calling thread's own there.
 __attribute__((visibility("default"))) dabke::cuda::Stream fake_cuda_default_stream(std::uintptr_t handle,
                                                                                     int device);
+/// How often an event with a time was recorded.
+__attribute__((visibility("default"))) std::uint64_t fake_cuda_timed_events();
+/// How fast the devices' clocks go, against the host's; 1.
+__attribute__((visibility("default"))) void fake_cuda_clock_rate(double rate);
 /// Until all that was enqueued there has run.
 __attribute__((visibility("default"))) void fake_cuda_synchronize(dabke::cuda::Stream stream);
 /// The calling thread begins to capture what comes onto the stream, or ends that.
@@ -59,5 +64,6 @@ __attribute__((visibility("default"))) void fake_cuda_delay();
 namespace dabke::testing {
 inline constexpr int kHangs = -1;
 inline constexpr int kHangsForGood = -2;
+inline constexpr int kTakes = -10;       // and less: it takes kTakes - outcome milliseconds
 inline constexpr int kEndsWith = -1000;  // and less: the error is kEndsWith - outcome
 }  // namespace dabke::testing

@@ -44,6 +44,7 @@ struct Work {
       return;
     }
     if (outcome <= kEndsWith) return comm->fail(kEndsWith - outcome, "a fault that the plan names");
+    if (outcome <= kTakes) std::this_thread::sleep_for(std::chrono::milliseconds(kTakes - outcome));
     std::vector<Transfer> single;
     for (const Call& op : ops) {
       if (op.kind == kSend) {

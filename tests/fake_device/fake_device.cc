@@ -130,6 +130,11 @@ Result<bool> FakeEvent::is_reached() {
   return reached_;
 }
 
+std::optional<TimePoint> FakeEvent::reached_at() {
+  const std::lock_guard lock(mutex_);
+  return reached_at_;
+}
+
 Status FakeEvent::hold_back(ProgramStream stream) {
   return static_cast<FakeStream*>(stream.handle)->wait_for(shared_from_this());
 }
@@ -138,6 +143,7 @@ void FakeEvent::reach(const Status& status) {
   {
     const std::lock_guard lock(mutex_);
     reached_ = true;
+    reached_at_ = Clock::now();
     status_ = status;
   }
   changed_.notify_all();

@@ -90,6 +90,7 @@ class FakeDevice final : public TestDevice, public std::enable_shared_from_this<
 class FakeEvent final : public DeviceEvent, public std::enable_shared_from_this<FakeEvent> {
  public:
   Result<bool> is_reached() override;
+  std::optional<TimePoint> reached_at() override;
   Status hold_back(ProgramStream stream) override;
   void reach(const Status& status);
   /// Blocks; the status that it was reached with.
@@ -99,6 +100,7 @@ class FakeEvent final : public DeviceEvent, public std::enable_shared_from_this<
   std::mutex mutex_;
   std::condition_variable changed_;
   bool reached_ = false;
+  TimePoint reached_at_{};
   Status status_;
 };
 

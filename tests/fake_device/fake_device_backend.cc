@@ -102,6 +102,8 @@ Status FakeDeviceBackend::enqueue(const Batch& batch) {
   Packer& packer = packers_.try_emplace(stream, *stream).first->second;
   DABKE_ASSIGN_OR_RETURN(const PackedBatch packed, packer.pack(batch));
   const std::uint64_t round = communicator.id ^ ++communicator.rounds << 8;
+  std::optional<RunScope> activity;
+  activity.emplace(batch, activity_of<"FAKE">(batch.kind), name());
   stream->enqueue([this, stream, round, call = std::make_shared<PackedCall>(batch, packed)]() -> Status {
     const Status status = call->run(*stream, *hub_, round, aborted_);
     if (status.is_ok()) return {};
@@ -109,6 +111,7 @@ Status FakeDeviceBackend::enqueue(const Batch& batch) {
     if (error_.is_ok()) error_ = status;
     return {};
   });
+  activity.reset();
   return packer.unpack(batch, kernels::Scale());
 }
 

@@ -30,7 +30,6 @@ class FakeDeviceBackend final : public Backend {
   Status prepare(const ProcessSetInfo& set, Device device) override;
   void run(const Batch& batch, Completion done) override;
   void release(ProcessSetId set, Device device) override;
-  const char* activity_on_device(CollectiveKind kind) const override { return activity_of<"FAKE">(kind); }
   Status poll() override;
   void abort(const Status& cause) override;
 

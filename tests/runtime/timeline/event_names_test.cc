@@ -168,7 +168,8 @@ void write_everything(const std::string& base) {
       about.what = What::order;
       writer.put(at + 30, about);
       writer.step(at + 30, at + 40, order, What::queue);
-      writer.step(at + 40, at + 45, order, What::allocate);
+      writer.step(at + 40, at + 42, order, What::wait_for_data);
+      writer.step(at + 42, at + 45, order, What::allocate);
       writer.step(at + 45, at + 50, order, What::pack);
       writer.step(at + 50, at + 60, order, What::run);
       writer.step(at + 60, at + 65, order, What::unpack);
@@ -214,7 +215,8 @@ Json horovod_trace(const std::string& path) {
     about.number = about.flags = 0;
     about.what = What::order;
     write(about);
-    for (const What what : {What::queue, What::allocate, What::pack, What::run, What::unpack}) {
+    for (const What what :
+         {What::queue, What::wait_for_data, What::allocate, What::pack, What::run, What::unpack}) {
       Record part{.order = order, .batch = order, .what = what, .kind = kind};
       write(part);
       part.flags = Record::kEnd;

@@ -82,8 +82,8 @@ void record_all(Timeline& timeline) {
   timeline.ready(id, CollectiveKind::allgather, 2, 0, Record::kFirst);
   timeline.ready(id, CollectiveKind::allgather, 2, 1, Record::kLast);
   put(Record::What::order);
-  for (const auto what :
-       {Record::What::queue, Record::What::allocate, Record::What::pack, Record::What::unpack}) {
+  for (const auto what : {Record::What::queue, Record::What::wait_for_data, Record::What::allocate,
+                          Record::What::pack, Record::What::unpack}) {
     put(what);
     put(what, Record::kEnd);
   }
@@ -127,7 +127,7 @@ TEST_CASE("records are read back as they were made, with their names and whose t
   CHECK(origin.monotonic_ns >= before);
   CHECK(origin.realtime_ns > 1'600'000'000'000'000'000);
 
-  REQUIRE(seen.records.size() == 22);
+  REQUIRE(seen.records.size() == 24);
   const Record& submit = seen.records[0];
   CHECK(submit.what == Record::What::submit);
   CHECK(submit.time_ns >= before);
@@ -142,21 +142,21 @@ TEST_CASE("records are read back as they were made, with their names and whose t
   CHECK(seen.records[3].order == 17);
   CHECK(seen.records[3].batch == 16);
   CHECK(seen.records[5].is_end());
-  REQUIRE(seen.records[12].what == Record::What::run);
-  const Record& run = seen.records[12];
+  REQUIRE(seen.records[14].what == Record::What::run);
+  const Record& run = seen.records[14];
   CHECK(file.name(NameKind::text, run.name) == "GLOO_ALLGATHER");
   CHECK(file.name(NameKind::text, run.backend) == "gloo");
   CHECK(file.name(NameKind::text, run.algorithm) == "allgather");
-  CHECK(shape_of(file.name(NameKind::shape, seen.records[13].number)) == Shape{2, 3});
-  CHECK(shape_of(file.name(NameKind::shape, seen.records[14].number)) ==
+  CHECK(shape_of(file.name(NameKind::shape, seen.records[15].number)) == Shape{2, 3});
+  CHECK(shape_of(file.name(NameKind::shape, seen.records[16].number)) ==
         Shape{1, 1, 1, 1, 1, 1, 1, 1, 5'000'000'000});
-  CHECK(shape_of(file.name(NameKind::shape, seen.records[15].number)) == Shape{});
-  CHECK(file.name(NameKind::error, seen.records[16].number) == "an error\nof two lines");
-  CHECK(seen.records[16].bytes == static_cast<std::uint64_t>(Code::mismatch));
-  CHECK(file.name(NameKind::span, seen.records[17].name) == "forward \xff");
-  CHECK(seen.records[19].bytes == ~std::uint64_t{0});
-  CHECK(seen.records[20].what == Record::What::cycle);
-  CHECK(static_cast<std::int64_t>(seen.records[21].bytes) == -5);
+  CHECK(shape_of(file.name(NameKind::shape, seen.records[17].number)) == Shape{});
+  CHECK(file.name(NameKind::error, seen.records[18].number) == "an error\nof two lines");
+  CHECK(seen.records[18].bytes == static_cast<std::uint64_t>(Code::mismatch));
+  CHECK(file.name(NameKind::span, seen.records[19].name) == "forward \xff");
+  CHECK(seen.records[21].bytes == ~std::uint64_t{0});
+  CHECK(seen.records[22].what == Record::What::cycle);
+  CHECK(static_cast<std::int64_t>(seen.records[23].bytes) == -5);
 }
 
 void overwrite(const std::string& path, std::string_view bytes) {
@@ -290,12 +290,12 @@ TEST_CASE("a record, name or origin that cannot be is refused, although its bloc
   CHECK_THAT(in_record(offsetof(Record, thread), std::uint32_t{9}), Contains("unknown thread 9"));
   CHECK_THAT(in_record(offsetof(Record, backend), std::uint16_t{9}), Contains("unknown backend 9"));
   CHECK_THAT(in_record(offsetof(Record, algorithm), std::uint16_t{9}), Contains("unknown algorithm 9"));
-  const std::size_t done = 13 * sizeof(Record);
+  const std::size_t done = 15 * sizeof(Record);
   CHECK_THAT(in_record(done + offsetof(Record, number), std::uint32_t{0}), Contains("unknown shape 0"));
   CHECK_THAT(in_record(done + offsetof(Record, number), std::uint32_t{4}), Contains("unknown shape 4"));
-  const std::size_t error = 16 * sizeof(Record);
+  const std::size_t error = 18 * sizeof(Record);
   CHECK_THAT(in_record(error + offsetof(Record, number), std::uint32_t{2}), Contains("unknown error 2"));
-  const std::size_t clock = 21 * sizeof(Record);
+  const std::size_t clock = 23 * sizeof(Record);
   CHECK_THAT(in_record(clock + offsetof(Record, number), std::uint32_t{5}), Contains("unknown rank 5"));
   CHECK_THAT(told([](Forged& file) { file.set_count(BlockKind::records, 0xffffffff); }),
              Contains("records in"));

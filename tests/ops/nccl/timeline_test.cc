@@ -1,0 +1,207 @@
+// The timeline of what runs on a device, over the double: its times are the device's.
+#include <stdlib.h>
+
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <map>
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "runtime/timeline/event_names.h"
+#include "runtime/timeline/record_file.h"
+#include "tests/ops/nccl/program_tensors.h"
+#include "tests/ops/nccl/session.h"
+
+namespace dabke::testing {
+namespace {
+
+using fake_cuda::Gate;
+using fake_cuda::Stream;
+using std::chrono::milliseconds;
+
+std::int64_t now_ns() { return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(); }
+std::int64_t ns(milliseconds time) { return std::chrono::nanoseconds(time).count(); }
+
+/// What the records of rank 0 say of a batch of one tensor.
+struct Told {
+  struct Step {
+    std::int64_t begin_ns = 0;
+    std::int64_t end_ns = 0;
+    std::string name;
+  };
+  std::map<Record::What, std::vector<Step>> steps;
+  const Step& only(Record::What what) {
+    if (steps[what].size() != 1) throw std::runtime_error("not one step of this kind");
+    return steps[what].front();
+  }
+};
+
+/// A job of two ranks with a timeline of records; what it says of each tensor.
+template <class Function>
+std::map<std::string, Told> record(Function&& function) {
+  std::string folder = "/tmp/dabke_device_timeline_XXXXXX";
+  if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+  Config config = quiet_config();
+  config.timeline = folder + "/trace.json";
+  config.timeline_format = "records";
+  config.fusion_threshold = 0;  // a batch for each tensor
+  run_on_ranks(setup_named("nccl"), 2, config, function);
+  RecordFile file = must(RecordFile::open(config.timeline + ".rank0"));
+  std::map<std::string, Told> told;
+  std::map<std::uint64_t, std::string> batches;
+  std::vector<Record> records;
+  while (must(file.next(records))) {
+    for (const Record& one : records) {
+      if (one.what == Record::What::order) batches[one.batch] = file.name(NameKind::tensor, one.name);
+      const bool is_step = one.what == Record::What::run || event_of(one.what);
+      if (!is_step || !batches.contains(one.batch)) continue;
+      auto& steps = told[batches[one.batch]].steps[one.what];
+      if (!one.is_end()) {
+        const bool is_run = one.what == Record::What::run && one.name != 0;
+        steps.push_back({one.time_ns, 0, is_run ? std::string(file.name(NameKind::text, one.name)) : ""});
+      } else {
+        steps.back().end_ns = one.time_ns;
+      }
+    }
+  }
+  std::filesystem::remove_all(folder);
+  return told;
+}
+
+}  // namespace
+
+TEST_CASE("a batch on a device waits for its data, then runs, and what is behind it waits in the queue") {
+  std::int64_t opened_ns = 0;
+  auto told = record([&](Rank& self) {
+    const Stream stream(self.rank());
+    const Tensor late(self, 5), behind(self, 5);
+    Gate gate;
+    gate.hold(stream);
+    const auto first = sum_of(late.view(), "late", {.stream = stream.handle()});
+    const auto second = sum_of(behind.view(), "behind");
+    must(self.runtime().submit(first));
+    must(self.runtime().submit(second));
+    second->wait_until_enqueued(kNever);  // the host has done its part
+    must(self.barrier());
+    if (self.rank() == 0) opened_ns = now_ns();
+    gate.open();
+    finish(first);
+    finish(second);
+  });
+  Told& late = told["late"];
+  Told& behind = told["behind"];
+  const auto& wait = late.only(Record::What::wait_for_data);
+  CHECK(wait.begin_ns < opened_ns);
+  CHECK(wait.end_ns > opened_ns);
+  const auto& run = late.only(Record::What::run);
+  CHECK(run.name == "NCCL_ALLREDUCE");
+  CHECK(run.begin_ns >= wait.end_ns);
+  CHECK(behind.steps[Record::What::wait_for_data].empty());
+  REQUIRE(behind.steps[Record::What::queue].size() == 2);  // the lane's, and the device's
+  const auto& queue = behind.steps[Record::What::queue].back();
+  CHECK(queue.begin_ns < opened_ns);
+  CHECK(queue.end_ns >= run.end_ns);
+  CHECK(behind.only(Record::What::run).begin_ns >= queue.end_ns);
+}
+
+TEST_CASE("a collective lasts as long as the device works on it, wherever the host is meanwhile") {
+  constexpr milliseconds kTakes(150), kElsewhere(100);
+  const Planned plan("ncclAllReduce 0 31 takes=150");
+  std::int64_t looked_ns = 0;
+  auto told = record([&](Rank& self) {
+    const Stream stream(self.rank());
+    const Tensor slow(self, 5), rows(self, 5);
+    std::vector<float> x(5, 1);
+    for (int i = 0; i < 30; ++i)
+      must(self.allreduce(x));  // on a busy machine a clock is not compared at once
+    const auto first = sum_of(slow.view(), "slow");
+    must(self.runtime().submit(first));
+    first->wait_until_enqueued(kNever);
+    std::promise<void> ended;
+    if (const auto end = first->end_on_device()) must(end->hold_back({stream.handle()}));
+    stream.enqueue([&] { ended.set_value(); });
+    // Its output is asked for on the lane's thread.
+    const auto second = sum_of(rows.view(), "rows", {}, CollectiveKind::allgather);
+    second->make_extras().allocate = [&, has_ended = ended.get_future().share()](std::size_t,
+                                                                                 const auto& output) {
+      has_ended.wait();
+      std::this_thread::sleep_for(kElsewhere);
+      if (self.rank() == 0) looked_ns = now_ns();
+      return allocate_on_double(self.rank(), output.size_bytes());
+    };
+    must(self.runtime().submit(second));
+    finish(first);
+    finish(second);
+  });
+  const auto& run = told["slow"].only(Record::What::run);
+  CHECK(run.end_ns - run.begin_ns >= ns(kTakes));
+  CHECK(run.end_ns <= looked_ns - ns(kElsewhere) / 2);
+}
+
+TEST_CASE("copies into and out of the fusion buffer lie before and behind the collective on a device") {
+  const Planned plan("ncclAllReduce 0 1 takes=50");
+  auto told = record([&](Rank& self) {
+    std::vector<std::int8_t> narrow(1000,
+                                    3);  // its average travels in a wider dtype, so it is packed alone, too
+    must(self.allreduce(narrow, {.name = "narrow", .op = ReduceOp::average}));
+  });
+  Told& narrow = told["narrow"];
+  const auto& run = narrow.only(Record::What::run);
+  const auto& pack = narrow.only(Record::What::pack);
+  const auto& unpack = narrow.only(Record::What::unpack);
+  CHECK(pack.end_ns <= run.begin_ns);
+  CHECK(run.end_ns - run.begin_ns >= ns(milliseconds(50)));
+  CHECK(unpack.begin_ns >= run.end_ns);
+}
+
+TEST_CASE("what a device's clock says is the host's time, also where it goes at another speed") {
+  // Fewer milliseconds than the clocks come apart in 0.4 s, and more than in two lives of an anchor.
+  constexpr milliseconds kApart(400), kWrong(130);
+  const auto rate = fake_cuda::function<void(double)>("fake_cuda_clock_rate");
+  rate(1.5);
+  const auto stream = must(session().open(Device{DeviceType::cuda, 0}));
+  const auto time_of = [&](const std::shared_ptr<DeviceEvent>& event) {
+    while (!must(event->is_reached())) std::this_thread::yield();
+    const auto at = event->reached_at();
+    return at ? std::chrono::nanoseconds(at->time_since_epoch()).count() : 0;
+  };
+  // On a busy machine the clocks are not compared at once.
+  while (time_of(must(stream->record_with_time())) == 0) std::this_thread::yield();
+  const std::int64_t first_ns = now_ns();
+  const std::int64_t first = time_of(must(stream->record_with_time()));
+  std::this_thread::sleep_for(kApart);
+  const std::int64_t second_ns = now_ns();
+  const std::int64_t second = time_of(must(stream->record_with_time()));
+  // One that is waited for as long.
+  const Stream program(0);
+  Gate gate;
+  gate.hold(program);
+  must(stream->wait_for(must(stream->point_behind({program.handle()}))));
+  const auto held = must(stream->record_with_time());
+  for (const auto until = Clock::now() + kApart; Clock::now() < until;) must(held->is_reached());
+  const std::int64_t third_ns = now_ns();
+  gate.open();
+  const std::int64_t third = time_of(held);
+  const std::int64_t last_ns = now_ns();
+  rate(1);
+  CHECK(first >= first_ns - ns(kWrong));
+  CHECK(first <= second_ns - ns(kApart) + ns(kWrong));
+  CHECK(second >= second_ns - ns(kWrong));
+  CHECK(second <= third_ns - ns(kApart) + ns(kWrong));
+  CHECK(third >= third_ns - ns(kWrong));
+  CHECK(third <= last_ns + ns(kWrong));
+}
+
+TEST_CASE("where no timeline is recorded no event with a time is recorded") {
+  const auto recorded = fake_cuda::function<std::uint64_t()>("fake_cuda_timed_events");
+  const std::uint64_t before = recorded();
+  run_on_ranks(setup_named("nccl"), 2, [](Rank& self) {
+    std::vector<float> x(5, 1);
+    for (int i = 0; i < 20; ++i) must(self.allreduce(x));
+  });
+  CHECK(recorded() == before);
+}
+
+}  // namespace dabke::testing
