@@ -39,8 +39,9 @@ CudaScope::~CudaScope() {
   (void)driver_.pop_context(&popped);
 }
 
-Result<std::shared_ptr<CudaDevice>> CudaDevice::open(const cuda::Driver& driver, int index) {
-  std::shared_ptr<CudaDevice> device(new CudaDevice(driver, index));
+Result<std::shared_ptr<CudaDevice>> CudaDevice::open(const cuda::Driver& driver, int index,
+                                                     Profiler* profiler) {
+  std::shared_ptr<CudaDevice> device(new CudaDevice(driver, index, profiler));
   int count = 0;
   DABKE_RETURN_IF_ERROR(cuda::check(driver, "cuDeviceGetCount", driver.device_count(&count)));
   if (index < 0 || index >= count) {

@@ -35,11 +35,14 @@ class CudaScope {
 class CudaDevice : public std::enable_shared_from_this<CudaDevice> {
  public:
   /// Retains the context, for as long as the process lives, and loads the kernels. `driver` outlives it.
-  static Result<std::shared_ptr<CudaDevice>> open(const cuda::Driver& driver, int index);
+  /// `profiler`: null where none is attached.
+  static Result<std::shared_ptr<CudaDevice>> open(const cuda::Driver& driver, int index,
+                                                  Profiler* profiler = nullptr);
 
   const cuda::Driver& driver() const { return driver_; }
   int index() const { return index_; }
   const GpuKernels& kernels() const { return *kernels_; }
+  Profiler* profiler() const { return profiler_; }
   CudaScope scope() const { return {driver_, context_}; }
   /// A stream of high priority.
   Result<cuda::Stream> make_stream();
@@ -65,10 +68,12 @@ class CudaDevice : public std::enable_shared_from_this<CudaDevice> {
   bool is_stuck() const { return is_stuck_.load(); }
 
  private:
-  CudaDevice(const cuda::Driver& driver, int index) : driver_(driver), index_(index) {}
+  CudaDevice(const cuda::Driver& driver, int index, Profiler* profiler)
+      : driver_(driver), index_(index), profiler_(profiler) {}
 
   const cuda::Driver& driver_;
   const int index_;
+  Profiler* const profiler_;
   cuda::Context context_ = nullptr;
   std::unique_ptr<GpuKernels> kernels_;
   std::atomic<bool> is_stuck_{false};
@@ -157,6 +162,7 @@ class CudaStream final : public DeviceStream {
   Status wait_for(const std::shared_ptr<DeviceEvent>& event) override;
   void retire(DeviceBuffer buffer) override;
   void keep(std::shared_ptr<void> owner) override;
+  Profiler* profiler() const override { return device_->profiler(); }
   Result<std::shared_ptr<DeviceEvent>> point_behind(ProgramStream stream) override;
   Result<std::shared_ptr<DeviceEvent>> point_of(ProgramEvent event) override;
 

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "ops/nccl/nvtx.h"
+
 namespace dabke {
 
 Status NcclProcess::load(const std::string& library, const Environment& environment) {
@@ -31,7 +33,7 @@ Result<std::shared_ptr<CudaDevice>> NcclProcess::find(int index) {
   if (!is_loaded_) return Status(Code::internal, "a device was asked for before the driver was loaded");
   auto& device = devices_[index];
   if (device == nullptr) {
-    auto opened = CudaDevice::open(driver_, index);
+    auto opened = CudaDevice::open(driver_, index, nvtx_profiler());
     if (!opened) {
       devices_.erase(index);
       return opened.status();

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
@@ -68,6 +69,15 @@ struct ElementCopy {
   std::size_t elements;
 };
 
+/// Tells a profiler of the vendor's, which is attached to this process, what is done. From any thread.
+class Profiler {
+ public:
+  virtual ~Profiler() = default;
+  /// The calling thread's ranges nest.
+  virtual void begin_range(const std::string& name) noexcept = 0;
+  virtual void end_range() noexcept = 0;
+};
+
 class DeviceStream {
  public:
   virtual ~DeviceStream() = default;
@@ -96,6 +106,9 @@ class DeviceStream {
   /// Kept for as long as the process lives: the device has not come to its end, and may still use what this owns.
   virtual void keep(std::shared_ptr<void> owner) = 0;
 
+  /// Null: none is attached. From any thread.
+  virtual Profiler* profiler() const { return nullptr; }
+
   // By any thread of the program's.
   /// The point behind all that the program has enqueued on a stream of its own on this device until now. An error:
   /// there is none such, or it is being captured into a graph.
@@ -103,6 +116,24 @@ class DeviceStream {
   /// The point at which the program has recorded an event of its own last; null: it is reached. The event is not
   /// recorded again, nor destroyed, while somebody has this.
   virtual Result<std::shared_ptr<DeviceEvent>> point_of(ProgramEvent event) = 0;
+};
+
+/// A range of the calling thread's while it lives, where a profiler is attached.
+class ProfilerRange {
+ public:
+  /// `name` makes it, and is not called else.
+  template <class Name>
+  ProfilerRange(const DeviceStream& stream, const Name& name) : profiler_(stream.profiler()) {
+    if (profiler_ != nullptr) profiler_->begin_range(name());
+  }
+  ~ProfilerRange() {
+    if (profiler_ != nullptr) profiler_->end_range();
+  }
+  ProfilerRange(const ProfilerRange&) = delete;
+  ProfilerRange& operator=(const ProfilerRange&) = delete;
+
+ private:
+  Profiler* const profiler_;
 };
 
 /// The host's: everything happens at once.

@@ -206,6 +206,11 @@ Status DeviceLane::record_end(Flight& flight) {
 
 Status DeviceLane::launch(Flight& flight) {
   Run& run = *flight.run;
+  const ProfilerRange range(*stream_, [&] {
+    const std::size_t more = run.tensors.size() - 1;
+    return fmt::format("{} '{}'{}", name_of(run.batch.kind), run.tensors.front().tensor->name,
+                       more == 0 ? "" : fmt::format(" and {} more", more));
+  });
   flight.has_enqueued = true;
   flight.report.size_bytes = input_bytes(run);
   // Also where nothing of the batch is left to run: it is made once, with the set's first batch.

@@ -159,6 +159,10 @@ Status Runtime::submit(OperationRef operation, Coordinator::Wake wake) {
   if (const auto& device = operation->extras().join_device)
     DABKE_RETURN_IF_ERROR(coordinator_->lanes().open(*device, operation->request->process_set));
   hold_memory(*operation);
+  const Device device = operation->inputs.empty() ? Device() : operation->inputs[0].device;
+  const ProfilerRange range(coordinator_->lanes().stream_of(device), [&] {
+    return fmt::format("submit {} '{}'", name_of(operation->request->kind), operation->request->name);
+  });
   operation->submitted_at = Clock::now();
   active_timeline_->submitted(*operation->request);
   return coordinator_->submit(std::move(operation), wake);
