@@ -5,6 +5,7 @@ Steps: kernels sanitizer conformance measure torch; without one, all. Ends with 
 where a step has failed that must not. What of two ways is not expected to work with this NCCL is recorded, and fails nothing.
 """
 import argparse
+import ctypes
 import datetime
 import importlib.util
 import os
@@ -210,31 +211,51 @@ def measure(machine):
     record_figures(machine, result, f'`gpu_worker measure`, {name}', must_pass)
 
 
+def libraries_for_python(machine):
+    """A folder with those of the package's that this machine has not itself: PyTorch and Python have been built with its own."""
+    carried, folder = os.path.join(machine.folder, 'python', 'lib'), os.path.join(machine.logs, 'python-lib')
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    for name in os.listdir(carried):
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            os.symlink(os.path.join(carried, name), os.path.join(folder, name))
+    return folder
+
+
+def why_no_torch(machine, variables):
+    """Why `dabke.torch` cannot be tried; empty where it can."""
+    if machine.is_double:
+        return 'it needs a GPU'
+    if 'PYTHONPATH' not in variables:
+        return 'the folder was packed without the Python package'
+    for log, program in (('torch-there', 'import torch; assert torch.cuda.is_available(), "PyTorch sees no CUDA device"'),
+                         ('torch-package', 'import dabke.torch')):
+        code, output, _ = run(machine, log, [sys.executable, '-c', program], variables)
+        if code != 0:
+            return (output.strip().splitlines() or [f'code {code}'])[-1]
+    return ''
+
+
 def check_torch(machine):
     what, how = '`dabke.torch`: CUDA tensors, `DistributedOptimizer`', '`torch_job.py`'
     package = os.path.join(machine.folder, 'python')
-    seen = None
-    if machine.is_double:
-        seen = 'it needs a GPU'
-    elif not os.path.exists(package):
-        seen = 'the folder was packed without the Python package'
-    if seen is None:
-        code, output, _ = run(machine, 'torch-there', [sys.executable, '-c', 'import torch; assert torch.cuda.is_available(), '
-                                                       '"PyTorch sees no CUDA device"; print(torch.__version__)'])
-        seen = None if code == 0 else output.strip().splitlines()[-1]
-    more = {'PYTHONPATH': package, 'LD_LIBRARY_PATH': os.path.join(package, 'lib') + ':' + machine.environment['LD_LIBRARY_PATH']}
-    if seen is None:
-        code, output, _ = run(machine, 'torch-package', [sys.executable, '-c', 'import dabke.torch'], more)
-        seen = None if code == 0 else output.strip().splitlines()[-1]
-    if seen is not None:
-        machine.rows.append(Row(what, how, f'not run: {seen}'))
+    variables = {}
+    if os.path.exists(package):
+        inherited = os.environ.get('LD_LIBRARY_PATH')
+        variables = {'PYTHONPATH': package,
+                     'LD_LIBRARY_PATH': libraries_for_python(machine) + (':' + inherited if inherited else '')}
+    reason = why_no_torch(machine, variables)
+    if reason:
+        machine.rows.append(Row(what, how, f'not run: {reason}'))
         return
     # The module is that of the package's library, which finds it beside itself, and NCCL is PyTorch's.
-    unset = ['env', '-u', 'DABKE_MODULE_PATH', '-u', 'DABKE_NCCL_LIBRARY']
-    program = unset + [sys.executable, os.path.join(machine.folder, 'torch_job.py')]
-    record(machine, what + ', 1 rank', how, run(machine, 'torch-1', on_ranks(machine, 1, program), more))
-    name, ways, own_host, _, must_pass = ways_of(machine, 2)[0]
-    result = run(machine, 'torch-2', on_ranks(machine, 2, program, own_host), {**more, **ways})
+    program = ['env', '-u', 'DABKE_MODULE_PATH', '-u', 'DABKE_NCCL_LIBRARY', *(f'{name}={value}' for name, value in variables.items()),
+               sys.executable, os.path.join(machine.folder, 'torch_job.py')]
+    record(machine, what + ', 1 rank', how, run(machine, 'torch-1', on_ranks(machine, 1, program)))
+    name, more, own_host, _, must_pass = ways_of(machine, 2)[0]
+    result = run(machine, 'torch-2', on_ranks(machine, 2, program, own_host), more)
     record(machine, what + ', 2 ranks', f'{how}, {name}', result, must_pass)
 
 
