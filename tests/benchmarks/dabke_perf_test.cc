@@ -232,8 +232,11 @@ TEST_CASE("dabke-perf: a signal at any moment ends it and leaves neither a proce
     REQUIRE((finished.exit_code == 1 || finished.exit_code == 128 + SIGTERM));
     REQUIRE(processes_with(mark).empty());
     std::vector<std::string> left;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(place.path()))
-      left.push_back(entry.path().string());
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(place.path())) {
+      // ThreadSanitizer's own, of a process that was killed as it began.
+      if (!entry.path().filename().string().starts_with("tsan.rodata."))
+        left.push_back(entry.path().string());
+    }
     REQUIRE(left == std::vector<std::string>());
   }
 }
