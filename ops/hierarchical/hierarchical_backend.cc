@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/hierarchical/host_leaders.h"
+
 namespace dabke {
 namespace {
 
@@ -35,25 +37,17 @@ bool HierarchicalBackend::can_serve(const ProcessSetInfo& set) const {
 }
 
 Status HierarchicalBackend::prepare(const ProcessSetInfo& set, Device) {
-  auto made = std::make_unique<HostedSet>();
-  made->layout = layout_of(set, leaders_);
-  made->inside = ranks_inside(set, made->layout);
-  made->between = ranks_between(set, made->layout);
-  made->run_part = [this](const Batch& part) { return parts_.run(part); };
-  sets_[set.id] = std::move(made);
+  sets_.insert_or_assign(set.id, hosted(set, leaders_));
   return {};
 }
 
 void HierarchicalBackend::run(const Batch& batch, Completion done) {
-  done(HierarchicalRun(batch, *sets_.at(batch.process_set->id), scratch_, wide_).run());
+  const RunPart run_part = [this](const Batch& part) { return parts_.run(part); };
+  done(HierarchicalRun(batch, sets_.at(batch.process_set->id), run_part, scratch_, wide_).run());
 }
 
 void HierarchicalBackend::release(ProcessSetId set, Device) {
-  const auto found = sets_.find(set);
-  if (found == sets_.end()) return;
-  for (const ProcessSetId part : {found->second->inside.id, found->second->between.id, set})
-    parts_.release(part);
-  sets_.erase(found);
+  if (sets_.erase(set) != 0) parts_.release(set);
 }
 
 Result<std::unique_ptr<Backend>> open_hierarchical_backend(const BackendContext& context,

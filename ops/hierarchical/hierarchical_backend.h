@@ -34,7 +34,7 @@ class HierarchicalBackend final : public Backend {
  private:
   const std::vector<Rank> leaders_;
   BackendRunner parts_;
-  std::map<ProcessSetId, std::unique_ptr<HostedSet>> sets_;
+  std::map<ProcessSetId, HostedSet> sets_;
   FusionBuffer scratch_;
   FusionBuffer wide_;
 };

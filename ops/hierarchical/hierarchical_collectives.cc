@@ -1,6 +1,5 @@
 #include "ops/hierarchical/hierarchical_collectives.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -10,70 +9,32 @@
 namespace dabke {
 namespace {
 
-/// A slice of fewer bytes saves less time between the hosts than handing it on costs inside.
-constexpr std::size_t kLeastSliceBytes = std::size_t{32} << 10;
-
 std::int64_t sum(std::span<const std::int64_t> counts) {
   return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 }
 
 }  // namespace
 
-HierarchicalRun::HierarchicalRun(const Batch& batch, const HostedSet& set, FusionBuffer& scratch,
-                                 FusionBuffer& wide)
-    : batch_(batch), set_(set), scratch_(scratch), wide_(wide), element_bytes_(size_of(batch.dtype)) {}
+HierarchicalRun::HierarchicalRun(const Batch& batch, const HostedSet& set, const RunPart& run,
+                                 FusionBuffer& scratch, FusionBuffer& wide)
+    : batch_(batch),
+      set_(set),
+      run_(run),
+      scratch_(scratch),
+      wide_(wide),
+      element_bytes_(size_of(batch.dtype)) {}
 
 Status HierarchicalRun::run() {
   switch (batch_.kind) {
-    case CollectiveKind::allreduce: return allreduce();
-    case CollectiveKind::broadcast: return broadcast();
+    case CollectiveKind::allreduce: return needs_wide_sums(batch_) ? allreduce_wide() : in_slices();
+    case CollectiveKind::broadcast: return in_slices();
     case CollectiveKind::barrier: return barrier();
-    case CollectiveKind::allgather: return set_.layout.is_regular ? allgather() : set_.run_part(batch_);
+    case CollectiveKind::allgather: return set_.layout.is_regular ? allgather() : run_(batch_);
     case CollectiveKind::reducescatter:
-      if (!set_.layout.is_regular) return set_.run_part(batch_);
+      if (!set_.layout.is_regular) return run_(batch_);
       return needs_wide_sums(batch_) ? reducescatter_wide() : reducescatter();
     default: return {Code::unsupported, fmt::format("hierarchical cannot run {}", name_of(batch_.kind))};
   }
-}
-
-Batch HierarchicalRun::part(CollectiveKind kind, const ProcessSetInfo& set) const {
-  Batch out;
-  out.kind = kind;
-  out.device_type = batch_.device_type;
-  out.dtype = batch_.dtype;
-  out.op = batch_.op;
-  out.order = batch_.order;
-  out.device_index = batch_.device_index;
-  out.process_set = &set;
-  out.deadline = batch_.deadline;
-  out.trace = batch_.trace;
-  return out;
-}
-
-void HierarchicalRun::cut() {
-  std::int64_t total = 0;
-  for (const BatchEntry& entry : batch_.entries) total += entry.elements;
-  const std::size_t carriers =
-      std::clamp<std::size_t>(bytes(total) / kLeastSliceBytes, 1, set_.layout.least_size);
-  const auto line = static_cast<std::int64_t>(kFusionAlignment / element_bytes_);
-  const auto count = static_cast<std::int64_t>(carriers);
-  const std::int64_t slice =
-      ((total + count - 1) / count + line - 1) / line * line;  // the last may be shorter
-  std::int64_t begin = 0;                                      // the entry's, in the row
-  for (const BatchEntry& entry : batch_.entries) {
-    const std::int64_t end = begin + entry.elements;
-    std::vector<std::int64_t>& counts = slices_.emplace_back(set_.inside.ranks.size(), 0);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t from = std::max(begin, i * slice);
-      const std::int64_t to = std::min(end, i + 1 == count ? end : (i + 1) * slice);
-      counts[static_cast<std::size_t>(i)] = std::max<std::int64_t>(to - from, 0);
-    }
-    begin = end;
-  }
-}
-
-std::int64_t HierarchicalRun::own_begin(std::size_t e) const {
-  return sum(std::span(slices_[e]).first(set_.layout.own_index));
 }
 
 std::vector<std::int64_t> HierarchicalRun::column(std::span<const std::int64_t> counts) const {
@@ -83,41 +44,11 @@ std::vector<std::int64_t> HierarchicalRun::column(std::span<const std::int64_t> 
   return out;
 }
 
-Status HierarchicalRun::share_slices() const {
-  if (is_alone()) return {};
-  Batch gather = part(CollectiveKind::allgather, set_.inside);
-  for (std::size_t e = 0; e < batch_.entries.size(); ++e)
-    gather.entries.push_back({own_output(e), batch_.entries[e].output, own_count(e), slices_[e], {}});
-  return run_part(gather);
-}
-
-Status HierarchicalRun::allreduce() {
-  DABKE_RETURN_IF_ERROR(needs_wide_sums(batch_) ? sum_slices_wide() : sum_slices());
-  return share_slices();
-}
-
-Status HierarchicalRun::sum_slices() {
-  cut();
-  if (!is_alone()) {
-    Batch scatter = part(CollectiveKind::reducescatter, set_.inside);
-    scatter.prescale = batch_.prescale;
-    for (std::size_t e = 0; e < batch_.entries.size(); ++e) {
-      const BatchEntry& entry = batch_.entries[e];
-      scatter.entries.push_back({entry.input, own_output(e), entry.elements, slices_[e], {}});
-    }
-    DABKE_RETURN_IF_ERROR(run_part(scatter));
-  }
-  Batch between = part(CollectiveKind::allreduce, set_.between);
-  between.prescale = is_alone() ? batch_.prescale : 1;
-  between.postscale = batch_.postscale;
-  between.divisor = batch_.divisor;
-  between.compression = batch_.compression;
-  for (std::size_t e = 0; e < batch_.entries.size(); ++e) {
-    if (own_count(e) == 0) continue;
-    const void* const input = is_alone() ? batch_.entries[e].input : own_output(e);
-    between.entries.push_back({input, own_output(e), own_count(e), {}, {}});
-  }
-  return run_part(between);
+Status HierarchicalRun::in_slices() const {
+  const SlicedBatch slices(batch_, set_);
+  DABKE_RETURN_IF_ERROR(run_part(slices.before()));
+  DABKE_RETURN_IF_ERROR(run_part(slices.between()));
+  return run_part(slices.after());
 }
 
 Result<Batch> HierarchicalRun::widened(const std::vector<std::int64_t>& output_elements) {
@@ -126,7 +57,7 @@ Result<Batch> HierarchicalRun::widened(const std::vector<std::int64_t>& output_e
   std::int64_t elements = sum(output_elements);
   for (const BatchEntry& entry : batch_.entries) elements += entry.elements;
   DABKE_ASSIGN_OR_RETURN(std::byte * next, wide_.reserve(static_cast<std::size_t>(elements) * width));
-  Batch wide = part(batch_.kind, *batch_.process_set);
+  Batch wide = part_of(batch_, batch_.kind, *batch_.process_set);
   wide.dtype = dtype;
   wide.entries = batch_.entries;
   for (BatchEntry& entry : wide.entries) {
@@ -142,17 +73,17 @@ Result<Batch> HierarchicalRun::widened(const std::vector<std::int64_t>& output_e
   return wide;
 }
 
-Status HierarchicalRun::sum_slices_wide() {
+Status HierarchicalRun::allreduce_wide() {
   DABKE_ASSIGN_OR_RETURN(const Batch wide, widened({}));
-  HierarchicalRun run(wide, set_, scratch_, wide_);
-  DABKE_RETURN_IF_ERROR(run.sum_slices());
-  slices_ = run.slices_;
+  const SlicedBatch sums(wide, set_);
+  DABKE_RETURN_IF_ERROR(run_part(sums.before()));
+  DABKE_RETURN_IF_ERROR(run_part(sums.between()));
+  const SlicedBatch slices(batch_, sums);
   for (std::size_t e = 0; e < batch_.entries.size(); ++e) {
-    if (own_count(e) == 0) continue;
-    kernels::narrow(batch_.dtype, own_output(e), run.own_output(e), static_cast<std::size_t>(own_count(e)),
+    kernels::narrow(batch_.dtype, slices.own_output(e), sums.own_output(e), to_size(sums.own_count(e)),
                     batch_.result_scale());
   }
-  return {};
+  return run_part(slices.after());
 }
 
 Status HierarchicalRun::reducescatter_wide() {
@@ -160,33 +91,11 @@ Status HierarchicalRun::reducescatter_wide() {
   for (const BatchEntry& entry : batch_.entries)
     counts.push_back(entry.receive_counts[static_cast<std::size_t>(batch_.process_set->rank)]);
   DABKE_ASSIGN_OR_RETURN(const Batch wide, widened(counts));
-  DABKE_RETURN_IF_ERROR(HierarchicalRun(wide, set_, scratch_, wide_).reducescatter());
+  DABKE_RETURN_IF_ERROR(HierarchicalRun(wide, set_, run_, scratch_, wide_).reducescatter());
   for (std::size_t e = 0; e < counts.size(); ++e)
     kernels::narrow(batch_.dtype, batch_.entries[e].output, wide.entries[e].output,
                     static_cast<std::size_t>(counts[e]), batch_.result_scale());
   return {};
-}
-
-Status HierarchicalRun::broadcast() {
-  cut();
-  const auto [root_host, root_index] = set_.layout.find(batch_.root);
-  const bool has_root = root_host == set_.layout.own_host;
-  if (has_root && !is_alone()) {
-    Batch first = part(CollectiveKind::broadcast, set_.inside);
-    first.root = static_cast<int>(root_index);
-    first.entries = batch_.entries;
-    DABKE_RETURN_IF_ERROR(run_part(first));
-  }
-  // Only ranks of an index that all hosts have carry anything, so hosts count alike in their sets.
-  Batch between = part(CollectiveKind::broadcast, set_.between);
-  between.root = static_cast<int>(root_host);
-  for (std::size_t e = 0; e < batch_.entries.size(); ++e) {
-    if (own_count(e) == 0) continue;
-    const void* const input = is_alone() ? batch_.entries[e].input : own_output(e);
-    between.entries.push_back({input, own_output(e), own_count(e), {}, {}});
-  }
-  DABKE_RETURN_IF_ERROR(run_part(between));
-  return has_root ? Status() : share_slices();
 }
 
 Status HierarchicalRun::barrier() {
@@ -205,8 +114,8 @@ Result<std::byte*> HierarchicalRun::reserve_columns() {
 Status HierarchicalRun::allgather() {
   const std::size_t per_host = set_.layout.most_size;
   DABKE_ASSIGN_OR_RETURN(std::byte * next, reserve_columns());
-  Batch between = part(CollectiveKind::allgather, set_.between);
-  Batch inside = part(CollectiveKind::allgather, set_.inside);
+  Batch between = part_of(batch_, CollectiveKind::allgather, set_.between);
+  Batch inside = part_of(batch_, CollectiveKind::allgather, set_.inside);
   for (std::size_t e = 0; e < batch_.entries.size(); ++e) {
     const BatchEntry& entry = batch_.entries[e];
     between.entries.push_back({entry.input, next, entry.elements, columns_[e], {}});
@@ -225,8 +134,8 @@ Status HierarchicalRun::allgather() {
 Status HierarchicalRun::reducescatter() {
   const std::size_t per_host = set_.layout.most_size;
   DABKE_ASSIGN_OR_RETURN(std::byte * next, reserve_columns());
-  Batch inside = part(CollectiveKind::reducescatter, set_.inside);
-  Batch between = part(CollectiveKind::reducescatter, set_.between);
+  Batch inside = part_of(batch_, CollectiveKind::reducescatter, set_.inside);
+  Batch between = part_of(batch_, CollectiveKind::reducescatter, set_.between);
   inside.prescale = batch_.prescale;
   between.postscale = batch_.postscale;
   between.divisor = batch_.divisor;

@@ -81,7 +81,7 @@ Status BackendRunner::start_on(Backend& backend, const Batch& batch, Completion 
 
 Status BackendRunner::prepare(Backend& backend, const Batch& batch) {
   if (!ended_.empty()) {
-    const auto ended = ended_.find(batch.process_set->id);
+    const auto ended = ended_.find(whole_of(batch.process_set->id));
     if (ended != ended_.end()) return copy_of(ended->second);
   }
   const Key key{&backend, batch.process_set->id, batch.device()};
@@ -145,8 +145,8 @@ void BackendRunner::release(ProcessSetId set) {
   ended_.erase(set);
   std::erase_if(prepared_, [set](const auto& row) {
     const auto& [key, prepared] = row;
-    if (key.set != set) return false;
-    if (prepared.holds) key.backend->release(set, key.device);
+    if (key.set != set && whole_of(key.set) != set) return false;
+    if (prepared.holds) key.backend->release(key.set, key.device);
     return true;
   });
 }

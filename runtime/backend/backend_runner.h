@@ -45,10 +45,10 @@ class BackendRunner {
   /// What a batch that was handed over, and has failed, ends with.
   Status fail(Backend& backend, const Batch& batch, Status status);
 
-  /// This rank has left out a batch of the set that other ranks run, so whatever comes behind it would be out of step with
-  /// them: it ends with `cause`.
+  /// This rank has left out a batch of the set that other ranks run, so whatever comes behind it, also in
+  /// the set's parts, would be out of step with them: it ends with `cause`.
   void end(ProcessSetId set, const Status& cause);
-  /// The set is gone: on all backends and devices.
+  /// The set is gone, with its parts: on all backends and devices.
   void release(ProcessSetId set);
   void idle();
   /// May be called from any thread: what runs, and all later, ends with `cause`. The first cause stays.

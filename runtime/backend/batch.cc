@@ -17,6 +17,12 @@ std::uint64_t hash_of(const std::vector<Rank>& ranks) {
   return hash;
 }
 
+std::string describe_set(ProcessSetId set) {
+  std::string_view part;
+  if (set < 0) part = set == inside_hosts(whole_of(set)) ? " inside a host" : " between hosts";
+  return fmt::format("process set {}{}", whole_of(set), part);
+}
+
 ExecutedCall executed(const CallSpec& asked, int contributors, const ProcessSetInfo& set) {
   ExecutedCall call{asked};
   if (reduces(call.kind) && call.op == ReduceOp::average) {
@@ -80,9 +86,9 @@ bool is_empty(const Batch& batch) {
 std::string describe(const Batch& batch) {
   const ProcessSetInfo& set = *batch.process_set;
   const std::size_t tensors = batch.entries.size();
-  return fmt::format("{}{} (order {}), rank {} of {} in process set {}", name_of(batch.kind),
+  return fmt::format("{}{} (order {}), rank {} of {} in {}", name_of(batch.kind),
                      tensors == 0 ? "" : fmt::format(" of {} tensor{}", tensors, tensors == 1 ? "" : "s"),
-                     batch.order, set.rank, set.size(), set.id);
+                     batch.order, set.rank, set.size(), describe_set(set.id));
 }
 
 }  // namespace dabke

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "runtime/base/world.h"
@@ -14,6 +15,15 @@ struct ProcessSetInfo {
   int rank = 0;             // this process's index in `ranks`
   int size() const { return static_cast<int>(ranks.size()); }
 };
+
+// A set of several hosts may be moved in parts: inside each host, and between hosts among ranks of which each has one.
+// The ids of such sets are negative, so they meet no user's.
+constexpr ProcessSetId inside_hosts(ProcessSetId set) { return -2 * set - 2; }
+constexpr ProcessSetId between_hosts(ProcessSetId set) { return -2 * set - 1; }
+/// The set that it is a part of; a whole one is its own.
+constexpr ProcessSetId whole_of(ProcessSetId set) { return set < 0 ? (-set - 1) / 2 : set; }
+/// "process set 3", "process set 3 inside a host", "process set 3 between hosts"
+std::string describe_set(ProcessSetId set);
 
 /// FNV-1a, the same on all ranks. Not for secrets: it only keeps keys of sets with other ranks apart.
 std::uint64_t hash_of(const std::vector<Rank>& ranks);

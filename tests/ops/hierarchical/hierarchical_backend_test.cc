@@ -10,6 +10,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "ops/hierarchical/host_leaders.h"
 #include "runtime/transport/init_failure.h"
 #include "tests/ops/different_batches.h"
 #include "tests/ops/rank_threads.h"
@@ -32,16 +33,6 @@ std::vector<float> awkward(int rank, std::size_t elements) {
   for (float& value : values)
     value = std::ldexp(static_cast<float>(random() % 2001) - 1000.0f, static_cast<int>(random() % 40) - 20);
   return values;
-}
-
-HostLayout layout(const Hosts& hosts, int rank) {
-  ProcessSetInfo set{3, {}, rank};
-  std::vector<Rank> leaders;
-  for (std::size_t i = 0; i < hosts.size(); ++i) {
-    set.ranks.push_back(static_cast<Rank>(i));
-    leaders.push_back(static_cast<Rank>(std::ranges::find(hosts, hosts[i]) - hosts.begin()));
-  }
-  return layout_of(set, leaders);
 }
 
 }  // namespace
@@ -77,35 +68,6 @@ TEST_CASE("who waits in init in vain for the hosts of others names the rank that
                          !Catch::Contains("rank 1 on a") && !Catch::Contains("rank 3 on b") &&
                          !Catch::Contains("nobody set"));
     if (gives_up) CHECK_THAT(text, Catch::Contains("(rank 0 gave up: rank 0 has no link to rank 2 on b)"));
-  }
-}
-
-TEST_CASE("a process set is laid out by who shares memory, in the order of its ranks") {
-  const HostLayout equal = layout({"a", "a", "b", "b"}, 2);
-  CHECK(equal.hosts == std::vector<std::vector<int>>{{0, 1}, {2, 3}});
-  CHECK(equal.own_host == 1);
-  CHECK(equal.own_index == 0);
-  CHECK(equal.is_regular);
-  const HostLayout unequal = layout({"a", "b", "b", "b"}, 3);
-  CHECK(unequal.least_size == 1);
-  CHECK(unequal.most_size == 3);
-  CHECK(unequal.own_index == 2);
-  CHECK_FALSE(unequal.is_regular);
-  CHECK_FALSE(layout({"a", "b", "a", "b"}, 0).is_regular);
-  CHECK(layout({"a", "b", "a", "b"}, 0).find(2) == std::pair<std::size_t, std::size_t>(0, 1));
-}
-
-TEST_CASE("sets inside and between hosts have ids that no process set of a user has") {
-  const ProcessSetInfo set{3, {10, 11, 12, 13, 14}, 4};
-  const HostLayout laid = layout({"a", "a", "b", "b", "b"}, 4);
-  CHECK(ranks_inside(set, laid).ranks == std::vector<Rank>{12, 13, 14});
-  CHECK(ranks_inside(set, laid).rank == 2);
-  CHECK(ranks_between(set, laid).ranks == std::vector<Rank>{14});
-  for (const ProcessSetId id : {0, 1, 2, 3}) {
-    const ProcessSetInfo one{id, set.ranks, 4};
-    CHECK(ranks_inside(one, laid).id < 0);
-    CHECK(ranks_between(one, laid).id < 0);
-    CHECK(ranks_inside(one, laid).id != ranks_between(one, laid).id);
   }
 }
 

@@ -150,6 +150,24 @@ TEST_CASE("release gives back once what was prepared, and lets a set that failed
   CHECK(backend.take_asked() == Asked{"prepare 0 host", "run 2", "release 0 host"});
 }
 
+TEST_CASE("what was prepared inside and between the hosts of a set ends and goes with it, and no other's") {
+  TestBackend backend;
+  BackendRunner runner({&backend});
+  const ProcessSetInfo inside{inside_hosts(kTriple.id), {4, 5}, 1};
+  const ProcessSetInfo between{between_hosts(kTriple.id), {1, 5}, 1};
+  const ProcessSetInfo of_other{between_hosts(kPair.id), {4, 5}, 1};
+  for (const ProcessSetInfo* const set : {&inside, &between, &of_other})
+    CHECK(runner.run(batch_of(*set, 1)).is_ok());
+  backend.asked.clear();
+  runner.end(kTriple.id, kBroken);
+  CHECK(runner.run(batch_of(inside, 2)).message() == kBroken.message());
+  CHECK(runner.run(batch_of(between, 2)).message() == kBroken.message());
+  CHECK(runner.run(batch_of(of_other, 3)).is_ok());
+  CHECK(backend.take_asked() == Asked{"run 3"});
+  runner.release(kTriple.id);
+  CHECK(backend.take_asked() == Asked{"release -16 host", "release -15 host"});
+}
+
 TEST_CASE("a set whose prepare failed was never prepared: it is given back, and runs nothing") {
   TestBackend backend;
   BackendRunner runner({&backend});

@@ -1,6 +1,5 @@
-#include "ops/hierarchical/host_layout.h"
+#include "ops/hierarchical/host_leaders.h"
 
-#include <algorithm>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -48,56 +47,6 @@ Result<std::vector<Rank>> gather_leaders(const BackendContext& context, Rank own
   if (static_cast<int>(leaders.size()) == world.size) return leaders;
   return Status(Code::mismatch,
                 fmt::format("rank 0 left {} leaders of hosts for {} ranks", leaders.size(), world.size));
-}
-
-std::pair<std::size_t, std::size_t> HostLayout::find(int place) const {
-  for (std::size_t host = 0; host < hosts.size(); ++host) {
-    const auto found = std::ranges::find(hosts[host], place);
-    if (found != hosts[host].end()) return {host, static_cast<std::size_t>(found - hosts[host].begin())};
-  }
-  return {};
-}
-
-HostLayout layout_of(const ProcessSetInfo& set, std::span<const Rank> leaders) {
-  HostLayout layout;
-  std::vector<Rank> seen;
-  for (int place = 0; place < set.size(); ++place) {
-    const Rank leader = leaders[static_cast<std::size_t>(set.ranks[static_cast<std::size_t>(place)])];
-    const auto found = std::ranges::find(seen, leader);
-    if (found == seen.end()) {
-      seen.push_back(leader);
-      layout.hosts.push_back({place});
-    } else {
-      layout.hosts[static_cast<std::size_t>(found - seen.begin())].push_back(place);
-    }
-  }
-  std::tie(layout.own_host, layout.own_index) = layout.find(set.rank);
-  const auto [least, most] = std::ranges::minmax(layout.hosts, {}, &std::vector<int>::size);
-  layout.least_size = least.size();
-  layout.most_size = most.size();
-  layout.is_regular = layout.least_size == layout.most_size &&
-                      std::ranges::all_of(layout.hosts, [](const std::vector<int>& places) {
-                        return places.back() - places.front() + 1 == static_cast<int>(places.size());
-                      });
-  return layout;
-}
-
-ProcessSetInfo ranks_inside(const ProcessSetInfo& set, const HostLayout& layout) {
-  ProcessSetInfo inside{-2 * set.id - 2, {}, static_cast<int>(layout.own_index)};
-  for (const int place : layout.hosts[layout.own_host])
-    inside.ranks.push_back(set.ranks[static_cast<std::size_t>(place)]);
-  return inside;
-}
-
-ProcessSetInfo ranks_between(const ProcessSetInfo& set, const HostLayout& layout) {
-  ProcessSetInfo between{-2 * set.id - 1, {}, 0};
-  for (std::size_t host = 0; host < layout.hosts.size(); ++host) {
-    const std::vector<int>& places = layout.hosts[host];
-    if (places.size() <= layout.own_index) continue;
-    if (host == layout.own_host) between.rank = between.size();
-    between.ranks.push_back(set.ranks[static_cast<std::size_t>(places[layout.own_index])]);
-  }
-  return between;
 }
 
 }  // namespace dabke

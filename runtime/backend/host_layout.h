@@ -1,21 +1,21 @@
-// The ranks of a process set that share memory, and what each of them carries between the hosts.
+// The ranks of a process set by their hosts, and which of them meet between hosts.
 //
-// A host here is a group of ranks that share memory, found by trying; containers on one machine may be
-// several.
+// A host is a group of ranks that has a leader, its lowest rank of the world. Who makes the layout says which groups those
+// are: ranks that share memory, found by trying, or ranks that say the same name.
 #pragma once
 
 #include <cstddef>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
-#include "runtime/backend/backend.h"
+#include "runtime/backend/process_set_info.h"
 
 namespace dabke {
 
-/// The lowest rank that each rank of the world shares memory with, itself included; `own` is this rank's.
-/// Collective over the world: rank 0 gathers them in the store. Code timeout names the rank that did not
-/// come.
-Result<std::vector<Rank>> gather_leaders(const BackendContext& context, Rank own);
+/// Each rank's leader, where `hosts` has the name of each rank's host.
+std::vector<Rank> leaders_by_name(std::span<const std::string> hosts);
 
 /// A process set as its hosts see it. The same on all ranks, but for what is `own`.
 struct HostLayout {
@@ -33,9 +33,17 @@ struct HostLayout {
 
 HostLayout layout_of(const ProcessSetInfo& set, std::span<const Rank> leaders);
 
-/// The ranks of one host, or one of each: ids of such sets are negative, so they meet no other's.
+/// Those of this rank's host.
 ProcessSetInfo ranks_inside(const ProcessSetInfo& set, const HostLayout& layout);
 /// Those with this rank's index, by host; hosts that have fewer ranks are left out.
 ProcessSetInfo ranks_between(const ProcessSetInfo& set, const HostLayout& layout);
+
+/// A process set of hosts, and its parts.
+struct HostedSet {
+  HostLayout layout;
+  ProcessSetInfo inside;
+  ProcessSetInfo between;
+};
+HostedSet hosted(const ProcessSetInfo& set, std::span<const Rank> leaders);
 
 }  // namespace dabke
