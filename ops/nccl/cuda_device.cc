@@ -155,18 +155,39 @@ void CudaMemory::free(void* memory) noexcept {
   (void)device_->driver().free(reinterpret_cast<cuda::Pointer>(memory));
 }
 
-PinnedMemory::~PinnedMemory() {
-  if (device_->is_stuck()) return;
+PinnedMemory::~PinnedMemory() { trim(); }
+
+void PinnedMemory::trim() noexcept {
+  attempt([&] {
+    const std::lock_guard lock(mutex_);
+    (void)drop_free();
+  });
+}
+
+/// Whether there was any. What a device still uses that does not come to its end is not freed.
+bool PinnedMemory::drop_free() noexcept {
+  if (free_.empty() || device_->is_stuck()) return false;
   const CudaScope current = device_->scope();
   for (const auto& [bytes, all] : free_) {
     for (void* const memory : all) (void)device_->driver().free_host(memory);
   }
+  free_.clear();
+  return true;
+}
+
+std::size_t PinnedMemory::kept_bytes() const {
+  const std::lock_guard lock(mutex_);
+  std::size_t bytes = 0;
+  for (const auto& [size, all] : free_) bytes += size * all.size();
+  return bytes;
 }
 
 void* PinnedMemory::allocate_new(std::size_t bytes) noexcept {
   const CudaScope current = device_->scope();
   void* memory = nullptr;
-  const cuda::Error error = device_->driver().allocate_host(&memory, bytes, 0);
+  const auto take = [&] { return device_->driver().allocate_host(&memory, bytes, 0); };
+  cuda::Error error = take();
+  if (error == cuda::kOutOfMemory && drop_free()) error = take();
   if (error == cuda::kSuccess) return memory;
   device_->note_no_memory("cuMemHostAlloc", error);
   return nullptr;
@@ -180,12 +201,12 @@ void* PinnedMemory::allocate(std::size_t bytes) noexcept {
   void* memory = nullptr;
   attempt([&] {
     const std::lock_guard lock(mutex_);
-    auto& all = free_[rounded];
-    if (all.empty()) {
-      memory = allocate_new(rounded);
+    if (const auto kept = free_.find(rounded); kept != free_.end()) {
+      memory = kept->second.back();
+      kept->second.pop_back();
+      if (kept->second.empty()) free_.erase(kept);
     } else {
-      memory = all.back();
-      all.pop_back();
+      memory = allocate_new(rounded);
     }
     if (memory != nullptr) taken_[memory] = rounded;
   });

@@ -96,7 +96,8 @@ class CudaMemory final : public DeviceMemory {
   const std::shared_ptr<CudaDevice> device_;
 };
 
-/// Pinned memory of the host, for copies that the runtime makes. Kept for the next, because it is slow to get.
+/// Pinned memory of the host, for copies that the runtime makes. Kept for the next, because it is slow to get, until
+/// trim(), or until there is none for whoever needs another size.
 class PinnedMemory final : public DeviceMemory {
  public:
   explicit PinnedMemory(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
@@ -104,12 +105,15 @@ class PinnedMemory final : public DeviceMemory {
   void* allocate(std::size_t bytes) noexcept override;
   void free(void* memory) noexcept override;
   Status state() const override { return device_->state(); }
+  std::size_t kept_bytes() const override;
+  void trim() noexcept override;
 
  private:
   void* allocate_new(std::size_t bytes) noexcept;
+  bool drop_free() noexcept;
 
   const std::shared_ptr<CudaDevice> device_;
-  std::mutex mutex_;  // all below
+  mutable std::mutex mutex_;  // all below
   std::map<std::size_t, std::vector<void*>> free_;
   std::map<void*, std::size_t> taken_;
 };

@@ -30,6 +30,10 @@ class DeviceMemory {
   virtual void free(void* memory) noexcept = 0;
   /// An error: the device is lost, and that is why there was no memory.
   virtual Status state() const { return {}; }
+  /// What it keeps of what was freed, for whoever allocates next.
+  virtual std::size_t kept_bytes() const { return 0; }
+  /// Gives that back.
+  virtual void trim() noexcept {}
 };
 
 /// Memory that somebody owns. Keeps the device's memory until it is freed.

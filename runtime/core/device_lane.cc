@@ -131,7 +131,7 @@ bool DeviceLane::wait_a_little(int& looks) {
       said_idle_ = false;
     } else if (flights_.empty() && !std::exchange(said_idle_, true)) {
       lock.unlock();
-      runner_.idle();
+      give_back_memory();
     } else {
       changed_.wait(lock, news);
     }
@@ -143,6 +143,16 @@ bool DeviceLane::wait_a_little(int& looks) {
     changed_.wait_for(lock, std::min(kShortestEventPause * (1 << doublings), kLongestEventPause), news);
   }
   return true;
+}
+
+/// Nothing has run for a while.
+void DeviceLane::give_back_memory() {
+  runner_.idle();
+  DeviceMemory& staging = *stream_->host_memory();
+  const std::size_t before = staging.kept_bytes();
+  staging.trim();
+  if (before != 0)
+    log_.debug("{}: {} bytes of pinned host memory are given back", stream_->device().to_string(), before);
 }
 
 void DeviceLane::begin(Flight& flight) {

@@ -76,6 +76,7 @@ class DeviceLane final : public Lane {
   void end(const std::shared_ptr<Flight>& flight, const Status& status);
   void end_front();
   bool wait_a_little(int& looks);
+  void give_back_memory();
   Status aborted();
 
   const std::shared_ptr<DeviceStream> stream_;
