@@ -73,7 +73,7 @@ Status NcclBackend::prepare(const ProcessSetInfo& set, Device device) {
             fmt::format("this rank has NCCL {}, and rank {} has {} ({}); install one version everywhere",
                         version_text(own), set.ranks.front(), version_text(id.version), nccl->description())};
   }
-  context_.log.info("process set {} on {}: {}", set.id, device.to_string(), nccl->description());
+  context_.log.info("{} on {}: {}", describe_set(set.id), device.to_string(), nccl->description());
   DABKE_ASSIGN_OR_RETURN(auto made, nccl->make_communicator(device, id.nccl, set.rank, set.size(),
                                                             deadline_after(context_.config.start_timeout),
                                                             [this] { return copy_of(aborted_.aborted()); }));
@@ -152,7 +152,7 @@ Status NcclBackend::poll() {
     const auto ready = communicator->poll();
     if (ready) continue;
     return fail(lane, *communicator,
-                {ready.status().code(), fmt::format("process set {}: {}", set, ready.status().message())});
+                {ready.status().code(), fmt::format("{}: {}", describe_set(set), ready.status().message())});
   }
   return {};
 }
@@ -189,7 +189,9 @@ Result<std::unique_ptr<Backend>> open_nccl_backend(const BackendContext& context
 OpenDevice cuda_devices(const Config& config, const Environment& environment) {
   return [config, environment](Device device) -> Result<std::shared_ptr<DeviceStream>> {
     DABKE_ASSIGN_OR_RETURN(const ModuleTable* const table, load_module(config, "nccl"));
-    DABKE_RETURN_IF_ERROR(table->nccl->load(config.nccl_library, environment));
+    DABKE_RETURN_IF_ERROR(table->nccl->load_driver());
+    if (gpu_operations_named(config.gpu_operations) != GpuOperations::host)
+      DABKE_RETURN_IF_ERROR(table->nccl->load_nccl(config.nccl_library, environment));
     return table->nccl->open(device);
   };
 }

@@ -8,9 +8,17 @@
 
 namespace dabke {
 
-Status NcclProcess::load(const std::string& library, const Environment& environment) {
+Status NcclProcess::load_driver() {
   const std::lock_guard lock(mutex_);
-  if (is_loaded_) return {};
+  if (has_driver_) return {};
+  DABKE_ASSIGN_OR_RETURN(driver_, cuda::load_driver());
+  has_driver_ = true;
+  return {};
+}
+
+Status NcclProcess::load_nccl(const std::string& library, const Environment& environment) {
+  const std::lock_guard lock(mutex_);
+  if (has_nccl_) return {};
   // Every thread of ours that waits for NCCL counts on it not to block.
   if (const auto blocking = environment("NCCL_COMM_BLOCKING"); blocking && *blocking == "1") {
     return {
@@ -18,9 +26,8 @@ Status NcclProcess::load(const std::string& library, const Environment& environm
         "NCCL_COMM_BLOCKING=1 makes NCCL wait where nothing can end it; unset it, so that a lost rank ends "
         "with an error"};
   }
-  DABKE_ASSIGN_OR_RETURN(driver_, cuda::load_driver());
   DABKE_ASSIGN_OR_RETURN(nccl_, nccl::load(library, environment));
-  is_loaded_ = true;
+  has_nccl_ = true;
   return {};
 }
 
@@ -30,7 +37,7 @@ int NcclProcess::version() const { return nccl_.version; }
 
 Result<std::shared_ptr<CudaDevice>> NcclProcess::find(int index) {
   const std::lock_guard lock(mutex_);
-  if (!is_loaded_) return Status(Code::internal, "a device was asked for before the driver was loaded");
+  if (!has_driver_) return Status(Code::internal, "a device was asked for before the driver was loaded");
   auto& device = devices_[index];
   if (device == nullptr) {
     auto opened = CudaDevice::open(driver_, index, nvtx_profiler());

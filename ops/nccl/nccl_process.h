@@ -10,7 +10,8 @@ namespace dabke {
 
 class NcclProcess final : public NcclSession {
  public:
-  Status load(const std::string& library, const Environment& environment) override;
+  Status load_driver() override;
+  Status load_nccl(const std::string& library, const Environment& environment) override;
   std::string description() const override;
   int version() const override;
   Result<std::shared_ptr<DeviceStream>> open(Device device) override;
@@ -23,8 +24,9 @@ class NcclProcess final : public NcclSession {
   Result<std::shared_ptr<CudaDevice>> find(int index);
 
   std::mutex mutex_;  // all below; what is loaded stays as it is
-  bool is_loaded_ = false;
+  bool has_driver_ = false;
   cuda::Driver driver_;
+  bool has_nccl_ = false;
   nccl::Library nccl_;
   std::map<int, std::shared_ptr<CudaDevice>> devices_;
 };

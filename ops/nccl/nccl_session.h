@@ -62,9 +62,11 @@ class NcclSession {
   static constexpr std::size_t kIdBytes = 128;
 
   virtual ~NcclSession() = default;
-  /// Finds the driver and NCCL, the first time. Comes back soon where there are none. From any thread.
-  ///   library  what DABKE_NCCL_LIBRARY names; empty: nothing
-  virtual Status load(const std::string& library, const Environment& environment) = 0;
+  // Each finds its library, the first time. Comes back soon where there is none. From any thread.
+  /// Enough for devices, and all that the host moves of theirs.
+  virtual Status load_driver() = 0;
+  /// After the driver. `library`: what DABKE_NCCL_LIBRARY names; empty: nothing.
+  virtual Status load_nccl(const std::string& library, const Environment& environment) = 0;
   /// "NCCL 2.27.3 (pip: /.../libnccl.so.2), CUDA driver 13.0"
   virtual std::string description() const = 0;
   virtual int version() const = 0;

@@ -69,6 +69,8 @@ constexpr Knob kKnobs[] = {
      "Which backend moves host tensors. auto: shared memory where all ranks of a process set share it, hierarchical where several of its hosts have several ranks, else our TCP links for what is small and gloo for the rest, which is also what tcp means. mpi: MPI, and shared memory inside where there are several hosts."},
     {"SHM_STORES", "", "shm-stores", 1, &Config::shm_stores, one_of("auto,plain,streaming"), "",
      "How ranks of one host write what the others read, from 64 KB on: plainly, which is best where their cores are near, or past their caches, where they are far apart. auto: whichever takes less time, measured while they work. The results are the same."},
+    {"GPU_OPERATIONS", "", "gpu-operations", 1, &Config::gpu_operations, one_of("nccl,hierarchical,host,mpi,gloo"), "",
+     "What moves tensors on CUDA devices, the same on all ranks. nccl: NCCL. hierarchical: NCCL inside each host, and between hosts whatever moves host tensors there. host: all of it is copied to the host, moved as host tensors are, and copied back. mpi, gloo: the same, with CPU_OPERATIONS of that name."},
     {"COMPRESSION", "", "compression", 1, &Config::compression, one_of("none,float16,bfloat16"), "",
      "What the float32 elements of an allreduce travel as between hosts, where the call does not say: half the bytes for fewer digits. They are added in float32 and rounded to it once more at the end. Within a host, and for all other collectives and dtypes, nothing changes."},
     {"NETWORK_INTERFACE", "GLOO_IFACE", "network-interfaces", 1, &Config::network_interface, any(), "",
@@ -184,6 +186,18 @@ struct Setter {
   }
 };
 
+/// Where GPU_OPERATIONS names a backend of host tensors, CPU_OPERATIONS is that one.
+Status settle_operations(Config& config) {
+  if (config.gpu_operations != "mpi" && config.gpu_operations != "gloo") return {};
+  if (config.cpu_operations == "auto") config.cpu_operations = config.gpu_operations;
+  if (config.cpu_operations == config.gpu_operations) return {};
+  return {Code::invalid_argument,
+          fmt::format("DABKE_GPU_OPERATIONS={0} moves tensors on GPUs through the host, with {0} there, but "
+                      "DABKE_CPU_OPERATIONS={1}; give both the same value, or choose "
+                      "DABKE_GPU_OPERATIONS=host, which takes what moves host tensors",
+                      config.gpu_operations, config.cpu_operations)};
+}
+
 }  // namespace
 
 std::span<const Knob> knobs() { return kKnobs; }
@@ -244,6 +258,7 @@ Result<Config> config_from_environment(const Environment& environment) {
   }
   const bool is_horovods = !environment("DABKE_TIMELINE") && environment("HOROVOD_TIMELINE");
   if (config.timeline_format == "auto" && is_horovods) config.timeline_format = "horovod";
+  DABKE_RETURN_IF_ERROR(settle_operations(config));
   return config;
 }
 

@@ -36,6 +36,7 @@ struct Config {
   std::string process_sets;
   std::string cpu_operations = "auto";
   std::string shm_stores = "auto";
+  std::string gpu_operations = "nccl";
   std::string compression = "none";
   std::string network_interface;
   std::string module_path;

@@ -42,12 +42,25 @@ namespace dabke {
   X(none,      0, "none")     \
   X(float16,   1, "float16")  \
   X(bfloat16,  2, "bfloat16")
+
+//   id            value  name
+#define DABKE_GPU_OPERATIONS(X)       \
+  X(nccl,          0, "nccl")         \
+  X(hierarchical,  1, "hierarchical") \
+  X(host,          2, "host")
 // clang-format on
 
 /// What the float32 elements of an allreduce travel as between hosts.
 enum class Compression : std::uint8_t {
 #define X(id, value, name) id = value,
   DABKE_COMPRESSIONS(X)
+#undef X
+};
+
+/// What moves tensors on devices: their backend; that inside each host, and the host's lane between hosts; or that alone.
+enum class GpuOperations : std::uint8_t {
+#define X(id, value, name) id = value,
+  DABKE_GPU_OPERATIONS(X)
 #undef X
 };
 
@@ -147,6 +160,25 @@ constexpr Compression compression_named(std::string_view wanted) {
   return Compression::none;
 }
 
+constexpr std::string_view name_of(GpuOperations operations) {
+  switch (operations) {
+#define X(id, value, name) \
+  case GpuOperations::id: return name;
+    DABKE_GPU_OPERATIONS(X)
+#undef X
+  }
+  return "unknown";
+}
+
+/// host for a name that is none of these: that of a backend of the host.
+constexpr GpuOperations gpu_operations_named(std::string_view wanted) {
+#define X(id, value, name) \
+  if (wanted == name) return GpuOperations::id;
+  DABKE_GPU_OPERATIONS(X)
+#undef X
+  return GpuOperations::host;
+}
+
 /// What a collective does; a column of the table.
 enum CollectiveTrait : std::uint8_t {
   kNoTraits = 0,
@@ -207,5 +239,7 @@ template <>
 inline constexpr ReduceOp kLast<ReduceOp> = ReduceOp::bitwise_xor;
 template <>
 inline constexpr Compression kLast<Compression> = Compression::bfloat16;
+template <>
+inline constexpr GpuOperations kLast<GpuOperations> = GpuOperations::host;
 
 }  // namespace dabke

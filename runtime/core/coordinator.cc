@@ -77,7 +77,7 @@ Coordinator::Coordinator(Parts parts)
       machine_(machine_options(parts.world, parts.config, batch_sizes(parts.backends, parts.process_sets),
                                *channel_, std::move(parts.static_sets))),
       names_(parts.config.duplicate_names == "error" ? std::make_unique<NamesInUse>() : nullptr),
-      lanes_(parts.backends, std::move(parts.open_device), *this, parts.reports.log),
+      lanes_(parts.backends, std::move(parts.open_device), parts.world.hosts, *this, parts.reports.log),
       reports_(std::move(parts.reports), machine_, calls_, lanes_) {}
 
 Result<std::unique_ptr<Coordinator>> Coordinator::open(Parts parts) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/backend/sliced_batch.h"
 #include "runtime/base/exceptions.h"
 #include "runtime/core/batch_builder.h"
 #include "runtime/core/device_lane.h"
@@ -13,7 +14,7 @@
 namespace dabke {
 
 struct DeviceLane::Flight {
-  enum class Step { make_id, build, stage, staging, launch, launching, in_flight };
+  enum class Step { make_id, build, slice, slicing, stage, staging, launch, launching, in_flight };
   /// What one lane has done for the other to go on.
   enum class Device { nothing, made_id, built, staged };
   enum class Host { nothing, exchanged, agreed, over };
@@ -26,8 +27,16 @@ struct DeviceLane::Flight {
   Flight(DeviceLane& of, std::unique_ptr<Run> what)
       : lane(of), run(std::move(what)), builder(*run, of.stream()) {}
 
+  /// Whether a backend has a batch of it, and has not enqueued all of that yet.
+  bool is_launching() const { return step == Step::slicing || step == Step::launching; }
   /// Whether something of it is, or may be, on its way there.
-  bool is_on_device() const { return event != nullptr || step == Step::launching; }
+  bool is_on_device() const { return event != nullptr || is_launching(); }
+  /// Whether the host runs all of it, or its middle.
+  bool host_runs() const { return hosted != nullptr || backend == nullptr; }
+  /// Those among which the device's backend runs what it runs of it.
+  const ProcessSetInfo& ranks_of_device() const {
+    return hosted != nullptr ? hosted->inside : *run->process_set;
+  }
   static void enqueued(void* context, const Status& status) {
     Flight& flight = *static_cast<Flight*>(context);
     const std::lock_guard lock(flight.lane.mutex_);
@@ -40,7 +49,8 @@ struct DeviceLane::Flight {
   DeviceLane& lane;
   std::unique_ptr<Run> run;
   BatchBuilder builder;
-  Backend* backend = nullptr;  // null: it runs on the host
+  Backend* backend = nullptr;               // null: it runs on the host
+  std::shared_ptr<const HostedSet> hosted;  // null: the device's backend runs all of it, or nothing
   bool needs_id = false;
 
   // The device's.
@@ -49,7 +59,15 @@ struct DeviceLane::Flight {
   TimePoint begun_at{};
   bool has_enqueued = false;           // something that no event has been recorded behind
   std::shared_ptr<DeviceEvent> event;  // what is on its way at the device
+  const Batch* part = nullptr;         // what the backend has of it, or has had last
   std::vector<Staged> outputs;
+  // Where it is in slices: copies that sums may be kept in, if the tensors are none (needs_wide_sums), the slices of what
+  // is summed, and those of the tensors; then what the device's backend runs.
+  Batch wide;
+  std::optional<SlicedBatch> sums;
+  std::optional<SlicedBatch> slices;
+  Batch before;
+  Batch after;
   std::optional<DeviceRecorder> recorder;  // while a timeline is recorded
   Status failed;                           // it waits for the device to come to its end, and ends with this
   TimePoint abandon_at = kNever;

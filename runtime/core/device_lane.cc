@@ -14,13 +14,15 @@ constexpr Duration kLongestEventPause = std::chrono::milliseconds(1);
 
 }  // namespace
 
-DeviceLane::DeviceLane(std::shared_ptr<DeviceStream> stream, std::vector<Backend*> backends, HostLane& host,
-                       LaneObserver& observer, Log log)
+DeviceLane::DeviceLane(std::shared_ptr<DeviceStream> stream, std::vector<Backend*> backends,
+                       const std::vector<Rank>& leaders, HostLane& host, LaneObserver& observer, Log log)
     : stream_(std::move(stream)),
       runner_(std::move(backends)),
+      leaders_(leaders),
       host_(host),
       observer_(observer),
-      log_(std::move(log)) {}
+      log_(std::move(log)),
+      wide_(*stream_) {}
 
 DeviceLane::~DeviceLane() { stop(); }
 
@@ -37,13 +39,15 @@ void DeviceLane::push(std::unique_ptr<Run> run) {
   const auto flight = std::make_shared<Flight>(*this, std::move(run));
   const ProcessSetInfo& set = *flight->run->process_set;
   if (flight->run->is_release()) {
-    std::erase_if(with_id_, [&](const auto& row) { return row.second == set.id; });
+    std::erase_if(with_id_, [&](const auto& row) { return whole_of(row.second) == set.id; });
+    hosted_.erase(set.id);
   } else {
-    flight->backend = runner_.find(flight->run->batch, {}, set);
+    choose(*flight);
     const Backend* const backend = flight->backend;
-    flight->needs_id = backend != nullptr && backend->unique_id_bytes() != 0 && set.size() > 1 &&
-                       with_id_.emplace(backend, set.id).second;
-    if (flight->needs_id || flight->builder.needs_exchange() || backend == nullptr) {
+    const ProcessSetInfo& ranks = flight->ranks_of_device();
+    flight->needs_id = backend != nullptr && backend->unique_id_bytes() != 0 && ranks.size() > 1 &&
+                       with_id_.emplace(backend, ranks.id).second;
+    if (flight->needs_id || flight->builder.needs_exchange() || flight->host_runs()) {
       flight->host_has = Flight::Host::nothing;
       host_.push_part([this, flight](BackendRunner& host) { run_on_host(*flight, host); });
     }
@@ -148,6 +152,7 @@ bool DeviceLane::wait_a_little(int& looks) {
 /// Nothing has run for a while.
 void DeviceLane::give_back_memory() {
   runner_.idle();
+  wide_.drop();
   DeviceMemory& staging = *stream_->host_memory();
   const std::size_t before = staging.kept_bytes();
   staging.trim();
@@ -174,9 +179,7 @@ bool DeviceLane::advance(Flight& flight) {
   Status status = aborted();
   if (status.is_ok()) status = without_exceptions([&] { return step(flight); });
   if (status.is_ok()) return flight.step != before;
-  if (flight.step == Flight::Step::launching || flight.step == Flight::Step::in_flight)
-    status = flight.backend != nullptr ? runner_.fail(*flight.backend, flight.run->batch, std::move(status))
-                                       : status;
+  if (flight.part != nullptr) status = runner_.fail(*flight.backend, *flight.part, std::move(status));
   {
     const std::lock_guard lock(mutex_);
     flight.abandon_at = std::min(abandon_at_, Clock::now() + kAbandonAfter);
@@ -195,7 +198,7 @@ bool DeviceLane::give_up(Flight& flight) {
     if (flight.host_has != Flight::Host::over) return false;
     launched = flight.launched;
   }
-  if (flight.step == Flight::Step::launching) {
+  if (flight.is_launching()) {
     if (!launched) {
       (void)without_exceptions([&] { return flight.backend->poll(); });
       return false;

@@ -6,12 +6,20 @@
 //   2. host    all ranks get it; they tell each other their row counts (allgather, alltoall)
 //   3. device  waits for the inputs' events, makes the outputs
 //   4. host    the ranks agree which outputs have memory everywhere (output_verdict.h)
-//   5. device  copies the inputs to the host, where no backend of the device runs such a call
-//   6. host    runs the batch there
-//   7. device  enqueues the batch, or copies the outputs back
+//   5. device  copies the inputs to the host, where the host is to run the batch; where it is to run the middle of it
+//              alone (sliced_batch.h), enqueues what comes before, and copies this rank's slice
+//   6. host    runs that there
+//   7. device  enqueues the batch; or copies the outputs back, and enqueues what comes after
 //   8. device  looks at the event behind all of that until it is reached: the run has ended
 // The host's steps of a run are one part in the host's lane, which it enters when the run is handed over, before the
 // next run; it waits there for the device. So every communicator of the host sees the same order on every rank.
+//
+// Who runs a batch follows from what the ranks have agreed on (choose() in device_lane_hosts.cc):
+//   nccl          a backend of the device; the host what no such backend can run
+//   hierarchical  the same within a host. Of several hosts with several ranks each the device's backend runs allreduce and
+//                 broadcast inside the hosts, and the host between them; all else the host runs alone, so no
+//                 communicator of the device spans hosts
+//   host          the host
 //
 // After an abort a run ends when its device has come to its end, or after kAbandonAfter; then its memory is kept for
 // as long as the process lives, because the device may still write to it.
@@ -19,11 +27,14 @@
 
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
 
 #include "runtime/backend/backend_runner.h"
+#include "runtime/backend/fusion_buffer.h"
+#include "runtime/backend/host_layout.h"
 #include "runtime/core/host_lane.h"
 
 namespace dabke {
@@ -32,10 +43,10 @@ class DeviceLane final : public Lane {
  public:
   static constexpr Duration kAbandonAfter = std::chrono::seconds(5);
 
-  /// `backends` are those of the device's type, in order of preference. All outlives the lane; the host's lane is
-  /// stopped after it.
-  DeviceLane(std::shared_ptr<DeviceStream> stream, std::vector<Backend*> backends, HostLane& host,
-             LaneObserver& observer, Log log);
+  /// `backends` are those of the device's type, in order of preference; `leaders` as host_layout.h has them. All outlives
+  /// the lane; the host's lane is stopped after it.
+  DeviceLane(std::shared_ptr<DeviceStream> stream, std::vector<Backend*> backends,
+             const std::vector<Rank>& leaders, HostLane& host, LaneObserver& observer, Log log);
   ~DeviceLane() override;
 
   /// Called once, before the first run.
@@ -53,6 +64,10 @@ class DeviceLane final : public Lane {
   static constexpr std::size_t kBusyRuns = 4;
   struct Flight;
 
+  // ---- by whoever pushes
+  void choose(Flight& flight);
+  std::shared_ptr<const HostedSet> hosts_of(const ProcessSetInfo& set);
+
   // ---- the host's steps, on its lane's thread
   void run_on_host(Flight& flight, BackendRunner& host);
   Status take_host_steps(Flight& flight, BackendRunner& host);
@@ -65,8 +80,12 @@ class DeviceLane final : public Lane {
   Status make_id(Flight& flight);
   Status build(Flight& flight);
   Status wait_for_inputs(Flight& flight);
+  Status slice(Flight& flight);
+  Status widen(Flight& flight);
+  Status narrow(Flight& flight);
   Status stage(Flight& flight);
   Status launch(Flight& flight);
+  Status start(Flight& flight, Batch& batch);
   Status record_behind(Flight& flight);
   Status record_end(Flight& flight);
   Status look(Flight& flight);
@@ -81,13 +100,16 @@ class DeviceLane final : public Lane {
 
   const std::shared_ptr<DeviceStream> stream_;
   BackendRunner runner_;
+  const std::vector<Rank>& leaders_;
   HostLane& host_;
   LaneObserver& observer_;
   const Log log_;
   LaneClock running_;
-  std::set<std::pair<const Backend*, ProcessSetId>> with_id_;  // by whoever pushes
-  std::deque<std::shared_ptr<Flight>> flights_;                // the thread's: the oldest first
-  std::mutex mutex_;  // all below, and what lanes tell each other of a flight
+  std::map<ProcessSetId, std::shared_ptr<const HostedSet>> hosted_;  // by whoever pushes, as the next one
+  std::set<std::pair<const Backend*, ProcessSetId>> with_id_;
+  FusionBuffer wide_;                            // the thread's, as the next one
+  std::deque<std::shared_ptr<Flight>> flights_;  // the thread's: the oldest first
+  std::mutex mutex_;                             // all below, and what lanes tell each other of a flight
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Flight>> pushed_;
   bool has_news_ = false;

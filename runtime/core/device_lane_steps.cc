@@ -57,7 +57,7 @@ Status DeviceLane::take_host_steps(Flight& flight, BackendRunner& host) {
     id.kind = CollectiveKind::broadcast;
     id.dtype = DType::u8;
     id.order = flight.run->batch.order;
-    id.process_set = flight.run->process_set.get();
+    id.process_set = &flight.ranks_of_device();
     id.entries.push_back({.input = flight.id.data(),
                           .output = flight.id.data(),
                           .elements = static_cast<std::int64_t>(flight.id.size())});
@@ -65,16 +65,16 @@ Status DeviceLane::take_host_steps(Flight& flight, BackendRunner& host) {
   }
   if (flight.builder.needs_exchange()) DABKE_RETURN_IF_ERROR(host.run(flight.builder.exchange_batch()));
   tell(Flight::Host::exchanged);
-  if (!flight.builder.needs_exchange() && flight.backend != nullptr) return {};
+  if (!flight.builder.needs_exchange() && !flight.host_runs()) return {};
   DABKE_RETURN_IF_ERROR(wait_for(Device::built));
   if (flight.builder.needs_verdict()) {
     DABKE_RETURN_IF_ERROR(host.run(flight.builder.verdict_batch()));
     flight.refused = flight.builder.apply_verdict();
   }
   tell(Flight::Host::agreed);
-  if (flight.backend != nullptr || flight.run->batch.entries.empty()) return {};
+  if (!flight.host_runs() || flight.run->batch.entries.empty()) return {};
   DABKE_RETURN_IF_ERROR(wait_for(Device::staged));
-  return host.run(flight.on_host);
+  return flight.on_host.entries.empty() ? Status() : host.run(flight.on_host);
 }
 
 Status DeviceLane::step(Flight& flight) {
@@ -90,12 +90,16 @@ Status DeviceLane::step(Flight& flight) {
   switch (flight.step) {
     case Flight::Step::make_id: return make_id(flight);
     case Flight::Step::build: return host_has >= Flight::Host::exchanged ? build(flight) : Status();
+    case Flight::Step::slice: return slice(flight);
     case Flight::Step::stage: return host_has >= Flight::Host::agreed ? stage(flight) : Status();
     case Flight::Step::launch: return host_has == Flight::Host::over ? launch(flight) : Status();
+    case Flight::Step::slicing:
     case Flight::Step::launching: {
       DABKE_RETURN_IF_ERROR(flight.backend->poll());
       if (!launched) return {};
-      return record_end(flight);
+      if (flight.step == Flight::Step::launching) return record_end(flight);
+      flight.step = Flight::Step::stage;
+      return {};
     }
     case Flight::Step::staging:
     case Flight::Step::in_flight:
@@ -107,7 +111,7 @@ Status DeviceLane::step(Flight& flight) {
 Status DeviceLane::make_id(Flight& flight) {
   if (flight.needs_id) {
     flight.id.resize(flight.backend->unique_id_bytes());
-    const ProcessSetInfo& set = *flight.run->process_set;
+    const ProcessSetInfo& set = flight.ranks_of_device();
     if (set.rank == 0) DABKE_RETURN_IF_ERROR(flight.backend->make_unique_id(set, flight.id));
     {
       const std::lock_guard lock(mutex_);
@@ -129,7 +133,9 @@ Status DeviceLane::build(Flight& flight) {
     flight.device_has = Flight::Device::built;
   }
   changed_.notify_all();
-  flight.step = flight.backend == nullptr ? Flight::Step::stage : Flight::Step::launch;
+  flight.step = flight.hosted != nullptr    ? Flight::Step::slice
+                : flight.backend == nullptr ? Flight::Step::stage
+                                            : Flight::Step::launch;
   return {};
 }
 
@@ -154,11 +160,11 @@ Status DeviceLane::wait_for_inputs(Flight& flight) {
   return {};
 }
 
-/// The batch as the host runs it, on copies of its tensors.
+/// What the host runs, on copies of the tensors.
 Status DeviceLane::stage(Flight& flight) {
   Run& run = *flight.run;
-  const std::size_t width = size_of(run.batch.dtype);
-  flight.on_host = run.batch;
+  flight.on_host = flight.hosted != nullptr ? flight.sums->between() : run.batch;
+  const std::size_t width = size_of(flight.on_host.dtype);
   flight.on_host.device_type = DeviceType::host;
   flight.on_host.device_index = 0;
   flight.on_host.stream = nullptr;
@@ -171,7 +177,7 @@ Status DeviceLane::stage(Flight& flight) {
   };
   for (BatchEntry& entry : flight.on_host.entries) {
     const std::size_t in_bytes = static_cast<std::size_t>(entry.elements) * width;
-    const std::size_t out_bytes = static_cast<std::size_t>(output_elements(run.batch, entry)) * width;
+    const std::size_t out_bytes = static_cast<std::size_t>(output_elements(flight.on_host, entry)) * width;
     DABKE_ASSIGN_OR_RETURN(void* const output, make(std::max(in_bytes, out_bytes)));
     void* input = output;
     if (entry.input != entry.output) {
@@ -213,30 +219,47 @@ Status DeviceLane::launch(Flight& flight) {
   });
   flight.has_enqueued = true;
   flight.report.size_bytes = input_bytes(run);
+  for (const auto& [device, host, bytes] : flight.outputs)
+    DABKE_RETURN_IF_ERROR(stream_->copy_from_host(device, host, bytes));
+  if (flight.hosted != nullptr) {
+    flight.report.backend = "hierarchical";
+    DABKE_RETURN_IF_ERROR(narrow(flight));
+    return flight.after.entries.empty() ? record_end(flight) : start(flight, flight.after);
+  }
   // Also where nothing of the batch is left to run: it is made once, with the set's first batch.
   if (flight.needs_id) flight.backend->take_unique_id(*run.process_set, flight.id);
   if (flight.backend == nullptr || run.batch.entries.empty() || run.process_set->size() == 1) {
     flight.report.backend = flight.backend != nullptr ? flight.backend->name() : "staged";
     if (flight.backend != nullptr && !run.batch.entries.empty())
       DABKE_RETURN_IF_ERROR(run_alone(run.batch, *stream_));
-    for (const auto& [device, host, bytes] : flight.outputs)
-      DABKE_RETURN_IF_ERROR(stream_->copy_from_host(device, host, bytes));
     return record_end(flight);
   }
-  DABKE_ASSIGN_OR_RETURN(flight.backend, runner_.choose(run.batch));
   flight.report.backend = flight.backend->name();
-  if (flight.recorder) run.batch.trace.stream = &*flight.recorder;
-  flight.step = Flight::Step::launching;
+  return start(flight, run.batch);
+}
+
+/// Hands it to the device's backend.
+Status DeviceLane::start(Flight& flight, Batch& batch) {
+  DABKE_ASSIGN_OR_RETURN(flight.backend, runner_.choose(batch));
+  flight.part = &batch;
+  if (flight.recorder) batch.trace.stream = &*flight.recorder;
+  {
+    const std::lock_guard lock(mutex_);
+    flight.launched = false;
+  }
+  const Flight::Step before = std::exchange(
+      flight.step, flight.step == Flight::Step::slice ? Flight::Step::slicing : Flight::Step::launching);
   const Status started = without_exceptions([&] {
-    return runner_.start_on(*flight.backend, run.batch, {&Flight::enqueued, &flight});
+    return runner_.start_on(*flight.backend, batch, {&Flight::enqueued, &flight});
   });
-  if (!started.is_ok()) flight.step = Flight::Step::launch;  // `done` will not be called
+  if (started.is_ok()) return {};
+  flight.step = before;  // `done` will not be called
+  flight.part = nullptr;
   return started;
 }
 
 Status DeviceLane::look(Flight& flight) {
-  if (flight.backend != nullptr && flight.step == Flight::Step::in_flight)
-    DABKE_RETURN_IF_ERROR(flight.backend->poll());
+  if (flight.part != nullptr) DABKE_RETURN_IF_ERROR(flight.backend->poll());
   const Result<bool> reached = flight.event->is_reached();
   if (!reached) {
     flight.event = nullptr;  // nothing runs any more
@@ -248,6 +271,7 @@ Status DeviceLane::look(Flight& flight) {
     return {};
   }
   flight.event = nullptr;
+  flight.part = nullptr;
   flight.step = Flight::Step::launch;
   {
     const std::lock_guard lock(mutex_);

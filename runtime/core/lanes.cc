@@ -7,9 +7,10 @@
 namespace dabke {
 
 Lanes::Lanes(const std::vector<std::unique_ptr<Backend>>& backends, OpenDevice open_device,
-             LaneObserver& observer, Log log)
+             std::span<const std::string> hosts, LaneObserver& observer, Log log)
     : backends_(backends),
       open_device_(std::move(open_device)),
+      leaders_(leaders_by_name(hosts)),
       observer_(observer),
       log_(std::move(log)),
       host_(backends_of(DeviceType::host), observer) {}
@@ -54,8 +55,8 @@ Status Lanes::open(Device device) {
                         device.to_string())};
   }
   DABKE_ASSIGN_OR_RETURN(auto stream, open_device_(device));
-  auto lane =
-      std::make_unique<DeviceLane>(std::move(stream), backends_of(device.type), host_, observer_, log_);
+  auto lane = std::make_unique<DeviceLane>(std::move(stream), backends_of(device.type), leaders_, host_,
+                                           observer_, log_);
   DABKE_RETURN_IF_ERROR(lane->start());
   const std::lock_guard lock(mutex_);
   if (!aborted_.is_ok()) lane->abort(aborted_);

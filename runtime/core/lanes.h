@@ -4,6 +4,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/core/device_lane.h"
@@ -12,9 +14,10 @@ namespace dabke {
 
 class Lanes {
  public:
-  /// `backends`, in order of preference, outlive it. `open_device`: empty where there are no devices.
-  Lanes(const std::vector<std::unique_ptr<Backend>>& backends, OpenDevice open_device, LaneObserver& observer,
-        Log log);
+  /// `backends`, in order of preference, outlive it. `open_device`: empty where there are no devices. `hosts`: the name of
+  /// each rank's.
+  Lanes(const std::vector<std::unique_ptr<Backend>>& backends, OpenDevice open_device,
+        std::span<const std::string> hosts, LaneObserver& observer, Log log);
 
   /// Called once, before the first run.
   Status start() { return host_.start(); }
@@ -58,6 +61,7 @@ class Lanes {
 
   const std::vector<std::unique_ptr<Backend>>& backends_;
   const OpenDevice open_device_;
+  const std::vector<Rank> leaders_;
   LaneObserver& observer_;
   const Log log_;
   HostLane host_;  // outlives the devices', which use it

@@ -151,6 +151,8 @@ std::vector<std::string_view> Runtime::backend_names() const {
 
 Status Runtime::submit(OperationRef operation, Coordinator::Wake wake) {
   if (!operation->inputs.empty()) operation->request->device_type = operation->inputs[0].device.type;
+  if (operation->request->device_type != DeviceType::host)
+    operation->request->gpu_operations = gpu_operations_named(config_.gpu_operations);
   if (operation->request->kind == CollectiveKind::allreduce) {
     const auto configured = compression_named(config_.compression);
     operation->request->compression = operation->compression.value_or(configured);

@@ -29,7 +29,7 @@ struct Disagreement {
 /// A signature says where tensors are that are not on the host.
 std::string as_seen(std::string signature, const Setup& setup) {
   const std::size_t shape = signature.rfind(']');
-  if (setup.is_on_device() && shape != std::string::npos) signature.insert(shape + 1, " on cuda");
+  if (shape != std::string::npos) signature.insert(shape + 1, setup.where());
   return signature;
 }
 

@@ -57,7 +57,7 @@ TEST_CASE("a stall is reported once a period, with the missing ranks and what th
   Config config = quiet_config();
   config.log_level = "warning";
   config.stall_check_time = 0.2;
-  const std::string where = backend.is_on_device() ? " on cuda" : "";
+  const std::string where = backend.where();
   const std::vector<std::string> expected = {"'late' (allreduce (sum) of float32 [4]" + where +
                                                  ") of process set 0 was submitted by ranks 0, 1 "
                                                  "and is waited for from rank 2 on node",

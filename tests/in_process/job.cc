@@ -144,6 +144,8 @@ void Job::open(const Setup& setup, int size, const std::function<Config(int rank
           knives_[static_cast<std::size_t>(rank)]));
     };
     Config config = config_of(rank);
+    if (!setup.cpu_operations.empty()) config.cpu_operations = setup.cpu_operations;
+    if (!setup.gpu_operations.empty()) config.gpu_operations = setup.gpu_operations;
     std::shared_ptr<TestDevice> tensors;
     if (setup.data == Setup::Data::nccl) {
       config.module_path = MODULE_PATH;
@@ -158,7 +160,9 @@ void Job::open(const Setup& setup, int size, const std::function<Config(int rank
         return Status(Code::unsupported, "there is no such device");
       };
     }
-    if (setup.data != Setup::Data::library) {
+    if (setup.data == Setup::Data::nccl && !setup.cpu_operations.empty()) {
+      factories.backends = make_all_backends;
+    } else if (setup.data != Setup::Data::library) {
       factories.backends = [&](const BackendContext& context) {
         std::vector<std::unique_ptr<Backend>> backends;
         if (setup.data == Setup::Data::nccl) backends.push_back(must(open_nccl_backend(context)));
@@ -168,7 +172,6 @@ void Job::open(const Setup& setup, int size, const std::function<Config(int rank
         return Result(std::move(backends));
       };
     }
-    if (!setup.cpu_operations.empty()) config.cpu_operations = setup.cpu_operations;
     ranks_[static_cast<std::size_t>(rank)] = std::make_unique<Rank>(
         rank, must(Runtime::open(config, {world_of(rank, size, setup, id), store}, factories)), tensors);
   };

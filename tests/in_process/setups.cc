@@ -23,16 +23,18 @@ const std::vector<Setup>& all_setups() {
   using Data = Setup::Data;
   // clang-format off
   static const std::vector<Setup> all = those_of_this_build({
-      // name           control         data           cpu_operations  activity   hosts
-      {"shm",          Control::links, Data::library, "shm",          "SHM_"},
-      {"hierarchical", Control::links, Data::library, "",             "TCP_",    2},
-      {"tcp",          Control::links, Data::library, "tcp",          "TCP_"},
-      {"gloo",         Control::links, Data::library, "gloo",         "GLOO_"},
-      {"threads",      Control::sim,   Data::threads},
-      {"device",       Control::sim,   Data::device,  "",             "FAKE_"},
-      {"staged",       Control::sim,   Data::staged},
-      {"threads-tcp",  Control::links, Data::threads},
-      {"nccl",         Control::sim,   Data::nccl,    "",             "NCCL_"},
+      // name               control         data           cpu_operations  activity   hosts  gpu_operations
+      {"shm",               Control::links, Data::library, "shm",          "SHM_"},
+      {"hierarchical",      Control::links, Data::library, "",             "TCP_",    2},
+      {"tcp",               Control::links, Data::library, "tcp",          "TCP_"},
+      {"gloo",              Control::links, Data::library, "gloo",         "GLOO_"},
+      {"threads",           Control::sim,   Data::threads},
+      {"device",            Control::sim,   Data::device,  "",             "FAKE_"},
+      {"staged",            Control::sim,   Data::staged},
+      {"threads-tcp",       Control::links, Data::threads},
+      {"nccl-hierarchical", Control::links, Data::nccl,    "",             "",        2,     "hierarchical"},
+      {"nccl-host",         Control::links, Data::nccl,    "",             "",        2,     "host"},
+      {"nccl",              Control::sim,   Data::nccl,    "",             "NCCL_"},
   });
   // clang-format on
   return all;

@@ -17,15 +17,22 @@ struct Setup {
   std::string name;
   Control control = Control::sim;
   Data data = Data::threads;
-  std::string cpu_operations = {};  // library: DABKE_CPU_OPERATIONS; empty: as it is
+  // library: DABKE_CPU_OPERATIONS; empty: as it is. nccl: the same for the host's tensors; empty: those of the test.
+  std::string cpu_operations = {};
   std::string activity = {};        // what an activity of its small collectives begins with: "TCP_"
   int hosts = 1;                    // two make the backends between hosts meet
+  std::string gpu_operations = {};  // nccl: DABKE_GPU_OPERATIONS; empty: as it is
   int first_device = 0;             // nccl: that of rank 0; the others have those behind it
 
   bool is_on_device() const { return data == Data::device || data == Data::staged || data == Data::nccl; }
   /// Whether sums of 16-bit floats are rounded once, and a minimum or maximum with a NaN is one, as the host's kernels
   /// have it; NCCL has rules of its own (docs/gpu.md).
-  bool has_host_floats() const { return data != Data::nccl; }
+  bool has_host_floats() const { return data != Data::nccl || gpu_operations == "host"; }
+  /// What the description of a call says of where its tensors are.
+  std::string where() const {
+    if (!is_on_device()) return "";
+    return gpu_operations.empty() ? " on cuda" : " on cuda, GPU operations " + gpu_operations;
+  }
   /// The host on which a rank believes to be.
   std::string host(int rank, int size) const { return hosts == 1 || 2 * rank < size ? "node" : "node-too"; }
 };

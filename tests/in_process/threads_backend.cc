@@ -132,7 +132,7 @@ class EntryRun {
 Result<ThreadsHub::Deposits> ThreadsHub::exchange(const ProcessSetInfo& set, std::uint64_t round,
                                                   std::shared_ptr<const Deposit> mine, const Status& cause) {
   std::unique_lock lock(mutex_);
-  const auto key = std::pair(set.id, round);
+  const auto key = std::tuple(set.id, set.ranks, round);
   Round& here = rounds_[key];
   here.deposits.resize(at(set.size()));
   here.deposits[at(set.rank)] = std::move(mine);

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "runtime/backend/backend.h"
@@ -47,7 +48,8 @@ class ThreadsHub {
   };
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::pair<ProcessSetId, std::uint64_t>, Round> rounds_;
+  // Also by the ranks: the parts of a set, in each host, have one id.
+  std::map<std::tuple<ProcessSetId, std::vector<dabke::Rank>, std::uint64_t>, Round> rounds_;
 };
 
 /// Runs a batch on host memory, in order with the others of its set: `round` counts them. `aborted` is guarded by the

@@ -48,6 +48,25 @@ TEST_CASE("a machine without a driver says so at once, whichever NCCL it has") {
                        Contains("copy the tensor to the host"));
 }
 
+TEST_CASE("a device is opened without NCCL where the host moves its tensors, and not where NCCL does") {
+  const auto opened = [](const std::string& gpu_operations) {
+    return in_child([&]() -> std::string {
+      if (::dlopen(FAKE_CUDA, RTLD_NOW) == nullptr) return ::dlerror();
+      Config config;
+      config.module_path = MODULE_PATH;
+      config.nccl_library = "/nowhere/libnccl.so.2";
+      config.gpu_operations = gpu_operations;
+      const OpenDevice open =
+          device_opener(config, [](const std::string&) { return std::optional<std::string>(); });
+      const Status status = open(Device{DeviceType::cuda, 0}).status();
+      return status.is_ok() ? "opened" : status.message();
+    });
+  };
+  for (const char* const by_host : {"host", "gloo", "mpi"}) CHECK(opened(by_host) == "opened");
+  for (const char* const by_nccl : {"nccl", "hierarchical"})
+    CHECK_THAT(opened(by_nccl), Contains("DABKE_NCCL_LIBRARY=/nowhere/libnccl.so.2"));
+}
+
 TEST_CASE("what a driver says when it cannot be used comes with its name and a remedy") {
   const auto [error, name, remedy] = GENERATE(table<int, const char*, const char*>({
       {kNoDevice, "CUDA_ERROR_NO_DEVICE (100)", "CUDA_VISIBLE_DEVICES"},

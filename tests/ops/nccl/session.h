@@ -12,7 +12,8 @@ namespace dabke::testing {
 inline NcclProcess& session() {
   static NcclProcess& process = *new NcclProcess;
   must(load_doubles());
-  must(process.load("", [](const std::string&) { return std::optional<std::string>(); }));
+  must(process.load_driver());
+  must(process.load_nccl("", [](const std::string&) { return std::optional<std::string>(); }));
   return process;
 }
 

@@ -48,6 +48,24 @@ TEST_CASE("an empty environment gives the defaults") {
   }
 }
 
+TEST_CASE(
+    "a backend of host tensors that GPU_OPERATIONS names is that of CPU_OPERATIONS, or contradicts it") {
+  const auto both = [](const std::string& gpu, const std::string& cpu) {
+    const auto config = config_from_environment(
+        environment_of({{"DABKE_GPU_OPERATIONS", gpu}, {"DABKE_CPU_OPERATIONS", cpu}}));
+    return config ? config->cpu_operations : config.status().message();
+  };
+  CHECK(both("gloo", "auto") == "gloo");
+  CHECK(both("mpi", "mpi") == "mpi");
+  CHECK(both("host", "tcp") == "tcp");
+  CHECK(both("hierarchical", "auto") == "auto");
+  CHECK(
+      both("mpi", "gloo") ==
+      "DABKE_GPU_OPERATIONS=mpi moves tensors on GPUs through the host, with mpi there, but "
+      "DABKE_CPU_OPERATIONS=gloo; give both the same value, or choose DABKE_GPU_OPERATIONS=host, which takes "
+      "what moves host tensors");
+}
+
 TEST_CASE("a DABKE_ variable comes before the Horovod variable of the same meaning") {
   const auto both = config_from_environment(
       environment_of({{"DABKE_FUSION_THRESHOLD", "1024"}, {"HOROVOD_FUSION_THRESHOLD", "2048"}}));

@@ -288,9 +288,9 @@ Message any_message(Random& random, std::size_t kind) {
 // name every field, and do not compile with one more.
 
 bool same(const CallSpec& a, const CallSpec& b) {
-  const auto& [kind, device_type, dtype, op, prescale, postscale, root, compression] = a;
+  const auto& [kind, device_type, dtype, op, prescale, postscale, root, compression, gpu_operations] = a;
   return kind == b.kind && device_type == b.device_type && dtype == b.dtype && op == b.op && root == b.root &&
-         compression == b.compression && prescale == b.prescale &&
+         compression == b.compression && gpu_operations == b.gpu_operations && prescale == b.prescale &&
          std::signbit(prescale) == std::signbit(b.prescale) && postscale == b.postscale;
 }
 

@@ -1,0 +1,80 @@
+// What of a device's batch its own backend runs, and what the host: by the hosts of its ranks.
+#include "runtime/base/bytes.h"
+#include "runtime/base/fusion_settings.h"
+#include "runtime/core/device_flight.h"
+
+namespace dabke {
+
+/// From what the ranks have agreed on, and where they are: so all of them come to the same.
+void DeviceLane::choose(Flight& flight) {
+  const Batch& batch = flight.run->batch;
+  const ProcessSetInfo& set = *flight.run->process_set;
+  CallSpec call = batch;
+  if (set.size() > 1 && batch.gpu_operations == GpuOperations::host) return;
+  if (batch.gpu_operations == GpuOperations::hierarchical) {
+    auto hosts = hosts_of(set);
+    if (hosts->layout.hosts.size() > 1) {
+      if (hosts->layout.most_size == 1 || !is_whole(batch.kind)) return;
+      flight.hosted = std::move(hosts);
+      call.compression = Compression::none;  // the host's, between hosts
+    }
+  }
+  flight.backend = runner_.find(call, {}, flight.ranks_of_device());
+  if (flight.backend == nullptr) flight.hosted = nullptr;
+}
+
+std::shared_ptr<const HostedSet> DeviceLane::hosts_of(const ProcessSetInfo& set) {
+  auto& hosts = hosted_[set.id];
+  if (hosts == nullptr) hosts = std::make_shared<const HostedSet>(hosted(set, leaders_));
+  return hosts;
+}
+
+/// Enqueues what comes before the host's part.
+Status DeviceLane::slice(Flight& flight) {
+  const Batch& batch = flight.run->batch;
+  if (flight.needs_id) flight.backend->take_unique_id(flight.hosted->inside, flight.id);
+  // Of integers alone, as NCCL adds 16-bit floats.
+  const bool is_wide = needs_wide_sums(batch) && !is_floating(batch.dtype);
+  if (is_wide) DABKE_RETURN_IF_ERROR(widen(flight));
+  flight.sums.emplace(is_wide ? flight.wide : batch, *flight.hosted);
+  flight.slices.emplace(batch, *flight.sums);
+  flight.before = flight.sums->before();
+  flight.after = flight.slices->after();
+  if (!flight.before.entries.empty()) return start(flight, flight.before);
+  flight.step = Flight::Step::stage;
+  return {};
+}
+
+/// Copies of the tensors in whose dtype some ranks' sums are right, scaled.
+Status DeviceLane::widen(Flight& flight) {
+  const Batch& batch = flight.run->batch;
+  flight.wide = part_of(batch, batch.kind, *batch.process_set);
+  flight.wide.dtype = kernels::wide_dtype(batch.dtype);
+  const auto bytes_of_wide = [&](const BatchEntry& entry) {
+    return fusion_padded(to_size(entry.elements) * size_of(flight.wide.dtype));
+  };
+  std::size_t bytes = 0;
+  for (const BatchEntry& entry : batch.entries) bytes += bytes_of_wide(entry);
+  DABKE_ASSIGN_OR_RETURN(std::byte * next, wide_.reserve(bytes));
+  std::vector<ElementCopy> pieces;
+  for (const BatchEntry& entry : batch.entries) {
+    if (entry.elements != 0) pieces.push_back({next, entry.input, to_size(entry.elements)});
+    flight.wide.entries.push_back({next, next, entry.elements, {}, {}});
+    next += bytes_of_wide(entry);
+  }
+  return stream_->copy(pieces, flight.wide.dtype, batch.dtype, batch.prescale);
+}
+
+/// This rank's slice of the sums, where they were made in another dtype.
+Status DeviceLane::narrow(Flight& flight) {
+  const Batch& batch = flight.run->batch;
+  if (flight.wide.entries.empty()) return {};
+  std::vector<ElementCopy> pieces;
+  for (std::size_t e = 0; e < batch.entries.size(); ++e) {
+    const std::size_t elements = to_size(flight.sums->own_count(e));
+    if (elements != 0) pieces.push_back({flight.slices->own_output(e), flight.sums->own_output(e), elements});
+  }
+  return stream_->copy(pieces, batch.dtype, flight.wide.dtype, batch.result_scale());
+}
+
+}  // namespace dabke
