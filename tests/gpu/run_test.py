@@ -50,14 +50,14 @@ class Run(unittest.TestCase):
         self.assertNotIn('failed', table)
 
     def test_what_an_older_nccl_cannot_do_is_recorded_and_fails_nothing(self):
-        done = self.run_packed('--double', 'conformance', FAKE_NCCL_VERSION='21800')
+        done = self.run_packed('--double', '--ranks', '2', 'conformance', FAKE_NCCL_VERSION='21800')
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertRegex(done.stdout, r'\| conformance, 2 ranks \| on one GPU, NCCL_MULTI_RANK_GPU_ENABLE=1 \| '
                                       r'does not work here: .*Duplicate GPU detected')
         self.assertRegex(done.stdout, r'\| conformance, 2 ranks \| on one GPU, a NCCL_HOSTID each \| \d+ cases passed')
 
     def test_a_wrong_result_fails_the_run_and_is_told(self):
-        done = self.run_packed('--double', 'conformance', FAKE_CUDA_PLAN='cuLaunchKernel * 3 700')
+        done = self.run_packed('--double', '--ranks', '2', 'conformance', FAKE_CUDA_PLAN='cuLaunchKernel * 3 700')
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertRegex(done.stdout, r'conformance, 1 rank \|.*\*\*failed\*\*: .*CUDA_ERROR_ILLEGAL_ADDRESS')
 

@@ -38,6 +38,7 @@ class Machine:
     folder: str
     logs: str
     is_double: bool
+    ranks: list  # how many share a GPU, one job after the other
     environment: dict = field(default_factory=dict)
     device: str = ''
     devices: int = 0
@@ -68,7 +69,7 @@ def nccl_of_python():
 
 def open_machine(options):
     folder = options.pack
-    machine = Machine(folder, options.logs, options.double)
+    machine = Machine(folder, options.logs, options.double, options.ranks)
     libraries = [os.path.join(folder, 'lib')]
     machine.environment = {**os.environ, 'DABKE_MODULE_PATH': os.path.join(folder, 'lib', 'dabke')}
     nccl = nccl_of_python()
@@ -187,7 +188,7 @@ def check_conformance(machine):
     worker = [machine.program('gpu_worker'), 'conformance']
     record(machine, 'conformance, 1 rank', 'every collective, dtype, reduce operation and length',
            run(machine, 'conformance-1', on_ranks(machine, 1, worker)))
-    for ranks in (2, 3, 4):
+    for ranks in machine.ranks:
         for number, (name, more, own_host, cases, must_pass) in enumerate(ways_of(machine, ranks)):
             program = worker + ([str(cases)] if cases else [])
             result = run(machine, f'conformance-{ranks}-{number}', on_ranks(machine, ranks, program, own_host), more)
@@ -284,6 +285,8 @@ def find_pack():
 def main():
     parser = argparse.ArgumentParser(prog='run.sh', description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('steps', nargs='*', metavar='STEP', help=' '.join(STEPS))
+    parser.add_argument('--ranks', type=lambda text: [int(one) for one in text.split(',')], default=[2, 3, 4],
+                        help='how many share a GPU in `conformance`, one job after the other (2,3,4)')
     parser.add_argument('--pack', default=find_pack(), help='the folder that `run.sh pack` has made')
     parser.add_argument('--double', action='store_true', help='on the doubles of tests/fake_cuda: tries this script, and no GPU')
     parser.add_argument('--logs', default='gpu-logs', help='the folder for what the steps say, and for the table (results.md)')
