@@ -51,7 +51,7 @@ def put_python(build, folder):
     """The package and its library, which belong to another build, and so to another module."""
     package = os.path.join(build, 'bindings', 'python', 'dabke')
     (core,) = [name for name in os.listdir(package) if name.startswith('_core.') and name.endswith('.so')]
-    ignored = shutil.ignore_patterns('*.p', 'meson*', '__pycache__', '*.so', 'Makefile', 'compile_commands.json')
+    ignored = shutil.ignore_patterns('*.p', 'meson*', '__pycache__', '*.so', '*.a', 'Makefile', 'compile_commands.json')
     shutil.copytree(package, os.path.join(folder, 'dabke'), symlinks=False, ignore=ignored, dirs_exist_ok=True)
     put(os.path.join(package, core), os.path.join(folder, 'dabke'), os.path.join(folder, 'lib'))
     put(os.path.join(build, 'bindings', 'c', 'dabke', 'nccl.so'), os.path.join(folder, 'lib', 'dabke'),
