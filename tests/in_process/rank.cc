@@ -56,7 +56,10 @@ TensorView DeviceCopies::bring(const TensorView& host, bool is_copied_back) {
   // At an address as odd as the test's.
   const std::size_t odd = reinterpret_cast<std::uintptr_t>(host.data) % 64;
   DeviceBuffer memory = allocate_from(device_.tensor_memory(), odd + host.size_bytes());
-  if (memory == nullptr) throw std::runtime_error("the fake device has no memory");
+  if (memory == nullptr) {
+    must(device_.tensor_memory()->state());  // a device that is lost has none, and says why
+    throw std::runtime_error("the test's device has no memory");
+  }
   there.data = static_cast<std::byte*>(memory.get()) + odd;
   device_.write(there.data, host.data, host.size_bytes());
   const std::lock_guard lock(mutex_);

@@ -51,7 +51,7 @@ struct Call {
   std::optional<bool> on_device = {};  // nothing: where the job's tensors are
 };
 
-/// The tensors of one operation on a fake device. What the test sees is on the host.
+/// The tensors of one operation on a device. What the test sees is on the host.
 class DeviceCopies {
  public:
   DeviceCopies(TestDevice& device, std::size_t tensors) : device_(device), tensors_(tensors) {}
