@@ -35,7 +35,8 @@ class CudaTestDevice final : public TestDevice {
 NcclProcess& cuda_process() {
   static NcclProcess& process = *new NcclProcess;
   const Config config = must(config_from_environment(process_environment()));
-  must(process.load(config.nccl_library, process_environment()));
+  must(process.load_driver());
+  must(process.load_nccl(config.nccl_library, process_environment()));
   return process;
 }
 
