@@ -43,14 +43,19 @@ void ShmStores::tell(const std::vector<std::size_t>& members) {
   ShmStoreNotes& own = domain_.store_notes(domain_.own());
   if (best_[*kind_].ns_per_kb != 0) own.costs[*kind_].store(packed(best_[*kind_]), std::memory_order_relaxed);
   if (members.front() != domain_.own()) return;
+  StoreChoice& choice = choices_[*kind_];
   std::optional<StoreCost> worst;
+  bool do_agree = true;
   for (const std::size_t member : members) {
     const auto cost = unpacked(domain_.store_notes(member).costs[*kind_].load(std::memory_order_relaxed));
-    if (!cost || (worst && worst->streams != cost->streams)) return;  // not all have told of the same yet
-    if (!worst || cost->ns_per_kb > worst->ns_per_kb) worst = cost;
+    do_agree = do_agree && cost && (!worst || worst->streams == cost->streams);
+    if (do_agree && (!worst || cost->ns_per_kb > worst->ns_per_kb)) worst = cost;
   }
-  StoreChoice& choice = choices_[*kind_];
-  choice.saw(*worst);
+  if (do_agree) {
+    choice.saw(*worst);
+  } else {
+    choice.saw_no_agreement();
+  }
   const std::uint32_t bit = std::uint32_t{1} << *kind_;
   const std::uint32_t told = own.streams.load(std::memory_order_relaxed);
   own.streams.store(choice.streams() ? told | bit : told & ~bit, std::memory_order_relaxed);

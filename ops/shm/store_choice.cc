@@ -12,18 +12,26 @@ void StoreChoice::saw(StoreCost cost) {
       chosen_ = cost.streams;
       cost_ = cost.ns_per_kb;
     }
-    const float times = std::clamp(cost.ns_per_kb / cost_, 1.0f, kMostTimes);
-    is_trial_ = false;
-    periods_ = 0;
-    until_next_ = static_cast<unsigned>(times * kPeriodsBetween);
-    at_trial_ = cost_;
-    return;
+    return end_trial(std::clamp(cost.ns_per_kb / cost_, 1.0f, kMostTimes));
   }
   constexpr float kMostAtOnce = 2;  // a rank that has lost its core meanwhile tells nothing
   cost_ = cost_ == 0 ? cost.ns_per_kb : cost_ + (std::min(cost.ns_per_kb, kMostAtOnce * cost_) - cost_) / 4;
   const bool has_changed = cost_ > at_trial_ * kOtherTimes || cost_ * kOtherTimes < at_trial_;
   ++periods_;
   is_trial_ = at_trial_ == 0 || periods_ >= (has_changed ? kFewestPeriods : until_next_);
+  if (is_trial_) periods_ = 0;
+}
+
+void StoreChoice::saw_no_agreement() {
+  if (is_trial_ && ++periods_ >= kMostTrialPeriods) end_trial(kMostTimes);
+}
+
+/// `times`: what it cost, in times of what is chosen.
+void StoreChoice::end_trial(float times) {
+  is_trial_ = false;
+  periods_ = 0;
+  until_next_ = static_cast<unsigned>(times * kPeriodsBetween);
+  at_trial_ = cost_;
 }
 
 StorePolicy store_policy(std::string_view shm_stores) {

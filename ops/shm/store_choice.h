@@ -35,8 +35,11 @@ class StoreChoice {
   bool streams() const { return is_trial_ != chosen_; }
   /// What the last batches cost, told once a period by all ranks.
   void saw(StoreCost cost);
+  /// A period went by, and the ranks told of different ways, as where some of them are in other sets, too. No trial lasts for that.
+  void saw_no_agreement();
 
  private:
+  static constexpr unsigned kMostTrialPeriods = 4;
   // Between trials, each of which takes a period or two; the first, where the costs have changed. More where the last one
   // cost more.
   static constexpr unsigned kFewestPeriods = 32, kPeriodsBetween = 128;
@@ -44,9 +47,11 @@ class StoreChoice {
   static constexpr float kClearGain = 0.9f;   // of the cost
   static constexpr float kOtherTimes = 1.5f;  // the cost, since the last trial: times have changed
 
+  void end_trial(float times);
+
   bool chosen_ = false;
   bool is_trial_ = false;
-  unsigned periods_ = 0;  // since the last trial
+  unsigned periods_ = 0;  // since the last trial, or since it began
   unsigned until_next_ = 0;
   float cost_ = 0;      // lately, of what is chosen; 0: not known yet
   float at_trial_ = 0;  // what it was at the last trial; 0: there was none

@@ -58,6 +58,17 @@ TEST_CASE("what was stored before the others had heard of a trial does not count
   CHECK(choice.streams());
 }
 
+TEST_CASE("a trial of which the ranks do not tell alike ends, and comes again much later") {
+  StoreChoice choice;
+  streamed_periods(choice, {1, 5}, 1);
+  REQUIRE(choice.streams());  // the first trial
+  for (int i = 0; i < 3; ++i) choice.saw_no_agreement();
+  CHECK(choice.streams());
+  choice.saw_no_agreement();
+  CHECK_FALSE(choice.streams());
+  CHECK(streamed_periods(choice, {1, 5}, 400) == 0);
+}
+
 TEST_CASE("small batches are left alone, and there is a kind for each size and way") {
   CHECK_FALSE(store_kind(65'535, false));
   CHECK(store_kind(65'536, false) == 0U);
