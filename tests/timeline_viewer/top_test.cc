@@ -106,7 +106,7 @@ TEST_CASE("top tells of each rank its step, and who keeps the others waiting") {
       CHECK(rank["bytes"] >= 10 * 1'000'000);
     }
     CHECK(ranks[2]["step_us"] > 20'000);  // it sleeps for 30 ms of each
-    const double others = std::max<double>(ranks[0]["caused_s"], ranks[1]["caused_s"]);
+    const double others = std::max(ranks[0]["caused_s"].get<double>(), ranks[1]["caused_s"].get<double>());
     is_clear = ranks[2]["caused_s"] > 2 * others;
   }
 
