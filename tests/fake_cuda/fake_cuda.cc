@@ -128,18 +128,23 @@ struct CUstream_st {
 };
 
 struct CUevent_st {
-  int device = 0;
-  // Shared with what is on streams, which an event may be destroyed before.
-  struct State {
+  /// Where it was recorded. What waits for it has this one, whatever becomes of the event afterwards.
+  struct Point {
     std::mutex mutex;
     std::condition_variable changed;
-    std::uint64_t recorded = 0;
-    std::uint64_t reached = 0;
-    bool is_captured = false;
+    bool is_reached = false;
     std::chrono::steady_clock::time_point reached_at;
   };
-  std::shared_ptr<State> state = std::make_shared<State>();
-  bool has_time = true;
+  /// Null: it has not been recorded.
+  std::shared_ptr<Point> last() {
+    const std::lock_guard lock(mutex);
+    return point;
+  }
+  const int device = 0;
+  const bool has_time = true;
+  std::mutex mutex;
+  std::shared_ptr<Point> point;
+  bool is_captured = false;
 };
 
 struct CUmod_st {};
@@ -435,30 +440,35 @@ EXPORT Error cuEventRecord(Event event, Stream stream) {
   if (on->device != event->device) return kInvalidHandle;
   if (is_legacy(stream) && is_any_captured(on->device)) return kCaptureImplicit;
   if (event->has_time) ++timed_events;
-  std::uint64_t point = 0;
+  const auto point = std::make_shared<CUevent_st::Point>();
   {
     const bool captured = is_captured(on);
-    const std::lock_guard lock(event->state->mutex);
-    event->state->is_captured = captured;
+    const std::lock_guard lock(event->mutex);
+    event->is_captured = captured;
     if (captured) return kSuccess;
-    point = ++event->state->recorded;
+    event->point = point;
   }
-  on->enqueue([state = event->state, point] {
+  on->enqueue([point] {
     {
-      const std::lock_guard lock(state->mutex);
-      state->reached = std::max(state->reached, point);
-      state->reached_at = std::chrono::steady_clock::now();
+      const std::lock_guard lock(point->mutex);
+      point->is_reached = true;
+      point->reached_at = std::chrono::steady_clock::now();
     }
-    state->changed.notify_all();
+    point->changed.notify_all();
   });
   return kSuccess;
 }
 EXPORT Error cuEventQuery(Event event) {
   if (const Error error = outside_of_captures(); error != kSuccess) return error;
   ENTER("cuEventQuery", event->device);
-  const std::lock_guard lock(event->state->mutex);
-  if (event->state->is_captured) return kCapturedEvent;
-  return event->state->reached >= event->state->recorded ? kSuccess : kNotReady;
+  {
+    const std::lock_guard lock(event->mutex);
+    if (event->is_captured) return kCapturedEvent;
+  }
+  const auto point = event->last();
+  if (point == nullptr) return kSuccess;
+  const std::lock_guard lock(point->mutex);
+  return point->is_reached ? kSuccess : kNotReady;
 }
 EXPORT Error cuEventElapsedTime(float* milliseconds, Event start, Event end) {
   ENTER("cuEventElapsedTime", start->device);
@@ -466,10 +476,11 @@ EXPORT Error cuEventElapsedTime(float* milliseconds, Event start, Event end) {
   std::chrono::steady_clock::time_point at[2];
   Event const events[] = {start, end};
   for (int i = 0; i < 2; ++i) {
-    const std::lock_guard lock(events[i]->state->mutex);
-    if (events[i]->state->recorded == 0) return kInvalidHandle;
-    if (events[i]->state->reached < events[i]->state->recorded) return kNotReady;
-    at[i] = events[i]->state->reached_at;
+    const auto point = events[i]->last();
+    if (point == nullptr) return kInvalidHandle;
+    const std::lock_guard lock(point->mutex);
+    if (!point->is_reached) return kNotReady;
+    at[i] = point->reached_at;
   }
   const std::chrono::duration<double, std::milli> between = at[1] - at[0];
   *milliseconds = static_cast<float>(between.count() * clock_rate.load());
@@ -479,21 +490,21 @@ EXPORT Error cuStreamWaitEvent(Stream stream, Event event, unsigned) {
   ENTER("cuStreamWaitEvent", is_number(stream) ? -1 : stream->device);
   CUstream_st* const waiting = resolve(stream);
   if (is_legacy(stream) && is_any_captured(waiting->device)) return kCaptureImplicit;
-  std::uint64_t point = 0;
   bool joins_capture = false;
   {
-    const std::lock_guard lock(event->state->mutex);
-    joins_capture = event->state->is_captured;
-    point = event->state->recorded;
+    const std::lock_guard lock(event->mutex);
+    joins_capture = event->is_captured;
   }
   if (joins_capture) {
     const std::lock_guard lock(waiting->mutex);
     waiting->is_captured = true;
     return kSuccess;
   }
-  waiting->enqueue([state = event->state, point] {
-    std::unique_lock lock(state->mutex);
-    state->changed.wait(lock, [&] { return state->reached >= point; });
+  const auto point = event->last();
+  if (point == nullptr) return kSuccess;
+  waiting->enqueue([point] {
+    std::unique_lock lock(point->mutex);
+    point->changed.wait(lock, [&] { return point->is_reached; });
   });
   return kSuccess;
 }
