@@ -6,6 +6,7 @@
 #include <string>
 
 #include "dabke/dabke.h"
+#include "device.h"
 #include "report.h"
 
 namespace storm {
@@ -17,19 +18,21 @@ constexpr std::byte kFenceByte{0xA5};
 }  // namespace
 
 void Buffer::Free::operator()(std::byte* memory) const {
-  if (is_registered) {
-    dabke_free(memory);
-  } else {
-    std::free(memory);
+  switch (home) {
+    case Home::heap: return std::free(memory);
+    case Home::registered: return dabke_free(memory);
+    case Home::device: return free_on_device(memory);
   }
 }
 
-Buffer::Buffer(std::size_t size_bytes, std::size_t offset, bool is_registered)
+Buffer::Buffer(std::size_t size_bytes, std::size_t offset, Home home, int device)
     : begin_(kFence + offset), size_(size_bytes) {
   const std::size_t whole = (begin_ + size_ + 2 * kFence - 1) / kFence * kFence;
-  void* memory = is_registered ? dabke_alloc(whole) : std::aligned_alloc(kFence, whole);
+  void* memory = home == Home::device       ? allocate_on_device(device, whole)
+                 : home == Home::registered ? dabke_alloc(whole)
+                                            : std::aligned_alloc(kFence, whole);
   if (memory == nullptr) wrong(std::string("no memory: ") + dabke_last_error());
-  memory_ = std::unique_ptr<std::byte[], Free>(static_cast<std::byte*>(memory), Free{is_registered});
+  memory_ = std::unique_ptr<std::byte[], Free>(static_cast<std::byte*>(memory), Free{home});
   std::memset(memory, 0x5A, whole);
   std::memset(memory_.get(), static_cast<int>(kFenceByte), begin_);
   std::memset(data() + size_, static_cast<int>(kFenceByte), kFence);

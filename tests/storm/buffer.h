@@ -1,4 +1,4 @@
-// Memory of a tensor, between two fences that nobody may touch.
+// Memory of a tensor, of the host's or of a device of the double's, between two fences that nobody may touch.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,20 @@ namespace storm {
 class Buffer {
  public:
   Buffer() = default;
-  /// `offset`: bytes more than a multiple of 64. `is_registered`: of dabke_alloc.
-  Buffer(std::size_t size_bytes, std::size_t offset, bool is_registered);
+  enum class Home { heap, registered /* of dabke_alloc */, device };
+
+  /// `offset`: bytes more than a multiple of 64. `device`: where that is its home.
+  Buffer(std::size_t size_bytes, std::size_t offset, Home home, int device);
 
   std::byte* data() const { return memory_ == nullptr ? nullptr : memory_.get() + begin_; }
   bool is_whole() const;
 
  private:
   struct Free {
-    bool is_registered;
+    Home home;
     void operator()(std::byte* memory) const;
   };
-  std::unique_ptr<std::byte[], Free> memory_{nullptr, Free{false}};
+  std::unique_ptr<std::byte[], Free> memory_{nullptr, Free{Home::heap}};
   std::size_t begin_ = 0;
   std::size_t size_ = 0;
 };

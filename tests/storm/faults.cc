@@ -134,6 +134,18 @@ void strike(const Fault& fault, std::size_t number, pid_t victim) {
   ::_exit(0);
 }
 
+/// False where no campaign wants one. Knows the faults then.
+bool open_journal(int rank) {
+  const std::string journal = setting("STORM_JOURNAL");
+  if (journal.empty()) return false;
+  FaultState& here = fault_state();
+  here.rank = rank;
+  here.journal = ::open(journal.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  if (here.journal < 0) wrong("cannot write its journal to " + journal);
+  here.faults = faults_of(setting("STORM_FAULTS"));
+  return true;
+}
+
 bool is_loss(dabke_status status) {
   switch (status) {
     case DABKE_ERROR_PEER_LOST:
@@ -153,6 +165,11 @@ bool follows_from_loss(dabke_status status) {
 }
 
 }  // namespace
+
+void strike_parent(int rank) {
+  if (!open_journal(rank)) std::_Exit(2);
+  be_the_hand(STDIN_FILENO, STDOUT_FILENO, ::getppid());
+}
 
 const char* name_of(Point point) {
   switch (point) {
@@ -182,13 +199,8 @@ int count_of(const Program& program, Point point, int rank) {
 }
 
 void prepare_faults(int rank) {
-  const std::string journal = setting("STORM_JOURNAL");
-  if (journal.empty()) return;
+  if (!open_journal(rank)) return;
   FaultState& here = fault_state();
-  here.rank = rank;
-  here.journal = ::open(journal.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-  if (here.journal < 0) wrong("cannot write its journal to " + journal);
-  here.faults = faults_of(setting("STORM_FAULTS"));
   note("begun " + std::to_string(::getpid()));
   if (std::ranges::none_of(here.faults, [&](const Fault& fault) { return fault.rank == rank; })) return;
   int orders[2], answers[2];
@@ -238,6 +250,7 @@ bool is_excused(const std::string& what, dabke_status got, const std::string& te
   return true;
 }
 
+bool expects_faults() { return fault_state().journal >= 0; }
 bool has_lost() { return fault_state().has_lost; }
 
 void note(const std::string& text) {

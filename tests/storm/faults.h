@@ -32,11 +32,15 @@ int count_of(const Program& program, Point point, int rank);
 
 /// Before the process has a second thread, because it forks the process that strikes.
 void prepare_faults(int rank);
+/// Of a rank of another kind, which is this one's parent: strikes it as it orders on stdin, and answers on stdout.
+[[noreturn]] void strike_parent(int rank);
 /// The main thread alone.
 void reached(Point point);
 
 /// Whether a call that did not end as it should has an excuse: a rank was lost, or had been before. Any thread.
 bool is_excused(const std::string& what, dabke_status got, const std::string& text);
+/// Whether such an excuse may come, as in a campaign.
+bool expects_faults();
 /// Whether this rank has learned that its job is over.
 bool has_lost();
 

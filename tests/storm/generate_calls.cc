@@ -243,6 +243,7 @@ Call odd_form_of(const Call& call, Ranks set) {
       odd.root = std::countr_zero(set);
       break;
     case Difference::count: odd.tensors.pop_back(); break;
+    case Difference::device: odd.is_on_device = false; break;
     case Difference::none: break;
   }
   return odd;

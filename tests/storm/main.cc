@@ -4,8 +4,9 @@
 //   storm_worker --plan SEED   prints how it is to be started
 //   storm_worker --show SEED   prints the whole program
 //   storm_worker --points SEED prints how often each rank comes to which point, for tests/fault
+//   storm_worker --hand RANK   strikes the rank that has started it, which is a process of another kind
 //
-// Environment: STORM_PATIENCE, seconds without any progress that are a hang (60); STORM_MISTAKE, what the
+// Environment: STORM_DEVICES=1, some of the tensors are on CUDA devices, of the double; STORM_PATIENCE, seconds without any progress that are a hang (60); STORM_MISTAKE, what the
 // last rank does wrong on purpose, "value" or "stop"; STORM_STEADY, how often the last phase of each epoch is
 // repeated; and those of faults.h.
 #include <atomic>
@@ -13,7 +14,9 @@
 #include <cstdlib>
 #include <string>
 
+#include "device.h"
 #include "faults.h"
+#include "generate_devices.h"
 #include "program.h"
 #include "rank.h"
 #include "reduce.h"
@@ -80,6 +83,7 @@ int run(const Program& program) {
   const int rank = number_in({"DABKE_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"}, 0);
   set_speaker(program.seed, rank);
   prepare_faults(rank);
+  if (program.device_percent != 0) load_doubles();
   start_watchdog(number_in({"STORM_PATIENCE"}, 60));
   if (program.ranks_per_host != 0)
     ::setenv("DABKE_HOSTNAME", ("host-" + std::to_string(rank / program.ranks_per_host)).c_str(), 1);
@@ -105,10 +109,12 @@ int main(int argc, char** argv) {
   ::setenv("DABKE_TIMELINE_FORMAT", "horovod", 0);  // each process names a file of its own
   if (argc < 2) return 2;
   const std::string first = argv[1];
+  if (first == "--hand" && argc > 2) storm::strike_parent(std::atoi(argv[2]));
   const bool asks = first == "--plan" || first == "--show" || first == "--points";
   if (asks && argc < 3) return 2;
   const int steady = storm::number_in({"STORM_STEADY"}, 0);
   storm::Program program = storm::program_of(std::strtoull(argv[asks ? 2 : 1], nullptr, 10), steady);
+  if (storm::number_in({"STORM_DEVICES"}, 0) != 0) storm::place_on_devices(program);
   if (const char* without = std::getenv("STORM_WITHOUT")) storm::reduce(program, without);
   if (first == "--plan") return storm::print_plan(program), 0;
   if (first == "--points") return storm::print_points(program), 0;

@@ -1,5 +1,7 @@
 #include "part.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <cstring>
 
@@ -45,6 +47,7 @@ Part::Part(const Here& here, const Call& call, std::size_t first, std::size_t co
     tensors_.push_back(std::make_unique<Tensor>());
     tensors_.back()->index = first + i;
   }
+  if (call_.is_on_device && random_.chance(50)) stream_ = random_.below(4);
   make_tensors();
   if (!call_.followers.empty()) {
     const Call& next = call_.followers[0];
@@ -55,6 +58,13 @@ Part::Part(const Here& here, const Call& call, std::size_t first, std::size_t co
 
 Part::~Part() { dabke_handle_free(handle_); }
 
+Buffer Part::buffer(std::size_t size_bytes, std::size_t offset, bool is_registered) const {
+  const auto home = call_.is_on_device ? Buffer::Home::device
+                    : is_registered    ? Buffer::Home::registered
+                                       : Buffer::Home::heap;
+  return {size_bytes, offset, home, here_.rank};
+}
+
 void Part::make_tensors() {
   for (const auto& tensor : tensors_) {
     Tensor& t = *tensor;
@@ -64,10 +74,10 @@ void Part::make_tensors() {
     const std::size_t offset =
         random_.chance(30) ? size_of(t.dtype) * static_cast<std::size_t>(random_.below(7)) : 0;
     if (bytes != 0 || random_.chance(50))
-      t.input_memory = Buffer(bytes, offset, random_.chance(here_.program.registered_percent));
-    if (bytes != 0) oracle_.fill(t.index, here_.rank, t.input_memory.data());
+      t.input_memory = buffer(bytes, offset, random_.chance(here_.program.registered_percent));
+    if (bytes != 0 && stream_ < 0) oracle_.fill(t.index, here_.rank, t.input_memory.data());
     t.input.data = t.input_memory.data();
-    t.input.device = {kDLCPU, 0};
+    t.input.device = call_.is_on_device ? DLDevice{kDLCUDA, here_.rank} : DLDevice{kDLCPU, 0};
     t.input.ndim = static_cast<std::int32_t>(t.input_shape.size());
     t.input.dtype = dlpack_of(t.dtype);
     t.input.shape = t.input_shape.data();
@@ -89,13 +99,13 @@ void Part::choose_output(Tensor& t, std::size_t index) {
                    (call_.ending == Ending::misfit ? is_odd || random_.chance(70) : random_.chance(40));
     if (!t.has_output) return;
     if (bytes != 0 || random_.chance(50))
-      t.output_memory = Buffer(bytes, 0, random_.chance(here_.program.registered_percent));
+      t.output_memory = buffer(bytes, 0, random_.chance(here_.program.registered_percent));
     t.output.data = t.output_memory.data();
     return;
   }
   const int how = refuses_outputs() ? 0 : random_.below(3);
   if (call_.kind == Kind::reducescatter ? how > 0 : how == 2) {
-    t.output_memory = Buffer(bytes, 0, random_.chance(here_.program.registered_percent));
+    t.output_memory = buffer(bytes, 0, random_.chance(here_.program.registered_percent));
     t.output.data = t.output_memory.data();
     t.has_output = true;
     t.is_in_place = false;
@@ -146,7 +156,8 @@ int Part::allocate(void* context, std::size_t index, DLTensor* tensor) {
   for (std::int32_t i = 0; i < tensor->ndim; ++i) bytes *= static_cast<std::size_t>(tensor->shape[i]);
   if (index >= part.allocated_.size())
     part.fail("the output allocator is asked for tensor " + std::to_string(index));
-  part.allocated_[index] = Buffer(bytes, 0, bytes % 3 == 0 && part.here_.program.registered_percent != 0);
+  part.allocated_[index] =
+      part.buffer(bytes, 0, bytes % 3 == 0 && part.here_.program.registered_percent != 0);
   tensor->data = part.allocated_[index].data();
   return 0;
 }
@@ -161,7 +172,7 @@ void Part::called(void* context, dabke_handle* handle, dabke_status status) {
 }
 
 bool Part::spoil() {
-  if (tensors_.empty()) return false;
+  if (tensors_.empty() || stream_ >= 0) return false;
   Tensor& t = *tensors_.front();
   const bool is_seen = call_.ending == Ending::ok && call_.kind == Kind::allreduce && call_.op == DABKE_SUM &&
                        call_.prescale == 1 && call_.postscale == 1 && is_integer(t.dtype) &&
@@ -185,8 +196,26 @@ bool Part::can_block() const {
   return call_.form != Form::members && (call_.kind != Kind::reducescatter || has_outputs());
 }
 
+/// On the thread that submits, whose own stream it may be.
+void Part::produce_on_stream() {
+  producer_ = stream_of(here_.rank, stream_);
+  for (const auto& tensor : tensors_) {
+    producer_->enqueue([this, t = tensor.get(), delay_us = random_.below(1000)] {
+      ::usleep(static_cast<useconds_t>(delay_us));
+      if (elements_of(t->input_shape) != 0) oracle_.fill(t->index, here_.rank, t->input_memory.data());
+    });
+  }
+  if (random_.chance(30)) {
+    event_ = producer_->record();
+    options_.ready_event = event_.get();
+  } else {
+    options_.stream = producer_->handle();
+  }
+}
+
 void Part::submit(bool may_block) {
   pending_.emplace(what());
+  if (stream_ >= 0) produce_on_stream();
   const bool blocks = may_block && can_block();
   const dabke_status status = call_.form == Form::grouped ? start_grouped(blocks) : start(blocks);
   if (blocks) {
@@ -195,6 +224,7 @@ void Part::submit(bool may_block) {
     if (status != DABKE_OK) blocked_message_ = dabke_last_error();
   } else if (status != DABKE_OK) {
     is_refused_ = is_excused(what(), status, dabke_last_error());
+    if (is_refused_ && producer_) producer_->synchronize();
     if (is_refused_) return pending_.reset();
     fail(std::string("was refused: ") + dabke_status_name(status) + ": " + dabke_last_error());
   }
@@ -271,7 +301,20 @@ void Part::glance(Random& random) {
   }
 }
 
+/// As a program does whose next kernel reads the result.
+void Part::wait_on_stream() {
+  const fake_cuda::Stream stream = stream_of(here_.rank, random_.below(4));
+  const dabke_status status = dabke_wait_stream(handle_, stream.handle());
+  if (status != DABKE_OK && status != wanted_status() && !is_excused(what(), status, dabke_last_error()))
+    fail(std::string("let no stream wait: ") + dabke_status_name(status) + ": " + dabke_last_error());
+  if (status != DABKE_OK) return;
+  stream.synchronize();
+  // What fails later, as a campaign of faults may let it, leaves outputs that are unspecified.
+  if (wanted_status() == DABKE_OK && !expects_faults()) check_outputs();
+}
+
 dabke_status Part::wait() {
+  if (call_.is_on_device && handle_ != nullptr && !has_blocked_ && random_.chance(40)) wait_on_stream();
   if (has_blocked_) return blocked_status_;
   if (handle_ != nullptr && random_.chance(10)) {  // freed early, which cancels nothing; the outputs need it
     dabke_handle_retain(handle_);
@@ -319,6 +362,18 @@ void Part::finish() {
   }
   if (got != DABKE_OK && message().empty() && (has_blocked_ || handle_ != nullptr))
     fail("failed without a word");
+  // What has failed early may have inputs that are still to be written.
+  if (producer_ && got != DABKE_OK) producer_->synchronize();
+  check_fences();
+  if (got == DABKE_OK && want == DABKE_OK) check_outputs();
+  if (follower_) {
+    (void)wait_for_callback();
+    follower_->finish();
+  }
+  pending_.reset();
+}
+
+void Part::check_fences() const {
   for (const auto& tensor : tensors_) {
     if (!tensor->input_memory.is_whole()) fail("wrote beside its input");
     if (!tensor->output_memory.is_whole()) fail("wrote beside its output");
@@ -326,15 +381,11 @@ void Part::finish() {
   for (const Buffer& buffer : allocated_) {
     if (!buffer.is_whole()) fail("wrote beside what the output allocator gave");
   }
-  if (got == DABKE_OK && want == DABKE_OK) {
-    for (std::size_t i = 0; i < tensors_.size(); ++i) check_output(i);
-    check_splits();
-  }
-  if (follower_) {
-    (void)wait_for_callback();
-    follower_->finish();
-  }
-  pending_.reset();
+}
+
+void Part::check_outputs() {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) check_output(i);
+  check_splits();
 }
 
 void Part::check_output(std::size_t index) {

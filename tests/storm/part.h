@@ -10,6 +10,7 @@
 
 #include "buffer.h"
 #include "dabke/dabke.h"
+#include "device.h"
 #include "oracle.h"
 #include "program.h"
 #include "random.h"
@@ -63,16 +64,21 @@ class Part {
 
  private:
   struct Tensor;
+  Buffer buffer(std::size_t size_bytes, std::size_t offset, bool is_registered) const;
   void make_tensors();
   void choose_output(Tensor& tensor, std::size_t index);
   void set_options();
+  void produce_on_stream();
   dabke_status start(bool blocks);
   dabke_status start_grouped(bool blocks);
   bool refuses_outputs() const;
   bool has_outputs() const;
   bool can_block() const;
+  void wait_on_stream();
   dabke_status wait();
   dabke_status wait_for_callback();
+  void check_fences() const;
+  void check_outputs();
   dabke_status wanted_status() const;
   std::string message() const;
   void check_output(std::size_t index);
@@ -91,6 +97,9 @@ class Part {
   std::vector<Buffer> allocated_;  // what the output allocator gave
   std::vector<std::int64_t> splits_;
   dabke_options options_ = DABKE_OPTIONS_INIT;
+  int stream_ = -1;                            // on which its inputs are written, if at all
+  std::optional<fake_cuda::Stream> producer_;  // that one, once it has been asked to
+  std::shared_ptr<void> event_;
   bool wants_handle_ = true;
   bool is_refused_ = false;  // the job was over; nothing follows
   bool has_blocked_ = false;

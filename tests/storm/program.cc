@@ -53,6 +53,7 @@ std::string Call::describe() const {
   if (postscale != 1) text += " postscale " + std::to_string(postscale);
   if (compression != DABKE_COMPRESSION_DEFAULT) text += " compression " + std::to_string(compression);
   if (numbers != Numbers::small) text += numbers == Numbers::any ? " of any numbers" : " of extreme numbers";
+  if (is_on_device) text += " on devices";
   text += " by ranks " + text_of(takers);
   for (const Call& follower : followers)
     text += ", then call " + std::to_string(follower.id) + ": " + follower.describe();

@@ -49,7 +49,7 @@ enum class Numbers {
 };
 
 /// What some ranks pass that the others do not.
-enum class Difference { none, dtype, shape, op, root, scale, kind, count };
+enum class Difference { none, dtype, shape, op, root, scale, kind, count, device };
 
 enum class Ending {
   ok,
@@ -81,6 +81,7 @@ struct Call {
   dabke_compression compression = DABKE_COMPRESSION_DEFAULT;
   Numbers numbers = Numbers::small;
   bool equal_splits = false;  // alltoall without options.splits
+  bool is_on_device = false;  // its tensors lie on each rank's CUDA device
   bool is_last = false;       // submitted last, by one thread, in the program's order: it may block
   bool is_kept = false;       // waited for in a later phase
   Ranks takers = 0;           // who submits it; what else is in the set has joined
@@ -132,6 +133,7 @@ struct Program {
   int ranks_per_host = 0;            // those that DABKE_HOSTNAME says; 0: all on one
   int registered_percent = 0;        // so many of the tensors lie in dabke_alloc's memory
   int pace = 0;                      // how much ranks dawdle between calls
+  int device_percent = 0;            // about so many of the calls are on devices
   std::vector<Epoch> epochs;
 };
 

@@ -317,6 +317,7 @@ void Rank::join_sets(const Phase& phase, Random& random) {
     if (!has(here_.ranks_of(set), here_.rank)) continue;
     dabke_options options = DABKE_OPTIONS_INIT;
     options.process_set = here_.ids[static_cast<std::size_t>(set)];
+    if (here_.program.device_percent != 0) options.device = here_.rank;
     if (random.chance(50)) {
       std::int32_t last = -1;
       if (must("dabke_join", dabke_join(&options, &last))) check(set, last);

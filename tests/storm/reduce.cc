@@ -52,6 +52,21 @@ void without_mismatches(Program& program) {
   });
 }
 
+void without_devices(Program& program) {
+  const auto at_home = [](std::vector<Call>& calls) {
+    for (Call& call : calls) {
+      call.is_on_device = false;
+      if (call.difference == Difference::device) call.ending = Ending::ok;
+      for (Call& follower : call.followers) follower.is_on_device = false;
+    }
+  };
+  for (Epoch& epoch : program.epochs) at_home(epoch.leftovers);
+  each_phase(program, [&](Epoch&, Phase& phase) {
+    at_home(phase.calls);
+    for (SetChange& change : phase.changes) at_home(change.orphans);
+  });
+}
+
 void without_numbered(Program& program, const std::string& what, const std::string& value) {
   const auto number = std::strtoull(value.c_str(), nullptr, 10);
   if (what == "call") {
@@ -75,6 +90,7 @@ void without(Program& program, const std::string& word) {
   if (word == "sets") return without_sets(program);
   if (word == "joins") return without_joins(program);
   if (word == "mismatches") return without_mismatches(program);
+  if (word == "devices") return without_devices(program);
   if (word == "changes") return each([](Phase& phase) { phase.changes.clear(); });
   if (word == "refusals") return each([](Phase& phase) { phase.refusals = 0; });
   if (word == "traces") return each([](Phase& phase) { phase.is_traced = false; });
