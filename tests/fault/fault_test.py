@@ -143,6 +143,14 @@ class ThePlans(unittest.TestCase):
         for phase in plans.PHASES:
             self.assertTrue(any(phase in text for text in texts), phase)
 
+    def test_a_seed_of_python_is_a_plan_too(self):
+        worker = plans.Worker(sys.executable, str(pathlib.Path(__file__).with_name('python_rank.py')))
+        seeds = [seed for seed in range(1, 101) if plans.is_of_python(seed)]
+        texts = [str(plans.plan_of(seed, worker)) for seed in seeds]
+        self.assertEqual(texts[0], str(plans.plan_of(seeds[0], worker)))
+        self.assertTrue(5 <= len(set(texts)) == len(seeds) <= 20, seeds)
+        self.assertTrue(all('Python ranks' in text for text in texts))
+
     def test_the_summary_counts_what_struck(self):
         row = {'faults': [['kill', 'join', True], ['stop', 'join', False]], 'failures': [], 'start': 'hosts',
                'know': {'0': 0.5}, 'know in init': {}}

@@ -107,9 +107,12 @@ def processes_with(word):
 
 
 class Job:
-    def __init__(self, plan, build):
+    def __init__(self, plan, build, worker_command, python_build):
+        """`worker_command`: without the program."""
         self.plan = plan
-        self.worker = str(build / 'tests' / 'storm' / 'storm_worker')
+        self.hand = str(build / 'tests' / 'storm' / 'storm_worker')
+        self.worker_command = [*worker_command, str(plan.program)]
+        self.python_build = python_build
         self.dabkerun = str(build / 'launcher' / 'dabkerun')
 
     def run(self, stopped):
@@ -134,6 +137,10 @@ class Job:
             'DABKE_PEER_TIMEOUT_SECONDS': str(PEER_TIMEOUT_SECONDS),
             'DABKE_START_TIMEOUT_SECONDS': str(START_TIMEOUT_SECONDS), 'TMPDIR': str(folder / 'tmp'),
         }
+        if plan.devices:
+            own['STORM_DEVICES'] = '1'
+        if plan.python:
+            own |= {'STORM_WORKER': self.hand, 'PYTHONPATH': str(self.python_build / 'bindings' / 'python')}
         if plan.start == 'processes':
             own['DABKE_RENDEZVOUS'] = f'file:{folder}/first'
         if plan.start in ('processes', 'hosts'):
@@ -171,10 +178,6 @@ class Job:
             (folder / 'clock').write_text('+0\n', encoding='utf-8')
             told['FAKETIME_TIMESTAMP_FILE'] = str(folder / 'clock')
         return told
-
-    @property
-    def worker_command(self):
-        return [self.worker, str(self.plan.program)]
 
     def commands(self):
         """(command, environment more) of those that all start here."""

@@ -53,10 +53,14 @@ class Plan:
     operations: str  # what DABKE_CPU_OPERATIONS and DABKE_CONTROLLER say, for the summary
     faults: list = field(default_factory=list)
     wires: dict = field(default_factory=dict)  # {host: what becomes of its frames}
+    python: bool = False   # the ranks are Python's
+    devices: bool = False  # some of the tensors are on CUDA devices, of the double
 
     def __str__(self):
         where = f' on hosts {self.places}' if self.places else ''
-        return '; '.join([f'{self.ranks} ranks by {self.start}{where}, {self.operations}, storm program {self.program}',
+        kind = 'Python ranks' if self.python else 'ranks'
+        devices = ', some tensors on devices' if self.devices else ''
+        return '; '.join([f'{self.ranks} {kind} by {self.start}{where}, {self.operations}, storm program {self.program}{devices}',
                           *map(str, self.faults)])
 
     @property
@@ -70,13 +74,13 @@ class Plan:
 
 
 class Worker:
-    """What the storm's worker says of its programs."""
+    """What a rank's program says of itself: `command`, the storm's worker or python_rank.py."""
 
-    def __init__(self, path):
-        self.path = path
+    def __init__(self, *command):
+        self.command = list(command)
 
     def _said(self, what, program, steady):
-        done = subprocess.run([self.path, what, str(program)], check=True, capture_output=True, encoding='utf-8', errors='replace',
+        done = subprocess.run([*self.command, what, str(program)], check=True, capture_output=True, encoding='utf-8', errors='replace',
                               env={'STORM_STEADY': str(steady)})
         return done.stdout.split('\n')
 
@@ -96,7 +100,12 @@ class Worker:
         return points
 
 
+def is_of_python(seed):
+    return random.Random(f'python {seed}').random() < 0.1
+
+
 def plan_of(seed, worker):
+    """`worker`: the one of such a seed."""
     draw = random.Random(f'fault {seed}')
     steady = draw.randint(5, 25)
     for attempt in range(MOST_TRIES):
@@ -115,7 +124,8 @@ def plan_of(seed, worker):
         places = [rank // each for rank in range(ranks)]
     operations = ' and '.join(sorted({'/'.join(epoch.get(name, 'auto') for name in ('CPU_OPERATIONS', 'CONTROLLER'))
                                       for epoch in knobs}))
-    plan = Plan(seed, program, steady, ranks, start, places, operations)
+    plan = Plan(seed, program, steady, ranks, start, places, operations, python=is_of_python(seed),
+                devices=not is_of_python(seed) and random.Random(f'devices {seed}').random() < 0.2)
     points = worker.points(program, steady)
     for _ in range(draw.choices([1, 2, 3], [70, 20, 10])[0]):
         add_fault(draw, plan, points)

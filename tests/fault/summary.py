@@ -18,7 +18,8 @@ def table(rows):
             lines.append(f'| {action} | {phase} | {times} | {failed} | {known[0]} | {known[1]} |')
     starts = sorted({row['start'] for row in ran})
     counts = ', '.join(f'{sum(row["start"] == start for row in ran)} {start}' for start in starts)
-    return '\n'.join([*lines, '', f'{len(ran)} seeds: {counts}.'])
+    on_devices, of_python = (sum(row.get(what, False) for row in ran) for what in ('devices', 'python'))
+    return '\n'.join([*lines, '', f'{len(ran)} seeds: {counts}; {on_devices} with tensors on devices, {of_python} of Python.'])
 
 
 def longest(rows, what):
