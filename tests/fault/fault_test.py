@@ -133,6 +133,11 @@ class TheJudge(unittest.TestCase):
         self.assertEqual(failures(plan(KILL), outcome([*GOOD[:2], (11.0, 2, told.format(1))])), [])
         self.check(failures(plan(KILL), outcome([*GOOD[:2], (11.0, 2, told.format(0))])), 'rank 2 blames not [1]')
 
+    def test_what_rank_0_lacked_itself_is_its_own_blame(self):
+        told = ('lost timeout dabke_init: rank 2 waited 10 s in epoch 2 at file:/x for rank 0 (in epoch 1); start all 3 ranks. '
+                'Of epoch 1 rank 0 said: cannot read /x/1/hello/1.value: Too many open files')
+        self.assertEqual(judges.blamed_in(told, 2), [0])
+
 
 class ThePlans(unittest.TestCase):
     def test_a_seed_is_a_plan(self):

@@ -24,12 +24,14 @@ BLAMES = [r'\blost rank (\d+)', r'\brank (\d+) on \S+ has not said', r'\bwaited 
 
 def blamed_in(message, rank):
     """Whom a message that this rank got is about: who says so is not blamed, nor is who only comes later in it. Who came when
-    the epoch had ended already is told of its end behind what it waited for itself."""
-    message = re.split(r'\bOf epoch \d+ rank 0 said: ', message)[-1]
-    for told in BLAMES:
-        if found := re.search(told, message):
-            return [int(number) for group in found.groups() for number in group.split(', ')]
-    return [int(number) for number in re.findall(r'\brank (\d+)', message) if int(number) != rank][:1]
+    the epoch had ended already is told of its end behind what it waited for itself; it may have ended by what rank 0 lacked."""
+    for part in reversed(re.split(r'\bOf epoch \d+ rank 0 said: ', message)):
+        for told in BLAMES:
+            if found := re.search(told, part):
+                return [int(number) for group in found.groups() for number in group.split(', ')]
+        if named := [int(number) for number in re.findall(r'\brank (\d+)', part) if int(number) != rank]:
+            return named[:1]
+    return []
 
 
 def never_came(text):
