@@ -14,4 +14,14 @@ inline constexpr bool kSanitized = false;
 
 inline constexpr std::chrono::seconds kPatience{kSanitized ? 60 : 10};
 
+/// What `attempt(seconds)` gives, for a time limit that is to run out: with the first of some growing limits with which
+/// it is right, or else with the last. Where a short one runs out, a busy machine may not have let those come whom the
+/// result speaks of.
+template <class Attempt, class IsRight>
+auto with_enough_time(double seconds, Attempt attempt, IsRight is_right) {
+  auto seen = attempt(seconds);
+  while (!is_right(seen) && seconds < 15) seen = attempt(seconds *= 4);
+  return seen;
+}
+
 }  // namespace dabke::test

@@ -54,10 +54,13 @@ TEST_CASE("what the peer sent before it broke the link is still received, even w
   REQUIRE(pair->a->send(bytes_of("unread")).is_ok());
   REQUIRE(pair->b->send(bytes_of("last word")).is_ok());
   pollfd waiting{pair->b->descriptor(), POLLIN, 0};
-  if (pair->b->prepare_to_sleep()) REQUIRE(::poll(&waiting, 1, 10'000) == 1);
+  if (pair->b->prepare_to_sleep()) REQUIRE(::poll(&waiting, 1, 60'000) == 1);
   pair->b.reset();  // it has unread bytes, so it resets the connection
   Status status;
-  for (int i = 0; i < 1000 && status.is_ok(); ++i) status = pair->a->send(bytes_of("anybody there?"));
+  for (const auto deadline = deadline_after(60); status.is_ok() && Clock::now() < deadline;) {
+    status = pair->a->send(bytes_of("anybody there?"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the kernel tells of it when it comes to it
+  }
   CHECK(status.code() == Code::peer_lost);
   Collected seen;
   CHECK_THAT(drain(*pair->a, seen), Contains("sending failed"));
@@ -100,16 +103,18 @@ TEST_CASE(
   const auto drive = [](Link& link, char mark) {
     Collected seen;
     std::size_t sent = 0;
-    const auto deadline = deadline_after(60);
-    while ((sent < kMessages || seen.frames.size() < kMessages || link.wants_write()) &&
-           Clock::now() < deadline) {
+    const auto deadline = deadline_after(120);
+    const auto is_done = [&] {
+      return sent == kMessages && seen.frames.size() == kMessages && !link.wants_write();
+    };
+    while (!is_done() && Clock::now() < deadline) {
       // Each answers each, and some are larger than what can be under way.
       while (sent < kMessages && sent <= seen.frames.size())
         if (!link.send(bytes_of(std::string(sent % 50 == 0 ? 1'000'000 : 17 * sent, mark))).is_ok())
           return false;
         else
           ++sent;
-      if (link.prepare_to_sleep()) {
+      if (!is_done() && link.prepare_to_sleep()) {
         pollfd waiting{link.descriptor(), static_cast<short>(POLLIN | (link.wants_write() ? POLLOUT : 0)), 0};
         ::poll(&waiting, 1, 20'000);
         link.woken();
@@ -132,7 +137,7 @@ TEST_CASE("the end of a peer that did not say so is seen by a sleeping driver") 
   REQUIRE(pair->a->prepare_to_sleep());
   pair->b.reset();
   pollfd waiting{pair->a->descriptor(), POLLIN, 0};
-  CHECK(::poll(&waiting, 1, 10'000) == 1);
+  CHECK(::poll(&waiting, 1, 60'000) == 1);
   pair->a->woken();
   Collected seen;
   CHECK(drain(*pair->a, seen) == "closed");
@@ -152,7 +157,7 @@ TEST_CASE("a descriptor that was passed stays for whoever takes it, however ofte
   Collected heard;
   for (int i = 0; i < 5; ++i) REQUIRE(to.receive(heard).is_ok());
   CHECK(heard.frames == std::vector<std::string>{"one comes"});
-  auto taken = to.take_descriptor(Clock::now() + std::chrono::seconds(10));
+  auto taken = to.take_descriptor(deadline_after(60));
   REQUIRE(taken.is_ok());
   CHECK(::write(taken->get(), "x", 1) == 1);
   char byte = 0;

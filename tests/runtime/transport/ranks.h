@@ -1,6 +1,8 @@
 // Ranks as threads of the test: worlds, and what each of them saw.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -11,6 +13,7 @@
 #include "runtime/base/hmac.h"
 #include "runtime/base/world.h"
 #include "runtime/transport/handshake.h"
+#include "runtime/transport/network.h"
 
 namespace dabke::test {
 
@@ -56,6 +59,14 @@ inline std::vector<Rank> all_but(Rank self, int size) {
 inline std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 inline std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// An address of this host of which nobody else takes a port, also once it is closed.
+inline SocketAddress address_of_our_own() {
+  const int process = ::getpid();
+  return SocketAddress::of_host("127.83." + std::to_string(process >> 8 & 255) + "." +
+                                std::to_string(process & 255))
+      .take();
 }
 
 /// Open descriptors of this process.

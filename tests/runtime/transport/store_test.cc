@@ -56,7 +56,7 @@ TEST_CASE("get waits for the key, and its error names the key when it does not c
   auto seen = run_ranks(2, [&](Rank rank) -> std::string {
     const auto mine = kind.open();
     if (rank == 1) return mine->set("late", "here").message();
-    auto value = mine->get("late", Clock::now() + 20s);
+    auto value = mine->get("late", Clock::now() + 60s);
     return value.is_ok() ? *value : value.status().message();
   });
   CHECK(seen[0] == "here");

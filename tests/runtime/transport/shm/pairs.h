@@ -39,7 +39,7 @@ inline std::unique_ptr<Pair> tcp_pair() {
   const Fd listener = tcp_listen(SocketAddress::parse("127.0.0.1:0").take()).take();
   Fd client = tcp_connect(SocketAddress::local_of(listener.get()).take()).take();
   pollfd waiting{listener.get(), POLLIN, 0};
-  if (::poll(&waiting, 1, 10'000) != 1) return nullptr;
+  if (::poll(&waiting, 1, 60'000) != 1) return nullptr;
   Fd server = tcp_accept(listener.get()).take();
   pair->a = std::make_unique<TcpLink>(GuardedFd(std::move(client), pair->guard), LinkPeer{.rank = 1},
                                       Duration::zero());
@@ -56,13 +56,15 @@ class Collected final : public FrameSink {
 
 /// Moves bytes until `link` has nothing more to receive for a while; how it ended.
 inline std::string drain(Link& link, FrameSink& sink, Link* sender = nullptr) {
+  const auto deadline = deadline_after(60);
   while (true) {
     if (sender != nullptr) sender->flush();
     if (link.prepare_to_sleep()) {
+      const bool goes_on = sender != nullptr && sender->wants_write() && Clock::now() < deadline;
       pollfd waiting{link.descriptor(), POLLIN, 0};
-      const bool quiet = ::poll(&waiting, 1, 100) == 0;
+      const bool quiet = ::poll(&waiting, 1, goes_on ? 10 : 1000) == 0;
       link.woken();
-      if (quiet) return "open";
+      if (quiet && !goes_on) return "open";
     }
     const auto received = link.receive(sink);
     if (!received.is_ok()) return received.status().message();
