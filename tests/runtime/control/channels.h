@@ -61,7 +61,7 @@ inline std::vector<Rank> star(Rank self, int size) {
 
 /// Polls until `done` or `seconds` are over; whether it was done.
 inline bool poll_until(ControlChannel& channel, Recorder& recorder, const std::function<bool()>& done,
-                       double seconds = 20) {
+                       double seconds = 120) {
   const auto deadline = deadline_after(seconds);
   while (!done()) {
     if (Clock::now() >= deadline) return false;
