@@ -14,6 +14,7 @@
 #include "runtime/bootstrap/placement_note.h"
 #include "runtime/bootstrap/rendezvous_server.h"
 #include "runtime/transport/http_store.h"
+#include "tests/patience.h"
 #include "tests/runtime/transport/ranks.h"
 
 using namespace dabke;
@@ -60,7 +61,7 @@ std::string seen(const Result<Roster>& roster) {
 
 /// A process comes with this rank; its host's name tells it from the others.
 std::string come(const MeetingPlace& place, Rank rank, int size, const std::string& host,
-                 double timeout = 20) {
+                 double timeout = 60) {
   const auto store = place.client();
   const Config config = patient(timeout);
   return seen(meet(*store, {rank, size, host, ""}, config, deadline_after(timeout)));
@@ -72,6 +73,8 @@ std::vector<std::string> come_all(const MeetingPlace& place, const std::vector<s
   return run_ranks(
       size, [&](Rank rank) { return come(place, rank, size, processes[static_cast<std::size_t>(rank)]); });
 }
+
+bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::vector<std::string> all_see(std::size_t count, const std::string& text) {
   return std::vector<std::string>(count, text);
@@ -94,7 +97,7 @@ TEST_CASE("who is new waits for an epoch that has room for it, however early it 
   std::jthread second([&] { news[1] = come(place, 2, 4, "c"); });
   // They are at the door: they have said so.
   for (const char* const rank : {"waiting/3", "waiting/2"})
-    REQUIRE(place.client()->get(rank, deadline_after(20)).is_ok());
+    REQUIRE(place.client()->get(rank, deadline_after(60)).is_ok());
   CHECK(come_all(place, {"b", "a"}) == all_see(2, "epoch 2: b a"));
   auto old = run_ranks(2, [&](Rank rank) { return come(place, rank, 4, rank == 0 ? "a" : "b"); });
   third.join();
@@ -110,9 +113,9 @@ TEST_CASE(
   CHECK(come_all(place, {"a", "b", "c"}) == all_see(3, "epoch 1: a b c"));
   std::string root, added;
   std::jthread first([&] { root = come(place, 0, 3, "a"); });
-  REQUIRE(store->get("opened", deadline_after(20)).is_ok());
+  REQUIRE(store->get("opened", deadline_after(60)).is_ok());
   std::jthread new_one([&] { added = come(place, 1, 4, "new"); });
-  REQUIRE(*store->get("waiting/1", deadline_after(20)) == "4");
+  REQUIRE(*store->get("waiting/1", deadline_after(60)) == "4");
   const auto others =
       run_ranks(2, [&](Rank rank) { return come(place, rank + 1, 3, rank == 0 ? "b" : "c"); });
   first.join();
@@ -127,11 +130,17 @@ TEST_CASE(
 }
 
 TEST_CASE("ranks of a later epoch that mean different sizes learn both when the time is up") {
-  const MeetingPlace place(GENERATE(false, true));
-  CHECK(come_all(place, {"a", "b"}) == all_see(2, "epoch 1: a b"));
-  const auto errors = run_ranks(2, [&](Rank rank) { return come(place, rank, rank == 0 ? 2 : 3, "h", 1); });
-  for (const std::string& error : errors)
-    CHECK_THAT(error, Contains("rank 0 was started with a size of 2, rank 1 with a size of 3"));
+  const bool is_served = GENERATE(false, true);
+  const std::string text = "rank 0 was started with a size of 2, rank 1 with a size of 3";
+  const auto errors = with_enough_time(
+      1,
+      [&](double seconds) {
+        const MeetingPlace place(is_served);
+        CHECK(come_all(place, {"a", "b"}) == all_see(2, "epoch 1: a b"));
+        return run_ranks(2, [&](Rank rank) { return come(place, rank, rank == 0 ? 2 : 3, "h", seconds); });
+      },
+      [&](const auto& seen) { return says(seen[0], text) && says(seen[1], text); });
+  for (const std::string& error : errors) CHECK_THAT(error, Contains(text));
 }
 
 TEST_CASE("while rank 0 waits it says how many have come, and who has not with their host") {
@@ -145,7 +154,7 @@ TEST_CASE("while rank 0 waits it says how many have come, and who has not with t
                                 if (std::exchange(line, text).empty()) told.release();
                               },
                               50ms, 10s};
-    root = seen(meet(*store, {0, 5, "a", ""}, patient(20), deadline_after(20), reports));
+    root = seen(meet(*store, {0, 5, "a", ""}, patient(60), deadline_after(60), reports));
   });
   std::jthread second([&] { come(place, 3, 5, "b"); });
   told.acquire();
@@ -155,7 +164,7 @@ TEST_CASE("while rank 0 waits it says how many have come, and who has not with t
   CHECK(root == "epoch 1: a a b b b");
   CHECK(others == all_see(3, "epoch 1: a a b b b"));
   CHECK_THAT(line, Contains(" of 5 ranks have called dabke_init; waiting for rank") && Contains("on b") &&
-                       EndsWith(" (for 20 s at most: DABKE_START_TIMEOUT_SECONDS)"));
+                       EndsWith(" (for 60 s at most: DABKE_START_TIMEOUT_SECONDS)"));
 }
 
 TEST_CASE("rank 1 says that rank 0 has not come, and the error names hosts, too") {
@@ -163,8 +172,13 @@ TEST_CASE("rank 1 says that rank 0 has not come, and the error names hosts, too"
   const auto store = place.client();
   REQUIRE(store->set(kPlacementKey, placement_note({"a", "b", "b"})).is_ok());
   std::string line;
-  const WaitReports reports{[&](const std::string& text) { line = text; }, 300ms, 10s};
-  const std::string error = seen(meet(*store, {1, 3, "b", ""}, patient(0.5), deadline_after(0.5), reports));
+  const WaitReports reports{[&](const std::string& text) { line = text; }, 300ms, 100s};
+  const std::string error = with_enough_time(
+      0.5,
+      [&](double seconds) {
+        return seen(meet(*store, {1, 3, "b", ""}, patient(seconds), deadline_after(seconds), reports));
+      },
+      [&](const std::string&) { return !line.empty(); });
   CHECK_THAT(line, StartsWith("waiting for rank 0 on a, which has not called dabke_init"));
   CHECK_THAT(error, Contains(" for rank 0 on a, rank 2 on b; start all 3 ranks"));
 }
@@ -178,7 +192,7 @@ TEST_CASE("what a rank that died in an init has left does not come into the next
     REQUIRE(store->set("opened", "1 2").is_ok());
     std::string waited;
     std::jthread other([&] { waited = come(place, 1, 2, "b"); });
-    REQUIRE(store->get("1/hello/1", deadline_after(20)).is_ok());
+    REQUIRE(store->get("1/hello/1", deadline_after(60)).is_ok());
     CHECK(come(place, 0, 2, "a") == "epoch 2: a b");
     other.join();
     CHECK(waited == "epoch 2: a b");
@@ -192,11 +206,11 @@ TEST_CASE("what a rank that died in an init has left does not come into the next
   SECTION("another, whose place a new process takes before rank 0 has looked") {
     std::string root;
     std::jthread first([&] { root = come(place, 0, 3, "a"); });
-    REQUIRE(store->get("opened", deadline_after(20)).is_ok());
+    REQUIRE(store->get("opened", deadline_after(60)).is_ok());
     REQUIRE(store->set("1/hello/2", "dead\n3\nghost\n\n-\n").is_ok());
     std::string third;
     std::jthread again([&] { third = come(place, 2, 3, "c"); });
-    while (store->get("1/hello/2", deadline_after(20)).take().starts_with("dead")) std::this_thread::yield();
+    while (store->get("1/hello/2", deadline_after(60)).take().starts_with("dead")) std::this_thread::yield();
     CHECK(come(place, 1, 3, "b") == "epoch 1: a b c");
     first.join();
     again.join();
@@ -206,7 +220,7 @@ TEST_CASE("what a rank that died in an init has left does not come into the next
   SECTION("another, whose place a new process takes after rank 0 has looked") {
     std::string root;
     std::jthread first([&] { root = come(place, 0, 2, "a"); });
-    REQUIRE(store->get("opened", deadline_after(20)).is_ok());
+    REQUIRE(store->get("opened", deadline_after(60)).is_ok());
     REQUIRE(store->set("1/hello/1", "dead\n2\nghost\n\n-\n").is_ok());
     first.join();
     CHECK(root == "epoch 1: a ghost");  // so its links to the dead rank fail, and all come again
@@ -226,7 +240,7 @@ TEST_CASE("a rank that was killed after it had come is named, and not waited for
   std::string other;
   std::jthread waits([&] { other = come(place, 1 - victim, 3, "a", 3600); });
   for (const Rank rank : {0, 1})
-    REQUIRE(store->get(fmt::format("1/hello/{}", rank), deadline_after(20)).is_ok());
+    REQUIRE(store->get(fmt::format("1/hello/{}", rank), deadline_after(60)).is_ok());
   ::kill(pid, SIGKILL);
   waits.join();
   ::waitpid(pid, nullptr, 0);
@@ -236,32 +250,49 @@ TEST_CASE("a rank that was killed after it had come is named, and not waited for
 }
 
 TEST_CASE("a second process with the rank of another is told so when nothing else comes") {
-  const MeetingPlace place(GENERATE(false, true));
-  const auto store = place.client();
-  std::string root, twin;
-  std::jthread first([&] { root = come(place, 0, 3, "a"); });
-  REQUIRE(store->get("opened", deadline_after(20)).is_ok());
-  std::jthread beside([&] { twin = come(place, 2, 3, "twin", 1); });
-  REQUIRE(store->get("1/hello/2", deadline_after(20)).is_ok());
-  REQUIRE(store->set("1/hello/2", "other\n3\nc\n\n-\n").is_ok());
-  CHECK(come(place, 1, 3, "b") == "epoch 1: a b c");
-  beside.join();
-  CHECK_THAT(twin, Contains("0 (in epoch 1)") && Contains("In epoch 1 another process is rank 2"));
+  const bool is_served = GENERATE(false, true);
+  const std::string text = "In epoch 1 another process is rank 2";
+  const std::string twin = with_enough_time(
+      1,
+      [&](double seconds) {
+        const MeetingPlace place(is_served);
+        const auto store = place.client();
+        std::string root, beside;
+        std::jthread first([&] { root = come(place, 0, 3, "a"); });
+        REQUIRE(store->get("opened", deadline_after(60)).is_ok());
+        std::jthread second([&] { beside = come(place, 2, 3, "twin", seconds); });
+        REQUIRE(store->get("1/hello/2", deadline_after(60)).is_ok());
+        REQUIRE(store->set("1/hello/2", "other\n3\nc\n\n-\n").is_ok());
+        CHECK(come(place, 1, 3, "b") == "epoch 1: a b c");
+        second.join();
+        return beside;
+      },
+      [&](const std::string& seen) { return says(seen, text); });
+  CHECK_THAT(twin, Contains("0 (in epoch 1)") && Contains(text));
 }
 
 TEST_CASE("a rank 0 beside another is told so, and the others are with the later one") {
-  const MeetingPlace place(GENERATE(false, true));
-  const auto store = place.client();
-  std::string early, late;
-  std::jthread first([&] { early = come(place, 0, 2, "early", 2); });
-  REQUIRE(store->get("opened", deadline_after(20)).is_ok());
-  std::jthread second([&] { late = come(place, 0, 2, "late"); });
-  while (*store->get("opened", deadline_after(20)) != "2 2") std::this_thread::yield();
-  CHECK(come(place, 1, 2, "b") == "epoch 2: late b");
-  first.join();
-  second.join();
-  CHECK(late == "epoch 2: late b");
-  CHECK_THAT(early, Contains("another process came as rank 0") && Contains("epoch 1"));
+  const bool is_served = GENERATE(false, true);
+  const std::string text = "another process came as rank 0";
+  const std::string told = with_enough_time(
+      2,
+      [&](double seconds) {
+        const MeetingPlace place(is_served);
+        const auto store = place.client();
+        std::string early, late;
+        std::jthread first([&] { early = come(place, 0, 2, "early", seconds); });
+        const bool has_opened = store->get("opened", deadline_after(seconds)).is_ok();
+        if (!has_opened) return std::string("it was gone before it was seen");
+        std::jthread second([&] { late = come(place, 0, 2, "late"); });
+        while (*store->get("opened", deadline_after(60)) != "2 2") std::this_thread::yield();
+        CHECK(come(place, 1, 2, "b") == "epoch 2: late b");
+        first.join();
+        second.join();
+        CHECK(late == "epoch 2: late b");
+        return early;
+      },
+      [&](const std::string& early) { return says(early, text); });
+  CHECK_THAT(told, Contains(text) && Contains("epoch 1"));
 }
 
 TEST_CASE("a rank may be in its next init while another still leaves the last one") {
@@ -273,18 +304,18 @@ TEST_CASE("a rank may be in its next init while another still leaves the last on
     const auto store = place.client();
     std::string all;
     for (int round = 1; round <= kRounds; ++round) {
-      const Config config = patient(20);
-      const auto roster = meet(*store, {rank, 3, fmt::format("h{}", rank), ""}, config, deadline_after(20));
+      const Config config = patient(60);
+      const auto roster = meet(*store, {rank, 3, fmt::format("h{}", rank), ""}, config, deadline_after(60));
       if (!roster.is_ok()) return roster.status().message();
       all += fmt::format("{} ", roster->epoch);
       const Rank other = slow == 0 ? 1 : 0;
       if (rank == other) {
         if (!store->set(fmt::format("test/gone-{}", round), "").is_ok()) return "no store";
       } else if (rank == slow) {
-        if (!store->get(fmt::format("test/gone-{}", round), deadline_after(20)).is_ok()) return "no store";
+        if (!store->get(fmt::format("test/gone-{}", round), deadline_after(60)).is_ok()) return "no store";
         // The fast one is at the door of the next epoch, or has opened it.
         const std::string sign = other == 0 ? "opened" : fmt::format("waiting/{}", other);
-        if (round < kRounds && other == 0 && !store->get(sign, deadline_after(20)).is_ok())
+        if (round < kRounds && other == 0 && !store->get(sign, deadline_after(60)).is_ok())
           return "not opened";
       }
       if (*with_prefix(store, std::to_string(roster->epoch))->increment("left") == 3)
@@ -298,13 +329,22 @@ TEST_CASE("a rank may be in its next init while another still leaves the last on
 }
 
 TEST_CASE("who comes before rank 0 names who else has not come, and not who waits as well") {
-  const MeetingPlace place(GENERATE(false, true));
-  const auto errors = run_ranks(
-      4, [&](Rank rank) { return rank == 1 || rank == 3 ? come(place, rank, 4, "h", 1) : std::string(); });
+  const bool is_served = GENERATE(false, true);
+  const std::string text =
+      "for ranks 0, 2; start all 4 ranks, or wait longer with DABKE_START_TIMEOUT_SECONDS";
+  double waited = 0;
+  const auto errors = with_enough_time(
+      1,
+      [&](double seconds) {
+        waited = seconds;
+        const MeetingPlace place(is_served);
+        return run_ranks(4, [&](Rank rank) {
+          return rank == 1 || rank == 3 ? come(place, rank, 4, "h", seconds) : std::string();
+        });
+      },
+      [&](const auto& seen) { return says(seen[1], text) && says(seen[3], text); });
   for (const Rank rank : {1, 3}) {
-    CHECK_THAT(
-        errors[static_cast<std::size_t>(rank)],
-        Contains(fmt::format("rank {} waited 1 s in epoch 1 at", rank)) &&
-            Contains("for ranks 0, 2; start all 4 ranks, or wait longer with DABKE_START_TIMEOUT_SECONDS"));
+    CHECK_THAT(errors[static_cast<std::size_t>(rank)],
+               Contains(fmt::format("rank {} waited {} s in epoch 1 at", rank, waited)) && Contains(text));
   }
 }
