@@ -18,15 +18,18 @@ struct Ended {
   bool says(const std::string& text) const { return said.find(text) != std::string::npos; }
 };
 
+/// What a busy machine may take for some small jobs.
+inline constexpr std::chrono::seconds kEndWithin{kSanitized ? 360 : 180};
+
 /// Several jobs side by side; by job, then by rank.
 std::vector<std::vector<Ended>> run_jobs(int jobs, int size,
                                          const std::function<void(int job, int rank)>& body,
-                                         std::chrono::seconds limit = 6 * kPatience);
+                                         std::chrono::seconds limit = kEndWithin);
 
 /// Runs `body(rank)` in a child for each rank, with what dabke_init needs in the environment, and waits for
 /// all. The test itself must have no thread.
 std::vector<Ended> run_processes(int size, const std::function<void(int rank)>& body,
-                                 std::chrono::seconds limit = 6 * kPatience);
+                                 std::chrono::seconds limit = kEndWithin);
 
 /// Called in a child: writes a line for the test to see.
 void say(const std::string& line);
