@@ -32,7 +32,7 @@ class Run(unittest.TestCase):
                 os.symlink(file, os.path.join(tools, name))
         logs = os.path.join(self.place.name, 'logs')
         return subprocess.run([os.path.join(self.pack, 'run.sh'), '--logs', logs, *arguments], env={'PATH': tools, **more},
-                              cwd=self.place.name, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=250,
+                              cwd=self.place.name, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=540,
                               check=False)
 
     def test_over_the_doubles_every_step_runs_and_the_table_says_what_it_is_of(self):
