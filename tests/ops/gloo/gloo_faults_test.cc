@@ -200,27 +200,33 @@ TEST_CASE("a rank that never comes is an error after the start timeout, which na
 
 TEST_CASE("a run ends at its deadline, and the ranks that wait for it end too") {
   const bool by_config = GENERATE(false, true);
-  Config config;
-  config.gloo_timeout = by_config ? 3 : 0;  // the limit of each run, so of the first as well
-  std::promise<void> rank_0_ended;
-  const auto ended = run_on_ranks(
+  const auto ended = test::with_enough_time(
       3,
-      [=, &rank_0_ended](GlooRank& self) {
-        Work first(CollectiveKind::allreduce, 3);
-        Ended result{self.run(first.batch), 0};
-        if (self.world.rank == 2) {  // does not come, and does not go before rank 0 has waited for it
-          rank_0_ended.get_future().wait();
-          return result;
-        }
-        if (result.status.is_ok()) {
-          Work late(CollectiveKind::allreduce, 3);
-          if (!by_config && self.world.rank == 0) late.batch.deadline = Clock::now() + milliseconds(200);
-          result.status = self.run(late.batch);
-        }
-        if (self.world.rank == 0) rank_0_ended.set_value();
-        return result;
+      [&](double seconds) {
+        Config config;
+        config.gloo_timeout = by_config ? seconds : 0;  // the limit of each run, so of the first as well
+        std::promise<void> rank_0_ended;
+        return run_on_ranks(
+            3,
+            [=, &rank_0_ended](GlooRank& self) {
+              Work first(CollectiveKind::allreduce, 3);
+              Ended result{self.run(first.batch), 0};
+              if (self.world.rank == 2) {  // does not come, and does not go before rank 0 has waited for it
+                rank_0_ended.get_future().wait();
+                return result;
+              }
+              if (result.status.is_ok()) {
+                Work late(CollectiveKind::allreduce, 3);
+                if (!by_config && self.world.rank == 0)
+                  late.batch.deadline = Clock::now() + milliseconds(200);
+                result.status = self.run(late.batch);
+              }
+              if (self.world.rank == 0) rank_0_ended.set_value();
+              return result;
+            },
+            config);
       },
-      config);
+      [](const auto& seen) { return seen[2].status.is_ok(); });
   CHECK(ended[2].status.is_ok());
   // Rank 1 may be the first whose time is over, where the setting says so; rank 0 then sees its connections
   // go.
@@ -388,7 +394,9 @@ TEST_CASE("an idle backend sleeps without waking, and runs again") {
   for (int look = 0; look < 40 && busy <= 50; ++look) busy += count();
   CHECK(busy > 50);
   for (auto& rank : ranks) rank->backend->idle();
-  CHECK(count() < 20);
+  auto idle = count();
+  for (int look = 0; look < 10 && idle >= 20; ++look) idle = count();  // the machine wakes threads, too
+  CHECK(idle < 20);
   CHECK(allreduce());
   for (auto& rank : ranks) rank->backend->idle();
   for (auto& rank : ranks) rank->release(kWorldSet);
@@ -418,7 +426,7 @@ TEST_CASE("an idle backend can be destroyed while it has connections") {
   for (auto& rank : ranks) rank->backend->idle();
   auto destroyed = std::async(std::launch::async, [&] { ranks.clear(); });
   // The test could only hang without an end: Gloo cannot be got out of such a wait.
-  if (destroyed.wait_for(std::chrono::seconds(20)) != std::future_status::ready) {
+  if (destroyed.wait_for(std::chrono::seconds(60)) != std::future_status::ready) {
     std::fputs("an idle backend cannot be destroyed\n", stderr);
     std::_Exit(1);
   }

@@ -14,6 +14,8 @@
 #include "runtime/transport/init_failure.h"
 #include "tests/ops/different_batches.h"
 #include "tests/ops/rank_threads.h"
+#include "tests/patience.h"
+#include "tests/runtime/transport/ranks.h"
 
 namespace dabke::test {
 namespace {
@@ -38,28 +40,36 @@ std::vector<float> awkward(int rank, std::size_t elements) {
 }  // namespace
 
 TEST_CASE("who waits in init in vain for the hosts of others names the rank that did not come") {
-  Config config;
-  config.start_timeout = 1;
-  const auto store = make_memory_store();
   const bool gives_up = GENERATE(false, true);
-  std::vector<std::string> seen(4);
-  {
-    std::vector<std::jthread> threads;
-    for (const Rank rank : {0, 1, 3}) {
-      threads.emplace_back([&, rank] {
-        World world;
-        world.rank = rank;
-        world.size = 4;
-        world.hosts = {"a", "a", "b", "b"};
-        ForkGuard guard;
-        // Rank 2 dies before; or rank 0 waits for it elsewhere, and says so in the end.
-        if (gives_up && rank == 0)
-          return tell_init_failure(*store, 0, {Code::timeout, "rank 0 has no link to rank 2 on b"});
-        seen[static_cast<std::size_t>(rank)] =
-            gather_leaders({world, config, store, guard, Log()}, rank < 2 ? 0 : 2).status().message();
-      });
+  const auto init_with = [&](double seconds) {
+    Config config;
+    config.start_timeout = seconds;
+    const auto store = make_memory_store();
+    return run_ranks(4, [&](Rank rank) -> std::string {
+      World world;
+      world.rank = rank;
+      world.size = 4;
+      world.hosts = {"a", "a", "b", "b"};
+      ForkGuard guard;
+      // Rank 2 dies before; or rank 0 waits for it elsewhere, and says so in the end.
+      if (rank == 2) return "";
+      if (!gives_up || rank != 0)
+        return gather_leaders({world, config, store, guard, Log()}, rank < 2 ? 0 : 2).status().message();
+      tell_init_failure(*store, 0, {Code::timeout, "rank 0 has no link to rank 2 on b"});
+      return "";
+    });
+  };
+  const auto is_right = [&](const auto& said) {
+    const auto says = [&](std::size_t rank, const char* text) {
+      return said[rank].find(text) != std::string::npos;
+    };
+    for (const std::size_t rank : {0, 1, 3}) {
+      if (says(rank, "rank 1 on a") || says(rank, "rank 3 on b")) return false;
+      if (gives_up && rank != 0 && !says(rank, "gave up")) return false;
     }
-  }
+    return true;
+  };
+  const auto seen = with_enough_time(1, init_with, is_right);
   for (const Rank rank : {0, 1, 3}) {
     const std::string& text = seen[static_cast<std::size_t>(rank)];
     if (gives_up && rank == 0) continue;
