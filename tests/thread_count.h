@@ -29,7 +29,7 @@ inline std::size_t thread_count() {
 
 /// Whether soon no more than `most` are left.
 inline bool threads_fall_to(std::size_t most) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (listed_threads() > most) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -293,12 +293,13 @@ TEST_CASE(
     });
   };
   for (int i = 0; i < 3; ++i) once(true);  // what is made once for the process
-  const std::size_t descriptors = open_descriptors();
+  // The threads first: one that is about to end closes what it has.
   const std::size_t threads = dabke::test::thread_count();
+  const std::size_t descriptors = open_descriptors();
   const int times = matrix_is_pairwise() ? 40 : 200;  // a sanitizer takes 10 times as long
   for (int i = 0; i < times; ++i) once(i % 4 != 0);
-  CHECK(open_descriptors() == descriptors);
   CHECK(dabke::test::threads_fall_to(threads));
+  CHECK(open_descriptors() <= descriptors);
 }
 
 }  // namespace dabke::testing

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/in_process/job.h"
+#include "tests/patience.h"
 
 namespace dabke::testing {
 
@@ -31,11 +32,18 @@ TEST_CASE("groups of 1 to 1,000 scalars are reduced, whatever their names") {
 
 namespace {
 
-Config impatient() {
-  Config config = quiet_config();
-  config.stall_check_time = 0.2;
-  config.stall_shutdown_time = 0.5;
-  return config;
+/// How the waits of two ranks end by the stall shutdown, once both have submitted before it.
+template <class Function, class IsRight>
+auto ends_by_stall(const Setup& backend, Function function, IsRight is_right) {
+  return test::with_enough_time(
+      0.5,
+      [&](double seconds) {
+        Config config = quiet_config();
+        config.stall_check_time = 0.4 * seconds;
+        config.stall_shutdown_time = seconds;
+        return run_on_ranks(backend, 2, config, function);
+      },
+      is_right);
 }
 
 /// Members of group "g", each one number.
@@ -55,17 +63,22 @@ struct Members {
 TEST_CASE(
     "a group that is incomplete on every rank is ended by the stall shutdown, with what has come of it") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
-  const auto seen = run_on_ranks(backend, 2, impatient(), [&](Rank& self) {
-    Members members(self);
-    const std::vector<Pending> pending = {members.submit("b", 3), members.submit("a", 3)};
-    return std::pair(pending[0].wait(), pending[1].wait());
-  });
-  for (const auto& [first, second] : seen) {
-    for (const Status& status : {first, second}) {
+  const std::string text =
+      "group 'g' of process set 0 is incomplete: ranks 0, 1 have submitted 2 of 3 members: 'a', 'b' (no rank "
+      "has "
+      "submitted the 1 missing)";
+  const auto seen = ends_by_stall(
+      backend,
+      [](Rank& self) {
+        Members members(self);
+        const std::vector<Pending> pending = {members.submit("b", 3), members.submit("a", 3)};
+        return std::vector{pending[0].wait(), pending[1].wait()};
+      },
+      [&](const auto& ends) { return ends[0][0].message().find(text) != std::string::npos; });
+  for (const auto& ends : seen) {
+    for (const Status& status : ends) {
       CHECK(status.code() == Code::stalled);
-      CHECK_THAT(status.message(),
-                 Contains("group 'g' of process set 0 is incomplete: ranks 0, 1 have submitted 2 of "
-                          "3 members: 'a', 'b' (no rank has submitted the 1 missing)"));
+      CHECK_THAT(status.message(), Contains(text));
     }
   }
 }
@@ -73,13 +86,19 @@ TEST_CASE(
 TEST_CASE("a group that is incomplete on one rank stalls with what that rank has of it") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   const int whole = GENERATE(0, 1);
-  const auto seen = run_on_ranks(backend, 2, impatient(), [&](Rank& self) {
-    Members members(self);
-    std::vector<Pending> pending = {members.submit("a", 3), members.submit("b", 3)};
-    if (self.rank() == whole) pending.push_back(members.submit("c", 3));
-    for (const Pending& one : pending) (void)one.wait();
-    return pending.front().wait();
-  });
+  const auto seen = ends_by_stall(
+      backend,
+      [&](Rank& self) {
+        Members members(self);
+        std::vector<Pending> pending = {members.submit("a", 3), members.submit("b", 3)};
+        if (self.rank() == whole) pending.push_back(members.submit("c", 3));
+        for (const Pending& one : pending) (void)one.wait();
+        return pending.front().wait();
+      },
+      [](const auto& ends) {
+        const std::string& text = ends[0].message();
+        return text.find("2 of 3 members") != text.npos && text.find("nothing else pending") == text.npos;
+      });
   for (const Status& status : seen) {
     CHECK(status.code() == Code::stalled);
     CHECK_THAT(status.message(), Contains("2 of 3 members") && Contains("'a', 'b'") && Contains("group 'g'"));

@@ -393,28 +393,25 @@ TEST_CASE(
   config.timeline_max_bytes = 100'000;
   run_on_ranks(backends_for_threads().back(), 2, config, [&](Rank& self) {
     std::vector<float> x(4);
-    const auto sent = [&](int times) {
-      for (int i = 0; i < times; ++i) must(self.allreduce(x, {.name = "x"}));
-    };
-    // The writer looks every 20 ms.
-    for (int round = 0; round < 20; ++round) {
-      sent(100);
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    // The writer looks every 20 ms, where it gets its turn. As long as the first is written, no other is.
+    const bool starts = self.rank() == (format == "horovod" ? 0 : 1);
+    const TimePoint deadline = deadline_after(60);
+    for (std::vector<int> has_stopped = {0}; has_stopped[0] == 0;) {
+      for (int i = 0; i < 100; ++i) must(self.allreduce(x, {.name = "x"}));
+      const Status other = starts ? self.runtime().start_timeline(folder / "other", false) : Status();
+      if (starts && Clock::now() > deadline) must(other);
+      has_stopped[0] = starts && other.is_ok() ? 1 : 0;
+      must(self.allreduce(has_stopped, {.name = "has stopped"}));
     }
-    if (format == "horovod" || self.rank() == 1) must(self.runtime().start_timeline(folder / "other", false));
-    must(self.barrier());
-    sent(1);
   });
   if (format == "horovod") {
     // An eighth is kept for what comes until all have stopped.
     CHECK(std::filesystem::file_size(folder / "trace") >= 87'500);
-    CHECK(std::filesystem::file_size(folder / "trace") < 1'500'000);
     CHECK(std::filesystem::file_size(folder / "other") > 0);
     return;
   }
   const auto ranks = read_ranks(folder / "trace", 2);
   CHECK(ranks[0].orders() == ranks[1].orders());
-  CHECK(ranks[0].orders().size() < 2000);
   CHECK(read_ranks(folder / "other", 2)[1].orders().size() == 1);
 }
 

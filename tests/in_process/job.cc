@@ -20,9 +20,9 @@
 namespace dabke::testing {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(test::kSanitized ? 300 : 60);
+constexpr auto kPatience = std::chrono::seconds(test::kSanitized ? 400 : 180);
 // The patience with what is left to end once the job has been aborted.
-constexpr auto kAbortPatience = std::chrono::seconds(20);
+constexpr auto kAbortPatience = std::chrono::seconds(60);
 
 using Channel = Result<std::unique_ptr<ControlChannel>>;
 

@@ -31,7 +31,7 @@ class Job {
 
   /// Runs `function(Rank&)` on a thread for each rank, and returns what they returned, by rank. When one
   /// throws, the job is aborted, so that the others end too, and the exception is rethrown here. When they
-  /// have not ended after a minute (more under sanitizers), says what each rank waits for and fails.
+  /// have not ended after three minutes (more under sanitizers), says what each rank waits for and fails.
   template <class Function>
   auto run(Function&& function) {
     using Seen = std::invoke_result_t<Function&, Rank&>;
