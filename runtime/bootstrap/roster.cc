@@ -134,6 +134,7 @@ class Meeting {
   }
   Status check_lives(std::uint64_t epoch, std::vector<Member>& members) const;
   Status bury_root(std::uint64_t epoch, const ProcessIdentity& root);
+  Status named(const Status& status) const;
   Result<std::string> await_hello(std::uint64_t epoch, Rank rank, TimePoint until,
                                   std::vector<Member>& members);
   std::vector<PlacedRanks> placement(std::uint64_t epoch) const;
@@ -182,11 +183,17 @@ void Meeting::report(const std::string& what) {
   reports_at_ = Clock::now() + reports_.again;
 }
 
+/// What this rank could not do itself: the others are told of it in these words.
+Status Meeting::named(const Status& status) const {
+  return {status.code(), fmt::format("rank {} on {}: {}", self_.rank, self_.host, status.message())};
+}
+
 Result<std::string> Meeting::await_hello(std::uint64_t epoch, Rank rank, TimePoint until,
                                          std::vector<Member>& members) {
   for (;;) {
     const TimePoint next = std::min({until, reports_at_, Clock::now() + kDeathLook});
     auto hello = job_.get(hello_key(epoch, rank), next);
+    if (!hello.is_ok() && hello.status().code() == Code::transport) return named(hello.status());
     if (hello.is_ok() || hello.status().code() != Code::timeout || until <= next) return hello;
     DABKE_RETURN_IF_ERROR(check_lives(epoch, members));
     if (Clock::now() < reports_at_) continue;

@@ -64,9 +64,8 @@ TEST_CASE(
     "a group that is incomplete on every rank is ended by the stall shutdown, with what has come of it") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   const std::string text =
-      "group 'g' of process set 0 is incomplete: ranks 0, 1 have submitted 2 of 3 members: 'a', 'b' (no rank "
-      "has "
-      "submitted the 1 missing)";
+      "group 'g' of process set 0 is incomplete: ranks 0, 1 have submitted 2 of 3 members: 'a', 'b' "
+      "(no rank has submitted the 1 missing)";
   const auto seen = ends_by_stall(
       backend,
       [](Rank& self) {

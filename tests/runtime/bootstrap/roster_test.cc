@@ -45,6 +45,25 @@ class MeetingPlace {
   std::unique_ptr<RendezvousServer> server_;
 };
 
+/// One from which this rank cannot read a key any more.
+class UnreadableStore final : public Store {
+ public:
+  UnreadableStore(std::shared_ptr<Store> store, std::string key)
+      : store_(std::move(store)), key_(std::move(key)) {}
+  Status set(const std::string& key, std::string_view value) override { return store_->set(key, value); }
+  Result<std::string> get(const std::string& key, TimePoint deadline) override {
+    if (key == key_) return Status(Code::transport, "cannot read " + key + ": Too many open files");
+    return store_->get(key, deadline);
+  }
+  Result<std::uint64_t> increment(const std::string& key) override { return store_->increment(key); }
+  Status remove_all(const std::string& prefix) override { return store_->remove_all(prefix); }
+  std::string describe() const override { return store_->describe(); }
+
+ private:
+  const std::shared_ptr<Store> store_;
+  const std::string key_;
+};
+
 Config patient(double seconds) {
   Config config;
   config.start_timeout = seconds;
@@ -247,6 +266,16 @@ TEST_CASE("a rank that was killed after it had come is named, and not waited for
   CHECK(other == fmt::format("process {} of rank {} on gone ended in dabke_init (killed, or ended without "
                              "dabke_shutdown)",
                              pid, victim));
+}
+
+TEST_CASE("all learn of a store that rank 0 cannot read that it is rank 0 who cannot") {
+  const MeetingPlace place(GENERATE(false, true));
+  const auto seen_by = run_ranks(3, [&](Rank rank) {
+    if (rank != 0) return come(place, rank, 3, fmt::format("host-{}", rank));
+    UnreadableStore store(place.client(), "1/hello/2");
+    return seen(meet(store, {rank, 3, "host-0", ""}, patient(60), deadline_after(60)));
+  });
+  CHECK(seen_by == all_see(3, "rank 0 on host-0: cannot read 1/hello/2: Too many open files"));
 }
 
 TEST_CASE("a second process with the rank of another is told so when nothing else comes") {
