@@ -41,7 +41,8 @@ TEST_CASE("the rank that died is the first failure, however soon the survivors e
     if (!test::kSanitized) signals.insert(signals.end(), {SIGSEGV, SIGBUS, SIGABRT});
     const int signal = signals[random() % signals.size()];
     const int victim = static_cast<int>(random() % static_cast<unsigned>(size));
-    LauncherRun launcher({"-np", std::to_string(size), RANK_WORKER, "loop"});
+    // Nobody is killed of those that take their time to end on SIGTERM.
+    LauncherRun launcher({"-np", std::to_string(size), "--grace-period", "60", RANK_WORKER, "loop"});
     REQUIRE(launcher.wait_for_output("is ready", size));
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 20'000));  // anywhere in a collective
     ::kill(pid_of(launcher, victim), signal);

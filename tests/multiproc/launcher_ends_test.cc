@@ -25,6 +25,15 @@ using test::kPatience;
 using Words = std::vector<std::string>;
 
 const std::string kWorker = LAUNCHER_WORKER;
+/// So long nothing here takes to end on a signal: where it is to end by that, and not by SIGKILL.
+const Words kNoHurry = {"--grace-period", "60"};
+/// Where dabkerun gives ranks its usual time before it kills them.
+constexpr auto kWithGrace = 4s + kPatience;
+
+Words with_no_hurry(Words words) {
+  words.insert(words.begin(), kNoHurry.begin(), kNoHurry.end());
+  return words;
+}
 
 Finished run(const Words& arguments, const LauncherSetup& setup = {}) {
   return LauncherRun(arguments, setup).finish();
@@ -41,7 +50,7 @@ TEST_CASE("a job whose ranks succeed returns 0 and says nothing of its own") {
 }
 
 TEST_CASE("the exit code of the first rank that fails is that of dabkerun, and the last line names it") {
-  const Finished job = run({"-np", "3", kWorker, "exit", "2", "7"});
+  const Finished job = run(with_no_hurry({"-np", "3", kWorker, "exit", "2", "7"}));
   CHECK(job.exit_code == 7);
   const auto lines = lines_of(job.error);
   REQUIRE(lines.size() == 3);
@@ -58,8 +67,9 @@ TEST_CASE("the exit code of the first rank that fails is that of dabkerun, and t
 
 TEST_CASE(
     "a failed job ends with the last lines of the rank that failed first, then how it and the others ended") {
-  const Finished job = run({"-np", "2", "sh", "-c",
-                            "test $DABKE_RANK = 0 && exec sleep 60; seq 20; echo it is broken >&2; exit 3"});
+  const Finished job =
+      run(with_no_hurry({"-np", "2", "sh", "-c",
+                         "test $DABKE_RANK = 0 && exec sleep 60; seq 20; echo it is broken >&2; exit 3"}));
   CHECK(job.exit_code == 3);
   const auto lines = lines_of(job.error);
   REQUIRE(lines.size() >= 4);
@@ -98,7 +108,7 @@ TEST_CASE("kill -9 of a rank from outside ends the job, which names that rank an
 
 TEST_CASE("how a rank ended is known, also when its supervisor goes with commands that it has not read") {
   const TemporaryDirectory directory;
-  LauncherRun launcher({"-np", "2", kWorker, "sleep", directory.path()}, {.one_output = true});
+  LauncherRun launcher(with_no_hurry({"-np", "2", kWorker, "sleep", directory.path()}), {.one_output = true});
   REQUIRE(launcher.wait_for_output("ready", 2));
   const pid_t rank = directory.pid_in("1"), supervisor = parent_of(rank);
   ::kill(supervisor, SIGSTOP);
@@ -107,12 +117,12 @@ TEST_CASE("how a rank ended is known, also when its supervisor goes with command
   REQUIRE(launcher.wait_for_output("ending the other ranks"));
   launcher.signal(SIGINT);
   REQUIRE(launcher.wait_for_output("killing the ranks that still run"));
-  REQUIRE(is_gone_within(rank, 5s));
+  REQUIRE(is_gone_within(rank, 60s));
   // It reads one of the two commands, finds that the rank has ended, says so and is gone before dabkerun
   // listens again.
   launcher.signal(SIGSTOP);
   ::kill(supervisor, SIGCONT);
-  CHECK(is_gone_within(supervisor, 5s));
+  CHECK(is_gone_within(supervisor, 60s));
   launcher.signal(SIGCONT);
   const Finished job = launcher.finish();
   CAPTURE(job.out);
@@ -125,21 +135,25 @@ TEST_CASE("a rank that does not end on SIGTERM is killed after 4 s") {
   const Finished job = run({"-np", "2", kWorker, "deaf", "0", directory.path()});
   CHECK(job.exit_code == 4);
   CHECK(job.took > 3500ms);
-  CHECK(job.took < kPatience);
+  CHECK(job.took < kWithGrace);
   CHECK_THAT(job.error, Contains("rank 1 killed by dabkerun, not having ended on SIGTERM"));
 }
 
 TEST_CASE("the grace period is what ranks get between SIGTERM and SIGKILL, and none is none") {
-  const TemporaryDirectory directory;
-  const Finished job = run({"-np", "2", "--grace-period", "0", kWorker, "deaf", "0", directory.path()});
-  CHECK(job.exit_code == 4);
-  CHECK(job.took < 3500ms);
-  CHECK_THAT(job.error, Contains("rank 1 killed by dabkerun"));
+  std::chrono::milliseconds fastest = 60s;
+  for (int i = 0; i < 10 && fastest >= 3500ms; ++i) {  // a busy machine may take as long itself
+    const TemporaryDirectory directory;
+    const Finished job = run({"-np", "2", "--grace-period", "0", kWorker, "deaf", "0", directory.path()});
+    CHECK(job.exit_code == 4);
+    CHECK_THAT(job.error, Contains("rank 1 killed by dabkerun"));
+    fastest = std::min(fastest, job.took);
+  }
+  CHECK(fastest < 3500ms);
 }
 
 TEST_CASE("SIGINT, SIGTERM and SIGHUP reach every rank, and a rank that handles them may end with 0") {
   const int signal = GENERATE(SIGINT, SIGTERM, SIGHUP);
-  LauncherRun launcher({"-np", "3", kWorker, "catch"});
+  LauncherRun launcher(with_no_hurry({"-np", "3", kWorker, "catch"}));
   REQUIRE(launcher.wait_for_output("ready", 3));
   launcher.signal(signal);
   const Finished job = launcher.finish();
@@ -149,7 +163,7 @@ TEST_CASE("SIGINT, SIGTERM and SIGHUP reach every rank, and a rank that handles 
 }
 
 TEST_CASE("a job ended by SIGINT returns 130") {
-  LauncherRun launcher({"-np", "2", kWorker, "sleep"});
+  LauncherRun launcher(with_no_hurry({"-np", "2", kWorker, "sleep"}));
   REQUIRE(launcher.wait_for_output("ready", 2));
   launcher.signal(SIGINT);
   const Finished job = launcher.finish();
@@ -162,7 +176,8 @@ TEST_CASE("a job ended by SIGINT returns 130") {
 
 TEST_CASE("ranks that do not end on SIGINT are killed after 4 s, or at once by a second SIGINT") {
   const bool twice = GENERATE(false, true);
-  LauncherRun launcher({"-np", "2", kWorker, "deaf", "-1"});
+  const Words words = {"-np", "2", kWorker, "deaf", "-1"};
+  LauncherRun launcher(twice ? with_no_hurry(words) : words);
   REQUIRE(launcher.wait_for_output("ready", 2));
   launcher.signal(SIGINT);
   if (twice) {
@@ -177,7 +192,7 @@ TEST_CASE("ranks that do not end on SIGINT are killed after 4 s, or at once by a
   } else {
     CHECK(job.took > 3500ms);
   }
-  CHECK(job.took < kPatience);
+  CHECK(job.took < kWithGrace);
 }
 
 TEST_CASE("nothing is left after kill -9 of dabkerun, not even a daemon of a rank that ignores SIGTERM") {
@@ -187,7 +202,7 @@ TEST_CASE("nothing is left after kill -9 of dabkerun, not even a daemon of a ran
   const std::array pids{directory.pid_in("daemon.0"), directory.pid_in("daemon.1")};
   for (const pid_t pid : pids) CHECK_FALSE(is_gone(pid));
   launcher.signal(SIGKILL);
-  for (const pid_t pid : pids) CHECK(is_gone_within(pid, kPatience));
+  for (const pid_t pid : pids) CHECK(is_gone_within(pid, kWithGrace));
   CHECK(launcher.finish().exit_code == 137);
 }
 
@@ -225,12 +240,12 @@ TEST_CASE("a daemon that a finished rank leaves behind is ended, and dabkerun wa
   const Finished job = run({"-np", "2", kWorker, "daemon", directory.path(), "leave"});
   CHECK(job.exit_code == 0);
   for (const char* name : {"daemon.0", "daemon.1"}) CHECK(is_gone(directory.pid_in(name)));
-  CHECK(job.took < kPatience);
+  CHECK(job.took < kWithGrace);
 }
 
 TEST_CASE("a stopped rank is continued to handle the signal that ends the job") {
   const TemporaryDirectory directory;
-  LauncherRun launcher({"-np", "2", kWorker, "catch", directory.path()});
+  LauncherRun launcher(with_no_hurry({"-np", "2", kWorker, "catch", directory.path()}));
   REQUIRE(launcher.wait_for_output("ready", 2));
   ::kill(directory.pid_in("1"), SIGSTOP);
   launcher.signal(SIGTERM);
