@@ -109,7 +109,7 @@ bool LauncherRun::read_some(std::chrono::milliseconds limit) {
 }
 
 bool LauncherRun::wait_for(const std::string& stream, const std::string& text, int times) {
-  const auto deadline = std::chrono::steady_clock::now() + 60s;
+  const auto deadline = std::chrono::steady_clock::now() + kLongest;
   for (;;) {
     int found = 0;
     for (auto at = stream.find(text); at != std::string::npos; at = stream.find(text, at + 1)) ++found;
@@ -148,7 +148,8 @@ TemporaryDirectory::~TemporaryDirectory() {
 }
 
 pid_t TemporaryDirectory::pid_in(const std::string& name) const {
-  for (int i = 0; i < 60'000 && !std::filesystem::exists(path_ / name); ++i) std::this_thread::sleep_for(1ms);
+  for (int i = 0; i < 180'000 && !std::filesystem::exists(path_ / name); ++i)
+    std::this_thread::sleep_for(1ms);
   return std::atoi(text_of(name).c_str());
 }
 

@@ -13,6 +13,9 @@
 
 namespace dabke {
 
+/// So long nothing here takes that ends at all.
+inline constexpr std::chrono::seconds kLongest{180};
+
 struct Finished {
   int exit_code = -1;  // as a shell gives it
   std::string out, error;
@@ -36,7 +39,7 @@ class LauncherRun {
 
   pid_t pid() const { return pid_; }
   void signal(int signal) const;
-  /// Waits until stdout, or stderr, has `text` this many times; false when 60 s are over or it has ended
+  /// Waits until stdout, or stderr, has `text` this many times; false when 180 s are over or it has ended
   /// without.
   bool wait_for_output(const std::string& text, int times = 1) { return wait_for(result_.out, text, times); }
   bool wait_for_error(const std::string& text, int times = 1) { return wait_for(result_.error, text, times); }
@@ -47,7 +50,7 @@ class LauncherRun {
   /// Nobody reads its stdout any more.
   void close_output() { out_ = Fd(); }
   /// Reads both streams until they end and waits for the exit; so long at most, from the start.
-  Finished finish(std::chrono::seconds limit = std::chrono::seconds(60));
+  Finished finish(std::chrono::seconds limit = kLongest);
 
  private:
   bool wait_for(const std::string& stream, const std::string& text, int times);

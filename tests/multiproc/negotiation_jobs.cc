@@ -72,7 +72,7 @@ std::vector<Tree> trees_from(int ranks) {
 
 JobRun::JobRun(const Job& job) : ranks_(job.tree.ranks) {
   const bool over_mpi = job.channel.starts_with(kMpi);
-  std::vector<std::string> arguments{"-np", std::to_string(ranks_)};
+  std::vector<std::string> arguments{"-np", std::to_string(ranks_), "--grace-period", "60"};
   LauncherSetup setup{.environment = job.environment};
   if (over_mpi) {
     place_ = std::make_unique<TemporaryDirectory>();

@@ -35,11 +35,11 @@ struct Job {
 };
 
 /// A job under its launcher. What its ranks print, and how it ends, is as dabkerun gives it, under mpirun
-/// too.
+/// too. Ranks that ignore SIGTERM have time to tell how they end by themselves.
 class JobRun {
  public:
   explicit JobRun(const Job& job);
-  Finished finish(std::chrono::seconds limit = std::chrono::seconds(60));
+  Finished finish(std::chrono::seconds limit = kLongest);
 
  private:
   int ranks_;

@@ -103,9 +103,9 @@ int victim(const std::string& kind) {
   return 0;
 }
 
-int large() {
-  // A sum that takes as long as a stall would be taken for one.
-  std::vector<float> x(HUGE_ELEMENTS / 4, 0);
+/// A sum that takes as long as a stall would be taken for one.
+int large(std::size_t elements) {
+  std::vector<float> x(elements, 0);
   dabke::allreduce("warm", x);
   say("ready " + std::to_string(getpid()));
   for (int i = 0; i < 100000; ++i) dabke::allreduce("large", x);
@@ -208,9 +208,9 @@ __attribute__((noinline)) void load_for_ever() {
   while (true) pause();
 }
 
-/// Waits for four seconds in a call that any signal handler ends, as much code waits for its data.
+/// Waits for twenty seconds in a call that any signal handler ends, as much code waits for its data.
 __attribute__((noinline)) bool sleeps_in_full(const std::string& kind) {
-  constexpr int kSeconds = 4;
+  constexpr int kSeconds = 20;
   bool in_full = false;
   if (kind == "late-in-sleep") in_full = sleep(kSeconds) == 0;
   const timespec time{kSeconds, 0};
@@ -427,7 +427,8 @@ int run(const std::string& what) {
   if (what == "names") return many_names();
   if (what == "idle") return idle();
   if (what == "sums") return sums();
-  if (what == "large") return large();
+  if (what == "large") return large(HUGE_ELEMENTS / 4);
+  if (what == "moving") return large(HUGE_ELEMENTS / 16);
   if (what == "loop") return loop();
   if (what == "huge") return huge<std::vector<float>>();
   if (what == "huge-registered") return huge<Registered<float>>();
