@@ -13,6 +13,7 @@
 namespace dabke {
 namespace {
 
+using namespace std::chrono_literals;
 using Catch::Contains;
 using test::kPatience;
 using Words = std::vector<std::string>;
@@ -53,7 +54,7 @@ TEST_CASE("a terminal that nobody reads does not keep dabkerun from ending") {
   LauncherRun launcher({"-np", "1", kWorker, "flood", directory.path()}, {.terminal = terminal.path()});
   directory.pid_in("0");
   launcher.signal(SIGTERM);
-  REQUIRE(is_gone_within(launcher.pid(), kPatience));
+  REQUIRE(is_gone_within(launcher.pid(), 4s + kPatience));  // after the time that a reader gets
   CHECK(launcher.finish().exit_code == 128 + SIGTERM);
 }
 
@@ -76,7 +77,7 @@ TEST_CASE(
   CHECK_THAT(terminal.shown(), !Contains("rank:echo"));
   terminal.type(kControlD);
   terminal.type("exit $?\n");
-  REQUIRE(is_gone_within(shell.pid(), kPatience));
+  REQUIRE(is_gone_within(shell.pid(), kLongest));
   CHECK(shell.finish().exit_code == 0);
 }
 
@@ -89,7 +90,7 @@ TEST_CASE("a job that was started in the background reads what is typed once it 
   CHECK(terminal.wait_for("rank:one"));
   terminal.type(kControlD);
   terminal.type("exit $?\n");
-  REQUIRE(is_gone_within(shell.pid(), kPatience));
+  REQUIRE(is_gone_within(shell.pid(), kLongest));
 }
 
 TEST_CASE("what rank 0 does not read is left for the shell") {
@@ -101,7 +102,7 @@ TEST_CASE("what rank 0 does not read is left for the shell") {
   terminal.type("one line is on its way to rank 0\necho $((1000 + 1))\nexit 7\n");
   std::ofstream(directory.path() + "/go") << "now";
   CHECK(terminal.wait_for("1001"));
-  REQUIRE(is_gone_within(shell.pid(), kPatience));
+  REQUIRE(is_gone_within(shell.pid(), kLongest));
   CHECK(shell.finish().exit_code == 7);
 }
 
@@ -120,11 +121,11 @@ TEST_CASE("prefixes have the colour of their rank on a terminal that has colours
 
 TEST_CASE("Ctrl-C at the terminal reaches the ranks once") {
   Terminal terminal;
-  LauncherRun launcher({"-np", "1", kWorker, "catch"}, {.terminal = terminal.path()});
+  LauncherRun launcher({"-np", "1", "--grace-period", "60", kWorker, "catch"}, {.terminal = terminal.path()});
   REQUIRE(terminal.wait_for("ready"));
   terminal.type("\x03");
   CHECK(terminal.wait_for("caught"));
-  REQUIRE(is_gone_within(launcher.pid(), kPatience));
+  REQUIRE(is_gone_within(launcher.pid(), kLongest));
   CHECK(launcher.finish().exit_code == 0);
 }
 

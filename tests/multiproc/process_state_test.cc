@@ -83,7 +83,7 @@ TEST_CASE("a child forked while another thread waits in init is told so and hold
                    .environment = {"DABKE_RENDEZVOUS=file:" + directory.path(), "DABKE_JOB_ID=" + id,
                                    "DABKE_JOB_KEY=" + job_key,
                                    "HELLO=" + directory.path() + "/" + id + "/1/hello/0.value",
-                                   "DABKE_START_TIMEOUT_SECONDS=2"}})
+                                   "DABKE_START_TIMEOUT_SECONDS=20"}})
           .finish();
   CAPTURE(finished.out, finished.error);
   CHECK(finished.exit_code == 0);

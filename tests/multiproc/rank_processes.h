@@ -18,7 +18,7 @@ class RankProcesses {
   ~RankProcesses();
 
   void signal(int rank, int signal) const;
-  /// Whether the rank has printed `text`; waits up to 30 s.
+  /// Whether the rank has printed `text`; waits up to 300 s.
   bool wait_for_output(int rank, const std::string& text) const;
   std::string output(int rank) const;
   /// The rank's exit code (128 + signal when killed), or -1 when it has not ended within the limit.

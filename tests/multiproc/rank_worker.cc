@@ -89,7 +89,7 @@ int victim(const std::string& kind) {
   if (dabke::rank() == dabke::size() - 1) {
     if (kind == "with-child") {
       if (const pid_t child = fork(); child == 0) {
-        sleep(60);
+        sleep(600);  // the test ends it
         _exit(0);
       } else {
         say("child " + std::to_string(child));

@@ -26,7 +26,7 @@ void Terminal::type(const std::string& text) const {
 }
 
 bool Terminal::wait_for(const std::string& text) {
-  const TimePoint deadline = Clock::now() + std::chrono::seconds(60);
+  const TimePoint deadline = Clock::now() + std::chrono::seconds(180);
   while (shown_.find(text) == std::string::npos) {
     pollfd entry{end_.get(), POLLIN, 0};
     if (::poll(&entry, 1, poll_timeout_ms(deadline)) <= 0) return false;
