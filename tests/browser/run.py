@@ -11,7 +11,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / 'counting'))
 from counts import with_reason, write_counts  # noqa: E402
-LIMIT_SECONDS = 600
+LIMIT_SECONDS = 1800
 
 
 def outcome_of(case):

@@ -430,7 +430,8 @@ void recorded_until_killed() {
 /// Steps of two tensors, before which one rank is late by DABKE_TEST_LATE_MS: DABKE_TEST_LATE_RANK, or by turns where that is
 /// not set. A late rank says how long it slept, and by how much it came after the last other one, by the medians of the steps
 /// in which it was late and by its own clock. These differ by what a busy machine adds: the rank that sleeps may have had the
-/// result of the step before earlier than the others, or later.
+/// result of the step before earlier than the others, or later. Rank 0 says whether the lateness is clear, or something else
+/// that the machine does hides it.
 void late_rank() {
   using Ms = std::chrono::duration<double, std::milli>;
   const auto now_ns = [] {
@@ -475,6 +476,26 @@ void late_rank() {
     return values[values.size() / 2];
   };
   if (!after.empty()) std::printf("slept %.3f ms, late by %.3f ms\n", median(slept), median(after));
+  if (rank() != 0) return;
+  // What each rank cost the others, and how often it was the late one that did.
+  std::vector<double> cost(static_cast<std::size_t>(size())), late_costs;
+  for (std::size_t step = 1; step < kSteps; ++step) {
+    std::size_t last = 0;
+    const auto ready_of = [&](std::size_t one) { return all[one * kSteps + step]; };
+    for (std::size_t one = 1; one < cost.size(); ++one) last = ready_of(one) > ready_of(last) ? one : last;
+    double before = 0;
+    for (std::size_t one = 0; one < cost.size(); ++one)
+      before = one == last ? before : std::max(before, ready_of(one));
+    cost[last] += (ready_of(last) - before) / 1e6;
+    if (last == late_one(step)) late_costs.push_back((ready_of(last) - before) / 1e6);
+  }
+  const double whole = std::accumulate(cost.begin(), cost.end(), 0.0);
+  bool is_clear = static_cast<double>(late_costs.size()) > 0.95 * kSteps;
+  if (is_clear && fixed != nullptr)
+    is_clear = cost[late_one(0)] > 0.9 * whole && whole < 1.5 * median(late_costs) * kSteps;
+  if (fixed == nullptr)
+    is_clear = is_clear && std::ranges::max(cost) < 1.2 * whole / static_cast<double>(size());
+  std::printf("the lateness is %s\n", is_clear ? "clear" : "hidden");
 }
 
 void stall_instead() { stall(true); }
