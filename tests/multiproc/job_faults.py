@@ -11,9 +11,7 @@ import sys
 import time
 
 import namespaces
-from job_processes import expect_clean
-
-PEER_TIMEOUT = 3.0
+from job_processes import PEER_TIMEOUT, Late, expect_clean, in_time
 
 
 class Fault:
@@ -25,7 +23,7 @@ class Fault:
 
 
 # Of a host that is cut off.
-SILENT = "host {host}: the connection to its agent was lost: nothing heard for 3 s"
+SILENT = f"host {{host}}: the connection to its agent was lost: nothing heard for {PEER_TIMEOUT} s"
 
 
 class StruckJob:
@@ -36,9 +34,9 @@ class StruckJob:
         self.launcher = process.pid
 
 
-def training(digits):
-    return ["--peer-timeout-seconds", f"{PEER_TIMEOUT:g}", "sh", "-c",
-            f'echo "pid $$"; exec {digits} --epochs 1000000 >/dev/null']
+def training(digits, fault):
+    patience = [] if fault.do else ["--peer-timeout-seconds", f"{PEER_TIMEOUT}"]
+    return [*patience, "sh", "-c", f'echo "pid $$"; exec {digits} --epochs 1000000 >/dev/null']
 
 
 def strike(cluster, job, fault, victim):
@@ -46,12 +44,12 @@ def strike(cluster, job, fault, victim):
     begin = time.monotonic()
     if fault.do:
         fault.do(job, victim)
-        error = job.process.communicate(timeout=60)[1]
+        error = job.process.communicate(timeout=200)[1]
         expect_clean(job.mark, begin)
         return error
     with cluster.cut_off(victim):
         expect_clean(job.mark, begin + PEER_TIMEOUT, cluster.may_stay_beyond_cut)
-    return job.process.communicate(timeout=60)[1]
+    return job.process.communicate(timeout=200)[1]
 
 
 def first_line(error):
@@ -61,11 +59,13 @@ def first_line(error):
 
 
 def judge(cluster, job, fault, victim):
-    """What was wrong; empty: nothing."""
+    """What was wrong; empty: nothing. Raises Late."""
     try:
         error = strike(cluster, job, fault, victim).decode(errors="replace")
-    except AssertionError as late:
-        return str(late)
+    except Late:
+        raise
+    except AssertionError as left:
+        return str(left)
     finally:
         job.process.kill()
         job.process.wait()
@@ -75,6 +75,18 @@ def judge(cluster, job, fault, victim):
     if expected and expected not in first_line(error):
         return f"the first line is not '{expected}':\n{error}"
     return ""
+
+
+def strike_after(cluster, words, moment, fault, victim):
+    """What was wrong with a job that is struck so long after its start."""
+    def once():
+        job = cluster.start(words)
+        time.sleep(moment)
+        return judge(cluster, job, fault, victim)
+    try:
+        return in_time(once)
+    except Late as late:
+        return str(late)
 
 
 def main(open_cluster, faults):
@@ -93,9 +105,7 @@ def main(open_cluster, faults):
                 for turn in range(arguments.each):
                     moment, victim = draw.uniform(0, 2), draw.randrange(2)
                     begin = time.monotonic()
-                    job = cluster.start(training(arguments.digits))
-                    time.sleep(moment)
-                    wrong = judge(cluster, job, fault, victim)
+                    wrong = strike_after(cluster, training(arguments.digits, fault), moment, fault, victim)
                     line = (f"{name} {turn + 1}/{arguments.each}, after {moment:.2f} s of host {cluster.name_of(victim)}: "
                             f"{wrong or 'ok'} ({time.monotonic() - begin:.1f} s)")
                     print(line, flush=True)

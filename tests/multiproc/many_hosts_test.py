@@ -37,16 +37,16 @@ class ManyHosts(unittest.TestCase):
 
     def test_they_come_64_at_a_time_and_all_run(self):
         hosts = ",".join(f"host{i}:1" for i in range(HOSTS))
-        job = subprocess.Popen([DABKERUN, "-H", hosts, "--remote-shell", self.shell, "--start-timeout", "120", "--no-prefix",
+        job = subprocess.Popen([DABKERUN, "-H", hosts, "--remote-shell", self.shell, "--start-timeout", "240", "--no-prefix",
                                 "sh", "-c", 'echo "$DABKE_RANK of $DABKE_SIZE on $DABKE_HOSTNAME"'],
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(job.kill)
-        wait_until(lambda: self.came() >= MOST_UNDER_WAY, "the first hosts", 60)
+        wait_until(lambda: self.came() >= MOST_UNDER_WAY, "the first hosts", 120)
         time.sleep(0.5)  # time for too many to come
         self.assertEqual(self.came(), MOST_UNDER_WAY)
         gate = os.open(self.gate, os.O_RDWR)
         self.addCleanup(os.close, gate)
-        out, error = job.communicate(timeout=150)
+        out, error = job.communicate(timeout=250)
         self.assertEqual(job.returncode, 0, error.decode(errors="replace")[-3000:])
         self.assertEqual(sorted(out.decode().splitlines()), sorted(f"{i} of {HOSTS} on host{i}" for i in range(HOSTS)))
         self.assertEqual(error, b"")

@@ -12,14 +12,16 @@ import time
 import unittest
 
 import namespaces
+from job_processes import PEER_TIMEOUT
 
 WORKER = sys.argv.pop(1)
 EXCHANGE_WORKER = sys.argv.pop(1)
 PATIENCE = float(sys.argv.pop(1))
+START_TIMEOUT = 10 if PATIENCE <= 10 else 30  # in which all ranks come, also on a busy machine
 SHAPES = {"one a host": [0, 1], "two a host": [0, 0, 1, 1], "unequal": [0, 0, 1, 2], "in turn": [0, 1, 0, 1]}
 
 
-def wait_for_output(ranks, text, seconds=60):
+def wait_for_output(ranks, text, seconds=200):
     deadline = time.monotonic() + seconds
     while not all(text in namespaces.output(rank) for rank in ranks):
         if time.monotonic() > deadline or any(rank.poll() is not None for rank in ranks):
@@ -44,14 +46,14 @@ class Namespaces(unittest.TestCase):
                 with self.subTest(shape=shape, backend=backend):
                     ranks = self.hosts.start(places, [WORKER, "sums"], {"DABKE_CPU_OPERATIONS": backend})
                     for rank in ranks:
-                        self.expect_end(rank, 60, 0)
+                        self.expect_end(rank, 200, 0)
                         self.assertIn("sums are right", namespaces.output(rank))
 
     def table_of(self, environment):
         """What rank 0 says of the addresses, of ranks on three hosts whose sums are right."""
         ranks = self.hosts.start([0, 1, 1, 2], [WORKER, "sums"], {"DABKE_LOG_LEVEL": "info", **environment})
         for rank in ranks:
-            self.expect_end(rank, 60, 0)
+            self.expect_end(rank, 200, 0)
         return namespaces.output(ranks[0])
 
     def test_an_address_that_every_host_has_is_never_chosen(self):
@@ -68,14 +70,14 @@ class Namespaces(unittest.TestCase):
             with self.subTest(**names):
                 ranks = self.hosts.start([0, 1, 1, 2], [EXCHANGE_WORKER], names)
                 for rank in ranks:
-                    self.expect_end(rank, 60, 0)
+                    self.expect_end(rank, 200, 0)
                     self.assertIn("the sum is right", namespaces.output(rank))
 
     def test_ranks_that_find_rank_0_at_none_of_its_addresses_say_what_was_tried(self):
         ranks = self.hosts.start([0, 1], [EXCHANGE_WORKER],
-                                 {"DABKE_NETWORK_INTERFACE": "docker0,127.0.0.1", "DABKE_START_TIMEOUT_SECONDS": "2"})
+                                 {"DABKE_NETWORK_INTERFACE": "docker0,127.0.0.1", "DABKE_START_TIMEOUT_SECONDS": f"{START_TIMEOUT}"})
         for rank in ranks:
-            self.expect_end(rank, 2 + PATIENCE, 3)
+            self.expect_end(rank, START_TIMEOUT + PATIENCE, 3)
         self.assertRegex(namespaces.output(ranks[1]), r"the rendezvous store of rank 0 cannot be reached from this host at any of "
                          r"its addresses: 172\.17\.0\.1:\d+ \(.+\), 127\.0\.0\.1:\d+ \(.+\); .*DABKE_NETWORK_INTERFACE")
         self.assertIn("rank 1", namespaces.output(ranks[0]))
@@ -87,9 +89,9 @@ class Namespaces(unittest.TestCase):
 
     def test_hosts_that_share_only_what_leads_nowhere_are_told_what_was_tried(self):
         ranks = self.hosts.start([0, 1], [WORKER, "sums"],
-                                 {"DABKE_NETWORK_INTERFACE": "docker0", "DABKE_START_TIMEOUT_SECONDS": "2"})
+                                 {"DABKE_NETWORK_INTERFACE": "docker0", "DABKE_START_TIMEOUT_SECONDS": f"{START_TIMEOUT}"})
         for rank in ranks:
-            self.expect_end(rank, 2 + PATIENCE, 3)
+            self.expect_end(rank, START_TIMEOUT + PATIENCE, 3)
             self.assertRegex(namespaces.output(rank), r"rank [01] on host[01] cannot be reached from rank [01] on host[01]"
                              r" at any of its addresses: 172\.17\.0\.1 \(docker0\): .*DABKE_NETWORK_INTERFACE")
 
@@ -123,7 +125,7 @@ class Namespaces(unittest.TestCase):
     def expect_cut(self, ranks, places):
         """The ranks are those of hosts 1 and 2; rank 0 is on host 0."""
         for rank in ranks:
-            self.expect_end(rank, PATIENCE, 3)
+            self.expect_end(rank, PEER_TIMEOUT + PATIENCE, 3)
         for rank in ranks:
             error = [line for line in namespaces.output(rank).splitlines() if line.startswith("error ")][-1]
             self.assertIn("error peer_lost", error)
@@ -134,7 +136,7 @@ class Namespaces(unittest.TestCase):
 
     def cut_cases(self):
         """Small ones go over TCP links of ours, large ones over Gloo: two of these, as the middle of a message matters."""
-        limits = {"DABKE_PEER_TIMEOUT_SECONDS": "3"}
+        limits = {"DABKE_PEER_TIMEOUT_SECONDS": f"{PEER_TIMEOUT}"}
         # Of four ranks the second and the last send to each other, whatever runs the call.
         for places in ([0, 1, 3, 2], [0, 0, 1, 1, 3, 3, 2, 2]):
             for kind, backend in (("later-small", "auto"), ("later-large", "auto"), ("later-large", "auto"), ("later-small", "gloo")):
@@ -161,26 +163,26 @@ class Namespaces(unittest.TestCase):
     def test_hosts_that_cannot_reach_each_other_from_the_start_are_named(self):
         for backend in ("auto", "gloo"):
             with self.subTest(backend=backend), self.hosts.cut(1, 2):
-                limits = {"DABKE_START_TIMEOUT_SECONDS": "10", "DABKE_CPU_OPERATIONS": backend}
+                limits = {"DABKE_START_TIMEOUT_SECONDS": f"{START_TIMEOUT}", "DABKE_CPU_OPERATIONS": backend}
                 ranks = self.hosts.start([0, 1, 3, 2], [WORKER, "later-large"], limits)
                 for rank in ranks:
-                    self.expect_end(rank, 10 + PATIENCE, 3)
+                    self.expect_end(rank, START_TIMEOUT + PATIENCE, 3)
                     self.assertRegex(namespaces.output(rank), r"rank [13] on host[12]")
                     self.assertIn("DABKE_START_TIMEOUT_SECONDS", namespaces.output(rank))
 
     def test_a_cut_link_is_noticed_while_nothing_moves_though_the_hosts_share_their_process_ids(self):
         for shared in (False, True):
             with self.subTest(one_pid_namespace=shared):
-                ranks = self.hosts.start([0, 1], [WORKER, "alone"], {"DABKE_PEER_TIMEOUT_SECONDS": "3"}, shared)
+                ranks = self.hosts.start([0, 1], [WORKER, "alone"], {"DABKE_PEER_TIMEOUT_SECONDS": f"{PEER_TIMEOUT}"}, shared)
                 wait_for_output(ranks[1:], "ready")
                 wait_for_output(ranks[:1], "waiting")
                 while not (self.hosts.is_idle(0) and self.hosts.is_idle(1)):
                     time.sleep(0.01)
                 with self.hosts.cut(0, 1):
-                    self.expect_end(ranks[0], PATIENCE, 3)
+                    self.expect_end(ranks[0], PEER_TIMEOUT + PATIENCE, 3)
                 error = namespaces.output(ranks[0])
                 self.assertIn("error peer_lost", error)
-                self.assertIn("rank 1 on host1: nothing heard for 3 s (DABKE_PEER_TIMEOUT_SECONDS)", error)
+                self.assertIn(f"rank 1 on host1: nothing heard for {PEER_TIMEOUT} s (DABKE_PEER_TIMEOUT_SECONDS)", error)
                 namespaces.kill(ranks[1])
 
 

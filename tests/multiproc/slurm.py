@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import namespaces
-from job_processes import command_of, parent_of, processes_with
+from job_processes import command_of, is_child_of, processes_with
 
 TOOLS = ("munged", "slurmctld", "slurmd", "srun", "salloc", "sinfo", "nsenter")
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
@@ -39,6 +39,8 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SlurmdParameters=config_overrides
 KillWait=2
+MessageTimeout=60
+TCPTimeout=30
 InactiveLimit=0
 {nodes}
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE OverSubscribe=FORCE:8 State=UP
@@ -120,7 +122,7 @@ class Cluster:
             self._daemons.append(subprocess.Popen(command, env=self.environment(), stdin=subprocess.DEVNULL,
                                                   stdout=output, stderr=subprocess.STDOUT, start_new_session=True))
 
-    def _wait(self, condition, what, seconds=60):
+    def _wait(self, condition, what, seconds=180):
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline:
@@ -178,11 +180,11 @@ class Cluster:
                 pids[int(found[1])] = int(found[2])
         mark = f"DABKE_TEST_MARK={value}"
         launcher = next(pid for pid in processes_with(mark) if command_of(pid)[:1] == [dabkerun]
-                        and "--agent" not in command_of(pid) and parent_of(pid) == job.pid)
+                        and "--agent" not in command_of(pid) and is_child_of(pid, job.pid))
         return job, mark, pids, launcher
 
 
 def srun_below(launcher):
     """The srun that brings dabkerun's agents; it has a helper of the same name."""
     return next(pid for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-                if command_of(pid)[:1] == ["srun"] and parent_of(pid) == launcher)
+                if command_of(pid)[:1] == ["srun"] and is_child_of(pid, launcher))

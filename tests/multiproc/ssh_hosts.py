@@ -3,6 +3,7 @@
 Needs root, iproute2, util-linux, openssh-client and openssh-server.
 """
 
+import contextlib
 import os
 import random
 import re
@@ -65,7 +66,8 @@ class SshHosts:
         # A session of sshd whose link was cut would wait for hours.
         for host in range(self._count + 1):
             for pid in subprocess.run(["ip", "netns", "pids", self.hosts.name_of(host)], capture_output=True, text=True).stdout.split():
-                os.kill(int(pid), signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # it has ended with another
+                    os.kill(int(pid), signal.SIGKILL)
         self.hosts.__exit__()
 
     def _open(self):

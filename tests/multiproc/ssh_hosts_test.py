@@ -15,7 +15,7 @@ import time
 import unittest
 
 import namespaces
-from job_processes import end_of, expect_clean, parent_of
+from job_processes import PEER_TIMEOUT, end_of, expect_clean, in_time, parent_of
 from ssh_hosts import PORT, SshHosts, address, ssh_below
 
 # Some jobs start in another directory than this one.
@@ -32,7 +32,7 @@ class JobsOverSsh(unittest.TestCase):
 
     def run_job(self, arguments, **options):
         job = self.ssh.start(DABKERUN, arguments, **options)
-        out, error = job.communicate(timeout=60)
+        out, error = job.communicate(timeout=200)
         return job.returncode, out, error.decode(errors="replace")
 
     def test_a_network_is_trained_over_two_hosts(self):
@@ -105,7 +105,7 @@ class JobsOverSsh(unittest.TestCase):
         self.assertRegex(words[-2], r"^10\.77\.0\.[23]$")
         self.assertEqual([words[-3], words[-1]], ["--", f"exec {DABKERUN} --agent"])
         job.send_signal(signal.SIGINT)
-        job.communicate(timeout=30)
+        job.communicate(timeout=200)
 
     def test_what_a_login_shell_prints_is_skipped_and_shown_when_no_agent_comes(self):
         with open(self.ssh.shell_start, "w", encoding="ascii") as file:
@@ -155,14 +155,14 @@ class JobsOverSsh(unittest.TestCase):
             self.assertTrue(line, "the job has ended early")
         self.assertIn(f"1 of 2 ranks have called dabke_init; waiting for rank 1 on {address(2)}", line)
         job.send_signal(signal.SIGINT)
-        job.communicate(timeout=30)
+        job.communicate(timeout=200)
 
     def test_rank_0_reads_what_dabkerun_reads_and_every_byte_of_output_comes(self):
         job = subprocess.Popen(self.ssh.on_host(0, [
             DABKERUN, "-H", f"{address(1)}:1,{address(2)}:1", "-p", str(PORT), "-i", self.ssh.key, "--no-prefix", "--ssh-args",
             f"-F none -o UserKnownHostsFile={self.ssh.known_hosts}", "cat"]), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         text = b"".join(b"%d %s\n" % (i, b"x" * (i * 37 % 301)) for i in range(30000))
-        self.assertTrue(job.communicate(text, timeout=60)[0] == text)
+        self.assertTrue(job.communicate(text, timeout=200)[0] == text)
         self.assertEqual(job.returncode, 0)
 
     def start_sleepers(self):
@@ -184,25 +184,34 @@ class JobsOverSsh(unittest.TestCase):
         }
         for what, (victim, line, code) in cases.items():
             with self.subTest(killed=what):
-                job, mark, pids = self.start_sleepers()
-                begin = time.monotonic()
-                os.kill(victim(job, pids), signal.SIGKILL)
-                error = job.communicate(timeout=30)[1].decode()
-                self.assertEqual(job.returncode, code, error)
-                if line:
-                    self.assertRegex(error.splitlines()[0], "^dabkerun: " + line)
-                expect_clean(mark, begin)
+                in_time(lambda: self.kill(victim, line, code))
+
+    def kill(self, victim, line, code):
+        job, mark, pids = self.start_sleepers()
+        begin = time.monotonic()
+        os.kill(victim(job, pids), signal.SIGKILL)
+        error = job.communicate(timeout=200)[1].decode()
+        self.assertEqual(job.returncode, code, error)
+        if line:
+            self.assertRegex(error.splitlines()[0], "^dabkerun: " + line)
+        expect_clean(mark, begin)
 
     def test_ctrl_c_ends_the_job_on_every_host(self):
+        in_time(self.interrupt)
+
+    def interrupt(self):
         job, mark, _ = self.start_sleepers()
         begin = time.monotonic()
         job.send_signal(signal.SIGINT)
-        error = job.communicate(timeout=30)[1].decode()
+        error = job.communicate(timeout=200)[1].decode()
         self.assertEqual(job.returncode, 130, error)
         self.assertTrue(error.endswith("dabkerun: the job was ended by SIGINT\n"), error)
         expect_clean(mark, begin)
 
     def test_ctrl_c_twice_kills_on_every_host_who_does_not_end_on_it(self):
+        in_time(self.interrupt_twice)
+
+    def interrupt_twice(self):
         job, mark, _ = self.ssh.start_sleepers(DABKERUN, ["--grace-period", "60"],
                                                'trap "" INT TERM; echo "pid $$"; while :; do sleep 1; done')
         self.addCleanup(job.kill)
@@ -210,24 +219,27 @@ class JobsOverSsh(unittest.TestCase):
         job.send_signal(signal.SIGINT)
         self.assertIn(b"SIGINT: passing it on to all ranks", job.stderr.readline())
         job.send_signal(signal.SIGINT)
-        error = job.communicate(timeout=30)[1].decode()
+        error = job.communicate(timeout=200)[1].decode()
         self.assertEqual(job.returncode, 130, error)
         self.assertIn("killed because they did not end on it: ranks 0-1", error)
         expect_clean(mark, begin)
 
     def test_a_host_that_is_cut_off_is_lost_after_the_peer_timeout_and_cleans_up_itself(self):
+        in_time(self.cut_a_host_off)
+
+    def cut_a_host_off(self):
         mark = f"DABKE_TEST_MARK={os.getpid()}.cut"
-        job = self.ssh.start(DABKERUN, ["--peer-timeout-seconds", "3", "sh", "-c", 'echo ready; exec sleep 1000'],
+        job = self.ssh.start(DABKERUN, ["--peer-timeout-seconds", f"{PEER_TIMEOUT}", "sh", "-c", 'echo ready; exec sleep 1000'],
                          environment={"DABKE_TEST_MARK": mark.partition("=")[2]})
         self.addCleanup(job.kill)
         for _ in range(2):
             job.stdout.readline()
         begin = time.monotonic()
         with self.ssh.hosts.cut(0, 2):
-            error = job.communicate(timeout=30)[1].decode()
+            error = job.communicate(timeout=200)[1].decode()
             self.assertEqual(job.returncode, 1, error)
-            self.assertRegex(error, rf"host {address(2)}: the connection to its agent was lost: nothing heard for 3 s")
-            expect_clean(mark, begin + 3)
+            self.assertRegex(error, rf"host {address(2)}: the connection to its agent was lost: nothing heard for {PEER_TIMEOUT} s")
+            expect_clean(mark, begin + PEER_TIMEOUT)
 
     def test_what_is_wrong_with_a_host_is_said_in_the_first_line_with_what_to_do(self):
         host, here = address(1), self.ssh.place
