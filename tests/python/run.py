@@ -22,7 +22,7 @@ from counts import with_reason, write_counts  # noqa: E402
 
 # Its conftest.py notes the outcomes.
 PYTEST = [sys.executable, '-m', 'pytest', '-q', '--no-header', '-p', 'no:cacheprovider', '--tb=short', f'--confcutdir={HERE}']
-LIMIT_SECONDS = 1200  # of each part; a wheel may have to be compiled
+LIMIT_SECONDS = 3600  # of each part; a wheel may have to be compiled
 
 
 def outcome_of(outcomes):

@@ -1,7 +1,7 @@
 """These tests run in all ranks of one job at the same time: dabkerun -np N python -m pytest tests/python/in_job.
 
 Each rank runs the same tests in the same order, so a test is one program that all ranks run; it knows its rank by
-`dabke.rank()`. Random values are drawn alike on all ranks. The job fails what waits longer than some seconds, so a rank
+`dabke.rank()`. Random values are drawn alike on all ranks. The job fails what waits longer than two minutes, so a rank
 that fails a test keeps no other waiting.
 """
 import numpy
@@ -16,7 +16,7 @@ settings.load_profile('job')
 
 
 def pytest_sessionstart(session):
-    dabke.init(settings={'STALL_CHECK_TIME_SECONDS': 20, 'STALL_SHUTDOWN_TIME_SECONDS': 40})
+    dabke.init(settings={'STALL_CHECK_TIME_SECONDS': 20, 'STALL_SHUTDOWN_TIME_SECONDS': 120})
 
 
 def pytest_sessionfinish(session):

@@ -38,7 +38,7 @@ def ended(command, limit, env=None):
 @pytest.fixture
 def run(program):
     """Runs the text of a program in this many ranks of one job. No test waits for its limit."""
-    def run_text(text, ranks=2, arguments=(), limit=60, env=None):
+    def run_text(text, ranks=2, arguments=(), limit=300, env=None):
         command = [sys.executable, program(text), *arguments]
         if ranks:
             command = [os.environ['DABKERUN'], '-np', str(ranks), *command]

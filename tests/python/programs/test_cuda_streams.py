@@ -45,7 +45,7 @@ memory[:] = [0, 0, 0]
 gate = threading.Event()
 
 def write():
-    gate.wait(30)
+    gate.wait(300)
     memory[:] = [1, 2, 3]
 '''
 
@@ -56,7 +56,7 @@ tensor = _core.Tensor(pointer, (3,), _core.dtypes['float32'], 2, rank)
 stream = open_stream(rank)
 enqueue(stream, write)
 handle = _core.allreduce('x', tensor, None, _core.Options(op=1, stream=stream))
-assert dabke.wait_stream(handle, stream, timeout=30)
+assert dabke.wait_stream(handle, stream, timeout=300)
 assert not handle.poll()
 seen = []
 enqueue(stream, lambda: seen.extend(memory))

@@ -33,7 +33,7 @@ def the_sum():
 @pytest.fixture
 def torchrun(program):
     """Runs the text of a program, or a file, under torchrun."""
-    def run_under_torchrun(text, ranks=2, limit=60, arguments=()):
+    def run_under_torchrun(text, ranks=2, limit=300, arguments=()):
         if not NEWER and sys.version_info >= (3, 11):
             pytest.skip('this torchrun does not work with this Python')
         path = text if isinstance(text, Path) else program(text)
@@ -143,7 +143,6 @@ dist.all_reduce(torch.ones(3))
 @pytest.mark.parametrize('pending', ['', 'works = [dist.all_reduce(torch.ones(9), async_op=True).get_future() '
                                          'for _ in range(40)] if dist.get_rank() == 0 else []'], ids=['nothing', 'futures'])
 def test_a_program_ends_without_destroying_its_group(pending, run):
-    begin = time.monotonic()
     done = run(HEAD + f'''
 dist.init_process_group("dabke")
 group = dist.new_group([0, 1])
@@ -152,9 +151,11 @@ model(torch.ones(2, 4)).sum().backward()
 dist.all_reduce(torch.ones(1), group=group, async_op=True).get_future()
 dist.barrier()
 {pending}
+say("ends", time.monotonic())
 ''')
+    took = time.monotonic() - max(float(done.lines_of(rank)[-1].removeprefix('ends ')) for rank in (0, 1))
     assert done.code == 0, done.output
-    assert 'Traceback' not in done.output and time.monotonic() - begin < 30, done.output
+    assert 'Traceback' not in done.output and took < 30, done.output
 
 
 def test_a_group_is_destroyed_while_a_future_of_it_is_pending(run):
@@ -210,7 +211,7 @@ dist.all_reduce(torch.ones(3))
 
 def test_calls_of_other_shapes_are_a_stall_that_names_them(run):
     done = run(HEAD + '''
-os.environ["DABKE_STALL_CHECK_TIME_SECONDS"], os.environ["DABKE_STALL_SHUTDOWN_TIME_SECONDS"] = "1", "2"
+os.environ["DABKE_STALL_CHECK_TIME_SECONDS"], os.environ["DABKE_STALL_SHUTDOWN_TIME_SECONDS"] = "1", "12"
 dist.init_process_group("dabke")
 dist.all_reduce(torch.ones(3 + dist.get_rank()))
 ''')
@@ -250,7 +251,7 @@ def test_the_example_learns_the_digits(how, torchrun, run):
     if how == 'torchrun':
         done = torchrun(EXAMPLE)
     else:
-        done = ended([os.environ['DABKERUN'], '-np', '2', sys.executable, EXAMPLE], 60)
+        done = ended([os.environ['DABKERUN'], '-np', '2', sys.executable, EXAMPLE], 300)
     assert done.code == 0, done.output
     percent = float(done.output.split('accuracy ')[1].split()[0])
     assert percent >= 96, done.output

@@ -116,7 +116,7 @@ def test_what_cannot_be_pickled_is_refused():
 def test_the_module_launches_as_dabkerun_does(program):
     path = program('import dabke\ndabke.init()\nprint(dabke.size())\n')
     done = subprocess.run([sys.executable, '-m', 'dabke.launch', '-np', '2', sys.executable, str(path)],
-                          capture_output=True, text=True, timeout=60)
+                          capture_output=True, text=True, timeout=300)
     assert sorted(done.stdout.splitlines()) == ['[0]<stdout>:2', '[1]<stdout>:2']
     assert done.returncode == 0 and done.stderr == ''
 

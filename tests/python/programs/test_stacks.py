@@ -7,7 +7,7 @@ import pytest
 HOLDS = '''
     import ctypes, os, sys, threading
     import dabke, numpy
-    dabke.init(settings={"STALL_CHECK_TIME_SECONDS": 1, "STALL_SHUTDOWN_TIME_SECONDS": 3})
+    dabke.init(settings={"STALL_CHECK_TIME_SECONDS": 1, "STALL_SHUTDOWN_TIME_SECONDS": 12})
     folder = sys.argv[1]
     if dabke.rank() == 1:
         def hold_the_lock():
@@ -46,7 +46,7 @@ def test_ten_threads_that_run_all_the_time_are_no_trouble(run):
         for thread in threads:
             thread.join()
         print("in recurse" in open(sys.argv[0] + ".json").read())
-    ''', ranks=0, limit=120)
+    ''', ranks=0, limit=600)
     assert done.code == 0, done.output
     assert done.output.strip() == 'True'
 

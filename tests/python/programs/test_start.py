@@ -95,7 +95,7 @@ def test_a_job_starts_over_what_the_program_brings(program, tmp_path, starts):
     ranks = [subprocess.Popen([sys.executable, path, str(rank), '3', tmp_path], stdout=subprocess.PIPE, text=True)
              for rank in range(3)]
     for rank in ranks:
-        output, _ = rank.communicate(timeout=60)
+        output, _ = rank.communicate(timeout=300)
         assert rank.returncode == 0
         assert set(output.splitlines()) == {'[0, 1, 2]'}
 
@@ -120,7 +120,7 @@ def test_a_communicator_of_mpi4py_and_its_halves_are_jobs(program, mpi, flags):
     if mpich:  # whose soname on Debian is not the one that mpi4py looks for
         os.symlink(mpich[1], path.parent / 'libmpi.so.12')
     # mpi4py is told which, or it would take the first that it finds.
-    done = ended([mpirun, *flags, '-np', '4', sys.executable, path], 120,
+    done = ended([mpirun, *flags, '-np', '4', sys.executable, path], 300,
                  {'MPI4PY_MPIABI': mpi, 'LD_LIBRARY_PATH': str(path.parent)})
     halves = {0: '0 [0, 2]', 1: '0 [1, 3]', 2: '1 [0, 2]', 3: '1 [1, 3]'}
     lines = [f'{rank} of 4: {half}' for rank, half in halves.items()] * 2
@@ -154,7 +154,7 @@ def test_a_job_starts_over_a_store_of_torch(program):
     ranks = [subprocess.Popen([sys.executable, path, str(rank), '3', str(path.parent)], stdout=subprocess.PIPE, text=True)
              for rank in range(3)]
     for rank in ranks:
-        output, _ = rank.communicate(timeout=60)
+        output, _ = rank.communicate(timeout=300)
         assert (rank.returncode, output.splitlines()) == (0, ['[0, 1, 2]'] * 4)
 
 

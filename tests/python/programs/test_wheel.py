@@ -70,14 +70,14 @@ def test_no_symbol_of_what_it_carries_can_meet_another_copys(wheel, tmp_path):
 
 
 def test_it_works_where_nothing_else_is_installed(installed, tmp_path, program):
-    done = ended([installed / 'dabkerun', '-np', '2', installed / 'python', program(PROGRAM)], 60, {'PYTHONPATH': ''})
+    done = ended([installed / 'dabkerun', '-np', '2', installed / 'python', program(PROGRAM)], 300, {'PYTHONPATH': ''})
     assert done.code == 0, done.output
     assert done.lines_of(0) == ['[0.5]']
     trace = tmp_path / 'trace.json'
     recorded = ended([installed / 'dabkerun', '-np', '2', '--timeline-filename', trace,
-                      installed / 'python', program(PROGRAM)], 60, {'PYTHONPATH': ''})
+                      installed / 'python', program(PROGRAM)], 300, {'PYTHONPATH': ''})
     assert recorded.code == 0, recorded.output
-    told = ended([installed / 'dabke-timeline', 'report', trace], 60, {'PYTHONPATH': ''})
+    told = ended([installed / 'dabke-timeline', 'report', trace], 300, {'PYTHONPATH': ''})
     assert told.code == 0 and '2 ranks' in told.output, told.output
 
 
@@ -88,7 +88,7 @@ def test_it_works_where_the_system_has_none_of_the_libraries(installed, program)
     if subprocess.run(['unshare', '-m', 'bash', '-ec', hide], capture_output=True).returncode != 0:
         pytest.skip('this user may not hide the libraries of the system')
     path = program(PROGRAM)
-    done = ended(['unshare', '-m', 'bash', '-ec', f'{hide}; exec {installed}/dabkerun -np 2 {installed}/python {path}'], 60,
+    done = ended(['unshare', '-m', 'bash', '-ec', f'{hide}; exec {installed}/dabkerun -np 2 {installed}/python {path}'], 300,
                  {'PYTHONPATH': ''})
     assert done.code == 0, done.output
     assert done.lines_of(1) == ['[0.5]']
@@ -98,7 +98,7 @@ def test_mpirun_starts_a_job_of_it(installed, program):
     mpirun = shutil.which('mpirun.mpich')
     if mpirun is None or not list((installed.parent / 'lib').rglob('mpi-mpich.so')):
         pytest.skip('there is no MPICH')
-    done = ended([mpirun, '-n', '2', installed / 'python', program(PROGRAM)], 60, {'PYTHONPATH': ''})
+    done = ended([mpirun, '-n', '2', installed / 'python', program(PROGRAM)], 300, {'PYTHONPATH': ''})
     assert done.code == 0, done.output
     assert done.output.split() == ['[0.5]', '[0.5]']
 
@@ -124,6 +124,6 @@ try:
 except hvd.DabkeError:
     sys.stdout.write(f"{dabke.__file__} {hvd.gloo_enabled()}\\n")
 ''')
-    done = ended([installed / 'dabkerun', '-np', '2', sys.executable, path, tmp_path], 100, {'PYTHONPATH': str(packages)})
+    done = ended([installed / 'dabkerun', '-np', '2', sys.executable, path, tmp_path], 300, {'PYTHONPATH': str(packages)})
     assert done.code == 0, done.output
     assert done.lines_of(1) == [f'{packages}/dabke/__init__.py True'], done.output
