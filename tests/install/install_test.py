@@ -42,7 +42,7 @@ def meson_of_the_build():
 
 def run(*command, environment=None):
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          timeout=120, check=False)
+                          timeout=500, check=False)
     if done.returncode != 0:
         raise AssertionError(f'{" ".join(command)} ended with code {done.returncode}:\n{done.stdout}')
     return done.stdout
