@@ -135,18 +135,18 @@ Result<Duration> shortest_round_trip(int fd, TimePoint limit) {
   return shortest;
 }
 
-/// Bytes a second that have arrived.
+/// Bytes a second that have arrived. Some are sent, though this process stood still for the whole time.
 Result<std::int64_t> bandwidth(int fd, Duration duration, TimePoint limit) {
   const std::vector<char> chunk(kChunk);
   const TimePoint begin = Clock::now();
   const TimePoint until = std::min(begin + duration, limit);
-  while (Clock::now() < until) {
+  do {
     const ssize_t sent = ::send(fd, chunk.data(), chunk.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0 || errno == EINTR) continue;
     if (errno != EAGAIN) return system_error("the connection was lost", errno);
     pollfd entry{fd, POLLOUT, 0};
     ::poll(&entry, 1, poll_timeout_ms(until));
-  }
+  } while (Clock::now() < until);
   ::shutdown(fd, SHUT_WR);
   std::array<unsigned char, 8> answer;
   DABKE_RETURN_IF_ERROR(read_exactly(fd, answer.data(), answer.size(), limit));

@@ -22,7 +22,7 @@ void learned();  // c_learned.cc
 void dies_in_init();
 void exits_in_init();  // c_deaths.cc
 
-constexpr double kPatience = 60;  // seconds: whoever waits longer hangs
+constexpr double kPatience = 150;  // seconds: whoever waits longer hangs
 
 inline void must(dabke_status status, const std::string& what) {
   if (status != DABKE_OK) wrong(what + ": " + dabke_status_name(status) + ": " + dabke_last_error());

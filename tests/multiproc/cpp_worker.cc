@@ -25,7 +25,7 @@ using worker::must_contain;
 using worker::must_equal;
 using Floats = std::vector<float>;
 
-constexpr double kPatience = 60;  // seconds: whoever waits longer hangs
+constexpr double kPatience = 150;  // seconds: whoever waits longer hangs
 
 void must_end(const dabke::Handle& handle, const std::string& what) {
   if (!handle.wait(kPatience)) worker::wrong(what + " hangs");

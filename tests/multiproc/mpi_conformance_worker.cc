@@ -115,7 +115,7 @@ int run_different(std::size_t elements) {
   // Whoever has seen it stays until the others have.
   must(alone.place.store->set(fmt::format("seen/{}", all.rank), "yes"));
   for (const int rank : all.ranks)
-    must(alone.place.store->get(fmt::format("seen/{}", rank), deadline_after(30)).status());
+    must(alone.place.store->get(fmt::format("seen/{}", rank), deadline_after(200)).status());
   return 0;
 }
 
@@ -134,7 +134,7 @@ int run_abort() {
   }
   // The others stay until rank 0 has seen it.
   if (all.rank == 0) must(alone.place.store->set("seen", "yes"));
-  must(alone.place.store->get("seen", deadline_after(30)).status());
+  must(alone.place.store->get("seen", deadline_after(200)).status());
   return 0;
 }
 

@@ -45,6 +45,15 @@ TEST_CASE("an exchange tells how long a byte takes there and back, and how many 
   }
 }
 
+TEST_CASE("an exchange whose time is over before it has sent anything still measures") {
+  const auto door = open_door(2);
+  MeasureMessage order = order_for(door->addresses()[0]);
+  order.duration_ms = 0;
+  const MeasuredMessage measured = measure(self_of(1), order);
+  CHECK(measured.trouble.empty());
+  CHECK(measured.bytes_per_s > 0);
+}
+
 TEST_CASE("the door of exchanges answers who tries this host's addresses, as jobs do") {
   const auto door = open_door(2);
   Trial trial{.rank = 2, .address = *SocketAddress::parse(door->addresses()[0])};
@@ -65,7 +74,7 @@ TEST_CASE("a host that takes the connection and says nothing, or is not there, e
   auto listener = tcp_listen(loopback());
   REQUIRE(listener.is_ok());
   const std::string address = SocketAddress::local_of(listener->get())->to_string();
-  CHECK_THAT(measure(self_of(1), order_for(address, 100)).trouble,
+  CHECK_THAT(measure(self_of(1), order_for(address, 6000)).trouble,
              Contains("the other side's proof has not come in time"));
   *listener = Fd();
   CHECK_THAT(measure(self_of(1), order_for(address)).trouble, Contains("refused"));

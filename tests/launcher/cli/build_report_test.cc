@@ -54,8 +54,11 @@ TEST_CASE("--check-build says which libraries are in the build, and where its mo
 
 namespace {
 
-/// With a python that does `script`, and no other program, in PATH.
-std::string report_with_python(const std::string& script) {
+const std::string kKilled = "/python: it was killed by SIGKILL\n";
+
+/// With a python that does `script`, and no other program, in PATH. One that ends by itself may be late on a busy machine, and be
+/// killed for it.
+std::string report_with_python(const std::string& script, bool ends = true) {
   const test::Place place;
   const std::string python = place / "python";
   std::ofstream(python) << "#!/bin/sh\n" << script << "\n";
@@ -63,6 +66,7 @@ std::string report_with_python(const std::string& script) {
   const std::string before = process_environment()("PATH").value_or("");
   ::setenv("PATH", (place / "").c_str(), 1);
   std::string report = build_report();
+  for (int i = 0; ends && i < 4 && report.find(kKilled) != std::string::npos; ++i) report = build_report();
   ::setenv("PATH", before.c_str(), 1);
   return report;
 }
@@ -78,8 +82,7 @@ TEST_CASE("--check-build says which frameworks the python in PATH can train with
              Catch::Contains("\n    [ ] PyTorch\n") && Catch::Contains("\n      dabke    not there\n"));
   CHECK_THAT(report_with_python("exit 3"), Catch::Contains("\n    [ ] PyTorch\n") &&
                                                Catch::Contains("/python: it ended with status code 3\n"));
-  CHECK_THAT(report_with_python("exec /bin/sleep 1000"),
-             Catch::Contains("/python: it was killed by SIGKILL\n"));
+  CHECK_THAT(report_with_python("exec /bin/sleep 1000", false), Catch::Contains(kKilled));
 }
 
 TEST_CASE("--check-build says which CUDA it was built with, or why with none") {

@@ -44,7 +44,7 @@ std::unique_ptr<DialledAgents> open_at_loopback(Words command) {
                                       .job_id = kJobId,
                                       .job_key = kJobKey,
                                       .listen_at = {*SocketAddress::of_host("127.0.0.1")},
-                                      .timeout_s = 20});
+                                      .timeout_s = 120});
   REQUIRE(dialled.is_ok());
   REQUIRE((*dialled)->start().is_ok());
   return dialled.take();
