@@ -27,6 +27,10 @@ constexpr auto kSettle = 10ms;
 /// More is to come as long as a rank is in the middle of ending (the kernel frees its memory, its supervisor
 /// has not run yet). A core file may take longer, and then the others are ended meanwhile.
 constexpr auto kSettleLimit = 500ms;
+/// A rank that others name as the cause has this long to end by itself, and a look at it comes so often. It may have to wait for a
+/// core, and an interpreter takes its time to end. Ended by us it would not be the first failure.
+constexpr auto kBlamedLimit = 3s;
+constexpr auto kBlamedPause = 50ms;
 /// Ranks take stacks before they send a dump; what comes later makes another verdict.
 constexpr auto kGatherTime = 2s;
 /// What the states of the ranks' processes may take to come.
@@ -312,6 +316,7 @@ void Job::member_ended(Member& member, RankEnd end) {
   if (is_failure(end) && !interrupted_by_ && !announced_ && !settled_at_) {
     settled_at_ = Clock::now() + kSettle;
     settle_limit_ = Clock::now() + kSettleLimit;
+    blamed_limit_ = Clock::now() + kBlamedLimit;
   }
 }
 
@@ -385,6 +390,8 @@ void Job::check_survey() {
 void Job::settle_failure() {
   if (Clock::now() < settle_limit_ && is_somebody_ending()) {
     settled_at_ = Clock::now() + kSettle;
+  } else if (Clock::now() < blamed_limit_ && is_blamed_awaited()) {
+    settled_at_ = Clock::now() + kBlamedPause;
   } else {
     announce_failure();
   }
@@ -396,6 +403,15 @@ bool Job::is_somebody_ending() const {
     if (member.end || member.pid == 0) return false;
     const auto state = states_.find(member.placement.rank);
     return blamed_.contains(member.placement.rank) || (state != states_.end() && state->second.is_ending);
+  });
+}
+
+/// A stopped one does not end by itself.
+bool Job::is_blamed_awaited() const {
+  return std::ranges::any_of(members_, [this](const Member& member) {
+    if (member.end || member.pid == 0 || !blamed_.contains(member.placement.rank)) return false;
+    const auto state = states_.find(member.placement.rank);
+    return state == states_.end() || !state->second.state.starts_with("is stopped");
   });
 }
 

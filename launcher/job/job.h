@@ -125,6 +125,7 @@ class Job {
   void check_survey();
   void survey(bool is_for_failure);
   bool is_somebody_ending() const;
+  bool is_blamed_awaited() const;
   std::vector<RankEnd> judged_ends() const;
   void tell_last_lines(Rank rank);
   void settle_failure();
@@ -162,6 +163,7 @@ class Job {
   bool told_to_end_ = false;             // a signal of ours may have ended what ends now
   std::optional<TimePoint> settled_at_;  // a moment after the first failure
   TimePoint settle_limit_{};             // how long that may be put off
+  TimePoint blamed_limit_{};             // the same for a rank that others name as the cause
   bool announced_ = false;
   std::optional<TimePoint> kill_at_;     // ranks that had a signal forwarded and still run
   std::optional<TimePoint> abandon_at_;  // agents that do not answer

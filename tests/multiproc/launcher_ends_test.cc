@@ -81,6 +81,18 @@ TEST_CASE(
   CHECK(lines.back() == "dabkerun: after that: rank 0 ended by dabkerun");
 }
 
+TEST_CASE("a rank that others name as the cause is the first failure, though it takes its time to end") {
+  std::string error;
+  for (int i = 0; i < 5; ++i) {  // on a busy machine it may take longer than that
+    const Finished job = run({"-np", "2", "sh", "-c",
+                              "test $DABKE_RANK = 0 && sleep 1.5 && exit 7; "
+                              "echo '[dabke rank 1 error] rank 0 on this host failed' >&2; exit 1"});
+    error = job.error;
+    if (job.exit_code == 7) break;
+  }
+  CHECK_THAT(error, Contains("dabkerun: first failure: rank 0 on host "));
+}
+
 TEST_CASE(
     "a rank killed by a signal is reported with the signal's name, and dabkerun returns 128 and the signal") {
   struct Example {
