@@ -12,12 +12,10 @@ def wait_until(condition, what, seconds=60):
         time.sleep(0.02)
 
 
-# How long the machine may let a process stand still that is not taken for lost: the least time of silence on a link whose other
-# end lives.
-PEER_TIMEOUT = 7
-# What the end of a job may take: dabkerun's grace period, and more than as much again. Sanitizers, which slow srun and ssh's agents
-# down on a busy machine, get more.
-CLEAN_SECONDS = float(os.environ.get("DABKE_TEST_CLEAN_SECONDS", 10))
+# Of silence on a link whose other end lives, and what the end of a job may take: dabkerun's grace period, and as much again.
+# Sanitizers, which slow srun and ssh's agents down on a busy machine, get more of both.
+PEER_TIMEOUT = int(os.environ.get("DABKE_TEST_PEER_TIMEOUT", 3))
+CLEAN_SECONDS = float(os.environ.get("DABKE_TEST_CLEAN_SECONDS", 8))
 
 
 class Late(AssertionError):
