@@ -130,7 +130,8 @@ class SlurmJobs(unittest.TestCase):
         begin = time.monotonic()
         with self.cluster.hosts.cut(0, 2):
             # Slurm itself waits longer for a host: what it runs there ends once the network is whole again.
-            wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids.values()), "the end of both ranks")
+            wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids.values()), f"the end of both ranks, {pids}",
+                       10 * CLEAN_SECONDS)
             if time.monotonic() > begin + PEER_TIMEOUT + CLEAN_SECONDS:
                 raise Late(f"the ranks have ended only {time.monotonic() - begin:.1f} s after the cut")
         error = job.communicate(timeout=200)[1].decode()
