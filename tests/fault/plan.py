@@ -104,6 +104,10 @@ def is_of_python(seed):
     return random.Random(f'python {seed}').random() < 0.1
 
 
+def is_on_devices(seed):
+    return not is_of_python(seed) and random.Random(f'devices {seed}').random() < 0.2
+
+
 def plan_of(seed, worker):
     """`worker`: the one of such a seed."""
     draw = random.Random(f'fault {seed}')
@@ -125,7 +129,7 @@ def plan_of(seed, worker):
     operations = ' and '.join(sorted({'/'.join(epoch.get(name, 'auto') for name in ('CPU_OPERATIONS', 'CONTROLLER'))
                                       for epoch in knobs}))
     plan = Plan(seed, program, steady, ranks, start, places, operations, python=is_of_python(seed),
-                devices=not is_of_python(seed) and random.Random(f'devices {seed}').random() < 0.2)
+                devices=is_on_devices(seed))
     points = worker.points(program, steady)
     for _ in range(draw.choices([1, 2, 3], [70, 20, 10])[0]):
         add_fault(draw, plan, points)
