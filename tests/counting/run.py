@@ -230,7 +230,7 @@ def main():
     parser.add_argument('--counts')
     parser.add_argument('tests', nargs='*', metavar='TEST', help='as meson test --list names them; all, if none is given')
     parser.add_argument('--suite', action='append', default=[], metavar='NAME',
-                        help='where no TEST is given: unit, process or long; may be given again; all, if it is not')
+                        help='where no TEST is given: unit, process, long or hosts; may be given again; all, if it is not')
     parser.add_argument('--timeout-multiplier', type=float, default=1, metavar='N')
     options = parser.parse_args()
     # Whoever starts this in the background may have had signals ignored, and tests would inherit that.
