@@ -17,7 +17,7 @@ from job_processes import PEER_TIMEOUT
 WORKER = sys.argv.pop(1)
 EXCHANGE_WORKER = sys.argv.pop(1)
 PATIENCE = float(sys.argv.pop(1))
-START_TIMEOUT = 10 if PATIENCE <= 10 else 30  # in which all ranks come, also on a busy machine
+START_TIMEOUT = 10 if PATIENCE <= 10 else 15  # in which all ranks come, also on a busy machine
 SHAPES = {"one a host": [0, 1], "two a host": [0, 0, 1, 1], "unequal": [0, 0, 1, 2], "in turn": [0, 1, 0, 1]}
 
 
