@@ -115,7 +115,7 @@ class Doctor(unittest.TestCase):
         self.assertRegex(self.wrong(report)[0], rf"^host {address(1)}: nothing listens there for ssh: ")
 
     def test_a_pair_whose_likeliest_addresses_do_not_lead_there_takes_the_next(self):
-        with self.ssh.hosts.cut(1, 2):  # but for their IPv6
+        with self.ssh.hosts.cut(1, 2, ["10.77.0."]):  # but for their IPv6
             code, report, error = self.examine([address(1), address(2), address(3)])
         self.assertEqual(code, 0, error)
         others = [way for way in report["ways"] if way["address"].startswith("[")]

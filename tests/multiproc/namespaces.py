@@ -125,9 +125,9 @@ class Hosts:
         return f"{self._name}h{host}"
 
     @contextlib.contextmanager
-    def cut(self, one, other):
-        """Nothing that these two hosts send to each other arrives, and nobody says so. Others reach both."""
-        pairs = [(f"{self._name}h{a}", f"{net}{b + 1}") for a, b in ((one, other), (other, one)) for net in ("10.77.0.", "fd77::")]
+    def cut(self, one, other, nets=("10.77.0.", "fd77::")):
+        """Nothing that these two hosts send to each other at these addresses arrives, and nobody says so. Others reach both."""
+        pairs = [(f"{self._name}h{a}", f"{net}{b + 1}") for a, b in ((one, other), (other, one)) for net in nets]
         for host, address in pairs:  # nobody has this hardware address
             _ip("-n", host, "neigh", "replace", address, "lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent")
         try:
