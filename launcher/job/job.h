@@ -113,6 +113,7 @@ class Job {
   void merge_machines();
   void start_when_ready();
   void agent_lost(AgentLink& agent, const std::string& why);
+  void blame_srun(const AgentLink& agent);
   void await_lost_supervisors();
   void refuse(int exit_code);
   TimePoint agents_end_by() const;

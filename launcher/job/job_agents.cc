@@ -265,6 +265,7 @@ void Job::agent_lost(AgentLink& agent, const std::string& why) {
     order_when_greeted();
     return start_when_ready();
   }
+  if (starter_.lost_srun()) blame_srun(agent);
   for (Member& member : members_) {
     if (member.agent != &agent) continue;
     if (!member.end)
@@ -275,6 +276,19 @@ void Job::agent_lost(AgentLink& agent, const std::string& why) {
     if (!agent.is_local()) member_over(member);
   }
   if (agent.is_local()) await_lost_supervisors();
+}
+
+/// Slurm kills what a killed srun has started, and an agent may still have said so of its ranks before it was killed itself.
+void Job::blame_srun(const AgentLink& agent) {
+  for (RankEnd& end : ends_) {
+    const bool is_there = std::ranges::any_of(members_, [&](const Member& member) {
+      return member.agent == &agent && member.placement.rank == end.rank;
+    });
+    if (!is_there || end.kind != RankEnd::Kind::signalled || end.value != SIGKILL || end.our_signal != 0)
+      continue;
+    end.kind = RankEnd::Kind::agent_lost;
+    end.is_of_srun = true;
+  }
 }
 
 /// The supervisors of an agent that was killed end their ranks. They are our children now.
