@@ -43,8 +43,8 @@ std::string end_of(const Finished& finished, int rank) {
 JobRun start_stalled(const std::string& channel, const Case& one, const std::string& scenario) {
   Job job{channel, one.tree, {CPP_WORKER, scenario}};
   // The end leaves ranks time to come, and reports to be answered, stacks and all: one that is not yet told becomes the end.
-  job.environment = {"DABKE_TEST_MISSING=" + std::to_string(one.missing),
-                     "DABKE_STALL_CHECK_TIME_SECONDS=2", "DABKE_STALL_SHUTDOWN_TIME_SECONDS=10"};
+  job.environment = {"DABKE_TEST_MISSING=" + std::to_string(one.missing), "DABKE_STALL_CHECK_TIME_SECONDS=2",
+                     "DABKE_STALL_SHUTDOWN_TIME_SECONDS=10"};
   return JobRun(job);
 }
 
