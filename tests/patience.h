@@ -4,13 +4,12 @@
 
 #include <chrono>
 
+#include "tests/sanitized.h"
+
 namespace dabke::test {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
+/// Whether what is tested is compiled with a sanitizer; tests themselves may not be.
+inline constexpr bool kSanitized = DABKE_TEST_SANITIZED;
 
 inline constexpr std::chrono::seconds kPatience{kSanitized ? 60 : 10};
 

@@ -180,7 +180,7 @@ TEST_CASE("the records of four ranks tell the same of every batch, and who was r
     }
   });
   const auto ranks = read_ranks(path, 4);
-  const auto root = batches_of(ranks[0]);
+  const auto root = batches_of(ranks[0]), second = batches_of(ranks[1]);
   CHECK(ranks[0].orders().size() == 7 * kSteps);
   for (const RankRecords& rank : ranks) {
     const auto& origin = rank.file.origin();
@@ -190,9 +190,10 @@ TEST_CASE("the records of four ranks tell the same of every batch, and who was r
     CHECK(rank.file.end()->lost == 0);
     CHECK(disorder_in(rank) == "");
     CHECK(rank.of(What::step).size() == kSteps);
-    for (const auto& [key, batch] : batches_of(rank)) {
+    const auto batches = batches_of(rank);
+    for (const auto& [key, batch] : batches) {
       CAPTURE(key.first, key.second);
-      const auto& like = std::get<0>(batch) == 0 ? root : batches_of(ranks[1]);
+      const auto& like = std::get<0>(batch) == 0 ? root : second;
       REQUIRE(like.contains(key));
       auto expected = like.at(key);
       if (std::get<1>(batch) == CollectiveKind::allgather) {  // each rank has its own rows
@@ -204,7 +205,7 @@ TEST_CASE("the records of four ranks tell the same of every batch, and who was r
       CHECK(text_of(batch) == text_of(expected));
       CHECK(std::get<5>(batch).size() == 1);
     }
-    CHECK(batches_of(rank).size() == root.size() + (origin.rank % 2 == 1 ? kSteps : 0));
+    CHECK(batches.size() == root.size() + (origin.rank % 2 == 1 ? kSteps : 0));
     CHECK(rank.of(What::ready).empty() == (origin.rank != 0));
   }
   std::map<std::string, std::multiset<std::uint32_t>> ready;

@@ -15,6 +15,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/base/thread.h"
+#include "tests/sanitized.h"
 
 namespace {
 /// The seconds by which the wall clock that this program reads is behind the kernel's: as if somebody set it
@@ -22,7 +23,7 @@ namespace {
 std::atomic<time_t> wall_clock_behind{0};
 }  // namespace
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !DABKE_TEST_SANITIZED
 extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const int result = static_cast<int>(::syscall(SYS_clock_gettime, clock, time));
   if (clock == CLOCK_REALTIME) time->tv_sec -= wall_clock_behind;
