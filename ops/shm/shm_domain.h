@@ -18,18 +18,12 @@
 #include <memory>
 #include <vector>
 
+#include "ops/shm/batch_marks.h"
 #include "ops/shm/store_choice.h"
 #include "runtime/backend/backend.h"
 #include "runtime/transport/shm/segment.h"
 
 namespace dabke {
-
-/// What a rank brought to one of its last batches. Written by the rank alone, while others read.
-struct ShmBatchMark {
-  static constexpr std::uint64_t kChanging = ~std::uint64_t{0};
-  std::atomic<std::uint64_t> step{0};  // its first; 0: none; kChanging: look again later
-  std::atomic<std::uint64_t> contents{0};
-};
 
 /// How far a rank is, for the others to wait on. A line of its own, because it is written often.
 struct alignas(64) ShmProgress {
@@ -38,9 +32,7 @@ struct alignas(64) ShmProgress {
   /// Changes when somebody who sleeps is to look again; the kernel's word to sleep on.
   std::atomic<std::uint32_t> bell{0};
   std::atomic<std::uint32_t> sleepers{0};
-  /// The marks of the last two batches, in turn: whoever is late still finds what a rank brought that has
-  /// gone on.
-  std::array<ShmBatchMark, 2> marks;
+  BatchMarks marks;
 };
 static_assert(sizeof(ShmProgress) == 64);
 

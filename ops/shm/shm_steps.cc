@@ -94,11 +94,7 @@ void ShmSteps::publish() {
 
 /// Together with the step, so that the others fetch the line once.
 void ShmSteps::tell_mark() {
-  ShmBatchMark& mark = domain_.progress(domain_.own()).marks[next_mark_];
-  next_mark_ = (next_mark_ + 1) % 2;
-  mark.step.store(ShmBatchMark::kChanging, std::memory_order_relaxed);
-  mark.contents.store(mark_.contents, std::memory_order_release);
-  mark.step.store(first_, std::memory_order_release);
+  domain_.progress(domain_.own()).marks.tell({first_, mark_.contents});
   has_told_mark_ = true;
 }
 
@@ -106,22 +102,10 @@ Status ShmSteps::differs(std::size_t index, std::uint64_t step, std::uint64_t co
   return batches_differ(fmt::format("rank {}", domain_.ranks()[index]), {step >> kStepBits, contents}, mark_);
 }
 
-/// An error only where it is certain. Who has gone on by more than two batches found this rank's mark right.
+/// An error only where it is certain.
 Status ShmSteps::check_mark(std::size_t index) const {
-  std::uint64_t lowest = ShmBatchMark::kChanging, highest = 0, contents_of_highest = 0;
-  for (const ShmBatchMark& mark : domain_.progress(index).marks) {
-    const std::uint64_t step = mark.step.load(std::memory_order_acquire);
-    const std::uint64_t contents = mark.contents.load(std::memory_order_acquire);
-    if (step == ShmBatchMark::kChanging || mark.step.load(std::memory_order_relaxed) != step) return {};
-    if (step == first_) return contents == mark_.contents ? Status() : differs(index, step, contents);
-    lowest = std::min(lowest, step);
-    if (step < highest) continue;
-    highest = step;
-    contents_of_highest = contents;
-  }
-  // One is of before this batch and one of after it, and none is between.
-  const bool has_skipped = lowest < first_ && highest > first_;
-  return has_skipped ? differs(index, highest, contents_of_highest) : Status();
+  const auto theirs = domain_.progress(index).marks.instead_of({first_, mark_.contents});
+  return theirs ? differs(index, theirs->step, theirs->contents) : Status();
 }
 
 Status ShmSteps::check_marks() {

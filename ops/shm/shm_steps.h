@@ -88,8 +88,7 @@ class ShmSteps {
   std::uint64_t order_ = 0;
   std::uint64_t rounds_ = 0;  // in this order
   BatchMark mark_;
-  std::uint64_t first_ = 0;    // step of this batch
-  std::size_t next_mark_ = 0;  // this rank's
+  std::uint64_t first_ = 0;  // step of this batch
   bool has_told_mark_ = false;
   bool has_checked_ = false;  // that all brought the same
   std::size_t stage_ = 0;

@@ -1,0 +1,34 @@
+#include "ops/shm/batch_marks.h"
+
+namespace dabke {
+
+void BatchMarks::tell(const Told& batch) {
+  const auto step_of = [&](std::size_t which) { return marks_[which].step.load(std::memory_order_relaxed); };
+  Mark& mark = marks_[step_of(0) <= step_of(1) ? 0 : 1];
+  mark.step.store(kChanging, std::memory_order_relaxed);
+  mark.contents.store(batch.contents, std::memory_order_release);
+  mark.step.store(batch.step, std::memory_order_release);
+}
+
+/// None while it changes.
+std::optional<BatchMarks::Told> BatchMarks::read(const Mark& mark) {
+  const std::uint64_t step = mark.step.load(std::memory_order_acquire);
+  const std::uint64_t contents = mark.contents.load(std::memory_order_acquire);
+  if (step == kChanging || mark.step.load(std::memory_order_relaxed) != step) return std::nullopt;
+  return Told{step, contents};
+}
+
+std::optional<BatchMarks::Told> BatchMarks::instead_of(const Told& own) const {
+  const auto first = read(marks_[0]), second = read(marks_[1]);
+  for (const auto& told : {first, second}) {
+    if (told && told->step == own.step) return told->contents == own.contents ? std::nullopt : told;
+  }
+  if (!first || !second) return std::nullopt;
+  const auto [earlier, later] =
+      first->step < second->step ? std::pair(*first, *second) : std::pair(*second, *first);
+  if (earlier.step > own.step || later.step < own.step) return std::nullopt;
+  // One is of before this batch, one of after it, and none is between: if the rank has told nothing meanwhile.
+  return read(marks_[0]) == first ? std::optional(later) : std::nullopt;
+}
+
+}  // namespace dabke

@@ -1,0 +1,50 @@
+#include "ops/shm/batch_marks.h"
+
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+namespace dabke {
+namespace {
+
+using Told = BatchMarks::Told;
+
+std::uint64_t contents_of(std::uint64_t step) { return step * 1000 + 7; }
+
+}  // namespace
+
+TEST_CASE("what a rank has brought instead is known as long as it has gone on by two batches at most") {
+  BatchMarks marks;
+  CHECK_FALSE(marks.instead_of({3, 30}));  // it has not come yet
+  marks.tell({1, 10});
+  marks.tell({3, 31});
+  CHECK(marks.instead_of({3, 30}) == Told{3, 31});
+  CHECK_FALSE(marks.instead_of({3, 31}));
+  CHECK(marks.instead_of({2, 20}) == Told{3, 31});
+  CHECK_FALSE(marks.instead_of({4, 40}));
+  marks.tell({4, 40});
+  CHECK(marks.instead_of({3, 30}) == Told{3, 31});
+  marks.tell({5, 50});
+  CHECK_FALSE(marks.instead_of({3, 30}));
+}
+
+TEST_CASE("a rank that goes on while its marks are read has skipped nothing") {
+  BatchMarks marks;
+  std::atomic<std::uint64_t> told = 1;
+  marks.tell({1, contents_of(1)});
+  std::jthread rank([&](const std::stop_token& stop) {
+    for (std::uint64_t step = 2; !stop.stop_requested(); ++step) {
+      marks.tell({step, contents_of(step)});
+      told.store(step, std::memory_order_release);
+    }
+  });
+  std::optional<Told> wrong;
+  for (int i = 0; i < 1'000'000 && !wrong; ++i) {
+    const std::uint64_t step = told.load(std::memory_order_acquire);
+    wrong = marks.instead_of({step, contents_of(step)});
+    if (wrong) UNSCOPED_INFO("own step " << step << ", the rank's " << wrong->step);
+  }
+  CHECK_FALSE(wrong);
+}
+
+}  // namespace dabke
