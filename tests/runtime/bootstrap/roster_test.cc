@@ -52,8 +52,10 @@ class UnreadableStore final : public Store {
       : store_(std::move(store)), key_(std::move(key)) {}
   Status set(const std::string& key, std::string_view value) override { return store_->set(key, value); }
   Result<std::string> get(const std::string& key, TimePoint deadline) override {
-    if (key == key_) return Status(Code::transport, "cannot read " + key + ": Too many open files");
-    return store_->get(key, deadline);
+    auto value = store_->get(key, deadline);  // at once it would fail before the others have come
+    if (key == key_ && value.is_ok())
+      return Status(Code::transport, "cannot read " + key + ": Too many open files");
+    return value;
   }
   Result<std::uint64_t> increment(const std::string& key) override { return store_->increment(key); }
   Status remove_all(const std::string& prefix) override { return store_->remove_all(prefix); }
