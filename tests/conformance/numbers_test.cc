@@ -28,7 +28,7 @@ TEST_CASE("allreduce averages over the process set, not over the world") {
 
 TEST_CASE("sums of 1e8, -1e8 and 1 have the same bits on every rank, whatever the offset and the batch") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
-  const int ranks = GENERATE(2, 3, 4);
+  const int ranks = GENERATE(from_range(test::kSanitized ? std::vector{3} : std::vector{2, 3, 4}));
   CAPTURE(backend, ranks);
   constexpr float kTerms[] = {1e8f, -1e8f, 1.0f, 0.1f, -3e7f};
   const auto seen = run_on_ranks(backend, ranks, [&](Rank& self) {
@@ -140,7 +140,7 @@ TEST_CASE("average is the sum divided by the ranks, and integers truncate toward
 
 TEST_CASE("an average is right wherever it is a number of its dtype, if its sum is none as well") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
-  const int ranks = GENERATE(1, 2, 3, 4, 5);
+  const int ranks = GENERATE(from_range(test::kSanitized ? std::vector{2, 5} : std::vector{1, 2, 3, 4, 5}));
   CAPTURE(backend, ranks);
   for (const auto& wrong : run_on_ranks(
            backend, ranks, [&](Rank& self) { return wrong_averages(self, backend.has_host_floats()); }))

@@ -11,7 +11,9 @@ TEST_CASE("a timeline has a row for each name, and one for all that come when th
   InternedNames names(kMost, kFurther);
   std::uint32_t last = 0;
   const auto number_of = [&](const std::string& name) { return names.number_of(name, last); };
-  for (std::uint32_t i = 1; i <= kMost; ++i) REQUIRE(number_of(fmt::format("tensor.{}", i)) == i);
+  std::uint32_t in_order = 0;
+  while (in_order < kMost && number_of(fmt::format("tensor.{}", in_order + 1)) == in_order + 1) ++in_order;
+  REQUIRE(in_order == kMost);
   for (int i = 0; i < 1000; ++i) REQUIRE(number_of(fmt::format("further.{}", i)) == kMost + 1);
   CHECK(names.count() == kMost + 1);
   CHECK(names.name(kMost + 1) == kFurther);
