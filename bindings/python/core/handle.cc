@@ -128,6 +128,7 @@ void bind_handle(nb::module_& module) {
                          PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace"));
                    })
       .def_rw("result", &Handle::result, nb::arg().none())
+      .def_prop_ro("cuda_device", [](const Handle& self) { return self.operation->cuda_device(); })
       .def_prop_ro("output_count",
                    [](const Handle& self) { return dabke_handle_output_count(self.operation->handle()); })
       .def(

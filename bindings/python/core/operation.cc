@@ -65,6 +65,14 @@ Operation::~Operation() {
   }
 }
 
+int Operation::cuda_device() const {
+  for (const auto& tensor : tensors_) {
+    const DLDevice device = tensor->dl().device;
+    if (device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged) return device.device_id;
+  }
+  return -1;
+}
+
 bool Operation::wait(double timeout_seconds) const {
   return wait_by([&](dabke_check check, void* context) {
     return dabke_wait_checking(handle_, timeout_seconds, check, context);

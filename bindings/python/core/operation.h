@@ -25,6 +25,8 @@ class Operation {
   Operation& operator=(const Operation&) = delete;
 
   dabke_handle* handle() const { return handle_; }
+  /// The index of the CUDA device that has its tensors; -1: none has.
+  int cuda_device() const;
 
   /// Waits at most `timeout_seconds`, without limit where that is negative, and without the interpreter's lock.
   /// False when the time is up; throws the operation's error, and what a signal's handler has raised meanwhile,

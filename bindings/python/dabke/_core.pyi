@@ -90,6 +90,9 @@ class Handle:
     def wait(self, timeout: float = ...) -> bool:
         """False when the time (seconds; negative: no limit) was up; raises the operation's error."""
     @property
+    def cuda_device(self) -> int:
+        """The index of the CUDA device that has its tensors; -1: none has."""
+    @property
     def status(self) -> int:
         """The C API's dabke_status; 1 while pending."""
     @property

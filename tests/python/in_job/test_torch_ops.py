@@ -264,20 +264,20 @@ def test_a_scalar_has_no_rows_to_gather():
 def test_a_tensor_on_a_gpu_goes_directly_behind_the_stream_on_which_the_caller_works(monkeypatch):
     from types import SimpleNamespace
 
-    from dabke.torch import tensors
+    from dabke import device_streams
 
     there = SimpleNamespace(is_cpu=False, is_cuda=True, device='cuda:1')
     current = {}
     monkeypatch.setattr(torch.cuda, 'current_stream', lambda device: SimpleNamespace(cuda_stream=current[device]))
     for handle, meant in ((0, 1), (4096, 4096)):  # PyTorch's default stream is the legacy one; 0 would say "ready now"
         current['cuda:1'] = handle
-        assert tensors.stream_of(there) == meant
-    assert tensors.stream_of(torch.ones(1)) == 0
+        assert device_streams.stream_of(there) == meant
+    assert device_streams.stream_of(torch.ones(1)) == 0
     for has_nccl in (False, True):
-        monkeypatch.setattr(tensors._core, 'backend_enabled', lambda name, is_there=has_nccl: name == 'nccl' and is_there)
-        assert tensors.goes_directly(there) == has_nccl
-    monkeypatch.setattr(tensors, '_IS_ROCM', True)
-    assert not tensors.goes_directly(there)
+        monkeypatch.setattr(device_streams._core, 'backend_enabled', lambda name, is_there=has_nccl: name == 'nccl' and is_there)
+        assert device_streams.goes_directly(there) == has_nccl
+    monkeypatch.setattr(device_streams, '_IS_ROCM', True)
+    assert not device_streams.goes_directly(there)
 
 
 def test_tensors_of_other_devices_are_staged_on_the_host(job, monkeypatch):

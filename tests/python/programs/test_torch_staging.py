@@ -3,57 +3,7 @@
 The device is one that the program registers with PyTorch. Its memory is the host's, but PyTorch and the package see a
 device of its own: only copies lead from one to the other.
 """
-import pytest
-
-torch = pytest.importorskip('torch')
-registration = pytest.importorskip('torch.utils.backend_registration')
-if not hasattr(registration, '_setup_privateuseone_for_python_backend'):
-    pytest.skip('this version of PyTorch takes no device that is written in Python', allow_module_level=True)
-
-DEVICE = '''
-import torch
-import dabke.torch as hvd
-from torch.utils import backend_registration
-from torch.utils._pytree import tree_map
-
-backend_registration._setup_privateuseone_for_python_backend("far")
-memory = {}  # what is in each storage of the device
-
-def near(thing):
-    if isinstance(thing, torch.device) and thing.type == "far":
-        return torch.device("cpu")
-    if isinstance(thing, torch.Tensor) and thing.device.type == "far":
-        return memory[thing.untyped_storage()._cdata]
-    return thing
-
-def far(tensor):
-    made = torch._C._acc.create_empty_tensor(tensor.shape, tensor.dtype)
-    memory[made.untyped_storage()._cdata] = tensor
-    return made
-
-def run_near(op, *arguments, **named):
-    given = [each for each in (*arguments, *named.values()) if isinstance(each, torch.Tensor)]
-    near_arguments, near_named = tree_map(near, (arguments, named))
-    def back(result):
-        if not isinstance(result, torch.Tensor):
-            return result
-        same = [each for each in given if near(each) is result]
-        return same[0] if same else far(result)
-    return tree_map(back, op(*near_arguments, **near_named))
-
-def copy_from(source, target, non_blocking=False):
-    near(target).copy_(near(source))
-    return target
-
-library = torch.library.Library("_", "IMPL")
-library.fallback(run_near, "PrivateUse1")
-torch.library.impl("aten::_copy_from", "PrivateUse1", copy_from)
-
-def values(tensor):
-    assert tensor.device.type == "far", tensor.device
-    return tensor.detach().cpu().tolist()
-'''
-
+from far_device import FAR as DEVICE
 
 def test_collectives_refuse_it_until_they_may_stage_it_and_give_results_on_the_device(run):
     done = run(DEVICE + '''

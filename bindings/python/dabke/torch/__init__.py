@@ -33,7 +33,6 @@ from ..job import (
     nccl_built,
     rank,
     rocm_built,
-    shutdown,
     size,
 )
 from ..process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
@@ -63,7 +62,7 @@ from .autograd import (
 from .compression import Compression, Compressor
 from .elastic import HostsUpdatedInterrupt
 from .functions import allgather_object, broadcast_object, broadcast_optimizer_state, broadcast_parameters
-from .job import init
+from .job import init, shutdown
 from .ops import (
     allgather_async,
     allreduce_,

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple, Optional, Union
 import torch
 
 from .. import _core
-from ..collectives import synchronize as wait_for
 from ..errors import UnsupportedError
 from ..process_sets import global_process_set
 from ..reduce_ops import Average, ReduceOp, Sum
 from . import ops
 from .compression import Compression, Compressor, wire_compression
 from .options import AnySet, name_of, names_of_group, reduce_op, set_id_of
+from .waiting import wait_for
 
 _WORLD = global_process_set
 _ONE = (1.0, 1.0)

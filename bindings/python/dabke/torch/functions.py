@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, Optional, Union
 import torch
 
 from .. import _core
-from ..collectives import synchronize as wait_for
 from ..errors import InvalidArgumentError
 from ..process_sets import global_process_set
 from . import ops
 from .options import AnySet, name_of, set_id_of
+from .waiting import wait_for
 
 try:
     _pickler: Any = importlib.import_module("cloudpickle")

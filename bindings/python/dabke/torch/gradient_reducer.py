@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Optional
 import torch
 
 from .. import _core
+from ..device_streams import Unseen, submit, used_here
 from ..errors import UnsupportedError
 from ..reduce_ops import Average, Sum
 from . import ops
@@ -85,6 +86,7 @@ class GradientReducer:
         self._under_way: dict[torch.Tensor, _UnderWay] = {}
         self._ready: dict[int, set[torch.Tensor]] = {i: set() for i in range(len(groups))}
         self._sparse: set[torch.Tensor] = set()
+        self._unseen = Unseen()  # the last step's, for which a stream waits
         self._nodes: list[Any] = []  # keeps the accumulators of old versions alive, and with them their hooks
 
     # ---- parameters ----
@@ -174,14 +176,15 @@ class GradientReducer:
             self._under_way[parameter] = _UnderWay(handle, each.finish)
 
     def _submit(self, names: list[str], prepared: list[_Prepared], wire: int) -> _core.Handle:
+        self.settle()  # of the last step, once a step
         if not all(goes_directly(each.tensor) for each in prepared):
             staged = [each.tensor for each in prepared]
             return ops.submit_grouped_allreduce(names, staged, True, self._process_set, self._op, self._scales, wire)
         how = options(self._process_set, self._op, *self._scales, wire, 0, stream_of(prepared[0].tensor))
         handed_over = [each.described or described(on_host(each.tensor, "allreduce")) for each in prepared]
         if len(handed_over) == 1:
-            return _core.allreduce(names[0], handed_over[0], None, how)
-        return _core.grouped_allreduce(names, handed_over, None, how)
+            return submit(_core.allreduce, names[0], handed_over[0], None, how)
+        return submit(_core.grouped_allreduce, names, handed_over, None, how)
 
     def _prepare(self, parameter: torch.Tensor) -> _Prepared:
         """Brings the parameter's gradient where it can be reduced."""
@@ -206,6 +209,7 @@ class GradientReducer:
         compressed, context = self._compression.compress(gradient.detach().contiguous())
 
         def finish() -> torch.Tensor:
+            used_here(compressed)
             result = self._compression.decompress(compressed, context)
             return gradient.detach().copy_(result.view(gradient.shape))
 
@@ -226,7 +230,12 @@ class GradientReducer:
             self.finish()
 
     def finish(self) -> None:
-        """Starts what no backward pass has started, and waits for all. The gradients are those of all ranks then."""
+        """Starts what no backward pass has started, and waits for all. The gradients are those of all ranks then.
+
+        On a CUDA device the current stream waits. The host has waited for the last step's as it started the first of
+        these: so a failure is raised before weights that it has made wrong change again, and the host is at most a
+        forward pass ahead.
+        """
         if self._frozen:
             self.add([])
         for parameter in self._parameters:
@@ -234,10 +243,18 @@ class GradientReducer:
                 self._start_missing(parameter)
         under_way, self._under_way = self._under_way, {}
         self.start_over()
+        waited = None
         for parameter, reduction in under_way.items():
-            if reduction.handle is not None:
-                ops.synchronize(reduction.handle)
+            if reduction.handle is not waited and reduction.handle is not None:
+                waited = reduction.handle
+                ops.synchronize(waited)
+                if waited.cuda_device >= 0:
+                    self._unseen.add(waited)
             parameter.grad = reduction.finish()
+
+    def settle(self) -> None:
+        """Waits for what streams wait for since the last step, and raises its failure."""
+        self._unseen.settle()
 
     def _is_waiting(self, parameter: torch.Tensor) -> bool:
         """Whether it is ready and its group is not: the group's last member starts it."""

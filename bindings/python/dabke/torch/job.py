@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
-from .. import job
+from .. import device_streams, job
 from ..errors import AlreadyInitializedError
 from ..exchange import Exchange
 from ..process_sets import ProcessSet
@@ -43,6 +43,7 @@ def init(
             raise AlreadyInitializedError("init: the job runs already, so its arguments can have no effect")
         set_host_staging(host_staging)
         return
+    device_streams.forget()
     chosen: dict[str, object] = {}
     for knob, argument, default in (("JOIN", join, "horovod"), ("DUPLICATE_NAMES", duplicate_names, "error")):
         if argument is not None or f"DABKE_{knob}" not in os.environ:
@@ -50,3 +51,11 @@ def init(
     chosen.update(settings or {})
     job.init(comm, process_sets, settings=chosen, rank=rank, size=size, exchange=exchange)
     set_host_staging(host_staging)
+
+
+def shutdown() -> None:
+    """Leaves the job as ``dabke.shutdown`` does.
+
+    Raises what has failed after a CUDA stream was made to wait for it, if nothing has raised it yet.
+    """
+    device_streams.shut_down(job.shutdown)

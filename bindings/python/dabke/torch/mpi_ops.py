@@ -1,7 +1,7 @@
 """Horovod's name for the module of the collectives, from which some programs import."""
 
 from ..errors import HorovodInternalError as HorovodInternalError
-from ..job import is_homogeneous as is_homogeneous, shutdown as shutdown
+from ..job import is_homogeneous as is_homogeneous
 from ..job import (
     ccl_built as ccl_built,
     cross_rank as cross_rank,
@@ -54,7 +54,7 @@ from .autograd import (
     grouped_reducescatter as grouped_reducescatter,
     reducescatter as reducescatter,
 )
-from .job import init as init
+from .job import init as init, shutdown as shutdown
 from .ops import (
     allgather_async as allgather_async,
     allreduce_ as allreduce_,

@@ -15,12 +15,13 @@ from typing import Any, Optional, Union
 import torch
 
 from .. import _core
-from ..collectives import synchronize as _synchronize
+from ..device_streams import submit
 from ..errors import InvalidArgumentError
 from ..process_sets import global_process_set
 from ..reduce_ops import Average, Sum
 from .options import AnySet, name_of, names_of_group, options, reduce_op, set_id_of
 from .tensors import back_to, described, of_output, on_host, outputs_like, result_in, stream_of
+from .waiting import wait_for
 
 Handle = _core.Handle
 _WORLD = global_process_set
@@ -35,9 +36,12 @@ def poll(handle: Handle) -> bool:
 def synchronize(handle: Any) -> Any:
     """Waits for the operation and gives its result: a tensor, or a list of a group's. Raises its error.
 
+    Of tensors on a CUDA device the current stream waits, and the host only until all ranks have submitted: what is
+    launched next reads the result. What fails after that is raised by the next of these calls, and by ``shutdown``.
+
     Gives None for what is no handle of a collective, such as None.
     """
-    return _synchronize(handle) if isinstance(handle, Handle) else None
+    return wait_for(handle) if isinstance(handle, Handle) else None
 
 
 # ---- allreduce ----
@@ -57,11 +61,11 @@ def submit_allreduce(
     source = on_host(tensor, "allreduce")
     how = options(process_set, op, scales[0], scales[1], wire, 0, stream_of(source))
     if in_place:
-        return _core.allreduce(name, described(source), None, how, result_in(tensor, source), wait_follows)
+        return submit(_core.allreduce, name, described(source), None, how, result_in(tensor, source), wait_follows)
     out = torch.empty_like(source, requires_grad=False)
     device = tensor.device
     result = out if out.device == device else lambda handle: out.to(device)
-    return _core.allreduce(name, described(source), described(out), how, result, wait_follows)
+    return submit(_core.allreduce, name, described(source), described(out), how, result, wait_follows)
 
 
 def allreduce_async(
@@ -112,7 +116,7 @@ def allreduce_(
     handle = submit_allreduce(
         name_of("allreduce", name, number), tensor, True, number, operation, scales, wait_follows=True
     )
-    return _synchronize(handle)  # type: ignore[no-any-return]
+    return wait_for(handle)  # type: ignore[no-any-return]
 
 
 def submit_grouped_allreduce(
@@ -134,11 +138,11 @@ def submit_grouped_allreduce(
         finish = [result_in(tensor, source) for tensor, source in zip(tensors, sources)]
         in_memory = all(tensor is source for tensor, source in zip(tensors, sources))
         result = tensors if in_memory else lambda handle: [each(handle) if callable(each) else each for each in finish]
-        return _core.grouped_allreduce(names, inputs, None, how, result, wait_follows)
+        return submit(_core.grouped_allreduce, names, inputs, None, how, result, wait_follows)
     outs = [torch.empty_like(source, requires_grad=False) for source in sources]
     staged = any(tensor.device != out.device for tensor, out in zip(tensors, outs))
     result = outs if not staged else lambda handle: [back_to(tensor, out) for tensor, out in zip(tensors, outs)]
-    return _core.grouped_allreduce(names, inputs, [described(out) for out in outs], how, result, wait_follows)
+    return submit(_core.grouped_allreduce, names, inputs, [described(out) for out in outs], how, result, wait_follows)
 
 
 def grouped_allreduce_async(
@@ -189,7 +193,7 @@ def grouped_allreduce_(
     handle = submit_grouped_allreduce(
         names, list(tensors), True, number, reduce_op(op, average), scales, wait_follows=True
     )
-    return _synchronize(handle)  # type: ignore[no-any-return]
+    return wait_for(handle)  # type: ignore[no-any-return]
 
 
 def sparse_allreduce_async(
@@ -216,7 +220,7 @@ def sparse_allreduce_async(
     ]
 
     def wait() -> torch.Tensor:
-        all_indices, all_values = (_synchronize(handle) for handle in waiting)
+        all_indices, all_values = (wait_for(handle) for handle in waiting)
         if op == Average:
             all_values = all_values / _core.process_set_size(number)
         return sparse_tensor(all_indices.t(), all_values, tensor)
@@ -242,7 +246,7 @@ def submit_allgather(name: str, tensor: torch.Tensor, process_set: int, wait_fol
     def result(handle: Handle) -> torch.Tensor:
         return of_output(handle.output()).to(device)
 
-    return _core.allgather(name, described(source), None, how, result, wait_follows)
+    return submit(_core.allgather, name, described(source), None, how, result, wait_follows)
 
 
 def allgather_async(tensor: torch.Tensor, name: Optional[str] = None, process_set: AnySet = _WORLD) -> Handle:
@@ -258,7 +262,7 @@ def submit_grouped_allgather(
     sources = [on_host(tensor, "grouped_allgather") for tensor in tensors]
     how = options(process_set, stream=stream_of(sources[0]) if sources else 0)
     inputs = [described(source) for source in sources]
-    return _core.grouped_allgather(names, inputs, None, how, outputs_like(tensors), wait_follows)
+    return submit(_core.grouped_allgather, names, inputs, None, how, outputs_like(tensors), wait_follows)
 
 
 def grouped_allgather_async(
@@ -284,11 +288,11 @@ def submit_broadcast(
     source = on_host(tensor, "broadcast")
     how = options(process_set, root_rank=int(root_rank), stream=stream_of(source))
     if in_place:
-        return _core.broadcast(name, described(source), None, how, result_in(tensor, source), wait_follows)
+        return submit(_core.broadcast, name, described(source), None, how, result_in(tensor, source), wait_follows)
     out = torch.empty_like(source, requires_grad=False)
     device = tensor.device
     result = out if out.device == device else lambda handle: out.to(device)
-    return _core.broadcast(name, described(source), described(out), how, result, wait_follows)
+    return submit(_core.broadcast, name, described(source), described(out), how, result, wait_follows)
 
 
 def broadcast_async(
@@ -314,7 +318,7 @@ def broadcast_(
     number = set_id_of(process_set)
     full_name = name_of("broadcast", name, number)
     handle = submit_broadcast(full_name, tensor, True, root_rank, number, wait_follows=True)
-    return _synchronize(handle)  # type: ignore[no-any-return]
+    return wait_for(handle)  # type: ignore[no-any-return]
 
 
 # ---- alltoall ----
@@ -332,7 +336,7 @@ def submit_alltoall(
         def received_rows(handle: Handle) -> torch.Tensor:
             return of_output(handle.output()).to(device)
 
-        return _core.alltoall(name, described(source), None, how, received_rows, wait_follows)
+        return submit(_core.alltoall, name, described(source), None, how, received_rows, wait_follows)
     rows = [int(each) for each in (splits.tolist() if isinstance(splits, torch.Tensor) else splits)]
     how = _core.Options(process_set=process_set, splits=rows, stream=stream_of(source))
 
@@ -340,7 +344,7 @@ def submit_alltoall(
         received = torch.tensor(handle.received_splits(), dtype=torch.int32, device=device)
         return of_output(handle.output()).to(device), received
 
-    return _core.alltoall(name, described(source), None, how, with_splits, wait_follows)
+    return submit(_core.alltoall, name, described(source), None, how, with_splits, wait_follows)
 
 
 def alltoall_async(
@@ -370,7 +374,7 @@ def submit_reducescatter(
     def result(handle: Handle) -> torch.Tensor:
         return of_output(handle.output()).to(device)
 
-    return _core.reducescatter(name, described(source), None, how, result, wait_follows)
+    return submit(_core.reducescatter, name, described(source), None, how, result, wait_follows)
 
 
 def reducescatter_async(
@@ -399,7 +403,7 @@ def submit_grouped_reducescatter(
     sources = [on_host(tensor, "grouped_reducescatter") for tensor in tensors]
     how = options(process_set, op, scales[0], scales[1], stream=stream_of(sources[0]) if sources else 0)
     inputs = [described(source) for source in sources]
-    return _core.grouped_reducescatter(names, inputs, None, how, outputs_like(tensors), wait_follows)
+    return submit(_core.grouped_reducescatter, names, inputs, None, how, outputs_like(tensors), wait_follows)
 
 
 def grouped_reducescatter_async(

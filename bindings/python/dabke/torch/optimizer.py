@@ -31,7 +31,11 @@ class _Distributed(torch.optim.Optimizer):
     _should_synchronize: bool
 
     def synchronize(self) -> None:
-        """Waits until all gradients are reduced; starts those first that no backward pass has made."""
+        """Waits until all gradients are reduced; starts those first that no backward pass has made.
+
+        On a CUDA device the current stream waits. What fails after that is raised by the next call, and by
+        ``state_dict``.
+        """
         self._reducer.finish()
         self._synchronized = True
 
@@ -81,6 +85,12 @@ class _Distributed(torch.optim.Optimizer):
         self._reducer.start_over()
         self._synchronized = False
         super().zero_grad(set_to_none=set_to_none)
+
+    def state_dict(self) -> dict[str, Any]:
+        """As the wrapped optimizer's. Raises what has failed of the last step, as it makes a checkpoint."""
+        if "_reducer" in self.__dict__:
+            self._reducer.settle()
+        return super().state_dict()
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
         """As the wrapped optimizer's; what was being reduced is forgotten."""

@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 
 from .. import _core
-from ..collectives import synchronize as wait_for
 from ..errors import InvalidArgumentError
 from ..reduce_ops import Sum
 from . import ops
+from .waiting import wait_for
 
 _numbers = itertools.count()
 

@@ -15,6 +15,7 @@ import torch
 import torch.utils.dlpack
 
 from .. import _core
+from ..device_streams import CUDA, goes_directly, stream_of
 from ..errors import InvalidArgumentError, UnsupportedError
 
 # What the runtime calls each dtype. Old versions of PyTorch lack some of them.
@@ -25,10 +26,6 @@ _BY_NAME: dict[str, torch.dtype] = {name: getattr(torch, name) for name in _core
 
 _STRIDED = torch.strided
 _HOST = 1  # DLPack's number
-_CUDA = 2
-_LEGACY_STREAM = 1  # the default stream, where 0 would mean none
-# A PyTorch for AMD's GPUs calls them cuda, too.
-_IS_ROCM = getattr(torch.version, "hip", None) is not None
 
 _host_staging = False
 
@@ -37,11 +34,6 @@ def set_host_staging(wanted: bool) -> None:
     """Whether tensors of devices without a backend are copied to the host; ``init`` says so for the job."""
     global _host_staging
     _host_staging = wanted
-
-
-def goes_directly(tensor: torch.Tensor) -> bool:
-    """Whether the runtime can work on the tensor's own memory."""
-    return tensor.is_cpu or (tensor.is_cuda and _core.backend_enabled("nccl") and not _IS_ROCM)
 
 
 def is_plain(tensor: Any) -> bool:
@@ -90,19 +82,12 @@ def on_host(tensor: torch.Tensor, collective: str) -> torch.Tensor:
     return tensor if goes_directly(tensor) else tensor.detach().to("cpu", copy=True)
 
 
-def stream_of(tensor: torch.Tensor) -> int:
-    """The stream on which the tensor is produced: that on which the caller works now; 0 on the host."""
-    if not tensor.is_cuda:
-        return 0
-    return int(torch.cuda.current_stream(tensor.device).cuda_stream) or _LEGACY_STREAM
-
-
 def described(tensor: torch.Tensor) -> _core.Tensor:
     """Pointer, shape and dtype of a tensor that ``on_host`` has given; the tensor lives as long as it is used."""
     if tensor.is_cpu:
         return _core.Tensor(tensor.data_ptr(), tensor.shape, DTYPES[tensor.dtype], owner=tensor)
     return _core.Tensor(
-        tensor.data_ptr(), tensor.shape, DTYPES[tensor.dtype], _CUDA, tensor.device.index or 0, owner=tensor
+        tensor.data_ptr(), tensor.shape, DTYPES[tensor.dtype], CUDA, tensor.device.index or 0, owner=tensor
     )
 
 

@@ -1,0 +1,19 @@
+"""What a handle gives, once its result may be used: on the host, or by the current stream of its CUDA device."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+from .. import _core
+from ..device_streams import let_stream_wait
+from ..handles import synchronize
+
+
+def wait_for(handle: _core.Handle) -> Any:
+    """As ``synchronize`` of ops.py, of handles alone."""
+    if handle.cuda_device < 0:
+        return synchronize(handle)
+    let_stream_wait((handle,))
+    result = handle.result
+    return result(handle) if type(result) is FunctionType else result
