@@ -18,7 +18,20 @@ import torch
 from . import _core
 from .errors import AbortedError, DuplicateNameError, HorovodInternalError
 
-__all__ = ["CUDA", "Unseen", "forget", "goes_directly", "let_stream_wait", "look", "settle", "stream_of", "submit", "used_here"]
+__all__ = [
+    "CUDA",
+    "Unseen",
+    "forget",
+    "goes_directly",
+    "hand_over",
+    "let_stream_wait",
+    "look",
+    "settle",
+    "shut_down",
+    "stream_of",
+    "submit",
+    "used_here",
+]
 
 CUDA = 2  # DLPack's number
 _LEGACY_STREAM = 1  # the default stream, where 0 would mean none
@@ -143,6 +156,22 @@ def let_stream_wait(handles: Iterable[_core.Handle], timeout: float | None = Non
         forget()
         raise
     return True
+
+
+_idle_streams: dict[int, Any] = {}
+
+
+def hand_over(handles: Iterable[_core.Handle]) -> None:
+    """Waits until all ranks have submitted these and they are handed to the device. No stream of the caller's waits."""
+    for handle in handles:
+        device = handle.cuda_device
+        if device < 0:
+            handle.wait()
+            continue
+        stream = _idle_streams.get(device)
+        if stream is None:
+            stream = _idle_streams[device] = torch.cuda.Stream(device)
+        handle.wait_stream(int(stream.cuda_stream))
 
 
 def _add(handle: _core.Handle) -> None:

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from .. import _core
+from ..device_streams import stream_of
 from ..errors import InvalidArgumentError
 from .completion import Completer
 from .names import Names
@@ -25,7 +26,7 @@ Finish = Callable[[], None]
 # Torch gives every group a limit; its own default is not a wish of the user's.
 _DEFAULT_TIMEOUT = dist.constants.default_pg_timeout
 
-
+_MOST_OPTIONS = 4096  # a program may make ever new streams
 # As torch's own backends call them in a profile.
 _TITLES = {"allreduce": "all_reduce", "allgather": "all_gather", "alltoall": "all_to_all"}
 
@@ -42,7 +43,7 @@ class Calls:
         self._rank = rank
         self._names = Names(label)
         self._completer = Completer()
-        self._options: dict[tuple[int, float, int], _core.Options] = {}
+        self._options: dict[tuple[int, float, int, int], _core.Options] = {}
         self._coalesced: list[Work] | None = None
         self._limit_at(timeout)
 
@@ -50,21 +51,34 @@ class Calls:
         # A wait without a limit is the faster one; what waits for ever is the stall report's to tell.
         self._limit = None if timeout >= _DEFAULT_TIMEOUT else timeout.total_seconds()
 
-    def _with(self, op: int = 1, factor: float = 1.0, root: int = 0) -> _core.Options:
-        """Options, made once. `root` is a number in the group; the runtime's roots are ranks of the world."""
-        key = (op, factor, root)
+    def _with(
+        self, like: torch.Tensor | None = None, op: int = 1, factor: float = 1.0, root: int = 0
+    ) -> _core.Options:
+        """Options, made once. `root` is a number in the group; the runtime's roots are ranks of the world.
+
+        `like` is of the device that is worked on, behind the stream on which the caller works there.
+        """
+        stream = 0 if like is None else stream_of(like)
+        key = (op, factor, root, stream)
         options = self._options.get(key)
         if options is None:
+            if len(self._options) >= _MOST_OPTIONS:
+                self._options.clear()
             options = self._options[key] = _core.Options(
-                process_set=self._process_set, op=op, prescale_factor=factor, root_rank=self._world_ranks[root]
+                process_set=self._process_set,
+                op=op,
+                prescale_factor=factor,
+                root_rank=self._world_ranks[root],
+                stream=stream,
             )
         return options
 
-    def _with_reduction(self, reduction: Reduction) -> _core.Options:
-        return self._with(reduction.op, reduction.factor)
+    def _with_reduction(self, reduction: Reduction, like: torch.Tensor) -> _core.Options:
+        return self._with(like, reduction.op, reduction.factor)
 
-    def _with_splits(self, splits: Sequence[int]) -> _core.Options:
-        return _core.Options(process_set=self._process_set, splits=[int(rows) for rows in splits])
+    def _with_splits(self, splits: Sequence[int], like: torch.Tensor) -> _core.Options:
+        rows = [int(each) for each in splits]
+        return _core.Options(process_set=self._process_set, splits=rows, stream=stream_of(like))
 
     def _submit(
         self,

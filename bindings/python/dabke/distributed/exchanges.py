@@ -84,7 +84,7 @@ class Exchanges(Gathers):
         count = input.numel()
         sent = [count if member == root else 0 for member in range(self._members)]
         if self._rank != root:
-            nothing = torch.empty(0, dtype=input.dtype)
+            nothing = torch.empty(0, dtype=input.dtype, device=input.device)
             none_wanted = [0] * self._members
             return self._exchange(call, flat(call, input), nothing, sent, none_wanted, 1, [], None)
         outputs = _list_of(call, output_tensors)
@@ -107,7 +107,7 @@ class Exchanges(Gathers):
             _check_size(call, output, inputs[root].numel())
             source, sent = joined(call, inputs), [each.numel() for each in inputs]
         else:
-            source, sent = torch.empty(0, dtype=output.dtype), [0] * self._members
+            source, sent = torch.empty(0, dtype=output.dtype, device=output.device), [0] * self._members
         wanted = [output.numel() if member == root else 0 for member in range(self._members)]
         return self._exchange(call, source, target, sent, wanted, 1, [output], finish)
 
@@ -129,7 +129,7 @@ class Exchanges(Gathers):
         width *= _bytes_per_element(source, sum(sent) * width)
         rows = source.view(sum(sent), width)
         into = target.view(sum(wanted), width)
-        handle = self._submit(_core.alltoall, call, rows, into, self._with_splits(sent), (width,))
+        handle = self._submit(_core.alltoall, call, rows, into, self._with_splits(sent, rows), (width,))
 
         def check_received() -> None:
             came = handle.received_splits()

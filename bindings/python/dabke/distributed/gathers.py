@@ -21,7 +21,7 @@ class Gathers(Reductions):
         if root is None:
             root = opts if isinstance(opts, int) else opts.rootRank if opts is not None else 0
         memory, finish = _in_place("broadcast", tensor)
-        options = self._with(root=root)
+        options = self._with(memory, root=root)
         handle = self._submit(
             _core.broadcast, f"broadcast.{root}", movable(memory), None, options, tuple(tensor.shape)
         )
@@ -63,7 +63,7 @@ class Gathers(Reductions):
         if _overlap(source, target):
             source = source.clone()
         # The result's size, and not the input's, is the same on all ranks.
-        handle = self._submit(_core.allgather, call, source, target, self._with(), tuple(target.shape))
+        handle = self._submit(_core.allgather, call, source, target, self._with(source), tuple(target.shape))
         return self._work(call, [handle], outputs, all_of([finish]))
 
 

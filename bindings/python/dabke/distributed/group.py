@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import ProcessGroup
 
 from .. import _core
+from ..device_streams import settle
 from ..errors import DabkeError
 from . import running
 from .exchanges import Exchanges
@@ -65,7 +66,12 @@ class Group(Exchanges, ProcessGroup):  # type: ignore[misc]
 
     @property
     def _device_types(self) -> list[torch.device]:
-        return [torch.device("cpu")]
+        """As this job serves them."""
+        has_cuda = torch.cuda.is_available() and _core.backend_enabled("nccl")
+        return [torch.device(each) for each in (["cpu", "cuda"] if has_cuda else ["cpu"])]
+
+    # What torch asks of a group that was made for one device, which is no more than a hint here.
+    supports_splitting = False
 
     def _get_backend(self, device: Any) -> Group:  # type: ignore[override]
         return self
@@ -142,8 +148,14 @@ class Group(Exchanges, ProcessGroup):  # type: ignore[misc]
         """What destroy_process_group calls. The world's ends the job, if torch.distributed has started it.
 
         All ranks come to that, or end: when rank 0 leaves, the job is over for all. A subgroup's process set stays for
-        later groups of the same ranks.
+        later groups of the same ranks. Raises what has failed after a CUDA stream was made to wait, if nobody was told.
         """
+        try:
+            settle()
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
         if self._is_world and running.is_ours():
             with contextlib.suppress(DabkeError):
                 _core.barrier(self._with()).wait(_OTHERS_PATIENCE_SECONDS)

@@ -10,11 +10,12 @@ from typing import Any
 import torch
 
 from .. import _core
+from ..device_streams import used_here
 from ..errors import InvalidArgumentError
 from .calls import Calls, all_of
 from .reduce_ops import Reduction, reduction_of
 from .sparse import allreduce_sparse
-from .tensors import Tensors, check, described, flat, joined, landing, numbers, only
+from .tensors import Tensors, check, check_device, described, flat, joined, landing, numbers, only
 from .work import Work
 
 __all__ = ["Reductions"]
@@ -34,7 +35,7 @@ class Reductions(Calls):
 
     def _allreduce_all(self, call: str, tensors: Tensors, opts: Any) -> Work:
         reduction = reduction_of(call, opts, tensors[0])
-        options = self._with_reduction(reduction)
+        options = self._with_reduction(reduction, tensors[0])
         name = f"{call}.{reduction.name}"
         memories, finishes = [], []
         for tensor in tensors:
@@ -57,8 +58,9 @@ class Reductions(Calls):
         return self._work("allreduce", [handle], list(tensors), all_of(finishes))
 
     def _allreduce_sparse(self, tensor: torch.Tensor, opts: Any) -> Work:
+        check_device("allreduce", tensor)
         reduction = reduction_of("allreduce", opts, tensor)
-        submit, put_in_place = allreduce_sparse(tensor, reduction, self._members, self._with())
+        submit, put_in_place = allreduce_sparse(tensor, reduction, self._members, self._with(tensor))
         handle = self._names.submit(f"allreduce_sparse.{reduction.name}", tensor.dtype, tuple(tensor.shape), submit)
         return self._work("allreduce", [handle], [tensor], lambda: put_in_place(handle))
 
@@ -72,7 +74,7 @@ class Reductions(Calls):
         if root is None:
             root = opts if isinstance(opts, int) else opts.rootRank
         reduction = reduction_of("reduce", opts if op is None and not isinstance(opts, int) else op, tensor)
-        options = self._with_reduction(reduction)
+        options = self._with_reduction(reduction, tensor)
         memory, finish = _in_place("reduce", tensor)
         memory = numbers("reduce", memory)
         mine = self._rank == root
@@ -122,7 +124,7 @@ class Reductions(Calls):
             f"{call}.{reduction.name}",
             rows,
             numbers(call, target),
-            self._with_reduction(reduction),
+            self._with_reduction(reduction, rows),
             tuple(rows.shape),
         )
         return self._work(call, [handle], [output], finish)
@@ -133,13 +135,14 @@ class Reductions(Calls):
         """Parts of different sizes: all of them everywhere, of which each keeps its own."""
         source = numbers(call, source)
         total = torch.empty_like(source)
-        options = self._with_reduction(reduction)
+        options = self._with_reduction(reduction, source)
         handle = self._submit(
             _core.allreduce, f"{call}.{reduction.name}", source, total, options, tuple(source.shape)
         )
         begin = sum(each.numel() for each in inputs[: self._rank])
 
         def finish() -> None:
+            used_here(total)
             whole = torch.view_as_complex(total) if output.is_complex() else total
             output.detach().copy_(whole[begin : begin + output.numel()].view(output.shape))
 

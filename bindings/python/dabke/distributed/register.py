@@ -21,6 +21,6 @@ def register() -> None:
         return
     arguments: dict[str, Any] = {}
     if "devices" in inspect.signature(dist.Backend.register_backend).parameters:
-        arguments["devices"] = ["cpu"]
+        arguments["devices"] = ["cpu", "cuda"]
     dist.Backend.register_backend(NAME, make_group, **arguments)
     rendezvous.install()

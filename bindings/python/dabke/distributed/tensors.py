@@ -1,4 +1,4 @@
-"""Torch tensors as the runtime takes them: compact memory on the CPU, by pointer, shape and dtype.
+"""Torch tensors as the runtime takes them: compact memory, of the CPU or of a CUDA device, by pointer, shape and dtype.
 
 What only moves is seen as bytes where the runtime does not know the dtype; what is not compact goes through a copy.
 """
@@ -10,9 +10,22 @@ from collections.abc import Callable, Sequence
 import torch
 
 from .. import _core
+from ..device_streams import CUDA, goes_directly, used_here
 from ..errors import InvalidArgumentError, UnsupportedError
 
-__all__ = ["Tensors", "check", "described", "flat", "joined", "landing", "landing_of", "movable", "numbers", "only"]
+__all__ = [
+    "Tensors",
+    "check",
+    "check_device",
+    "described",
+    "flat",
+    "joined",
+    "landing",
+    "landing_of",
+    "movable",
+    "numbers",
+    "only",
+]
 
 Tensors = Sequence[torch.Tensor]
 Landing = tuple[torch.Tensor, "Callable[[], None] | None"]
@@ -22,15 +35,22 @@ _DTYPES = {getattr(torch, name): number for name, number in _core.dtypes.items()
 
 def described(tensor: torch.Tensor) -> _core.Tensor:
     """A compact tensor of a known dtype for the runtime, which keeps it alive as long as it needs it."""
-    return _core.Tensor(tensor.data_ptr(), tensor.shape, _DTYPES[tensor.dtype], owner=tensor)
+    pointer, shape, dtype = tensor.data_ptr(), tensor.shape, _DTYPES[tensor.dtype]
+    if tensor.is_cpu:
+        return _core.Tensor(pointer, shape, dtype, owner=tensor)
+    return _core.Tensor(pointer, shape, dtype, CUDA, tensor.device.index or 0, owner=tensor)
+
+
+def check_device(call: str, tensor: torch.Tensor) -> None:
+    if not goes_directly(tensor):
+        raise UnsupportedError(
+            f"{call}: the tensor is on {tensor.device}, and this build has no backend for that device; pass tensor.cpu()"
+        )
 
 
 def check(call: str, tensor: torch.Tensor) -> None:
-    """Refuses what is not plain memory of the CPU."""
-    if tensor.device.type != "cpu":
-        raise UnsupportedError(
-            f"{call}: the tensor is on {tensor.device}; backend dabke works on CPU tensors: pass tensor.cpu()"
-        )
+    """Refuses what is not plain memory that the runtime can work on."""
+    check_device(call, tensor)
     if tensor.layout is not torch.strided:
         raise UnsupportedError(f"{call}: a tensor of layout {tensor.layout}; pass tensor.to_dense()")
 
@@ -61,7 +81,7 @@ def landing(call: str, tensor: torch.Tensor) -> Landing:
     tensor = tensor.detach()
     if tensor.is_contiguous() and not tensor.is_neg():
         return tensor.view(-1), None
-    staged = torch.empty(tensor.numel(), dtype=tensor.dtype)
+    staged = torch.empty(tensor.numel(), dtype=tensor.dtype, device=tensor.device)
     return staged, lambda: _copy(tensor, staged)
 
 
@@ -78,7 +98,8 @@ def landing_of(call: str, tensors: Tensors) -> Landing:
     view = _one_view(tensors)
     if view is not None:
         return view, None
-    staged = torch.empty(sum(each.numel() for each in tensors), dtype=tensors[0].dtype)
+    count, first = sum(each.numel() for each in tensors), tensors[0]
+    staged = torch.empty(count, dtype=first.dtype, device=first.device)
 
     def hand_out() -> None:
         parts = torch.split(staged, [each.numel() for each in tensors])
@@ -98,6 +119,7 @@ def only(call: str, tensors: torch.Tensor | Tensors) -> torch.Tensor:
 
 
 def _copy(tensor: torch.Tensor, flat_result: torch.Tensor) -> None:
+    used_here(flat_result)
     tensor.copy_(flat_result.view(tensor.shape))
 
 
@@ -106,6 +128,8 @@ def _check_alike(call: str, tensors: Tensors) -> None:
         check(call, each)
         if each.dtype != tensors[0].dtype:
             raise InvalidArgumentError(f"{call}: tensors of {tensors[0].dtype} and of {each.dtype} in one list")
+        if each.device != tensors[0].device:
+            raise InvalidArgumentError(f"{call}: tensors on {tensors[0].device} and on {each.device} in one list")
 
 
 def _one_view(tensors: Tensors) -> torch.Tensor | None:

@@ -1,7 +1,13 @@
-"""What a call gives back: torch's Work, over the handles of its operations."""
+"""What a call gives back: torch's Work, over the handles of its operations.
+
+On a CUDA device ``wait`` makes the current stream wait, and the host waits no longer than until all ranks have called
+and the operation is handed to the device. A future is complete from then on: PyTorch makes a stream wait for what it
+has, as for every future of a device. What fails later is raised by the next wait of any work, and by the group's end.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -12,6 +18,7 @@ import torch
 from torch._C._distributed_c10d import Work as TorchWork
 
 from .. import _core
+from ..device_streams import hand_over, let_stream_wait
 from ..errors import StillPendingError
 from .completion import Completer
 
@@ -22,6 +29,10 @@ _KEPT_FOR_OLD_TORCH = 256
 _kept: deque[Any] | None = None
 if tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) < (2, 4):
     _kept = deque(maxlen=_KEPT_FOR_OLD_TORCH)
+
+
+# Torch's own word for it, of which programs know that wait() then comes back when the data is there.
+_BLOCKS = os.environ.get("TORCH_NCCL_BLOCKING_WAIT", os.environ.get("NCCL_BLOCKING_WAIT", "0")) == "1"
 
 
 class Work(TorchWork):
@@ -44,6 +55,7 @@ class Work(TorchWork):
         self._outputs = outputs
         self._completer = completer
         self._limit = limit
+        self._devices = sorted({each.cuda_device for each in handles if each.cuda_device >= 0})
         self._finish = finish
         self._lock = threading.Lock()
         self._future: Any = None
@@ -55,7 +67,10 @@ class Work(TorchWork):
     # ---- waiting ----
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Raises the operation's error, and StillPendingError, a TimeoutError, when the time was up."""
+        """Raises the operation's error, and StillPendingError, a TimeoutError, when the time was up.
+
+        With a `timeout` it comes back when the data is there, on a CUDA device too.
+        """
         try:
             self._complete(timeout)
         finally:
@@ -67,12 +82,15 @@ class Work(TorchWork):
     def _complete(self, timeout: timedelta | None = None) -> None:
         seconds = timeout.total_seconds() if timeout is not None else 0.0
         limit = seconds if seconds > 0 else self._limit
-        # Without a limit the waiting thread can run the operation itself.
-        for handle in self._handles:
-            if not handle.wait(-1.0 if limit is None else limit):
-                raise StillPendingError(
-                    f"a collective of backend dabke is still pending after {limit} s: not all ranks have called it"
-                )
+        if self._devices and seconds <= 0 and not _BLOCKS:
+            is_done = let_stream_wait(self._handles, limit)
+        else:
+            # Without a limit the waiting thread can run the operation itself.
+            is_done = all(handle.wait(-1.0 if limit is None else limit) for handle in self._handles)
+        if not is_done:
+            raise StillPendingError(
+                f"a collective of backend dabke is still pending after {limit} s: not all ranks have called it"
+            )
         self._put_in_place()
 
     def synchronize(self) -> None:
@@ -129,7 +147,9 @@ class Work(TorchWork):
         """
         with self._lock:
             if self._future is None:
-                self._told = torch.futures.Future()
+                # Its callbacks have streams of their own, which wait for the operation as wait() makes them.
+                devices = [torch.device("cuda", index) for index in self._devices]
+                self._told = torch.futures.Future(devices=devices) if devices else torch.futures.Future()
                 # A future fails in C++ as well only if it is made by `then`, of a function that raises.
                 self._future = self._told.then(self._outcome)
                 fresh = True
@@ -160,6 +180,9 @@ class Work(TorchWork):
     def wait_quietly(self) -> None:
         """For the thread that completes futures, which tells the error through them."""
         try:
+            if self._devices:
+                hand_over(self._handles)
+                return
             for handle in self._handles:
                 handle.wait()
         except Exception:
