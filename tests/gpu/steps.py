@@ -195,10 +195,19 @@ def check_conformance(machine):
             record(machine, f'conformance, {ranks} ranks', name, result, must_pass)
 
 
+def record_with_figures(machine, what, how, result, must_pass=True):
+    record(machine, what, how, result, must_pass)
+    record_its_figures(machine, result, how)
+
+
 def record_figures(machine, result, how, must_pass):
-    code, output, _ = result
-    if code != 0:
+    if result[0] != 0:
         record(machine, 'figures', how, result, must_pass)
+    record_its_figures(machine, result, how)
+
+
+def record_its_figures(machine, result, how):
+    _, output, _ = result
     for what, figure in re.findall(r'figure: (.+?) \| (.+)$', output, re.MULTILINE):
         machine.rows.append(Row(what, how, figure if not machine.is_double else 'ran; a double has no figures'))
         print(f'{what}: {machine.rows[-1].seen}', flush=True)
@@ -240,7 +249,8 @@ def why_no_torch(machine, variables):
 
 
 def check_torch(machine):
-    what, how = '`dabke.torch`: CUDA tensors, `DistributedOptimizer`', '`torch_job.py`'
+    what, how = '`dabke.torch`: CUDA tensors, streams, `DistributedOptimizer`', '`torch_job.py tensors`'
+    ddp, ddp_how = 'torch.distributed over dabke: CUDA tensors, futures, DDP', '`torch_job.py ddp`'
     package = os.path.join(machine.folder, 'python')
     variables = {}
     if os.path.exists(package):
@@ -249,15 +259,17 @@ def check_torch(machine):
                      'LD_LIBRARY_PATH': libraries_for_python(machine) + (':' + inherited if inherited else '')}
     reason = why_no_torch(machine, variables)
     if reason:
-        machine.rows.append(Row(what, how, f'not run: {reason}'))
+        machine.rows += [Row(what, how, f'not run: {reason}'), Row(ddp, ddp_how, f'not run: {reason}')]
         return
     # The module is that of the package's library, which finds it beside itself, and NCCL is PyTorch's.
     program = ['env', '-u', 'DABKE_MODULE_PATH', '-u', 'DABKE_NCCL_LIBRARY', *(f'{name}={value}' for name, value in variables.items()),
                sys.executable, os.path.join(machine.folder, 'torch_job.py')]
-    record(machine, what + ', 1 rank', how, run(machine, 'torch-1', on_ranks(machine, 1, program)))
-    name, more, own_host, _, must_pass = ways_of(machine, 2)[0]
-    result = run(machine, 'torch-2', on_ranks(machine, 2, program, own_host), more)
-    record(machine, what + ', 2 ranks', f'{how}, {name}', result, must_pass)
+    for part, row, its_how in (('tensors', what, how), ('ddp', ddp, ddp_how)):
+        result = run(machine, f'torch-{part}-1', on_ranks(machine, 1, [*program, part]))
+        record_with_figures(machine, row + ', 1 rank', its_how, result)
+        name, more, own_host, _, must_pass = ways_of(machine, 2)[0]
+        result = run(machine, f'torch-{part}-2', on_ranks(machine, 2, [*program, part], own_host), more)
+        record_with_figures(machine, row + ', 2 ranks', f'{its_how}, {name}', result, must_pass)
 
 
 def table_of(machine):

@@ -170,7 +170,7 @@ def hand_over(handles: Iterable[_core.Handle]) -> None:
             continue
         stream = _idle_streams.get(device)
         if stream is None:
-            stream = _idle_streams[device] = torch.cuda.Stream(device)
+            stream = _idle_streams[device] = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         handle.wait_stream(int(stream.cuda_stream))
 
 

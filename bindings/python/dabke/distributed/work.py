@@ -148,7 +148,7 @@ class Work(TorchWork):
         with self._lock:
             if self._future is None:
                 # Its callbacks have streams of their own, which wait for the operation as wait() makes them.
-                devices = [torch.device("cuda", index) for index in self._devices]
+                devices: list[Any] = [torch.device("cuda", index) for index in self._devices]
                 self._told = torch.futures.Future(devices=devices) if devices else torch.futures.Future()
                 # A future fails in C++ as well only if it is made by `then`, of a function that raises.
                 self._future = self._told.then(self._outcome)

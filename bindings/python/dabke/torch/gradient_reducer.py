@@ -13,14 +13,14 @@ from typing import Any, NamedTuple, Optional
 import torch
 
 from .. import _core
-from ..device_streams import Unseen, submit, used_here
+from ..device_streams import Unseen, goes_directly, stream_of, submit, used_here
 from ..errors import UnsupportedError
 from ..reduce_ops import Average, Sum
 from . import ops
 from .compression import Compressor, wire_compression
 from .gradient_memory import Place, flat_view, is_compact, is_in_place, places_for
 from .options import options
-from .tensors import described, goes_directly, on_host, stream_of
+from .tensors import described, on_host
 
 # What is to be done when a reduction is complete: gives the reduced gradient.
 _Finish = Callable[[], torch.Tensor]

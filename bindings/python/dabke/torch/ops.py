@@ -15,12 +15,12 @@ from typing import Any, Optional, Union
 import torch
 
 from .. import _core
-from ..device_streams import submit
+from ..device_streams import stream_of, submit
 from ..errors import InvalidArgumentError
 from ..process_sets import global_process_set
 from ..reduce_ops import Average, Sum
 from .options import AnySet, name_of, names_of_group, options, reduce_op, set_id_of
-from .tensors import back_to, described, of_output, on_host, outputs_like, result_in, stream_of
+from .tensors import back_to, described, of_output, on_host, outputs_like, result_in
 from .waiting import wait_for
 
 Handle = _core.Handle

@@ -15,7 +15,7 @@ import torch
 import torch.utils.dlpack
 
 from .. import _core
-from ..device_streams import CUDA, goes_directly, stream_of
+from ..device_streams import CUDA, goes_directly
 from ..errors import InvalidArgumentError, UnsupportedError
 
 # What the runtime calls each dtype. Old versions of PyTorch lack some of them.
