@@ -35,6 +35,10 @@ MpiBackend::~MpiBackend() {
 }
 
 bool MpiBackend::can_run(const CallSpec& call, const Extent&) const {
+  if (call.device_type != DeviceType::host) {
+    // As the device's lane has it where MPI takes a device's memory: one piece, scaled.
+    return call.gpu_operations == GpuOperations::mpi && is_whole(call.kind);
+  }
   return runs_on_host(call,
                       {CollectiveKind::allreduce, CollectiveKind::allgather, CollectiveKind::broadcast,
                        CollectiveKind::alltoall, CollectiveKind::reducescatter, CollectiveKind::barrier});
@@ -99,6 +103,10 @@ Status MpiBackend::run_on(const Batch& batch, MpiCommunicator& comm) {
                    *staging_,
                    round_bytes_,
                    interrupted};
+  if (batch.device_type != DeviceType::host) {
+    const RunScope activity = show_activity<"MPI">(batch);
+    return batch.stream->with_current([&] { return run_on_device(batch, run); });
+  }
   if (batch.kind == CollectiveKind::allreduce) {
     const RunScope activity = show_activity<"MPI">(batch);
     return allreduce(batch, run);
@@ -106,6 +114,16 @@ Status MpiBackend::run_on(const Batch& batch, MpiCommunicator& comm) {
   DABKE_ASSIGN_OR_RETURN(const PackedBatch packed, packer_.pack(batch));
   DABKE_RETURN_IF_ERROR(run_packed(batch, packed, run));
   return packer_.unpack(batch, {});  // a reducescatter has been scaled
+}
+
+Status MpiBackend::run_on_device(const Batch& batch, const MpiRun& run) {
+  if (batch.entries.size() != 1 || batch.entries[0].input != batch.entries[0].output)
+    return {Code::internal, "MPI is given one piece of a device's memory"};
+  auto* const data = static_cast<std::byte*>(batch.entries[0].output);
+  const auto elements = static_cast<std::size_t>(batch.entries[0].elements);
+  if (batch.kind == CollectiveKind::allreduce)
+    return mpi_allreduce_on_device(run, data, elements, batch.result_scale());
+  return mpi_broadcast_on_device(run, data, elements, batch.root);
 }
 
 Status MpiBackend::run_packed(const Batch& batch, const PackedBatch& packed, const MpiRun& run) {

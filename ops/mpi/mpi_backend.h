@@ -32,6 +32,7 @@ class MpiBackend final : public Backend {
  private:
   Status run_batch(const Batch& batch);
   Status run_on(const Batch& batch, MpiCommunicator& comm);
+  static Status run_on_device(const Batch& batch, const MpiRun& run);
   Status run_packed(const Batch& batch, const PackedBatch& packed, const MpiRun& run);
 
   const BackendContext context_;

@@ -113,6 +113,17 @@ Status meet(const MpiRun& run) {
   return check_marks(run, memory + sizeof run.mark, sizeof run.mark);
 }
 
+/// Slices of `count` elements, one a rank, as what is sent.
+void slice(const MpiRun& run, std::size_t count) {
+  MpiStaging& staging = run.staging;
+  staging.send_counts.clear();
+  for (std::size_t rank = 0; rank < run.size; ++rank) {
+    const std::size_t elements = count / run.size + (rank < count % run.size ? 1 : 0);
+    staging.send_counts.push_back(static_cast<int>(elements * size_of(run.dtype)));
+  }
+  stack(staging.send_counts, staging.send_offsets);
+}
+
 /// Few bytes: everybody gets everything, in one step.
 Status allreduce_small(const MpiRun& run, const InPieces& in, double prescale, const OutPieces& out,
                        const kernels::Scale& result) {
@@ -147,12 +158,7 @@ Status mpi_allreduce(const MpiRun& run, const InPieces& in, double prescale, con
   std::byte* const others = mine + room;
   for (std::size_t first = 0; first < elements; first += most) {
     const std::size_t count = std::min(most, elements - first);
-    staging.send_counts.clear();
-    for (std::size_t rank = 0; rank < run.size; ++rank) {
-      const std::size_t slice = count / run.size + (rank < count % run.size ? 1 : 0);
-      staging.send_counts.push_back(static_cast<int>(slice * width));
-    }
-    stack(staging.send_counts, staging.send_offsets);
+    slice(run, count);
     stage(run, in, first, count, prescale, mine);
     DABKE_RETURN_IF_ERROR(exchange_and_reduce(run, mine, others, result));
     DABKE_RETURN_IF_ERROR(run.comm.start_allgather(others, staging.send_counts[run.rank], mine,
@@ -294,5 +300,35 @@ Status mpi_alltoall(const MpiRun& run, const std::byte* send, std::span<const st
 }
 
 Status mpi_barrier(const MpiRun& run) { return meet(run); }
+
+Status mpi_allreduce_on_device(const MpiRun& run, std::byte* data, std::size_t elements,
+                               const kernels::Scale& result) {
+  DABKE_RETURN_IF_ERROR(meet(run));
+  const std::size_t width = size_of(run.dtype);
+  const std::size_t most = block_elements(run) * run.size;
+  DABKE_ASSIGN_OR_RETURN(std::byte* const others,
+                         run.staging.memory.reserve(fusion_padded((most + run.size) * width)));
+  const MpiStaging& staging = run.staging;
+  for (std::size_t first = 0; first < elements; first += most) {
+    std::byte* const round = data + first * width;
+    slice(run, std::min(most, elements - first));
+    DABKE_RETURN_IF_ERROR(exchange_and_reduce(run, round, others, result));
+    DABKE_RETURN_IF_ERROR(run.comm.start_allgather(others, staging.send_counts[run.rank], round,
+                                                   staging.send_counts, staging.send_offsets));
+    DABKE_RETURN_IF_ERROR(finish(run));
+  }
+  return {};
+}
+
+Status mpi_broadcast_on_device(const MpiRun& run, std::byte* data, std::size_t elements, int root) {
+  DABKE_RETURN_IF_ERROR(meet(run));
+  const std::size_t bytes = elements * size_of(run.dtype);
+  for (std::size_t first = 0; first < bytes; first += run.round_bytes) {
+    const auto now = static_cast<int>(std::min(run.round_bytes, bytes - first));
+    DABKE_RETURN_IF_ERROR(run.comm.start_broadcast(data + first, now, root));
+    DABKE_RETURN_IF_ERROR(finish(run));
+  }
+  return {};
+}
 
 }  // namespace dabke

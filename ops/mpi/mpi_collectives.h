@@ -60,4 +60,10 @@ Status mpi_alltoall(const MpiRun& run, const std::byte* send, std::span<const st
                     std::byte* data, std::span<const std::size_t> receive_counts);
 Status mpi_barrier(const MpiRun& run);
 
+// On memory of a device, which MPI takes and the host does not touch. It is MPI's for good after an error.
+/// In place. What a rank reduces comes to its host, in the same order and rounds as above, so to the same bits.
+Status mpi_allreduce_on_device(const MpiRun& run, std::byte* data, std::size_t elements,
+                               const kernels::Scale& result);
+Status mpi_broadcast_on_device(const MpiRun& run, std::byte* data, std::size_t elements, int root);
+
 }  // namespace dabke

@@ -1,5 +1,6 @@
 #include "ops/mpi/mpi_process.h"
 
+#include <dlfcn.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -51,6 +52,12 @@ std::string MpiProcess::thread_level() const {
     case MPI_THREAD_SERIALIZED: return "MPI_THREAD_SERIALIZED";
     default: return "MPI_THREAD_MULTIPLE";
   }
+}
+
+/// Not every MPI has the question, and the one that runs may be another build than that whose headers this was compiled with.
+bool MpiProcess::takes_cuda_memory() const {
+  const auto asks = reinterpret_cast<int (*)()>(::dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support"));
+  return asks != nullptr && asks() == 1;
 }
 
 const char* MpiMembership::name() const {

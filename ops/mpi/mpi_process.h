@@ -76,6 +76,7 @@ class MpiProcess final : public MpiSession {
   void agree(std::string note) override;
   bool any_thread() const override { return level_ == MPI_THREAD_MULTIPLE; }
   std::string thread_level() const override;
+  bool takes_cuda_memory() const override;
   Result<std::unique_ptr<MpiCommunicator>> make_communicator(
       std::span<const int> ranks, int tag, const std::function<Status()>& interrupted) override;
   Result<std::unique_ptr<MpiPort>> open_port(std::uint64_t epoch, TimePoint deadline) override;

@@ -352,6 +352,11 @@ void CudaStream::free_retired() {
   }
 }
 
+Status CudaStream::with_current(const std::function<Status()>& work) {
+  const CudaScope current = device_->scope();
+  return work();
+}
+
 void CudaStream::keep(std::shared_ptr<void> owner) { device_->keep(std::move(owner)); }
 
 }  // namespace dabke

@@ -166,6 +166,7 @@ class CudaStream final : public DeviceStream {
   Status wait_for(const std::shared_ptr<DeviceEvent>& event) override;
   void retire(DeviceBuffer buffer) override;
   void keep(std::shared_ptr<void> owner) override;
+  Status with_current(const std::function<Status()>& work) override;
   Profiler* profiler() const override { return device_->profiler(); }
   Result<std::shared_ptr<DeviceEvent>> point_behind(ProgramStream stream) override;
   Result<std::shared_ptr<DeviceEvent>> point_of(ProgramEvent event) override;

@@ -190,7 +190,8 @@ OpenDevice cuda_devices(const Config& config, const Environment& environment) {
   return [config, environment](Device device) -> Result<std::shared_ptr<DeviceStream>> {
     DABKE_ASSIGN_OR_RETURN(const ModuleTable* const table, load_module(config, "nccl"));
     DABKE_RETURN_IF_ERROR(table->nccl->load_driver());
-    if (gpu_operations_named(config.gpu_operations) != GpuOperations::host)
+    const GpuOperations operations = gpu_operations_named(config.gpu_operations);
+    if (operations == GpuOperations::nccl || operations == GpuOperations::hierarchical)
       DABKE_RETURN_IF_ERROR(table->nccl->load_nccl(config.nccl_library, environment));
     return table->nccl->open(device);
   };

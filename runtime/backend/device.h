@@ -110,6 +110,9 @@ class DeviceStream {
   /// Kept for as long as the process lives: the device has not come to its end, and may still use what this owns.
   virtual void keep(std::shared_ptr<void> owner) = 0;
 
+  /// Calls `work` with this device current on the calling thread, for a library that is given its memory. From any thread.
+  virtual Status with_current(const std::function<Status()>& work) { return work(); }
+
   /// Null: none is attached. From any thread.
   virtual Profiler* profiler() const { return nullptr; }
 

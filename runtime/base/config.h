@@ -37,6 +37,7 @@ struct Config {
   std::string cpu_operations = "auto";
   std::string shm_stores = "auto";
   std::string gpu_operations = "nccl";
+  std::string mpi_cuda_aware = "auto";
   std::string compression = "none";
   std::string network_interface;
   std::string module_path;

@@ -47,7 +47,8 @@ namespace dabke {
 #define DABKE_GPU_OPERATIONS(X)       \
   X(nccl,          0, "nccl")         \
   X(hierarchical,  1, "hierarchical") \
-  X(host,          2, "host")
+  X(host,          2, "host")         \
+  X(mpi,           3, "mpi")
 // clang-format on
 
 /// What the float32 elements of an allreduce travel as between hosts.
@@ -57,7 +58,8 @@ enum class Compression : std::uint8_t {
 #undef X
 };
 
-/// What moves tensors on devices: their backend; that inside each host, and the host's lane between hosts; or that alone.
+/// What moves tensors on devices: their backend; that inside each host, and the host's lane between hosts; that alone; or
+/// that, which gives MPI the device's memory where it can.
 enum class GpuOperations : std::uint8_t {
 #define X(id, value, name) id = value,
   DABKE_GPU_OPERATIONS(X)
@@ -240,6 +242,6 @@ inline constexpr ReduceOp kLast<ReduceOp> = ReduceOp::bitwise_xor;
 template <>
 inline constexpr Compression kLast<Compression> = Compression::bfloat16;
 template <>
-inline constexpr GpuOperations kLast<GpuOperations> = GpuOperations::host;
+inline constexpr GpuOperations kLast<GpuOperations> = GpuOperations::mpi;
 
 }  // namespace dabke

@@ -51,6 +51,7 @@ struct DeviceLane::Flight {
   BatchBuilder builder;
   Backend* backend = nullptr;               // null: it runs on the host
   std::shared_ptr<const HostedSet> hosted;  // null: the device's backend runs all of it, or nothing
+  bool is_direct = false;                   // the host's backend is given memory of the device
   bool needs_id = false;
 
   // The device's.

@@ -22,7 +22,8 @@ DeviceLane::DeviceLane(std::shared_ptr<DeviceStream> stream, std::vector<Backend
       host_(host),
       observer_(observer),
       log_(std::move(log)),
-      wide_(*stream_) {}
+      wide_(*stream_),
+      direct_(std::make_unique<FusionBuffer>(*stream_)) {}
 
 DeviceLane::~DeviceLane() { stop(); }
 
@@ -153,6 +154,7 @@ bool DeviceLane::wait_a_little(int& looks) {
 void DeviceLane::give_back_memory() {
   runner_.idle();
   wide_.drop();
+  direct_->drop();
   DeviceMemory& staging = *stream_->host_memory();
   const std::size_t before = staging.kept_bytes();
   staging.trim();
@@ -268,6 +270,10 @@ void DeviceLane::end(const std::shared_ptr<Flight>& flight, const Status& status
     DeviceLane& lane;
   };
   const OneLess one_less{*this};
+  if (!status.is_ok() && flight->is_direct) {
+    (void)direct_.release();  // MPI cannot be made to let go of it
+    direct_ = std::make_unique<FusionBuffer>(*stream_);
+  }
   if (flight->recorder) flight->recorder->end();
   flight->report.seconds = std::chrono::duration<double>(Clock::now() - flight->begun_at).count();
   running_.ends();

@@ -20,6 +20,8 @@
 //                 broadcast inside the hosts, and the host between them; all else the host runs alone, so no
 //                 communicator of the device spans hosts
 //   host          the host
+//   mpi           the same; MPI is given copies in the device's own memory of an allreduce and a broadcast, so that 5 and 7
+//                 copy within the device
 //
 // After an abort a run ends when its device has come to its end, or after kAbandonAfter; then its memory is kept for
 // as long as the process lives, because the device may still write to it.
@@ -84,6 +86,8 @@ class DeviceLane final : public Lane {
   Status widen(Flight& flight);
   Status narrow(Flight& flight);
   Status stage(Flight& flight);
+  Status stage_on_device(Flight& flight);
+  Status unstage_on_device(const Flight& flight);
   Status launch(Flight& flight);
   Status start(Flight& flight, Batch& batch);
   Status record_behind(Flight& flight);
@@ -107,7 +111,8 @@ class DeviceLane final : public Lane {
   LaneClock running_;
   std::map<ProcessSetId, std::shared_ptr<const HostedSet>> hosted_;  // by whoever pushes, as the next one
   std::set<std::pair<const Backend*, ProcessSetId>> with_id_;
-  FusionBuffer wide_;                            // the thread's, as the next one
+  FusionBuffer wide_;                            // the thread's, as the next two
+  std::unique_ptr<FusionBuffer> direct_;         // what MPI is given; left to it for good after a failure
   std::deque<std::shared_ptr<Flight>> flights_;  // the thread's: the oldest first
   std::mutex mutex_;                             // all below, and what lanes tell each other of a flight
   std::condition_variable changed_;

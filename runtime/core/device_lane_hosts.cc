@@ -4,6 +4,12 @@
 #include "runtime/core/device_flight.h"
 
 namespace dabke {
+namespace {
+
+/// What MPI is given is a copy, so larger batches would take twice their memory on the device.
+constexpr std::size_t kMostDirectBytes = std::size_t{256} << 20;
+
+}  // namespace
 
 /// From what the ranks have agreed on, and where they are: so all of them come to the same.
 void DeviceLane::choose(Flight& flight) {
@@ -11,6 +17,10 @@ void DeviceLane::choose(Flight& flight) {
   const ProcessSetInfo& set = *flight.run->process_set;
   CallSpec call = batch;
   if (set.size() > 1 && batch.gpu_operations == GpuOperations::host) return;
+  if (set.size() > 1 && batch.gpu_operations == GpuOperations::mpi) {
+    flight.is_direct = is_whole(batch.kind) && batch.compression == Compression::none;
+    return;
+  }
   if (batch.gpu_operations == GpuOperations::hierarchical) {
     auto hosts = hosts_of(set);
     if (hosts->layout.hosts.size() > 1) {
@@ -75,6 +85,50 @@ Status DeviceLane::narrow(Flight& flight) {
     if (elements != 0) pieces.push_back({flight.slices->own_output(e), flight.sums->own_output(e), elements});
   }
   return stream_->copy(pieces, batch.dtype, flight.wide.dtype, batch.result_scale());
+}
+
+/// One behind the other where a backend of the host may read and write them for as long as it likes, also after an abort:
+/// it never sees the tensors' own memory.
+Status DeviceLane::stage_on_device(Flight& flight) {
+  const Batch& batch = flight.run->batch;
+  const std::size_t bytes = input_bytes(*flight.run);  // the same on all ranks
+  if (bytes > kMostDirectBytes) {
+    flight.is_direct = false;
+    return stage(flight);
+  }
+  flight.on_host = part_of(batch, batch.kind, *batch.process_set);
+  flight.on_host.gpu_operations = GpuOperations::mpi;
+  flight.on_host.root = batch.root;
+  flight.on_host.postscale = batch.postscale;
+  flight.on_host.divisor = batch.divisor;
+  DABKE_ASSIGN_OR_RETURN(std::byte* const memory, direct_->reserve(bytes));
+  const std::size_t width = size_of(batch.dtype);
+  const bool brings = !has_root(batch.kind) || batch.root == batch.process_set->rank;
+  std::vector<ElementCopy> pieces;
+  std::size_t elements = 0;
+  for (const BatchEntry& entry : batch.entries) {
+    const std::size_t count = to_size(entry.elements);
+    if (count == 0) continue;
+    std::byte* const place = memory + elements * width;
+    pieces.push_back({place, entry.input, count});
+    flight.outputs.push_back({entry.output, place, count * width});
+    elements += count;
+  }
+  if (elements != 0)
+    flight.on_host.entries.push_back({memory, memory, static_cast<std::int64_t>(elements), {}, {}});
+  if (brings && !pieces.empty())
+    DABKE_RETURN_IF_ERROR(stream_->copy(pieces, batch.dtype, batch.dtype, batch.prescale));
+  flight.step = Flight::Step::staging;
+  return record_behind(flight);
+}
+
+/// The results where they belong.
+Status DeviceLane::unstage_on_device(const Flight& flight) {
+  const DType dtype = flight.run->batch.dtype;
+  std::vector<ElementCopy> pieces;
+  for (const auto& [tensor, place, bytes] : flight.outputs)
+    pieces.push_back({tensor, place, bytes / size_of(dtype)});
+  return pieces.empty() ? Status() : stream_->copy(pieces, dtype, dtype, 1);
 }
 
 }  // namespace dabke

@@ -91,7 +91,10 @@ Status DeviceLane::step(Flight& flight) {
     case Flight::Step::make_id: return make_id(flight);
     case Flight::Step::build: return host_has >= Flight::Host::exchanged ? build(flight) : Status();
     case Flight::Step::slice: return slice(flight);
-    case Flight::Step::stage: return host_has >= Flight::Host::agreed ? stage(flight) : Status();
+    case Flight::Step::stage: {
+      if (host_has < Flight::Host::agreed) return {};
+      return flight.is_direct ? stage_on_device(flight) : stage(flight);
+    }
     case Flight::Step::launch: return host_has == Flight::Host::over ? launch(flight) : Status();
     case Flight::Step::slicing:
     case Flight::Step::launching: {
@@ -219,6 +222,11 @@ Status DeviceLane::launch(Flight& flight) {
   });
   flight.has_enqueued = true;
   flight.report.size_bytes = input_bytes(run);
+  if (flight.is_direct) {
+    DABKE_RETURN_IF_ERROR(unstage_on_device(flight));
+    flight.report.backend = "mpi";
+    return record_end(flight);
+  }
   for (const auto& [device, host, bytes] : flight.outputs)
     DABKE_RETURN_IF_ERROR(stream_->copy_from_host(device, host, bytes));
   if (flight.hosted != nullptr) {

@@ -77,6 +77,7 @@ Status Runtime::start(const Factories& factories) {
   DABKE_ASSIGN_OR_RETURN(auto channel, factories.channel(context));
   const Status traced = timeline_.start_with_job();
   begin_mpi_job();
+  choose_gpu_operations();
   DABKE_ASSIGN_OR_RETURN(coordinator_, Coordinator::open({world(),
                                                           config_,
                                                           std::move(channel),
@@ -128,6 +129,20 @@ void Runtime::begin_mpi_job() {
       bootstrapped_.mpi->thread_level());
 }
 
+void Runtime::choose_gpu_operations() {
+  gpu_operations_ = gpu_operations_named(config_.gpu_operations);
+  if (gpu_operations_ != GpuOperations::mpi) return;
+  gpu_operations_ = GpuOperations::host;
+  if (bootstrapped_.mpi == nullptr) return;  // a job of one
+  const MpiSession& mpi = *bootstrapped_.mpi;
+  const bool is_asked = config_.mpi_cuda_aware == "auto";
+  const bool takes = is_asked ? mpi.takes_cuda_memory() : config_.mpi_cuda_aware == "yes";
+  if (takes) gpu_operations_ = GpuOperations::mpi;
+  log_.info("{} {} given pointers to the memory of CUDA devices, as {}", mpi.library(),
+            takes ? "is" : "is not",
+            is_asked ? "it says itself" : "DABKE_MPI_CUDA_AWARE=" + config_.mpi_cuda_aware);
+}
+
 /// The application ends MPI while it negotiates or moves data for the job. The others must hear of it while
 /// it still carries messages.
 void Runtime::end_with_mpi() {
@@ -152,7 +167,7 @@ std::vector<std::string_view> Runtime::backend_names() const {
 Status Runtime::submit(OperationRef operation, Coordinator::Wake wake) {
   if (!operation->inputs.empty()) operation->request->device_type = operation->inputs[0].device.type;
   if (operation->request->device_type != DeviceType::host)
-    operation->request->gpu_operations = gpu_operations_named(config_.gpu_operations);
+    operation->request->gpu_operations = gpu_operations_;
   if (operation->request->kind == CollectiveKind::allreduce) {
     const auto configured = compression_named(config_.compression);
     operation->request->compression = operation->compression.value_or(configured);

@@ -92,10 +92,12 @@ class Runtime {
   void hold_memory(Operation& operation);
   void fail_init(const Status& why);
   void begin_mpi_job();
+  void choose_gpu_operations();
   void end_with_mpi();
   void print_profile() const;
 
   Config config_;
+  GpuOperations gpu_operations_ = GpuOperations::nccl;  // what this rank says, as its MPI is
   Bootstrapped bootstrapped_;
   const std::shared_ptr<SharedHeap> heap_;
   Log log_;

@@ -84,6 +84,8 @@ class MpiSession {
   /// MPI_THREAD_MULTIPLE.
   virtual bool any_thread() const = 0;
   virtual std::string thread_level() const = 0;
+  /// Whether MPI says that it takes pointers to the memory of CUDA devices; false where it cannot be asked. After enter().
+  virtual bool takes_cuda_memory() const = 0;
   /// Collective over `ranks`, in one order on all of them. Ends with what `interrupted` says, which is asked
   /// while waiting for the others to come.
   virtual Result<std::unique_ptr<MpiCommunicator>> make_communicator(

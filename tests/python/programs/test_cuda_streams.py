@@ -3,8 +3,11 @@
 DABKE_TEST_DOUBLES names their folder; the package is of a build with -Dcuda.
 """
 import os
+import shutil
+import sys
 
 import pytest
+from conftest import ended
 
 import dabke
 
@@ -122,3 +125,42 @@ assert memory[:] == [2, 4, 6], memory[:]
 dabke.shutdown()
 ''')
     assert done.code == 0, done.output
+
+
+@pytest.mark.parametrize('is_aware', ('no', 'yes'))
+def test_mpi_reads_an_input_once_the_stream_has_written_it_and_the_stream_reads_what_mpi_has_written(program, is_aware):
+    """Through the host, and with a pointer of the device: the double's memory is the host's, so any MPI takes it."""
+    if not shutil.which('mpirun.mpich') or not dabke.mpi_built():
+        pytest.skip('it needs mpirun.mpich and its module')
+    text = 'import array\n' + DEVICE + '''
+tensor = _core.Tensor(pointer, (3,), _core.dtypes['float32'], 2, rank)
+stream = open_stream(rank)
+for number in range(1, 4):
+    for collective, want in ((_core.allreduce, [2, 4, 6]), (_core.broadcast, [1, 2, 3])):
+        memory[:] = [0, 0, 0]
+        gate = threading.Event()
+        enqueue(stream, write)
+        handle = collective(f'{collective.__name__}', tensor, None, _core.Options(op=1, stream=stream))
+        assert not handle.wait(0.05)  # the data is not there
+        gate.set()
+        assert dabke.wait_stream(handle, stream, timeout=300)
+        seen = []
+        enqueue(stream, lambda: seen.extend(memory))
+        synchronize(stream)
+        assert seen == want, (seen, want)
+        assert handle.wait()
+# In more than one round.
+count = 5_000_001
+big = allocate(rank, 4 * count)
+ctypes.memmove(big, array.array('f', [float((i % 100) * (rank + 1)) for i in range(count)]).tobytes(), 4 * count)
+tensor = _core.Tensor(big, (count,), _core.dtypes['float32'], 2, rank)
+total = array.array('f', [float((i % 100) * 3) for i in range(count)]).tobytes()
+assert _core.allreduce('big', tensor, None, _core.Options(op=1)).wait() and ctypes.string_at(big, 4 * count) == total
+ctypes.memset(big, rank, 4 * count)
+assert _core.broadcast('big', tensor, None, _core.Options(root_rank=1)).wait() and ctypes.string_at(big, 4 * count) == bytes([1]) * 4 * count
+dabke.shutdown()
+print('done', flush=True)
+'''
+    command = ['mpirun.mpich', '-np', 2, 'timeout', '-k', 5, 200, sys.executable, program(text)]
+    done = ended(command, 300, {'DABKE_GPU_OPERATIONS': 'mpi', 'DABKE_MPI_CUDA_AWARE': is_aware})
+    assert done.code == 0 and done.output.count('done') == 2, done.output
