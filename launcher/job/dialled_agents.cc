@@ -29,6 +29,8 @@ constexpr auto kDialPatience = 10s;
 constexpr std::size_t kMostDialling = 1024;
 /// Slurm takes a moment to put a step away.
 constexpr auto kSrunFarewell = 2s;
+// An srun that was killed closes its connections, at which Slurm ends the agents, before its parent hears of its end.
+constexpr auto kSrunEnd = 500ms;
 
 /// Variables by which sbatch or the user tells srun what would keep the agents from a host's cores, or there would be
 /// more or fewer of them.
@@ -186,9 +188,10 @@ std::optional<DialledAgents::Arrival> DialledAgents::take_arrival() {
 }
 
 std::string DialledAgents::how_it_was_killed() {
-  return is_started_ && process_.wait_until(Clock::now()) && process_.was_killed()
-             ? "srun " + process_.how_it_ended()
-             : "";
+  if (!is_started_) return "";
+  const TimePoint now = Clock::now();
+  const TimePoint limit = std::exchange(has_awaited_end_, true) ? now : now + kSrunEnd;
+  return process_.wait_until(limit) && process_.was_killed() ? "srun " + process_.how_it_ended() : "";
 }
 
 int DialledAgents::close() {

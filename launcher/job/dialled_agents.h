@@ -57,7 +57,8 @@ class DialledAgents {
 
   /// srun has closed its stderr, which it does as it ends.
   bool has_ended() const { return is_started_ && process_.words_fd() < 0; }
-  /// How a signal has ended srun, in words; empty where none has, as when all agents are done.
+  /// How a signal has ended srun, in words; empty where none has, as when all agents are done. To be asked when an agent is
+  /// lost: the first time it waits half a second for srun's end, which may come after that of what Slurm ends with it.
   std::string how_it_was_killed();
   /// Waits for srun, and ends it where it does not end by itself: an exit code as a shell gives it.
   int close();
@@ -83,6 +84,7 @@ class DialledAgents {
   WatchedProcess process_;
   FrameChannel input_;  // srun's stdin and stdout
   bool is_started_ = false;
+  bool has_awaited_end_ = false;
   std::list<Client> clients_;
   std::vector<bool> has_arrived_;  // by host
   std::vector<Arrival> arrivals_;

@@ -28,14 +28,17 @@ using Words = std::vector<std::string>;
 const std::string kJobId(32, '1'), kJobKey(64, '2');
 
 /// Stands in for srun: hands its stdin to an agent of each host, as srun does, once the file `after` is there.
-Words stand_in(const std::string& message, const Words& hosts, const std::string& after = "/") {
+/// Then it waits for them, or does what `then` says to `$agents`.
+Words stand_in(const std::string& message, const Words& hosts, const std::string& after = "/",
+               const std::string& then = "wait") {
   // A command in the background has its stdin from elsewhere.
   std::string script = fmt::format(
       "exec 3<&0; cat <&3 > '{0}' & while ! [ -s '{0}' ] || ! [ -e '{1}' ]; do sleep 0.01; done; ", message,
       after);
   for (const std::string& host : hosts)
-    script += fmt::format("SLURMD_NODENAME={} {} --agent --dial < '{}' & ", host, DABKERUN, message);
-  return {"sh", "-c", script + "wait"};
+    script += fmt::format("SLURMD_NODENAME={} {} --agent --dial < '{}' & agents=\"$agents $!\"; ", host,
+                          DABKERUN, message);
+  return {"sh", "-c", script + then};
 }
 
 std::unique_ptr<DialledAgents> open_at_loopback(Words command) {
@@ -197,6 +200,22 @@ TEST_CASE(
     refused += stranger.handshake && stranger.handshake->failed() ? 1 : 0;
   }
   CHECK(refused == 100);
+}
+
+TEST_CASE("an srun that is killed is the cause also where what it has started ends before it does") {
+  const test::Place place;
+  const std::string gate = place / "gate";
+  const auto dialled = open_at_loopback(stand_in(
+      place / "message", {"h1", "h2"}, "/",
+      fmt::format("while ! [ -e '{}' ]; do sleep 0.01; done; kill -9 $agents; sleep 0.1; kill -9 $$", gate)));
+  const auto arrivals = arrivals_of(*dialled, [](const auto& so_far) { return so_far.size() == 2; });
+  REQUIRE(arrivals.size() == 2);
+  std::ofstream{gate};
+  for (const auto& arrival : arrivals) {
+    std::array<char, 4096> chunk;
+    while (::recv(arrival.socket.get(), chunk.data(), chunk.size(), 0) > 0) continue;
+  }
+  CHECK(dialled->how_it_was_killed() == "srun was killed by SIGKILL");
 }
 
 TEST_CASE("srun is kept from variables that would keep agents from cores") {
