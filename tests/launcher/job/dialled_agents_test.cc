@@ -207,7 +207,8 @@ TEST_CASE("an srun that is killed is the cause also where what it has started en
   const std::string gate = place / "gate";
   const auto dialled = open_at_loopback(stand_in(
       place / "message", {"h1", "h2"}, "/",
-      fmt::format("while ! [ -e '{}' ]; do sleep 0.01; done; kill -9 $agents; sleep 0.1; kill -9 $$", gate)));
+      fmt::format("while ! [ -e '{}' ]; do sleep 0.01; done; kill -9 $agents; wait $agents; kill -9 $$",
+                  gate)));
   const auto arrivals = arrivals_of(*dialled, [](const auto& so_far) { return so_far.size() == 2; });
   REQUIRE(arrivals.size() == 2);
   std::ofstream{gate};
