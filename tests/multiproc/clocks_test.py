@@ -50,7 +50,7 @@ class Clocks(unittest.TestCase):
             with open(trace, encoding="utf-8") as file:
                 found = json.load(file)
             said = json.loads(subprocess.run([TOOL, "report", "--json", trace], check=True, capture_output=True).stdout)
-            self.assertEqual(said["clock_error_us"] * 1e3, found["otherData"]["clocks"][1]["error_ns"])
+            self.assertAlmostEqual(said["clock_error_us"] * 1e3, found["otherData"]["clocks"][1]["error_ns"], places=3)
         return found["otherData"]["clocks"], found["traceEvents"]
 
     def test_the_same_clock_is_found_to_be_the_same_within_the_round_trip(self):
