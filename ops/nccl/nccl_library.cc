@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -125,19 +126,23 @@ Result<Library> load(const std::string& named, const Environment& environment) {
 }
 
 std::string_view remedy_for(Error error, std::string_view text) {
-  const auto says = [&](std::string_view what) { return text.find(what) != std::string_view::npos; };
-  if (says("Duplicate GPU detected"))
+  // In small letters: versions of NCCL differ in that, too.
+  std::string told(text);
+  std::ranges::transform(told, told.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  const auto says = [&](auto... words) { return ((told.find(words) != std::string::npos) || ...); };
+  // The second is that of 2.30 and newer.
+  if (says("duplicate gpu detected", "multiple ranks are using the same gpu"))
     return "two ranks use one GPU: give each rank its own, cuda:<local rank>";
-  if (says("/dev/shm") || says("No space left on device") || says("shared memory"))
+  if (says("/dev/shm", "no space left on device", "shared memory"))
     return "shared memory is too small: give the container more (docker run --shm-size=1g), or set "
            "NCCL_SHM_DISABLE=1";
-  if (says("No route to host") || says("Connection refused") || says("No socket interface") ||
-      says("Network is unreachable"))
+  if (says("no route to host", "connection refused", "network is unreachable", "connection timed out",
+           "interface found"))
     return "the ranks do not reach each other over the interface that NCCL has chosen: set "
            "NCCL_SOCKET_IFNAME";
-  if (says("Mismatched") || says("version mismatch"))
+  if (says("mismatched nccl", "nccl version mismatch"))
     return "the ranks have different versions of NCCL: install one everywhere";
-  if (says("CUDA driver version is insufficient"))
+  if (says("cuda driver version is insufficient"))
     return "the driver is older than this NCCL: install a newer driver, or an NCCL for the driver's CUDA";
   if (error == kRemoteError) return "another rank has ended, or the network between the ranks is gone";
   return "";

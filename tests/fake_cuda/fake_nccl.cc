@@ -226,7 +226,9 @@ EXPORT Error ncclCommInitRankConfig(Communicator* communicator, int size, Id id,
   shared->segment->device[rank] = shared->device + 1;
   shared->segment->process[rank] = ::getpid();
   shared->segment->host[rank] = std::hash<std::string>()(variable("NCCL_HOSTID"));
-  shared->may_share_device = own_version() >= 23000 && variable("NCCL_MULTI_RANK_GPU_ENABLE") == "1";
+  shared->version = own_version();
+  shared->may_share_device =
+      shared->version >= kMayShareDevices && variable("NCCL_MULTI_RANK_GPU_ENABLE") == "1";
   if (outcome == 0) ++shared->segment->joined;  // else it never comes so far
   if (outcome <= kEndsWith) {
     shared->fail(kEndsWith - outcome, "a fault that the plan names");

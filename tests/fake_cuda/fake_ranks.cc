@@ -103,6 +103,12 @@ void join(const std::shared_ptr<Shared>& comm) {
   for (int a = 0; a < comm->size; ++a) {
     for (int b = 0; b < a; ++b) {
       if (comm->may_share_device || all.device[a] != all.device[b] || all.host[a] != all.host[b]) continue;
+      if (comm->version >= kMayShareDevices) {
+        return comm->fail(
+            nccl::kInvalidUsage,
+            "Multiple Ranks are using the same GPU/Partition. Set NCCL_MULTI_RANK_GPU_ENABLE=1 to "
+            "enable this configuration.");
+      }
       return comm->fail(nccl::kInvalidUsage, "Duplicate GPU detected : rank " + std::to_string(a) +
                                                  " and rank " + std::to_string(b) + " both on CUDA device " +
                                                  std::to_string(all.device[a] - 1));

@@ -17,6 +17,7 @@
 namespace dabke::testing {
 
 inline constexpr int kMostRanks = 16;
+inline constexpr int kMayShareDevices = 23000;  // the first version whose ranks may, if they are told to
 inline constexpr std::size_t kPieceBytes = 32768;
 
 struct Mailbox {
@@ -42,6 +43,7 @@ struct Shared {
   int rank = 0;
   int size = 0;
   int device = 0;
+  int version = 0;
   bool may_share_device = false;
   std::string name;
   Segment* segment = nullptr;

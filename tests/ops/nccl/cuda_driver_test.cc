@@ -27,6 +27,22 @@ std::string loaded(const std::string& file, const std::string& plan = "") {
   });
 }
 
+/// What comes of opening a device of the double, with an NCCL, by DABKE_GPU_OPERATIONS.
+std::string opened(const std::string& gpu_operations, const std::string& nccl, const std::string& set = "") {
+  return in_child([&]() -> std::string {
+    if (::dlopen(FAKE_CUDA, RTLD_NOW) == nullptr) return ::dlerror();
+    Config config;
+    config.module_path = MODULE_PATH;
+    config.nccl_library = nccl;
+    config.gpu_operations = gpu_operations;
+    const OpenDevice open = device_opener(config, [&](const std::string& name) {
+      return name == set ? std::optional<std::string>("1") : std::nullopt;
+    });
+    const Status status = open(Device{DeviceType::cuda, 0}).status();
+    return status.is_ok() ? "opened" : status.message();
+  });
+}
+
 }  // namespace
 
 TEST_CASE("a machine without a driver says so at once, whichever NCCL it has") {
@@ -55,22 +71,18 @@ TEST_CASE("a machine without a driver says so at once, whichever NCCL it has") {
 }
 
 TEST_CASE("a device is opened without NCCL where the host moves its tensors, and not where NCCL does") {
-  const auto opened = [](const std::string& gpu_operations) {
-    return in_child([&]() -> std::string {
-      if (::dlopen(FAKE_CUDA, RTLD_NOW) == nullptr) return ::dlerror();
-      Config config;
-      config.module_path = MODULE_PATH;
-      config.nccl_library = "/nowhere/libnccl.so.2";
-      config.gpu_operations = gpu_operations;
-      const OpenDevice open =
-          device_opener(config, [](const std::string&) { return std::optional<std::string>(); });
-      const Status status = open(Device{DeviceType::cuda, 0}).status();
-      return status.is_ok() ? "opened" : status.message();
-    });
-  };
-  for (const char* const by_host : {"host", "gloo", "mpi"}) CHECK(opened(by_host) == "opened");
+  for (const char* const by_host : {"host", "gloo", "mpi"})
+    CHECK(opened(by_host, "/nowhere/libnccl.so.2") == "opened");
   for (const char* const by_nccl : {"nccl", "hierarchical"})
-    CHECK_THAT(opened(by_nccl), Contains("DABKE_NCCL_LIBRARY=/nowhere/libnccl.so.2"));
+    CHECK_THAT(opened(by_nccl, "/nowhere/libnccl.so.2"),
+               Contains("DABKE_NCCL_LIBRARY=/nowhere/libnccl.so.2"));
+}
+
+TEST_CASE("NCCL_COMM_BLOCKING=1 is refused, because nothing ends what NCCL waits for then") {
+  CHECK(opened("nccl", FAKE_NCCL) == "opened");
+  CHECK_THAT(opened("nccl", FAKE_NCCL, "NCCL_COMM_BLOCKING"),
+             Catch::StartsWith("NCCL_COMM_BLOCKING=1 makes NCCL wait") && Contains("unset it"));
+  CHECK(opened("host", "", "NCCL_COMM_BLOCKING") == "opened");
 }
 
 TEST_CASE("what a driver says when it cannot be used comes with its name and a remedy") {

@@ -1,8 +1,12 @@
 #include "ops/nccl/nccl_library.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -95,16 +99,48 @@ TEST_CASE("an NCCL that is in the process already is the one, whatever else is n
   CHECK(said == "NCCL 2.32.0 (in this process already: " FAKE_NCCL ")");
 }
 
+TEST_CASE("where a framework has NCCL linked into it there are two, and that is said") {
+  const std::string said = in_child([]() -> std::string {
+    if (::dlopen(FRAMEWORK, RTLD_NOW | RTLD_GLOBAL) == nullptr) return ::dlerror();
+    return loaded(FAKE_NCCL);
+  });
+  CHECK(said == "NCCL 2.32.0 (DABKE_NCCL_LIBRARY: " FAKE_NCCL
+                "), beside another that is linked into this process and cannot be shared");
+}
+
 TEST_CASE("what is known of an error's cause is told with it") {
-  CHECK_THAT(std::string(
-                 remedy_for(kInvalidUsage, "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device")),
-             Contains("give each rank its own"));
-  CHECK_THAT(std::string(remedy_for(kSystemError, "Error: failed to extend /dev/shm/nccl-x to 9 bytes")),
-             Contains("--shm-size"));
-  CHECK_THAT(std::string(remedy_for(kSystemError, "connect failed: No route to host")),
-             Contains("NCCL_SOCKET_IFNAME"));
-  CHECK_THAT(std::string(remedy_for(kRemoteError, "")), Contains("another rank has ended"));
+  const auto [error, text, remedy] = GENERATE(table<Error, const char*, const char*>({
+      {kInvalidUsage, "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device", "give each rank its"},
+      {kSystemError, "Error: failed to extend /dev/shm/nccl-x to 9 bytes", "--shm-size"},
+      {kSystemError, "connect failed: No route to host", "NCCL_SOCKET_IFNAME"},
+      {kSystemError, "connect to 10.0.0.1 returned Connection timed out", "NCCL_SOCKET_IFNAME"},
+      {kRemoteError, "", "another rank has ended"},
+  }));
+  CHECK_THAT(std::string(remedy_for(error, text)), Contains(remedy));
   CHECK(remedy_for(kInternalError, "something else").empty());
+}
+
+TEST_CASE("the words by which a cause is known are those of the NCCL that pip has installed") {
+  const auto [words, remedy] = GENERATE(table<const char*, const char*>({
+      {"Multiple Ranks are using the same GPU", "give each rank its own"},
+      {"Error: failed to create shared memory file", "--shm-size"},
+      {"Bootstrap : no socket interface found", "NCCL_SOCKET_IFNAME"},
+      {"NET/Socket : No usable listening interface found", "NCCL_SOCKET_IFNAME"},
+      {"Mismatched NCCL version detected", "install one everywhere"},
+      {"NCCL version mismatch with remote peer", "install one everywhere"},
+      {"CUDA driver version is insufficient", "install a newer driver"},
+  }));
+  CAPTURE(words);
+  CHECK_THAT(std::string(remedy_for(kSystemError, words)), Contains(remedy));
+  if (std::string(REAL_NCCL).empty()) DABKE_SKIP("pip has installed no NCCL: pip install nvidia-nccl-cu13");
+  const int file = ::open(REAL_NCCL, O_RDONLY | O_CLOEXEC);
+  REQUIRE(file >= 0);
+  const std::size_t bytes = fs::file_size(REAL_NCCL);
+  void* const content = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0);
+  ::close(file);
+  REQUIRE(content != MAP_FAILED);
+  CHECK(::memmem(content, bytes, words, std::strlen(words)) != nullptr);
+  ::munmap(content, bytes);
 }
 
 TEST_CASE("NCCL reduces all dtypes but 16-bit integers, and bits of booleans alone") {
