@@ -72,6 +72,10 @@ Result<Driver> load_driver(std::string_view file) {
   }
   DABKE_CUDA_DRIVER(X)
 #undef X
+#define X(member, in_header, exported, parameters) \
+  driver.member = reinterpret_cast<decltype(driver.member)>(::dlsym(library, exported));
+  DABKE_LATER_CUDA_DRIVER(X)
+#undef X
   if (const Error error = driver.init(0); error != kSuccess)
     return Status(Code::unsupported,
                   fmt::format("the CUDA driver cannot be used: cuInit: {}", describe(driver, error)));

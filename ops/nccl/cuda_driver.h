@@ -90,12 +90,16 @@ inline constexpr std::uintptr_t kPerThreadStream = 2;
   X(load_module,          cuModuleLoadData,              "cuModuleLoadData",                  (Module*, const void*)) \
   X(module_function,      cuModuleGetFunction,           "cuModuleGetFunction",               (Function*, Module, const char*)) \
   X(launch,               cuLaunchKernel,                "cuLaunchKernel",                    (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void**, void**))
+//   null where the driver is older than the version behind it
+#define DABKE_LATER_CUDA_DRIVER(X)                                                                                    \
+  X(load_function,        cuFuncLoad,                    "cuFuncLoad",                        (Function))  /* 12.4 */
 // clang-format on
 
 /// The driver of this process.
 struct Driver {
 #define X(member, in_header, exported, parameters) Error(*member) parameters = nullptr;
   DABKE_CUDA_DRIVER(X)
+  DABKE_LATER_CUDA_DRIVER(X)
 #undef X
   int version = 0;   // 13000
   std::string text;  // "CUDA driver 13.0"

@@ -36,6 +36,12 @@ Status GpuKernels::find(std::string_view name, cuda::Module module) {
   cuda::Function function = nullptr;
   DABKE_RETURN_IF_ERROR(cuda::check(*driver_, fmt::format("cuModuleGetFunction of {}", name),
                                     driver_->module_function(&function, module, std::string(name).c_str())));
+  // A driver that loads lazily, as those from 12.2 on do, may leave the rest for the first launch, where it would wait for
+  // a collective that runs.
+  if (driver_->load_function != nullptr) {
+    DABKE_RETURN_IF_ERROR(
+        cuda::check(*driver_, fmt::format("cuFuncLoad of {}", name), driver_->load_function(function)));
+  }
   functions_.emplace(name, function);
   return {};
 }

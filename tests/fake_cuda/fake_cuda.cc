@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -47,6 +48,7 @@ struct Machine {
   bool has_delays = false;
   std::map<int, Error> lost;  // devices, and why
   std::map<std::uintptr_t, std::pair<std::size_t, int>> memory;
+  std::set<std::pair<Function, int>> loaded;  // kernels, and where
   int devices = 8;
 
   Machine() {
@@ -227,6 +229,13 @@ Error enter(const char* call, int device = -1) {
     if (const Error error = enter(__VA_ARGS__); error != kSuccess) return error; \
   } while (false)
 
+/// Of calls whose results nobody looks at.
+void must_have_context(const char* call) {
+  if (fake_cuda_current_device() >= 0) return;
+  std::fprintf(stderr, "fake_cuda: %s without a context\n", call);
+  std::abort();
+}
+
 bool is_memory(Pointer at, std::size_t bytes) {
   Machine& all = machine();
   const std::lock_guard lock(all.mutex);
@@ -235,37 +244,6 @@ bool is_memory(Pointer at, std::size_t bytes) {
   --found;
   return at + bytes <= found->first + found->second.first;
 }
-
-constexpr std::pair<Error, std::pair<const char*, const char*>> kErrors[] = {
-    {kSuccess, {"CUDA_SUCCESS", "no error"}},
-    {kInvalidValue, {"CUDA_ERROR_INVALID_VALUE", "invalid argument"}},
-    {kOutOfMemory, {"CUDA_ERROR_OUT_OF_MEMORY", "out of memory"}},
-    {kNoDevice, {"CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"}},
-    {kInvalidDevice, {"CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"}},
-    {kInvalidContext, {"CUDA_ERROR_INVALID_CONTEXT", "invalid device context"}},
-    {kUnsupportedPtxVersion,
-     {"CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the provided PTX was compiled with an unsupported toolchain."}},
-    {kInvalidHandle, {"CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"}},
-    {kNotFound, {"CUDA_ERROR_NOT_FOUND", "named symbol not found"}},
-    {kNotReady, {"CUDA_ERROR_NOT_READY", "device not ready"}},
-    {kIllegalAddress, {"CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"}},
-    {kLaunchFailed, {"CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"}},
-    {kSystemDriverMismatch,
-     {"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
-      "system has unsupported display driver / cuda driver combination"}},
-    {kNoCompatibility,
-     {"CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
-      "forward compatibility was attempted on non supported HW"}},
-    {kCaptureUnsupported,
-     {"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"}},
-    {kCaptureImplicit,
-     {"CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
-      "operation would make the legacy stream depend on a capturing blocking stream"}},
-    {kCapturedEvent,
-     {"CUDA_ERROR_CAPTURED_EVENT",
-      "operation not permitted on an event last recorded in a capturing stream"}},
-    {kUnknown, {"CUDA_ERROR_UNKNOWN", "unknown error"}},
-};
 
 }  // namespace
 
@@ -339,20 +317,6 @@ EXPORT Error cuInit(unsigned) {
 EXPORT Error cuDriverGetVersion(int* version) {
   *version = 13000;
   return kSuccess;
-}
-EXPORT Error cuGetErrorName(Error error, const char** name) {
-  *name = nullptr;
-  for (const auto& [code, texts] : kErrors) {
-    if (code == error) *name = texts.first;
-  }
-  return *name != nullptr ? kSuccess : kInvalidValue;
-}
-EXPORT Error cuGetErrorString(Error error, const char** text) {
-  *text = nullptr;
-  for (const auto& [code, texts] : kErrors) {
-    if (code == error) *text = texts.second;
-  }
-  return *text != nullptr ? kSuccess : kInvalidValue;
 }
 EXPORT Error cuDeviceGetCount(int* count) {
   *count = machine().devices;
@@ -534,6 +498,10 @@ EXPORT Error cuMemAlloc_v2(Pointer* memory, std::size_t bytes) {
   return *memory != 0 ? kSuccess : kOutOfMemory;
 }
 EXPORT Error cuMemFree_v2(Pointer memory) {
+  must_have_context("cuMemFree");
+  return fake_cuda_free(memory);
+}
+EXPORT Error fake_cuda_free(Pointer memory) {
   Machine& all = machine();
   int device = -1;
   {
@@ -570,6 +538,7 @@ EXPORT Error cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
   return *memory != nullptr ? kSuccess : kOutOfMemory;
 }
 EXPORT Error cuMemFreeHost(void* memory) {
+  must_have_context("cuMemFreeHost");
   std::free(memory);
   return kSuccess;
 }
@@ -616,11 +585,22 @@ EXPORT Error cuModuleGetFunction(Function* function, Module, const char* name) {
   *function = reinterpret_cast<Function>(const_cast<HostKernel*>(kernel));
   return kernel != nullptr ? kSuccess : kNotFound;
 }
+EXPORT Error cuFuncLoad(Function function) {
+  ENTER("cuFuncLoad");
+  Machine& all = machine();
+  const std::lock_guard lock(all.mutex);
+  all.loaded.emplace(function, fake_cuda_current_device());
+  return kSuccess;
+}
 EXPORT Error cuLaunchKernel(Function function, unsigned blocks, unsigned, unsigned, unsigned threads,
                             unsigned, unsigned, unsigned, Stream stream, void** arguments, void**) {
   ENTER("cuLaunchKernel", stream->device);
   const auto& kernel = *reinterpret_cast<const HostKernel*>(function);
   if (blocks == 0) return kInvalidValue;
+  {
+    const std::lock_guard lock(machine().mutex);
+    if (!machine().loaded.contains({function, stream->device})) return kInvalidHandle;
+  }
   const auto* const bytes = static_cast<const std::byte*>(arguments[0]);
   // As aligned as the argument is.
   auto copy =

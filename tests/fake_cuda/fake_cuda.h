@@ -5,8 +5,9 @@
 // What it is: memory is the host's. A stream is a thread that does one thing after the other. A kernel is our own
 // source, compiled for the host, thread by thread. NCCL's collectives go through shared memory, between threads and
 // between processes; a communicator never blocks, is InProgress now and then, and ends when it is aborted. A call
-// without the context that it needs is an error, as with the driver; so is work on a stream on which NCCL has not
-// enqueued its own yet, which NCCL only forbids. A stream that is being captured runs nothing, and a call that would
+// without the context that it needs is an error, as with the driver, or ends the process where nobody looks at errors; so
+// is work on a stream on which NCCL has not enqueued its own yet, which NCCL only forbids, and the launch of a kernel
+// that was not loaded before: a driver that loads late would do it beside a collective that runs. A stream that is being captured runs nothing, and a call that would
 // break a capture is an error also while there is none: a thread must always have said how it takes captures. Two
 // ranks on one device are an error, unless NCCL_HOSTID tells their hosts apart or, from version 2.30 on,
 // NCCL_MULTI_RANK_GPU_ENABLE=1 allows it.
@@ -55,8 +56,10 @@ __attribute__((visibility("default"))) void fake_cuda_enqueue(dabke::cuda::Strea
                                                               void* argument);
 /// How much was ever enqueued there.
 __attribute__((visibility("default"))) std::uint64_t fake_cuda_enqueued(dabke::cuda::Stream stream);
-/// Memory of a device that no plan refuses, for the tensors of a test; freed by cuMemFree. Null: there is none.
+/// Memory of a device that no plan refuses, for the tensors of a test; freed by cuMemFree, or without a context by
+/// fake_cuda_free. Null: there is none.
 __attribute__((visibility("default"))) void* fake_cuda_allocate(int device, std::size_t bytes);
+__attribute__((visibility("default"))) dabke::cuda::Error fake_cuda_free(dabke::cuda::Pointer memory);
 /// Waits a moment, or not, by the seed.
 __attribute__((visibility("default"))) void fake_cuda_delay();
 }

@@ -162,6 +162,14 @@ int own_version() {
   return wanted.empty() ? 23200 : std::atoi(wanted.c_str());
 }
 
+/// A call whose result nobody looks at, and the like.
+void must_be_current(const char* call, int device) {
+  if (fake_cuda_current_device() == device) return;
+  std::fprintf(stderr, "fake_nccl: %s with the context of device %d, and not of %d\n", call,
+               fake_cuda_current_device(), device);
+  std::abort();
+}
+
 void drop(Communicator communicator) {
   if (communicator->shared->joining.joinable()) communicator->shared->joining.join();
   delete communicator;
@@ -191,6 +199,8 @@ EXPORT const char* ncclGetLastError(Communicator communicator) {
   return last_error.c_str();
 }
 EXPORT Error ncclGetUniqueId(Id* id) {
+  if (fake_cuda_current_device() < 0)
+    return refuse(kUnhandledCudaError, "ncclGetUniqueId: no context, and NCCL would make one on device 0");
   AS_PLANNED("ncclGetUniqueId");
   std::random_device random;
   *id = {};
@@ -240,8 +250,9 @@ EXPORT Error ncclCommInitRankConfig(Communicator* communicator, int size, Id id,
 }
 
 EXPORT Error ncclCommGetAsyncError(Communicator communicator, Error* error) {
-  AS_PLANNED("ncclCommGetAsyncError");
   Shared& comm = *communicator->shared;
+  must_be_current("ncclCommGetAsyncError", comm.device);
+  AS_PLANNED("ncclCommGetAsyncError");
   if (communicator->pending != nullptr && communicator->polls_left-- <= 0) {
     auto work = std::move(communicator->pending);
     if (fake_cuda_enqueued(work->stream) != communicator->stream_had)
@@ -255,18 +266,21 @@ EXPORT Error ncclCommGetAsyncError(Communicator communicator, Error* error) {
 }
 
 EXPORT Error ncclCommFinalize(Communicator communicator) {
-  AS_PLANNED("ncclCommFinalize");
   Shared& comm = *communicator->shared;
+  must_be_current("ncclCommFinalize", comm.device);
+  AS_PLANNED("ncclCommFinalize");
   int tries = 0;
   while (comm.running != 0 && tries < 5000) pause(tries);
   if (comm.running != 0) return refuse(kInternalError, "ncclCommFinalize: a collective has not ended");
   return kSuccess;
 }
 EXPORT Error ncclCommDestroy(Communicator communicator) {
+  must_be_current("ncclCommDestroy", communicator->shared->device);
   drop(communicator);
   return kSuccess;
 }
 EXPORT Error ncclCommAbort(Communicator communicator) {
+  must_be_current("ncclCommAbort", communicator->shared->device);
   communicator->shared->is_aborted = true;
   communicator->shared->segment->left[communicator->shared->rank] = 1;
   ::shm_unlink(communicator->shared->name.c_str());

@@ -25,7 +25,7 @@ std::byte* allocate_on_device(int device, std::size_t bytes) {
 }
 
 void free_on_device(std::byte* memory) {
-  static const auto release = fake_cuda::function<int(unsigned long long)>("cuMemFree_v2");
+  static const auto release = fake_cuda::function<int(unsigned long long)>("fake_cuda_free");
   release(reinterpret_cast<std::uintptr_t>(memory));
 }
 

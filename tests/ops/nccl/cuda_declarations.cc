@@ -21,6 +21,9 @@ constexpr bool is_version_of(std::string_view in_header, std::string_view export
   static_assert(Alike<decltype(Driver::member), decltype(&::in_header)>::value, TEXT(in_header)); \
   static_assert(is_version_of(TEXT(in_header), exported), exported);
 DABKE_CUDA_DRIVER(X)
+#if CUDA_VERSION >= 12040
+DABKE_LATER_CUDA_DRIVER(X)
+#endif
 #undef X
 
 static_assert(kSuccess == CUDA_SUCCESS && kInvalidValue == CUDA_ERROR_INVALID_VALUE &&
