@@ -139,7 +139,7 @@ Result<std::unique_ptr<NcclCommunicator>> NcclRanks::make(const nccl::Library& l
       status = is_ready.status();
     } else if (status = interrupted(); status.is_ok() && Clock::now() >= deadline) {
       status = {Code::timeout,
-                "not all ranks have come to ncclCommInitRankConfig within the time of DABKE_START_TIMEOUT; "
+                "not all ranks have come to ncclCommInitRankConfig within the time of DABKE_START_TIMEOUT_SECONDS; "
                 "NCCL_DEBUG=INFO shows how far it came"};
     }
     if (status.is_ok()) std::this_thread::sleep_for(pause);

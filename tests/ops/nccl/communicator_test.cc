@@ -151,7 +151,7 @@ TEST_CASE("a communicator to which a rank does not come ends at its deadline, or
   const auto id = make_id();
   const auto late = join(0, id, 0, 2, 0.05);
   CHECK(late.status().code() == Code::timeout);
-  CHECK_THAT(late.status().message(), Contains("DABKE_START_TIMEOUT"));
+  CHECK_THAT(late.status().message(), Contains("DABKE_START_TIMEOUT_SECONDS"));
   const auto aborted =
       join(0, make_id(), 0, 2, 600, [] { return Status(Code::aborted, "somebody said so"); });
   CHECK(aborted.status().message() == "somebody said so");
