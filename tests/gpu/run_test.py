@@ -46,6 +46,9 @@ class Run(unittest.TestCase):
         for ranks in (2, 3, 4):
             for how in ('on one GPU, NCCL_MULTI_RANK_GPU_ENABLE=1', 'on one GPU, a NCCL_HOSTID each'):
                 self.assertRegex(seen[(f'conformance, {ranks} ranks', how)], r'^\d+ cases passed', table)
+        of_arithmetic = [what for what, how in seen if how.startswith('`gpu_worker arithmetic`')]
+        self.assertEqual(len([what for what in of_arithmetic if 'NaN' in what]), 6, table)  # of three dtypes, least and greatest
+        self.assertEqual(len([what for what in of_arithmetic if 'rounded once' in what]), 2, table)
         self.assertNotIn('GB/s', table)
         self.assertNotIn('failed', table)
 
@@ -55,6 +58,19 @@ class Run(unittest.TestCase):
         self.assertRegex(done.stdout, r'\| conformance, 2 ranks \| on one GPU, NCCL_MULTI_RANK_GPU_ENABLE=1 \| '
                                       r'does not work here: .*Duplicate GPU detected')
         self.assertRegex(done.stdout, r'\| conformance, 2 ranks \| on one GPU, a NCCL_HOSTID each \| \d+ cases passed')
+
+    def test_ranks_with_different_versions_of_nccl_are_told_so_at_once_and_all_of_them(self):
+        libraries = ':'.join(os.path.join(self.pack, folder) for folder in ('double', 'lib'))
+        environment = {**os.environ, 'LD_LIBRARY_PATH': libraries, 'DABKE_MODULE_PATH': os.path.join(self.pack, 'lib', 'dabke'),
+                       'DABKE_NCCL_LIBRARY': os.path.join(self.pack, 'double', 'libnccl.so.2'), 'DABKE_START_TIMEOUT_SECONDS': '600'}
+        of_its_own = 'FAKE_NCCL_VERSION=$((23200 + DABKE_RANK / 2)) exec "$@"'
+        worker = [os.path.join(self.pack, 'bin', 'gpu_worker'), 'conformance', '5']
+        done = subprocess.run([os.path.join(self.pack, 'bin', 'dabkerun'), '-np', '3', '--bind-to', 'none',
+                               'sh', '-c', of_its_own, 'rank', *worker], env=environment, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=120, check=False)  # far less than that
+        self.assertEqual(done.returncode, 1, done.stdout)
+        for rank in range(3):
+            self.assertRegex(done.stdout, rf'\[{rank}\]<stderr>:mismatch: .*this rank has NCCL 2\.32\.1, and rank 0 has 2\.32\.0 ')
 
     def test_a_wrong_result_fails_the_run_and_is_told(self):
         done = self.run_packed('--double', '--ranks', '2', 'conformance', FAKE_CUDA_PLAN='cuLaunchKernel * 3 700')

@@ -219,6 +219,11 @@ def measure(machine):
     name, more, own_host, _, must_pass = ways_of(machine, 2)[0]
     result = run(machine, 'measure-2', on_ranks(machine, 2, program, own_host), more)
     record_figures(machine, result, f'`gpu_worker measure`, {name}', must_pass)
+    # Among as many as there may be: of two ranks a sum is rounded once, whatever it is kept in.
+    ranks = max(machine.ranks)
+    name, more, own_host, _, must_pass = next(way for way in ways_of(machine, ranks) if way[-1])
+    result = run(machine, 'arithmetic', on_ranks(machine, ranks, [machine.program('gpu_worker'), 'arithmetic'], own_host), more)
+    record_figures(machine, result, f'`gpu_worker arithmetic`, {name}', must_pass)
 
 
 def libraries_for_python(machine):

@@ -5,6 +5,7 @@
 //   gpu_worker kernels              the kernels against the host's, to the bit
 //   gpu_worker conformance [CASES]  the conformance matrix among the ranks of the job, or some of its cases
 //   gpu_worker measure [BYTES]      prints figures
+//   gpu_worker arithmetic           prints what NCCL makes of NaN, of zeros, and of sums of 16-bit floats
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +14,7 @@
 
 #include "tests/conformance/averages.h"
 #include "tests/conformance/cases.h"
+#include "tests/gpu/arithmetic.h"
 #include "tests/gpu/cuda_rank.h"
 #include "tests/gpu/measure.h"
 #include "tests/ops/nccl/kernel_checks.h"
@@ -97,7 +99,8 @@ int run(std::string_view what, const char* number) {
   if (what == "kernels") return check_kernels();
   if (what == "conformance") return check_conformance(number ? std::strtoul(number, nullptr, 10) : SIZE_MAX);
   if (what == "measure") return measure(number ? std::strtoul(number, nullptr, 10) : std::size_t{256} << 20);
-  std::fprintf(stderr, "usage: gpu_worker device|kernels|conformance [CASES]|measure [BYTES]\n");
+  if (what == "arithmetic") return show_arithmetic();
+  std::fprintf(stderr, "usage: gpu_worker device|kernels|conformance [CASES]|measure [BYTES]|arithmetic\n");
   return 2;
 }
 
