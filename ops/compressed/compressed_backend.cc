@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "runtime/backend/host_layout.h"
 #include "runtime/kernels/kernels.h"
 
 namespace dabke {
@@ -21,12 +22,7 @@ bool CompressedBackend::can_run(const CallSpec& call, const Extent&) const {
          call.dtype == DType::f32;
 }
 
-bool CompressedBackend::can_serve(const ProcessSetInfo& set) const {
-  const auto host = [this](Rank rank) -> const std::string& {
-    return world_.hosts[static_cast<std::size_t>(rank)];
-  };
-  return std::ranges::any_of(set.ranks, [&](Rank rank) { return host(rank) != host(set.ranks.front()); });
-}
+bool CompressedBackend::can_serve(const ProcessSetInfo& set) const { return spans_hosts(set, world_.hosts); }
 
 void CompressedBackend::idle() {
   packer_.drop();

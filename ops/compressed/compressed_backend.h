@@ -20,11 +20,6 @@
 
 namespace dabke {
 
-/// What an element travels as; not for `none`.
-constexpr DType wire_dtype(Compression compression) {
-  return compression == Compression::float16 ? DType::f16 : DType::bf16;
-}
-
 class CompressedBackend final : public Backend {
  public:
   /// `world` outlives it. `carriers`, in order of preference, move what was rounded; null ones are left out.

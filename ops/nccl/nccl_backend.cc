@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "ops/nccl/nccl_dtype.h"
+#include "runtime/backend/host_layout.h"
 #include "runtime/base/exceptions.h"
 #include "runtime/transport/module_loader.h"
 
@@ -34,7 +35,6 @@ NcclBackend::~NcclBackend() {
 
 bool NcclBackend::can_run(const CallSpec& call, const Extent&) const {
   if (call.device_type != DeviceType::cuda || !kCollectives.contains(call.kind)) return false;
-  if (call.kind == CollectiveKind::allreduce && call.compression != Compression::none) return false;
   if (!reduces(call.kind)) return true;
   const ReduceOp op = call.op == ReduceOp::average ? ReduceOp::sum : call.op;
   return nccl_dtype(call.dtype).has_value() && nccl_op(call.dtype, op).has_value();
@@ -94,15 +94,23 @@ void NcclBackend::run(const Batch& batch, Completion done) {
   lane.done = done;
 }
 
+/// What NCCL is given. Sums of integers that are divided are wide; float16 and bfloat16 it adds in its own way, also
+/// what float32 travels as between hosts.
+DType NcclBackend::dtype_of_sums(const Batch& batch) const {
+  if (needs_wide_sums(batch) && !is_floating(batch.dtype)) return kernels::wide_dtype(batch.dtype);
+  const bool compresses = batch.kind == CollectiveKind::allreduce &&
+                          batch.compression != Compression::none && batch.dtype == DType::f32 &&
+                          spans_hosts(*batch.process_set, context_.world.hosts);
+  return compresses ? wire_dtype(batch.compression) : batch.dtype;
+}
+
 /// Leaves the batch in the lane where NCCL has it.
 Status NcclBackend::start(OfLane& lane, const Batch& batch) {
   if (lane.packer == nullptr || lane.stream != batch.stream) {
     lane.packer = std::make_unique<Packer>(*batch.stream);
     lane.stream = batch.stream;
   }
-  // Of float16 and bfloat16 only averages of integers are wide: NCCL adds those in its own way.
-  const bool is_wide = needs_wide_sums(batch) && !is_floating(batch.dtype);
-  DABKE_ASSIGN_OR_RETURN(const PackedBatch packed, lane.packer->pack(batch, is_wide));
+  DABKE_ASSIGN_OR_RETURN(const PackedBatch packed, lane.packer->pack(batch, dtype_of_sums(batch)));
   if (is_empty(batch)) return lane.packer->unpack(batch);
   NcclCommunicator& communicator = *lane.communicators.at(batch.process_set->id);
   lane.activity.emplace(batch, activity_of<"NCCL">(batch.kind), name());

@@ -62,6 +62,7 @@ class NcclBackend final : public Backend {
   };
 
   OfLane& of_this_lane();
+  DType dtype_of_sums(const Batch& batch) const;
   Status start(OfLane& lane, const Batch& batch);
   /// NCCL has enqueued the lane's collective.
   Status finish(OfLane& lane, const Batch& batch);

@@ -45,8 +45,10 @@ Status TcpBackend::run_batch(const Batch& batch) {
 Status TcpBackend::run_over(TcpMesh& mesh, const Batch& batch) {
   // Two ranks exchange their elements; of more, sums of some ranks' travel.
   const bool adds_all_at_once = batch.process_set->size() == 2;
-  DABKE_ASSIGN_OR_RETURN(const PackedBatch packed,
-                         packer_.pack(batch, needs_wide_sums(batch) && !adds_all_at_once));
+  DABKE_ASSIGN_OR_RETURN(
+      const PackedBatch packed,
+      packer_.pack(batch, needs_wide_sums(batch) && !adds_all_at_once ? kernels::wide_dtype(batch.dtype)
+                                                                      : batch.dtype));
   if (!is_empty(batch)) {
     const RunScope activity = show_activity<"TCP">(batch);
     mesh.begin(mark_of(batch), batch.deadline);

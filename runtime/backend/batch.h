@@ -76,6 +76,11 @@ constexpr bool rounds_partial_results(DType dtype, ReduceOp op) {
 /// kernels::wide_dtype().
 bool needs_wide_sums(const Batch& batch);
 
+/// What a float32 element travels as; not for `none`.
+constexpr DType wire_dtype(Compression compression) {
+  return compression == Compression::float16 ? DType::f16 : DType::bf16;
+}
+
 /// What all ranks must bring to a run: the same order, and as many tensors and bytes in it. Every backend
 /// compares that, so that ranks which disagree on what belongs to a batch end with an error that tells them.
 struct BatchMark {

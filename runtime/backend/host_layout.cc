@@ -15,6 +15,11 @@ std::vector<Rank> leaders_by_name(std::span<const std::string> hosts) {
   return leaders;
 }
 
+bool spans_hosts(const ProcessSetInfo& set, std::span<const std::string> hosts) {
+  const auto host = [&](Rank rank) -> const std::string& { return hosts[static_cast<std::size_t>(rank)]; };
+  return std::ranges::any_of(set.ranks, [&](Rank rank) { return host(rank) != host(set.ranks.front()); });
+}
+
 std::pair<std::size_t, std::size_t> HostLayout::find(int place) const {
   for (std::size_t host = 0; host < hosts.size(); ++host) {
     const auto found = std::ranges::find(hosts[host], place);

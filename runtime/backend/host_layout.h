@@ -17,6 +17,9 @@ namespace dabke {
 /// Each rank's leader, where `hosts` has the name of each rank's host.
 std::vector<Rank> leaders_by_name(std::span<const std::string> hosts);
 
+/// Whether the set's ranks are not all on one host.
+bool spans_hosts(const ProcessSetInfo& set, std::span<const std::string> hosts);
+
 /// A process set as its hosts see it. The same on all ranks, but for what is `own`.
 struct HostLayout {
   std::vector<std::vector<int>> hosts;  // places in the set, ascending; hosts by their first place

@@ -15,8 +15,8 @@ bool has_send(CollectiveKind kind) {
 
 }  // namespace
 
-Result<PackedBatch> Packer::pack(const Batch& batch, bool is_wide) {
-  packed_ = {.dtype = is_wide ? kernels::wide_dtype(batch.dtype) : batch.dtype};
+Result<PackedBatch> Packer::pack(const Batch& batch, DType as) {
+  packed_ = {.dtype = as};
   in_.clear();
   out_.clear();
   count(batch);
@@ -32,7 +32,7 @@ Result<PackedBatch> Packer::pack(const Batch& batch, bool is_wide) {
 Status Packer::unpack(const Batch& batch, const kernels::Scale& scale) {
   const ActivityScope activity(through_buffer_ ? batch.trace : BatchTrace(), Record::What::unpack);
   const kernels::Scale by = reduces(batch.kind) ? scale : kernels::Scale();
-  if (by.is_one() && !is_wide(batch))
+  if (by.is_one() && !converts(batch))
     std::erase_if(out_, [](const ElementCopy& piece) { return piece.to == piece.from; });
   return stream_->copy(out_, batch.dtype, packed_.dtype, by);
 }

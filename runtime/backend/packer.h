@@ -11,8 +11,8 @@
 //   alltoall               `send`, one block for each rank that it goes to (`send_counts`); `data`, one for
 //                          each that it came from (`receive_counts`)
 // A batch of one entry is not copied: the collective works on its output, and on its input where it has a
-// `send`. Unless it is wanted wide: then all that is packed is of kernels::wide_dtype(), and made narrow
-// again once it is scaled.
+// `send`. Unless it is wanted in another dtype: then all that is packed has that, and becomes the batch's own again
+// as it is scaled.
 #pragma once
 
 #include <cstddef>
@@ -43,8 +43,9 @@ class Packer {
 
   /// Copies the inputs, multiplied by the batch's prescale, to where the collective wants them. The result is
   /// valid until the next pack(). Code out_of_memory when the buffer cannot be had.
-  ///   is_wide  only of a reduction, and only on the host
-  Result<PackedBatch> pack(const Batch& batch, bool is_wide = false);
+  ///   as  what is packed has it; of a reduction also the dtype's wide one, or of float32 one of 16 bits
+  Result<PackedBatch> pack(const Batch& batch, DType as);
+  Result<PackedBatch> pack(const Batch& batch) { return pack(batch, batch.dtype); }
   /// Copies what the collective made of it to the outputs, scaled as the batch says or, where the collective
   /// has done that, by one. The batch is pack()'s.
   Status unpack(const Batch& batch, const kernels::Scale& scale);
@@ -53,9 +54,9 @@ class Packer {
   void drop() { buffer_.drop(); }
 
  private:
-  bool is_wide(const Batch& batch) const { return packed_.dtype != batch.dtype; }
+  bool converts(const Batch& batch) const { return packed_.dtype != batch.dtype; }
   /// Whether the collective works on the tensors themselves.
-  bool is_in_place(const Batch& batch) const { return batch.entries.size() == 1 && !is_wide(batch); }
+  bool is_in_place(const Batch& batch) const { return batch.entries.size() == 1 && !converts(batch); }
   void count(const Batch& batch);
   Status place(const Batch& batch);
   Status list_pieces(const Batch& batch);

@@ -74,7 +74,7 @@ constexpr Knob kKnobs[] = {
     {"MPI_CUDA_AWARE", "", "mpi-cuda-aware", 1, &Config::mpi_cuda_aware, one_of("auto,yes,no"), "",
      "Whether MPI may be given pointers to the memory of CUDA devices, with GPU_OPERATIONS=mpi; the same on all ranks. auto: what it says itself (MPIX_Query_cuda_support), and no where it cannot be asked. A yes that is not true ends in a crash inside MPI."},
     {"COMPRESSION", "", "compression", 1, &Config::compression, one_of("none,float16,bfloat16"), "",
-     "What the float32 elements of an allreduce travel as between hosts, where the call does not say: half the bytes for fewer digits. They are added in float32 and rounded to it once more at the end. Within a host, and for all other collectives and dtypes, nothing changes."},
+     "What the float32 elements of an allreduce travel as between hosts, where the call does not say: half the bytes for fewer digits. They are added in float32 and rounded to it once more at the end, on CUDA devices by NCCL in its own way. Within a host, and for all other collectives and dtypes, nothing changes."},
     {"NETWORK_INTERFACE", "GLOO_IFACE", "network-interfaces", 1, &Config::network_interface, any(), "",
      "What links between ranks may use: interfaces, addresses and networks with commas between, as in eth0,10.1.0.0/16. Empty: loopback on one host, else of each host an address on which the others have reached it."},
     {"MODULE_PATH", "", "module-path", 1, &Config::module_path, any(), "",

@@ -98,6 +98,45 @@ TEST_CASE("hierarchical: between hosts NCCL is never asked, inside of them it is
   }
 }
 
+TEST_CASE("nccl: a compressed allreduce is NCCL's, in 16 bits between hosts and as it is within one") {
+  Setup setup = setup_named("nccl");
+  setup.hosts = GENERATE(1, 2);
+  const bool is_compressed = setup.hosts == 2;
+  CAPTURE(setup.hosts);
+  must(load_doubles());
+  const Planned no_staging("cuMemHostAlloc * 1 2");
+  struct Seen {
+    Numbers alone, average, fused[3];
+    std::vector<double> wide;
+  };
+  const auto seen = run_on_ranks(setup, 2, [](Rank& self) {
+    Seen out;
+    const Call bfloat16{.compression = Compression::bfloat16};
+    out.alone.assign(70000, 1.0f + 0x1p-9f);  // bfloat16 has no such number
+    must(self.allreduce(out.alone, bfloat16));
+    out.average.assign(5, 1.0f + 0x1p-12f);  // neither has float16
+    must(self.allreduce(
+        out.average,
+        {.op = ReduceOp::average, .prescale = 3, .postscale = 0.5, .compression = Compression::float16}));
+    std::vector<Pending> pending;
+    for (Numbers& numbers : out.fused) {
+      numbers.assign(77, 1.0f + 0x1p-9f);
+      pending.push_back(self.allreduce_async(numbers, bfloat16));
+    }
+    for (const Pending& one : pending) must(one.wait());
+    out.wide.assign(3, 1.0 + 0x1p-30);
+    must(self.allreduce(out.wide, bfloat16));  // float64 is left alone
+    return out;
+  });
+  const float one = is_compressed ? 1 : 1 + 0x1p-9f;
+  for (const Seen& of_rank : seen) {
+    CHECK((of_rank.alone == Numbers(70000, 2 * one)));
+    CHECK((of_rank.average == Numbers(5, is_compressed ? 1.5f : 1.5f * (1 + 0x1p-12f))));
+    for (const Numbers& numbers : of_rank.fused) CHECK((numbers == Numbers(77, 2 * one)));
+    CHECK((of_rank.wide == std::vector<double>(3, 2 + 0x1p-29)));
+  }
+}
+
 TEST_CASE("hierarchical: averages of integers, factors and joined ranks are as elsewhere") {
   struct Seen {
     std::vector<std::int8_t> average;

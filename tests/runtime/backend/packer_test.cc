@@ -111,6 +111,25 @@ TEST_CASE("gathered blocks hold all tensors of a rank, and are sorted into the o
   CHECK(out_b == Floats{9, 2, 3});
 }
 
+TEST_CASE("float32 is packed as bfloat16, and comes out as float32, each scaled on the way") {
+  Floats input{1.0f + 0x1p-9f, 2, 3}, output(3);
+  Packer packer;
+  Packing packing(CollectiveKind::allreduce, 0, 2);
+  packing.batch.prescale = 2;
+  packing.batch.divisor = 4;
+  packing.add(input, output);
+  const auto packed = packer.pack(packing.batch, DType::bf16);
+  REQUIRE(packed.is_ok());
+  CHECK(packed->dtype == DType::bf16);
+  REQUIRE(packed->elements >= 3);
+  bf16 halves[3];
+  std::memcpy(halves, packed->data, sizeof halves);
+  CHECK(Floats{static_cast<float>(halves[0]), static_cast<float>(halves[1]), static_cast<float>(halves[2])} ==
+        Floats{2, 4, 6});
+  CHECK(packer.unpack(packing.batch).is_ok());
+  CHECK(output == Floats{0.5, 1, 1.5});
+}
+
 TEST_CASE("scattered blocks hold all tensors' slices for a rank") {
   Floats a{1, 2, 3}, b{4, 5}, out_a(1), out_b(1);
   Packer packer;
