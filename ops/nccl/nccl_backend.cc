@@ -7,6 +7,7 @@
 
 #include "ops/nccl/nccl_dtype.h"
 #include "runtime/backend/host_layout.h"
+#include "runtime/base/bytes.h"
 #include "runtime/base/exceptions.h"
 #include "runtime/transport/module_loader.h"
 
@@ -73,7 +74,7 @@ Status NcclBackend::prepare(const ProcessSetInfo& set, Device device) {
             fmt::format("this rank has NCCL {}, and rank {} has {} ({}); install one version everywhere",
                         version_text(own), set.ranks.front(), version_text(id.version), nccl->description())};
   }
-  context_.log.info("{} on {}: {}", describe_set(set.id), device.to_string(), nccl->description());
+  if (!has_told_version_.exchange(true)) context_.log.info("{}", nccl->description());
   DABKE_ASSIGN_OR_RETURN(auto made, nccl->make_communicator(device, id.nccl, set.rank, set.size(),
                                                             deadline_after(context_.config.start_timeout),
                                                             [this] { return copy_of(aborted_.aborted()); }));
@@ -98,10 +99,66 @@ void NcclBackend::run(const Batch& batch, Completion done) {
 /// what float32 travels as between hosts.
 DType NcclBackend::dtype_of_sums(const Batch& batch) const {
   if (needs_wide_sums(batch) && !is_floating(batch.dtype)) return kernels::wide_dtype(batch.dtype);
-  const bool compresses = batch.kind == CollectiveKind::allreduce &&
-                          batch.compression != Compression::none && batch.dtype == DType::f32 &&
-                          spans_hosts(*batch.process_set, context_.world.hosts);
+  const bool compresses = batch.kind == CollectiveKind::allreduce && batch.compression != Compression::none &&
+                          batch.dtype == DType::f32 && spans_hosts(*batch.process_set, context_.world.hosts);
   return compresses ? wire_dtype(batch.compression) : batch.dtype;
+}
+
+/// Takes the large tensors out of what is to be packed, and brings them to where NCCL works on them: their outputs. The
+/// same ones on all ranks.
+Result<std::vector<NcclCall>> NcclBackend::take_large(OfLane& lane) {
+  Batch& batch = lane.packed;
+  std::vector<NcclCall> calls;
+  if (!is_whole(batch.kind) || batch.entries.size() == 1) return calls;
+  const bool is_reduced = reduces(batch.kind);
+  const bool brings = is_reduced || batch.process_set->rank == batch.root;
+  const kernels::Scale before = is_reduced ? batch.prescale : 1;
+  std::vector<ElementCopy> inputs;
+  std::erase_if(batch.entries, [&](const BatchEntry& entry) {
+    const std::size_t elements = to_size(entry.elements);
+    if (elements * size_of(batch.dtype) < BatchSizes{}.alone) return false;
+    if (brings && (entry.input != entry.output || !before.is_one()))
+      inputs.push_back({entry.output, entry.input, elements});
+    calls.push_back({.kind = batch.kind,
+                     .dtype = batch.dtype,
+                     .op = batch.op,
+                     .root = batch.root,
+                     .data = static_cast<std::byte*>(entry.output),
+                     .elements = elements});
+    if (is_reduced && !batch.result_scale().is_one())
+      lane.results.push_back({entry.output, entry.output, elements});
+    return true;
+  });
+  if (!inputs.empty()) DABKE_RETURN_IF_ERROR(lane.stream->copy(inputs, batch.dtype, batch.dtype, before));
+  return calls;
+}
+
+/// All that NCCL is to do for the batch; what it works on is on its way.
+Result<std::vector<NcclCall>> NcclBackend::prepare_calls(OfLane& lane, const Batch& batch) const {
+  const DType dtype = dtype_of_sums(batch);
+  lane.packed = batch;
+  lane.results.clear();
+  std::vector<NcclCall> calls;
+  if (dtype == batch.dtype) {
+    DABKE_ASSIGN_OR_RETURN(calls, take_large(lane));
+    if (lane.packed.entries.empty()) return calls;
+  }
+  DABKE_ASSIGN_OR_RETURN(const PackedBatch packed, lane.packer->pack(lane.packed, dtype));
+  if (const std::size_t bytes = lane.packer->held_bytes(); std::exchange(lane.held_bytes, bytes) != bytes) {
+    context_.log.debug("{}: {} bytes are held for tensors that travel together",
+                       batch.stream->device().to_string(), bytes);
+  }
+  if (is_empty(lane.packed)) return calls;
+  calls.push_back({.kind = batch.kind,
+                   .dtype = packed.dtype,
+                   .op = batch.op,
+                   .root = batch.root,
+                   .send = packed.send,
+                   .data = packed.data,
+                   .elements = packed.elements,
+                   .send_counts = packed.send_counts,
+                   .receive_counts = packed.receive_counts});
+  return calls;
 }
 
 /// Leaves the batch in the lane where NCCL has it.
@@ -110,30 +167,24 @@ Status NcclBackend::start(OfLane& lane, const Batch& batch) {
     lane.packer = std::make_unique<Packer>(*batch.stream);
     lane.stream = batch.stream;
   }
-  DABKE_ASSIGN_OR_RETURN(const PackedBatch packed, lane.packer->pack(batch, dtype_of_sums(batch)));
-  if (is_empty(batch)) return lane.packer->unpack(batch);
+  DABKE_ASSIGN_OR_RETURN(const std::vector<NcclCall> calls, prepare_calls(lane, batch));
+  if (calls.empty()) return finish(lane);
   NcclCommunicator& communicator = *lane.communicators.at(batch.process_set->id);
   lane.activity.emplace(batch, activity_of<"NCCL">(batch.kind), name());
-  const Status started = communicator.start({.kind = batch.kind,
-                                             .dtype = packed.dtype,
-                                             .op = batch.op,
-                                             .root = batch.root,
-                                             .send = packed.send,
-                                             .data = packed.data,
-                                             .elements = packed.elements,
-                                             .send_counts = packed.send_counts,
-                                             .receive_counts = packed.receive_counts},
-                                            *batch.stream);
+  const Status started = communicator.start(calls, *batch.stream);
   const Result<bool> is_enqueued = started.is_ok() ? communicator.poll() : Result<bool>(started);
   if (!is_enqueued) return fail(lane, communicator, is_enqueued.status());
-  if (*is_enqueued) return finish(lane, batch);
+  if (*is_enqueued) return finish(lane);
   lane.batch = &batch;
   return {};
 }
 
-Status NcclBackend::finish(OfLane& lane, const Batch& batch) {
+Status NcclBackend::finish(OfLane& lane) {
   lane.activity.reset();
-  return lane.packer->unpack(batch);
+  const Batch& batch = lane.packed;
+  if (!lane.results.empty())
+    DABKE_RETURN_IF_ERROR(lane.stream->copy(lane.results, batch.dtype, batch.dtype, batch.result_scale()));
+  return batch.entries.empty() ? Status() : lane.packer->unpack(batch);
 }
 
 Status NcclBackend::fail(OfLane& lane, NcclCommunicator& communicator, Status status) {
@@ -152,8 +203,8 @@ Status NcclBackend::poll() {
     NcclCommunicator& communicator = *lane.communicators.at(lane.batch->process_set->id);
     const auto is_enqueued = communicator.poll();
     if (is_enqueued && !*is_enqueued) return {};
-    const Batch& batch = *std::exchange(lane.batch, nullptr);
-    lane.done(is_enqueued ? finish(lane, batch) : fail(lane, communicator, is_enqueued.status()));
+    lane.batch = nullptr;
+    lane.done(is_enqueued ? finish(lane) : fail(lane, communicator, is_enqueued.status()));
     return {};
   }
   for (const auto& [set, communicator] : lane.communicators) {

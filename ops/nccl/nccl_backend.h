@@ -1,7 +1,8 @@
 // NCCL as a backend: one communicator a process set and device, made when the set is prepared there.
 //
 // A batch is packed into the lane's fusion buffer, runs as one collective of NCCL, and is unpacked, all on the
-// lane's stream; so the collectives of all communicators of a device run in the order of the lane. Averages and
+// lane's stream. Large tensors of an allreduce or a broadcast stay where they are, and are one group of calls with what is
+// packed. So the collectives of all communicators of a device run in the order of the lane. Averages and
 // factors are the packing's and unpacking's; averages of integers travel in their wide dtype. Sums of float16 and
 // bfloat16 are NCCL's own: what they are accumulated in differs from the host's kernels (docs/gpu.md).
 //
@@ -9,6 +10,7 @@
 // loaded when the first tensor on a device comes.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -55,7 +57,10 @@ class NcclBackend final : public Backend {
     std::map<ProcessSetId, std::shared_ptr<NcclCommunicator>> communicators;
     std::unique_ptr<Packer> packer;
     DeviceStream* stream = nullptr;
-    const Batch* batch = nullptr;  // handed to NCCL, which has not enqueued all of it yet
+    std::size_t held_bytes = 0;        // the packer's, as the log has them
+    Batch packed;                      // of the batch what is packed: its large tensors are not
+    std::vector<ElementCopy> results;  // those of the others, which are still to be scaled
+    const Batch* batch = nullptr;      // handed to NCCL, which has not enqueued all of it yet
     std::optional<RunScope> activity;
     Completion done;
     Status failed;  // what its communicators were aborted for: they tell no more than that they were
@@ -63,15 +68,18 @@ class NcclBackend final : public Backend {
 
   OfLane& of_this_lane();
   DType dtype_of_sums(const Batch& batch) const;
+  Result<std::vector<NcclCall>> prepare_calls(OfLane& lane, const Batch& batch) const;
+  static Result<std::vector<NcclCall>> take_large(OfLane& lane);
   Status start(OfLane& lane, const Batch& batch);
   /// NCCL has enqueued the lane's collective.
-  Status finish(OfLane& lane, const Batch& batch);
+  static Status finish(OfLane& lane);
   /// Aborts it, because other ranks wait for this one; the first cause.
   Status fail(OfLane& lane, NcclCommunicator& communicator, Status status);
 
   const BackendContext context_;
   const FindNccl find_;
   AbortLatch aborted_;
+  std::atomic<bool> has_told_version_{false};
   std::mutex mutex_;  // all below; a row of lanes_ is its thread's but for the communicators
   std::map<ProcessSetId, Id> ids_;
   std::map<std::thread::id, OfLane> lanes_;

@@ -138,9 +138,10 @@ Result<std::unique_ptr<NcclCommunicator>> NcclRanks::make(const nccl::Library& l
     if (!is_ready) {
       status = is_ready.status();
     } else if (status = interrupted(); status.is_ok() && Clock::now() >= deadline) {
-      status = {Code::timeout,
-                "not all ranks have come to ncclCommInitRankConfig within the time of DABKE_START_TIMEOUT_SECONDS; "
-                "NCCL_DEBUG=INFO shows how far it came"};
+      status = {
+          Code::timeout,
+          "not all ranks have come to ncclCommInitRankConfig within the time of DABKE_START_TIMEOUT_SECONDS; "
+          "NCCL_DEBUG=INFO shows how far it came"};
     }
     if (status.is_ok()) std::this_thread::sleep_for(pause);
     pause = std::min<Duration>(pause * 2, std::chrono::milliseconds(5));
@@ -155,12 +156,15 @@ void NcclRanks::abort() { handle_->abort(handle_); }
 
 Result<bool> NcclRanks::poll() { return handle_->is_ready("ncclCommGetAsyncError"); }
 
-Status NcclRanks::start(const NcclCall& call, DeviceStream& stream) {
+Status NcclRanks::start(std::span<const NcclCall> calls, DeviceStream& stream) {
   const cuda::Stream on = static_cast<CudaStream&>(stream).get();
   return handle_->use([&](nccl::Communicator communicator) -> Status {
     const nccl::Library& library = handle_->library();
     DABKE_RETURN_IF_ERROR(nccl::check(library, "ncclGroupStart", library.group_start(), communicator));
-    Status status = enqueue(call, communicator, on);
+    Status status;
+    for (const NcclCall& call : calls) {
+      if (status.is_ok()) status = enqueue(call, communicator, on);
+    }
     const Status ended = nccl::check(library, "ncclGroupEnd", library.group_end(), communicator);
     return status.is_ok() ? ended : status;
   });

@@ -26,7 +26,7 @@ class NcclRanks final : public NcclCommunicator {
                                                         TimePoint deadline,
                                                         const std::function<Status()>& interrupted);
   ~NcclRanks() override;
-  Status start(const NcclCall& call, DeviceStream& stream) override;
+  Status start(std::span<const NcclCall> calls, DeviceStream& stream) override;
   Result<bool> poll() override;
   void abort() override;
 

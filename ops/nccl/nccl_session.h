@@ -48,8 +48,9 @@ struct NcclCall {
 class NcclCommunicator {
  public:
   virtual ~NcclCommunicator() = default;
-  /// `stream`: one that the session has opened, of this communicator's device.
-  virtual Status start(const NcclCall& call, DeviceStream& stream) = 0;
+  /// All of them at once, the same on all ranks. `stream`: one that the session has opened, of this communicator's device.
+  virtual Status start(std::span<const NcclCall> calls, DeviceStream& stream) = 0;
+  Status start(const NcclCall& call, DeviceStream& stream) { return start({&call, 1}, stream); }
   /// Whether NCCL has enqueued what was started.
   virtual Result<bool> poll() = 0;
   /// From any thread.

@@ -50,6 +50,8 @@ class Packer {
   /// has done that, by one. The batch is pack()'s.
   Status unpack(const Batch& batch, const kernels::Scale& scale);
   Status unpack(const Batch& batch) { return unpack(batch, batch.result_scale()); }
+  /// The bytes that it keeps.
+  std::size_t held_bytes() const { return buffer_.capacity(); }
   /// Gives the buffer back.
   void drop() { buffer_.drop(); }
 
