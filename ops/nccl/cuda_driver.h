@@ -1,5 +1,5 @@
 // The functions of the CUDA driver that we call, in declarations of our own: nothing of CUDA is needed to compile
-// this, and nothing is linked. tests/ops/nccl/declarations_test.cc holds them against cuda.h where that is there.
+// this, and nothing is linked. tests/ops/nccl/cuda_declarations.cc holds them against cuda.h where that is there.
 //
 // Only the driver API is called, through libcuda.so.1 as the machine has it, by the exported names of the versions
 // that are declared here. A cudaStream_t is a CUstream, a cudaEvent_t a CUevent, and a device pointer an address, so

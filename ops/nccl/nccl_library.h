@@ -1,5 +1,5 @@
 // The functions of NCCL that we call, in declarations of our own, and how one NCCL is found.
-// tests/ops/nccl/declarations_test.cc holds the declarations against nccl.h where that is there.
+// tests/ops/nccl/nccl_declarations.cc holds the declarations against nccl.h where that is there.
 //
 // NCCL is looked for when the first device tensor comes, and never before: one that is loaded earlier would become
 // that of a framework which is loaded later. There is one in a process:
