@@ -138,6 +138,11 @@ class TheJudge(unittest.TestCase):
                 'Of epoch 1 rank 0 said: cannot read /x/1/hello/1.value: Too many open files')
         self.assertEqual(judges.blamed_in(told, 2), [0])
 
+    def test_of_a_connection_that_is_not_made_either_end_may_be_to_blame(self):
+        told = ("lost TransportError alltoall 'a': alltoall 'a' failed on rank 0: gloo alltoall of 1 tensor (order 3), rank 0 of 3 in "
+                'process set 0: connecting to rank 1 on host (limit 10 s): connect [127.0.0.1]:5004: Connection reset by peer')
+        self.assertEqual(judges.blamed_in(told, 2), [0, 1])
+
 
 class ThePlans(unittest.TestCase):
     def test_a_seed_is_a_plan(self):

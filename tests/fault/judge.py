@@ -19,7 +19,9 @@ class Verdict:
 
 
 BLAMES = [r'\blost rank (\d+)', r'\brank (\d+) on \S+ has not said', r'\bwaited .*? for ranks? (\d+(?:, \d+)*)',
-          r'\bhas no link to rank (\d+)', r'\brank (\d+) shares no memory with rank (\d+)']  # of two, who has failed is either
+          r'\bhas no link to rank (\d+)',
+          # of two, who has failed is either
+          r'\brank (\d+) shares no memory with rank (\d+)', r'\bfailed on rank (\d+): .*?\bconnecting to rank (\d+)']
 
 
 def blamed_in(message, rank):
