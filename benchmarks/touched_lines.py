@@ -1,0 +1,131 @@
+"""What instructions have touched: steps and address spaces in, figures out. lines_of_a_call.py makes them."""
+import bisect
+import collections
+import os
+
+LINE, PAGE = 64, 4096
+
+
+class Touch(collections.namedtuple("Touch", "address size writes")):
+    """One access to memory."""
+
+    def lines(self):
+        return range(self.address // LINE, (self.address + max(self.size, 1) - 1) // LINE + 1)
+
+
+# One instruction: where it is, its own bytes, what it touches, and its system call, if it makes one.
+Step = collections.namedtuple("Step", "rank ip size touches call", defaults=(None,))
+
+
+class Mapping(collections.namedtuple("Mapping", "begin end is_shared inode offset path")):
+    """A row of /proc/PID/maps; a library's zeroed data has the path of the library."""
+
+
+def parse_maps(text):
+    mappings = []
+    for row in text.splitlines():
+        span, mode, offset, _, inode, *path = row.split(None, 5)
+        begin, end = (int(one, 16) for one in span.split("-"))
+        path = path[0] if path else ""
+        before = mappings[-1] if mappings else None
+        if not path and before and before.end == begin and ".so" in before.path:
+            path = before.path  # its .bss
+        mappings.append(Mapping(begin, end, mode[3] == "s", int(inode), int(offset, 16), path))
+    return mappings
+
+
+class Space:
+    """The address space of one rank."""
+
+    def __init__(self, mappings, stack_pointer=0, thread_pointer=0):
+        self.mappings, self.begins = mappings, [one.begin for one in mappings]
+        self.stack, self.thread = self.find(stack_pointer), thread_pointer
+
+    def find(self, address):
+        index = bisect.bisect_right(self.begins, address) - 1
+        found = self.mappings[index] if index >= 0 else None
+        return found if found and address < found.end else None
+
+    def class_of(self, address):
+        mapping = self.find(address)
+        name = os.path.basename(mapping.path) if mapping else ""
+        if mapping is None or mapping == self.stack or name == "[stack]":
+            return "stack"
+        if mapping.is_shared:
+            return "shared segment"
+        if name.startswith("libdabke"):
+            return "libdabke"
+        if name in ("[vvar]", "[vdso]"):
+            return "kernel's clock"
+        if ".so" in name:
+            return "other libraries"
+        if abs(address - self.thread) < PAGE:
+            return "thread"
+        return "heap" if not name or name.startswith("[") else "program"
+
+    def key(self, line):
+        """What the line is called in every rank that shares it; None: it is this one's own."""
+        mapping = self.find(line * LINE)
+        if mapping is None or not mapping.is_shared:
+            return None
+        return mapping.path, mapping.inode, mapping.offset + line * LINE - mapping.begin
+
+
+class Sum:
+    """What the steps of one rank come to, of all of them or of one function."""
+
+    def __init__(self):
+        self.instructions, self.code, self.calls = 0, {}, collections.Counter()
+        self.data = {}  # line: whether it was written, in the order of first touch
+
+    def add(self, step):
+        self.instructions += 1
+        for line in Touch(step.ip, step.size, False).lines():
+            self.code[line] = True
+        for touch in step.touches:
+            for line in touch.lines():
+                self.data[line] = self.data.get(line, False) or touch.writes
+        if step.call is not None:
+            self.calls[step.call] += 1
+
+    def by_class(self, space):
+        """{class: (lines, of them written, pages)}"""
+        lines = {}
+        for line in self.data:
+            lines.setdefault(space.class_of(line * LINE), []).append(line)
+        return {name: (len(some), sum(self.data[one] for one in some), pages(some)) for name, some in lines.items()}
+
+
+def pages(lines):
+    return len({line * LINE // PAGE for line in lines})
+
+
+def sum_by(steps, name_of):
+    """{name: Sum}, in the order of first appearance."""
+    sums = collections.defaultdict(Sum)
+    for step in steps:
+        sums[name_of(step)].add(step)
+    return sums
+
+
+class HandOvers:
+    """Which shared lines go from rank to rank: each is with those that have read it since it was last written."""
+
+    def __init__(self):
+        self.holders = {}  # key of the line: ranks
+        self.reads, self.writes = collections.Counter(), collections.Counter()
+
+    def add(self, step, space):
+        for touch in step.touches:
+            for line in touch.lines():
+                key = space.key(line)
+                if key is None:
+                    continue
+                holders = self.holders.setdefault(key, {step.rank})
+                if touch.writes:
+                    if holders != {step.rank}:
+                        self.writes[key] += 1
+                    self.holders[key] = {step.rank}
+                elif step.rank not in holders:
+                    self.reads[key] += 1
+                    holders.add(step.rank)
