@@ -51,6 +51,8 @@ class Space:
         name = os.path.basename(mapping.path) if mapping else ""
         if mapping is None or mapping == self.stack or name == "[stack]":
             return "stack"
+        if abs(address - self.thread) < PAGE:
+            return "thread"
         if mapping.is_shared:
             return "shared segment"
         if name.startswith("libdabke"):
@@ -59,8 +61,6 @@ class Space:
             return "kernel's clock"
         if ".so" in name:
             return "other libraries"
-        if abs(address - self.thread) < PAGE:
-            return "thread"
         return "heap" if not name or name.startswith("[") else "program"
 
     def key(self, line):
