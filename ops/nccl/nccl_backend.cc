@@ -1,14 +1,15 @@
 #include "ops/nccl/nccl_backend.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "ops/nccl/nccl_dtype.h"
 #include "runtime/backend/host_layout.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/exceptions.h"
+#include "runtime/call/process_set_list.h"
 #include "runtime/transport/module_loader.h"
 
 namespace dabke {
@@ -41,18 +42,40 @@ bool NcclBackend::can_run(const CallSpec& call, const Extent&) const {
   return nccl_dtype(call.dtype).has_value() && nccl_op(call.dtype, op).has_value();
 }
 
+Result<std::uint32_t> NcclBackend::library_version() {
+  DABKE_ASSIGN_OR_RETURN(NcclSession* const nccl, find_());
+  if (!has_told_version_.exchange(true)) context_.log.info("{}", nccl->description());
+  return static_cast<std::uint32_t>(nccl->version());
+}
+
+/// NCCL takes no other version, not even of the same minor one, and would tell only once all have come to the making of the
+/// communicator.
+Status NcclBackend::check_versions(const ProcessSetInfo& set, std::span<const std::uint32_t> versions) const {
+  std::map<std::uint32_t, std::vector<Rank>> by_version;
+  for (std::size_t i = 0; i < versions.size(); ++i) by_version[versions[i]].push_back(set.ranks[i]);
+  if (by_version.size() == 1) return {};
+  std::vector<std::string> all;
+  for (auto& [version, ranks] : by_version) {
+    std::ranges::sort(ranks);
+    all.push_back(fmt::format("{} on {} {}", version_text(version), ranks.size() == 1 ? "rank" : "ranks",
+                              ranks_to_string(ranks)));
+  }
+  return {Code::mismatch,
+          fmt::format(
+              "the ranks have different versions of NCCL: {}; install the same pip package "
+              "(nvidia-nccl-cu12, nvidia-nccl-cu13) everywhere, or set DABKE_NCCL_LIBRARY to files of one "
+              "version (DABKE_LOG_LEVEL=info tells which file each rank has)",
+              fmt::join(all, ", "))};
+}
+
 Status NcclBackend::make_unique_id(const ProcessSetInfo&, std::span<std::byte> id) {
   DABKE_ASSIGN_OR_RETURN(NcclSession* const nccl, find_());
-  Id made;
-  made.version = static_cast<std::uint32_t>(nccl->version());
-  DABKE_RETURN_IF_ERROR(nccl->make_id(made.nccl));
-  std::memcpy(id.data(), &made, sizeof made);
-  return {};
+  return nccl->make_id(id);
 }
 
 void NcclBackend::take_unique_id(const ProcessSetInfo& set, std::span<const std::byte> id) {
   const std::lock_guard lock(mutex_);
-  std::memcpy(&ids_[set.id], id.data(), sizeof(Id));
+  std::ranges::copy(id, ids_[set.id].begin());
 }
 
 NcclBackend::OfLane& NcclBackend::of_this_lane() {
@@ -68,14 +91,7 @@ Status NcclBackend::prepare(const ProcessSetInfo& set, Device device) {
     const std::lock_guard lock(mutex_);
     id = ids_[set.id];
   }
-  const auto own = static_cast<std::uint32_t>(nccl->version());
-  if (id.version != own) {
-    return {Code::mismatch,
-            fmt::format("this rank has NCCL {}, and rank {} has {} ({}); install one version everywhere",
-                        version_text(own), set.ranks.front(), version_text(id.version), nccl->description())};
-  }
-  if (!has_told_version_.exchange(true)) context_.log.info("{}", nccl->description());
-  DABKE_ASSIGN_OR_RETURN(auto made, nccl->make_communicator(device, id.nccl, set.rank, set.size(),
+  DABKE_ASSIGN_OR_RETURN(auto made, nccl->make_communicator(device, id, set.rank, set.size(),
                                                             deadline_after(context_.config.start_timeout),
                                                             [this] { return copy_of(aborted_.aborted()); }));
   OfLane& lane = of_this_lane();

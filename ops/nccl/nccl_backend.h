@@ -10,6 +10,7 @@
 // loaded when the first tensor on a device comes.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -38,6 +39,8 @@ class NcclBackend final : public Backend {
   DeviceType device_type() const override { return DeviceType::cuda; }
   bool can_run(const CallSpec& call, const Extent& extent) const override;
   std::size_t unique_id_bytes() const override { return sizeof(Id); }
+  Result<std::uint32_t> library_version() override;
+  Status check_versions(const ProcessSetInfo& set, std::span<const std::uint32_t> versions) const override;
   Status make_unique_id(const ProcessSetInfo& set, std::span<std::byte> id) override;
   void take_unique_id(const ProcessSetInfo& set, std::span<const std::byte> id) override;
   Status prepare(const ProcessSetInfo& set, Device device) override;
@@ -47,11 +50,7 @@ class NcclBackend final : public Backend {
   void abort(const Status& cause) override;
 
  private:
-  /// What travels: all ranks must have one version of NCCL.
-  struct Id {
-    std::uint32_t version = 0;
-    std::byte nccl[NcclSession::kIdBytes] = {};
-  };
+  using Id = std::array<std::byte, NcclSession::kIdBytes>;
   /// A lane of this rank, by its thread: what it has under way.
   struct OfLane {
     std::map<ProcessSetId, std::shared_ptr<NcclCommunicator>> communicators;

@@ -55,9 +55,17 @@ class Backend {
   /// Whether a thread that waits for a result may run it: run() comes back by itself once all ranks are
   /// there.
   virtual bool can_run_on_waiters() const { return false; }
-  // A communicator may need an id that one rank makes and all others know. It is broadcast by the host's lane.
+  // A communicator may need an id that one rank makes and all others know. The host's lane tells all ranks which version
+  // of the library each has, and then broadcasts the id.
   /// The id's size; 0: none is needed.
   virtual std::size_t unique_id_bytes() const { return 0; }
+  /// That of the library which this rank has; 0: any goes with any. On the host's lane.
+  virtual Result<std::uint32_t> library_version() { return std::uint32_t{0}; }
+  /// Those of all ranks, in set order, before an id is made. An error, the same on all of them: they do not go together.
+  virtual Status check_versions(const ProcessSetInfo& set, std::span<const std::uint32_t> versions) const {
+    (void)set, (void)versions;
+    return {};
+  }
   /// The set's first rank makes it before the set is prepared.
   virtual Status make_unique_id(const ProcessSetInfo& set, std::span<std::byte> id) {
     (void)set, (void)id;

@@ -17,7 +17,7 @@ struct DeviceLane::Flight {
   enum class Step { make_id, build, slice, slicing, stage, staging, launch, launching, in_flight };
   /// What one lane has done for the other to go on.
   enum class Device { nothing, made_id, built, staged };
-  enum class Host { nothing, exchanged, agreed, over };
+  enum class Host { nothing, compared, exchanged, agreed, over };
   struct Staged {
     void* device;
     void* host;

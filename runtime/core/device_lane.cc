@@ -181,7 +181,11 @@ bool DeviceLane::advance(Flight& flight) {
   Status status = aborted();
   if (status.is_ok()) status = without_exceptions([&] { return step(flight); });
   if (status.is_ok()) return flight.step != before;
-  if (flight.part != nullptr) status = runner_.fail(*flight.backend, *flight.part, std::move(status));
+  if (flight.part != nullptr) {
+    status = runner_.fail(*flight.backend, *flight.part, std::move(status));
+  } else {
+    runner_.end(flight.run->process_set->id, status);  // what comes behind it has no id, or is out of step
+  }
   {
     const std::lock_guard lock(mutex_);
     flight.abandon_at = std::min(abandon_at_, Clock::now() + kAbandonAfter);

@@ -2,15 +2,16 @@
 // memory. Several batches may be on their way; they end in the order in which they were pushed.
 //
 // What becomes of a run, in steps that the two lanes take in turn; most runs have those of the device alone:
-//   1. device  the set's first rank makes the id of a communicator, where the backend wants one for a new set
-//   2. host    all ranks get it; they tell each other their row counts (allgather, alltoall)
-//   3. device  waits for the inputs' events, makes the outputs
-//   4. host    the ranks agree which outputs have memory everywhere (output_verdict.h)
-//   5. device  copies the inputs to the host, where the host is to run the batch; where it is to run the middle of it
+//   1. host    where the backend wants an id for a new set: the ranks compare the versions of its library
+//   2. device  the set's first rank makes the id
+//   3. host    all ranks get it; they tell each other their row counts (allgather, alltoall)
+//   4. device  waits for the inputs' events, makes the outputs
+//   5. host    the ranks agree which outputs have memory everywhere (output_verdict.h)
+//   6. device  copies the inputs to the host, where the host is to run the batch; where it is to run the middle of it
 //              alone (sliced_batch.h), enqueues what comes before, and copies this rank's slice
-//   6. host    runs that there
-//   7. device  enqueues the batch; or copies the outputs back, and enqueues what comes after
-//   8. device  looks at the event behind all of that until it is reached: the run has ended
+//   7. host    runs that there
+//   8. device  enqueues the batch; or copies the outputs back, and enqueues what comes after
+//   9. device  looks at the event behind all of that until it is reached: the run has ended
 // The host's steps of a run are one part in the host's lane, which it enters when the run is handed over, before the
 // next run; it waits there for the device. So every communicator of the host sees the same order on every rank.
 //
@@ -20,7 +21,7 @@
 //                 broadcast inside the hosts, and the host between them; all else the host runs alone, so no
 //                 communicator of the device spans hosts
 //   host          the host
-//   mpi           the same; MPI is given copies in the device's own memory of an allreduce and a broadcast, so that 5 and 7
+//   mpi           the same; MPI is given copies in the device's own memory of an allreduce and a broadcast, so that 6 and 8
 //                 copy within the device
 //
 // After an abort a run ends when its device has come to its end, or after kAbandonAfter; then its memory is kept for
@@ -73,6 +74,7 @@ class DeviceLane final : public Lane {
   // ---- the host's steps, on its lane's thread
   void run_on_host(Flight& flight, BackendRunner& host);
   Status take_host_steps(Flight& flight, BackendRunner& host);
+  static Status compare_versions(const Flight& flight, BackendRunner& host);
 
   // ---- the device's, on the lane's own
   void loop();

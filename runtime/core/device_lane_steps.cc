@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "runtime/backend/packer.h"
+#include "runtime/base/bytes.h"
 #include "runtime/core/device_flight.h"
 
 namespace dabke {
@@ -52,6 +53,8 @@ Status DeviceLane::take_host_steps(Flight& flight, BackendRunner& host) {
   };
 
   if (flight.needs_id) {
+    DABKE_RETURN_IF_ERROR(compare_versions(flight, host));
+    tell(Flight::Host::compared);
     DABKE_RETURN_IF_ERROR(wait_for(Device::made_id));
     Batch id;
     id.kind = CollectiveKind::broadcast;
@@ -77,6 +80,21 @@ Status DeviceLane::take_host_steps(Flight& flight, BackendRunner& host) {
   return flight.on_host.entries.empty() ? Status() : host.run(flight.on_host);
 }
 
+Status DeviceLane::compare_versions(const Flight& flight, BackendRunner& host) {
+  const ProcessSetInfo& set = flight.ranks_of_device();
+  DABKE_ASSIGN_OR_RETURN(const std::uint32_t own, flight.backend->library_version());
+  std::vector<std::uint32_t> all(to_size(set.size()));
+  const std::vector<std::int64_t> counts(all.size(), 1);
+  Batch versions;
+  versions.kind = CollectiveKind::allgather;
+  versions.dtype = DType::u32;
+  versions.order = flight.run->batch.order;
+  versions.process_set = &set;
+  versions.entries.push_back({.input = &own, .output = all.data(), .elements = 1, .receive_counts = counts});
+  DABKE_RETURN_IF_ERROR(host.run(versions));
+  return flight.backend->check_versions(set, all);
+}
+
 Status DeviceLane::step(Flight& flight) {
   Flight::Host host_has{};
   bool launched = false;
@@ -88,7 +106,8 @@ Status DeviceLane::step(Flight& flight) {
     if (launched) DABKE_RETURN_IF_ERROR(copy_of(flight.launch_status));
   }
   switch (flight.step) {
-    case Flight::Step::make_id: return make_id(flight);
+    case Flight::Step::make_id:
+      return !flight.needs_id || host_has >= Flight::Host::compared ? make_id(flight) : Status();
     case Flight::Step::build: return host_has >= Flight::Host::exchanged ? build(flight) : Status();
     case Flight::Step::slice: return slice(flight);
     case Flight::Step::stage: {

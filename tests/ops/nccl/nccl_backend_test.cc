@@ -27,6 +27,7 @@ struct Side {
   void prepare(ProcessSetId id, std::span<const std::byte> made) {
     ProcessSetInfo other = set;
     other.id = id;
+    must(backend.library_version());
     backend.take_unique_id(other, made);
     must(backend.prepare(other, device));
   }
