@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "ops/nccl/nccl_settings.h"
 #include "ops/nccl/nvtx.h"
 
 namespace dabke {
@@ -19,13 +20,7 @@ Status NcclProcess::load_driver() {
 Status NcclProcess::load_nccl(const std::string& library, const Environment& environment) {
   const std::lock_guard lock(mutex_);
   if (has_nccl_) return {};
-  // Every thread of ours that waits for NCCL counts on it not to block.
-  if (const auto blocking = environment("NCCL_COMM_BLOCKING"); blocking && *blocking == "1") {
-    return {
-        Code::invalid_argument,
-        "NCCL_COMM_BLOCKING=1 makes NCCL wait where nothing can end it; unset it, so that a lost rank ends "
-        "with an error"};
-  }
+  DABKE_RETURN_IF_ERROR(nccl::refuse_blocking(environment, nccl::settings_files(environment)));
   DABKE_ASSIGN_OR_RETURN(nccl_, nccl::load(library, environment));
   has_nccl_ = true;
   return {};
