@@ -9,6 +9,7 @@
 #include "runtime/backend/host_layout.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/exceptions.h"
+#include "runtime/base/fusion_settings.h"
 #include "runtime/call/process_set_list.h"
 #include "runtime/transport/module_loader.h"
 
@@ -18,6 +19,11 @@ namespace {
 constexpr Collectives kCollectives = {CollectiveKind::allreduce, CollectiveKind::allgather,
                                       CollectiveKind::broadcast, CollectiveKind::reducescatter,
                                       CollectiveKind::alltoall};
+
+/// Whether a tensor of several is not packed. The same ones on all ranks.
+bool is_large(std::int64_t elements, DType dtype) {
+  return to_size(elements) * size_of(dtype) >= BatchSizes{}.alone;
+}
 
 std::string version_text(std::uint32_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
@@ -98,11 +104,80 @@ Status NcclBackend::prepare(const ProcessSetInfo& set, Device device) {
   const std::shared_ptr<NcclCommunicator> communicator(std::move(made));
   {
     const std::lock_guard lock(mutex_);
-    lane.communicators[set.id] = communicator;
+    lane.sets[set.id].communicator = communicator;
   }
   // An abort that came before it was there has not ended it.
   if (aborted_.is_aborted()) communicator->abort();
   return copy_of(aborted_.aborted());
+}
+
+std::size_t NcclBackend::bytes_alike(const Batch& batch, std::span<const std::int64_t> elements) const {
+  if (!is_whole(batch.kind)) return 0;
+  const DType dtype = dtype_of_sums(batch);
+  const bool converts = dtype != batch.dtype;
+  std::size_t packed = 0;
+  std::size_t bytes = 0;
+  for (const std::int64_t count : elements) {
+    if (!converts && elements.size() > 1 && is_large(count, dtype)) continue;
+    ++packed;
+    bytes += fusion_padded(to_size(count) * size_of(dtype));
+  }
+  return packed == 1 && !converts ? 0 : bytes;  // a lone tensor stays where it is
+}
+
+bool NcclBackend::take_memory_alike(const ProcessSetInfo& set, DeviceStream& stream, std::size_t bytes) {
+  OfSet& of = of_this_lane().sets.at(set.id);
+  of.packer = std::make_unique<Packer>(stream);  // the one before gives its memory back
+  if (of.memory != nullptr) of.communicator->give_back(std::exchange(of.memory, nullptr));
+  of.bytes = bytes;
+  auto memory = of.communicator->take_memory(bytes);
+  if (memory) {
+    of.memory = memory.take();
+  } else {
+    context_.log.debug("{}: {} has no memory that is registered with NCCL: {}", stream.device().to_string(),
+                       describe_set(set.id), memory.status().message());
+  }
+  return of.memory != nullptr;
+}
+
+void NcclBackend::use_memory(const ProcessSetInfo& set, bool is_alike) {
+  OfSet& of = of_this_lane().sets.at(set.id);
+  if (is_alike) return of.packer->borrow(of.memory, of.bytes);
+  if (of.memory != nullptr) of.communicator->give_back(std::exchange(of.memory, nullptr));
+  of.packer->make_room(of.bytes);
+}
+
+bool NcclBackend::has_room_for(const Batch& batch) {
+  OfLane& lane = of_this_lane();
+  Packer& packer = packer_of(lane, batch);
+  if (!is_whole(batch.kind)) return packer.has_room_for(batch, dtype_of_sums(batch));
+  lane.elements.clear();
+  for (const BatchEntry& entry : batch.entries) lane.elements.push_back(entry.elements);
+  return bytes_alike(batch, lane.elements) <= packer.held_bytes();
+}
+
+Packer& NcclBackend::packer_of(OfLane& lane, const Batch& batch) const {
+  if (lane.stream != batch.stream) {
+    lane.stream = batch.stream;
+    lane.packer = std::make_unique<Packer>(*batch.stream);
+  }
+  if (!is_whole(batch.kind)) return *lane.packer;
+  auto& packer = lane.sets[batch.process_set->id].packer;
+  if (packer == nullptr) packer = std::make_unique<Packer>(*batch.stream);
+  return *packer;
+}
+
+void NcclBackend::tell_held_bytes(OfLane& lane) const {
+  std::size_t bytes = lane.packer->held_bytes();
+  std::size_t registered = 0;
+  for (const auto& [id, set] : lane.sets) {
+    if (set.packer != nullptr) bytes += set.packer->held_bytes();
+    if (set.memory != nullptr) registered += set.bytes;
+  }
+  if (std::exchange(lane.held_bytes, bytes) == bytes) return;
+  context_.log.debug("{}: {} bytes are held for tensors that travel together{}",
+                     lane.stream->device().to_string(), bytes,
+                     registered == 0 ? "" : fmt::format(", {} of them registered with NCCL", registered));
 }
 
 void NcclBackend::run(const Batch& batch, Completion done) {
@@ -132,7 +207,7 @@ Result<std::vector<NcclCall>> NcclBackend::take_large(OfLane& lane) {
   std::vector<ElementCopy> inputs;
   std::erase_if(batch.entries, [&](const BatchEntry& entry) {
     const std::size_t elements = to_size(entry.elements);
-    if (elements * size_of(batch.dtype) < BatchSizes{}.alone) return false;
+    if (!is_large(entry.elements, batch.dtype)) return false;
     if (brings && (entry.input != entry.output || !before.is_one()))
       inputs.push_back({entry.output, entry.input, elements});
     calls.push_back({.kind = batch.kind,
@@ -159,11 +234,8 @@ Result<std::vector<NcclCall>> NcclBackend::prepare_calls(OfLane& lane, const Bat
     DABKE_ASSIGN_OR_RETURN(calls, take_large(lane));
     if (lane.packed.entries.empty()) return calls;
   }
-  DABKE_ASSIGN_OR_RETURN(const PackedBatch packed, lane.packer->pack(lane.packed, dtype));
-  if (const std::size_t bytes = lane.packer->held_bytes(); std::exchange(lane.held_bytes, bytes) != bytes) {
-    context_.log.debug("{}: {} bytes are held for tensors that travel together",
-                       batch.stream->device().to_string(), bytes);
-  }
+  DABKE_ASSIGN_OR_RETURN(const PackedBatch packed, lane.packs->pack(lane.packed, dtype));
+  tell_held_bytes(lane);
   if (is_empty(lane.packed)) return calls;
   calls.push_back({.kind = batch.kind,
                    .dtype = packed.dtype,
@@ -179,13 +251,10 @@ Result<std::vector<NcclCall>> NcclBackend::prepare_calls(OfLane& lane, const Bat
 
 /// Leaves the batch in the lane where NCCL has it.
 Status NcclBackend::start(OfLane& lane, const Batch& batch) {
-  if (lane.packer == nullptr || lane.stream != batch.stream) {
-    lane.packer = std::make_unique<Packer>(*batch.stream);
-    lane.stream = batch.stream;
-  }
+  lane.packs = &packer_of(lane, batch);
   DABKE_ASSIGN_OR_RETURN(const std::vector<NcclCall> calls, prepare_calls(lane, batch));
   if (calls.empty()) return finish(lane);
-  NcclCommunicator& communicator = *lane.communicators.at(batch.process_set->id);
+  NcclCommunicator& communicator = *lane.sets.at(batch.process_set->id).communicator;
   lane.activity.emplace(batch, activity_of<"NCCL">(batch.kind), name());
   const Status started = communicator.start(calls, *batch.stream);
   const Result<bool> is_enqueued = started.is_ok() ? communicator.poll() : Result<bool>(started);
@@ -200,7 +269,7 @@ Status NcclBackend::finish(OfLane& lane) {
   const Batch& batch = lane.packed;
   if (!lane.results.empty())
     DABKE_RETURN_IF_ERROR(lane.stream->copy(lane.results, batch.dtype, batch.dtype, batch.result_scale()));
-  return batch.entries.empty() ? Status() : lane.packer->unpack(batch);
+  return batch.entries.empty() ? Status() : lane.packs->unpack(batch);
 }
 
 Status NcclBackend::fail(OfLane& lane, NcclCommunicator& communicator, Status status) {
@@ -216,31 +285,32 @@ Status NcclBackend::fail(OfLane& lane, NcclCommunicator& communicator, Status st
 Status NcclBackend::poll() {
   OfLane& lane = of_this_lane();
   if (lane.batch != nullptr) {
-    NcclCommunicator& communicator = *lane.communicators.at(lane.batch->process_set->id);
+    NcclCommunicator& communicator = *lane.sets.at(lane.batch->process_set->id).communicator;
     const auto is_enqueued = communicator.poll();
     if (is_enqueued && !*is_enqueued) return {};
     lane.batch = nullptr;
     lane.done(is_enqueued ? finish(lane) : fail(lane, communicator, is_enqueued.status()));
     return {};
   }
-  for (const auto& [set, communicator] : lane.communicators) {
-    const auto ready = communicator->poll();
+  for (const auto& [set, of] : lane.sets) {
+    if (of.communicator == nullptr) continue;
+    const auto ready = of.communicator->poll();
     if (ready) continue;
-    return fail(lane, *communicator,
+    return fail(lane, *of.communicator,
                 {ready.status().code(), fmt::format("{}: {}", describe_set(set), ready.status().message())});
   }
   return {};
 }
 
 void NcclBackend::release(ProcessSetId set, Device) {
-  std::shared_ptr<NcclCommunicator> gone;
+  OfSet gone;
   OfLane& lane = of_this_lane();
   {
     const std::lock_guard lock(mutex_);
     ids_.erase(set);
-    if (const auto found = lane.communicators.find(set); found != lane.communicators.end()) {
+    if (const auto found = lane.sets.find(set); found != lane.sets.end()) {
       gone = std::move(found->second);
-      lane.communicators.erase(found);
+      lane.sets.erase(found);
     }
   }
 }
@@ -249,7 +319,9 @@ void NcclBackend::abort(const Status& cause) {
   aborted_.abort(cause);
   const std::lock_guard lock(mutex_);
   for (const auto& [thread, lane] : lanes_) {
-    for (const auto& [set, communicator] : lane.communicators) communicator->abort();
+    for (const auto& [set, of] : lane.sets) {
+      if (of.communicator != nullptr) of.communicator->abort();
+    }
   }
 }
 

@@ -1,7 +1,9 @@
 // NCCL as a backend: one communicator a process set and device, made when the set is prepared there.
 //
-// A batch is packed into the lane's fusion buffer, runs as one collective of NCCL, and is unpacked, all on the
-// lane's stream. Large tensors of an allreduce or a broadcast stay where they are, and are one group of calls with what is
+// A batch is packed into a fusion buffer, runs as one collective of NCCL, and is unpacked, all on the lane's stream. What is
+// as large on all ranks (allreduce, broadcast) has a buffer for each set, whose memory is registered with NCCL where it is on
+// each of its ranks; the rest has one of the lane's. They grow only while nothing else runs on the device.
+// Large tensors of an allreduce or a broadcast stay where they are, and are one group of calls with what is
 // packed. So the collectives of all communicators of a device run in the order of the lane. Averages and
 // factors are the packing's and unpacking's; averages of integers travel in their wide dtype. Sums of float16 and
 // bfloat16 are NCCL's own: what they are accumulated in differs from the host's kernels (docs/gpu.md).
@@ -44,6 +46,10 @@ class NcclBackend final : public Backend {
   Status make_unique_id(const ProcessSetInfo& set, std::span<std::byte> id) override;
   void take_unique_id(const ProcessSetInfo& set, std::span<const std::byte> id) override;
   Status prepare(const ProcessSetInfo& set, Device device) override;
+  std::size_t bytes_alike(const Batch& batch, std::span<const std::int64_t> elements) const override;
+  bool take_memory_alike(const ProcessSetInfo& set, DeviceStream& stream, std::size_t bytes) override;
+  void use_memory(const ProcessSetInfo& set, bool is_alike) override;
+  bool has_room_for(const Batch& batch) override;
   void run(const Batch& batch, Completion done) override;
   void release(ProcessSetId set, Device device) override;
   Status poll() override;
@@ -51,21 +57,32 @@ class NcclBackend final : public Backend {
 
  private:
   using Id = std::array<std::byte, NcclSession::kIdBytes>;
+  /// A process set on a lane's device.
+  struct OfSet {
+    std::shared_ptr<NcclCommunicator> communicator;
+    std::unique_ptr<Packer> packer;  // of what is as large on all ranks
+    std::byte* memory = nullptr;     // the communicator's, for that packer; null: it has memory of its own
+    std::size_t bytes = 0;           // how many of it there are, or should be
+  };
   /// A lane of this rank, by its thread: what it has under way.
   struct OfLane {
-    std::map<ProcessSetId, std::shared_ptr<NcclCommunicator>> communicators;
-    std::unique_ptr<Packer> packer;
+    std::map<ProcessSetId, OfSet> sets;
+    std::unique_ptr<Packer> packer;  // of what is not as large on all ranks, for all sets
     DeviceStream* stream = nullptr;
-    std::size_t held_bytes = 0;        // the packer's, as the log has them
-    Batch packed;                      // of the batch what is packed: its large tensors are not
-    std::vector<ElementCopy> results;  // those of the others, which are still to be scaled
-    const Batch* batch = nullptr;      // handed to NCCL, which has not enqueued all of it yet
+    std::vector<std::int64_t> elements;  // of a batch that is asked about
+    std::size_t held_bytes = 0;          // the packers', as the log has them
+    Packer* packs = nullptr;             // that which has packed the batch
+    Batch packed;                        // of the batch what is packed: its large tensors are not
+    std::vector<ElementCopy> results;    // those of the others, which are still to be scaled
+    const Batch* batch = nullptr;        // handed to NCCL, which has not enqueued all of it yet
     std::optional<RunScope> activity;
     Completion done;
     Status failed;  // what its communicators were aborted for: they tell no more than that they were
   };
 
   OfLane& of_this_lane();
+  Packer& packer_of(OfLane& lane, const Batch& batch) const;
+  void tell_held_bytes(OfLane& lane) const;
   DType dtype_of_sums(const Batch& batch) const;
   Result<std::vector<NcclCall>> prepare_calls(OfLane& lane, const Batch& batch) const;
   static Result<std::vector<NcclCall>> take_large(OfLane& lane);

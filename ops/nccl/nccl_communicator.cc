@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <map>
 #include <thread>
 
 #include <fmt/format.h>
@@ -23,7 +24,46 @@ class NcclHandle {
   NcclHandle(const nccl::Library& library, std::shared_ptr<CudaDevice> device)
       : library_(library), device_(std::move(device)) {}
 
+  /// Memory outlives its communicator, because NCCL lets go of it there. None is freed that may still be used: by a device
+  /// that does not come to its end, or by a communicator that could not be aborted.
+  ~NcclHandle() {
+    if (communicator_ != nullptr || device_->is_stuck()) return;
+    const CudaScope current = device_->scope();
+    for (const auto& [memory, known_as] : memory_) (void)library_.free(memory);
+  }
+
   const nccl::Library& library() const { return library_; }
+
+  Result<std::byte*> take_memory(std::size_t bytes) {
+    if (library_.allocate == nullptr || library_.free == nullptr || library_.add_buffer == nullptr ||
+        library_.remove_buffer == nullptr)
+      return Status(Code::unsupported, library_.text + " has no ncclCommRegister: it is older than 2.19");
+    void* memory = nullptr;
+    DABKE_RETURN_IF_ERROR(use([&](nccl::Communicator communicator) -> Status {
+      DABKE_RETURN_IF_ERROR(nccl::check(library_, "ncclMemAlloc", library_.allocate(&memory, bytes)));
+      void* known_as = nullptr;
+      Status added = nccl::check(library_, "ncclCommRegister",
+                                 library_.add_buffer(communicator, memory, bytes, &known_as), communicator);
+      if (added.is_ok() && known_as == nullptr)
+        added = {Code::unsupported, "ncclCommRegister does nothing here (NCCL_LOCAL_REGISTER=0)"};
+      if (added.is_ok()) {
+        memory_[memory] = known_as;
+      } else {
+        (void)library_.free(memory);
+      }
+      return added;
+    }));
+    return static_cast<std::byte*>(memory);
+  }
+
+  void give_back(void* memory) {
+    (void)use([&](nccl::Communicator communicator) -> Status {
+      const auto known = memory_.find(memory);
+      (void)library_.remove_buffer(communicator, known->second);
+      memory_.erase(known);
+      return nccl::check(library_, "ncclMemFree", library_.free(memory));
+    });
+  }
 
   /// Calls NCCL, unless the communicator is being aborted.
   template <class Use>
@@ -68,6 +108,7 @@ class NcclHandle {
   void destroy(const std::shared_ptr<NcclHandle>& self) {
     const TimePoint until = Clock::now() + std::chrono::seconds(5);
     const Status told = use([&](nccl::Communicator communicator) {
+      for (const auto& [memory, known_as] : memory_) (void)library_.remove_buffer(communicator, known_as);
       return nccl::check(library_, "ncclCommFinalize", library_.finalize(communicator), communicator);
     });
     // Another turn each time: an abort does not wait for this.
@@ -122,6 +163,7 @@ class NcclHandle {
   bool is_in_use_ = false;
   std::atomic<bool> is_aborted_{false};
   nccl::Communicator communicator_ = nullptr;
+  std::map<void*, void*> memory_;  // what NCCL knows of it as; by whoever has the turn
 };
 
 Result<std::unique_ptr<NcclCommunicator>> NcclRanks::make(const nccl::Library& library,
@@ -153,6 +195,10 @@ Result<std::unique_ptr<NcclCommunicator>> NcclRanks::make(const nccl::Library& l
 NcclRanks::~NcclRanks() { handle_->destroy(handle_); }
 
 void NcclRanks::abort() { handle_->abort(handle_); }
+
+Result<std::byte*> NcclRanks::take_memory(std::size_t bytes) { return handle_->take_memory(bytes); }
+
+void NcclRanks::give_back(std::byte* memory) { handle_->give_back(memory); }
 
 Result<bool> NcclRanks::poll() { return handle_->is_ready("ncclCommGetAsyncError"); }
 

@@ -27,6 +27,8 @@ class NcclRanks final : public NcclCommunicator {
                                                         const std::function<Status()>& interrupted);
   ~NcclRanks() override;
   Status start(std::span<const NcclCall> calls, DeviceStream& stream) override;
+  Result<std::byte*> take_memory(std::size_t bytes) override;
+  void give_back(std::byte* memory) override;
   Result<bool> poll() override;
   void abort() override;
 

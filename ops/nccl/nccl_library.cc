@@ -53,6 +53,10 @@ Result<Library> take(void* handle, const std::string& source) {
   }
   DABKE_NCCL(X)
 #undef X
+#define X(member, in_header, parameters) \
+  library.member = reinterpret_cast<decltype(library.member)>(::dlsym(handle, #in_header));
+  DABKE_LATER_NCCL(X)
+#undef X
   library.error_text = reinterpret_cast<decltype(library.error_text)>(::dlsym(handle, "ncclGetErrorString"));
   library.last_error = reinterpret_cast<decltype(library.last_error)>(::dlsym(handle, "ncclGetLastError"));
   DABKE_RETURN_IF_ERROR(check(library, "ncclGetVersion", library.get_version(&library.version)));

@@ -81,11 +81,18 @@ struct Settings {
   X(reduce_scatter,   ncclReduceScatter,       (const void*, void*, std::size_t, Type, Op, Communicator, cuda::Stream)) \
   X(send,             ncclSend,                (const void*, std::size_t, Type, int, Communicator, cuda::Stream)) \
   X(receive,          ncclRecv,                (void*, std::size_t, Type, int, Communicator, cuda::Stream))
+//   null where NCCL is older than the version behind it
+#define DABKE_LATER_NCCL(X)                                                                                       \
+  X(allocate,         ncclMemAlloc,            (void**, std::size_t))                              /* 2.19 */     \
+  X(free,             ncclMemFree,             (void*))                                            /* 2.19 */     \
+  X(add_buffer,       ncclCommRegister,        (Communicator, void*, std::size_t, void**))         /* 2.19 */     \
+  X(remove_buffer,    ncclCommDeregister,      (Communicator, void*))                              /* 2.19 */
 // clang-format on
 
 struct Library {
 #define X(member, in_header, parameters) Error(*member) parameters = nullptr;
   DABKE_NCCL(X)
+  DABKE_LATER_NCCL(X)
 #undef X
   const char* (*error_text)(Error) = nullptr;
   const char* (*last_error)(Communicator) = nullptr;

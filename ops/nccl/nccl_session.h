@@ -52,6 +52,12 @@ class NcclCommunicator {
   /// All of them at once, the same on all ranks. `stream`: one that the session has opened, of this communicator's device.
   virtual Status start(std::span<const NcclCall> calls, DeviceStream& stream) = 0;
   Status start(const NcclCall& call, DeviceStream& stream) { return start({&call, 1}, stream); }
+  // Memory of NCCL's that it knows as this communicator's, so that it may move data there without a copy of its own. Nothing
+  // of the device runs beside these.
+  ///   errors  unsupported: this NCCL has none
+  virtual Result<std::byte*> take_memory(std::size_t bytes) = 0;
+  /// At the latest it is gone with the communicator.
+  virtual void give_back(std::byte* memory) = 0;
   /// Whether NCCL has enqueued what was started.
   virtual Result<bool> poll() = 0;
   /// From any thread.

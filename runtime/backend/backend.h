@@ -78,6 +78,30 @@ class Backend {
   /// Ordered and collective over the set: makes communicators at a point that all its ranks have agreed on.
   /// Called before the first run of the set on the device.
   virtual Status prepare(const ProcessSetInfo& set, Device device) = 0;
+  // What tensors are packed into, which all ranks of a set may have alike. Before a batch that needs more of it than there
+  // is, once the set is prepared and all that came before has ended on the device:
+  //   1. each rank takes memory that is the communicator's, too, or fails to
+  //   2. the host's lane tells all ranks whether each of them has some
+  //   3. each rank uses that; or memory of its own, which needs nobody's consent
+  /// How many bytes of it a batch needs whose tensors have so many elements, by what all ranks know. 0: none, or none that
+  /// are alike.
+  virtual std::size_t bytes_alike(const Batch& batch, std::span<const std::int64_t> elements) const {
+    (void)batch, (void)elements;
+    return 0;
+  }
+  /// 1. Whatever there was before is gone.
+  virtual bool take_memory_alike(const ProcessSetInfo& set, DeviceStream& stream, std::size_t bytes) {
+    (void)set, (void)stream, (void)bytes;
+    return false;
+  }
+  /// 3.
+  virtual void use_memory(const ProcessSetInfo& set, bool is_alike) { (void)set, (void)is_alike; }
+  /// Whether run() finds all memory that it needs. Where it does not it is called once all that came before has ended on
+  /// the device, because to take some there may wait for that, and that for another rank.
+  virtual bool has_room_for(const Batch& batch) {
+    (void)batch;
+    return true;
+  }
   /// Runs on the lane's thread, or on one that waits, and only for sets of two ranks or more. The batch stays
   /// alive until `done` was called and, on a device, all that was enqueued has ended: there `done` says that all
   /// is enqueued. An error is the set's last run here, so the backend closes what other ranks wait for.

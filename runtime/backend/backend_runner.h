@@ -40,6 +40,8 @@ class BackendRunner {
   Status run(const Batch& batch);
 
   // For a lane that does not wait for the end.
+  /// Before the first batch of the set there, by start_on() or earlier; else what has ended it, if anything.
+  Status prepare(Backend& backend, const Batch& batch);
   /// Hands it over. `done`, and all that comes after it, is the caller's.
   Status start_on(Backend& backend, const Batch& batch, Completion done);
   /// What a batch that was handed over, and has failed, ends with.
@@ -70,8 +72,6 @@ class BackendRunner {
     Status ended;       // what every later batch ends with, once one has failed
   };
 
-  /// Before the first batch of the set there; else what has ended it, if anything.
-  Status prepare(Backend& backend, const Batch& batch);
   static Status await(Backend& backend, const Batch& batch);
   Status told(const Backend& backend, const Batch& batch, Status status) const;
 

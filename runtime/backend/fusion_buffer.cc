@@ -9,18 +9,35 @@
 
 namespace dabke {
 
+namespace {
+
 constexpr std::size_t kLargestBuffer = std::numeric_limits<std::ptrdiff_t>::max() - kPageBytes;
 
+/// Whole pages.
+constexpr std::size_t rounded(std::size_t bytes) {
+  return (std::max(bytes, kPageBytes) + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
+
+}  // namespace
+
+std::size_t FusionBuffer::grown(std::size_t capacity, std::size_t bytes) {
+  return rounded(
+      std::max(std::min(bytes, kLargestBuffer), std::min(capacity + capacity / 2, kLargestBuffer)));
+}
+
+void FusionBuffer::borrow(std::byte* memory, std::size_t capacity) {
+  drop();
+  borrowed_ = memory;
+  capacity_ = capacity;
+}
+
 Result<std::byte*> FusionBuffer::reserve(std::size_t bytes) {
+  if (bytes <= capacity_ && borrowed_ != nullptr) return borrowed_;
   if (bytes <= capacity_ && memory_ != nullptr) return static_cast<std::byte*>(memory_.get());
-  // Half as much again, so that batches that grow little by little do not make a new buffer each.
-  const auto rounded = [](std::size_t size) {
-    return (std::max(size, kPageBytes) + kPageBytes - 1) / kPageBytes * kPageBytes;
-  };
-  const std::size_t wanted = std::max(bytes, std::min(capacity_ + capacity_ / 2, kLargestBuffer));
+  const std::size_t wanted = grown(capacity_, bytes);
   drop();
   if (bytes <= kLargestBuffer) {
-    capacity_ = rounded(wanted);
+    capacity_ = wanted;
     memory_ = allocate_from(stream_->memory(), capacity_);
     if (memory_ == nullptr) {
       capacity_ = rounded(bytes);
@@ -40,6 +57,7 @@ Result<std::byte*> FusionBuffer::reserve(std::size_t bytes) {
 void FusionBuffer::drop() {
   if (memory_ != nullptr) stream_->retire(std::move(memory_));
   memory_ = nullptr;
+  borrowed_ = nullptr;
   capacity_ = 0;
 }
 

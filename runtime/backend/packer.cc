@@ -64,8 +64,14 @@ void Packer::count(const Batch& batch) {
   }
 }
 
-/// Chooses where `send` and `data` are: in the tensors of a lone entry, else in the fusion buffer.
-Status Packer::place(const Batch& batch) {
+std::size_t Packer::bytes_for(const Batch& batch, DType as) {
+  packed_ = {.dtype = as};
+  count(batch);
+  const Places places = places_of(batch);
+  return places.send_bytes + places.data_bytes;
+}
+
+Packer::Places Packer::places_of(const Batch& batch) {
   const std::size_t width = size_of(packed_.dtype);
   const bool is_alone = is_in_place(batch);
   if (is_whole(batch.kind)) {
@@ -75,19 +81,25 @@ Status Packer::place(const Batch& batch) {
     }
   }
   const BatchEntry* const entry = is_alone ? &batch.entries.front() : nullptr;
-  const bool sends = has_send(batch.kind);
-  const bool sends_input = sends && is_alone && entry->input != entry->output &&
+  const bool sends_input = has_send(batch.kind) && is_alone && entry->input != entry->output &&
                            (batch.kind != CollectiveKind::reducescatter || batch.prescale == 1);
-  const std::size_t send_bytes = sends_input ? 0 : fusion_padded(packed_.send_elements * width);
-  const std::size_t data_bytes = is_alone ? 0 : packed_.elements * width;
-  through_buffer_ = send_bytes + data_bytes != 0;
+  return {.sends_input = sends_input,
+          .send_bytes = sends_input ? 0 : fusion_padded(packed_.send_elements * width),
+          .data_bytes = is_alone ? 0 : packed_.elements * width};
+}
+
+/// Chooses where `send` and `data` are: in the tensors of a lone entry, else in the fusion buffer.
+Status Packer::place(const Batch& batch) {
+  const Places places = places_of(batch);
+  through_buffer_ = places.send_bytes + places.data_bytes != 0;
   std::byte* memory = nullptr;
   if (through_buffer_) {
-    DABKE_ASSIGN_OR_RETURN(memory, buffer_.reserve(send_bytes + data_bytes));
+    DABKE_ASSIGN_OR_RETURN(memory, buffer_.reserve(places.send_bytes + places.data_bytes));
   }
-  send_ = sends_input ? nullptr : memory;
-  if (sends) packed_.send = sends_input ? bytes_of(entry->input) : memory;
-  packed_.data = is_alone ? bytes_of(entry->output) : memory + send_bytes;
+  send_ = places.sends_input ? nullptr : memory;
+  if (has_send(batch.kind))
+    packed_.send = places.sends_input ? bytes_of(batch.entries.front().input) : memory;
+  packed_.data = is_in_place(batch) ? bytes_of(batch.entries.front().output) : memory + places.send_bytes;
   return Status::ok();
 }
 

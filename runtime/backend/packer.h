@@ -50,6 +50,13 @@ class Packer {
   /// has done that, by one. The batch is pack()'s.
   Status unpack(const Batch& batch, const kernels::Scale& scale);
   Status unpack(const Batch& batch) { return unpack(batch, batch.result_scale()); }
+  /// How many bytes of the buffer pack() would need, and whether it has them.
+  std::size_t bytes_for(const Batch& batch, DType as);
+  bool has_room_for(const Batch& batch, DType as) { return bytes_for(batch, as) <= buffer_.capacity(); }
+  /// Has at least so many from now on, if there are so many; for whoever wants the error, pack() tells it.
+  void make_room(std::size_t bytes) { (void)buffer_.reserve(bytes); }
+  /// The buffer is somebody else's from now on.
+  void borrow(std::byte* memory, std::size_t bytes) { buffer_.borrow(memory, bytes); }
   /// The bytes that it keeps.
   std::size_t held_bytes() const { return buffer_.capacity(); }
   /// Gives the buffer back.
@@ -59,7 +66,14 @@ class Packer {
   bool converts(const Batch& batch) const { return packed_.dtype != batch.dtype; }
   /// Whether the collective works on the tensors themselves.
   bool is_in_place(const Batch& batch) const { return batch.entries.size() == 1 && !converts(batch); }
+  /// What of the buffer is `send`, and what `data`.
+  struct Places {
+    bool sends_input = false;
+    std::size_t send_bytes = 0;
+    std::size_t data_bytes = 0;
+  };
   void count(const Batch& batch);
+  Places places_of(const Batch& batch);
   Status place(const Batch& batch);
   Status list_pieces(const Batch& batch);
   Status list_whole_entries(const Batch& batch);

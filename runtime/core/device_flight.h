@@ -14,9 +14,21 @@
 namespace dabke {
 
 struct DeviceLane::Flight {
-  enum class Step { make_id, build, slice, slicing, stage, staging, launch, launching, in_flight };
+  enum class Step {
+    make_id,
+    build,
+    grow,
+    slice,
+    start,
+    slicing,
+    stage,
+    staging,
+    launch,
+    launching,
+    in_flight
+  };
   /// What one lane has done for the other to go on.
-  enum class Device { nothing, made_id, built, staged };
+  enum class Device { nothing, made_id, built, grown, staged };
   enum class Host { nothing, compared, exchanged, agreed, over };
   struct Staged {
     void* device;
@@ -53,6 +65,7 @@ struct DeviceLane::Flight {
   std::shared_ptr<const HostedSet> hosted;  // null: the device's backend runs all of it, or nothing
   bool is_direct = false;                   // the host's backend is given memory of the device
   bool needs_id = false;
+  std::size_t grows_to = 0;  // what the set's ranks have alike for packing; 0: there is enough
 
   // The device's.
   Step step = Step::make_id;
@@ -60,7 +73,9 @@ struct DeviceLane::Flight {
   TimePoint begun_at{};
   bool has_enqueued = false;           // something that no event has been recorded behind
   std::shared_ptr<DeviceEvent> event;  // what is on its way at the device
-  const Batch* part = nullptr;         // what the backend has of it, or has had last
+  Batch* next = nullptr;               // what the backend is to have of it, and the step that it is in then
+  Step next_step = Step::launching;
+  const Batch* part = nullptr;  // what the backend has of it, or has had last
   std::vector<Staged> outputs;
   // Where it is in slices: copies that sums may be kept in, if the tensors are none (needs_wide_sums), the slices of what
   // is summed, and those of the tensors; then what the device's backend runs.
@@ -77,6 +92,8 @@ struct DeviceLane::Flight {
   // The host's until it is over, then the device's.
   Batch on_host;
   std::vector<std::byte> id;
+  std::uint8_t is_alike =
+      0;  // the device's until `grown`: whether this rank, and then whether each has such memory
   Refusals refused;
 
   // Guarded by the lane's mutex.

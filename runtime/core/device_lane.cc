@@ -42,13 +42,16 @@ void DeviceLane::push(std::unique_ptr<Run> run) {
   if (flight->run->is_release()) {
     std::erase_if(with_id_, [&](const auto& row) { return whole_of(row.second) == set.id; });
     hosted_.erase(set.id);
+    alike_.erase(set.id);
   } else {
     choose(*flight);
     const Backend* const backend = flight->backend;
     const ProcessSetInfo& ranks = flight->ranks_of_device();
     flight->needs_id = backend != nullptr && backend->unique_id_bytes() != 0 && ranks.size() > 1 &&
                        with_id_.emplace(backend, ranks.id).second;
-    if (flight->needs_id || flight->builder.needs_exchange() || flight->host_runs()) {
+    flight->grows_to = growth(*flight);
+    if (flight->needs_id || flight->grows_to != 0 || flight->builder.needs_exchange() ||
+        flight->host_runs()) {
       flight->host_has = Flight::Host::nothing;
       host_.push_part([this, flight](BackendRunner& host) { run_on_host(*flight, host); });
     }

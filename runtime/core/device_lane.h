@@ -5,8 +5,9 @@
 //   1. host    where the backend wants an id for a new set: the ranks compare the versions of its library
 //   2. device  the set's first rank makes the id
 //   3. host    all ranks get it; they tell each other their row counts (allgather, alltoall)
-//   4. device  waits for the inputs' events, makes the outputs
-//   5. host    the ranks agree which outputs have memory everywhere (output_verdict.h)
+//   4. device  waits for the inputs' events, makes the outputs; where the set needs larger buffers to pack in, which its
+//              ranks have alike, waits until all that came before has ended, and takes some (Backend::bytes_alike)
+//   5. host    the ranks agree which outputs have memory everywhere (output_verdict.h), or whether all have such buffers
 //   6. device  copies the inputs to the host, where the host is to run the batch; where it is to run the middle of it
 //              alone (sliced_batch.h), enqueues what comes before, and copies this rank's slice
 //   7. host    runs that there
@@ -70,11 +71,13 @@ class DeviceLane final : public Lane {
   // ---- by whoever pushes
   void choose(Flight& flight);
   std::shared_ptr<const HostedSet> hosts_of(const ProcessSetInfo& set);
+  std::size_t growth(const Flight& flight);
 
   // ---- the host's steps, on its lane's thread
   void run_on_host(Flight& flight, BackendRunner& host);
   Status take_host_steps(Flight& flight, BackendRunner& host);
   static Status compare_versions(const Flight& flight, BackendRunner& host);
+  static Status compare_memory(Flight& flight, BackendRunner& host);
 
   // ---- the device's, on the lane's own
   void loop();
@@ -84,6 +87,9 @@ class DeviceLane final : public Lane {
   Status make_id(Flight& flight);
   Status build(Flight& flight);
   Status wait_for_inputs(Flight& flight);
+  bool is_oldest(const Flight& flight) const { return flights_.front().get() == &flight; }
+  static void take_id(Flight& flight);
+  Status grow(Flight& flight);
   Status slice(Flight& flight);
   Status widen(Flight& flight);
   Status narrow(Flight& flight);
@@ -91,7 +97,7 @@ class DeviceLane final : public Lane {
   Status stage_on_device(Flight& flight);
   Status unstage_on_device(const Flight& flight);
   Status launch(Flight& flight);
-  Status start(Flight& flight, Batch& batch);
+  Status start(Flight& flight);
   Status record_behind(Flight& flight);
   Status record_end(Flight& flight);
   Status look(Flight& flight);
@@ -113,8 +119,10 @@ class DeviceLane final : public Lane {
   LaneClock running_;
   std::map<ProcessSetId, std::shared_ptr<const HostedSet>> hosted_;  // by whoever pushes, as the next one
   std::set<std::pair<const Backend*, ProcessSetId>> with_id_;
-  FusionBuffer wide_;                            // the thread's, as the next two
-  std::unique_ptr<FusionBuffer> direct_;         // what MPI is given; left to it for good after a failure
+  std::map<ProcessSetId, std::size_t> alike_;  // bytes that each set's ranks have for packing, or try to have
+  std::vector<std::int64_t> elements_;         // of the run that is pushed
+  FusionBuffer wide_;                          // the thread's, as the next two
+  std::unique_ptr<FusionBuffer> direct_;       // what MPI is given; left to it for good after a failure
   std::deque<std::shared_ptr<Flight>> flights_;  // the thread's: the oldest first
   std::mutex mutex_;                             // all below, and what lanes tell each other of a flight
   std::condition_variable changed_;

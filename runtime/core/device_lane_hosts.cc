@@ -39,10 +39,21 @@ std::shared_ptr<const HostedSet> DeviceLane::hosts_of(const ProcessSetInfo& set)
   return hosts;
 }
 
+/// What the buffers in which the set's ranks pack alike have to grow to; 0: they are large enough.
+std::size_t DeviceLane::growth(const Flight& flight) {
+  if (flight.host_runs() || flight.run->process_set->size() == 1) return 0;
+  elements_.clear();
+  for (const RunTensor& one : flight.run->tensors) elements_.push_back(one.tensor->shape.elements());
+  const std::size_t needed = flight.backend->bytes_alike(flight.run->batch, elements_);
+  std::size_t& there = alike_[flight.run->process_set->id];
+  if (needed <= there) return 0;
+  return there = FusionBuffer::grown(there, needed);
+}
+
 /// Enqueues what comes before the host's part.
 Status DeviceLane::slice(Flight& flight) {
   const Batch& batch = flight.run->batch;
-  if (flight.needs_id) flight.backend->take_unique_id(flight.hosted->inside, flight.id);
+  take_id(flight);
   // Of integers alone, as NCCL adds 16-bit floats.
   const bool is_wide = needs_wide_sums(batch) && !is_floating(batch.dtype);
   if (is_wide) DABKE_RETURN_IF_ERROR(widen(flight));
@@ -50,9 +61,11 @@ Status DeviceLane::slice(Flight& flight) {
   flight.slices.emplace(batch, *flight.sums);
   flight.before = flight.sums->before();
   flight.after = flight.slices->after();
-  if (!flight.before.entries.empty()) return start(flight, flight.before);
   flight.step = Flight::Step::stage;
-  return {};
+  if (flight.before.entries.empty()) return {};
+  flight.next = &flight.before;
+  flight.next_step = Flight::Step::slicing;
+  return start(flight);
 }
 
 /// Copies of the tensors in whose dtype some ranks' sums are right, scaled.

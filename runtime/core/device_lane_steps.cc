@@ -68,6 +68,10 @@ Status DeviceLane::take_host_steps(Flight& flight, BackendRunner& host) {
   }
   if (flight.builder.needs_exchange()) DABKE_RETURN_IF_ERROR(host.run(flight.builder.exchange_batch()));
   tell(Flight::Host::exchanged);
+  if (flight.grows_to != 0) {
+    DABKE_RETURN_IF_ERROR(wait_for(Device::grown));
+    return compare_memory(flight, host);
+  }
   if (!flight.builder.needs_exchange() && !flight.host_runs()) return {};
   DABKE_RETURN_IF_ERROR(wait_for(Device::built));
   if (flight.builder.needs_verdict()) {
@@ -95,6 +99,18 @@ Status DeviceLane::compare_versions(const Flight& flight, BackendRunner& host) {
   return flight.backend->check_versions(set, all);
 }
 
+/// The least of what the ranks say.
+Status DeviceLane::compare_memory(Flight& flight, BackendRunner& host) {
+  Batch all;
+  all.kind = CollectiveKind::allreduce;
+  all.op = ReduceOp::min;
+  all.dtype = DType::u8;
+  all.order = flight.run->batch.order;
+  all.process_set = flight.run->process_set.get();
+  all.entries.push_back({.input = &flight.is_alike, .output = &flight.is_alike, .elements = 1});
+  return host.run(all);
+}
+
 Status DeviceLane::step(Flight& flight) {
   Flight::Host host_has{};
   bool launched = false;
@@ -109,7 +125,9 @@ Status DeviceLane::step(Flight& flight) {
     case Flight::Step::make_id:
       return !flight.needs_id || host_has >= Flight::Host::compared ? make_id(flight) : Status();
     case Flight::Step::build: return host_has >= Flight::Host::exchanged ? build(flight) : Status();
+    case Flight::Step::grow: return is_oldest(flight) ? grow(flight) : Status();
     case Flight::Step::slice: return slice(flight);
+    case Flight::Step::start: return start(flight);
     case Flight::Step::stage: {
       if (host_has < Flight::Host::agreed) return {};
       return flight.is_direct ? stage_on_device(flight) : stage(flight);
@@ -157,6 +175,7 @@ Status DeviceLane::build(Flight& flight) {
   changed_.notify_all();
   flight.step = flight.hosted != nullptr    ? Flight::Step::slice
                 : flight.backend == nullptr ? Flight::Step::stage
+                : flight.grows_to != 0      ? Flight::Step::grow
                                             : Flight::Step::launch;
   return {};
 }
@@ -166,7 +185,7 @@ Status DeviceLane::wait_for_inputs(Flight& flight) {
   if (trace.timeline != nullptr) {
     flight.recorder.emplace(*stream_, *trace.timeline);
     // Behind what the device still runs.
-    const bool is_behind = flights_.front().get() != &flight;
+    const bool is_behind = !is_oldest(flight);
     if (is_behind) trace.begin(Record::What::queue);
     trace.stream = &*flight.recorder;
     if (is_behind) trace.end(Record::What::queue);
@@ -251,10 +270,14 @@ Status DeviceLane::launch(Flight& flight) {
   if (flight.hosted != nullptr) {
     flight.report.backend = "hierarchical";
     DABKE_RETURN_IF_ERROR(narrow(flight));
-    return flight.after.entries.empty() ? record_end(flight) : start(flight, flight.after);
+    if (flight.after.entries.empty()) return record_end(flight);
+    flight.next = &flight.after;
+    flight.next_step = Flight::Step::launching;
+    return start(flight);
   }
   // Also where nothing of the batch is left to run: it is made once, with the set's first batch.
-  if (flight.needs_id) flight.backend->take_unique_id(*run.process_set, flight.id);
+  take_id(flight);
+  if (flight.grows_to != 0) flight.backend->use_memory(*run.process_set, flight.is_alike != 0);
   if (flight.backend == nullptr || run.batch.entries.empty() || run.process_set->size() == 1) {
     flight.report.backend = flight.backend != nullptr ? flight.backend->name() : "staged";
     if (flight.backend != nullptr && !run.batch.entries.empty())
@@ -262,25 +285,49 @@ Status DeviceLane::launch(Flight& flight) {
     return record_end(flight);
   }
   flight.report.backend = flight.backend->name();
-  return start(flight, run.batch);
+  flight.next = &run.batch;
+  flight.next_step = Flight::Step::launching;
+  return start(flight);
 }
 
-/// Hands it to the device's backend.
-Status DeviceLane::start(Flight& flight, Batch& batch) {
+void DeviceLane::take_id(Flight& flight) {
+  if (std::exchange(flight.needs_id, false))
+    flight.backend->take_unique_id(flight.ranks_of_device(), flight.id);
+}
+
+/// All that came before has ended on this device, so no collective of ours runs beside it.
+Status DeviceLane::grow(Flight& flight) {
+  take_id(flight);
+  const ProcessSetInfo& set = *flight.run->process_set;
+  DABKE_RETURN_IF_ERROR(runner_.prepare(*flight.backend, flight.run->batch));
+  flight.is_alike = flight.backend->take_memory_alike(set, *stream_, flight.grows_to) ? 1 : 0;
+  {
+    const std::lock_guard lock(mutex_);
+    flight.device_has = Flight::Device::grown;
+  }
+  changed_.notify_all();
+  flight.step = Flight::Step::launch;
+  return {};
+}
+
+/// Hands the next part of it to the device's backend, once that has the memory to pack it in.
+Status DeviceLane::start(Flight& flight) {
+  Batch& batch = *flight.next;
   DABKE_ASSIGN_OR_RETURN(flight.backend, runner_.choose(batch));
+  flight.step = Flight::Step::start;
+  if (!is_oldest(flight) && !flight.backend->has_room_for(batch)) return {};
   flight.part = &batch;
   if (flight.recorder) batch.trace.stream = &*flight.recorder;
   {
     const std::lock_guard lock(mutex_);
     flight.launched = false;
   }
-  const Flight::Step before = std::exchange(
-      flight.step, flight.step == Flight::Step::slice ? Flight::Step::slicing : Flight::Step::launching);
+  flight.step = flight.next_step;
   const Status started = without_exceptions([&] {
     return runner_.start_on(*flight.backend, batch, {&Flight::enqueued, &flight});
   });
   if (started.is_ok()) return {};
-  flight.step = before;  // `done` will not be called
+  flight.step = Flight::Step::start;  // `done` will not be called
   flight.part = nullptr;
   return started;
 }

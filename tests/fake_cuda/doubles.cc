@@ -5,15 +5,14 @@
 #include <stdexcept>
 
 #include "tests/facts.h"
-#include "tests/fake_cuda/fake_cuda.h"
 
 namespace dabke::testing {
 
 namespace {
 
 template <class Function>
-Function function(const char* name) {
-  void* const library = ::dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+Function function(const char* name, const char* file = FAKE_CUDA) {
+  void* const library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) throw std::runtime_error(::dlerror());
   return reinterpret_cast<Function>(::dlsym(library, name));
 }
@@ -34,6 +33,10 @@ Status load_doubles() {
 
 void plan_faults(const std::string& plan, unsigned seed) {
   function<decltype(&fake_cuda_plan)>("fake_cuda_plan")(plan.c_str(), seed);
+}
+
+NcclFigures nccl_figures() {
+  return function<decltype(&fake_nccl_figures)>("fake_nccl_figures", FAKE_NCCL)();
 }
 
 void* allocate_on_double(int device, std::size_t bytes) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "runtime/base/status.h"
+#include "tests/fake_cuda/fake_cuda.h"
 
 namespace dabke::testing {
 
@@ -11,6 +12,9 @@ namespace dabke::testing {
 Status load_doubles();
 /// What they do from now on (fake_cuda.h). `seed`: of random delays; 0: none.
 void plan_faults(const std::string& plan, unsigned seed = 0);
+
+/// What the double of NCCL knows of memory that is registered.
+NcclFigures nccl_figures();
 
 /// Memory of a device of the double, for the tensors of a test: no plan is about it. Null: there is none.
 void* allocate_on_double(int device, std::size_t bytes);

@@ -29,6 +29,17 @@
 
 #include "ops/nccl/cuda_driver.h"
 
+namespace dabke::testing {
+/// Of all devices of the process.
+struct NcclFigures {
+  std::uint64_t buffers;  // of ncclMemAlloc, now
+  std::uint64_t known;    // registered ones, now
+  std::uint64_t runs;     // collectives whose memory was registered with their communicator, ever
+  std::uint64_t
+      beside;  // allocations and registrations while a collective was on its way on the device, ever
+};
+}  // namespace dabke::testing
+
 extern "C" {
 /// Takes another plan from now on, and counts from 1 again; devices that were lost are well again.
 __attribute__((visibility("default"))) void fake_cuda_plan(const char* plan, unsigned seed);
@@ -60,6 +71,8 @@ __attribute__((visibility("default"))) std::uint64_t fake_cuda_enqueued(dabke::c
 /// fake_cuda_free. Null: there is none.
 __attribute__((visibility("default"))) void* fake_cuda_allocate(int device, std::size_t bytes);
 __attribute__((visibility("default"))) dabke::cuda::Error fake_cuda_free(dabke::cuda::Pointer memory);
+/// Of the double of NCCL: what it knows of memory that is registered with communicators.
+__attribute__((visibility("default"))) dabke::testing::NcclFigures fake_nccl_figures();
 /// Waits a moment, or not, by the seed.
 __attribute__((visibility("default"))) void fake_cuda_delay();
 }

@@ -8,7 +8,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -78,6 +80,41 @@ struct ncclComm {
 
 namespace {
 
+/// Memory of ncclMemAlloc, and the communicators that know it. Never destroyed, as streams may still be at work.
+struct Memory {
+  struct Buffer {
+    std::size_t bytes;
+    std::set<Communicator> known_by;
+  };
+  std::mutex mutex;
+  std::map<std::uintptr_t, Buffer> buffers;
+  std::map<int, int> running;  // collectives, by device
+  NcclFigures figures{};
+};
+Memory& memory() {
+  static Memory& one = *new Memory;
+  return one;
+}
+
+void note_running(int device, int more) {
+  const std::lock_guard lock(memory().mutex);
+  memory().running[device] += more;
+}
+
+void note_beside(int device) {
+  const std::lock_guard lock(memory().mutex);
+  if (memory().running[device] != 0) ++memory().figures.beside;
+}
+
+bool is_known(Communicator communicator, const void* at, std::size_t bytes) {
+  const std::lock_guard lock(memory().mutex);
+  const auto from = reinterpret_cast<std::uintptr_t>(at);
+  auto found = memory().buffers.upper_bound(from);
+  if (found == memory().buffers.begin()) return false;
+  --found;
+  return from + bytes <= found->first + found->second.bytes && found->second.known_by.contains(communicator);
+}
+
 thread_local int group_depth = 0;
 thread_local std::map<Communicator, std::unique_ptr<Work>> group;
 
@@ -90,12 +127,14 @@ Error refuse(Error error, std::string text) {
 
 void enqueue(std::unique_ptr<Work> work) {
   ++work->comm->running;
+  note_running(work->comm->device, 1);
   const Stream stream = work->stream;
   fake_cuda_enqueue(
       stream,
       [](void* argument) {
         const std::unique_ptr<Work> mine(static_cast<Work*>(argument));
         mine->run();
+        note_running(mine->comm->device, -1);
         --mine->comm->running;
       },
       work.release());
@@ -124,6 +163,10 @@ Error add(Call op, Communicator communicator, Stream stream) {
   if (op.type < 0 || op.type > 9) return refuse(kInvalidArgument, op.call + ": there is no such dtype");
   const int outcome = fake_cuda_outcome(op.call.c_str(), comm.device);
   if (outcome > 0) return refuse(outcome, op.call + ": a fault that the plan names");
+  if (op.to != nullptr && is_known(communicator, op.to, bytes_of(op))) {
+    const std::lock_guard lock(memory().mutex);
+    ++memory().figures.runs;
+  }
   ++group_depth;
   auto& work = group[communicator];
   if (work == nullptr) work = std::make_unique<Work>(Work{communicator->shared, {}, stream});
@@ -274,8 +317,71 @@ EXPORT Error ncclCommFinalize(Communicator communicator) {
   if (comm.running != 0) return refuse(kInternalError, "ncclCommFinalize: a collective has not ended");
   return kSuccess;
 }
+EXPORT Error ncclMemAlloc(void** at, std::size_t bytes) {
+  const int device = fake_cuda_current_device();
+  if (device < 0) return refuse(kUnhandledCudaError, "ncclMemAlloc: no context");
+  AS_PLANNED("ncclMemAlloc");
+  note_beside(device);
+  *at = fake_cuda_allocate(device, bytes);
+  if (*at == nullptr) return refuse(kUnhandledCudaError, "ncclMemAlloc: out of memory");
+  const std::lock_guard lock(memory().mutex);
+  memory().buffers[reinterpret_cast<std::uintptr_t>(*at)] = {bytes, {}};
+  return kSuccess;
+}
+EXPORT Error ncclMemFree(void* at) {
+  {
+    const std::lock_guard lock(memory().mutex);
+    const auto found = memory().buffers.find(reinterpret_cast<std::uintptr_t>(at));
+    if (fake_cuda_current_device() < 0 || found == memory().buffers.end() ||
+        !found->second.known_by.empty()) {
+      std::fprintf(
+          stderr,
+          "fake_nccl: ncclMemFree without a context, or of memory that is none of its own or registered\n");
+      std::abort();
+    }
+    memory().buffers.erase(found);
+  }
+  return fake_cuda_free(reinterpret_cast<cuda::Pointer>(at));
+}
+EXPORT Error ncclCommRegister(Communicator communicator, void* at, std::size_t bytes, void** known_as) {
+  must_be_current("ncclCommRegister", communicator->shared->device);
+  AS_PLANNED("ncclCommRegister");
+  note_beside(communicator->shared->device);
+  const std::lock_guard lock(memory().mutex);
+  const auto found = memory().buffers.find(reinterpret_cast<std::uintptr_t>(at));
+  if (found == memory().buffers.end() || found->second.bytes < bytes)
+    return refuse(kInvalidArgument, "ncclCommRegister: no memory of ncclMemAlloc");
+  found->second.known_by.insert(communicator);
+  *known_as = at;
+  return kSuccess;
+}
+EXPORT Error ncclCommDeregister(Communicator communicator, void* known_as) {
+  must_be_current("ncclCommDeregister", communicator->shared->device);
+  const std::lock_guard lock(memory().mutex);
+  const auto found = memory().buffers.find(reinterpret_cast<std::uintptr_t>(known_as));
+  if (found == memory().buffers.end() || found->second.known_by.erase(communicator) == 0)
+    return refuse(kInvalidArgument, "ncclCommDeregister: no buffer of this communicator");
+  return kSuccess;
+}
+EXPORT NcclFigures fake_nccl_figures() {
+  const std::lock_guard lock(memory().mutex);
+  NcclFigures figures = memory().figures;
+  figures.buffers = memory().buffers.size();
+  figures.known = 0;
+  for (const auto& [at, buffer] : memory().buffers) figures.known += buffer.known_by.size();
+  return figures;
+}
+
 EXPORT Error ncclCommDestroy(Communicator communicator) {
   must_be_current("ncclCommDestroy", communicator->shared->device);
+  {
+    const std::lock_guard lock(memory().mutex);
+    for (const auto& [at, buffer] : memory().buffers) {
+      if (!buffer.known_by.contains(communicator)) continue;
+      std::fprintf(stderr, "fake_nccl: ncclCommDestroy of a communicator with registered memory\n");
+      std::abort();
+    }
+  }
   drop(communicator);
   return kSuccess;
 }
@@ -284,6 +390,10 @@ EXPORT Error ncclCommAbort(Communicator communicator) {
   communicator->shared->is_aborted = true;
   communicator->shared->segment->left[communicator->shared->rank] = 1;
   ::shm_unlink(communicator->shared->name.c_str());
+  {
+    const std::lock_guard lock(memory().mutex);
+    for (auto& [at, buffer] : memory().buffers) buffer.known_by.erase(communicator);
+  }
   drop(communicator);
   return kSuccess;
 }

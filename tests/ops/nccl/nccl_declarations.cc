@@ -15,6 +15,7 @@ using testing::Alike;
 #define X(member, in_header, parameters) \
   static_assert(Alike<decltype(Library::member), decltype(&::in_header)>::value, #in_header);
 DABKE_NCCL(X)
+DABKE_LATER_NCCL(X)
 #undef X
 static_assert(std::is_same_v<decltype(&::ncclGetErrorString), const char* (*)(ncclResult_t)>);
 static_assert(std::is_same_v<decltype(&::ncclGetLastError), const char* (*)(ncclComm_t)>);
