@@ -42,7 +42,6 @@ inline constexpr std::array kRefusals{
     Refusal{"--binding-args", "say it with --mpi-args"},
     Refusal{"--mpi-threads-disable", kNoSuchMpi},
     Refusal{"--jsrun", "this version does not launch through jsrun; leave it out"},
-    Refusal{"--num-nccl-streams", "NCCL is not supported by this version; leave it out"},
     Refusal{"--host-discovery-script", kNoElastic},
     Refusal{"--min-np", kNoElastic},
     Refusal{"--min-num-proc", kNoElastic},

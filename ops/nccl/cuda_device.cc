@@ -71,9 +71,15 @@ Result<cuda::Stream> CudaDevice::make_stream() {
   return stream;
 }
 
-Result<std::shared_ptr<DeviceStream>> CudaDevice::open_stream() {
+Result<std::shared_ptr<DeviceStream>> CudaDevice::open_stream(std::size_t sides) {
+  std::vector<std::shared_ptr<DeviceStream>> made;
+  while (made.size() < sides) {
+    DABKE_ASSIGN_OR_RETURN(auto side, open_stream());
+    made.push_back(std::move(side));
+  }
   DABKE_ASSIGN_OR_RETURN(const cuda::Stream stream, make_stream());
-  return std::shared_ptr<DeviceStream>(std::make_shared<CudaStream>(shared_from_this(), stream));
+  return std::shared_ptr<DeviceStream>(
+      std::make_shared<CudaStream>(shared_from_this(), stream, std::move(made)));
 }
 
 Result<cuda::Event> CudaDevice::take_event(EventKind kind) {
@@ -238,9 +244,11 @@ Status CudaEvent::hold_back(ProgramStream stream) {
   return device_->check_of_program("cuStreamWaitEvent", device_->driver().wait_event(held, event_, 0));
 }
 
-CudaStream::CudaStream(std::shared_ptr<CudaDevice> device, cuda::Stream stream)
+CudaStream::CudaStream(std::shared_ptr<CudaDevice> device, cuda::Stream stream,
+                       std::vector<std::shared_ptr<DeviceStream>> sides)
     : device_(std::move(device)),
       stream_(stream),
+      sides_(std::move(sides)),
       memory_(std::make_shared<CudaMemory>(device_)),
       host_memory_(std::make_shared<PinnedMemory>(device_)) {}
 

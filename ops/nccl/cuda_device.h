@@ -46,7 +46,8 @@ class CudaDevice : public std::enable_shared_from_this<CudaDevice> {
   CudaScope scope() const { return {driver_, context_}; }
   /// A stream of high priority.
   Result<cuda::Stream> make_stream();
-  Result<std::shared_ptr<DeviceStream>> open_stream();
+  /// With so many sides.
+  Result<std::shared_ptr<DeviceStream>> open_stream(std::size_t sides = 0);
 
   /// Events have a time, for the timeline, or none, which costs less; each have a pool.
   enum class EventKind : unsigned { untimed = cuda::kEventDisableTiming, timed = 0 };
@@ -147,7 +148,8 @@ class CudaClock;
 
 class CudaStream final : public DeviceStream {
  public:
-  CudaStream(std::shared_ptr<CudaDevice> device, cuda::Stream stream);
+  CudaStream(std::shared_ptr<CudaDevice> device, cuda::Stream stream,
+             std::vector<std::shared_ptr<DeviceStream>> sides = {});
   ~CudaStream() override;
 
   const std::shared_ptr<CudaDevice>& cuda_device() const { return device_; }
@@ -168,6 +170,7 @@ class CudaStream final : public DeviceStream {
   void keep(std::shared_ptr<void> owner) override;
   Status with_current(const std::function<Status()>& work) override;
   Profiler* profiler() const override { return device_->profiler(); }
+  std::span<const std::shared_ptr<DeviceStream>> sides() const override { return sides_; }
   Result<std::shared_ptr<DeviceEvent>> point_behind(ProgramStream stream) override;
   Result<std::shared_ptr<DeviceEvent>> point_of(ProgramEvent event) override;
 
@@ -181,6 +184,7 @@ class CudaStream final : public DeviceStream {
 
   const std::shared_ptr<CudaDevice> device_;
   const cuda::Stream stream_;
+  const std::vector<std::shared_ptr<DeviceStream>> sides_;
   const std::shared_ptr<DeviceMemory> memory_;
   const std::shared_ptr<DeviceMemory> host_memory_;
   std::deque<Retired> retired_;

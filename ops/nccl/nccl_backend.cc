@@ -25,6 +25,13 @@ bool is_large(std::int64_t elements, DType dtype) {
   return to_size(elements) * size_of(dtype) >= BatchSizes{}.alone;
 }
 
+/// What comes onto the one begins when what is on the other has ended.
+Status follow(DeviceStream& stream, DeviceStream& other) {
+  if (&stream == &other) return {};
+  DABKE_ASSIGN_OR_RETURN(const auto event, other.record());
+  return stream.wait_for(event);
+}
+
 std::string version_text(std::uint32_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
@@ -127,52 +134,66 @@ std::size_t NcclBackend::bytes_alike(const Batch& batch, std::span<const std::in
 
 bool NcclBackend::take_memory_alike(const ProcessSetInfo& set, DeviceStream& stream, std::size_t bytes) {
   OfSet& of = of_this_lane().sets.at(set.id);
-  of.packer = std::make_unique<Packer>(stream);  // the one before gives its memory back
-  if (of.memory != nullptr) of.communicator->give_back(std::exchange(of.memory, nullptr));
+  give_back(of);
+  of.slots.clear();
+  of.slots.resize(to_size(context_.config.num_nccl_streams));
+  for (Slot& slot : of.slots) slot.packer = std::make_unique<Packer>(stream);
   of.bytes = bytes;
-  auto memory = of.communicator->take_memory(bytes);
-  if (memory) {
-    of.memory = memory.take();
-  } else {
-    context_.log.debug("{}: {} has no memory that is registered with NCCL: {}", stream.device().to_string(),
-                       describe_set(set.id), memory.status().message());
+  for (Slot& slot : of.slots) {
+    auto memory = of.communicator->take_memory(bytes);
+    if (!memory) {
+      context_.log.debug("{}: {} has no memory that is registered with NCCL: {}", stream.device().to_string(),
+                         describe_set(set.id), memory.status().message());
+      return false;
+    }
+    slot.memory = memory.take();
   }
-  return of.memory != nullptr;
+  return true;
+}
+
+void NcclBackend::give_back(OfSet& of) {
+  for (Slot& slot : of.slots) {
+    if (slot.memory != nullptr) of.communicator->give_back(std::exchange(slot.memory, nullptr));
+  }
 }
 
 void NcclBackend::use_memory(const ProcessSetInfo& set, bool is_alike) {
   OfSet& of = of_this_lane().sets.at(set.id);
-  if (is_alike) return of.packer->borrow(of.memory, of.bytes);
-  if (of.memory != nullptr) of.communicator->give_back(std::exchange(of.memory, nullptr));
-  of.packer->make_room(of.bytes);
+  if (!is_alike) give_back(of);
+  for (Slot& slot : of.slots) {
+    if (is_alike) {
+      slot.packer->borrow(slot.memory, of.bytes);
+    } else {
+      slot.packer->make_room(of.bytes);
+    }
+  }
 }
 
 bool NcclBackend::has_room_for(const Batch& batch) {
   OfLane& lane = of_this_lane();
-  Packer& packer = packer_of(lane, batch);
+  Packer& packer = *slot_of(lane, batch).packer;
   if (!is_whole(batch.kind)) return packer.has_room_for(batch, dtype_of_sums(batch));
   lane.elements.clear();
   for (const BatchEntry& entry : batch.entries) lane.elements.push_back(entry.elements);
   return bytes_alike(batch, lane.elements) <= packer.held_bytes();
 }
 
-Packer& NcclBackend::packer_of(OfLane& lane, const Batch& batch) const {
-  if (lane.stream != batch.stream) {
-    lane.stream = batch.stream;
-    lane.packer = std::make_unique<Packer>(*batch.stream);
-  }
-  if (!is_whole(batch.kind)) return *lane.packer;
-  auto& packer = lane.sets[batch.process_set->id].packer;
-  if (packer == nullptr) packer = std::make_unique<Packer>(*batch.stream);
-  return *packer;
+NcclBackend::Slot& NcclBackend::slot_of(OfLane& lane, const Batch& batch) const {
+  OfSet& of = lane.sets[batch.process_set->id];
+  if (of.slots.empty()) of.slots.resize(to_size(context_.config.num_nccl_streams));
+  Slot& slot = is_whole(batch.kind) ? of.slots[of.batches % of.slots.size()] : lane.slot;
+  if (slot.packer == nullptr) slot.packer = std::make_unique<Packer>(*batch.stream);
+  return slot;
 }
 
 void NcclBackend::tell_held_bytes(OfLane& lane) const {
-  std::size_t bytes = lane.packer->held_bytes();
+  std::size_t bytes = lane.slot.packer != nullptr ? lane.slot.packer->held_bytes() : 0;
   std::size_t registered = 0;
   for (const auto& [id, set] : lane.sets) {
-    if (set.packer != nullptr) bytes += set.packer->held_bytes();
-    if (set.memory != nullptr) registered += set.bytes;
+    for (const Slot& slot : set.slots) {
+      if (slot.packer != nullptr) bytes += slot.packer->held_bytes();
+      if (slot.memory != nullptr) registered += set.bytes;
+    }
   }
   if (std::exchange(lane.held_bytes, bytes) == bytes) return;
   context_.log.debug("{}: {} bytes are held for tensors that travel together{}",
@@ -234,7 +255,7 @@ Result<std::vector<NcclCall>> NcclBackend::prepare_calls(OfLane& lane, const Bat
     DABKE_ASSIGN_OR_RETURN(calls, take_large(lane));
     if (lane.packed.entries.empty()) return calls;
   }
-  DABKE_ASSIGN_OR_RETURN(const PackedBatch packed, lane.packs->pack(lane.packed, dtype));
+  DABKE_ASSIGN_OR_RETURN(const PackedBatch packed, lane.packs->packer->pack(lane.packed, dtype));
   tell_held_bytes(lane);
   if (is_empty(lane.packed)) return calls;
   calls.push_back({.kind = batch.kind,
@@ -251,12 +272,18 @@ Result<std::vector<NcclCall>> NcclBackend::prepare_calls(OfLane& lane, const Bat
 
 /// Leaves the batch in the lane where NCCL has it.
 Status NcclBackend::start(OfLane& lane, const Batch& batch) {
-  lane.packs = &packer_of(lane, batch);
+  lane.stream = batch.stream;
+  lane.ordered = batch.ordered != nullptr ? batch.ordered : batch.stream;
+  lane.packs = &slot_of(lane, batch);
+  if (is_whole(batch.kind)) ++lane.sets.at(batch.process_set->id).batches;
+  lane.packs->packer->work_on(*lane.stream);
+  if (lane.packs->unpacked != nullptr) DABKE_RETURN_IF_ERROR(lane.stream->wait_for(lane.packs->unpacked));
   DABKE_ASSIGN_OR_RETURN(const std::vector<NcclCall> calls, prepare_calls(lane, batch));
   if (calls.empty()) return finish(lane);
+  DABKE_RETURN_IF_ERROR(follow(*lane.ordered, *lane.stream));
   NcclCommunicator& communicator = *lane.sets.at(batch.process_set->id).communicator;
   lane.activity.emplace(batch, activity_of<"NCCL">(batch.kind), name());
-  const Status started = communicator.start(calls, *batch.stream);
+  const Status started = communicator.start(calls, *lane.ordered);
   const Result<bool> is_enqueued = started.is_ok() ? communicator.poll() : Result<bool>(started);
   if (!is_enqueued) return fail(lane, communicator, is_enqueued.status());
   if (*is_enqueued) return finish(lane);
@@ -267,9 +294,13 @@ Status NcclBackend::start(OfLane& lane, const Batch& batch) {
 Status NcclBackend::finish(OfLane& lane) {
   lane.activity.reset();
   const Batch& batch = lane.packed;
+  DABKE_RETURN_IF_ERROR(follow(*lane.stream, *lane.ordered));
   if (!lane.results.empty())
     DABKE_RETURN_IF_ERROR(lane.stream->copy(lane.results, batch.dtype, batch.dtype, batch.result_scale()));
-  return batch.entries.empty() ? Status() : lane.packs->unpack(batch);
+  if (!batch.entries.empty()) DABKE_RETURN_IF_ERROR(lane.packs->packer->unpack(batch));
+  if (lane.ordered == lane.stream) return {};
+  DABKE_ASSIGN_OR_RETURN(lane.packs->unpacked, lane.stream->record());
+  return {};
 }
 
 Status NcclBackend::fail(OfLane& lane, NcclCommunicator& communicator, Status status) {
@@ -340,7 +371,8 @@ OpenDevice cuda_devices(const Config& config, const Environment& environment) {
     const GpuOperations operations = gpu_operations_named(config.gpu_operations);
     if (operations == GpuOperations::nccl || operations == GpuOperations::hierarchical)
       DABKE_RETURN_IF_ERROR(table->nccl->load_nccl(config.nccl_library, environment));
-    return table->nccl->open(device);
+    const std::int64_t streams = config.num_nccl_streams;
+    return table->nccl->open(device, streams > 1 ? to_size(streams) : 0);
   };
 }
 

@@ -57,21 +57,28 @@ class NcclBackend final : public Backend {
 
  private:
   using Id = std::array<std::byte, NcclSession::kIdBytes>;
+  /// A buffer, and when it may be packed again.
+  struct Slot {
+    std::unique_ptr<Packer> packer;
+    std::byte* memory = nullptr;            // the communicator's; null: the packer has memory of its own
+    std::shared_ptr<DeviceEvent> unpacked;  // null: it is in the order of the stream
+  };
   /// A process set on a lane's device.
   struct OfSet {
     std::shared_ptr<NcclCommunicator> communicator;
-    std::unique_ptr<Packer> packer;  // of what is as large on all ranks
-    std::byte* memory = nullptr;     // the communicator's, for that packer; null: it has memory of its own
-    std::size_t bytes = 0;           // how many of it there are, or should be
+    std::vector<Slot> slots;  // of what is as large on all ranks; one for each of its streams, taken in turn
+    std::size_t bytes = 0;    // how large each is, or should be
+    std::uint64_t batches = 0;  // of those
   };
   /// A lane of this rank, by its thread: what it has under way.
   struct OfLane {
     std::map<ProcessSetId, OfSet> sets;
-    std::unique_ptr<Packer> packer;  // of what is not as large on all ranks, for all sets
+    Slot slot;  // of what is not as large on all ranks, for all sets
     DeviceStream* stream = nullptr;
     std::vector<std::int64_t> elements;  // of a batch that is asked about
     std::size_t held_bytes = 0;          // the packers', as the log has them
-    Packer* packs = nullptr;             // that which has packed the batch
+    Slot* packs = nullptr;               // that which has packed the batch
+    DeviceStream* ordered = nullptr;     // where its collective is
     Batch packed;                        // of the batch what is packed: its large tensors are not
     std::vector<ElementCopy> results;    // those of the others, which are still to be scaled
     const Batch* batch = nullptr;        // handed to NCCL, which has not enqueued all of it yet
@@ -81,7 +88,8 @@ class NcclBackend final : public Backend {
   };
 
   OfLane& of_this_lane();
-  Packer& packer_of(OfLane& lane, const Batch& batch) const;
+  Slot& slot_of(OfLane& lane, const Batch& batch) const;
+  static void give_back(OfSet& of);
   void tell_held_bytes(OfLane& lane) const;
   DType dtype_of_sums(const Batch& batch) const;
   Result<std::vector<NcclCall>> prepare_calls(OfLane& lane, const Batch& batch) const;

@@ -45,7 +45,7 @@ Result<std::shared_ptr<CudaDevice>> NcclProcess::find(int index) {
   return device;
 }
 
-Result<std::shared_ptr<DeviceStream>> NcclProcess::open(Device device) {
+Result<std::shared_ptr<DeviceStream>> NcclProcess::open(Device device, std::size_t sides) {
   DABKE_ASSIGN_OR_RETURN(const auto opened, find(device.index));
   if (opened->is_stuck()) {
     return Status(
@@ -54,7 +54,7 @@ Result<std::shared_ptr<DeviceStream>> NcclProcess::open(Device device) {
                     "may still write to that job's tensors; start this process again",
                     device.to_string()));
   }
-  return opened->open_stream();
+  return opened->open_stream(sides);
 }
 
 Status NcclProcess::make_id(std::span<std::byte> id) {

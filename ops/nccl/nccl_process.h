@@ -14,7 +14,7 @@ class NcclProcess final : public NcclSession {
   Status load_nccl(const std::string& library, const Environment& environment) override;
   std::string description() const override;
   int version() const override;
-  Result<std::shared_ptr<DeviceStream>> open(Device device) override;
+  Result<std::shared_ptr<DeviceStream>> open(Device device, std::size_t sides = 0) override;
   Status make_id(std::span<std::byte> id) override;
   Result<std::unique_ptr<NcclCommunicator>> make_communicator(
       Device device, std::span<const std::byte> id, int rank, int size, TimePoint deadline,

@@ -79,7 +79,7 @@ class NcclSession {
   virtual std::string description() const = 0;
   virtual int version() const = 0;
   /// From any thread. An error where a collective of a job that has failed may still write there.
-  virtual Result<std::shared_ptr<DeviceStream>> open(Device device) = 0;
+  virtual Result<std::shared_ptr<DeviceStream>> open(Device device, std::size_t sides = 0) = 0;
   virtual Status make_id(std::span<std::byte> id) = 0;
   /// Collective; ends with what `interrupted` says, which is asked while it waits for the other ranks.
   virtual Result<std::unique_ptr<NcclCommunicator>> make_communicator(

@@ -49,9 +49,10 @@ struct BatchEntry {
 
 /// Tensors that run as one collective, the same on every rank of the set.
 struct Batch : ExecutedCall {
-  std::uint64_t order = 0;         // number in the job's one sequence
-  int device_index = 0;            // this rank's; the type is the same on all
-  DeviceStream* stream = nullptr;  // a device's, where its work is to be enqueued; null: the host's
+  std::uint64_t order = 0;          // number in the job's one sequence
+  int device_index = 0;             // this rank's; the type is the same on all
+  DeviceStream* stream = nullptr;   // a device's, where its work is to be enqueued; null: the host's
+  DeviceStream* ordered = nullptr;  // where collectives of the device follow each other; null: on `stream`
   const ProcessSetInfo* process_set = nullptr;
   std::vector<BatchEntry> entries;
   TimePoint deadline = kNever;

@@ -116,6 +116,9 @@ class DeviceStream {
   /// Null: none is attached. From any thread.
   virtual Profiler* profiler() const { return nullptr; }
 
+  /// More streams of the device, for what need not follow in the order of the lane.
+  virtual std::span<const std::shared_ptr<DeviceStream>> sides() const { return {}; }
+
   // By any thread of the program's.
   /// The point behind all that the program has enqueued on a stream of its own on this device until now. An error:
   /// there is none such, or it is being captured into a graph.

@@ -17,6 +17,8 @@ class FusionBuffer {
   /// Memory of at least `bytes` bytes; code out_of_memory if there is none. What it held before is gone when
   /// it grew.
   Result<std::byte*> reserve(std::size_t bytes);
+  /// What it drops is freed behind what this stream, of the same device, has been given.
+  void work_on(DeviceStream& stream) { stream_ = &stream; }
   /// Memory of somebody else's from now on, until it grows or is dropped.
   void borrow(std::byte* memory, std::size_t capacity);
   std::size_t capacity() const { return capacity_; }

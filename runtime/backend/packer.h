@@ -50,6 +50,11 @@ class Packer {
   /// has done that, by one. The batch is pack()'s.
   Status unpack(const Batch& batch, const kernels::Scale& scale);
   Status unpack(const Batch& batch) { return unpack(batch, batch.result_scale()); }
+  /// Packs and unpacks there from now on, on a stream of the same device.
+  void work_on(DeviceStream& stream) {
+    stream_ = &stream;
+    buffer_.work_on(stream);
+  }
   /// How many bytes of the buffer pack() would need, and whether it has them.
   std::size_t bytes_for(const Batch& batch, DType as);
   bool has_room_for(const Batch& batch, DType as) { return bytes_for(batch, as) <= buffer_.capacity(); }

@@ -81,6 +81,8 @@ constexpr Knob kKnobs[] = {
      "Folder with the vendor modules (mpi-mpich.so, mpi-openmpi.so, nccl.so). Empty: the folder dabke beside libdabke.so."},
     {"NCCL_LIBRARY", "", "nccl-library", 1, &Config::nccl_library, any(), "",
      "The file libnccl.so.2 to load for tensors on CUDA devices, where none is in the process already. Empty: pip's, else what the loader finds."},
+    {"NUM_NCCL_STREAMS", "NUM_NCCL_STREAMS", "num-nccl-streams", 1, &Config::num_nccl_streams, between(1, 16), "streams",
+     "Streams of each CUDA device on which what travels over NCCL is packed and unpacked, each with buffers of its own, so that one batch is packed while another travels. Collectives stay in one order. 1: all of it on the stream of the collectives. The same on all ranks."},
     {"START_TIMEOUT_SECONDS", "START_TIMEOUT", "start-timeout", 1, &Config::start_timeout, at_least(0.1), "seconds",
      "How long init waits for all ranks to arrive."},
     {"PEER_TIMEOUT_SECONDS", "", "peer-timeout-seconds", 1, &Config::peer_timeout, at_least(0), "seconds",

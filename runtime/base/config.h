@@ -42,6 +42,7 @@ struct Config {
   std::string network_interface;
   std::string module_path;
   std::string nccl_library;
+  std::int64_t num_nccl_streams = 1;
   double start_timeout = 30;
   double peer_timeout = 30;
   double gloo_timeout = 0;

@@ -12,7 +12,7 @@ std::int64_t scattered_rows(std::int64_t rows, int ranks, int index) {
 }
 
 BatchBuilder::BatchBuilder(Run& run, DeviceStream& stream)
-    : run_(run), stream_(stream), verdict_(needs_exchange() ? run.tensors.size() : 0) {
+    : run_(run), stream_(&stream), verdict_(needs_exchange() ? run.tensors.size() : 0) {
   for (const RunTensor& entry : run.tensors) any_joined_ = any_joined_ || entry.operation == nullptr;
 }
 
@@ -108,8 +108,8 @@ std::vector<Status> BatchBuilder::apply_verdict() {
 std::int64_t* BatchBuilder::counts() { return run_.counts.emplace_back(new std::int64_t[ranks()]).get(); }
 
 Result<void*> BatchBuilder::scratch(std::size_t bytes) {
-  DeviceBuffer memory = allocate_from(stream_.memory(), bytes);
-  if (memory == nullptr) DABKE_RETURN_IF_ERROR(stream_.memory()->state());
+  DeviceBuffer memory = allocate_from(stream_->memory(), bytes);
+  if (memory == nullptr) DABKE_RETURN_IF_ERROR(stream_->memory()->state());
   if (memory == nullptr)
     return Status(Code::out_of_memory, fmt::format("no memory for {} bytes of neutral data", bytes));
   return run_.scratch.emplace_back(std::move(memory)).get();
@@ -159,13 +159,13 @@ Status BatchBuilder::set_input(const RunTensor& entry, BatchEntry& out) {
     DABKE_ASSIGN_OR_RETURN(void* scaled, scratch(entry.tensor->size_bytes()));
     const ElementCopy copy{scaled, out.input, static_cast<std::size_t>(out.elements)};
     out.input = scaled;
-    return stream_.copy({&copy, 1}, run_.batch.dtype, run_.batch.dtype, prescale_);
+    return stream_->copy({&copy, 1}, run_.batch.dtype, run_.batch.dtype, prescale_);
   }
   DABKE_ASSIGN_OR_RETURN(void* neutral, scratch(entry.tensor->size_bytes()));
   out.input = neutral;
   if (!reduces(run_.batch.kind)) return {};
-  return stream_.fill_neutral(run_.batch.dtype, run_.batch.op, neutral,
-                              static_cast<std::size_t>(out.elements));
+  return stream_->fill_neutral(run_.batch.dtype, run_.batch.op, neutral,
+                               static_cast<std::size_t>(out.elements));
 }
 
 Shape BatchBuilder::output_shape(const RunTensor& entry, std::size_t entry_index, BatchEntry& out) {
@@ -210,7 +210,7 @@ Status BatchBuilder::set_output(const RunTensor& entry, BatchEntry& out, Shape s
   output.shape = std::move(shape);
   if (output.data == nullptr) {
     const ActivityScope activity(run_.batch.trace, Record::What::allocate);
-    DABKE_RETURN_IF_ERROR(entry.operation->provide_output(entry.index, stream_.memory()));
+    DABKE_RETURN_IF_ERROR(entry.operation->provide_output(entry.index, stream_->memory()));
   }
   out.output = output.data;
   return {};

@@ -13,6 +13,9 @@ class BatchBuilder {
   /// Neutral data and outputs are in the stream's memory. Both outlive it.
   explicit BatchBuilder(Run& run, DeviceStream& stream = host_stream());
 
+  /// On another stream of the same device; before build().
+  void work_on(DeviceStream& stream) { stream_ = &stream; }
+
   /// Whether the ranks must tell one another their row counts before outputs can be made (allgather,
   /// alltoall).
   bool needs_exchange() const;
@@ -41,7 +44,7 @@ class BatchBuilder {
   Result<void*> scratch(std::size_t bytes);
 
   Run& run_;
-  DeviceStream& stream_;
+  DeviceStream* stream_;
   Batch exchange_;
   bool any_joined_ = false;
   double prescale_ = 1;                 // the call's

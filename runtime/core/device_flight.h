@@ -37,7 +37,7 @@ struct DeviceLane::Flight {
   };
 
   Flight(DeviceLane& of, std::unique_ptr<Run> what)
-      : lane(of), run(std::move(what)), builder(*run, of.stream()) {}
+      : lane(of), run(std::move(what)), builder(*run, of.stream()), stream(&of.stream()) {}
 
   /// Whether a backend has a batch of it, and has not enqueued all of that yet.
   bool is_launching() const { return step == Step::slicing || step == Step::launching; }
@@ -61,6 +61,7 @@ struct DeviceLane::Flight {
   DeviceLane& lane;
   std::unique_ptr<Run> run;
   BatchBuilder builder;
+  DeviceStream* stream;                     // on which it begins and ends: the lane's, or another
   Backend* backend = nullptr;               // null: it runs on the host
   std::shared_ptr<const HostedSet> hosted;  // null: the device's backend runs all of it, or nothing
   bool is_direct = false;                   // the host's backend is given memory of the device

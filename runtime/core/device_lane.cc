@@ -45,6 +45,7 @@ void DeviceLane::push(std::unique_ptr<Run> run) {
     alike_.erase(set.id);
   } else {
     choose(*flight);
+    choose_stream(*flight);
     const Backend* const backend = flight->backend;
     const ProcessSetInfo& ranks = flight->ranks_of_device();
     flight->needs_id = backend != nullptr && backend->unique_id_bytes() != 0 && ranks.size() > 1 &&
@@ -213,6 +214,13 @@ bool DeviceLane::give_up(Flight& flight) {
       return false;
     }
     flight.step = Flight::Step::in_flight;
+  }
+  // Behind its collective, too, which may be on the lane's stream alone.
+  if (flight.has_enqueued && flight.stream != stream_.get()) {
+    (void)without_exceptions([&]() -> Status {
+      DABKE_ASSIGN_OR_RETURN(const auto collective, stream_->record());
+      return flight.stream->wait_for(collective);
+    });
   }
   // Where no event can be had the device is lost, and does nothing any more.
   if (flight.has_enqueued && !without_exceptions([&] { return record_behind(flight); }).is_ok())

@@ -25,6 +25,9 @@
 //   mpi           the same; MPI is given copies in the device's own memory of an allreduce and a broadcast, so that 6 and 8
 //                 copy within the device
 //
+// A run that a backend of the device runs alone begins and ends on one of the device's further streams, where there are some
+// (DeviceStream::sides), in turn; its collective is on the lane's, in the lane's order (Batch::ordered).
+//
 // After an abort a run ends when its device has come to its end, or after kAbandonAfter; then its memory is kept for
 // as long as the process lives, because the device may still write to it.
 #pragma once
@@ -70,6 +73,7 @@ class DeviceLane final : public Lane {
 
   // ---- by whoever pushes
   void choose(Flight& flight);
+  void choose_stream(Flight& flight);
   std::shared_ptr<const HostedSet> hosts_of(const ProcessSetInfo& set);
   std::size_t growth(const Flight& flight);
 
@@ -120,9 +124,10 @@ class DeviceLane final : public Lane {
   std::map<ProcessSetId, std::shared_ptr<const HostedSet>> hosted_;  // by whoever pushes, as the next one
   std::set<std::pair<const Backend*, ProcessSetId>> with_id_;
   std::map<ProcessSetId, std::size_t> alike_;  // bytes that each set's ranks have for packing, or try to have
-  std::vector<std::int64_t> elements_;         // of the run that is pushed
-  FusionBuffer wide_;                          // the thread's, as the next two
-  std::unique_ptr<FusionBuffer> direct_;       // what MPI is given; left to it for good after a failure
+  std::size_t next_side_ = 0;
+  std::vector<std::int64_t> elements_;           // of the run that is pushed
+  FusionBuffer wide_;                            // the thread's, as the next two
+  std::unique_ptr<FusionBuffer> direct_;         // what MPI is given; left to it for good after a failure
   std::deque<std::shared_ptr<Flight>> flights_;  // the thread's: the oldest first
   std::mutex mutex_;                             // all below, and what lanes tell each other of a flight
   std::condition_variable changed_;

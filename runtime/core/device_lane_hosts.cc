@@ -33,6 +33,15 @@ void DeviceLane::choose(Flight& flight) {
   if (flight.backend == nullptr) flight.hosted = nullptr;
 }
 
+void DeviceLane::choose_stream(Flight& flight) {
+  const auto sides = stream_->sides();
+  if (sides.empty() || flight.host_runs() || flight.run->process_set->size() == 1) return;
+  flight.stream = sides[next_side_++ % sides.size()].get();
+  flight.builder.work_on(*flight.stream);
+  flight.run->batch.stream = flight.stream;
+  flight.run->batch.ordered = stream_.get();
+}
+
 std::shared_ptr<const HostedSet> DeviceLane::hosts_of(const ProcessSetInfo& set) {
   auto& hosts = hosted_[set.id];
   if (hosts == nullptr) hosts = std::make_shared<const HostedSet>(hosted(set, leaders_));

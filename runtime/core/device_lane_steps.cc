@@ -183,7 +183,7 @@ Status DeviceLane::build(Flight& flight) {
 Status DeviceLane::wait_for_inputs(Flight& flight) {
   BatchTrace trace = flight.run->batch.trace;
   if (trace.timeline != nullptr) {
-    flight.recorder.emplace(*stream_, *trace.timeline);
+    flight.recorder.emplace(*flight.stream, *trace.timeline);
     // Behind what the device still runs.
     const bool is_behind = !is_oldest(flight);
     if (is_behind) trace.begin(Record::What::queue);
@@ -196,7 +196,7 @@ Status DeviceLane::wait_for_inputs(Flight& flight) {
     if (!waiting) waiting.emplace(trace, Record::What::wait_for_data);
     // Once for all of an operation's tensors, also those of later runs: they are on this stream, too.
     const auto ready = std::move(tensor.operation->make_extras().ready);
-    for (const auto& point : ready) DABKE_RETURN_IF_ERROR(stream_->wait_for(point));
+    for (const auto& point : ready) DABKE_RETURN_IF_ERROR(flight.stream->wait_for(point));
   }
   return {};
 }
@@ -235,7 +235,7 @@ Status DeviceLane::stage(Flight& flight) {
 
 Status DeviceLane::record_behind(Flight& flight) {
   flight.has_enqueued = false;
-  DABKE_ASSIGN_OR_RETURN(flight.event, stream_->record());
+  DABKE_ASSIGN_OR_RETURN(flight.event, flight.stream->record());
   return {};
 }
 

@@ -35,6 +35,10 @@ void plan_faults(const std::string& plan, unsigned seed) {
   function<decltype(&fake_cuda_plan)>("fake_cuda_plan")(plan.c_str(), seed);
 }
 
+std::uint64_t kernels_run(int device) {
+  return function<decltype(&fake_cuda_kernels_run)>("fake_cuda_kernels_run")(device);
+}
+
 NcclFigures nccl_figures() {
   return function<decltype(&fake_nccl_figures)>("fake_nccl_figures", FAKE_NCCL)();
 }

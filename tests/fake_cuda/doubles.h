@@ -13,6 +13,7 @@ Status load_doubles();
 /// What they do from now on (fake_cuda.h). `seed`: of random delays; 0: none.
 void plan_faults(const std::string& plan, unsigned seed = 0);
 
+std::uint64_t kernels_run(int device);
 /// What the double of NCCL knows of memory that is registered.
 NcclFigures nccl_figures();
 

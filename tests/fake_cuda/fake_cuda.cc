@@ -162,7 +162,8 @@ std::map<CUstream_st*, std::shared_ptr<CUstream_st>>& streams() {
 }
 
 std::atomic<std::uint64_t> timed_events{0};
-std::atomic<double> clock_rate{1};  // of the devices' clocks, against the host's
+std::atomic<std::uint64_t> kernels_run[64];  // by device
+std::atomic<double> clock_rate{1};           // of the devices' clocks, against the host's
 
 thread_local std::vector<CUctx_st*> contexts;
 thread_local int capture_mode = 0;
@@ -273,6 +274,7 @@ EXPORT int fake_cuda_outcome(const char* call, int device) {
 }
 
 EXPORT std::uint64_t fake_cuda_timed_events() { return timed_events; }
+EXPORT std::uint64_t fake_cuda_kernels_run(int device) { return kernels_run[device]; }
 EXPORT void fake_cuda_clock_rate(double rate) { clock_rate = rate; }
 EXPORT Stream fake_cuda_open_stream(int device) { return make_stream(device, true); }
 EXPORT Stream fake_cuda_default_stream(std::uintptr_t handle, int device) {
@@ -606,6 +608,9 @@ EXPORT Error cuLaunchKernel(Function function, unsigned blocks, unsigned, unsign
   auto copy =
       std::make_shared<std::vector<std::max_align_t>>(kernel.argument_bytes / sizeof(std::max_align_t) + 1);
   std::memcpy(copy->data(), bytes, kernel.argument_bytes);
-  stream->enqueue([&kernel, copy, blocks, threads] { kernel.run(copy->data(), blocks, threads); });
+  stream->enqueue([&kernel, copy, blocks, threads, device = stream->device] {
+    kernel.run(copy->data(), blocks, threads);
+    ++kernels_run[device];
+  });
   return kSuccess;
 }

@@ -52,6 +52,8 @@ __attribute__((visibility("default"))) dabke::cuda::Stream fake_cuda_default_str
                                                                                     int device);
 /// How often an event with a time was recorded.
 __attribute__((visibility("default"))) std::uint64_t fake_cuda_timed_events();
+/// How many kernels have run to their end on the device.
+__attribute__((visibility("default"))) std::uint64_t fake_cuda_kernels_run(int device);
 /// How fast the devices' clocks go, against the host's; 1.
 __attribute__((visibility("default"))) void fake_cuda_clock_rate(double rate);
 /// Until all that was enqueued there has run.

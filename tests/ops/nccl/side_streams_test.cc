@@ -1,0 +1,120 @@
+// DABKE_NUM_NCCL_STREAMS, over the double: what is packed and unpacked on streams of its own, beside collectives.
+#include <atomic>
+#include <thread>
+
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+
+#include "tests/ops/nccl/program_tensors.h"
+#include "tests/patience.h"
+
+namespace dabke::testing {
+namespace {
+
+Config with_streams(int count) {
+  Config config = quiet_config();
+  config.num_nccl_streams = count;
+  config.fusion_threshold = 1000;  // a pair below, and no more
+  config.disable_learned_batches = true;
+  return config;
+}
+
+/// The sum of two tensors, which travel together.
+OperationRef sum_of_pair(const Tensor<float>& a, const Tensor<float>& b, const std::string& name,
+                         const Behind& behind = {}) {
+  OperationRef pair = sum_of(a.view(), name + ".0", behind);
+  pair->request->name = name;
+  pair->request->tensors.push_back({name + ".1", b.view().dtype, b.view().shape});
+  pair->inputs.push_back(b.view());
+  pair->outputs.push_back({});
+  return pair;
+}
+
+}  // namespace
+
+TEST_CASE("results are right to the bit whatever takes its time, however many streams pack and unpack") {
+  must(load_doubles());
+  const int streams = GENERATE(1, 2, 3, 16);
+  CAPTURE(streams);
+  const Planned delays("", 23);
+  Job job(setup_named("nccl"), 3, with_streams(streams));
+  const auto wrong = job.run([](Rank& self) {
+    constexpr int kCalls = 60;
+    int bad = 0;
+    for (int step = 1; step <= 3; ++step) {
+      std::vector<std::vector<float>> sums(2 * kCalls);
+      std::vector<std::vector<int>> rows(kCalls);
+      std::vector<Pending> pending;
+      for (int i = 0; i < kCalls; ++i) {
+        auto& a = sums[static_cast<std::size_t>(2 * i)];
+        auto& b = sums[static_cast<std::size_t>(2 * i + 1)];
+        a.assign(static_cast<std::size_t>(i + 1), static_cast<float>(i * step));
+        b.assign(static_cast<std::size_t>(i * step + 1), static_cast<float>(i));
+        pending.push_back(self.start(CollectiveKind::allreduce, {{view_of(a)}, {view_of(b)}},
+                                     {.name = fmt::format("sum {}", i)}));
+        rows[static_cast<std::size_t>(i)].assign(static_cast<std::size_t>(self.rank() + 1), i);
+        if (i % 5 == 0)
+          pending.push_back(
+              self.allgather_async(rows[static_cast<std::size_t>(i)], {.name = fmt::format("rows {}", i)}));
+      }
+      std::size_t next = 0;
+      for (int i = 0; i < kCalls; ++i) {
+        must(pending[next++].wait());
+        const auto& a = sums[static_cast<std::size_t>(2 * i)];
+        const auto& b = sums[static_cast<std::size_t>(2 * i + 1)];
+        bad += a == std::vector(a.size(), static_cast<float>(3 * i * step)) ? 0 : 1;
+        bad += b == std::vector(b.size(), static_cast<float>(3 * i)) ? 0 : 1;
+        if (i % 5 != 0) continue;
+        must(pending[next].wait());
+        bad += pending[next++].output<int>() == std::vector<int>(6, i) ? 0 : 1;
+      }
+    }
+    return bad;
+  });
+  CHECK(wrong == std::vector(3, 0));
+}
+
+TEST_CASE(
+    "with two streams a batch is packed while the collective of the one before still waits for a rank") {
+  must(load_doubles());
+  std::atomic<bool> is_packed{false};
+  std::atomic<bool> is_over{false};
+  Job job(setup_named("nccl"), 2, with_streams(2));
+  const auto seen = job.run([&](Rank& self) {
+    const std::size_t count = 100;
+    std::vector<Tensor<float>> tensors;
+    for (int i = 0; i < 4; ++i) tensors.emplace_back(self, count);
+    // The buffers are made, and grow no more.
+    finish([&] {
+      auto first = sum_of_pair(tensors[0], tensors[1], "first");
+      must(self.runtime().submit(first));
+      return first;
+    }());
+    const fake_cuda::Stream stream(self.rank());
+    fake_cuda::Gate gate;
+    if (self.rank() == 1) gate.hold(stream);
+    for (int i = 0; i < 4; ++i) tensors[static_cast<std::size_t>(i)].fill(static_cast<float>(i + 1));
+    const std::uint64_t before = kernels_run(0);
+    const auto held = sum_of_pair(tensors[0], tensors[1], "held", {.stream = stream.handle()});
+    const auto next = sum_of_pair(tensors[2], tensors[3], "next");
+    must(self.runtime().submit(held));
+    must(self.runtime().submit(next));
+    const TimePoint until = deadline_after(60);
+    if (self.rank() == 0) {
+      // No unpacking is among them: the other rank's data has not been written.
+      while (kernels_run(0) < before + 2 && Clock::now() < until) std::this_thread::yield();
+      is_packed = kernels_run(0) == before + 2 && !held->is_done();
+      is_over = true;
+    }
+    while (!is_over && Clock::now() < until) std::this_thread::yield();
+    gate.open();
+    finish(held);
+    finish(next);
+    return std::vector<float>{*tensors[0].begin(), *tensors[1].begin(), *tensors[2].begin(),
+                              *tensors[3].begin()};
+  });
+  CHECK(is_packed);
+  CHECK(seen == std::vector(2, std::vector<float>{2, 4, 6, 8}));
+}
+
+}  // namespace dabke::testing
