@@ -291,14 +291,14 @@ Status NcclBackend::start(OfLane& lane, const Batch& batch) {
   return {};
 }
 
-Status NcclBackend::finish(OfLane& lane) {
+Status NcclBackend::finish(OfLane& lane) const {
   lane.activity.reset();
   const Batch& batch = lane.packed;
   DABKE_RETURN_IF_ERROR(follow(*lane.stream, *lane.ordered));
   if (!lane.results.empty())
     DABKE_RETURN_IF_ERROR(lane.stream->copy(lane.results, batch.dtype, batch.dtype, batch.result_scale()));
   if (!batch.entries.empty()) DABKE_RETURN_IF_ERROR(lane.packs->packer->unpack(batch));
-  if (lane.ordered == lane.stream) return {};
+  if (context_.config.num_nccl_streams == 1) return {};
   DABKE_ASSIGN_OR_RETURN(lane.packs->unpacked, lane.stream->record());
   return {};
 }

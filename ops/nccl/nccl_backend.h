@@ -96,7 +96,7 @@ class NcclBackend final : public Backend {
   static Result<std::vector<NcclCall>> take_large(OfLane& lane);
   Status start(OfLane& lane, const Batch& batch);
   /// NCCL has enqueued the lane's collective.
-  static Status finish(OfLane& lane);
+  Status finish(OfLane& lane) const;
   /// Aborts it, because other ranks wait for this one; the first cause.
   Status fail(OfLane& lane, NcclCommunicator& communicator, Status status);
 

@@ -33,9 +33,18 @@ void DeviceLane::choose(Flight& flight) {
   if (flight.backend == nullptr) flight.hosted = nullptr;
 }
 
+/// An operation whose tensors are in several runs has one stream for them all, the lane's: what it waits for is waited for once,
+/// and whoever waits for its end waits behind its last run.
 void DeviceLane::choose_stream(Flight& flight) {
   const auto sides = stream_->sides();
   if (sides.empty() || flight.host_runs() || flight.run->process_set->size() == 1) return;
+  const auto& tensors = flight.run->tensors;
+  for (std::size_t i = 0; i < tensors.size();) {
+    const std::size_t first = i;
+    while (i < tensors.size() && tensors[i].operation == tensors[first].operation) ++i;
+    const Operation* const operation = tensors[first].operation;
+    if (operation != nullptr && operation->inputs.size() != i - first) return;
+  }
   flight.stream = sides[next_side_++ % sides.size()].get();
   flight.builder.work_on(*flight.stream);
   flight.run->batch.stream = flight.stream;
