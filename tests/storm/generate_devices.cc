@@ -28,6 +28,7 @@ void place_on_devices(Program& program) {
     const char* const operations =
         random.one_of({"", "", "", "nccl", "hierarchical", "hierarchical", "host"});
     if (*operations != '\0') epoch.knobs["GPU_OPERATIONS"] = operations;
+    if (random.chance(40)) epoch.knobs["NUM_NCCL_STREAMS"] = random.one_of({"2", "3"});
     for (Phase& phase : epoch.phases) {
       // The same in phases that repeat, so that batches are learned; each name may be here and there in others.
       for (Call& call : phase.calls)

@@ -1,5 +1,6 @@
 // DABKE_NUM_NCCL_STREAMS, over the double: what is packed and unpacked on streams of its own, beside collectives.
 #include <atomic>
+#include <span>
 #include <thread>
 
 #include <fmt/format.h>
@@ -19,15 +20,18 @@ Config with_streams(int count) {
   return config;
 }
 
-/// The sum of two tensors, which travel together.
-OperationRef sum_of_pair(const Tensor<float>& a, const Tensor<float>& b, const std::string& name,
-                         const Behind& behind = {}) {
-  OperationRef pair = sum_of(a.view(), name + ".0", behind);
-  pair->request->name = name;
-  pair->request->tensors.push_back({name + ".1", b.view().dtype, b.view().shape});
-  pair->inputs.push_back(b.view());
-  pair->outputs.push_back({});
-  return pair;
+/// The sums of some tensors, of which each two travel together.
+OperationRef sums_of(std::span<const Tensor<float>> tensors, const std::string& name,
+                     const Behind& behind = {}) {
+  OperationRef sums = sum_of(tensors.front().view(), name + ".0", behind);
+  sums->request->name = name;
+  for (std::size_t i = 1; i < tensors.size(); ++i) {
+    const TensorView& view = tensors[i].view();
+    sums->request->tensors.push_back({fmt::format("{}.{}", name, i), view.dtype, view.shape});
+    sums->inputs.push_back(view);
+    sums->outputs.push_back({});
+  }
+  return sums;
 }
 
 }  // namespace
@@ -84,9 +88,10 @@ TEST_CASE(
     const std::size_t count = 100;
     std::vector<Tensor<float>> tensors;
     for (int i = 0; i < 4; ++i) tensors.emplace_back(self, count);
+    const auto first_pair = std::span<const Tensor<float>>(tensors).first(2);
     // The buffers are made, and grow no more.
     finish([&] {
-      auto first = sum_of_pair(tensors[0], tensors[1], "first");
+      auto first = sums_of(first_pair, "first");
       must(self.runtime().submit(first));
       return first;
     }());
@@ -95,8 +100,8 @@ TEST_CASE(
     if (self.rank() == 1) gate.hold(stream);
     for (int i = 0; i < 4; ++i) tensors[static_cast<std::size_t>(i)].fill(static_cast<float>(i + 1));
     const std::uint64_t before = kernels_run(0);
-    const auto held = sum_of_pair(tensors[0], tensors[1], "held", {.stream = stream.handle()});
-    const auto next = sum_of_pair(tensors[2], tensors[3], "next");
+    const auto held = sums_of(first_pair, "held", {.stream = stream.handle()});
+    const auto next = sums_of(std::span(tensors).subspan(2), "next");
     must(self.runtime().submit(held));
     must(self.runtime().submit(next));
     const TimePoint until = deadline_after(60);
@@ -115,6 +120,28 @@ TEST_CASE(
   });
   CHECK(is_packed);
   CHECK(seen == std::vector(2, std::vector<float>{2, 4, 6, 8}));
+}
+
+TEST_CASE("an operation of several batches waits for its inputs in each, and ends behind them all") {
+  must(load_doubles());
+  const Planned delays("", 29);
+  Job job(setup_named("nccl"), 2, with_streams(3));
+  const auto wrong = job.run([](Rank& self) {
+    const fake_cuda::Stream stream(self.rank());
+    std::vector<Tensor<float>> tensors;
+    for (int i = 0; i < 7; ++i) tensors.emplace_back(self, 100);
+    int bad = 0;
+    for (int step = 1; step <= 20; ++step) {
+      for (const auto& tensor : tensors) tensor.write_on(stream, static_cast<float>(step));
+      const auto sums = sums_of(tensors, "sums", {.stream = stream.handle()});
+      must(self.runtime().submit(sums));
+      finish(sums);
+      for (const auto& tensor : tensors)
+        bad += tensor.values() == std::vector(100, static_cast<float>(2 * step)) ? 0 : 1;
+    }
+    return bad;
+  });
+  CHECK(wrong == std::vector(2, 0));
 }
 
 }  // namespace dabke::testing
