@@ -112,10 +112,7 @@ Seen run_calls(Job& job, Rank& self, const Fault& fault) {
     if (fault.lost == self.rank() && i == kCalls / 2) job.cut(self.rank());
     pending.push_back(start(self, i, tensors));
     // As a program ends whose call is refused, while others wait for it.
-    if (pending.back().wait_for(0)) {
-      if (const Status status = pending.back().wait(); !status.is_ok())
-        self.runtime().abort(status.message());
-    }
+    if (!pending.back().was_submitted()) self.runtime().abort(pending.back().wait().message());
   }
   if (fault.must_be_ended && self.rank() == 0) {
     // What does not hang has ended by then, or ends with the rest.
