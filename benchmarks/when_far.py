@@ -33,14 +33,19 @@ def line_ns(program):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     usage="%(prog)s BUILD [OPTION ...] [-- ARGUMENT OF DABKE-PERF ...]")
     parser.add_argument("build", help="a build folder (--buildtype=release)")
     parser.add_argument("--least", type=float, default=100, metavar="NS", help="how far is far (default %(default)s ns)")
     parser.add_argument("--minutes", type=float, default=60, help="look for so long (default %(default)s)")
     parser.add_argument("--every", type=float, default=5, metavar="SECONDS", help="look so often (default %(default)s)")
     parser.add_argument("--times", type=int, default=1, help="measure in so many far phases, then end (default %(default)s)")
-    parser.add_argument("measure", nargs="*", metavar="ARGUMENT", help="dabke-perf's, after --")
-    chosen = parser.parse_args()
+    # By hand: argparse takes what follows -- for its own where an option stands between it and BUILD.
+    own, measure = sys.argv[1:], []
+    if "--" in own:
+        at = own.index("--")
+        own, measure = own[:at], own[at + 1:]
+    chosen = parser.parse_args(own)
     program = os.path.join(chosen.build, "benchmarks", "perf", "dabke-perf")
     seen, measured = [], 0
     end = time.monotonic() + chosen.minutes * 60
@@ -51,10 +56,10 @@ def main():
         print(f"{time.strftime('%H:%M:%S')} {what}", flush=True)
         if now is not None:
             seen.append(now)
-        if not is_far or not chosen.measure:
+        if not is_far or not measure:
             time.sleep(chosen.every)
             continue
-        done = subprocess.run([program, *chosen.measure])
+        done = subprocess.run([program, *measure])
         if done.returncode != 0:
             return done.returncode
         measured += 1
@@ -62,7 +67,7 @@ def main():
         far = sum(one >= chosen.least for one in seen)
         print(f"looked {len(seen)} times: {min(seen):.0f} to {max(seen):.0f} ns, median {statistics.median(seen):.0f}; "
               f"{far} times {chosen.least:.0f} or more")
-    return 0 if measured or not chosen.measure else 3
+    return 0 if measured or not measure else 3
 
 
 if __name__ == "__main__":
