@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -32,6 +33,8 @@ std::string kernel_of(DType to, DType from) {
 
 }  // namespace
 
+const std::size_t GpuKernels::kMostPieces = gpu::kManyPieces;
+
 Status GpuKernels::find(std::string_view name, cuda::Module module) {
   cuda::Function function = nullptr;
   DABKE_RETURN_IF_ERROR(cuda::check(*driver_, fmt::format("cuModuleGetFunction of {}", name),
@@ -51,16 +54,18 @@ Result<GpuKernels> GpuKernels::load(const cuda::Driver& driver) {
   cuda::Module module = nullptr;  // as long as the process: the context is retained as long
   DABKE_RETURN_IF_ERROR(cuda::check(driver, "cuModuleLoadData of Dabke's kernels",
                                     driver.load_module(&module, dabke_gpu_kernels)));
-  DABKE_RETURN_IF_ERROR(kernels.find("dabke_copy", module));
-  DABKE_RETURN_IF_ERROR(kernels.find("dabke_fill", module));
-#define X(id) DABKE_RETURN_IF_ERROR(kernels.find("dabke_scale_" #id, module));
+  std::vector<std::string> copies = {"dabke_copy"};
+#define X(id) copies.push_back("dabke_scale_" #id);
   DABKE_GPU_SCALES(X)
 #undef X
-#define X(id, wide)                                                \
-  DABKE_RETURN_IF_ERROR(kernels.find("dabke_widen_" #id, module)); \
-  DABKE_RETURN_IF_ERROR(kernels.find("dabke_narrow_" #id, module));
+#define X(id, wide) copies.insert(copies.end(), {"dabke_widen_" #id, "dabke_narrow_" #id});
   DABKE_GPU_WIDTHS(X)
 #undef X
+  for (const std::string& name : copies) {
+    DABKE_RETURN_IF_ERROR(kernels.find(name, module));
+    DABKE_RETURN_IF_ERROR(kernels.find(name + "_many", module));
+  }
+  DABKE_RETURN_IF_ERROR(kernels.find("dabke_fill", module));
   return kernels;
 }
 
@@ -72,40 +77,52 @@ Status GpuKernels::launch(cuda::Stream stream, const std::string& name, std::uin
                                      gpu::kThreads, 1, 1, 0, stream, all, nullptr));
 }
 
-Status GpuKernels::copy(cuda::Stream stream, std::span<const ElementCopy> pieces, DType to, DType from,
-                        const kernels::Scale& by) const {
-  // A factor other than 0 does nothing to booleans.
-  const bool moves_bytes = to == from && (by.is_one() || (to == DType::b8 && by.factor != 0));
-  const std::string name = moves_bytes ? "dabke_copy" : kernel_of(to, from);
-  const std::uint64_t of_block = moves_bytes ? gpu::kBytesOfBlock : gpu::kElementsOfBlock;
-  gpu::CopyArguments all{.scale = gpu::ElementScale(by)};
+template <class Arguments>
+Status GpuKernels::copy_in(cuda::Stream stream, const std::string& name, std::span<const gpu::Piece> pieces,
+                           const Units& units, const kernels::Scale& by) const {
+  constexpr std::size_t kMost = std::extent_v<decltype(Arguments::pieces)>;
+  constexpr std::uint64_t kMostBlocks = (std::uint64_t{1} << 31) - 1;  // a launch counts them in 31 bits
+  Arguments all{.scale = gpu::ElementScale(by)};
   std::uint64_t blocks = 0;
   const auto go = [&]() -> Status {
     all.first_block[all.count] = static_cast<std::uint32_t>(blocks);
-    if (blocks != 0) DABKE_RETURN_IF_ERROR(launch(stream, name, blocks, &all));
+    DABKE_RETURN_IF_ERROR(launch(stream, name, blocks, &all));
     all.count = 0;
     blocks = 0;
     return {};
   };
-  for (const ElementCopy& piece : pieces) {
-    std::uint64_t left = piece.elements * (moves_bytes ? size_of(from) : 1);
-    if (moves_bytes && piece.to == piece.from) continue;
-    auto* into = static_cast<std::byte*>(piece.to);
-    const auto* out_of = static_cast<const std::byte*>(piece.from);
-    while (left != 0) {
-      // The blocks of a launch are counted in 31 bits.
-      constexpr std::uint64_t kMostBlocks = (std::uint64_t{1} << 31) - 1;
-      if (all.count == gpu::kMostPieces || blocks == kMostBlocks) DABKE_RETURN_IF_ERROR(go());
-      const std::uint64_t part = std::min(left, (kMostBlocks - blocks) * of_block);
+  for (gpu::Piece left : pieces) {
+    while (left.elements != 0) {
+      if (all.count == kMost || blocks == kMostBlocks) DABKE_RETURN_IF_ERROR(go());
+      gpu::Piece part = left;
+      part.elements = std::min(left.elements, (kMostBlocks - blocks) * units.in_block);
       all.first_block[all.count] = static_cast<std::uint32_t>(blocks);
-      all.pieces[all.count++] = {into, out_of, part};
-      blocks += (part + of_block - 1) / of_block;
-      into += part * (moves_bytes ? 1 : size_of(to));
-      out_of += part * (moves_bytes ? 1 : size_of(from));
-      left -= part;
+      all.pieces[all.count++] = part;
+      blocks += (part.elements + units.in_block - 1) / units.in_block;
+      left.to = static_cast<std::byte*>(left.to) + part.elements * units.bytes_to;
+      left.from = static_cast<const std::byte*>(left.from) + part.elements * units.bytes_from;
+      left.elements -= part.elements;
     }
   }
   return go();
+}
+
+Status GpuKernels::copy(cuda::Stream stream, std::span<const ElementCopy> pieces, DType to, DType from,
+                        const kernels::Scale& by) const {
+  // A factor other than 0 does nothing to booleans.
+  const bool moves_bytes = to == from && (by.is_one() || (to == DType::b8 && by.factor != 0));
+  const Units units = moves_bytes ? Units{gpu::kBytesOfBlock, 1, 1}
+                                  : Units{gpu::kElementsOfBlock, size_of(to), size_of(from)};
+  std::vector<gpu::Piece> all;
+  all.reserve(pieces.size());
+  for (const ElementCopy& piece : pieces) {
+    if (piece.elements == 0 || (moves_bytes && piece.to == piece.from)) continue;
+    all.push_back({piece.to, piece.from, piece.elements * (moves_bytes ? size_of(from) : 1)});
+  }
+  if (all.empty()) return {};
+  const std::string name = moves_bytes ? "dabke_copy" : kernel_of(to, from);
+  if (all.size() <= gpu::kFewPieces) return copy_in<gpu::FewCopies>(stream, name, all, units, by);
+  return copy_in<gpu::ManyCopies>(stream, name + "_many", all, units, by);
 }
 
 Status GpuKernels::fill_neutral(cuda::Stream stream, DType dtype, ReduceOp op, void* into,

@@ -30,17 +30,23 @@ void run(const void* bytes, unsigned blocks, unsigned threads) {
   }
 }
 
-constexpr HostKernel kKernels[] = {{"dabke_copy", sizeof(CopyArguments), run<CopyArguments, dabke_copy>},
-                                   {"dabke_fill", sizeof(FillArguments), run<FillArguments, dabke_fill>},
-#define X(id) {"dabke_scale_" #id, sizeof(CopyArguments), run<CopyArguments, dabke_scale_##id>},
+template <class Arguments, void (*kernel)(const Arguments)>
+constexpr HostKernel as_host_kernel(std::string_view name) {
+  return {name, sizeof(Arguments), run<Arguments, kernel>};
+}
+
+#define BOTH_FORMS(name) \
+  as_host_kernel<FewCopies, name>(#name), as_host_kernel<ManyCopies, name##_many>(#name "_many")
+constexpr HostKernel kKernels[] = {as_host_kernel<FillArguments, dabke_fill>("dabke_fill"),
+                                   BOTH_FORMS(dabke_copy),
+#define X(id) BOTH_FORMS(dabke_scale_##id),
                                    DABKE_GPU_SCALES(X)
 #undef X
-#define X(id, wide)                                                                  \
-  {"dabke_widen_" #id, sizeof(CopyArguments), run<CopyArguments, dabke_widen_##id>}, \
-      {"dabke_narrow_" #id, sizeof(CopyArguments), run<CopyArguments, dabke_narrow_##id>},
+#define X(id, wide) BOTH_FORMS(dabke_widen_##id), BOTH_FORMS(dabke_narrow_##id),
                                        DABKE_GPU_WIDTHS(X)
 #undef X
 };
+#undef BOTH_FORMS
 
 }  // namespace
 

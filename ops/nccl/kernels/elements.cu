@@ -31,7 +31,8 @@ struct Part {
 };
 
 /// What this block does; `size`: elements of a block.
-__device__ inline Part part_of(const CopyArguments& all, std::uint64_t size) {
+template <unsigned most>
+__device__ inline Part part_of(const CopyArguments<most>& all, std::uint64_t size) {
   std::uint32_t low = 0;
   std::uint32_t high = all.count;
   while (high - low > 1) {
@@ -125,33 +126,52 @@ __device__ inline To scaled(From value, const ElementScale& scale) {
   }
 }
 
+// As many elements as 16 bytes hold, of the wider of two types.
+template <class T, unsigned count>
+struct alignas(sizeof(T) * count) Vector {
+  T at[count];
+};
+
+/// The first of these elements, as many as go in accesses of 16 bytes; how many were done.
 template <class To, class From>
-__device__ inline void copy_elements(const CopyArguments& all) {
-  // A byte that stands for a boolean may be any.
-  const Part part = part_of(all, kElementsOfBlock);
-  for (std::uint64_t i = part.begin + threadIdx.x; i < part.end; i += kThreads)
-    store<To>(part.piece->to, i, scaled<To, From>(load<From>(part.piece->from, i), all.scale));
+__device__ inline std::uint64_t copy_vectors(const From* from, To* to, std::uint64_t elements,
+                                             const ElementScale& scale) {
+  constexpr unsigned kCount = 16 / (sizeof(To) > sizeof(From) ? sizeof(To) : sizeof(From));
+  using Froms = Vector<From, kCount>;
+  using Tos = Vector<To, kCount>;
+  if (reinterpret_cast<std::uintptr_t>(from) % alignof(Froms) != 0) return 0;
+  if (reinterpret_cast<std::uintptr_t>(to) % alignof(Tos) != 0) return 0;
+  const std::uint64_t vectors = elements / kCount;
+  for (std::uint64_t i = threadIdx.x; i < vectors; i += kThreads) {
+    const Froms in = reinterpret_cast<const Froms*>(from)[i];
+    Tos out;
+    for (unsigned j = 0; j < kCount; ++j) out.at[j] = scaled<To, From>(in.at[j], scale);
+    reinterpret_cast<Tos*>(to)[i] = out;
+  }
+  return vectors * kCount;
 }
 
-template <>
-__device__ inline void copy_elements<bool, bool>(const CopyArguments& all) {
+template <class To, class From, unsigned most>
+__device__ inline void copy_elements(const CopyArguments<most>& all) {
   const Part part = part_of(all, kElementsOfBlock);
-  for (std::uint64_t i = part.begin + threadIdx.x; i < part.end; i += kThreads) {
-    const auto byte = load<unsigned char>(part.piece->from, i);
-    store<unsigned char>(part.piece->to, i, all.scale.clears ? 0 : byte);
+  const void* const from = part.piece->from;
+  void* const to = part.piece->to;
+  if constexpr (std::is_same_v<From, bool>) {
+    // A byte that stands for a boolean may be any.
+    for (std::uint64_t i = part.begin + threadIdx.x; i < part.end; i += kThreads)
+      store<unsigned char>(to, i, all.scale.clears ? 0 : load<unsigned char>(from, i));
+  } else {
+    const std::uint64_t done =
+        copy_vectors(static_cast<const From*>(from) + part.begin, static_cast<To*>(to) + part.begin,
+                     part.end - part.begin, all.scale);
+    for (std::uint64_t i = part.begin + done + threadIdx.x; i < part.end; i += kThreads)
+      store<To>(to, i, scaled<To, From>(load<From>(from, i), all.scale));
   }
 }
 
-}  // namespace
-}  // namespace dabke::gpu
-
-using dabke::DType;
-using dabke::gpu::CopyArguments;
-using dabke::gpu::FillArguments;
-
-/// Elements here are bytes.
-extern "C" __global__ void dabke_copy(const __grid_constant__ CopyArguments all) {
-  using namespace dabke::gpu;
+/// Elements are bytes.
+template <unsigned most>
+__device__ inline void copy_bytes(const CopyArguments<most>& all) {
   const Part part = part_of(all, kBytesOfBlock);
   const auto* from = static_cast<const unsigned char*>(part.piece->from) + part.begin;
   auto* to = static_cast<unsigned char*>(part.piece->to) + part.begin;
@@ -173,6 +193,14 @@ extern "C" __global__ void dabke_copy(const __grid_constant__ CopyArguments all)
   }
 }
 
+}  // namespace
+}  // namespace dabke::gpu
+
+using dabke::DType;
+using dabke::gpu::FewCopies;
+using dabke::gpu::FillArguments;
+using dabke::gpu::ManyCopies;
+
 extern "C" __global__ void dabke_fill(const __grid_constant__ FillArguments what) {
   using namespace dabke::gpu;
   const std::uint64_t begin = blockIdx.x * kElementsOfBlock;
@@ -188,21 +216,20 @@ extern "C" __global__ void dabke_fill(const __grid_constant__ FillArguments what
   }
 }
 
-#define X(id)                                                                              \
-  extern "C" __global__ void dabke_scale_##id(const __grid_constant__ CopyArguments all) { \
-    using T = dabke::gpu::TypeOf<DType::id>::Type;                                         \
-    dabke::gpu::copy_elements<T, T>(all);                                                  \
-  }
+// Both forms of a kernel.
+#define DABKE_COPIES(name, body)                                                   \
+  extern "C" __global__ void name(const __grid_constant__ FewCopies all) { body; } \
+  extern "C" __global__ void name##_many(const __grid_constant__ ManyCopies all) { body; }
+
+DABKE_COPIES(dabke_copy, dabke::gpu::copy_bytes(all))
+#define T(id) dabke::gpu::TypeOf<DType::id>::Type
+#define X(id) DABKE_COPIES(dabke_scale_##id, (dabke::gpu::copy_elements<T(id), T(id)>(all)))
 DABKE_GPU_SCALES(X)
 #undef X
-#define X(id, wide)                                                                         \
-  extern "C" __global__ void dabke_widen_##id(const __grid_constant__ CopyArguments all) {  \
-    using T = dabke::gpu::TypeOf<DType::id>::Type;                                          \
-    dabke::gpu::copy_elements<dabke::gpu::TypeOf<DType::wide>::Type, T>(all);               \
-  }                                                                                         \
-  extern "C" __global__ void dabke_narrow_##id(const __grid_constant__ CopyArguments all) { \
-    using T = dabke::gpu::TypeOf<DType::id>::Type;                                          \
-    dabke::gpu::copy_elements<T, dabke::gpu::TypeOf<DType::wide>::Type>(all);               \
-  }
+#define X(id, wide)                                                                \
+  DABKE_COPIES(dabke_widen_##id, (dabke::gpu::copy_elements<T(wide), T(id)>(all))) \
+  DABKE_COPIES(dabke_narrow_##id, (dabke::gpu::copy_elements<T(id), T(wide)>(all)))
 DABKE_GPU_WIDTHS(X)
 #undef X
+#undef T
+#undef DABKE_COPIES

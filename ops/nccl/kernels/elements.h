@@ -13,8 +13,11 @@
 
 namespace dabke::gpu {
 
-// What a launch takes by value is at most 4 KB before CUDA 12.1, so this many pieces go with one.
-inline constexpr unsigned kMostPieces = 128;
+// A launch copies its arguments whole, so few pieces go with the small form of a kernel and more with the large one. What it takes
+// by value is at most 4 KB, and 32,764 bytes from CUDA 12.1 on: Meson says for how many pieces the compiler and all drivers that
+// take its code have room.
+inline constexpr unsigned kFewPieces = 128;
+inline constexpr unsigned kManyPieces = DABKE_MANY_PIECES;
 inline constexpr unsigned kThreads = 256;
 inline constexpr std::uint64_t kElementsOfBlock = 4096;
 inline constexpr std::uint64_t kBytesOfBlock = 32768;
@@ -41,13 +44,17 @@ struct ElementScale {
 };
 
 /// Pieces that one launch copies. Piece i is done by the blocks from first_block[i] to first_block[i + 1].
+template <unsigned most>
 struct CopyArguments {
-  Piece pieces[kMostPieces];
-  std::uint32_t first_block[kMostPieces + 1];
+  Piece pieces[most];
+  std::uint32_t first_block[most + 1];
   std::uint32_t count;
   ElementScale scale;
 };
-static_assert(sizeof(CopyArguments) <= 4096);
+using FewCopies = CopyArguments<kFewPieces>;
+using ManyCopies = CopyArguments<kManyPieces>;
+static_assert(sizeof(FewCopies) <= 4096);
+static_assert(sizeof(ManyCopies) <= (kManyPieces > kFewPieces ? 32764 : 4096));
 
 struct FillArguments {
   void* into;
@@ -61,7 +68,7 @@ struct FillArguments {
 #define DABKE_GPU_SCALES(X) \
   X(b8) X(i8) X(i16) X(i32) X(i64) X(u8) X(u16) X(u32) X(u64) X(f16) X(bf16) X(f32) X(f64)
 // ... and dabke_widen_<id> and dabke_narrow_<id>, to and from its wide dtype. Besides: dabke_copy, of bytes, and
-// dabke_fill.
+// dabke_fill. All but the last have a large form, whose name ends in _many.
 #define DABKE_GPU_WIDTHS(X) \
   X(i8, i32) X(u8, i32) X(i16, i64) X(u16, i64) X(i32, i64) X(u32, i64) X(f16, f32) X(bf16, f32)
 // clang-format on

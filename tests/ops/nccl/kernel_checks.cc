@@ -97,7 +97,7 @@ void hold(Texts& wrong, const std::string& what, const Bytes& got, const Bytes& 
 Texts wrong_copies(DeviceStream& stream) {
   Texts wrong;
   constexpr kernels::Scale kScales[] = {1, 0.5, 3, {1, 3}, {2, 7}, 0, -1.25};
-  constexpr std::size_t kCount = 5000;
+  constexpr std::size_t kCount = 5003;  // not whole vectors, in more than one block
   for (const auto [to, from] : conversions()) {
     const Bytes input = elements_of(from, kCount, 7);
     const OnDevice there(stream, input);
@@ -121,14 +121,14 @@ Texts wrong_copies(DeviceStream& stream) {
 Texts wrong_pieces(DeviceStream& stream) {
   Texts wrong;
   std::mt19937 random(11);
-  Bytes from(1 << 20);
+  Bytes from(2 << 20);
   for (std::byte& byte : from) byte = static_cast<std::byte>(random());
   const OnDevice source(stream, from);
   const OnDevice target(stream, zeros(from.size()));
   Bytes want(from.size());
   std::vector<ElementCopy> pieces;
   std::size_t at = 0;
-  for (int i = 0; i < 700; ++i) {
+  for (int i = 0; i < 1500; ++i) {
     const std::size_t length = i % 50 == 0 ? 70000 % (1 + random() % 70000) : random() % 300;
     const std::size_t skip = random() % 40;
     if (at + skip + length + 64 > from.size()) break;
@@ -137,7 +137,7 @@ Texts wrong_pieces(DeviceStream& stream) {
     std::memcpy(want.data() + at + skip, from.data() + first, length);
     at += skip + length;
   }
-  if (pieces.size() <= 300) wrong.push_back(fmt::format("{} pieces are too few", pieces.size()));
+  if (pieces.size() <= 1100) wrong.push_back(fmt::format("{} pieces are too few", pieces.size()));
   must(stream.copy(pieces, DType::u8, DType::u8, 1));
   hold(wrong, fmt::format("{} pieces", pieces.size()), target.read(), want);
   return wrong;
@@ -145,16 +145,37 @@ Texts wrong_pieces(DeviceStream& stream) {
 
 Texts wrong_odd_addresses(DeviceStream& stream) {
   Texts wrong;
-  const Bytes input = elements_of(DType::f32, 100, 3);
-  Bytes odd = input;
-  odd.insert(odd.begin(), std::byte{});
-  Bytes want = odd;
-  const ElementCopy on_host{want.data() + 1, input.data(), 100};
-  must(host_stream().copy({&on_host, 1}, DType::f32, DType::f32, 2));
-  const OnDevice there(stream, odd);
-  const ElementCopy on_device{there.data() + 1, there.data() + 1, 100};
-  must(stream.copy({&on_device, 1}, DType::f32, DType::f32, 2));
-  hold(wrong, "float32 at an odd address, in place", there.read(), want);
+  constexpr std::size_t kCount = 5003;
+  const Bytes input = elements_of(DType::f32, kCount, 3);
+  // In place at addresses that no element, or no vector of elements, may have.
+  for (const std::size_t before : {1, 2, 4, 8, 12, 16}) {
+    Bytes there(before);
+    there.insert(there.end(), input.begin(), input.end());
+    Bytes want = there;
+    const ElementCopy on_host{want.data() + before, input.data(), kCount};
+    must(host_stream().copy({&on_host, 1}, DType::f32, DType::f32, 2));
+    const OnDevice on(stream, there);
+    const ElementCopy on_device{on.data() + before, on.data() + before, kCount};
+    must(stream.copy({&on_device, 1}, DType::f32, DType::f32, 2));
+    hold(wrong, fmt::format("float32 in place, {} bytes behind where memory begins", before), on.read(),
+         want);
+  }
+  // From one dtype to another, where one address, or the other, is not a vector's.
+  const Bytes narrow = elements_of(DType::bf16, kCount, 5);
+  for (const auto& [at, from] :
+       {std::pair<std::size_t, std::size_t>{0, 2}, {4, 0}, {16, 8}, {1, 3}, {12, 6}}) {
+    Bytes source(from);
+    source.insert(source.end(), narrow.begin(), narrow.end());
+    Bytes want(at + kCount * 4);
+    const ElementCopy on_host{want.data() + at, narrow.data(), kCount};
+    must(host_stream().copy({&on_host, 1}, DType::f32, DType::bf16, 1));
+    const OnDevice input_there(stream, source);
+    const OnDevice output(stream, zeros(want.size()));
+    const ElementCopy on_device{output.data() + at, input_there.data() + from, kCount};
+    must(stream.copy({&on_device, 1}, DType::f32, DType::bf16, 1));
+    hold(wrong, fmt::format("bfloat16, {} bytes off, to float32, {} bytes off", from, at), output.read(),
+         want);
+  }
   return wrong;
 }
 
