@@ -7,9 +7,12 @@
 #include <thread>
 #include <vector>
 
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
+#include "ops/nccl/gpu_kernels.h"
 #include "runtime/base/fork_guard.h"
+#include "tests/fake_cuda/doubles.h"
 #include "tests/ops/nccl/session.h"
 
 namespace dabke::testing {
@@ -150,6 +153,20 @@ TEST_CASE("large tensors of an allreduce or a broadcast are not copied into the 
     const std::string& log = logs[static_cast<std::size_t>(rank)];
     CHECK_THAT(log, Catch::EndsWith("CUDA driver 13.0\n" + Side(rank).held(4096)));
   }
+}
+
+TEST_CASE("hundreds of small tensors are packed by one launch and unpacked by another") {
+  const std::size_t hundreds = GpuKernels::kMostPieces - 24;
+  std::vector<std::size_t> counts;
+  for (std::size_t i = 0; i < hundreds; ++i) counts.push_back(1 + i % 7);
+  Batch plain;
+  logs_of([&](Side& side) {
+    const std::uint64_t before = kernels_run(side.device.index);
+    side.run(plain, counts, static_cast<float>(side.set.rank + 1), 3);
+    side.run(average(), counts, 1, 3);  // scaled both times
+    if (const std::uint64_t launches = kernels_run(side.device.index) - before; launches != 4)
+      throw std::runtime_error(fmt::format("{} launches instead of 4", launches));
+  });
 }
 
 }  // namespace dabke::testing
