@@ -43,22 +43,21 @@ class Conversation {
   Conversation(const BackendContext& context, ShmLink& link, TimePoint deadline)
       : context_(context), link_(link), deadline_(deadline) {}
 
-  Status say(const std::string& text) { return link_.send(std::as_bytes(std::span(text))); }
+  Status say(const std::string& text) { return named(link_.send(std::as_bytes(std::span(text)))); }
+  Status pass(int fd) { return named(link_.pass_descriptor(fd)); }
+  Result<Fd> take() {
+    auto taken = link_.take_descriptor(deadline_);
+    if (!taken.is_ok()) return named(taken.status());
+    return taken;
+  }
 
   Result<std::string> hear() {
     Sink sink;
     while (!sink.text) {
       const auto received = link_.receive(sink);
       if (sink.text) break;
-      if (!received.is_ok() || *received == Link::Received::closed) {
-        DABKE_RETURN_IF_ERROR(await_trouble(*context_.store, kInitVerdict));
-        const AbsentRanks told = absent(Duration::zero());
-        return Status(
-            Code::transport,
-            fmt::format("{} went away during dabke_init ({}): it was killed, or its init failed{}", told.who,
-                        received.is_ok() ? "it closed its connection" : received.status().message(),
-                        told.reported));
-      }
+      if (!received.is_ok() || *received == Link::Received::closed)
+        return gone(received.is_ok() ? "it closed its connection" : received.status().message());
       if (*received == Link::Received::more || !link_.prepare_to_sleep()) continue;
       const TimePoint now = Clock::now();
       pollfd entry{link_.descriptor(), POLLIN, 0};
@@ -83,6 +82,21 @@ class Conversation {
     }
     std::optional<std::string> text;
   };
+
+  /// What becomes of a failure of the link: it is that of the other end where that has gone.
+  Status named(const Status& failed) const {
+    if (failed.is_ok()) return {};
+    if (failed.code() == Code::peer_lost) return gone(failed.message());
+    return {failed.code(),
+            fmt::format("sharing memory with {}: {}", absent(Duration::zero()).who, failed.message())};
+  }
+  Status gone(const std::string& how) const {
+    DABKE_RETURN_IF_ERROR(await_trouble(*context_.store, kInitVerdict));
+    const AbsentRanks told = absent(Duration::zero());
+    return {Code::transport,
+            fmt::format("{} went away during dabke_init ({}): it was killed, or its init failed{}", told.who,
+                        how, told.reported)};
+  }
 
   /// The other end, which may itself have waited in vain, and know for whom.
   AbsentRanks absent(Duration patience) const {
@@ -162,8 +176,9 @@ class ShmDomain::Leader {
     for (const auto& link : links_) {
       if (!link->is_shared_memory()) continue;
       auto& member = static_cast<ShmLink&>(*link);
-      DABKE_RETURN_IF_ERROR(Conversation(context_, member, deadline_).say(form.to_text()));
-      DABKE_RETURN_IF_ERROR(member.pass_descriptor(made->descriptor()));
+      Conversation conversation(context_, member, deadline_);
+      DABKE_RETURN_IF_ERROR(conversation.say(form.to_text()));
+      DABKE_RETURN_IF_ERROR(conversation.pass(made->descriptor()));
     }
     bool all = true;
     for (const auto& link : links_) {
@@ -211,7 +226,7 @@ class ShmDomain::Member {
         return Status(Code::mismatch,
                       "the leader of the host offered shared memory in another form than ours");
       form = std::move(*offer);
-      const Status taken = take(form, segment);
+      const Status taken = take(leader, form, segment);
       DABKE_RETURN_IF_ERROR(leader.say(taken.is_ok() ? std::string(kTakenAnswer) : taken.message()));
     }
     const auto own =
@@ -220,8 +235,8 @@ class ShmDomain::Member {
   }
 
  private:
-  Status take(const Form& form, Segment& segment) {
-    DABKE_ASSIGN_OR_RETURN(Fd fd, link_.take_descriptor(deadline_));
+  Status take(Conversation& leader, const Form& form, Segment& segment) {
+    DABKE_ASSIGN_OR_RETURN(Fd fd, leader.take());
     DABKE_ASSIGN_OR_RETURN(segment,
                            Segment::adopt_empty(std::move(fd), form.segment_bytes(), context_.fork_guard));
     return form.take_part(segment, context_.world.rank);

@@ -104,6 +104,8 @@ Status send_descriptors(int socket, std::span<const std::byte> bytes, std::span<
   ssize_t sent = 0;
   do sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   while (sent < 0 && errno == EINTR);
+  if (sent < 0 && (errno == EPIPE || errno == ECONNRESET))
+    return {Code::peer_lost, "passing descriptors failed: the peer closed its connection"};
   if (sent < 0) return system_error("cannot pass descriptors", errno);
   if (static_cast<std::size_t>(sent) != bytes.size())
     return {Code::transport, "descriptors were passed in part only"};
@@ -135,7 +137,7 @@ Result<ReceivedDescriptors> receive_descriptors(int socket, std::span<std::byte>
       received.descriptors.emplace_back(fd);
     }
   }
-  if (got == 0) return Status(Code::transport, "it closed the connection");
+  if (got == 0) return Status(Code::peer_lost, "it closed the connection");
   if ((message.msg_flags & MSG_CTRUNC) != 0)
     return Status(Code::transport,
                   "passed descriptors were cut off; raise the limit on open files (ulimit -n)");

@@ -25,7 +25,7 @@ Result<Fd> local_datagrams(std::string& name);
 /// Sends datagrams to the one of that name.
 Result<Fd> local_datagrams_to(const std::string& name);
 
-/// All of `bytes` and the descriptors with them, in one step.
+/// All of `bytes` and the descriptors with them, in one step. Code peer_lost where the other end has closed.
 Status send_descriptors(int socket, std::span<const std::byte> bytes, std::span<const int> descriptors);
 
 struct ReceivedDescriptors {

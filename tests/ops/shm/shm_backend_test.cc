@@ -8,6 +8,8 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/transport/init_failure.h"
+#include "runtime/transport/link_setup.h"
+#include "runtime/transport/network.h"
 #include "tests/ops/different_batches.h"
 #include "tests/ops/shm/rank_threads.h"
 #include "tests/patience.h"
@@ -261,6 +263,40 @@ TEST_CASE("who waits in init for a leader that waits in vain itself names the ra
       [&](const auto& said) { return said[2].find(of_other) != std::string::npos; });
   CHECK_THAT(seen[0], Contains(of_leader));
   CHECK_THAT(seen[2], Contains(of_other));
+}
+
+TEST_CASE("whoever goes away between its link and sharing memory is named by all") {
+  const auto store = make_memory_store();
+  std::vector<std::string> said(3);
+  const auto open = [&](int rank) {
+    test::RankThread self(rank, test::on_one_host(3), {});
+    const Status failed = open_shm_backend(self.context(store)).status();
+    said[static_cast<std::size_t>(rank)] = failed.message();
+    tell_init_failure(*store, rank, failed);  // as the runtime does
+  };
+  std::jthread leader(open, 0);
+  {
+    test::RankThread self(1, test::on_one_host(3), {});
+    const std::vector<Rank> others{0};
+    const auto address = listening_address(self.world);
+    REQUIRE(address.is_ok());
+    const auto links = open_links({.world = self.world,
+                                   .neighbours = others,
+                                   .listen_at = *address,
+                                   .store = store,
+                                   .guard = self.fork_guard,
+                                   .log = Log(),
+                                   .deadline = deadline_after(60),
+                                   .prefix = "shm",
+                                   .shared_memory = SharedMemory::where_possible});
+    REQUIRE(links.is_ok());
+    REQUIRE((*links).front()->is_shared_memory());
+  }
+  // The leader waits for this one before it offers anything to rank 1, which is gone by then.
+  std::jthread(open, 2).join();
+  leader.join();
+  CHECK_THAT(said[0], Contains("rank 1 on here went away during dabke_init"));
+  CHECK_THAT(said[2], Contains("rank 1 on here went away during dabke_init"));
 }
 
 }  // namespace dabke
