@@ -216,6 +216,22 @@ def test_sparse_all_reduce(job):
     equal(mine.to_dense(), wanted)
 
 
+def test_sparse_integers_keep_all_their_digits(job):
+    own = 2**53 + 1 + 2 * job.rank
+
+    def reduced(value, dtype, op):
+        mine = torch.sparse_coo_tensor([[job.rank, job.size]], torch.tensor([value, value], dtype=dtype), (job.size + 1,))
+        dist.all_reduce(mine, op)
+        return mine.to_dense().tolist()
+
+    total = sum(2**53 + 1 + 2 * rank for rank in range(job.size))
+    assert reduced(own, torch.int64, dist.ReduceOp.SUM) == [2**53 + 1 + 2 * rank for rank in range(job.size)] + [total]
+    assert reduced(own, torch.int64, dist.ReduceOp.AVG)[-1] == total // job.size
+    assert reduced(100, torch.int8, dist.ReduceOp.AVG)[-1] == 100  # whose sum is no int8
+    assert reduced(-7, torch.int32, dist.ReduceOp.AVG) == [-(7 // job.size)] * job.size + [-7]
+    assert reduced(True, torch.bool, dist.ReduceOp.SUM) == [True] * (job.size + 1)
+
+
 def test_calls_under_way(job):
     tensors = [torch.full((1000,), float(job.rank)) for _ in range(100)]
     works = [dist.all_reduce(each, async_op=True) for each in tensors]

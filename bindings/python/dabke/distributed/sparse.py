@@ -35,13 +35,27 @@ def allreduce_sparse(
         parts = [described(indices), described(movable(values))]
         return _core.grouped_allgather([f"{name}.indices", f"{name}.values"], parts, None, options)
 
+    def sum_of_integers(all_indices: torch.Tensor, all_values: torch.Tensor) -> torch.Tensor:
+        """Never by way of floats, which hold no more than some digits; an average is truncated, as that of dense ones."""
+        if reduction.factor != 1:
+            all_values = (all_values.to(torch.float64) * reduction.factor).to(values.dtype)
+        if reduction.name == "avg" and values.dtype != torch.bool:
+            all_values = all_values.to(torch.int64)  # in which the sum has room
+        result = torch.sparse_coo_tensor(all_indices, all_values, tensor.shape, **_TRUSTED).coalesce()
+        if reduction.name == "avg" and values.dtype != torch.bool:
+            result.values().div_(size, rounding_mode="trunc")
+        return result
+
     def put_in_place(handle: _core.Handle) -> None:
         all_indices = torch.utils.dlpack.from_dlpack(handle.output(0)).view(-1, indices.shape[1]).t()
         all_values = torch.utils.dlpack.from_dlpack(handle.output(1))
-        scale = reduction.factor / size if reduction.name == "avg" else reduction.factor
-        result = torch.sparse_coo_tensor(all_indices, all_values * scale, tensor.shape, **_TRUSTED)
+        if values.is_floating_point() or values.is_complex():
+            scale = reduction.factor / size if reduction.name == "avg" else reduction.factor
+            result = torch.sparse_coo_tensor(all_indices, all_values * scale, tensor.shape, **_TRUSTED).coalesce()
+        else:
+            result = sum_of_integers(all_indices, all_values)
         # Not into tensor.detach(), which has indices and values of its own.
         with torch.no_grad():
-            tensor.copy_(result.coalesce())
+            tensor.copy_(result)
 
     return submit, put_in_place
