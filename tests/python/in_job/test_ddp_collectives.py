@@ -1,5 +1,6 @@
 """The collectives of torch.distributed over Dabke, each against a reference, over dtypes and operations."""
 import functools
+from datetime import timedelta
 
 import pytest
 from ddp import dabke, dist, equal, inputs, torch, world  # noqa: F401
@@ -230,6 +231,23 @@ def test_sparse_integers_keep_all_their_digits(job):
     assert reduced(100, torch.int8, dist.ReduceOp.AVG)[-1] == 100  # whose sum is no int8
     assert reduced(-7, torch.int32, dist.ReduceOp.AVG) == [-(7 // job.size)] * job.size + [-7]
     assert reduced(True, torch.bool, dist.ReduceOp.SUM) == [True] * (job.size + 1)
+
+
+def test_sparse_complex_numbers(job):
+    mine = torch.sparse_coo_tensor([[job.rank, job.size]], torch.tensor([1j, complex(job.rank, 2)]), (job.size + 1,))
+    dist.group.WORLD.allreduce([mine]).wait()  # dist.all_reduce hands over a copy of it
+    wanted = [1j] * job.size + [complex(sum(range(job.size)), 2 * job.size)]
+    equal(mine.to_dense(), torch.tensor(wanted))
+
+
+def test_all_to_all_where_a_member_has_no_rows_of_complex_numbers(job):
+    """Rank 0 sends none and gets none, and calls the same collective all the same."""
+    sent = [0 if 0 in (job.rank, other) else 1 for other in range(job.size)]
+    mine = torch.full((sum(sent),), complex(job.rank, 1))
+    out = torch.zeros(sum(sent), dtype=torch.complex64)
+    limit = timedelta(seconds=60)
+    assert dist.group.WORLD.all_to_all_single(out, mine, sent, sent).wait(limit)
+    equal(out, torch.tensor([complex(other, 1) for other in range(1, job.size)][: sum(sent)], dtype=torch.complex64))
 
 
 def test_calls_under_way(job):

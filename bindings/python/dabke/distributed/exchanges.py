@@ -125,8 +125,9 @@ class Exchanges(Gathers):
         finish: Any,
     ) -> Work:
         """Of rows of `width` elements; `wanted` is what is to come from each member."""
+        element_bytes = source.element_size()
         source, target = movable(source), movable(target)
-        width *= _bytes_per_element(source, sum(sent) * width)
+        width *= element_bytes // source.element_size()  # the same on all members, also on one that sends nothing
         rows = source.view(sum(sent), width)
         into = target.view(sum(wanted), width)
         handle = self._submit(_core.alltoall, call, rows, into, self._with_splits(sent, rows), (width,))
@@ -139,10 +140,6 @@ class Exchanges(Gathers):
                 )
 
         return self._work(call, [handle], outputs, all_of([check_received, finish]))
-
-
-def _bytes_per_element(seen: torch.Tensor, elements: int) -> int:
-    return seen.numel() // elements if elements > 0 else 1
 
 
 def _row_size(tensor: torch.Tensor) -> int:

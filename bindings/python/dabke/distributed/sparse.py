@@ -30,9 +30,11 @@ def allreduce_sparse(
     mine = tensor.detach().coalesce()
     indices = mine.indices().t().contiguous()
     values = mine.values().contiguous()
+    is_complex = values.is_complex()
+    sent = torch.view_as_real(values.resolve_conj()) if is_complex else values
 
     def submit(name: str) -> _core.Handle:
-        parts = [described(indices), described(movable(values))]
+        parts = [described(indices), described(movable(sent))]
         return _core.grouped_allgather([f"{name}.indices", f"{name}.values"], parts, None, options)
 
     def sum_of_integers(all_indices: torch.Tensor, all_values: torch.Tensor) -> torch.Tensor:
@@ -49,7 +51,9 @@ def allreduce_sparse(
     def put_in_place(handle: _core.Handle) -> None:
         all_indices = torch.utils.dlpack.from_dlpack(handle.output(0)).view(-1, indices.shape[1]).t()
         all_values = torch.utils.dlpack.from_dlpack(handle.output(1))
-        if values.is_floating_point() or values.is_complex():
+        if is_complex:
+            all_values = torch.view_as_complex(all_values)
+        if is_complex or values.is_floating_point():
             scale = reduction.factor / size if reduction.name == "avg" else reduction.factor
             result = torch.sparse_coo_tensor(all_indices, all_values * scale, tensor.shape, **_TRUSTED).coalesce()
         else:
