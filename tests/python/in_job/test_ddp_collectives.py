@@ -209,6 +209,35 @@ def test_objects(job):
     assert gathered in (None, list(range(job.size)))
 
 
+def test_every_other_element_of_a_tensor_is_sent_as_such(job):
+    """Such a view is flat where it lies, one stride for all, and what lies between must not travel."""
+    rows = 2 * job.size
+
+    def every_other(rank):
+        whole = torch.full((rows, 2), -1000.0)
+        whole[:, 0] = torch.arange(rows) + 100.0 * rank
+        return whole[:, 0]
+
+    mine, parts = every_other(job.rank), [every_other(rank).clone() for rank in range(job.size)]
+    assert mine.stride() == (2,)
+    out = torch.empty(rows * job.size)
+    dist.all_gather(list(out.view(job.size, rows)), mine)
+    equal(out, torch.cat(parts))
+    (getattr(dist, 'all_gather_into_tensor', None) or dist._all_gather_base)(out, mine)
+    equal(out, torch.cat(parts))
+    gathered = [torch.empty(rows) for _ in parts] if job.rank == 0 else None
+    dist.gather(mine, gathered)
+    if gathered is not None:
+        equal(torch.cat(gathered), torch.cat(parts))
+    own = slice(2 * job.rank, 2 * job.rank + 2)
+    exchanged = torch.empty(rows)
+    dist.all_to_all_single(exchanged, mine)
+    equal(exchanged, torch.cat([part[own] for part in parts]))
+    kept = torch.empty(2)
+    (getattr(dist, 'reduce_scatter_tensor', None) or dist._reduce_scatter_base)(kept, mine)
+    equal(kept, sum(parts)[own])
+
+
 def test_sparse_all_reduce(job):
     mine = torch.sparse_coo_tensor([[job.rank, job.size]], torch.ones(2, 3), (job.size + 1, 3))
     dist.all_reduce(mine)

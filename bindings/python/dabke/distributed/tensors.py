@@ -67,7 +67,8 @@ def numbers(call: str, tensor: torch.Tensor) -> torch.Tensor:
 def flat(call: str, tensor: torch.Tensor) -> torch.Tensor:
     """The elements in one dimension, without a copy where the tensor is compact; not for autograd."""
     check(call, tensor)
-    return tensor.detach().resolve_neg().reshape(-1)
+    # A view of every other element can be flat as it is, and is still not compact.
+    return tensor.detach().resolve_neg().reshape(-1).contiguous()
 
 
 def movable(tensor: torch.Tensor) -> torch.Tensor:
