@@ -365,6 +365,15 @@ def test_ranks_with_uneven_data_join(job):
     assert all(torch.equal(each, everyones[0]) for each in everyones)
 
 
+@pytest.mark.parametrize('memory', [True, False])
+def test_a_gradient_that_autograd_gives_as_a_conjugate_is_reduced(memory, job):
+    parameter = nn.Parameter(torch.zeros(3, dtype=torch.complex64))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0), op=hvd.Sum, gradient_memory=memory)
+    (parameter.conj() * complex(1, job.rank)).real.sum().backward()
+    optimizer.step()
+    assert parameter.tolist() == [complex(-job.size, -job.size * (job.size - 1) / 2)] * 3
+
+
 def test_complex_parameters_are_reduced(job):
     parameter = nn.Parameter(torch.zeros(3, dtype=torch.complex64))
     if job.size > 1:

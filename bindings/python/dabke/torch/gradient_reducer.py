@@ -44,12 +44,16 @@ class _UnderWay(NamedTuple):
 
 
 def _in_layout_of(parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    """The gradient with the strides that its parameter has, which are equal on all ranks; else copied."""
+    """The gradient with the strides that its parameter has, which are equal on all ranks; else copied.
+
+    Of a complex parameter it may be one that is to be read as the conjugate of what is in its memory.
+    """
+    gradient = gradient.detach().resolve_conj().resolve_neg()
     if not is_compact(parameter):
-        return gradient.detach().contiguous()
+        return gradient.contiguous()
     if gradient.stride() == parameter.stride():
-        return gradient.detach()
-    return torch.empty_like(parameter, requires_grad=False).copy_(gradient.detach())
+        return gradient
+    return torch.empty_like(parameter, requires_grad=False).copy_(gradient)
 
 
 class GradientReducer:
