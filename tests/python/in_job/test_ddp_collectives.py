@@ -279,6 +279,15 @@ def test_all_to_all_where_a_member_has_no_rows_of_complex_numbers(job):
     equal(out, torch.tensor([complex(other, 1) for other in range(1, job.size)][: sum(sent)], dtype=torch.complex64))
 
 
+def test_one_complex_number_of_a_strided_tensor_is_gathered(job):
+    mine = torch.full((1, 2), complex(job.rank, 1))[:, 0]
+    assert mine.stride() == (2,)
+    parts = [torch.empty(1, dtype=mine.dtype) for _ in range(job.size)] if job.rank == 0 else None
+    dist.gather(mine, parts)
+    if parts is not None:
+        equal(torch.cat(parts), torch.tensor([complex(rank, 1) for rank in range(job.size)]))
+
+
 def test_calls_under_way(job):
     tensors = [torch.full((1000,), float(job.rank)) for _ in range(100)]
     works = [dist.all_reduce(each, async_op=True) for each in tensors]

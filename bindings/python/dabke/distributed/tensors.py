@@ -73,7 +73,11 @@ def flat(call: str, tensor: torch.Tensor) -> torch.Tensor:
 
 def movable(tensor: torch.Tensor) -> torch.Tensor:
     """A compact tensor of one or more dimensions, or its bytes if the runtime does not know its dtype."""
-    return tensor if tensor.dtype in _DTYPES else tensor.view(torch.uint8)
+    if tensor.dtype in _DTYPES:
+        return tensor
+    if tensor.dim() == 1 and tensor.stride(0) != 1:  # of one element or none, whose stride says nothing
+        tensor = tensor.as_strided((tensor.numel(),), (1,))
+    return tensor.view(torch.uint8)
 
 
 def landing(call: str, tensor: torch.Tensor) -> Landing:
