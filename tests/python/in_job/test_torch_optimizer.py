@@ -208,6 +208,16 @@ def test_sparse_gradients_are_added(job, arguments):
     assert torch.allclose(together, alone)
 
 
+def test_sparse_gradients_are_made_dense_where_a_rank_is_alone_too(job):
+    sets = [hvd.add_process_set([rank]) for rank in range(job.size)]
+    adam = (torch.optim.Adam, {'lr': 0.1})  # takes no sparse gradients
+    model, optimizer = made(lambda: embedding(True), adam, sparse_as_dense=True, process_set=sets[job.rank])
+    data = [torch.tensor([[1, 2], [2, 3]])] * 3
+    assert torch.equal(train(model, optimizer, data), train(*made(lambda: embedding(False), adam), data))
+    for each in sets:
+        hvd.remove_process_set(each)
+
+
 def test_a_closure_is_reduced_each_time(job):
     data = batches(job, 3)
     model, optimizer = made(two_layers, op=hvd.Average)

@@ -98,6 +98,7 @@ class GradientReducer:
     def add(self, parameters: Iterable[torch.Tensor]) -> None:
         """Takes on these parameters; those that have no gradients, once they have."""
         if self._is_alone:
+            self._parameters.extend(parameters)
             return
         new = [each for each in dict.fromkeys([*self._frozen, *parameters]) if each not in self._known]
         self._frozen = [each for each in new if not each.requires_grad]
@@ -240,6 +241,9 @@ class GradientReducer:
         these: so a failure is raised before weights that it has made wrong change again, and the host is at most a
         forward pass ahead.
         """
+        if self._is_alone:
+            self._make_dense()
+            return
         if self._frozen:
             self.add([])
         for parameter in self._parameters:
@@ -255,6 +259,12 @@ class GradientReducer:
                 if waited.cuda_device >= 0:
                     self._unseen.add(waited)
             parameter.grad = reduction.finish()
+
+    def _make_dense(self) -> None:
+        """What else is left of a reduction with nobody: the optimizer may know dense gradients alone."""
+        for parameter in self._parameters if self._sparse_as_dense else []:
+            if parameter.grad is not None and parameter.grad.is_sparse:
+                parameter.grad = parameter.grad.to_dense()
 
     def settle(self) -> None:
         """Waits for what streams wait for since the last step, and raises its failure."""
