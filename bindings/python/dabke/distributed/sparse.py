@@ -31,7 +31,10 @@ def allreduce_sparse(
     indices = mine.indices().t().contiguous()
     values = mine.values().contiguous()
     is_complex = values.is_complex()
+    is_bool = values.dtype == torch.bool
     sent = torch.view_as_real(values.resolve_conj()) if is_complex else values
+    if is_bool:
+        sent = values.view(torch.uint8)  # as which it comes back by DLPack, from which PyTorch 1.13 takes no bool
 
     def submit(name: str) -> _core.Handle:
         parts = [described(indices), described(movable(sent))]
@@ -41,10 +44,10 @@ def allreduce_sparse(
         """Never by way of floats, which hold no more than some digits; an average is truncated, as that of dense ones."""
         if reduction.factor != 1:
             all_values = (all_values.to(torch.float64) * reduction.factor).to(values.dtype)
-        if reduction.name == "avg" and values.dtype != torch.bool:
+        if reduction.name == "avg" and not is_bool:
             all_values = all_values.to(torch.int64)  # in which the sum has room
         result = torch.sparse_coo_tensor(all_indices, all_values, tensor.shape, **_TRUSTED).coalesce()
-        if reduction.name == "avg" and values.dtype != torch.bool:
+        if reduction.name == "avg" and not is_bool:
             result.values().div_(size, rounding_mode="trunc")
         return result
 
@@ -53,6 +56,8 @@ def allreduce_sparse(
         all_values = torch.utils.dlpack.from_dlpack(handle.output(1))
         if is_complex:
             all_values = torch.view_as_complex(all_values)
+        elif is_bool:
+            all_values = all_values.view(torch.bool)
         if is_complex or values.is_floating_point():
             scale = reduction.factor / size if reduction.name == "avg" else reduction.factor
             result = torch.sparse_coo_tensor(all_indices, all_values * scale, tensor.shape, **_TRUSTED).coalesce()
