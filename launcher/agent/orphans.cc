@@ -25,7 +25,7 @@ Orphans::Orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
 void Orphans::seek() {
   due_ = Clock::now();
-  limit_ = *due_ + kLimit;
+  limit_.reset();
   pause_ = kFirstPause;
   was_empty_ = false;
 }
@@ -35,7 +35,8 @@ std::size_t Orphans::kill(const std::vector<pid_t>& supervisors_left) {
   for (const pid_t pid : found) ::kill(pid, SIGKILL);
   const TimePoint now = Clock::now();
   due_.reset();
-  if (now >= limit_) return found.size();
+  if (limit_ && now >= *limit_) return found.size();
+  if (!limit_) limit_ = now + kLimit;
   // A reading misses whom a process that it has not come to has made under a number behind it, and outlives: none has
   // been found when two have found none.
   const bool was_empty = std::exchange(was_empty_, found.empty());

@@ -28,7 +28,7 @@ class Orphans {
 
  private:
   std::optional<TimePoint> due_;
-  TimePoint limit_{};
+  std::optional<TimePoint> limit_;  // from the first SIGKILL on
   Duration pause_{};
   bool was_empty_ = false;  // the last reading of the process table
 };

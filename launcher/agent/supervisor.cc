@@ -130,13 +130,15 @@ class Supervisor {
     }
     if (!kill_at_ || now < *kill_at_ || now < next_kill_) return;
     const auto left = descendants_of(::getpid());
-    if (now >= *kill_at_ + kKillLimit) {
+    if (give_up_at_ && now >= *give_up_at_) {
       report(Report::Kind::left_behind, static_cast<std::int32_t>(left.size()));
       given_up_ = true;
       return;
     }
     note_signal(SIGKILL);
     for (const pid_t pid : left) ::kill(pid, SIGKILL);
+    if (!give_up_at_)
+      give_up_at_ = now + kKillLimit;  // not from kill_at_ on: this process may itself come late
     next_kill_ = now + kill_pause_;
     kill_pause_ =
         std::min<Duration>(2 * kill_pause_, 500ms);  // what forks faster than this meets the next round
@@ -196,6 +198,7 @@ class Supervisor {
   bool given_up_ = false;
   std::optional<TimePoint> end_at_;
   std::optional<TimePoint> kill_at_;
+  std::optional<TimePoint> give_up_at_;
   TimePoint next_kill_{};
   Duration kill_pause_ = 20ms;
 };
