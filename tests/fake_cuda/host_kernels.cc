@@ -16,13 +16,13 @@ struct alignas(16) uint4 {
 
 #define __device__
 #define __global__
-#define __grid_constant__
+#define DABKE_ARGUMENT(T) const T&
 #include "ops/nccl/kernels/elements.cu"
 
 namespace dabke::testing {
 namespace {
 
-template <class Arguments, void (*kernel)(const Arguments)>
+template <class Arguments, void (*kernel)(const Arguments&)>
 void run(const void* bytes, unsigned blocks, unsigned threads) {
   const auto& arguments = *static_cast<const Arguments*>(bytes);
   for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
@@ -30,7 +30,7 @@ void run(const void* bytes, unsigned blocks, unsigned threads) {
   }
 }
 
-template <class Arguments, void (*kernel)(const Arguments)>
+template <class Arguments, void (*kernel)(const Arguments&)>
 constexpr HostKernel as_host_kernel(std::string_view name) {
   return {name, sizeof(Arguments), run<Arguments, kernel>};
 }

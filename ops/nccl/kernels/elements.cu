@@ -201,7 +201,12 @@ using dabke::gpu::FewCopies;
 using dabke::gpu::FillArguments;
 using dabke::gpu::ManyCopies;
 
-extern "C" __global__ void dabke_fill(const __grid_constant__ FillArguments what) {
+// Where this is compiled for the host, one call a thread, they are not copied for each.
+#ifndef DABKE_ARGUMENT
+#define DABKE_ARGUMENT(T) const __grid_constant__ T
+#endif
+
+extern "C" __global__ void dabke_fill(DABKE_ARGUMENT(FillArguments) what) {
   using namespace dabke::gpu;
   const std::uint64_t begin = blockIdx.x * kElementsOfBlock;
   const std::uint64_t end =
@@ -217,9 +222,9 @@ extern "C" __global__ void dabke_fill(const __grid_constant__ FillArguments what
 }
 
 // Both forms of a kernel.
-#define DABKE_COPIES(name, body)                                                   \
-  extern "C" __global__ void name(const __grid_constant__ FewCopies all) { body; } \
-  extern "C" __global__ void name##_many(const __grid_constant__ ManyCopies all) { body; }
+#define DABKE_COPIES(name, body)                                           \
+  extern "C" __global__ void name(DABKE_ARGUMENT(FewCopies) all) { body; } \
+  extern "C" __global__ void name##_many(DABKE_ARGUMENT(ManyCopies) all) { body; }
 
 DABKE_COPIES(dabke_copy, dabke::gpu::copy_bytes(all))
 #define T(id) dabke::gpu::TypeOf<DType::id>::Type
