@@ -7,9 +7,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/conformance/matrix.h"
 #include "tests/in_process/job.h"
 #include "tests/in_process/threads_backend.h"
+#include "tests/patience.h"
 #include "tests/thread_count.h"
 
 namespace dabke::testing {
@@ -296,10 +296,10 @@ TEST_CASE(
   // The threads first: one that is about to end closes what it has.
   const std::size_t threads = dabke::test::thread_count();
   const std::size_t descriptors = open_descriptors();
-  const int times = matrix_is_pairwise() ? 40 : 200;  // a sanitizer takes 10 times as long
+  const int times = dabke::test::kSanitized ? 10 : 200;  // a sanitizer takes 10 times as long
   // A busy machine does fewer in its time.
   const TimePoint enough = deadline_after(8);
-  for (int i = 0; i < times && (i < 20 || Clock::now() < enough); ++i) once(i % 4 != 0);
+  for (int i = 0; i < times && (i < 10 || Clock::now() < enough); ++i) once(i % 4 != 0);
   CHECK(dabke::test::threads_fall_to(threads));
   CHECK(open_descriptors() <= descriptors);
 }
