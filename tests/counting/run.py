@@ -23,6 +23,8 @@ from counts import with_reason, write_counts
 
 WRAPPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'wrapper.py')
 REPORT_LINE = re.compile(r'^catch2 report: (.+)$', re.MULTILINE)
+CPU_LINE = re.compile(r'^cpu seconds: ([0-9.]+)$', re.MULTILINE)  # of the program and of what it started
+MOST_EXPENSIVE = 15  # tests whose CPU time is told
 # The results as Meson's testlog.json says them.
 PASSED = {'OK', 'EXPECTEDFAIL'}
 SKIPPED = 'SKIP'
@@ -36,6 +38,7 @@ class Counts:
     skipped: int = 0
     failures: list = field(default_factory=list)  # one text each
     skips: list = field(default_factory=list)
+    cpu_seconds: dict = field(default_factory=dict)  # of each Catch2 program
 
     def fail(self, text):
         self.failed += 1
@@ -128,6 +131,8 @@ def how_it_ended(entry):
 def count_entry(counts, entry):
     """One line of testlog.json."""
     name, result = entry['name'], entry['result']
+    if used := CPU_LINE.search(entry.get('stdout') or ''):
+        counts.cpu_seconds[name.rsplit(' / ', 1)[-1]] = float(used.group(1))
     match = REPORT_LINE.search(entry.get('stdout') or '')
     if not match:
         if result in PASSED:
@@ -211,9 +216,9 @@ def run(build_dir, tests, suites, timeout_multiplier):
     environment['DABKE_TEST_REPORTS'] = os.path.abspath(reports)
     if not tests:
         return count_log([], [])  # and not all, as Meson takes it
-    # Tests wait for processes of their own, and for time-outs, half of the time.
+    # Tests wait for processes of their own, and for time-outs, two thirds of the time.
     subprocess.run([meson_command(), 'test', '-C', build_dir, '--no-rebuild', '--print-errorlogs',
-                    '--num-processes', str(2 * (os.cpu_count() or 1)),
+                    '--num-processes', str(3 * (os.cpu_count() or 1)),
                     '--logbase', 'dabke-tests', '--wrapper', f'{sys.executable} {WRAPPER}',
                     '--timeout-multiplier', str(timeout_multiplier), *tests], env=environment, check=False)
     lines = []
@@ -221,6 +226,12 @@ def run(build_dir, tests, suites, timeout_multiplier):
         with open(log, encoding='utf-8', errors='replace') as file:
             lines += file
     return count_log(lines, tests)
+
+
+def say_cpu_seconds(label, by_test):
+    """Where the machine's time went: what a test waits for costs nothing, and what it computes others wait for."""
+    dearest = sorted(by_test.items(), key=lambda item: -item[1])[:MOST_EXPENSIVE]
+    print(f'{label}CPU time: {sum(by_test.values()):.0f} s; of these', ', '.join(f'{name} {used:.0f}' for name, used in dearest))
 
 
 def main():
@@ -244,6 +255,8 @@ def main():
     failures = [f'FAILED {label}{text}' for text in counts.failures]
     for text in failures:
         print(text)
+    if counts.cpu_seconds:
+        say_cpu_seconds(label, counts.cpu_seconds)
     print(f'{label}{counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped')
     if options.counts:
         write_counts(options.counts, counts.passed, counts.failed, counts.skipped, failures)

@@ -64,6 +64,8 @@ def main():
     report = os.path.join(folder, f'{os.path.basename(command[0])}-{key[:16]}.xml')
     print(f'catch2 report: {report}', flush=True)
     returncode = run_passing_signals_on([*command, '--reporter', 'xml', '--out', report, '--durations', 'yes'])
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f'cpu seconds: {used.ru_utime + used.ru_stime:.2f}', flush=True)
     if returncode != 0:
         sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
         from run import read_catch_report
