@@ -28,7 +28,7 @@ constexpr int kDTypeCount = static_cast<int>(kDTypes.size());
 const std::vector<std::vector<int>>& rows_over(const std::vector<int>& counts) {
   static std::map<std::vector<int>, std::vector<std::vector<int>>> chosen;
   const auto [place, is_new] = chosen.try_emplace(counts);
-  if (is_new) place->second = choose_rows(counts, matrix_is_pairwise());
+  if (is_new) place->second = choose_rows(counts, cases_are_pairwise());
   return place->second;
 }
 
@@ -75,7 +75,7 @@ std::vector<Case> cases_for(int ranks, bool thorough) {
         one.in_place = row[4] == 0;
         if (!is_defined(one.op, one.dtype)) return false;
         const bool has_all = thorough && row[1] < (kind == CollectiveKind::allreduce ? 5 : 2);
-        return has_all || matrix_is_pairwise() || is_typical(row, ranks);
+        return has_all || cases_are_pairwise() || is_typical(row, ranks);
       });
     }
     add_cases(cases, CollectiveKind::allgather, {kDTypeCount, count_of(kLengths), count_of(kRows)},

@@ -35,15 +35,19 @@ std::vector<Pair> pairs_of(const Row& row) {
   return pairs;
 }
 
+/// Empty: nothing is said.
+std::string matrix() {
+  const char* value = std::getenv("DABKE_TEST_MATRIX");
+  const std::string text = value ? value : "";
+  if (text != "" && text != "pairwise" && text != "full")
+    throw std::runtime_error("DABKE_TEST_MATRIX is '" + text + "', but must be full or pairwise");
+  return text;
+}
+
 }  // namespace
 
-bool matrix_is_pairwise() {
-  const char* value = std::getenv("DABKE_TEST_MATRIX");
-  const std::string text = value ? value : "full";
-  if (text == "pairwise") return true;
-  if (text == "full") return false;
-  throw std::runtime_error("DABKE_TEST_MATRIX is '" + text + "', but must be full or pairwise");
-}
+bool jobs_are_pairwise() { return matrix() != "full"; }
+bool cases_are_pairwise() { return matrix() == "pairwise"; }
 
 /// Greedy: each time the row with the most pairs that have not met yet.
 std::vector<Row> choose_rows(const std::vector<int>& counts, bool pairwise) {

@@ -6,8 +6,11 @@
 
 namespace dabke::testing {
 
-/// Whether DABKE_TEST_MATRIX=pairwise; sanitizer builds set it. Anything else but "full" or unset is refused.
-bool matrix_is_pairwise();
+/// DABKE_TEST_MATRIX: "full" tests all jobs (a backend or channel, a number of ranks, a setting) with all cases (a dtype, an
+/// operation, a length...) in each; without it each two values of a job meet in one at least, with all cases; "pairwise", which
+/// sanitizer builds set, has pairs of both. Anything else is refused.
+bool jobs_are_pairwise();
+bool cases_are_pairwise();
 
 /// Rows of one index for each parameter, below its count in `counts`.
 std::vector<std::vector<int>> choose_rows(const std::vector<int>& counts, bool pairwise);

@@ -30,13 +30,16 @@ struct Shape {
   std::int64_t fusion_threshold;
 };
 
-/// Every backend, with every size and every fusion threshold; not with both of every where pairs are enough.
+/// Every backend, with every size and every fusion threshold; where pairs are enough not with both of every, and which threshold
+/// goes with which size takes turns.
 std::vector<Shape> shapes_of_jobs() {
   const auto backends = backends_for_threads();
   const std::int64_t thresholds[] = {0, Config{}.fusion_threshold};
+  const int turn = static_cast<int>(seed_of_run() % 2);
   std::vector<Shape> shapes;
-  for (const auto& row : choose_rows({static_cast<int>(backends.size()), 4, 2}, matrix_is_pairwise()))
-    shapes.push_back({backends[static_cast<std::size_t>(row[0])], 1 + row[1], thresholds[row[2]]});
+  for (const auto& row : choose_rows({static_cast<int>(backends.size()), 4, 2}, jobs_are_pairwise()))
+    shapes.push_back(
+        {backends[static_cast<std::size_t>(row[0])], 1 + row[1], thresholds[(row[2] + turn) % 2]});
   return shapes;
 }
 
@@ -58,7 +61,7 @@ std::vector<LargeShape> shapes_of_large_jobs() {
       if (test::kSanitized && (ranks + first) % 2 != 0) continue;
       const std::size_t made = shapes.size();
       shapes.push_back(
-          {backend, ranks, matrix_is_pairwise() ? std::vector{all[(made + made / 4) % all.size()]} : all});
+          {backend, ranks, jobs_are_pairwise() ? std::vector{all[(made + made / 4) % all.size()]} : all});
     }
   }
   return shapes;

@@ -67,10 +67,15 @@ std::string accuracy_in(const std::string& out) {
 
 TEST_CASE(
     "mpirun: every collective gives what arithmetic says, in one round and in many, and after a new init") {
-  const Mpi mpi = GENERATE(from_range(mpis()));
-  const int ranks = GENERATE(1, 2, 3, 4);
-  const auto [round_bytes, controller] =
-      GENERATE(table<std::string, std::string>({{"8388608", "auto"}, {"1024", "auto"}, {"8388608", "mpi"}}));
+  const std::vector<Mpi> all_mpis = mpis();
+  const std::pair<std::string, std::string> settings[] = {
+      {"8388608", "auto"}, {"1024", "auto"}, {"8388608", "mpi"}};
+  const auto row = GENERATE_COPY(from_range(
+      testing::choose_rows({static_cast<int>(all_mpis.size()), 4, static_cast<int>(std::size(settings))},
+                           testing::jobs_are_pairwise())));
+  const Mpi& mpi = all_mpis[static_cast<std::size_t>(row[0])];
+  const int ranks = 1 + row[1];
+  const auto& [round_bytes, controller] = settings[row[2]];
   const Finished finished = run_with(mpi, ranks, {MPI_CONFORMANCE_WORKER, round_bytes},
                                      {"DABKE_TEST_MATRIX=pairwise", "DABKE_CONTROLLER=" + controller});
   CAPTURE(mpi.mpirun, ranks, round_bytes, controller, finished.out, finished.error);

@@ -1,5 +1,5 @@
 // What the ranks agree on, between real processes: through the C API and dabke.hpp, over every channel, in
-// every tree; with DABKE_TEST_MATRIX=pairwise each two of these at least once.
+// every tree: each two of these at least once, and with DABKE_TEST_MATRIX=full all.
 #include <catch2/catch.hpp>
 
 #include <functional>
@@ -21,7 +21,7 @@ void check_everywhere(const std::string& scenario, const std::vector<Tree>& tree
   const auto count = [](const auto& all) { return static_cast<int>(all.size()); };
   std::vector<Job> jobs;
   for (const auto& row : testing::choose_rows({count(trees), count(all_channels), count(programs)},
-                                              testing::matrix_is_pairwise())) {
+                                              testing::jobs_are_pairwise())) {
     const Tree& tree = trees[to_size(row[0])];
     jobs.push_back({all_channels[to_size(row[1])],
                     tree,
