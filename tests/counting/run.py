@@ -23,7 +23,7 @@ from counts import with_reason, write_counts
 
 WRAPPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'wrapper.py')
 REPORT_LINE = re.compile(r'^catch2 report: (.+)$', re.MULTILINE)
-CPU_LINE = re.compile(r'^cpu seconds: ([0-9.]+)$', re.MULTILINE)  # of the program and of what it started
+CPU_LINE = re.compile(r'^cpu seconds: ([0-9.]+)$', re.MULTILINE)
 MOST_EXPENSIVE = 15  # tests whose CPU time is told
 # The results as Meson's testlog.json says them.
 PASSED = {'OK', 'EXPECTEDFAIL'}
@@ -38,7 +38,7 @@ class Counts:
     skipped: int = 0
     failures: list = field(default_factory=list)  # one text each
     skips: list = field(default_factory=list)
-    cpu_seconds: dict = field(default_factory=dict)  # of each Catch2 program
+    cpu_seconds: dict = field(default_factory=dict)  # of each test
 
     def fail(self, text):
         self.failed += 1
@@ -60,7 +60,7 @@ class CatchReport:
 
 
 def last_words(entry):
-    return f"{entry.get('stdout') or ''}\n{entry.get('stderr') or ''}".splitlines()
+    return CPU_LINE.sub('', f"{entry.get('stdout') or ''}\n{entry.get('stderr') or ''}").splitlines()
 
 
 def read_catch_report(path):
@@ -132,7 +132,7 @@ def count_entry(counts, entry):
     """One line of testlog.json."""
     name, result = entry['name'], entry['result']
     if used := CPU_LINE.search(entry.get('stdout') or ''):
-        counts.cpu_seconds[name.rsplit(' / ', 1)[-1]] = float(used.group(1))
+        counts.cpu_seconds[name.rsplit(' / ', 1)[-1].rsplit(':', 1)[-1]] = float(used.group(1))
     match = REPORT_LINE.search(entry.get('stdout') or '')
     if not match:
         if result in PASSED:

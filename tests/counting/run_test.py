@@ -60,6 +60,14 @@ class Counting(unittest.TestCase):
         self.check(self.run_victim('[pass]'), 2, 0)
         self.assertEqual(self.returncode, 0)
 
+    def test_what_a_program_and_its_children_computed_is_told(self):
+        spin = 'import time\nwhile time.process_time() < 0.2: pass'
+        output = subprocess.run([sys.executable, os.path.join(HERE, 'wrapper.py'), 'sh', '-c', f'{sys.executable} -c "{spin}"; :'],
+                                env=dict(os.environ, DABKE_TEST_REPORTS=self.folder.name), check=True, capture_output=True, text=True)
+        counts = run.count_log([entry('process - dabke:spin', 'OK', 0, output.stdout)], ['spin'])
+        self.assertEqual(list(counts.cpu_seconds), ['spin'])
+        self.assertGreaterEqual(counts.cpu_seconds['spin'], 0.2)
+
     def test_a_failed_test_case_is_counted_named_and_explained(self):
         counts = self.run_victim('[fail]')
         self.check(counts, 0, 1, 'victim: a claim that does not hold')

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Stands before each test in `meson test --wrapper`: lets a Catch2 program write its XML report beside the log.
 
-Any other program is run as it is. The wrapper ends as its program ended.
+Any other program is run as it is. Of each it says what it has computed, and it ends as its program ended.
 """
 import hashlib
 import mmap
@@ -54,18 +54,24 @@ def end_as(returncode):
     sys.exit(returncode)
 
 
+def run_measured(command):
+    """Its return code; what it and those that it waited for have computed is said on a line that run.py looks for."""
+    returncode = run_passing_signals_on(command)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f'cpu seconds: {used.ru_utime + used.ru_stime:.2f}', flush=True)
+    return returncode
+
+
 def main():
     command = sys.argv[1:]
     folder = os.environ.get('DABKE_TEST_REPORTS')
     if not folder or not is_catch2(command[0]):
-        os.execvp(command[0], command)
+        end_as(run_measured(command))
     # Several tests may be one program with other arguments or environment.
     key = hashlib.sha256('\0'.join([*command, *(f'{k}={v}' for k, v in sorted(os.environ.items()))]).encode()).hexdigest()
     report = os.path.join(folder, f'{os.path.basename(command[0])}-{key[:16]}.xml')
     print(f'catch2 report: {report}', flush=True)
-    returncode = run_passing_signals_on([*command, '--reporter', 'xml', '--out', report, '--durations', 'yes'])
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(f'cpu seconds: {used.ru_utime + used.ru_stime:.2f}', flush=True)
+    returncode = run_measured([*command, '--reporter', 'xml', '--out', report, '--durations', 'yes'])
     if returncode != 0:
         sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
         from run import read_catch_report
