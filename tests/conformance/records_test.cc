@@ -16,6 +16,7 @@
 
 #include "runtime/timeline/record_file.h"
 #include "tests/in_process/job.h"
+#include "tests/patience.h"
 
 namespace dabke::testing {
 namespace {
@@ -159,7 +160,7 @@ TEST_CASE("the records of four ranks tell the same of every batch, and who was r
   const auto backend = GENERATE(from_range(backends_for_threads()));
   const Folder folder;
   const std::string path = folder / "trace";
-  constexpr int kSteps = 20;
+  constexpr int kSteps = dabke::test::kSanitized ? 5 : 20;
   run_on_ranks(backend, 4, records_config(path), [&](Rank& self) {
     const auto half = self.add_process_set({1, 3});
     for (int step = 0; step < kSteps; ++step) {

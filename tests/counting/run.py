@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the tests of one build directory and counts test cases.
 
-    tests/counting/run.py BUILD_DIR [TEST...] [--suite NAME]... [--label NAME] [--counts FILE] [--timeout-multiplier N]
+    tests/counting/run.py BUILD_DIR [TEST...] [--suite NAME]... [--label NAME] [--counts FILE] [--timeout-multiplier N] [--per-core N]
 
 A Catch2 program counts as its test cases, any other test as one. What cannot be counted is a failure, never left out:
 a program that crashed, hung, ended badly after its last test case or ran none; a test that Meson lists and did not run;
@@ -202,7 +202,7 @@ def tests_in(build_dir, suites):
             if not suites or any(suite.rsplit(':', 1)[-1] in suites for suite in test['suite'])]
 
 
-def run(build_dir, tests, suites, timeout_multiplier):
+def run(build_dir, tests, suites, timeout_multiplier, per_core):
     folder = os.path.join(build_dir, 'meson-logs')
     reports = os.path.join(folder, 'catch2')
     shutil.rmtree(reports, ignore_errors=True)
@@ -216,9 +216,8 @@ def run(build_dir, tests, suites, timeout_multiplier):
     environment['DABKE_TEST_REPORTS'] = os.path.abspath(reports)
     if not tests:
         return count_log([], [])  # and not all, as Meson takes it
-    # Tests wait for processes of their own, and for time-outs, two thirds of the time.
     subprocess.run([meson_command(), 'test', '-C', build_dir, '--no-rebuild', '--print-errorlogs',
-                    '--num-processes', str(3 * (os.cpu_count() or 1)),
+                    '--num-processes', str(per_core * (os.cpu_count() or 1)),
                     '--logbase', 'dabke-tests', '--wrapper', f'{sys.executable} {WRAPPER}',
                     '--timeout-multiplier', str(timeout_multiplier), *tests], env=environment, check=False)
     lines = []
@@ -243,12 +242,14 @@ def main():
     parser.add_argument('--suite', action='append', default=[], metavar='NAME',
                         help='where no TEST is given: unit, process, long or hosts; may be given again; all, if it is not')
     parser.add_argument('--timeout-multiplier', type=float, default=1, metavar='N')
+    # Tests wait for processes of their own, and for time-outs, two thirds of the time.
+    parser.add_argument('--per-core', type=int, default=3, metavar='N', help='how many tests run at a time for each core (3)')
     options = parser.parse_args()
     # Whoever starts this in the background may have had signals ignored, and tests would inherit that.
     for number in signal.valid_signals():
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
-    counts = run(options.build_dir, options.tests, options.suite, options.timeout_multiplier)
+    counts = run(options.build_dir, options.tests, options.suite, options.timeout_multiplier, options.per_core)
     label = f'[{options.label}] ' if options.label else ''
     for text in counts.skips:
         print(f'SKIPPED {label}{text}')
