@@ -37,9 +37,12 @@ def ended(command, limit, env=None):
 
 @pytest.fixture
 def run(program):
-    """Runs the text of a program in this many ranks of one job. No test waits for its limit."""
-    def run_text(text, ranks=2, arguments=(), limit=300, env=None):
+    """Runs the text of a program in this many ranks of one job. No test waits for its limit. `to_the_last`: ranks that outlive
+    another say what they have seen, however long a busy machine takes to let them, though dabkerun ends them."""
+    def run_text(text, ranks=2, arguments=(), limit=300, env=None, to_the_last=False):
         command = [sys.executable, program(text), *arguments]
+        if to_the_last:
+            command = ['--grace-period', '100', 'sh', '-c', 'trap "" TERM; exec "$@"', 'sh', *command]
         if ranks:
             command = [os.environ['DABKERUN'], '-np', str(ranks), *command]
         return ended(command, limit, env)

@@ -123,7 +123,7 @@ try:
 except RuntimeError as error:
     say("after", time.monotonic() - begin, str(error).replace(chr(10), " "))
     raise
-''', ranks=3)
+''', ranks=3, to_the_last=True)
     assert done.code != 0
     for rank in (0, 2):
         line = next((each for each in done.lines_of(rank) if each.startswith('after')), '')

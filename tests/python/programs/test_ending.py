@@ -35,7 +35,7 @@ def test_an_uncaught_exception_is_the_first_cause_on_every_rank(run):
         except dabke.errors.AbortedError as error:
             print(error)
             raise
-    ''', ranks=3)
+    ''', ranks=3, to_the_last=True)
     assert done.code != 0
     for rank in (0, 2):
         assert any("TypeError: unsupported operand type(s) for +: 'NoneType' and 'int' (train.py:5)" in line
