@@ -71,7 +71,7 @@ long growth_of_names(const std::string& who, int working) {
 
 /// What grows by the names does so each time. A rank that stands still for a while may let another keep what is for it.
 void name_for_ever(const std::string& who, int working) {
-  constexpr long kMost = 2048;
+  constexpr long kMost = 512;
   long least = growth_of_names(who, working);
   for (int i = 0; MEMORY_IS_MEASURED && least >= kMost && i < 2; ++i)
     least = std::min(least, growth_of_names(who, working));

@@ -42,9 +42,11 @@ int main(int argc, char** argv) {
   unsigned seed = 0;
   int ranks = 0;
   double for_seconds = 0;
+  unsigned fixed_seeds = kFixedSeeds;
   double events = 0;
   int scaling = 0, scaling_from = 16;
   app.add_option("--seed", seed, "Run the job of this seed alone, and say what it was.");
+  app.add_option("--fixed", fixed_seeds, "How many of the fixed seeds to begin with.");
   app.add_option("--ranks", ranks, "With so many ranks; unless given, the seed decides.")
       ->check(CLI::Range(1, 65536));
   app.add_option("--for", for_seconds, "Seconds to go on with new random seeds after the fixed ones.");
@@ -63,7 +65,7 @@ int main(int argc, char** argv) {
 
   int failed = 0;
   int ran = 0;
-  for (unsigned fixed = 1; fixed <= kFixedSeeds && failed < 5; ++fixed, ++ran)
+  for (unsigned fixed = 1; fixed <= fixed_seeds && failed < 5; ++fixed, ++ran)
     failed += !run(fixed, ranks, false, simulated);
   for (const unsigned once : kOnceFailed) {
     failed += !run(once, 0, false, simulated);
