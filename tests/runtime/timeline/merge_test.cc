@@ -60,7 +60,9 @@ TEST_CASE("the rank that closes its records waits for the others', and says whic
   CHECK_THAT(unseen.message(), Contains("rank 0 does not see '" + base + ".rank2'"));
 
   // Cut before its end, as by a kill: it is waited for, and merged up to there.
-  std::filesystem::resize_file(base + ".rank1", std::filesystem::file_size(base + ".rank1") - 8);
+  const std::string whole = test::read_file(base + ".rank1");
+  const auto cut = [&] { std::filesystem::resize_file(base + ".rank1", whole.size() - 8); };
+  cut();
   CHECK_FALSE(RecordFile::is_closed(base + ".rank1"));
   CHECK(RecordFile::is_closed(base + ".rank0"));
   CHECK(merge_closed_records(base, job, 2, notes).is_ok());
@@ -69,10 +71,10 @@ TEST_CASE("the rank that closes its records waits for the others', and says whic
 
   // A busy machine may keep the other for longer than it is waited for.
   for (int i = 0; i < 5 && !notes.empty(); ++i) {
-    std::filesystem::resize_file(base + ".rank1", std::filesystem::file_size(base + ".rank1") - 8);
+    cut();
     std::jthread late([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      write_job(base);
+      std::ofstream(base + ".rank1", std::ios::binary | std::ios::app) << whole.substr(whole.size() - 8);
     });
     CHECK(merge_closed_records(base, job, 2, notes).is_ok());
   }
