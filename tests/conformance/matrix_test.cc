@@ -63,7 +63,7 @@ std::vector<LargeShape> shapes_of_large_jobs() {
       if (test::kSanitized && (ranks + first) % 2 != 0) continue;
       const std::size_t made = shapes.size();
       shapes.push_back(
-          {backend, ranks, jobs_are_pairwise() ? std::vector{all[(made + made / 4) % all.size()]} : all});
+          {backend, ranks, cases_are_pairwise() ? std::vector{all[(made + made / 4) % all.size()]} : all});
     }
   }
   return shapes;
