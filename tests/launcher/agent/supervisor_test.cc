@@ -1,6 +1,6 @@
-// What a supervisor does to its rank, on a machine that lets it run late.
-#include <fcntl.h>
+// What a supervisor does to its rank, and an agent to orphans, on a machine that lets them run late.
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,9 +8,11 @@
 #include <csignal>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "launcher/agent/orphans.h"
 #include "launcher/agent/spawn.h"
 #include "tests/patience.h"
 
@@ -69,6 +71,22 @@ TEST_CASE("a supervisor that comes late to kill its rank does so, and does not t
   CHECK(WTERMSIG(last.value) == SIGKILL);
   CHECK(last.our_signal == SIGKILL);
   CHECK(::waitpid(worker->supervisor, nullptr, 0) == worker->supervisor);
+}
+
+TEST_CASE("an agent that comes late to kill orphans does so, and does not take them for ones that hang") {
+  Orphans orphans;
+  const pid_t orphan = ::fork();
+  if (orphan == 0) {
+    for (;;) ::pause();
+  }
+  orphans.seek();
+  std::this_thread::sleep_for(kKillLimit + 200ms);
+  CHECK(orphans.kill({}) == 0);
+  CHECK(orphans.due() != kNever);  // and looks again
+  int status = 0;
+  CHECK(::waitpid(orphan, &status, 0) == orphan);
+  CHECK(WTERMSIG(status) == SIGKILL);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 }  // namespace dabke
