@@ -201,7 +201,7 @@ using dabke::gpu::FewCopies;
 using dabke::gpu::FillArguments;
 using dabke::gpu::ManyCopies;
 
-// Where this is compiled for the host, one call a thread, they are not copied for each.
+// A kernel's argument. Where this is compiled for the host, each thread is a call, which must not copy it.
 #ifndef DABKE_ARGUMENT
 #define DABKE_ARGUMENT(T) const __grid_constant__ T
 #endif
