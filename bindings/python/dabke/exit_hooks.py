@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import io
 import os
 import site
 import sys
 import sysconfig
 import threading
 import traceback
+from collections.abc import Callable
 from types import TracebackType
 
 from . import _core
@@ -59,7 +61,10 @@ def _chain_excepthook() -> None:
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
         _abort(error, trace)
-        before(kind, error, trace)
+        if before is sys.__excepthook__:
+            _call_writing_at_once(before, kind, error, trace)
+        else:
+            before(kind, error, trace)
 
     sys.excepthook = abort_first
 
@@ -72,9 +77,23 @@ def _chain_threading_excepthook() -> None:
         if arguments.exc_value is not None and arguments.exc_type is not SystemExit:
             if _core.thread_has_submitted():
                 _abort(arguments.exc_value, arguments.exc_traceback)
-        before(arguments)
+        if before is threading.__excepthook__:
+            _call_writing_at_once(before, arguments)
+        else:
+            before(arguments)
 
     threading.excepthook = abort_first
+
+
+def _call_writing_at_once(hook: Callable[..., object], *arguments: object) -> None:
+    """What the interpreter's own hooks write, they write in pieces, between which this process's log would come: the
+    abort is logged just then."""
+    text = io.StringIO()
+    with contextlib.redirect_stderr(text):
+        hook(*arguments)
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # there is none, nobody reads it, it is closed
+        sys.stderr.write(text.getvalue())
+        sys.stderr.flush()
 
 
 def _abort(error: BaseException, trace: TracebackType | None) -> None:

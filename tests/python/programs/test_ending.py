@@ -1,4 +1,7 @@
 """How a program ends, and what the others then see."""
+import ast
+
+
 def test_a_program_that_does_not_shut_down_ends_and_lets_the_others_end(run):
     done = run('''
         import dabke, numpy
@@ -65,6 +68,31 @@ def test_hooks_that_were_there_are_called_too(run):
         raise KeyError
     ''', ranks=0)
     assert 'the hook of the program' in done.output
+
+
+def test_an_uncaught_exception_is_written_at_once_so_that_no_line_of_the_log_comes_into_it(run):
+    done = run('''
+        import sys, threading, dabke
+        class Pieces:
+            def write(self, text):
+                print(repr(text))
+            def flush(self):
+                pass
+        dabke.init()
+        sys.stderr = Pieces()
+        def submit():
+            dabke.barrier()
+            raise KeyError("in a thread")
+        thread = threading.Thread(target=submit)
+        thread.start()
+        thread.join()
+        raise KeyError("of the program")
+    ''', ranks=0)
+    pieces = [ast.literal_eval(line) for line in done.output.splitlines() if line[:1] in '"\'']
+    assert len(pieces) == 2, done.output
+    assert all('Traceback' in piece for piece in pieces)
+    assert pieces[0].endswith("KeyError: 'in a thread'\n")
+    assert pieces[1].endswith("KeyError: 'of the program'\n")
 
 
 def test_an_exception_in_a_thread_that_submits_ends_the_job(run):
