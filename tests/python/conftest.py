@@ -6,6 +6,8 @@ import os
 def pytest_runtest_logreport(report):
     """Written at once, so that what has been seen counts, whatever happens later."""
     folder = os.environ.get('DABKE_TEST_OUTCOMES')
+    if 'PYTEST_XDIST_WORKER' in os.environ:
+        return  # it is told to the process that has started this one, where this function is called as well
     if folder and (report.when == 'call' or report.outcome != 'passed'):
         with open(os.path.join(folder, os.environ.get('DABKE_RANK', 'alone')), 'a') as file:
             file.write(json.dumps([report.nodeid, report.outcome, report.longreprtext if report.failed else '']) + '\n')

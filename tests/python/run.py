@@ -4,7 +4,7 @@
     run.py DABKERUN [--np 2 --np 4] [--only in_job|programs] [PYTEST ARGUMENT...]
 
 tests/python/in_job runs in all ranks of a job, once for each --np: a test has passed where it has on every rank.
-tests/python/programs runs in this process's place, and starts jobs of its own.
+tests/python/programs runs outside a job, some files at a time; their tests start jobs of their own.
 """
 import argparse
 import json
@@ -23,6 +23,8 @@ from counts import with_reason, write_counts  # noqa: E402
 # Its conftest.py notes the outcomes.
 PYTEST = [sys.executable, '-m', 'pytest', '-q', '--no-header', '-p', 'no:cacheprovider', '--tb=short', f'--confcutdir={HERE}']
 LIMIT_SECONDS = 3600  # of each part; a wheel may have to be compiled
+# Two files, or more, at a time: each test starts some processes, which wait for one another.
+AT_ONCE = ['-n', str(max(2, (os.cpu_count() or 1) // 2)), '--dist', 'loadfile']
 
 
 def outcome_of(outcomes):
@@ -86,7 +88,7 @@ def in_job(counts, dabkerun, ranks, arguments):
 
 def programs(counts, dabkerun, arguments):
     with tempfile.TemporaryDirectory() as folder:
-        code = run_limited([*PYTEST, str(HERE / 'programs'), *arguments],
+        code = run_limited([*PYTEST, *AT_ONCE, str(HERE / 'programs'), *arguments],
                            {**os.environ, 'DABKE_TEST_OUTCOMES': folder, 'DABKERUN': dabkerun})
         counts.add('python', outcomes_in(Path(folder) / 'alone'), code)
 
