@@ -1,7 +1,6 @@
 #include "tests/conformance/cases.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <random>
 
@@ -52,11 +51,6 @@ bool is_typical(const std::vector<int>& row, int ranks) {
 bool is_given(const std::vector<int>& row, int ranks) { return (row[0] + row[1] + row[2] + ranks) % 2 == 0; }
 
 }  // namespace
-
-unsigned seed_of_run() {
-  const char* given = std::getenv("DABKE_TEST_SEED");
-  return given ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : std::random_device{}();
-}
 
 std::vector<Case> cases_for(int ranks, bool thorough) {
   std::vector<Case> cases;

@@ -8,8 +8,6 @@
 
 namespace dabke::testing {
 
-/// DABKE_TEST_SEED, or a random one.
-unsigned seed_of_run();
 /// Every case; if `thorough`, the commonest operations with every placement and pair of scales, which is too
 /// much for a slow backend.
 std::vector<Case> cases_for(int ranks, bool thorough);

@@ -131,7 +131,7 @@ TEST_CASE(
     "a timeline holds what is submitted after its start from the first moment, what was before not at all") {
   const TempFile file;
   for (int round = 0; round < 50; ++round) {
-    run_on_ranks(backends_for_threads().back(), 2, horovods_config(), [&](Rank& self) {
+    run_on_ranks(every_backend().back(), 2, horovods_config(), [&](Rank& self) {
       std::vector<float> x(4);
       if (self.rank() == 0) {
         std::vector<float> y(4);
@@ -164,7 +164,7 @@ TEST_CASE(
 
 TEST_CASE("the timeline of fused tensors shows packing and unpacking") {
   Config config = quiet_config();
-  const auto backends = backends_for_threads();
+  const auto backends = every_backend();
   if (std::ranges::none_of(backends, [](const Setup& one) { return one.name == "gloo"; }))
     DABKE_SKIP("there is no Gloo in this build");
   const TempFile file;

@@ -1,6 +1,9 @@
 #include "tests/conformance/matrix.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <numeric>
+#include <random>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -73,6 +76,18 @@ std::vector<Row> choose_rows(const std::vector<int>& counts, bool pairwise) {
     chosen.push_back(*best);
   }
   return chosen;
+}
+
+std::vector<Row> each_choice(const std::vector<int>& counts, unsigned seed) {
+  std::vector<Row> rows(static_cast<std::size_t>(std::ranges::max(counts)));
+  std::mt19937 random(seed);
+  for (const int count : counts) {
+    Row order(static_cast<std::size_t>(count));
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::shuffle(order, random);
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i].push_back(order[i % order.size()]);
+  }
+  return rows;
 }
 
 }  // namespace dabke::testing

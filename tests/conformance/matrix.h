@@ -15,4 +15,8 @@ bool cases_are_pairwise();
 /// Rows of one index for each parameter, below its count in `counts`.
 std::vector<std::vector<int>> choose_rows(const std::vector<int>& counts, bool pairwise);
 
+/// As many rows as the largest of `counts`, in which each index of each parameter is at least once (each choice coverage);
+/// which ones meet is another with each seed. What a sanitizer looks for is less in what meets than in that it runs.
+std::vector<std::vector<int>> each_choice(const std::vector<int>& counts, unsigned seed);
+
 }  // namespace dabke::testing

@@ -1,6 +1,5 @@
 // Every collective x dtype x reduce op x size x length, over every backend, fused and not, in random orders.
 #include <algorithm>
-#include <cstdlib>
 #include <random>
 
 #include <catch2/catch.hpp>
@@ -9,6 +8,7 @@
 #include "tests/conformance/matrix.h"
 #include "tests/in_process/job.h"
 #include "tests/patience.h"
+#include "tests/seed.h"
 
 namespace dabke::testing {
 namespace {
@@ -30,17 +30,21 @@ struct Shape {
   std::int64_t fusion_threshold;
 };
 
+/// The numbers of ranks; under a sanitizer, those that have somebody to race with.
+std::vector<int> sizes() { return test::kSanitized ? std::vector{2, 3, 4} : std::vector{1, 2, 3, 4}; }
+
 /// Every backend, with every size and every fusion threshold; where pairs are enough not with both of every, and which threshold
-/// goes with which size takes turns. Under a sanitizer, two of the sizes.
+/// goes with which size takes turns. Under a sanitizer, every backend once.
 std::vector<Shape> shapes_of_jobs() {
-  const auto backends = backends_for_threads();
+  const auto backends = every_backend();
   const std::int64_t thresholds[] = {0, Config{}.fusion_threshold};
-  const int turn = static_cast<int>(seed_of_run() % 2);
+  const unsigned seed = seed_of_run();
+  const std::vector<int> counts = {static_cast<int>(backends.size()), static_cast<int>(sizes().size()), 2};
   std::vector<Shape> shapes;
-  for (const auto& row : choose_rows({static_cast<int>(backends.size()), 4, 2}, jobs_are_pairwise())) {
-    if (test::kSanitized && (row[0] + row[1] + turn) % 2 != 0) continue;
-    shapes.push_back(
-        {backends[static_cast<std::size_t>(row[0])], 1 + row[1], thresholds[(row[2] + turn) % 2]});
+  for (const auto& row :
+       test::kSanitized ? each_choice(counts, seed) : choose_rows(counts, jobs_are_pairwise())) {
+    shapes.push_back({backends[static_cast<std::size_t>(row[0])], sizes()[static_cast<std::size_t>(row[1])],
+                      thresholds[(static_cast<unsigned>(row[2]) + seed) % 2]});
   }
   return shapes;
 }
@@ -51,20 +55,17 @@ struct LargeShape {
   std::vector<DType> dtypes;
 };
 
-/// Every backend with every size; each dtype with each, but not with both where pairs are enough. Under a sanitizer, two of the
-/// sizes.
+/// Every backend with every size; each dtype with each, but not with both where pairs are enough. Under a sanitizer, every
+/// backend once.
 std::vector<LargeShape> shapes_of_large_jobs() {
   const std::vector<DType> all = {DType::f32, DType::bf16, DType::i64, DType::u8};
+  const auto backends = every_backend();
+  const std::vector<int> counts = {static_cast<int>(backends.size()), static_cast<int>(sizes().size())};
   std::vector<LargeShape> shapes;
-  int first = 0;
-  for (const Setup& backend : backends_for_threads()) {
-    ++first;
-    for (int ranks = 1; ranks <= 4; ++ranks) {
-      if (test::kSanitized && (ranks + first) % 2 != 0) continue;
-      const std::size_t made = shapes.size();
-      shapes.push_back(
-          {backend, ranks, cases_are_pairwise() ? std::vector{all[(made + made / 4) % all.size()]} : all});
-    }
+  for (const auto& row : test::kSanitized ? each_choice(counts, seed_of_run()) : choose_rows(counts, false)) {
+    const std::size_t made = shapes.size();
+    shapes.push_back({backends[static_cast<std::size_t>(row[0])], sizes()[static_cast<std::size_t>(row[1])],
+                      cases_are_pairwise() ? std::vector{all[(made + made / 4) % all.size()]} : all});
   }
   return shapes;
 }

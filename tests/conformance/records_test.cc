@@ -222,7 +222,7 @@ TEST_CASE("ranks that call at any time record between the same two orders") {
   const auto caller = GENERATE(-1, 0, 2);  // all, or one
   const Folder folder;
   constexpr int kRanks = 4;
-  run_on_ranks(backends_for_threads().back(), kRanks, records_config(), [&](Rank& self) {
+  run_on_ranks(every_backend().back(), kRanks, records_config(), [&](Rank& self) {
     // Each is ahead of the others by another number of tensors, because nobody waits for what it submits.
     const auto lead = static_cast<std::size_t>(10 * self.rank());
     std::vector<std::vector<float>> data(200, std::vector<float>(4));
@@ -262,7 +262,7 @@ TEST_CASE("ranks that call at any time record between the same two orders") {
 
 TEST_CASE("each rank is told of its own errors alone, and the others go on") {
   const Folder folder;
-  const auto seen = run_on_ranks(backends_for_threads().back(), 3, records_config(), [&](Rank& self) {
+  const auto seen = run_on_ranks(every_backend().back(), 3, records_config(), [&](Rank& self) {
     if (self.rank() == 1) std::filesystem::create_directory(folder / "trace.rank1");  // cannot be written
     std::vector<float> x(4);
     must(self.barrier());
@@ -289,7 +289,7 @@ TEST_CASE("each rank is told of its own errors alone, and the others go on") {
 TEST_CASE("a disk that is full on one rank is told by its stop, and the job goes on") {
   const Folder folder;
   std::filesystem::create_symlink("/dev/full", folder / "trace.rank1");
-  const auto seen = run_on_ranks(backends_for_threads().back(), 2, records_config(), [&](Rank& self) {
+  const auto seen = run_on_ranks(every_backend().back(), 2, records_config(), [&](Rank& self) {
     std::vector<float> x(4);
     must(self.runtime().start_timeline(folder / "trace", false));
     for (int i = 0; i < 1000; ++i) must(self.allreduce(x, {.name = "x"}));
@@ -305,7 +305,7 @@ TEST_CASE(
     "what is refused before it has an order is recorded as an error, so that the next submit is told from "
     "it") {
   const Folder folder;
-  run_on_ranks(backends_for_threads().back(), 2, records_config(folder / "trace"), [&](Rank& self) {
+  run_on_ranks(every_backend().back(), 2, records_config(folder / "trace"), [&](Rank& self) {
     std::vector<float> x(self.rank() == 0 ? 4 : 5), y(4);
     (void)must_fail(self.allreduce(x, {.name = "x"}));
     must(self.allreduce(y, {.name = "x"}));
@@ -334,12 +334,12 @@ TEST_CASE("as a timeline ends rank 0 makes one trace of all ranks, where nobody 
     return ranks;
   };
   const std::set<int> all{0, 1, 2};
-  run_on_ranks(backends_for_threads().back(), 3, records_config(folder / "whole"), [&](Rank& self) {
+  run_on_ranks(every_backend().back(), 3, records_config(folder / "whole"), [&](Rank& self) {
     std::vector<float> x(4);
     must(self.allreduce(x, {.name = "x"}));
   });
   CHECK(ranks_in(folder / "whole") == all);
-  run_on_ranks(backends_for_threads().back(), 3, records_config(), [&](Rank& self) {
+  run_on_ranks(every_backend().back(), 3, records_config(), [&](Rank& self) {
     std::vector<float> x(4);
     if (self.rank() == 1) must(self.runtime().start_timeline(folder / "part", false));
     must(self.barrier());
@@ -354,7 +354,7 @@ TEST_CASE("the steps that were asked for are whole in the records of every rank"
   const bool from_the_first = GENERATE(false, true);
   Config config = records_config(folder / "trace");
   config.timeline_steps = from_the_first ? "0:9" : "40:49";
-  run_on_ranks(backends_for_threads().back(), 3, config, [&](Rank& self) {
+  run_on_ranks(every_backend().back(), 3, config, [&](Rank& self) {
     std::vector<float> x(4);
     for (std::uint64_t step = 0; step < 100; ++step) {
       if (self.rank() == static_cast<int>(step % 3))
@@ -377,7 +377,7 @@ TEST_CASE("steps that never come leave no file") {
   const Folder folder;
   Config config = records_config(folder / "trace");
   config.timeline_steps = "40:49";
-  run_on_ranks(backends_for_threads().back(), 2, config, [&](Rank& self) {
+  run_on_ranks(every_backend().back(), 2, config, [&](Rank& self) {
     std::vector<float> x(4);
     must(self.allreduce(x, {.name = "x"}));
     self.runtime().timeline().mark_step(1);
@@ -393,7 +393,7 @@ TEST_CASE(
   Config config = records_config(folder / "trace");
   config.timeline_format = format;
   config.timeline_max_bytes = 100'000;
-  run_on_ranks(backends_for_threads().back(), 2, config, [&](Rank& self) {
+  run_on_ranks(every_backend().back(), 2, config, [&](Rank& self) {
     std::vector<float> x(4);
     // The writer looks every 20 ms, where it gets its turn. As long as the first is written, no other is.
     const bool starts = self.rank() == (format == "horovod" ? 0 : 1);
@@ -419,7 +419,7 @@ TEST_CASE(
 
 TEST_CASE("a start after the job has ended is an error, and a stop ends the file") {
   const Folder folder;
-  run_on_ranks(backends_for_threads().back(), 2, records_config(), [&](Rank& self) {
+  run_on_ranks(every_backend().back(), 2, records_config(), [&](Rank& self) {
     must(self.runtime().start_timeline(folder / "trace", false));
     std::vector<float> x(4);
     (void)self.allreduce(x, {.name = "x"});  // the other may have aborted before it has come to an end here
@@ -435,7 +435,7 @@ TEST_CASE("a start after the job has ended is an error, and a stop ends the file
 TEST_CASE(
     "spans are recorded by thread, within each other, and only those of the timeline that saw both ends") {
   const Folder folder;
-  run_on_ranks(backends_for_threads().back(), 1, records_config(), [&](Rank& self) {
+  run_on_ranks(every_backend().back(), 1, records_config(), [&](Rank& self) {
     ActiveTimeline& timeline = self.runtime().timeline();
     must(timeline.end_span());  // nobody looks
     timeline.begin_span("before");

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
+#include <random>
 #include <sstream>
 #include <stdexcept>
 
 #include "ops/registry.h"
+#include "tests/patience.h"
+#include "tests/seed.h"
 
 namespace dabke::testing {
 namespace {
@@ -47,12 +51,21 @@ const Setup& setup_named(const std::string& name) {
   return *found;
 }
 
-std::vector<Setup> backends_for_threads() {
+std::vector<Setup> every_backend() {
   const char* wanted = std::getenv("DABKE_TEST_BACKENDS");
   if (wanted == nullptr || *wanted == '\0') return all_setups();
   std::vector<Setup> chosen;
   std::istringstream names(wanted);
   for (std::string name; std::getline(names, name, ',');) chosen.push_back(setup_named(name));
+  return chosen;
+}
+
+std::vector<Setup> backends_for_threads() {
+  const std::vector<Setup> all = every_backend();
+  if (!test::kSanitized) return all;
+  std::vector<Setup> chosen;
+  std::mt19937 random(seed_of_run());
+  std::ranges::sample(all, std::back_inserter(chosen), std::ssize(all) / 2 + 1, random);  // in order
   return chosen;
 }
 

@@ -41,8 +41,9 @@ struct Setup {
 const std::vector<Setup>& all_setups();
 /// Throws when there is none of that name.
 const Setup& setup_named(const std::string& name);
-/// Those that DABKE_TEST_BACKENDS (names separated by commas; unset: all) lets through. ThreadSanitizer builds
-/// leave gloo out by it.
+/// Those that DABKE_TEST_BACKENDS (names separated by commas; unset: all) lets through.
+std::vector<Setup> every_backend();
+/// The same; under a sanitizer half of them, others for each test: what it finds, it finds in most of them.
 std::vector<Setup> backends_for_threads();
 
 inline std::ostream& operator<<(std::ostream& out, const Setup& setup) { return out << setup.name; }

@@ -1,5 +1,5 @@
 // What the ranks agree on, between real processes: through the C API and dabke.hpp, over every channel, in
-// every tree: each two of these at least once, and with DABKE_TEST_MATRIX=full all.
+// every tree: each two of these at least once, and with DABKE_TEST_MATRIX=full all; under a sanitizer, and over an MPI, each once.
 #include <catch2/catch.hpp>
 
 #include <functional>
@@ -9,6 +9,8 @@
 #include "tests/conformance/matrix.h"
 #include "tests/facts.h"
 #include "tests/multiproc/negotiation_jobs.h"
+#include "tests/patience.h"
+#include "tests/seed.h"
 
 namespace dabke {
 namespace {
@@ -19,9 +21,11 @@ void check_everywhere(const std::string& scenario, const std::vector<Tree>& tree
   const std::vector<std::string> all_channels = channels();
   const std::vector<std::string> programs = {C_WORKER, CPP_WORKER};
   const auto count = [](const auto& all) { return static_cast<int>(all.size()); };
+  const std::vector<int> counts = {count(trees), count(all_channels), count(programs)};
+  const bool each_once = test::kSanitized || (all_channels.size() == 1 && testing::jobs_are_pairwise());
   std::vector<Job> jobs;
-  for (const auto& row : testing::choose_rows({count(trees), count(all_channels), count(programs)},
-                                              testing::jobs_are_pairwise())) {
+  for (const auto& row : each_once ? testing::each_choice(counts, testing::seed_of_run())
+                                   : testing::choose_rows(counts, testing::jobs_are_pairwise())) {
     const Tree& tree = trees[to_size(row[0])];
     jobs.push_back({all_channels[to_size(row[1])],
                     tree,
