@@ -11,7 +11,7 @@ usage() {
 usage: tests/fuzz/run.sh HOURS [TARGET...]    for so long each (0.5 is half an hour), two at a time; all, if none is given
        tests/fuzz/run.sh --replay TARGET FILE  once, with what crashed it
        tests/fuzz/run.sh --corpus              writes the seeds of decode, machine, records and shm_agreement again
-       tests/fuzz/run.sh --slice PROGRAM       for 10 seconds, as CI does
+       tests/fuzz/run.sh --slice PROGRAM       for 20 seconds, as CI does
 
 The first three configure and build what they need, in build-clang or in DABKE_FUZZ_BUILD (Debian packages clang-14 and
 libclang-rt-14-dev). What is new to a target is kept in BUILD/fuzz/TARGET/corpus, where the next run goes on, and what
@@ -64,7 +64,7 @@ case ${1:-} in
     # The same seeds and the same luck each time, so that a finding is a finding of what was changed.
     dir=$(mktemp -d)
     trap 'rm -rf "$dir"' EXIT
-    if fuzz_for 10 "$2" "$dir" -seed=1; then exit 0; fi
+    if fuzz_for 20 "$2" "$dir" -seed=1; then exit 0; fi
     for crash in "$dir"/*-*; do
       [[ -f $crash ]] || continue
       echo "$(basename "$crash"), in base64:"
