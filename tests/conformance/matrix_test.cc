@@ -169,4 +169,20 @@ TEST_CASE("the cases that were chosen by pairs let every two values of two param
   }
 }
 
+TEST_CASE(
+    "the jobs that a sanitizer sees have each value of each parameter, and another that it meets with each "
+    "seed") {
+  const std::vector<int> counts = {4, 3, 2, 5};
+  const auto rows = each_choice(counts, 1);
+  CHECK(rows.size() == 5);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    for (int value = 0; value < counts[i]; ++value) {
+      CHECK(std::ranges::any_of(rows, [&](const auto& row) { return row[i] == value; }));
+    }
+  }
+  CHECK(each_choice(counts, 1) == rows);
+  CHECK(std::ranges::any_of(std::vector{2u, 3u, 4u, 5u},
+                            [&](unsigned seed) { return each_choice(counts, seed) != rows; }));
+}
+
 }  // namespace dabke::testing

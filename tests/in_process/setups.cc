@@ -14,6 +14,12 @@
 namespace dabke::testing {
 namespace {
 
+constexpr const char* kNames = "DABKE_TEST_BACKENDS";
+bool are_named() {
+  const char* names = std::getenv(kNames);
+  return names != nullptr && *names != '\0';
+}
+
 std::vector<Setup> those_of_this_build(std::vector<Setup> all) {
   if (!is_backend_built("nccl"))
     std::erase_if(all, [](const Setup& setup) { return setup.data == Setup::Data::nccl; });
@@ -47,22 +53,21 @@ const std::vector<Setup>& all_setups() {
 const Setup& setup_named(const std::string& name) {
   const auto found = std::ranges::find(all_setups(), name, &Setup::name);
   if (found == all_setups().end())
-    throw std::runtime_error("DABKE_TEST_BACKENDS: there is no backend '" + name + "'");
+    throw std::runtime_error(std::string(kNames) + ": there is no backend '" + name + "'");
   return *found;
 }
 
 std::vector<Setup> every_backend() {
-  const char* wanted = std::getenv("DABKE_TEST_BACKENDS");
-  if (wanted == nullptr || *wanted == '\0') return all_setups();
+  if (!are_named()) return all_setups();
   std::vector<Setup> chosen;
-  std::istringstream names(wanted);
+  std::istringstream names(std::getenv(kNames));
   for (std::string name; std::getline(names, name, ',');) chosen.push_back(setup_named(name));
   return chosen;
 }
 
 std::vector<Setup> backends_for_threads() {
   const std::vector<Setup> all = every_backend();
-  if (!test::kSanitized) return all;
+  if (!test::kSanitized || are_named()) return all;
   std::vector<Setup> chosen;
   std::mt19937 random(seed_of_run());
   std::ranges::sample(all, std::back_inserter(chosen), std::ssize(all) / 2 + 1, random);  // in order

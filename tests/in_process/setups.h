@@ -43,7 +43,7 @@ const std::vector<Setup>& all_setups();
 const Setup& setup_named(const std::string& name);
 /// Those that DABKE_TEST_BACKENDS (names separated by commas; unset: all) lets through.
 std::vector<Setup> every_backend();
-/// The same; under a sanitizer half of them, others for each test: what it finds, it finds in most of them.
+/// The same; where none is named, under a sanitizer, half of them, others for each test: what it finds, it finds in most of them.
 std::vector<Setup> backends_for_threads();
 
 inline std::ostream& operator<<(std::ostream& out, const Setup& setup) { return out << setup.name; }
