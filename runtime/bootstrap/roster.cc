@@ -384,7 +384,11 @@ Result<std::variant<std::string, Opened>> Meeting::wait_for_roster(const Opened&
     if (next == until) return explain_absence(open.epoch);
     DABKE_ASSIGN_OR_RETURN(const auto opened, look(job_, kOpenedKey));
     const auto later = opened ? Opened::read(*opened) : std::nullopt;
-    if (later && later->epoch > open.epoch) return Either(*later);
+    if (later && later->epoch > open.epoch) {
+      // Its rank 0 may have left the roster and gone on since the look above: who is in it is counted on there.
+      roster = job_.get(roster_key(open.epoch), Clock::now());
+      return roster.is_ok() ? Either(roster.take()) : Either(*later);
+    }
     if (!root) {
       const auto hello = job_.get(hello_key(open.epoch, 0), Clock::now());
       const auto lines = hello.is_ok() ? lines_of(*hello) : std::vector<std::string>();

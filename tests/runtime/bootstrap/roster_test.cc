@@ -66,6 +66,29 @@ class UnreadableStore final : public Store {
   const std::string key_;
 };
 
+/// In which this rank looks for the roster of the first epoch, finds none, and comes to itself in the second.
+class DozingStore final : public Store {
+ public:
+  explicit DozingStore(std::shared_ptr<Store> store) : store_(std::move(store)) {}
+  Status set(const std::string& key, std::string_view value) override { return store_->set(key, value); }
+  Result<std::string> get(const std::string& key, TimePoint deadline) override {
+    if (key != "1/roster" || std::exchange(has_dozed_, true)) return store_->get(key, deadline);
+    const auto is_in_the_second = [&] {
+      const auto opened = store_->get("opened", deadline_after(0.01));
+      return opened.is_ok() && opened->starts_with("2 ");
+    };
+    while (!is_in_the_second()) std::this_thread::sleep_for(1ms);
+    return Status(Code::timeout, "it was not there");
+  }
+  Result<std::uint64_t> increment(const std::string& key) override { return store_->increment(key); }
+  Status remove_all(const std::string& prefix) override { return store_->remove_all(prefix); }
+  std::string describe() const override { return store_->describe(); }
+
+ private:
+  const std::shared_ptr<Store> store_;
+  bool has_dozed_ = false;
+};
+
 Config patient(double seconds) {
   Config config;
   config.start_timeout = seconds;
@@ -357,6 +380,22 @@ TEST_CASE("a rank may be in its next init while another still leaves the last on
   std::string expected;
   for (int round = 1; round <= kRounds; ++round) expected += fmt::format("{} ", round);
   CHECK(epochs == all_see(3, expected));
+}
+
+TEST_CASE("who is in a roster that it finds late is in that epoch, though the next one is open") {
+  const MeetingPlace place(GENERATE(false, true));
+  const auto epochs = run_ranks(2, [&](Rank rank) -> std::string {
+    const auto mine = place.client();
+    const std::shared_ptr<Store> store = rank == 1 ? std::make_shared<DozingStore>(mine) : mine;
+    std::string all;
+    for (int round = 0; round < 2; ++round) {
+      const auto roster = meet(*store, {rank, 2, "h", ""}, patient(10), deadline_after(10));
+      if (!roster.is_ok()) return roster.status().message();
+      all += fmt::format("{} ", roster->epoch);
+    }
+    return all;
+  });
+  CHECK(epochs == all_see(2, "1 2 "));
 }
 
 TEST_CASE("who comes before rank 0 names who else has not come, and not who waits as well") {
