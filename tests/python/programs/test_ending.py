@@ -88,7 +88,7 @@ def test_an_uncaught_exception_is_written_at_once_so_that_no_line_of_the_log_com
         thread.join()
         raise KeyError("of the program")
     ''', ranks=0)
-    pieces = [ast.literal_eval(line) for line in done.output.splitlines() if line[:1] in '"\'']
+    pieces = [ast.literal_eval(line) for line in done.output.splitlines() if line.startswith(('"', "'"))]
     assert len(pieces) == 2, done.output
     assert all('Traceback' in piece for piece in pieces)
     assert pieces[0].endswith("KeyError: 'in a thread'\n")
