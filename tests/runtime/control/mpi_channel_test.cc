@@ -1,6 +1,7 @@
 // The MPI channel over real notices and a port whose delays, losses and failures the test decides. What MPI
 // itself does is tested in tests/multiproc/mpi_test.cc.
 #include <atomic>
+#include <barrier>
 #include <catch2/catch.hpp>
 #include <deque>
 #include <map>
@@ -158,13 +159,17 @@ TEST_CASE(
 TEST_CASE("MPI channel: an idle channel neither wakes nor asks MPI") {
   Wire wire;
   const auto store = make_memory_store();
+  std::barrier both(2);
   const auto seen = run_ranks(2, [&](Rank self) -> std::pair<std::uint64_t, int> {
     ForkGuard guard;
     Opened opened = open_over(wire, self, 2, store, guard);
     Recorder recorder;
     // It follows a long message, which leaves neither side with anything to watch.
     opened.channel->send(1 - self, bytes_of(long_text(0)));
-    if (!poll_until(*opened.channel, recorder, [&] { return recorder.count == 1; })) return {1000, 1000};
+    if (!poll_until(*opened.channel, recorder, [&] { return recorder.count == 1; })) {
+      both.arrive_and_drop();
+      return {1000, 1000};
+    }
     std::pair<std::uint64_t, int> woken{1000, 1000};
     for (int i = 0; i < 10 && (woken.first > 1 || woken.second > 0); ++i) {  // the peer may still have nudged
       const auto wake_ups = opened.notices->wake_ups();
@@ -172,6 +177,7 @@ TEST_CASE("MPI channel: an idle channel neither wakes nor asks MPI") {
       poll(*opened.channel, Clock::now() + 1s, recorder);
       woken = {opened.notices->wake_ups() - wake_ups, opened.port->asked - asked};
     }
+    both.arrive_and_wait();  // the other's loss would end a poll of who is behind
     opened.channel->close(deadline_after(120));
     return woken;
   });
