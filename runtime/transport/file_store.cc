@@ -52,7 +52,8 @@ int remove_tree(int parent, const char* name) {
   if (errno != EISDIR) return errno;
   const int fd = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (const int error = remove_entries(fd, [](std::string_view) { return true; }); error != 0) return error;
-  return ::unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? 0 : errno;
+  // What is in it now has come meanwhile, so it counts as set after the removal.
+  return ::unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT || errno == ENOTEMPTY ? 0 : errno;
 }
 
 // A network file system tells inotify nothing of what other hosts do, so the wait looks again by itself.
@@ -63,6 +64,9 @@ constexpr Duration kFirstPause = 500us;
 constexpr Duration kWatchFrom = 16ms;
 // A counter's lock is held for three system calls; whoever holds it this long is stopped or gone.
 constexpr auto kLockPatience = 10s;
+// A key's directory may be removed between its making and its use, by whoever removes all that is below a prefix. That
+// is no reason to fail; more often in a row than this is nobody's doing but the directory's.
+constexpr int kMostRemovals = 100;
 
 std::string file_name_of(std::string_view part) {
   std::string out;
@@ -84,14 +88,15 @@ fs::path path_of(std::string_view key) {
   }
 }
 
-Status write_all(int fd, std::string_view bytes) {
+/// 0, or an errno.
+int write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return system_error("write", errno);
+    if (written < 0) return errno;
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
-  return {};
+  return 0;
 }
 
 /// The file's content; nothing when there is no such file.
@@ -135,16 +140,18 @@ class FileStore final : public Store {
   explicit FileStore(std::string directory) : directory_(std::move(directory)) {}
 
   Status set(const std::string& key, std::string_view value) override {
-    DABKE_ASSIGN_OR_RETURN(const fs::path target, prepare(key));
-    std::array<std::byte, 8> noise{};
-    DABKE_RETURN_IF_ERROR(random_bytes(noise));
-    const fs::path temporary = target.parent_path() / ("." + to_hex(noise) + ".tmp");
-    Status status = write_file(temporary, value);
-    if (status.is_ok() && ::rename(temporary.c_str(), target.c_str()) != 0)
-      status = system_error("rename", errno);
-    if (status.is_ok()) return status;
-    ::unlink(temporary.c_str());
-    return {status.code(), fmt::format("cannot set '{}' in {}: {}", key, describe(), status.message())};
+    for (int times_left = kMostRemovals;; --times_left) {
+      DABKE_ASSIGN_OR_RETURN(const fs::path target, prepare(key));
+      std::array<std::byte, 8> noise{};
+      DABKE_RETURN_IF_ERROR(random_bytes(noise));
+      const fs::path temporary = target.parent_path() / ("." + to_hex(noise) + ".tmp");
+      const Failure failure = put(target, temporary, value);
+      if (failure.error == 0) return {};
+      ::unlink(temporary.c_str());
+      if (failure.error == ENOENT && times_left > 0) continue;
+      return system_error(fmt::format("cannot set '{}' in {}: {}", key, describe(), failure.step),
+                          failure.error);
+    }
   }
 
   Result<std::string> get(const std::string& key, TimePoint deadline) override {
@@ -209,23 +216,34 @@ class FileStore final : public Store {
  private:
   static constexpr std::string_view kSuffix = ".value";
 
-  /// The key's path, whose directory exists from now on.
+  /// The errno of a system call, or 0, and what it could not do.
+  struct Failure {
+    int error = 0;
+    std::string step = {};
+  };
+
+  /// The key's path, whose directory exists, until somebody removes it.
   Result<fs::path> prepare(const std::string& key) const {
     fs::path target = fs::path(directory_) / path_of(key);
     target += kSuffix;
     std::error_code error;
-    fs::create_directories(target.parent_path(), error);
-    if (!error) return target;
+    for (int times_left = kMostRemovals; times_left >= 0; --times_left) {
+      fs::create_directories(target.parent_path(), error);
+      if (!error) return target;
+      // It says that it exists where it did, and was gone when it was looked at.
+      if (error != std::errc::no_such_file_or_directory && error != std::errc::file_exists) break;
+    }
     return Status(Code::transport, fmt::format("cannot make directory {}: {}", target.parent_path().native(),
                                                error.message()));
   }
 
-  static Status write_file(const fs::path& path, std::string_view content) {
-    Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!fd) return system_error(fmt::format("cannot create {}", path.native()), errno);
-    DABKE_RETURN_IF_ERROR(write_all(fd.get(), content));
+  static Failure put(const fs::path& target, const fs::path& temporary, std::string_view content) {
+    Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!fd) return {errno, fmt::format("cannot create {}", temporary.native())};
+    if (const int error = write_all(fd.get(), content); error != 0) return {error, "write"};
     // NFS and full disks report what went wrong only here.
-    if (::close(fd.release()) != 0) return system_error(fmt::format("cannot write {}", path.native()), errno);
+    if (::close(fd.release()) != 0) return {errno, fmt::format("cannot write {}", temporary.native())};
+    if (::rename(temporary.c_str(), target.c_str()) != 0) return {errno, "rename"};
     return {};
   }
 

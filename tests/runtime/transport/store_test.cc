@@ -1,9 +1,11 @@
 #include "runtime/transport/store.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <set>
@@ -104,6 +106,25 @@ TEST_CASE("a prefix keeps two users of one store apart, and remove_all leaves th
   REQUIRE(store->remove_all("").is_ok());
   CHECK_FALSE(eleven->get("a", Clock::now()).is_ok());
   CHECK(kind.directory.files() <= 1);  // the lock
+}
+
+TEST_CASE("what is set while its prefix is removed is set before or after that, and neither is an error") {
+  Kind kind{GENERATE(as<std::string>(), "memory", "file")};
+  constexpr int kRounds = 500;
+  std::atomic<bool> over = false;
+  const auto seen = run_ranks(3, [&](Rank rank) -> std::string {
+    const auto store = kind.open();
+    std::string wrong;
+    if (rank == 0) {
+      while (!over && wrong.empty()) wrong = store->remove_all("waiting").message();
+      return wrong;
+    }
+    for (int i = 0; i < kRounds && wrong.empty(); ++i)
+      wrong = store->set(fmt::format("waiting/{}/{}", rank, i), "here").message();
+    if (rank == 1) over = true;
+    return wrong;
+  });
+  CHECK(seen == std::vector<std::string>(3));
 }
 
 TEST_CASE("a directory that cannot be a store is refused by name") {
