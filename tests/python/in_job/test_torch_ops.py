@@ -157,6 +157,19 @@ def test_sparse_tensors_are_added(job):
     assert torch.allclose(mean.to_dense(), want / job.size)
     with pytest.raises(ValueError, match='Average or Sum'):
         hvd.sparse_allreduce_async(dense.to_sparse(), 'sparse', hvd.Max)
+    with pytest.raises(ValueError, match='bool has no average'):
+        hvd.sparse_allreduce_async(dense.to_sparse().bool(), 'sparse', hvd.Average)
+    any_rank = hvd.sparse_allreduce_async(dense.to_sparse().bool(), 'sparse', hvd.Sum)()
+    assert torch.equal(any_rank.to_dense(), want.bool())
+
+
+@pytest.mark.parametrize('dtype', INTEGERS, ids=str)
+def test_an_average_of_sparse_integers_is_that_of_dense_ones(job, dtype):
+    large = torch.iinfo(dtype).max - job.rank
+    dense = torch.tensor([[large, 0, job.rank], [0, -job.rank % 3, 1]], dtype=dtype)
+    got = hvd.sparse_allreduce_async(dense.to_sparse(1), 'sparse', hvd.Average)()
+    assert got.dtype == dtype
+    assert torch.equal(got.to_dense(), hvd.allreduce(dense, op=hvd.Average))
 
 
 def test_only_members_of_a_process_set_take_part(job, evens):

@@ -50,6 +50,18 @@ def test_an_average_beside_a_joined_rank_is_what_init_says(run, join, expected):
     assert ended.lines_of(0) == [expected]
 
 
+def test_a_sparse_average_leaves_out_who_has_joined_as_a_dense_one_does(run):
+    ended = run('''
+        import torch, dabke.torch as hvd
+        hvd.init(join='dabke')
+        if hvd.rank() == 0:
+            print(hvd.sparse_allreduce_async(torch.ones(1).to_sparse(), 'x', hvd.Average)().to_dense().item())
+        hvd.join()
+    ''')
+    assert ended.code == 0, ended.output
+    assert ended.lines_of(0) == ['1.0']
+
+
 def test_the_environment_counts_where_init_says_nothing(run):
     ended = run('''
         import torch, dabke.torch as hvd

@@ -10,15 +10,11 @@ import torch.utils.dlpack
 
 from .. import _core
 from ..errors import UnsupportedError
+from ..sparse_tensors import average_of_integers, sparse_tensor
 from .reduce_ops import Reduction
 from .tensors import described, movable
 
 __all__ = ["allreduce_sparse"]
-
-# The indices are those of tensors; later torch asks to say whether they are to be checked.
-_TRUSTED: dict[str, Any] = {}
-if hasattr(torch.sparse, "check_sparse_tensor_invariants"):
-    _TRUSTED["check_invariants"] = False
 
 
 def allreduce_sparse(
@@ -41,15 +37,12 @@ def allreduce_sparse(
         return _core.grouped_allgather([f"{name}.indices", f"{name}.values"], parts, None, options)
 
     def sum_of_integers(all_indices: torch.Tensor, all_values: torch.Tensor) -> torch.Tensor:
-        """Never by way of floats, which hold no more than some digits; an average is truncated, as that of dense ones."""
+        """Never by way of floats, which hold no more than some digits, but where a factor is one."""
         if reduction.factor != 1:
             all_values = (all_values.to(torch.float64) * reduction.factor).to(values.dtype)
         if reduction.name == "avg" and not is_bool:
-            all_values = all_values.to(torch.int64)  # in which the sum has room
-        result = torch.sparse_coo_tensor(all_indices, all_values, tensor.shape, **_TRUSTED).coalesce()
-        if reduction.name == "avg" and not is_bool:
-            result.values().div_(size, rounding_mode="trunc")
-        return result
+            return average_of_integers(all_indices, all_values, tensor, size)
+        return sparse_tensor(all_indices, all_values, tensor).coalesce()
 
     def put_in_place(handle: _core.Handle) -> None:
         all_indices = torch.utils.dlpack.from_dlpack(handle.output(0)).view(-1, indices.shape[1]).t()
@@ -60,7 +53,7 @@ def allreduce_sparse(
             all_values = all_values.view(torch.bool)
         if is_complex or values.is_floating_point():
             scale = reduction.factor / size if reduction.name == "avg" else reduction.factor
-            result = torch.sparse_coo_tensor(all_indices, all_values * scale, tensor.shape, **_TRUSTED).coalesce()
+            result = sparse_tensor(all_indices, all_values * scale, tensor).coalesce()
         else:
             result = sum_of_integers(all_indices, all_values)
         # Not into tensor.detach(), which has indices and values of its own.

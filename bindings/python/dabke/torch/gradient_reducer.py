@@ -16,6 +16,7 @@ from .. import _core
 from ..device_streams import Unseen, goes_directly, stream_of, submit, used_here
 from ..errors import UnsupportedError
 from ..reduce_ops import Average, Sum
+from ..sparse_tensors import sparse_tensor
 from . import ops
 from .compression import Compressor, wire_compression
 from .gradient_memory import Place, flat_view, is_compact, is_in_place, places_for
@@ -279,7 +280,7 @@ class GradientReducer:
         if parameter.grad is None:
             if parameter in self._sparse:
                 no_rows = torch.empty((0, *parameter.shape[1:]), dtype=parameter.dtype, device=parameter.device)
-                parameter.grad = ops.sparse_tensor(torch.empty((1, 0), dtype=torch.int64), no_rows, parameter)
+                parameter.grad = sparse_tensor(torch.empty((1, 0), dtype=torch.int64), no_rows, parameter)
             elif parameter in self._places:
                 parameter.grad = self._places[parameter].gradient.zero_()
             else:

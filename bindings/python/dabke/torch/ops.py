@@ -19,6 +19,7 @@ from ..device_streams import stream_of, submit
 from ..errors import InvalidArgumentError
 from ..process_sets import global_process_set
 from ..reduce_ops import Average, Sum
+from ..sparse_tensors import average_of_integers, sparse_tensor
 from .options import AnySet, name_of, names_of_group, options, reduce_op, set_id_of
 from .tensors import back_to, described, of_output, on_host, outputs_like, result_in
 from .waiting import wait_for
@@ -203,35 +204,34 @@ def sparse_allreduce_async(
 
     Args:
         tensor: coalesced or not; ranks may have any number of elements.
-        op: Average or Sum.
+        op: Average or Sum. Integers are averaged as dense ones are.
 
     Returns:
-        a function that waits and gives the sum, not coalesced.
+        a function that waits and gives the sum or average, which may be not coalesced.
     """
     if op not in (Average, Sum):
         raise InvalidArgumentError("sparse_allreduce_async: op must be Average or Sum")
+    values = tensor._values().contiguous()
+    if op == Average and values.dtype == torch.bool:
+        raise InvalidArgumentError("sparse_allreduce_async: bool has no average; use Sum, which is true where any rank's is")
     number = set_id_of(process_set)
     base = name_of("sparse_allreduce", name, number)
     indices = tensor._indices().t().contiguous()  # [elements, sparse dimensions]
-    values = tensor._values().contiguous()
-    waiting = [
-        submit_allgather(f"{base}.indices", indices, number),
-        submit_allgather(f"{base}.values", values, number),
-    ]
+    gathered = submit_grouped_allgather([f"{base}.indices", f"{base}.values"], [indices, values], number)
+    counted = None
+    if op == Average:  # the gathered rows do not tell who has joined
+        counted = submit_allreduce(f"{base}.ranks", torch.ones(1, dtype=torch.int64), True, number, Sum, (1.0, 1.0))
 
     def wait() -> torch.Tensor:
-        all_indices, all_values = (wait_for(handle) for handle in waiting)
-        if op == Average:
-            all_values = all_values / _core.process_set_size(number)
-        return sparse_tensor(all_indices.t(), all_values, tensor)
+        all_indices, all_values = wait_for(gathered)
+        if counted is None:
+            return sparse_tensor(all_indices.t(), all_values, tensor)
+        ranks = int(wait_for(counted))
+        if values.is_floating_point():
+            return sparse_tensor(all_indices.t(), all_values / ranks, tensor)
+        return average_of_integers(all_indices.t(), all_values, tensor, ranks)
 
     return wait
-
-
-def sparse_tensor(indices: torch.Tensor, values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """A COO tensor of the shape and device of `like`, whose indices are known to be good."""
-    unchecked: dict[str, Any] = {"check_invariants": False} if hasattr(torch.sparse, "check_sparse_tensor_invariants") else {}
-    return torch.sparse_coo_tensor(indices, values, like.size(), device=like.device, **unchecked)
 
 
 # ---- allgather ----
