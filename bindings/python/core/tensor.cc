@@ -102,6 +102,12 @@ void Tensor::set_strides_of_buffer() {
 
 bool Tensor::take_dlpack(nb::handle object) {
   if (!nb::hasattr(object, "__dlpack__")) return false;
+  // PyTorch exports the memory of such a tensor without a word of its sign.
+  const nb::object is_negated = nb::getattr(object, "is_neg", nb::none());
+  if (!is_negated.is_none() && nb::cast<bool>(is_negated())) {
+    raise(DABKE_ERROR_INVALID_ARGUMENT,
+          "the tensor stands for the negative of what is in its memory; pass tensor.resolve_neg()");
+  }
   const nb::object capsule = nb::steal(PyObject_CallMethod(object.ptr(), "__dlpack__", nullptr));
   if (!capsule.is_valid()) {
     if (PyErr_ExceptionMatches(PyExc_BufferError) == 0) nb::raise_python_error();

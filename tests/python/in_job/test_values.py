@@ -247,6 +247,15 @@ def test_what_speaks_dlpack_is_reduced(job):
     check(mine.values, job.size * numpy.arange(4, dtype='float32'))
 
 
+def test_a_tensor_that_stands_for_the_negative_of_its_memory_is_refused(job):
+    torch = pytest.importorskip('torch')
+    negative = torch.tensor([1 + 2j]).conj().imag
+    assert negative.is_neg() and negative.is_contiguous()
+    with pytest.raises(ValueError, match='resolve_neg'):
+        dabke.allreduce(negative, 'negative')
+    assert dabke.allreduce(negative.resolve_neg(), 'negative').item() == -2
+
+
 @pytest.mark.parametrize('dtype', ['float32', 'int64', 'bool', 'bfloat16', numpy.float64])
 def test_arrays_in_shared_memory_are_reduced_in_place(job, dtype):
     mine = dabke.alloc((100, 3), dtype)
