@@ -166,7 +166,8 @@ def test_sparse_tensors_are_added(job):
 @pytest.mark.parametrize('dtype', INTEGERS, ids=str)
 def test_an_average_of_sparse_integers_is_that_of_dense_ones(job, dtype):
     large = torch.iinfo(dtype).max - job.rank
-    dense = torch.tensor([[large, 0, job.rank], [0, -job.rank % 3, 1]], dtype=dtype)
+    below_zero = -1 - job.rank if dtype.is_signed else 0  # whose mean is truncated, not rounded down
+    dense = torch.tensor([[large, 0, job.rank], [0, below_zero, 1]], dtype=dtype)
     got = hvd.sparse_allreduce_async(dense.to_sparse(1), 'sparse', hvd.Average)()
     assert got.dtype == dtype
     assert torch.equal(got.to_dense(), hvd.allreduce(dense, op=hvd.Average))
