@@ -243,8 +243,10 @@ void DeviceLane::end_front() {
     }
     if (flight->failed.is_ok()) {
       if (flight->step != Flight::Step::in_flight || flight->event != nullptr) return;
-    } else if (!give_up(*flight)) {
-      if (Clock::now() < flight->abandon_at) return;
+    } else if (give_up(*flight)) {
+      went_on_at_ = Clock::now();
+    } else {
+      if (Clock::now() < std::max(flight->abandon_at, went_on_at_ + kAbandonAfter)) return;
       {
         const std::lock_guard lock(mutex_);
         if (flight->host_has != Flight::Host::over) return;  // ends soon: the host's lane is aborted, too
@@ -270,9 +272,8 @@ void DeviceLane::abandon(const std::shared_ptr<Flight>& flight) {
   stream_->keep(kept);
   (void)attempt([&] {
     log_.error(
-        "{} has not come to the end of {} '{}' and {} more within {} s of its failure; its memory is not "
-        "used "
-        "again",
+        "{} has not come to the end of {} '{}' and {} more within {} s of its failure, or of the end of what "
+        "was before it; its memory is not used again",
         stream_->device().to_string(), name_of(flight->run->batch.kind),
         flight->run->tensors.front().tensor->name, flight->run->tensors.size() - 1,
         std::chrono::duration<double>(kAbandonAfter).count());

@@ -28,8 +28,8 @@
 // A run that a backend of the device runs alone begins and ends on one of the device's further streams, where there are some
 // (DeviceStream::sides), in turn; its collective is on the lane's, in the lane's order (Batch::ordered).
 //
-// After an abort a run ends when its device has come to its end, or after kAbandonAfter; then its memory is kept for
-// as long as the process lives, because the device may still write to it.
+// After an abort a run ends when its device has come to its end. A device that for kAbandonAfter comes to the end of none is
+// given up: the memory of what it has is kept for as long as the process lives, because the device may still write to it.
 #pragma once
 
 #include <condition_variable>
@@ -129,7 +129,8 @@ class DeviceLane final : public Lane {
   FusionBuffer wide_;                            // the thread's, as the next two
   std::unique_ptr<FusionBuffer> direct_;         // what MPI is given; left to it for good after a failure
   std::deque<std::shared_ptr<Flight>> flights_;  // the thread's: the oldest first
-  std::mutex mutex_;                             // all below, and what lanes tell each other of a flight
+  TimePoint went_on_at_{};  // when the device last came to the end of one that had failed
+  std::mutex mutex_;        // all below, and what lanes tell each other of a flight
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Flight>> pushed_;
   bool has_news_ = false;

@@ -113,10 +113,34 @@ Status FakeDevice::take_time() {
   // Most take no time to speak of, some so long that others overtake them where nothing keeps the order.
   if (random_() % 8 == 0)
     changed_.wait_for(lock, std::chrono::microseconds(random_() % 200), [] { return false; });
+  if (each_ > Duration()) changed_.wait_for(lock, each_, [] { return false; });
   if (operations_left_ == 0)
     return {Code::transport, fmt::format("cuda:{} is lost: an injected error", index_)};
   if (operations_left_ > 0) --operations_left_;
   return {};
+}
+
+void FakeDevice::wait_until_it_has(int operations) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return waiting_ >= operations; });
+}
+
+void FakeDevice::has_more(int operations) {
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_ += operations;
+  }
+  changed_.notify_all();
+}
+
+void FakeDevice::slow_down(Duration each) {
+  const std::lock_guard lock(mutex_);
+  each_ = each;
+}
+
+std::size_t FakeDevice::kept() {
+  const std::lock_guard lock(mutex_);
+  return kept_.size();
 }
 
 void FakeDevice::keep(std::shared_ptr<void> owner) {
@@ -167,9 +191,11 @@ FakeStream::~FakeStream() {
 }
 
 void FakeStream::enqueue(std::function<Status()> operation) {
+  device_->has_more(1);
   {
     const std::lock_guard lock(mutex_);
     queue_.push_back([this, operation = std::move(operation)](Status& lost) {
+      device_->has_more(-1);
       if (lost.is_ok()) lost = device_->take_time();
       if (lost.is_ok()) lost = operation();
     });

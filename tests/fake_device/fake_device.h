@@ -67,11 +67,18 @@ class FakeDevice final : public TestDevice, public std::enable_shared_from_this<
   void hang();
   /// Until an operation has come that does not end.
   void wait_until_it_hangs();
+  /// Until so many operations wait for their turn, beside one that does not end.
+  void wait_until_it_has(int operations);
   void go_on();
+  /// So long does each operation take from now on.
+  void slow_down(Duration each);
+  /// How much it was given to keep, because it may still write there.
+  std::size_t kept();
 
   // ---- for its streams
   /// Waits as long as the next operation takes. An error: the device is lost.
   Status take_time();
+  void has_more(int operations);
   void keep(std::shared_ptr<void> owner);
 
  private:
@@ -82,7 +89,9 @@ class FakeDevice final : public TestDevice, public std::enable_shared_from_this<
   std::minstd_rand random_;
   int operations_left_ = -1;  // until it fails; -1: never
   bool hangs_ = false;
-  int stuck_ = 0;  // operations that wait for go_on()
+  Duration each_{};
+  int stuck_ = 0;    // operations that wait for go_on()
+  int waiting_ = 0;  // those behind others
   std::vector<std::shared_ptr<void>> kept_;
 };
 

@@ -247,6 +247,39 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a device that goes on after the job has failed is waited for, also beyond 5 s") {
+  constexpr int kOperations = 12;  // of several batches
+  Config config = quiet_config();
+  config.fusion_threshold = 0;  // a batch each
+  Job job(kDevice, 2, config);
+  std::barrier both(2);
+  const auto seen = job.run([&](Rank& self) {
+    std::vector<std::vector<float>> x(6, std::vector<float>(8, 1.0f));
+    must(self.allreduce(x[0], {.name = "well"}));
+    both.arrive_and_wait();
+    self.device()->hang();
+    std::vector<Pending> pending;
+    for (auto& one : x) pending.push_back(self.allreduce_async(one));
+    self.device()->wait_until_it_has(kOperations);
+    both.arrive_and_wait();
+    self.device()->slow_down(std::chrono::milliseconds(300));
+    if (self.rank() == 0) self.runtime().abort("the test has had enough");
+    self.device()->go_on();
+    const TimePoint start = Clock::now();
+    std::size_t told = 0;
+    for (const Pending& one : pending)
+      told += one.wait().message().find("the test has had enough") != std::string::npos ? 1 : 0;
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    self.device()->slow_down(Duration());
+    return std::tuple(told, self.device()->kept(), seconds);
+  });
+  for (const auto& [told, kept, seconds] : seen) {
+    CHECK(told == 6);
+    CHECK(kept == 0);
+    CHECK(seconds > 5.5);  // or this has shown nothing
+  }
+}
+
 TEST_CASE("an allgather for which a device has no memory fails by itself, on all ranks") {
   const auto setup = GENERATE(kDevice, kStaged);
   CAPTURE(setup);
