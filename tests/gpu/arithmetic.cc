@@ -3,8 +3,10 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "runtime/base/half.h"
 #include "tests/gpu/cuda_rank.h"
@@ -50,12 +52,15 @@ void show(Rank& self) {
   }
   if constexpr (sizeof(T) == 2) {
     // One more than this is lost where each step is rounded to 16 bits, and the ones of all other ranks are not where
-    // the sum is kept in more.
+    // the sum is kept in more. Whether there is such a step depends on where in the ring the large number is.
     const float large = std::is_same_v<T, f16> ? 2048 : 256;
-    const float sum =
-        static_cast<float>(reduced(self, static_cast<T>(self.rank() == 0 ? large : 1), ReduceOp::sum));
     const auto once = static_cast<float>(static_cast<T>(large + static_cast<float>(last)));
-    print(fmt::format("{} and {} times 1; rounded once {}", large, last, once), fmt::format("{}", sum));
+    std::vector<float> sums;
+    for (int rank = 0; rank < self.size(); ++rank)
+      sums.push_back(
+          static_cast<float>(reduced(self, static_cast<T>(self.rank() == rank ? large : 1), ReduceOp::sum)));
+    print(fmt::format("{} on rank 0 and {} times 1, then on rank 1, ...; rounded once {}", large, last, once),
+          fmt::format("{}", fmt::join(sums, ", ")));
   }
 }
 

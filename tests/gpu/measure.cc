@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <thread>
 
 #include <fmt/format.h>
@@ -18,6 +19,8 @@ namespace {
 constexpr std::size_t kTensors = 128;
 constexpr int kTurns = 7;
 constexpr int kTimesOfTurn = 20;
+constexpr int kTimesAmongRanks = 3;  // which may be over sockets
+constexpr std::size_t kGroupBytes = std::size_t{64} << 20;
 
 double now() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
 
@@ -27,13 +30,13 @@ double median(std::vector<double> all) {
 }
 
 /// What `once` enqueues takes on the device: many times in a row, so that the host's part hardly counts.
-double seconds_of(DeviceStream& stream, const std::function<void()>& once) {
+double seconds_of(DeviceStream& stream, const std::function<void()>& once, int times = kTimesOfTurn) {
   std::vector<double> turns;
   for (int turn = 0; turn <= kTurns; ++turn) {
     const double begun = now();
-    for (int i = 0; i < kTimesOfTurn; ++i) once();
+    for (int i = 0; i < times; ++i) once();
     await_end(stream);
-    if (turn != 0) turns.push_back((now() - begun) / kTimesOfTurn);  // the first warms up
+    if (turn != 0) turns.push_back((now() - begun) / times);  // the first warms up
   }
   return median(turns);
 }
@@ -141,21 +144,66 @@ double seconds_of_step(Rank& self, const Memory& memory, Device device) {
   return median(steps);
 }
 
-double seconds_of_raw_nccl(Rank& self, CudaStream& stream, const Memory& memory) {
-  std::vector<std::uint8_t> id(NcclSession::kIdBytes);
-  if (self.rank() == 0) must(cuda_process().make_id(std::as_writable_bytes(std::span(id))));
-  must(self.broadcast(id, {.name = "id", .on_device = false}));
-  const auto ranks =
-      must(cuda_process().make_communicator(stream.device(), std::as_bytes(std::span(id)), self.rank(),
-                                            self.size(), deadline_after(120), [] { return Status(); }));
-  const NcclCall call{.kind = CollectiveKind::allreduce,
-                      .dtype = DType::f32,
-                      .data = static_cast<std::byte*>(memory.fused.get()),
-                      .elements = memory.elements * kTensors};
-  return seconds_of(stream, [&] {
-    must(ranks->start(call, stream));
-    while (!must(ranks->poll())) std::this_thread::yield();
-  });
+/// NCCL without us, among all ranks.
+class RawNccl {
+ public:
+  RawNccl(Rank& self, CudaStream& stream) : stream_(stream) {
+    std::vector<std::uint8_t> id(NcclSession::kIdBytes);
+    if (self.rank() == 0) must(cuda_process().make_id(std::as_writable_bytes(std::span(id))));
+    must(self.broadcast(id, {.name = "id", .on_device = false}));
+    ranks_ =
+        must(cuda_process().make_communicator(stream.device(), std::as_bytes(std::span(id)), self.rank(),
+                                              self.size(), deadline_after(120), [] { return Status(); }));
+  }
+
+  /// Of allreduces side by side in one group.
+  double seconds(const DeviceBuffer& memory, std::size_t bytes, std::size_t tensors) {
+    const std::size_t each = bytes / tensors / sizeof(float);
+    std::vector<NcclCall> calls;
+    for (std::size_t i = 0; i < tensors; ++i) {
+      calls.push_back({.kind = CollectiveKind::allreduce,
+                       .dtype = DType::f32,
+                       .data = static_cast<std::byte*>(memory.get()) + i * each * sizeof(float),
+                       .elements = each});
+    }
+    return seconds_of(
+        stream_,
+        [&] {
+          must(ranks_->start(calls, stream_));
+          while (!must(ranks_->poll())) std::this_thread::yield();
+        },
+        kTimesAmongRanks);
+  }
+
+ private:
+  CudaStream& stream_;
+  std::unique_ptr<NcclCommunicator> ranks_;
+};
+
+/// What it costs that tensors are not packed: a group of them, beside one tensor of all their bytes.
+void measure_groups(Rank& self, RawNccl& nccl, const Memory& memory) {
+  const std::size_t bytes = std::min(kGroupBytes, memory.bytes);
+  const double one = nccl.seconds(memory.fused, bytes, 1);
+  std::string text = fmt::format("one {:.3f} ms", one * 1e3);
+  for (std::size_t tensors = 2; tensors <= 64; tensors *= 2)
+    text += fmt::format(", {} {:.2f} times", tensors, nccl.seconds(memory.fused, bytes, tensors) / one);
+  if (self.rank() == 0) {
+    print_figure(
+        fmt::format("NCCL, {} ranks: {} MiB as one tensor, and as a group of more", self.size(), bytes >> 20),
+        text);
+  }
+}
+
+/// What the host does for each tensor, which is too small for anything else to count.
+void measure_small(Rank& self, CudaStream& stream) {
+  const Memory memory(stream, kTensors << 12);
+  await_end(stream);
+  const double step = seconds_of_step(self, memory, stream.device());
+  if (self.rank() == 0) {
+    print_figure(fmt::format("allreduce of {} tensors of 4 KiB, {} rank{}", kTensors, self.size(),
+                             self.size() == 1 ? "" : "s"),
+                 fmt::format("{:.3f} ms, {:.1f} us a tensor", step * 1e3, step * 1e6 / kTensors));
+  }
 }
 
 }  // namespace
@@ -170,7 +218,9 @@ int measure(std::size_t bytes) {
   const Copies copies = measure_copies(stream, memory, self.rank() == 0 && self.size() == 1);
   const double step = seconds_of_step(self, memory, device);
   const bool is_alone = self.size() == 1;
-  const double raw = is_alone ? copies.copy : seconds_of_raw_nccl(self, stream, memory);
+  std::optional<RawNccl> nccl;
+  if (!is_alone) nccl.emplace(self, stream);
+  const double raw = is_alone ? copies.copy : nccl->seconds(memory.fused, memory.bytes, 1);
   const double least = raw + copies.pack + copies.unpack;
   if (self.rank() == 0) {
     print_figure(fmt::format("allreduce of {} tensors, {:.1f} MiB, {} rank{}", kTensors,
@@ -179,7 +229,10 @@ int measure(std::size_t bytes) {
                              step * 1e3, is_alone ? "a copy" : "raw NCCL", raw * 1e3,
                              (copies.pack + copies.unpack) * 1e3, step / least));
   }
+  if (nccl) measure_groups(self, *nccl, memory);
+  measure_small(self, stream);
   must(self.barrier());
+  nccl.reset();
   self.close();
   return 0;
 }

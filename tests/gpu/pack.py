@@ -2,20 +2,24 @@
 """Puts what tests/gpu/run.sh needs on a CUDA machine into one folder: programs, the module for NCCL, the libraries that
 they need but those of libc, all stripped, and the scripts. NCCL, the driver and Python are those of that machine.
 
-The Python package, of the build that `./quickstart test python` makes, goes along where it is there.
+The Python package, of the build that `./quickstart test python` makes, goes along where it is there. It is for the Python of
+that build, unless --python-include names the headers of another.
 """
 import argparse
+import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MOST_BYTES = 64 << 20
 # Those of libc are the machine's, and fit its kernel and its loader.
 OF_LIBC = re.compile(r'^(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|nss_.*|anl|mvec))\.so')
-SCRIPTS = ['run.sh', 'pack.py', 'steps.py', 'torch_job.py']
+SCRIPTS = ['run.sh', 'pack.py', 'steps.py', 'ways.py', 'torch_job.py']
 
 
 def libraries_of(file):
@@ -47,13 +51,35 @@ def put(file, folder, libraries=None):
             strip(target)
 
 
-def put_python(build, folder):
+def compile_core(build, include, library, folder):
+    """The compiled part of the package for the Python of these headers, by the commands of the build; its path."""
+    with open(os.path.join(include, 'patchlevel.h'), encoding='utf-8') as file:
+        major, minor = re.findall(r'^#define PY_M(?:AJOR|INOR)_VERSION\s+(\d+)', file.read(), re.MULTILINE)
+    core = os.path.join(folder, f'_core.cpython-{major}{minor}-x86_64-linux-gnu.so')
+    with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as file:
+        units = [unit for unit in json.load(file) if re.search(r'python/dabke/(_core\.|libnanobind\.).*\.o$', unit['output'])]
+    objects = []
+    for unit in units:
+        objects.append(os.path.join(folder, f'{len(objects)}.o'))
+        command = re.sub(r'-I\S*/include/python3\S*', f'-I{shlex.quote(include)}', unit['command'])
+        command = command.replace(f"-o {unit['output']}", f'-o {shlex.quote(objects[-1])}')
+        print(f'Compiling for Python {major}.{minor}: {len(objects)} of {len(units)}', file=sys.stderr)
+        subprocess.run(command, shell=True, cwd=unit['directory'], check=True)
+    # The library's folder here, for ldd; on that machine LD_LIBRARY_PATH says where it is.
+    subprocess.run(['g++', '-shared', f'-Wl,-rpath,{os.path.dirname(library)}', *objects, library, '-o', core], check=True)
+    return core
+
+
+def put_python(build, include, folder):
     """The package and its library, which belong to another build, and so to another module."""
     package = os.path.join(build, 'bindings', 'python', 'dabke')
-    (core,) = [name for name in os.listdir(package) if name.startswith('_core.') and name.endswith('.so')]
+    (core,) = [os.path.join(package, name) for name in os.listdir(package) if name.startswith('_core.') and name.endswith('.so')]
     ignored = shutil.ignore_patterns('*.p', 'meson*', '__pycache__', '*.so', '*.a', 'Makefile', 'compile_commands.json')
     shutil.copytree(package, os.path.join(folder, 'dabke'), symlinks=False, ignore=ignored, dirs_exist_ok=True)
-    put(os.path.join(package, core), os.path.join(folder, 'dabke'), os.path.join(folder, 'lib'))
+    with tempfile.TemporaryDirectory(prefix='dabke-pack-') as place:
+        if include:
+            core = compile_core(build, include, os.path.join(build, 'bindings', 'c', 'libdabke.so'), place)
+        put(core, os.path.join(folder, 'dabke'), os.path.join(folder, 'lib'))
     put(os.path.join(build, 'bindings', 'c', 'dabke', 'nccl.so'), os.path.join(folder, 'lib', 'dabke'),
         os.path.join(folder, 'lib'))
 
@@ -68,6 +94,7 @@ def main():
     parser.add_argument('folder', nargs='?', default=os.path.join(root, 'build-gpu'))
     parser.add_argument('--build', default=os.path.join(root, 'build'), help='a build with -Dcuda and -Dtests')
     parser.add_argument('--python-build', default=os.path.join(root, 'build-python'))
+    parser.add_argument('--python-include', help="the folder of Python.h, where that machine's Python is another version")
     options = parser.parse_args()
     folder = os.path.abspath(options.folder)
     worker = os.path.join(options.build, 'tests', 'gpu', 'gpu_worker')
@@ -86,7 +113,7 @@ def main():
     for name in SCRIPTS:
         shutil.copy(os.path.join(HERE, name), os.path.join(folder, name))
     if os.path.exists(os.path.join(options.python_build, 'bindings', 'python', 'dabke')):
-        put_python(options.python_build, os.path.join(folder, 'python'))
+        put_python(options.python_build, options.python_include, os.path.join(folder, 'python'))
     else:
         print(f'Without the Python package: there is no {options.python_build}', file=sys.stderr)
     size = bytes_in(folder)

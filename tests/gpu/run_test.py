@@ -44,8 +44,14 @@ class Run(unittest.TestCase):
         rows = [[cell.strip() for cell in line.strip('|').split('|')] for line in table.splitlines() if line.startswith('|')][2:]
         seen = {(what, how): text for what, how, text in rows}
         for ranks in (2, 3, 4):
-            for how in ('on one GPU, NCCL_MULTI_RANK_GPU_ENABLE=1', 'on one GPU, a NCCL_HOSTID each'):
+            several = 'on one GPU, NCCL_MULTI_RANK_GPU_ENABLE=1'
+            hierarchical = [f'DABKE_GPU_OPERATIONS=hierarchical, 2 ranks on a host, {several}'] if ranks > 2 else []
+            for how in (several, 'on one GPU, a NCCL_HOSTID each', 'DABKE_GPU_OPERATIONS=host', *hierarchical):
                 self.assertRegex(seen[(f'conformance, {ranks} ranks', how)], r'^\d+ cases passed', table)
+        for ranks in (2, 4):
+            losses = [text for (what, _), text in seen.items() if what.startswith(f'a rank of {ranks} is killed')]
+            self.assertEqual(len(losses), 2, table)  # that the others go on, and the figure
+            self.assertRegex(losses[0], r'^100 cases passed')
         of_arithmetic = [what for what, how in seen if how.startswith('`gpu_worker arithmetic`')]
         self.assertEqual(len([what for what in of_arithmetic if 'NaN' in what]), 6, table)  # of three dtypes, least and greatest
         self.assertEqual(len([what for what in of_arithmetic if 'rounded once' in what]), 2, table)

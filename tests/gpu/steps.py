@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs on a CUDA machine what `tests/gpu/run.sh pack` has put together, and prints one table with date and device.
 
-Steps: kernels sanitizer conformance measure torch; without one, all. Ends with code 1 where there is no CUDA device, or
+Steps: kernels sanitizer conformance loss measure torch; without one, all. Ends with code 1 where there is no CUDA device, or
 where a step has failed that must not. What of two ways is not expected to work with this NCCL is recorded, and fails nothing.
 """
 import argparse
@@ -16,13 +16,11 @@ import sys
 import time
 from dataclasses import dataclass, field
 
+from ways import KILL_AFTER_SECONDS, limited_to, on_ranks, way_that_works, ways_by_host, ways_of
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Of a rank; the step itself gets a little more, for dabkerun.
-RANK_SECONDS = 480
-KILL_AFTER_SECONDS = 10
-STEP_SECONDS = 530
-MULTI_RANK_VERSION = 23000  # from NCCL 2.30 on several ranks may share a GPU
-FEW_CASES = 40              # over loopback
+RANK_SECONDS = 480  # of a rank in a job, unless --seconds says otherwise
+DABKERUN_SECONDS = 40  # that it gets beyond its ranks
 
 
 @dataclass
@@ -39,6 +37,7 @@ class Machine:
     logs: str
     is_double: bool
     ranks: list  # how many share a GPU, one job after the other
+    seconds: int  # of a rank in a job
     environment: dict = field(default_factory=dict)
     device: str = ''
     devices: int = 0
@@ -69,7 +68,7 @@ def nccl_of_python():
 
 def open_machine(options):
     folder = options.pack
-    machine = Machine(folder, options.logs, options.double, options.ranks)
+    machine = Machine(folder, options.logs, options.double, options.ranks, options.seconds)
     libraries = [os.path.join(folder, 'lib')]
     machine.environment = {**os.environ, 'DABKE_MODULE_PATH': os.path.join(folder, 'lib', 'dabke')}
     nccl = nccl_of_python()
@@ -89,27 +88,20 @@ def run(machine, log, command, more=None):
     """(exit code, output); the code is None where it could not be started or was ended."""
     begun = time.monotonic()
     environment = {**machine.environment, **(more or {})}
+    limit = machine.seconds + KILL_AFTER_SECONDS + DABKERUN_SECONDS
     try:
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              errors='replace', timeout=STEP_SECONDS, check=False, stdin=subprocess.DEVNULL)
+                              errors='replace', timeout=limit, check=False, stdin=subprocess.DEVNULL)
         code, output = done.returncode, done.stdout
     except subprocess.TimeoutExpired as error:
         said = error.stdout or b''
         code, output = None, (said.decode(errors='replace') if isinstance(said, bytes) else said)
-        output += f'\nended after {STEP_SECONDS} s\n'
+        output += f'\nended after {limit} s\n'
     except OSError as error:
         code, output = None, f'{error}\n'
     with open(os.path.join(machine.logs, log + '.log'), 'w', encoding='utf-8') as file:
         file.write(' '.join(command) + '\n' + output)
     return code, output, time.monotonic() - begun
-
-
-def on_ranks(machine, ranks, program, own_host=False):
-    """The command of a job, each rank under a time limit of its own."""
-    limited = ['timeout', '-k', str(KILL_AFTER_SECONDS), str(RANK_SECONDS), *program]
-    if own_host:
-        limited = ['sh', '-c', 'NCCL_HOSTID=dabke-gpu-$DABKE_RANK exec "$@"', 'rank', *limited]
-    return [machine.program('dabkerun'), '-np', str(ranks), '--bind-to', 'none', *limited]
 
 
 def why(code, output):
@@ -139,7 +131,7 @@ def record(machine, what, how, result, must_pass=True, passed='passed'):
 
 def look_at_device(machine):
     """Whether there is one; else says why not."""
-    code, output, _ = run(machine, 'device', ['timeout', '-k', str(KILL_AFTER_SECONDS), '120', machine.program('gpu_worker'), 'device'])
+    code, output, _ = run(machine, 'device', limited_to(min(120, machine.seconds), [machine.program('gpu_worker'), 'device']))
     version = re.search(r'^NCCL version (\d+)$', output, re.MULTILINE)
     devices = re.findall(r'^device \d+: (.+)$', output, re.MULTILINE)
     if code != 0 or not version or not devices:
@@ -154,7 +146,7 @@ def look_at_device(machine):
 
 
 def check_kernels(machine):
-    command = ['timeout', '-k', str(KILL_AFTER_SECONDS), str(RANK_SECONDS), machine.program('gpu_worker'), 'kernels']
+    command = limited_to(machine.seconds, [machine.program('gpu_worker'), 'kernels'])
     record(machine, "the kernels give the host's bits", '`gpu_worker kernels`', run(machine, 'kernels', command))
 
 
@@ -164,24 +156,10 @@ def check_with_sanitizer(machine):
     if machine.is_double or not os.path.exists(tool):
         machine.rows.append(Row(what, how, 'not run: ' + ('there is no device code' if machine.is_double else 'it is not there')))
         return
-    command = ['timeout', '-k', str(KILL_AFTER_SECONDS), str(RANK_SECONDS), tool, '--tool', 'memcheck', '--error-exitcode', '9',
-               machine.program('gpu_worker'), 'kernels']
+    command = limited_to(machine.seconds, [tool, '--tool', 'memcheck', '--error-exitcode', '9', machine.program('gpu_worker'), 'kernels'])
     result = run(machine, 'sanitizer', command)
     # A machine may let nobody debug its GPU; an error that was found is another matter.
     record(machine, what, how, result, must_pass='ERROR SUMMARY' in result[1] and result[0] == 9)
-
-
-def ways_of(machine, ranks):
-    """[(name, environment, ranks that are as if on hosts of their own, cases, whether it must work)]"""
-    several = {'NCCL_MULTI_RANK_GPU_ENABLE': '1', **({'NCCL_MAX_CTAS': '4'} if ranks > 2 else {})}
-    loopback = {'NCCL_ALGO': 'Ring', 'NCCL_PROTO': 'Simple', 'NCCL_SOCKET_IFNAME': 'lo'}
-    one = {} if machine.is_double else {'CUDA_VISIBLE_DEVICES': os.environ.get('CUDA_VISIBLE_DEVICES', '0').split(',')[0]}
-    is_new = machine.nccl_version >= MULTI_RANK_VERSION
-    ways = [('on one GPU, NCCL_MULTI_RANK_GPU_ENABLE=1', {**one, **several}, False, None, is_new),
-            ('on one GPU, a NCCL_HOSTID each', {**one, **loopback}, True, FEW_CASES, not is_new)]
-    if machine.devices >= ranks:
-        ways.insert(0, ('a GPU each', {}, False, None, True))
-    return ways
 
 
 def check_conformance(machine):
@@ -189,41 +167,51 @@ def check_conformance(machine):
     record(machine, 'conformance, 1 rank', 'every collective, dtype, reduce operation and length',
            run(machine, 'conformance-1', on_ranks(machine, 1, worker)))
     for ranks in machine.ranks:
-        for number, (name, more, own_host, cases, must_pass) in enumerate(ways_of(machine, ranks)):
-            program = worker + ([str(cases)] if cases else [])
-            result = run(machine, f'conformance-{ranks}-{number}', on_ranks(machine, ranks, program, own_host), more)
-            record(machine, f'conformance, {ranks} ranks', name, result, must_pass)
+        for number, way in enumerate(ways_of(machine, ranks) + ways_by_host(machine, ranks)):
+            result = run(machine, f'conformance-{ranks}-{number}', on_ranks(machine, ranks, worker, way), way.environment)
+            record(machine, f'conformance, {ranks} ranks', way.name, result, way.must_work)
 
 
-def record_with_figures(machine, what, how, result, must_pass=True):
-    record(machine, what, how, result, must_pass)
+def record_with_figures(machine, what, how, result):
+    record(machine, what, how, result)
     record_its_figures(machine, result, how)
 
 
-def record_figures(machine, result, how, must_pass):
+def record_figures(machine, result, how):
     if result[0] != 0:
-        record(machine, 'figures', how, result, must_pass)
+        record(machine, 'figures', how, result)
     record_its_figures(machine, result, how)
 
 
 def record_its_figures(machine, result, how):
     _, output, _ = result
-    for what, figure in re.findall(r'figure: (.+?) \| (.+)$', output, re.MULTILINE):
+    for what, figure in re.findall(r'^\[\d+\]<stdout>:figure: (.+?) \| (.+)$', output, re.MULTILINE):
         machine.rows.append(Row(what, how, figure if not machine.is_double else 'ran; a double has no figures'))
         print(f'{what}: {machine.rows[-1].seen}', flush=True)
 
 
 def measure(machine):
     program = [machine.program('gpu_worker'), 'measure'] + ([str(1 << 20)] if machine.is_double else [])
-    record_figures(machine, run(machine, 'measure-1', on_ranks(machine, 1, program)), '`gpu_worker measure`', True)
-    name, more, own_host, _, must_pass = ways_of(machine, 2)[0]
-    result = run(machine, 'measure-2', on_ranks(machine, 2, program, own_host), more)
-    record_figures(machine, result, f'`gpu_worker measure`, {name}', must_pass)
+    record_figures(machine, run(machine, 'clock', on_ranks(machine, 1, [machine.program('gpu_worker'), 'clock'])), '`gpu_worker clock`')
+    record_figures(machine, run(machine, 'measure-1', on_ranks(machine, 1, program)), '`gpu_worker measure`')
+    way = way_that_works(machine, 2)
+    record_figures(machine, run(machine, 'measure-2', on_ranks(machine, 2, program, way), way.environment),
+                   f'`gpu_worker measure`, {way.name}')
     # Among as many as there may be: of two ranks a sum is rounded once, whatever it is kept in.
     ranks = max(machine.ranks)
-    name, more, own_host, _, must_pass = next(way for way in ways_of(machine, ranks) if way[-1])
-    result = run(machine, 'arithmetic', on_ranks(machine, ranks, [machine.program('gpu_worker'), 'arithmetic'], own_host), more)
-    record_figures(machine, result, f'`gpu_worker arithmetic`, {name}', must_pass)
+    way = way_that_works(machine, ranks)
+    result = run(machine, 'arithmetic', on_ranks(machine, ranks, [machine.program('gpu_worker'), 'arithmetic'], way), way.environment)
+    record_figures(machine, result, f'`gpu_worker arithmetic`, {way.name}')
+
+
+def check_loss(machine):
+    """The last rank is killed; that the others end well is all that dabkerun is to see."""
+    for ranks in sorted({2, max(machine.ranks)}):
+        way = way_that_works(machine, ranks)
+        forgiving = ['sh', '-c', f'"$@"; code=$?; [ $DABKE_RANK = {ranks - 1} ] || exit $code', 'rank',
+                     machine.program('gpu_worker'), 'loss']
+        result = run(machine, f'loss-{ranks}', on_ranks(machine, ranks, forgiving, way), way.environment)
+        record_with_figures(machine, f'a rank of {ranks} is killed amid collectives', f'`gpu_worker loss`, {way.name}', result)
 
 
 def libraries_for_python(machine):
@@ -272,9 +260,9 @@ def check_torch(machine):
     for part, row, its_how in (('tensors', what, how), ('ddp', ddp, ddp_how)):
         result = run(machine, f'torch-{part}-1', on_ranks(machine, 1, [*program, part]))
         record_with_figures(machine, row + ', 1 rank', its_how, result)
-        name, more, own_host, _, must_pass = ways_of(machine, 2)[0]
-        result = run(machine, f'torch-{part}-2', on_ranks(machine, 2, [*program, part], own_host), more)
-        record_with_figures(machine, row + ', 2 ranks', f'{its_how}, {name}', result, must_pass)
+        way = way_that_works(machine, 2)
+        result = run(machine, f'torch-{part}-2', on_ranks(machine, 2, [*program, part], way), way.environment)
+        record_with_figures(machine, row + ', 2 ranks', f'{its_how}, {way.name}', result)
 
 
 def table_of(machine):
@@ -288,8 +276,8 @@ def table_of(machine):
     return '\n'.join(lines) + '\n'
 
 
-STEPS = {'kernels': check_kernels, 'sanitizer': check_with_sanitizer, 'conformance': check_conformance, 'measure': measure,
-         'torch': check_torch}
+STEPS = {'kernels': check_kernels, 'sanitizer': check_with_sanitizer, 'conformance': check_conformance, 'loss': check_loss,
+         'measure': measure, 'torch': check_torch}
 
 
 def find_pack():
@@ -304,6 +292,7 @@ def main():
     parser.add_argument('steps', nargs='*', metavar='STEP', help=' '.join(STEPS))
     parser.add_argument('--ranks', type=lambda text: [int(one) for one in text.split(',')], default=[2, 3, 4],
                         help='how many share a GPU in `conformance`, one job after the other (2,3,4)')
+    parser.add_argument('--seconds', type=int, default=RANK_SECONDS, help=f'after which a rank is ended ({RANK_SECONDS})')
     parser.add_argument('--pack', default=find_pack(), help='the folder that `run.sh pack` has made')
     parser.add_argument('--double', action='store_true', help='on the doubles of tests/fake_cuda: tries this script, and no GPU')
     parser.add_argument('--logs', default='gpu-logs', help='the folder for what the steps say, and for the table (results.md)')

@@ -3,7 +3,9 @@
 //
 //   gpu_worker device               prints the driver, NCCL and the devices; fails where they cannot be used
 //   gpu_worker kernels              the kernels against the host's, to the bit
+//   gpu_worker clock                prints how well the device's times fit the host's
 //   gpu_worker conformance [CASES]  the conformance matrix among the ranks of the job, or some of its cases
+//   gpu_worker loss                 the last rank is killed amid collectives, and the others go on alone
 //   gpu_worker measure [BYTES]      prints figures
 //   gpu_worker arithmetic           prints what NCCL makes of NaN, of zeros, and of sums of 16-bit floats
 #include <algorithm>
@@ -15,7 +17,10 @@
 #include "tests/conformance/averages.h"
 #include "tests/conformance/cases.h"
 #include "tests/gpu/arithmetic.h"
+#include "tests/gpu/clock.h"
 #include "tests/gpu/cuda_rank.h"
+#include "tests/gpu/judge.h"
+#include "tests/gpu/loss.h"
 #include "tests/gpu/measure.h"
 #include "tests/ops/nccl/kernel_checks.h"
 
@@ -25,13 +30,6 @@ namespace {
 constexpr unsigned kSeed = 1;  // the same in every process
 // Few enough that what is in one batch of the suite is easily found, enough to be fused.
 constexpr std::size_t kTogether = 128;
-
-/// Prints what was wrong; the exit code.
-int judge(std::string_view what, std::size_t count, const std::vector<std::string>& wrong) {
-  for (const std::string& text : wrong) std::fprintf(stderr, "%s\n", text.c_str());
-  if (wrong.empty()) std::printf("%zu %.*s passed\n", count, static_cast<int>(what.size()), what.data());
-  return wrong.empty() ? 0 : 1;
-}
 
 int show_device() {
   NcclProcess& process = cuda_process();
@@ -97,10 +95,13 @@ int check_conformance(std::size_t most) {
 int run(std::string_view what, const char* number) {
   if (what == "device") return show_device();
   if (what == "kernels") return check_kernels();
+  if (what == "clock") return compare_clocks();
   if (what == "conformance") return check_conformance(number ? std::strtoul(number, nullptr, 10) : SIZE_MAX);
+  if (what == "loss") return lose_a_rank();
   if (what == "measure") return measure(number ? std::strtoul(number, nullptr, 10) : std::size_t{256} << 20);
   if (what == "arithmetic") return show_arithmetic();
-  std::fprintf(stderr, "usage: gpu_worker device|kernels|conformance [CASES]|measure [BYTES]|arithmetic\n");
+  std::fprintf(
+      stderr, "usage: gpu_worker device|kernels|clock|conformance [CASES]|loss|measure [BYTES]|arithmetic\n");
   return 2;
 }
 

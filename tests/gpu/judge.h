@@ -1,0 +1,18 @@
+// What a worker says of what it has checked.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dabke::testing {
+
+/// Prints what was wrong; the exit code.
+inline int judge(std::string_view what, std::size_t count, const std::vector<std::string>& wrong) {
+  for (const std::string& text : wrong) std::fprintf(stderr, "%s\n", text.c_str());
+  if (wrong.empty()) std::printf("%zu %.*s passed\n", count, static_cast<int>(what.size()), what.data());
+  return wrong.empty() ? 0 : 1;
+}
+
+}  // namespace dabke::testing
