@@ -53,6 +53,8 @@ def put(file, folder, libraries=None):
 
 def compile_core(build, include, library, folder):
     """The compiled part of the package for the Python of these headers, by the commands of the build; its path."""
+    if not os.path.exists(os.path.join(include, 'Python.h')):
+        raise SystemExit(f'there is no Python.h in {include}: --python-include names the folder that has it, such as python3.12')
     with open(os.path.join(include, 'patchlevel.h'), encoding='utf-8') as file:
         major, minor = re.findall(r'^#define PY_M(?:AJOR|INOR)_VERSION\s+(\d+)', file.read(), re.MULTILINE)
     core = os.path.join(folder, f'_core.cpython-{major}{minor}-x86_64-linux-gnu.so')
@@ -96,6 +98,7 @@ def main():
     parser.add_argument('--python-build', default=os.path.join(root, 'build-python'))
     parser.add_argument('--python-include', help="the folder of Python.h, where that machine's Python is another version")
     options = parser.parse_args()
+    include = options.python_include and os.path.abspath(options.python_include)
     folder = os.path.abspath(options.folder)
     worker = os.path.join(options.build, 'tests', 'gpu', 'gpu_worker')
     if not os.path.exists(worker):
@@ -113,7 +116,7 @@ def main():
     for name in SCRIPTS:
         shutil.copy(os.path.join(HERE, name), os.path.join(folder, name))
     if os.path.exists(os.path.join(options.python_build, 'bindings', 'python', 'dabke')):
-        put_python(options.python_build, options.python_include, os.path.join(folder, 'python'))
+        put_python(options.python_build, include, os.path.join(folder, 'python'))
     else:
         print(f'Without the Python package: there is no {options.python_build}', file=sys.stderr)
     size = bytes_in(folder)
