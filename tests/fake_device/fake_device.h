@@ -78,6 +78,7 @@ class FakeDevice final : public TestDevice, public std::enable_shared_from_this<
   // ---- for its streams
   /// Waits as long as the next operation takes. An error: the device is lost.
   Status take_time();
+  /// So many more wait for their turn; -1: one has it.
   void has_more(int operations);
   void keep(std::shared_ptr<void> owner);
 

@@ -58,16 +58,16 @@ void await_end(DeviceStream& stream) {
 
 Device device_of(const World& world) { return {DeviceType::cuda, world.local_rank % device_count()}; }
 
-Rank open_rank(bool brings_tensors) {
-  const Config config = must(config_from_environment(process_environment()));
-  Bootstrapped place = must(bootstrap(config, process_environment()));
+Rank open_rank(bool brings_tensors, const Environment& environment) {
+  const Config config = must(config_from_environment(environment));
+  Bootstrapped place = must(bootstrap(config, environment));
   const int rank = place.world.rank;
   std::shared_ptr<TestDevice> device;
   if (brings_tensors) {
     device = std::make_shared<CudaTestDevice>(must(cuda_process().open(device_of(place.world))));
   }
   Runtime::Factories factories{make_all_backends};
-  factories.open_device = device_opener(config, process_environment());
+  factories.open_device = device_opener(config, environment);
   return {rank, must(Runtime::open(config, std::move(place), factories)), std::move(device)};
 }
 

@@ -15,7 +15,7 @@ void await_end(DeviceStream& stream);
 
 /// Joins the job that the environment describes.
 ///   brings_tensors  tensors of the host are copied to the device for each call, and what comes out back
-Rank open_rank(bool brings_tensors);
+Rank open_rank(bool brings_tensors, const Environment& environment = process_environment());
 /// That of a rank: the one of its number within the host, counted around where there are fewer.
 Device device_of(const World& world);
 
