@@ -17,15 +17,20 @@ struct Row {
   std::string_view name;
   std::array<std::string_view, 2> sizes;  // the first that is set counts; none: only the rank is told
   std::string_view rank;
-  std::string_view also;  // must be there as well; empty: nothing must
+  std::string_view also;    // must be there as well; empty: nothing must
+  std::string_view remedy;  // its own, before the others
 };
 constexpr std::array kRows = {
-    Row{"torchrun (or whoever set WORLD_SIZE)", {"WORLD_SIZE"}, "RANK", ""},
-    Row{"Open MPI", {"OMPI_COMM_WORLD_SIZE"}, "OMPI_COMM_WORLD_RANK", ""},
-    Row{"MPICH or another PMI launcher", {"PMI_SIZE"}, "PMI_RANK", ""},
-    Row{"MVAPICH", {"MV2_COMM_WORLD_SIZE"}, "MV2_COMM_WORLD_RANK", ""},
-    Row{"Slurm", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, "SLURM_PROCID", "SLURM_STEP_ID"},
-    Row{"a PMIx launcher", {}, "PMIX_RANK", ""},
+    Row{"torchrun (or whoever set WORLD_SIZE)",
+        {"WORLD_SIZE"},
+        "RANK",
+        "",
+        "In Python with PyTorch, call dabke.torch.init(), which meets where torch.distributed does. "},
+    Row{"Open MPI", {"OMPI_COMM_WORLD_SIZE"}, "OMPI_COMM_WORLD_RANK", "", ""},
+    Row{"MPICH or another PMI launcher", {"PMI_SIZE"}, "PMI_RANK", "", ""},
+    Row{"MVAPICH", {"MV2_COMM_WORLD_SIZE"}, "MV2_COMM_WORLD_RANK", "", ""},
+    Row{"Slurm", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, "SLURM_PROCID", "SLURM_STEP_ID", ""},
+    Row{"a PMIx launcher", {}, "PMIX_RANK", "", ""},
 };
 
 /// Slurm numbers batch scripts and interactive shells from the top: they are no steps that srun has started.
@@ -48,8 +53,12 @@ std::optional<OtherLauncher> traces_of(const Row& row, const Environment& enviro
     const auto also = number(environment, row.also);
     if (!also || *also >= kMostSteps) return std::nullopt;
   }
-  OtherLauncher found{std::string(row.name), fmt::format("{} is {}", row.rank, *rank),
-                      static_cast<int>(*rank), static_cast<int>(*rank) + 1, false};
+  OtherLauncher found{std::string(row.name),
+                      fmt::format("{} is {}", row.rank, *rank),
+                      static_cast<int>(*rank),
+                      static_cast<int>(*rank) + 1,
+                      false,
+                      std::string(row.remedy)};
   if (row.sizes[0].empty()) return found;
   for (const std::string_view name : row.sizes) {
     const auto size = name.empty() ? std::nullopt : number(environment, name);
@@ -72,15 +81,17 @@ std::optional<OtherLauncher> find_other_launcher(const Environment& environment)
 }
 
 Status cannot_meet(const OtherLauncher& launcher) {
-  return {Code::invalid_argument,
-          fmt::format(
-              "{} has started this process as one of {}{} ({}), but nothing says where the ranks "
-              "meet, and each would be a job of its own. Start with dabkerun; or with srun --mpi=pmi2, where "
-              "libpmi2-0 is installed; or with mpirun, or call "
-              "MPI_Init before dabke_init, where this build has the module of that MPI; or set "
-              "DABKE_RENDEZVOUS=file:/a/directory/that/all/ranks/see on every rank, a fresh one for "
-              "every job. A process that is meant to be alone sets DABKE_SIZE=1",
-              launcher.name, launcher.size_is_known ? "" : "at least ", launcher.size, launcher.evidence)};
+  return {
+      Code::invalid_argument,
+      fmt::format(
+          "{} has started this process as one of {}{} ({}), but nothing says where the ranks "
+          "meet, and each would be a job of its own. {}Start with dabkerun; or with srun --mpi=pmi2, where "
+          "libpmi2-0 is installed; or with mpirun, or call "
+          "MPI_Init before dabke_init, where this build has the module of that MPI; or set "
+          "DABKE_RENDEZVOUS=file:/a/directory/that/all/ranks/see on every rank, a fresh one for "
+          "every job. A process that is meant to be alone sets DABKE_SIZE=1",
+          launcher.name, launcher.size_is_known ? "" : "at least ", launcher.size, launcher.evidence,
+          launcher.remedy)};
 }
 
 }  // namespace dabke

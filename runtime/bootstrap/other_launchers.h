@@ -16,6 +16,7 @@ struct OtherLauncher {
   int rank = 0;
   int size = 1;
   bool size_is_known = true;  // false: size is the least that it can be
+  std::string remedy = {};    // how its ranks meet, where there is a way of its own
 };
 
 /// The innermost launcher that has left its traces in the environment; nothing where none has. A Slurm

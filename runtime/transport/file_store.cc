@@ -272,12 +272,14 @@ class FileStore final : public Store {
 
 Result<std::shared_ptr<Store>> open_file_store(const std::string& directory) {
   const auto refuse = [&](std::string_view why) {
-    return Status(
-        Code::invalid_argument,
-        fmt::format("rendezvous directory '{}' {}; it must exist, be writable and be seen by every rank",
-                    directory, why));
+    return Status(Code::invalid_argument, fmt::format("rendezvous directory '{}' {}; it is made where it "
+                                                      "does not exist, and must be writable and be seen "
+                                                      "by every rank",
+                                                      directory, why));
   };
   if (!directory.starts_with('/')) return refuse("is not an absolute path");
+  std::error_code error;
+  fs::create_directories(directory, error);  // what it is tells the next line
   struct stat info {};
   if (::stat(directory.c_str(), &info) != 0) return refuse(std::generic_category().message(errno));
   if (!S_ISDIR(info.st_mode)) return refuse("is not a directory");

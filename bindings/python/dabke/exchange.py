@@ -6,6 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from .errors import InvalidArgumentError
+from .store_meeting import Meeting
+
+# For stores that do not say how long they wait.
+_PATIENCE_SECONDS = 300.0
 
 # Gives this process's bytes to all, and returns those of all, joined in the order of their numbers.
 Exchange = Callable[[bytes], bytes]
@@ -54,13 +58,12 @@ def _place(rank: int | None, size: int | None, beside: str) -> tuple[int, int]:
 
 
 def _over_store(store: Any, rank: int, size: int) -> Way:
-    """Over a torch.distributed store. The n-th start of each rank in it is the n-th of all."""
-    start = int(store.add(f"dabke/starts/{rank}", 1))
-    calls = iter(("hosts", "job"))
+    """Over a torch.distributed store, in which earlier tries may have left something."""
+    limit = getattr(store, "timeout", None)
+    meeting = Meeting(store, rank, size, _PATIENCE_SECONDS if limit is None else limit.total_seconds())
+    steps = iter(("hosts", "job"))
 
     def exchange(mine: bytes) -> bytes:
-        step = f"dabke/start/{start}/{next(calls)}"
-        store.set(f"{step}/{rank}", mine)
-        return b"".join(bytes(store.get(f"{step}/{other}")) for other in range(size))
+        return b"".join(meeting.gather(next(steps), mine))
 
     return Way(exchange, rank, size)

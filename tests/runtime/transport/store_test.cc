@@ -127,12 +127,17 @@ TEST_CASE("what is set while its prefix is removed is set before or after that, 
   CHECK(seen == std::vector<std::string>(3));
 }
 
+TEST_CASE("the directory of a store is made where it does not exist") {
+  TemporaryDirectory directory;
+  REQUIRE(open_file_store(directory.path() + "/new/job").take()->set("plain", "x").is_ok());
+  CHECK(open_file_store(directory.path() + "/new/job").take()->get("plain", Clock::now()).take() == "x");
+}
+
 TEST_CASE("a directory that cannot be a store is refused by name") {
   TemporaryDirectory directory;
   const auto error = [](const std::string& path) { return open_file_store(path).status().message(); };
   CHECK_THAT(error("relative/path"), Contains("relative/path") && Contains("absolute"));
-  CHECK_THAT(error(directory.path() + "/nowhere"),
-             Contains(directory.path() + "/nowhere") && Contains("No such file"));
+  CHECK_THAT(error("/proc/nowhere"), Contains("/proc/nowhere") && Contains("No such file"));
   REQUIRE(open_file_store(directory.path()).take()->set("plain", "x").is_ok());
   CHECK_THAT(error(directory.path() + "/plain.value"),
              Contains("plain.value") && Contains("not a directory"));

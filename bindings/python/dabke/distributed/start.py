@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch.distributed as dist
 
 from .. import _core, errors, job
+from ..store_meeting import Meeting
 from . import running
 from .group import Group
 
@@ -31,7 +32,7 @@ class _Place(NamedTuple):
 def make_group(store: Any, rank: int, size: int, timeout: timedelta) -> Group:
     """What torch.distributed calls for ``init_process_group`` and ``new_group``, on every member."""
     is_world = not dist.is_initialized()
-    places = _tell_all(store, rank, size)
+    places = _tell_all(store, rank, size, timeout)
     in_job = [each for each in places if each.size > 0]
     if len(in_job) == size:
         ranks = [each.rank for each in places]
@@ -51,12 +52,11 @@ def make_group(store: Any, rank: int, size: int, timeout: timedelta) -> Group:
     return Group(rank, size, timeout, _set_of(ranks), ranks, is_world)
 
 
-def _tell_all(store: Any, rank: int, size: int) -> list[_Place]:
-    """The places of all members. A store may be used again; the n-th group of each member in it is the n-th of all."""
+def _tell_all(store: Any, rank: int, size: int, timeout: timedelta) -> list[_Place]:
+    """The places of all members."""
     mine = _Place(job.rank(), job.size()) if job.is_initialized() else _Place(-1, 0)
-    call = store.add(f"dabke/groups/{rank}", 1)
-    store.set(f"dabke/group/{call}/{rank}", json.dumps(mine))
-    return [_Place(*json.loads(store.get(f"dabke/group/{call}/{other}"))) for other in range(size)]
+    meeting = Meeting(store, rank, size, timeout.total_seconds())
+    return [_Place(*json.loads(each)) for each in meeting.gather("places", json.dumps(mine))]
 
 
 def _check_world(rank: int, size: int, places: list[_Place]) -> None:

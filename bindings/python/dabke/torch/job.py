@@ -10,6 +10,7 @@ from .. import device_streams, job
 from ..errors import AlreadyInitializedError
 from ..exchange import Exchange
 from ..process_sets import ProcessSet
+from . import launched
 from .tensors import set_host_staging
 
 
@@ -27,7 +28,8 @@ def init(
 ) -> None:
     """Joins the job as ``dabke.init`` does, whose other arguments these are, and returns when all ranks have come.
 
-    A second call without arguments does nothing while the job runs.
+    A second call without arguments does nothing while the job runs. Under torchrun, and wherever RANK, WORLD_SIZE,
+    MASTER_ADDR and MASTER_PORT alone tell the job, the ranks meet in the store that ``env://`` of torch.distributed gives.
 
     Args:
         join: "horovod" divides an average by the full size also where ranks have joined; "dabke" by the number of
@@ -44,6 +46,8 @@ def init(
         set_host_staging(host_staging)
         return
     device_streams.forget()
+    if comm is None and exchange is None and launched.by_torchrun():
+        comm, rank, size = launched.store_of_torch()
     chosen: dict[str, object] = {}
     for knob, argument, default in (("JOIN", join, "horovod"), ("DUPLICATE_NAMES", duplicate_names, "error")):
         if argument is not None or f"DABKE_{knob}" not in os.environ:

@@ -1,0 +1,35 @@
+"""A job that torchrun has started, or whoever else sets its variables: the ranks meet where torch's own ranks do."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import Any
+
+__all__ = ["by_torchrun", "store_of_torch"]
+
+_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+# Whose jobs need no store; torchrun inside of them is the inner one.
+_OTHERS = ("DABKE_SIZE", "DABKE_RENDEZVOUS", "HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+
+_PATIENCE = timedelta(minutes=5)
+
+# Rank 0 may serve it, so it stays until the next one.
+_store: Any = None
+
+
+def by_torchrun() -> bool:
+    """Whether the environment tells a job of several in the way of ``env://``, and in no other."""
+    if not all(os.environ.get(name) for name in _VARIABLES) or os.environ["WORLD_SIZE"] == "1":
+        return False
+    others = [name for name in _OTHERS if os.environ.get(name)]
+    return not others or ("TORCHELASTIC_RUN_ID" in os.environ and not any(name.startswith("DABKE_") for name in others))
+
+
+def store_of_torch() -> tuple[Any, int, int]:
+    """The store, this process's rank and the number of ranks, as ``init_process_group`` has them."""
+    global _store
+    from torch.distributed import rendezvous
+
+    _store, rank, size = next(iter(rendezvous("env://", timeout=_PATIENCE)))
+    return _store, rank, size
