@@ -62,12 +62,6 @@ Status set_options(Operation& operation, const dabke_options& options) {
     }
     operation.make_extras().join_device = Device{DeviceType::cuda, static_cast<int>(options.device)};
   }
-  if (options.group != nullptr && options.group_size > 1) {
-    Operation::Extras& extras = operation.make_extras();
-    request.is_group = true;
-    extras.group = options.group;
-    extras.group_size = options.group_size;
-  }
   return {};
 }
 
@@ -115,6 +109,28 @@ Result<dabke_options> options_of(const Call& call) {
   return options;
 }
 
+void set_group(Operation& operation, const dabke_options& options) {
+  if (options.group == nullptr || options.group_size <= 1) return;
+  operation.request->is_group = true;
+  operation.make_extras().group = options.group;
+  operation.make_extras().group_size = options.group_size;
+}
+
+/// Tells the others, which may have accepted the same call; `why` is this rank's error.
+Status refuse(Runtime& runtime, const Call& call, const dabke_options& options, Status why) {
+  Operation operation;
+  Request& request = *operation.request;
+  request.kind = call.kind;
+  request.process_set = options.process_set;
+  for (const char* const name : call.names) {
+    if (name == nullptr || *name == '\0') return why;  // what has no name, the others cannot have called
+    request.tensors.push_back({.name = name});
+  }
+  request.name = call.names.empty() ? std::string(name_of(call.kind)) : call.names[0];
+  set_group(operation, options);
+  return runtime.refuse(operation, std::move(why));
+}
+
 Result<OperationRef> make_operation(const Call& call, const dabke_options& options) {
   auto operation = OperationRef::adopt(new dabke_handle);
   Request& request = *operation->request;
@@ -123,8 +139,16 @@ Result<OperationRef> make_operation(const Call& call, const dabke_options& optio
       call.names.empty() || call.names[0] == nullptr ? std::string(name_of(call.kind)) : call.names[0];
   DABKE_RETURN_IF_ERROR(set_tensors(*operation, call));
   DABKE_RETURN_IF_ERROR(set_options(*operation, options));
+  set_group(*operation, options);
   set_functions(*operation, options);
   return operation;
+}
+
+/// make_operation(), whose errors the other ranks get too.
+Result<OperationRef> make_or_refuse(Runtime& runtime, const Call& call, const dabke_options& options) {
+  auto operation = make_operation(call, options);
+  if (operation.is_ok()) return operation;
+  return refuse(runtime, call, options, operation.status());
 }
 
 Status start(const Call& call, dabke_handle** handle) {
@@ -132,7 +156,7 @@ Status start(const Call& call, dabke_handle** handle) {
   const auto runtime = current_runtime();
   if (!runtime) return no_runtime();
   DABKE_ASSIGN_OR_RETURN(const dabke_options options, options_of(call));
-  DABKE_ASSIGN_OR_RETURN(OperationRef operation, make_operation(call, options));
+  DABKE_ASSIGN_OR_RETURN(OperationRef operation, make_or_refuse(*runtime, call, options));
   // Without a handle nobody can wait for it.
   const bool wait_follows = options.wait_follows != 0 && handle != nullptr;
   DABKE_RETURN_IF_ERROR(wait_follows ? runtime->submit_and_leave_to_waiter(operation)
@@ -148,7 +172,7 @@ Status run(const Call& call, dabke_handle** handle = nullptr) {
   if (!runtime) return no_runtime();
   DABKE_RETURN_IF_ERROR(may_wait());
   DABKE_ASSIGN_OR_RETURN(const dabke_options options, options_of(call));
-  DABKE_ASSIGN_OR_RETURN(OperationRef operation, make_operation(call, options));
+  DABKE_ASSIGN_OR_RETURN(OperationRef operation, make_or_refuse(*runtime, call, options));
   const WaitScope waiting(*active_timeline());
   DABKE_RETURN_IF_ERROR(runtime->run(operation));
   if (handle != nullptr) *handle = static_cast<dabke_handle*>(operation.detach());
@@ -383,6 +407,25 @@ dabke_status dabke_join(const dabke_options* options, int32_t* last_rank) {
     DABKE_RETURN_IF_ERROR(run(without_tensor(CollectiveKind::join, options), &handle));
     if (last_rank != nullptr) *last_rank = static_cast<int32_t>(handle->value);
     handle->release();
+    return {};
+  });
+}
+
+dabke_status dabke_refuse(dabke_collective collective, const char* name, const dabke_options* options,
+                          const char* reason) {
+  return entry([&]() -> Status {
+    const auto runtime = current_runtime();
+    if (!runtime) return no_runtime();
+    const int kind = number_in(collective);
+    if (kind < 0 || kind > DABKE_BARRIER)
+      return {Code::invalid_argument,
+              fmt::format("dabke_refuse: collective {} does not exist; use a dabke_collective", kind)};
+    if (reason == nullptr || *reason == '\0')
+      return {Code::invalid_argument,
+              "dabke_refuse: the reason is empty; say what the other ranks are to read"};
+    const Call call = single(static_cast<CollectiveKind>(kind), &name, nullptr, nullptr, options);
+    DABKE_ASSIGN_OR_RETURN(const dabke_options read, options_of(call));
+    (void)refuse(*runtime, call, read, {Code::invalid_argument, reason});
     return {};
   });
 }

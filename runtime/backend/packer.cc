@@ -1,5 +1,6 @@
 #include "runtime/backend/packer.h"
 
+#include <functional>
 #include <numeric>
 
 #include "runtime/base/bytes.h"
@@ -11,6 +12,15 @@ namespace {
 /// Whether the collective reads from one place and writes to another.
 bool has_send(CollectiveKind kind) {
   return kind == CollectiveKind::reducescatter || kind == CollectiveKind::alltoall;
+}
+
+/// Whether what comes goes to where the input is.
+bool overlaps_output(const Batch& batch, const BatchEntry& entry) {
+  const std::byte* const input = bytes_of(entry.input);
+  const std::byte* const output = bytes_of(entry.output);
+  const std::size_t bytes = to_size(entry.elements) * size_of(batch.dtype);
+  const std::less<const std::byte*> before;
+  return input == output || (output != nullptr && !before(output, input) && before(output, input + bytes));
 }
 
 }  // namespace
@@ -81,7 +91,7 @@ Packer::Places Packer::places_of(const Batch& batch) {
     }
   }
   const BatchEntry* const entry = is_alone ? &batch.entries.front() : nullptr;
-  const bool sends_input = has_send(batch.kind) && is_alone && entry->input != entry->output &&
+  const bool sends_input = has_send(batch.kind) && is_alone && !overlaps_output(batch, *entry) &&
                            (batch.kind != CollectiveKind::reducescatter || batch.prescale == 1);
   return {.sends_input = sends_input,
           .send_bytes = sends_input ? 0 : fusion_padded(packed_.send_elements * width),

@@ -54,6 +54,7 @@ class [[nodiscard]] Status {
   bool is_ok() const { return code_ == Code::ok; }
   Code code() const { return code_; }
   const std::string& message() const { return message_; }
+  friend bool operator==(const Status&, const Status&) = default;
 
  private:
   Code code_ = Code::ok;

@@ -3,6 +3,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -40,5 +41,14 @@ struct TensorView {
   std::int64_t elements() const { return shape.elements(); }
   std::size_t size_bytes() const { return static_cast<std::size_t>(elements()) * size_of(dtype); }
 };
+
+/// Whether they have memory in common.
+inline bool overlap(const TensorView& a, const TensorView& b) {
+  const auto* const first = static_cast<const std::byte*>(a.data);
+  const auto* const second = static_cast<const std::byte*>(b.data);
+  const std::less<const std::byte*> before;
+  return a.size_bytes() != 0 && b.size_bytes() != 0 && before(first, second + b.size_bytes()) &&
+         before(second, first + a.size_bytes());
+}
 
 }  // namespace dabke

@@ -64,7 +64,7 @@ std::string difference(const Request& a, const Request& b) {
   if (const auto what = difference(static_cast<const CallSpec&>(a), b); !what.empty())
     return std::string(what);
   if (a.ranks != b.ranks) return "process set";
-  if (a.refused != b.refused) return "readiness";
+  if (!(a.refused == b.refused)) return "readiness";
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/base/one_or_many.h"
+#include "runtime/base/status.h"
 #include "runtime/base/tensor.h"
 #include "runtime/base/world.h"
 #include "runtime/call/call_spec.h"
@@ -29,7 +30,7 @@ struct Request : CallSpec {
   std::int32_t priority = 0;
   OneOrMany<TensorSpec> tensors;  // none for barrier, join and process sets
   std::vector<Rank> ranks;        // adding or removing a set: its ranks; remove_process_set: its id, alone
-  std::string refused;            // why this rank cannot run it, so that none does; empty: it can
+  Status refused;                 // why this rank cannot run it, so that none does; ok: it can
   bool is_group = false;          // a member, of those that come one by one, or the whole, named as the group
 
   std::size_t size_bytes() const;

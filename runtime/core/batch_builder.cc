@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/bytes.h"
+
 namespace dabke {
 
 std::int64_t scattered_rows(std::int64_t rows, int ranks, int index) {
@@ -111,7 +113,10 @@ Result<void*> BatchBuilder::scratch(std::size_t bytes) {
   DeviceBuffer memory = allocate_from(stream_->memory(), bytes);
   if (memory == nullptr) DABKE_RETURN_IF_ERROR(stream_->memory()->state());
   if (memory == nullptr)
-    return Status(Code::out_of_memory, fmt::format("no memory for {} bytes of neutral data", bytes));
+    return Status(
+        Code::out_of_memory,
+        fmt::format("no memory for {} bytes of neutral data, or of an input that its output overlaps",
+                    bytes));
   return run_.scratch.emplace_back(std::move(memory)).get();
 }
 
@@ -135,7 +140,10 @@ Status BatchBuilder::build() {
       continue;
     }
     const Status provided = set_output(entry, out, shape);
-    if (provided.is_ok()) continue;
+    if (provided.is_ok()) {
+      DABKE_RETURN_IF_ERROR(set_aside(i, out));
+      continue;
+    }
     if (!needs_exchange()) return provided;
     const bool asked = entry.operation != nullptr && entry.operation->extras().allocate;
     verdict_.note_lack(i, asked ? OutputVerdict::Lacks::refused : OutputVerdict::Lacks::memory,
@@ -214,6 +222,33 @@ Status BatchBuilder::set_output(const RunTensor& entry, BatchEntry& out, Shape s
   }
   out.output = output.data;
   return {};
+}
+
+/// A backend gets an input that overlaps its output only as this rank's own part of it (BatchEntry). One that lies
+/// elsewhere there is copied first: the output begins at it, or else it is where no rank could have foreseen.
+Status BatchBuilder::set_aside(std::size_t entry_index, BatchEntry& out) {
+  const RunTensor& entry = run_.tensors[entry_index];
+  if (entry.operation == nullptr || is_whole(run_.batch.kind)) return {};
+  const TensorView& input = entry.operation->inputs[entry.index];
+  const TensorView& output = entry.operation->outputs[entry.index];
+  if (out.input != input.data || !overlap(input, output)) return {};
+  const std::byte* const in = bytes_of(input.data);
+  const std::byte* const result = bytes_of(output.data);
+  if (run_.batch.kind != CollectiveKind::alltoall) {
+    std::int64_t before = 0;  // elements of the ranks before this one
+    for (int rank = 0; rank < run_.process_set->rank; ++rank) before += out.receive_counts[to_size(rank)];
+    const auto part = static_cast<std::ptrdiff_t>(to_size(before) * size_of(run_.batch.dtype));
+    const bool gathers = run_.batch.kind == CollectiveKind::allgather;
+    if (gathers ? in == result + part : result == in + part) return {};
+    if (in != result) {
+      verdict_.note_misplaced(entry_index, in - result, part);
+      return {};
+    }
+  }
+  DABKE_ASSIGN_OR_RETURN(void* copy, scratch(input.size_bytes()));
+  out.input = copy;
+  const ElementCopy piece{copy, input.data, to_size(out.elements)};
+  return stream_->copy({&piece, 1}, run_.batch.dtype, run_.batch.dtype, 1);
 }
 
 }  // namespace dabke

@@ -37,6 +37,7 @@ class BatchBuilder {
   const TensorView* given_output(const RunTensor& entry) const;
   Status set_input(const RunTensor& entry, BatchEntry& out);
   Status set_output(const RunTensor& entry, BatchEntry& out, Shape shape);
+  Status set_aside(std::size_t entry_index, BatchEntry& out);
   Shape output_shape(const RunTensor& entry, std::size_t entry_index, BatchEntry& out);
   std::int64_t received_rows(std::size_t rank, std::size_t entry) const;
   double bytes_of_all_outputs() const;

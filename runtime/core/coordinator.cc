@@ -120,7 +120,7 @@ Coordinator::~Coordinator() { shut_down(); }
 
 Status Coordinator::submit(OperationRef operation, Wake wake) {
   const std::size_t tensors = std::max<std::size_t>(1, operation->request->tensors.size());
-  const RequestRef named = names_ ? operation->request : nullptr;
+  const RequestRef named = takes_name(*operation) ? operation->request : nullptr;
   if (named) DABKE_RETURN_IF_ERROR(names_->take(*named));
   // Not completed with an error instead: nobody is left to run its callback.
   if (!post(std::move(operation), wake)) {
@@ -448,9 +448,9 @@ void Coordinator::complete(std::unique_ptr<NegotiatedCall> call, const Status& s
 
 void Coordinator::complete(OperationRef operation, const Status& status) noexcept {
   if (operation->is_done()) return;  // possible only after a break: it was in two places
-  if (names_)
+  if (takes_name(*operation))
     names_->give_back(*operation->request);  // before anybody knows of the end, who may use it again
-  reports_.completed(std::max<std::size_t>(1, operation->inputs.size()), status.is_ok());
+  reports_.completed(std::max<std::size_t>(1, operation->request->tensors.size()), status.is_ok());
   operation->complete(status);
   if (operation->extras().callback) callbacks_.push(std::move(operation));
 }

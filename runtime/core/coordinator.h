@@ -157,6 +157,10 @@ class Coordinator final : private ControlSink, private LaneObserver {
   Machine machine_;
   GroupCollector groups_;
   const std::unique_ptr<NamesInUse> names_;  // null: a name may be submitted again while it is pending
+  /// A refused call keeps no name from the next.
+  bool takes_name(const Operation& operation) const {
+    return names_ != nullptr && operation.request->refused.is_ok();
+  }
   CallbackThread callbacks_;
   Lanes lanes_;
   JobReports reports_;

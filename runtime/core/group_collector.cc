@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/core/submit_check.h"
+
 namespace dabke {
 
 RequestRef request_of(NegotiatedCall& call) {
@@ -15,8 +17,9 @@ RequestRef request_of(NegotiatedCall& call) {
   for (const OperationRef& member : call.operations().subspan(1)) {
     const auto& tensors = member->request->tensors;
     request->tensors.append(tensors.begin(), tensors.end());
-    if (request->refused.empty()) request->refused = member->request->refused;
+    if (request->refused.is_ok()) request->refused = member->request->refused;
   }
+  if (request->refused.is_ok()) request->refused = check_outputs_apart(call.operations());
   return request;
 }
 
@@ -42,6 +45,7 @@ Status GroupCollector::check(const Operation& operation) const {
   if (before == 0) return {};
   const Operation& first = *found->second.front();
   const Request& a = *first.request;
+  if (!a.refused.is_ok() || !b.refused.is_ok()) return {};  // it fails as a whole, for that reason
   const std::string_view unlike =
       first.extras().group_size == size ? difference(static_cast<const CallSpec&>(a), b) : "group_size";
   if (unlike.empty()) return {};

@@ -25,6 +25,12 @@ void OutputVerdict::note_misfit(std::size_t entry, std::int64_t given_rows, std:
   mine_[kNumbers * entry + 2] = needed_rows;
 }
 
+void OutputVerdict::note_misplaced(std::size_t entry, std::int64_t input_at, std::int64_t part_at) {
+  mine_[kNumbers * entry] = static_cast<std::int64_t>(Lacks::place);
+  mine_[kNumbers * entry + 1] = input_at;
+  mine_[kNumbers * entry + 2] = part_at;
+}
+
 const Batch& OutputVerdict::batch(const Batch& of) {
   const auto ranks = static_cast<std::size_t>(of.process_set->size());
   all_.resize(mine_.size() * ranks);
@@ -60,6 +66,12 @@ Status OutputVerdict::of(std::size_t entry, CollectiveKind kind, const TensorSpe
                          set.ranks[rank], tensor.name, name_of(tensor.dtype),
                          with_rows(tensor.shape, theirs[1]).to_string(), name_of(tensor.dtype),
                          with_rows(tensor.shape, theirs[2]).to_string());
+    } else if (lacks == Lacks::place) {
+      what = fmt::format(
+          "on rank {} the input of tensor '{}' begins {} bytes into its output, where that rank's part "
+          "begins {} "
+          "bytes into it",
+          set.ranks[rank], tensor.name, theirs[1], theirs[2]);
     } else {
       what = fmt::format(
           "on rank {} {} an output of {} bytes", set.ranks[rank],
@@ -68,16 +80,22 @@ Status OutputVerdict::of(std::size_t entry, CollectiveKind kind, const TensorSpe
     }
   }
   if (first == Lacks::nothing) return {};
-  const bool misfits = first == Lacks::fit;
-  if (more != 0)
-    what += fmt::format(", and {} ranks more have {}", more, misfits ? "no room for it" : "none");
+  struct Ending {
+    std::string_view of_more, remedy;
+  };
+  const Ending ending =
+      first == Lacks::fit
+          ? Ending{"no room for it", "give an output of that shape, or leave it to the runtime"}
+      : first == Lacks::place
+          ? Ending{"an output that does not do",
+                   "let the input begin at its output, or lie at that rank's part of it"}
+          : Ending{"none", "free memory there, gather less at a time, or let the allocator give it"};
+  if (more != 0) what += fmt::format(", and {} ranks more have {}", more, ending.of_more);
   return {
-      misfits ? Code::invalid_argument : Code::out_of_memory,
+      first == Lacks::fit || first == Lacks::place ? Code::invalid_argument : Code::out_of_memory,
       fmt::format("{} '{}' cannot run: {}. No data has moved and the job goes on; {}, and submit the tensor "
                   "again",
-                  name_of(kind), tensor.name, what,
-                  misfits ? "give an output of that shape, or leave it to the runtime"
-                          : "free memory there, gather less at a time, or let the allocator give it")};
+                  name_of(kind), tensor.name, what, ending.remedy)};
 }
 
 }  // namespace dabke

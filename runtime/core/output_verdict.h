@@ -25,7 +25,7 @@ inline constexpr double kUncertainBytes = 16 << 20;
 
 class OutputVerdict {
  public:
-  enum class Lacks : std::int64_t { nothing, refused, memory, fit };
+  enum class Lacks : std::int64_t { nothing, refused, memory, fit, place };
 
   explicit OutputVerdict(std::size_t entries) : mine_(kNumbers * entries) {}
 
@@ -33,6 +33,8 @@ class OutputVerdict {
   void note_lack(std::size_t entry, Lacks what, std::size_t size_bytes);
   /// The output that was given has other rows than come.
   void note_misfit(std::size_t entry, std::int64_t given_rows, std::int64_t needed_rows);
+  /// The input lies in the output that was given, but not where this rank's part of it is. In bytes from its beginning.
+  void note_misplaced(std::size_t entry, std::int64_t input_at, std::int64_t part_at);
   /// What tells the others, before `of` runs; valid as long as this.
   const Batch& batch(const Batch& of);
   /// What becomes of an entry. Asked once that has run; `kind` and `tensor` are for the text.
@@ -40,7 +42,7 @@ class OutputVerdict {
             const ProcessSetInfo& set) const;
 
  private:
-  /// Of each entry: what it lacks, then its size in bytes, or the rows given and those needed.
+  /// Of each entry: what it lacks, then its size in bytes, or the rows given and those needed, or places.
   static constexpr std::size_t kNumbers = 3;
 
   std::vector<std::int64_t> mine_;

@@ -164,6 +164,29 @@ std::vector<std::string_view> Runtime::backend_names() const {
   return names;
 }
 
+Status Runtime::refuse(const Operation& operation, Status why) {
+  const Request& request = *operation.request;
+  const auto set = process_sets_.find(request.process_set);
+  if (request.name.empty() || !(moves_data(request.kind) || request.kind == CollectiveKind::barrier) ||
+      !set || set->rank < 0)
+    return why;
+  auto refusal = OperationRef::adopt(new Operation);
+  Request& told = *refusal->request;
+  told.kind = request.kind;
+  told.name = request.name;
+  told.process_set = request.process_set;
+  told.is_group = request.is_group;
+  for (const TensorSpec& tensor : request.tensors) told.tensors.push_back({.name = tensor.name});
+  told.refused = why;
+  if (!operation.extras().group.empty()) {
+    refusal->make_extras().group = operation.extras().group;
+    refusal->make_extras().group_size = operation.extras().group_size;
+  }
+  refusal->submitted_at = Clock::now();
+  (void)coordinator_->submit(std::move(refusal), Coordinator::Wake::at_once);
+  return why;
+}
+
 Status Runtime::submit(OperationRef operation, Coordinator::Wake wake) {
   if (!operation->inputs.empty()) operation->request->device_type = operation->inputs[0].device.type;
   if (operation->request->device_type != DeviceType::host)
@@ -172,7 +195,8 @@ Status Runtime::submit(OperationRef operation, Coordinator::Wake wake) {
     const auto configured = compression_named(config_.compression);
     operation->request->compression = operation->compression.value_or(configured);
   }
-  DABKE_RETURN_IF_ERROR(check_operation(*operation, process_sets_, coordinator_->lanes()));
+  if (Status checked = check_operation(*operation, process_sets_, coordinator_->lanes()); !checked.is_ok())
+    return refuse(*operation, std::move(checked));
   if (const auto& device = operation->extras().join_device)
     DABKE_RETURN_IF_ERROR(coordinator_->lanes().open(*device, operation->request->process_set));
   hold_memory(*operation);

@@ -60,6 +60,9 @@ class Runtime {
     operation->leave_to_waiter();
     return submit(std::move(operation), Coordinator::Wake::left_to_help);
   }
+  /// Tells the other ranks of the process set that this one refuses the call that `request` names, which they may have
+  /// accepted: it fails on all of them with `why`, instead of waiting for this rank. Returns `why`.
+  Status refuse(const Operation& operation, Status why);
   /// submit(), and waits until it is complete.
   Status run(const OperationRef& operation);
   /// Called before waiting for an operation (coordinator.h).

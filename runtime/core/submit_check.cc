@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "runtime/base/bytes.h"
 #include "runtime/call/process_set_list.h"
 #include "runtime/call/request_check.h"
 #include "runtime/core/batch_builder.h"
@@ -23,6 +27,10 @@ class SubmitCheck {
       DABKE_RETURN_IF_ERROR(check_memory(request_.tensors[i], op_.inputs[i], "input"));
       DABKE_RETURN_IF_ERROR(check_output(i));
       DABKE_RETURN_IF_ERROR(check_backend(request_.tensors[i]));
+    }
+    if (request_.tensors.size() > 1) {
+      const OperationRef self(&op_);
+      DABKE_RETURN_IF_ERROR(check_outputs_apart({&self, 1}));
     }
     return check_stream();
   }
@@ -108,23 +116,31 @@ class SubmitCheck {
                          tensor.shape.to_string());
     }
     DABKE_RETURN_IF_ERROR(check_memory(tensor, output, "output"));
-    if (input.data == output.data && input.size_bytes() != 0 && output.size_bytes() != 0) {
-      return bad_request(request_,
-                         "input and output of tensor '{}' are the same memory; only collectives whose "
-                         "results are as long as their inputs work in place",
-                         tensor.name);
-    }
     return check_overlap(tensor, input, output);
   }
 
+  /// Of the ways to work in place (dabke.h), the first that fits. Where this rank's part of an allgather lies is known
+  /// only with the others' rows (BatchBuilder).
   Status check_overlap(const TensorSpec& tensor, const TensorView& input, const TensorView& output) const {
-    const auto* a = static_cast<const std::byte*>(input.data);
-    const auto* b = static_cast<const std::byte*>(output.data);
-    if (a == b || input.size_bytes() == 0 || output.size_bytes() == 0) return {};
-    const std::less<const std::byte*> before;
-    if (!before(a, b + output.size_bytes()) || !before(b, a + input.size_bytes())) return {};
-    return bad_request(request_, "input and output of tensor '{}' overlap without being the same memory",
-                       tensor.name);
+    if (!overlap(input, output) || input.data == output.data) return {};
+    const std::byte* const in = bytes_of(input.data);
+    const std::byte* const out = bytes_of(output.data);
+    std::size_t part = 0;
+    if (request_.kind == CollectiveKind::reducescatter) {
+      std::int64_t rows = 0;
+      for (int rank = 0; rank < set_.rank; ++rank) rows += scattered_rows(tensor.shape[0], set_.size(), rank);
+      part = to_size(rows * tensor.shape.row_elements()) * size_of(tensor.dtype);
+      if (out == in + part) return {};
+    }
+    if (request_.kind == CollectiveKind::allgather && out <= in &&
+        in + input.size_bytes() <= out + output.size_bytes())
+      return {};
+    return bad_request(
+        request_,
+        "input and output of tensor '{}' overlap, and the output begins {} bytes {} the input; let it "
+        "begin at the input{}, or have memory of its own",
+        tensor.name, in < out ? out - in : in - out, in < out ? "behind" : "before",
+        part != 0 ? fmt::format(" or {} bytes behind, where this rank's part is", part) : "");
   }
 
   Status check_backend(const TensorSpec& tensor) const {
@@ -140,15 +156,26 @@ class SubmitCheck {
   Lanes& lanes_;
 };
 
+struct MemorySpan {
+  const std::byte* begin = nullptr;
+  const std::byte* end = nullptr;
+  const TensorSpec* tensor = nullptr;
+};
+
+std::optional<MemorySpan> span_of(const TensorView& view, const TensorSpec& tensor) {
+  if (view.data == nullptr || view.size_bytes() == 0) return std::nullopt;
+  return MemorySpan{bytes_of(view.data), bytes_of(view.data) + view.size_bytes(), &tensor};
+}
+
 /// Outputs whose sizes are known, and that the caller leaves to us. Here, before anybody hears of the
 /// operation: a rank that has no memory tells the others with the request, and the operation fails on all of
 /// them.
 void provide_outputs(Operation& operation, Lanes& lanes) {
   Request& request = *operation.request;
   if (request.kind != CollectiveKind::reducescatter) return;
-  for (std::size_t i = 0; i < request.tensors.size() && request.refused.empty(); ++i) {
+  for (std::size_t i = 0; i < request.tensors.size() && request.refused.is_ok(); ++i) {
     const Status provided = operation.provide_output(i, lanes.memory_of(operation.outputs[i].device));
-    if (!provided.is_ok()) request.refused = provided.message();
+    if (!provided.is_ok()) request.refused = provided;
   }
 }
 
@@ -174,6 +201,37 @@ Status note_ready_points(Operation& operation, Lanes& lanes) {
 }
 
 }  // namespace
+
+Status check_outputs_apart(std::span<const OperationRef> operations) {
+  std::vector<MemorySpan> outputs;
+  for (const OperationRef& one : operations) {
+    for (std::size_t i = 0; i < one->outputs.size(); ++i) {
+      if (const auto output = span_of(one->outputs[i], one->request->tensors[i])) outputs.push_back(*output);
+    }
+  }
+  std::ranges::sort(outputs, std::less<>(), &MemorySpan::begin);
+  const auto refuse = [&](const TensorSpec& output, const TensorSpec& other) {
+    return bad_request(
+        *operations.front()->request,
+        "the output of tensor '{}' overlaps tensor '{}' of the same call or group; give each output "
+        "memory of its own",
+        output.name, other.name);
+  };
+  for (std::size_t i = 1; i < outputs.size(); ++i) {
+    if (outputs[i].begin < outputs[i - 1].end) return refuse(*outputs[i - 1].tensor, *outputs[i].tensor);
+  }
+  for (const OperationRef& one : operations) {
+    for (std::size_t i = 0; i < one->inputs.size(); ++i) {
+      const auto input = span_of(one->inputs[i], one->request->tensors[i]);
+      if (!input) continue;
+      auto output = std::ranges::upper_bound(outputs, input->begin, std::less<>(), &MemorySpan::end);
+      for (; output != outputs.end() && output->begin < input->end; ++output) {
+        if (output->tensor != input->tensor) return refuse(*output->tensor, *input->tensor);
+      }
+    }
+  }
+  return {};
+}
 
 Status check_operation(Operation& operation, const ProcessSetTable& sets, Lanes& lanes) {
   const auto set = sets.find(operation.request->process_set);

@@ -2,6 +2,8 @@
 // all collectives.
 #pragma once
 
+#include <span>
+
 #include "runtime/core/lanes.h"
 #include "runtime/core/operation.h"
 #include "runtime/core/process_set_table.h"
@@ -11,5 +13,8 @@ namespace dabke {
 /// Refuses what cannot run; fills in output views that the caller left empty (in place, or to be allocated), and
 /// notes what the inputs are ready behind. By the thread that submits.
 Status check_operation(Operation& operation, const ProcessSetTable& sets, Lanes& lanes);
+
+/// Refuses outputs that overlap another tensor of the operations, which run together.
+Status check_outputs_apart(std::span<const OperationRef> operations);
 
 }  // namespace dabke

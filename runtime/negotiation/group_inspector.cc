@@ -114,9 +114,11 @@ void GroupInspector::answer(const GroupInquiryMessage& message, TimePoint now) {
     for (const TensorSpec& tensor : whole->waiting.front().request->tensors)
       mine.members.push_back(tensor.name);
     mine.size = mine.came = static_cast<std::uint32_t>(mine.members.size());
+    mine.refused = whole->waiting.front().request->refused;
   } else if (const IncompleteGroup* group = state_.groups.find(message.process_set, message.group)) {
     for (const RequestRef& member : group->members) {
       for (const TensorSpec& tensor : member->tensors) mine.members.push_back(tensor.name);
+      if (mine.refused.is_ok()) mine.refused = member->refused;
     }
     mine.size = group->size;
     mine.came = group->came();
@@ -148,10 +150,10 @@ void GroupInspector::judge(TimePoint now) {
 }
 
 void GroupInspector::judge(const GroupInquiry& inquiry, TimePoint now) {
-  if (const auto mismatch = group_mismatch(inquiry, *state_.options.topology)) {
+  if (const Status failed = group_failure(inquiry, *state_.options.topology); !failed.is_ok()) {
     history_.erase({inquiry.process_set, inquiry.group});
-    return state_.sequencer->force_error(inquiry.process_set, group_key(inquiry.group), Code::mismatch,
-                                         *mismatch, now);
+    return state_.sequencer->force_error(inquiry.process_set, group_key(inquiry.group), failed.code(),
+                                         failed.message(), now);
   }
   const int stage = stage_of(inquiry.age);
   if (stage == 0) return;

@@ -146,25 +146,35 @@ bool is_whole_somewhere(const GroupInquiry& inquiry) {
   return std::ranges::any_of(inquiry.answers, [](const auto& one) { return is_whole(one.second); });
 }
 
-std::optional<std::string> group_mismatch(const GroupInquiry& inquiry, const Topology& topology) {
-  if (!inquiry.everybody_answered()) return std::nullopt;
+Status group_failure(const GroupInquiry& inquiry, const Topology& topology) {
+  if (!inquiry.everybody_answered()) return {};
   std::set<std::uint32_t> sizes;
   bool any_incomplete = false;
+  const GroupAnswerMessage* refusing = nullptr;
   for (const auto& [rank, answer] : inquiry.answers) {
     if (answer.joined) continue;
-    if (answer.size == 0) return std::nullopt;
+    if (answer.size == 0) return {};
+    if (refusing == nullptr && !answer.refused.is_ok()) refusing = &answer;
     sizes.insert(answer.size);
     any_incomplete = any_incomplete || !is_whole(answer);
   }
-  if (!any_incomplete) return std::nullopt;  // complete everywhere: agreed on, or a mismatch, by order
+  if (!any_incomplete) return {};  // complete everywhere: agreed on, or an error, by order
+  if (refusing != nullptr) {
+    return {
+        refusing->refused.code(),
+        fmt::format("group '{}' of process set {} cannot run: {}: {}. No data has moved and the job goes on",
+                    inquiry.group, inquiry.process_set, topology.name(refusing->rank),
+                    refusing->refused.message())};
+  }
   const bool sizes_differ = sizes.size() > 1;
   const std::set<std::string> all = members_of_all(inquiry);
-  if (!sizes_differ && all.size() <= *sizes.begin()) return std::nullopt;
-  return fmt::format(
-      "Mismatched group {} for group '{}' in process set {}: {}. Every rank of the process set must "
-      "submit the same members with the same group_size.",
-      sizes_differ ? "size" : "members", inquiry.group, inquiry.process_set,
-      parts_text(inquiry, topology, nullptr));
+  if (!sizes_differ && all.size() <= *sizes.begin()) return {};
+  return {
+      Code::mismatch,
+      fmt::format("Mismatched group {} for group '{}' in process set {}: {}. Every rank of the process set "
+                  "must submit the same members with the same group_size.",
+                  sizes_differ ? "size" : "members", inquiry.group, inquiry.process_set,
+                  parts_text(inquiry, topology, nullptr))};
 }
 
 std::optional<std::string> incomplete_group_text(const GroupInquiry& inquiry, const Topology& topology) {

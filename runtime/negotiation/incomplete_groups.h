@@ -81,9 +81,9 @@ struct GroupInquiry {
   bool everybody_answered() const { return answers.size() >= asked.size(); }
 };
 
-/// Whether the ranks can never make the same group of this: other sizes, or more members than it is to have.
-/// Only once every rank has begun it, or it would fail for some before they come.
-std::optional<std::string> group_mismatch(const GroupInquiry& inquiry, const Topology& topology);
+/// Why the ranks can never run this group: other sizes, more members than it is to have, or a member that a rank has
+/// refused. Only once every rank has begun it, or it would fail for some before they come.
+Status group_failure(const GroupInquiry& inquiry, const Topology& topology);
 /// Who has what of it; nothing when no rank waits for members.
 std::optional<std::string> incomplete_group_text(const GroupInquiry& inquiry, const Topology& topology);
 /// Whether some rank has all members: the others then are waited for like for any name, and reported there.

@@ -122,6 +122,7 @@ class Check {
   Status operator()(const Request& request) const {
     const auto has_no_rows = [](const TensorSpec& tensor) { return tensor.shape.rank() == 0; };
     if (adds_set(request.kind) || removes_set(request.kind)) return change_of_sets(request);
+    if (!request.refused.is_ok()) return {};  // it will not run, and may lack what made its rank refuse it
     if (has_root(request.kind)) DABKE_RETURN_IF_ERROR(rank(request.root));
     if (moves_data(request.kind) && request.tensors.empty())
       return impossible(fmt::format("{} '{}' has no tensor", name_of(request.kind), request.name));

@@ -14,6 +14,20 @@ namespace {
 
 bool has_a_signature(CollectiveKind kind) { return moves_data(kind) || kind == CollectiveKind::barrier; }
 
+/// Why its rank has refused it, without the name of the call where that begins the text already.
+std::string_view reason_of(const Request& request) {
+  const std::string call = fmt::format("{} '{}': ", name_of(request.kind), request.name);
+  std::string_view reason = request.refused.message();
+  if (reason.starts_with(call)) reason.remove_prefix(call.size());
+  return reason;
+}
+
+/// What is to be done there first.
+std::string_view remedy_for(Code code) {
+  return code == Code::out_of_memory ? "free memory there, or let the allocator give it, and"
+                                     : "correct the call there, and let every rank";
+}
+
 }  // namespace
 
 Sequencer::Sequencer(Options options, std::shared_ptr<const Topology> topology, const TensorTable& tensors,
@@ -62,8 +76,8 @@ void Sequencer::complete(TensorEntry& entry, Collector::Taken taken, TimePoint n
     order.slot = entry.slot;
     return push(std::move(order), now, &entry, entry.agreed);
   }
-  if (const std::string refusal = refusal_in(taken.report); !refusal.empty()) {
-    return push_error(entry.process_set, entry.name, Code::out_of_memory, refusal, false, now);
+  if (const Status refusal = refusal_in(taken.report); !refusal.is_ok()) {
+    return push_error(entry.process_set, entry.name, refusal.code(), refusal.message(), false, now);
   }
   if (taken.report.variants.size() > 1) return push_mismatch(entry, taken.report, now);
 
@@ -147,21 +161,23 @@ Status Sequencer::remove_set(const Request& request, Order& order) {
   return {};
 }
 
-/// Why some rank cannot run it; empty when all can.
-std::string Sequencer::refusal_in(const Report& report) const {
+/// Why some rank cannot run it; ok when all can.
+Status Sequencer::refusal_in(const Report& report) const {
   std::string why;
+  Code code = Code::ok;
   for (const Variant& variant : report.variants) {
-    if (variant.request->refused.empty()) continue;
+    const Request& request = *variant.request;
+    if (request.refused.is_ok()) continue;
+    if (code == Code::ok) code = request.refused.code();
     why += fmt::format("{} {}: {}", why.empty() ? "" : ";",
                        variant.ranks.empty() ? "every rank" : topology_->names(variant.ranks),
-                       variant.request->refused);
+                       reason_of(request));
   }
-  if (why.empty()) return {};
+  if (code == Code::ok) return {};
   const Request& first = *report.variants.front().request;
-  return fmt::format(
-      "{} '{}' cannot run:{}. No data has moved and the job goes on; free memory there, or let the "
-      "allocator give it, and submit it again",
-      name_of(first.kind), first.name, why);
+  return {code,
+          fmt::format("{} '{}' cannot run:{}. No data has moved and the job goes on; {} submit it again",
+                      name_of(first.kind), first.name, why, remedy_for(code))};
 }
 
 void Sequencer::push_mismatch(const TensorEntry& entry, const Report& report, TimePoint now) {

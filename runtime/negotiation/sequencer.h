@@ -74,7 +74,7 @@ class Sequencer {
   void push(Order order, TimePoint now, TensorEntry* entry = nullptr, RequestRef request = nullptr);
   void push_error(ProcessSetId set, const std::string& name, Code code, std::string text, bool forced,
                   TimePoint now);
-  std::string refusal_in(const Report& report) const;
+  Status refusal_in(const Report& report) const;
   void push_mismatch(const TensorEntry& entry, const Report& report, TimePoint now);
   void push_not_served(const TensorEntry& entry, const Collector::Taken& taken, TimePoint now);
   std::optional<Slot> take_slot(ProcessSetId set, std::vector<Order>& orders);

@@ -238,6 +238,7 @@ struct GroupAnswerMessage {
   bool joined = false;               // nothing more comes from this rank
   std::uint64_t age_ms = 0;          // since the first came; 0: the group is whole here
   std::vector<std::string> members;  // that have come, ascending; of many the first
+  Status refused;                    // a member's, which this rank cannot run; ok: there is none
 };
 
 /// Down: the sender has a notice of the receiver's.

@@ -39,6 +39,15 @@ void fields(Archive& archive, T& tensor) {
   shape(archive, tensor.shape, tensor.dtype);
 }
 
+template <class Archive, Is<Status> S>
+void status(Archive& archive, S& status) {
+  Code code = status.code();
+  std::string text = status.message();
+  checked_enum(archive, code, static_cast<std::uint64_t>(Code::internal), "status code");
+  if (code != Code::ok) archive(text);
+  if constexpr (Archive::kReading) status = {code, std::move(text)};
+}
+
 template <class Archive, Is<Request> R>
 void fields(Archive& archive, R& request) {
   archive(request.name);
@@ -51,7 +60,7 @@ void fields(Archive& archive, R& request) {
   archive(request.priority);
   list(archive, request.tensors);
   list(archive, request.ranks);
-  archive(request.refused);
+  status(archive, request.refused);
   archive(request.is_group);
 }
 

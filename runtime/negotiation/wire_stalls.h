@@ -85,6 +85,7 @@ void fields(Archive& archive, M& message) {
   archive(message.joined);
   archive(message.age_ms);
   list(archive, message.members);
+  status(archive, message.refused);
 }
 
 template <class Archive, Is<HeardMessage> M>

@@ -374,8 +374,8 @@ static void outputs_that_are_given(void) {
   CHECK(dabke_allgather_into("g", &a, NULL, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
   CHECK_SAYS("allgather 'g', output: the tensor is NULL");
   CHECK(dabke_alltoall_into("a", &a, NULL, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
-  CHECK(dabke_allgather_into("g", &a, &a, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
-  CHECK_SAYS("are the same memory");
+  CHECK(dabke_allgather_into("g", &a, &a, NULL) == DABKE_OK &&
+        dabke_alltoall_into("a", &a, &a, NULL) == DABKE_OK);
   b.dtype.bits = 16;
   handle = (dabke_handle*)&a;
   CHECK(dabke_allgather_into_async("g", &a, &b, NULL, &handle) == DABKE_ERROR_INVALID_ARGUMENT);

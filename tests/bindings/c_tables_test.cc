@@ -56,6 +56,15 @@ TEST_CASE("the reduce operations of the C header have the values of their rows")
   for (const auto& [c, op] : pairs) CHECK(static_cast<int>(c) == static_cast<int>(op));
 }
 
+TEST_CASE("the collectives of the C header have the values of their rows") {
+  const std::pair<dabke_collective, CollectiveKind> pairs[] = {
+      {DABKE_ALLREDUCE, CollectiveKind::allreduce},         {DABKE_ALLGATHER, CollectiveKind::allgather},
+      {DABKE_BROADCAST, CollectiveKind::broadcast},         {DABKE_ALLTOALL, CollectiveKind::alltoall},
+      {DABKE_REDUCESCATTER, CollectiveKind::reducescatter}, {DABKE_BARRIER, CollectiveKind::barrier},
+  };
+  for (const auto& [c, kind] : pairs) CHECK(static_cast<int>(c) == static_cast<int>(kind));
+}
+
 TEST_CASE("the DLPack type codes of the dtype rows are the standard's") {
   CHECK(dtype_from_dlpack(kDLFloat, 32) == DType::f32);
   CHECK(dtype_from_dlpack(kDLBfloat, 16) == DType::bf16);

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/bytes.h"
+
 namespace dabke::testing {
 
 namespace {
@@ -101,6 +103,17 @@ std::shared_ptr<DeviceCopies> Rank::bring_to_device(Operation& operation, const 
     const bool in_place =
         !has_own_output && (kind == CollectiveKind::allreduce || kind == CollectiveKind::broadcast);
     const bool is_same = output.data != nullptr && output.data == input.data;
+    if (overlap(input, output) && !is_whole(kind)) {  // as long as both together
+      std::byte* const begin = std::min(bytes_of(input.data), bytes_of(output.data));
+      std::byte* const end =
+          std::max(bytes_of(input.data) + input.size_bytes(), bytes_of(output.data) + output.size_bytes());
+      const auto elements = (end - begin) / static_cast<std::ptrdiff_t>(size_of(input.dtype));
+      const TensorView both = copies->bring({begin, input.dtype, {}, Shape{elements}}, true);
+      input.data = bytes_of(both.data) + (bytes_of(input.data) - begin);
+      output.data = bytes_of(both.data) + (bytes_of(output.data) - begin);
+      input.device = output.device = both.device;
+      continue;
+    }
     input = copies->bring(input, in_place);
     if (has_own_output || (is_given(output) && output.data == nullptr)) output = copies->bring(output, true);
     if (is_same) {

@@ -16,7 +16,7 @@ struct Attempt {
   DLTensor input{};
   DLTensor output{};
   dabke_options options = DABKE_OPTIONS_INIT;
-  const char* name = "a";
+  const char* name = "refused";  // no call of the program has it
   int ranks = 1;
 
   explicit Attempt(int size) : ranks(size) {
@@ -76,7 +76,7 @@ dabke_status empty_group(Attempt& a, dabke_handle** handle) {
   return dabke_grouped_allreduce_async(&a.name, inputs, nullptr, 0, &a.options, handle);
 }
 dabke_status bad_group(Attempt& a, dabke_handle** handle) {  // its second member is bad
-  const char* names[] = {"a", "b"};
+  const char* names[] = {a.name, "refused as well"};
   const DLTensor* inputs[] = {&a.input, nullptr};
   return dabke_grouped_allreduce_async(names, inputs, nullptr, 2, &a.options, handle);
 }
@@ -181,9 +181,9 @@ constexpr auto kRefusals = std::to_array<Refusal>({
      gather_to},
     {"no output", [](Attempt&) {}, gather_to_nothing},
     {"an output without data", [](Attempt& a) { a.output.data = nullptr; }, gather_to},
-    {"the input as output",
+    {"an output behind its input's beginning",
      [](Attempt& a) {
-       a.output.data = a.memory.data();
+       a.output.data = a.memory.data() + 4;
        a.splits[0] = 4, a.options.splits = a.splits.data(),
        a.options.splits_count = static_cast<std::size_t>(a.ranks);
      },

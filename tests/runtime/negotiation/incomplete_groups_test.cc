@@ -55,21 +55,37 @@ TEST_CASE("members of a group that has failed fail too, until it would have been
 }
 
 TEST_CASE("only what no rank can put right any more is a mismatch of groups") {
-  CHECK_FALSE(group_mismatch(inquiry_of({part(3, {"a", "b"}), part(3, {"a", "c"}), part(3, {"b"})}), kThree));
-  CHECK_FALSE(group_mismatch(inquiry_of({part(3, {"a", "b"}), part(2, {"a"}), part(0, {})}), kThree));
+  CHECK(
+      group_failure(inquiry_of({part(3, {"a", "b"}), part(3, {"a", "c"}), part(3, {"b"})}), kThree).is_ok());
+  CHECK(group_failure(inquiry_of({part(3, {"a", "b"}), part(2, {"a"}), part(0, {})}), kThree).is_ok());
   GroupInquiry silent = inquiry_of({part(3, {"a"}), part(2, {"a"}), part(2, {"a"})});
   silent.answers.erase(2);
-  CHECK_FALSE(group_mismatch(silent, kThree));
-  CHECK_THAT(*group_mismatch(inquiry_of({part(3, {"a"}), part(2, {"a"}), part(2, {"a", "b"})}), kThree),
-             Contains("Mismatched group size for group 'g' in process set 0: ") &&
-                 Contains("rank 0 on ada has submitted 1 of 3 members: 'a'") &&
-                 Contains("rank 1 on bob has submitted 1 of 2 members: 'a'") &&
-                 Contains("rank 2 on cy has submitted all 2 members: 'a', 'b'"));
-  CHECK_THAT(*group_mismatch(inquiry_of({part(2, {"a"}), part(2, {"b"}), part(2, {"c"})}), kThree),
+  CHECK(group_failure(silent, kThree).is_ok());
+  CHECK_THAT(
+      group_failure(inquiry_of({part(3, {"a"}), part(2, {"a"}), part(2, {"a", "b"})}), kThree).message(),
+      Contains("Mismatched group size for group 'g' in process set 0: ") &&
+          Contains("rank 0 on ada has submitted 1 of 3 members: 'a'") &&
+          Contains("rank 1 on bob has submitted 1 of 2 members: 'a'") &&
+          Contains("rank 2 on cy has submitted all 2 members: 'a', 'b'"));
+  CHECK_THAT(group_failure(inquiry_of({part(2, {"a"}), part(2, {"b"}), part(2, {"c"})}), kThree).message(),
              Contains("Mismatched group members"));
   GroupAnswerMessage joined;
   joined.joined = true;
-  CHECK(group_mismatch(inquiry_of({part(3, {"a"}), part(2, {"a"}), joined}), kThree));
+  CHECK_FALSE(group_failure(inquiry_of({part(3, {"a"}), part(2, {"a"}), joined}), kThree).is_ok());
+}
+
+TEST_CASE(
+    "a group that one rank has refused fails once every rank has begun it, though it lacks members there") {
+  GroupAnswerMessage refusing = part(3, {"a"});
+  refusing.refused = {Code::invalid_argument, "allreduce 'a': no data"};
+  CHECK(group_failure(inquiry_of({part(3, {"a", "b", "c"}), refusing, part(0, {})}), kThree).is_ok());
+  const Status failure =
+      group_failure(inquiry_of({part(3, {"a", "b", "c"}), refusing, part(3, {"b"})}), kThree);
+  CHECK(failure.code() == Code::invalid_argument);
+  CHECK(failure.message() ==
+        "group 'g' of process set 0 cannot run: rank 1 on bob: allreduce 'a': no data. No data has moved and "
+        "the "
+        "job goes on");
 }
 
 TEST_CASE("the text of an incomplete group tells what each rank has, and what it lacks") {

@@ -37,6 +37,10 @@ class Random {
     for (char& c : text) c = static_cast<char>(engine_());
     return text;
   }
+  Status status() {
+    const auto code = static_cast<Code>(below(20));
+    return code == Code::ok ? Status() : Status(code, text());
+  }
   template <class T>
   std::vector<T> numbers() {
     std::vector<T> all(of<std::size_t>({0, 0, 1, 2, 130}));
@@ -96,7 +100,7 @@ class Random {
       request.tensors.push_back(tensor);
     }
     request.ranks = numbers<Rank>();
-    request.refused = coin() ? text() : "";
+    request.refused = status();
     request.is_group = coin();
     return request;
   }
@@ -248,7 +252,7 @@ template <>
 GroupAnswerMessage Random::message() {
   return {number<std::uint32_t>(), number<Rank>(), number<std::uint32_t>(),
           number<std::uint32_t>(), coin(),         number<std::uint64_t>(),
-          texts(below(2000))};
+          texts(below(2000)),      status()};
 }
 
 template <>
@@ -398,9 +402,9 @@ bool same(const GroupInquiryMessage& a, const GroupInquiryMessage& b) {
   return id == b.id && set == b.process_set && group == b.group;
 }
 bool same(const GroupAnswerMessage& a, const GroupAnswerMessage& b) {
-  const auto& [id, rank, size, came, joined, age_ms, members] = a;
+  const auto& [id, rank, size, came, joined, age_ms, members, refused] = a;
   return id == b.id && rank == b.rank && size == b.size && came == b.came && joined == b.joined &&
-         age_ms == b.age_ms && members == b.members;
+         age_ms == b.age_ms && members == b.members && refused == b.refused;
 }
 bool same(const HeardMessage&, const HeardMessage&) { return true; }
 bool same(const LookMessage&, const LookMessage&) { return true; }

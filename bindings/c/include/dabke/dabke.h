@@ -202,6 +202,15 @@ typedef enum dabke_compression {
   DABKE_COMPRESSION_DEFAULT = 3 /* what DABKE_COMPRESSION in the environment says: none, unless it is set */
 } dabke_compression;
 
+typedef enum dabke_collective {
+  DABKE_ALLREDUCE = 0,
+  DABKE_ALLGATHER = 1,
+  DABKE_BROADCAST = 2,
+  DABKE_ALLTOALL = 3,
+  DABKE_REDUCESCATTER = 4,
+  DABKE_BARRIER = 5
+} dabke_collective;
+
 typedef struct dabke_handle dabke_handle;
 
 /* Called exactly once for each operation that was submitted with DABKE_OK, when it has completed, on a thread
@@ -269,17 +278,33 @@ typedef struct dabke_options {
 
 /* ---- collectives ---- */
 
+/* For a binding that refuses a call by itself, before it comes here: the other ranks of options->process_set, which may
+ * have accepted the same call, get an error with this rank's number and `reason` instead of waiting for it. `name` is the
+ * tensor's, or the first one's of a grouped call; of a barrier it does not matter. Of the options only the process set and
+ * the group count. This rank's own error is the caller's to raise. */
+DABKE_API dabke_status dabke_refuse(dabke_collective collective, const char* name,
+                                    const dabke_options* options, const char* reason);
+
 /* Tensors: dtypes bool, (u)int8/16/32/64, float16, bfloat16, float32, float64; compact row-major memory
  * aligned to the element. Anything else is refused, naming the tensor. A tensor without elements may have
  * data == NULL.
  *
  * Asynchronous forms return at once, never block, and give a handle that the caller frees. They fail at once,
  * with no handle, on what can be told alone (bad argument, unknown process set, before init); what only the
- * ranks together can tell (a mismatch) is the operation's status, on every rank. `handle` may be NULL when
- * the result is not wanted otherwise. `output` may be NULL or equal to the input's memory: then the operation
- * works in place. A name still pending on this rank is queued behind the first; with DUPLICATE_NAMES=error the
- * call fails with DABKE_ERROR_DUPLICATE_NAME, a grouped one as a whole when that holds for one of its names.
- * A name is free again before its handle completes and its callback is called. */
+ * ranks together can tell (a mismatch) is the operation's status, on every rank. A call that one rank refuses
+ * fails on the others, too: their operation of that name, or the next, ends with that rank's text instead of
+ * waiting for it. `handle` may be NULL when the result is not wanted otherwise. A name still pending on this
+ * rank is queued behind the first; with DUPLICATE_NAMES=error the call fails with DABKE_ERROR_DUPLICATE_NAME,
+ * a grouped one as a whole when that holds for one of its names, and no other rank hears of it. A name is free
+ * again before its handle completes and its callback is called.
+ *
+ * Memory. An operation reads its inputs and writes its outputs until it has completed. It works in place where
+ *   - `output` is NULL (allreduce, broadcast), or begins where its input begins (every collective), or
+ *   - the input and the output share this rank's part, as with NCCL: the output of a reducescatter is that part
+ *     of its input, the input of an allgather_into is that part of its output.
+ * Otherwise an output shares no memory with its input, nor ever with another tensor of the same call or group.
+ * Anything else is refused with DABKE_ERROR_INVALID_ARGUMENT. Two operations that are pending at the same time may
+ * read the same memory; what one of them writes, the other must not use, which nothing checks. */
 
 /* output = reduction of all ranks' inputs, elementwise; same shape and dtype on every rank. A bool has one
  * bit, and any byte but 0 is true: on it sum, max and bitwise or are OR, product, min and bitwise and are
@@ -312,8 +337,8 @@ DABKE_API dabke_status dabke_allgather_async(const char* name, const DLTensor* i
 DABKE_API dabke_status dabke_allgather(const char* name, const DLTensor* input, const dabke_options* options,
                                        dabke_handle** handle);
 /* The same into memory of the caller's; no allocator is asked. `output` has the input's dtype, device and
- * dimensions, but for the first, which is the sum of all ranks', and shares no memory with the input. Where
- * it has another first dimension on some rank, the operation fails on all ranks before any data moves, with
+ * dimensions, but for the first, which is the sum of all ranks'. Where it has another first dimension on some
+ * rank, or the input lies in it elsewhere than where it may, the operation fails on all ranks before any data moves, with
  * DABKE_ERROR_INVALID_ARGUMENT and a text that names the rank and both shapes; other tensors run as if it had
  * not been there. Ranks that give an output and ranks that do not may meet. */
 DABKE_API dabke_status dabke_allgather_into_async(const char* name, const DLTensor* input,
