@@ -5,6 +5,7 @@
 
 namespace dabke::python {
 
+void bind_refusal(nanobind::module_& module);
 void bind_options(nanobind::module_& module);
 void bind_tensor(nanobind::module_& module);
 void bind_handle(nanobind::module_& module);

@@ -1,13 +1,13 @@
 // A submit of each collective. Each takes anything that tensor_of() does, and gives a Handle at once; the blocking
 // forms of the package are a submit that says so, `wait_follows`, and a wait.
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
 #include <algorithm>
+#include <cstring>
 
 #include "bindings/python/core/bindings.h"
 #include "bindings/python/core/handle.h"
 #include "bindings/python/core/options.h"
+#include "bindings/python/core/refusal.h"
+#include "bindings/python/core/text.h"
 
 namespace dabke::python {
 namespace {
@@ -31,9 +31,7 @@ dabke_status alltoall(const char* name, const DLTensor* input, const DLTensor* o
 dabke_status grouped_allgather(const char* const* names, const DLTensor* const* inputs,
                                const DLTensor* const* outputs, std::size_t count,
                                const dabke_options* options, dabke_handle** handle) {
-  if (outputs != nullptr) {
-    raise(DABKE_ERROR_INVALID_ARGUMENT, "a grouped allgather makes its outputs itself; pass none");
-  }
+  if (outputs != nullptr) throw ArgumentError("a grouped allgather makes its outputs itself; pass none");
   return dabke_grouped_allgather_async(names, inputs, count, options, handle);
 }
 
@@ -58,40 +56,61 @@ dabke_options with_wait(const Options& options, bool wait_follows, const Tensors
   return c;
 }
 
-template <SubmitOne submit>
-Handle submit_one(const char* name, nb::handle input, nb::handle output, const Options& options,
-                  nb::handle result, bool wait_follows) {
-  free_abandoned_operations();
-  Tensors tensors;
-  tensors.reserve(2);
-  tensors.push_back(tensor_of(input, output.is_none() && submit != &allgather && submit != &alltoall &&
-                                         submit != &dabke_reducescatter_async));
-  if (!output.is_none()) tensors.push_back(tensor_of(output, true));
-  const dabke_options c = with_wait(options, wait_follows, tensors);
-  dabke_handle* handle = nullptr;
-  check(
-      submit(name, &tensors.front()->dl(), output.is_none() ? nullptr : &tensors.back()->dl(), &c, &handle));
-  note_submit();
-  return handle_of(handle, std::move(tensors), result);
+/// Memory for a result like `input`, as `make` of the package gives it.
+nb::object made_like(nb::handle make, nb::handle input, const std::shared_ptr<const Tensor>& tensor) {
+  const bool is_plain = std::string_view(Py_TYPE(input.ptr())->tp_name) == "numpy.ndarray";
+  return make(is_plain ? nb::borrow(input) : nb::cast(TensorObject{tensor}));
 }
 
+bool is_maker(nb::handle output) { return PyFunction_Check(output.ptr()) != 0; }
+
+/// `output` is memory, a function that makes it, or None. `result` is that of the handle; None: the output.
+template <SubmitOne submit>
+Handle submit_one(std::string_view collective, nb::str name, nb::handle input, nb::handle output,
+                  const Options& options, nb::handle result, bool wait_follows) {
+  free_abandoned_operations();
+  const char* const text = utf8_of(name, std::string(collective) + ": the name");
+  constexpr bool kMakesOutputs =
+      submit == &allgather || submit == &alltoall || submit == &dabke_reducescatter_async;
+  nb::object given = nb::borrow(output);
+  Tensors tensors;
+  tensors.reserve(2);
+  or_refuse({collective, text, options.c()->process_set}, [&] {
+    tensors.push_back(tensor_of(input, given.is_none() && !kMakesOutputs));
+    if (is_maker(given)) given = made_like(given, input, tensors.front());
+    if (!given.is_none()) tensors.push_back(tensor_of(given, true));
+  });
+  const dabke_options c = with_wait(options, wait_follows, tensors);
+  dabke_handle* handle = nullptr;
+  check(submit(text, &tensors.front()->dl(), given.is_none() ? nullptr : &tensors.back()->dl(), &c, &handle));
+  note_submit();
+  return handle_of(handle, std::move(tensors), result.is_none() ? given : result);
+}
+
+/// The same of several: `outputs` is a list, a function that makes one of them, or None.
 template <SubmitGroup submit>
-Handle submit_group(const std::vector<std::string>& names, nb::list inputs, nb::object outputs,
+Handle submit_group(std::string_view collective, nb::list names, nb::list inputs, nb::object outputs,
                     const Options& options, nb::handle result, bool wait_follows) {
   free_abandoned_operations();
   const std::size_t count = inputs.size();
-  if (names.size() != count || (!outputs.is_none() && nb::len(outputs) != count)) {
-    raise(DABKE_ERROR_INVALID_ARGUMENT, "a group needs as many names and outputs as inputs");
-  }
+  const std::vector<const char*> texts = all_utf8_of(names, std::string(collective) + ": a name");
   const bool in_place = outputs.is_none() && submit == &dabke_grouped_allreduce_async;
   Tensors tensors;
   tensors.reserve(2 * count);
-  for (const nb::handle input : inputs) tensors.push_back(tensor_of(input, in_place));
-  if (!outputs.is_none()) {
-    for (const nb::handle output : nb::list(outputs)) tensors.push_back(tensor_of(output, true));
-  }
-  std::vector<const char*> texts;
-  for (const std::string& name : names) texts.push_back(name.c_str());
+  or_refuse({collective, texts.size() > 1 ? texts.front() : "", options.c()->process_set}, [&] {
+    if (names.size() != count || (nb::isinstance<nb::list>(outputs) && nb::len(outputs) != count)) {
+      throw ArgumentError("a group needs as many names and outputs as inputs");
+    }
+    for (const nb::handle input : inputs) tensors.push_back(tensor_of(input, in_place));
+    if (is_maker(outputs)) {
+      nb::list made;
+      for (std::size_t i = 0; i < count; ++i) made.append(made_like(outputs, inputs[i], tensors[i]));
+      outputs = made;
+    }
+    if (!outputs.is_none()) {
+      for (const nb::handle output : nb::list(outputs)) tensors.push_back(tensor_of(output, true));
+    }
+  });
   std::vector<const DLTensor*> views;
   for (const auto& tensor : tensors) views.push_back(&tensor->dl());
   const dabke_options c = with_wait(options, wait_follows, tensors);
@@ -99,18 +118,28 @@ Handle submit_group(const std::vector<std::string>& names, nb::list inputs, nb::
   check(submit(texts.data(), views.data(), outputs.is_none() ? nullptr : views.data() + count, count, &c,
                &handle));
   note_submit();
-  return handle_of(handle, std::move(tensors), result);
+  return handle_of(handle, std::move(tensors), result.is_none() ? outputs : result);
 }
 
 template <SubmitOne submit>
 void bind_one(nb::module_& module, const char* name) {
-  module.def(name, &submit_one<submit>, nb::arg("name"), nb::arg("input").none(), nb::arg("output").none(),
+  const auto call = [collective = std::string_view(name)](nb::str text, nb::handle input, nb::handle output,
+                                                          const Options& options, nb::handle result,
+                                                          bool wait_follows) {
+    return submit_one<submit>(collective, text, input, output, options, result, wait_follows);
+  };
+  module.def(name, call, nb::arg("name"), nb::arg("input").none(), nb::arg("output").none(),
              nb::arg("options"), nb::arg("result").none() = nb::none(), nb::arg("wait_follows") = false);
 }
 template <SubmitGroup submit>
 void bind_group(nb::module_& module, const char* name) {
-  module.def(name, &submit_group<submit>, nb::arg("names"), nb::arg("inputs"), nb::arg("outputs").none(),
-             nb::arg("options"), nb::arg("result").none() = nb::none(), nb::arg("wait_follows") = false);
+  const auto call = [collective = std::string_view(name).substr(std::strlen("grouped_"))](
+                        nb::list names, nb::list inputs, nb::object outputs, const Options& options,
+                        nb::handle result, bool wait_follows) {
+    return submit_group<submit>(collective, names, inputs, outputs, options, result, wait_follows);
+  };
+  module.def(name, call, nb::arg("names"), nb::arg("inputs"), nb::arg("outputs").none(), nb::arg("options"),
+             nb::arg("result").none() = nb::none(), nb::arg("wait_follows") = false);
 }
 
 Handle barrier(const Options& options, bool wait_follows) {

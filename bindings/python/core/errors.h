@@ -11,7 +11,14 @@ namespace dabke::python {
 
 namespace nb = nanobind;
 
-/// Throws the class of dabke.errors that stands for `status`, with `text`.
+/// An object of the class of dabke.errors that stands for `status`, with `text`.
+nb::object error_of(dabke_status status, const std::string& text);
+
+/// Makes the exception `error` the interpreter's current error.
+void set_error(nb::handle error);
+
+/// Throws the exception `error`.
+[[noreturn]] void raise(nb::handle error);
 [[noreturn]] void raise(dabke_status status, const std::string& text);
 
 /// Throws for anything but success, with the text of the calling thread's last failed call.

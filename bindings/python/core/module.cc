@@ -5,6 +5,7 @@
 NB_MODULE(_core, module) {
   using namespace dabke::python;
   nanobind::set_leak_warnings(false);  // handles that are alive when the interpreter ends are no leak
+  bind_refusal(module);
   bind_options(module);
   bind_tensor(module);
   bind_handle(module);

@@ -1,6 +1,6 @@
 # The compiled part: the C API in Python's types. Private to this package and its framework layers.
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Any, NoReturn, final
 
 dtypes: dict[str, int]
 """The numbers of the dtypes, by their NumPy names."""
@@ -19,7 +19,8 @@ class Tensor:
         owner: object = ...,
     ) -> None: ...
     @staticmethod
-    def of(object: object, is_output: bool = ...) -> Tensor: ...
+    def of(object: object, is_output: bool = ...) -> Tensor:
+        """What an array exports; an input that is not plain memory of the host is copied."""
     @property
     def shape(self) -> tuple[int, ...]: ...
     @property
@@ -114,6 +115,11 @@ class Memory:
     @property
     def pointer(self) -> int: ...
 
+def refuse(collective: str, name: str, process_set: int, error: BaseException) -> NoReturn:
+    """Raises `error` for a collective that other ranks may have called, before C has seen it on this one."""
+
+# `output` is memory, or a function that makes it like the input; None: in place, or the runtime's own memory. `result` is
+# what the handle gives; None: the output.
 def allreduce(
     name: str, input: object, output: object, options: Options, result: object = ..., wait_follows: bool = ...
 ) -> Handle: ...
@@ -130,7 +136,7 @@ def reducescatter(
     name: str, input: object, output: object, options: Options, result: object = ..., wait_follows: bool = ...
 ) -> Handle: ...
 def grouped_allreduce(
-    names: list[str], inputs: list[Any], outputs: list[Any] | None, options: Options, result: object = ...,
+    names: list[str], inputs: list[Any], outputs: list[Any] | Callable[[Any], Any] | None, options: Options, result: object = ...,
     wait_follows: bool = ...,
 ) -> Handle: ...
 def grouped_allgather(
@@ -138,7 +144,7 @@ def grouped_allgather(
     wait_follows: bool = ...,
 ) -> Handle: ...
 def grouped_reducescatter(
-    names: list[str], inputs: list[Any], outputs: list[Any] | None, options: Options, result: object = ...,
+    names: list[str], inputs: list[Any], outputs: list[Any] | Callable[[Any], Any] | None, options: Options, result: object = ...,
     wait_follows: bool = ...,
 ) -> Handle: ...
 def barrier(options: Options, wait_follows: bool = ...) -> Handle: ...

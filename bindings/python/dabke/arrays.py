@@ -30,7 +30,7 @@ def _load_numpy() -> Any:
     return _numpy
 
 
-# Anything with the buffer protocol or __dlpack__, or a _core.Tensor. Compact and row-major.
+# Anything with the buffer protocol or __dlpack__, or a _core.Tensor. An output is compact and row-major.
 TensorLike = Any
 
 _FORMATS = {
@@ -50,13 +50,13 @@ _FORMATS = {
 }
 
 
-def empty_like(tensor: TensorLike) -> Any:
-    """Memory for a result of the shape and dtype of `tensor`, row-major."""
+def empty_like(tensor: Any) -> Any:
+    """Memory for a result like `tensor`, an array or a ``_core.Tensor``: what ``_core`` calls where no output is given."""
     numpy = _numpy or _load_numpy()
     if numpy and type(tensor) is numpy.ndarray:
-        return numpy.empty(tensor.shape, tensor.dtype)
-    described = tensor if isinstance(tensor, _core.Tensor) else _core.Tensor.of(tensor)
-    return empty(described.shape, described.dtype)
+        dtype = tensor.dtype
+        return numpy.empty(tensor.shape, dtype if dtype.isnative else dtype.newbyteorder("="))
+    return empty(tensor.shape, tensor.dtype)
 
 
 def empty(shape: tuple[int, ...], dtype: str) -> Any:

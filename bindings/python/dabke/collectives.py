@@ -1,9 +1,10 @@
 """The collectives, each in a blocking form and an asynchronous one, which gives a handle at once.
 
 Tensors are whatever speaks the buffer protocol or DLPack in host memory: NumPy arrays, arrays of other libraries,
-``array.array``. They are compact and row-major; a strided one is refused, never copied behind the caller's back.
-Results are new NumPy arrays (memoryviews where NumPy is not installed), or `out` where it is given. Names ending
-in an underscore work in place.
+``array.array``. An input that is not compact, row-major, aligned and in this machine's byte order is copied before the
+call returns; an output like that is refused, and so are read-only outputs and masked arrays. Results are new NumPy
+arrays (memoryviews where NumPy is not installed), or `out` where it is given. Names ending in an underscore work in
+place.
 
 A name stands for the same tensor on every rank, and ranks may submit in any order. A tensor without a name gets
 ``<collective>.noname.<n>``, n counting those of its process set: then all ranks must submit in the same order. A

@@ -121,15 +121,12 @@ def _submit_broadcast(
     wait_follows: bool,
 ) -> Handle:
     number = set_id_of(process_set)
-    if out is None:
-        out = empty_like(tensor)
     return _core.broadcast(
         name_of(name, "broadcast", number),
         tensor,
-        out,
+        empty_like if out is None else out,
         options_of(number, priority=priority, root_rank=root_rank),
-        out,
-        wait_follows,
+        wait_follows=wait_follows,
     )
 
 

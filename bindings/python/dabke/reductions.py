@@ -44,14 +44,11 @@ def allreduce_async(
 ) -> Handle:
     """The asynchronous form of ``allreduce``."""
     number = process_set if isinstance(process_set, int) else process_set._id()
-    if out is None:
-        out = empty_like(tensor)
     return _core.allreduce(
         name or name_of(None, "allreduce", number),
         tensor,
-        out,
+        empty_like if out is None else out,
         options_of(number, op, prescale_factor, postscale_factor, compression, priority),
-        out,
     )
 
 
@@ -82,16 +79,15 @@ def allreduce(
         `out`, or a new array.
     """
     number = process_set if isinstance(process_set, int) else process_set._id()
-    if out is None:
-        out = empty_like(tensor)
-    _core.allreduce(
+    handle = _core.allreduce(
         name or name_of(None, "allreduce", number),
         tensor,
-        out,
+        empty_like if out is None else out,
         options_of(number, op, prescale_factor, postscale_factor, compression, priority),
         wait_follows=True,
-    ).wait()
-    return out  # type: ignore[no-any-return]
+    )
+    handle.wait()
+    return handle.result  # type: ignore[no-any-return]
 
 
 def allreduce_async_(
@@ -152,14 +148,12 @@ def _submit_grouped_allreduce(
     wait_follows: bool,
 ) -> Handle:
     number = set_id_of(process_set)
-    outputs = [empty_like(tensor) for tensor in tensors] if out is None else list(out)
     return _core.grouped_allreduce(
         group_names(name, "grouped_allreduce", number, len(tensors)),
         list(tensors),
-        outputs,
+        empty_like if out is None else list(out),
         options_of(number, op, prescale_factor, postscale_factor, compression, priority),
-        outputs,
-        wait_follows,
+        wait_follows=wait_follows,
     )
 
 

@@ -10,15 +10,9 @@ CALL_NAMES = [call.__name__ for call in CALLS]
 
 
 @pytest.mark.parametrize('call', CALLS, ids=CALL_NAMES)
-def test_a_strided_array_is_refused(call):
-    with pytest.raises(ValueError, match='must be compact and row-major'):
-        call(numpy.ones((4, 4))[:, ::2])
-
-
-@pytest.mark.parametrize('call', CALLS, ids=CALL_NAMES)
-@pytest.mark.parametrize('dtype', ['complex64', 'U3', '>f4', 'datetime64[s]', [('a', 'f4')]], ids=str)
+@pytest.mark.parametrize('dtype', ['complex64', 'U3', 'datetime64[s]', [('a', 'f4')]], ids=str)
 def test_a_dtype_that_is_not_supported_is_refused(call, dtype):
-    with pytest.raises(ValueError, match='not supported|no array'):
+    with pytest.raises(ValueError, match='not supported|cannot be read here'):
         call(numpy.zeros(4, dtype))
 
 

@@ -187,7 +187,9 @@ class GradientReducer:
             staged = [each.tensor for each in prepared]
             return ops.submit_grouped_allreduce(names, staged, True, self._process_set, self._op, self._scales, wire)
         how = options(self._process_set, self._op, *self._scales, wire, 0, stream_of(prepared[0].tensor))
-        handed_over = [each.described or described(on_host(each.tensor, "allreduce")) for each in prepared]
+        handed_over = [
+            each.described or described(on_host(each.tensor, "allreduce", names[0], self._process_set)) for each in prepared
+        ]
         if len(handed_over) == 1:
             return submit(_core.allreduce, names[0], handed_over[0], None, how)
         return submit(_core.grouped_allreduce, names, handed_over, None, how)

@@ -59,7 +59,7 @@ def submit_allreduce(
     wait_follows: bool = False,
 ) -> Handle:
     """An allreduce under its full name."""
-    source = on_host(tensor, "allreduce")
+    source = on_host(tensor, "allreduce", name, process_set)
     how = options(process_set, op, scales[0], scales[1], wire, 0, stream_of(source))
     if in_place:
         return submit(_core.allreduce, name, described(source), None, how, result_in(tensor, source), wait_follows)
@@ -131,7 +131,7 @@ def submit_grouped_allreduce(
     wait_follows: bool = False,
 ) -> Handle:
     """An allreduce of several tensors under their full names."""
-    sources = [on_host(tensor, "grouped_allreduce") for tensor in tensors]
+    sources = [on_host(tensor, "grouped_allreduce", names[0], process_set) for tensor in tensors]
     stream = stream_of(sources[0]) if sources else 0
     how = options(process_set, op, scales[0], scales[1], wire, 0, stream)
     inputs = [described(source) for source in sources]
@@ -239,7 +239,7 @@ def sparse_allreduce_async(
 
 def submit_allgather(name: str, tensor: torch.Tensor, process_set: int, wait_follows: bool = False) -> Handle:
     """An allgather under its full name."""
-    source = on_host(tensor, "allgather")
+    source = on_host(tensor, "allgather", name, process_set)
     device = tensor.device
     how = options(process_set, stream=stream_of(source))
 
@@ -259,7 +259,7 @@ def submit_grouped_allgather(
     names: list[str], tensors: Sequence[torch.Tensor], process_set: int, wait_follows: bool = False
 ) -> Handle:
     """An allgather of several tensors under their full names."""
-    sources = [on_host(tensor, "grouped_allgather") for tensor in tensors]
+    sources = [on_host(tensor, "grouped_allgather", names[0], process_set) for tensor in tensors]
     how = options(process_set, stream=stream_of(sources[0]) if sources else 0)
     inputs = [described(source) for source in sources]
     return submit(_core.grouped_allgather, names, inputs, None, how, outputs_like(tensors), wait_follows)
@@ -285,7 +285,7 @@ def submit_broadcast(
     wait_follows: bool = False,
 ) -> Handle:
     """A broadcast under its full name."""
-    source = on_host(tensor, "broadcast")
+    source = on_host(tensor, "broadcast", name, process_set)
     how = options(process_set, root_rank=int(root_rank), stream=stream_of(source))
     if in_place:
         return submit(_core.broadcast, name, described(source), None, how, result_in(tensor, source), wait_follows)
@@ -328,7 +328,7 @@ def submit_alltoall(
     name: str, tensor: torch.Tensor, splits: _Splits, process_set: int, wait_follows: bool = False
 ) -> Handle:
     """An alltoall under its full name."""
-    source = on_host(tensor, "alltoall")
+    source = on_host(tensor, "alltoall", name, process_set)
     device = tensor.device
     if splits is None:
         how = options(process_set, stream=stream_of(source))
@@ -367,7 +367,7 @@ def submit_reducescatter(
     wait_follows: bool = False,
 ) -> Handle:
     """A reducescatter under its full name."""
-    source = on_host(tensor, "reducescatter")
+    source = on_host(tensor, "reducescatter", name, process_set)
     device = tensor.device
     how = options(process_set, op, scales[0], scales[1], stream=stream_of(source))
 
@@ -400,7 +400,7 @@ def submit_grouped_reducescatter(
     wait_follows: bool = False,
 ) -> Handle:
     """A reducescatter of several tensors under their full names."""
-    sources = [on_host(tensor, "grouped_reducescatter") for tensor in tensors]
+    sources = [on_host(tensor, "grouped_reducescatter", names[0], process_set) for tensor in tensors]
     how = options(process_set, op, scales[0], scales[1], stream=stream_of(sources[0]) if sources else 0)
     inputs = [described(source) for source in sources]
     return submit(_core.grouped_reducescatter, names, inputs, None, how, outputs_like(tensors), wait_follows)

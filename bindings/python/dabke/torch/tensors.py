@@ -16,7 +16,7 @@ import torch.utils.dlpack
 
 from .. import _core
 from ..device_streams import CUDA, goes_directly
-from ..errors import InvalidArgumentError, UnsupportedError
+from ..errors import DabkeError, InvalidArgumentError, UnsupportedError
 
 # What the runtime calls each dtype. Old versions of PyTorch lack some of them.
 DTYPES: dict[torch.dtype, int] = {
@@ -74,11 +74,14 @@ def check(tensor: Any, collective: str) -> None:
         )
 
 
-def on_host(tensor: torch.Tensor, collective: str) -> torch.Tensor:
-    """The tensor to hand over: itself, or a copy in host memory where it is staged."""
+def on_host(tensor: torch.Tensor, collective: str, name: str, process_set: int) -> torch.Tensor:
+    """The tensor to hand over: itself, or a copy in host memory where it is staged. A group goes by its first name."""
     if is_plain(tensor):
         return tensor
-    check(tensor, collective)
+    try:
+        check(tensor, collective)
+    except DabkeError as error:
+        _core.refuse(collective.removeprefix("grouped_"), name, process_set, error)
     return tensor if goes_directly(tensor) else tensor.detach().to("cpu", copy=True)
 
 
