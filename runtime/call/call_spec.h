@@ -74,11 +74,13 @@ constexpr void for_each_call_field(Visitor&& visit) {
   std::apply([&](const auto&... rows) { (visit(rows), ...); }, kCallFields);
 }
 
-/// A factor that is not a number is the same as another such: what it makes of the data is the same.
+/// Whether they make the same of the data: a factor that is not a number does what another such does, and 0.0 and -0.0 give
+/// zeros of different signs.
 template <class T>
 constexpr bool is_same_value(const T& a, const T& b) {
   if constexpr (std::is_floating_point_v<T>) {
     if (std::isnan(a)) return std::isnan(b);
+    if (a == 0 && std::signbit(a) != std::signbit(b)) return false;
   }
   return a == b;
 }

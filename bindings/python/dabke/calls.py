@@ -32,7 +32,6 @@ def group_names(name: str | None, collective: str, process_set: int, count: int)
     return [f"{group}.{i}" for i in range(count)]
 
 
-@functools.lru_cache(maxsize=4096)
 def options_of(
     process_set: int,
     op: int = Average,
@@ -41,6 +40,21 @@ def options_of(
     compression: int = Compression.default,
     priority: int = 0,
     root_rank: int = 0,
+) -> _core.Options:
+    """The options of a collective; the same ones are made once."""
+    # 0.0 and -0.0 are equal, but not the same; neither is worth a place.
+    make = _made_once if prescale_factor and postscale_factor else _made
+    return make(process_set, op, prescale_factor, postscale_factor, compression, priority, root_rank)
+
+
+def _made(
+    process_set: int,
+    op: int,
+    prescale_factor: float,
+    postscale_factor: float,
+    compression: int,
+    priority: int,
+    root_rank: int,
 ) -> _core.Options:
     return _core.Options(
         process_set=process_set,
@@ -51,3 +65,7 @@ def options_of(
         compression=int(compression),
         priority=priority,
     )
+
+
+# By type too: 1.0 is no rank, whoever has asked for rank 1 before.
+_made_once = functools.lru_cache(maxsize=4096, typed=True)(_made)

@@ -47,6 +47,15 @@ def test_all_reduce_multiplies_before_the_sum(job):
     equal(mine, torch.full((3,), 0.5 * sum(range(1, job.size + 1))))
 
 
+def test_a_zero_that_multiplies_keeps_its_sign_whichever_came_first(job):
+    if not hasattr(dist._make_nccl_premul_sum(0.5), 'factor'):
+        pytest.skip('this torch does not tell the factor')
+    for zero in (0.0, -0.0, 0.0):
+        mine = torch.ones(3)
+        dist.all_reduce(mine, dist._make_nccl_premul_sum(zero))
+        assert torch.signbit(mine).tolist() == [str(zero) == '-0.0'] * 3
+
+
 def test_all_reduce_of_complex_numbers_and_of_none(job):
     mine = torch.full((2,), complex(job.rank, 1), dtype=torch.complex64)
     dist.all_reduce(mine)

@@ -66,6 +66,18 @@ TEST_CASE("a scale that is not a number agrees with itself") {
   CHECK_FALSE(one == CallSpec());
 }
 
+TEST_CASE("a scale of 0.0 differs from one of -0.0: the zeros that come of them have other signs") {
+  for (double CallSpec::*const factor : {&CallSpec::prescale, &CallSpec::postscale}) {
+    CallSpec zero, negative;
+    zero.*factor = 0.0;
+    negative.*factor = -0.0;
+    CHECK(zero == zero);
+    CHECK(negative == negative);
+    CHECK_FALSE(zero == negative);
+    CHECK(difference(zero, negative) == "scale factor");
+  }
+}
+
 TEST_CASE("a description shows what counts, and of the rest what is not the default") {
   Request request;
   request.tensors.push_back({"x", DType::f32, Shape{2, 3}});

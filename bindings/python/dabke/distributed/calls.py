@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -43,7 +44,7 @@ class Calls:
         self._rank = rank
         self._names = Names(label)
         self._completer = Completer()
-        self._options: dict[tuple[int, float, int, int], _core.Options] = {}
+        self._options: dict[tuple[int, float, float, int, int], _core.Options] = {}
         self._coalesced: list[Work] | None = None
         self._limit_at(timeout)
 
@@ -59,7 +60,7 @@ class Calls:
         `like` is of the device that is worked on, behind the stream on which the caller works there.
         """
         stream = 0 if like is None else stream_of(like)
-        key = (op, factor, root, stream)
+        key = (op, factor, math.copysign(1, factor), root, stream)  # 0.0 == -0.0
         options = self._options.get(key)
         if options is None:
             if len(self._options) >= _MOST_OPTIONS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Optional, Union
 
@@ -52,8 +53,9 @@ def options(
     root_rank: int = 0,
     stream: int = 0,
 ) -> _core.Options:
-    """The options of a collective; equal ones are made once."""
-    key = (process_set, op, prescale_factor, postscale_factor, compression, root_rank, stream)
+    """The options of a collective; the same ones are made once."""
+    signs = math.copysign(1, prescale_factor), math.copysign(1, postscale_factor)  # 0.0 == -0.0
+    key = (process_set, op, prescale_factor, postscale_factor, *signs, compression, root_rank, stream)
     found = _made.get(key)
     if found is None:
         if len(_made) >= _MOST:
