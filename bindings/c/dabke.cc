@@ -9,6 +9,7 @@
 #include "bindings/c/structs.h"
 #include "build_parts.h"
 #include "ops/registry.h"
+#include "runtime/base/utf8.h"
 
 using namespace dabke;
 
@@ -119,7 +120,7 @@ dabke_status dabke_abort(const char* reason) {
   return entry([&]() -> Status {
     const auto runtime = current_runtime();
     if (!runtime) return no_runtime();
-    runtime->abort(reason ? reason : "no reason was given");
+    runtime->abort(reason ? escaped_utf8(reason) : "no reason was given");
     return {};
   });
 }

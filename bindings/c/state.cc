@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "bindings/c/taken_job_key.h"
+#include "runtime/base/utf8.h"
 
 namespace dabke {
 namespace {
@@ -168,7 +169,8 @@ const std::shared_ptr<ActiveTimeline>& active_timeline() { return state.timeline
 dabke_status report(const Status& status) noexcept {
   if (!status.is_ok()) {
     std::string& text = last_error_text();
-    if (!attempt([&] { text = status.message(); })) text = "out of memory";  // too short to need any
+    if (!attempt([&] { text = escaped_utf8(status.message()); }))
+      text = "out of memory";  // too short to need any
   }
   return static_cast<dabke_status>(status.code());
 }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/utf8.h"
 #include "runtime/call/process_set_list.h"
 
 namespace dabke {
@@ -33,8 +34,7 @@ class RequestCheck {
 
  private:
   Status check_call() const {
-    if (request_.name.empty())
-      return {Code::invalid_argument, fmt::format("{}: the name is empty", name_of(request_.kind))};
+    DABKE_RETURN_IF_ERROR(check_name(request_.kind, "name", request_.name));
     if (moves_data(request_.kind) && request_.tensors.empty())
       return bad_request(request_, "the group has no tensors");
     if (request_.op == ReduceOp::adasum && reduces(request_.kind)) {
@@ -49,6 +49,7 @@ class RequestCheck {
   }
 
   Status check_tensor(const TensorSpec& tensor) const {
+    if (tensor.name != request_.name) DABKE_RETURN_IF_ERROR(check_name(request_.kind, "name", tensor.name));
     DABKE_RETURN_IF_ERROR(check_scales(tensor));
     if (reduces(request_.kind) && !is_defined(request_.op, tensor.dtype)) {
       return bad_request(request_, "tensor '{}' is {}, which has no {}; use one of {}", tensor.name,
@@ -104,6 +105,21 @@ class RequestCheck {
 };
 
 }  // namespace
+
+Status check_name(CollectiveKind kind, std::string_view what, std::string_view name) {
+  if (name.empty()) return {Code::invalid_argument, fmt::format("{}: the {} is empty", name_of(kind), what)};
+  if (name.size() > kMostNameBytes) {
+    constexpr std::size_t kShown = 40;
+    return {Code::invalid_argument,
+            fmt::format("{}: the {} that begins with '{}' has {} bytes; a name has at most {}", name_of(kind),
+                        what, escaped_utf8(name.substr(0, kShown)), name.size(), kMostNameBytes)};
+  }
+  if (!is_utf8(name)) {
+    return {Code::invalid_argument, fmt::format("{}: the {} '{}' is not UTF-8; pass one that is",
+                                                name_of(kind), what, escaped_utf8(name))};
+  }
+  return {};
+}
 
 Status check_request(const Request& request, const AskedIn& in, std::span<const std::int64_t> splits) {
   return RequestCheck(request, in, splits).run();

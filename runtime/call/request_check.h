@@ -2,7 +2,9 @@
 // all collectives.
 #pragma once
 
+#include <cstddef>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,6 +27,13 @@ Status bad_request(const Request& request, fmt::format_string<Args...> format, A
   return {Code::invalid_argument, fmt::format("{} '{}': {}", name_of(request.kind), request.name,
                                               fmt::format(format, std::forward<Args>(args)...))};
 }
+
+/// The longest name of a tensor or group, in bytes. Names travel in messages, many in one, and stand in errors and timelines.
+inline constexpr std::size_t kMostNameBytes = 4096;
+
+/// Whether a name is not empty, UTF-8, and not too long. `what` it names: "name", "group's name".
+///   errors  invalid_argument; a byte that is no part of UTF-8 is escaped in the text
+Status check_name(CollectiveKind kind, std::string_view what, std::string_view name);
 
 /// Whether all that it says by itself can run: name, reduce operation, root, scales, dtypes and first dimensions.
 ///   splits  alltoall: rows to each rank of the set; empty: equal parts

@@ -22,6 +22,8 @@ class SubmitCheck {
       : op_(operation), request_(*operation.request), set_(set), lanes_(lanes) {}
 
   Status run() {
+    const std::string& group = op_.extras().group;
+    if (!group.empty()) DABKE_RETURN_IF_ERROR(check_name(request_.kind, "group's name", group));
     DABKE_RETURN_IF_ERROR(check_request(request_, {set_.id, set_.ranks}, op_.extras().splits));
     for (std::size_t i = 0; i < request_.tensors.size(); ++i) {
       DABKE_RETURN_IF_ERROR(check_memory(request_.tensors[i], op_.inputs[i], "input"));

@@ -506,6 +506,42 @@ static void handles_allocators_and_callbacks(void) {
   dabke_handle_retain(NULL);
 }
 
+/* Each names the function and shows the bytes that are no text. */
+static void bad_names(void) {
+  static char longest[4097 + 1];
+  float x[3] = {1, 2, 3};
+  int64_t count = 3;
+  const DLTensor t = floats(x, &count);
+  const DLTensor* both[] = {&t, &t};
+  const char* names[] = {"good", "w\xff"};
+  dabke_options options = DABKE_OPTIONS_INIT;
+  DLTensor unknown = t;
+  memset(longest, 'x', 4096);
+  CHECK(dabke_allreduce(longest, &t, NULL, NULL) == DABKE_OK);
+  longest[4096] = 'x';
+  CHECK(dabke_allreduce(longest, &t, NULL, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("has 4097 bytes; a name has at most 4096");
+  CHECK(dabke_allreduce("\xc3\xa4", &t, NULL, NULL) == DABKE_OK);
+  CHECK(dabke_allreduce("w\xff", &t, NULL, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("allreduce: the name 'w\\xff' is not UTF-8");
+  CHECK(dabke_broadcast("\xc0\x80", &t, NULL, NULL) == DABKE_ERROR_INVALID_ARGUMENT); /* NUL, overlong */
+  CHECK_SAYS("'\\xc0\\x80'");
+  CHECK(dabke_allgather("\xed\xa0\x80", &t, NULL, NULL) == DABKE_ERROR_INVALID_ARGUMENT); /* a surrogate */
+  CHECK(dabke_grouped_allreduce(names, both, NULL, 2, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("'w\\xff'");
+  options.group = "g\xff";
+  options.group_size = 2;
+  CHECK(dabke_allreduce_async("member", &t, NULL, &options, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("allreduce: the group's name 'g\\xff' is not UTF-8");
+  options.group = longest;
+  CHECK(dabke_allreduce_async("member", &t, NULL, &options, NULL) == DABKE_ERROR_INVALID_ARGUMENT);
+  CHECK_SAYS("group's name");
+  unknown.dtype.code = kDLComplex; /* refused for it before the name is looked at */
+  CHECK(dabke_allreduce("w\xff", &unknown, NULL, NULL) == DABKE_ERROR_UNSUPPORTED);
+  CHECK_SAYS("'w\\xff'");
+  CHECK(x[0] == 1 && x[2] == 3);
+}
+
 static void bad_tensors(void) {
   char raw[32] = {0};
   float x[6] = {0};
@@ -842,6 +878,7 @@ int main(void) {
   a_check_stops_a_wait();
   what_is_left_to_a_wait_completes();
   handles_allocators_and_callbacks();
+  bad_names();
   bad_tensors();
   process_sets();
   what_is_to_come_says_so();

@@ -162,3 +162,44 @@ TEST_CASE("freeing memory waits for the operations that use it") {
   dabke_free(data);
   for (const dabke::Handle& handle : handles) CHECK(handle.poll());
 }
+
+TEST_CASE("a NUL in a name or a path is refused, by every function that takes one") {
+  const dabke::Session session;
+  const std::string name("w\0a", 3);
+  std::vector<float> x{1, 2};
+  std::vector<float> y(2);
+  const std::vector<std::string> names{"good", name};
+  const std::vector<dabke::Tensor> both{x, y};
+  const std::vector<std::function<void()>> calls{
+      [&] { dabke::allreduce(name, x); },
+      [&] { (void)dabke::allreduce_async(name, x); },
+      [&] { dabke::broadcast(name, x); },
+      [&] { (void)dabke::broadcast_async(name, x); },
+      [&] { (void)dabke::reducescatter(name, x); },
+      [&] { (void)dabke::reducescatter_async(name, x); },
+      [&] { (void)dabke::allgather(name, x); },
+      [&] { (void)dabke::allgather_async(name, x); },
+      [&] { dabke::allgather_into(name, x, y); },
+      [&] { (void)dabke::allgather_into_async(name, x, y); },
+      [&] { (void)dabke::alltoall(name, x); },
+      [&] { (void)dabke::alltoall_async(name, x); },
+      [&] { dabke::alltoall_into(name, x, y); },
+      [&] { (void)dabke::alltoall_into_async(name, x, y); },
+      [&] { (void)dabke::grouped_allreduce_async(names, both); },
+      [&] { (void)dabke::grouped_allgather_async(names, both); },
+      [&] { (void)dabke::grouped_reducescatter_async(names, both); },
+      [&] { dabke::start_timeline(name); },
+      [&] { const dabke::Span span(name); },
+  };
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    CAPTURE(i);
+    try {
+      calls[i]();
+      FAIL_CHECK("it was taken");
+    } catch (const dabke::Error& error) {
+      CHECK(error.status() == DABKE_ERROR_INVALID_ARGUMENT);
+      CHECK_THAT(error.what(), Catch::Matchers::Contains("'w\\0...' contains a NUL character"));
+    }
+  }
+  CHECK(x == std::vector<float>{1, 2});
+}

@@ -4,6 +4,7 @@
 #include "bindings/python/core/bindings.h"
 #include "bindings/python/core/errors.h"
 #include "bindings/python/core/gil.h"
+#include "bindings/python/core/text.h"
 
 namespace dabke::python {
 namespace {
@@ -77,13 +78,16 @@ nb::list config() {
 void bind_inside(nb::module_& module) {
   module.def(
       "start_timeline",
-      [](const std::string& path, bool mark_cycles) {
-        check(without_gil([&] { return dabke_start_timeline(path.c_str(), mark_cycles ? 1 : 0); }));
+      [](nb::str path, bool mark_cycles) {
+        const char* const text = utf8_of(path, "start_timeline: the path");
+        check(without_gil([&] { return dabke_start_timeline(text, mark_cycles ? 1 : 0); }));
       },
       nb::arg("path"), nb::arg("mark_cycles"));
   module.def("stop_timeline", [] { check(without_gil([] { return dabke_stop_timeline(); })); });
   module.def(
-      "annotate_begin", [](const char* name) { check(dabke_annotate_begin(name)); }, nb::arg("name"));
+      "annotate_begin",
+      [](nb::str name) { check(dabke_annotate_begin(utf8_of(name, "annotate: the name"))); },
+      nb::arg("name"));
   module.def("annotate_end", [] { check(dabke_annotate_end()); });
   module.def(
       "mark_step", [](std::uint64_t step) { check(dabke_mark_step(step)); }, nb::arg("step"));
@@ -92,7 +96,11 @@ void bind_inside(nb::module_& module) {
   module.def("late_seconds", &late_seconds, nb::arg("rank"));
   module.def("config", &config);
   module.def(
-      "dump", [](const std::string& path) { check(without_gil([&] { return dabke_dump(path.c_str()); })); },
+      "dump",
+      [](nb::str path) {
+        const char* const text = utf8_of(path, "dump: the path");
+        check(without_gil([&] { return dabke_dump(text); }));
+      },
       nb::arg("path"));
 }
 

@@ -9,6 +9,7 @@
 #include "bindings/python/core/bindings.h"
 #include "bindings/python/core/errors.h"
 #include "bindings/python/core/gil.h"
+#include "bindings/python/core/text.h"
 
 namespace dabke::python {
 namespace {
@@ -52,13 +53,11 @@ int call_exchange(void* context, const void* mine, void* all, std::size_t capaci
   return failed;
 }
 
-void init(const std::vector<std::string>& settings,
-          const std::vector<std::vector<std::int32_t>>& process_sets, nb::object exchange_function,
-          std::int64_t rank, std::int64_t size, const std::optional<std::vector<std::int32_t>>& ranks) {
+void init(nb::list settings, const std::vector<std::vector<std::int32_t>>& process_sets,
+          nb::object exchange_function, std::int64_t rank, std::int64_t size,
+          const std::optional<std::vector<std::int32_t>>& ranks) {
   dabke_init_options options = DABKE_INIT_OPTIONS_INIT;
-  std::vector<const char*> pairs;
-  for (const std::string& pair : settings) pairs.push_back(pair.c_str());
-  pairs.push_back(nullptr);
+  const std::vector<const char*> pairs = all_utf8_of(settings, "init: a setting");
   options.settings = pairs.data();
   std::vector<const std::int32_t*> set_ranks;
   std::vector<std::size_t> set_sizes;
@@ -94,6 +93,11 @@ void check_in_job() {
   check(dabke_process_set_size(DABKE_WORLD, &size));
 }
 
+template <int (*query)(const char*)>
+bool answer(nb::str name) {
+  return query(utf8_of(name, "the name")) != 0;
+}
+
 template <int (*query)()>
 int in_job() {
   const int number = query();
@@ -111,7 +115,10 @@ void bind_job(nb::module_& module) {
   module.def("shutdown", [] { check(without_gil([] { return dabke_shutdown(); })); });
   module.def(
       "abort",
-      [](const std::string& reason) { check(without_gil([&] { return dabke_abort(reason.c_str()); })); },
+      [](nb::str reason) {
+        const std::string text = shown(reason);  // a job must end whatever its reason is made of
+        check(without_gil([&] { return dabke_abort(text.c_str()); }));
+      },
       nb::arg("reason"));
   module.def("is_initialized", [] { return dabke_is_initialized() != 0; });
   module.def("rank", &in_job<&dabke_rank>);
@@ -122,16 +129,10 @@ void bind_job(nb::module_& module) {
   module.def("cross_size", &in_job<&dabke_cross_size>);
   module.def("is_homogeneous", [] { return in_job<&dabke_is_homogeneous>() != 0; });
   module.def("version", [] { return std::string(dabke_version()); });
-  module.def(
-      "backend_built", [](const char* name) { return dabke_backend_built(name) != 0; }, nb::arg("name"));
-  module.def(
-      "backend_enabled", [](const char* name) { return dabke_backend_enabled(name) != 0; }, nb::arg("name"));
-  module.def(
-      "controller_built", [](const char* name) { return dabke_controller_built(name) != 0; },
-      nb::arg("name"));
-  module.def(
-      "controller_enabled", [](const char* name) { return dabke_controller_enabled(name) != 0; },
-      nb::arg("name"));
+  module.def("backend_built", &answer<&dabke_backend_built>, nb::arg("name"));
+  module.def("backend_enabled", &answer<&dabke_backend_enabled>, nb::arg("name"));
+  module.def("controller_built", &answer<&dabke_controller_built>, nb::arg("name"));
+  module.def("controller_enabled", &answer<&dabke_controller_enabled>, nb::arg("name"));
   module.def("mpi_threads_supported", [] { return dabke_mpi_threads_supported(); });
   module.def(
       "status_name",

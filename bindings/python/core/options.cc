@@ -1,8 +1,9 @@
 #include "bindings/python/core/options.h"
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+
+#include "bindings/python/core/text.h"
 
 namespace dabke::python {
 
@@ -12,7 +13,7 @@ void bind_options(nb::module_& module) {
           "__init__",
           [](Options* self, int process_set, int op, int root_rank, double prescale_factor,
              double postscale_factor, int compression, int priority,
-             std::optional<std::vector<std::int64_t>> splits, std::string group, unsigned group_size,
+             std::optional<std::vector<std::int64_t>> splits, nb::str group, unsigned group_size,
              std::uintptr_t stream, std::uintptr_t ready_event, std::int64_t device) {
             new (self) Options;
             dabke_options& c = self->options_;
@@ -29,7 +30,7 @@ void bind_options(nb::module_& module) {
               c.splits = self->splits_.empty() ? &kNoSplits : self->splits_.data();
               c.splits_count = self->splits_.size();
             }
-            self->group_ = std::move(group);
+            self->group_ = utf8_of(group, "the group's name");
             if (!self->group_.empty()) c.group = self->group_.c_str();
             c.group_size = group_size;
             c.stream = reinterpret_cast<void*>(stream);

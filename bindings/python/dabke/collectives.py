@@ -8,7 +8,8 @@ place.
 
 A name stands for the same tensor on every rank, and ranks may submit in any order. A tensor without a name gets
 ``<collective>.noname.<n>``, n counting those of its process set: then all ranks must submit in the same order. A
-name that comes again, as in every training step, is negotiated faster than a new one.
+name that comes again, as in every training step, is negotiated faster than a new one. A name is at most 4096 bytes long
+in UTF-8 and has no NUL; any other is refused, as in every string that goes to the runtime.
 
 Until an operation has completed, its tensors must not be touched. They need not be kept: the operation does.
 

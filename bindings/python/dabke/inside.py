@@ -30,6 +30,6 @@ def config() -> list[dict[str, str]]:
     return _core.config()
 
 
-def dump(file_path: Union[str, "os.PathLike[str]"]) -> None:
+def dump(file_path: Union[str, bytes, "os.PathLike[Any]"]) -> None:
     """Writes as JSON what this rank has been doing and waits for, with the stacks of its threads, also in a hang."""
-    _core.dump(os.fspath(file_path))
+    _core.dump(os.fsdecode(file_path))

@@ -14,12 +14,12 @@ from . import _core
 __all__ = ["annotate", "mark_step", "start_timeline", "stop_timeline"]
 
 
-def start_timeline(file_path: Union[str, "os.PathLike[str]"], mark_cycles: bool = False) -> None:
+def start_timeline(file_path: Union[str, bytes, "os.PathLike[Any]"], mark_cycles: bool = False) -> None:
     """Starts writing the timeline of all ranks (docs/timeline.md) to `file_path` while the job runs.
 
     One rank's call is for all; where every rank calls, each names the same path.
     """
-    _core.start_timeline(os.fspath(file_path), mark_cycles)
+    _core.start_timeline(os.fsdecode(file_path), mark_cycles)
 
 
 def stop_timeline() -> None:

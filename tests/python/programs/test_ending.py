@@ -49,12 +49,28 @@ def test_an_uncaught_exception_is_the_first_cause_on_every_rank(run):
     assert 'first failure: rank 1' in told
 
 
+def test_an_exception_whose_text_has_no_utf8_or_a_nul_ends_the_others_too(run):
+    done = run(r'''
+        import dabke, numpy
+        dabke.init()
+        if dabke.rank() == 1:
+            raise ValueError("half \udc80 and \0 end")
+        try:
+            dabke.allreduce(numpy.ones(3))
+        except dabke.errors.AbortedError as error:
+            print(str(error).encode().decode("ascii"))
+            raise
+    ''', ranks=2, to_the_last=True)
+    assert done.code != 0
+    assert any(r'ValueError: half \udc80 and \0 end (train.py:5)' in line for line in done.lines_of(0)), done.output
+
+
 def test_the_place_named_is_the_programs_and_not_the_packages(run):
     done = run('''
         import dabke, numpy
         dabke.init()
         if dabke.rank() == 1:
-            dabke.allreduce(numpy.ones((4, 4)).T[:, :2])
+            dabke.allreduce_(numpy.ones((4, 4)).T[:, :2])
         dabke.barrier()
     ''')
     assert '(train.py:5)' in done.output

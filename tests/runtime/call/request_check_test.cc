@@ -62,6 +62,26 @@ TEST_CASE("what is wrong with a request alone is told with the collective, the t
              Contains("'grad' is a scalar"));
 }
 
+TEST_CASE("a name is UTF-8 of at most 4096 bytes, whichever tensor of a group has it") {
+  const std::string longest(4096, 'x'), umlaut = "Schicht \xc3\xa4", too_long = longest + "x",
+                                        wrong = "w\xff'";
+  for (const std::size_t which : {std::size_t{0}, std::size_t{1}}) {
+    Request group = request_of(CollectiveKind::allreduce);
+    group.tensors.push_back({"bias", DType::f32, {2}});
+    const auto with = [&](const std::string& name) {
+      group.tensors[which].name = name;
+      if (which == 0) group.name = name;
+      return said_of(group);
+    };
+    CHECK(with(longest).empty());
+    CHECK(with(umlaut).empty());
+    CHECK(with("") == "allreduce: the name is empty");
+    CHECK_THAT(with(too_long), Contains("has 4097 bytes; a name has at most 4096") && Contains("'xxxx"));
+    CHECK(with(too_long).size() < 200);
+    CHECK(with(wrong) == "allreduce: the name 'w\\xff'' is not UTF-8; pass one that is");
+  }
+}
+
 TEST_CASE("the splits of an alltoall are held against its rows and the set's ranks") {
   const Request request = request_of(CollectiveKind::alltoall, DType::f32, {7});
   CHECK_THAT(said_of(request), Contains("7 rows cannot be divided evenly among 3 ranks; pass splits"));

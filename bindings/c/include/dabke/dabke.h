@@ -298,6 +298,8 @@ DABKE_API dabke_status dabke_refuse(dabke_collective collective, const char* nam
  * a grouped one as a whole when that holds for one of its names, and no other rank hears of it. A name is free
  * again before its handle completes and its callback is called.
  *
+ * A name is UTF-8 of 1 to 4096 bytes, and so is that of a group; any other is refused.
+ *
  * Memory. An operation reads its inputs and writes its outputs until it has completed. It works in place where
  *   - `output` is NULL (allreduce, broadcast), or begins where its input begins (every collective), or
  *   - the input and the output share this rank's part, as with NCCL: the output of a reducescatter is that part

@@ -43,6 +43,14 @@ inline void check(dabke_status status) {
   if (status != DABKE_OK) throw Error(status, dabke_last_error());
 }
 
+/// The characters for C, which would take a NUL for the end: two names could become one.
+inline const char* c_text(const std::string& text) {
+  const std::size_t nul = text.find('\0');
+  if (nul == std::string::npos) return text.c_str();
+  throw Error(DABKE_ERROR_INVALID_ARGUMENT,
+              "'" + text.substr(0, nul) + "\\0...' contains a NUL character; names and paths must not");
+}
+
 template <class T>
 constexpr DLDataType dtype_of() {
   using U = std::remove_cv_t<T>;
@@ -371,7 +379,7 @@ Handle start_group(Start&& begin, std::span<const std::string> names, std::span<
   std::vector<const char*> c_names;
   std::vector<DLTensor> tensors;
   std::vector<const DLTensor*> pointers;
-  for (const std::string& name : names) c_names.push_back(name.c_str());
+  for (const std::string& name : names) c_names.push_back(c_text(name));
   for (const Tensor& input : inputs) tensors.push_back(input.dl());
   for (const DLTensor& tensor : tensors) pointers.push_back(&tensor);
   const dabke_options c = options.c();
@@ -387,28 +395,30 @@ Handle start_group(Start&& begin, std::span<const std::string> names, std::span<
 
 inline Handle allreduce_async(const std::string& name, const Tensor& input, const Options& options = {},
                               const Tensor& output = {}) {
-  return detail::start([&](auto... a) { return dabke_allreduce_async(name.c_str(), a...); }, input, output,
-                       options);
+  return detail::start([&](auto... a) { return dabke_allreduce_async(detail::c_text(name), a...); }, input,
+                       output, options);
 }
 inline void allreduce(const std::string& name, const Tensor& input, const Options& options = {},
                       const Tensor& output = {}) {
-  detail::start([&](auto in, auto out, auto c, auto) { return dabke_allreduce(name.c_str(), in, out, c); },
-                input, output, options);
+  detail::start(
+      [&](auto in, auto out, auto c, auto) { return dabke_allreduce(detail::c_text(name), in, out, c); },
+      input, output, options);
 }
 inline Handle broadcast_async(const std::string& name, const Tensor& input, const Options& options = {},
                               const Tensor& output = {}) {
-  return detail::start([&](auto... a) { return dabke_broadcast_async(name.c_str(), a...); }, input, output,
-                       options);
+  return detail::start([&](auto... a) { return dabke_broadcast_async(detail::c_text(name), a...); }, input,
+                       output, options);
 }
 inline void broadcast(const std::string& name, const Tensor& input, const Options& options = {},
                       const Tensor& output = {}) {
-  detail::start([&](auto in, auto out, auto c, auto) { return dabke_broadcast(name.c_str(), in, out, c); },
-                input, output, options);
+  detail::start(
+      [&](auto in, auto out, auto c, auto) { return dabke_broadcast(detail::c_text(name), in, out, c); },
+      input, output, options);
 }
 inline Handle reducescatter_async(const std::string& name, const Tensor& input, const Options& options = {},
                                   const Tensor& output = {}) {
-  return detail::start([&](auto... a) { return dabke_reducescatter_async(name.c_str(), a...); }, input,
-                       output, options);
+  return detail::start([&](auto... a) { return dabke_reducescatter_async(detail::c_text(name), a...); },
+                       input, output, options);
 }
 inline Handle reducescatter(const std::string& name, const Tensor& input, const Options& options = {},
                             const Tensor& output = {}) {
@@ -418,44 +428,47 @@ inline Handle reducescatter(const std::string& name, const Tensor& input, const 
 }
 inline Handle allgather_async(const std::string& name, const Tensor& input, const Options& options = {}) {
   return detail::start(
-      [&](auto in, auto, auto... a) { return dabke_allgather_async(name.c_str(), in, a...); }, input, {},
-      options);
+      [&](auto in, auto, auto... a) { return dabke_allgather_async(detail::c_text(name), in, a...); }, input,
+      {}, options);
 }
 inline Handle allgather(const std::string& name, const Tensor& input, const Options& options = {}) {
-  return detail::start([&](auto in, auto, auto... a) { return dabke_allgather(name.c_str(), in, a...); },
-                       input, {}, options);
+  return detail::start(
+      [&](auto in, auto, auto... a) { return dabke_allgather(detail::c_text(name), in, a...); }, input, {},
+      options);
 }
 /// Into `output`, whose first dimension must be that of the result.
 inline Handle allgather_into_async(const std::string& name, const Tensor& input, const Tensor& output,
                                    const Options& options = {}) {
-  return detail::start([&](auto... a) { return dabke_allgather_into_async(name.c_str(), a...); }, input,
-                       output, options);
+  return detail::start([&](auto... a) { return dabke_allgather_into_async(detail::c_text(name), a...); },
+                       input, output, options);
 }
 inline void allgather_into(const std::string& name, const Tensor& input, const Tensor& output,
                            const Options& options = {}) {
   detail::start(
-      [&](auto in, auto out, auto c, auto) { return dabke_allgather_into(name.c_str(), in, out, c); }, input,
-      output, options);
+      [&](auto in, auto out, auto c, auto) { return dabke_allgather_into(detail::c_text(name), in, out, c); },
+      input, output, options);
 }
 inline Handle alltoall_async(const std::string& name, const Tensor& input, const Options& options = {}) {
-  return detail::start([&](auto in, auto, auto... a) { return dabke_alltoall_async(name.c_str(), in, a...); },
-                       input, {}, options);
+  return detail::start(
+      [&](auto in, auto, auto... a) { return dabke_alltoall_async(detail::c_text(name), in, a...); }, input,
+      {}, options);
 }
 inline Handle alltoall(const std::string& name, const Tensor& input, const Options& options = {}) {
-  return detail::start([&](auto in, auto, auto... a) { return dabke_alltoall(name.c_str(), in, a...); },
-                       input, {}, options);
+  return detail::start(
+      [&](auto in, auto, auto... a) { return dabke_alltoall(detail::c_text(name), in, a...); }, input, {},
+      options);
 }
 /// Into `output`, whose first dimension must be that of the result.
 inline Handle alltoall_into_async(const std::string& name, const Tensor& input, const Tensor& output,
                                   const Options& options = {}) {
-  return detail::start([&](auto... a) { return dabke_alltoall_into_async(name.c_str(), a...); }, input,
-                       output, options);
+  return detail::start([&](auto... a) { return dabke_alltoall_into_async(detail::c_text(name), a...); },
+                       input, output, options);
 }
 inline void alltoall_into(const std::string& name, const Tensor& input, const Tensor& output,
                           const Options& options = {}) {
   detail::start(
-      [&](auto in, auto out, auto c, auto) { return dabke_alltoall_into(name.c_str(), in, out, c); }, input,
-      output, options);
+      [&](auto in, auto out, auto c, auto) { return dabke_alltoall_into(detail::c_text(name), in, out, c); },
+      input, output, options);
 }
 /// Works in place; one handle for the group.
 inline Handle grouped_allreduce_async(std::span<const std::string> names, std::span<const Tensor> inputs,
@@ -526,7 +539,7 @@ inline void remove_process_set_among_members(dabke_process_set id) {
 
 /// dabke_start_timeline.
 inline void start_timeline(const std::string& path, bool mark_cycles = false) {
-  detail::check(dabke_start_timeline(path.c_str(), mark_cycles ? 1 : 0));
+  detail::check(dabke_start_timeline(detail::c_text(path), mark_cycles ? 1 : 0));
 }
 inline void stop_timeline() { detail::check(dabke_stop_timeline()); }
 /// The training step of this number has ended.
@@ -536,7 +549,7 @@ inline void mark_step(std::uint64_t step) { detail::check(dabke_mark_step(step))
 class Span {
  public:
   explicit Span(const char* name) { detail::check(dabke_annotate_begin(name)); }
-  explicit Span(const std::string& name) : Span(name.c_str()) {}
+  explicit Span(const std::string& name) : Span(detail::c_text(name)) {}
   Span(const Span&) = delete;
   Span& operator=(const Span&) = delete;
   ~Span() { (void)dabke_annotate_end(); }
