@@ -7,6 +7,7 @@ from typing import Any, Union
 
 from . import _core, calls, exit_hooks, process_sets as sets
 from .exchange import Exchange, exchange_of
+from .job_key import take_key
 from .process_sets import ProcessSet
 
 __all__ = [
@@ -80,6 +81,7 @@ def init(
         way.size,
         None,
     )
+    take_key()
     sets.adopt(to_make)
     exit_hooks.install()
 

@@ -16,6 +16,7 @@ import urllib.parse
 
 from .errors import InvalidArgumentError, TimedOutError, TransportError
 from .exchange import Way
+from .job_key import key_of_job
 
 # What the store takes; see runtime/base/store_protocol.h.
 LARGEST_VALUE = 64 << 20
@@ -49,7 +50,10 @@ def exchange_among(ranks: list[int]) -> Way:
 
 
 def _setting(name: str) -> str:
-    value = os.environ.get(f"DABKE_{name}") or os.environ.get(f"HOROVOD_{name}")
+    return _needed(name, os.environ.get(f"DABKE_{name}") or os.environ.get(f"HOROVOD_{name}"))
+
+
+def _needed(name: str, value: str | None) -> str:
     if not value:
         raise InvalidArgumentError(
             f"init: comm as a list of ranks is for processes that dabkerun has started, and DABKE_{name} is not set; "
@@ -64,7 +68,7 @@ def _number(name: str) -> int:
 
 def open_store() -> Store:
     """The store that dabkerun serves to this process."""
-    return Store(_setting("RENDEZVOUS"), _setting("JOB_ID"), bytes.fromhex(_setting("JOB_KEY")))
+    return Store(_setting("RENDEZVOUS"), _setting("JOB_ID"), bytes.fromhex(_needed("JOB_KEY", key_of_job())))
 
 
 class Store:

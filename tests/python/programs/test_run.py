@@ -22,6 +22,22 @@ def test_the_results_come_by_rank(run):
     assert '[(0, 109.0), (1, 109.0), (2, 109.0)]' in done.output
 
 
+def test_a_rank_may_run_a_job_of_its_own(run):
+    done = run('''
+        import os, dabke, numpy
+        def work():
+            key = os.environ["DABKE_JOB_KEY"]
+            dabke.init()
+            assert len(key) == 64 and key not in os.environ.values()
+            return int(dabke.allreduce(numpy.array([1]), op=dabke.Sum)[0])
+        if __name__ == "__main__":
+            dabke.init()
+            print(dabke.run(work, np=3))
+            dabke.barrier()
+    ''')
+    assert done.code == 0 and done.lines_of(0) == done.lines_of(1) == ['[3, 3, 3]'], done.output
+
+
 def test_what_goes_between_processes_is_private(run):
     done = run('''
         import dabke, os, stat, sys

@@ -26,6 +26,57 @@ def test_a_list_of_ranks_is_a_job_of_these(run):
         assert done.lines_of(rank) == [line] * 2, done.output
 
 
+SHOWS_NO_KEY = '''
+        import ctypes, os, subprocess, sys
+        import numpy, dabke, dabke.torch as hvd
+        key = os.environ["DABKE_JOB_KEY"]
+        assert len(key) == 64
+        c = ctypes.CDLL(None)
+        c.getenv.restype = ctypes.c_char_p
+        def places():
+            """Where a program, or one that it starts, would find the key."""
+            show = [sys.executable, "-c", "import os; print(dict(os.environ)); print(open('/proc/self/environ').read())"]
+            return {
+                "os.environ": repr(dict(os.environ)),
+                "os.environb": repr(dict(os.environb)),
+                "getenv": repr(c.getenv(b"DABKE_JOB_KEY")),
+                "/proc": open("/proc/self/environ").read(),
+                "child": subprocess.run(show, stdout=subprocess.PIPE, text=True).stdout,
+                "child of a copy": subprocess.run(show, stdout=subprocess.PIPE, text=True, env={**os.environ}).stdout,
+                "shell": os.popen("env").read(),
+            }
+        assert all(key in text for text in places().values())  # it would be seen
+        def check():
+            assert not [place for place, text in places().items() if key in text or key.upper() in text]
+'''
+
+
+@pytest.mark.parametrize('first', ['dabke.init()', 'dabke.init(comm=[0, 1])', 'hvd.init()'])
+def test_the_jobs_key_is_nowhere_after_init_and_a_job_starts_again(run, first):
+    done = run(SHOWS_NO_KEY + f'''
+        for start in (lambda: {first}, dabke.init, lambda: dabke.init(comm=[1, 0]), hvd.init, lambda: dabke.init(comm=[0, 1])):
+            start()
+            check()
+            assert dabke.allgather(numpy.array([1])).tolist() == [1, 1]
+            dabke.barrier()
+            dabke.shutdown()
+            check()
+        print("all five")
+    ''')
+    assert done.code == 0 and done.lines_of(0) == done.lines_of(1) == ['all five'], done.output
+
+
+def test_a_program_that_a_rank_starts_is_told_that_it_is_no_part_of_the_job(run):
+    done = run('''
+        import os, subprocess, sys, dabke
+        dabke.init()
+        child = "import dabke; dabke.init()"
+        for env in (None, {**os.environ}):
+            print("not part of the job" in subprocess.run([sys.executable, "-c", child], stderr=subprocess.PIPE, text=True, env=env).stderr)
+    ''')
+    assert done.code == 0 and done.lines_of(0) == done.lines_of(1) == ['True', 'True'], done.output
+
+
 @pytest.mark.parametrize('comm,says', [('[0]', 'a job without it'), ('[0, 0]', 'different ranks'), ('[0, 9]', 'different ranks'),
                                        ('"text"', 'comm is a str'), ('3.5', 'comm is a float')])
 def test_a_comm_that_makes_no_sense_is_refused(run, comm, says):
