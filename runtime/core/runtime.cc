@@ -8,6 +8,7 @@
 #include "runtime/base/core_list.h"
 #include "runtime/base/exceptions.h"
 #include "runtime/call/process_set_list.h"
+#include "runtime/call/request_check.h"
 #include "runtime/control/link_channel.h"
 #include "runtime/control/mpi_channel.h"
 #include "runtime/core/submit_check.h"
@@ -167,8 +168,11 @@ std::vector<std::string_view> Runtime::backend_names() const {
 Status Runtime::refuse(const Operation& operation, Status why) {
   const Request& request = *operation.request;
   const auto set = process_sets_.find(request.process_set);
-  if (request.name.empty() || !(moves_data(request.kind) || request.kind == CollectiveKind::barrier) ||
-      !set || set->rank < 0)
+  const std::string& group = operation.extras().group;
+  const bool has_names = check_name(request.kind, "name", request.name).is_ok() &&
+                         (group.empty() || check_name(request.kind, "group's name", group).is_ok());
+  if (!has_names || !(moves_data(request.kind) || request.kind == CollectiveKind::barrier) || !set ||
+      set->rank < 0)
     return why;
   auto refusal = OperationRef::adopt(new Operation);
   Request& told = *refusal->request;
@@ -178,8 +182,8 @@ Status Runtime::refuse(const Operation& operation, Status why) {
   told.is_group = request.is_group;
   for (const TensorSpec& tensor : request.tensors) told.tensors.push_back({.name = tensor.name});
   told.refused = why;
-  if (!operation.extras().group.empty()) {
-    refusal->make_extras().group = operation.extras().group;
+  if (!group.empty()) {
+    refusal->make_extras().group = group;
     refusal->make_extras().group_size = operation.extras().group_size;
   }
   refusal->submitted_at = Clock::now();

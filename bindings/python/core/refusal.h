@@ -33,8 +33,8 @@ struct RefusedCall {
   dabke_process_set process_set;
 };
 
-/// Throws `error`, a Python exception, for a call that the set's other ranks may have made. Every refusal by which this
-/// rank stays away from a collective comes through here.
+/// Throws `error`, a Python exception, for a call that the set's other ranks may have made: they get its text, too. Every
+/// refusal by which this rank stays away from a collective comes through here.
 [[noreturn]] void refuse(const RefusedCall& call, nb::handle error);
 
 /// What `describe` gives. What it throws is refused.
