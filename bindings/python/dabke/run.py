@@ -62,7 +62,8 @@ def run(
         the results, by rank.
 
     Raises:
-        RunError: a rank failed; the others have been ended.
+        RunError: a rank failed, or its result could not be pickled; the others have been ended. Or a result cannot be
+            unpickled here.
         InvalidArgumentError: the function cannot be pickled, or takes more than 64 MiB with its arguments, which is
             what can go between hosts.
     """
@@ -162,4 +163,13 @@ def _results(outcomes: Mapping[int, bytes], np: int, code: int, last_lines: list
     if silent or code != 0:
         told = f"ranks {silent} ended without a result" if silent else "it failed after all ranks had ended"
         raise RunError(f"dabke.run: {told}; dabkerun exited with {code}:\n{''.join(last_lines)}")
-    return [pickle.loads(results[rank]) for rank in range(np)]
+    return [_unpickled(rank, results[rank]) for rank in range(np)]
+
+
+def _unpickled(rank: int, result: bytes) -> Any:
+    try:
+        return pickle.loads(result)
+    except Exception as error:
+        raise RunError(
+            f"dabke.run: the result of rank {rank} cannot be unpickled here: {type(error).__name__}: {error}"
+        ) from error

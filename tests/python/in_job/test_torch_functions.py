@@ -5,6 +5,8 @@ import pytest
 
 torch = pytest.importorskip('torch')
 hvd = pytest.importorskip('dabke.torch')
+import dabke  # noqa: E402
+
 nn = torch.nn
 
 
@@ -116,6 +118,93 @@ def test_objects_are_broadcast_and_gathered(job, name):
     assert [each['rank'] for each in everyones] == list(range(job.size))
     assert [each['tensor'].item() for each in everyones] == list(range(job.size))
     assert hvd.broadcast_object(None) is None and hvd.allgather_object(None) == [None] * job.size
+
+
+class Spoilt:
+    """It cannot be pickled, or cannot be unpickled, on the rank that is named."""
+    unpickled_on = pickled_on = None
+
+    def __init__(self, error, pickled_on=None, unpickled_on=None):
+        self.error, self.pickled_on, self.unpickled_on = error, pickled_on, unpickled_on
+
+    def __getstate__(self):
+        if hvd.rank() == self.pickled_on:
+            raise self.error
+        return vars(self)
+
+    def __setstate__(self, state):
+        if hvd.rank() == state['unpickled_on']:
+            raise state['error']
+        vars(self).update(state)
+
+
+OBJECTS = {
+    'broadcast_object': lambda obj, name=None: hvd.broadcast_object(obj, 1, name),
+    'allgather_object': hvd.allgather_object,
+}
+
+
+@pytest.mark.parametrize('error', [TypeError('no way'), ValueError('half \udc80'), AttributeError(), MemoryError('much'), KeyError(1)],
+                         ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize('call', OBJECTS)
+def test_what_one_rank_cannot_pickle_is_the_error_of_all(job, call, error):
+    for name in (None, 'state', 'state'):
+        with pytest.raises(ValueError, match=f'{call}.*: rank 1 cannot pickle its object: {type(error).__name__}') as raised:
+            OBJECTS[call](Spoilt(error, pickled_on=1), name)
+        assert (raised.value.__cause__ is error) == (job.rank == 1)
+        assert str(raised.value).isprintable() and ('udc80' in str(raised.value)) == ('udc80' in repr(error))
+        assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == job.size  # and the job goes on
+        everyones = OBJECTS[call](['right', job.rank], name)
+        assert everyones == (['right', 1] if call == 'broadcast_object' else [['right', rank] for rank in range(job.size)])
+
+
+@pytest.mark.parametrize('call', OBJECTS)
+def test_what_one_rank_cannot_unpickle_is_the_error_of_all(job, call):
+    sender = 1 if call == 'broadcast_object' else 0
+    text = f"{call} '{call}.state': rank 0 cannot unpickle the object of rank {sender}: ImportError: no module"
+    with pytest.raises(ValueError) as raised:
+        OBJECTS[call](Spoilt(ImportError('no module'), unpickled_on=0), 'state')
+    assert str(raised.value) == text
+    assert OBJECTS[call](5) == (5 if call == 'broadcast_object' else [5] * job.size)
+
+
+def test_the_first_of_the_ranks_that_fail_is_told_of_and_nothing_half_done_is_left(job):
+    with pytest.raises(ValueError, match='rank 0 cannot pickle its object'):
+        hvd.allgather_object(Spoilt(TypeError(f'no {job.rank}'), pickled_on=job.rank))
+    with pytest.raises(ValueError, match='rank 0 cannot unpickle the object of rank 1'):
+        # On one rank alone a thing that cannot go is no trouble where it does not have to.
+        hvd.broadcast_object(Spoilt(OSError(), unpickled_on=0) if job.rank == 1 else object.__new__(Spoilt), 1)
+    assert hvd.broadcast_object(5 if job.rank == 1 else (lambda: 0), 1) == 5
+
+
+def test_an_objects_process_set_is_asked_and_nobody_else(job):
+    if job.size == 2:
+        pytest.skip('a set of two is the world')
+    pair = dabke.add_process_set([0, 1])
+    for call in (functools.partial(hvd.broadcast_object, root_rank=1), hvd.allgather_object) if pair.included() else ():
+        with pytest.raises(ValueError, match='rank 1 cannot pickle'):
+            call(Spoilt(TypeError(), pickled_on=1), process_set=pair)
+    dabke.remove_process_set(pair)
+
+
+@pytest.mark.parametrize('stop', [KeyboardInterrupt(), SystemExit()], ids=lambda stop: type(stop).__name__)
+def test_what_stops_a_program_stops_it_while_an_object_is_pickled_too(job, stop):
+    own = dabke.add_process_set([job.rank], among_members=True)
+    for call in (functools.partial(hvd.broadcast_object, root_rank=job.rank), hvd.allgather_object):
+        with pytest.raises(type(stop)) as raised:
+            call(Spoilt(stop, pickled_on=job.rank), process_set=own)
+        assert raised.value is stop
+        with pytest.raises(type(stop)):
+            hvd.allgather_object(Spoilt(stop, unpickled_on=job.rank), process_set=own)
+    dabke.remove_process_set(own, among_members=True)
+
+
+def test_the_state_of_an_optimizer_that_cannot_be_pickled_is_the_error_of_all(job):
+    layer = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    optimizer.param_groups[0]['note'] = Spoilt(TypeError('no way'), pickled_on=1)
+    with pytest.raises(ValueError, match='rank 1 cannot pickle its object: TypeError: no way'):
+        hvd.broadcast_optimizer_state(optimizer, 1)
 
 
 def test_metrics_are_averaged_with_their_weights(job):

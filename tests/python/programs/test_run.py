@@ -129,6 +129,42 @@ def test_what_cannot_be_pickled_is_refused():
         dabke.run(print, (sys._getframe(),))
 
 
+def test_a_result_that_cannot_be_pickled_ends_the_ranks_that_wait(run):
+    done = run('''
+        import threading, dabke, numpy
+        def work():
+            dabke.init()
+            if dabke.rank() == 1:
+                return threading.Lock()
+            dabke.allreduce(numpy.ones(1))
+        if __name__ == "__main__":
+            try:
+                dabke.run(work, np=2)
+            except dabke.RunError as error:
+                print("told:", str(error).splitlines()[0], "/", str(error).splitlines()[-1])
+    ''', ranks=0)
+    assert "told: dabke.run: rank 1 failed: / TypeError: cannot pickle '_thread.lock' object" in done.output
+
+
+def test_a_result_that_cannot_be_unpickled_says_whose_it_is(run):
+    done = run('''
+        import os, dabke
+        def fails():
+            raise ImportError("no such module")
+        class Result:
+            def __reduce__(self):
+                return fails, ()
+        def work():
+            return Result() if os.environ["DABKE_RANK"] == "1" else 0
+        if __name__ == "__main__":
+            try:
+                dabke.run(work, np=2)
+            except dabke.RunError as error:
+                print("told:", error)
+    ''', ranks=0)
+    assert 'told: dabke.run: the result of rank 1 cannot be unpickled here: ImportError: no such module' in done.output
+
+
 def test_the_module_launches_as_dabkerun_does(program):
     path = program('import dabke\ndabke.init()\nprint(dabke.size())\n')
     done = subprocess.run([sys.executable, '-m', 'dabke.launch', '-np', '2', sys.executable, str(path)],

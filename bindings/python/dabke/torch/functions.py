@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pickle
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Optional, Union
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Optional, TypeVar, Union
 
 import torch
 
@@ -22,6 +24,7 @@ except ImportError:  # functions of the main program cannot travel then
     _pickler = pickle
 
 _WORLD = global_process_set
+T = TypeVar("T")
 
 
 def broadcast_parameters(
@@ -62,6 +65,8 @@ def broadcast_all(tensors: Mapping[str, torch.Tensor], root_rank: int, process_s
 
 # ---- objects ----
 
+_NOT_PICKLED = -1  # in the place of a length
+
 
 def _bytes_of(obj: Any) -> torch.Tensor:
     return torch.frombuffer(bytearray(_pickler.dumps(obj)), dtype=torch.uint8)
@@ -71,6 +76,37 @@ def _object_of(data: torch.Tensor) -> Any:
     received = bytearray(data.numel())
     torch.frombuffer(received, dtype=torch.uint8).copy_(data)
     return pickle.loads(received)
+
+
+class _Attempts:
+    """What this rank tries in the middle of a call of all ranks: `all_succeed` raises on all of them if one has failed."""
+
+    def __init__(self, call: str, base: str, process_set: int) -> None:
+        self._call, self._base, self._process_set = call, base, process_set
+        self._error: Optional[Exception] = None
+        self._text = b""
+
+    def __call__(self, what: str, function: Callable[[], T]) -> Optional[T]:
+        """The function's result; None where it raises, or something has failed before."""
+        if self._error is not None:
+            return None
+        try:
+            return function()
+        except Exception as error:
+            why = "".join(traceback.format_exception_only(type(error), error)).strip()
+            text = f"{self._call} '{self._base}': rank {_core.rank()} cannot {what}: {why}"
+            self._error, self._text = error, text.encode(errors="backslashreplace")
+            return None
+
+    def all_succeed(self) -> None:
+        """Raises the text of the first rank that has failed. Every rank calls it, whatever has become of its attempts."""
+        mine = torch.frombuffer(bytearray(self._text), dtype=torch.uint8) if self._text else torch.empty(0, dtype=torch.uint8)
+        lengths = wait_for(ops.submit_allgather(f"{self._base}.failures", torch.tensor([mine.numel()]), self._process_set))
+        if not lengths.any():
+            return
+        texts = wait_for(ops.submit_allgather(f"{self._base}.texts", mine, self._process_set)).split(lengths.tolist())
+        first = next(text for text in texts if text.numel() > 0)
+        raise InvalidArgumentError(bytes(first.tolist()).decode()) from self._error
 
 
 def broadcast_object(
@@ -83,30 +119,51 @@ def broadcast_object(
 
     Returns:
         the object; on `root_rank` the very same.
+
+    Raises:
+        InvalidArgumentError: `root_rank` cannot pickle it, or a rank cannot unpickle it; on all ranks, with that rank's text.
     """
     number = set_id_of(process_set)
     base = name_of("broadcast_object", name, number)
+    attempt = _Attempts("broadcast_object", base, number)
     is_root = _core.rank() == root_rank
-    data = _bytes_of(obj) if is_root else torch.empty(0, dtype=torch.uint8)
-    length = torch.tensor([data.numel()])
+    data = attempt("pickle its object", lambda: _bytes_of(obj)) if is_root else None
+    length = torch.tensor([_NOT_PICKLED if data is None else data.numel()])
     wait_for(ops.submit_broadcast(f"{base}.length", length, True, root_rank, number, wait_follows=True))
-    if not is_root:
-        data = torch.empty(int(length), dtype=torch.uint8)
-    wait_for(ops.submit_broadcast(f"{base}.data", data, True, root_rank, number, wait_follows=True))
-    return obj if is_root else _object_of(data)
+    if int(length) != _NOT_PICKLED:
+        if data is None:
+            data = torch.empty(int(length), dtype=torch.uint8)
+        wait_for(ops.submit_broadcast(f"{base}.data", data, True, root_rank, number, wait_follows=True))
+        if not is_root:
+            received = data
+            obj = attempt(f"unpickle the object of rank {root_rank}", lambda: _object_of(received))
+    attempt.all_succeed()
+    return obj
 
 
 def allgather_object(obj: Any, name: Optional[str] = None, *, process_set: AnySet = _WORLD) -> list[Any]:
-    """The list of all ranks' objects, in the order of the ranks. They travel as ``broadcast_object``'s does."""
+    """The list of all ranks' objects, in the order of the ranks. They travel as ``broadcast_object``'s does.
+
+    Raises:
+        InvalidArgumentError: a rank cannot pickle its object, or unpickle another's; on all ranks, with that rank's text.
+    """
     number = set_id_of(process_set)
     base = name_of("allgather_object", name, number)
-    data = _bytes_of(obj)
+    attempt = _Attempts("allgather_object", base, number)
+    data = attempt("pickle its object", lambda: _bytes_of(obj))
+    rows = torch.empty(0, dtype=torch.uint8) if data is None else data
     waiting = [
-        ops.submit_allgather(f"{base}.lengths", torch.tensor([data.numel()]), number),
-        ops.submit_allgather(f"{base}.data", data, number),
+        ops.submit_allgather(f"{base}.lengths", torch.tensor([_NOT_PICKLED if data is None else rows.numel()]), number),
+        ops.submit_allgather(f"{base}.data", rows, number),
     ]
     lengths, all_data = (wait_for(handle) for handle in waiting)
-    return [_object_of(part) for part in all_data.split(lengths.tolist())]
+    objects = []
+    if _NOT_PICKLED not in lengths:
+        ranks = _core.process_set_ranks(number)
+        for rank, part in zip(ranks, all_data.split(lengths.tolist())):
+            objects.append(attempt(f"unpickle the object of rank {rank}", functools.partial(_object_of, part)))
+    attempt.all_succeed()
+    return objects
 
 
 # ---- the optimizer's state ----
