@@ -201,8 +201,11 @@ Status Runtime::submit(OperationRef operation, Coordinator::Wake wake) {
   }
   if (Status checked = check_operation(*operation, process_sets_, coordinator_->lanes()); !checked.is_ok())
     return refuse(*operation, std::move(checked));
-  if (const auto& device = operation->extras().join_device)
-    DABKE_RETURN_IF_ERROR(coordinator_->lanes().open(*device, operation->request->process_set));
+  if (const auto& device = operation->extras().join_device) {
+    // Programs pass their local rank, with GPUs or without: a device that is not here leaves the host.
+    const Status opened = coordinator_->lanes().open(*device, operation->request->process_set);
+    if (!opened.is_ok() && opened.code() != Code::unsupported) return opened;
+  }
   hold_memory(*operation);
   const Device device = operation->inputs.empty() ? Device() : operation->inputs[0].device;
   const ProfilerRange range(coordinator_->lanes().stream_of(device), [&] {

@@ -104,7 +104,7 @@ def main():
     options.dabkerun = os.path.abspath(options.dabkerun)
     counts = Counts()
     if options.only != 'programs':
-        for ranks in options.np or (2, 4):
+        for ranks in options.np or (2, 3, 4):
             in_job(counts, options.dabkerun, ranks, arguments)
     if options.only != 'in_job':
         programs(counts, options.dabkerun, arguments)

@@ -37,6 +37,10 @@ def join(device: int = -1, process_set: AnySet = WORLD) -> int:
 
     A joined rank does not count in an average, unless the job runs with JOIN=horovod.
 
+    Args:
+        device: the CUDA device with whose memory to take part; -1 for the host, as is a device that this build or
+            machine does not have.
+
     Returns:
         the world rank that joined last.
     """

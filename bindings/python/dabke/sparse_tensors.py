@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["average_of_integers", "sparse_tensor"]
+__all__ = ["average_of_integers", "no_rows", "sparse_tensor"]
 
 # The indices are those of tensors; later torch asks to say whether they are to be checked.
 _TRUSTED: dict[str, Any] = {}
@@ -22,6 +22,12 @@ def sparse_tensor(indices: torch.Tensor, values: torch.Tensor, like: torch.Tenso
         values: of shape [elements, the other dimensions of `like`].
     """
     return torch.sparse_coo_tensor(indices, values, like.size(), device=like.device, **_TRUSTED)
+
+
+def no_rows(like: torch.Tensor) -> torch.Tensor:
+    """A sparse gradient of zeros, of rows as an embedding gives them."""
+    values = torch.empty((0, *like.shape[1:]), dtype=like.dtype, device=like.device)
+    return sparse_tensor(torch.empty((1, 0), dtype=torch.int64), values, like)
 
 
 def average_of_integers(indices: torch.Tensor, values: torch.Tensor, like: torch.Tensor, ranks: int) -> torch.Tensor:

@@ -27,7 +27,10 @@ def evens(job):
 
 def reduced(op, tensors):
     all_of_them = torch.stack([each.to(torch.float64) for each in tensors])
-    return {hvd.Average: lambda: all_of_them.mean(0), hvd.Sum: lambda: all_of_them.sum(0),
+    total = all_of_them.sum(0)
+    # Integers are divided; the sum of others is multiplied once.
+    mean = total * (1 / len(tensors)) if tensors[0].is_floating_point() else total / len(tensors)
+    return {hvd.Average: lambda: mean, hvd.Sum: lambda: total,
             hvd.Min: lambda: all_of_them.min(0).values, hvd.Max: lambda: all_of_them.max(0).values,
             hvd.Product: lambda: all_of_them.prod(0)}[op]()
 

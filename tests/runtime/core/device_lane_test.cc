@@ -337,6 +337,24 @@ TEST_CASE("a rank that has joined without a device is named to those that bring 
   CHECK_THAT(seen[0].message(), Contains("rank 1") && Contains("cuda") && Contains("joined"));
 }
 
+TEST_CASE("a rank that joins with a device that is not there takes part with the host") {
+  for (const Setup& setup : {kDevice, setup_named("shm")}) {
+    const auto seen = run_on_ranks(setup, 2, [](Rank& self) {
+      std::vector<float> x = {3};
+      if (self.rank() == 0) must(self.allreduce(x, {.name = "x", .on_device = false}));
+      auto join = OperationRef::adopt(new Operation);
+      join->request->kind = CollectiveKind::join;
+      join->request->name = "join";
+      join->make_extras().join_device = Device{DeviceType::cuda, 7};
+      must(self.runtime().submit(join));
+      join->wait_until(kNever);
+      must(join->status());
+      return x[0];
+    });
+    CHECK(seen == std::vector{3.0f, 3.0f});  // the average of what takes part
+  }
+}
+
 TEST_CASE("a device that cannot be opened is told when its first tensor is submitted, and the job goes on") {
   const auto seen = run_on_ranks(kDevice, 2, [](Rank& self) {
     DeviceBuffer memory;

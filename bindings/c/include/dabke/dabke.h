@@ -260,8 +260,8 @@ typedef struct dabke_options {
   void* output_allocator_context;
   dabke_callback callback;
   void* callback_context;
-  /* join: the CUDA device with whose memory this rank takes part in what the others do with theirs; -1: those
-   * that it has used. */
+  /* join: the CUDA device with whose memory this rank takes part in what the others do with theirs; -1, and a
+   * device that this build or this process does not have: those that it has used. */
   int64_t device;
   /* Of the asynchronous forms: 1 says that the calling thread waits for the handle next. Its wait then negotiates by
    * itself, as in the blocking forms, and no other thread is woken for that, which takes tens of microseconds. Until

@@ -120,17 +120,18 @@ class HorovodBroadcast(torch.autograd.Function):
 class HorovodAlltoall(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, splits: Any, name: str, process_set: int) -> Any:
-        ctx.name, ctx.process_set, ctx.received = name, process_set, None
-        result = _waited(ops.submit_alltoall, name, tensor, splits, process_set)
+        ctx.name, ctx.process_set = name, process_set
+        handle = ops.submit_alltoall(name, tensor, splits, process_set, wait_follows=True)
+        result = wait_for(handle)
+        ctx.received = handle.received_splits()
         if splits is not None:
-            ctx.received = result[1]
-            ctx.mark_non_differentiable(ctx.received)
+            ctx.mark_non_differentiable(result[1])
         return result
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        returned = _waited(ops.submit_alltoall, f"{ctx.name}.grad", grads[0].contiguous(), ctx.received, ctx.process_set)
-        return (returned if ctx.received is None else returned[0]), None, None, None
+        returned, _ = _waited(ops.submit_alltoall, f"{ctx.name}.grad", grads[0].contiguous(), ctx.received, ctx.process_set)
+        return returned, None, None, None
 
 
 class HorovodReducescatter(torch.autograd.Function):

@@ -14,6 +14,7 @@ import torch
 from .. import _core
 from ..errors import InvalidArgumentError
 from ..process_sets import global_process_set
+from ..sparse_tensors import no_rows
 from . import ops
 from .options import AnySet, name_of, set_id_of
 from .waiting import wait_for
@@ -209,7 +210,8 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
     """Gives all ranks the optimizer's state and its groups' settings of `root_rank`, such as after a checkpoint was loaded.
 
     The other ranks' optimizers need no state of their own, but the same parameters in the same groups. dtypes stay what
-    they are on `root_rank`.
+    they are on `root_rank`. Parameters that need a gradient and have none get one of zeros, on all ranks, as after
+    Horovod's function; one of SparseAdam's is sparse.
 
     Args:
         model: accepted for Horovod's sake, and not needed.
@@ -228,6 +230,16 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
         sent = {}
         _install(optimizer, mine, said, sent)
     broadcast_all(sent, root_rank, 0)
+    _fill_gradients(optimizer)
+
+
+def _fill_gradients(optimizer: torch.optim.Optimizer) -> None:
+    """Programs written for Horovod read them before the first backward pass."""
+    zeros = no_rows if isinstance(optimizer, torch.optim.SparseAdam) else torch.zeros_like
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter.requires_grad and parameter.grad is None:
+                parameter.grad = zeros(parameter.detach())
 
 
 def _install(

@@ -8,6 +8,7 @@ its own backward pass has made it: one that it has not counts as zeros.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from enum import Enum, auto
 from typing import Any, NamedTuple, Optional
 
 import torch
@@ -16,7 +17,7 @@ from .. import _core
 from ..device_streams import Unseen, goes_directly, stream_of, submit, used_here
 from ..errors import UnsupportedError
 from ..reduce_ops import Average, Sum
-from ..sparse_tensors import sparse_tensor
+from ..sparse_tensors import no_rows
 from . import ops
 from .compression import Compressor, wire_compression
 from .gradient_memory import Place, flat_view, is_compact, is_in_place, places_for
@@ -57,6 +58,14 @@ def _in_layout_of(parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tens
     return torch.empty_like(parameter, requires_grad=False).copy_(gradient)
 
 
+class SparseForm(Enum):
+    """Which gradients an optimizer takes."""
+
+    REFUSED = auto()  # dense ones alone
+    TAKEN = auto()  # both
+    REQUIRED = auto()  # sparse ones alone
+
+
 class GradientReducer:
     """The hooks of an optimizer's parameters, and the reductions that they have started."""
 
@@ -90,7 +99,8 @@ class GradientReducer:
         self._passes_left: dict[torch.Tensor, int] = {}
         self._under_way: dict[torch.Tensor, _UnderWay] = {}
         self._ready: dict[int, set[torch.Tensor]] = {i: set() for i in range(len(groups))}
-        self._sparse: set[torch.Tensor] = set()
+        self._sparse: set[torch.Tensor] = set()  # are gathered
+        self._made_dense: dict[torch.Tensor, int] = {}  # that were sparse, with their sparse dimensions
         self._unseen = Unseen()  # the last step's, for which a stream waits
         self._nodes: list[Any] = []  # keeps the accumulators of old versions alive, and with them their hooks
 
@@ -199,6 +209,7 @@ class GradientReducer:
         gradient = parameter.grad
         assert gradient is not None
         if gradient.is_sparse:
+            self._made_dense[parameter] = gradient.sparse_dim()
             gradient = gradient.to_dense()
         wire = _DEFAULT_WIRE if gradient.is_complex() else wire_compression(self._compression, gradient)
         place = self._places.get(parameter)
@@ -232,23 +243,27 @@ class GradientReducer:
         """Whether no backward pass has added to a gradient since all were reduced."""
         return not self.is_reducing() and all(left == self._passes for left in self._passes_left.values())
 
-    def finish_started(self) -> None:
+    def finish_started(self, form: SparseForm) -> None:
         """Finishes what a backward pass has begun, if one has."""
         if not self.is_untouched():
-            self.finish()
+            self.finish(form)
 
-    def finish(self) -> None:
+    def finish(self, form: SparseForm) -> None:
         """Starts what no backward pass has started, and waits for all. The gradients are those of all ranks then.
+
+        What was sparse and has travelled dense is made sparse again for an optimizer that takes it.
 
         On a CUDA device the current stream waits. The host has waited for the last step's as it started the first of
         these: so a failure is raised before weights that it has made wrong change again, and the host is at most a
         forward pass ahead.
         """
         if self._is_alone:
-            self._make_dense()
+            self._make_dense(form)
             return
         if self._frozen:
             self.add([])
+        if form is SparseForm.REQUIRED:
+            self._expect_sparse()
         for parameter in self._parameters:
             if parameter not in self._under_way and parameter.requires_grad and not self._is_waiting(parameter):
                 self._start_missing(parameter)
@@ -261,11 +276,22 @@ class GradientReducer:
                 ops.synchronize(waited)
                 if waited.cuda_device >= 0:
                     self._unseen.add(waited)
-            parameter.grad = reduction.finish()
+            gradient = reduction.finish()
+            if form is not SparseForm.REFUSED and parameter in self._made_dense:
+                gradient = gradient.to_sparse(self._made_dense[parameter])
+            parameter.grad = gradient
 
-    def _make_dense(self) -> None:
+    def _expect_sparse(self) -> None:
+        """Gradients that this rank has never made are sparse too, as the optimizer takes no others."""
+        for parameter in self._parameters:
+            if not self._sparse_as_dense:
+                self._sparse.add(parameter)
+            else:
+                self._made_dense.setdefault(parameter, 1)
+
+    def _make_dense(self, form: SparseForm) -> None:
         """What else is left of a reduction with nobody: the optimizer may know dense gradients alone."""
-        for parameter in self._parameters if self._sparse_as_dense else []:
+        for parameter in self._parameters if self._sparse_as_dense and form is SparseForm.REFUSED else []:
             if parameter.grad is not None and parameter.grad.is_sparse:
                 parameter.grad = parameter.grad.to_dense()
 
@@ -281,8 +307,7 @@ class GradientReducer:
     def _start_missing(self, parameter: torch.Tensor) -> None:
         if parameter.grad is None:
             if parameter in self._sparse:
-                no_rows = torch.empty((0, *parameter.shape[1:]), dtype=parameter.dtype, device=parameter.device)
-                parameter.grad = sparse_tensor(torch.empty((1, 0), dtype=torch.int64), no_rows, parameter)
+                parameter.grad = no_rows(parameter)
             elif parameter in self._places:
                 parameter.grad = self._places[parameter].gradient.zero_()
             else:

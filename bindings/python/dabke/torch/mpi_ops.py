@@ -1,5 +1,7 @@
 """Horovod's name for the module of the collectives, from which some programs import."""
 
+from typing import Any
+
 from ..errors import HorovodInternalError as HorovodInternalError
 from ..job import is_homogeneous as is_homogeneous
 from ..job import (
@@ -76,3 +78,6 @@ from .ops import (
     sparse_allreduce_async as sparse_allreduce_async,
     synchronize as synchronize,
 )
+
+# Horovod's has the tensors of what is in flight, by the numbers of handles. Ours are objects that keep their tensors.
+_handle_map: dict[int, Any] = {}

@@ -436,7 +436,8 @@ def join(device: int = -1) -> int:
     element.
 
     Args:
-        device: the CUDA device with whose memory to take part; -1 for the host.
+        device: the CUDA device with whose memory to take part; -1 for the host, as is a device that this build or
+            machine does not have. So ``join(hvd.local_rank())`` is right with GPUs and without.
 
     Returns:
         the rank that joined last.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Optional, Union
 
@@ -14,12 +15,16 @@ from ..process_sets import global_process_set
 from ..reduce_ops import Adasum, Average
 from ..timeline import optimizer_stepped
 from .compression import Compression, Compressor
-from .gradient_reducer import GradientReducer
+from .gradient_reducer import GradientReducer, SparseForm
 from .options import AnySet, set_id_of
 
 _Named = Iterable[tuple[str, torch.Tensor]]
 _Groups = Union[int, Sequence[Sequence[torch.Tensor]], None]
 
+_SECOND_SYNCHRONIZE = (
+    "optimizer.step() after optimizer.synchronize(): the gradients are still reduced only once, as they were changed by no "
+    "backward pass since; write it as: optimizer.synchronize(); with optimizer.skip_synchronize(): optimizer.step()"
+)
 _NONE_BY_DEFAULT = bool(inspect.signature(torch.optim.Optimizer.zero_grad).parameters["set_to_none"].default)
 
 
@@ -27,6 +32,7 @@ class _Distributed(torch.optim.Optimizer):
     """What the wrapped optimizer's class gets on top. Made by ``DistributedOptimizer``."""
 
     _reducer: GradientReducer
+    _parameter_names: dict[torch.Tensor, str]  # programs written for Horovod read it
     _synchronized: bool
     _should_synchronize: bool
 
@@ -36,7 +42,7 @@ class _Distributed(torch.optim.Optimizer):
         On a CUDA device the current stream waits. What fails after that is raised by the next call, and by
         ``state_dict``.
         """
-        self._reducer.finish()
+        self._reducer.finish(_sparse_form(self))
         self._synchronized = True
 
     @contextlib.contextmanager
@@ -60,7 +66,7 @@ class _Distributed(torch.optim.Optimizer):
         """
         if closure is not None:
             given = closure
-            self._reducer.finish_started()
+            self._reducer.finish_started(_sparse_form(self))
 
             def closure() -> Any:
                 loss = given()
@@ -68,8 +74,11 @@ class _Distributed(torch.optim.Optimizer):
                     self.synchronize()
                 return loss
 
-        elif self._should_synchronize and not (self._synchronized and self._reducer.is_untouched()):
-            self.synchronize()
+        elif self._should_synchronize:
+            if not (self._synchronized and self._reducer.is_untouched()):
+                self.synchronize()
+            else:
+                warnings.warn(_SECOND_SYNCHRONIZE, UserWarning, stacklevel=2)
         self._synchronized = False
         result = super().step(closure) if closure is not None else super().step()
         optimizer_stepped(self)
@@ -133,7 +142,8 @@ def DistributedOptimizer(
         gradient_predivide_factor: with Average, divides before the sum instead of after it.
         num_groups: gradients travel in so many groups, in the parameters' order; 0: each by itself.
         groups: the same as a number, or the groups themselves as lists of parameters; others travel by themselves.
-        sparse_as_dense: sparse gradients are made dense; else their elements are gathered.
+        sparse_as_dense: sparse gradients travel as dense ones; else their elements are gathered. SparseAdam, and SGD
+            and Adagrad without weight decay, get them back as sparse ones, every other optimizer as dense ones.
         process_set: the ranks that train this model together. Others may call too, and train alone.
         gradient_memory: gradients lie in memory that ranks of one host share, so that they are reduced in place.
 
@@ -170,9 +180,19 @@ def DistributedOptimizer(
     result = kind.__new__(kind)
     # A scheduler that was made for the wrapped optimizer has put its own step into it.
     result.__dict__.update((name, value) for name, value in optimizer.__dict__.items() if name != "step")
+    result._parameter_names = names
     result._reducer, result._synchronized, result._should_synchronize = reducer, False, True
     reducer.add(parameters)
     return result
+
+
+def _sparse_form(optimizer: torch.optim.Optimizer) -> SparseForm:
+    """Whether it takes sparse gradients: of torch's own those do that ``torch.nn.Embedding`` names, without weight decay."""
+    if isinstance(optimizer, torch.optim.SparseAdam):
+        return SparseForm.REQUIRED
+    takes_both = isinstance(optimizer, (torch.optim.SGD, torch.optim.Adagrad))
+    decays = any(group.get("weight_decay", 0) != 0 for group in optimizer.param_groups)
+    return SparseForm.TAKEN if takes_both and not decays else SparseForm.REFUSED
 
 
 def _names_of(parameters: list[torch.Tensor], named: Optional[_Named]) -> dict[torch.Tensor, str]:
