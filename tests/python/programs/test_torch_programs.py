@@ -203,6 +203,82 @@ def test_a_program_written_for_horovod_trains_unchanged_with_the_other_distribut
     assert ended.code == 0 and 'horovod.run: hostfile is not there yet' in ended.output, ended.output
 
 
+# Which modules scripts written for Horovod import, and one name that they take from each.
+HOROVODS_MODULES = '''
+horovod.run
+horovod.common.basics.HorovodBasics horovod.common.elastic.State horovod.common.exceptions.HorovodInternalError
+horovod.common.process_sets.ProcessSet horovod.common.util.gpu_available horovod.common.util.extension_available
+horovod.common.util.check_installed_version
+horovod.torch.init horovod.torch.compression.Compression horovod.torch.functions.broadcast_object
+horovod.torch.mpi_ops._handle_map horovod.torch.optimizer.DistributedOptimizer
+horovod.torch.sync_batch_norm.SyncBatchNorm horovod.torch.elastic.TorchState horovod.torch.elastic.sampler.ElasticSampler
+horovod.torch.elastic.state.TorchState
+horovod.tensorflow.init horovod.tensorflow.compression.Compression horovod.tensorflow.elastic.run
+horovod.tensorflow.functions.broadcast_object horovod.tensorflow.gradient_aggregation.LocalGradientAggregationHelper
+horovod.tensorflow.gradient_aggregation_eager.LocalGradientAggregationHelperEager
+horovod.tensorflow.mpi_ops.allreduce horovod.tensorflow.sync_batch_norm.SyncBatchNormalization horovod.tensorflow.util.executing_eagerly
+horovod.tensorflow.keras.DistributedOptimizer horovod.tensorflow.keras.callbacks.MetricAverageCallback
+horovod.tensorflow.keras.elastic.KerasState horovod.keras.init horovod.keras.callbacks.MetricAverageCallback
+horovod.keras.elastic.KerasState
+horovod.runner.run horovod.runner.launch.run_commandline horovod.runner.gloo_run.launch_gloo
+horovod.runner.mpi_run.mpi_run horovod.runner.js_run.js_run horovod.runner.run_task.main horovod.runner.task_fn.task_exec
+horovod.runner.common.util.codec.dumps_base64 horovod.runner.common.util.config_parser.set_args_from_config
+horovod.runner.common.util.env.get_env_rank_and_size horovod.runner.common.util.hosts.parse_hosts
+horovod.runner.common.util.host_hash.host_hash horovod.runner.common.util.network.Wire
+horovod.runner.common.util.safe_shell_exec.execute horovod.runner.common.util.secret.make_secret_key
+horovod.runner.common.util.settings.Settings horovod.runner.common.util.timeout.Timeout
+horovod.runner.common.util.tiny_shell_exec.execute
+horovod.runner.elastic.constants.RESET_LIMIT horovod.runner.elastic.discovery.HostManager horovod.runner.elastic.driver.ElasticDriver
+horovod.runner.elastic.registration.WorkerStateRegistry horovod.runner.elastic.rendezvous.ElasticRendezvousHandler
+horovod.runner.elastic.settings.ElasticSettings horovod.runner.elastic.worker.WorkerNotificationManager
+horovod.runner.util.cache.Cache horovod.runner.util.lsf.LSFUtils horovod.runner.util.network.get_local_host_addresses
+horovod.runner.util.remote.get_remote_command horovod.runner.util.streams.Pipe horovod.runner.util.threads.in_thread
+horovod.ray.RayExecutor
+'''.split()
+
+
+def test_every_module_of_horovod_can_be_imported_and_what_has_no_meaning_is_refused_where_it_is_used(run):
+    alias = {'PYTHONPATH': os.pathsep.join([str(ROOT / 'bindings/python/horovod_alias'), os.environ.get('PYTHONPATH', '')])}
+    ended = run(f'''
+        for path in {HOROVODS_MODULES}:
+            module, _, name = path.rpartition(".")
+            exec(f"import {{module}}")  # as a statement, which also binds it in its package
+            exec(f"from {{module}} import {{name}}")
+            thing = eval(path)
+            if type(thing).__name__ != "_Absent":
+                continue
+            for use in ("thing()", "thing.RANK", "class Own(thing): pass"):
+                try:
+                    exec(use)
+                except NotImplementedError as error:
+                    assert str(error).startswith(path + ": ") and "; use dabke" in str(error), error
+                else:
+                    raise SystemExit(path + " is not refused")
+            print("refused", path)
+        from horovod.runner.util.threads import in_thread
+        seen = []
+        in_thread(seen.append, (3,)).join()
+        in_thread(lambda: 1 // 0, silent=True).join()
+        from horovod.common.basics import HorovodBasics
+        from horovod.common.util import check_installed_version, extension_available
+        from horovod.runner.common.util.env import get_env_rank_and_size
+        check_installed_version("torch", "1.0")
+        basics = HorovodBasics(__file__, "mpi_lib_v2")
+        basics.init()
+        print(seen, extension_available("torch"), extension_available("tensorflow"), get_env_rank_and_size() == (basics.rank(), basics.size()))
+        try:
+            import horovod.nothing_of_this_name
+        except ImportError:
+            print("unknown")
+    ''', env=alias)
+    assert ended.code == 0, ended.output
+    assert ended.lines_of(1)[-2:] == ['[3] True False True', 'unknown'], ended.output
+    refused = [line.split()[1] for line in ended.lines_of(1) if line.startswith('refused')]
+    served = ('horovod.runner.launch.', 'horovod.runner.common.util.env.', 'horovod.runner.util.threads.')
+    assert refused == [each for each in HOROVODS_MODULES if not each.startswith(served) and each.startswith(
+        ('horovod.tensorflow', 'horovod.keras', 'horovod.ray', 'horovod.runner.')) and each != 'horovod.runner.run']
+
+
 def test_the_example_reaches_its_accuracy_and_goes_on_from_a_checkpoint(tmp_path):
     command = [os.environ['DABKERUN'], '-np', '2', sys.executable, str(ROOT / 'examples/pytorch_digits.py'),
                '--checkpoint', str(tmp_path / 'digits.pt')]

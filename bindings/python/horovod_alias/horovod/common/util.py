@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+import importlib.util
+from typing import Any, Optional, TypeVar
 
 T = TypeVar('T')
 
@@ -17,6 +18,15 @@ def gpu_available(ext_base_name: Any = None, verbose: bool = False) -> bool:
     import torch
 
     return torch.cuda.is_available()
+
+
+def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
+    """Whether there is a binding for the framework, and the framework itself."""
+    return ext_base_name == 'torch' and importlib.util.find_spec('torch') is not None
+
+
+def check_installed_version(name: str, version: str, exception: Optional[BaseException] = None) -> None:
+    """Nothing to check: one build serves every version of the framework."""
 
 
 def split_list(elements: list[T], parts: int) -> list[list[T]]:

@@ -1,0 +1,1 @@
+"""Parts of horovodrun that programs use."""

@@ -1,0 +1,26 @@
+"""Threads."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Optional
+
+
+def in_thread(
+    target: Callable[..., Any],
+    args: Sequence[Any] = (),
+    name: Optional[str] = None,
+    daemon: bool = True,
+    silent: bool = False,
+) -> threading.Thread:
+    """Starts a thread that calls ``target(*args)``, and returns it; with `silent` its exceptions are dropped."""
+
+    def quietly(*arguments: Any) -> None:
+        with contextlib.suppress(Exception):
+            target(*arguments)
+
+    thread = threading.Thread(target=quietly if silent else target, args=tuple(args), name=name, daemon=daemon)
+    thread.start()
+    return thread
