@@ -4,11 +4,13 @@
 Usage: second_user_test.py DABKERUN DIGITS EPOCHS, of which a job has so many or more. Exits with 77, which means skipped, where this process cannot be both users.
 """
 
+import mmap
 import os
 import pwd
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 DABKERUN = os.path.abspath(sys.argv.pop(1))
@@ -106,10 +108,12 @@ def ports_of(pids):
 
 
 def shared_files_of(pids):
+    """What processes share is mapped shared and for writing, wherever it lies. Programs, libraries and what the C library keeps are not."""
     files = set()
     for pid in pids:
-        with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as maps:
-            files.update(line.split(None, 5)[5].strip() for line in maps if "/dev/shm/" in line or "/tmp/" in line)
+        with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
+            fields = [line.rstrip("\n").split(None, 5) for line in maps]
+            files.update(each[5] for each in fields if len(each) == 6 and each[1].startswith("rw") and each[1].endswith("s"))
     return sorted(file for file in files if os.path.exists(file))
 
 
@@ -146,6 +150,18 @@ class SecondUser(unittest.TestCase):
         return subprocess.run([PYTHON, "-I", "-c", INTRUDER, ",".join(map(str, pids)), ",".join(map(str, ports)),
                                *shared_files_of(pids)],
                               user=other.pw_uid, group=other.pw_gid, extra_groups=[], capture_output=True, text=True, cwd="/", timeout=300)
+
+    def test_the_files_of_a_job_are_those_that_it_shares_wherever_they_lie(self):
+        with tempfile.TemporaryDirectory(prefix="ä folder ") as folder:
+            mapped = []
+            for name, how in (("program", mmap.MAP_PRIVATE), ("shared", mmap.MAP_SHARED)):
+                path = os.path.join(folder, name)
+                with open(path, "wb+") as file:
+                    file.truncate(mmap.PAGESIZE)
+                    mapped.append(mmap.mmap(file.fileno(), 0, flags=how))
+            self.assertEqual([file for file in shared_files_of([os.getpid()]) if file.startswith(folder)], [os.path.join(folder, "shared")])
+            for each in mapped:
+                each.close()
 
     def test_ranks_that_share_memory(self):
         self.run_beside_an_intruder([])
