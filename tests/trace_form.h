@@ -1,13 +1,15 @@
-// What the trace event format asks of a trace, for the tests of whatever writes one.
+// What the trace event format asks of a trace, and Perfetto's importer, which drops what it cannot place: for the tests of
+// whatever writes one. A time is what the importer makes of it: microseconds in a double, multiplied by 1000 and cut off.
 //
 //   phases     only those that the writers have: B, E, X, i, C, s, f, M
 //   fields     names are texts; pid, and tid where it is, are whole numbers; ts is finite and not negative
-//   X          has a duration, not negative; in a row they lie within or beside each other
+//   slices     an X, which has a duration, not negative, and a B with its E: in a row they lie within or beside each other
 //   B and E    are balanced in a row, and do not go back in time
-//   s and f    come in pairs of one id, name and category; an arrow does not lead back in time
+//   s and f    come in pairs of one id, name and category; an arrow does not lead back in time; both ends lie in a slice
+//              of their row that stands before them in the file or begins before them
 //   C          all arguments are numbers
 //   i          its scope is one of g, p and t
-//   M          is one of those that viewers know, with the argument that it needs
+//   M          is one of those that viewers know, with the argument that it needs; a row has one name
 #pragma once
 
 #include <algorithm>
@@ -33,10 +35,11 @@ class TraceForm {
   void check(const Json& events) {
     if (!events.is_array()) return fault("there is no array of events", events);
     for (const Json& event : events) check_event(event);
-    for (auto& [row, intervals] : whole_) check_nesting(row, intervals);
     for (const auto& [row, open] : open_) {
-      if (open.depth != 0) fault("a beginning has no end", row);
+      if (!open.empty()) fault("a beginning has no end", row);
     }
+    for (auto& [row, slices] : slices_) check_nesting(row, slices);
+    for (const auto& [row, end] : arrow_ends_) check_place(row, end);
     for (const auto& [id, ends] : arrows_) {
       if (ends.begins != 1 || ends.ends != 1) fault("an arrow has not one beginning and one end", id);
       if (ends.end_ns < ends.begin_ns) fault("an arrow leads back in time", id);
@@ -44,11 +47,15 @@ class TraceForm {
   }
   /// One of each kind, with the first event that has it.
   const std::vector<std::string>& faults() const { return faults_; }
+  /// How many slices are written, and how many of them an importer can place.
+  std::size_t written() const { return written_; }
+  std::size_t imported() const { return imported_; }
 
  private:
   using Row = std::pair<std::int64_t, std::int64_t>;  // pid and tid
-  struct Open {
-    std::int64_t depth = 0, last_ns = 0;
+  struct Slice {
+    std::int64_t begin_ns = 0, end_ns = 0;
+    std::size_t index = 0;  // of its event
   };
   struct Arrow {
     int begins = 0, ends = 0;
@@ -65,10 +72,11 @@ class TraceForm {
     return time != event.end() && time->is_number() && std::isfinite(time->get<double>()) && *time >= 0.0;
   }
   static std::int64_t ns(const Json& event, const char* key) {
-    return std::llround(event[key].get<double>() * 1000);
+    return static_cast<std::int64_t>(event[key].get<double>() * 1000);
   }
 
   void check_event(const Json& event) {
+    ++index_;
     if (!event.is_object() || !event.contains("ph") || !event["ph"].is_string())
       return fault("an event has no phase", event);
     const std::string phase = event["ph"];
@@ -110,24 +118,34 @@ class TraceForm {
     const Json& value = event["args"][needs->second];
     if (name.ends_with("sort_index") ? !value.is_number_integer() : !value.is_string())
       fault("metadata of the wrong type", event);
-    if (name.starts_with("thread_") && !event.contains("tid"))
-      fault("a row's metadata without its tid", event);
+    if (!name.starts_with("thread_")) return;
+    if (!event.contains("tid")) return fault("a row's metadata without its tid", event);
+    if (name == "thread_name" && !names_.emplace(Row{event["pid"], event["tid"]}, value).second)
+      fault("a row has two names", event);
   }
 
   void check_whole(const Row& row, const Json& event) {
+    ++written_;
     if (!is_time(event, "dur")) return fault("dur is no duration", event);
-    whole_[row].emplace_back(ns(event, "ts"), -(ns(event, "ts") + ns(event, "dur")));
+    slices_[row].push_back({ns(event, "ts"), ns(event, "ts") + ns(event, "dur"), index_});
   }
 
   void check_open(const Row& row, const Json& event, bool begins) {
-    Open& open = open_[row];
-    open.depth += begins ? 1 : -1;
-    if (open.depth < 0) {
+    const std::int64_t at_ns = ns(event, "ts");
+    std::int64_t& last_ns = last_ns_[row];
+    if (at_ns < last_ns) fault("a row goes back in time", event);
+    last_ns = std::max(last_ns, at_ns);
+    std::vector<Slice>& open = open_[row];
+    if (begins) {
+      ++written_;
+      open.push_back({last_ns, last_ns, index_});
+    } else if (open.empty()) {
       fault("an end has no beginning", event);
-      open.depth = 0;
+    } else {
+      open.back().end_ns = last_ns;
+      slices_[row].push_back(open.back());
+      open.pop_back();
     }
-    if (ns(event, "ts") < open.last_ns) fault("a row goes back in time", event);
-    open.last_ns = ns(event, "ts");
   }
 
   void check_counter(const Json& event) {
@@ -145,24 +163,47 @@ class TraceForm {
     Arrow& arrow = arrows_[{event["id"].dump(), event["name"], event["cat"]}];
     (begins ? arrow.begins : arrow.ends) += 1;
     (begins ? arrow.begin_ns : arrow.end_ns) = ns(event, "ts");
+    arrow_ends_.emplace_back(Row{event["pid"], event["tid"]},
+                             Slice{ns(event, "ts"), ns(event, "ts"), index_});
   }
 
-  void check_nesting(const Row& row, std::vector<std::pair<std::int64_t, std::int64_t>>& intervals) {
-    std::ranges::sort(intervals);  // the outer one first, since ends are negative
-    std::vector<std::int64_t> open;
-    for (const auto& [begin, minus_end] : intervals) {
-      while (!open.empty() && open.back() <= begin) open.pop_back();
-      if (!open.empty() && -minus_end > open.back())
-        return fault(fmt::format("one from {} to {} ns crosses the end of another at {}", begin, -minus_end,
-                                 open.back()),
-                     row);
-      open.push_back(-minus_end);
+  void check_nesting(const Row& row, std::vector<Slice>& slices) {
+    std::ranges::sort(slices, {}, [](const Slice& one) {  // the outer one first
+      return std::tuple(one.begin_ns, -one.end_ns, one.index);
+    });
+    std::vector<Slice> open;
+    std::erase_if(slices, [&](const Slice& slice) {
+      while (!open.empty() && open.back().end_ns <= slice.begin_ns) open.pop_back();
+      const bool crosses = !open.empty() && slice.end_ns > open.back().end_ns;
+      if (crosses) {
+        fault(fmt::format("one from {} to {} ns crosses the end of another at {}", slice.begin_ns,
+                          slice.end_ns, open.back().end_ns),
+              row);
+      } else {
+        open.push_back(slice);
+        ++imported_;
+      }
+      return crosses;
+    });
+  }
+
+  void check_place(const Row& row, const Slice& end) {
+    const std::vector<Slice>& slices = slices_[row];  // sorted
+    auto slice = std::ranges::upper_bound(slices, end.begin_ns, {}, &Slice::begin_ns);
+    while (slice != slices.begin()) {
+      --slice;
+      if (end.begin_ns <= slice->end_ns && (slice->begin_ns < end.begin_ns || slice->index < end.index))
+        return;
     }
+    fault(fmt::format("an arrow's end at {} ns lies in no slice", end.begin_ns), row);
   }
 
-  std::map<Row, std::vector<std::pair<std::int64_t, std::int64_t>>> whole_;  // begin and minus the end, ns
-  std::map<Row, Open> open_;
+  std::size_t index_ = 0, written_ = 0, imported_ = 0;
+  std::map<Row, std::vector<Slice>> slices_, open_;
+  std::map<Row, std::int64_t> last_ns_;
+  std::map<Row, std::string> names_;
   std::map<std::tuple<std::string, std::string, std::string>, Arrow> arrows_;
+  std::vector<std::pair<Row, Slice>> arrow_ends_;
   std::set<std::string> known_;
   std::vector<std::string> faults_;
 };

@@ -8,7 +8,6 @@
 #include "runtime/timeline/bus_bandwidth.h"
 #include "runtime/timeline/event_names.h"
 #include "runtime/timeline/json_text.h"
-#include "runtime/timeline/merged_rows.h"
 
 namespace dabke {
 namespace {
@@ -92,16 +91,33 @@ void MergedTrace::metadata(int pid, std::optional<RowId> row, Event event, const
                  name_of(event), pid, row ? fmt::format(R"(,"tid":{})", *row) : "", args.text());
 }
 
-void MergedTrace::need_row(std::size_t rank, RowId row, std::string_view name) {
+void MergedTrace::need_row(std::size_t rank, RowId row, std::string_view name, RowId place) {
   if (!rows_[rank].ends_ns.emplace(row, 0).second) return;
   metadata(rank_at(rank), row, Event::thread_name, EventArguments().add(Argument::name, name));
-  metadata(rank_at(rank), row, Event::thread_sort_index, EventArguments().add(Argument::sort_index, row));
+  metadata(rank_at(rank), row, Event::thread_sort_index, EventArguments().add(Argument::sort_index, place));
 }
 
-MergedTrace::RowId MergedTrace::tensor_row(std::size_t rank, std::uint32_t tensor) {
-  const RowId row = rows::kFirstTensor + tensor;
-  need_row(rank, row, joiner_.name(rank, NameKind::tensor, tensor));
-  return row;
+MergedTrace::Lane& MergedTrace::lane_for(Lanes& lanes, const Interval& when) {
+  auto lane = std::ranges::find_if(lanes, [&](const Lane& one) { return one.free_ns <= when.begin_ns; });
+  if (lane == lanes.end()) {
+    if (lanes.size() < rows::kMostLanes) lanes.push_back({});
+    lane = std::prev(lanes.end());
+  }
+  lane->free_ns = std::max(lane->free_ns, when.end_ns);
+  return *lane;
+}
+
+/// The name's own row is that of the set in which it comes first.
+MergedTrace::RowId MergedTrace::tensor_row(std::size_t rank, std::uint32_t tensor, ProcessSetId set,
+                                           const Interval& when) {
+  RankRows& rows = rows_[rank];
+  auto& sets = rows.tensors[tensor];
+  const bool is_first = sets.empty();
+  Lane& lane = lane_for(sets[set], when);
+  const RowId own = rows::kFirstTensor + tensor;
+  if (lane.row == 0) lane.row = is_first ? own : rows.further++;
+  need_row(rank, lane.row, joiner_.name(rank, NameKind::tensor, tensor), own);
+  return lane.row;
 }
 
 MergedTrace::RowId MergedTrace::thread_row(std::size_t rank, std::uint32_t thread) {
@@ -110,20 +126,14 @@ MergedTrace::RowId MergedTrace::thread_row(std::size_t rank, std::uint32_t threa
   return row;
 }
 
-/// The first lane that is free then. One lane runs one batch at a time, so it is the first as a rule; batches of devices
-/// overlap.
+/// One lane runs one batch at a time, so it is the first as a rule; batches of devices overlap, and those of several sets.
 MergedTrace::RowId MergedTrace::lane_row(std::size_t rank, const Interval& when) {
-  auto& lanes = rows_[rank].lanes_ns;
-  auto lane = std::ranges::find_if(lanes, [&](std::int64_t free_ns) { return free_ns <= when.begin_ns; });
-  if (lane == lanes.end()) {
-    if (lanes.size() < rows::kMostLanes) lanes.push_back(0);
-    lane = std::prev(lanes.end());
-  }
-  *lane = std::max(*lane, when.end_ns);
-  const auto number = static_cast<std::uint32_t>(lane - lanes.begin());
-  need_row(rank, rows::kFirstLane + number,
-           number == 0 ? "lane" : fmt::format("lane, overlapping {}", number));
-  return rows::kFirstLane + number;
+  Lanes& lanes = rows_[rank].lanes;
+  Lane& lane = lane_for(lanes, when);
+  const auto number = static_cast<std::uint32_t>(&lane - lanes.data());
+  lane.row = rows::kFirstLane + number;
+  need_row(rank, lane.row, number == 0 ? "lane" : fmt::format("lane, overlapping {}", number));
+  return lane.row;
 }
 
 Interval MergedTrace::take_place(std::size_t rank, RowId row, Interval when) {
@@ -151,15 +161,21 @@ void MergedTrace::instant(std::size_t rank, RowId row, char scope, std::string_v
 void MergedTrace::batch(const JoinedBatch& batch) {
   std::int64_t before_ns = kNotKnown;
   const RankPart* const last = batch.last_ready(&before_ns);
+  Drawn from;
+  std::vector<Drawn> lanes;
   for (const RankPart& part : batch.parts) {
-    write_tensors(batch, part);
-    const RowId lane = write_lane(batch, part, last, before_ns);
-    if (last != nullptr && last != &part) write_arrow(*last, part, lane);
+    const Drawn negotiation = write_tensors(batch, part);
+    if (&part == last) from = negotiation;
+    lanes.push_back(write_lane(batch, part, last, before_ns));
     write_bandwidth(batch, part);
+  }
+  // Behind what they connect, because readers look for the events around their ends.
+  for (std::size_t i = 0; last != nullptr && i < lanes.size(); ++i) {
+    if (&batch.parts[i] != last) write_arrow(*last, from, batch.parts[i], lanes[i]);
   }
 }
 
-MergedTrace::RowId MergedTrace::write_lane(const JoinedBatch& batch, const RankPart& part,
+MergedTrace::Drawn MergedTrace::write_lane(const JoinedBatch& batch, const RankPart& part,
                                            const RankPart* last, std::int64_t before_ns) {
   const Interval whole_time{part.begin_ns(), part.end_ns()};
   const RowId row = lane_row(part.index, whole_time);
@@ -182,14 +198,22 @@ MergedTrace::RowId MergedTrace::write_lane(const JoinedBatch& batch, const RankP
   if (part.left != 0) args.add(Argument::unfinished, true);
   whole(part.index, row, quoted(timeline_name_of(batch.kind)), when, args);
   write_steps(part, row, when);
-  return row;
+  return {row, when};
 }
 
-void MergedTrace::write_tensors(const JoinedBatch& batch, const RankPart& part) {
+MergedTrace::Drawn MergedTrace::write_tensors(const JoinedBatch& batch, const RankPart& part) {
+  Drawn latest;
+  std::int64_t latest_ns = kNotKnown;
   for (const JoinedTensor& tensor : part.tensors) {
-    const RowId row = tensor_row(part.index, tensor.name);
+    const bool has_ended = tensor.end_ns != kNotKnown;
+    const Interval whole_time{tensor.order_ns, has_ended ? tensor.end_ns : part.end_ns()};
+    const RowId row = tensor_row(part.index, tensor.name, batch.set, whole_time);
     if (tensor.submit_ns != kNotKnown) {
       const Interval wait = take_place(part.index, row, {tensor.submit_ns, tensor.order_ns});
+      if (tensor.submit_ns > latest_ns) {
+        latest_ns = tensor.submit_ns;
+        latest = {row, wait};
+      }
       whole(part.index, row, negotiation_of(batch.kind), wait,
             EventArguments()
                 .add(Argument::order, tensor.order)
@@ -197,9 +221,7 @@ void MergedTrace::write_tensors(const JoinedBatch& batch, const RankPart& part) 
                 .add(Argument::set, batch.set)
                 .add(Argument::thread, joiner_.name(part.index, NameKind::thread, tensor.thread)));
     }
-    const bool has_ended = tensor.end_ns != kNotKnown;
-    const Interval when =
-        take_place(part.index, row, {tensor.order_ns, has_ended ? tensor.end_ns : part.end_ns()});
+    const Interval when = take_place(part.index, row, whole_time);
     EventArguments args;
     args.add(Argument::order, tensor.order)
         .add(Argument::batch, fmt::format("{}.{}", batch.order, batch.number))
@@ -212,15 +234,26 @@ void MergedTrace::write_tensors(const JoinedBatch& batch, const RankPart& part) 
     write_steps(part, row, when);
     if (tensor.error != 0) write_error(part.index, row, tensor, when.end_ns);
   }
+  return latest;
 }
 
+/// Within `within`, and within or beside each other, which records with times of a device, and those of which some are lost,
+/// need not be.
 void MergedTrace::write_steps(const RankPart& part, RowId row, const Interval& within) {
+  std::vector<Interval> around{within};  // what is open where the next step begins
   for (const JoinedStep& step : part.steps) {
-    const std::int64_t end = step.end_ns == kNotKnown ? within.end_ns : step.end_ns;
-    const Interval when{std::clamp(step.begin_ns, within.begin_ns, within.end_ns),
-                        std::clamp(end, within.begin_ns, within.end_ns)};
     if (Record::is_before_work(step.what) && row < rows::kFirstThread)
       continue;  // another batch runs in the lane then
+    const std::int64_t end = step.end_ns == kNotKnown ? within.end_ns : step.end_ns;
+    Interval when{std::clamp(step.begin_ns, around.back().begin_ns, within.end_ns),
+                  std::clamp(end, within.begin_ns, within.end_ns)};
+    while (around.size() > 1 &&
+           (around.back().end_ns <= when.begin_ns || around.back().end_ns < when.end_ns)) {
+      when.begin_ns = std::max(when.begin_ns, around.back().end_ns);
+      around.pop_back();
+    }
+    when.end_ns = std::max(when.begin_ns, when.end_ns);
+    around.push_back(when);
     EventArguments args;
     if (step.what == Record::What::run) {
       args.add(Argument::backend, joiner_.name(part.index, NameKind::text, step.backend))
@@ -236,17 +269,20 @@ std::string MergedTrace::step_name(std::size_t rank, const JoinedStep& step) con
                         : json_string(joiner_.name(rank, NameKind::text, step.name));
 }
 
-/// From the last submit of the rank that came last to where the batch begins here.
-void MergedTrace::write_arrow(const RankPart& last, const RankPart& part, RowId lane) {
-  const auto latest = std::ranges::max_element(last.tensors, {}, &JoinedTensor::submit_ns);
+/// From the last submit of the rank that came last to where the batch begins here. Where clocks are so wrong that it had ended
+/// before that, there is none.
+void MergedTrace::write_arrow(const RankPart& last, const Drawn& from, const RankPart& part,
+                              const Drawn& to) {
+  const std::int64_t begin_ns = from.when.begin_ns;
+  if (begin_ns > to.when.end_ns) return;
   ++arrows_;
   const std::string_view name = name_of(Event::last_ready);
   fmt::format_to(fmt::appender(next_event()),
                  R"({{"ph":"s","cat":"last","name":"{}","id":{},"pid":{},"tid":{},"ts":{}}})", name, arrows_,
-                 rank_at(last.index), tensor_row(last.index, latest->name), Micros{latest->submit_ns});
+                 rank_at(last.index), from.row, Micros{begin_ns});
   fmt::format_to(fmt::appender(next_event()),
                  R"({{"ph":"f","bp":"e","cat":"last","name":"{}","id":{},"pid":{},"tid":{},"ts":{}}})", name,
-                 arrows_, rank_at(part.index), lane, Micros{part.begin_ns()});
+                 arrows_, rank_at(part.index), to.row, Micros{std::max(begin_ns, to.when.begin_ns)});
 }
 
 void MergedTrace::write_bandwidth(const JoinedBatch& batch, const RankPart& part) {
@@ -282,10 +318,11 @@ void MergedTrace::write_counter(std::size_t rank, Event counter, std::int64_t at
 }
 
 void MergedTrace::lonely_tensor(std::size_t rank, const JoinedTensor& tensor) {
-  const RowId row = tensor_row(rank, tensor.name);
   const bool has_ended = tensor.end_ns != kNotKnown;
   const std::int64_t last_ns = files_.clocks()[rank].at(files_.ranks()[rank].last_ns) - files_.begin_ns();
-  const Interval when = take_place(rank, row, {tensor.submit_ns, has_ended ? tensor.end_ns : last_ns});
+  const Interval whole_time{tensor.submit_ns, has_ended ? tensor.end_ns : last_ns};
+  const RowId row = tensor_row(rank, tensor.name, tensor.set, whole_time);
+  const Interval when = take_place(rank, row, whole_time);
   EventArguments args;
   args.add(Argument::bytes, tensor.bytes).add(Argument::set, tensor.set);
   if (!has_ended) args.add(Argument::unfinished, true);

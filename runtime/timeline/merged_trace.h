@@ -1,12 +1,18 @@
 // Writes the one Chrome trace of a job: each rank is a process of the trace, with rows (threads) for its steps, its lanes, its
 // counters, the threads with spans, and each of its tensors. docs/timeline.md has every event and argument.
 //
-// In every row events are whole ("X") and lie within or beside each other, whatever the records say: what would begin before
-// the one before it has ended is drawn from there on.
+// In every row events are whole ("X") and lie within or beside each other, whatever the records say, because viewers drop or
+// misplace what crosses the end of another:
+//
+//   - batches that overlap have lanes of their own; so have the operations of a tensor, and each process set its rows;
+//   - a negotiation that begins before the operation before it has ended is drawn from there on; so is a step of a batch
+//     that begins before the step before it has ended;
+//   - an arrow begins and ends within the events that it connects.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +24,7 @@
 #include "runtime/timeline/event_arguments.h"
 #include "runtime/timeline/intervals.h"
 #include "runtime/timeline/merged_file.h"
+#include "runtime/timeline/merged_rows.h"
 #include "runtime/timeline/record_joiner.h"
 
 namespace dabke {
@@ -43,9 +50,16 @@ class MergedTrace final : public JoinSink {
 
  private:
   using RowId = std::uint32_t;
+  struct Lane {
+    RowId row = 0;
+    std::int64_t free_ns = 0;  // from when on
+  };
+  using Lanes = std::vector<Lane>;
   struct RankRows {
     std::unordered_map<RowId, std::int64_t> ends_ns;  // of the last event in each row that is there
-    std::vector<std::int64_t> lanes_ns;               // as each lane became free
+    Lanes lanes;
+    std::map<std::uint32_t, std::map<ProcessSetId, Lanes>> tensors;  // by name
+    RowId further = rows::kFirstFurther;                             // the next that is free
     std::int64_t last_step_ns = kNotKnown;
     Load load, written_load;  // the newest, and what was written last
     std::int64_t load_ns = kNotKnown;
@@ -53,18 +67,27 @@ class MergedTrace final : public JoinSink {
 
   void write_facts(std::string_view report);
   void name_process(std::size_t rank);
-  void need_row(std::size_t rank, RowId row, std::string_view name);
-  RowId tensor_row(std::size_t rank, std::uint32_t tensor);
+  void need_row(std::size_t rank, RowId row, std::string_view name) { need_row(rank, row, name, row); }
+  void need_row(std::size_t rank, RowId row, std::string_view name, RowId place);
+  /// The first that is free when it begins; a new one, whose row is not known yet, where there is none.
+  static Lane& lane_for(Lanes& lanes, const Interval& when);
+  RowId tensor_row(std::size_t rank, std::uint32_t tensor, ProcessSetId set, const Interval& when);
   RowId lane_row(std::size_t rank, const Interval& when);
   RowId thread_row(std::size_t rank, std::uint32_t thread);
   /// What is left of it in the row; it is the row's last then.
   Interval take_place(std::size_t rank, RowId row, Interval when);
 
-  RowId write_lane(const JoinedBatch& batch, const RankPart& part, const RankPart* last,
+  /// An event where it is drawn.
+  struct Drawn {
+    RowId row = 0;
+    Interval when;
+  };
+  Drawn write_lane(const JoinedBatch& batch, const RankPart& part, const RankPart* last,
                    std::int64_t before_ns);
-  void write_tensors(const JoinedBatch& batch, const RankPart& part);
+  /// The negotiation of the tensor that the rank submitted last.
+  Drawn write_tensors(const JoinedBatch& batch, const RankPart& part);
   void write_steps(const RankPart& part, RowId row, const Interval& within);
-  void write_arrow(const RankPart& last, const RankPart& part, RowId lane);
+  void write_arrow(const RankPart& last, const Drawn& from, const RankPart& part, const Drawn& to);
   void write_bandwidth(const JoinedBatch& batch, const RankPart& part);
   void write_load(std::size_t rank);
   void write_counter(std::size_t rank, Event counter, std::int64_t at_ns, std::uint64_t value);

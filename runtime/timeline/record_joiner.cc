@@ -127,8 +127,8 @@ void RecordJoiner::take(std::size_t rank, const Record& record, std::int64_t at_
     case Record::What::pack:
     case Record::What::run:
     case Record::What::unpack: return take_step(rank, record, at_ns);
-    case Record::What::span: return take_span(rank, record, at_ns);
-    case Record::What::wait: return take_wait(rank, record, at_ns);
+    case Record::What::span:
+    case Record::What::wait: return take_span(rank, record, at_ns);
     case Record::What::step: return sink_->step(rank, record.thread, at_ns, record.bytes);
     case Record::What::cycle: return sink_->cycle(rank, at_ns);
     case Record::What::lost: return sink_->lost(rank, at_ns, record.bytes);
@@ -265,23 +265,31 @@ void RecordJoiner::count_queued(std::size_t rank, const Record& record, std::int
   sink_->load(rank, at_ns, load);
 }
 
+/// An end ends the innermost of its kind, and first what was begun in it, whose end has been lost. Threads beyond those that
+/// have names share a number, and their times may go back.
 void RecordJoiner::take_span(std::size_t rank, const Record& record, std::int64_t at_ns) {
-  auto& open = readers_[rank].spans[record.thread];
+  ThreadRow& row = readers_[rank].threads[record.thread];
+  row.last_ns = at_ns = std::max(row.last_ns, at_ns);
+  const bool is_wait = record.what == Record::What::wait;
   if (!record.is_end()) {
-    open.push_back({record.name, at_ns});
-  } else if (!open.empty()) {  // else it began before the timeline
-    sink_->span(rank, record.thread, open.back().name, open.back().begin_ns,
-                std::max(open.back().begin_ns, at_ns));
-    open.pop_back();
+    if (is_wait)
+      std::erase_if(row.open, [](const OpenSpan& one) { return one.is_wait; });  // its end was lost
+    row.open.push_back({record.name, at_ns, is_wait});
+    return;
   }
+  const auto ended = std::ranges::find(row.open.rbegin(), row.open.rend(), is_wait, &OpenSpan::is_wait);
+  if (ended == row.open.rend()) return;  // it began before the timeline
+  for (auto left = ended - row.open.rbegin(); left >= 0; --left)
+    end_innermost(rank, record.thread, row, at_ns);
 }
 
-void RecordJoiner::take_wait(std::size_t rank, const Record& record, std::int64_t at_ns) {
-  auto& waits = readers_[rank].waits;
-  if (!record.is_end()) {
-    waits[record.thread] = at_ns;
-  } else if (const auto wait = waits.extract(record.thread)) {  // else it began before the timeline
-    sink_->wait(rank, record.thread, wait.mapped(), std::max(wait.mapped(), at_ns));
+void RecordJoiner::end_innermost(std::size_t rank, std::uint32_t thread, ThreadRow& row, std::int64_t at_ns) {
+  const OpenSpan one = row.open.back();
+  row.open.pop_back();
+  if (one.is_wait) {
+    sink_->wait(rank, thread, one.begin_ns, at_ns);
+  } else {
+    sink_->span(rank, thread, one.name, one.begin_ns, at_ns);
   }
 }
 
@@ -289,12 +297,9 @@ void RecordJoiner::end_rank(std::size_t rank) {
   has_ended_[rank] = true;
   ++ended_;
   Reader& reader = readers_[rank];
-  for (const auto& [thread, open] : reader.spans) {
-    for (auto span = open.rbegin(); span != open.rend(); ++span)
-      sink_->span(rank, thread, span->name, span->begin_ns, std::max(span->begin_ns, reader.last_ns));
+  for (auto& [thread, row] : reader.threads) {
+    while (!row.open.empty()) end_innermost(rank, thread, row, std::max(row.last_ns, reader.last_ns));
   }
-  for (const auto& [thread, begin_ns] : reader.waits)
-    sink_->wait(rank, thread, begin_ns, std::max(begin_ns, reader.last_ns));
   for (const auto& [key, submits] : reader.submits) {
     for (const Submit& submit : submits) {
       sink_->lonely_tensor(rank, {.name = key.second,

@@ -99,6 +99,7 @@ class JoinSink {
   virtual void lonely_tensor(std::size_t rank, const JoinedTensor& tensor) = 0;
   /// Barriers, joins and changes of process sets, which have no order.
   virtual void called(std::size_t rank, const Record& record, std::int64_t at_ns) = 0;
+  /// A span of the application. Those of a thread and its waits lie within or beside each other, whichever records are lost.
   virtual void span(std::size_t rank, std::uint32_t thread, std::uint32_t name, std::int64_t begin_ns,
                     std::int64_t end_ns) = 0;
   /// A thread of the application waits for tensors to end.
@@ -131,9 +132,15 @@ class RecordJoiner {
     CollectiveKind kind = CollectiveKind::allreduce;
     DType dtype = DType::u8;
   };
+  /// What a thread has begun.
   struct OpenSpan {
     std::uint32_t name = 0;
     std::int64_t begin_ns = 0;
+    bool is_wait = false;  // else a span of the application
+  };
+  struct ThreadRow {
+    std::vector<OpenSpan> open;  // the innermost last
+    std::int64_t last_ns = 0;
   };
   struct Place {
     BatchKey batch;
@@ -147,8 +154,7 @@ class RecordJoiner {
     std::int64_t last_ns = 0;
     std::map<std::pair<ProcessSetId, std::uint32_t>, std::deque<Submit>> submits;
     std::map<TensorKey, Place> tensors;  // ordered and not ended
-    std::map<std::uint32_t, std::vector<OpenSpan>> spans;
-    std::map<std::uint32_t, std::int64_t> waits;  // when a thread began to wait
+    std::map<std::uint32_t, ThreadRow> threads;
     Load load;
   };
 
@@ -162,7 +168,7 @@ class RecordJoiner {
   void take_step(std::size_t rank, const Record& record, std::int64_t at_ns);
   void count_queued(std::size_t rank, const Record& record, std::int64_t at_ns);
   void take_span(std::size_t rank, const Record& record, std::int64_t at_ns);
-  void take_wait(std::size_t rank, const Record& record, std::int64_t at_ns);
+  void end_innermost(std::size_t rank, std::uint32_t thread, ThreadRow& row, std::int64_t at_ns);
   void end_rank(std::size_t rank);
   /// Nothing where no submit of it is known.
   Submit* first_submit(Reader& reader, const Record& record);

@@ -2,6 +2,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <barrier>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -12,6 +14,7 @@
 #include <numeric>
 #include <optional>
 #include <random>
+#include <span>
 #include <thread>
 
 #include "dabke/dabke.hpp"
@@ -358,6 +361,45 @@ void recorded() {
   dabke::barrier();
 }
 
+/// Steps in which each rank has 20 tensors or more in flight, of the world and of process sets with the same names, while three
+/// threads have spans that overlap. The first set has the lower half of the ranks, the second all but rank 0.
+void recorded_in_flight() {
+  struct Part {
+    dabke_process_set set = DABKE_WORLD;
+    int count = 14;  // of tensors
+    int members = size();
+    bool is_mine = true;
+  };
+  const dabke::Session session;
+  std::vector<std::int32_t> ranks(static_cast<std::size_t>(size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const std::span lower = std::span(ranks).first(ranks.size() / 2), later = std::span(ranks).subspan(1);
+  const std::array parts{Part{}, Part{dabke::add_process_set(lower), 6, size() / 2, rank() < size() / 2},
+                         Part{dabke::add_process_set(later), 6, size() - 1, rank() > 0}};
+  std::barrier<> between(3);
+  const auto work = [&](const Part& part) {
+    for (int step = 0; step < 50; ++step) {
+      const dabke::Span outer("outer");
+      between.arrive_and_wait();  // all three have begun
+      const dabke::Span inner("inner");
+      std::vector<Floats> tensors(static_cast<std::size_t>(part.is_mine ? part.count : 0), Floats(2000, 1));
+      std::vector<dabke::Handle> handles;
+      for (std::size_t i = 0; i < tensors.size(); ++i)
+        handles.push_back(dabke::allreduce_async("t" + std::to_string(i), tensors[i],
+                                                 {.process_set = part.set, .op = DABKE_SUM}));
+      between.arrive_and_wait();  // all are in flight
+      for (dabke::Handle& handle : handles) handle.wait();
+      for (const Floats& sum : tensors)
+        worker::must_equal("a sum", sum, Floats(2000, static_cast<float>(part.members)));
+    }
+  };
+  {
+    const std::jthread one([&] { work(parts[1]); }), two([&] { work(parts[2]); });
+    work(parts[0]);
+  }
+  dabke::barrier();
+}
+
 /// Steps until the limit has ended the timeline, and some more.
 void recorded_up_to_a_limit() {
   const std::string file = std::string(std::getenv("DABKE_TIMELINE")) + ".rank0";
@@ -516,6 +558,7 @@ int main(int argc, char** argv) {
       {"stall-instead", stall_instead},
       {"stall-idle", stall_idle},
       {"recorded", recorded},
+      {"recorded-in-flight", recorded_in_flight},
       {"recorded-up-to-a-limit", recorded_up_to_a_limit},
       {"starts-and-stops", starts_and_stops},
       {"recorded-until-killed", recorded_until_killed},

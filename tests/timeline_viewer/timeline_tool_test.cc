@@ -109,6 +109,43 @@ TEST_CASE("merge makes one trace of all ranks of a real job") {
   check_form(Json::parse(plain_bytes_of(compressed)));
 }
 
+TEST_CASE(
+    "an importer places each slice of tensors of several sets in flight and of spans of several threads") {
+  const int ranks = GENERATE(2, 4);
+  const std::string backend = GENERATE("shm", "tcp");
+  const TemporaryDirectory folder;
+  const std::string path = folder.path() + "/trace.json";
+  const Finished job = record(path, ranks, "recorded-in-flight", {"DABKE_CPU_OPERATIONS=" + backend});
+  CAPTURE(ranks, backend, job.exit_code, job.out, job.error);
+  REQUIRE(is_recorded(job, path, ranks));
+  const Json trace = Json::parse(bytes_of(path));
+  test::TraceForm form;
+  form.check(trace["traceEvents"]);
+  CHECK(form.faults() == std::vector<std::string>());
+  CHECK(form.written() == form.imported());
+  std::map<int, int> spans, tensors;  // by rank; one set has the lower half, another all but rank 0
+  for (int rank = 0; rank < ranks; ++rank) {
+    spans[rank] = 3 * 50;
+    tensors[rank] = (14 + (rank < ranks / 2 ? 6 : 0) + (rank > 0 ? 6 : 0)) * 50;
+  }
+  CHECK(count(trace, "X", "outer") == spans);
+  CHECK(count(trace, "X", "inner") == spans);
+  CHECK(count(trace, "X", "NEGOTIATE_ALLREDUCE") == tensors);
+  std::map<std::pair<int, int>, std::set<int>> sets;  // of each row's tensors
+  std::map<std::pair<int, int>, std::string> rows;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["name"] == "thread_name") rows[{event["pid"], event["tid"]}] = event["args"]["name"];
+    if (event["ph"] == "X" && event["args"].contains("shape"))
+      sets[{event["pid"], event["tid"]}].insert(event["args"]["set"].get<int>());
+  }
+  for (const auto& [row, of_row] : sets) {
+    CAPTURE(row, rows.at(row));
+    CHECK(of_row.size() == 1);
+    CHECK(rows.at(row).substr(0, 1) == "t");
+  }
+  CHECK(tool({"report", path}).exit_code == 0);
+}
+
 TEST_CASE("dabkerun merges a job that failed too, and keeps its exit code") {
   const TemporaryDirectory folder;
   const std::string path = folder.path() + "/trace.json";

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
+#include "runtime/timeline/event_arguments.h"
 #include "tests/runtime/timeline/job.h"
 #include "tests/trace_form.h"
 
@@ -198,7 +199,7 @@ TEST_CASE("spans, steps, cycles, barriers, errors and lost records are in the tr
   CHECK(unfinished == std::map<std::string, bool>{{"refused", false}, {"never ordered", true}});
 }
 
-TEST_CASE("a tensor that is submitted again before it has ended is drawn after it") {
+TEST_CASE("a tensor that runs again before it has ended has another row of its name, with its true times") {
   const Place place;
   {
     Writer writer(place / "trace", 0, 1);
@@ -209,7 +210,111 @@ TEST_CASE("a tensor that is submitted again before it has ended is drawn after i
   }
   const Json trace = merged(place / "trace", place / "trace.json");
   CHECK(test::form_faults(trace) == kNoFaults);
-  CHECK(events(trace, "X", "NEGOTIATE_ALLREDUCE").size() == 2);
+  const auto rows = rows_of(trace);
+  std::map<int, std::vector<std::tuple<std::string, double, double>>> seen;  // by tid
+  for (const Json& event : events(trace, "X")) {
+    if (rows.at({0, event["tid"]}) == "a" && event["args"].contains("order"))
+      seen[event["tid"]].emplace_back(event["name"], event["ts"], event["dur"]);
+  }
+  REQUIRE(seen.size() == 2);
+  using Events = std::vector<std::tuple<std::string, double, double>>;
+  CHECK(seen.begin()->second == Events{{"NEGOTIATE_ALLREDUCE", 0, 10}, {"ALLREDUCE", 10, 90}});
+  CHECK(seen.rbegin()->second == Events{{"NEGOTIATE_ALLREDUCE", 5, 45}, {"ALLREDUCE", 50, 110}});
+}
+
+TEST_CASE("a tensor's name has a row for each process set, also where they do not overlap") {
+  const Place place;
+  {
+    Writer writer(place / "trace", 0, 1);
+    std::uint64_t order = 0;
+    for (const ProcessSetId set : {0, 3, 0, 3}) {
+      const auto at = static_cast<std::int64_t>(++order) * 100;
+      Record about{.order = order, .batch = order, .name = writer.timeline().tensor("a"), .process_set = set};
+      about.what = What::submit;
+      writer.put(at, about);
+      about.what = What::order;
+      writer.put(at + 10, about);
+      about.time_ns = kBegin + (at + 20) * 1000;
+      writer.timeline().done(about, Shape{1});
+    }
+  }
+  const Json trace = merged(place / "trace", place / "trace.json");
+  CHECK(test::form_faults(trace) == kNoFaults);
+  const auto rows = rows_of(trace);
+  std::map<int, std::vector<int>> sets;  // by tid
+  for (const Json& event : events(trace, "X", "ALLREDUCE")) {
+    if (rows.at({0, event["tid"]}) == "a") sets[event["tid"]].push_back(event["args"]["set"]);
+  }
+  REQUIRE(sets.size() == 2);
+  CHECK(sets.begin()->second == std::vector{0, 0});
+  CHECK(sets.rbegin()->second == std::vector{3, 3});
+}
+
+TEST_CASE("spans and waits lie within each other where records of their ends are lost") {
+  const Place place;
+  {
+    Writer writer(place / "trace", 0, 1);
+    Timeline& timeline = writer.timeline();
+    timeline.begin_span("first");
+    timeline.begin_wait();  // its end is lost
+    timeline.end_span();
+    timeline.begin_wait();  // forgotten as the next begins
+    timeline.begin_span("second");
+    timeline.begin_wait();
+    timeline.end_wait();
+    timeline.end_wait();    // of none that is known
+    timeline.begin_wait();  // its end is lost
+    timeline.end_span();
+  }
+  const Json trace = merged(place / "trace", place / "trace.json");
+  CHECK(test::form_faults(trace) == kNoFaults);
+  std::vector<std::string> seen;
+  for (const Json& event : events(trace, "X")) seen.push_back(event["name"]);
+  CHECK(seen == std::vector<std::string>{"WAIT", "first", "WAIT", "WAIT", "second"});
+}
+
+TEST_CASE("steps of a batch lie within or beside each other, whatever times a device gives them") {
+  const Place place;
+  {
+    Writer writer(place / "trace", 0, 1);
+    writer.submit(0, "a");
+    Record about{.order = 1, .batch = 1, .name = writer.timeline().tensor("a"), .what = What::order};
+    writer.put(0, about);
+    writer.step(0, 10, 1, What::queue);
+    writer.put(9, {.order = 1, .batch = 1, .what = What::pack});  // before the queue's end
+    writer.put(20, {.order = 1, .batch = 1, .what = What::run});
+    writer.put(
+        30,
+        {.order = 1, .batch = 1, .what = What::pack, .flags = Record::kEnd});  // after the run's beginning
+    writer.put(40, {.order = 1, .batch = 1, .what = What::run, .flags = Record::kEnd});
+    about.time_ns = kBegin + 50'000;
+    writer.timeline().done(about, Shape{1});
+  }
+  const Json trace = merged(place / "trace", place / "trace.json");
+  CHECK(test::form_faults(trace) == kNoFaults);
+  std::map<std::string, std::pair<double, double>> seen;
+  const auto rows = rows_of(trace);
+  for (const Json& event : events(trace, "X")) {
+    if (rows.at({0, event["tid"]}) == "a") seen[event["name"]] = {event["ts"], event["dur"]};
+  }
+  CHECK(seen["QUEUE"] == std::pair(0.0, 10.0));
+  CHECK(seen["MEMCPY_IN_FUSION_BUFFER"] == std::pair(10.0, 20.0));
+  CHECK(seen["RUN"] == std::pair(30.0, 10.0));
+}
+
+TEST_CASE("no nanosecond of a trace is lost by a reader that multiplies and cuts off") {
+  std::int64_t wrong = 0, longer = 0;
+  for (const std::int64_t from : {std::int64_t{0}, std::int64_t{86'400'000'000'000}}) {
+    for (std::int64_t ns = from; ns < from + 100'000; ++ns) {
+      const std::string text = fmt::format("{}", Micros{ns});
+      wrong += static_cast<std::int64_t>(std::stod(text) * 1000) != ns;
+      longer += text.size() - text.find('.') > 4;
+    }
+  }
+  CHECK(wrong == 0);
+  CHECK(longer > 0);  // 1.001 is one
+  CHECK(fmt::format("{}", Micros{1001}) == "1.0011");
+  CHECK(fmt::format("{}", Micros{1000}) == "1.000");
 }
 
 TEST_CASE("files of other jobs and epochs are refused by name") {
