@@ -268,7 +268,10 @@ Status Runtime::shut_down() noexcept {
   if (bootstrapped_.mpi != nullptr && coordinator_->ended_well()) bootstrapped_.mpi->job_ended_well();
   // Only tidying: a store that is gone keeps nothing.
   (void)without_exceptions([&] { return leave_epoch(bootstrapped_); });
-  return without_exceptions([&] { return timeline_.close(); });
+  return without_exceptions([&]() -> Status {
+    timeline_.close();
+    return {};
+  });
 }
 
 }  // namespace dabke

@@ -24,7 +24,7 @@ TimelineSwitch::TimelineSwitch(const Config& config, const World& world, std::st
 TimelineSwitch::~TimelineSwitch() {
   active_.watch_steps(nullptr);
   steps_.reset();
-  static_cast<void>(close().is_ok());
+  close();
 }
 
 Status TimelineSwitch::start_with_job() {
@@ -156,7 +156,10 @@ Status TimelineSwitch::open(const TimelineChange& change) {
   }
   const auto warn = [log = log_](const Status& error) {
     (void)attempt([&] {
-      log.warning("{}; training goes on, and the rest of the timeline is not written", error.message());
+      log.warning(
+          "{}; training goes on, and the rest of the timeline is not written. Make room there, name a file "
+          "elsewhere, or record less (DABKE_TIMELINE_STEPS, DABKE_TIMELINE_MAX_BYTES)",
+          error.message());
     });
   };
   const auto rank = static_cast<std::size_t>(world_.rank);
@@ -236,13 +239,13 @@ void TimelineSwitch::job_is_over(const Status& cause) noexcept {
   changed_.notify_all();
 }
 
-Status TimelineSwitch::close() {
+void TimelineSwitch::close() {
   active_.watch_steps(nullptr);
   warn_of_no_steps();
   steps_.reset();
   const auto running = current_;
   set_current(nullptr);
-  Status closed = running ? running->close() : Status();
+  if (running) static_cast<void>(running->close().is_ok());  // what went wrong was told
   // Their writers may be at work yet, and call us.
   std::vector<std::shared_ptr<Timeline>> stopped;
   {
@@ -251,7 +254,6 @@ Status TimelineSwitch::close() {
     for (const std::uint64_t index : stopped_) stopped.push_back(followed_.at(index).stopped);
   }
   for (const auto& one : stopped) static_cast<void>(one->close().is_ok());
-  return closed;
 }
 
 }  // namespace dabke

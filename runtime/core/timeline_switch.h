@@ -50,8 +50,8 @@ class TimelineSwitch {
   /// Well, where none is being written.
   ///   errors  the first one of writing
   Status stop();
-  /// Ends what is being written, when nobody drives any more.
-  Status close();
+  /// Ends what is being written, when nobody drives any more. What cannot be written is a warning, and fails no job.
+  void close();
 
   // ---- by whoever drives the coordinator
   const std::shared_ptr<Timeline>& current() const { return current_; }

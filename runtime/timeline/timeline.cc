@@ -174,6 +174,7 @@ void QueuedTimeline::write_until_closed() {
     tell(stopped);
   }
   ended_with_ = without_exceptions([&] { return file_->close(); });
+  if (!ended_with_.is_ok()) tell(ended_with_);
   if (ended_with_.is_ok()) ended_with_ = std::move(stopped);
   if (ended_with_.is_ok() && on_closed_) (void)attempt(on_closed_);
   has_ended_ = true;

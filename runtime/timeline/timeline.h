@@ -52,7 +52,7 @@ class Timeline {
     TimelineOrigin origin = {};  // of records
     /// 64 bytes each; emptied every 20 ms while records come.
     std::size_t queue_records = std::size_t{1} << 18;
-    /// Called once, on the writer's thread, when writing fails: from then on records are thrown away.
+    /// Called once, on the writer's thread, when writing fails, or only closing: from then on records are thrown away.
     std::function<void(const Status&)> on_error = {};
     std::uint64_t max_bytes = 0;  // 0: no limit
     /// Called once, on the writer's thread, when the file will soon have `max_bytes`. Nothing else happens then.

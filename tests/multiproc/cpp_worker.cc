@@ -446,6 +446,60 @@ void starts_and_stops() {
   }
 }
 
+/// Records some steps, and leaves as a program does that looks at what dabke_shutdown returns.
+void recorded_and_checked() {
+  const auto must = [](dabke_status status) {
+    if (status != DABKE_OK) worker::wrong(dabke_last_error());
+  };
+  must(dabke_init(nullptr));
+  for (std::uint64_t step = 0; step < 200; ++step) {
+    Floats x(1000, 1);
+    dabke::allreduce("gradient", x);
+    dabke::mark_step(step);
+  }
+  dabke::barrier();
+  must(dabke_shutdown());
+}
+
+/// DABKE_TEST_PERIODS timelines one after the other, in three files by turns. In each period another of three threads starts
+/// and stops it, on every rank, while all three have spans and tensors in flight.
+void timelines_again_and_again() {
+  const std::string folder = std::getenv("DABKE_TEST_FOLDER");
+  const int periods = std::atoi(std::getenv("DABKE_TEST_PERIODS"));
+  const dabke::Session session;
+  std::barrier<> between(3);
+  const auto must = [](dabke_status status) {
+    if (status != DABKE_OK) worker::wrong(dabke_last_error());
+  };
+  const auto work = [&](int thread) {
+    const std::string name = "t" + std::to_string(thread);
+    for (int period = 0; period < periods; ++period) {
+      const dabke::Span outside("outside");  // a timeline starts and stops within it
+      const bool calls = period % 3 == thread;
+      if (calls) must(dabke_start_timeline((folder + "/" + std::to_string(period % 3)).c_str(), 0));
+      if (calls && dabke_start_timeline((folder + "/other").c_str(), 0) == DABKE_OK)
+        worker::wrong("a second timeline was started beside the first");
+      for (int i = 0; i < 5; ++i) {
+        const dabke::Span inside("inside");
+        Floats x(1000, 1);
+        dabke::allreduce(name, x, {.op = DABKE_SUM});
+        worker::must_equal("a sum", x, Floats(1000, static_cast<float>(size())));
+      }
+      between.arrive_and_wait();
+      if (calls) {
+        must(dabke_stop_timeline());
+        dabke::barrier();  // rank 0 has made the trace before the next is begun
+      }
+      between.arrive_and_wait();
+    }
+  };
+  {
+    const std::jthread one([&] { work(1); }), two([&] { work(2); });
+    work(0);
+  }
+  dabke::barrier();
+}
+
 /// Steps until rank 1 is killed, which happens when some of what it records is in its file. The others are not to be ended
 /// by dabkerun before they have closed theirs.
 void recorded_until_killed() {
@@ -562,6 +616,8 @@ int main(int argc, char** argv) {
       {"recorded-up-to-a-limit", recorded_up_to_a_limit},
       {"starts-and-stops", starts_and_stops},
       {"recorded-until-killed", recorded_until_killed},
+      {"recorded-and-checked", recorded_and_checked},
+      {"timelines-again-and-again", timelines_again_and_again},
       {"late-rank", late_rank},
   };
   return worker::run_scenario(argc, argv, kScenarios);

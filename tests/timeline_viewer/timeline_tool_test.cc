@@ -3,6 +3,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -144,6 +145,47 @@ TEST_CASE(
     CHECK(rows.at(row).substr(0, 1) == "t");
   }
   CHECK(tool({"report", path}).exit_code == 0);
+}
+
+TEST_CASE("timelines that threads of all ranks start and stop again and again are whole") {
+  const int ranks = GENERATE(2, 4);
+  const TemporaryDirectory folder;
+  const char* const given = std::getenv("DABKE_TEST_PERIODS");
+  const int periods = given != nullptr ? std::atoi(given) : 30;
+  const Finished job =
+      JobRun({"shm",
+              {"", ranks},
+              {CPP_WORKER, "timelines-again-and-again"},
+              {"DABKE_TEST_FOLDER=" + folder.path(), fmt::format("DABKE_TEST_PERIODS={}", periods)}})
+          .finish();
+  CAPTURE(ranks, job.exit_code, job.out, job.error);
+  REQUIRE(all_done(job, ranks));
+  for (const int file : {0, 1, 2}) {
+    const Json trace = Json::parse(bytes_of(fmt::format("{}/{}", folder.path(), file)));
+    check_form(trace);
+    CHECK(trace["otherData"]["missing"].empty());
+    CHECK(count(trace, "X", "inside").size() == static_cast<std::size_t>(ranks));
+  }
+}
+
+TEST_CASE("a timeline that could not be written is told once for each file, and fails no job that is done") {
+  const std::string format = GENERATE("records", "horovod");
+  const TemporaryDirectory folder;
+  const std::string path = folder.path() + "/trace.json";
+  std::vector<std::string> files{path};
+  if (format == "records") files = {path + ".rank0", path + ".rank1"};
+  for (const std::string& file : files) std::filesystem::create_symlink("/dev/full", file);
+  const Finished job = record(path, 2, "recorded-and-checked", {"DABKE_TIMELINE_FORMAT=" + format});
+  CAPTURE(format, job.out, job.error);
+  CHECK(job.exit_code == 0);
+  CHECK(all_done({job.exit_code, job.out, ""}, 2));
+  const std::string& error = job.error;
+  std::size_t warnings = 0;
+  for (auto at = error.find("warning]"); at != error.npos; at = error.find("warning]", at + 1)) ++warnings;
+  CHECK(warnings == files.size());
+  for (const std::string& file : files)
+    CHECK_THAT(error, Contains("writing the timeline '" + file + "' failed") &&
+                          Contains("No space left on device") && Contains("Make room there"));
 }
 
 TEST_CASE("dabkerun merges a job that failed too, and keeps its exit code") {
