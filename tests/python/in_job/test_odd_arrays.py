@@ -136,6 +136,10 @@ INPUTS = {
 }
 
 
+def rows(job):
+    return numpy.arange(6.0 * job.size).reshape(2 * job.size, 3)
+
+
 def halves(rank_values, size):
     """What each rank gets of an alltoall with equal parts."""
     return [numpy.concatenate([each[rank * len(each) // size:(rank + 1) * len(each) // size] for each in rank_values])
@@ -176,11 +180,11 @@ def bytes_of(array):
 @pytest.mark.parametrize('kind', INPUTS)
 def test_an_input_is_what_numpy_says_it_is(job, kind, call):
     run, wanted = CALLS[call]
-    everyones = [numpy.arange(12.0).reshape(2 * job.size, -1) * (rank + 1) + 0.25 for rank in range(job.size)]
+    everyones = [rows(job) * (rank + 1) + 0.25 for rank in range(job.size)]
     odd = INPUTS[kind](everyones[job.rank])
     before = bytes_of(odd) if isinstance(odd, numpy.ndarray) else None
     if 'output' in call and not isinstance(odd, numpy.ndarray):
-        result = dabke.allreduce(odd, out=numpy.empty((2 * job.size, 12 // (2 * job.size))), op=dabke.Sum)
+        result = dabke.allreduce(odd, out=numpy.empty_like(everyones[0]), op=dabke.Sum)
     else:
         result = run(odd)
     assert_array_equal(result, wanted(everyones, job.rank))
@@ -298,7 +302,7 @@ def memory_behind(thing):
 @pytest.mark.parametrize('kind', OUTPUTS)
 @pytest.mark.parametrize('call', [*IN_PLACE, *(f'{name} with an output' for name in INTO)])
 def test_an_output_that_is_not_plain_memory_is_refused(job, kind, call):
-    values = numpy.arange(12.0).reshape(2 * job.size, -1)
+    values = rows(job)
     odd = OUTPUTS[kind](values)
     before = memory_behind(odd)
     run = IN_PLACE.get(call) or (lambda out: INTO[call.split()[0]](values, out))
@@ -341,7 +345,7 @@ NOTHING_WE_KNOW = {
 @pytest.mark.parametrize('call', [*CALLS, *IN_PLACE])
 def test_what_has_no_meaning_here_is_refused(job, kind, call):
     run = CALLS[call][0] if call in CALLS else IN_PLACE[call]
-    thing = NOTHING_WE_KNOW[kind](numpy.arange(12.0).reshape(2 * job.size, -1))
+    thing = NOTHING_WE_KNOW[kind](rows(job))
     before = None if thing.dtype == object else bytes_of(thing)
     with pytest.raises((InvalidArgumentError, UnsupportedError)) as refused:
         run(thing)
