@@ -96,6 +96,13 @@ struct Refusal {
 constexpr auto kRefusals = std::to_array<Refusal>({
     {"no name", [](Attempt& a) { a.name = nullptr; }, reduce},
     {"empty name", [](Attempt& a) { a.name = ""; }, gather},
+    {"a name of other bytes", [](Attempt& a) { a.name = "w\xff\xfe"; }, reduce},
+    {"a name that is too long",
+     [](Attempt& a) {
+       static const std::string too_long(4097, 'n');
+       a.name = too_long.c_str();
+     },
+     gather},
     {"no tensor", [](Attempt&) {}, no_input},
     {"no data", [](Attempt& a) { a.input.data = nullptr; }, reduce},
     {"no shape", [](Attempt& a) { a.input.shape = nullptr; }, cast},
