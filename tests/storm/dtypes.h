@@ -9,7 +9,7 @@
 
 namespace storm {
 
-enum class Dtype { b8, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64 };
+enum class Dtype : std::uint8_t { b8, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64 };
 constexpr int kDtypes = 13;
 
 struct DtypeRow {
