@@ -43,7 +43,7 @@ class Meeting:
         arrival = int(store.add(f"{_TOP}/arrivals/{member}", 1))
         self._name = self._open(arrival) if member == 0 else self._enter(arrival)
 
-    def gather(self, step: str, mine: Any) -> list[bytes]:
+    def gather(self, step: str, mine: bytes) -> list[bytes]:
         """What each member has given at this step, which each takes once."""
         self._store.set(f"{self._name}/{step}/{self._member}", mine)
         return [bytes(self._store.get(f"{self._name}/{step}/{other}")) for other in range(self._size)]
@@ -63,7 +63,7 @@ class Meeting:
         place = f"{member}/{int(self._store.add(f'{_TOP}/arrivals/{member}', 0))}"
         if int(self._store.add(f"{name}/entered/{place}", 0)) > 0:
             return True
-        self._store.set(f"{_TOP}/answers/{place}", name)
+        self._store.set(f"{_TOP}/answers/{place}", name.encode())
         self._store.add(f"{_TOP}/answered/{place}", 1)
         return False
 

@@ -137,7 +137,7 @@ def meet(store, size, newest):
     def member(number):
         try:
             meeting = Meeting(store, number, size, 60)
-            seen[number] = meeting.gather('step', f'{newest} {number}')
+            seen[number] = meeting.gather('step', f'{newest} {number}'.encode())
         except Exception as error:
             seen[number] = error
 
@@ -170,13 +170,13 @@ def test_a_member_that_was_answered_by_one_that_is_gone_hears_the_next():
     from dabke.store_meeting import Meeting
     store = dist.HashStore()
     seen = []
-    late = threading.Thread(target=lambda: seen.append(Meeting(store, 1, 3, 60).gather('step', 'one')))
+    late = threading.Thread(target=lambda: seen.append(Meeting(store, 1, 3, 60).gather('step', b'one')))
     late.start()
     while int(store.add('dabke/meeting/arrivals/1', 0)) == 0:
         pass
     with pytest.raises(TimedOutError, match=r'members \[2\] did not come to the store within 0.5 s'):
         Meeting(store, 0, 3, 0.5)  # answers member 1, and is gone
-    others = [threading.Thread(target=lambda n=n: seen.append(Meeting(store, n, 3, 60).gather('step', str(n))))
+    others = [threading.Thread(target=lambda n=n: seen.append(Meeting(store, n, 3, 60).gather('step', b'%d' % n)))
               for n in (0, 2)]
     for thread in [*others]:
         thread.start()

@@ -56,7 +56,7 @@ def _tell_all(store: Any, rank: int, size: int, timeout: timedelta) -> list[_Pla
     """The places of all members."""
     mine = _Place(job.rank(), job.size()) if job.is_initialized() else _Place(-1, 0)
     meeting = Meeting(store, rank, size, timeout.total_seconds())
-    return [_Place(*json.loads(each)) for each in meeting.gather("places", json.dumps(mine))]
+    return [_Place(*json.loads(each)) for each in meeting.gather("places", json.dumps(mine).encode())]
 
 
 def _check_world(rank: int, size: int, places: list[_Place]) -> None:

@@ -29,7 +29,7 @@ def by_torchrun() -> bool:
 def store_of_torch() -> tuple[Any, int, int]:
     """The store, this process's rank and the number of ranks, as ``init_process_group`` has them."""
     global _store
-    from torch.distributed import rendezvous
+    from torch.distributed import rendezvous  # type: ignore[attr-defined]
 
     _store, rank, size = next(iter(rendezvous("env://", timeout=_PATIENCE)))
     return _store, rank, size
