@@ -97,7 +97,7 @@ def test_without_dabkerun_a_list_of_ranks_says_what_to_do(run):
 
 
 OVER_A_FOLDER = '''
-    import os, sys, dabke, numpy
+    import fcntl, os, sys, dabke, numpy
     rank, size, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     class Store:
         """What a torch.distributed store has, over files."""
@@ -113,10 +113,14 @@ OVER_A_FOLDER = '''
                         return file.read()
                 except FileNotFoundError:
                     os.sched_yield()
-        counts = {}
         def add(self, key, amount):
-            self.counts[key] = self.counts.get(key, 0) + amount
-            return self.counts[key]
+            with open(os.path.join(folder, key.replace("/", ".") + ".count"), "a+") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                file.seek(0)
+                count = int(file.read() or 0) + amount
+                file.truncate(0)
+                file.write(str(count))
+                return count
     class Communicator:
         """What an mpi4py communicator has."""
         steps = 0
