@@ -53,9 +53,7 @@ bool spoils_input(const Batch& batch, const BatchEntry& entry, std::size_t set_r
   const std::size_t output_bytes = size_of(batch.dtype) * (batch.kind == CollectiveKind::allgather
                                                                ? total_of(entry.receive_counts)
                                                                : to_size(entry.receive_counts[set_rank]));
-  const auto in = reinterpret_cast<std::uintptr_t>(entry.input);
-  const auto out = reinterpret_cast<std::uintptr_t>(entry.output);
-  return in < out + output_bytes && out < in + input_bytes(batch, entry, set_rank);
+  return overlap(entry.input, input_bytes(batch, entry, set_rank), entry.output, output_bytes);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "runtime/backend/packer.h"
 
-#include <functional>
 #include <numeric>
 
 #include "runtime/base/bytes.h"
@@ -14,13 +13,10 @@ bool has_send(CollectiveKind kind) {
   return kind == CollectiveKind::reducescatter || kind == CollectiveKind::alltoall;
 }
 
-/// Whether what comes goes to where the input is.
+/// Whether what comes goes to where the input is; an output that overlaps it begins in it (BatchEntry).
 bool overlaps_output(const Batch& batch, const BatchEntry& entry) {
-  const std::byte* const input = bytes_of(entry.input);
-  const std::byte* const output = bytes_of(entry.output);
   const std::size_t bytes = to_size(entry.elements) * size_of(batch.dtype);
-  const std::less<const std::byte*> before;
-  return input == output || (output != nullptr && !before(output, input) && before(output, input + bytes));
+  return entry.input == entry.output || overlap(entry.input, bytes, entry.output, 1);
 }
 
 }  // namespace

@@ -42,13 +42,15 @@ struct TensorView {
   std::size_t size_bytes() const { return static_cast<std::size_t>(elements()) * size_of(dtype); }
 };
 
-/// Whether they have memory in common.
-inline bool overlap(const TensorView& a, const TensorView& b) {
-  const auto* const first = static_cast<const std::byte*>(a.data);
-  const auto* const second = static_cast<const std::byte*>(b.data);
+/// Whether two pieces of memory have bytes in common.
+inline bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
+  const auto* const first = static_cast<const std::byte*>(a);
+  const auto* const second = static_cast<const std::byte*>(b);
   const std::less<const std::byte*> before;
-  return a.size_bytes() != 0 && b.size_bytes() != 0 && before(first, second + b.size_bytes()) &&
-         before(second, first + a.size_bytes());
+  return a_bytes != 0 && b_bytes != 0 && before(first, second + b_bytes) && before(second, first + a_bytes);
+}
+inline bool overlap(const TensorView& a, const TensorView& b) {
+  return overlap(a.data, a.size_bytes(), b.data, b.size_bytes());
 }
 
 }  // namespace dabke

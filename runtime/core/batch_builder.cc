@@ -1,6 +1,7 @@
 #include "runtime/core/batch_builder.h"
 
 #include <algorithm>
+#include <cassert>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -225,7 +226,7 @@ Status BatchBuilder::set_output(const RunTensor& entry, BatchEntry& out, Shape s
 }
 
 /// A backend gets an input that overlaps its output only as this rank's own part of it (BatchEntry). One that lies
-/// elsewhere there is copied first: the output begins at it, or else it is where no rank could have foreseen.
+/// elsewhere there is copied first where the output begins at it; any other place is told to all ranks.
 Status BatchBuilder::set_aside(std::size_t entry_index, BatchEntry& out) {
   const RunTensor& entry = run_.tensors[entry_index];
   if (entry.operation == nullptr || is_whole(run_.batch.kind)) return {};
@@ -241,6 +242,7 @@ Status BatchBuilder::set_aside(std::size_t entry_index, BatchEntry& out) {
     const bool gathers = run_.batch.kind == CollectiveKind::allgather;
     if (gathers ? in == result + part : result == in + part) return {};
     if (in != result) {
+      assert(gathers && "submit refuses any other place of a reducescatter's output");
       verdict_.note_misplaced(entry_index, in - result, part);
       return {};
     }

@@ -280,8 +280,8 @@ typedef struct dabke_options {
 
 /* For a binding that refuses a call by itself, before it comes here: the other ranks of options->process_set, which may
  * have accepted the same call, get an error with this rank's number and `reason` instead of waiting for it. `name` is the
- * tensor's, or the first one's of a grouped call; of a barrier it does not matter. Of the options only the process set and
- * the group count. This rank's own error is the caller's to raise. */
+ * tensor's, or the first one's of a grouped call; of a barrier it does not matter. It reads the process set and the
+ * group of the options, and nothing else of them. This rank's own error is the caller's to raise. */
 DABKE_API dabke_status dabke_refuse(dabke_collective collective, const char* name,
                                     const dabke_options* options, const char* reason);
 
