@@ -82,7 +82,7 @@ inline const std::vector<RequestRef>& requests() {
     group->is_group = true;
     made.push_back(group);
     auto refused = std::make_shared<Request>(*request_of(allreduce, "r", {3}));
-    refused->refused = "no memory";
+    refused->refused = Status(Code::out_of_memory, "no memory");
     made.push_back(refused);
     auto on_cuda = std::make_shared<Request>(*request_of(allreduce, "c", {3}));
     on_cuda->device_type = DeviceType::cuda;

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["average_of_integers", "no_rows", "sparse_tensor"]
+__all__ = ["average_of_integers", "no_rows", "parts_of", "sparse_tensor"]
 
 # The indices are those of tensors; later torch asks to say whether they are to be checked.
 _TRUSTED: dict[str, Any] = {}
@@ -24,10 +24,19 @@ def sparse_tensor(indices: torch.Tensor, values: torch.Tensor, like: torch.Tenso
     return torch.sparse_coo_tensor(indices, values, like.size(), device=like.device, **_TRUSTED)
 
 
-def no_rows(like: torch.Tensor) -> torch.Tensor:
-    """A sparse gradient of zeros, of rows as an embedding gives them."""
-    values = torch.empty((0, *like.shape[1:]), dtype=like.dtype, device=like.device)
-    return sparse_tensor(torch.empty((1, 0), dtype=torch.int64), values, like)
+def parts_of(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Its elements, coalesced or not, as an allgather takes them.
+
+    Returns:
+        the indices, of shape [elements, sparse dimensions], and the values, [elements, the other dimensions], contiguous.
+    """
+    return tensor._indices().t().contiguous(), tensor._values().contiguous()
+
+
+def no_rows(like: torch.Tensor, sparse_dimensions: int = 1) -> torch.Tensor:
+    """A sparse gradient of zeros; one sparse dimension is what an embedding gives."""
+    values = torch.empty((0, *like.shape[sparse_dimensions:]), dtype=like.dtype, device=like.device)
+    return sparse_tensor(torch.empty((sparse_dimensions, 0), dtype=torch.int64), values, like)
 
 
 def average_of_integers(indices: torch.Tensor, values: torch.Tensor, like: torch.Tensor, ranks: int) -> torch.Tensor:

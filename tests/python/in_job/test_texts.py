@@ -93,7 +93,8 @@ def test_tensors_of_two_names_are_two_tensors(job):
         assert_array_equal(dabke.synchronize(handle), numpy.full(2, float(i * job.size)))
 
 
-@given(name=st.text(st.characters(exclude_categories=['Cs'], exclude_characters='\0'), min_size=1, max_size=40))
+# Without surrogates, as text() is by itself: spelled so that the oldest Hypothesis understands it.
+@given(name=st.text(min_size=1, max_size=40).filter(lambda name: '\0' not in name))
 def test_any_other_text_is_a_name(name):
     assert dabke.allreduce(numpy.ones(1), name, dabke.Max).tolist() == [1]
 

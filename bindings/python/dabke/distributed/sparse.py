@@ -10,7 +10,7 @@ import torch.utils.dlpack
 
 from .. import _core
 from ..errors import UnsupportedError
-from ..sparse_tensors import average_of_integers, sparse_tensor
+from ..sparse_tensors import average_of_integers, parts_of, sparse_tensor
 from .reduce_ops import Reduction
 from .tensors import described, movable
 
@@ -23,9 +23,7 @@ def allreduce_sparse(
     """What submits it under a name, and what makes the result of the gathered parts, in `tensor` itself."""
     if tensor.layout is not torch.sparse_coo or reduction.name not in ("sum", "avg"):
         raise UnsupportedError(f"allreduce: {reduction.name} of a tensor of layout {tensor.layout}")
-    mine = tensor.detach().coalesce()
-    indices = mine.indices().t().contiguous()
-    values = mine.values().contiguous()
+    indices, values = parts_of(tensor.detach().coalesce())
     is_complex = values.is_complex()
     is_bool = values.dtype == torch.bool
     sent = torch.view_as_real(values.resolve_conj()) if is_complex else values

@@ -99,7 +99,7 @@ class GradientReducer:
         self._passes_left: dict[torch.Tensor, int] = {}
         self._under_way: dict[torch.Tensor, _UnderWay] = {}
         self._ready: dict[int, set[torch.Tensor]] = {i: set() for i in range(len(groups))}
-        self._sparse: set[torch.Tensor] = set()  # are gathered
+        self._sparse: dict[torch.Tensor, int] = {}  # are gathered, with their sparse dimensions
         self._made_dense: dict[torch.Tensor, int] = {}  # that were sparse, with their sparse dimensions
         self._unseen = Unseen()  # the last step's, for which a stream waits
         self._nodes: list[Any] = []  # keeps the accumulators of old versions alive, and with them their hooks
@@ -159,7 +159,10 @@ class GradientReducer:
         assert gradient is not None
         group = self._group_of.get(parameter)
         if gradient.is_sparse and not self._sparse_as_dense:
-            self._sparse.add(parameter)
+            if gradient._nnz() > 0:
+                self._sparse[parameter] = gradient.sparse_dim()
+            else:  # in PyTorch 1.13 zero_() makes all dimensions sparse ones, which those of another rank are not
+                gradient = no_rows(parameter, self._sparse.setdefault(parameter, 1))
             self._start_sparse(parameter, gradient)
         elif group is None:
             self._start_dense([parameter])
@@ -285,7 +288,7 @@ class GradientReducer:
         """Gradients that this rank has never made are sparse too, as the optimizer takes no others."""
         for parameter in self._parameters:
             if not self._sparse_as_dense:
-                self._sparse.add(parameter)
+                self._sparse.setdefault(parameter, 1)
             else:
                 self._made_dense.setdefault(parameter, 1)
 
@@ -307,7 +310,7 @@ class GradientReducer:
     def _start_missing(self, parameter: torch.Tensor) -> None:
         if parameter.grad is None:
             if parameter in self._sparse:
-                parameter.grad = no_rows(parameter)
+                parameter.grad = no_rows(parameter, self._sparse[parameter])
             elif parameter in self._places:
                 parameter.grad = self._places[parameter].gradient.zero_()
             else:

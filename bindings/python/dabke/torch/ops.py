@@ -19,7 +19,7 @@ from ..device_streams import stream_of, submit
 from ..errors import InvalidArgumentError
 from ..process_sets import global_process_set
 from ..reduce_ops import Average, Sum
-from ..sparse_tensors import average_of_integers, sparse_tensor
+from ..sparse_tensors import average_of_integers, parts_of, sparse_tensor
 from .options import AnySet, name_of, names_of_group, options, reduce_op, set_id_of
 from .tensors import back_to, described, of_output, on_host, outputs_like, result_in
 from .waiting import wait_for
@@ -211,12 +211,11 @@ def sparse_allreduce_async(
     """
     if op not in (Average, Sum):
         raise InvalidArgumentError("sparse_allreduce_async: op must be Average or Sum")
-    values = tensor._values().contiguous()
+    indices, values = parts_of(tensor)
     if op == Average and values.dtype == torch.bool:
         raise InvalidArgumentError("sparse_allreduce_async: bool has no average; use Sum, which is true where any rank's is")
     number = set_id_of(process_set)
     base = name_of("sparse_allreduce", name, number)
-    indices = tensor._indices().t().contiguous()  # [elements, sparse dimensions]
     gathered = submit_grouped_allgather([f"{base}.indices", f"{base}.values"], [indices, values], number)
     counted = None
     if op == Average:  # the gathered rows do not tell who has joined
