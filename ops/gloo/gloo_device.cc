@@ -17,6 +17,7 @@
 #include <system_error>
 
 #include "ops/gloo/gloo_threads.h"
+#include "runtime/base/floating_point.h"
 
 namespace dabke {
 namespace {
@@ -45,7 +46,8 @@ Result<std::unique_ptr<GlooDevice>> GlooDevice::open(const SocketAddress& addres
     attributes.hostname = attributes.hostname.substr(1, attributes.hostname.size() - 2);
   attributes.ai_family = address.family();
   try {
-    const AllSignalsBlocked blocked;  // inherited by the device's thread
+    const AllSignalsBlocked blocked;  // both are inherited by the device's thread
+    const DefaultFloatingPoint floats;
     auto device = gloo::transport::tcp::CreateDevice(attributes);
     return std::unique_ptr<GlooDevice>(new GlooDevice(std::move(device), std::move(brake_fd), fork_guard));
   } catch (const std::system_error& error) {  // std::thread's; Gloo throws types of its own

@@ -1,9 +1,10 @@
-// Threads of the runtime, and the signals that they do not take.
+// Threads of the runtime: what they do not inherit of the thread that starts them.
 #pragma once
 
 #include <pthread.h>
 #include <signal.h>
 
+#include <cfenv>
 #include <exception>
 #include <thread>
 #include <utility>
@@ -35,13 +36,14 @@ class AllSignalsBlocked {
 /// Why a thread could not be made: the limits of this process, or memory. `name` is in the text.
 Status cannot_start_thread(const char* name, const std::exception& error);
 
-/// A thread of the runtime: named, and with signals blocked. `name` is a literal of at most 15 characters.
+/// A thread of the runtime: named, with signals blocked and the default floating-point environment. `name` is a literal of at most 15 characters.
 template <class Function>
 Result<std::jthread> start_thread(const char* name, Function function) {
   const AllSignalsBlocked blocked;
   try {
     return std::jthread([name, function = std::move(function)]() mutable {
       pthread_setname_np(pthread_self(), name);
+      std::fesetenv(FE_DFL_ENV);
       function();
     });
   } catch (const std::exception& error) {

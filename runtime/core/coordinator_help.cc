@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "runtime/base/exceptions.h"
+#include "runtime/base/floating_point.h"
 #include "runtime/core/coordinator.h"
 #include "runtime/negotiation/name_key.h"
 
@@ -57,6 +58,7 @@ bool Coordinator::take_baton() {
 /// Drives until a batch is to be run here, the operation is done or in the lane, nothing happens any more, or the
 /// time for the check or of the wait has come. Whether to go on.
 bool Coordinator::drive_for(const Operation& operation, TimePoint deadline, WaitCheck* check) noexcept {
+  const DefaultFloatingPoint floats;
   helped_ = deadline == kNever;
   const TimePoint until = check == nullptr ? deadline : std::min(deadline, check->due());
   bool is_time = false;

@@ -7,6 +7,7 @@
 
 #include "runtime/base/core_list.h"
 #include "runtime/base/exceptions.h"
+#include "runtime/base/floating_point.h"
 #include "runtime/call/process_set_list.h"
 #include "runtime/call/request_check.h"
 #include "runtime/control/link_channel.h"
@@ -42,6 +43,7 @@ Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, const Envir
 
 Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, Bootstrapped bootstrapped,
                                                const Factories& factories, ProcessParts process) {
+  const DefaultFloatingPoint floats;
   std::unique_ptr<Runtime> runtime(new Runtime(config, std::move(bootstrapped), std::move(process)));
   if (Status started = runtime->start(factories); !started.is_ok()) {
     runtime->bootstrapped_.store->hurry(kLastStoreWords);

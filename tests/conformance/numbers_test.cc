@@ -1,13 +1,23 @@
 // What is special about numbers: the same bits everywhere, infinities, integers beyond what a double can
 // hold.
+#ifdef __x86_64__
+#include <xmmintrin.h>
+#endif
+
 #include <bit>
+#include <cfenv>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
+#include <thread>
 
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
 #include "tests/conformance/averages.h"
+#include "tests/conformance/matrix.h"
+#include "tests/conformance/values.h"
 #include "tests/in_process/job.h"
 #include "tests/patience.h"
 
@@ -194,6 +204,93 @@ TEST_CASE("a thousand small tensors submitted at once are fused, and each gets i
     CHECK(one.right);
     CHECK(one.batches < (test::kSanitized ? 1000 : 500));  // a few; more only where each comes by itself
   }
+}
+
+/// What a program may ask of its threads: rounding up, and on x86-64 subnormal numbers read and written as zero.
+void set_odd_floats() {
+#ifdef __x86_64__
+  _mm_setcsr(_mm_getcsr() | 0x8040);
+#endif
+  std::fesetround(FE_UPWARD);
+}
+
+bool has_odd_floats() {
+#ifdef __x86_64__
+  if ((_mm_getcsr() & 0x8040) != 0x8040) return false;
+#endif
+  return std::fegetround() == FE_UPWARD;
+}
+
+/// Subnormal numbers, whose sums are some too, and numbers whose sums are rounded.
+template <class T>
+std::vector<T> delicate_numbers(int rank, std::size_t count) {
+  using Computed = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  const double least = std::is_same_v<T, f16> ? 0x1p-24 : std::is_same_v<T, double> ? 0x1p-1040 : 0x1p-130;
+  std::vector<T> all(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto some = static_cast<double>(1 + i % 5 + static_cast<std::size_t>(rank));
+    all[i] = T(static_cast<Computed>(i % 2 == 0 ? some * least : some / 3));
+  }
+  return all;
+}
+
+/// The bytes of each result, the first half waited for in the call, in which a rank helps, and the other polled.
+template <class T>
+void run_delicate(Rank& self, const std::vector<T>& input, std::vector<std::vector<T>>& results) {
+  for (const bool is_polled : {false, true}) {
+    for (const Call& call : {Call{}, Call{.op = ReduceOp::average}, Call{.prescale = 0.7},
+                             Call{.postscale = 0.1}, Call{.op = ReduceOp::max}}) {
+      std::vector<T> data = input;
+      const Pending pending = self.allreduce_async(data, call);
+      while (is_polled && !pending.is_done()) std::this_thread::yield();
+      must(pending.wait());
+      results.push_back(std::move(data));
+    }
+  }
+}
+
+TEST_CASE("what one rank has set for the floats of its own threads changes no bit, and stays set there") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  CAPTURE(backend);
+  constexpr int kRanks = 3;
+  const auto results_of = [&]<class T>(std::type_identity<T>, int odd_rank) {
+    std::vector<std::vector<T>> inputs;
+    for (const std::size_t count : {std::size_t{5}, std::size_t{30011}})
+      for (int rank = 0; rank < kRanks; ++rank) inputs.push_back(delicate_numbers<T>(rank, count));
+    Job job(backend, kRanks, [&](int rank) {  // on the thread that opens the rank
+      if (rank == odd_rank) set_odd_floats();
+      return quiet_config();
+    });
+    return job.run([&](Rank& self) {
+      std::vector<std::vector<T>> results;
+      if (self.rank() == odd_rank) set_odd_floats();
+      for (std::size_t i = static_cast<std::size_t>(self.rank()); i < inputs.size(); i += kRanks)
+        run_delicate(self, inputs[i], results);
+      if (self.rank() == odd_rank && !has_odd_floats()) throw std::runtime_error("no longer set");
+      return results;
+    });
+  };
+  const auto check = [&]<class T>(std::type_identity<T> type) {
+    const auto usual = results_of(type, -1);
+    const auto differs = [&](int odd_rank) {
+      const auto seen = results_of(type, odd_rank);
+      for (std::size_t rank = 0; rank < seen.size(); ++rank) {
+        for (std::size_t i = 0; i < seen[rank].size(); ++i) {
+          if (std::memcmp(seen[rank][i].data(), usual[0][i].data(), seen[rank][i].size() * sizeof(T)) != 0)
+            return fmt::format("{}: result {} of rank {} while {} is odd", name_of(dtype_of<T>), i, rank,
+                               odd_rank);
+        }
+      }
+      return std::string();
+    };
+    CHECK(differs(0) == "");
+    CHECK(differs(1) == "");
+  };
+  check(std::type_identity<float>());
+  check(std::type_identity<f16>());
+  if (test::kSanitized || cases_are_pairwise()) return;
+  check(std::type_identity<bf16>());
+  check(std::type_identity<double>());
 }
 
 }  // namespace dabke::testing

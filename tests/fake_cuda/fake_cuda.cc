@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cfenv>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -99,6 +100,7 @@ struct CUstream_st {
     changed.notify_all();
   }
   void loop() {
+    std::fesetenv(FE_DFL_ENV);  // a device knows nothing of what a thread of the host has set
     std::unique_lock lock(mutex);
     while (true) {
       changed.wait(lock, [this] { return ends || !queue.empty(); });

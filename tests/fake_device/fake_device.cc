@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <cfenv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -204,6 +205,7 @@ void FakeStream::enqueue(std::function<Status()> operation) {
 }
 
 void FakeStream::loop() {
+  std::fesetenv(FE_DFL_ENV);  // a device knows nothing of what a thread of the host has set
   Status lost;  // why nothing runs any more
   while (true) {
     std::unique_lock lock(mutex_);
