@@ -41,7 +41,7 @@ class HostStream final : public DeviceStream {
       if (to == from) {
         kernels::scale(to, piece.to, piece.from, piece.elements, by);
       } else if (to == kernels::wide_dtype(from)) {
-        kernels::widen(from, piece.to, piece.from, piece.elements, by.as_factor());
+        kernels::widen(from, piece.to, piece.from, piece.elements, by);
       } else {
         kernels::narrow(to, piece.to, piece.from, piece.elements, by);
       }

@@ -11,9 +11,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "hwy/highway.h"
 #include "runtime/base/half.h"
+#include "runtime/kernels/kernels.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dabke::kernels::HWY_NAMESPACE {
@@ -24,6 +26,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 //   load, store        to and from any address
 //   combine<Op>(a, b)  an operation of two V
 //   times(v, factor)   one of the factors below
+//   rounded(v)         what load() gives after store(), of a vector of D
+//   kKeepsAll          whether that is v itself
 
 /// Elements that are computed as they are stored.
 template <class T>
@@ -35,6 +39,8 @@ struct Plain {
     return hn::LoadU(D(), reinterpret_cast<const T*>(from));
   }
   static HWY_INLINE void store(V v, std::uint8_t* into) { hn::StoreU(v, D(), reinterpret_cast<T*>(into)); }
+  static constexpr bool kKeepsAll = true;
+  static HWY_INLINE V rounded(V v) { return v; }
   template <class Op>
   static HWY_INLINE V combine(V a, V b) {
     return Op::apply(D(), a, b);
@@ -99,6 +105,10 @@ struct Bfloat16 {
 #endif
     hn::StoreU(words, dw, reinterpret_cast<std::uint32_t*>(into));
   }
+  static constexpr bool kKeepsAll = false;
+  static HWY_INLINE FloatVec rounded(FloatVec v) {
+    return hn::BitCast(D(), hn::And(rounded_to_bfloat16(v), hn::Set(WordTag(), 0xffff0000)));
+  }
   template <class Op>
   static HWY_INLINE V combine(V a, V b) {
     return {Op::apply(D(), a.low, b.low), Op::apply(D(), a.high, b.high)};
@@ -126,6 +136,7 @@ struct Float16 {
   using D = FloatTag;
   using V = FloatVec;
   static HWY_INLINE std::size_t step_bytes() { return hn::Lanes(D()) * 2; }
+  static constexpr bool kKeepsAll = false;
   template <class Op>
   static HWY_INLINE V combine(V a, V b) {
     return Op::apply(D(), a, b);
@@ -145,12 +156,17 @@ struct Float16 {
     const auto shorts = hn::BitCast(ShortTag(), hn::DemoteTo(HalfTag(), v));
     hn::StoreU(shorts, ShortTag(), reinterpret_cast<std::uint16_t*>(into));
   }
+  static HWY_INLINE V rounded(V v) { return hn::PromoteTo(D(), hn::DemoteTo(HalfTag(), v)); }
 #else
   // Highway's own conversion without hardware drops subnormals and does not round to even, so here is f16's,
   // in vectors.
-  static HWY_INLINE V load(const std::uint8_t* from) {
+  static HWY_INLINE V load(const std::uint8_t* from) { return number_of(load_shorts(from)); }
+  static HWY_INLINE void store(V v, std::uint8_t* into) { store_shorts(half_of(v), into); }
+  static HWY_INLINE V rounded(V v) { return number_of(half_of(v)); }
+
+ private:
+  static HWY_INLINE V number_of(hn::Vec<WordTag> half) {
     const WordTag dw;
-    const auto half = load_shorts(from);
     const auto sign = hn::ShiftLeft<16>(hn::And(half, hn::Set(dw, 0x8000)));
     const auto magnitude = hn::And(half, hn::Set(dw, 0x7fff));
     const auto moved = hn::ShiftLeft<13>(magnitude);
@@ -165,7 +181,7 @@ struct Float16 {
     bits = hn::IfThenElse(less(magnitude, 0x7c00), bits, special);
     return hn::BitCast(D(), hn::Or(bits, sign));
   }
-  static HWY_INLINE void store(V v, std::uint8_t* into) {
+  static HWY_INLINE hn::Vec<WordTag> half_of(V v) {
     const WordTag dw;
     const auto bits = hn::BitCast(dw, v);
     const auto sign = hn::And(hn::ShiftRight<16>(bits), hn::Set(dw, 0x8000));
@@ -181,10 +197,9 @@ struct Float16 {
     auto half = hn::IfThenElse(less(magnitude, 0x38800000), subnormal, normal);
     half = hn::IfThenElse(less(magnitude, 0x47800000), half, hn::Set(dw, 0x7c00));
     half = hn::IfThenElse(less(magnitude, 0x7f800001), half, nan);
-    store_shorts(hn::Or(half, sign), into);
+    return hn::Or(half, sign);
   }
 
- private:
   /// Both below 2^31, so the signed comparison that every target has serves.
   static HWY_INLINE hn::Mask<WordTag> less(hn::Vec<WordTag> words, std::uint32_t limit) {
     const hn::RebindToSigned<WordTag> di;
@@ -208,7 +223,7 @@ struct Factor {
   HWY_INLINE hn::Vec<D> operator()(hn::Vec<D> v) const { return hn::Mul(v, factor); }
 };
 
-/// A factor for float32 that float32 cannot hold: computed in float64, so that 41 * (1/41) is 1.
+/// The 1/n of an average of float32 where float32 cannot hold it: computed in float64, so that 41 * (1/41) is 1.
 struct WideFactor {
   using Wide = hn::ScalableTag<double>;
   hn::Vec<Wide> factor;
@@ -226,6 +241,35 @@ struct WideFactor {
 #endif
   }
 };
+
+/// A factor that follows the share of an average, or 1: each rounds.
+template <class Elements, class Share>
+struct ShareAndFactor {
+  Share share;
+  Factor<typename Elements::D> factor;
+  template <class V>
+  HWY_INLINE V operator()(V v) const {
+    return factor(Elements::rounded(share(v)));
+  }
+};
+
+/// Calls `act` with what multiplies vectors as `scale` says. `are_stored`: whether they are of their dtype already,
+/// and not a sum still to be rounded.
+template <class Elements, class Act>
+HWY_INLINE void with_factor(const Scale& scale, bool are_stored, Act act) {
+  using D = typename Elements::D;
+  if (scale.is_one()) return act(NoFactor());
+  if (scale.divisor == 1 && (are_stored || Elements::kKeepsAll)) return act(Factor<D>(scale.factor));
+  if constexpr (std::is_same_v<Elements, Plain<float>>) {
+    if (const WideFactor share(scale.share()); WideFactor::is_needed(scale.share())) {
+      if (scale.factor == 1) return act(share);
+      return act(ShareAndFactor<Elements, WideFactor>{share, Factor<D>(scale.factor)});
+    }
+  }
+  const Factor<D> share(scale.share());
+  if (scale.factor == 1) return act(share);
+  act(ShareAndFactor<Elements, Factor<D>>{share, Factor<D>(scale.factor)});
+}
 
 }  // namespace dabke::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -7,8 +7,13 @@
 // have no bits. min and max give NaN if either operand is NaN, and
 // treat -0 as less than +0. A sum of -0 and +0 is +0.
 //
-// A factor multiplies float32 in float64 where float32 cannot hold the factor, so that 41 * (1/41) is 1. An
-// integer's product with a factor, divided by a divisor, is truncated toward zero once and stays within its
+// A factor of floats is rounded to their dtype, to float32 for float16 and bfloat16. An element is multiplied by
+// it once and rounded once; what is multiplied is an element of the dtype, so a sum or an average of float16 is
+// rounded before the factor comes. Two factors are never joined: the prescale, the 1/n of an average and the
+// postscale each round. An average alone is the sum times 1/n, rounded once; 1/n multiplies float32 in float64
+// where float32 cannot hold it, so that the average of 41 equal numbers is that number.
+//
+// An integer's product with a factor, divided by a divisor, is truncated toward zero once and stays within its
 // type's range; it is exact, as integer_scale.h says. So sums wrap and scaled numbers do not: a sum must come
 // out alike in whatever order it is made, and a factor comes once. A factor does nothing to bool unless it is
 // 0.
@@ -24,12 +29,12 @@
 
 namespace dabke::kernels {
 
-/// What every element is multiplied and then divided by.
+/// What every element is divided by and then multiplied by; of integers, both at once.
 struct Scale {
   constexpr Scale(double by = 1, std::uint32_t divided_by = 1) : factor(by), divisor(divided_by) {}
   bool is_one() const { return factor == 1 && divisor == 1; }
-  /// Both in one, for floating dtypes.
-  double as_factor() const { return factor / divisor; }
+  /// What an average of floating dtypes multiplies its sum by.
+  double share() const { return 1.0 / divisor; }
 
   double factor;
   std::uint32_t divisor;  // how many numbers a sum is the average of; not 0
@@ -57,10 +62,9 @@ constexpr DType wide_dtype(DType dtype) {
 void reduce(DType dtype, ReduceOp op, void* into, const void* a, const void* b, std::size_t elements);
 
 /// into[0][i] = into[1][i] = ... = (from[0][i] op from[1][i] op ...), scaled, in this order, of 2 or more
-/// operands into 1 or more places, in one pass over memory. Equal to reducing and then scaling, but for
-/// float16 and bfloat16, which are rounded once, after the factor, and for sums of integers with a divisor,
-/// which are whole until they are divided: an average does not overflow where its sum would. Each of `into`
-/// may equal any one of `from`; no other overlap.
+/// operands into 1 or more places, in one pass over memory. Equal to reducing and then scaling, but for sums
+/// with a divisor, which are not rounded (float16 and bfloat16) and whole (integers) until they are divided: an
+/// average does not overflow where its sum would. Each of `into` may equal any one of `from`; no other overlap.
 void reduce_many(DType dtype, ReduceOp op, std::span<void* const> into, std::span<const void* const> from,
                  std::size_t elements, const Scale& scale = {});
 
@@ -72,9 +76,9 @@ void stream_copy(void* into, const void* from, std::size_t bytes);
 /// into[i] = from[i], scaled. `into` may equal `from`. A scale of one is a copy.
 void scale(DType dtype, void* into, const void* from, std::size_t elements, const Scale& scale);
 
-/// into[i] = from[i] * factor, rounded as scale() does, in wide_dtype(dtype); no overlap.
-void widen(DType dtype, void* into, const void* from, std::size_t elements, double factor = 1);
-/// into[i] = from[i], which is of wide_dtype(dtype), scaled and then rounded once. `into` may equal `from`.
+/// into[i] = from[i], scaled as scale() does, in wide_dtype(dtype); no overlap.
+void widen(DType dtype, void* into, const void* from, std::size_t elements, const Scale& scale = {});
+/// into[i] = from[i], a sum in wide_dtype(dtype), as reduce_many() would leave it. `into` may equal `from`.
 void narrow(DType dtype, void* into, const void* from, std::size_t elements, const Scale& scale);
 
 /// into[i] = from[i] as another dtype, rounded to nearest even; both of float16, bfloat16 and float32. `into`

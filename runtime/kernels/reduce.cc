@@ -195,11 +195,8 @@ bool is_bitwise(ReduceOp op) {
 
 template <class Elements>
 void reduce_floats(ReduceOp op, const Reduction& r) {
-  if (r.factor == 1) return reduce_op<Elements>(op, r);
-  if constexpr (std::is_same_v<Elements, Plain<float>>) {
-    if (WideFactor::is_needed(r.factor)) return reduce_op<Elements>(op, r, WideFactor(r.factor));
-  }
-  reduce_op<Elements>(op, r, Factor<typename Elements::D>(r.factor));
+  with_factor<Elements>(r.scale, false,
+                        [&](const auto& factor) HWY_ATTR { reduce_op<Elements>(op, r, factor); });
 }
 
 void reduce_bool(ReduceOp op, const Reduction& r) {
@@ -210,7 +207,7 @@ void reduce_bool(ReduceOp op, const Reduction& r) {
   reduce_op<Plain<std::uint8_t>>(is_or ? ReduceOp::max : ReduceOp::min, r);
 }
 
-/// The factor is for floating dtypes alone.
+/// The scale is for floating dtypes alone.
 void reduce_dtype(DType dtype, ReduceOp op, const Reduction& r) {
   if (dtype != DType::b8 && is_bitwise(op)) return reduce_bits(op, r);
   switch (dtype) {
@@ -255,7 +252,7 @@ void average_integers(DType dtype, const Reduction& r, const Scale& scale) {
     for (std::size_t k = 1; k < r.from.size(); ++k) {
       widen(dtype, next, r.from[k] + at, elements);
       HWY_DYNAMIC_DISPATCH(reduce_dtype)
-      (wide, ReduceOp::sum, {{&sum_place, 1}, terms, 0, elements * size_of(wide), 1});
+      (wide, ReduceOp::sum, {{&sum_place, 1}, terms, 0, elements * size_of(wide), {}});
     }
     narrow(dtype, r.into[0] + at, sum, elements, scale);
     for (std::size_t k = 1; k < r.into.size(); ++k)
@@ -274,7 +271,7 @@ void reduce_many(DType dtype, ReduceOp op, std::span<void* const> into, std::spa
               {reinterpret_cast<const std::uint8_t* const*>(from.data()), from.size()},
               0,
               bytes,
-              scale.as_factor()};
+              scale};
   if (scale.is_one() || is_floating(dtype)) return HWY_DYNAMIC_DISPATCH(reduce_dtype)(dtype, op, r);
   if (scale.divisor != 1 && op == ReduceOp::sum && wide_dtype(dtype) != dtype)
     return average_integers(dtype, r, scale);

@@ -1,10 +1,12 @@
 // What the instruction sets' reductions are told: bytes [begin, end) of into[0][i] = into[1][i] = ... =
-// (from[0][i] op from[1][i] op ...) * factor.
+// (from[0][i] op from[1][i] op ...), scaled.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+
+#include "runtime/kernels/kernels.h"
 
 namespace dabke::kernels {
 
@@ -12,7 +14,7 @@ struct Reduction {
   std::span<std::uint8_t* const> into;        // 1 or more
   std::span<const std::uint8_t* const> from;  // 2 or more
   std::size_t begin, end;
-  double factor;
+  Scale scale;  // of floating dtypes
 };
 
 }  // namespace dabke::kernels

@@ -27,21 +27,19 @@ void scale_vectors(const Factor factor, std::uint8_t* into, const std::uint8_t* 
 }
 
 template <class Elements>
-void scale_floats(std::uint8_t* into, const std::uint8_t* from, std::size_t bytes, double factor) {
-  scale_vectors<Elements>(Factor<typename Elements::D>(factor), into, from, bytes);
+void scale_floats(std::uint8_t* into, const std::uint8_t* from, std::size_t bytes, const Scale& scale) {
+  with_factor<Elements>(
+      scale, true, [&](const auto& factor) HWY_ATTR { scale_vectors<Elements>(factor, into, from, bytes); });
 }
 
 /// Scales floating dtypes.
-void scale_dtype(DType dtype, std::uint8_t* into, const std::uint8_t* from, std::size_t n, double factor) {
+void scale_dtype(DType dtype, std::uint8_t* into, const std::uint8_t* from, std::size_t n,
+                 const Scale& scale) {
   switch (dtype) {
-    case DType::f16: return scale_floats<Float16>(into, from, 2 * n, factor);
-    case DType::bf16: return scale_floats<Bfloat16>(into, from, 2 * n, factor);
-    case DType::f64: return scale_floats<Plain<double>>(into, from, 8 * n, factor);
-    case DType::f32:
-      if (WideFactor::is_needed(factor)) {
-        return scale_vectors<Plain<float>>(WideFactor(factor), into, from, 4 * n);
-      }
-      return scale_floats<Plain<float>>(into, from, 4 * n, factor);
+    case DType::f16: return scale_floats<Float16>(into, from, 2 * n, scale);
+    case DType::bf16: return scale_floats<Bfloat16>(into, from, 2 * n, scale);
+    case DType::f32: return scale_floats<Plain<float>>(into, from, 4 * n, scale);
+    case DType::f64: return scale_floats<Plain<double>>(into, from, 8 * n, scale);
     default: return;
   }
 }
@@ -64,8 +62,7 @@ void scale(DType dtype, void* into, const void* from, std::size_t elements, cons
     scale_integers(dtype, into, dtype, from, elements, scale);
   } else {
     HWY_DYNAMIC_DISPATCH(scale_dtype)
-    (dtype, static_cast<std::uint8_t*>(into), static_cast<const std::uint8_t*>(from), elements,
-     scale.as_factor());
+    (dtype, static_cast<std::uint8_t*>(into), static_cast<const std::uint8_t*>(from), elements, scale);
   }
 }
 

@@ -1,14 +1,26 @@
-// Factors that are no ordinary numbers: a loss scale that has overflowed, for instance.
+// Factors: those that a dtype must round, and those that are no ordinary numbers, such as a loss scale that has overflowed.
 #include <cmath>
 #include <limits>
 
 #include <catch2/catch.hpp>
 
+#include "tests/conformance/factors.h"
 #include "tests/in_process/job.h"
+#include "tests/patience.h"
 
 namespace dabke::testing {
 
 using Catch::Matchers::Contains;
+
+TEST_CASE(
+    "each factor is rounded to the dtype and multiplies once, with the same bits on every backend, alone or "
+    "not") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  const int ranks = GENERATE(from_range(test::kSanitized ? std::vector{3} : std::vector{2, 3}));
+  CAPTURE(backend, ranks);
+  for (const auto& wrong : run_on_ranks(backend, ranks, wrong_factors))
+    CHECK(wrong == std::vector<std::string>{});
+}
 
 TEST_CASE(
     "floats times infinity or NaN are what arithmetic says, on every rank; integers are refused at once") {

@@ -16,6 +16,7 @@
 
 #include "tests/conformance/averages.h"
 #include "tests/conformance/cases.h"
+#include "tests/conformance/factors.h"
 #include "tests/gpu/arithmetic.h"
 #include "tests/gpu/clock.h"
 #include "tests/gpu/cuda_rank.h"
@@ -82,6 +83,7 @@ int check_conformance(std::size_t most) {
     std::vector<std::string> wrong = run_cases(self, cases, kSeed, kTogether);
     if (init == 0 && cases.size() < most) {
       for (std::string& text : wrong_averages(self, false)) wrong.push_back(std::move(text));
+      for (std::string& text : wrong_factors(self)) wrong.push_back(std::move(text));
       if (self.size() > 2) run_process_sets(self, wrong);
     }
     must(self.barrier());

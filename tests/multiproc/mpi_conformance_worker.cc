@@ -19,6 +19,7 @@
 #include "runtime/transport/module_loader.h"
 #include "tests/conformance/averages.h"
 #include "tests/conformance/cases.h"
+#include "tests/conformance/factors.h"
 
 namespace dabke::testing {
 namespace {
@@ -58,6 +59,7 @@ int run(const Runtime::Factories& factories) {
     std::vector<std::string> wrong = run_cases(self, cases, kSeed, 128);
     if (init == 0) {
       for (std::string& text : wrong_averages(self)) wrong.push_back(std::move(text));
+      for (std::string& text : wrong_factors(self)) wrong.push_back(std::move(text));
     }
     if (self.size() > 2) {
       const ProcessSetId odd = self.add_process_set({1, self.size() - 1});

@@ -95,9 +95,18 @@ inline void round_to(float value, bf16& into) { into = bf16(value); }
 __device__ inline float to_float(float value) { return value; }
 __device__ inline void round_to(float value, float& into) { into = value; }
 
-__device__ inline float times(float value, const ElementScale& scale) {
-  if (scale.is_narrow) return value * static_cast<float>(scale.factor);
-  return static_cast<float>(static_cast<double>(value) * scale.factor);
+__device__ inline float average(float sum, const ElementScale& scale) {
+  if (scale.share_is_narrow) return sum * static_cast<float>(scale.share);
+  return static_cast<float>(static_cast<double>(sum) * scale.share);
+}
+
+/// The element that a number computed in float32 is stored as.
+template <class Stored>
+__device__ inline Stored scaled_float(float number, const ElementScale& scale) {
+  Stored stored;
+  round_to(scale.averages ? average(number, scale) : number, stored);
+  if (scale.multiplies) round_to(to_float(stored) * static_cast<float>(scale.factor), stored);
+  return stored;
 }
 
 template <class To, class From>
@@ -105,17 +114,13 @@ __device__ inline To scaled(From value, const ElementScale& scale) {
   if constexpr (std::is_same_v<From, bool>) {
     return scale.clears ? false : value;
   } else if constexpr (std::is_same_v<From, double>) {
-    return scale.is_one ? value : value * scale.factor;
+    const double number = scale.averages ? value * scale.share : value;
+    return scale.multiplies ? number * scale.factor : number;
   } else if constexpr (is_half<From> || std::is_same_v<From, float>) {
-    const float number = scale.is_one ? to_float(value) : times(to_float(value), scale);
     if constexpr (sizeof(To) > sizeof(From)) {
-      From scaled_first;  // as the host's kernels widen
-      round_to(number, scaled_first);
-      return to_float(scaled_first);
+      return to_float(scaled_float<From>(to_float(value), scale));  // as the host's kernels widen
     } else {
-      To rounded;
-      round_to(number, rounded);
-      return rounded;
+      return scaled_float<To>(to_float(value), scale);
     }
   } else if constexpr (sizeof(To) > sizeof(From)) {
     return static_cast<To>(scale.is_one ? value : scale.integers.template apply<From>(value));

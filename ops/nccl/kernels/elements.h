@@ -1,8 +1,8 @@
 // What the kernels on a GPU are given, and which there are. The library, the kernels and the double of the tests
 // have this header in common.
 //
-// Integers are scaled by the lines that the host's kernels have (integer_scale.h), so they come out alike. Of floats a
-// factor multiplies in float64 wherever float32 cannot hold it.
+// Integers are scaled by the lines that the host's kernels have (integer_scale.h), so they come out alike. So are
+// floats, by the rules of kernels.h: the share of an average and the factor after it round each.
 #pragma once
 
 #include <cstdint>
@@ -30,14 +30,20 @@ struct Piece {
 
 struct ElementScale {
   explicit ElementScale(const kernels::Scale& by)
-      : factor(by.as_factor()),
-        is_narrow(static_cast<double>(static_cast<float>(factor)) == factor),
+      : share(by.share()),
+        factor(by.factor),
+        share_is_narrow(static_cast<double>(static_cast<float>(share)) == share),
+        averages(by.divisor != 1),
+        multiplies(by.factor != 1),
         is_one(by.is_one()),
         clears(by.factor == 0),
         integers(by) {}
 
-  double factor;   // of floats
-  bool is_narrow;  // float32 holds the factor
+  double share;          // of an average of floats
+  double factor;         // of floats, after it
+  bool share_is_narrow;  // float32 holds the share
+  bool averages;
+  bool multiplies;
   bool is_one;
   bool clears;  // what becomes of booleans
   kernels::IntegerScale integers;

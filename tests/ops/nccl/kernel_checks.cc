@@ -96,13 +96,13 @@ void hold(Texts& wrong, const std::string& what, const Bytes& got, const Bytes& 
 
 Texts wrong_copies(DeviceStream& stream) {
   Texts wrong;
-  constexpr kernels::Scale kScales[] = {1, 0.5, 3, {1, 3}, {2, 7}, 0, -1.25};
+  constexpr kernels::Scale kScales[] = {1, 0.5, 3, 1.0 / 3, 2.34, {1, 3}, {2, 7}, {0.1, 3}, 0, -1.25};
   constexpr std::size_t kCount = 5003;  // not whole vectors, in more than one block
   for (const auto [to, from] : conversions()) {
     const Bytes input = elements_of(from, kCount, 7);
     const OnDevice there(stream, input);
     for (const kernels::Scale& by : kScales) {
-      // widen() has no divisor, and 16-bit floats are scaled in another way by each: in steps that are exact.
+      // Nothing is widened with a divisor, and each multiplies sums of 16-bit floats by 1/n in its own way.
       if (to == kernels::wide_dtype(from) && to != from && by.divisor != 1) continue;
       if ((to == DType::f16 || to == DType::bf16) && by.divisor != 1) continue;
       Bytes want(kCount * size_of(to));

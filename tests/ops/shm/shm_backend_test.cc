@@ -75,7 +75,7 @@ TEST_CASE("an average of halves has the same bits whichever way it goes, and no 
       Batch batch;
       batch.kind = kind;
       batch.dtype = DType::f16;
-      batch.postscale = 1.0 / 3;
+      batch.divisor = 3;
       batch.entries.push_back({x.data(), mean.data(), static_cast<std::int64_t>(elements), counts, {}});
       return self.run(batch).is_ok() && mean == std::vector<f16>(results, f16((60000.0f + 2 * 60064.0f) / 3));
     };

@@ -314,6 +314,51 @@ def test_an_optimizer_that_takes_sparse_gradients_alone_gets_them_on_ranks_that_
     assert table.weight.grad.is_sparse and torch.allclose(table.weight, alone.weight, rtol=1e-6, atol=1e-6)
 
 
+# ---- factors of floats ----
+
+
+FACTORS = [(0.1, 1.0), (1.0, 2.34), (1 / 3, 3.0), (0.7, 1 / 7)]
+
+
+@pytest.mark.parametrize('before, after', FACTORS)
+@pytest.mark.parametrize('dtype', FLOATS, ids=str)
+def test_a_factor_is_rounded_to_the_dtype_and_multiplies_once_with_one_rounding(job, dtype, before, after):
+    computed = torch.float64 if dtype == torch.float64 else torch.float32
+
+    def times(tensor, factor):
+        return (tensor.to(computed) * torch.tensor(factor, dtype=computed)).to(dtype)
+
+    mine = (torch.arange(1, 1002) * 1.37).to(dtype)
+    added = (times(mine, before).to(computed) * (job.size if job.size < 4 else 1)).to(dtype)
+    if job.size > 3 and job.rank > 0:  # three equal numbers add up with one rounding; of more, one is not zero
+        mine = torch.zeros_like(mine)
+    want = times(added, after)
+    factors = {'prescale_factor': before, 'postscale_factor': after}
+    exact(hvd.allreduce(mine, op=hvd.Sum, name=fresh(), **factors), want)
+    exact(hvd.synchronize(hvd.allreduce_async(mine, op=hvd.Sum, name=fresh(), **factors)), want)
+    exact(hvd.allreduce_(mine.clone(), op=hvd.Sum, name=fresh(), **factors), want)
+    for got in hvd.grouped_allreduce([mine, mine], op=hvd.Sum, name=fresh(), **factors):
+        exact(got, want)
+    exact(hvd.reducescatter(mine, op=hvd.Sum, name=fresh(), **factors), uneven_parts(job, want)[job.rank])
+    for got in hvd.grouped_reducescatter([mine, mine], op=hvd.Sum, name=fresh(), **factors):
+        exact(got, uneven_parts(job, want)[job.rank])
+
+
+def test_what_torch_is_told_of_subnormal_numbers_changes_no_result(job):
+    least = torch.full((5,), 2.0 ** -140)
+    want = (least.numpy() * job.size).astype('float32').tobytes()
+    torch.set_flush_denormal(job.rank == 0)
+    try:
+        got = hvd.allreduce(least, op=hvd.Sum, name=fresh())
+        handle = hvd.allreduce_async(least, op=hvd.Sum, name=fresh())
+        while not hvd.poll(handle):
+            pass
+        polled = hvd.synchronize(handle)
+    finally:
+        torch.set_flush_denormal(False)
+    assert got.numpy().tobytes() == want == polled.numpy().tobytes()
+
+
 # ---- what else the API has ----
 
 

@@ -80,7 +80,7 @@ T reference_scale(T value, double factor) {
   } else if constexpr (kIsHalf<T>) {
     return T(static_cast<float>(value) * static_cast<float>(factor));
   } else if constexpr (kIsReal<T>) {
-    return static_cast<T>(value * factor);
+    return value * static_cast<T>(factor);
   } else {
     return scaled_integer(value, factor);
   }
@@ -108,28 +108,38 @@ std::string reduce_errors(ReduceOp op, std::size_t length, std::size_t offset) {
   return "";
 }
 
-/// Folded as one: halves are folded and scaled in float32 and rounded at the end.
+/// What a sum of reals becomes as an average: rounded once. A float32 times 1/n as float64 has it.
+template <class T, class Sum>
+T reference_average(Sum sum, std::uint32_t divisor) {
+  const double share = 1.0 / divisor;
+  if constexpr (kIsHalf<T>) return T(divisor == 1 ? sum : sum * static_cast<float>(share));
+  return T(divisor == 1 ? sum : sum * share);
+}
+
+/// Halves are folded in float32; what is then multiplied by the factor is an element of the dtype.
 template <class T>
-T folded(ReduceOp op, const std::vector<std::vector<T>>& operands, std::size_t i, double factor) {
+T folded(ReduceOp op, const std::vector<std::vector<T>>& operands, std::size_t i, const kernels::Scale& by) {
+  const auto scaled = [&](T value) { return by.factor == 1 ? value : reference_scale<T>(value, by.factor); };
   if constexpr (kIsHalf<T>) {
     auto sum = static_cast<float>(operands[0][i]);
     for (std::size_t k = 1; k < operands.size(); ++k)
       sum = reference_real(op, sum, static_cast<float>(operands[k][i]));
-    return T(factor == 1 ? sum : sum * static_cast<float>(factor));
+    return scaled(reference_average<T>(sum, by.divisor));
   } else {
     T sum = operands[0][i];
     for (std::size_t k = 1; k < operands.size(); ++k) sum = reference<T>(op, sum, operands[k][i]);
-    return factor == 1 ? sum : reference_scale<T>(sum, factor);
+    if constexpr (kIsReal<T>) return scaled(reference_average<T>(sum, by.divisor));
+    return scaled(sum);
   }
 }
 
 template <class T>
 std::string reduce_many_errors(ReduceOp op, std::size_t count, std::size_t length, std::size_t offset,
-                               double factor = 1) {
+                               const kernels::Scale& by = {}) {
   std::vector<std::vector<T>> operands;
   for (std::size_t k = 0; k < count; ++k) operands.push_back(mixed_values<T>(length, 11 * length + k));
   std::vector<T> want;
-  for (std::size_t i = 0; i < length; ++i) want.push_back(folded(op, operands, i, factor));
+  for (std::size_t i = 0; i < length; ++i) want.push_back(folded(op, operands, i, by));
   for (std::size_t result = 0; result <= count; ++result) {  // into more and more operands, and beside them
     std::vector<Misplaced> memory;
     for (std::size_t k = 0; k <= count; ++k) {
@@ -140,7 +150,7 @@ std::string reduce_many_errors(ReduceOp op, std::size_t count, std::size_t lengt
     for (std::size_t k = 0; k < count; ++k) from.push_back(memory[k].data());
     std::vector<void*> into;  // that one, and those before it
     for (std::size_t k = 0; k <= result; ++k) into.push_back(memory[result - k].data());
-    kernels::reduce_many(dtype_of<T>, op, into, from, length, factor);
+    kernels::reduce_many(dtype_of<T>, op, into, from, length, by);
     for (std::size_t k = 0; k <= result; ++k) {
       if (std::string error = check_equal(memory[k], want); !error.empty())
         return "into " + std::to_string(k) + " of " + std::to_string(count) + ": " + error;
@@ -213,18 +223,28 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a reduction with a factor equals reducing and scaling, halves with one rounding after both") {
+TEST_CASE("a reduction with a factor equals reducing, rounding, scaling and rounding again") {
   for (const std::string& target : kernels::target_names()) {
     const OnTarget on(target);
     for (const DType dtype : kDTypes) {
       for (const ReduceOp op : ops_of(dtype)) {
         std::string error;
-        for (const double factor : {0.0, 0.5, 1.0 / 3, -1.5, 1e30}) {
+        for (const kernels::Scale by : {kernels::Scale(0),
+                                        {0.5},
+                                        {1.0 / 3},
+                                        {2.34},
+                                        {-1.5},
+                                        {1e30},
+                                        {1, 3},
+                                        {1, 4},
+                                        {0.1, 3},
+                                        {2.34, 4}}) {
+          if (by.divisor != 1 && (op != ReduceOp::sum || !is_floating(dtype))) continue;
           for (const std::size_t length :
                {1, 33, 129, 9001}) {  // the last is more than one block of integers
             visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
               const std::size_t count = 2 + length % 4;
-              if (error.empty()) error = reduce_many_errors<T>(op, count, length, sizeof(T), factor);
+              if (error.empty()) error = reduce_many_errors<T>(op, count, length, sizeof(T), by);
             });
           }
         }
@@ -242,8 +262,11 @@ TEST_CASE("an average of halves does not overflow where their sum would") {
     std::vector<f16> mean(100);
     const void* const from[] = {a.data(), b.data()};
     void* const into = mean.data();
-    kernels::reduce_many(DType::f16, ReduceOp::sum, {&into, 1}, from, mean.size(), 0.5);
+    kernels::reduce_many(DType::f16, ReduceOp::sum, {&into, 1}, from, mean.size(), {1, 2});
     CHECK(mean == std::vector<f16>(100, f16(50000.0f)));
+    // A sum with a factor is a sum first, which float16 does not have here.
+    kernels::reduce_many(DType::f16, ReduceOp::sum, {&into, 1}, from, mean.size(), 0.5);
+    CHECK(mean == std::vector<f16>(100, f16(std::numeric_limits<float>::infinity())));
   }
 }
 
@@ -251,7 +274,7 @@ TEST_CASE("scale equals scalar arithmetic for every target, dtype, length and al
   for (const std::string& target : kernels::target_names()) {
     const OnTarget on(target);
     for (const DType dtype : kDTypes) {
-      for (const double factor : {1.0, 0.0, 0.5, 2.0, 1.0 / 3, -1.5, 1.0 / 49, 1e30}) {
+      for (const double factor : {1.0, 0.0, 0.5, 2.0, 1.0 / 3, 0.1, 2.34, -1.5, 1.0 / 49, 1e30}) {
         std::string error;
         for (const std::size_t length : kLengths) {
           for (const std::size_t offset : {std::size_t{0}, std::size_t{1}, size_of(dtype)}) {
@@ -286,7 +309,52 @@ TEMPLATE_TEST_CASE("every 16-bit float meets every special one exactly as in hal
   }
 }
 
-TEST_CASE("the average of equal integers is that integer, whatever their number") {
+/// An element in `wide_dtype`, through narrow().
+template <class T>
+T narrowed(float sum, const kernels::Scale& by) {
+  T got;
+  kernels::narrow(dtype_of<T>, &got, &sum, 1, by);
+  return got;
+}
+
+TEMPLATE_TEST_CASE("a factor rounds by itself: it joins neither an average nor another factor", "", f16, bf16,
+                   float, double) {
+  using Real = std::conditional_t<std::is_same_v<TestType, double>, double, float>;
+  const auto number_of = [](TestType value) { return static_cast<Real>(value); };
+  const auto times = [&](TestType value, double factor) {
+    return TestType(number_of(value) * static_cast<Real>(factor));
+  };
+  std::size_t joins_differ = 0;
+  for (const std::string& target : kernels::target_names()) {
+    const OnTarget on(target);
+    std::size_t wrong = 0;
+    for (int i = 1; i <= 400; ++i) {
+      const auto stored = TestType(static_cast<Real>(i * 1.37));
+      const Real sum = number_of(stored);
+      const auto third = TestType(static_cast<Real>(static_cast<double>(sum) * (1.0 / 3)));
+      for (const double factor : {1.0 / 3, 0.1, 2.34}) {
+        const TestType want = times(third, factor);
+        joins_differ += !same(want, TestType(static_cast<Real>(static_cast<double>(sum) * (factor / 3))));
+        TestType got, before = stored;
+        kernels::scale(dtype_of<TestType>, &got, &before, 1, {factor, 3});
+        wrong += !same(got, want);
+        kernels::scale(dtype_of<TestType>, &got, &before, 1, factor);
+        kernels::scale(dtype_of<TestType>, &got, &got, 1, 2.34);
+        wrong += !same(got, times(times(stored, factor), 2.34));
+        if constexpr (kIsHalf<TestType>) {
+          wrong += !same(narrowed<TestType>(sum, {factor, 3}), want);
+          const float between = sum * (1 + 0x1p-12f);  // no number of the dtype: rounded before the factor
+          wrong += !same(narrowed<TestType>(between, factor), times(TestType(between), factor));
+        }
+      }
+    }
+    INFO(target);
+    CHECK(wrong == 0);
+  }
+  CHECK(joins_differ > 0);  // one product would have been another number
+}
+
+TEST_CASE("the average of equal numbers is that number, whatever their number") {
   for (int ranks = 1; ranks <= 300; ++ranks) {
     std::int32_t sum = 7 * ranks;
     kernels::scale(DType::i32, &sum, &sum, 1, 1.0 / ranks);
@@ -295,7 +363,7 @@ TEST_CASE("the average of equal integers is that integer, whatever their number"
     kernels::scale(DType::i64, &wide, &wide, 1, 1.0 / ranks);
     CHECK(wide == std::int64_t{1} << 40);
     float real = 7.0f * static_cast<float>(ranks);
-    kernels::scale(DType::f32, &real, &real, 1, 1.0 / ranks);
+    kernels::scale(DType::f32, &real, &real, 1, {1, static_cast<std::uint32_t>(ranks)});
     CHECK(real == 7.0f);
   }
 }

@@ -316,7 +316,10 @@ DABKE_API dabke_status dabke_refuse(dabke_collective collective, const char* nam
  * and stay within the dtype's range: int8 100 times 2 is 127. The factor is taken exactly (1 changes nothing,
  * 0.5 halves), except that one with more digits than it can hold, like 1.0 / 3, makes a whole number where
  * the number meant does: 49 times 1.0 / 49 is 1. A postscale factor multiplies an average before it is
- * truncated. */
+ * truncated. For floating-point tensors a factor is rounded to their dtype (for float16 and bfloat16 to float32);
+ * the prescale factor multiplies each input element once and the postscale factor each result once, an average
+ * too, and each product is rounded. All ranks get the same bits, whatever rounding or flushing of subnormal numbers
+ * the calling thread has set. */
 DABKE_API dabke_status dabke_allreduce_async(const char* name, const DLTensor* input, const DLTensor* output,
                                              const dabke_options* options, dabke_handle** handle);
 DABKE_API dabke_status dabke_allreduce(const char* name, const DLTensor* input, const DLTensor* output,
