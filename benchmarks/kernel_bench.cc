@@ -74,7 +74,8 @@ void reduce(Memory& memory, DType dtype, std::size_t elements) {
   const void* from[kCount];
   for (std::size_t k = 0; k < kCount; ++k) from[k] = memory.at(k);
   void* const into = memory.result();
-  kernels::reduce_many(dtype, kOp, {&into, 1}, from, elements, kIsAverage ? 1.0 / kCount : 1);
+  kernels::reduce_many(dtype, kOp, {&into, 1}, from, elements,
+                       {1, kIsAverage ? static_cast<std::uint32_t>(kCount) : 1});
 }
 
 void scale(Memory& memory, DType dtype, std::size_t elements) {
