@@ -92,7 +92,8 @@ class RequestCheck {
     for (const std::int64_t split : splits_) {
       if (split < 0 || split > rows)
         return bad_request(request_, "split {} is not between 0 and the {} rows", split, rows);
-      total += split;
+      if (__builtin_add_overflow(total, split, &total))
+        return bad_request(request_, "the splits add up to more than 2^63 - 1, but there are {} rows", rows);
     }
     return total == rows
                ? Status::ok()

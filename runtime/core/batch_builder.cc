@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdint>
 #include <numeric>
 
 #include <fmt/format.h>
 
 #include "runtime/base/bytes.h"
+#include "runtime/base/possible_shape.h"
 
 namespace dabke {
 
@@ -47,7 +49,8 @@ const Batch& BatchBuilder::exchange_batch() {
     const RunTensor& entry = run_.tensors.front();
     for (const std::int64_t rows : send_rows(entry)) {
       sent_.push_back(rows);
-      sent_.push_back(2 * entry.tensor->shape[0] + asks);
+      sent_.push_back(
+          static_cast<std::int64_t>(2 * static_cast<std::uint64_t>(entry.tensor->shape[0]) + asks));
     }
   }
   received_.resize(each * ranks());
@@ -71,11 +74,13 @@ double BatchBuilder::bytes_of_all_outputs() const {
   for (std::size_t i = 0; i < run_.tensors.size(); ++i) {
     double rows = 0;
     for (std::size_t r = 0; r < ranks(); ++r) {
-      rows += static_cast<double>(run_.batch.kind == CollectiveKind::allgather ? received_rows(r, i)
-                                                                               : received_rows(r, 1) / 2);
+      const bool gathers = run_.batch.kind == CollectiveKind::allgather;
+      const auto number = static_cast<std::uint64_t>(received_rows(r, gathers ? i : 1));
+      rows += static_cast<double>(gathers ? number : number / 2);
     }
-    bytes += rows * static_cast<double>(run_.tensors[i].tensor->shape.row_elements()) *
-             static_cast<double>(size_of(run_.batch.dtype));
+    // Rows of no element count as well: there may be too many of them (is_possible).
+    const std::int64_t row = std::max<std::int64_t>(run_.tensors[i].tensor->shape.row_elements(), 1);
+    bytes += rows * static_cast<double>(row) * static_cast<double>(size_of(run_.batch.dtype));
   }
   return bytes;
 }
@@ -136,6 +141,10 @@ Status BatchBuilder::build() {
     DABKE_RETURN_IF_ERROR(set_input(run_.tensors[i], out));
     const Shape shape = output_shape(run_.tensors[i], i, out);
     const RunTensor& entry = run_.tensors[i];
+    if (!is_possible(shape, batch.dtype)) {
+      verdict_.note_lack(i, OutputVerdict::Lacks::memory, OutputVerdict::kMoreThanThereCanBe);
+      continue;
+    }
     if (const TensorView* const given = given_output(entry); given != nullptr && !(given->shape == shape)) {
       verdict_.note_misfit(i, given->shape[0], shape[0]);
       continue;
@@ -191,7 +200,7 @@ Shape BatchBuilder::output_shape(const RunTensor& entry, std::size_t entry_index
     for (std::size_t r = 0; r < ranks(); ++r) {
       const std::int64_t theirs = received_rows(r, entry_index);
       receive[r] = theirs * row;
-      rows += theirs;
+      if (rows < 0 || __builtin_add_overflow(rows, theirs, &rows)) rows = -1;  // too many: no possible shape
     }
   }
   out.receive_counts = {receive, ranks()};

@@ -76,7 +76,7 @@ Status OutputVerdict::of(std::size_t entry, CollectiveKind kind, const TensorSpe
       what = fmt::format(
           "on rank {} {} an output of {} bytes", set.ranks[rank],
           lacks == Lacks::refused ? "the output allocator gave no memory for" : "there is no memory for",
-          theirs[1]);
+          theirs[1] == kMoreThanThereCanBe ? "more than 2^63 - 1" : std::to_string(theirs[1]));
     }
   }
   if (first == Lacks::nothing) return {};

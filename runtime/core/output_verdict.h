@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -26,6 +27,9 @@ inline constexpr double kUncertainBytes = 16 << 20;
 class OutputVerdict {
  public:
   enum class Lacks : std::int64_t { nothing, refused, memory, fit, place };
+
+  /// The size of an output whose bytes no 63 bits can count.
+  static constexpr std::size_t kMoreThanThereCanBe = std::numeric_limits<std::int64_t>::max();
 
   explicit OutputVerdict(std::size_t entries) : mine_(kNumbers * entries) {}
 

@@ -35,6 +35,36 @@ Pending start(Rank& self, CollectiveKind kind, const std::string& name, std::vec
 }  // namespace
 
 TEST_CASE(
+    "rows of no element are counted too: more than 63 bits can count fail on all ranks, and nothing else "
+    "does") {
+  const auto backend = GENERATE(from_range(backends_for_threads()));
+  const auto kind = GENERATE(CollectiveKind::allgather, CollectiveKind::alltoall);
+  CAPTURE(backend, name_of(kind));
+  constexpr std::int64_t kRows = std::int64_t{1} << 62;
+  const auto seen = run_on_ranks(backend, 3, [&](Rank& self) {
+    const auto gather = [&](std::int64_t rows) {
+      TensorView empty{nullptr, DType::u8, {}, Shape{rows, 0}};
+      Call call{.name = "rows"};
+      if (kind == CollectiveKind::alltoall) call.splits = {0, rows, 0};
+      const Pending pending = self.start(kind, {{empty}}, call);
+      const Status status = pending.wait();
+      const std::int64_t got = status.is_ok() ? pending.view(0).shape[0] : -1;
+      return std::pair(status, got);
+    };
+    const Status too_many = gather(kRows).first;
+    const auto [status, rows] = gather(kRows / 4);
+    must(status);
+    return std::pair(too_many, rows);
+  });
+  for (std::size_t rank = 0; rank < seen.size(); ++rank) {
+    CHECK(seen[rank].first.code() == Code::out_of_memory);
+    CHECK_THAT(seen[rank].first.message(), Contains("'rows'") && Contains("more than 2^63 - 1 bytes"));
+    const bool has_rows = kind == CollectiveKind::allgather || rank == 1;
+    CHECK(seen[rank].second == (has_rows ? kRows / 4 * 3 : 0));
+  }
+}
+
+TEST_CASE(
     "an output allocator that refuses on one rank fails that operation on all ranks, and nothing else") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   const auto kind =

@@ -2,7 +2,9 @@
 
 #include <catch2/catch.hpp>
 
+#include <cstdint>
 #include <numeric>
+#include <tuple>
 
 namespace dabke {
 
@@ -34,6 +36,22 @@ TEST_CASE("any stretch of a row of pieces is visited once, in order, at the righ
       REQUIRE(seen == std::vector<std::byte>(first, first + static_cast<std::ptrdiff_t>(count * kElement)));
     }
   }
+}
+
+TEST_CASE("a row of more elements than 32 bits count is cut at the right places, memory or not") {
+  constexpr std::size_t kLarge = (std::size_t{1} << 32) + 4096, kElement = 8;
+  std::byte* const first = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40);
+  std::byte* const second = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 50);
+  OutPieces pieces(kElement);
+  pieces.add(first, kLarge);
+  pieces.add(second, kLarge);
+  CHECK(pieces.elements() == 2 * kLarge);
+  std::vector<std::tuple<std::byte*, std::size_t, std::size_t>> seen;
+  pieces.each(kLarge - 5, kLarge, [&](std::byte* data, std::size_t elements, std::size_t at) {
+    seen.emplace_back(data, elements, at);
+  });
+  CHECK(seen == std::vector<std::tuple<std::byte*, std::size_t, std::size_t>>{
+                    {first + (kLarge - 5) * kElement, 5, 0}, {second, kLarge - 5, 5}});
 }
 
 }  // namespace dabke

@@ -88,6 +88,9 @@ TEST_CASE("the splits of an alltoall are held against its rows and the set's ran
   CHECK_THAT(said_of(request, {3, 4}), Contains("2 splits were given for 3 ranks"));
   CHECK_THAT(said_of(request, {3, 5, -1}), Contains("split -1 is not between 0 and the 7 rows"));
   CHECK_THAT(said_of(request, {3, 3, 3}), Contains("the splits add up to 9, but there are 7 rows"));
+  constexpr std::int64_t kMany = std::int64_t{1} << 62;
+  CHECK_THAT(said_of(request_of(CollectiveKind::alltoall, DType::u8, {kMany, 0}), {kMany, kMany, kMany}),
+             Contains("the splits add up to more than 2^63 - 1, but there are 4611686018427387904 rows"));
 }
 
 }  // namespace dabke
