@@ -206,7 +206,7 @@ void FakeStream::enqueue(std::function<Status()> operation) {
 
 void FakeStream::loop() {
   std::fesetenv(FE_DFL_ENV);  // a device knows nothing of what a thread of the host has set
-  Status lost;  // why nothing runs any more
+  Status lost;                // why nothing runs any more
   while (true) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });

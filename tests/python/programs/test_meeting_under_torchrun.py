@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from conftest import ended
@@ -208,3 +209,13 @@ print("sum", hvd.allreduce(torch.ones(1), op=hvd.Sum).item(), hvd.rank(), flush=
         for one in ranks:
             one.kill()
     assert [f'sum 3.0 {rank}' in outputs[rank] for rank in range(3)] == [True] * 3, outputs
+
+
+def test_the_start_timeout_holds_for_the_store_too(program):
+    path = program('import dabke.torch as hvd\nhvd.init()\n')
+    environment = {'RANK': '0', 'WORLD_SIZE': '2', 'MASTER_ADDR': '127.0.0.1', 'MASTER_PORT': str(free_port()),
+                   'DABKE_START_TIMEOUT_SECONDS': '2'}
+    begin = time.monotonic()
+    done = ended([sys.executable, path], 120, environment)
+    assert done.code != 0 and time.monotonic() - begin < 60, done.output
+    assert '1/2 clients joined' in done.output, done.output  # what torch says of its own store

@@ -12,7 +12,7 @@ _VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 # Whose jobs need no store; torchrun inside of them is the inner one.
 _OTHERS = ("DABKE_SIZE", "DABKE_RENDEZVOUS", "HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
-_PATIENCE = timedelta(minutes=5)
+_PATIENCE_SECONDS = 300.0  # where nothing says how long: a launcher on several hosts starts them one after the other
 
 # Rank 0 may serve it, so it stays until the next one.
 _store: Any = None
@@ -26,10 +26,19 @@ def by_torchrun() -> bool:
     return not others or ("TORCHELASTIC_RUN_ID" in os.environ and not any(name.startswith("DABKE_") for name in others))
 
 
+def _patience() -> timedelta:
+    for name in ("DABKE_START_TIMEOUT_SECONDS", "HOROVOD_START_TIMEOUT"):
+        try:
+            return timedelta(seconds=float(os.environ[name]))
+        except (KeyError, ValueError):  # init refuses what is no number
+            continue
+    return timedelta(seconds=_PATIENCE_SECONDS)
+
+
 def store_of_torch() -> tuple[Any, int, int]:
     """The store, this process's rank and the number of ranks, as ``init_process_group`` has them."""
     global _store
     from torch.distributed import rendezvous  # type: ignore[attr-defined]
 
-    _store, rank, size = next(iter(rendezvous("env://", timeout=_PATIENCE)))
+    _store, rank, size = next(iter(rendezvous("env://", timeout=_patience())))
     return _store, rank, size
