@@ -1,3 +1,6 @@
+#include <cstdint>
+#include <numeric>
+
 #include "ops/mpi/mpi_process.h"
 
 namespace dabke {
@@ -15,12 +18,14 @@ class Communicator final : public MpiCommunicator {
   Status start_broadcast(std::byte* data, int bytes, int root) override {
     const auto pass = gate_.enter();
     if (!pass) return MpiGate::is_over();
+    expect(bytes);
     return mpi_status("MPI_Ibcast", MPI_Ibcast(data, bytes, MPI_BYTE, root, comm_.get(), &request_));
   }
   Status start_allgather(const std::byte* send, int bytes, std::byte* receive, std::span<const int> counts,
                          std::span<const int> offsets) override {
     const auto pass = gate_.enter();
     if (!pass) return MpiGate::is_over();
+    expect(total(counts));
     return mpi_status("MPI_Iallgatherv", MPI_Iallgatherv(send, bytes, MPI_BYTE, receive, counts.data(),
                                                          offsets.data(), MPI_BYTE, comm_.get(), &request_));
   }
@@ -29,6 +34,7 @@ class Communicator final : public MpiCommunicator {
                         std::span<const int> receive_counts, std::span<const int> receive_offsets) override {
     const auto pass = gate_.enter();
     if (!pass) return MpiGate::is_over();
+    expect(total(send_counts) + total(receive_counts));
     return mpi_status(
         "MPI_Ialltoallv",
         MPI_Ialltoallv(send, send_counts.data(), send_offsets.data(), MPI_BYTE, receive,
@@ -41,16 +47,20 @@ class Communicator final : public MpiCommunicator {
       if (!pass) return MpiGate::is_over();
       DABKE_RETURN_IF_ERROR(mpi_status("MPI_Test", MPI_Test(&request_, &is_done, MPI_STATUS_IGNORE)));
     }
-    if (is_done) {
-      patience_ = {};
-    } else {
-      patience_.wait();
-    }
+    if (!is_done) patience_.wait();
     return is_done != 0;
   }
   void forsake() override { (void)comm_.release(); }
 
  private:
+  /// What is small may be what the ranks meet by, which takes as long as the last of them does.
+  static constexpr std::int64_t kLarge = 64 << 10;
+
+  static std::int64_t total(std::span<const int> counts) {
+    return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  }
+  void expect(std::int64_t bytes) { patience_ = bytes < kLarge ? Patience() : Patience::while_data_moves(); }
+
   MpiComm comm_;
   MpiGate& gate_;
   MPI_Request request_ = MPI_REQUEST_NULL;

@@ -34,7 +34,7 @@ void Patience::wait() {
     return;
   }
   const bool is_late = turns_ > kSpins + kYields + kNaps;
-  std::this_thread::sleep_for(std::chrono::microseconds(is_late ? 500 : 50));
+  std::this_thread::sleep_for(is_late ? longest_ : kBrief);
 }
 
 std::string MpiProcess::library() const {

@@ -9,6 +9,7 @@
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
 
+#include <chrono>
 #include <list>
 #include <mutex>
 
@@ -31,10 +32,19 @@ using MpiComm = Owned<MpiCommTraits>;
 /// Spins a little, then yields, then sleeps: with more ranks than cores whoever waits must make room.
 class Patience {
  public:
+  Patience() = default;
+  /// For data among ranks that have come: longer sleeps would hold it up. MPI moves a large message in steps, some of
+  /// 32 KB, each of which needs a call on both sides.
+  static Patience while_data_moves() { return Patience(kBrief); }
   void wait();
 
  private:
+  using Microseconds = std::chrono::microseconds;
+  static constexpr Microseconds kBrief{50}, kLong{500};
+  explicit Patience(Microseconds longest) : longest_(longest) {}
+
   int turns_ = 0;
+  Microseconds longest_ = kLong;
 };
 
 /// A communicator of the application's (or MPI_COMM_WORLD) whose ranks make a job, and what of ours belongs
