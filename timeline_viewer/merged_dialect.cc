@@ -64,6 +64,7 @@ class MergedDialect final : public TraceDialect {
   void finish() override {
     tell();
     for (const auto& [pid, process] : ranks_) {
+      for (const auto& [row, tensor] : process.lonely) analysis_.lonely_tensor(process.index, tensor);
       if (!process.misses_tail) analysis_.was_closed(process.index);
     }
   }
@@ -73,6 +74,7 @@ class MergedDialect final : public TraceDialect {
     std::size_t index = 0;
     std::map<std::string, std::string> rows;           // their names, by tid
     std::map<std::string, JoinedTensor> negotiations;  // by tid
+    std::map<std::string, JoinedTensor> lonely;        // the last of each row, by tid
     RankPart* part = nullptr;                          // of the batch that is open
     bool misses_tail = false;
   };
@@ -101,13 +103,18 @@ class MergedDialect final : public TraceDialect {
     } else if (event.name == name_of(Event::tail_missing)) {
       of.misses_tail = true;
     } else if (event.name == name_of(Event::error)) {
-      if (of.part != nullptr && !of.part->tensors.empty()) of.part->tensors.back().error = 1;
+      // It may be of one that was never ordered: then it is no longer one without an end.
+      of.lonely.erase(event.thread);
+      analysis_.failure(of.index, of.rows[event.thread], event.text(Argument::error), ns_of(*event.start_us));
     }
   }
 
   void on_thread_row(Process& of, const TraceEvent& event) {
-    if (event.name == name_of(Event::wait))
+    if (event.name == name_of(Event::wait)) {
       analysis_.wait(of.index, names_.number_of(of.rows[event.thread]), when(event));
+    } else {
+      analysis_.span(of.index, names_.number_of(event.name), when(event));
+    }
   }
 
   void on_tensor_row(Process& of, const TraceEvent& event) {
@@ -120,7 +127,7 @@ class MergedDialect final : public TraceDialect {
                           .order_ns = interval.end_ns,
                           .bytes = count_of(event.number(Argument::bytes)),
                           .thread = names_.number_of(event.text(Argument::thread))};
-      if (tensor.order == 0) return analysis_.lonely_tensor(of.index, tensor);
+      if (tensor.order == 0) return hold_lonely(of, event.thread, tensor);
       of.negotiations[event.thread] = tensor;
     } else if (const std::string_view batch = event.text(Argument::batch); !batch.empty()) {
       RankPart& part = part_of(of, batch, event.name);
@@ -135,6 +142,14 @@ class MergedDialect final : public TraceDialect {
                Record::is_before_work(what) && of.part != nullptr && of.part->tensors.size() == 1) {
       of.part->steps.push_back({what, interval.begin_ns, interval.end_ns, 0, 0, 0});
     }
+  }
+
+  /// Until its error comes, which may be none.
+  void hold_lonely(Process& of, const std::string& row, const JoinedTensor& tensor) {
+    const auto [held, is_new] = of.lonely.try_emplace(row, tensor);
+    if (is_new) return;
+    analysis_.lonely_tensor(of.index, held->second);
+    held->second = tensor;
   }
 
   void on_lane(Process& of, const TraceEvent& event) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -12,6 +13,7 @@ namespace dabke::timeline {
 namespace {
 
 constexpr std::string_view kStep = "ProfilerStep#";
+constexpr std::string_view kOptimizer = "Optimizer.step#";
 
 bool is_communication(std::string_view name) {
   constexpr auto kBegins = std::to_array<std::string_view>(
@@ -34,6 +36,8 @@ class ProfilerDialect final : public TraceDialect {
     const std::int64_t begin_ns = ns_of(*event.start_us - *zero_us_);
     const Interval when{begin_ns, begin_ns + ns_of(event.duration_us.value_or(0))};
     if (event.name.starts_with(kStep) && event.category == "user_annotation") return step(event.name, when);
+    if (event.name.starts_with(kOptimizer) && event.category == "user_annotation")
+      updates_[std::string(event.name)].push_back(when.end_ns);
     const bool is_kernel = event.category == "kernel";
     if (is_communication(event.name)) {
       // A collective of a GPU shows on both; what the CPU's annotation covers is its launch alone.
@@ -59,6 +63,7 @@ class ProfilerDialect final : public TraceDialect {
     const std::size_t rank = analysis_.add_rank(rank_);
     for (const auto& [name, when] : calls) analysis_.communication(rank, name, 0, when);
     for (const Interval& when : on_gpu ? gpu_ : cpu_) analysis_.computation(rank, when);
+    if (steps_.empty()) take_updates();
     for (const auto& [number, when] : steps_) analysis_.whole_step(rank, number, when);
   }
 
@@ -70,12 +75,24 @@ class ProfilerDialect final : public TraceDialect {
     steps_.emplace_back(number, when);
   }
 
+  /// A profile that marks no steps has those of the optimizer; of several optimizers, those of the one that steps least often.
+  void take_updates() {
+    const auto rarest =
+        std::ranges::min_element(updates_, {}, [](const auto& one) { return one.second.size(); });
+    if (rarest == updates_.end()) return;
+    std::vector<std::int64_t>& ends_ns = rarest->second;
+    std::ranges::sort(ends_ns);
+    for (std::size_t i = 0; i + 1 < ends_ns.size(); ++i)
+      steps_.emplace_back(i + 1, Interval{ends_ns[i], ends_ns[i + 1]});
+  }
+
   Analysis& analysis_;
   int rank_;
   std::optional<double> zero_us_;  // times are of the clock, and take more digits than their differences
   std::vector<std::pair<std::string, Interval>> kernels_, calls_;
   Intervals gpu_, cpu_;
   std::vector<std::pair<std::uint64_t, Interval>> steps_;
+  std::map<std::string, std::vector<std::int64_t>> updates_;  // when an optimizer had stepped, by its name
 };
 
 }  // namespace

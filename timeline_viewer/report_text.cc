@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -55,7 +56,8 @@ double median_of(std::vector<double> values) {
 
 double median_of_steps(const TraceReport& report, double (*of)(const TraceReport::Step&)) {
   std::vector<double> values;
-  for (const TraceReport::Step& step : report.steps) values.push_back(of(step));
+  for (std::size_t i = report.first_counted(); i < report.steps.size(); ++i)
+    values.push_back(of(report.steps[i]));
   return median_of(std::move(values));
 }
 
@@ -76,9 +78,9 @@ std::string findings_text(const TraceReport& report) {
                         printable(finding.title), printable(finding.text));
     if (!finding.advice.empty()) text += fmt::format("     -> {}\n", printable(finding.advice));
     for (const TraceReport::Evidence& one : finding.evidence) {
-      text += fmt::format("     at {} for {}: rank {}{}\n", moment_text(one.start_us),
-                          time_text(one.end_us - one.start_us), one.rank,
-                          one.tensor.empty() ? "" : fmt::format(", '{}'", shown(one.tensor)));
+      text += fmt::format("     at {}{}: rank {}{}\n", moment_text(one.start_us),
+                          one.end_us > one.start_us ? " for " + time_text(one.end_us - one.start_us) : "",
+                          one.rank, one.tensor.empty() ? "" : fmt::format(", '{}'", shown(one.tensor)));
     }
   }
   return text;
@@ -90,10 +92,16 @@ std::string steps_text(const TraceReport& report) {
     return "Steps: none are marked (dabke_mark_step, dabke.mark_step); the figures are of the whole trace\n";
   }
   const auto length = [](const TraceReport::Step& step) { return step.end_us - step.start_us; };
-  const auto [shortest, longest] = std::ranges::minmax(report.steps, {}, length);
-  std::string text = fmt::format("Steps ({})\n  {} steps: median {}, shortest {}, longest {} (step {})\n",
-                                 printable(report.steps_are), report.steps.size(), time_text(whole),
-                                 time_text(length(shortest)), time_text(length(longest)), longest.step);
+  const std::span counted = std::span(report.steps).subspan(report.first_counted());
+  const auto [shortest, longest] = std::ranges::minmax(counted, {}, length);
+  std::string text =
+      fmt::format("Steps ({})\n  {} step{}: median {}, shortest {}, longest {} (step {})",
+                  printable(report.steps_are), counted.size(), counted.size() == 1 ? "" : "s",
+                  time_text(whole), time_text(length(shortest)), time_text(length(longest)), longest.step);
+  text += report.first_counted() == 0
+              ? "\n"
+              : fmt::format("; the first, which took {}, is left out of all figures\n",
+                            time_text(length(report.steps.front())));
   const double busy =
       median_of_steps(report, [](const TraceReport::Step& step) { return step.communication_us; });
   text += fmt::format("  communication {} of it ({})\n", time_text(busy), share_text(busy, whole));
@@ -118,16 +126,24 @@ std::string phases_text(const TraceReport& report) {
 }
 
 std::string cost_text(const TraceReport& report) {
-  if (report.ranks.size() < 2 || !report.tells_who_was_last()) return {};
+  if (report.ranks.size() < 2) return {};
+  if (!report.tells_who_was_last()) return "Who was last: this trace does not tell\n";
   const bool has_steps = !report.steps.empty();
-  std::string text = fmt::format("Who was last\n  {:>6}  {:>8}  {:>18}{}\n", "rank", "last in",
+  const std::string of_which =
+      report.compared < report.fusion.batches
+          ? fmt::format(" (of {} of {} batches the trace tells it)", report.compared, report.fusion.batches)
+          : "";
+  std::string text = fmt::format("Who was last{}\n  {:>6}  {:>8}  {:>18}{}\n", of_which, "rank", "last in",
                                  has_steps ? "cost in usual step" : "cost in all",
                                  has_steps ? fmt::format("  {:>10}", "by mean") : "");
+  const bool is_known =
+      2 * report.compared > report.fusion.batches;  // else most of it may be what the trace does not tell
+  const auto cost_of = [&](double us) { return is_known ? time_text(us) : std::string("unknown"); };
   for (std::size_t i = 0; i < report.cost.size() && i < 8; ++i) {
     const TraceReport::Cost& cost = report.cost[i];
     text += fmt::format("  {:>6}  {:>8}  {:>18}{}\n", cost.rank,
-                        fmt::format("{:.0f} %", 100 * cost.last_share), time_text(cost.caused_median_us),
-                        has_steps ? fmt::format("  {:>10}", time_text(cost.caused_per_step_us)) : "");
+                        fmt::format("{:.0f} %", 100 * cost.last_share), cost_of(cost.caused_median_us),
+                        has_steps ? fmt::format("  {:>10}", cost_of(cost.caused_per_step_us)) : "");
   }
   return text;
 }

@@ -62,7 +62,7 @@ void Analysis::batch(const JoinedBatch& batch) {
       ++known.count;
       known.bytes = std::max(known.bytes, tensor.bytes);
       for (std::size_t phase = kQueue; phase < kPhases; ++phase) known.sums[phase] += times[phase];
-      failed_ += tensor.error != 0;
+      if (tensor.error != 0) note_failure(part.index, tensor);
       facts.unfinished += tensor.end_ns == kNotKnown;
       if (tensor.submit_ns == kNotKnown) continue;
       facts.working.insert(tensor.thread);
@@ -131,9 +131,25 @@ void Analysis::take_speed(const JoinedBatch& batch, const RankPart& part) {
   speed.bus.push_back(static_cast<float>(bus_bytes(batch, part) / us));
 }
 
+void Analysis::span(std::size_t rank, std::uint32_t name, const Interval& when) {
+  auto& spans = facts_[rank].spans;
+  const std::string_view text = name_of_(rank, NameKind::span, name);
+  const auto known = spans.find(text);
+  (known != spans.end() ? known->second : spans[std::string(text)]).push_back(when);
+}
+
+void Analysis::failure(std::size_t rank, std::string_view tensor, std::string_view text, std::int64_t at_ns) {
+  failures_.push_back({rank, std::string(tensor), std::string(text), at_ns});
+}
+
+void Analysis::note_failure(std::size_t rank, const JoinedTensor& tensor) {
+  failure(rank, name_of_(rank, NameKind::tensor, tensor.name), name_of_(rank, NameKind::error, tensor.error),
+          tensor.end_ns == kNotKnown ? tensor.submit_ns : tensor.end_ns);
+}
+
 void Analysis::lonely_tensor(std::size_t rank, const JoinedTensor& tensor) {
   if (tensor.error != 0) {
-    ++failed_;
+    note_failure(rank, tensor);
   } else {
     ++facts_[rank].unfinished;
   }
@@ -226,10 +242,14 @@ const std::vector<Analysis::StepTime>& Analysis::shown_steps() const {
   return none;
 }
 
+std::size_t Analysis::counted_steps() const {
+  return shown_steps().size() > 1 ? shown_steps().size() - 1 : shown_steps().size();
+}
+
 Interval Analysis::of_steps() const {
   const auto& steps = shown_steps();
   if (steps.empty()) return {begin_ns_, end_ns_};
-  Interval all = steps.front().when;
+  Interval all = steps[steps.size() - counted_steps()].when;
   for (const StepTime& step : steps) all.end_ns = std::max(all.end_ns, step.when.end_ns);
   return all;
 }

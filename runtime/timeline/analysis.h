@@ -39,6 +39,9 @@ class Analysis {
   void lonely_tensor(std::size_t rank, const JoinedTensor& tensor);
   void wait(std::size_t rank, std::uint32_t thread, const Interval& when);
   void step(std::size_t rank, std::uint32_t thread, std::int64_t at_ns, std::uint64_t step);
+  /// A span of the program's own.
+  void span(std::size_t rank, std::uint32_t name, const Interval& when);
+  void failure(std::size_t rank, std::string_view tensor, std::string_view text, std::int64_t at_ns);
 
   // ---- what other tools record: no batches, but communication beside computation
   void communication(std::size_t rank, std::string_view name, std::uint64_t bytes, const Interval& when);
@@ -67,8 +70,9 @@ class Analysis {
     Intervals busy;     // with batches
     Intervals missing;  // it is ready for a batch, and another is not
     Intervals computing;
-    std::map<std::uint32_t, Intervals> waits;  // by thread
-    std::set<std::uint32_t> working;           // threads that submit or mark steps
+    std::map<std::uint32_t, Intervals> waits;             // by thread
+    std::set<std::uint32_t> working;                      // threads that submit or mark steps
+    std::map<std::string, Intervals, std::less<>> spans;  // by name
     std::vector<StepTime> steps;
     std::int64_t marked_ns = kNotKnown;
     std::uint64_t unfinished = 0;  // tensors
@@ -80,6 +84,11 @@ class Analysis {
     std::size_t rank = 0;
     std::uint64_t order = 0;
     std::size_t tensor = 0;
+  };
+  struct Failure {
+    std::size_t rank = 0;
+    std::string tensor, text;
+    std::int64_t at_ns = 0;
   };
   struct TensorFacts {
     std::string name;
@@ -95,6 +104,7 @@ class Analysis {
   };
 
   void saw(const Interval& when);
+  void note_failure(std::size_t rank, const JoinedTensor& tensor);
   std::size_t tensor_of(std::size_t rank, std::uint32_t name);
   void take_readiness(const JoinedBatch& batch);
   PhaseTimes take_phases(const RankPart& part);
@@ -103,8 +113,10 @@ class Analysis {
   bool knows_waits() const;
   std::string infer_steps();
   const std::vector<StepTime>& shown_steps() const;
-  /// What figures of a step are taken from: from the first step's beginning to the last one's end. Before it ranks start up,
-  /// after it they shut down, which is of no step.
+  /// How many figures are of.
+  std::size_t counted_steps() const;
+  /// What figures of a step are taken from: from the second step's beginning to the last one's end. The first sets up what the
+  /// others have. Before the steps ranks start up, after them they shut down.
   Interval of_steps() const;
   /// What `rank` costs `other`.
   Intervals cost_to(std::size_t other, const Intervals& late) const;
@@ -114,6 +126,8 @@ class Analysis {
   void add_tensors(TraceReport& report) const;
   void add_sizes(TraceReport& report) const;
   void add_fusion(TraceReport& report) const;
+  void add_failures(TraceReport& report) const;
+  void add_spans(TraceReport& report) const;
   std::vector<TraceReport::Evidence> evidence_of(std::size_t rank) const;
 
   const NameOf name_of_;
@@ -128,7 +142,8 @@ class Analysis {
   std::map<std::tuple<int, std::string, std::string>, Speed>
       speeds_;                          // by power of two, backend and algorithm
   std::map<int, std::uint64_t> fused_;  // batches, by power of two
-  std::uint64_t batches_ = 0, fused_tensors_ = 0, failed_ = 0;
+  std::uint64_t batches_ = 0, fused_tensors_ = 0;
+  std::vector<Failure> failures_;
   std::int64_t begin_ns_ = 0, end_ns_ = 0;
   bool any_ = false;
   std::int64_t clock_error_ns_ = 0;

@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::size_t kWorstTensors = 10;
 constexpr std::size_t kEvidence = 3;
+constexpr std::size_t kFailures = 8;
+constexpr std::size_t kSpans = 5;
 
 double us(std::int64_t ns) { return static_cast<double>(ns) / 1e3; }
 
@@ -57,7 +59,9 @@ TraceReport Analysis::report(std::string source) {
   add_tensors(report);
   add_sizes(report);
   add_fusion(report);
-  report.failed = failed_;
+  add_failures(report);
+  add_spans(report);
+  report.compared = compared_;
   for (const RankFacts& facts : facts_) report.unfinished += facts.was_closed ? 0 : facts.unfinished;
   report.notes = notes_;
   report.clock_error_us = us(clock_error_ns_);
@@ -86,6 +90,13 @@ void Analysis::add_steps(TraceReport& report) const {
     report.steps.push_back(shown);
   }
   if (!has_waits) return;
+  std::int64_t exposed = 0, ranks = 0;
+  for (const RankFacts& facts : facts_) {
+    if (facts.busy.empty()) continue;
+    ++ranks;
+    exposed += length_within_ns(facts.exposed, of_steps());
+  }
+  report.exposed_us = us(exposed / std::max<std::int64_t>(1, ranks));
   std::vector<Intervals> hidden;
   for (const RankFacts& facts : facts_) {
     if (!facts.busy.empty()) hidden.push_back(without(facts.busy, facts.exposed));
@@ -103,7 +114,8 @@ Intervals Analysis::cost_to(std::size_t other, const Intervals& late) const {
 
 void Analysis::add_cost(TraceReport& report) const {
   const auto& steps = shown_steps();
-  const double per_step = steps.empty() ? 1 : static_cast<double>(steps.size());
+  const double per_step = steps.empty() ? 1 : static_cast<double>(counted_steps());
+  const auto left_out = static_cast<std::ptrdiff_t>(steps.size() - counted_steps());
   report.lateness.ranks = ranks_;
   for (const StepTime& step : steps) report.lateness.steps.push_back(step.step);
   const Interval window = of_steps();
@@ -122,7 +134,8 @@ void Analysis::add_cost(TraceReport& report) const {
       for (std::size_t i = 0; i < steps.size(); ++i)
         by_step[i] += us(length_within_ns(cost, steps[i].when)) / others;
     }
-    const double usual = steps.empty() ? caused : median(by_step);
+    const double usual =
+        steps.empty() ? caused : median(std::vector(by_step.begin() + left_out, by_step.end()));
     report.lateness.caused_us.push_back(std::move(by_step));
     const auto share =
         static_cast<double>(last_[rank]) / static_cast<double>(std::max<std::uint64_t>(1, compared_));
@@ -163,7 +176,7 @@ void Analysis::add_phases(TraceReport& report) const {
     for (std::size_t phase = 0; phase < kPhases; ++phase)
       sums[phase] += length_within_ns(facts.phases[phase], window);
   }
-  const double by = std::max(1.0, ranks) * std::max<double>(1, static_cast<double>(report.steps.size()));
+  const double by = std::max(1.0, ranks) * std::max<double>(1, static_cast<double>(counted_steps()));
   report.phases = {us(sums[kNegotiate]) / by, us(sums[kQueue]) / by, us(sums[kPack]) / by,
                    us(sums[kCollective]) / by, us(sums[kUnpack]) / by};
 }
@@ -198,6 +211,47 @@ void Analysis::add_sizes(TraceReport& report) const {
     report.sizes.push_back({std::uint64_t{1} << power, std::uint64_t{2} << power, speed.algorithm.size(),
                             median(speed.algorithm), median(speed.bus), backend, algorithm});
   }
+}
+
+void Analysis::add_failures(TraceReport& report) const {
+  report.failed = failures_.size();
+  std::vector<const Failure*> first;
+  for (const Failure& one : failures_) first.push_back(&one);
+  std::ranges::stable_sort(first, {}, &Failure::at_ns);
+  first.resize(std::min(first.size(), kFailures));
+  for (const Failure* const one : first)
+    report.failures.push_back({ranks_[one->rank], one->tensor, one->text, us(one->at_ns)});
+}
+
+/// Of each name the rank that takes longest. What it waits meanwhile is not its own doing.
+void Analysis::add_spans(TraceReport& report) const {
+  const Interval window = of_steps();
+  const double steps = std::max<double>(1, static_cast<double>(counted_steps()));
+  std::map<std::string_view, std::vector<TraceReport::Span>> by_name;
+  for (std::size_t rank = 0; rank < facts_.size(); ++rank) {
+    for (const auto& [name, spans] : facts_[rank].spans) {
+      Intervals own = common(united(spans), {window});
+      const auto count = static_cast<std::uint64_t>(std::ranges::count_if(spans, [&](const Interval& one) {
+        return one.end_ns > window.begin_ns && one.begin_ns < window.end_ns;
+      }));
+      if (count == 0) continue;
+      own = without(own, facts_[rank].exposed);
+      by_name[name].push_back({std::string(name), ranks_[rank], us(length_ns(own)) / steps, 0, count});
+    }
+  }
+  for (auto& [name, of_ranks] : by_name) {
+    if (of_ranks.size() < 2) continue;
+    const auto longest = std::ranges::max_element(of_ranks, {}, &TraceReport::Span::us);
+    std::vector<double> others;
+    for (const TraceReport::Span& one : of_ranks) {
+      if (one.rank != longest->rank) others.push_back(one.us);
+    }
+    longest->others_us = median(others);
+    report.spans.push_back(*longest);
+  }
+  std::ranges::stable_sort(report.spans, std::greater<>(),
+                           [](const TraceReport::Span& one) { return one.us - one.others_us; });
+  report.spans.resize(std::min(report.spans.size(), kSpans));
 }
 
 void Analysis::add_fusion(TraceReport& report) const {

@@ -19,6 +19,11 @@ constexpr double kExplained = 0.8;
 constexpr double kLow = 0.02, kMedium = 0.05, kHigh = 0.15;
 /// Tensors are small where the start of a collective costs more than their bytes.
 constexpr std::uint64_t kSmallBytes = 64 << 10;
+// Of less than this nothing is concluded: a few steps, a few batches and a few milliseconds say as much of chance as of the job.
+constexpr std::size_t kFewestCounted = 3;
+constexpr std::uint64_t kFewestBatches = 10;
+constexpr double kLeastSecondsWithoutSteps = 1;
+constexpr double kLeastWaitedUs = 2e3;
 
 std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
 
@@ -39,23 +44,32 @@ class Findings {
  public:
   explicit Findings(TraceReport& report) : report_(report) {
     std::vector<double> lengths, exposed;
-    for (const TraceReport::Step& step : report.steps) {
+    for (std::size_t i = report.first_counted(); i < report.steps.size(); ++i) {
+      const TraceReport::Step& step = report.steps[i];
       lengths.push_back(step.end_us - step.start_us);
       if (step.exposed_us) exposed.push_back(*step.exposed_us);
     }
+    steps_ = lengths.size();
     step_us_ = lengths.empty() ? report.duration_us : median_of(lengths);
     mean_step_us_ = lengths.empty() ? report.duration_us : mean_of(lengths);
-    if (!exposed.empty()) exposed_us_ = median_of(exposed);
+    exposed_us_ = exposed.empty() && report.steps.empty() ? report.exposed_us
+                  : exposed.empty()                       ? std::nullopt
+                                                          : std::optional(median_of(exposed));
     unit_ = lengths.empty() ? "in all" : "a step";
   }
 
   void add_all() {
     add_failures();
-    add_lateness();
-    add_exposed();
-    add_small_batches();
-    add_copies();
-    add_long_steps();
+    if (is_long_enough()) {
+      add_lateness();
+      add_spans();
+      add_exposed();
+      add_small_batches();
+      add_copies();
+      add_long_steps();
+    } else if (report_.fusion.batches > 0) {
+      add_too_short();
+    }
     add_notes();
     if (report_.findings.empty()) add_nothing();
     std::ranges::stable_sort(report_.findings, {}, &TraceReport::Finding::severity);
@@ -69,14 +83,58 @@ class Findings {
   }
   void add(TraceReport::Finding finding) { report_.findings.push_back(std::move(finding)); }
 
+  bool is_long_enough() const {
+    const bool has_steps = !report_.steps.empty();
+    return has_steps ? steps_ >= kFewestCounted : report_.duration_us >= kLeastSecondsWithoutSteps * 1e6;
+  }
+  /// Whether `us` of a step, or of all, are more in all than what comes by chance.
+  bool is_much(double us) const {
+    return us * static_cast<double>(std::max<std::size_t>(1, steps_)) >= kLeastWaitedUs;
+  }
+
+  void add_too_short() {
+    const std::string seen =
+        report_.steps.empty()
+            ? fmt::format("It has {} and no steps", time_text(report_.duration_us))
+            : fmt::format("It has {} step{} beside the first", steps_, steps_ == 1 ? "" : "s");
+    add({"too-short",
+         Severity::low,
+         "The trace is too short to tell what is slow",
+         fmt::format("{}; a judgement takes {} steps beside the first, or {:.0f} s without steps.", seen,
+                     kFewestCounted, kLeastSecondsWithoutSteps),
+         "Record some more steps; the figures below are of what is there.",
+         {}});
+  }
+
   void add_failures() {
     if (report_.failed > 0) {
-      add({"failed",
-           Severity::high,
-           report_.failed == 1 ? "A tensor failed" : fmt::format("{} tensors failed", report_.failed),
-           "The job ended with an error, or a program asked for something that could not be done.",
-           "Look at the ERROR marks: the first in time has the cause.",
-           {}});
+      std::vector<std::string> tensors;
+      for (const TraceReport::Failure& one : report_.failures) {
+        if (std::ranges::find(tensors, one.tensor) == tensors.end()) tensors.push_back(one.tensor);
+      }
+      const TraceReport::Failure& first = report_.failures.front();
+      std::string ranks;
+      std::size_t of_first = 0;
+      for (const TraceReport::Failure& one : report_.failures) {
+        if (one.tensor != first.tensor || one.text != first.text) continue;
+        ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", one.rank);
+        ++of_first;
+      }
+      std::vector<TraceReport::Evidence> evidence;
+      for (const TraceReport::Failure& one : report_.failures) {
+        if (evidence.size() < 3) evidence.push_back({one.rank, one.at_us, one.at_us, one.tensor, 0});
+      }
+      add({"failed", Severity::high,
+           report_.failed == of_first ? fmt::format("Tensor '{}' failed", first.tensor)
+           : tensors.size() == 1
+               ? fmt::format("Tensor '{}' failed {} times", first.tensor, report_.failed)
+               : fmt::format("{} operations failed, first '{}'", report_.failed, first.tensor),
+           fmt::format("On rank{} {}: {}", of_first == 1 ? "" : "s", ranks,
+                       first.text.empty() ? "the trace does not have the text" : first.text),
+           report_.failed == of_first
+               ? "Correct what the text names."
+               : "Correct what the text names; what failed later may have failed of it.",
+           std::move(evidence)});
     }
     if (report_.unfinished > 0) {
       add({"unfinished",
@@ -98,6 +156,7 @@ class Findings {
 
   void add_lateness() {
     if (report_.cost.empty() || report_.ranks.size() < 2 || of_mean_step(report_.late_us) < kLow / 2) return;
+    if (report_.compared < kFewestBatches || !is_much(report_.late_us)) return;
     const TraceReport::Cost& dearest = report_.cost.front();
     // A few steps in which something else happened do not change what a rank costs in all others; of one that is late now and
     // then the mean tells more.
@@ -105,7 +164,8 @@ class Findings {
     const double cost_us = is_usual ? dearest.caused_median_us : dearest.caused_per_step_us;
     const double share = is_usual ? of_step(cost_us) : of_mean_step(cost_us);
     if (explained_by(dearest) < kExplained) return add_unknown_lateness();
-    if (share < kLow) return;
+    if (share < kLow || !is_much(cost_us)) return;
+    late_rank_ = dearest.rank;
     TraceReport::Finding finding{
         "late-rank",
         by_share(share),
@@ -127,6 +187,28 @@ class Findings {
                                   time_text(report_.clock_error_us));
     }
     add(std::move(finding));
+  }
+
+  /// Of a span that takes longer on one rank than on the others: it may be why that rank is late.
+  void add_spans() {
+    for (const TraceReport::Span& span : report_.spans) {
+      const double more_us = span.us - span.others_us;
+      if (span.count < kFewestCounted || more_us < span.others_us / 2 || !is_much(more_us)) continue;
+      const double share = of_mean_step(more_us);
+      const bool is_of_late_rank = late_rank_ == span.rank;
+      if (share < (is_of_late_rank ? kLow : kMedium)) continue;
+      add({"long-span",
+           is_of_late_rank ? Severity::medium : Severity::low,
+           fmt::format("'{}' takes longer on rank {}", span.name, span.rank),
+           fmt::format(
+               "It takes {} {} there without waiting for tensors, and {} on the others by the median.{}",
+               time_text(span.us), unit_, time_text(span.others_us),
+               is_of_late_rank ? " That is the rank for which the others wait." : ""),
+           fmt::format("Look at what '{}' does on rank {}: its share of the data, its disk, other programs "
+                       "on its host.",
+                       span.name, span.rank),
+           {}});
+    }
   }
 
   void add_unknown_lateness() {
@@ -153,7 +235,7 @@ class Findings {
     if (!exposed_us_) return;
     const double network_us = std::max(0.0, *exposed_us_ - report_.late_us);
     const double share = of_step(network_us);
-    if (share < kMedium) return;
+    if (share < kMedium || !is_much(network_us)) return;
     const TraceReport::Phases& phases = report_.phases;
     struct Part {
       double us;
@@ -234,10 +316,11 @@ class Findings {
 
   void add_long_steps() {
     std::vector<const TraceReport::Step*> longer;
-    for (const TraceReport::Step& step : report_.steps) {
+    for (std::size_t i = report_.first_counted(); i < report_.steps.size(); ++i) {
+      const TraceReport::Step& step = report_.steps[i];
       if (step.end_us - step.start_us > 2 * step_us_) longer.push_back(&step);
     }
-    if (longer.empty() || report_.steps.size() < 10) return;
+    if (longer.empty() || steps_ < 10) return;
     const auto length = [](const TraceReport::Step* step) { return step->end_us - step->start_us; };
     std::ranges::sort(longer, std::greater<>(), length);
     std::vector<TraceReport::Evidence> evidence;
@@ -246,8 +329,7 @@ class Findings {
         evidence.push_back({report_.ranks.front(), step->start_us, step->end_us, "", 0});
     }
     add({"long-steps", Severity::low,
-         fmt::format("{} of {} steps took more than twice the usual time", longer.size(),
-                     report_.steps.size()),
+         fmt::format("{} of {} steps took more than twice the usual time", longer.size(), steps_),
          fmt::format("The longest, step {}, took {}; half of all take {} or less.", longer.front()->step,
                      time_text(length(longer.front())), time_text(step_us_)),
          "Look at what happens in them: checkpoints, validation, the first steps' setting up.",
@@ -279,14 +361,19 @@ class Findings {
     add({"fine",
          Severity::low,
          "Nothing stands out",
-         "No rank holds the others up, and what the application waits for tensors is little.",
+         !exposed_us_ ? "What the application waits for tensors this trace does not tell."
+         : report_.ranks.size() > 1 && !report_.tells_who_was_last()
+             ? "What the application waits for tensors is little; who is late this trace does not tell."
+             : "No rank holds the others up, and what the application waits for tensors is little.",
          "",
          {}});
   }
 
   TraceReport& report_;
   double step_us_ = 0, mean_step_us_ = 0;
+  std::size_t steps_ = 0;  // that are counted
   std::optional<double> exposed_us_;
+  std::optional<int> late_rank_;
   std::string unit_;
 };
 

@@ -32,6 +32,7 @@ void RecordAnalysis::called(std::size_t rank, const Record& record, std::int64_t
 }
 void RecordAnalysis::span(std::size_t rank, std::uint32_t thread, std::uint32_t name, std::int64_t begin_ns,
                           std::int64_t end_ns) {
+  analysis_.span(rank, name, {begin_ns, end_ns});
   if (next_ != nullptr) next_->span(rank, thread, name, begin_ns, end_ns);
 }
 void RecordAnalysis::wait(std::size_t rank, std::uint32_t thread, std::int64_t begin_ns,

@@ -63,6 +63,20 @@ struct TraceReport {
     double algorithm_bandwidth_mb_s = 0, bus_bandwidth_mb_s = 0;
     std::string backend, algorithm;
   };
+  /// A tensor that failed on a rank.
+  struct Failure {
+    int rank = 0;
+    std::string tensor, text;
+    double at_us = 0;
+  };
+  /// A span of the program's own, on a rank: the time of a step in which the rank does not wait for tensors.
+  struct Span {
+    std::string name;
+    int rank = 0;
+    double us = 0;         // of a step, or of all where there are no steps
+    double others_us = 0;  // the median of the other ranks that have it
+    std::uint64_t count = 0;
+  };
   struct Fusion {
     struct Bar {
       std::uint64_t tensors_from = 0, tensors_to = 0;  // both in it
@@ -85,8 +99,13 @@ struct TraceReport {
   double duration_us = 0;
   double clock_error_us = 0;  // by how much times of different hosts may be wrong; 0: all ranks share a clock
   std::string steps_are;      // how they are known; empty: there are none
+  /// All of them. Other figures leave the first one out where there are more: it sets up what the rest have.
   std::vector<Step> steps;
+  std::size_t first_counted() const { return steps.size() > 1 ? 1 : 0; }
+  std::optional<double>
+      exposed_us;          // of all that is counted, mean of the ranks; nothing where the trace does not say
   std::vector<Cost> cost;  // the dearest first
+  std::uint64_t compared = 0;  // batches of which it is known who was last
   Lateness lateness;
   bool tells_who_was_last() const {
     return std::ranges::any_of(cost, [](const Cost& one) { return one.batches_last > 0; });
@@ -97,6 +116,8 @@ struct TraceReport {
   std::vector<Tensor> tensors;  // the worst first, ten at most
   std::vector<SizeClass> sizes;
   Fusion fusion;
+  std::vector<Failure> failures;             // the first of them in time
+  std::vector<Span> spans;                   // that take longest beside the same on the other ranks
   std::uint64_t failed = 0, unfinished = 0;  // tensors of ranks; unfinished: of those that have left no end
   std::vector<std::string> notes;            // what is missing or broken
   std::vector<Finding> findings;             // the gravest first

@@ -59,6 +59,18 @@ Json of(const TraceReport::Fusion::Bar& one) {
   return {{"tensors_from", one.tensors_from}, {"tensors_to", one.tensors_to}, {"count", one.count}};
 }
 
+Json of(const TraceReport::Failure& one) {
+  return {{"rank", one.rank}, {"tensor", one.tensor}, {"text", one.text}, {"at_us", one.at_us}};
+}
+
+Json of(const TraceReport::Span& one) {
+  return {{"name", one.name},
+          {"rank", one.rank},
+          {"us", one.us},
+          {"others_us", one.others_us},
+          {"count", one.count}};
+}
+
 Json of(const TraceReport::Cost& one);
 Json of(const TraceReport::Finding& one);
 
@@ -105,7 +117,9 @@ std::string json_of(const TraceReport& report) {
   json["clock_error_us"] = report.clock_error_us;
   json["steps_are"] = report.steps_are;
   json["steps"] = of(report.steps);
+  json["exposed_us"] = or_null(report.exposed_us);
   json["cost"] = of(report.cost);
+  json["compared"] = report.compared;
   json["lateness"] = {{"ranks", report.lateness.ranks},
                       {"steps", report.lateness.steps},
                       {"caused_us", report.lateness.caused_us}};
@@ -117,7 +131,9 @@ std::string json_of(const TraceReport& report) {
                     {"tensors", report.fusion.tensors},
                     {"mean_tensors", report.fusion.mean_tensors},
                     {"histogram", of(report.fusion.histogram)}};
+  json["spans"] = of(report.spans);
   json["failed"] = report.failed;
+  json["failures"] = of(report.failures);
   json["unfinished"] = report.unfinished;
   json["notes"] = report.notes;
   json["findings"] = of(report.findings);

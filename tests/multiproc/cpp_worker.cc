@@ -544,10 +544,13 @@ void late_rank() {
   const auto me = static_cast<std::size_t>(rank());
   std::vector<double> slept, ready(kSteps);
   for (std::size_t step = 0; step < kSteps; ++step) {
-    if (late_one(step) == me) {
-      const double start = now_ns();
-      std::this_thread::sleep_for(late);
-      slept.push_back((now_ns() - start) / 1e6);
+    {
+      const dabke::Span load("load");
+      if (late_one(step) == me) {
+        const double start = now_ns();
+        std::this_thread::sleep_for(late);
+        slept.push_back((now_ns() - start) / 1e6);
+      }
     }
     const dabke::Handle first = dabke::allreduce_async("first", x),
                         second = dabke::allreduce_async("second", y);
@@ -597,6 +600,28 @@ void late_rank() {
 void stall_instead() { stall(true); }
 void stall_idle() { stall(false); }
 
+/// What somebody tries first; with DABKE_TEST_STEPS=1 another call follows, of which each rank asks something else.
+void two_calls() {
+  const dabke::Session session;
+  Floats x(2, 1);
+  for (int i = 0; i < 2; ++i) dabke::allreduce("layer1.weight", x);
+  if (std::atoi(std::getenv("DABKE_TEST_STEPS")) == 0) return;
+  Floats bad(static_cast<std::size_t>(4 + rank()), 1);
+  try {
+    dabke::allreduce("bad", bad);
+  } catch (const dabke::Error&) {
+  }
+}
+
+void one_by_one() {
+  const dabke::Session session;
+  Floats x(10, 1);
+  for (int step = 0; step < std::atoi(std::getenv("DABKE_TEST_STEPS")); ++step) {
+    for (int tensor = 0; tensor < 40; ++tensor) dabke::allreduce("tensor " + std::to_string(tensor), x);
+    dabke::mark_step(static_cast<std::uint64_t>(step));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -619,6 +644,8 @@ int main(int argc, char** argv) {
       {"recorded-and-checked", recorded_and_checked},
       {"timelines-again-and-again", timelines_again_and_again},
       {"late-rank", late_rank},
+      {"two-calls", two_calls},
+      {"one-by-one", one_by_one},
   };
   return worker::run_scenario(argc, argv, kScenarios);
 }
