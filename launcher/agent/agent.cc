@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -64,6 +65,7 @@ TimePoint Agent::next_deadline() const {
 }
 
 void Agent::add_poll_entries(std::vector<pollfd>& entries) const {
+  entries.push_back({signals_.get(), POLLIN, 0});
   if (!is_launcher_gone_) channel_.add_poll_entries(entries);
   if (door_) door_->add_poll_entries(entries);
   if (examination_) entries.push_back({examination_->event(), POLLIN, 0});
@@ -79,6 +81,7 @@ void Agent::add_poll_entries(std::vector<pollfd>& entries) const {
 }
 
 void Agent::handle(const pollfd& entry) {
+  if (entry.fd == signals_.get()) return take_signal();
   if ((entry.revents & POLLOUT) != 0) channel_.flush();
   if (entry.fd == channel_.in() && (entry.revents & ~POLLOUT) != 0) return take_frames();
   if (door_) door_->handle(entry);
@@ -106,6 +109,12 @@ void Agent::check_time() {
     abandon_at_.reset();
   }
   if (expects_launcher() && now >= heard_at_ + silence_limit()) launcher_is_gone();
+}
+
+void Agent::take_signal() {
+  signalfd_siginfo info{};
+  if (::read(signals_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return;
+  tell(FrameKind::signalled, SignalledMessage{static_cast<std::int32_t>(info.ssi_signo), sender_of(info)});
 }
 
 void Agent::take_frames() {
@@ -234,9 +243,8 @@ int run_agent(AgentStart start) {
   ::setsid();  // what the terminal sends is the launcher's alone
   // Not "dabkerun", so that killing by that name ends the launcher and leaves its agents to clean up.
   ::prctl(PR_SET_NAME, "dabke-agent");
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  start.signals = route_signals(job_signals());
+  if (!start.signals) return 1;
   const std::string greeting = greeting_text({agent_version(), this_machine()});
   (void)!::write(start.out.get(), greeting.data(), greeting.size());
   Agent(std::move(start)).run();
@@ -250,6 +258,8 @@ int run_agent_here() {
                    .input = Fd(),
                    .inherited = prepare_process()};
   if (!start.in || !start.out || !stand_in_null({STDIN_FILENO, STDOUT_FILENO})) return 1;
+  // What brought this process has a mask of its own (start_shell()), which is nothing to the ranks.
+  ::sigemptyset(&start.inherited.signal_mask);
   return run_agent(std::move(start));
 }
 

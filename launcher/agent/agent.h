@@ -17,6 +17,7 @@ struct AgentStart {
   Fd input;                         // what rank 0 reads; empty: nothing, or what comes in frames
   InheritedState inherited;
   std::string job_key;  // where it has come by another way than the order
+  Fd signals;           // run_agent() opens it
 };
 
 /// Stays until the launcher has closed the conversation and all that was started has ended. What the process

@@ -46,7 +46,8 @@ class Agent {
         carries_output_(outputs_.empty()),
         input_(std::move(start.input)),
         inherited_(std::move(start.inherited)),
-        job_key_(std::move(start.job_key)) {}
+        job_key_(std::move(start.job_key)),
+        signals_(std::move(start.signals)) {}
 
   void run() {
     while (!is_done()) turn();
@@ -83,6 +84,7 @@ class Agent {
   void add_poll_entries(std::vector<pollfd>& entries) const;
   void handle(const pollfd& entry);
   void check_time();
+  void take_signal();
   void take_frames();
   void take_frame(FrameKind kind, std::string_view content);
   void prepare(std::string_view content);
@@ -96,6 +98,7 @@ class Agent {
   Result<SpawnedWorker> spawn(const RankOrder& order, const CoreShares& shares, const OutputEnds& ends);
   CoreShares core_shares();
   void command(std::int32_t command);
+  void tell_supervisors(std::int32_t command);
   void end_all(std::int32_t command);
   void look();
   void launcher_is_gone();
@@ -113,6 +116,7 @@ class Agent {
   Fd input_;
   const InheritedState inherited_;
   const std::string job_key_;
+  const Fd signals_;
   PrepareMessage job_;
   bool is_prepared_ = false;
   std::string program_;

@@ -97,20 +97,23 @@ Result<SpawnedWorker> Agent::spawn(const RankOrder& order, const CoreShares& sha
 }
 
 void Agent::command(std::int32_t command) {
-  if (command != SIGSTOP && command != SIGCONT) return end_all(command);
+  if (command == Command::kEnd || command == Command::kKill) return end_all(command);
+  const int signal = Command::signal_of(command);
+  if (signal != SIGSTOP && !is_forwarded(signal)) is_told_to_end_ = true;
+  tell_supervisors(command);
+}
+
+void Agent::tell_supervisors(std::int32_t command) {
   for (const Worker& worker : workers_) {
     if (worker.channel)
       (void)!::send(worker.channel.get(), &command, sizeof command, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
 }
 
-/// `command` is one that ranks may end of.
+/// Supervisors see to the end of their ranks from now on, and to that of one that does not end.
 void Agent::end_all(std::int32_t command) {
   is_told_to_end_ = true;
-  for (const Worker& worker : workers_) {
-    if (worker.channel)
-      (void)!::send(worker.channel.get(), &command, sizeof command, MSG_NOSIGNAL | MSG_DONTWAIT);
-  }
+  tell_supervisors(command);
   if (!abandon_at_) abandon_at_ = Clock::now() + abandon_after(std::chrono::milliseconds(job_.grace_ms));
 }
 

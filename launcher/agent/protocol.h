@@ -19,7 +19,9 @@
 // 8. To examine a host (launcher/doctor/) it sends `examine` in the place of `prepare`, answered by `examined` with what the
 //    host is like and where it listens; then `reach`, answered by `reached`, and `measure`, answered by `measured`, one at
 //    a time (launcher/agent/examination.h).
-// 9. The launcher ends the conversation by closing it, once every rank is over.
+// 9. Signals for the ranks come in `command`. One that the agent gets itself, because a batch system signals all processes of a
+//    step, it passes on as `signalled`; what it means for the job, on all hosts, is the launcher's to say.
+// 10. The launcher ends the conversation by closing it, once every rank is over.
 #pragma once
 
 #include <chrono>
@@ -28,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/agent/process_setup.h"
 #include "launcher/agent/wire.h"
 #include "launcher/agent/worker_environment.h"
 #include "launcher/hosts/core_shares.h"
@@ -65,6 +68,7 @@ enum class FrameKind : std::uint8_t {
   examined,
   reached,
   measured,
+  signalled,
   // both ways
   store_open = 64,
   store_bytes,
@@ -108,6 +112,15 @@ struct CommandMessage {
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
     io(self.command);
+  }
+};
+
+struct SignalledMessage {
+  std::int32_t signal = 0;
+  SignalSender sender;
+  template <class Io, class Self>
+  static void fields(Io& io, Self& self) {
+    io(self.signal, self.sender);
   }
 };
 

@@ -28,6 +28,11 @@ using namespace std::chrono_literals;
 /// at the other end of the script's own pipe, say, which has the last lines still to write.
 constexpr auto kAfterglow = 1s;
 
+/// So much later than a host that was signalled first this one may be: a batch system reaches hosts one after the other.
+constexpr auto kStepTime = 1s;
+/// So late the command may come of a signal that the rank has had already: it may have travelled over two hosts.
+constexpr auto kCommandTime = 3s;
+
 std::vector<char*> pointers_to(const std::vector<std::string>& strings) {
   std::vector<char*> out;
   for (const std::string& text : strings) out.push_back(const_cast<char*>(text.c_str()));
@@ -67,6 +72,19 @@ std::vector<char*> pointers_to(const std::vector<std::string>& strings) {
   const int error = errno;
   (void)!::write(3, &error, sizeof error);
   ::_exit(127);
+}
+
+struct TimedSignal {
+  int signal = 0;
+  TimePoint time{};
+};
+
+/// Takes the oldest `signal` out. Whether there is one.
+bool take_first(std::vector<TimedSignal>& signals, int signal) {
+  const auto found = std::ranges::find(signals, signal, &TimedSignal::signal);
+  if (found == signals.end()) return false;
+  signals.erase(found);
+  return true;
 }
 
 class Supervisor {
@@ -114,12 +132,18 @@ class Supervisor {
     } else {
       report(Report::Kind::exited, status);
     }
-    if (!end_at_) end_at_ = Clock::now() + kAfterglow;
+    waiting_.clear();
+    // What it has started has the time that the launcher gives to all.
+    if (!end_at_ && !is_told_to_end_) end_at_ = Clock::now() + kAfterglow;
   }
 
-  /// Does what is due: SIGTERM at end_at_, SIGKILL from kill_at_ on.
+  /// Does what is due: signals that wait, SIGTERM at end_at_, SIGKILL from kill_at_ on.
   void advance() {
     const TimePoint now = Clock::now();
+    while (!waiting_.empty() && now >= waiting_.front().time) {
+      send_to_program(waiting_.front().signal);
+      waiting_.erase(waiting_.begin());
+    }
     if (end_at_ && !kill_at_ && now >= *end_at_) {
       kill_at_ = now + patience_;
       note_signal(SIGTERM);
@@ -157,13 +181,26 @@ class Supervisor {
     } else if (end_at_) {
       deadline = *end_at_;
     }
+    if (!waiting_.empty()) deadline = std::min(deadline, waiting_.front().time);
     pollfd entries[] = {{signals_, POLLIN, 0}, {agent_gone_ ? -1 : channel_, POLLIN, 0}};
     if (::poll(entries, 2, poll_timeout_ms(deadline)) <= 0) return;
-    if (entries[0].revents != 0) {
-      signalfd_siginfo ignored;
-      (void)!::read(signals_, &ignored, sizeof ignored);
-    }
+    if (entries[0].revents != 0) take_signal();
     if (entries[1].revents != 0) take_command();
+  }
+
+  void take_signal() {
+    signalfd_siginfo info{};
+    if (::read(signals_, &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return;
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (signal == SIGCHLD || !sender_of(info).is_batch_system) return;
+    if (!take_first(waiting_, signal)) had_.push_back({signal, Clock::now() + kCommandTime});
+  }
+
+  /// Whether the rank has had this signal already, from whoever has sent it to this process.
+  bool has_had(int signal) {
+    const TimePoint now = Clock::now();
+    std::erase_if(had_, [&](const TimedSignal& one) { return now >= one.time; });
+    return take_first(had_, signal);
   }
 
   void take_command() {
@@ -181,11 +218,35 @@ class Supervisor {
       end_at_ = end_at_.value_or(now);
       kill_at_ = now;
     } else if (program_ > 0) {
-      const bool is_job_control = command == SIGSTOP || command == SIGCONT;
-      if (!is_job_control) note_signal(command);
-      ::kill(-program_, command);
-      if (!is_job_control) ::kill(-program_, SIGCONT);  // a stopped process takes it only once it runs again
+      pass_on(command);
     }
+  }
+
+  void pass_on(std::int32_t command) {
+    const int signal = Command::signal_of(command);
+    if (signal == SIGSTOP || (signal == SIGCONT && is_stopped_)) {
+      is_stopped_ = signal == SIGSTOP;
+      ::kill(-program_, signal);
+      return;
+    }
+    if (!is_forwarded(signal)) {
+      note_signal(signal);
+      is_told_to_end_ = true;
+    }
+    if ((command & Command::kOfStep) == 0) return send_to_program(signal);
+    if (has_had(signal)) return go_on_to_end(signal);
+    waiting_.push_back({signal, Clock::now() + kStepTime});
+  }
+
+  void send_to_program(int signal) const {
+    const bool is_for_it_alone = is_forwarded(signal) && signal != SIGCONT;
+    ::kill(is_for_it_alone ? program_ : -program_, signal);
+    go_on_to_end(signal);
+  }
+
+  /// A stopped process takes what ends it only once it runs again.
+  void go_on_to_end(int signal) const {
+    if (!is_forwarded(signal)) ::kill(-program_, SIGCONT);
   }
 
   const int channel_;
@@ -201,6 +262,10 @@ class Supervisor {
   std::optional<TimePoint> give_up_at_;
   TimePoint next_kill_{};
   Duration kill_pause_ = 20ms;
+  bool is_told_to_end_ = false;       // by a signal; the launcher sees to it that no process is left
+  bool is_stopped_ = false;           // by the launcher, which then lets it go on
+  std::vector<TimedSignal> waiting_;  // to be passed on then; the next first
+  std::vector<TimedSignal> had_;      // that the rank has had, with commands that may come until then
 };
 
 }  // namespace
@@ -217,10 +282,11 @@ void supervise(const WorkerProcess& worker) {
   sigset_t all;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
-  sigset_t child;
-  ::sigemptyset(&child);
-  ::sigaddset(&child, SIGCHLD);
-  const int signals = ::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+  sigset_t taken;
+  ::sigemptyset(&taken);
+  ::sigaddset(&taken, SIGCHLD);
+  for (const int signal : job_signals()) ::sigaddset(&taken, signal);
+  const int signals = ::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
   int failure[2];
   if (signals < 0 || ::pipe2(failure, O_CLOEXEC) != 0) ::_exit(1);
 

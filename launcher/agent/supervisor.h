@@ -9,11 +9,17 @@
 //    sees that as end of file.
 // 5. Ending: SIGTERM to every descendant, its patience later SIGKILL, until the kernel says that there are no
 //    children.
+// 6. A batch system signals each process of a step: the launcher, agents, supervisors and ranks. A signal that this process gets
+//    from there itself, its rank has got as well. The command of the same signal, which comes of it, is then left out, and so that
+//    it may be the later of the two, it waits a second before it is obeyed. What others send to this process alone (pkill,
+//    which finds it by its name) says nothing of its rank, and is ignored: whoever wants to signal a job signals dabkerun.
 #pragma once
 
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -21,8 +27,15 @@
 
 namespace dabke {
 
+/// Signals that mean whatever the application wants. dabkerun passes them on, to each rank once, and no process of its own ends of
+/// them.
+inline constexpr std::array kForwardedSignals{SIGUSR1, SIGUSR2, SIGQUIT, SIGCONT, SIGWINCH};
+inline bool is_forwarded(int signal) { return std::ranges::count(kForwardedSignals, signal) != 0; }
+
 /// The time from SIGTERM to SIGKILL where nothing else is said (--grace-period).
 inline constexpr std::chrono::milliseconds kPatience{4000};  // so that all is over within 5 s
+/// The same after a SIGTERM from outside: batch systems send one before their limit, and give as long to save.
+inline constexpr std::chrono::milliseconds kPatienceAfterTerm{30000};
 /// What a process may take to end on SIGKILL. One that does not hangs in the kernel (a dead network file system, say);
 /// waiting on would be for ever.
 inline constexpr std::chrono::seconds kKillLimit{5};
@@ -31,10 +44,14 @@ constexpr std::chrono::milliseconds abandon_after(std::chrono::milliseconds pati
   return patience + kKillLimit + std::chrono::seconds(2);
 }
 
-/// What the agent says to the supervisor: a signal number for the rank's process group, or one of these.
+/// What the agent says to the supervisor: a signal number, or one of these. The rank's process group gets signals that end or stop
+/// it, or let it go on; others go to the rank alone, because what it has started (a data loader's workers) need not handle them.
 struct Command {
   static constexpr std::int32_t kEnd = -1;   // SIGTERM, later SIGKILL, to the whole tree
   static constexpr std::int32_t kKill = -2;  // SIGKILL at once
+  /// Added to a signal that comes from a batch system: the rank may have it, or get it, without us.
+  static constexpr std::int32_t kOfStep = 1 << 8;
+  static constexpr int signal_of(std::int32_t command) { return command & (kOfStep - 1); }
 };
 
 /// What the supervisor says to the agent.

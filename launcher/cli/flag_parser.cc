@@ -118,8 +118,10 @@ void FlagParser::App::add_general(RawOptions& raw) {
              "NAME@RANKS=VALUE: for some ranks, as in MODE@0-2,5=fast.")
       ->type_name("NAME[=VALUE]")
       ->group(processes);
-  add_option("--grace-period", raw.grace_period,
-             "How many seconds ranks that are told to end may take before they are killed. Default: 4.")
+  add_option(
+      "--grace-period", raw.grace_period,
+      "How many seconds ranks that are told to end may take before they are killed. Default: 4, and 30 when "
+      "dabkerun was sent SIGTERM.")
       ->type_name("SECONDS")
       ->group(processes);
   add_option("--launcher", raw.launcher,

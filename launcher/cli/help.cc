@@ -162,7 +162,13 @@ std::string help_text(std::string_view topic) {
       "signal n "
       "killed it; 2 for a wrong command line; 126 or 127 when the command cannot be run or is not found.",
       0);
-  return intro + general_help(parser, "") + more + "\n" + exit_codes +
+  const std::string signals = wrapped(
+      "Signals: SIGINT (Ctrl-C), SIGTERM and SIGHUP tell all ranks to end, and 128 + n is the exit code "
+      "unless all end "
+      "with 0. SIGUSR1, SIGUSR2, SIGQUIT, SIGCONT and SIGWINCH reach every rank once. docs/launcher.md has a "
+      "table.",
+      0);
+  return intro + general_help(parser, "") + more + "\n" + exit_codes + "\n" + signals +
          "\nExamples:\n"
          "  dabkerun -np 4 ./train --epochs 10\n"
          "  dabkerun -np 8 -H server1:4,server2:4 python train.py\n"

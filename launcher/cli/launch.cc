@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -56,21 +55,6 @@ std::vector<HostPart> parts_of(const std::vector<RankPlacement>& placements, con
     parts.back().placements.push_back(placement);
   }
   return parts;
-}
-
-/// Signals arrive through the descriptor from now on. One that was ignored when dabkerun began (nohup, a
-/// shell's background job) stays ignored.
-Fd route_signals() {
-  sigset_t set;
-  ::sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGTSTP}) {
-    struct sigaction action {};
-    ::sigaction(signal, nullptr, &action);
-    if (action.sa_handler != SIG_IGN) ::sigaddset(&set, signal);
-  }
-  Fd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (signals) ::sigprocmask(SIG_BLOCK, &set, nullptr);
-  return signals;
 }
 
 /// What rank 0 reads: nothing (empty), dabkerun's own stdin, or a pipe with what is typed.
@@ -155,7 +139,7 @@ PrepareMessage order_for(const Options& options, const JobFacts& facts,
                        .variables = facts.variables,
                        .bind_to = options.bind_to.value_or(BindTo::automatic),
                        .verbose = options.verbose,
-                       .grace_ms = options.grace.count()};
+                       .grace_ms = options.grace.value_or(kPatience).count()};
   for (const RankPlacement& placement : placements)
     order.ranks.push_back({placement, variables_of_rank(options.variables, placement.rank)});
   return order;
@@ -286,7 +270,9 @@ int launch(const Options& options) {
 
   // Until here a signal ends dabkerun as it ends any program, and nothing else runs yet. From here on nothing
   // blocks.
-  const Fd signals = route_signals();
+  std::vector<int> taken = job_signals();
+  taken.push_back(SIGTSTP);
+  const Fd signals = route_signals(taken);
   if (!signals) return fail(1, "cannot receive signals: no file descriptor is left");
   Console console(STDOUT_FILENO, STDERR_FILENO);
   const EndAllPolicy policy;
@@ -296,7 +282,8 @@ int launch(const Options& options) {
           {.verbose = options.verbose,
            .store = facts.rendezvous,
            .start_timeout_s = config->start_timeout,
-           .grace = options.grace});
+           .grace = options.grace.value_or(kPatience),
+           .grace_after_term = options.grace.value_or(kPatienceAfterTerm)});
   std::span<OutputFiles> rest(*files);
   for (const HostPart& part : parts) {
     const auto own = rest.first(part.placements.size());

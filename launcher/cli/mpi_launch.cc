@@ -34,7 +34,7 @@ Status check_flags(MpiKind kind, const Options& options) {
       Refused{options.top, "--top", "give --top-port 0, and look with dabke-timeline top"},
       Refused{!options.remote_shell.empty(), "--remote-shell", "give what it takes with --mpi-args"},
       Refused{!options.remote_dabkerun.empty(), "--remote-dabkerun", "leave it out: no dabkerun runs there"},
-      Refused{options.grace != kPatience, "--grace-period", "leave it out"},
+      Refused{options.grace.has_value(), "--grace-period", "leave it out"},
       Refused{options.bind_to == BindTo::automatic, "--bind-to auto", "choose core or none"},
       Refused{std::ranges::any_of(options.variables, [](const auto& each) { return !each.ranks.empty(); }),
               "-x NAME@RANKS=VALUE", "give all ranks one value"},

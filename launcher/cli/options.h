@@ -33,7 +33,7 @@ struct Options {
   bool json = false;              // what the doctor prints
   std::optional<BindTo> bind_to;  // nothing: automatic, and by mpirun none
   std::vector<GivenVariable> variables;
-  std::chrono::milliseconds grace = kPatience;
+  std::optional<std::chrono::milliseconds> grace;
   bool verbose = false;
   bool top = false;                                                  // a table of what each rank does
   std::string ssh_port, ssh_identity_file, ssh_user, ssh_arguments;  // empty: not given

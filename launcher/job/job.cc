@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "launcher/agent/process_setup.h"
 #include "launcher/job/blamed_rank.h"
 #include "launcher/job/hang_verdict.h"
 #include "runtime/base/terminal.h"
@@ -40,6 +41,11 @@ constexpr auto kLookTime = 1s;
 /// the time for what is said after that.
 constexpr auto kReaderTime = 3s;
 constexpr auto kLastWordsTime = 1s;
+
+/// What agents are to do about a signal for all ranks.
+std::int32_t command_of(int signal, const SignalSender& sender) {
+  return signal | (sender.is_batch_system ? Command::kOfStep : 0);
+}
 
 }  // namespace
 
@@ -267,6 +273,27 @@ void Job::take_signal() {
   if (::read(signals_, &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return;
   const int signal = static_cast<int>(info.ssi_signo);
   if (signal == SIGTSTP) return stop_and_continue();
+  take(signal, nullptr, sender_of(info));
+}
+
+/// Supervisors leave it out where their rank has had it already.
+void Job::forward(int signal, const SignalSender& sender) {
+  const std::string name = signal_name(signal);
+  if (!is_started_) {
+    if (signal != SIGCONT && signal != SIGWINCH)
+      say(fmt::format("{} came before the ranks were started; nobody gets it", name));
+    return;
+  }
+  if (settings_.verbose) say(fmt::format("{} from {}: passing it on to all ranks", name, sender.name));
+  forwarded_[signal] = sender.name;
+  command_all(command_of(signal, sender));
+}
+
+/// `process`: the agent that was sent it; null: this process was.
+void Job::take(int signal, const AgentLink* process, const SignalSender& sender) {
+  const std::string host = process == nullptr || process->is_local() ? "" : process->host();
+  if (!step_signals_.is_another(signal, process, host, sender, Clock::now())) return;
+  if (is_forwarded(signal)) return forward(signal, sender);
   last_signal_ = signal;
   if (!is_started_) {
     say(fmt::format("the job was ended by {}", signal_name(signal)));
@@ -274,19 +301,20 @@ void Job::take_signal() {
   } else if (!is_waiting_for_processes()) {  // only output that nobody reads is left
     drop_at_ = Clock::now() + (drop_at_ ? 0s : kReaderTime);
   } else if (!interrupted_by_ && !announced_) {
+    const auto grace = signal == SIGTERM ? settings_.grace_after_term : settings_.grace;
     say(fmt::format(
         "{}: passing it on to all ranks; those still running {:g} s later, or at a second Ctrl-C, are killed",
-        signal_name(signal), std::chrono::duration<double>(settings_.grace).count()));
+        signal_name(signal), std::chrono::duration<double>(grace).count()));
     interrupted_by_ = signal;
+    passed_on_.insert(signal);
     told_to_end_ = true;
-    command_all(signal);
-    kill_at_ = Clock::now() + settings_.grace;
-    abandon_at_ = agents_end_by();
+    command_all(command_of(signal, sender));
+    kill_at_ = Clock::now() + grace;
   } else if (signal == SIGINT) {
     say("SIGINT: killing the ranks that still run");
     end_all(Command::kKill);
-  } else if (interrupted_by_) {
-    command_all(signal);
+  } else if (interrupted_by_ && passed_on_.insert(signal).second) {
+    command_all(command_of(signal, sender));  // it may end ranks that are deaf to the first
   }
 }
 
@@ -302,6 +330,12 @@ void Job::stop_and_continue() {
   ::kill(::getpid(), SIGTSTP);
   ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);  // here it stops
   ::pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  // What let this process go on is told below, also where nothing did.
+  sigset_t go_on;
+  ::sigemptyset(&go_on);
+  ::sigaddset(&go_on, SIGCONT);
+  const timespec at_once{};
+  (void)::sigtimedwait(&go_on, nullptr, &at_once);
   for (const auto& agent : agents_) agent->forgive_silence();
   command_all(SIGCONT);
 }
@@ -417,7 +451,12 @@ bool Job::is_blamed_awaited() const {
 
 std::vector<RankEnd> Job::judged_ends() const {
   std::vector<RankEnd> ends = ends_;
-  for (RankEnd& end : ends) end.is_blamed = blamed_.contains(end.rank);
+  for (RankEnd& end : ends) {
+    end.is_blamed = blamed_.contains(end.rank);
+    const auto forwarded = forwarded_.find(end.value);
+    if (end.kind == RankEnd::Kind::signalled && forwarded != forwarded_.end())
+      end.signal_sender = forwarded->second;
+  }
   return ends;
 }
 

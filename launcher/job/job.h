@@ -26,6 +26,7 @@
 #include "launcher/job/last_lines.h"
 #include "launcher/job/outcome.h"
 #include "launcher/job/report_gatherer.h"
+#include "launcher/job/step_signals.h"
 #include "launcher/job/terminal_input.h"
 #include "launcher/job/worker_output.h"
 #include "runtime/base/clock.h"
@@ -46,7 +47,7 @@ class Job {
     bool verbose = false;
     std::string store;  // its address, for agents that carry connections to it
     double start_timeout_s = 0;
-    std::chrono::milliseconds grace = kPatience;
+    std::chrono::milliseconds grace = kPatience, grace_after_term = kPatienceAfterTerm;
   };
   /// `signals` is a signalfd of what to forward.
   Job(Console& console, int signals, const FailurePolicy& policy, AgentStarter starter, Settings settings);
@@ -94,6 +95,8 @@ class Job {
   void handle_entries(const std::vector<pollfd>& entries);
   void drop_output();
   void take_signal();
+  void take(int signal, const AgentLink* process, const SignalSender& sender);
+  void forward(int signal, const SignalSender& sender);
   void take_dumps();
   void take_figures();
   void judge_hang();
@@ -106,6 +109,7 @@ class Job {
   void take_message(AgentLink& agent, const FailedMessage& failed);
   void take_message(AgentLink& agent, const OutputMessage& output, bool is_end);
   void take_message(AgentLink& agent, const StatesMessage& states);
+  void take_message(AgentLink& agent, const SignalledMessage& signalled);
   void open_store_connection(AgentLink& agent, std::int64_t connection);
   void start_agents();
   void take_dialled_agents(const std::vector<pollfd>& entries);
@@ -157,7 +161,10 @@ class Job {
   std::vector<std::string> verdict_;   // the last that was told
   std::optional<Survey> survey_;
   std::map<Rank, RankState> states_;  // as the agents last said
+  StepSignals step_signals_;
+  std::map<int, std::string> forwarded_;  // signals, with who has sent the last of each
   std::optional<int> interrupted_by_;
+  std::set<int> passed_on_;         // that tell ranks to end; a second one changes nothing
   std::optional<int> last_signal_;  // that told dabkerun to end
   bool output_lost_ = false;
   bool reader_gone_ = false;             // the reader of stdout

@@ -54,6 +54,7 @@ void Job::take_frame(AgentLink& agent, const FrameChannel::Frame& frame) {
   RankMessage rank;
   FailedMessage failed;
   StatesMessage states;
+  SignalledMessage signalled;
   OutputMessage output;
   TextMessage text;
   ClockMessage clock;
@@ -80,6 +81,9 @@ void Job::take_frame(AgentLink& agent, const FrameChannel::Frame& frame) {
       return;
     case FrameKind::states:
       if (from_wire(content, states)) take_message(agent, states);
+      return;
+    case FrameKind::signalled:
+      if (from_wire(content, signalled)) take_message(agent, signalled);
       return;
     case FrameKind::output:
     case FrameKind::output_end:
@@ -160,6 +164,13 @@ void Job::take_message(AgentLink& agent, const OutputMessage& output, bool is_en
 void Job::take_message(AgentLink& agent, const StatesMessage& states) {
   for (const RankState& state : states.ranks) states_[state.rank] = state;
   if (survey_) survey_->awaited.erase(&agent);
+}
+
+/// A batch system has signalled what runs on that host.
+void Job::take_message(AgentLink& agent, const SignalledMessage& signalled) {
+  SignalSender sender = signalled.sender;
+  if (!agent.is_local()) sender.name += fmt::format(" on host {}", agent.host());
+  take(signalled.signal, &agent, sender);
 }
 
 void Job::open_store_connection(AgentLink& agent, std::int64_t connection) {

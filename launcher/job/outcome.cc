@@ -55,6 +55,10 @@ bool is_earlier(const RankEnd& a, const RankEnd& b) {
 }
 
 std::string meaning_of_signal(const RankEnd& end) {
+  if (!end.signal_sender.empty())
+    return fmt::format(
+        "dabkerun forwarded that signal, which came from {}, and the rank has no handler for it",
+        end.signal_sender);
   switch (end.value) {
     case SIGKILL:
       return "killed from outside: by kill -9, a batch system, or the kernel when memory ran out (see dmesg)";

@@ -29,6 +29,8 @@ struct RankEnd {
   std::int64_t time_ns = 0;  // when that was seen, by the launcher's clock
   int our_signal = 0;      // the last that dabkerun had sent it before it began to end; 0: it ended by itself
   bool is_blamed = false;  // another rank has named it as the reason of its own end
+  std::string
+      signal_sender;  // signalled: dabkerun has forwarded the signal, which this has sent, "pid 71 (slurmstepd)"
   bool is_of_srun = false;  // agent_lost: because srun was killed, and Slurm kills then what that has started
 };
 

@@ -15,6 +15,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "launcher/agent/supervisor.h"
+
 extern char** environ;
 
 namespace dabke {
@@ -122,11 +124,13 @@ Result<AgentProcess> start_shell(std::vector<std::string> words) {
   ::posix_spawn_file_actions_adddup2(&files, error.write_end.get(), 2);
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
-  sigset_t none, standard;
-  ::sigemptyset(&none);
+  sigset_t blocked, standard;
+  ::sigemptyset(&blocked);
   ::sigemptyset(&standard);
+  // ssh would end of them where a batch system signals all processes of a step; srun takes them by itself.
+  for (const int signal : kForwardedSignals) ::sigaddset(&blocked, signal);
   for (const int signal : {SIGPIPE, SIGXFSZ, SIGINT, SIGHUP, SIGTERM}) ::sigaddset(&standard, signal);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setsigmask(&attributes, &blocked);
   ::posix_spawnattr_setsigdefault(&attributes, &standard);
   ::posix_spawnattr_setflags(
       &attributes, static_cast<short>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID));

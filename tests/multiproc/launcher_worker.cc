@@ -99,6 +99,11 @@ void on_signal(int) {
   std::_Exit(0);
 }
 
+void count_signal(int signal) { write_fully(1, "got " + std::to_string(signal) + "\n"); }
+
+volatile sig_atomic_t is_told_to_end = 0;
+void note_end(int) { is_told_to_end = 1; }
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -134,6 +139,27 @@ int main(int argc, char** argv) {
     if (!argument.empty()) leave_pid(argument + "/" + std::to_string(rank()));
     std::printf("ready\n");
     sleep_for_ever();
+  }
+  if (what == "count") {  // says what it gets, until SIGTERM
+    for (const int signal : {SIGUSR1, SIGUSR2, SIGQUIT, SIGCONT, SIGWINCH}) {
+      struct sigaction action {};
+      action.sa_handler = count_signal;
+      ::sigfillset(&action.sa_mask);
+      action.sa_flags = SA_RESTART;
+      ::sigaction(signal, &action, nullptr);
+    }
+    ::signal(SIGTERM, [](int) { std::_Exit(0); });
+    std::printf("ready\n");
+    sleep_for_ever();
+  }
+  if (what == "save") {  // <seconds>: that is what it takes to save, from SIGTERM on
+    ::signal(SIGTERM, note_end);
+    std::printf("ready\n");
+    while (is_told_to_end == 0) ::usleep(1000);
+    std::printf("saving\n");
+    for (unsigned left = static_cast<unsigned>(number); left > 0;) left = ::sleep(left);
+    std::printf("saved\n");
+    return 0;
   }
   if (what == "sleep") {  // <directory>: leaves its pid there
     if (!argument.empty()) leave_pid(argument + "/" + std::to_string(rank()));

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -120,6 +121,34 @@ class SlurmJobs(unittest.TestCase):
         error = job.communicate(timeout=200)[1].decode()
         self.assertEqual(job.returncode, 130, error)
         self.assertIn("dabkerun: the job was ended by SIGINT\n", error)
+        expect_clean(mark, begin)
+
+    def test_a_signal_to_the_step_or_to_dabkerun_reaches_every_rank_once(self):
+        count = 'trap "echo got" USR1; trap "echo told; exit 0" TERM; echo "pid $$"; while :; do sleep 0.05; done'
+        job, mark, _, launcher = self.cluster.start_sleepers(DABKERUN, command=count)
+        self.addCleanup(job.kill)
+        limit = threading.Timer(120, job.kill)  # a signal that is lost ends the wait for its lines
+        limit.start()
+        self.addCleanup(limit.cancel)
+        with open(f"/proc/{launcher}/environ", encoding="ascii") as file:
+            job_id = dict(each.split("=", 1) for each in file.read().split("\0") if each)["SLURM_JOB_ID"]
+
+        def signal_step(name):  # all processes of srun's step, as --signal=USR1@60 does
+            scancel = self.cluster.on_host(0, ["scancel", f"--signal={name}", job_id])
+            subprocess.run(scancel, env=self.cluster.environment(), check=True, timeout=60)
+
+        def lines():
+            return sorted(job.stdout.readline().decode() for _ in range(2))
+
+        for to_step in (True, False, True, True, False):
+            signal_step("USR1") if to_step else os.kill(launcher, signal.SIGUSR1)
+            self.assertEqual(lines(), ["[0]<stdout>:got\n", "[1]<stdout>:got\n"])
+        time.sleep(1.5)  # what a supervisor has kept back is there by now, before the next
+        begin = time.monotonic()
+        signal_step("TERM")
+        self.assertEqual(lines(), ["[0]<stdout>:told\n", "[1]<stdout>:told\n"])
+        out, error = job.communicate(timeout=200)
+        self.assertEqual((job.returncode, out), (0, b""), error)
         expect_clean(mark, begin)
 
     def test_a_host_that_is_cut_off_is_lost_after_the_peer_timeout_and_cleans_up_itself(self):

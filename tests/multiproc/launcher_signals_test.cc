@@ -1,0 +1,189 @@
+// Signals that dabkerun passes on, one host or several, whoever else gets them.
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "launcher_run.h"
+#include "tests/facts.h"
+#include "tests/patience.h"
+
+namespace dabke {
+namespace {
+
+using namespace std::chrono_literals;
+using Catch::Contains;
+using Catch::StartsWith;
+using test::kPatience;
+using Words = std::vector<std::string>;
+
+const std::string kWorker = LAUNCHER_WORKER;
+
+std::string own_mark() { return "DABKE_TEST_MARK=" + std::to_string(::getpid()); }
+
+/// What stands in for ssh: runs the command here, or for a host "silent" nothing that answers.
+std::string make_shell(const TemporaryDirectory& directory) {
+  const std::string path = directory.path() + "/shell";
+  std::ofstream(path) << "#!/bin/sh\nhost=$1; shift\n"
+                         "if test $host = silent; then sleep 1000; fi\nexec sh -c \"$*\"\n";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  return path;
+}
+
+/// How a signal comes to a job.
+enum class To { dabkerun, its_group, every_process, every_process_last_first };
+
+/// Takes this process for what signals every process of a step of Slurm's.
+class AsSlurm {
+ public:
+  AsSlurm() {
+    ::prctl(PR_GET_NAME, name_);
+    ::prctl(PR_SET_NAME, "slurmstepd");
+  }
+  ~AsSlurm() { ::prctl(PR_SET_NAME, name_); }
+  AsSlurm(const AsSlurm&) = delete;
+  AsSlurm& operator=(const AsSlurm&) = delete;
+
+ private:
+  char name_[16] = {};
+};
+
+void send(const LauncherRun& launcher, To to, int signal) {
+  if (to == To::dabkerun) return launcher.signal(signal);
+  if (to == To::its_group) {
+    ::kill(-launcher.pid(), signal);
+    return;
+  }
+  std::vector<pid_t> all = processes_with(own_mark());
+  std::ranges::sort(all);
+  if (to == To::every_process_last_first) std::ranges::reverse(all);
+  for (const pid_t pid : all) ::kill(pid, signal);
+}
+
+std::string name_of_process(pid_t pid) {
+  std::string name;
+  std::ifstream comm("/proc/" + std::to_string(pid) + "/comm");
+  std::getline(comm, name);
+  return name;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "USR1, USR2, QUIT, CONT and WINCH reach every rank once, whoever else gets them, and the job goes on") {
+  const To to = GENERATE(To::dabkerun, To::its_group, To::every_process, To::every_process_last_first);
+  const bool has_two_agents = GENERATE(false, true);
+  CAPTURE(static_cast<int>(to), has_two_agents);
+  std::optional<AsSlurm> as_slurm;
+  if (to == To::every_process || to == To::every_process_last_first) as_slurm.emplace();
+  const TemporaryDirectory directory;
+  Words words{DABKERUN, "-np", "3"};
+  if (has_two_agents)
+    words.insert(words.end(), {"-H", "localhost:1,other.invalid:2", "--remote-shell", make_shell(directory)});
+  words.insert(words.end(), {kWorker, "count"});
+  LauncherRun launcher(words, {.program = "setsid", .environment = {own_mark()}});
+  REQUIRE(launcher.wait_for_output("ready", 3));
+  std::vector<int> expected;
+  const auto expect = [&](int signal) {
+    expected.push_back(signal);
+    const auto times = static_cast<std::size_t>(std::ranges::count(expected, signal));
+    REQUIRE(launcher.wait_for_output("got " + std::to_string(signal) + "\n", 3 * times));
+  };
+  for (const int signal : {SIGUSR1, SIGUSR2, SIGQUIT, SIGCONT, SIGWINCH, SIGUSR1}) {
+    send(launcher, to, signal);
+    expect(signal);
+  }
+  launcher.signal(SIGUSR2);  // reaches the ranks after all that is still under way
+  expect(SIGUSR2);
+  as_slurm.reset();
+  launcher.signal(SIGTERM);
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 0);
+  for (const int rank : {0, 1, 2}) {
+    const std::string mark = "[" + std::to_string(rank) + "]<stdout>:got ";
+    std::vector<int> seen;
+    for (const std::string& line : lines_of(job.out)) {
+      if (line.starts_with(mark)) seen.push_back(std::stoi(line.substr(mark.size())));
+    }
+    // A SIGCONT comes with the SIGTERM, for a rank that is stopped.
+    if (seen.size() == expected.size() + 1 && seen.back() == SIGCONT) seen.pop_back();
+    CHECK(seen == expected);
+  }
+}
+
+TEST_CASE("a signal that finds dabkerun's processes by their names reaches the ranks, from dabkerun") {
+  const int signal = GENERATE(SIGUSR1, SIGTERM);
+  LauncherRun launcher({"-np", "2", kWorker, "count"}, {.environment = {own_mark()}});
+  REQUIRE(launcher.wait_for_output("ready", 2));
+  std::vector<pid_t> all = processes_with(own_mark());
+  std::erase_if(all, [](pid_t pid) { return name_of_process(pid) == "launcher_worker"; });
+  REQUIRE(all.size() == 4);  // dabkerun, its agent, and two supervisors
+  for (const pid_t pid : all) ::kill(pid, signal);
+  if (signal == SIGUSR1) REQUIRE(launcher.wait_for_output("got " + std::to_string(signal) + "\n", 2));
+  launcher.signal(SIGTERM);
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 0);
+  CHECK(job.took < 2 * kPatience);
+}
+
+TEST_CASE("a rank without a handler ends of a forwarded signal, and the verdict says where it came from") {
+  const int signal = GENERATE(SIGUSR1, SIGUSR2, SIGQUIT);
+  LauncherRun launcher({"-np", "2", kWorker, "sleep"});
+  REQUIRE(launcher.wait_for_output("ready", 2));
+  launcher.signal(signal);
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 128 + signal);
+  CHECK_THAT(job.error, Contains("dabkerun: first failure: rank ") && Contains("was killed by SIG") &&
+                            Contains("dabkerun forwarded that signal, which came from pid " +
+                                     std::to_string(::getpid()) + " (test_launcher_"));
+}
+
+TEST_CASE("what a rank does after a forwarded signal is its own doing") {
+  // It handles SIGUSR1, and fails later: before, that was taken for an end on request.
+  LauncherRun launcher(
+      {"-np", "2", "sh", "-c",
+       "trap 'test $DABKE_RANK = 1 && kill -SEGV $$' USR1; echo ready; while :; do sleep 0.05; done"});
+  REQUIRE(launcher.wait_for_output("ready", 2));
+  launcher.signal(SIGUSR1);
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 128 + SIGSEGV);
+  CHECK_THAT(job.error, Contains("first failure: rank 1 ") && Contains("was killed by SIGSEGV"));
+}
+
+TEST_CASE("SIGTERM from outside leaves ranks, and what they have started, more time to save than 4 s") {
+  // A shell ends at once, and the program that it stands over saves as well.
+  LauncherRun launcher(
+      {"-np", "2", "sh", "-c", "test $DABKE_RANK = 0 && exec \"$0\" save 7; \"$0\" save 7; exit 5", kWorker});
+  REQUIRE(launcher.wait_for_output("ready", 2));
+  launcher.signal(SIGTERM);
+  REQUIRE(launcher.wait_for_output("saving", 2));
+  launcher.signal(SIGTERM);  // changes nothing
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 128 + SIGTERM);
+  CHECK(sorted_lines(job.out) == Words{"[0]<stdout>:ready", "[0]<stdout>:saved", "[0]<stdout>:saving",
+                                       "[1]<stdout>:ready", "[1]<stdout>:saved", "[1]<stdout>:saving"});
+  CHECK_THAT(job.error,
+             StartsWith("dabkerun: SIGTERM: passing it on to all ranks; those still running 30 s later") &&
+                 Contains("the job was ended by SIGTERM") && !Contains("killed because"));
+}
+
+TEST_CASE("SIGTERM for an agent alone is one for the job") {
+  LauncherRun launcher({"-np", "2", kWorker, "count"}, {.environment = {own_mark()}});
+  REQUIRE(launcher.wait_for_output("ready", 2));
+  std::vector<pid_t> agents = processes_with(own_mark());
+  std::erase_if(agents, [&](pid_t pid) { return parent_of(pid) != launcher.pid(); });
+  REQUIRE(agents.size() == 1);
+  ::kill(agents.front(), SIGTERM);
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 0);
+  CHECK_THAT(job.error, StartsWith("dabkerun: SIGTERM: passing it on to all ranks"));
+}
+
+}  // namespace dabke
