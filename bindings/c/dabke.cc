@@ -69,6 +69,7 @@ Result<std::pair<Environment, Config>> read_options(const dabke_init_options& gi
   DABKE_ASSIGN_OR_RETURN(Environment environment, with_settings(given.settings));
   DABKE_ASSIGN_OR_RETURN(Config config, config_from_environment(environment));
   DABKE_RETURN_IF_ERROR(append_process_sets(given, config.process_sets));
+  config.is_python = given.language != nullptr && std::string_view(given.language) == "python";
   return std::pair(std::move(environment), std::move(config));
 }
 

@@ -281,6 +281,13 @@ int launch(const Options& options) {
   Job job(console, signals.get(), policy, starter.take(),
           {.verbose = options.verbose,
            .store = facts.rendezvous,
+           .on_end =
+               [&server, &facts, is_first = true](const EndedRank& ended) mutable {
+                 for (const std::string& key : {ended_key(ended.rank), std::string(kFirstEndedKey)}) {
+                   if (key != kFirstEndedKey || std::exchange(is_first, false))
+                     (*server)->set(fmt::format("{}/{}", facts.job_id, key), to_text(ended));
+                 }
+               },
            .start_timeout_s = config->start_timeout,
            .grace = options.grace.value_or(kPatience),
            .grace_after_term = options.grace.value_or(kPatienceAfterTerm)});

@@ -82,8 +82,10 @@ void Job::add_rank(const RankPlacement& placement, AgentLink& agent, RankOutputs
   member.output.watch([&last_lines](std::string_view line) { last_lines.push(line); });
   member.error_output.watch([this, &last_lines, speaker = placement.rank](std::string_view line) {
     last_lines.push(line);
-    const auto rank = blamed_rank(line, speaker);
-    if (rank && *rank != speaker) blamed_.insert(*rank);
+    const auto blame = blame_in(line, speaker);
+    if (!blame || blame->rank == speaker) return;
+    blamed_.try_emplace(blame->rank, blame->text);
+    blamed_first_.try_emplace(speaker, blame->rank);
   });
   members_.push_back(std::move(member));
 }
@@ -347,6 +349,8 @@ void Job::member_ended(Member& member, RankEnd end) {
   if (settings_.verbose) say(fmt::format("rank {} {}", end.rank, describe(end)));
   member.end = end;
   ends_.push_back(end);
+  if (settings_.on_end)
+    settings_.on_end({end.rank, static_cast<int>(members_.size()), end.pid, exit_code_of(end), end.host});
   if (is_failure(end) && !interrupted_by_ && !announced_ && !settled_at_) {
     settled_at_ = Clock::now() + kSettle;
     settle_limit_ = Clock::now() + kSettleLimit;
@@ -452,10 +456,24 @@ bool Job::is_blamed_awaited() const {
 std::vector<RankEnd> Job::judged_ends() const {
   std::vector<RankEnd> ends = ends_;
   for (RankEnd& end : ends) {
-    end.is_blamed = blamed_.contains(end.rank);
+    if (const auto blame = blamed_.find(end.rank); blame != blamed_.end()) {
+      end.is_blamed = true;
+      const bool is_good = !is_failure(end);
+      if (is_good || end.our_signal != 0) end.early_leave = early_leave(blame->second, is_good);
+    }
     const auto forwarded = forwarded_.find(end.value);
     if (end.kind == RankEnd::Kind::signalled && forwarded != forwarded_.end())
       end.signal_sender = forwarded->second;
+  }
+  // What a rank does once another has left early follows from that, also where others name it for it.
+  const auto has_left_early = [&](Rank rank) {
+    const auto end = std::ranges::find(ends, rank, &RankEnd::rank);
+    return end != ends.end() && !end->early_leave.empty();
+  };
+  for (RankEnd& end : ends) {
+    const auto first = blamed_first_.find(end.rank);
+    if (end.early_leave.empty() && first != blamed_first_.end() && has_left_early(first->second))
+      end.is_blamed = false;
   }
   return ends;
 }

@@ -30,6 +30,7 @@
 #include "launcher/job/terminal_input.h"
 #include "launcher/job/worker_output.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/ended_rank.h"
 #include "runtime/base/owned.h"
 
 namespace dabke {
@@ -46,6 +47,7 @@ class Job {
   struct Settings {
     bool verbose = false;
     std::string store;  // its address, for agents that carry connections to it
+    std::function<void(const EndedRank& ended)> on_end;  // empty: nobody is told
     double start_timeout_s = 0;
     std::chrono::milliseconds grace = kPatience, grace_after_term = kPatienceAfterTerm;
   };
@@ -150,7 +152,8 @@ class Job {
   std::optional<int> refused_with_;                   // what dabkerun returns of a job that has not begun
   std::optional<TimePoint> look_for_supervisors_at_;  // those of an agent of this host that was killed
   std::vector<RankEnd> ends_;
-  std::set<Rank> blamed_;  // those that other ranks blame
+  std::map<Rank, std::string> blamed_;  // those that other ranks blame, and what the first says of each
+  std::map<Rank, Rank> blamed_first_;   // by those that blame
   std::map<Rank, LastLines> last_lines_;
   TerminalInput* input_ = nullptr;
   ReportGatherer* gatherer_ = nullptr;

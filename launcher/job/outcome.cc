@@ -166,6 +166,15 @@ const RankEnd* first_failure(const std::vector<RankEnd>& ends) {
   return first;
 }
 
+const RankEnd* early_leaver(const std::vector<RankEnd>& ends, const RankEnd& first) {
+  if (is_crash(first) || (first.is_blamed && first.early_leave.empty())) return nullptr;
+  const RankEnd* leaver = nullptr;
+  for (const RankEnd& end : ends) {
+    if (!end.early_leave.empty() && (leaver == nullptr || end.time_ns < leaver->time_ns)) leaver = &end;
+  }
+  return leaver;
+}
+
 Outcome conclude(const std::vector<RankEnd>& ends, std::optional<int> interrupted_by) {
   Outcome outcome;
   const RankEnd* first = first_failure(ends);
@@ -185,6 +194,13 @@ Outcome conclude(const std::vector<RankEnd>& ends, std::optional<int> interrupte
   }
   outcome.exit_code = exit_code_of(*first);
   outcome.first_failed_rank = first->rank;
+  if (const RankEnd* const leaver = early_leaver(ends, *first)) {
+    outcome.lines.push_back(fmt::format("first cause: rank {} on host {} (pid {}) {}", leaver->rank,
+                                        leaver->host, leaver->pid, leaver->early_leave));
+    if (const std::string rest = consequences(ends, *leaver); !rest.empty())
+      outcome.lines.push_back(fmt::format("after that: {}", rest));
+    return outcome;
+  }
   std::string cause = fmt::format("first failure: rank {} on host {} (pid {}) {}", first->rank, first->host,
                                   first->pid, describe(*first));
   if (const std::string meaning = meaning_of(*first); !meaning.empty()) cause += fmt::format(": {}", meaning);

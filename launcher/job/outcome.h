@@ -30,6 +30,8 @@ struct RankEnd {
   int our_signal = 0;      // the last that dabkerun had sent it before it began to end; 0: it ended by itself
   bool is_blamed = false;  // another rank has named it as the reason of its own end
   std::string
+      early_leave;  // "left the job in good order ...", where others had still something to do with it
+  std::string
       signal_sender;  // signalled: dabkerun has forwarded the signal, which this has sent, "pid 71 (slurmstepd)"
   bool is_of_srun = false;  // agent_lost: because srun was killed, and Slurm kills then what that has started
 };
@@ -46,6 +48,9 @@ bool is_failure(const RankEnd& end);
 std::string describe(const RankEnd& end);
 /// What that means and what to do; empty when there is nothing to add.
 std::string meaning_of(const RankEnd& end);
+
+/// A rank that has left the others, for no failure of its own. Null: none has, or something else came first.
+const RankEnd* early_leaver(const std::vector<RankEnd>& ends, const RankEnd& first);
 
 /// The failure that came first. Ranks that ended by themselves go before those that were told to, and among
 /// them a crash before an error exit: ranks that lost their peer end so soon, and on a busy machine their

@@ -67,10 +67,20 @@ struct Config {
 
   bool profile = false;
 
+  bool is_python = false;  // no knob: the program says so, and messages name its calls
+
   std::string thread_affinity;
   std::string log_level = "warning";
   bool log_hide_time = false;
 };
+
+/// As the program calls them.
+inline std::string_view init_name(const Config& config) {
+  return config.is_python ? "dabke.init()" : "dabke_init";
+}
+inline std::string_view shutdown_name(const Config& config) {
+  return config.is_python ? "dabke.shutdown()" : "dabke_shutdown";
+}
 
 /// What values a knob takes: a number from `least` to `most`, one of `choices` (comma separated), text that
 /// `takes` finds good and `taken` describes, or any text.

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/ended_rank.h"
 #include "runtime/base/hmac.h"
 #include "runtime/bootstrap/host_addresses.h"
 #include "runtime/bootstrap/mpi_place.h"
@@ -121,6 +122,16 @@ Result<Rendezvous> open_rendezvous(const Place& place, TimePoint deadline) {
   return found;
 }
 
+std::function<std::optional<int>(Rank, TimePoint)> exit_statuses(
+    std::shared_ptr<Store> job, const std::vector<ProcessIdentity>& processes) {
+  return [job = std::move(job), processes](Rank rank, TimePoint deadline) -> std::optional<int> {
+    const auto told = job->get(ended_key(rank), deadline);
+    const auto ended = told.is_ok() ? read_ended_rank(*told) : std::nullopt;
+    if (!ended || ended->pid != processes[static_cast<std::size_t>(rank)].pid) return std::nullopt;
+    return ended->status;
+  };
+}
+
 /// A rank's place among the ranks of its host, and among those of its own local rank.
 HostPlacement placement_among(const std::vector<std::string>& hosts, Rank self) {
   const auto local_rank_of = [&](std::size_t rank) {
@@ -152,7 +163,10 @@ Result<Bootstrapped> join(Place place, const Config& config, TimePoint deadline)
     const Hello hello{place.rank, place.size, place.host, process_sets_of(config, place.size)};
     const Log log = log_of_rank(config, place.rank);
     const WaitReports reports{.tell = [&](const std::string& line) { log.warning("{}", line); }};
-    DABKE_ASSIGN_OR_RETURN(place.roster, meet(*job, hello, config, deadline, reports));
+    auto met = meet(*job, hello, config, deadline, reports);
+    // dabkerun finds there which rank was the first cause.
+    if (!met.is_ok() && met.status().code() == Code::peer_lost) log.error("{}", met.status().message());
+    DABKE_ASSIGN_OR_RETURN(place.roster, std::move(met));
   }
   if (place.rank == 0) sweep(*job, place.roster->epoch);
 
@@ -175,6 +189,8 @@ Result<Bootstrapped> join(Place place, const Config& config, TimePoint deadline)
   world.cross_rank = placement.cross_rank;
   world.cross_size = placement.cross_size;
   world.is_homogeneous = equally_filled(world.hosts);
+  if (place.gathers_dumps && !place.roster->processes.empty())
+    joined.exit_status_of = exit_statuses(job, place.roster->processes);
   joined.store = watch_init(epoch, world, std::move(place.roster->processes));
   auto agreement = agree_on_address(world, config, *joined.store, deadline);
   if (!agreement.is_ok()) {

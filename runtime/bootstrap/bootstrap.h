@@ -29,7 +29,9 @@
 // Else they meet in the store, under the job's id (runtime/bootstrap/roster.h).
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "runtime/base/config.h"
@@ -48,6 +50,9 @@ struct Bootstrapped {
   MpiSession* mpi = nullptr;     // when MPI has started the job
   std::string network;         // rank 0's, of a job on several hosts: which address of each is used, in words
   bool gathers_dumps = false;  // whoever serves the store reads the dumps of a hang there
+  /// How the process of a rank has ended, as a shell gives it, once whoever has started it says so. Nothing: not by the
+  /// deadline, or it is another process. Empty: nobody would say. Waits for the store; from any thread.
+  std::function<std::optional<int>(Rank rank, TimePoint deadline)> exit_status_of;
   std::string merges_timeline;  // of whose records dabkerun makes one trace; empty: none
 };
 

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <charconv>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <thread>
@@ -143,12 +144,13 @@ class RendezvousServer::Loop {
     on_set_ = std::move(watcher);
   }
   void preset(const std::string& key, std::string value) { table_.set(key, std::move(value)); }
+  void set(const std::string& key, std::string value);
   Status start();
   void close_in_child() { guard_.close_all_in_child(); }
 
  private:
   using Number = std::uint64_t;
-  static constexpr Number kListener = 0, kStop = 1;  // all that listen have one number
+  static constexpr Number kListener = 0, kStop = 1, kGiven = 2;  // all that listen have one number
 
   struct Connection {
     enum class State { reading, waiting, answering, closing };
@@ -166,6 +168,7 @@ class RendezvousServer::Loop {
 
   void run();
   void serve_one(Number number);
+  void take_given();
   void accept_clients();
   void accept_clients_of(int listener);
   void listen_for(std::uint32_t events);
@@ -189,12 +192,14 @@ class RendezvousServer::Loop {
   const std::string job_;
   const JobKey key_;
   ForkGuard guard_;
-  GuardedFd epoll_, stop_;
+  GuardedFd epoll_, stop_, given_event_;
+  std::mutex given_mutex_;
+  std::vector<std::pair<std::string, std::string>> given_;  // values, by other threads of this process
   std::vector<GuardedFd> listeners_;
   std::function<void(const std::string&, const std::string&)> on_set_;
   RendezvousTable table_;
   NonceBook nonces_;
-  Number last_number_ = kStop;
+  Number last_number_ = kGiven;
   std::map<Number, Connection> connections_;
   std::set<Number> strangers_;  // the oldest first
   std::set<std::pair<TimePoint, Number>> deadlines_;
@@ -206,10 +211,12 @@ class RendezvousServer::Loop {
 Status RendezvousServer::Loop::open() {
   stop_ = GuardedFd(Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), guard_);
   epoll_ = GuardedFd(Fd(::epoll_create1(EPOLL_CLOEXEC)), guard_);
-  if (!stop_ || !epoll_) return system_error("epoll_create1 or eventfd", errno);
-  epoll_event event{.events = EPOLLIN, .data = {.u64 = kStop}};
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, stop_.get(), &event) != 0)
-    return system_error("epoll_ctl", errno);
+  given_event_ = GuardedFd(Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), guard_);
+  if (!stop_ || !epoll_ || !given_event_) return system_error("epoll_create1 or eventfd", errno);
+  for (const auto& [fd, number] : {std::pair(stop_.get(), kStop), std::pair(given_event_.get(), kGiven)}) {
+    epoll_event event{.events = EPOLLIN, .data = {.u64 = number}};
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return system_error("epoll_ctl", errno);
+  }
   return {};
 }
 
@@ -270,10 +277,34 @@ void RendezvousServer::Loop::run() {
 void RendezvousServer::Loop::serve_one(Number number) {
   try {
     if (number == kListener) return accept_clients();
+    if (number == kGiven) return take_given();
     if (const auto at = connections_.find(number); at != connections_.end()) serve(at);
   } catch (const std::exception&) {  // no memory for this client; the others go on
     const auto at = connections_.find(number == kListener ? last_number_ : number);
     if (at != connections_.end()) give_up(at);
+  }
+}
+
+void RendezvousServer::Loop::set(const std::string& key, std::string value) {
+  {
+    const std::lock_guard lock(given_mutex_);
+    given_.emplace_back(key, std::move(value));
+  }
+  const std::uint64_t one = 1;
+  (void)!::write(given_event_.get(), &one, sizeof one);
+}
+
+void RendezvousServer::Loop::take_given() {
+  std::uint64_t count = 0;
+  (void)!::read(given_event_.get(), &count, sizeof count);
+  std::vector<std::pair<std::string, std::string>> given;
+  {
+    const std::lock_guard lock(given_mutex_);
+    given.swap(given_);
+  }
+  for (auto& [key, value] : given) {
+    table_.set(key, std::move(value));
+    tell_waiters(key);
   }
 }
 
@@ -552,6 +583,8 @@ void RendezvousServer::on_set(std::function<void(const std::string& key, const s
 void RendezvousServer::preset(const std::string& key, std::string value) {
   loop_->preset(key, std::move(value));
 }
+
+void RendezvousServer::set(const std::string& key, std::string value) { loop_->set(key, std::move(value)); }
 
 Status RendezvousServer::start() { return loop_->start(); }
 

@@ -27,6 +27,8 @@ class RendezvousServer {
   void on_set(std::function<void(const std::string& key, const std::string& value)> watcher);
   /// A value that is there from the start. Before start().
   void preset(const std::string& key, std::string value);
+  /// Sets a value, as a client would. After start(), from any thread.
+  void set(const std::string& key, std::string value);
   /// One thread serves any number of ranks that wait at once.
   Status start();
   /// Ends every wait and joins the thread.

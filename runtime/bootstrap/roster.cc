@@ -10,10 +10,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "runtime/base/ended_rank.h"
 #include "runtime/base/hmac.h"
 #include "runtime/bootstrap/placement_note.h"
 #include "runtime/call/process_set_list.h"
 #include "runtime/transport/init_failure.h"
+#include "runtime/transport/init_watch.h"
 
 namespace dabke {
 namespace {
@@ -107,6 +109,7 @@ class Meeting {
       : job_(job),
         self_(self),
         patience_(config.start_timeout),
+        init_(init_name(config)),
         deadline_(deadline),
         token_(std::move(token)),
         reports_(reports),
@@ -133,6 +136,7 @@ class Meeting {
     return process_.shares_pids_with(process) && process.pid != process_.pid && has_ended(process.pid);
   }
   Status check_lives(std::uint64_t epoch, std::vector<Member>& members) const;
+  Status check_ended() const;
   Status bury_root(std::uint64_t epoch, const ProcessIdentity& root);
   Status named(const Status& status) const;
   Result<std::string> await_hello(std::uint64_t epoch, Rank rank, TimePoint until,
@@ -156,6 +160,7 @@ class Meeting {
   Store& job_;
   const Hello& self_;
   const double patience_;
+  const std::string_view init_;  // as the program calls it
   const TimePoint deadline_;
   const std::string token_;
   const ProcessIdentity process_ = identity_of_this_process();
@@ -195,6 +200,7 @@ Result<std::string> Meeting::await_hello(std::uint64_t epoch, Rank rank, TimePoi
     auto hello = job_.get(hello_key(epoch, rank), next);
     if (!hello.is_ok() && hello.status().code() == Code::transport) return named(hello.status());
     if (hello.is_ok() || hello.status().code() != Code::timeout || until <= next) return hello;
+    DABKE_RETURN_IF_ERROR(check_ended());
     DABKE_RETURN_IF_ERROR(check_lives(epoch, members));
     if (Clock::now() < reports_at_) continue;
     const std::vector<Rank> absent = absent_ranks(epoch);
@@ -232,6 +238,18 @@ Status Meeting::check_lives(std::uint64_t epoch, std::vector<Member>& members) c
     }
   }
   return {};
+}
+
+/// Whether one of those that dabkerun has started has ended, where the job is to be made of all of them.
+Status Meeting::check_ended() const {
+  const auto told = job_.get(kFirstEndedKey, Clock::now());
+  const auto ended = told.is_ok() ? read_ended_rank(*told) : std::nullopt;
+  if (!ended || ended->size != self_.size || ended->rank == self_.rank) return {};
+  return {Code::peer_lost,
+          fmt::format(
+              "rank {} on {} ended with status {} before {}, in which the others wait for it; all {} ranks "
+              "must call that",
+              ended->rank, ended->host, ended->status, init_, self_.size)};
 }
 
 /// Rank 0: everybody, by rank.
@@ -304,7 +322,9 @@ Result<Opened> Meeting::wait_until_open(std::uint64_t turned_away) {
   bool is_quiet = true;
   while (true) {
     const bool reports = self_.rank == 1 && turned_away == 0 && !is_quiet && reports_at_ < until;
-    const auto opened = job_.get(kOpenedKey, is_quiet ? quiet : reports ? reports_at_ : until);
+    const TimePoint next = is_quiet ? quiet : reports ? reports_at_ : until;
+    const TimePoint look = std::min(next, Clock::now() + look_interval(self_.size));
+    const auto opened = job_.get(kOpenedKey, look);
     if (opened.is_ok()) {
       const auto open = Opened::read(*opened);
       if (!open) return Status(Code::internal, fmt::format("rank 0 opened epoch '{}'", *opened));
@@ -313,6 +333,8 @@ Result<Opened> Meeting::wait_until_open(std::uint64_t turned_away) {
       std::this_thread::sleep_for(kStalePause);
     } else if (opened.status().code() != Code::timeout) {
       return opened.status();
+    } else if (look < next) {
+      DABKE_RETURN_IF_ERROR(check_ended());
     } else if (is_quiet) {
       is_quiet = false;
       DABKE_RETURN_IF_ERROR(job_.set(waiting_key(self_.rank), std::to_string(self_.size)));
@@ -382,6 +404,7 @@ Result<std::variant<std::string, Opened>> Meeting::wait_for_roster(const Opened&
     if (next == until && !is_for_us(open))
       return size_mismatch(0, open.size, self_.rank, std::to_string(self_.size));
     if (next == until) return explain_absence(open.epoch);
+    if (is_for_us(open)) DABKE_RETURN_IF_ERROR(check_ended());
     DABKE_ASSIGN_OR_RETURN(const auto opened, look(job_, kOpenedKey));
     const auto later = opened ? Opened::read(*opened) : std::nullopt;
     if (later && later->epoch > open.epoch) {

@@ -22,8 +22,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What the end of a process, or of a connection that it closed, can mean.
-constexpr std::string_view kEndedGloss = "(killed, or ended without dabke_shutdown)";
 // The link of a process that has ended is read until this long after the last bytes came, or until the whole
 // time is over: the kernel may still be moving what it sent, and a child that holds the link may write for
 // ever.
@@ -321,8 +319,8 @@ bool LinkChannel::handle(std::uint64_t tag, std::uint32_t events, ControlSink& s
   return (events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0 && read(peer, sink);
 }
 
-std::string LinkChannel::process_ended(const Peer& peer) {
-  return fmt::format("process {} of {} ended {}", peer.link->peer().process.pid, peer.name, kEndedGloss);
+std::string LinkChannel::process_ended(const Peer& peer) const {
+  return fmt::format("process {} of {} ended {}", peer.link->peer().process.pid, peer.name, ended_gloss_);
 }
 
 bool LinkChannel::read(Peer& peer, ControlSink& sink) {
@@ -339,7 +337,7 @@ bool LinkChannel::read(Peer& peer, ControlSink& sink) {
     cause = process_ended(peer);
   } else {
     cause = fmt::format("{}: {}", peer.name,
-                        received.is_ok() ? fmt::format("it closed its connection {}", kEndedGloss)
+                        received.is_ok() ? fmt::format("it closed its connection {}", ended_gloss_)
                                          : received.status().message());
   }
   if (!received.is_ok() && !ended) say_why(peer, cause);

@@ -22,6 +22,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "runtime/base/config.h"
 #include "runtime/base/fork_guard.h"
 #include "runtime/base/guarded_fd.h"
@@ -85,6 +87,7 @@ class LinkChannel final : public ControlChannel {
         beat_(beat_interval(patience_)),
         init_patience_(seconds_to_duration(config.start_timeout)),
         tells_failures_(config.controller != "mpi"),
+        ended_gloss_(fmt::format("(killed, or ended without {})", shutdown_name(config))),
         guard_(guard),
         log_(std::move(log)) {}
   Status start();
@@ -100,7 +103,7 @@ class LinkChannel final : public ControlChannel {
   bool take_wake();
   bool handle(std::uint64_t tag, std::uint32_t events, ControlSink& sink);
   bool read(Peer& peer, ControlSink& sink);
-  static std::string process_ended(const Peer& peer);
+  std::string process_ended(const Peer& peer) const;
   void on_process_ended(Peer& peer);
   bool keep_time(TimePoint now, bool all_read, ControlSink& sink);
   TimePoint next_timer() const;
@@ -111,10 +114,11 @@ class LinkChannel final : public ControlChannel {
   Peer* find(Rank rank);
   void flush_all(TimePoint deadline);
 
-  Duration patience_;       // how long a peer may be silent; zero: for ever
-  Duration beat_;           // between two signs of life
-  Duration init_patience_;  // so much longer where it has not said anything yet
-  bool tells_failures_;     // the links carry the negotiation's messages
+  Duration patience_;              // how long a peer may be silent; zero: for ever
+  Duration beat_;                  // between two signs of life
+  Duration init_patience_;         // so much longer where it has not said anything yet
+  bool tells_failures_;            // the links carry the negotiation's messages
+  const std::string ended_gloss_;  // what the end of a process, or of a connection that it closed, can mean
   ForkGuard& guard_;
   Log log_;
   GuardedFd epoll_;

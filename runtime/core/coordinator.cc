@@ -17,6 +17,8 @@ namespace {
 // Whoever has left so many commands gives the core away for a moment: on one core the coordinator else comes
 // to them a time slice later, when they are in no cache any more.
 constexpr std::size_t kBacklog = 64;
+// For the word of how the process of a lost rank has ended: less than an operation of its own waits for its cause.
+constexpr Duration kExitStatusTime = std::chrono::milliseconds(300);
 // What the end of a job takes when there is no memory left. Never touched, so it costs none until then; large
 // enough to be a mapping of its own, so that giving it back helps every thread.
 constexpr std::size_t kReserveBytes = 1 << 20;
@@ -231,6 +233,7 @@ void Coordinator::round() {
   std::vector<Command>& commands = inbox_.take();
   const TimePoint now = Clock::now();  // after all that was submitted
   obey_commands(commands, now);
+  end_overdue_peers(now);
   reports_.look_for_long_runs(now);
   if (now >= reports_.next_clock())
     reports_.compare_clocks(channel_->clock_of(machine_.state().parent(), now), now);
@@ -274,7 +277,8 @@ bool Coordinator::nothing_to_do() {
 }
 
 TimePoint Coordinator::next_deadline() {
-  return std::min({machine_.next_tick(), failures_.deadline(), reports_.next_check()});
+  const TimePoint next = std::min({machine_.next_tick(), failures_.deadline(), reports_.next_check()});
+  return lost_peers_.empty() ? next : std::min(next, lost_peers_.front().until);
 }
 
 void Coordinator::obey_commands(std::vector<Command>& commands, TimePoint now) {
@@ -295,6 +299,8 @@ void Coordinator::obey_commands(std::vector<Command>& commands, TimePoint now) {
       machine_.look();
     } else if (auto* taker = std::get_if<TakeFigures>(&command)) {
       taker->answer->set_value(reports_.job_figures(now));
+    } else if (const auto* ended = std::get_if<ExitStatus>(&command)) {
+      peer_ended(ended->rank, ended->status);
     } else if (const auto* places = std::get_if<Places>(&command)) {
       machine_.give_stack(places->text, now);
     }
@@ -335,8 +341,34 @@ void Coordinator::on_message(Rank peer, std::span<const std::byte> message) {
   machine_.message_from(peer, message, Clock::now());
 }
 
+/// Whoever has started its process may know more than that its link has ended.
 void Coordinator::on_peer_lost(Rank peer, const Status& cause) {
-  if (!failures_.is_broken()) machine_.peer_lost(peer, cause);
+  if (failures_.is_broken()) return;
+  const TimePoint until = Clock::now() + kExitStatusTime;
+  const bool is_asked = machine_.misses(peer) &&
+                        reporter_.take_exit_status(peer, until, [this, peer](std::optional<int> status) {
+                          post(ExitStatus{peer, status});
+                        });
+  if (!is_asked) return machine_.peer_lost(peer, cause);
+  lost_peers_.push_back({peer, cause, until});
+}
+
+void Coordinator::peer_ended(Rank peer, std::optional<int> status) {
+  const auto lost = std::ranges::find(lost_peers_, peer, &LostPeer::rank);
+  if (lost == lost_peers_.end()) return;
+  Status cause = std::move(lost->cause);
+  lost_peers_.erase(lost);
+  if (status == 0)
+    cause = {cause.code(),
+             fmt::format("{} ended with status 0 without {}; do all ranks run the same number of "
+                         "steps? See join()",
+                         world_.name_of(peer), shutdown_name(config_))};
+  machine_.peer_lost(peer, cause);
+}
+
+void Coordinator::end_overdue_peers(TimePoint now) {
+  while (!lost_peers_.empty() && now >= lost_peers_.front().until)
+    peer_ended(lost_peers_.front().rank, std::nullopt);
 }
 
 void Coordinator::perform(std::vector<Action> actions, TimePoint now) {
@@ -349,6 +381,7 @@ void Coordinator::perform(std::vector<Action> actions, TimePoint now) {
     } else if (auto* done = std::get_if<CompleteAction>(&action)) {
       std::unique_ptr<NegotiatedCall> call(calls_.find(done->token));
       call->first().value = done->value;
+      note_departure(done->status);
       for (const OperationRef& one : call->operations()) reports_.refused(*one->request, done->status);
       complete(std::move(call), done->status);
     } else if (auto* set = std::get_if<ProcessSetAction>(&action)) {
@@ -356,6 +389,7 @@ void Coordinator::perform(std::vector<Action> actions, TimePoint now) {
     } else if (auto* warn = std::get_if<WarnAction>(&action)) {
       reports_.warned(warn->text);
     } else if (const auto* failed = std::get_if<FailGroupAction>(&action)) {
+      note_departure(failed->status);
       for (OperationRef& member : groups_.take(failed->process_set, failed->group)) {
         reports_.refused(*member->request, failed->status);
         complete(std::move(member), failed->status);
@@ -388,6 +422,12 @@ void Coordinator::over(const Status& cause) {
   if (cause.is_ok()) return;
   if (!leaving_) log_.error("{}", cause.message());
   lanes_.abort(cause);
+}
+
+/// Logged once, before anybody can end of it: dabkerun finds there which rank was the first cause.
+void Coordinator::note_departure(const Status& status) {
+  if (status.code() != Code::shut_down || leaving_ || std::exchange(has_told_departure_, true)) return;
+  log_.error("{}", status.message());
 }
 
 void Coordinator::execute(const ExecuteAction& action, TimePoint now) {

@@ -134,6 +134,9 @@ class Coordinator final : private ControlSink, private LaneObserver {
   void execute(const ExecuteAction& action, TimePoint now);
   void change_process_set(const ProcessSetAction& action);
   void over(const Status& cause);
+  void note_departure(const Status& status);
+  void peer_ended(Rank peer, std::optional<int> status);
+  void end_overdue_peers(TimePoint now);
   void judge_failures(TimePoint now);
   void complete(std::unique_ptr<NegotiatedCall> call, const Status& status) noexcept;
   void complete(OperationRef operation, const Status& status) noexcept;
@@ -170,6 +173,13 @@ class Coordinator final : private ControlSink, private LaneObserver {
   std::atomic<bool> leaving_{false};
   std::atomic<bool> keeps_back_{false};  // there are learned batches
   std::optional<Status> over_;
+  struct LostPeer {
+    Rank rank;
+    Status cause;
+    TimePoint until;  // nobody has said how its process has ended by then
+  };
+  std::vector<LostPeer> lost_peers_;  // of which the negotiation is not told yet
+  bool has_told_departure_ = false;
 
   // What the end that comes when memory has run out needs.
   std::unique_ptr<std::byte[]> reserve_;  // given back then

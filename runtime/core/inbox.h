@@ -4,6 +4,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -37,6 +38,11 @@ struct Look {};
 struct TakeFigures {
   std::shared_ptr<std::promise<JobFigures>> answer;
 };
+/// How the process of a rank whose link has ended has ended itself; nothing: nobody knows.
+struct ExitStatus {
+  Rank rank;
+  std::optional<int> status;
+};
 /// The timeline is to start or stop on all ranks.
 struct ChangeTimeline {
   TimelineChange change;
@@ -44,7 +50,7 @@ struct ChangeTimeline {
 };
 /// A Status: the job is to end with that cause.
 using Command = std::variant<OperationRef, Want, Status, ChangeTimeline, AskForDumps, Describe, Places, Look,
-                             TakeFigures>;
+                             TakeFigures, ExitStatus>;
 
 /// May be used from any thread, but for what is the driver's.
 class Inbox {

@@ -61,7 +61,8 @@ Runtime::Runtime(const Config& config, Bootstrapped bootstrapped, ProcessParts p
       log_(log_of_rank(config, world().rank)),
       fork_guard_(std::move(process.fork_guard)),
       reporter_({world(), config_, recorder_, std::move(process.stacks),
-                 bootstrapped_.gathers_dumps ? bootstrapped_.store : nullptr, log_}),
+                 bootstrapped_.gathers_dumps ? bootstrapped_.store : nullptr, log_,
+                 bootstrapped_.exit_status_of}),
       process_sets_(world().rank, world().size),
       active_timeline_(std::move(process.timeline)),
       timeline_(config_, world(), bootstrapped_.merges_timeline, *active_timeline_, log_) {}

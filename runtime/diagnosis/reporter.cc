@@ -88,6 +88,12 @@ Status Reporter::write_to(Dump dump, const std::string& path) {
   return write_dump_to(path, to_json(dump, FlightRecorder::kEvents));
 }
 
+bool Reporter::take_exit_status(Rank rank, TimePoint deadline, std::function<void(std::optional<int>)> done) {
+  if (!parts_.exit_status_of) return false;
+  post([this, rank, deadline, done = std::move(done)] { done(parts_.exit_status_of(rank, deadline)); });
+  return true;
+}
+
 void Reporter::take_places(std::function<void(std::string text)> done) {
   post([this, done = std::move(done)] {
     if (recent_places_at_ == TimePoint{} || Clock::now() - recent_places_at_ > kPlacesStayFresh) {

@@ -32,6 +32,8 @@ class Reporter {
     std::shared_ptr<StackSource> stacks;
     std::shared_ptr<Store> launcher;  // where the launcher gathers dumps; null: nobody does
     Log log;
+    /// How a rank's process has ended, by the deadline; empty: nobody says.
+    std::function<std::optional<int>(Rank rank, TimePoint deadline)> exit_status_of = {};
   };
   explicit Reporter(Parts parts);
   ~Reporter() { stop(); }
@@ -61,6 +63,10 @@ class Reporter {
 
   /// Writes, with stacks by signals, to this file; in this thread.
   Status write_to(Dump dump, const std::string& path);
+
+  /// Calls `done` on the reporter's thread with how the rank's process has ended, as a shell gives it, or with nothing where
+  /// that is not known by the deadline. False: nobody would say, and it is not called.
+  bool take_exit_status(Rank rank, TimePoint deadline, std::function<void(std::optional<int>)> done);
 
   /// Calls `done` on the reporter's thread with the places of the application's threads; sends no signal.
   void take_places(std::function<void(std::string text)> done);

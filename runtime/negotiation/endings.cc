@@ -4,9 +4,18 @@
 
 #include <fmt/format.h>
 
+#include "runtime/negotiation/departure.h"
 #include "runtime/negotiation/name_key.h"
 
 namespace dabke {
+
+namespace {
+
+std::string name_of_call(const Request& request) {
+  return fmt::format("{} '{}'", name_of(request.kind), request.name);
+}
+
+}  // namespace
 
 void Endings::complete(Token token, Status status, std::int64_t value) {
   if (token != Token::none) outbox_.add(CompleteAction{token, std::move(status), value});
@@ -26,21 +35,21 @@ void Endings::fail(const Status& cause, Rank except) {
   outbox_.add(OverAction{cause});
 }
 
-void Endings::fail_set(ProcessSetId set, const Status& cause) {
+void Endings::fail_set(ProcessSetId set, const Why& why) {
   std::vector<TensorEntry*> failed;
   state_.tensors.for_each([&](TensorEntry& entry) {
     if (entry.process_set == set && !entry.waiting.empty()) failed.push_back(&entry);
   });
   for (TensorEntry* entry : failed) {
     while (!entry->waiting.empty()) {
-      complete(entry->waiting.pop({}).token,
-               {cause.code(), fmt::format("{} cannot run: {}", shown(entry->name), cause.message())});
+      const Submitted waiting = entry->waiting.pop({});
+      complete(waiting.token, why(name_of_call(*waiting.request)));
     }
     entry->held = false;
   }
-  fail_incomplete_groups(set, cause);
+  fail_incomplete_groups(set, why("the other members of its group"));
   if (const auto join = state_.joins.find(set); join != state_.joins.end()) {
-    complete(join->second.token, {cause.code(), fmt::format("join cannot complete: {}", cause.message())});
+    complete(join->second.token, why("join"));
     state_.joins.erase(join);
   }
 }
@@ -64,7 +73,11 @@ void Endings::fail_incomplete_group(ProcessSetId set, const std::string& key, co
   outbox_.add(FailGroupAction{set, group, why});
 }
 
-void Endings::end(const Status& cause, const Status& over) {
+void Endings::end(const Status& cause, const Status& over, TimePoint now) {
+  const auto why = [&](const std::string& what) {
+    return state_.ended_by.who.empty() ? Status(cause.code(), fmt::format("{}: {}", what, cause.message()))
+                                       : departed(state_, state_.ended_by, what, now);
+  };
   if (!over.is_ok()) outbox_.add(DumpAction{cause.message(), 0, true, false, snapshot_of(state_)});
   // First: who learns of it by an operation may end the process at once.
   outbox_.add(OverAction{over});
@@ -74,12 +87,10 @@ void Endings::end(const Status& cause, const Status& over) {
   state_.tensors.for_each([&](TensorEntry& entry) {
     while (!entry.waiting.empty()) {
       const Submitted waiting = entry.waiting.pop({});
-      complete(waiting.token, {cause.code(), fmt::format("{} '{}': {}", name_of(waiting.request->kind),
-                                                         waiting.request->name, cause.message())});
+      complete(waiting.token, why(name_of_call(*waiting.request)));
     }
   });
-  for (const auto& [set, join] : state_.joins)
-    complete(join.token, {cause.code(), fmt::format("join: {}", cause.message())});
+  for (const auto& [set, join] : state_.joins) complete(join.token, why("join"));
   fail_incomplete_groups(std::nullopt, cause);
   state_.tensors.clear();
   state_.cache.clear();

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/negotiation/departure.h"
 #include "runtime/negotiation/message_check.h"
 #include "runtime/negotiation/name_key.h"
 
@@ -21,11 +22,12 @@ Machine::Machine(Options options)
       reporter_(state_, outbox_, endings_, stalls_),
       follower_(state_, outbox_, endings_, reporter_, stalls_, groups_) {}
 
-Status Machine::check(const Request& request) const {
-  const auto because = [&request](const Status& cause) {
-    return Status(cause.code(),
-                  fmt::format("{} '{}': {}", name_of(request.kind), request.name, cause.message()));
+Status Machine::check(const Request& request, TimePoint now) const {
+  const auto what = [&request] { return fmt::format("{} '{}'", name_of(request.kind), request.name); };
+  const auto because = [&what](const Status& cause) {
+    return Status(cause.code(), fmt::format("{}: {}", what(), cause.message()));
   };
+  if (!state_.ended_by.who.empty()) return departed(state_, state_.ended_by, what(), now);
   if (state_.over) return because(state_.cause);
   if (leaving_) return because({Code::shut_down, "dabke_shutdown was called on this rank"});
   const auto* ranks = state_.sets.ranks_of(request.process_set);
@@ -34,12 +36,8 @@ Status Machine::check(const Request& request) const {
             fmt::format("'{}': process set {} does not exist (it may have been removed)", request.name,
                         request.process_set)};
   }
-  if (!state_.collector.is_open(request.process_set)) {
-    auto gone = std::ranges::find(*ranks, state_.first_left);
-    if (gone == ranks->end()) gone = std::ranges::find_if(*ranks, [&](Rank r) { return state_.has_left(r); });
-    return {Code::shut_down, fmt::format("'{}' cannot run: {} has shut down", request.name,
-                                         gone == ranks->end() ? "a rank" : state_.who(*gone))};
-  }
+  if (!state_.collector.is_open(request.process_set))
+    return departed(state_, departure_from(state_, *ranks), what(), now);
   if (state_.joins.contains(request.process_set) && !is_among_members(request.kind)) {
     return {Code::invalid_argument,
             fmt::format(
@@ -52,7 +50,8 @@ Status Machine::check(const Request& request) const {
 
 void Machine::submit(Token token, RequestRef request, TimePoint now) {
   const bool awaited = request->is_group && state_.groups.finish(request->process_set, request->name);
-  if (Status status = check(*request); !status.is_ok()) return endings_.complete(token, std::move(status));
+  if (Status status = check(*request, now); !status.is_ok())
+    return endings_.complete(token, std::move(status));
   stalls_.note_submit(now);
   stalls_.note_wait(request->kind, now);
   if (!moves_data(request->kind))
@@ -75,7 +74,7 @@ void Machine::submit(Token token, RequestRef request, TimePoint now) {
 
 Status Machine::submit_member(const RequestRef& member, const std::string& group, std::uint32_t group_size,
                               TimePoint now) {
-  DABKE_RETURN_IF_ERROR(check(*member));
+  DABKE_RETURN_IF_ERROR(check(*member, now));
   stalls_.note_submit(now);
   return groups_.add(member, group, group_size, now);
 }
@@ -159,8 +158,7 @@ void Machine::hear_as_root(Message& message, TimePoint now) {
 
 void Machine::peer_lost(Rank peer, const Status& cause) {
   outbox_.note_gone(peer);
-  const bool expected = state_.has_left(peer) || goodbyes_.contains(peer);
-  if (state_.failed || expected) return;
+  if (!misses(peer)) return;
   endings_.fail({Code::peer_lost, cause.message()},
                 peer);  // who lost it has said how, and what that can mean
 }

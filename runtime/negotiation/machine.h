@@ -51,6 +51,10 @@ class Machine {
   void want(ProcessSetId set, const std::string& key, TimePoint now) { reporter_.want(set, key, now); }
   void message_from(Rank peer, std::span<const std::byte> message, TimePoint now);
   void peer_lost(Rank peer, const Status& cause);
+  /// Whether the job fails when it is lost: it has not said goodbye.
+  bool misses(Rank peer) const {
+    return !state_.failed && !state_.has_left(peer) && !goodbyes_.contains(peer);
+  }
   /// What this rank can take part with once it has joined; the host always.
   void serve(DeviceTypes types) { state_.serves = types; }
   /// Whether this rank's data plane of this type has enough to do, so that more orders of that type may wait.
@@ -114,7 +118,7 @@ class Machine {
 
  private:
   bool orders_here() const { return state_.is_root() && !state_.over; }
-  Status check(const Request& request) const;
+  Status check(const Request& request, TimePoint now) const;
   void join(Token token, const Request& request, TimePoint now);
   void hear_parent(Message& message, std::span<const std::byte> bytes, TimePoint now);
   void hear_child(Rank child, Message& message, TimePoint now);

@@ -23,7 +23,8 @@ NegotiationState::NegotiationState(MachineOptions from)
     : options(std::move(from)),
       sets(options.topology->everybody()),
       collector(options.topology, options.rank),
-      left(static_cast<std::size_t>(options.topology->size())) {
+      left(static_cast<std::size_t>(options.topology->size())),
+      left_at(left.size()) {
   if (options.rank == kRootRank) {
     sequencer = std::make_unique<Sequencer>(options.sequencer, options.topology, tensors, cache);
   }

@@ -42,6 +42,12 @@ struct MachineOptions {
   Sequencer::Options sequencer;
 };
 
+/// Ranks that have shut down.
+struct Departure {
+  std::string who;  // "rank 2 on host-b, and then rank 0 on host-a"
+  TimePoint at{};   // when this rank learned of the first
+};
+
 struct NegotiationState {
   explicit NegotiationState(MachineOptions from);
   NegotiationState(const NegotiationState&) = delete;
@@ -74,10 +80,12 @@ struct NegotiationState {
   std::map<ProcessSetId, Join> joins;    // pending here
   std::uint64_t last_order = 0;          // its number
   std::vector<bool> left;
-  Rank first_left = -1;  // without which the others could not go on, so that they left as well
-  bool over = false;     // nothing more is negotiated
-  bool failed = false;   // and the job has failed
-  Status cause;          // why everything submitted after the end fails
+  std::vector<TimePoint> left_at;  // when this rank learned of it
+  Rank first_left = -1;            // without which the others could not go on, so that they left as well
+  Departure ended_by;   // the job, for this rank; empty: it goes on, has failed, or this rank has left itself
+  bool over = false;    // nothing more is negotiated
+  bool failed = false;  // and the job has failed
+  Status cause;         // why everything submitted after the end fails
 };
 
 /// What this rank and the root disagree in, when no message is under way; empty when nothing. For tests.

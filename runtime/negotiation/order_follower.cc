@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/negotiation/departure.h"
 #include "runtime/negotiation/name_key.h"
 
 namespace dabke {
@@ -32,7 +33,7 @@ void OrderFollower::follow(OrdersMessage message, std::span<const std::byte> byt
     if (!state_.over) {
       apply(order, execute, now);
     } else if (order.kind == Order::Kind::left) {
-      note_departure(order.rank);
+      note_departure(order.rank, now);
     }
   }
   execute_until_here(execute);
@@ -90,7 +91,7 @@ void OrderFollower::apply(Order& order, ExecuteAction& execute, TimePoint now) {
   switch (order.kind) {
     case Order::Kind::run: return;  // above
     case Order::Kind::error: return apply_error(order, now);
-    case Order::Kind::left: return apply_left(order.rank);
+    case Order::Kind::left: return apply_left(order.rank, now);
     case Order::Kind::evict: return apply_evict(order, now);
     case Order::Kind::learned: return apply_learned(order, now);
     case Order::Kind::release: return apply_release(order, now);
@@ -162,7 +163,10 @@ void OrderFollower::complete(Order& order, TensorEntry& entry, TimePoint now) {
     outbox_.add(ProcessSetAction{order.new_set, order.request->ranks});
   } else if (removes_set(order.request->kind) && is_known) {
     const ProcessSetId gone = order.new_set;
-    endings_.fail_set(gone, {Code::unknown_process_set, fmt::format("process set {} was removed", gone)});
+    endings_.fail_set(gone, [gone](const std::string& what) {
+      return Status(Code::unknown_process_set,
+                    fmt::format("{} cannot run: process set {} was removed", what, gone));
+    });
     state_.sets.remove(gone);
     state_.collector.remove_set(gone);
     state_.cache.remove_set(gone);
@@ -255,31 +259,32 @@ Submitted OrderFollower::take_front(TensorEntry& entry, TimePoint now) {
   return front;
 }
 
-void OrderFollower::note_departure(Rank rank) {
-  for (const Rank gone : state_.options.topology->subtree(rank))
-    state_.left[static_cast<std::size_t>(gone)] = true;
+void OrderFollower::note_departure(Rank rank, TimePoint now) {
+  for (const Rank gone : state_.options.topology->subtree(rank)) {
+    const auto place = static_cast<std::size_t>(gone);
+    if (!state_.left[place]) state_.left_at[place] = now;
+    state_.left[place] = true;
+  }
 }
 
-void OrderFollower::apply_left(Rank rank) {
-  note_departure(rank);
+void OrderFollower::apply_left(Rank rank, TimePoint now) {
+  note_departure(rank, now);
   if (state_.first_left < 0) state_.first_left = rank;
   if (state_.has_left(state_.options.rank)) {
-    std::string why = "dabke_shutdown was called on this rank";
-    if (rank != state_.options.rank) {
-      why = fmt::format("{} has shut down", state_.who(state_.first_left));
-      if (rank != state_.first_left) why += fmt::format(", and then {}", state_.who(rank));
-    }
-    const Status cause(Code::shut_down, std::move(why));
-    return endings_.end(cause, Status::ok());
+    if (rank == state_.options.rank)
+      return endings_.end({Code::shut_down, "dabke_shutdown was called on this rank"}, Status::ok(), now);
+    state_.ended_by = departure_from(state_, {state_.first_left});
+    if (rank != state_.first_left) state_.ended_by.who += fmt::format(", and then {},", state_.who(rank));
+    return endings_.end({Code::shut_down, state_.ended_by.who + " has shut down"}, Status::ok(), now);
   }
-  const Status cause(Code::shut_down,
-                     fmt::format("{} has shut down and can take part in nothing more", state_.who(rank)));
   for (const ProcessSetId id : state_.sets.ids()) {
     const auto& ranks = *state_.sets.ranks_of(id);
     if (std::ranges::none_of(ranks, [&](Rank r) { return state_.has_left(r); })) continue;
     if (state_.collector.is_open(id)) {
       state_.collector.end_set(id);
-      endings_.fail_set(id, cause);
+      endings_.fail_set(id, [&, departure = departure_from(state_, ranks)](const std::string& what) {
+        return departed(state_, departure, what, now);
+      });
       state_.tensors.for_each([&](TensorEntry& entry) {
         if (entry.process_set == id) entry.collection = {};
       });

@@ -45,8 +45,8 @@ class OrderFollower {
   void apply_evict(const Order& order, TimePoint now);
   void apply_learned(const Order& order, TimePoint now);
   void apply_release(const Order& order, TimePoint now);
-  void apply_left(Rank rank);
-  void note_departure(Rank rank);
+  void apply_left(Rank rank, TimePoint now);
+  void note_departure(Rank rank, TimePoint now);
   Submitted take_front(TensorEntry& entry, TimePoint now);
 
   NegotiationState& state_;

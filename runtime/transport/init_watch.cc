@@ -14,7 +14,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How often a rank looks: of many ranks each less often, because they share a store.
 constexpr Duration kLook = 250ms;
 constexpr Duration kLongestLook = 750ms;
 constexpr int kRanksAtOnce = 4;  // a millisecond
@@ -24,10 +23,7 @@ std::string clean_end_key(Rank rank) { return fmt::format("ended/{}", rank); }
 class InitStore final : public Store {
  public:
   InitStore(std::shared_ptr<Store> epoch, const World& world, std::vector<ProcessIdentity> processes)
-      : epoch_(std::move(epoch)),
-        hosts_(world.hosts),
-        look_(
-            std::clamp<Duration>(std::chrono::milliseconds(world.size / kRanksAtOnce), kLook, kLongestLook)) {
+      : epoch_(std::move(epoch)), hosts_(world.hosts), look_(look_interval(world.size)) {
     const ProcessIdentity self = identity_of_this_process();
     for (std::size_t rank = 0; rank < processes.size(); ++rank) {
       const ProcessIdentity& one = processes[rank];
@@ -93,6 +89,10 @@ class InitStore final : public Store {
 };
 
 }  // namespace
+
+Duration look_interval(int size) {
+  return std::clamp<Duration>(std::chrono::milliseconds(size / kRanksAtOnce), kLook, kLongestLook);
+}
 
 std::shared_ptr<Store> watch_init(std::shared_ptr<Store> epoch, const World& world,
                                   std::vector<ProcessIdentity> processes) {

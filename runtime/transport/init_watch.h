@@ -12,11 +12,15 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/base/clock.h"
 #include "runtime/base/world.h"
 #include "runtime/transport/process_identity.h"
 #include "runtime/transport/store.h"
 
 namespace dabke {
+
+/// How often a rank that waits in init asks the store: of many ranks each less often, because they share it.
+Duration look_interval(int size);
 
 /// `epoch`, the store of the job's epoch, whose get() and trouble() tell of such an end until init_is_over().
 /// `processes`: by rank; empty where they are not known.

@@ -21,7 +21,9 @@
  *   - Nothing fails unless a rank crashes.
  *   - BATCHES: two tensors that one rank runs in one batch, every rank that runs both runs in one batch.
  * Left out: signatures, mismatches and errors by order, broadcast roots, stalls and inquiries, groups, bytes, and how the
- * step learner comes to its batches (here the root may learn one at any moment).
+ * step learner comes to its batches (here the root may learn one at any moment). Also what errors say of a rank that has left:
+ * Departure is kept beside the state, and no message carries it. The coordinator holds the end of a link back for up to 0.3 s,
+ * until it learns how the process ended; here any moment may lie between a crash and the step in which another rank sees it.
  *
  * run.py says which macros make a scenario, and what must be reachable in it (EVENT).
  */

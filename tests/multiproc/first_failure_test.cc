@@ -56,4 +56,54 @@ TEST_CASE("the rank that died is the first failure, however soon the survivors e
   }
 }
 
+TEST_CASE("a rank that leaves early with 0 is the first cause, in its survivors' errors and in the verdict") {
+  const std::string kind =
+      GENERATE(as<std::string>(), "leaves-by-return", "leaves-by-exit", "leaves-by-_exit");
+  const int size = GENERATE(2, 4);
+  const bool has_hosts = GENERATE(false, true);
+  CAPTURE(kind, size, has_hosts);
+  const std::string leaver = "rank " + std::to_string(size - 1);
+  const std::string how = kind == "leaves-by-return" ? " left the job in good order"
+                                                     : " ended with status 0 without dabke_shutdown";
+  LauncherSetup setup;
+  if (has_hosts) setup.environment = {"DABKE_TEST_RANKS_PER_HOST=1"};
+  Finished job;
+  std::string told;
+  for (int i = 0; i < 5;
+       ++i) {  // on a busy machine dabkerun's word of a rank's end may come late to the others
+    job =
+        LauncherRun({"-np", std::to_string(size), "--grace-period", "60", RANK_WORKER, kind}, setup).finish();
+    told = job.out.substr(std::min(job.out.size(), job.out.find("error ")));
+    if (told.find(leaver) != std::string::npos && told.find(how) != std::string::npos) break;
+  }
+  CAPTURE(job.out, job.error);
+  CHECK(job.exit_code == 3);  // of a rank that failed of it
+  const std::string advice = "; do all ranks run the same number of steps? See join()";
+  CHECK_THAT(told, Catch::Contains(leaver + " on ") && Catch::Contains(how) &&
+                       Catch::Contains("allreduce 'grad'") && Catch::Contains(advice));
+  CHECK_THAT(job.error, !Catch::Contains("dabkerun: first failure") &&
+                            Catch::Contains("dabkerun: first cause: " + leaver + " on host "));
+  const std::string verdict = job.error.substr(job.error.find("dabkerun: first cause: "));
+  CHECK_THAT(verdict, Catch::Contains(kind == "leaves-by-return"
+                                          ? ") left the job in good order (status 0), while rank "
+                                          : ") ended with status 0 without dabke_shutdown; ") &&
+                          Catch::Contains(advice) && Catch::Contains("\ndabkerun: after that: rank"));
+}
+
+TEST_CASE("a rank that ends with 0 before init ends the init of the others at once") {
+  const int size = GENERATE(2, 4);
+  LauncherSetup setup{.environment = {"DABKE_START_TIMEOUT_SECONDS=600"}};
+  const Finished job =
+      LauncherRun({"-np", std::to_string(size), "--grace-period", "60", RANK_WORKER, "leaves-before-init"},
+                  setup)
+          .finish();
+  CAPTURE(job.out, job.error);
+  CHECK(job.exit_code == 3);
+  CHECK_THAT(job.out,
+             Catch::Contains("[0]<stdout>:error peer_lost: rank 1 on ") &&
+                 Catch::Contains(" ended with status 0 before dabke_init, in which the others wait for it"));
+  CHECK_THAT(job.error, Catch::Contains("dabkerun: first cause: rank 1 on host ") &&
+                            Catch::Contains(") ended with status 0 before dabke_init"));
+}
+
 }  // namespace dabke

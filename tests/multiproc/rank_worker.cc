@@ -103,6 +103,19 @@ int victim(const std::string& kind) {
   return 0;
 }
 
+/// The last rank leaves when the others still have a step to do, and ends with 0.
+int leaves_early(const std::string& kind) {
+  std::vector<float> x(16, 1);
+  dabke::allreduce("warm", x);
+  if (dabke::rank() == dabke::size() - 1) {
+    if (kind == "leaves-by-exit") std::exit(0);
+    if (kind == "leaves-by-_exit") _exit(0);
+    return 0;
+  }
+  dabke::allreduce("grad", x);
+  return 0;
+}
+
 /// A sum that takes as long as a stall would be taken for one.
 int large(std::size_t elements) {
   std::vector<float> x(elements, 0);
@@ -423,7 +436,9 @@ int renumbers() {
 int run(const std::string& what) {
   if (what == "registered") return registered();
   if (what == "renumbers") return renumbers();
+  if (what == "leaves-before-init" && std::string(std::getenv("DABKE_RANK")) == "1") return 0;
   const dabke::Session session;
+  if (what.starts_with("leaves-")) return leaves_early(what);
   if (what == "names") return many_names();
   if (what == "idle") return idle();
   if (what == "sums") return sums();

@@ -79,6 +79,7 @@ void init(nb::list settings, const std::vector<std::vector<std::int32_t>>& proce
       options.ranks_count = ranks->size();
     }
   }
+  options.language = "python";
   const dabke_status status = without_gil([&] { return dabke_init(&options); });
   if (exchange.error) {
     exchange.error->restore();

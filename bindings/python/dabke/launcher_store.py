@@ -14,13 +14,14 @@ import secrets
 import time
 import urllib.parse
 
-from .errors import InvalidArgumentError, TimedOutError, TransportError
+from .errors import InvalidArgumentError, PeerLostError, TimedOutError, TransportError
 from .exchange import Way
 from .job_key import key_of_job
 
 # What the store takes; see runtime/base/store_protocol.h.
 LARGEST_VALUE = 64 << 20
 _LONGEST_WAIT_MS = 20_000
+_LOOK_MS = 500  # between two looks whether the rank that is waited for still runs
 _ANSWER_SECONDS = 15.0
 _PATIENCE_SECONDS = 300.0
 
@@ -94,10 +95,20 @@ class Store:
         """Waits for `rank` to have set it."""
         end = time.monotonic() + _PATIENCE_SECONDS
         while time.monotonic() < end:
-            status, value = self._ask("GET", f"/dabke/1/value/{key}?wait_ms={_LONGEST_WAIT_MS}")
+            status, value = self._ask("GET", f"/dabke/1/value/{key}?wait_ms={_LOOK_MS}")
             if status == 200:
                 return value
+            self._check_runs(rank)
         raise TimedOutError(f"init: rank {rank} did not come within {_PATIENCE_SECONDS:.0f} s")
+
+    def _check_runs(self, rank: int) -> None:
+        """dabkerun says of ranks that have ended how they did (runtime/base/ended_rank.h)."""
+        found, text = self._ask("GET", f"/dabke/1/value/{self._job}/ended/{rank}?wait_ms=0")
+        if found == 200:
+            status, _, _, _, host = text.decode().split(" ")
+            raise PeerLostError(
+                f"rank {rank} on {host} ended with status {status} before dabke.init(), in which others wait for it"
+            )
 
     def _ask(self, method: str, target: str, body: bytes = b"") -> tuple[int, bytes]:
         self._sent += 1

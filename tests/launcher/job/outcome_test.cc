@@ -126,4 +126,26 @@ TEST_CASE("lists of ranks are short") {
   CHECK(rank_list({7, 0, 2, 1, 5, 6, 9}) == "0-2,5-7,9");
 }
 
+TEST_CASE(
+    "a rank that left early with 0 is the first cause, and the code is that of the rank that failed of it") {
+  RankEnd left = exited(1, 0, 90);
+  left.is_blamed = true;
+  left.early_leave = "left the job in good order (status 0), while rank 0 waits for allreduce 'x'";
+  const Outcome outcome = conclude({exited(0, 3, 100), left, exited(2, 1, 95)}, std::nullopt);
+  CHECK(outcome.exit_code == 1);
+  CHECK(outcome.first_failed_rank == 2);
+  CHECK(outcome.lines ==
+        std::vector<std::string>{
+            "first cause: rank 1 on host h (pid 101) left the job in good order (status 0), "
+            "while rank 0 waits for allreduce 'x'",
+            "after that: rank 2 exited with status code 1; rank 0 exited with status code 3"});
+  CHECK(conclude({left, exited(0, 0, 100)}, std::nullopt).lines.empty());  // nobody failed of it
+  CHECK_THAT(conclude({left, signalled(0, SIGSEGV, 100)}, std::nullopt).lines.front(),
+             Catch::StartsWith("first failure: rank 0 on host h"));
+  RankEnd other = exited(2, 1, 95);
+  other.is_blamed = true;
+  CHECK_THAT(conclude({exited(0, 3, 100), left, other}, std::nullopt).lines.front(),
+             Catch::StartsWith("first failure: rank 2 on host h"));
+}
+
 }  // namespace dabke

@@ -1,6 +1,8 @@
 """How a program ends, and what the others then see."""
 import ast
 
+import pytest
+
 
 def test_a_program_that_does_not_shut_down_ends_and_lets_the_others_end(run):
     done = run('''
@@ -175,3 +177,89 @@ def test_threads_that_wait_at_the_exit_are_no_trouble(run):
         dabke.barrier()
     ''')
     assert done.code == 0, done.output
+
+
+LEAVES = {
+    'sys.exit(0)': ('sys.exit(0)', 'left the job in good order'),
+    'end of the program': ('sys.exit()', 'left the job in good order'),
+    'uneven steps': ('dabke.shutdown(); sys.exit(0)', 'left the job in good order'),
+    'os._exit(0)': ('os._exit(0)', 'ended with status 0 without dabke.shutdown()'),
+}
+
+
+@pytest.mark.parametrize('ranks', [2, 4])
+@pytest.mark.parametrize('way', LEAVES)
+def test_a_rank_that_leaves_early_with_0_is_the_first_cause(run, way, ranks):
+    leave, text = LEAVES[way]
+    for _ in range(5):  # on a busy machine dabkerun's word of a rank's end may come late to the others
+        done = run(f'''
+            import os, sys, dabke, numpy
+            dabke.init()
+            dabke.allreduce(numpy.ones(3), "warm")
+            if dabke.rank() == 1:
+                {leave}
+            try:
+                dabke.allreduce(numpy.ones(3), "grad")
+            except dabke.HorovodInternalError as error:
+                print(error, flush=True)
+                raise
+        ''', ranks=ranks, to_the_last=True)
+        if text in '\n'.join(done.lines_of(0)):
+            break
+    assert done.code == 1, done.output
+    told = '\n'.join(done.lines_of(0))
+    assert text in told and "allreduce 'grad'" in told, done.output
+    assert 'do all ranks run the same number of steps? See join()' in told
+    assert 'first failure' not in done.output
+    verdict = done.output[done.output.index('dabkerun: first cause: rank 1 on host'):]
+    assert text.replace('in good order', 'in good order (status 0)') in verdict, done.output
+    assert 'dabkerun: after that: rank' in verdict
+
+
+@pytest.mark.parametrize('ranks', [2, 4])
+def test_a_rank_that_ends_with_0_before_init_ends_that_of_the_others(run, ranks):
+    done = run('''
+        import os, sys, dabke
+        if os.environ["DABKE_RANK"] == "1":
+            sys.exit(0)
+        try:
+            dabke.init()
+        except dabke.errors.PeerLostError as error:
+            print(error, flush=True)
+            raise
+    ''', ranks=ranks, env={'DABKE_START_TIMEOUT_SECONDS': '600'}, to_the_last=True)
+    assert done.code == 1, done.output
+    told = 'ended with status 0 before dabke.init(), in which the others wait for it'
+    assert told in '\n'.join(done.lines_of(0)), done.output
+    assert told in done.output[done.output.index('dabkerun: first cause: rank 1 on host'):], done.output
+
+
+def test_a_rank_that_ends_before_the_init_of_a_job_without_it_ends_nothing(run):
+    done = run('''
+        import os, sys, time, dabke, numpy
+        if os.environ["DABKE_RANK"] == "2":
+            sys.exit(0)
+        store = dabke.launcher_store.open_store()
+        while store._ask("GET", f"/dabke/1/value/{store._job}/ended/2?wait_ms=20000")[0] != 200:
+            pass
+        dabke.init(comm=[0, 1])
+        print(dabke.allreduce(numpy.ones(1), op=dabke.Sum)[0])
+    ''', ranks=3)
+    assert done.code == 0, done.output
+    assert done.lines_of(0) == done.lines_of(1) == ['2.0']
+
+
+def test_a_rank_that_ends_before_the_init_of_a_job_with_it_ends_that_of_the_others(run):
+    done = run('''
+        import os, sys, dabke
+        if os.environ["DABKE_RANK"] == "1":
+            sys.exit(0)
+        if os.environ["DABKE_RANK"] == "0":
+            try:
+                dabke.init(comm=[0, 1])
+            except dabke.errors.PeerLostError as error:
+                print(error)
+    ''', ranks=3)
+    assert done.code == 0, done.output
+    assert 'rank 1 on ' in done.lines_of(0)[0]
+    assert 'ended with status 0 before dabke.init(), in which others wait for it' in done.lines_of(0)[0]

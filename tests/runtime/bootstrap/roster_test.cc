@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/base/ended_rank.h"
 #include "runtime/bootstrap/placement_note.h"
 #include "runtime/bootstrap/rendezvous_server.h"
 #include "runtime/transport/http_store.h"
@@ -292,6 +293,23 @@ TEST_CASE("a rank that was killed after it had come is named, and not waited for
   CHECK(other == fmt::format("process {} of rank {} on gone ended in dabke_init (killed, or ended without "
                              "dabke_shutdown)",
                              pid, victim));
+}
+
+TEST_CASE("a process that has ended before init ends the wait of all who need it, and of no other job") {
+  const MeetingPlace place(GENERATE(false, true));
+  const Rank missing = GENERATE(0, 1, 2);
+  const EndedRank ended{.rank = missing, .size = 3, .pid = 77, .status = 0, .host = "h"};
+  REQUIRE(place.client()->set(kFirstEndedKey, to_text(ended)).is_ok());
+  const auto seen_by =
+      run_ranks(2, [&](Rank i) { return come(place, i < missing ? i : i + 1, 3, "a", 3600); });
+  const std::string why = fmt::format(
+      "rank {} on h ended with status 0 before dabke_init, in which the others "
+      "wait for it; all 3 ranks must call that",
+      missing);
+  CHECK(seen_by == all_see(2, why));
+  // Some of dabkerun's processes, by numbers of their own.
+  for (const std::string& seen : run_ranks(2, [&](Rank rank) { return come(place, rank, 2, "a", 3600); }))
+    CHECK_FALSE(says(seen, "ended"));
 }
 
 TEST_CASE("all learn of a store that rank 0 cannot read that it is rank 0 who cannot") {

@@ -128,9 +128,12 @@ typedef struct dabke_init_options {
    * dabke_shutdown. */
   int (*exchange)(void* context, const void* mine, void* all, size_t capacity);
   void* exchange_context;
+
+  /* The language of the program, "python", whose names of calls messages use where they say what to do. NULL: C. */
+  const char* language;
 } dabke_init_options;
 #define DABKE_INIT_OPTIONS_INIT \
-  { sizeof(dabke_init_options), NULL, NULL, NULL, 0, NULL, 0, 0, NULL, 0, NULL, NULL }
+  { sizeof(dabke_init_options), NULL, NULL, NULL, 0, NULL, 0, 0, NULL, 0, NULL, NULL, NULL }
 
 /* Joins the job that the environment describes (dabkerun sets it), or the options; without either, a job of a
  * single rank. Every init is an epoch of its own: ranks may have other numbers in the next one, and it may have
