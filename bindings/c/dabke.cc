@@ -73,6 +73,16 @@ Result<std::pair<Environment, Config>> read_options(const dabke_init_options& gi
   return std::pair(std::move(environment), std::move(config));
 }
 
+/// None where the program has given none.
+std::shared_ptr<WaitCheck> check_of(const dabke_init_options& given) {
+  if (given.check == nullptr) return nullptr;
+  const auto stops = [check = given.check, context = given.check_context] {
+    const InApplication inside(kWaitCheck);
+    return check(context) != 0;
+  };
+  return std::make_shared<WaitCheck>(stops, [] { return std::string("dabke_init"); });
+}
+
 Result<std::unique_ptr<Runtime>> open_runtime(const dabke_init_options& given,
                                               const std::optional<ExchangeGroup>& group,
                                               const std::shared_ptr<ForkGuard>& fork_guard) {
@@ -84,9 +94,10 @@ Result<std::unique_ptr<Runtime>> open_runtime(const dabke_init_options& given,
   const auto& [environment, config] = *read;
   Runtime::Factories factories{make_all_backends};
   factories.open_device = device_opener(config, environment);
-  ProcessParts process{stack_source(), shared_heap(), fork_guard, active_timeline()};
+  const auto check = check_of(given);
+  ProcessParts process{stack_source(), shared_heap(), fork_guard, active_timeline(), check};
   if (!group) return Runtime::open(config, environment, factories, given.mpi_comm, std::move(process));
-  DABKE_ASSIGN_OR_RETURN(Bootstrapped started, bootstrap(config, environment, *group));
+  DABKE_ASSIGN_OR_RETURN(Bootstrapped started, bootstrap(config, environment, *group, check));
   return Runtime::open(config, std::move(started), factories, std::move(process));
 }
 

@@ -1,12 +1,14 @@
 #include "launcher/cli/job_timeline.h"
 
-#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 
 #include <fmt/format.h>
 
+#include "launcher/agent/supervisor.h"
 #include "runtime/base/config.h"
 #include "runtime/timeline/merge.h"
 
@@ -18,11 +20,17 @@ void say_of_timeline(const std::string& text) {
   std::fputs(fmt::format("dabkerun: timeline: {}\n", text).c_str(), stderr);
 }
 
-Status merge_job(const std::string& timeline, const JobId& job, int signals) {
-  const OnProgress go_on = [signals](std::uint64_t) {
-    pollfd interrupted{.fd = signals, .events = POLLIN, .revents = 0};
-    return ::poll(&interrupted, 1, 0) <= 0;
-  };
+/// Reads what has come. A signal that tells dabkerun to end, if one has.
+std::optional<int> take_end(int signals) {
+  signalfd_siginfo info{};
+  while (::read(signals, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (!is_forwarded(signal) && signal != SIGTSTP) return signal;
+  }
+  return std::nullopt;
+}
+
+Status merge_job(const std::string& timeline, const JobId& job, const OnProgress& go_on) {
   DABKE_ASSIGN_OR_RETURN(const JobFiles files, JobFiles::find(timeline, job, go_on));
   for (const std::string& note : files.notes()) say_of_timeline(note);
   DABKE_RETURN_IF_ERROR(merge_records(files, timeline, go_on));
@@ -45,9 +53,14 @@ std::string recorded_timeline(const Options& options) {
   return config->timeline;
 }
 
-void merge_timeline(const std::string& timeline, const JobId& job, int signals) {
-  const Status merged = merge_job(timeline, job, signals);
+std::optional<int> merge_timeline(const std::string& timeline, const JobId& job, int signals) {
+  std::optional<int> ended_by;
+  const Status merged = merge_job(timeline, job, [&](std::uint64_t) {
+    if (!ended_by) ended_by = take_end(signals);
+    return !ended_by;
+  });
   if (!merged.is_ok()) say_of_timeline(fmt::format("{}; {}", merged.message(), how_to_merge(timeline)));
+  return ended_by;
 }
 
 }  // namespace dabke

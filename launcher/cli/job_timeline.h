@@ -1,6 +1,7 @@
 // What the ranks of a job have recorded, made one trace as the job ends.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "launcher/cli/options.h"
@@ -13,7 +14,7 @@ namespace dabke {
 std::string recorded_timeline(const Options& options);
 
 /// Merges the records of the job and says on stderr where the trace is and what is missing, or else by what command it can
-/// be made. A signal in `signals`, a signalfd, ends the merge.
-void merge_timeline(const std::string& timeline, const JobId& job, int signals);
+/// be made. The signal from `signals`, a signalfd, that has told it to end early, if one has.
+std::optional<int> merge_timeline(const std::string& timeline, const JobId& job, int signals);
 
 }  // namespace dabke

@@ -314,8 +314,9 @@ int launch(const Options& options) {
   const Status served = (*server)->start();  // threads, so no fork from here on
   if (!served.is_ok()) return fail(1, served.message());
   const int exit_code = job.run();
-  if (!timeline.empty()) merge_timeline(timeline, secrets->id, signals.get());
-  return exit_code;
+  if (timeline.empty()) return exit_code;
+  const auto ended_by = merge_timeline(timeline, secrets->id, signals.get());
+  return exit_code == 0 && ended_by ? 128 + *ended_by : exit_code;
 }
 
 }  // namespace dabke

@@ -133,10 +133,14 @@ void AgentLink::hold(bool is_error_output, bool is_held) {
 
 void AgentLink::kill_process() const { process_.send(SIGKILL); }
 
-void AgentLink::close() {
+void AgentLink::hang_up() {
   if (phase != Phase::lost) phase = Phase::closed;
   channel_.close();
-  if (process_.wait_until(is_local() ? kNever : Clock::now() + kFarewell)) return;
+}
+
+void AgentLink::close(TimePoint limit) {
+  hang_up();
+  if (process_.wait_until(is_local() ? limit : std::min(limit, Clock::now() + kFarewell))) return;
   kill_process();
   process_.wait_until(kNever);
 }

@@ -92,7 +92,9 @@ class AgentLink {
   /// Stops a stream that nobody has room for, or lets it go on.
   void hold(bool is_error_output, bool is_held);
 
-  void close();
+  /// Whoever closes several says so to all before it waits for the first.
+  void hang_up();
+  void close(TimePoint limit = kNever);
   /// For one that does not answer.
   void kill_process() const;
   /// How the process ended, in words, and what it said; after close(), which waits for it.

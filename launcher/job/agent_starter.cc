@@ -46,6 +46,10 @@ Status AgentStarter::start(const Links& links) {
   return {};
 }
 
+void AgentStarter::give_up() {
+  if (dialled_) dialled_->give_up();
+}
+
 void AgentStarter::add_poll_entries(std::vector<pollfd>& entries) const {
   if (dialled_) dialled_->add_poll_entries(entries);
 }

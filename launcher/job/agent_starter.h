@@ -25,6 +25,8 @@ class AgentStarter {
 
   /// Starts those that are queued, as many as may be under way. The error says which cannot be.
   Status start(const Links& links);
+  /// Nobody waits for those that have not come.
+  void give_up();
   void add_poll_entries(std::vector<pollfd>& entries) const;
   /// Gives those that have dialled to their links. Lines, the first the cause, where srun has ended before all had.
   std::vector<std::string> take_arrivals(const Links& links, const std::vector<pollfd>& entries);

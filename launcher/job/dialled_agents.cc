@@ -27,8 +27,7 @@ using namespace std::chrono_literals;
 /// For one that connects to prove itself, and how many may be about it.
 constexpr auto kDialPatience = 10s;
 constexpr std::size_t kMostDialling = 1024;
-/// Slurm takes a moment to put a step away.
-constexpr auto kSrunFarewell = 2s;
+constexpr auto kRefusedFarewell = 500ms;
 // An srun that was killed closes its connections, at which Slurm ends the agents, before its parent hears of its end.
 constexpr auto kSrunEnd = 500ms;
 
@@ -194,12 +193,17 @@ std::string DialledAgents::how_it_was_killed() {
   return process_.wait_until(limit) && process_.was_killed() ? "srun " + process_.how_it_ended() : "";
 }
 
+void DialledAgents::give_up() {
+  process_.send(SIGTERM);
+  farewell_ = kRefusedFarewell;
+}
+
 int DialledAgents::close() {
   clients_.clear();
   input_.close();
   // It is asked to end before it is made to: then Slurm ends what it has started.
   for (const int signal : {SIGTERM, SIGKILL}) {
-    if (process_.wait_until(Clock::now() + kSrunFarewell)) return process_.exit_code();
+    if (process_.wait_until(Clock::now() + farewell_)) return process_.exit_code();
     process_.send(signal);
   }
   process_.wait_until(kNever);

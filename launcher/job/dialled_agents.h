@@ -62,6 +62,8 @@ class DialledAgents {
   std::string how_it_was_killed();
   /// Waits for srun, and ends it where it does not end by itself: an exit code as a shell gives it.
   int close();
+  /// Tells srun to end, and leaves it little time for that.
+  void give_up();
   /// What it has said on stderr.
   std::vector<std::string> words() const { return non_empty_lines(process_.words()); }
 
@@ -84,6 +86,7 @@ class DialledAgents {
   WatchedProcess process_;
   FrameChannel input_;  // srun's stdin and stdout
   bool is_started_ = false;
+  Duration farewell_ = std::chrono::seconds(2);  // Slurm takes a moment to put a step away
   bool has_awaited_end_ = false;
   std::list<Client> clients_;
   std::vector<bool> has_arrived_;  // by host

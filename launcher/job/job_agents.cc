@@ -20,6 +20,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kSupervisorPause = 20ms;
+/// For what has brought agents to a job that does not begin: whoever has typed Ctrl-C waits for it.
+constexpr auto kRefusalTime = 1s;
 
 /// A connection to the store of this process, "http://127.0.0.1:port".
 Fd connect_to_store(const std::string& url) {
@@ -251,10 +253,13 @@ void Job::start_when_ready() {
 /// Nothing has been started, and nothing will be.
 void Job::refuse(int exit_code) {
   refused_with_ = exit_code;
+  starter_.give_up();
   for (const auto& agent : agents_) {
     if (agent->phase == AgentLink::Phase::arriving) agent->kill_process();
-    agent->close();
+    agent->hang_up();
   }
+  const TimePoint limit = Clock::now() + kRefusalTime;
+  for (const auto& agent : agents_) agent->close(limit);
   for (Member& member : members_) member_over(member);
 }
 

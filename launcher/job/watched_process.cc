@@ -65,7 +65,8 @@ bool WatchedProcess::wait_until(TimePoint limit) {
 }
 
 void WatchedProcess::send(int signal) const {
-  if (pid_ > 0) ::kill(pid_, signal);
+  if (pid_ <= 0) return;
+  if (::kill(-pid_, signal) != 0) ::kill(pid_, signal);
 }
 
 std::string WatchedProcess::how_it_ended() const {

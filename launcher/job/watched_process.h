@@ -25,6 +25,7 @@ class WatchedProcess {
 
   /// Waits for its end until `limit`, and reads its words meanwhile. False: it still runs.
   bool wait_until(TimePoint limit);
+  /// Also to what it has started, where it leads a process group: a proxy of ssh's, or what a shell stands over.
   void send(int signal) const;
   /// As a shell gives it; -1: it has not ended, or nobody has waited for it.
   int exit_code() const { return exit_code_; }

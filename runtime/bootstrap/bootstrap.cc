@@ -17,6 +17,7 @@
 #include "runtime/bootstrap/place.h"
 #include "runtime/bootstrap/pmi2_start.h"
 #include "runtime/bootstrap/roster.h"
+#include "runtime/transport/checked_store.h"
 #include "runtime/transport/http_store.h"
 #include "runtime/transport/init_failure.h"
 #include "runtime/transport/init_watch.h"
@@ -156,9 +157,10 @@ bool equally_filled(const std::vector<std::string>& hosts) {
 }
 
 /// Meets the others, unless they have met already.
-Result<Bootstrapped> join(Place place, const Config& config, TimePoint deadline) {
+Result<Bootstrapped> join(Place place, const Config& config, TimePoint deadline,
+                          const std::weak_ptr<WaitCheck>& check) {
   DABKE_ASSIGN_OR_RETURN(const Rendezvous rendezvous, open_rendezvous(place, deadline));
-  const auto job = with_prefix(rendezvous.store, to_hex(rendezvous.secret.id));
+  const auto job = with_prefix(with_check(rendezvous.store, check, place.size), to_hex(rendezvous.secret.id));
   if (!place.roster) {
     const Hello hello{place.rank, place.size, place.host, process_sets_of(config, place.size)};
     const Log log = log_of_rank(config, place.rank);
@@ -211,7 +213,8 @@ Log log_of_rank(const Config& config, Rank rank) {
   return Log({static_cast<LogLevel>(level), config.log_hide_time, rank});
 }
 
-Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment, const void* mpi_comm) {
+Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment, const void* mpi_comm,
+                               const std::weak_ptr<WaitCheck>& check) {
   const TimePoint deadline = deadline_after(config.start_timeout);
   Place place;
   if (mpi_comm == nullptr) {
@@ -220,18 +223,18 @@ Result<Bootstrapped> bootstrap(const Config& config, const Environment& environm
     DABKE_ASSIGN_OR_RETURN(place.host, host_name(environment));
   }
   DABKE_RETURN_IF_ERROR(ask_mpi(place, config, environment, mpi_comm, deadline));
-  return join(std::move(place), config, deadline);
+  return join(std::move(place), config, deadline, check);
 }
 
 Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment,
-                               const ExchangeGroup& group) {
+                               const ExchangeGroup& group, const std::weak_ptr<WaitCheck>& check) {
   DABKE_ASSIGN_OR_RETURN(ExchangeStart start, start_by_exchange(config, group, host_name(environment)));
   Place place;
   place.rank = start.rank;
   place.size = static_cast<int>(start.hosts.size());
   take_store(place, start.store);
   place.roster = Roster{start.epoch, std::move(start.hosts)};
-  return join(std::move(place), config, deadline_after(config.start_timeout));
+  return join(std::move(place), config, deadline_after(config.start_timeout), check);
 }
 
 Status leave_epoch(const Bootstrapped& joined) {

@@ -37,6 +37,7 @@
 #include "runtime/base/config.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/base/wait_check.h"
 #include "runtime/base/world.h"
 #include "runtime/bootstrap/exchange_start.h"
 #include "runtime/transport/mpi_session.h"
@@ -60,14 +61,15 @@ struct Bootstrapped {
 Log log_of_rank(const Config& config, Rank rank);
 
 /// Waits for the other ranks until config.start_timeout, and says for whom when that takes long. Errors name the
-/// variable or the ranks, and the remedy. `mpi_comm` is the address of an MPI_Comm of the application, or null.
+/// variable or the ranks, and the remedy. `mpi_comm` is the address of an MPI_Comm of the application, or null. `check`, if it
+/// lives, is asked by this thread whether to go on, also by the waits in the job's store until init is over.
 Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment,
-                               const void* mpi_comm = nullptr);
+                               const void* mpi_comm = nullptr, const std::weak_ptr<WaitCheck>& check = {});
 
 /// Joins the job of the group's members. The environment is asked for this host's name alone. Waits as long as
 /// the group's allgather does.
 Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment,
-                               const ExchangeGroup& group);
+                               const ExchangeGroup& group, const std::weak_ptr<WaitCheck>& check = {});
 
 /// Called at the end of a clean epoch, once this rank will not read the store any more. Never waits for other
 /// ranks, and for the store a second at most: whoever leaves last removes what the epoch left in the store.

@@ -290,8 +290,11 @@ Status Meeting::close(std::uint64_t epoch, const Result<std::vector<Member>>& me
     for (const Member& member : *members)
       roster += fmt::format("{} {} {}\n", member.token, member.process, member.host);
   } else {
-    roster = fmt::format("error\n{}\n{}\n", static_cast<int>(members.status().code()),
-                         one_line(members.status().message()));
+    const Status told =
+        members.status().code() == Code::interrupted
+            ? init_failure_of(fmt::format("rank {} on {}", self_.rank, self_.host), members.status())
+            : members.status();
+    roster = fmt::format("error\n{}\n{}\n", static_cast<int>(told.code()), one_line(told.message()));
   }
   DABKE_RETURN_IF_ERROR(job_.remove_all(kOpenedKey));
   return job_.set(roster_key(epoch), roster);

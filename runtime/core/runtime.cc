@@ -37,7 +37,8 @@ Result<std::unique_ptr<ControlChannel>> Runtime::make_channel(const BackendConte
 Result<std::unique_ptr<Runtime>> Runtime::open(const Config& config, const Environment& environment,
                                                const Factories& factories, const void* mpi_comm,
                                                ProcessParts process) {
-  DABKE_ASSIGN_OR_RETURN(Bootstrapped bootstrapped, bootstrap(config, environment, mpi_comm));
+  DABKE_ASSIGN_OR_RETURN(Bootstrapped bootstrapped,
+                         bootstrap(config, environment, mpi_comm, process.init_check));
   return open(config, std::move(bootstrapped), factories, std::move(process));
 }
 

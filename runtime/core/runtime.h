@@ -21,6 +21,8 @@ struct ProcessParts {
   // another thread may fork while init waits.
   std::shared_ptr<ForkGuard> fork_guard = std::make_shared<ForkGuard>();
   std::shared_ptr<ActiveTimeline> timeline = std::make_shared<ActiveTimeline>();
+  std::weak_ptr<WaitCheck>
+      init_check;  // of the thread that opens it, for as long as that waits for other ranks
 };
 
 class Runtime {

@@ -35,8 +35,9 @@ void tell_init_failure(Store& store, Rank rank, const Status& why) {
 }
 
 Status init_failure_of(const std::string& name, const Status& why) {
+  const Code code = why.code() == Code::interrupted ? Code::aborted : why.code();  // nobody else's wait was
   if (why.code() == Code::peer_lost || why.message().find(kFailedInInit) != std::string::npos) return why;
-  return {why.code(), fmt::format("{}{}{}", name, kFailedInInit, why.message())};
+  return {code, fmt::format("{}{}{}", name, kFailedInInit, why.message())};
 }
 
 Status first_init_failure(Store& store) {

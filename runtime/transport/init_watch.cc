@@ -48,6 +48,7 @@ class InitStore final : public Store {
 
   Status trouble(Rank unlinked) override {
     if (is_over_) return {};
+    DABKE_RETURN_IF_ERROR(epoch_->trouble(unlinked));
     const std::lock_guard lock(mutex_);
     const TimePoint now = Clock::now();
     if (unlinked >= 0) unlinked_.try_emplace(unlinked, now);

@@ -1,4 +1,4 @@
-// Signals that dabkerun passes on, one host or several, whoever else gets them.
+// Signals that dabkerun passes on, one host or several, whoever else gets them; and Ctrl-C while a job starts.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -20,6 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using Catch::Contains;
+using Catch::EndsWith;
 using Catch::StartsWith;
 using test::kPatience;
 using Words = std::vector<std::string>;
@@ -72,6 +73,15 @@ std::string name_of_process(pid_t pid) {
   std::ifstream comm("/proc/" + std::to_string(pid) + "/comm");
   std::getline(comm, name);
   return name;
+}
+
+bool nothing_is_left() {
+  const auto limit = std::chrono::steady_clock::now() + kPatience;
+  while (!processes_with(own_mark()).empty()) {
+    if (std::chrono::steady_clock::now() > limit) return false;
+    std::this_thread::sleep_for(10ms);
+  }
+  return true;
 }
 
 }  // namespace
@@ -157,6 +167,19 @@ TEST_CASE("what a rank does after a forwarded signal is its own doing") {
   CHECK_THAT(job.error, Contains("first failure: rank 1 ") && Contains("was killed by SIGSEGV"));
 }
 
+TEST_CASE("a forwarded signal that comes before there are ranks does no harm") {
+  const TemporaryDirectory directory;
+  LauncherRun launcher({"-H", "silent:1", "--remote-shell", make_shell(directory), "--start-timeout", "600",
+                        "--verbose", "true"},
+                       {.environment = {own_mark()}});
+  REQUIRE(launcher.wait_for_error("dabkerun: job "));
+  launcher.signal(SIGUSR1);
+  REQUIRE(launcher.wait_for_error("SIGUSR1 came before the ranks were started; nobody gets it"));
+  launcher.signal(SIGTERM);
+  CHECK(launcher.finish().exit_code == 128 + SIGTERM);
+  CHECK(nothing_is_left());
+}
+
 TEST_CASE("SIGTERM from outside leaves ranks, and what they have started, more time to save than 4 s") {
   // A shell ends at once, and the program that it stands over saves as well.
   LauncherRun launcher(
@@ -184,6 +207,39 @@ TEST_CASE("SIGTERM for an agent alone is one for the job") {
   const Finished job = launcher.finish();
   CHECK(job.exit_code == 0);
   CHECK_THAT(job.error, StartsWith("dabkerun: SIGTERM: passing it on to all ranks"));
+}
+
+TEST_CASE("Ctrl-C while hosts are still silent ends dabkerun at once, and what it has started") {
+  const bool others_have_come = GENERATE(false, true);
+  const TemporaryDirectory directory;
+  const std::string hosts = others_have_come ? "localhost:1,other.invalid:1,silent:1" : "silent:1,silent2:1";
+  LauncherRun launcher({"-H", hosts, "--remote-shell", make_shell(directory), "--start-timeout", "600",
+                        "--verbose", kWorker, "sleep"},
+                       {.environment = {own_mark()}});
+  // dabkerun, the shell, and what hangs below it; an agent here, and one over there.
+  const std::size_t all = others_have_come ? 5 : 3;
+  const auto limit = std::chrono::steady_clock::now() + kPatience;
+  while (processes_with(own_mark()).size() < all) {
+    REQUIRE(std::chrono::steady_clock::now() < limit);
+    std::this_thread::sleep_for(10ms);
+  }
+  launcher.signal(SIGINT);
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 130);
+  CHECK(job.took < 2 * kPatience);
+  CHECK_THAT(job.error, EndsWith("dabkerun: the job was ended by SIGINT\n"));
+  CHECK(nothing_is_left());
+}
+
+TEST_CASE("Ctrl-C ends ranks that wait in init for one that does not come") {
+  LauncherRun launcher({"-np", "2", "--grace-period", "600", "sh", "-c",
+                        "test $DABKE_RANK = 1 && exec sleep 1000; exec \"$0\" sums", RANK_WORKER},
+                       {.environment = {own_mark(), "DABKE_START_TIMEOUT_SECONDS=600"}});
+  REQUIRE(launcher.wait_for_error("1 of 2 ranks have called dabke_init; waiting for rank 1"));
+  launcher.signal(SIGINT);
+  const Finished job = launcher.finish();
+  CHECK(job.exit_code == 130);
+  CHECK(nothing_is_left());
 }
 
 }  // namespace dabke

@@ -9,6 +9,7 @@
 #include "bindings/python/core/bindings.h"
 #include "bindings/python/core/errors.h"
 #include "bindings/python/core/gil.h"
+#include "bindings/python/core/interruption.h"
 #include "bindings/python/core/text.h"
 
 namespace dabke::python {
@@ -79,8 +80,12 @@ void init(nb::list settings, const std::vector<std::vector<std::int32_t>>& proce
       options.ranks_count = ranks->size();
     }
   }
+  Interruption interruption;
+  options.check = Interruption::check();
+  options.check_context = interruption.context();
   options.language = "python";
   const dabke_status status = without_gil([&] { return dabke_init(&options); });
+  interruption.raise_again();
   if (exchange.error) {
     exchange.error->restore();
     nb::raise_python_error();

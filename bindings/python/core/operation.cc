@@ -1,9 +1,9 @@
 #include "bindings/python/core/operation.h"
 
 #include <deque>
-#include <optional>
 
 #include "bindings/python/core/gil.h"
+#include "bindings/python/core/interruption.h"
 
 namespace dabke::python {
 namespace {
@@ -35,24 +35,6 @@ void free_completed(std::size_t count) {
       list.push_back(std::move(oldest));
     }
   }
-}
-
-/// What a signal's handler has raised in the check of a wait.
-using Interruption = std::optional<nb::python_error>;
-
-int check_signals(void* context) {
-  const PyGILState_STATE lock = PyGILState_Ensure();
-  const bool raised = PyErr_CheckSignals() != 0;
-  if (raised) static_cast<Interruption*>(context)->emplace();
-  PyGILState_Release(lock);
-  return raised ? 1 : 0;
-}
-
-/// Whether the calling thread is the main one, which alone runs the handlers of signals.
-bool runs_signal_handlers() {
-  static const unsigned long main_thread =
-      nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
-  return PyThread_get_thread_ident() == main_thread;
 }
 
 }  // namespace
@@ -92,12 +74,9 @@ bool Operation::wait_by(Wait wait) const {
   dabke_status status = dabke_handle_status(handle_);
   if (status == DABKE_IN_PROGRESS) {
     Interruption interruption;
-    const dabke_check check = runs_signal_handlers() ? &check_signals : nullptr;
-    status = without_gil([&] { return wait(check, &interruption); });
-    if (interruption) {
-      interruption->restore();
-      nb::raise_python_error();
-    }
+    const dabke_check check = Interruption::check();
+    status = without_gil([&] { return wait(check, interruption.context()); });
+    interruption.raise_again();
   }
   if (status == DABKE_IN_PROGRESS) return false;
   if (status == DABKE_OK) return true;

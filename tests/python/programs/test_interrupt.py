@@ -77,3 +77,68 @@ def test_ctrl_c_at_the_terminal_ends_the_job(program):
     job.send_signal(signal.SIGINT)
     output, _ = job.communicate(timeout=300)
     assert job.returncode != 0
+
+
+@pytest.mark.parametrize('rank', [0, 1])
+def test_ctrl_c_ends_an_init_that_waits_for_a_rank_that_is_missing(program, tmp_path, rank):
+    meeting = tmp_path / 'meeting'
+    meeting.mkdir()
+    path = program('''
+        import dabke
+        try:
+            dabke.init()
+        except KeyboardInterrupt:
+            print("interrupted", dabke.is_initialized(), flush=True)
+            raise
+    ''')
+    job = subprocess.Popen([sys.executable, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                           env={**os.environ, 'DABKE_RANK': str(rank), 'DABKE_SIZE': '2',
+                                'DABKE_RENDEZVOUS': f'file:{meeting}', 'DABKE_START_TIMEOUT_SECONDS': '600'})
+    while not any('waiting' in str(each) or 'hello' in str(each) for each in meeting.rglob('*')):
+        assert job.poll() is None  # it has come, and left that
+    job.send_signal(signal.SIGINT)
+    out, error = job.communicate(timeout=60)
+    assert out == 'interrupted False\n', error
+    assert job.returncode == -signal.SIGINT, error
+
+
+def test_ctrl_c_ends_a_job_whose_ranks_wait_in_init(program):
+    path = program('''
+        import os, time, dabke
+        if os.environ["DABKE_RANK"] == "1":
+            time.sleep(1000)
+        dabke.init()
+    ''')
+    job = subprocess.Popen([os.environ['DABKERUN'], '-np', '2', '--grace-period', '600', sys.executable, path],
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                           env={**os.environ, 'DABKE_START_TIMEOUT_SECONDS': '600'})
+    for line in job.stderr:
+        if '1 of 2 ranks have called dabke_init' in line:
+            break
+    job.send_signal(signal.SIGINT)
+    _, error = job.communicate(timeout=120)
+    assert job.returncode == 130, error
+    assert 'killed because' not in error
+    assert error.count('KeyboardInterrupt') == 2, error
+
+
+def test_other_ranks_are_told_of_one_whose_init_was_interrupted(run, tmp_path):
+    done = run('''
+        import os, pathlib, signal, sys, threading, time, dabke
+        rank, told = int(os.environ["DABKE_RANK"]), pathlib.Path(sys.argv[1])
+        if rank == 2:
+            while not told.exists():
+                time.sleep(0.01)
+            sys.exit(0)
+        if rank == 0:
+            threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            dabke.init()
+        except dabke.errors.AbortedError as error:
+            print(error, flush=True)
+            told.touch()
+            raise
+    ''', ranks=3, env={'DABKE_START_TIMEOUT_SECONDS': '600'}, arguments=[tmp_path / 'told'], to_the_last=True)
+    assert done.code != 0
+    assert 'KeyboardInterrupt' in done.output, done.output
+    assert 'rank 0 on ' in done.lines_of(1)[0] and 'failed in dabke_init' in done.lines_of(1)[0], done.output

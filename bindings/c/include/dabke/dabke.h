@@ -71,6 +71,9 @@ DABKE_API const char* dabke_status_text(dabke_status status);
 /* The text of the calling thread's last failed call, or "". Valid until its next failed call. */
 DABKE_API const char* dabke_last_error(void);
 
+/* Whether a wait is to stop: 0 to go on, anything else to stop. */
+typedef int (*dabke_check)(void* context);
+
 /* ---- start and end ---- */
 
 typedef int32_t dabke_process_set; /* 0 is the world: all ranks */
@@ -129,11 +132,17 @@ typedef struct dabke_init_options {
   int (*exchange)(void* context, const void* mine, void* all, size_t capacity);
   void* exchange_context;
 
+  /* Asked a few times a second, on the calling thread, whether to go on, for as long as dabke_init waits for other ranks (not
+   * while it waits in exchange, in MPI or in Slurm's PMI-2). Once it has said stop, dabke_init returns
+   * DABKE_ERROR_INTERRUPTED, and the ranks that wait for this one get DABKE_ERROR_ABORTED, which names it. It is asked
+   * no more then. What it may call: as in dabke_wait_checking. May be NULL. */
+  dabke_check check;
+  void* check_context;
   /* The language of the program, "python", whose names of calls messages use where they say what to do. NULL: C. */
   const char* language;
 } dabke_init_options;
 #define DABKE_INIT_OPTIONS_INIT \
-  { sizeof(dabke_init_options), NULL, NULL, NULL, 0, NULL, 0, 0, NULL, 0, NULL, NULL, NULL }
+  { sizeof(dabke_init_options), NULL, NULL, NULL, 0, NULL, 0, 0, NULL, 0, NULL, NULL, NULL, NULL, NULL }
 
 /* Joins the job that the environment describes (dabkerun sets it), or the options; without either, a job of a
  * single rank. Every init is an epoch of its own: ranks may have other numbers in the next one, and it may have
@@ -425,8 +434,6 @@ DABKE_API int dabke_poll(const dabke_handle* handle);
 /* Waits at most `timeout_seconds` (negative: without limit), sleeping. Several threads may wait. Returns the
  * operation's status, or DABKE_IN_PROGRESS when the time was up. */
 DABKE_API dabke_status dabke_wait(dabke_handle* handle, double timeout_seconds);
-/* Whether a wait is to stop: 0 to go on, anything else to stop. */
-typedef int (*dabke_check)(void* context);
 /* The same, and asks `check` about every 50 ms whether to go on, for as long as it waits: on the calling
  * thread, which holds nothing then that others need, so it may block (on an interpreter's lock, say). It may
  * submit; calls that wait, dabke_init and dabke_shutdown are refused in it with
