@@ -17,8 +17,9 @@ namespace {
 // Whoever has left so many commands gives the core away for a moment: on one core the coordinator else comes
 // to them a time slice later, when they are in no cache any more.
 constexpr std::size_t kBacklog = 64;
-// For the word of how the process of a lost rank has ended: less than an operation of its own waits for its cause.
-constexpr Duration kExitStatusTime = std::chrono::milliseconds(300);
+// For the word of how the process of a lost rank has ended, which comes in milliseconds unless dabkerun is busy or gone. An
+// operation that has failed by itself waits for its cause a little longer (FailureArbiter).
+constexpr Duration kExitStatusTime = std::chrono::milliseconds(900);
 // What the end of a job takes when there is no memory left. Never touched, so it costs none until then; large
 // enough to be a mapping of its own, so that giving it back helps every thread.
 constexpr std::size_t kReserveBytes = 1 << 20;
