@@ -529,6 +529,35 @@ def test_a_finding_leads_to_its_evidence(page, tmp_path):
     assert 900 < begin < 1000 and 1010 < end < 1100
 
 
+def tensor_of_two_ranks(path, findings=()):
+    """A trace whose tensor 'grad.a' has a row on each of two ranks, beside their batches."""
+    names = [{'ph': 'M', 'name': f'{kind}_name', 'pid': rank, **tid, 'args': {'name': name}} for rank in range(2)
+             for kind, tid, name in (('process', {}, f'rank {rank}'), ('thread', {'tid': 2}, 'lane'), ('thread', {'tid': 100_001}, 'grad.a'))]
+    events = [{**whole(name, begin, duration, order=1), 'pid': rank, 'tid': tid} for rank in range(2)
+              for name, tid, begin, duration in (('NEGOTIATE_ALLREDUCE', 100_001, 0, 500), ('ALLREDUCE', 100_001, 500, 500), ('ALLREDUCE', 2, 600, 400))]
+    path.write_text(json.dumps({'traceEvents': names + events, 'otherData': {'report': {'findings': list(findings)}}}))
+
+
+def test_what_a_finding_or_a_search_leads_to_is_shown_where_the_lanes_leave_tensors_out(page, tmp_path):
+    path = tmp_path / 'report.json'
+    evidence = {'rank': 1, 'start_us': 0, 'end_us': 500, 'tensor': 'grad.a', 'order': 1}
+    tensor_of_two_ranks(path, [{'title': 'Rank 1 is late', 'text': 'It was last.', 'advice': 'Look at it.', 'severity': 'high', 'evidence': [evidence]}])
+    load(page, path)
+    drawn = """
+        const {lanes} = dabke, strokes = [], {strokeRect} = CanvasRenderingContext2D.prototype;
+        CanvasRenderingContext2D.prototype.strokeRect = function(...place) { strokes.push(place); };
+        try { lanes.draw(); } finally { CanvasRenderingContext2D.prototype.strokeRect = strokeRect; }
+        return [strokes.length, lanes.trace.rows[lanes.trace.row[lanes.selected]].name, document.getElementById("grouping").value];"""
+    batches = page.find_element(By.CSS_SELECTOR, '#grouping option[value=batches]')
+    batches.click()
+    page.find_element(By.CSS_SELECTOR, '.finding').click()
+    assert page.execute_script(drawn) == [1, 'grad.a', 'rank']
+    batches.click()  # the selection stays, though its row does not
+    assert page.execute_script(drawn) == [0, 'grad.a', 'batches']
+    page.find_element(By.ID, 'search').send_keys('grad', Keys.ENTER)
+    assert page.execute_script(drawn) == [1, 'grad.a', 'rank']
+
+
 def test_figures_of_the_report_are_drawn_and_lead_to_their_steps(page, trace):
     load(page, trace)
     titles = [each.text for each in page.find_elements(By.CSS_SELECTOR, '#plots figcaption')]

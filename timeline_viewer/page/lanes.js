@@ -38,7 +38,7 @@ class Rectangles {
 }
 
 export class Lanes {
-  /// `on`: select(event, -1 for none), measure({begin, end}), moved().
+  /// `on`: select(event, -1 for none), measure({begin, end}), group(grouping), moved().
   constructor(canvas, on) {
     this.canvas = canvas;
     this.on = on;
@@ -106,8 +106,13 @@ export class Lanes {
     this.redraw();
   }
 
+  /// Where the grouping leaves the event's row out the lanes are grouped by rank.
   select(event) {
     this.choose(event);
+    if (this.rows.every(each => this.trace.rows[this.trace.row[event]] !== each.row)) {
+      this.group('rank');
+      this.on.group('rank');
+    }
     const place = this.rows.find(each => this.trace.rows[this.trace.row[event]] === each.row);
     if (place) this.scroll = Math.max(0, Math.min(place.y - 80, this.height - this.canvas.clientHeight));
     this.redraw();
@@ -254,9 +259,8 @@ export class Lanes {
 
   drawSelection(ink, height) {
     const {trace, context, selected} = this;
-    const place = this.rows.find(each => each.row === trace.rows[trace.row[selected]]);
-    const y = place.y - this.scroll + trace.depth[selected] * LANE;
-    if (y < 0 || y > height) return;
+    const y = this.placeOf(selected)?.y;
+    if (y === undefined || y < 0 || y > height) return;
     const left = Math.max(GUTTER, this.x(trace.begin[selected]));
     const right = this.x(trace.end[selected]);
     if (right < GUTTER) return;
@@ -342,16 +346,19 @@ export class Lanes {
   }
 
   /// Where `by` is 1 the first event that the search has found and that begins after the selected one, or, where none is selected,
-  /// after what is shown has begun; by -1 the last one before. From the last it goes on with the first.
+  /// after what is shown has begun; by -1 the last one before. From the last it goes on with the first. Rows that are shown come before
+  /// those that are not.
   next(by) {
     const {trace, matched} = this;
     if (!matched) return;
     const shown = new Set(this.rows.map(each => each.row));
     const from = this.selected >= 0 ? [trace.begin[this.selected], this.selected] : [this.begin, -1];
     const compare = (a, b) => by * (a[0] - b[0] || a[1] - b[1]);
-    let nearest = null, first = null;
+    const isFound = i => matched[trace.name[i]] || matched.rows[trace.row[i]], isShown = i => shown.has(trace.rows[trace.row[i]]);
+    let nearest = null, first = null, hasShown = false;
+    for (let i = 0; i < trace.count && !hasShown; i++) hasShown = isFound(i) && isShown(i);
     for (let i = 0; i < trace.count; i++) {
-      if (!matched[trace.name[i]] && !matched.rows[trace.row[i]] || !shown.has(trace.rows[trace.row[i]])) continue;
+      if (!isFound(i) || hasShown && !isShown(i)) continue;
       const here = [trace.begin[i], i];
       if (compare(here, from) > 0 && (!nearest || compare(here, nearest) < 0)) nearest = here;
       if (!first || compare(here, first) < 0) first = here;

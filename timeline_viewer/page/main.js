@@ -13,6 +13,7 @@ const at = id => document.getElementById(id);
 const lanes = new Lanes(at('lanes'), {
   select: event => showSelection(at('selection'), lanes.trace, event),
   measure: range => showRange(at('selection'), lanes.trace, range),
+  group: grouping => { at('grouping').value = grouping; },
   moved: () => {
     steps.see(lanes.begin, lanes.end);
     clearTimeout(linking);
