@@ -11,8 +11,9 @@ import re
 import sys
 from pathlib import Path
 
-MODULES = ['format.js', 'colors.js', 'ranks.js', 'compare.js', 'counters.js', 'hover.js', 'steer.js', 'lanes.js', 'link.js', 'panel.js', 'plots.js', 'steps.js', 'main.js']
-WORKER = ['scanner.js', 'builder.js', 'worker.js']
+MODULES = ['format.js', 'spans.js', 'tracks.js', 'colors.js', 'ranks.js', 'compare.js', 'counters.js', 'hover.js', 'rows.js', 'folding.js', 'keys.js', 'steer.js', 'rectangles.js', 'folded.js',
+           'heads.js', 'marks.js', 'lanes.js', 'link.js', 'panel.js', 'plots.js', 'search.js', 'steps.js', 'main.js']
+WORKER = ['scanner.js', 'colors.js', 'tracks.js', 'summary.js', 'builder.js', 'worker.js']
 STYLE_LINK = '<link rel="stylesheet" href="./style.css">'
 SCRIPT_LINK = '<script type="module" src="./main.js"></script>'
 

@@ -169,7 +169,7 @@ def test_lanes_by_tensor_put_all_ranks_of_a_tensor_below_each_other(page, trace)
     load(page, trace)
     page.find_element(By.CSS_SELECTOR, '#grouping option[value=tensor]').click()
     rows = page.execute_script('return dabke.lanes.rows.map(row => [row.head, row.label])')
-    first = [head for head, _ in rows].index('layer1.weights')
+    first = 1 + [head for head, _ in rows].index('tensor layer1.weights')
     assert [label for _, label in rows[first:first + 4]] == ['rank 0', 'rank 1', 'rank 2', 'rank 3']
 
 
@@ -216,7 +216,7 @@ def test_the_legend_has_the_colours_that_are_there(page, tmp_path):
     path = tmp_path / 'kinds.json'
     path.write_text(json.dumps([whole('NEGOTIATE_ALLREDUCE', 0, 1), whole('ALLREDUCE', 1, 1), whole('forward', 2, 1)]))
     load(page, path)
-    assert [each.text for each in page.find_elements(By.CSS_SELECTOR, '#legend li')] == ['waits for other ranks', 'collective', 'the program']
+    assert [each.text for each in page.find_elements(By.CSS_SELECTOR, '#legend li')] == ['waits for other ranks', 'collective', 'forward']
     path.write_text(json.dumps([whole('QUEUE', 0, 1)]))
     load(page, path)
     WebDriverWait(page, LIMIT_SECONDS).until(lambda each: [item.text for item in each.find_elements(By.CSS_SELECTOR, '#legend li')] == ['waits for a result'])
@@ -247,10 +247,10 @@ def test_search_counts_what_a_name_and_an_expression_match(page, tmp_path):
     load(page, path)
     search = page.find_element(By.ID, 'search')
     search.send_keys('alp')
-    assert page.find_element(By.ID, 'matches').text == '2 found'
+    assert page.find_element(By.ID, 'matches').text == '2 events'
     search.send_keys(Keys.CONTROL, 'a')
     search.send_keys('/^(alps|beta)$/')
-    assert page.find_element(By.ID, 'matches').text == '2 found'
+    assert page.find_element(By.ID, 'matches').text == '2 events'
 
 
 def test_enter_goes_from_one_found_event_to_the_next_and_round(page, tmp_path):
@@ -288,11 +288,12 @@ def test_lanes_without_tensors_show_steps_batches_and_threads_of_each_rank(page,
     rows = page.execute_script('return dabke.lanes.rows.map(row => [row.head, row.label])')
     labels = [label for _, label in rows]
     assert [head for head, _ in rows if head] == ['rank 0', 'rank 1', 'rank 2', 'rank 3']
-    assert labels.count('steps') == labels.count('lane') == 4 and 'layer1.weights' not in labels
+    assert labels.count('steps') == labels.count('batches') == 4 and 'tensor layer1.weights' not in labels
 
 
 def test_counters_are_rows_of_their_rank_and_the_pointer_tells_their_values(page, trace, tmp_path):
     load(page, trace)
+    page.find_element(By.ID, 'lanes').send_keys('o')
     rows = page.execute_script('return dabke.lanes.rows.map(row => row.label)')
     for name in ('queue', 'bytes in flight', 'bus bandwidth (MB/s)'):
         assert rows.count(name) == 4
@@ -346,6 +347,7 @@ def test_the_pointer_tells_what_lies_below_it(page, tmp_path):
 
 def test_of_rows_whose_head_was_scrolled_away_the_rank_is_told(page, trace):
     load(page, trace)
+    page.find_element(By.ID, 'lanes').send_keys('o')
     page.execute_script('dabke.lanes.scrollBy(dabke.lanes.rows.find(row => row.group === "rank 1").y + 40)')
     drawn = page.execute_script("""
         const {lanes} = dabke, texts = [], {fillText} = CanvasRenderingContext2D.prototype;
@@ -515,6 +517,255 @@ def test_zooming_ends_where_times_cannot_be_told_apart_and_where_all_is_seen(pag
     assert view(page)[0] <= begin + 48
 
 
+RANKS, TENSORS, STEPS, LATE_RANK = 12, 160, 6, 2
+
+
+@pytest.fixture(scope='module')
+def job(tmp_path_factory):
+    """Steps of a millisecond, in which rank 2 computes 200 us longer than the others; no tensor is under way in a step's first 300 us."""
+    events = []
+    for rank in reversed(range(RANKS)):
+        names = {None: f'rank {rank}', 1: 'steps', 2: 'lane', 1001: 'python 4711',
+                 **{100_001 + tensor: f'grad.layer{tensor // 2}.{("weight", "bias")[tensor % 2]}' for tensor in range(TENSORS)}}
+        events += [{'ph': 'M', 'name': 'process_name' if tid is None else 'thread_name', 'pid': rank, 'tid': tid, 'args': {'name': name}}
+                   for tid, name in names.items()]
+
+        def add(tid, name, begin, end, rank=rank, **args):
+            events.append({**whole(name, begin, end - begin, **args), 'pid': rank, 'tid': tid})
+
+        for step in range(STEPS):
+            begin, ready = 1000 * step, 1000 * step + (500 if rank == LATE_RANK else 300)
+            add(1, f'step {step}', begin, begin + 1000)
+            add(1001, 'forward', begin, begin + 100)
+            add(1001, 'backward', begin + 100, ready)
+            add(1001, 'WAIT', ready, begin + 800)
+            add(2, 'ALLREDUCE', begin + 520, begin + 800, order=1 + step * TENSORS, bytes=64, tensors=TENSORS, last_rank=LATE_RANK, last_by_us=200)
+            for tensor in range(TENSORS):
+                add(100_001 + tensor, 'NEGOTIATE_ALLREDUCE', ready, begin + 510, order=1 + step * TENSORS + tensor, bytes=64)
+                add(100_001 + tensor, 'ALLREDUCE', begin + 510, begin + 800, order=1 + step * TENSORS + tensor, bytes=64)
+    evidence = {'rank': LATE_RANK, 'start_us': 2300, 'end_us': 2510, 'tensor': 'grad.layer0.weight', 'order': 1 + 2 * TENSORS}
+    finding = {'id': 'late-rank', 'title': 'Rank 2 holds the others up', 'text': '', 'advice': '', 'severity': 'high', 'evidence': [evidence]}
+    path = tmp_path_factory.mktemp('job') / 'job.json'
+    path.write_text(json.dumps({'traceEvents': events, 'otherData': {'report': {
+        'findings': [finding], 'cost': [{'rank': LATE_RANK, 'caused_median_us': 200.0}]}}}))
+    return path
+
+
+TEXTS_AND_COLOURS = """
+    const {lanes} = dabke, {canvas} = lanes, texts = [], {fillText} = CanvasRenderingContext2D.prototype;
+    CanvasRenderingContext2D.prototype.fillText = function(text, x, y) { texts.push(text); return fillText.call(this, text, x, y); };
+    try { lanes.draw(); } finally { CanvasRenderingContext2D.prototype.fillText = fillText; }
+    const hex = place => '#' + [...canvas.getContext('2d').getImageData(...place.map(each => Math.round(each * devicePixelRatio)), 1, 1).data]
+        .slice(0, 3).map(each => each.toString(16).padStart(2, '0')).join('');
+    const colourIn = (label, group, us) => {
+        const row = lanes.rows.find(each => each.group === group && (each.label || each.head) === label);
+        return hex([lanes.x(us), row.y - lanes.scroll + 2]);
+    };"""
+
+
+def click_on_row(page, head):
+    lanes = page.find_element(By.ID, 'lanes')
+    y = page.execute_script('return dabke.lanes.rows.find(row => row.head === arguments[0]).y - dabke.lanes.scroll + 8', head)
+    ActionChains(page).move_to_element_with_offset(lanes, 60 - lanes.size['width'] // 2, round(y - lanes.size['height'] / 2)).click().perform()
+
+
+def test_the_first_view_is_a_lane_for_each_rank_in_order_and_the_late_one_stands_out(page, job):
+    load(page, job)
+    assert page.execute_script('return dabke.lanes.rows.map(row => row.head)') == [f'rank {rank}' for rank in range(RANKS)]
+    assert page.execute_script('return dabke.lanes.height <= dabke.lanes.canvas.clientHeight')
+    texts, colours = page.execute_script(TEXTS_AND_COLOURS + 'return [texts, [0, 1, 2, 3].map(rank => colourIn(`rank ${rank}`, `rank ${rank}`, 2400))]')
+    assert 'late 200.0 µs' in texts
+    assert colours == ['#e69f00', '#e69f00', '#aa3377', '#e69f00']  # three wait for other ranks, for the one that is last to be ready
+    assert 'this rank was the last to be ready' in page.find_element(By.ID, 'legend').text
+
+
+def test_a_rank_is_opened_and_folded_by_a_click_and_by_keys(page, job):
+    load(page, job)
+    open_rows = 'return dabke.lanes.rows.filter(row => row.row).map(row => row.group)'
+    members = ['rank 2'] * (3 + TENSORS)
+    click_on_row(page, 'rank 2')
+    assert page.execute_script(open_rows) == members
+    click_on_row(page, 'rank 2')
+    assert page.execute_script(open_rows) == []
+    lanes = page.find_element(By.ID, 'lanes')
+    lanes.send_keys('jjj')
+    assert page.execute_script('return document.getElementById("status").textContent') == 'rank 2, late 200.0 µs, folded'
+    lanes.send_keys(Keys.ENTER)
+    assert page.execute_script(open_rows) == members
+    lanes.send_keys('k', Keys.ENTER)
+    assert page.execute_script(open_rows) == ['rank 1'] * (3 + TENSORS) + members
+    lanes.send_keys('o')
+    assert page.execute_script(open_rows) == []
+    lanes.send_keys('o')
+    assert len(page.execute_script(open_rows)) == RANKS * len(members)
+
+
+def test_n_and_b_go_from_event_to_event_of_the_rank_that_the_keys_are_at(page, job):
+    load(page, job)
+    lanes = page.find_element(By.ID, 'lanes')
+    lanes.send_keys('jj')  # at rank 1
+    page.execute_script('dabke.lanes.look(10, 990)')
+    seen = []
+    for key in 'nnnb':
+        lanes.send_keys(key)
+        seen.append(page.find_element(By.CSS_SELECTOR, '#selection h2').text)
+    assert seen == ['step 0', 'step 1', 'step 2', 'step 1']
+    assert page.execute_script('const {lanes} = dabke; return lanes.trace.rows[lanes.trace.row[lanes.selected]].process') == 'rank 1'
+    begin, end = view(page)
+    assert begin < 1000 < end  # it moves along
+
+
+def test_rows_say_in_words_what_they_are(page, job):
+    load(page, job)
+    click_on_row(page, 'rank 2')
+    labels = page.execute_script('return dabke.lanes.rows.filter(row => row.group === "rank 2").map(row => row.label || row.head)')
+    assert labels[:6] == ['rank 2', 'steps', 'batches', 'thread python 4711', 'tensor grad.layer0.weight', 'tensor grad.layer0.bias']
+    y = page.execute_script('return dabke.lanes.rows.find(row => row.label === "tensor grad.layer0.bias").y + 8')
+    assert page.execute_script('return dabke.lanes.hint(40, arguments[0])', y) == 'rank 2 · tensor grad.layer0.bias'
+    page.execute_script('dabke.lanes.select(dabke.lanes.trace.order.indexOf(1))')
+    ranks = [each.text for each in page.find_elements(By.CSS_SELECTOR, '#selection tr td:first-child')]
+    assert ranks == [str(rank) for rank in range(RANKS)]  # not as the file has them
+
+
+def test_rows_without_an_event_in_view_fold_away(page, job):
+    load(page, job)
+    click_on_row(page, 'rank 2')
+    shown = 'dabke.lanes.draw(); return dabke.lanes.rows.filter(row => row.group === "rank 2").map(row => row.label || row.head)'
+    assert len(page.execute_script(shown)) == 4 + TENSORS
+    assert page.execute_script('dabke.lanes.look(3010, 3200);' + shown) == [
+        'rank 2', 'steps', 'thread python 4711', f'+ {1 + TENSORS} rows without events here']
+    assert len(page.execute_script('dabke.lanes.showAll();' + shown)) == 4 + TENSORS
+    # What lies at the top stays there.
+    page.find_element(By.ID, 'lanes').send_keys('oo')
+    before, after, scroll = page.execute_script("""
+        const {lanes} = dabke, at = () => lanes.rows.find(row => row.label === 'thread python 4711' && row.group === 'rank 5').y - lanes.scroll;
+        lanes.scrollBy(at() - 24);
+        const before = at();
+        lanes.look(3010, 3200);
+        lanes.draw();
+        return [before, at(), lanes.scroll];""")
+    assert before == after == 24 and scroll > 0
+
+
+def test_a_name_filters_the_rows_and_opens_the_ranks_that_have_some(page, job):
+    load(page, job)
+    field = page.find_element(By.ID, 'filter')
+    rows = 'return dabke.lanes.rows.map(row => row.label || row.head)'
+    ActionChains(page).send_keys(Keys.ESCAPE, 'r').perform()
+    assert page.switch_to.active_element == field
+    field.send_keys('LAYER7.')
+    assert page.execute_script(rows) == [label for rank in range(RANKS) for label in (f'rank {rank}', 'tensor grad.layer7.weight', 'tensor grad.layer7.bias')]
+    WebDriverWait(page, LIMIT_SECONDS).until(lambda each: 'rows=LAYER7.' in each.current_url)
+    page.find_element(By.CSS_SELECTOR, '.finding').click()  # to a tensor of another name
+    assert field.get_attribute('value') == ''
+    assert page.execute_script('const {lanes} = dabke; return lanes.placeOf(lanes.selected) !== undefined')
+    page.execute_script('dabke.lanes.layout.openAll(false)')
+    field.send_keys('/^rank 1$/')
+    assert page.execute_script(rows) == ['rank 1']
+    field.send_keys(Keys.CONTROL, 'a')
+    field.send_keys('/[/')
+    assert page.execute_script('return document.getElementById("filter").matches(":invalid")')
+    field.send_keys(Keys.CONTROL, 'a')
+    field.send_keys('none')
+    assert page.execute_script(rows) == ['no row has this name']
+
+
+def test_search_counts_tensors_on_however_many_ranks(page, job, tmp_path):
+    load(page, job)
+    search = page.find_element(By.ID, 'search')
+    found = {}
+    for text in ('grad', 'layer3.', '/bias$/', 'forward', 'ward'):
+        search.send_keys(Keys.CONTROL, 'a')
+        search.send_keys(text)
+        found[text] = page.find_element(By.ID, 'matches').text
+    assert found == {'grad': '160 tensors', 'layer3.': '2 tensors', '/bias$/': '80 tensors', 'forward': f'{RANKS * STEPS} events', 'ward': f'{2 * RANKS * STEPS} events'}
+    search.send_keys(Keys.CONTROL, 'a')
+    search.send_keys('layer3.bias', Keys.ENTER)  # opens the rank that it leads to
+    assert page.execute_script('const {lanes} = dabke; return lanes.placeOf(lanes.selected) !== undefined')
+    path = tmp_path / 'horovod.json'
+    path.write_text(json.dumps([{'ph': 'M', 'name': 'process_name', 'pid': pid, 'args': {'name': name}} for pid, name in enumerate(('grad.a', 'grad.b', 'loss'))] +
+                               [{'ph': phase, 'name': 'NEGOTIATE_ALLREDUCE', 'pid': pid, 'ts': ts} for pid in range(3) for phase, ts in (('B', 0), ('E', 9))]))
+    search.send_keys(Keys.CONTROL, 'a')
+    search.send_keys('grad')
+    load(page, path)
+    WebDriverWait(page, LIMIT_SECONDS).until(lambda each: each.find_element(By.ID, 'matches').text == '2 tensors')
+    assert page.execute_script('return dabke.lanes.rows.map(row => row.head)') == ['tensor grad.a', 'tensor grad.b', 'tensor loss']
+
+
+def test_what_has_one_name_has_one_colour_in_every_row_and_view(page, job):
+    load(page, job)
+    click_on_row(page, 'rank 2')
+    colours = page.execute_script(TEXTS_AND_COLOURS + """
+        return [50, 200].map(us => [colourIn('rank 0', 'rank 0', 3000 + us), colourIn('rank 2', 'rank 2', 3000 + us), colourIn('thread python 4711', 'rank 2', 3000 + us)]);""")
+    assert [len(set(each)) for each in colours] == [1, 1] and colours[0] != colours[1], colours
+    in_words = page.execute_script("""
+        const hex = element => '#' + getComputedStyle(element).backgroundColor.match(/\\d+/g).map(each => Number(each).toString(16).padStart(2, '0')).join('');
+        const {lanes} = dabke, {trace} = lanes;
+        lanes.select(trace.name.indexOf(trace.names.indexOf('forward')));
+        return [...[...document.querySelectorAll('#legend li')].filter(each => each.textContent === 'forward').map(each => hex(each.querySelector('i'))),
+            hex(document.querySelector('#selection h2 i'))];""")
+    assert in_words == [colours[0][0]] * 2
+    page.find_element(By.CSS_SELECTOR, '#grouping option[value=tensor]').click()
+    page.execute_script('const {lanes} = dabke; lanes.select(lanes.trace.name.indexOf(lanes.trace.names.indexOf("forward"))); lanes.clear()')
+    by_tensor = page.execute_script(TEXTS_AND_COLOURS + "return colourIn('rank 2', lanes.rows.find(row => row.head === 'thread python 4711').group, 3050)")
+    assert by_tensor == colours[0][0]
+
+
+def test_the_strip_of_steps_lies_on_the_time_axis_of_the_lanes(page, job):
+    load(page, job)
+    bars = """
+        const {lanes, steps} = dabke, found = [], {fillRect} = CanvasRenderingContext2D.prototype;
+        lanes.draw(); lanes.on.moved();
+        CanvasRenderingContext2D.prototype.fillRect = function(x, y, width) { found.push([x, x + width]); };
+        try { steps.draw(); } finally { CanvasRenderingContext2D.prototype.fillRect = fillRect; }
+        return [found, steps.steps.map(step => [lanes.x(step.begin), lanes.x(step.end)])];"""
+    drawn, wanted = page.execute_script(bars)
+    assert len(drawn) == STEPS
+    assert all(abs(a - b) <= 1.01 for one, other in zip(drawn, wanted) for a, b in zip(one, other)), (drawn, wanted)
+    drawn, wanted = page.execute_script('dabke.lanes.look(2500, 4500);' + bars)
+    assert len(drawn) == 3
+    assert drawn[1] == pytest.approx(wanted[3], abs=1.01)
+    before = view(page)
+    ActionChains(page).scroll_from_origin(ScrollOrigin.from_element(page.find_element(By.ID, 'strip')), 0, -200).perform()
+    assert before[0] < view(page)[0] < view(page)[1] < before[1]
+
+
+def test_the_question_mark_shows_the_keys_unless_it_is_typed_into_a_field(page, job):
+    load(page, job)
+    keys = page.find_element(By.ID, 'keys')
+    page.find_element(By.ID, 'search').send_keys('?')
+    assert not keys.is_displayed()
+    page.find_element(By.ID, 'lanes').send_keys('?')
+    assert keys.is_displayed()
+    for words in ('zoom in', 'open the rank', 'search', 'show only rows of a name', 'measure'):
+        assert words in keys.text
+    ActionChains(page).send_keys(Keys.ESCAPE).perform()
+    assert not keys.is_displayed()
+    page.find_element(By.ID, 'help').click()
+    assert keys.is_displayed()
+    page.execute_script('document.getElementById("keys").close()')
+
+
+def test_at_400_pixels_the_first_screen_shows_every_rank_and_nothing_sticks_out(page, job):
+    page.execute_cdp_cmd('Emulation.setDeviceMetricsOverride', {'width': 400, 'height': 800, 'deviceScaleFactor': 1, 'mobile': False})
+    try:
+        load(page, job)
+        page.find_element(By.ID, 'search').send_keys('grad')
+        outside = page.execute_script("return [...document.querySelectorAll('header *, main > *, footer *, #findings *')].filter(each => {"
+                                      'const {right, width} = each.getBoundingClientRect(); return width && right > 400; }).map(each => each.outerHTML)')
+        assert outside == []
+        assert page.execute_script('return document.documentElement.scrollWidth') == 400
+        assert page.find_element(By.ID, 'matches').is_displayed()
+        texts, bottom = page.execute_script(TEXTS_AND_COLOURS + 'return [texts, canvas.getBoundingClientRect().top + lanes.rows[3].y + 24]')
+        assert {f'rank {rank}' for rank in range(4)} < set(texts) and 'late' in ' '.join(texts) and bottom < 400
+        click_on_row(page, 'rank 2')
+        assert page.execute_script('return dabke.lanes.rows.length') == RANKS + 3 + TENSORS
+        page.find_element(By.CSS_SELECTOR, '.finding').click()  # scrolls to where it is
+        assert page.execute_script('return dabke.lanes.selected') >= 0
+    finally:
+        page.execute_cdp_cmd('Emulation.clearDeviceMetricsOverride', {})
+
+
 def test_a_finding_leads_to_its_evidence(page, tmp_path):
     path = tmp_path / 'report.json'
     events = [{'ph': 'M', 'name': 'process_name', 'pid': 0, 'args': {'name': 'rank 0'}},
@@ -667,6 +918,14 @@ const done = arguments[arguments.length - 1], {lanes} = dabke, tasks = [];
 def test_a_million_events_are_drawn_smoothly(page, million):
     load(page, million)
     assert page.execute_script('return dabke.lanes.trace.count') == 1_000_000
+    for is_open in (False, True):
+        if is_open:
+            page.find_element(By.ID, 'lanes').send_keys('o')
+            assert page.execute_script('return dabke.lanes.rows.length') == 8 * (1 + 25)
+        check_drawing(page)
+
+
+def check_drawing(page):
     least_ms, least_task_ms, figures = math.inf, math.inf, {}
     for _ in range(TRIES):  # on a machine that does other things, too, either may take longer: once it does not
         figures = page.execute_async_script(MEASURE)

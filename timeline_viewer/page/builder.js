@@ -1,6 +1,9 @@
 // Makes columns of numbers of a trace's events: sorted by row, depth and time, so that each (row, depth) is a lane whose events
 // do not overlap.
 
+import {summariesOf} from './summary.js';
+import {kindOfTrack, trackWords} from './tracks.js';
+
 const OWN_COLUMN = new Set(['order', 'bytes', 'last_rank', 'last_by_us', 'batch']);
 
 // Ends are sums of two numbers that have been rounded: what ends as another begins may seem to end just after.
@@ -113,6 +116,7 @@ export class Builder {
     const args = event.args && typeof event.args === 'object' ? event.args : {};
     const rest = Object.entries(args).filter(([key]) => !OWN_COLUMN.has(key));
     const name = text(event.name), detail = rest.length ? JSON.stringify(rest) : '[]';  // before a column is longer than the others
+    if (name.startsWith('NEGOTIATE_')) row.negotiates = true;
     this.begin.push(begin);
     this.end.push(end);
     this.row.push(row.index);
@@ -143,16 +147,16 @@ export class Builder {
       name: take(Uint32Array, this.name), detail: take(Uint32Array, this.detail), order: take(Float64Array, this.order),
       bytes: take(Float64Array, this.bytes), lastRank: take(Int32Array, this.lastRank), lastBy: take(Float64Array, this.lastBy),
       depth: take(Uint8Array, depth), names: this.names.texts, details: this.details.texts,
-      rows: this.rowList.map(({pid, tid, name}) => ({
-        pid, tid, process: this.processes.get(pid) ?? `process ${pid}`, name: name || (tid === undefined ? '' : `thread ${tid}`), lanes: [],
+      rows: this.rowList.map(({pid, tid, name, negotiates}) => this.named({
+        pid, tid, name: name || (tid === undefined ? '' : `thread ${tid}`), lanes: [], negotiates,
       })),
     };
     for (const {pid, name, changes} of this.counters.values()) {
       changes.sort((a, b) => a[0] - b[0]);
-      trace.rows.push({pid, process: this.processes.get(pid) ?? `process ${pid}`, name, lanes: [], counter: {
+      trace.rows.push(this.named({pid, name, lanes: [], counter: {
         times: Float64Array.from(changes, change => change[0]), values: Float64Array.from(changes, change => change[1]),
         most: changes.reduce((most, change) => Math.max(most, change[1]), 0),
-      }});
+      }}));
     }
     for (let i = 0; i < count;) {
       let to = i + 1;
@@ -160,7 +164,16 @@ export class Builder {
       trace.rows[trace.row[i]].lanes.push({from: i, to});
       i = to;
     }
+    trace.summaries = summariesOf(trace);
     return trace;
+  }
+
+  /// The row with its process, its kind and its words.
+  named(row) {
+    row.process = this.processes.get(row.pid) ?? `process ${row.pid}`;
+    row.kind = kindOfTrack(row);
+    row.words = trackWords(row);
+    return row;
   }
 
   /// How deep each event lies in its row: below all that have not ended as it begins.

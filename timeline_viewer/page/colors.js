@@ -1,24 +1,51 @@
-// What each kind of event looks like: colours of Okabe and Ito's set, which colour-blind people can tell apart.
+// What each name looks like, in every row, view and file: what the runtime writes by its kind, in colours of Okabe and Ito's set,
+// which colour-blind people can tell apart; what the program has named by that name alone.
+
+/// What a rank does, in one lane: at each time the first of these.
+export const STRATA = ['error', 'run', 'late', 'ranks', 'result', 'program'];
+
+export const LATE = ['#aa3377', 'this rank was the last to be ready'];
+
 const KINDS = [
-  [/^NEGOTIATE_/, '#e69f00', 'waits for other ranks'],
-  [/^(QUEUE|WAIT)/, '#8d95a3', 'waits for a result'],
-  [/^(MEMCPY_|ALLOCATE|INIT_FUSION)/, '#cc79a7', 'is copied'],
-  [/^(ERROR|RECORDS_LOST|TAIL_MISSING)/, '#d55e00', 'error or loss'],
-  [/^(ALLREDUCE|ALLGATHER|BROADCAST|ALLTOALL|REDUCESCATTER|nccl|gloo:)/, '#0072b2', 'collective'],
-  [/^[A-Z]+_(ALLREDUCE|ALLGATHER|BCAST|ALLTOALL|REDUCESCATTER|RUN)/, '#56b4e9', 'data moves'],
-  [/^(step \d|STEP|CYCLE_START)/, '#c3c8d0', 'step'],
-  [/^/, '#009e73', 'the program'],
+  [/^NEGOTIATE_/, '#e69f00', 'waits for other ranks', 'ranks'],
+  [/^(QUEUE|WAIT)/, '#8d95a3', 'waits for a result', 'result'],
+  [/^(MEMCPY_|ALLOCATE|INIT_FUSION)/, '#cc79a7', 'is copied', 'run'],
+  [/^(ERROR|RECORDS_LOST|TAIL_MISSING)/, '#d55e00', 'error or loss', 'error'],
+  [/^(ALLREDUCE|ALLGATHER|BROADCAST|ALLTOALL|REDUCESCATTER|nccl|gloo:)/, '#0072b2', 'collective', 'run'],
+  [/^[A-Z]+_(ALLREDUCE|ALLGATHER|BCAST|ALLTOALL|REDUCESCATTER|RUN)/, '#56b4e9', 'data moves', 'run'],
+  [/^(step \d|STEP|CYCLE_START)/, '#c3c8d0', 'step', ''],
+  [/^/, '', '', 'program'],
 ];
+const MOST_NAMES = 6;  // of the program, in the legend
 
 const kindOf = name => KINDS.find(([pattern]) => pattern.test(name));
 
-export const colorOf = name => kindOf(name)[1];
+// Greens and violets, which no kind has, light enough for black letters.
+const OWN_HUES = [70, 92, 114, 136, 158, 180, 236, 254, 272, 290];
+
+function colorOfHash(name) {
+  let hash = 0x811c9dc5;  // FNV-1a
+  for (let i = 0; i < name.length; i++) hash = Math.imul(hash ^ name.charCodeAt(i), 0x01000193);
+  const place = ((hash ^ hash >>> 15) >>> 0) % (2 * OWN_HUES.length);
+  return `hsl(${OWN_HUES[place >> 1]} 50% ${[64, 80][place % 2]}%)`;
+}
+
+export const colorOf = name => kindOf(name)[1] || colorOfHash(name);
+
+/// One of STRATA; '': no folded lane shows it.
+export const stratumOf = name => kindOf(name)[3];
+
+/// A span of a folded lane in words: what the program waits for, else what it does.
+export const wordsOf = name => ['ranks', 'result'].includes(stratumOf(name)) ? kindOf(name)[2] : name;
 
 /// What is read on that colour.
-export const inkOn = color => color === '#0072b2' || color === '#d55e00' ? '#fff' : '#000';
+export const inkOn = color => ['#0072b2', '#d55e00', LATE[0]].includes(color) ? '#fff' : '#000';
 
-/// [colour, what it means] of the kinds that have one of these names.
-export function legendOf(names) {
-  const there = new Set(names.map(kindOf));
-  return KINDS.filter(kind => there.has(kind)).map(([, color, meaning]) => [color, meaning]);
+/// [colour, what it means] of the kinds and of some of the program's names that are among these.
+export function legendOf(names, hasLate) {
+  const there = new Set(names.map(kindOf)), own = names.filter(name => !kindOf(name)[1]);
+  const kinds = KINDS.filter(kind => kind[1] && there.has(kind)).map(([, color, meaning]) => [color, meaning]);
+  const more = own.length - MOST_NAMES;
+  return [...kinds, ...hasLate ? [LATE] : [], ...own.slice(0, MOST_NAMES).map(name => [colorOf(name), name]),
+    ...more > 0 ? [['', `${more.toLocaleString('en')} more names of the program`]] : []];
 }

@@ -1,7 +1,7 @@
 // Numbers as people read them, and what the canvases share.
 
-/// Pixels at the left for what a row is called.
-export const GUTTER = 168;
+/// Pixels at the left of a canvas so wide, for what its rows are called.
+export const gutterOf = width => width < 560 ? 128 : width < 900 ? 168 : 208;
 
 export function time(us) {
   if (us === 0) return '0 µs';

@@ -1,12 +1,14 @@
-// What is shown as a part of the address, so that it can be sent and found again: #t=from,to&by=tensor&q=words. Times are
+// What is shown as a part of the address, so that it can be sent and found again: #t=from,to&by=tensor&q=words&rows=name. Times are
 // microseconds from the trace's beginning on.
 export function readLink() {
   const parts = new URLSearchParams(location.hash.slice(1)), [from, to] = (parts.get('t') ?? '').split(',').map(Number);
-  return {from, to, hasTimes: Number.isFinite(from) && Number.isFinite(to) && from < to, by: parts.get('by'), words: parts.get('q') ?? ''};
+  return {from, to, hasTimes: Number.isFinite(from) && Number.isFinite(to) && from < to, by: parts.get('by'), words: parts.get('q') ?? '',
+    filter: parts.get('rows') ?? ''};
 }
 
-export function writeLink({from, to, by, words}) {
+export function writeLink({from, to, by, words, filter}) {
   const parts = [`t=${from.toFixed(3)},${to.toFixed(3)}`, `by=${encodeURIComponent(by)}`];
   if (words) parts.push(`q=${encodeURIComponent(words)}`);
+  if (filter) parts.push(`rows=${encodeURIComponent(filter)}`);
   history.replaceState(null, '', `#${parts.join('&')}`);
 }

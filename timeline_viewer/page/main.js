@@ -3,17 +3,24 @@ import {legendOf} from './colors.js';
 import {showComparison} from './compare.js';
 import {time} from './format.js';
 import {followPointer} from './hover.js';
+import {showKeys} from './keys.js';
 import {Lanes} from './lanes.js';
 import {readLink, writeLink} from './link.js';
 import {showFindings, showRange, showSelection} from './panel.js';
 import {showPlots} from './plots.js';
+import {find, goToNext, matcher} from './search.js';
+import {steerTime} from './steer.js';
 import {Steps} from './steps.js';
 
 const at = id => document.getElementById(id);
 const lanes = new Lanes(at('lanes'), {
   select: event => showSelection(at('selection'), lanes.trace, event),
   measure: range => showRange(at('selection'), lanes.trace, range),
-  group: grouping => { at('grouping').value = grouping; },
+  reveal: ({grouping, isFiltered}) => {
+    at('grouping').value = grouping;
+    if (!isFiltered) at('filter').value = '';
+  },
+  fold: words => { at('status').textContent = words; },
   moved: () => {
     steps.see(lanes.begin, lanes.end);
     clearTimeout(linking);
@@ -72,24 +79,35 @@ async function open(blob, name, report) {
   at('name').textContent = `${name} · ${result.trace.count.toLocaleString('en')} event${result.trace.count === 1 ? '' : 's'}`;
   if (['batches', 'tensor'].includes(linked?.by)) at('grouping').value = linked.by;
   if (linked?.words) at('search').value = linked.words;
+  if (linked?.filter) at('filter').value = linked.filter;
   lanes.show(result.trace, at('grouping').value);
   if (linked?.hasTimes) lanes.look(linked.from + result.trace.first, linked.to + result.trace.first);
   linked = null;
-  showLegend(legendOf(result.trace.names));
+  showLegend(legendOf(result.trace.names, [...result.trace.summaries.values()].some(summary => summary.late.begin.length)));
   showSelection(at('selection'), result.trace, -1);
   told = report ?? result.metadata?.otherData?.report;
   steps.show(result.trace, told);
   at('comparison').replaceChildren();
   if (told?.clock_error_us > 0) at('name').textContent += ` · hosts' clocks ±${time(told.clock_error_us)}`;
+  lanes.late = lateOf(told);
   showFindings(at('findings'), told, showEvidence);
   showPlots(at('plots'), told, look);
   search();
+  filter();
+}
+
+/// The rank that the report has found to hold the others up, and by how much in the usual step, for its head in the lanes.
+function lateOf(report) {
+  const found = Array.isArray(report?.findings) && report.findings.find(each => each?.id === 'late-rank'), rank = found?.evidence?.[0]?.rank;
+  if (!Number.isInteger(rank)) return null;
+  const cost = Array.isArray(report.cost) ? report.cost.find(each => each?.rank === rank) : null, us = cost?.caused_median_us || cost?.caused_per_step_us;
+  return {process: `rank ${rank}`, words: us > 0 ? `late ${time(us)}` : 'late'};
 }
 
 function showLegend(kinds) {
   at('legend').replaceChildren(...kinds.map(([color, meaning]) => {
     const item = document.createElement('li'), patch = document.createElement('i');
-    patch.style.background = color;
+    patch.style.background = color || 'none';
     item.append(patch, meaning);
     return item;
   }));
@@ -109,10 +127,11 @@ async function compare(blob, name) {
 
 function link() {
   const {begin, end, trace} = lanes;
-  writeLink({from: begin - trace.first, to: end - trace.first, by: at('grouping').value, words: at('search').value});
+  writeLink({from: begin - trace.first, to: end - trace.first, by: at('grouping').value, words: at('search').value, filter: at('filter').value});
 }
 
 function look(begin, end) {
+  at('lanes').scrollIntoView({block: 'nearest'});  // where the panel lies below them
   const margin = Math.max((end - begin) / 2, 1);
   lanes.look(begin - margin, end + margin);
 }
@@ -129,13 +148,6 @@ function showEvidence({rank, start_us: begin, end_us: end, tensor, order}) {
   }
 }
 
-function matcher(text) {
-  const pattern = /^\/(.+)\/(i?)$/.exec(text);
-  if (!pattern) return name => name.toLowerCase().includes(text.toLowerCase());
-  const expression = new RegExp(pattern[1], pattern[2]);
-  return name => expression.test(name);
-}
-
 function search() {
   const {trace} = lanes, text = at('search').value;
   if (!trace) return;
@@ -143,12 +155,9 @@ function search() {
   at('matches').textContent = '';
   try {
     if (text) {
-      const test = matcher(text);
-      lanes.matched = trace.names.map(test);
-      lanes.matched.rows = trace.rows.map(row => test(row.name));
-      let count = 0;
-      for (let i = 0; i < trace.count; i++) count += lanes.matched[trace.name[i]] || lanes.matched.rows[trace.row[i]];
-      at('matches').textContent = `${count.toLocaleString('en')} found`;
+      const found = find(trace, text);
+      lanes.matched = found.matched;
+      at('matches').textContent = found.words;
     }
   } catch (error) {
     at('matches').textContent = error.message;
@@ -156,16 +165,36 @@ function search() {
   lanes.redraw();
 }
 
+function filter() {
+  const text = at('filter').value;
+  let matches = null;
+  at('filter').setCustomValidity('');
+  try {
+    if (text) matches = matcher(text);
+  } catch (error) {
+    at('filter').setCustomValidity(error.message);
+    return;
+  }
+  if (lanes.trace && (matches || lanes.filter)) lanes.filterBy(matches);
+}
+
 at('search').oninput = search;
 at('search').onkeydown = event => {
-  if (event.key === 'Enter') lanes.next(event.shiftKey ? -1 : 1);
+  if (event.key === 'Enter') goToNext(lanes, event.shiftKey ? -1 : 1);
   if (event.key === 'Escape') at('lanes').focus();
 };
+at('filter').oninput = filter;
+at('filter').onkeydown = event => {
+  if (event.key === 'Escape' || event.key === 'Enter') at('lanes').focus();
+};
 addEventListener('keydown', event => {
-  if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey || event.target.matches('input, select') || !lanes.trace) return;
+  const field = {'/': 'search', r: 'filter', R: 'filter'}[event.key];
+  if (!field || event.ctrlKey || event.metaKey || event.altKey || event.target.matches('input, select') || at('keys').open || !lanes.trace) return;
   event.preventDefault();
-  at('search').focus();
+  at(field).focus();
 });
+showKeys(at('keys'), at('keylist'), at('help'));
+steerTime(lanes, at('strip'));
 followPointer(at('lanes'), at('hover'), (x, y) => lanes.hint(x, y));
 at('grouping').onchange = () => lanes.trace && lanes.group(at('grouping').value);
 function onFile(input, act) {

@@ -1,4 +1,5 @@
 // The side panel: what is selected, and the report's findings. Names from a file only ever become text.
+import {colorOf} from './colors.js';
 import {size, time, unbroken} from './format.js';
 import {lastRankOf, rankOf, sameOnAllRanks} from './ranks.js';
 
@@ -8,6 +9,15 @@ function element(tag, text, ...children) {
   made.append(...children);
   return made;
 }
+
+/// The colour that the name has in the lanes.
+function patchOf(name) {
+  const patch = element('i');
+  patch.style.background = colorOf(name);
+  return patch;
+}
+
+const named = name => element('td', '', patchOf(name), name);
 
 export function showFindings(place, report, onEvidence) {
   place.replaceChildren(element('h2', 'Findings'));
@@ -33,7 +43,7 @@ export function showSelection(place, trace, event) {
   if (event < 0) return;
   const row = trace.rows[trace.row[event]];
   const facts = [
-    ['where', [row.process, row.name].filter(Boolean).join(' · ')], ['begins', time(trace.begin[event] - trace.first)],
+    ['where', [row.process, row.words].filter(Boolean).join(' · ')], ['begins', time(trace.begin[event] - trace.first)],
     ['takes', time(trace.end[event] - trace.begin[event])], ...JSON.parse(trace.details[trace.detail[event]])];
   if (!Number.isNaN(trace.order[event])) facts.push(['order', trace.order[event]]);
   if (!Number.isNaN(trace.bytes[event])) facts.push(['size', size(trace.bytes[event])]);
@@ -41,7 +51,8 @@ export function showSelection(place, trace, event) {
   const list = element('dl');
   for (const [name, value] of facts)
     list.append(element('dt', String(name)), element('dd', typeof value === 'object' ? JSON.stringify(value) : String(value)));
-  place.append(element('h2', trace.names[trace.name[event]]), list);
+  const title = element('h2', '', patchOf(trace.names[trace.name[event]]), trace.names[trace.name[event]]);
+  place.append(title, list);
   if (!Number.isNaN(trace.order[event])) place.append(...sideBySide(trace, event));
 }
 
@@ -59,14 +70,15 @@ export function showRange(place, trace, {begin, end}) {
     }
   }
   const lines = [...sums].sort((a, b) => b[1].us - a[1].us).slice(0, 12).map(([name, {count, us}]) => element('tr', '',
-    element('td', trace.names[name]), element('td', count.toLocaleString('en')), element('td', time(us))));
+    named(trace.names[name]), element('td', count.toLocaleString('en')), element('td', time(us))));
   const head = element('tr', '', element('th', 'in it, all lanes'), element('th', 'events'), element('th', 'time'));
   place.replaceChildren(element('h2', `${time(end - begin)} from ${time(begin - trace.first)} on`), element('table', '', head, ...lines));
 }
 
 /// The same tensor's same order on all ranks: when each came, and for how long the others waited for it alone.
 function sideBySide(trace, event) {
-  const found = sameOnAllRanks(trace, event), last = lastRankOf(trace, event);
+  const rank = i => rankOf(trace, i) ?? Infinity;
+  const found = sameOnAllRanks(trace, event).sort((a, b) => rank(a) - rank(b) || a - b), last = lastRankOf(trace, event);
   if (found.length < 2) return [];
   const first = Math.min(...found.map(i => trace.begin[i]));
   const head = element('tr', '', ...['rank', 'begins after', 'takes', ...last ? ['others waited'] : []].map(each => element('th', each)));

@@ -1,35 +1,56 @@
 // The pointer, the wheel and the keys, on the canvas of lanes.
+import {press} from './keys.js';
 
-export function steer(lanes) {
-  const {canvas} = lanes;
-  canvas.addEventListener('dblclick', () => lanes.fitSelected());
+/// The wheel on a canvas that shares the time axis of the lanes.
+export function steerTime(lanes, canvas) {
   canvas.addEventListener('wheel', event => {
     event.preventDefault();
     if (event.shiftKey) lanes.scrollBy(event.deltaY || event.deltaX);
     else if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) lanes.pan(event.deltaX / lanes.scale);
-    else lanes.zoom(1.002 ** event.deltaY, event.offsetX);
+    else lanes.zoom(1.002 ** event.deltaY, Math.max(lanes.gutter, event.offsetX));
   }, {passive: false});
+}
+
+export function steer(lanes) {
+  const {canvas} = lanes;
+  canvas.addEventListener('dblclick', () => lanes.fitSelected());
+  steerTime(lanes, canvas);
+  const fingers = new Map();
   let drag = null;
   canvas.addEventListener('pointerdown', event => {
+    fingers.set(event.pointerId, event.offsetX);
     drag = {x: event.offsetX, y: event.offsetY, moved: 0, from: event.shiftKey ? event.offsetX : null};
     canvas.setPointerCapture(event.pointerId);
   });
   canvas.addEventListener('pointermove', event => {
-    if (!drag) return;
+    if (!drag) {
+      canvas.style.cursor = lanes.trace && lanes.rowAt(event.offsetY)?.isOpen !== undefined ? 'pointer' : '';
+      return;
+    }
     if (drag.from !== null) return lanes.measure(drag.from, event.offsetX);
+    if (fingers.size === 2) return pinch(event);
     const dx = event.offsetX - drag.x, dy = event.offsetY - drag.y;
     lanes.pan(-dx / lanes.scale);
     lanes.scrollBy(-dy);
     drag = {x: event.offsetX, y: event.offsetY, moved: drag.moved + Math.abs(dx) + Math.abs(dy), from: null};
   });
+  /// Two fingers: what was between them stays there.
+  function pinch(event) {
+    const apart = () => Math.max(8, Math.abs([...fingers.values()].reduce((a, b) => a - b))), before = apart();
+    fingers.set(event.pointerId, event.offsetX);
+    const [a, b] = fingers.values();
+    lanes.zoom(before / apart(), (a + b) / 2);
+    drag.moved = Infinity;
+  }
   canvas.addEventListener('pointerup', event => {
-    if (drag?.from != null && lanes.measured) {
-      lanes.on.measure(lanes.measured);
-    } else if (drag && drag.moved < 4) {
-      lanes.choose(lanes.at(event.offsetX, event.offsetY));
-      lanes.redraw();
-      lanes.on.select(lanes.selected);
-    }
+    fingers.delete(event.pointerId);
+    if (fingers.size) return;
+    if (drag?.from != null && lanes.measured) lanes.on.measure(lanes.measured);
+    else if (drag && drag.moved < 4) lanes.click(event.offsetX, event.offsetY);
+    drag = null;
+  });
+  canvas.addEventListener('pointercancel', () => {
+    fingers.clear();
     drag = null;
   });
   canvas.addEventListener('keydown', event => press(lanes, event));
@@ -37,19 +58,4 @@ export function steer(lanes) {
   document.addEventListener('keydown', event => {
     if (event.target === document.body && lanes.trace) press(lanes, event);
   });
-}
-
-function press(lanes, event) {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const span = lanes.end - lanes.begin;
-  const act = {
-    w: () => lanes.zoom(0.8), s: () => lanes.zoom(1.25), a: () => lanes.pan(-span / 8), d: () => lanes.pan(span / 8),
-    ArrowLeft: () => lanes.pan(-span / 8), ArrowRight: () => lanes.pan(span / 8),
-    ArrowUp: () => lanes.scrollBy(-32), ArrowDown: () => lanes.scrollBy(32), 0: () => lanes.showAll(),
-    f: () => lanes.fitSelected(), m: () => lanes.measureSelected(),
-    Escape: () => { lanes.choose(-1); lanes.measured = null; lanes.redraw(); lanes.on.select(-1); },
-  }[event.key.length === 1 ? event.key.toLowerCase() : event.key];
-  if (!act) return;
-  event.preventDefault();
-  act();
 }

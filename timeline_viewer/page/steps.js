@@ -1,13 +1,14 @@
-// The strip along the top: a bar for each step of the first rank that has some, as high as the step is long. It begins where the
-// lanes do; the steps that the lanes show are in the page's accent.
-import {GUTTER, time} from './format.js';
+// The strip along the top, on the time axis of the lanes: a bar for each step of the first rank that has some, as high as the step
+// is long. The one that was chosen last is in the page's accent.
+import {gutterOf, time} from './format.js';
+import {firstEndingAfter} from './spans.js';
 
 export class Steps {
   constructor(canvas, onStep) {
     this.canvas = canvas;
     this.onStep = onStep;
     this.steps = [];
-    this.seen = {begin: 0, end: 0};
+    this.seen = {begin: 0, end: 1};
     this.current = -1;  // of the keyboard
     canvas.onclick = event => this.go(this.at(event.offsetX));
     canvas.onpointermove = event => {
@@ -29,6 +30,8 @@ export class Steps {
     if (!this.steps.length && Array.isArray(report?.steps))
       for (const step of report.steps)
         if (step?.end_us > step?.start_us) this.steps.push({begin: Number(step.start_us), end: Number(step.end_us), name: `step ${step.step}`});
+    this.steps.sort((a, b) => a.begin - b.begin);
+    this.ends = Float64Array.from(this.steps, step => step.end);
     this.longest = this.steps.reduce((most, {begin, end}) => Math.max(most, end - begin), 0);
     const {canvas, steps} = this;
     canvas.setAttribute('aria-valuemax', steps.length);
@@ -45,11 +48,21 @@ export class Steps {
 
   words(i) { return `${this.steps[i].name}: ${time(this.steps[i].end - this.steps[i].begin)}`; }
 
-  at(x) { return Math.floor((x - GUTTER) / (this.canvas.clientWidth - GUTTER) * this.steps.length); }
+  get gutter() { return gutterOf(this.canvas.clientWidth); }
+
+  get scale() { return (this.canvas.clientWidth - this.gutter) / (this.seen.end - this.seen.begin); }
+
+  /// The step below this place of the canvas; -1: there is none.
+  at(x) {
+    if (!this.steps.length || x < this.gutter) return -1;
+    const us = this.seen.begin + (x - this.gutter) / this.scale, i = firstEndingAfter(this.ends, 0, this.steps.length, us);
+    return this.steps[i]?.begin <= us ? i : -1;
+  }
 
   go(i) {
     if (!this.steps[i]) return;
     this.current = i;
+    this.draw();
     this.canvas.setAttribute('aria-valuenow', i + 1);
     this.canvas.setAttribute('aria-valuetext', this.words(i));
     this.onStep(this.steps[i]);
@@ -69,20 +82,27 @@ export class Steps {
     context.clearRect(0, 0, width, height);
     context.font = `12px ${style.fontFamily}`;
     context.fillStyle = look('--faint');
-    if (!steps.length) return context.fillText('No step is marked: call dabke_mark_step at the end of each', 16, 24);
-    context.fillText(`${steps.length.toLocaleString('en')} steps`, 16, 17);
-    context.fillText(`longest ${time(this.longest)}`, 16, 33);
-    const room = width - GUTTER, columns = Math.min(steps.length, room), colors = [look('--line-strong'), look('--accent')];
-    for (let column = 0; column < columns; column++) {
-      let most = 0, isSeen = 0;
-      const to = (column + 1) * steps.length / columns;
-      for (let i = Math.floor(column * steps.length / columns); i < to; i++) {
-        most = Math.max(most, steps[i].end - steps[i].begin);
-        if (steps[i].begin < seen.end && steps[i].end > seen.begin) isSeen = 1;
+    const {gutter, scale} = this, inset = gutter < 160 ? 8 : 16;
+    if (!steps.length) return context.fillText(width < 560 ? 'No step is marked' : 'No step is marked: call dabke_mark_step at the end of each', inset, 24);
+    context.fillText(`${steps.length.toLocaleString('en')} steps`, inset, 17);
+    context.fillText(`longest ${time(this.longest)}`, inset, 33);
+    const x = us => gutter + (us - seen.begin) * scale, colors = [look('--bar'), look('--accent')], ink = look('--ink');
+    this.bars = 0;
+    for (let i = firstEndingAfter(this.ends, 0, steps.length, seen.begin), next; i < steps.length && steps[i].begin < seen.end; i = next) {
+      const left = Math.max(gutter, Math.floor(x(steps[i].begin))), right = Math.min(width, Math.max(left + 1, x(steps[i].end)));
+      let most = 0, isCurrent = 0;
+      for (next = i; next < steps.length && (next === i || x(steps[next].end) <= left + 1); next++) {  // these share a pixel column
+        most = Math.max(most, steps[next].end - steps[next].begin);
+        if (next === this.current) isCurrent = 1;
       }
-      const tall = Math.max(1, (height - 8) * most / this.longest);
-      context.fillStyle = colors[isSeen];
-      context.fillRect(GUTTER + column * room / columns, height - tall, Math.max(1, room / columns - 1), tall);
+      const wide = right - left, tall = Math.max(1, (height - 8) * most / this.longest);
+      context.fillStyle = colors[isCurrent];
+      context.fillRect(left, height - tall, wide > 2 ? wide - 1 : wide, tall);
+      this.bars++;
+      const {name} = steps[i];
+      if (wide < 48 || context.measureText(name).width > wide - 8) continue;
+      context.fillStyle = ink;
+      context.fillText(name, left + 4, height - 6);
     }
   }
 }

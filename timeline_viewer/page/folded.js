@@ -1,0 +1,56 @@
+// A rank in one lane. Where its spans are narrower than a pixel column, each takes as much of the column's height as of its time.
+import {LATE, STRATA, wordsOf} from './colors.js';
+import {time} from './format.js';
+import {firstEndingAfter} from './spans.js';
+
+const LEAST_PIXELS = 0.75;
+
+/// How much of the time before `us` the spans take, where `i` is the first that ends after it.
+const covered = ({begin, before}, i, us) => before[i] + (i < begin.length ? Math.max(0, us - begin[i]) : 0);
+
+/// Returns how many rectangles there were. `colors`: of the trace's names; `texts`: what is to be written, as of lanes.
+export function drawFolded(summary, {left, right, top, tall, begin, scale}, {trace, colors, rectangles, texts}) {
+  const width = Math.floor(right - left), filled = new Float32Array(width);
+  let drawn = 0;
+  for (const stratum of STRATA) {
+    const spans = summary[stratum], count = spans.begin.length;
+    for (let x = 0, i = firstEndingAfter(spans.end, 0, count, begin); x < width && i < count; i = firstEndingAfter(spans.end, i, count, begin + x / scale)) {
+      const from = begin + x / scale, to = begin + (x + 1) / scale, name = spans.name[i];
+      if (spans.begin[i] >= to) {
+        x = Math.max(x + 1, Math.floor((spans.begin[i] - begin) * scale));
+        continue;
+      }
+      const color = name < 0 ? LATE[0] : colors[name];
+      if (spans.begin[i] <= from && spans.end[i] >= to || stratum === 'error') {
+        const next = Math.min(width, Math.max(x + 1, Math.floor((spans.end[i] - begin) * scale)));
+        rectangles.add(color, false, left + x, top, next - x, tall);
+        if (next - x > 48) texts.push([name < 0 ? 'last to be ready' : wordsOf(trace.names[name]), color, next - x, left + x, top + tall / 2]);
+        filled.fill(1, x, next);
+        x = next;
+        drawn++;
+        continue;
+      }
+      const last = firstEndingAfter(spans.end, i, count, to);
+      const share = Math.min(1 - filled[x], (covered(spans, last, to) - covered(spans, i, from)) * scale);
+      if (share * tall >= LEAST_PIXELS) {
+        rectangles.add(color, false, left + x, top + tall * (1 - filled[x] - share), 1, tall * share);
+        drawn++;
+      }
+      filled[x++] += share;
+    }
+  }
+  return drawn;
+}
+
+/// What takes most of this range, in words: ''
+export function foldedWords(summary, trace, from, to) {
+  let most = 0, words = '';
+  for (const stratum of STRATA) {
+    const spans = summary[stratum], count = spans.begin.length, i = firstEndingAfter(spans.end, 0, count, from);
+    const us = covered(spans, firstEndingAfter(spans.end, i, count, to), to) - covered(spans, i, from);
+    if (!(us > most)) continue;
+    most = us;
+    words = `${spans.name[i] < 0 ? LATE[1] : wordsOf(trace.names[spans.name[i]])} · ${time(spans.end[i] - spans.begin[i])}`;
+  }
+  return words;
+}

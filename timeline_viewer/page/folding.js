@@ -1,0 +1,45 @@
+// What opens and folds the groups of rows, by the pointer and by keys.
+import {AXIS} from './rows.js';
+
+export function toggle(lanes, key) {
+  const group = lanes.layout.groups.find(each => each.key === key);
+  if (!group || !lanes.layout.isFoldable(group)) return;
+  const isOpen = !lanes.layout.isOpen(group);
+  lanes.layout.open(key, isOpen);
+  lanes.arrange();
+  lanes.on.fold(`${group.head} is ${isOpen ? `open: ${lanes.layout.membersOf(group).length} rows` : 'folded'}`);
+}
+
+/// All groups, or, where one is open, none.
+export function toggleAll(lanes) {
+  const isOpen = !lanes.rows.some(each => each.isOpen);
+  lanes.layout.openAll(isOpen);
+  lanes.arrange();
+  lanes.on.fold(isOpen ? 'all are open' : 'all are folded');
+}
+
+/// To the next head, or, where `by` is -1, the one before.
+export function moveCursor(lanes, by) {
+  const heads = lanes.rows.filter(each => each.isOpen !== undefined), from = heads.findIndex(each => each.group === lanes.cursor);
+  const place = heads[from < 0 ? 0 : Math.max(0, Math.min(from + by, heads.length - 1))];
+  if (!place) return;
+  lanes.cursor = place.group;
+  const {clientHeight} = lanes.canvas;
+  if (place.y - lanes.scroll < AXIS) lanes.scroll = place.y - AXIS;
+  if (place.y + place.tall > lanes.scroll + clientHeight) lanes.scroll = place.y + place.tall - clientHeight;
+  lanes.scrollBy(0);
+  lanes.on.fold(`${place.head}${lanes.late?.process === place.group ? `, ${lanes.late.words}` : ''}, ${place.isOpen ? 'open' : 'folded'}`);
+}
+
+/// The event after the selected one, or, where `by` is -1, before it, in its lane. Where none is selected, the first in view of the
+/// rank that the cursor is at, or of the first row.
+export function selectBeside(lanes, by) {
+  const {trace, selected} = lanes;
+  if (selected < 0) {
+    const first = lanes.layout.firstIn(lanes.cursor, lanes.begin, lanes.end);
+    if (first >= 0) lanes.goTo(first);
+    return;
+  }
+  const {from, to} = trace.rows[trace.row[selected]].lanes.find(lane => lane.from <= selected && selected < lane.to);
+  if (selected + by >= from && selected + by < to) lanes.goTo(selected + by);
+}

@@ -1,0 +1,51 @@
+// The keys: what each does to the lanes, and the list that `?` shows.
+import {moveCursor, selectBeside, toggle, toggleAll} from './folding.js';
+
+/// `act`: by the key as the browser names it, letters in lower case. Those without are handled where the page is put together.
+export const KEYS = [
+  {keys: ['W', 'S', 'wheel'], words: 'zoom in, zoom out', act: {w: lanes => lanes.zoom(0.8), s: lanes => lanes.zoom(1.25)}},
+  {keys: ['A', 'D', '←', '→', 'drag'], words: 'move to the left, to the right', act: {
+    a: lanes => moveBy(lanes, -1), d: lanes => moveBy(lanes, 1), ArrowLeft: lanes => moveBy(lanes, -1), ArrowRight: lanes => moveBy(lanes, 1)}},
+  {keys: ['↑', '↓', 'Shift wheel'], words: 'scroll', act: {ArrowUp: lanes => lanes.scrollBy(-32), ArrowDown: lanes => lanes.scrollBy(32)}},
+  {keys: ['0'], words: 'see all again', act: {0: lanes => lanes.showAll()}},
+  {keys: ['J', 'K'], words: 'go to the next rank, the one before', act: {j: lanes => moveCursor(lanes, 1), k: lanes => moveCursor(lanes, -1)}},
+  {keys: ['Enter', 'click'], words: 'open the rank, or fold it', act: {Enter: lanes => toggle(lanes, lanes.cursor)}},
+  {keys: ['O'], words: 'open all ranks, or fold them', act: {o: lanes => toggleAll(lanes)}},
+  {keys: ['N', 'B'], words: 'select the next event of the row, the one before', act: {n: lanes => selectBeside(lanes, 1), b: lanes => selectBeside(lanes, -1)}},
+  {keys: ['F', 'two clicks'], words: 'zoom to what is selected', act: {f: lanes => lanes.fitSelected()}},
+  {keys: ['M', 'Shift drag'], words: 'measure what is selected, or a range', act: {m: lanes => lanes.measureSelected()}},
+  {keys: ['Escape'], words: 'clear the selection and the measure', act: {Escape: lanes => lanes.clear()}},
+  {keys: ['/'], words: 'search; then Enter goes to the next, Shift Enter to the one before'},
+  {keys: ['R'], words: 'show only rows of a name'},
+  {keys: ['?'], words: 'show these keys'},
+];
+
+const ACTS = Object.assign({}, ...KEYS.map(each => each.act));
+
+const moveBy = (lanes, by) => lanes.pan(by * (lanes.end - lanes.begin) / 8);
+
+export function press(lanes, event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const act = ACTS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+  if (!act) return;
+  event.preventDefault();
+  act(lanes);
+}
+
+/// Fills the list and makes what opens it do so: the button, and `?` wherever nothing is typed.
+export function showKeys(dialog, list, button) {
+  for (const {keys, words} of KEYS) {
+    const term = document.createElement('dt'), what = document.createElement('dd');
+    term.append(...keys.map(key => Object.assign(document.createElement('kbd'), {textContent: key})));
+    what.textContent = words;
+    list.append(term, what);
+  }
+  const turn = () => dialog.open ? dialog.close() : dialog.showModal();
+  button.onclick = turn;
+  dialog.onclick = event => event.target === dialog && dialog.close();  // beside it
+  addEventListener('keydown', event => {
+    if (event.key !== '?' || event.target.matches?.('input')) return;
+    event.preventDefault();
+    turn();
+  });
+}

@@ -1,0 +1,120 @@
+// Which rows the lanes have, and where: rows of one process, or of one tensor, are a group, which folds to its head alone.
+import {firstEndingAfter} from './spans.js';
+import {isRank, trackWords} from './tracks.js';
+
+export const AXIS = 24, LANE = 16, FOLDED = 24, GAP = 6;
+const FIRST_LANE_OF_THREADS = 999.5;  // counters come before this one
+
+const compareNames = new Intl.Collator('en', {numeric: true}).compare;
+
+export class Rows {
+  /// By rank: each process with its rows; "batches": without those of its tensors. By tensor: each name of a row with that of every
+  /// process.
+  constructor(trace, grouping, unfolded = new Map()) {
+    const isByTensor = grouping === 'tensor', [outer, inner] = isByTensor ? ['name', 'process'] : ['process', 'words'];
+    this.trace = trace;
+    this.canFold = grouping === 'rank';
+    this.isByTensor = isByTensor;
+    this.unfolded = unfolded;  // by a group's key: whether somebody has opened or folded it
+    this.matches = null;
+    const groups = new Map();
+    for (const row of trace.rows) {
+      if (!row.lanes.length && !row.counter || grouping === 'batches' && row.kind === 'tensor' || isByTensor && row.counter) continue;
+      if (!groups.has(row[outer])) groups.set(row[outer], []);
+      groups.get(row[outer]).push(row);
+    }
+    const place = row => row.counter ? FIRST_LANE_OF_THREADS : Number(row.tid ?? 0);
+    this.groups = [...groups.keys()].sort(compareNames).map(key => {
+      const members = groups.get(key).sort((a, b) => place(a) - place(b) || compareNames(a.pid, b.pid) || compareNames(a.name, b.name));
+      return {key, members, head: isByTensor ? members[0].words || key : headOf(key, members), inner, summary: isByTensor ? undefined : trace.summaries.get(key)};
+    });
+  }
+
+  /// Rows whose name, or whose group's, does not match are left out; null: none is.
+  filter(matches) {
+    this.matches = matches;
+    for (const [key, isOpen] of this.unfolded) if (!isOpen) this.unfolded.delete(key);  // what is looked for is to be seen
+  }
+
+  /// The members that the filter leaves; all of them where the group's own name matches.
+  membersOf(group) {
+    const {matches} = this;
+    if (!matches || matches(group.key) || matches(group.head)) return group.members;
+    return group.members.filter(row => matches(row.name) || matches(row[group.inner]));
+  }
+
+  isOpen(group, members = this.membersOf(group)) {
+    return this.unfolded.get(group.key) ?? (!this.canFold || this.groups.length === 1 || members.length !== group.members.length);
+  }
+
+  isFoldable(group) { return group.members.length > 1; }
+
+  open(key, isOpen) { this.unfolded.set(key, isOpen); }
+
+  openAll(isOpen) { for (const group of this.groups) if (this.isFoldable(group)) this.open(group.key, isOpen); }
+
+  /// The group of the row, and whether the row can be shown at all: no filter, and no grouping, leaves it out.
+  find(row) {
+    const group = this.groups.find(each => each.members.includes(row));
+    return {group, isShown: group !== undefined && this.membersOf(group).includes(row)};
+  }
+
+  /// The rows that no filter, and no grouping, leaves out, be they in folded groups.
+  shown() { return new Set(this.groups.flatMap(group => this.membersOf(group))); }
+
+  /// The first event of the lane that lies in this range; -1: there is none.
+  eventIn({from, to}, begin, end) {
+    const i = firstEndingAfter(this.trace.end, from, to, begin);
+    return i < to && this.trace.begin[i] <= end ? i : -1;
+  }
+
+  isBusy({lanes, counter}, begin, end) { return counter !== undefined || lanes.some(lane => this.eventIn(lane, begin, end) >= 0); }
+
+  /// The first event of the range in the first row that has one, of this group or, where there is no such group, of any; -1.
+  firstIn(key, begin, end) {
+    const groups = this.groups.some(each => each.key === key) ? this.groups.filter(each => each.key === key) : this.groups;
+    const lanes = groups.flatMap(group => this.membersOf(group)).flatMap(row => row.lanes);
+    for (const lane of lanes) if (this.eventIn(lane, begin, end) >= 0) return this.eventIn(lane, begin, end);
+    return -1;
+  }
+
+  /// The rows from top to bottom, each {row, y, tall, head, label, group, ...}, with those left out that have no event in this range,
+  /// and the height of all. A head of its own has no row, and `isOpen`.
+  arrange(begin, end) {
+    const {trace} = this, isAll = begin <= trace.first && end >= trace.last, rows = [];
+    let y = AXIS, quiet = 0;
+    const add = (tall, place) => {
+      rows.push({y, tall, row: null, head: '', label: '', lanes: place.row?.lanes ?? [], ...place});
+      y += tall + GAP;
+    };
+    for (const group of this.groups) {
+      const members = this.membersOf(group), {key} = group;
+      if (!members.length) continue;
+      const busy = isAll ? members : members.filter(row => this.isBusy(row, begin, end));
+      if (!busy.length && !isRank(key) && this.groups.length > 1) {
+        quiet++;
+        continue;
+      }
+      if (!this.isFoldable(group)) {
+        const [row] = members;
+        add(Math.max(1, row.lanes.length) * LANE, {row, head: group.head, label: row[group.inner], group: key});
+      } else {
+        const isOpen = this.isOpen(group, members);
+        add(group.summary ? FOLDED : LANE, {head: group.head, group: key, isOpen, summary: group.summary});
+        if (isOpen) {
+          for (const row of busy) add(Math.max(1, row.lanes.length) * LANE, {row, label: row[group.inner], group: key});
+          if (busy.length < members.length) add(LANE, {label: quietWords(members.length - busy.length, 'row'), group: key, isQuiet: true});
+        }
+      }
+      y += GAP;
+    }
+    if (quiet) add(LANE, {label: quietWords(quiet, this.isByTensor ? 'name' : 'row'), group: '', isQuiet: true});
+    if (!rows.length) add(LANE, {label: 'no row has this name', group: '', isQuiet: true});
+    return {rows, height: y};
+  }
+}
+
+/// Where a process is itself a row, as in Horovod's timelines, the row's kind and the process' name.
+const headOf = (key, [{kind, tid}]) => tid === undefined && kind !== 'counter' ? trackWords({name: key, kind}) : key;
+
+const quietWords = (count, what) => `+ ${count.toLocaleString('en')} ${what}${count === 1 ? '' : 's'} without events here`;

@@ -1,0 +1,19 @@
+// Columns of spans that are sorted and do not overlap: what a lane of a trace is, and what a folded rank is drawn from.
+
+/// The first span of [from, to) that ends after this time; `to`: none does. It is near `from`, as a rule.
+export function firstEndingAfter(ends, from, to, us) {
+  let low = from, high = to;
+  for (let stride = 1; from + stride < high; stride *= 2) {
+    if (ends[from + stride - 1] > us) {
+      high = from + stride;
+      break;
+    }
+    low = from + stride;
+  }
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (ends[middle] > us) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}

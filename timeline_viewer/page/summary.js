@@ -1,0 +1,115 @@
+// A rank in one lane: what it does at each time, made once, as the trace is read.
+import {STRATA, stratumOf} from './colors.js';
+
+const noSpans = () => ({begin: [], end: [], name: []});
+
+function push(spans, begin, end, name) {
+  const last = spans.end.length - 1;
+  if (last >= 0 && spans.end[last] === begin && spans.name[last] === name) {
+    spans.end[last] = end;
+    return;
+  }
+  spans.begin.push(begin);
+  spans.end.push(end);
+  spans.name.push(name);
+}
+
+/// Of spans that overlap the earlier keeps its end.
+function union({begin, end, name}) {
+  const index = Uint32Array.from(begin, (_, i) => i).sort((a, b) => begin[a] - begin[b]), made = noSpans();
+  let last = -Infinity;
+  for (const i of index) {
+    if (end[i] < last || end[i] === last && begin[i] < last) continue;
+    push(made, Math.max(begin[i], last), end[i], name[i]);
+    last = end[i];
+  }
+  return made;
+}
+
+/// The parts of the spans that lie within the mask, or outside of it.
+function clip(spans, mask, isWithin) {
+  const made = noSpans();
+  let k = 0;
+  for (let i = 0; i < spans.begin.length; i++) {
+    let at = spans.begin[i];
+    const end = spans.end[i], name = spans.name[i];
+    while (k < mask.end.length && mask.end[k] <= at) k++;
+    for (let m = k; m < mask.begin.length && mask.begin[m] < end; m++) {
+      const from = Math.max(at, mask.begin[m]), to = Math.min(end, mask.end[m]);
+      if (isWithin && from < to) push(made, from, to, name);
+      if (!isWithin && at < from) push(made, at, from, name);
+      at = Math.max(at, to);
+    }
+    if (!isWithin && (at < end || spans.begin[i] === end)) push(made, at, end, name);
+  }
+  return made;
+}
+
+const both = (a, b) => union({begin: a.begin.concat(b.begin), end: a.end.concat(b.end), name: new Array(a.begin.length + b.begin.length).fill(0)});
+
+/// With the time that the spans before each take.
+function packed({begin, end, name}) {
+  const before = new Float64Array(begin.length + 1);
+  for (let i = 0; i < begin.length; i++) before[i + 1] = before[i] + end[i] - begin[i];
+  return {begin: Float64Array.from(begin), end: Float64Array.from(end), name: Int32Array.from(name), before};
+}
+
+/// From when all others had been ready to when this rank was, for each batch for which it came last.
+function lateSpans(trace, rows, rank) {
+  const submitted = new Map(), batches = [], made = noSpans();
+  for (const row of rows) {
+    for (const {from, to} of row.lanes) {
+      for (let i = from; i < to; i++) {
+        if (row.kind === 'tensor' && trace.names[trace.name[i]].startsWith('NEGOTIATE_')) submitted.set(trace.order[i], trace.begin[i]);
+        if (trace.lastRank[i] === rank && trace.lastBy[i] > 0) batches.push(i);
+      }
+    }
+  }
+  for (const i of batches) {
+    const end = submitted.get(trace.order[i]) ?? trace.begin[i];
+    made.begin.push(end - trace.lastBy[i]);
+    made.end.push(end);
+    made.name.push(-1);
+  }
+  return union(made);
+}
+
+function summaryOf(trace, rows, strata) {
+  const found = Object.fromEntries(STRATA.map(stratum => [stratum, noSpans()]));
+  for (const row of rows) {
+    for (const {from, to} of row.lanes) {
+      for (let i = from; i < to; i++) {
+        const stratum = strata[trace.name[i]], isTensor = row.kind === 'tensor';
+        // A tensor's own collective is in its batch, and its queue is not what the program waits for.
+        if (!stratum || isTensor && stratum !== 'ranks' && stratum !== 'error' || trace.depth[i] > 0 && ['run', 'program'].includes(stratum)) continue;
+        found[stratum].begin.push(trace.begin[i]);
+        found[stratum].end.push(trace.end[i]);
+        found[stratum].name.push(trace.name[i]);
+      }
+    }
+  }
+  for (const stratum of STRATA) found[stratum] = union(found[stratum]);
+  const rank = /^rank (\d+)$/.exec(rows[0].process);
+  if (rank) found.late = lateSpans(trace, rows, Number(rank[1]));
+  // A rank that computes while it negotiates is not held up; where threads say when they wait, only then.
+  if (found.result.begin.length) found.ranks = clip(found.ranks, found.result, true);
+  let mask = noSpans();
+  for (const stratum of STRATA) {
+    const part = clip(found[stratum], mask, false);
+    mask = both(mask, part);
+    found[stratum] = packed(part);
+  }
+  return found;
+}
+
+/// By the name of each process that has several rows: {stratum: {begin, end, name, before}}; `name` is -1 where no event has one.
+export function summariesOf(trace) {
+  const groups = new Map(), strata = trace.names.map(stratumOf), made = new Map();
+  for (const row of trace.rows) {
+    if (!row.lanes.length) continue;
+    if (!groups.has(row.process)) groups.set(row.process, []);
+    groups.get(row.process).push(row);
+  }
+  for (const [process, rows] of groups) if (rows.length > 1) made.set(process, summaryOf(trace, rows, strata));
+  return made;
+}

@@ -1,0 +1,26 @@
+// What each row of a trace is: of a merged trace by docs/timeline.md, of another tool's as far as its names say.
+
+// Tensors of a rank have the rows from this number on.
+const FIRST_TENSOR = 100_000;
+
+export const isRank = process => /^rank \d+$/.test(process);
+
+/// 'counter', 'steps', 'batches', 'tensor' or 'thread'. `negotiates`: one of its events is a negotiation.
+export function kindOfTrack({process, name, tid, counter, negotiates}) {
+  if (counter) return 'counter';
+  if (tid === undefined) return negotiates ? 'tensor' : 'thread';  // Horovod's timelines have a process for each tensor
+  if (!isRank(process)) return 'thread';
+  if (name === 'steps') return 'steps';
+  if (/^lane(, overlapping \d+)?$/.test(name)) return 'batches';
+  return Number(tid) >= FIRST_TENSOR ? 'tensor' : 'thread';
+}
+
+/// The row in words, within its process: "batches", "thread python 4711", "tensor layer1.weights".
+export function trackWords({name, kind}) {
+  if (kind === 'batches') return name.replace(/^lane/, 'batches');
+  if (kind === 'steps' || kind === 'counter' || !name) return name;
+  return kind === 'thread' && /\b(thread|stream|link|queue)\b/i.test(name) ? name : `${kind} ${name}`;
+}
+
+/// What a search counts as one tensor, on however many ranks and rows; undefined where the row is none.
+export const tensorOf = ({process, name, kind}) => kind === 'tensor' ? name || process : undefined;
