@@ -393,7 +393,7 @@ def test_the_page_names_the_slow_rank_and_what_it_costs(page, slow_trace, screen
             if each['pid'] == 0 and each.get('args', {}).get('last_rank') == 2 and each['ts'] > steps[0]['start_us']]
     assert cost > 27 and cost == pytest.approx(statistics.median(late) / 1000, rel=0.1), finding
     page.save_screenshot(str(screenshots / 'page.png'))
-    page.find_element(By.CSS_SELECTOR, '#grouping option[value=batches]').click()  # all ranks at once
+    page.find_element(By.ID, 'filter').send_keys('batches')  # all ranks at once
     page.execute_script(f'const event = {USUAL_BATCH};'
                         'const {lanes} = dabke, {trace} = lanes; lanes.select(event); lanes.look(trace.begin[event] - 45000, trace.end[event] + 5000)')
     page.execute_async_script('requestAnimationFrame(() => requestAnimationFrame(arguments[0]))')
@@ -615,6 +615,22 @@ def test_n_and_b_go_from_event_to_event_of_the_rank_that_the_keys_are_at(page, j
     assert begin < 1000 < end  # it moves along
 
 
+def test_a_selection_and_its_arrows_are_drawn_in_folded_ranks_too(page, job):
+    load(page, job)
+    ends = """
+        const {lanes} = dabke, {trace} = lanes;
+        if (lanes.selected < 0) lanes.select(trace.order.findIndex((order, i) => order > 1 && trace.rows[trace.row[i]].process === 'rank 2' && trace.lastRank[i] === 2));
+        lanes.draw();
+        return [lanes.arrows.map(pair => pair.map(event => lanes.placeOf(event).y + lanes.scroll)), lanes.rows.map(row => [row.head || row.label, row.y])];"""
+    arrows, rows = page.execute_script(ends)
+    y = dict(reversed(rows))
+    assert sorted([round(place) for place in pair] for pair in arrows) == [[y['batches'], y[f'rank {rank}'] + 4] for rank in range(RANKS) if rank != LATE_RANK]
+    page.find_element(By.ID, 'lanes').send_keys('o')
+    arrows, rows = page.execute_script(ends)
+    assert sorted([round(place) for place in pair] for pair in arrows) == [
+        [dict(rows)['rank 2'] + 4, dict(rows)[f'rank {rank}'] + 4] for rank in range(RANKS) if rank != LATE_RANK]
+
+
 def test_rows_say_in_words_what_they_are(page, job):
     load(page, job)
     click_on_row(page, 'rank 2')
@@ -760,10 +776,36 @@ def test_at_400_pixels_the_first_screen_shows_every_rank_and_nothing_sticks_out(
         assert {f'rank {rank}' for rank in range(4)} < set(texts) and 'late' in ' '.join(texts) and bottom < 400
         click_on_row(page, 'rank 2')
         assert page.execute_script('return dabke.lanes.rows.length') == RANKS + 3 + TENSORS
-        page.find_element(By.CSS_SELECTOR, '.finding').click()  # scrolls to where it is
+        page.find_element(By.CSS_SELECTOR, '.finding').click()
         assert page.execute_script('return dabke.lanes.selected') >= 0
+        top = page.execute_script('return document.getElementById("lanes").getBoundingClientRect().top')
+        assert 0 < top < 400  # what the finding leads to is in sight, though the finding was below it
+        check_two_fingers(page)
     finally:
         page.execute_cdp_cmd('Emulation.clearDeviceMetricsOverride', {})
+
+
+def check_two_fingers(page):
+    begin, end = page.execute_script('dabke.lanes.showAll(); dabke.lanes.draw(); return [dabke.lanes.begin, dabke.lanes.end]')
+    y = page.execute_script('return document.getElementById("lanes").getBoundingClientRect().top + 100')
+
+    def touch(kind, *xs):
+        page.execute_cdp_cmd('Input.dispatchTouchEvent', {'type': kind, 'touchPoints': [{'x': x, 'y': y, 'id': i} for i, x in enumerate(xs)]})
+
+    touch('touchStart', 230, 270)
+    touch('touchMove', 210, 290)
+    touch('touchMove', 190, 310)
+    next_frame = 'requestAnimationFrame(() => requestAnimationFrame(arguments[0]))'
+    page.execute_async_script(next_frame)
+    zoomed = view(page)
+    touch('touchMove', 190)  # the other finger is lifted, which moves nothing
+    touch('touchMove', 191)
+    touch('touchEnd')
+    page.execute_async_script(next_frame)
+    assert view(page) == pytest.approx(zoomed, abs=(zoomed[1] - zoomed[0]) / 50)
+    assert zoomed[1] - zoomed[0] == pytest.approx((end - begin) / 3, rel=0.05)  # 40 pixels are now 120
+    middle = begin + (end - begin) * (250 - 128) / (page.execute_script('return dabke.lanes.canvas.clientWidth') - 128)
+    assert zoomed[0] < middle < zoomed[1]
 
 
 def test_a_finding_leads_to_its_evidence(page, tmp_path):

@@ -13,6 +13,7 @@ const KINDS = [
   [/^(ERROR|RECORDS_LOST|TAIL_MISSING)/, '#d55e00', 'error or loss', 'error'],
   [/^(ALLREDUCE|ALLGATHER|BROADCAST|ALLTOALL|REDUCESCATTER|nccl|gloo:)/, '#0072b2', 'collective', 'run'],
   [/^[A-Z]+_(ALLREDUCE|ALLGATHER|BCAST|ALLTOALL|REDUCESCATTER|RUN)/, '#56b4e9', 'data moves', 'run'],
+  [/^\d+$/, '#f0e442', 'a rank is ready', ''],  // of Horovod's timelines
   [/^(step \d|STEP|CYCLE_START)/, '#c3c8d0', 'step', ''],
   [/^/, '', '', 'program'],
 ];

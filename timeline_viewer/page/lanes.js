@@ -68,11 +68,11 @@ export class Lanes {
     const keyOf = ({row, group}) => row ?? group, old = this.rows, {rows, height} = this.layout.arrange(this.begin, this.end);
     this.rows = rows;
     this.height = height;
+    this.places = new Map(rows.filter(each => !each.isQuiet).map(each => [keyOf(each), each]));  // of rows, and of heads by their group
     this.arranged = {begin: this.begin, end: this.end};
     if (this.scroll > 0) {
-      const places = new Map(rows.filter(each => !each.isQuiet).map(each => [keyOf(each), each.y]));
-      const kept = old.find(each => each.y + each.tall > this.scroll + AXIS && !each.isQuiet && places.has(keyOf(each)));
-      if (kept) this.scroll += places.get(keyOf(kept)) - kept.y;
+      const kept = old.find(each => each.y + each.tall > this.scroll + AXIS && !each.isQuiet && this.places.has(keyOf(each)));
+      if (kept) this.scroll += this.places.get(keyOf(kept)).y - kept.y;
     }
     this.scrollBy(0);
   }
@@ -100,7 +100,7 @@ export class Lanes {
     if (!this.layout.isOpen(group)) this.layout.open(group.key, true);
     this.on.reveal({grouping: this.grouping, isFiltered: this.filter !== null});
     this.arrange();
-    const place = this.rows.find(each => each.row === row);
+    const place = this.places.get(row);
     if (place.y - this.scroll < AXIS || place.y + place.tall - this.scroll > this.canvas.clientHeight) this.scroll = place.y - 80;
     this.scrollBy(0);
     this.on.select(event);
@@ -210,10 +210,12 @@ export class Lanes {
     }
   }
 
-  /// Where the event is drawn; nothing where its row is not shown.
+  /// Where the event is drawn, in its own row or its folded group; nothing where it is in neither.
   placeOf(event) {
-    const {trace} = this, place = this.rows.find(each => each.row === trace.rows[trace.row[event]]);
-    return place && {x: this.x(trace.begin[event]), y: place.y - this.scroll + trace.depth[event] * LANE};
+    const {trace} = this, row = trace.rows[trace.row[event]], x = this.x(trace.begin[event]), place = this.places.get(row);
+    if (place) return {x, y: place.y - this.scroll + trace.depth[event] * LANE};
+    const folded = this.layout.has(row) ? this.places.get(this.layout.keyOf(row)) : undefined;
+    return folded?.isOpen === false ? {x, y: folded.y - this.scroll + (folded.tall - LANE) / 2} : undefined;
   }
 
   /// Between two places of the canvas.

@@ -17,9 +17,11 @@ export class Rows {
     this.isByTensor = isByTensor;
     this.unfolded = unfolded;  // by a group's key: whether somebody has opened or folded it
     this.matches = null;
+    this.has = row => row.counter ? !isByTensor : row.lanes.length > 0 && !(grouping === 'batches' && row.kind === 'tensor');
+    this.keyOf = row => row[outer];
     const groups = new Map();
     for (const row of trace.rows) {
-      if (!row.lanes.length && !row.counter || grouping === 'batches' && row.kind === 'tensor' || isByTensor && row.counter) continue;
+      if (!this.has(row)) continue;
       if (!groups.has(row[outer])) groups.set(row[outer], []);
       groups.get(row[outer]).push(row);
     }
@@ -55,7 +57,7 @@ export class Rows {
 
   /// The group of the row, and whether the row can be shown at all: no filter, and no grouping, leaves it out.
   find(row) {
-    const group = this.groups.find(each => each.members.includes(row));
+    const group = this.has(row) ? this.groups.find(each => each.key === this.keyOf(row)) : undefined;
     return {group, isShown: group !== undefined && this.membersOf(group).includes(row)};
   }
 

@@ -29,6 +29,8 @@ export function steer(lanes) {
     }
     if (drag.from !== null) return lanes.measure(drag.from, event.offsetX);
     if (fingers.size === 2) return pinch(event);
+    fingers.set(event.pointerId, event.offsetX);
+    if (drag.lifted) drag = {x: event.offsetX, y: event.offsetY, moved: Infinity, from: null};
     const dx = event.offsetX - drag.x, dy = event.offsetY - drag.y;
     lanes.pan(-dx / lanes.scale);
     lanes.scrollBy(-dy);
@@ -40,11 +42,14 @@ export function steer(lanes) {
     fingers.set(event.pointerId, event.offsetX);
     const [a, b] = fingers.values();
     lanes.zoom(before / apart(), (a + b) / 2);
-    drag.moved = Infinity;
+    drag = {x: event.offsetX, y: event.offsetY, moved: Infinity, from: null};
   }
   canvas.addEventListener('pointerup', event => {
     fingers.delete(event.pointerId);
-    if (fingers.size) return;
+    if (fingers.size) {  // it goes on from where it is
+      drag.lifted = true;
+      return;
+    }
     if (drag?.from != null && lanes.measured) lanes.on.measure(lanes.measured);
     else if (drag && drag.moved < 4) lanes.click(event.offsetX, event.offsetY);
     drag = null;
