@@ -150,6 +150,7 @@ def test_m_measures_what_is_selected(page, trace):
 def test_the_address_leads_back_to_what_was_shown(page, browser, address, trace):
     load(page, trace)
     lanes = page.find_element(By.ID, 'lanes')
+    lanes.send_keys('jj', Keys.ENTER)
     page.find_element(By.CSS_SELECTOR, '#grouping option[value=tensor]').click()
     page.find_element(By.ID, 'search').send_keys('layer1')
     lanes.send_keys('wwwd')
@@ -163,6 +164,8 @@ def test_the_address_leads_back_to_what_was_shown(page, browser, address, trace)
     assert view(browser) == pytest.approx(shown, abs=0.01)
     assert browser.find_element(By.ID, 'search').get_attribute('value') == 'layer1'
     assert browser.find_element(By.ID, 'grouping').get_attribute('value') == 'tensor'
+    browser.find_element(By.CSS_SELECTOR, '#grouping option[value=rank]').click()
+    assert browser.execute_script('return dabke.lanes.rows.filter(row => row.isOpen).map(row => row.group)') == ['rank 1']
 
 
 def test_lanes_by_tensor_put_all_ranks_of_a_tensor_below_each_other(page, trace):

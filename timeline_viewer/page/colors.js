@@ -1,7 +1,7 @@
-// What each name looks like, in every row, view and file: what the runtime writes by its kind, in colours of Okabe and Ito's set,
-// which colour-blind people can tell apart; what the program has named by that name alone.
+// The colour of each name, the same in every row, view and file. The runtime's own names have the colour of their kind, from Okabe and
+// Ito's set, which colour-blind people can tell apart. The program's names have a colour made from the name alone.
 
-/// What a rank does, in one lane: at each time the first of these.
+/// What a folded rank shows: at each time the first of these that it does.
 export const STRATA = ['error', 'run', 'late', 'ranks', 'result', 'program'];
 
 export const LATE = ['#aa3377', 'this rank was the last to be ready'];
@@ -33,10 +33,10 @@ function colorOfHash(name) {
 
 export const colorOf = name => kindOf(name)[1] || colorOfHash(name);
 
-/// One of STRATA; '': no folded lane shows it.
+/// One of STRATA; '': folded ranks leave it out.
 export const stratumOf = name => kindOf(name)[3];
 
-/// A span of a folded lane in words: what the program waits for, else what it does.
+/// A span of a folded rank in words: the meaning of a wait, else the name.
 export const wordsOf = name => ['ranks', 'result'].includes(stratumOf(name)) ? kindOf(name)[2] : name;
 
 /// What is read on that colour.
@@ -44,7 +44,7 @@ export const inkOn = color => ['#0072b2', '#d55e00', LATE[0]].includes(color) ? 
 
 /// [colour, what it means] of the kinds and of some of the program's names that are among these.
 export function legendOf(names, hasLate) {
-  const there = new Set(names.map(kindOf)), own = names.filter(name => !kindOf(name)[1]);
+  const all = names.map(kindOf), there = new Set(all), own = names.filter((_, i) => !all[i][1]);
   const kinds = KINDS.filter(kind => kind[1] && there.has(kind)).map(([, color, meaning]) => [color, meaning]);
   const more = own.length - MOST_NAMES;
   return [...kinds, ...hasLate ? [LATE] : [], ...own.slice(0, MOST_NAMES).map(name => [colorOf(name), name]),

@@ -1,4 +1,4 @@
-// A rank in one lane. Where its spans are narrower than a pixel column, each takes as much of the column's height as of its time.
+// Draws a folded rank in one lane. Spans that share a pixel column share its height as they share its time.
 import {LATE, STRATA, wordsOf} from './colors.js';
 import {time} from './format.js';
 import {firstEndingAfter} from './spans.js';
@@ -8,30 +8,31 @@ const LEAST_PIXELS = 0.75;
 /// How much of the time before `us` the spans take, where `i` is the first that ends after it.
 const covered = ({begin, before}, i, us) => before[i] + (i < begin.length ? Math.max(0, us - begin[i]) : 0);
 
-/// Returns how many rectangles there were. `colors`: of the trace's names; `texts`: what is to be written, as of lanes.
+/// Returns the number of rectangles. `colors`: one for each name of the trace; `texts`: filled with what to write over the rectangles.
 export function drawFolded(summary, {left, right, top, tall, begin, scale}, {trace, colors, rectangles, texts}) {
   const width = Math.floor(right - left), filled = new Float32Array(width);
   let drawn = 0;
   for (const stratum of STRATA) {
     const spans = summary[stratum], count = spans.begin.length;
-    for (let x = 0, i = firstEndingAfter(spans.end, 0, count, begin); x < width && i < count; i = firstEndingAfter(spans.end, i, count, begin + x / scale)) {
-      const from = begin + x / scale, to = begin + (x + 1) / scale, name = spans.name[i];
-      if (spans.begin[i] >= to) {
+    const next = (i, x) => firstEndingAfter(spans.end, i, count, begin + x / scale);
+    for (let x = 0, i = next(0, 0); x < width && i < count; i = next(i, x)) {
+      const from = begin + x / scale, until = begin + (x + 1) / scale, name = spans.name[i];
+      if (spans.begin[i] >= until) {
         x = Math.max(x + 1, Math.floor((spans.begin[i] - begin) * scale));
         continue;
       }
       const color = name < 0 ? LATE[0] : colors[name];
-      if (spans.begin[i] <= from && spans.end[i] >= to || stratum === 'error') {
-        const next = Math.min(width, Math.max(x + 1, Math.floor((spans.end[i] - begin) * scale)));
-        rectangles.add(color, false, left + x, top, next - x, tall);
-        if (next - x > 48) texts.push([name < 0 ? 'last to be ready' : wordsOf(trace.names[name]), color, next - x, left + x, top + tall / 2]);
-        filled.fill(1, x, next);
-        x = next;
+      if (spans.begin[i] <= from && spans.end[i] >= until || stratum === 'error') {
+        const to = Math.min(width, Math.max(x + 1, Math.floor((spans.end[i] - begin) * scale)));
+        rectangles.add(color, false, left + x, top, to - x, tall);
+        if (to - x > 48) texts.push([name < 0 ? 'last to be ready' : wordsOf(trace.names[name]), color, to - x, left + x, top + tall / 2]);
+        filled.fill(1, x, to);
+        x = to;
         drawn++;
         continue;
       }
-      const last = firstEndingAfter(spans.end, i, count, to);
-      const share = Math.min(1 - filled[x], (covered(spans, last, to) - covered(spans, i, from)) * scale);
+      const last = firstEndingAfter(spans.end, i, count, until);
+      const share = Math.min(1 - filled[x], (covered(spans, last, until) - covered(spans, i, from)) * scale);
       if (share * tall >= LEAST_PIXELS) {
         rectangles.add(color, false, left + x, top + tall * (1 - filled[x] - share), 1, tall * share);
         drawn++;
@@ -42,7 +43,7 @@ export function drawFolded(summary, {left, right, top, tall, begin, scale}, {tra
   return drawn;
 }
 
-/// What takes most of this range, in words: ''
+/// The span that takes most of this range, in words; '': there is none.
 export function foldedWords(summary, trace, from, to) {
   let most = 0, words = '';
   for (const stratum of STRATA) {

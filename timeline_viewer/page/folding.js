@@ -1,4 +1,4 @@
-// What opens and folds the groups of rows, by the pointer and by keys.
+// Opens and folds groups of rows, and moves through them by keys.
 import {AXIS} from './rows.js';
 
 export function toggle(lanes, key) {

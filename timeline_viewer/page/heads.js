@@ -1,4 +1,4 @@
-// What the rows are called, at the left of the lanes.
+// The names of rows, at the left of the lanes.
 import {AXIS, GAP} from './rows.js';
 
 /// `look`: a colour by its name in the style sheet.

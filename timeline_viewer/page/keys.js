@@ -1,7 +1,7 @@
 // The keys: what each does to the lanes, and the list that `?` shows.
 import {moveCursor, selectBeside, toggle, toggleAll} from './folding.js';
 
-/// `act`: by the key as the browser names it, letters in lower case. Those without are handled where the page is put together.
+/// `act`: what to do, by the browser's name of the key, with letters in lower case. main.js handles the keys that have none.
 export const KEYS = [
   {keys: ['W', 'S', 'wheel'], words: 'zoom in, zoom out', act: {w: lanes => lanes.zoom(0.8), s: lanes => lanes.zoom(1.25)}},
   {keys: ['A', 'D', '←', '→', 'drag'], words: 'move to the left, to the right', act: {

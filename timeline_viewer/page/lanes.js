@@ -40,7 +40,7 @@ export class Lanes {
     this.choose(-1);
     this.measured = null;
     this.matched = null;
-    this.late = this.cursor = null;
+    this.late = null;
     this.unfolded = new Map();
     this.showAll();
     this.group(grouping);
@@ -53,6 +53,7 @@ export class Lanes {
     this.layout.filter(this.filter);
     this.rows = [];
     this.scroll = 0;
+    this.cursor = null;
     this.arrange();
   }
 

@@ -81,6 +81,8 @@ async function open(blob, name, report) {
   if (linked?.words) at('search').value = linked.words;
   if (linked?.filter) at('filter').value = linked.filter;
   lanes.show(result.trace, at('grouping').value);
+  for (const key of linked?.opened ?? []) lanes.layout.open(key, true);
+  lanes.arrange();
   if (linked?.hasTimes) lanes.look(linked.from + result.trace.first, linked.to + result.trace.first);
   linked = null;
   showLegend(legendOf(result.trace.names, [...result.trace.summaries.values()].some(summary => summary.late.begin.length)));
@@ -100,8 +102,9 @@ async function open(blob, name, report) {
 function lateOf(report) {
   const found = Array.isArray(report?.findings) && report.findings.find(each => each?.id === 'late-rank'), rank = found?.evidence?.[0]?.rank;
   if (!Number.isInteger(rank)) return null;
-  const cost = Array.isArray(report.cost) ? report.cost.find(each => each?.rank === rank) : null, us = cost?.caused_median_us || cost?.caused_per_step_us;
-  return {process: `rank ${rank}`, words: us > 0 ? `late ${time(us)}` : 'late'};
+  const cost = Array.isArray(report.cost) ? report.cost.find(each => each?.rank === rank) : null;
+  const us = cost?.caused_median_us || cost?.caused_per_step_us;
+  return {process: `rank ${rank}`, words: Number.isFinite(us) && us > 0 ? `late ${time(us)}` : 'late'};
 }
 
 function showLegend(kinds) {
@@ -127,7 +130,8 @@ async function compare(blob, name) {
 
 function link() {
   const {begin, end, trace} = lanes;
-  writeLink({from: begin - trace.first, to: end - trace.first, by: at('grouping').value, words: at('search').value, filter: at('filter').value});
+  writeLink({from: begin - trace.first, to: end - trace.first, by: at('grouping').value, words: at('search').value, filter: at('filter').value,
+    opened: [...lanes.unfolded].filter(([, isOpen]) => isOpen).map(([key]) => key)});
 }
 
 function look(begin, end) {

@@ -32,7 +32,7 @@ export class Rows {
     });
   }
 
-  /// Rows whose name, or whose group's, does not match are left out; null: none is.
+  /// Keeps the rows whose own name or group's name matches; null: all rows.
   filter(matches) {
     this.matches = matches;
     for (const [key, isOpen] of this.unfolded) if (!isOpen) this.unfolded.delete(key);  // what is looked for is to be seen
@@ -55,13 +55,13 @@ export class Rows {
 
   openAll(isOpen) { for (const group of this.groups) if (this.isFoldable(group)) this.open(group.key, isOpen); }
 
-  /// The group of the row, and whether the row can be shown at all: no filter, and no grouping, leaves it out.
+  /// The row's group in this grouping, and whether the filter keeps the row.
   find(row) {
     const group = this.has(row) ? this.groups.find(each => each.key === this.keyOf(row)) : undefined;
     return {group, isShown: group !== undefined && this.membersOf(group).includes(row)};
   }
 
-  /// The rows that no filter, and no grouping, leaves out, be they in folded groups.
+  /// The rows of this grouping that the filter keeps, in folded groups, too.
   shown() { return new Set(this.groups.flatMap(group => this.membersOf(group))); }
 
   /// The first event of the lane that lies in this range; -1: there is none.
@@ -72,9 +72,9 @@ export class Rows {
 
   isBusy({lanes, counter}, begin, end) { return counter !== undefined || lanes.some(lane => this.eventIn(lane, begin, end) >= 0); }
 
-  /// The first event of the range in the first row that has one, of this group or, where there is no such group, of any; -1.
+  /// The first event of the range in the first row that has one; -1: there is none. `key`: the group to search; null: all.
   firstIn(key, begin, end) {
-    const groups = this.groups.some(each => each.key === key) ? this.groups.filter(each => each.key === key) : this.groups;
+    const groups = key === null ? this.groups : this.groups.filter(each => each.key === key);
     const lanes = groups.flatMap(group => this.membersOf(group)).flatMap(row => row.lanes);
     for (const lane of lanes) if (this.eventIn(lane, begin, end) >= 0) return this.eventIn(lane, begin, end);
     return -1;
@@ -116,7 +116,7 @@ export class Rows {
   }
 }
 
-/// Where a process is itself a row, as in Horovod's timelines, the row's kind and the process' name.
+/// The name of the process. In Horovod's timelines, where a process is a single row, the kind of that row comes before it.
 const headOf = (key, [{kind, tid}]) => tid === undefined && kind !== 'counter' ? trackWords({name: key, kind}) : key;
 
 const quietWords = (count, what) => `+ ${count.toLocaleString('en')} ${what}${count === 1 ? '' : 's'} without events here`;

@@ -1,4 +1,4 @@
-// What a search finds, and which rows a name leaves.
+// The search: tests of names, what they find, and the way from one event found to the next.
 import {tensorOf} from './tracks.js';
 
 /// A test of names: a part of one, whatever its case, or /expression/, or /expression/i.
@@ -11,8 +11,8 @@ export function matcher(text) {
 
 const counted = (count, what) => `${count.toLocaleString('en')} ${what}${count === 1 ? '' : 's'}`;
 
-/// {matched, words}: which of the trace's names match, with `rows`, which of its rows do, and how many tensors that are. What else
-/// matches is counted in events.
+/// {matched, words}. `matched` has a bool for each name of the trace, and `matched.rows` one for each row. `words`: how many tensors
+/// match, and how many events of other rows.
 export function find(trace, text) {
   const test = matcher(text), matched = trace.names.map(test), tensors = new Set();
   matched.rows = trace.rows.map(row => test(row.name) || row.tid === undefined && !row.counter && test(row.process));

@@ -1,4 +1,4 @@
-// Columns of spans that are sorted and do not overlap: what a lane of a trace is, and what a folded rank is drawn from.
+// Search in sorted spans that do not overlap: a lane of a trace, or what a folded rank shows.
 
 /// The first span of [from, to) that ends after this time; `to`: none does. It is near `from`, as a rule.
 export function firstEndingAfter(ends, from, to, us) {

@@ -1,4 +1,4 @@
-// A rank in one lane: what it does at each time, made once, as the trace is read.
+// The spans of a folded rank: what it does at each time. The worker makes them once, as it reads the trace.
 import {STRATA, stratumOf} from './colors.js';
 
 const noSpans = () => ({begin: [], end: [], name: []});
@@ -14,7 +14,7 @@ function push(spans, begin, end, name) {
   spans.name.push(name);
 }
 
-/// Of spans that overlap the earlier keeps its end.
+/// The spans by their begin; where two overlap, the later one begins as the earlier ends.
 function union({begin, end, name}) {
   const index = Uint32Array.from(begin, (_, i) => i).sort((a, b) => begin[a] - begin[b]), made = noSpans();
   let last = -Infinity;
@@ -54,7 +54,7 @@ function packed({begin, end, name}) {
   return {begin: Float64Array.from(begin), end: Float64Array.from(end), name: Int32Array.from(name), before};
 }
 
-/// From when all others had been ready to when this rank was, for each batch for which it came last.
+/// For each batch whose last rank this is: from the moment at which all others were ready to its own submit.
 function lateSpans(trace, rows, rank) {
   const submitted = new Map(), batches = [], made = noSpans();
   for (const row of rows) {
@@ -80,7 +80,7 @@ function summaryOf(trace, rows, strata) {
     for (const {from, to} of row.lanes) {
       for (let i = from; i < to; i++) {
         const stratum = strata[trace.name[i]], isTensor = row.kind === 'tensor';
-        // A tensor's own collective is in its batch, and its queue is not what the program waits for.
+        // The collective of a tensor is in the row of batches, and its queue holds no thread up.
         if (!stratum || isTensor && stratum !== 'ranks' && stratum !== 'error' || trace.depth[i] > 0 && ['run', 'program'].includes(stratum)) continue;
         found[stratum].begin.push(trace.begin[i]);
         found[stratum].end.push(trace.end[i]);
@@ -91,7 +91,7 @@ function summaryOf(trace, rows, strata) {
   for (const stratum of STRATA) found[stratum] = union(found[stratum]);
   const rank = /^rank (\d+)$/.exec(rows[0].process);
   if (rank) found.late = lateSpans(trace, rows, Number(rank[1]));
-  // A rank that computes while it negotiates is not held up; where threads say when they wait, only then.
+  // A rank that computes during a negotiation is not held up. Where threads record their waits, only those count.
   if (found.result.begin.length) found.ranks = clip(found.ranks, found.result, true);
   let mask = noSpans();
   for (const stratum of STRATA) {
@@ -102,7 +102,8 @@ function summaryOf(trace, rows, strata) {
   return found;
 }
 
-/// By the name of each process that has several rows: {stratum: {begin, end, name, before}}; `name` is -1 where no event has one.
+/// A map from the name of each process with several rows to {stratum: {begin, end, name, before}}. `name` is the number of a name in the
+/// trace, and -1 in the stratum `late`.
 export function summariesOf(trace) {
   const groups = new Map(), strata = trace.names.map(stratumOf), made = new Map();
   for (const row of trace.rows) {

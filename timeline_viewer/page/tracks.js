@@ -1,4 +1,4 @@
-// What each row of a trace is: of a merged trace by docs/timeline.md, of another tool's as far as its names say.
+// The kind and the words of each row: from its number in a merged trace (docs/timeline.md), else from its name.
 
 // Tensors of a rank have the rows from this number on.
 const FIRST_TENSOR = 100_000;
@@ -22,5 +22,5 @@ export function trackWords({name, kind}) {
   return kind === 'thread' && /\b(thread|stream|link|queue)\b/i.test(name) ? name : `${kind} ${name}`;
 }
 
-/// What a search counts as one tensor, on however many ranks and rows; undefined where the row is none.
+/// The name that a search counts as one tensor, whatever the number of its ranks and rows; undefined for other rows.
 export const tensorOf = ({process, name, kind}) => kind === 'tensor' ? name || process : undefined;
