@@ -315,6 +315,9 @@ def test_counters_are_rows_of_their_rank_and_the_pointer_tells_their_values(page
     middle = lanes.size['width'] / 2, lanes.size['height'] / 2
     ActionChains(page).move_to_element_with_offset(lanes, round(x - middle[0]), round(y - middle[1])).perform()
     assert page.find_element(By.ID, 'hover').text == 'queue: 4, at most 4'
+    labels = page.execute_script('return [[500, 900], [700, 900]].map(range => {'
+                                 ' dabke.lanes.look(...range); dabke.lanes.draw(); return dabke.lanes.rows.map(row => row.label).filter(Boolean); })')
+    assert labels == [['thread 1', 'queue'], ['thread 1', '+ 1 row without events here']]  # it is 0 from 600 on
 
 
 def test_a_counter_of_very_many_changes_is_drawn_smoothly_and_shows_its_peaks(page, tmp_path):

@@ -31,6 +31,12 @@ function largestOf(counter, from, to) {
   return most;
 }
 
+/// Whether it is above zero at any time of this range.
+export function countsIn(counter, begin, end) {
+  const last = changeAt(counter, end);
+  return last >= 0 && largestOf(counter, Math.max(0, changeAt(counter, begin)), last) > 0;
+}
+
 /// The largest value of each pixel column, in one rectangle where nothing changes. Returns how many there were.
 export function drawCounter(context, counter, {left, right, top, height, begin, scale}) {
   const {times, most} = counter;

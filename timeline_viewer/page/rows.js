@@ -1,4 +1,5 @@
 // Which rows the lanes have, and where: rows of one process, or of one tensor, are a group, which folds to its head alone.
+import {countsIn} from './counters.js';
 import {firstEndingAfter} from './spans.js';
 import {isRank, trackWords} from './tracks.js';
 
@@ -70,7 +71,7 @@ export class Rows {
     return i < to && this.trace.begin[i] <= end ? i : -1;
   }
 
-  isBusy({lanes, counter}, begin, end) { return counter !== undefined || lanes.some(lane => this.eventIn(lane, begin, end) >= 0); }
+  isBusy({lanes, counter}, begin, end) { return counter ? countsIn(counter, begin, end) : lanes.some(lane => this.eventIn(lane, begin, end) >= 0); }
 
   /// The first event of the range in the first row that has one; -1: there is none. `key`: the group to search; null: all.
   firstIn(key, begin, end) {
