@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from . import _core
+from . import _core, profile_ranges
 from .errors import AbortedError, DuplicateNameError, HorovodInternalError
 
 __all__ = [
@@ -123,12 +123,15 @@ def forget() -> None:
 def submit(function: Callable[..., _core.Handle], *arguments: Any) -> _core.Handle:
     """Calls a function of ``_core`` that submits. A name for which a stream waits still is free as the caller sees it."""
     try:
-        return function(*arguments)
+        handle = function(*arguments)
     except DuplicateNameError:
         if not _unseen:
             raise
         settle()
-        return function(*arguments)
+        handle = function(*arguments)
+    if profile_ranges.is_recorded():
+        profile_ranges.show(handle, f"dabke:{function.__name__}")
+    return handle
 
 
 def let_stream_wait(handles: Iterable[_core.Handle], timeout: float | None = None) -> bool:

@@ -338,3 +338,36 @@ def test_the_first_optimizer_marks_the_steps_of_a_program_that_marks_none(run, t
     events = json.loads((tmp_path / 'trace.json').read_text())['traceEvents']
     marked = [event['args']['step'] for event in events if event['name'] == 'STEP' and event['pid'] == 1]
     assert marked == steps
+
+
+def test_operations_show_in_a_profile_from_their_submission_to_their_end(run, tmp_path):
+    done = run(f'''
+        import time, torch, dabke.torch as hvd
+        from torch.profiler import ProfilerActivity, profile
+        hvd.init()
+        model = torch.nn.Linear(4, 2)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), 0.1), model.named_parameters())
+        with profile(activities=[ProfilerActivity.CPU]) as profiled:
+            if hvd.rank() == 0:
+                early = hvd.allreduce_async(torch.ones(1000), name='waits')
+                hvd.broadcast(torch.ones(4), 0)
+            else:
+                hvd.broadcast(torch.ones(4), 0)
+                time.sleep(0.2)
+                early = hvd.allreduce_async(torch.ones(1000), name='waits')
+            hvd.synchronize(early)
+            model(torch.ones(1, 4)).sum().backward()
+            optimizer.step()
+            hvd.barrier()
+        profiled.export_chrome_trace(f"{tmp_path}/rank{{hvd.rank()}}.json")
+        hvd.shutdown()
+    ''')
+    assert done.code == 0, done.output
+    trace = json.loads((tmp_path / 'rank0.json').read_text())  # of a PyTorch without Kineto a list
+    events = [event for event in (trace['traceEvents'] if isinstance(trace, dict) else trace)
+              if str(event.get('name')).startswith('dabke:') and event.get('ph') == 'X']
+    names = [event['name'] for event in events]
+    assert names.count('dabke:broadcast') == 1 and names.count('dabke:allreduce') >= 2, names
+    longest = max(event['dur'] for event in events if event['name'] == 'dabke:allreduce')
+    assert 150_000 < longest, events  # rank 1 comes 200 ms later
+    assert max(event['dur'] for event in events if event['name'] == 'dabke:broadcast') < longest, events
