@@ -173,9 +173,7 @@ class Rank:
             return function(*arguments, **named)
         except dabke.DabkeError as error:
             text = re.sub(r'\s', ' ', str(error))
-            if isinstance(error, dabke.errors.TransportError) and 'No space left on device' in text:
-                self.faults.note(f'unwritten {what}')
-            elif isinstance(error, (dabke.HorovodInternalError, dabke.errors.OutOfMemoryError)):
+            if isinstance(error, (dabke.HorovodInternalError, dabke.errors.OutOfMemoryError)):
                 self.faults.has_lost = True
                 self.faults.note(f'lost {type(error).__name__} {what}: {text}')
             elif not (self.faults.has_lost and

@@ -236,11 +236,6 @@ void reached(Point point) {
 bool is_excused(const std::string& what, dabke_status got, const std::string& text) {
   FaultState& here = fault_state();
   if (here.journal < 0) return false;
-  // What could not be written is told at the end, and the job has done its work.
-  if (got == DABKE_ERROR_TRANSPORT && text.find("No space left on device") != std::string::npos) {
-    note("unwritten " + what);
-    return true;
-  }
   if (!is_loss(got)) return here.has_lost && follows_from_loss(got);
   here.has_lost = true;
   std::string line = std::string("lost ") + dabke_status_name(got) + " " + what + ": " + text;
