@@ -79,6 +79,9 @@ class Machine {
   void change_timeline(TimelineChange change, std::uint64_t from, TimePoint now) {
     timelines_.ask(std::move(change), from, now);
   }
+  /// Root only: no timeline starts on this path until it is released.
+  void hold_timeline(const std::string& path) { timelines_.hold(path); }
+  void release_timeline(const std::string& path, TimePoint now) { timelines_.release(path, now); }
   /// It has taken long; again after a while, as long as it does.
   void note_long_run(const Running& running, TimePoint now) { stalls_.note_long_run(running, now); }
   /// What the answers that wait for give_stack() are to say.

@@ -7,12 +7,16 @@
 //   3. Else the rank asks the root, and says its position. The root looks in the list's end, which the rank may not
 //      know yet, and orders the change if it is not there.
 //   4. Either way the rank finds its call in the list, sooner or later.
+//   5. A start on a path is not ordered while the root still reads what the period before has left there: hold(), release().
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "runtime/negotiation/negotiation_state.h"
 #include "runtime/negotiation/outbox.h"
@@ -55,11 +59,22 @@ class TimelineRequests {
 
   /// On the root from whatever rank, on others from this one.
   void ask(TimelineChange change, std::uint64_t from, TimePoint now);
+  /// On the root: no start on this path is ordered until it is released.
+  void hold(const std::string& path);
+  void release(const std::string& path, TimePoint now);
 
  private:
+  struct Asked {
+    TimelineChange change;
+    std::uint64_t from;
+  };
+
   NegotiationState& state_;
   Outbox& outbox_;
-  ChangeList<TimelineChange> ordered_;  // the root's
+  // The root's.
+  ChangeList<TimelineChange> ordered_;
+  std::set<std::string> held_;  // paths, in their normal form
+  std::vector<Asked> waiting_;  // on those paths
 };
 
 }  // namespace dabke

@@ -90,6 +90,28 @@ TEST_CASE("one rank alone starts and stops for all, as often as it likes") {
   for (Rank rank = 0; rank < 4; ++rank) CHECK(changes_of(job, rank) == calls);
 }
 
+TEST_CASE("a start waits while the root holds its path, and other paths do not") {
+  const Rank caller = GENERATE(0, 3);
+  SimulatedJob job(4);
+  const auto settle = [&] {
+    job.advance({});
+    job.run();
+  };
+  job.machine(0).hold_timeline("./a");
+  job.machine(caller).change_timeline(kStartB, 0, job.now());
+  job.machine(caller).change_timeline(kStop, 0, job.now());
+  job.machine(caller).change_timeline(kStartA, 2, job.now());
+  job.machine(1).change_timeline(kStartA, 2, job.now());
+  settle();
+  CHECK(changes_of(job, 2) == std::vector{kStartB, kStop});
+  job.machine(0).release_timeline("b", job.now());
+  settle();
+  CHECK(changes_of(job, 2) == std::vector{kStartB, kStop});
+  job.machine(0).release_timeline("a", job.now());
+  settle();
+  for (Rank rank = 0; rank < 4; ++rank) CHECK(changes_of(job, rank) == std::vector{kStartB, kStop, kStartA});
+}
+
 TEST_CASE("a list of changes finds one from a place on, and forgets the oldest of very many") {
   ChangeList<int> list;
   constexpr auto kMost = ChangeList<int>::kMost;
