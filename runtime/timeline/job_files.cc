@@ -105,7 +105,8 @@ Result<JobFiles> JobFiles::find(const std::string& base, std::optional<JobId> jo
     std::string why = fmt::format("there are no records of {} in '{}.rank0' and its like",
                                   job ? "this job" : "a job", base);
     for (const std::string& note : files.notes_) why += "; " + note;
-    return Status(Code::invalid_argument, why + "; record with DABKE_TIMELINE=" + base);
+    if (files.notes_.empty()) why += "; record with DABKE_TIMELINE=" + base;
+    return Status(Code::invalid_argument, why);
   }
   for (const Candidate& one : candidates) {
     if (is_same_job(one.origin, newest->origin)) {

@@ -44,6 +44,22 @@ std::optional<NameKind> name_kind(std::uint32_t number) {
   return static_cast<NameKind>(number);
 }
 
+/// Whether the last block is one of this kind, whose content is one Content.
+template <class Content>
+bool ends_with(int fd, BlockKind kind) {
+  struct {
+    BlockHead head;
+    Content content;
+  } last;
+  static_assert(sizeof last == sizeof(BlockHead) + sizeof(Content));
+  const off_t size = ::lseek(fd, 0, SEEK_END);
+  if (size < off_t{sizeof last}) return false;
+  if (::pread(fd, &last, sizeof last, size - off_t{sizeof last}) != ssize_t{sizeof last}) return false;
+  const std::string_view content(reinterpret_cast<const char*>(&last.content), sizeof last.content);
+  return last.head.kind == kind && last.head.bytes == sizeof last.content &&
+         last.head.check == check_of(last.head, content);
+}
+
 }  // namespace
 
 Result<RecordFile> RecordFile::open(std::string path) {
@@ -62,17 +78,8 @@ Result<RecordFile> RecordFile::open(std::string path) {
 
 bool RecordFile::is_closed(const std::string& path) {
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  struct {
-    BlockHead head;
-    EndCounts counts;
-  } last;
-  static_assert(sizeof last == sizeof(BlockHead) + sizeof(EndCounts));
-  const off_t size = fd ? ::lseek(fd.get(), 0, SEEK_END) : -1;
-  if (size < off_t{sizeof last}) return false;
-  if (::pread(fd.get(), &last, sizeof last, size - off_t{sizeof last}) != ssize_t{sizeof last}) return false;
-  const std::string_view counts(reinterpret_cast<const char*>(&last.counts), sizeof last.counts);
-  return last.head.kind == BlockKind::end && last.head.bytes == sizeof last.counts &&
-         last.head.check == check_of(last.head, counts);
+  return fd && (ends_with<EndCounts>(fd.get(), BlockKind::end) ||
+                ends_with<WriteFailure>(fd.get(), BlockKind::failure));
 }
 
 Status RecordFile::damaged(std::uint64_t at, std::string_view what) const {
@@ -97,8 +104,8 @@ Status RecordFile::read_origin() {
   if (size_ < sizeof preface) {
     return {
         Code::invalid_argument,
-        fmt::format("'{}' has {} bytes, too few to say what it is; the rank was killed as it opened it, or "
-                    "it is no file of a timeline's records",
+        fmt::format("'{}' has {} bytes, too few to say what it is; the rank was killed as it opened it or "
+                    "could not write it (a full disk?), or it is no file of a timeline's records",
                     path_, size_)};
   }
   DABKE_RETURN_IF_ERROR(read_at(0, &preface, sizeof preface));
@@ -113,9 +120,10 @@ Status RecordFile::read_origin() {
   at_ = sizeof preface;
   DABKE_ASSIGN_OR_RETURN(const auto block, next_block());
   if (!block) {
-    return {Code::invalid_argument, fmt::format("'{}' ends before it says whose records it has; the rank was "
-                                                "killed as it opened it",
-                                                path_)};
+    return {Code::invalid_argument,
+            fmt::format("'{}' ends before it says whose records it has; the rank was "
+                        "killed as it opened it, or could not write it (a full disk?)",
+                        path_)};
   }
   const std::uint64_t size = block->content.size();
   if (block->head.kind != BlockKind::origin || block->head.count != 1 || size < sizeof(OriginHead))
@@ -144,7 +152,9 @@ Result<std::optional<RecordFile::Block>> RecordFile::next_block() {
     return std::nullopt;
   };
   if (left == 0)
-    return ends("was not closed; the rank was killed or still writes, and its last moments may be missing");
+    return ends(
+        "was not closed: the rank was killed, could not write it, or still writes; its last moments may be "
+        "missing");
   Block block;
   block.at = at_;
   const auto cut = [&] {
@@ -156,7 +166,7 @@ Result<std::optional<RecordFile::Block>> RecordFile::next_block() {
   if (left < sizeof block.head) return cut();
   DABKE_RETURN_IF_ERROR(read_at(at_, &block.head, sizeof block.head));
   const std::uint64_t bytes = block.head.bytes;
-  if (bytes % 8 != 0 || block.head.kind < BlockKind::origin || block.head.kind > BlockKind::end)
+  if (bytes % 8 != 0 || block.head.kind < BlockKind::origin || block.head.kind > BlockKind::failure)
     return damaged(at_, "there is no block");
   if (bytes > left - sizeof block.head) return cut();
   block.content.resize(bytes);
@@ -177,6 +187,7 @@ Result<bool> RecordFile::next(std::vector<Record>& records) {
       case BlockKind::names: DABKE_RETURN_IF_ERROR(take_names(*block)); break;
       case BlockKind::records: DABKE_RETURN_IF_ERROR(take_records(*block, records)); return true;
       case BlockKind::end: DABKE_RETURN_IF_ERROR(take_end(*block)); break;
+      case BlockKind::failure: DABKE_RETURN_IF_ERROR(take_failure(*block)); break;
     }
   }
   return false;
@@ -226,6 +237,15 @@ Status RecordFile::take_end(const Block& block) {
     return damaged(block.at, "its end does not say how many records there are");
   if (at_ != size_) return damaged(at_, "something comes after its end");
   end_ = head_at<EndCounts>(block.content, 0);
+  return {};
+}
+
+Status RecordFile::take_failure(const Block& block) {
+  if (block.head.count != 1 || block.content.size() != sizeof(WriteFailure))
+    return damaged(block.at, "its end does not say why it could not be written");
+  if (at_ != size_) return damaged(at_, "something comes after its end");
+  const auto error = static_cast<int>(head_at<WriteFailure>(block.content, 0).error);
+  missing_ = system_error(fmt::format("'{}' could not be written to its end", path_), error).message();
   return {};
 }
 

@@ -37,7 +37,7 @@ class RecordFile {
     return names_[dabke::index_of(kind)][number - 1];
   }
 
-  /// Whether the file ends with what is written last.
+  /// Whether the file ends with what is written last, also where it could not be written to its end.
   static bool is_closed(const std::string& path);
 
   // ---- when next() has said that there is no more
@@ -62,6 +62,7 @@ class RecordFile {
   Status take_names(const Block& block);
   Status take_records(const Block& block, std::vector<Record>& records) const;
   Status take_end(const Block& block);
+  Status take_failure(const Block& block);
   std::string fault_of(const Record& record) const;
   bool is_known(NameKind kind, std::uint32_t number) const { return number <= count(kind); }
   Status damaged(std::uint64_t at, std::string_view what) const;

@@ -88,12 +88,12 @@ void RecordFileWriter::flush() {
   if (error_.is_ok()) {
     add_names();
     add_records();
-    std::size_t written = 0;
+    OutputFile::Written written;
     error_ = file_.write_at(end_, blocks_, written);
     if (error_.is_ok()) {
       end_ += blocks_.size();
     } else {
-      (void)file_.cut_at(end_);  // where this fails too the reader finds half a block
+      end_early(written);
     }
   }
   blocks_.clear();
@@ -141,6 +141,27 @@ void RecordFileWriter::end_block(BlockKind kind, std::size_t count) {
   BlockHead head{kind, static_cast<std::uint32_t>(count), blocks_.size() - block_ - sizeof(BlockHead)};
   head.check = check_of(head, std::string_view(blocks_).substr(block_ + sizeof head));
   std::memcpy(blocks_.data() + block_, &head, sizeof head);
+}
+
+void RecordFileWriter::end_early(const OutputFile::Written& written) {
+  constexpr std::size_t kSize = sizeof(BlockHead) + sizeof(WriteFailure);
+  std::size_t whole = 0;
+  std::size_t at = end_ == 0 ? sizeof(FilePreface) : 0;
+  for (BlockHead head; at + sizeof head <= written.bytes; whole = at) {
+    std::memcpy(&head, blocks_.data() + at, sizeof head);
+    at += sizeof head + head.bytes;
+    if (at + kSize > written.bytes) break;
+  }
+  end_ += whole;
+  blocks_.clear();
+  begin_block();
+  const WriteFailure failure{written.error};
+  append(&failure, sizeof failure);
+  end_block(BlockKind::failure, 1);
+  // As a rule over half a block, which takes no more room. Where nothing succeeds the reader finds that half.
+  OutputFile::Written told;
+  if (end_ != 0 && file_.write_at(end_, blocks_, told).is_ok()) end_ += blocks_.size();
+  (void)file_.cut_at(end_);
 }
 
 void RecordFileWriter::append(const void* from, std::size_t bytes) {

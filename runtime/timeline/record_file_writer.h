@@ -39,6 +39,8 @@ class RecordFileWriter final : public RecordWriter {
   void end_block(BlockKind kind, std::size_t count);
   void append(const void* from, std::size_t bytes);
   void fill();
+  /// Ends the file, after an error, behind a block that is whole, and says why there.
+  void end_early(const OutputFile::Written& written);
 
   OutputFile file_;
   const NameTable& names_;

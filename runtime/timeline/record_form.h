@@ -6,6 +6,7 @@
 //     names    `count` times a NameHead and its characters, zeros up to a multiple of 8; each kind is numbered 1, 2, ...
 //     records  `count` Records; all that they mention by number was in a block of names before
 //     end      last, of a file that was closed: an EndCounts
+//     failure  last, of a file that could not be written any further, where there was room for it: a WriteFailure
 // A file that was cut anywhere is whole up to its last whole block; one without `end` was not closed.
 #pragma once
 
@@ -31,7 +32,7 @@ struct FilePreface {
   std::uint32_t record_bytes = sizeof(Record);
 };
 
-enum class BlockKind : std::uint32_t { origin = 1, names, records, end };
+enum class BlockKind : std::uint32_t { origin = 1, names, records, end, failure };
 
 struct BlockHead {
   BlockKind kind = BlockKind::end;
@@ -63,6 +64,10 @@ struct EndCounts {
   std::uint64_t lost = 0;
   std::uint64_t limit =
       0;  // the bytes that the file was not to exceed, where that has ended the timeline; else 0
+};
+
+struct WriteFailure {
+  std::int64_t error = 0;  // an errno
 };
 
 /// Whose clock it is: ranks where all of it is equal share CLOCK_MONOTONIC.

@@ -1,7 +1,11 @@
 #include "runtime/timeline/trace_file.h"
 
+#include <algorithm>
+#include <string>
 #include <string_view>
 #include <utility>
+
+#include "runtime/timeline/open_events.h"
 
 namespace dabke {
 namespace {
@@ -30,12 +34,12 @@ void TraceFile::flush() {
   const std::size_t size = events_.size();
   if (size != 0 && error_.is_ok()) {
     events_.append(kClosing);
-    std::size_t written = 0;
+    OutputFile::Written written;
     error_ = file_.write_at(end_, {events_.data(), events_.size()}, written);
     if (error_.is_ok()) {
       end_ += size;
     } else {
-      keep_whole_events(written);
+      keep_whole_events(written.bytes);
     }
   }
   events_.clear();
@@ -48,18 +52,45 @@ Status TraceFile::close() {
 }
 
 void TraceFile::keep_whole_events(std::size_t written) {
-  // A newline stands only between events, since JSON escapes
-  // those in strings. The bracket must fit where there was room.
-  std::size_t keep = 0;
-  if (written > kClosing.size()) {
-    const std::size_t separator = std::string_view(events_.data(), written - kClosing.size()).rfind(",\n");
-    if (separator != std::string_view::npos) keep = separator;
-  }
-  end_ += keep;
+  // What is written over takes no more room, of which there is none. The bracket of the last flush is such a place too.
+  const std::uint64_t room = end_ + std::max<std::uint64_t>(written, end_ == 0 ? 0 : kClosing.size());
+  OpenEvents seen;
+  std::uint64_t keep = 0;
+  const bool is_read = read_events(room, [&](std::string_view event, std::uint64_t end) {
+    seen.add(event);
+    if (end + seen.ends_size() + kClosing.size() <= room) keep = end;
+  });
+  OpenEvents open;
+  (void)read_events(room, [&](std::string_view event, std::uint64_t end) {
+    if (end <= keep) open.add(event);
+  });
+  if (is_read) end_ = keep;
+  std::string last(end_ == 0 ? "[" : "");
+  if (is_read) last += open.ends();
+  last += kClosing;
   // Where this fails too, there is nothing left to do, and the first error is the one to report.
-  if (!file_.cut_at(end_) || end_ == 0) return;
-  std::size_t closing_written = 0;
-  (void)file_.write_at(end_, kClosing, closing_written);
+  OutputFile::Written ignored;
+  (void)file_.write_at(end_, last, ignored);
+  (void)file_.cut_at(end_ + ignored.bytes);
+}
+
+/// A newline stands only between events, since JSON escapes those in texts.
+bool TraceFile::read_events(
+    std::uint64_t bytes, const std::function<void(std::string_view event, std::uint64_t end)>& take) const {
+  std::string line;
+  std::uint64_t at = 0;  // where the line begins
+  return file_.read_back(bytes, [&](std::string_view piece) {
+    for (std::size_t newline = 0; (newline = piece.find('\n')) != piece.npos;) {
+      line += piece.substr(0, newline);
+      piece.remove_prefix(newline + 1);
+      const std::string_view event =
+          std::string_view(line).substr(0, line.size() - (line.ends_with(',') ? 1 : 0));
+      if (event.starts_with('{')) take(event, at + event.size());
+      at += line.size() + 1;
+      line.clear();
+    }
+    line += piece;
+  });
 }
 
 }  // namespace dabke

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -30,13 +31,16 @@ class TraceFile {
   /// The first error since open().
   const Status& error() const { return error_; }
   /// Flushes and closes; the first error since open(), with the path and its cause. After an error the file
-  /// holds whole events up to where there was room, or nothing.
+  /// holds whole events up to where there was room, or none, and all that they begin ends.
   Status close();
 
  private:
   explicit TraceFile(OutputFile file) : file_(std::move(file)) {}
-  /// Cuts the file, after an error, behind the last event that is whole, and ends the array there.
+  /// Cuts the file, after an error, behind an event that is whole, and ends the array and all that is open there.
   void keep_whole_events(std::size_t written);
+  /// Calls `take` for each whole event among the first `bytes` of the file, with where it ends.
+  bool read_events(std::uint64_t bytes,
+                   const std::function<void(std::string_view event, std::uint64_t end)>& take) const;
 
   OutputFile file_;
   fmt::memory_buffer events_;

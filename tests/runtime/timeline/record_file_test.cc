@@ -1,5 +1,6 @@
 #include "runtime/timeline/record_file.h"
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/facts.h"
+#include "tests/patience.h"
 #include "tests/runtime/timeline/trace.h"
 
 namespace dabke {
@@ -383,6 +385,35 @@ TEST_CASE("a full disk ends the records and is what close returns, and nobody wa
   const Status status = timeline->close();
   CHECK_THAT(status.message(), Contains(link) && Contains("No space left on device"));
   CHECK(told == 1);
+}
+
+TEST_CASE("records that a full disk has cut anywhere are whole up to there, and say why they end") {
+  test::TempFolder folder;
+  const Timeline::Options options = options_for(folder);
+  const std::string path = folder.file("trace.rank3");
+  for (rlim_t limit = 400; limit < 20'000; limit += test::kSanitized ? 997 : 97) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const struct rlimit limits = {limit, limit};
+      ::setrlimit(RLIMIT_FSIZE, &limits);
+      const auto timeline = test::must_open(options);
+      for (int i = 0; i < 2000; ++i) {
+        timeline->mark_step(static_cast<std::uint64_t>(i));
+        if (i % 50 == 0) std::this_thread::sleep_for(1ms);
+      }
+      ::_exit(timeline->close().is_ok() ? 1 : 0);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    const Seen seen = read(path);
+    CAPTURE(limit, seen.status.message());
+    CHECK(status == 0);
+    REQUIRE(seen.status.is_ok());
+    CHECK(seen.file->missing() == "'" + path + "' could not be written to its end: File too large");
+    CHECK(RecordFile::is_closed(path));
+    CHECK(std::filesystem::file_size(path) <= limit);
+    for (std::size_t i = 0; i < seen.records.size(); ++i) REQUIRE(seen.records[i].bytes == i);
+  }
 }
 
 TEST_CASE("records after kill -9 are there up to the last flush") {
