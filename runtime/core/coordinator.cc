@@ -292,6 +292,8 @@ void Coordinator::obey_commands(std::vector<Command>& commands, TimePoint now) {
       machine_.abort(*cause);
     } else if (auto* timeline = std::get_if<ChangeTimeline>(&command)) {
       machine_.change_timeline(std::move(timeline->change), timeline->from, now);
+    } else if (const auto* released = std::get_if<ReleaseTimeline>(&command)) {
+      machine_.release_timeline(released->path, now);
     } else if (const auto* asked = std::get_if<AskForDumps>(&command)) {
       machine_.ask_for_dumps(asked->reason, Machine::Dumped::as_asked, now);
     } else if (auto* question = std::get_if<Describe>(&command)) {

@@ -78,6 +78,8 @@ class Coordinator final : private ControlSink, private LaneObserver {
   std::optional<JobFigures> figures(Duration limit);
   /// Every rank is to follow it, unless it has (timeline_requests.h). False: nobody listens any more.
   bool change_timeline(TimelineChange change, std::uint64_t from);
+  /// The trace of the timeline that stopped on this path is made; see TimelineSwitch::follow().
+  void timeline_merged(std::string path) { post(ReleaseTimeline{std::move(path)}); }
   /// Leaves the job, runs what was ordered, closes the links. Returns when the threads have ended. Needs no
   /// memory.
   void shut_down() noexcept;

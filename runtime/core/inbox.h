@@ -48,9 +48,13 @@ struct ChangeTimeline {
   TimelineChange change;
   std::uint64_t from;
 };
+/// The trace of the timeline that stopped on this path is made: another may start there.
+struct ReleaseTimeline {
+  std::string path;
+};
 /// A Status: the job is to end with that cause.
-using Command = std::variant<OperationRef, Want, Status, ChangeTimeline, AskForDumps, Describe, Places, Look,
-                             TakeFigures, ExitStatus>;
+using Command = std::variant<OperationRef, Want, Status, ChangeTimeline, ReleaseTimeline, AskForDumps,
+                             Describe, Places, Look, TakeFigures, ExitStatus>;
 
 /// May be used from any thread, but for what is the driver's.
 class Inbox {

@@ -87,7 +87,7 @@ void JobReports::warned(const std::string& text) {
 void JobReports::change_timeline(const TimelineChange& change) {
   take_readiness();  // the timeline's until now
   const Timeline* const before = timeline().get();
-  parts_.timeline.follow(change);
+  if (const auto merging = parts_.timeline.follow(change)) machine_.hold_timeline(*merging);
   if (timeline().get() != before) note_timeline();
 }
 

@@ -92,9 +92,11 @@ Status Runtime::start(const Factories& factories) {
                                                           std::move(static_sets),
                                                           {config_, world().hosts, statistics_, profile_,
                                                            recorder_, reporter_, log_, timeline_}}));
-  timeline_.listen([this](TimelineChange change, std::uint64_t from) {
-    return coordinator_->change_timeline(std::move(change), from);
-  });
+  timeline_.listen(
+      [this](TimelineChange change, std::uint64_t from) {
+        return coordinator_->change_timeline(std::move(change), from);
+      },
+      [this](std::string path) { coordinator_->timeline_merged(std::move(path)); });
   DABKE_RETURN_IF_ERROR(traced);  // not before there is somebody who tells the others
   if (bootstrapped_.mpi != nullptr && (config_.controller == "mpi" || config_.cpu_operations == "mpi"))
     bootstrapped_.mpi->on_finalize([this] { end_with_mpi(); });

@@ -41,16 +41,20 @@ Status TimelineSwitch::start_with_job() {
       steps_.emplace(steps);
       active_.watch_steps([this](std::uint64_t step) { step_ended(step); });
     }
-    if (!starts) return {};
+    if (!starts) {
+      warn_of_path();
+      return {};
+    }
   }
   return writes_here() ? open(configured()) : Status();
 }
 
-void TimelineSwitch::listen(Ask ask) {
+void TimelineSwitch::listen(Ask ask, OnMerged on_merged) {
   std::vector<TimelineChange> unasked;
   {
     const std::lock_guard lock(mutex_);
     ask_ = std::move(ask);
+    on_merged_ = std::move(on_merged);
     unasked.swap(unasked_);
   }
   for (TimelineChange& change : unasked) want(std::move(change));
@@ -166,6 +170,7 @@ Status TimelineSwitch::open(const TimelineChange& change) {
   DABKE_ASSIGN_OR_RETURN(auto opened,
                          Timeline::open({.path = change.path,
                                          .mark_cycles = change.marks_cycles,
+                                         .begins_new_file = still_writes(change.path),
                                          .format = format_,
                                          .origin = {world_.job_id, world_.epoch, world_.rank, world_.size,
                                                     rank < world_.hosts.size() ? world_.hosts[rank] : ""},
@@ -178,19 +183,57 @@ Status TimelineSwitch::open(const TimelineChange& change) {
   return {};
 }
 
-/// Makes the one trace of the records in `path`.rank<n>; empty where somebody else does.
-std::function<void()> TimelineSwitch::merge_of(const std::string& path) const {
-  if (format_ == TimelineFormat::horovod || world_.rank != 0) return {};
-  if (path == merged_elsewhere_) return {};
+bool TimelineSwitch::merges_here(const std::string& path) const {
+  return format_ == TimelineFormat::records && world_.rank == 0 && path != merged_elsewhere_;
+}
+
+/// What makes the one trace of the records in `path`.rank<n>; empty where somebody else does.
+std::function<void(const Status&)> TimelineSwitch::merge_of(const std::string& path) {
+  if (!merges_here(path)) return {};
   std::error_code failed;
   const auto absolute = std::filesystem::absolute(path, failed);
-  return [log = log_, path = failed ? path : absolute.string(), job = world_.job_id, size = world_.size] {
-    std::vector<std::string> notes;
-    const Status merged = merge_closed_records(path, job, size, notes);
-    for (const std::string& note : notes) log.warning("timeline: {}", note);
-    if (merged.is_ok()) return log.info("timeline: '{}' has all ranks", path);
-    log.warning("timeline: {}; {}", merged.message(), how_to_merge(path));
+  return [this, path, absolute = failed ? path : absolute.string()](const Status& written) {
+    if (written.is_ok()) (void)attempt([&] { merge(absolute); });
+    (void)attempt([&] { note_merged(path); });
   };
+}
+
+void TimelineSwitch::merge(const std::string& path) const {
+  std::vector<std::string> notes;
+  const Status merged = merge_closed_records(path, world_.job_id, world_.size, notes);
+  for (const std::string& note : notes) log_.warning("timeline: {}", note);
+  if (merged.is_ok()) return log_.info("timeline: '{}' has all ranks", path);
+  log_.warning("timeline: {}; {}", merged.message(), how_to_merge(path));
+}
+
+void TimelineSwitch::note_merged(const std::string& path) {
+  OnMerged on_merged;
+  {
+    const std::lock_guard lock(mutex_);
+    on_merged = on_merged_;
+  }
+  if (on_merged) on_merged(path);
+}
+
+/// Whether a timeline of this rank that has stopped may still write to its file.
+bool TimelineSwitch::still_writes(const std::string& path) {
+  const auto normal = [](const std::string& any) { return std::filesystem::path(any).lexically_normal(); };
+  const std::lock_guard lock(mutex_);
+  drop_ended();
+  return std::ranges::any_of(stopped_, [&](std::uint64_t index) {
+    const Followed& one = followed_.at(index);
+    return one.stopped && !one.stopped->has_ended() && normal(one.stopped_path) == normal(path);
+  });
+}
+
+/// While somebody looks: the steps may begin in hours. The program may yet make the directory.
+void TimelineSwitch::warn_of_path() const {
+  if (!writes_here()) return;
+  const Status found =
+      Timeline::check({.path = config_.timeline, .format = format_, .origin = {.rank = world_.rank}});
+  if (!found.is_ok())
+    log_.warning("{}, before the first of DABKE_TIMELINE_STEPS={}: without that no timeline is written",
+                 found.message(), config_.timeline_steps);
 }
 
 void TimelineSwitch::warn_of_no_steps() const {
@@ -210,14 +253,17 @@ void TimelineSwitch::set_current(std::shared_ptr<Timeline> timeline) {
   current_ = std::move(timeline);
 }
 
-void TimelineSwitch::follow(const TimelineChange& change) {
+std::optional<std::string> TimelineSwitch::follow(const TimelineChange& change) {
   Followed followed{change, {}, {}};
+  std::optional<std::string> merging;
   if (writes_here() && change.starts) {
     followed.status = without_exceptions([&] { return open(change); });
     if (!config_.timeline_steps.empty() && !followed.status.is_ok())  // nobody may have called
       log_.warning("{}", followed.status.message());
   } else if (writes_here() && current_) {
     followed.stopped = current_;
+    followed.stopped_path = current_path_;
+    if (merges_here(current_path_)) merging = current_path_;
     current_->end();
     set_current(nullptr);
   }
@@ -228,6 +274,7 @@ void TimelineSwitch::follow(const TimelineChange& change) {
     followed_.add(std::move(followed));
   }
   changed_.notify_all();
+  return merging;
 }
 
 void TimelineSwitch::job_is_over(const Status& cause) noexcept {

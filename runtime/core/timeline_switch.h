@@ -30,6 +30,8 @@ class TimelineSwitch {
  public:
   /// Asks the root for a change, from a thread of the application; false where nobody listens any more.
   using Ask = std::function<bool(TimelineChange change, std::uint64_t from)>;
+  /// Is called by the thread that has made a trace on this path, or has failed to.
+  using OnMerged = std::function<void(std::string path)>;
 
   /// All that it is given outlives it, but for the log.
   /// `merges`: of which timeline's records somebody else makes the trace.
@@ -42,7 +44,7 @@ class TimelineSwitch {
   /// What the configuration says, from the first message on. Called once, before all else.
   Status start_with_job();
   /// Who is asked from now on; lives as long as it does.
-  void listen(Ask ask);
+  void listen(Ask ask, OnMerged on_merged);
 
   // ---- by threads of the application: they come back when this rank has followed
   ///   errors  of this rank: the path cannot be written, or a timeline is being written; or why the job is over
@@ -57,7 +59,9 @@ class TimelineSwitch {
   const std::shared_ptr<Timeline>& current() const { return current_; }
   /// What this rank has marked, whether a timeline is written or not.
   ActiveTimeline::Steps steps() const { return active_.steps(); }
-  void follow(const TimelineChange& change);
+  /// Returns the path of which this rank makes a trace from now on, out of what all ranks have left there. Nobody may start on
+  /// it before OnMerged.
+  std::optional<std::string> follow(const TimelineChange& change);
   /// No more changes are ordered.
   void job_is_over(const Status& cause) noexcept;
 
@@ -67,6 +71,7 @@ class TimelineSwitch {
     TimelineChange change;
     Status status;
     std::shared_ptr<Timeline> stopped;  // until somebody has asked for its end
+    std::string stopped_path = {};
   };
 
   bool writes_here() const { return format_ == TimelineFormat::records || world_.rank == 0; }
@@ -76,7 +81,12 @@ class TimelineSwitch {
   void want(TimelineChange change);
   void step_ended(std::uint64_t step);
   void file_is_full();
-  std::function<void()> merge_of(const std::string& path) const;
+  bool merges_here(const std::string& path) const;
+  std::function<void(const Status&)> merge_of(const std::string& path);
+  void merge(const std::string& path) const;
+  void note_merged(const std::string& path);
+  bool still_writes(const std::string& path);
+  void warn_of_path() const;
   void warn_of_no_steps() const;
   Status end_of(std::uint64_t index, std::unique_lock<std::mutex>& lock);
   Status open(const TimelineChange& change);
@@ -98,6 +108,7 @@ class TimelineSwitch {
   std::mutex calls_;  // one call of this rank at a time
   std::mutex mutex_;  // all below
   Ask ask_;
+  OnMerged on_merged_;
   std::vector<TimelineChange> unasked_;  // wanted before anybody listened
   std::condition_variable changed_;
   std::shared_ptr<Timeline> running_;  // what the driver's is

@@ -1,6 +1,7 @@
 #include "runtime/timeline/timeline.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -15,6 +16,7 @@
 #include "runtime/base/exceptions.h"
 #include "runtime/base/thread.h"
 #include "runtime/timeline/mpsc_queue.h"
+#include "runtime/timeline/output_file.h"
 #include "runtime/timeline/record_file_writer.h"
 #include "runtime/timeline/thread_memo.h"
 #include "runtime/timeline/trace_writer.h"
@@ -39,6 +41,11 @@ constexpr std::chrono::seconds kBatchPatience{1};
 
 std::int64_t nanoseconds(TimePoint time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+std::string file_of(const Timeline::Options& options) {
+  if (options.format == TimelineFormat::horovod) return options.path;
+  return fmt::format("{}.rank{}", options.path, options.origin.rank);
 }
 
 class QueuedTimeline final : public Timeline {
@@ -109,7 +116,7 @@ class QueuedTimeline final : public Timeline {
   // The writer thread's, empty once they were called.
   std::function<void(const Status&)> on_error_;
   std::function<void()> on_full_;
-  std::function<void()> on_closed_;
+  std::function<void(const Status&)> on_closed_;
   const std::int64_t opened_ns_ = nanoseconds(Clock::now());
   NameTable names_;
   MpscQueue<Record> queue_;
@@ -130,10 +137,11 @@ class QueuedTimeline final : public Timeline {
 };
 
 Status QueuedTimeline::start(const Options& options) {
+  const std::string path = file_of(options);
+  if (options.begins_new_file) (void)::unlink(path.c_str());  // where this fails, opening it says why
   if (options.format == TimelineFormat::horovod) {
-    DABKE_ASSIGN_OR_RETURN(file_, open_trace(options.path, names_, opened_ns_));
+    DABKE_ASSIGN_OR_RETURN(file_, open_trace(path, names_, opened_ns_));
   } else {
-    const std::string path = fmt::format("{}.rank{}", options.path, options.origin.rank);
     DABKE_ASSIGN_OR_RETURN(file_, RecordFileWriter::open(path, options.origin, names_));
   }
   DABKE_ASSIGN_OR_RETURN(writer_, start_thread("dabke-timeline", [this] { write_until_closed(); }));
@@ -176,7 +184,7 @@ void QueuedTimeline::write_until_closed() {
   ended_with_ = without_exceptions([&] { return file_->close(); });
   if (!ended_with_.is_ok()) tell(ended_with_);
   if (ended_with_.is_ok()) ended_with_ = std::move(stopped);
-  if (ended_with_.is_ok() && on_closed_) (void)attempt(on_closed_);
+  if (on_closed_) (void)attempt([&] { on_closed_(ended_with_); });
   has_ended_ = true;
 }
 
@@ -229,6 +237,8 @@ void QueuedTimeline::drain_stragglers() {
 }
 
 }  // namespace
+
+Status Timeline::check(const Options& options) { return OutputFile::check(file_of(options)); }
 
 Result<std::unique_ptr<Timeline>> Timeline::open(Options options) {
   auto timeline = std::make_unique<QueuedTimeline>(options);

@@ -48,6 +48,8 @@ class Timeline {
   struct Options {
     std::string path;  // of records, that of rank 3 gets ".rank3"
     bool mark_cycles = false;
+    /// What is at the path keeps its content, for those who have it open, and loses its name.
+    bool begins_new_file = false;
     TimelineFormat format = TimelineFormat::horovod;
     TimelineOrigin origin = {};  // of records
     /// 64 bytes each; emptied every 20 ms while records come.
@@ -57,12 +59,14 @@ class Timeline {
     std::uint64_t max_bytes = 0;  // 0: no limit
     /// Called once, on the writer's thread, when the file will soon have `max_bytes`. Nothing else happens then.
     std::function<void()> on_full = {};
-    /// Called on the writer's thread when the file is closed and holds all; close() waits for it.
-    std::function<void()> on_closed = {};
+    /// Called once, on the writer's thread, when the file is closed, with what close() returns, which waits for it.
+    std::function<void(const Status&)> on_closed = {};
   };
 
   /// Opens the file and starts the writer; an error names the path and why it cannot be written.
   static Result<std::unique_ptr<Timeline>> open(Options options);
+  /// The error that open() would return now for want of a file that can be written; leaves all as it is.
+  static Status check(const Options& options);
   virtual ~Timeline() = default;  // closes
 
   // ---- from any thread

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <barrier>
 #include <chrono>
 #include <cmath>
@@ -446,38 +447,39 @@ void starts_and_stops() {
   }
 }
 
+void must_work(dabke_status status) {
+  if (status != DABKE_OK) worker::wrong(dabke_last_error());
+}
+
 /// Records some steps, and leaves as a program does that looks at what dabke_shutdown returns.
 void recorded_and_checked() {
-  const auto must = [](dabke_status status) {
-    if (status != DABKE_OK) worker::wrong(dabke_last_error());
-  };
-  must(dabke_init(nullptr));
+  must_work(dabke_init(nullptr));
   for (std::uint64_t step = 0; step < 200; ++step) {
     Floats x(1000, 1);
     dabke::allreduce("gradient", x);
     dabke::mark_step(step);
   }
   dabke::barrier();
-  must(dabke_shutdown());
+  must_work(dabke_shutdown());
 }
 
 /// DABKE_TEST_PERIODS timelines one after the other, in three files by turns. In each period another of three threads starts
-/// and stops it, on every rank, while all three have spans and tensors in flight.
+/// and stops it, on every rank, while all three have spans and tensors in flight. Rank 0 keeps a copy of each file that was
+/// closed.
 void timelines_again_and_again() {
   const std::string folder = std::getenv("DABKE_TEST_FOLDER");
+  const bool is_horovods = std::string(std::getenv("DABKE_TIMELINE_FORMAT")) == "horovod";
   const int periods = std::atoi(std::getenv("DABKE_TEST_PERIODS"));
   const dabke::Session session;
+  const bool writes = rank() == 0 || !is_horovods;
   std::barrier<> between(3);
-  const auto must = [](dabke_status status) {
-    if (status != DABKE_OK) worker::wrong(dabke_last_error());
-  };
   const auto work = [&](int thread) {
-    const std::string name = "t" + std::to_string(thread);
+    const std::string name = "t" + std::to_string(thread), path = folder + "/" + std::to_string(thread);
     for (int period = 0; period < periods; ++period) {
       const dabke::Span outside("outside");  // a timeline starts and stops within it
       const bool calls = period % 3 == thread;
-      if (calls) must(dabke_start_timeline((folder + "/" + std::to_string(period % 3)).c_str(), 0));
-      if (calls && dabke_start_timeline((folder + "/other").c_str(), 0) == DABKE_OK)
+      if (calls) must_work(dabke_start_timeline(path.c_str(), 0));
+      if (calls && writes && dabke_start_timeline((folder + "/other").c_str(), 0) == DABKE_OK)
         worker::wrong("a second timeline was started beside the first");
       for (int i = 0; i < 5; ++i) {
         const dabke::Span inside("inside");
@@ -486,10 +488,9 @@ void timelines_again_and_again() {
         worker::must_equal("a sum", x, Floats(1000, static_cast<float>(size())));
       }
       between.arrive_and_wait();
-      if (calls) {
-        must(dabke_stop_timeline());
-        dabke::barrier();  // rank 0 has made the trace before the next is begun
-      }
+      if (calls) must_work(dabke_stop_timeline());
+      if (calls && rank() == 0)
+        std::filesystem::copy_file(path, folder + "/closed-" + std::to_string(period));
       between.arrive_and_wait();
     }
   };
@@ -500,11 +501,53 @@ void timelines_again_and_again() {
   dabke::barrier();
 }
 
-/// Steps until rank 1 is killed, which happens when some of what it records is in its file. The others are not to be ended
-/// by dabkerun before they have closed theirs.
+/// DABKE_TEST_PERIODS timelines one right after the other in the same file. The last rank alone starts and stops them, and
+/// comes to the next start while rank 0 still makes the trace of the period before.
+void timelines_on_one_path() {
+  const std::string path = std::string(std::getenv("DABKE_TEST_FOLDER")) + "/trace";
+  const int periods = std::atoi(std::getenv("DABKE_TEST_PERIODS"));
+  const dabke::Session session;
+  std::atomic<bool> calls = rank() == size() - 1;
+  std::atomic<int> steps = 0;
+  const std::jthread caller([&, is_caller = calls.load()] {
+    for (int period = 0; is_caller && period < periods; ++period) {
+      must_work(dabke_start_timeline(path.c_str(), 0));
+      for (const int begin = steps; steps < begin + 3;) std::this_thread::yield();
+      must_work(dabke_stop_timeline());
+    }
+    calls = false;
+  });
+  for (bool goes_on = true; goes_on; ++steps) {
+    const dabke::Span span("step");
+    std::vector<std::int32_t> callers{calls ? 1 : 0};
+    dabke::allreduce("callers", callers, {.op = DABKE_SUM});
+    goes_on = callers[0] != 0;
+  }
+}
+
+/// Says so when some of what it records is in its file, and goes on until it is killed.
+void recorded_on_and_on() {
+  const std::string file = std::getenv("DABKE_TEST_FILE");
+  const dabke::Session session;
+  Floats x(1000, 1);
+  for (std::uint64_t step = 0, said = 0;; ++step) {
+    const dabke::Span span("forward");
+    dabke::allreduce("gradient", x);
+    dabke::mark_step(step);
+    std::error_code ignored;
+    if (rank() != 0 || said != 0 || std::filesystem::file_size(file, ignored) < 200'000 || ignored) continue;
+    worker::say("writes");
+    said = step;
+  }
+}
+
+/// Steps until a rank is killed, DABKE_TEST_VICTIM or rank 1, which happens when some of what it records is in its file. The
+/// others are not to be ended by dabkerun before they have closed theirs.
 void recorded_until_killed() {
   std::signal(SIGTERM, SIG_IGN);
-  const std::string file = std::string(std::getenv("DABKE_TIMELINE")) + ".rank1";
+  const char* const given = std::getenv("DABKE_TEST_VICTIM");
+  const int victim = given == nullptr ? 1 : std::atoi(given);
+  const std::string file = std::string(std::getenv("DABKE_TIMELINE")) + ".rank" + std::to_string(victim);
   // What is of a block that was being written is lost with it: 200 kB at most.
   constexpr std::uintmax_t kTwoBlocks = 400'000;
   Floats x(1000, 1);
@@ -515,7 +558,7 @@ void recorded_until_killed() {
       dabke::allreduce("gradient", x);
       dabke::mark_step(step);
       std::error_code ignored;
-      if (rank() == 1 && step > 100 && std::filesystem::file_size(file, ignored) > kTwoBlocks)
+      if (rank() == victim && step > 100 && std::filesystem::file_size(file, ignored) > kTwoBlocks)
         ::raise(SIGKILL);
     }
   } catch (const dabke::Error&) {
@@ -643,6 +686,8 @@ int main(int argc, char** argv) {
       {"recorded-until-killed", recorded_until_killed},
       {"recorded-and-checked", recorded_and_checked},
       {"timelines-again-and-again", timelines_again_and_again},
+      {"timelines-on-one-path", timelines_on_one_path},
+      {"recorded-on-and-on", recorded_on_and_on},
       {"late-rank", late_rank},
       {"two-calls", two_calls},
       {"one-by-one", one_by_one},

@@ -3,6 +3,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -149,6 +150,7 @@ TEST_CASE(
 
 TEST_CASE("timelines that threads of all ranks start and stop again and again are whole") {
   const int ranks = GENERATE(2, 4);
+  const std::string format = GENERATE("records", "horovod");
   const TemporaryDirectory folder;
   const char* const given = std::getenv("DABKE_TEST_PERIODS");
   const int periods = given != nullptr ? std::atoi(given) : 30;
@@ -156,16 +158,82 @@ TEST_CASE("timelines that threads of all ranks start and stop again and again ar
       JobRun({"shm",
               {"", ranks},
               {CPP_WORKER, "timelines-again-and-again"},
-              {"DABKE_TEST_FOLDER=" + folder.path(), fmt::format("DABKE_TEST_PERIODS={}", periods)}})
+              {"DABKE_TEST_FOLDER=" + folder.path(), fmt::format("DABKE_TEST_PERIODS={}", periods),
+               "DABKE_TIMELINE_FORMAT=" + format}})
           .finish();
-  CAPTURE(ranks, job.exit_code, job.out, job.error);
+  CAPTURE(ranks, format, job.exit_code, job.out, job.error);
   REQUIRE(all_done(job, ranks));
-  for (const int file : {0, 1, 2}) {
-    const Json trace = Json::parse(bytes_of(fmt::format("{}/{}", folder.path(), file)));
+  for (int period = 0; period < periods; ++period) {
+    CAPTURE(period);
+    const Json trace = Json::parse(bytes_of(fmt::format("{}/closed-{}", folder.path(), period)));
     check_form(trace);
+    if (format == "horovod") continue;
     CHECK(trace["otherData"]["missing"].empty());
     CHECK(count(trace, "X", "inside").size() == static_cast<std::size_t>(ranks));
   }
+}
+
+TEST_CASE("a timeline starts again on a path while rank 0 still makes the trace of the one before") {
+  const int ranks = GENERATE(2, 4);
+  const TemporaryDirectory folder;
+  const Finished job = JobRun({"shm",
+                               {"", ranks},
+                               {CPP_WORKER, "timelines-on-one-path"},
+                               {"DABKE_TEST_FOLDER=" + folder.path(), "DABKE_TEST_PERIODS=40"}})
+                           .finish();
+  CAPTURE(ranks, job.exit_code, job.out, job.error);
+  CHECK(all_done(job, ranks));
+  const Json trace = Json::parse(bytes_of(folder.path() + "/trace"));
+  check_form(trace);
+  CHECK(trace["otherData"]["missing"].empty());
+  CHECK(count(trace, "X", "step").size() == static_cast<std::size_t>(ranks));
+}
+
+TEST_CASE("Ctrl-C amid writing leaves a trace that loads") {
+  const std::string format = GENERATE("records", "horovod");
+  const TemporaryDirectory folder;
+  const std::string path = folder.path() + "/trace.json";
+  LauncherSetup setup;
+  setup.environment = {"DABKE_TIMELINE=" + path, "DABKE_TIMELINE_FORMAT=" + format,
+                       "DABKE_TEST_FILE=" + path + (format == "records" ? ".rank0" : "")};
+  LauncherRun run({"-np", "2", CPP_WORKER, "recorded-on-and-on"}, setup);
+  REQUIRE(run.wait_for_output("writes"));
+  run.signal(SIGINT);
+  const Finished job = run.finish();
+  CAPTURE(format, job.exit_code, job.out, job.error);
+  CHECK(job.exit_code == 128 + SIGINT);
+  CHECK(tool({"report", path}).exit_code == 0);
+  if (format == "horovod") return;  // rank 0 was ended within: what it has written is read as far as it goes
+  for (const int rank : {0, 1})
+    CHECK_THAT(job.error,
+               Contains(fmt::format("dabkerun: timeline: rank {0}: '{1}.rank{0}' was", rank, path)));
+  const Json trace = Json::parse(bytes_of(path));
+  check_form(trace);
+  CHECK(count(trace, "i", "STEP").size() == 2);
+}
+
+TEST_CASE("a file that may grow no further is told as such by rank and dabkerun, and what is there loads") {
+  const std::string format = GENERATE("records", "horovod");
+  const TemporaryDirectory folder;
+  const std::string path = folder.path() + "/trace.json";
+  // Such a limit holds for shared memory too, so there is none.
+  const Finished job =
+      JobRun({"tcp",
+              {"", 2},
+              {"sh", "-c", "ulimit -f 50; exec \"$0\" \"$@\"", CPP_WORKER, "recorded-and-checked"},
+              {"DABKE_TIMELINE=" + path, "DABKE_TIMELINE_FORMAT=" + format, "DABKE_CPU_OPERATIONS=tcp"}})
+          .finish();
+  CAPTURE(format, job.exit_code, job.out, job.error);
+  CHECK(job.exit_code == 0);
+  CHECK(all_done({job.exit_code, job.out, ""}, 2));
+  CHECK_THAT(job.error, Contains("File too large") && !Contains("killed"));
+  if (format == "records") {
+    CHECK_THAT(job.error, Contains("dabkerun: timeline: rank 0: '" + path +
+                                   ".rank0' could not be written to its end: File too large"));
+  }
+  const Json trace = Json::parse(bytes_of(path));
+  check_form(trace);
+  CHECK(tool({"report", path}).exit_code == 0);
 }
 
 TEST_CASE("a timeline that could not be written is told once for each file, and fails no job that is done") {
@@ -188,14 +256,36 @@ TEST_CASE("a timeline that could not be written is told once for each file, and 
                           Contains("No space left on device") && Contains("Make room there"));
 }
 
-TEST_CASE("dabkerun merges a job that failed too, and keeps its exit code") {
+TEST_CASE("a timeline of later steps is told at once that its path cannot be written, and fails no job") {
+  const std::string format = GENERATE("records", "horovod");
+  const TemporaryDirectory folder;
+  const std::string path = folder.path() + "/missing/trace.json";
+  const std::size_t writers = format == "records" ? 2 : 1;
+  const Finished job = record(path, 2, "recorded-and-checked",
+                              {"DABKE_TIMELINE_FORMAT=" + format, "DABKE_TIMELINE_STEPS=500:510"});
+  CAPTURE(format, job.exit_code, job.out, job.error);
+  CHECK(job.exit_code == 0);
+  const std::string file = path + (format == "records" ? ".rank0" : "");
+  CHECK_THAT(job.error, Contains("cannot write the timeline to '" + file + "': No such file or directory") &&
+                            Contains("before the first of DABKE_TIMELINE_STEPS=500:510"));
+  std::size_t warnings = 0;
+  for (auto at = job.error.find("cannot write"); at != job.error.npos;
+       at = job.error.find("cannot write", at + 1))
+    ++warnings;
+  CHECK(warnings == writers);
+}
+
+TEST_CASE("dabkerun merges a job that failed too, whichever rank was killed, and keeps its exit code") {
+  const int victim = GENERATE(0, 1);
   const TemporaryDirectory folder;
   const std::string path = folder.path() + "/trace.json";
-  const Finished job = record(path, 2, "recorded-until-killed");
-  CAPTURE(job.error);
+  const Finished job =
+      record(path, 2, "recorded-until-killed", {fmt::format("DABKE_TEST_VICTIM={}", victim)});
+  CAPTURE(victim, job.error);
   CHECK(job.exit_code == 128 + SIGKILL);
-  CHECK_THAT(job.error, Contains("dabkerun: timeline: rank 1: '" + path + ".rank1' was") &&
-                            Contains("dabkerun: timeline: '" + path + "' has 2 of 2 ranks"));
+  CHECK_THAT(job.error,
+             Contains(fmt::format("dabkerun: timeline: rank {0}: '{1}.rank{0}' was", victim, path)) &&
+                 Contains("dabkerun: timeline: '" + path + "' has 2 of 2 ranks"));
   check_form(Json::parse(bytes_of(path)));
 }
 

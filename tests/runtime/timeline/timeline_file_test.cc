@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
@@ -18,8 +19,10 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/base/owned.h"
+#include "runtime/timeline/record_file.h"
 #include "tests/patience.h"
 #include "tests/runtime/timeline/trace.h"
+#include "tests/trace_form.h"
 
 namespace dabke {
 namespace {
@@ -121,6 +124,38 @@ TEST_CASE("a file that cannot be opened is refused with its path and the reason"
     const auto timeline = Timeline::open({.path = path});
     REQUIRE_FALSE(timeline.is_ok());
     CHECK_THAT(timeline.status().message(), Catch::Contains("'" + path + "'") && Catch::Contains(reason));
+    CHECK_THAT(Timeline::check({.path = path}).message(), Catch::Contains(reason));
+  }
+}
+
+TEST_CASE("a check whether a path can be written leaves all there as it is") {
+  test::TempFolder folder;
+  const std::string path = folder.file("trace.json");
+  CHECK(Timeline::check({.path = path}).is_ok());
+  CHECK_FALSE(std::filesystem::exists(path));
+  std::ofstream(path) << "mine";
+  CHECK(Timeline::check({.path = path}).is_ok());
+  CHECK(test::read_file(path) == "mine");
+}
+
+TEST_CASE("a timeline that begins a new file leaves the one before it alone, which is still written") {
+  const TimelineFormat format = GENERATE(TimelineFormat::horovod, TimelineFormat::records);
+  test::TempFolder folder;
+  const std::string path = folder.file("trace"), records = folder.file("trace.rank0");
+  Timeline::Options options{.path = path, .format = format};
+  const auto before = test::must_open(options);
+  for (int i = 0; i < 1000; ++i) test::rank_ready(*before, before->tensor("x"), i);
+  options.begins_new_file = true;
+  const auto after = test::must_open(options);
+  for (int i = 0; i < 1000; ++i) test::rank_ready(*before, before->tensor("x"), i);
+  test::rank_ready(*after, after->tensor("y"), 3);
+  REQUIRE(before->close().is_ok());
+  REQUIRE(after->close().is_ok());
+  if (format == TimelineFormat::horovod) {
+    CHECK(test::events_of(test::read_trace(path), 1).size() == 1);
+  } else {
+    CHECK(RecordFile::is_closed(records));
+    CHECK(std::filesystem::file_size(records) < 1000);
   }
 }
 
@@ -197,6 +232,41 @@ TEST_CASE("a file size limit is reported like a full disk, and the file is whole
   REQUIRE(trace.is_array());
   CHECK(trace[0]["pid"] == 0);
   CHECK(trace.size() > 500);
+}
+
+TEST_CASE("a trace that a full disk has cut anywhere loads, and all that it begins ends") {
+  const int step = test::kSanitized ? 997 : 97;
+  test::TempFolder folder;
+  const std::string path = folder.file("trace.json");
+  for (int limit = 1; limit < 30'000; limit += step) {
+    const bool several_flushes = limit % 2 == 0;
+    const int status = in_child([&] {
+      const struct rlimit limits = {static_cast<rlim_t>(limit), static_cast<rlim_t>(limit)};
+      ::setrlimit(RLIMIT_FSIZE, &limits);
+      const auto timeline = test::must_open({.path = path});
+      for (int i = 0; i < 200; ++i) {
+        const auto id = timeline->tensor("tensor " + std::to_string(i % 40));
+        timeline->begin_span("a \"ts\":1 span");
+        test::negotiate_start(*timeline, id, CollectiveKind::allreduce);
+        test::rank_ready(*timeline, id, i);
+        if (i % 3 == 0) test::negotiate_end(*timeline, id);
+        test::op_start(*timeline, std::array{id}, CollectiveKind::allreduce);
+        test::activity_start(*timeline, std::array{id}, "QUEUE");
+        if (i % 4 == 0) timeline->end_span();
+        if (several_flushes && i % 20 == 0) std::this_thread::sleep_for(1ms);
+      }
+      return timeline->close().is_ok() ? 1 : 0;
+    });
+    const std::string text = test::read_file(path);
+    CAPTURE(limit, text.size(), text.substr(text.size() - std::min<std::size_t>(text.size(), 300)));
+    CHECK(status == 0);
+    REQUIRE(text.size() <= static_cast<std::size_t>(limit));
+    if (limit < 4) continue;  // "[\n]" has no room
+    const Json trace = Json::parse(text, nullptr, false);
+    REQUIRE(trace.is_array());
+    CHECK(test::form_faults(trace) == std::vector<std::string>());
+    CHECK(text.size() + 5'000 > static_cast<std::size_t>(limit));  // no more is lost than the ends need
+  }
 }
 
 TEST_CASE("everything recorded before close is in the file, and nothing after") {
