@@ -192,8 +192,11 @@ std::function<void(const Status&)> TimelineSwitch::merge_of(const std::string& p
   if (!merges_here(path)) return {};
   std::error_code failed;
   const auto absolute = std::filesystem::absolute(path, failed);
-  return [this, path, absolute = failed ? path : absolute.string()](const Status& written) {
+  current_is_merged_ = std::make_shared<std::atomic<bool>>(false);
+  return [this, path, absolute = failed ? path : absolute.string(),
+          is_merged = current_is_merged_](const Status& written) {
     if (written.is_ok()) (void)attempt([&] { merge(absolute); });
+    *is_merged = true;
     (void)attempt([&] { note_merged(path); });
   };
 }
@@ -263,7 +266,7 @@ std::optional<std::string> TimelineSwitch::follow(const TimelineChange& change) 
   } else if (writes_here() && current_) {
     followed.stopped = current_;
     followed.stopped_path = current_path_;
-    if (merges_here(current_path_)) merging = current_path_;
+    if (merges_here(current_path_) && !*current_is_merged_) merging = current_path_;
     current_->end();
     set_current(nullptr);
   }

@@ -8,6 +8,7 @@
 // whose file it is, asks for the change, and does not wait for it.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -104,6 +105,8 @@ class TimelineSwitch {
   std::optional<std::uint64_t> last_step_;
   std::shared_ptr<Timeline> current_;  // the driver's; null: none is written
   std::string current_path_;           // the driver's, as it was called for
+  // The driver's, where this rank merges: whether note_merged() has come or will at once, as it may before a stop.
+  std::shared_ptr<std::atomic<bool>> current_is_merged_;
 
   std::mutex calls_;  // one call of this rank at a time
   std::mutex mutex_;  // all below

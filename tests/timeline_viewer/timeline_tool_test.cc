@@ -204,9 +204,8 @@ TEST_CASE("Ctrl-C amid writing leaves a trace that loads") {
   CHECK(job.exit_code == 128 + SIGINT);
   CHECK(tool({"report", path}).exit_code == 0);
   if (format == "horovod") return;  // rank 0 was ended within: what it has written is read as far as it goes
-  for (const int rank : {0, 1})
-    CHECK_THAT(job.error,
-               Contains(fmt::format("dabkerun: timeline: rank {0}: '{1}.rank{0}' was", rank, path)));
+  // The signal may come to one later than the end of the other, which it outlives, and closes its file.
+  CHECK_THAT(job.error, Contains(path + ".rank0' was") || Contains(path + ".rank1' was"));
   const Json trace = Json::parse(bytes_of(path));
   check_form(trace);
   CHECK(count(trace, "i", "STEP").size() == 2);
