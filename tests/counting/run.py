@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -218,7 +219,7 @@ def run(build_dir, tests, suites, timeout_multiplier, per_core):
         return count_log([], [])  # and not all, as Meson takes it
     subprocess.run([meson_command(), 'test', '-C', build_dir, '--no-rebuild', '--print-errorlogs',
                     '--num-processes', str(per_core * (os.cpu_count() or 1)),
-                    '--logbase', 'dabke-tests', '--wrapper', f'{sys.executable} {WRAPPER}',
+                    '--logbase', 'dabke-tests', '--wrapper', shlex.join([sys.executable, WRAPPER]),
                     '--timeout-multiplier', str(timeout_multiplier), *tests], env=environment, check=False)
     lines = []
     for log in logs_in(folder):
