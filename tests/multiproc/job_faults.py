@@ -7,6 +7,7 @@ What reaches the hosts (ssh_faults.py, slurm_faults.py) says how to start a job 
 import argparse
 import os
 import random
+import shlex
 import sys
 import time
 
@@ -36,7 +37,7 @@ class StruckJob:
 
 def training(digits, fault):
     patience = [] if fault.do else ["--peer-timeout-seconds", f"{PEER_TIMEOUT}"]
-    return [*patience, "sh", "-c", f'echo "pid $$"; exec {digits} --epochs 1000000 >/dev/null']
+    return [*patience, "sh", "-c", f'echo "pid $$"; exec {shlex.quote(str(digits))} --epochs 1000000 >/dev/null']
 
 
 def strike(cluster, job, fault, victim):

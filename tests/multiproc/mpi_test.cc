@@ -220,12 +220,13 @@ TEST_CASE("mpirun: survivors of a killed rank name it where the launcher leaves 
   const TemporaryDirectory place;
   // The ranks write to files: MPICH's launcher does not pass on all that survivors print. It also tells them
   // by SIGUSR1.
-  const std::string script = "trap '' USR1; " RANK_WORKER " killed > " + place.path() +
-                             "/${PMI_RANK:-$OMPI_COMM_WORLD_RANK} 2>&1; echo ended >> " + place.path() +
-                             "/${PMI_RANK:-$OMPI_COMM_WORLD_RANK}";
+  constexpr const char* kScript =
+      "trap '' USR1; said=\"$1/${PMI_RANK:-$OMPI_COMM_WORLD_RANK}\"; \"$0\" killed >\"$said\" 2>&1; "
+      "echo ended >>\"$said\"";
   Mpi lenient = mpi;
   lenient.flags.push_back(mpi.leaves_survivors);
-  const Finished finished = run_with(lenient, 3, {"sh", "-c", script}, {"DABKE_CONTROLLER=mpi"});
+  const Finished finished =
+      run_with(lenient, 3, {"sh", "-c", kScript, RANK_WORKER, place.path()}, {"DABKE_CONTROLLER=mpi"});
   CAPTURE(mpi.mpirun, finished.out, finished.error);
   for (const std::string rank : {"0", "1"}) {
     const std::string said = place.text_of(rank);
