@@ -233,7 +233,7 @@ static int started(void) {
 static int exec_of(const char* program) {
   char command[4096];
   int end;
-  snprintf(command, sizeof command, "%s started", program);
+  snprintf(command, sizeof command, "'%s' started", program);
   if (dabke_init(NULL) != DABKE_OK) return fail("init");
   end = system(command);
   if (job() != 0) return 1;

@@ -36,7 +36,7 @@ Words stand_in(const std::string& message, const Words& hosts, const std::string
       "exec 3<&0; cat <&3 > '{0}' & while ! [ -s '{0}' ] || ! [ -e '{1}' ]; do sleep 0.01; done; ", message,
       after);
   for (const std::string& host : hosts)
-    script += fmt::format("SLURMD_NODENAME={} {} --agent --dial < '{}' & agents=\"$agents $!\"; ", host,
+    script += fmt::format("SLURMD_NODENAME={} '{}' --agent --dial < '{}' & agents=\"$agents $!\"; ", host,
                           DABKERUN, message);
   return {"sh", "-c", script + then};
 }
