@@ -22,7 +22,8 @@ const std::string kWorker = LAUNCHER_WORKER;
 const std::string kControlD = "\x04";
 const std::string kControlS = "\x13";
 const std::string kControlZ = "\x1a";
-const std::string kDabkerun = DABKERUN;
+// As it is typed.
+const std::string kDabkerun = "'" DABKERUN "'";
 /// Its rank prints what it reads.
 const std::string kEcho = kDabkerun + " -np 1 --no-prefix sed -u s/^/rank:/";
 
@@ -97,7 +98,7 @@ TEST_CASE("what rank 0 does not read is left for the shell") {
   Terminal terminal;
   LauncherRun shell = start_shell(terminal);
   const TemporaryDirectory directory;
-  terminal.type(kDabkerun + " -np 1 " + kWorker + " quiet " + directory.path() + "\n");
+  terminal.type(kDabkerun + " -np 1 '" + kWorker + "' quiet " + directory.path() + "\n");
   directory.pid_in("0");
   terminal.type("one line is on its way to rank 0\necho $((1000 + 1))\nexit 7\n");
   std::ofstream(directory.path() + "/go") << "now";
