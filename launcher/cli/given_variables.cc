@@ -1,25 +1,21 @@
 #include "launcher/cli/given_variables.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <system_error>
 
 #include <fmt/format.h>
 
 #include "launcher/agent/worker_environment.h"
+#include "runtime/base/variable_names.h"
 
 namespace dabke {
 namespace {
 
-/// After DABKE_ or HOROVOD_.
-constexpr std::array<std::string_view, 12> kOurOwn{
-    "RANK",     "SIZE",       "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK",    "CROSS_SIZE",
-    "HOSTNAME", "RENDEZVOUS", "JOB_ID",     "JOB_KEY",    "GATHERS_DUMPS", "MERGES_TIMELINE"};
-
 bool is_our_own(std::string_view name) {
   for (const std::string_view prefix : {"DABKE_", "HOROVOD_"}) {
-    if (name.starts_with(prefix) && std::ranges::find(kOurOwn, name.substr(prefix.size())) != kOurOwn.end())
+    if (name.starts_with(prefix) &&
+        std::ranges::find(kLauncherVariables, name.substr(prefix.size())) != kLauncherVariables.end())
       return true;
   }
   return false;

@@ -11,6 +11,7 @@
 
 #include "runtime/base/ended_rank.h"
 #include "runtime/base/hmac.h"
+#include "runtime/base/variable_names.h"
 #include "runtime/bootstrap/host_addresses.h"
 #include "runtime/bootstrap/mpi_place.h"
 #include "runtime/bootstrap/other_launchers.h"
@@ -156,9 +157,18 @@ bool equally_filled(const std::vector<std::string>& hosts) {
   return std::ranges::all_of(ranks, [&](const auto& entry) { return entry.second == ranks.begin()->second; });
 }
 
+/// Before the ranks meet: what keeps them from it may be such a variable.
+void warn_of_misspelt_variables(const Config& config) {
+  const std::vector<std::string> lines = misspelt_variables(variables_of_process());
+  if (lines.empty()) return;
+  const Log log = log_of_rank(config, 0);
+  for (const std::string& line : lines) log.warning("{}", line);
+}
+
 /// Meets the others, unless they have met already.
 Result<Bootstrapped> join(Place place, const Config& config, TimePoint deadline,
                           const std::weak_ptr<WaitCheck>& check) {
+  if (place.rank == 0) warn_of_misspelt_variables(config);
   DABKE_ASSIGN_OR_RETURN(const Rendezvous rendezvous, open_rendezvous(place, deadline));
   const auto job = with_prefix(with_check(rendezvous.store, check, place.size), to_hex(rendezvous.secret.id));
   if (!place.roster) {
