@@ -1,5 +1,6 @@
 #include "launcher/hosts/hosts.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <netdb.h>
@@ -20,6 +21,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <system_error>
 #include <thread>
 #include <unordered_map>
@@ -40,7 +42,10 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
-constexpr const char* kUserElsewhere = "; the user is named by --ssh-user";
+bool is_ipv6(const std::string& text) {
+  in6_addr address{};
+  return ::inet_pton(AF_INET6, text.substr(0, text.find('%')).c_str(), &address) == 1;
+}
 
 std::optional<int> parse_slots(std::string_view text) {
   int slots = 0;
@@ -70,6 +75,43 @@ std::optional<Host> parse_host(std::string_view text) {
   if (!count) return std::nullopt;
   host.slots = *count;
   return host;
+}
+
+/// What to write instead of something that is not a host, where its look tells; begins with "; ".
+std::string remedy_for(std::string_view text) {
+  if (text.find('@') != std::string_view::npos) return "; the user is named by --ssh-user";
+  const std::string name(text.substr(0, text.find_first_of(" \t")));
+  if (!name.starts_with('[') && std::ranges::count(name, ':') > 1)
+    return fmt::format("; an IPv6 address goes in brackets, as in {}",
+                       is_ipv6(name) ? "[" + name + "]" : "[fd00::1]:4");
+  const std::string_view end = text.substr(text.find_last_of(":=") + 1);
+  if (end == "0") return "; leave out a host that is to take no rank";
+  return "";
+}
+
+/// Takes "slots=4" and "max_slots=8", also with blanks around the equals sign, as Open MPI's host files have them. False where they make
+/// no sense. A host takes no more ranks than it has slots, so the most that it may take changes nothing.
+bool take_settings(std::string_view text, Host& host) {
+  std::string settings;
+  for (const char c : text) {
+    const bool is_blank = c == ' ' || c == '\t';
+    if (is_blank && (settings.empty() || settings.ends_with('=') || settings.ends_with(' '))) continue;
+    if (c == '=' && settings.ends_with(' ')) settings.pop_back();
+    settings += is_blank ? ' ' : c;
+  }
+  std::optional<int> slots, most;
+  std::istringstream words(settings);
+  for (std::string word; words >> word;) {
+    const auto equals = std::min(word.find('='), word.size());
+    const std::string name = word.substr(0, equals);
+    std::optional<int>& number = name == "slots" ? slots : most;
+    if ((name != "slots" && name != "max_slots" && name != "max-slots") || number) return false;
+    number = parse_slots(std::string_view(word).substr(std::min(equals + 1, word.size())));
+    if (!number) return false;
+  }
+  if (!slots || (most && *most < *slots)) return false;
+  host.slots = *slots;
+  return true;
 }
 
 using IpAddress = std::array<unsigned char, 16>;
@@ -144,7 +186,7 @@ Result<std::vector<Host>> parse_host_list(std::string_view text, std::string_vie
           Code::invalid_argument,
           fmt::format("{} {}: '{}' is not a host: expected name:slots, with commas between hosts, as in "
                       "localhost:4{}",
-                      source, text, part, part.find('@') == std::string_view::npos ? "" : kUserElsewhere));
+                      source, text, part, remedy_for(part)));
     }
     hosts.push_back(std::move(*host));
     if (comma == std::string_view::npos) return hosts;
@@ -166,21 +208,13 @@ Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view
     if (line.empty()) continue;
     const auto space = line.find_first_of(" \t");
     auto host = parse_host(line.substr(0, space));
-    if (host && space != std::string_view::npos) {
-      const std::string_view setting = trimmed(line.substr(space));
-      const auto slots = setting.starts_with("slots=") ? parse_slots(setting.substr(6)) : std::nullopt;
-      if (slots) {
-        host->slots = *slots;
-      } else {
-        host.reset();
-      }
-    }
+    if (host && space != std::string_view::npos && !take_settings(line.substr(space), *host)) host.reset();
     if (!host) {
       return Status(
           Code::invalid_argument,
           fmt::format(
               "{} line {}: '{}' is not a host: expected a name and its slots, as in 'localhost slots=4'{}",
-              path, number, line, line.find('@') == std::string_view::npos ? "" : kUserElsewhere));
+              path, number, line, remedy_for(line)));
     }
     hosts.push_back(std::move(*host));
   }

@@ -22,9 +22,9 @@ struct Host {
   friend bool operator==(const Host&, const Host&) = default;
 };
 
-/// "a:4,b:2"; also "a" (one slot) and "[::1]:2". `source` (the flag's name) goes into the error.
+/// "a:4,b:2"; also "a" (one slot), "[::1]:2" and "[fe80::1%eth0]". `source` (the flag's name) goes into the error.
 Result<std::vector<Host>> parse_host_list(std::string_view text, std::string_view source);
-/// Lines "name slots=N", "name:N" or "name"; empty lines and those after '#' do not count. `path` goes into
+/// Lines "name slots=N" (also with max_slots=N, which changes nothing), "name:N" or "name"; empty lines and those after '#' do not count. `path` goes into
 /// the error.
 Result<std::vector<Host>> parse_hostfile(std::string_view text, std::string_view path);
 /// `source` (a flag or a variable) goes into the error, before the path.

@@ -1,5 +1,6 @@
 #include "launcher/hosts/hosts.h"
 
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
 namespace dabke {
@@ -24,6 +25,46 @@ TEST_CASE("a hostfile may have comments, empty lines and both spellings of slots
   const auto hosts = parse_hostfile("# nodes\n\nnode1 slots=4  # first\nnode2:2\r\n  node3\n", "hosts.txt");
   REQUIRE(hosts.is_ok());
   CHECK(*hosts == std::vector<Host>{{"node1", 4}, {"node2", 2}, {"node3", 1}});
+}
+
+TEST_CASE("a hostfile may be written as Open MPI and MPICH have it") {
+  const auto hosts = parse_hostfile(
+      "a slots = 2\nb\tslots=4\tmax_slots=4\nc slots=2 max-slots= 8\nd:3\n[fe80::1%eth0] "
+      "slots=2\n[fd00::2]:2\n",
+      "f");
+  REQUIRE(hosts.is_ok());
+  CHECK(*hosts ==
+        std::vector<Host>{{"a", 2}, {"b", 4}, {"c", 2}, {"d", 3}, {"fe80::1%eth0", 2}, {"fd00::2", 2}});
+}
+
+TEST_CASE("a line of a hostfile that is not understood is told with what to write") {
+  const auto error_of = [](const std::string& line) {
+    const auto hosts = parse_hostfile("x\n" + line + "\n", "f");
+    return hosts.is_ok() ? "no error" : hosts.status().message();
+  };
+  const std::string end = " is not a host: expected a name and its slots, as in 'localhost slots=4'";
+  for (const char* const line : {"a slots=2 max_slots=1", "a max_slots=4", "a slots=2 slots=2",
+                                 "a slots=2 gpus=1", "a slots", "a slots=", "a 4", "a slots=2 x", "= 2"}) {
+    CHECK(error_of(line) == fmt::format("f line 2: '{}'{}", line, end));
+  }
+  CHECK(error_of("a slots=0") ==
+        "f line 2: 'a slots=0'" + end + "; leave out a host that is to take no rank");
+  CHECK(error_of("me@a slots=2") == "f line 2: 'me@a slots=2'" + end + "; the user is named by --ssh-user");
+  CHECK(error_of("fd00::1 slots=2") ==
+        "f line 2: 'fd00::1 slots=2'" + end + "; an IPv6 address goes in brackets, as in [fd00::1]");
+}
+
+TEST_CASE("an IPv6 address without brackets is refused with the brackets, as its last part might be slots") {
+  CHECK_THAT(parse_host_list("fd00::1", "-H").status().message(),
+             Catch::EndsWith("; an IPv6 address goes in brackets, as in [fd00::1]"));
+  CHECK_THAT(parse_host_list("a:2,fe80::1%eth0", "-H").status().message(),
+             Catch::EndsWith("; an IPv6 address goes in brackets, as in [fe80::1%eth0]"));
+  CHECK_THAT(parse_host_list("a:2:3", "-H").status().message(),
+             Catch::EndsWith("; an IPv6 address goes in brackets, as in [fd00::1]:4"));
+  CHECK_THAT(parse_host_list("a:0", "-H").status().message(),
+             Catch::EndsWith("; leave out a host that is to take no rank"));
+  CHECK(*parse_host_list("[fe80::1%eth0],[fd00::1]:2", "-H") ==
+        std::vector<Host>{{"fe80::1%eth0", 1}, {"fd00::1", 2}});
 }
 
 TEST_CASE("of very many hosts those are looked at that the ranks fill") {
