@@ -1,5 +1,6 @@
 #include "launcher/cli/build_report.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "build_parts.h"
 #include "launcher/agent/host_cores.h"
@@ -21,10 +23,8 @@ namespace dabke {
 
 namespace {
 
-/// Modules are in a folder beside libdabke.so: where that was made, or is installed.
 std::string modules_text(const std::filesystem::path& own, const Environment& environment) {
-  std::vector<std::filesystem::path> folders{own.parent_path().parent_path() / "bindings" / "c" / "dabke",
-                                             std::filesystem::path(DABKE_LIBDIR) / "dabke"};
+  std::vector<std::filesystem::path> folders = module_folders(own);
   if (const auto said = environment("DABKE_MODULE_PATH")) folders = {*said};
   std::string out;
   for (const auto& folder : folders) {
@@ -36,7 +36,9 @@ std::string modules_text(const std::filesystem::path& own, const Environment& en
     }
     if (!out.empty()) return out;
   }
-  return fmt::format("    {:<10} none in {}\n", "module", folders.back().string());
+  std::vector<std::string> names;
+  for (const auto& folder : folders) names.push_back(folder.string());
+  return fmt::format("    {:<10} none in {}\n", "module", fmt::join(names, ", "));
 }
 
 std::string python_text(const PythonPackages& found) {
@@ -52,6 +54,20 @@ std::string python_text(const PythonPackages& found) {
 }
 
 }  // namespace
+
+/// Modules are in a folder beside libdabke.so.
+std::vector<std::filesystem::path> module_folders(const std::filesystem::path& own) {
+  const std::filesystem::path above = own.parent_path().parent_path();
+  std::vector<std::filesystem::path> folders{above / "bindings" / "c" / "dabke",
+                                             above / DABKE_LIBDIR_NAME / "dabke", above / "lib" / "dabke",
+                                             std::filesystem::path(DABKE_LIBDIR) / "dabke"};
+  // Several of them may be one.
+  std::vector<std::filesystem::path> once;
+  for (auto& folder : folders) {
+    if (std::ranges::find(once, folder) == once.end()) once.push_back(std::move(folder));
+  }
+  return once;
+}
 
 std::string version_text() { return "dabkerun " DABKE_VERSION "\n"; }
 

@@ -54,6 +54,7 @@ std::string output_until(TimePoint limit, const Fd& out) {
 PythonPackages find_python_packages(const Environment& environment) {
   PythonPackages found;
   const std::string path = environment("PATH").value_or(kStandardPath);
+  found.python = environment(kPythonThatRuns).value_or("");
   for (const char* const name : {"python", "python3"}) {
     if (found.python.empty()) found.python = find_program(name, path).path;
   }

@@ -1,4 +1,4 @@
-// Which packages the python in PATH has, without importing them: that takes seconds, and may fail.
+// Which packages a python has, without importing them: that takes seconds, and may fail.
 #pragma once
 
 #include <string>
@@ -8,12 +8,15 @@
 namespace dabke {
 
 struct PythonPackages {
-  std::string python;                    // its path; empty: there is none in PATH
+  std::string python;                    // its path; empty: there is none
   std::string dabke, dabke_path, torch;  // versions and a path; empty: no such package
   std::string trouble;                   // why the rest is not known
 };
 
-/// Takes seconds at most.
+/// The variable by which the Python package's own dabkerun names the python that runs it.
+inline constexpr const char* kPythonThatRuns = "DABKE_PYTHON";
+
+/// Of the python that runs dabkerun, else of the one in PATH. Takes seconds at most.
 PythonPackages find_python_packages(const Environment& environment);
 
 }  // namespace dabke

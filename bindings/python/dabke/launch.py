@@ -45,6 +45,8 @@ def _is_our_script(path: str) -> bool:
 
 def main() -> None:
     """Becomes dabkerun; returns only by an exception."""
+    if {"--check-build", "-cb"} & set(sys.argv[1:]):
+        os.environ["DABKE_PYTHON"] = sys.executable  # whose packages it reports: PATH may have another
     os.execv(find_dabkerun(), ["dabkerun", *sys.argv[1:]])
 
 

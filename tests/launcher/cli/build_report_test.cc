@@ -85,6 +85,29 @@ TEST_CASE("--check-build says which frameworks the python in PATH can train with
   CHECK_THAT(report_with_python("exec /bin/sleep 1000", false), Catch::Contains(kKilled));
 }
 
+TEST_CASE("--check-build asks the python that runs dabkerun, though PATH has another") {
+  const test::Place place;
+  const std::string python = place / "my-python";
+  std::ofstream(python) << "#!/bin/sh\necho dabke 0.1.0 /mine.py; echo end\n";
+  std::filesystem::permissions(python, std::filesystem::perms::owner_all);
+  ::setenv("DABKE_PYTHON", python.c_str(), 1);
+  const std::string report = report_with_python("echo end");
+  ::unsetenv("DABKE_PYTHON");
+  CHECK_THAT(report, Catch::Contains("    python     " + python + "\n      dabke    0.1.0, /mine.py\n"));
+}
+
+TEST_CASE("modules are looked for where a build, an installation and a Python package have them") {
+  const auto names = [](const std::string& own) {
+    std::vector<std::string> names;
+    for (const auto& folder : module_folders(own)) names.push_back(folder.string());
+    return names;
+  };
+  CHECK_THAT(names("/src/build/launcher/dabkerun"),
+             Catch::VectorContains(std::string("/src/build/bindings/c/dabke")));
+  CHECK_THAT(names("/x/site-packages/dabke/bin/dabkerun"),
+             Catch::VectorContains(std::string("/x/site-packages/dabke/lib/dabke")));
+}
+
 TEST_CASE("--check-build says which CUDA it was built with, or why with none") {
   const auto says = CUDA_BUILT ? Catch::Contains("    CUDA       /") : Catch::Contains("    CUDA       no: ");
   CHECK_THAT(build_report(), says);
