@@ -47,11 +47,11 @@ Result<std::optional<ExchangeGroup>> exchange_group_of(const dabke_init_options&
   }
   if (options.mpi_comm != nullptr)
     return invalid("exchange and mpi_comm are both given; the job comes from one of them");
-  if (options.size < 1 || options.size > kMostRanks) {
+  if (options.size < 1 || options.size > kMostProcesses) {
     return invalid(
         fmt::format("exchange is given but size is {}; set it to the number of processes that exchange "
                     "reaches, from 1 to {}",
-                    options.size, kMostRanks));
+                    options.size, kMostProcesses));
   }
   if (options.rank < 0 || options.rank >= options.size) {
     return invalid(

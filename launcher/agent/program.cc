@@ -9,10 +9,19 @@
 
 #include <fmt/format.h>
 
+#include "launcher/agent/interpreter.h"
+
 namespace dabke {
 namespace {
 
 enum class Kind { missing, unusable, program };
+
+/// "python train.py" for a script that is not executable; empty where nothing says what runs it.
+std::string run_by_interpreter(const std::string& path) {
+  if (path.ends_with(".py")) return "python " + path;
+  if (path.ends_with(".sh")) return "sh " + path;
+  return "";
+}
 
 Kind kind_of(const std::string& path, std::string& why) {
   struct stat info {};
@@ -25,8 +34,30 @@ Kind kind_of(const std::string& path, std::string& why) {
     return Kind::unusable;
   }
   if (::access(path.c_str(), X_OK) == 0) return Kind::program;
-  why = fmt::format("it is not executable; chmod +x {} or name its interpreter first", path);
+  const std::string script = run_by_interpreter(path);
+  why = script.empty() ? fmt::format("it is not executable; chmod +x {} or name its interpreter first", path)
+                       : fmt::format("it is not executable; did you mean {}?", script);
   return Kind::unusable;
+}
+
+/// A script whose interpreter is missing would only fail once every rank has been forked.
+ProgramSearch found_program(const std::string& name, const std::string& path,
+                            const std::string& path_variable) {
+  const std::string trouble = interpreter_trouble(path, path_variable);
+  if (trouble.empty()) return {.path = path};
+  return {.exit_code = 127,
+          .message = fmt::format("cannot run '{}': {}{}", name, path == name ? "" : path + ": ", trouble)};
+}
+
+/// What to do about a name that no directory of PATH has.
+std::string instead_of(const std::string& name) {
+  std::string why;
+  const Kind here = name.empty() ? Kind::missing : kind_of("./" + name, why);
+  const std::string script = run_by_interpreter(name);
+  if (here == Kind::program) return fmt::format("did you mean ./{}?", name);
+  if (here == Kind::unusable && !script.empty()) return fmt::format("did you mean {}?", script);
+  if (here == Kind::unusable) return fmt::format("there is ./{}, but {}", name, why);
+  return "check its name or give its path";
 }
 
 }  // namespace
@@ -35,7 +66,7 @@ ProgramSearch find_program(const std::string& name, const std::string& path_vari
   std::string why;
   if (name.find('/') != std::string::npos) {
     switch (kind_of(name, why)) {
-      case Kind::program: return {.path = name};
+      case Kind::program: return found_program(name, name, path_variable);
       case Kind::unusable:
         return {.exit_code = 126, .message = fmt::format("cannot run '{}': {}", name, why)};
       case Kind::missing: break;
@@ -48,18 +79,15 @@ ProgramSearch find_program(const std::string& name, const std::string& path_vari
     const std::string_view directory = rest.substr(0, colon);
     const std::string path = fmt::format("{}/{}", directory.empty() ? "." : directory, name);
     const Kind kind = name.empty() ? Kind::missing : kind_of(path, why);
-    if (kind == Kind::program) return {.path = path};
+    if (kind == Kind::program) return found_program(name, path, path_variable);
     if (kind == Kind::unusable && unusable.empty())
       unusable = fmt::format("cannot run '{}': {}: {}", name, path, why);
     if (colon == std::string_view::npos) break;
     rest.remove_prefix(colon + 1);
   }
   if (!unusable.empty()) return {.exit_code = 126, .message = unusable};
-  const bool is_here = !name.empty() && kind_of("./" + name, why) == Kind::program;
   return {.exit_code = 127,
-          .message = fmt::format(
-              "cannot run '{}': no such program in PATH; {}", name,
-              is_here ? fmt::format("did you mean ./{}?", name) : "check its name or give its path")};
+          .message = fmt::format("cannot run '{}': no such program in PATH; {}", name, instead_of(name))};
 }
 
 }  // namespace dabke

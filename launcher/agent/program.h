@@ -17,7 +17,7 @@ struct ProgramSearch {
 };
 
 /// Searches as a shell does: a name with '/' is a path, another one is looked up in the directories of
-/// `path_variable`.
+/// `path_variable`. A script whose interpreter is missing counts as not found.
 ProgramSearch find_program(const std::string& name, const std::string& path_variable);
 
 }  // namespace dabke

@@ -17,10 +17,12 @@
 #include "launcher/agent/program.h"
 #include "launcher/agent/worker_environment.h"
 #include "launcher/cli/dry_run.h"
+#include "launcher/cli/flags.h"
 #include "launcher/cli/job_hosts.h"
 #include "launcher/cli/job_setup.h"
 #include "launcher/cli/job_timeline.h"
 #include "launcher/cli/mpi_launch.h"
+#include "launcher/cli/started_once.h"
 #include "launcher/hosts/placement.h"
 #include "launcher/job/forwarded_environment.h"
 #include "launcher/job/job.h"
@@ -226,6 +228,8 @@ int launch(const Options& options) {
                 "--top-port 0, and look at it with dabke-timeline top");
   const auto hosts = hosts_of_job(options, process_environment());
   if (!hosts.is_ok()) return fail(kUsageError, hosts.status().message());
+  if (const Status once = check_started_once(process_environment()); !once.is_ok())
+    return fail(kUsageError, once.message());
   if (options.launcher != "mpi") tell_hosts(*hosts);
   const auto placed = place_ranks(hosts->hosts, options.num_proc);
   if (!placed.is_ok()) return fail(kUsageError, placed.status().message());
@@ -245,7 +249,11 @@ int launch(const Options& options) {
     const auto own = own_environment();
     const std::string path = variable_in(with_given_variables(own, own, options.variables), "PATH");
     const ProgramSearch program = find_program(options.command.front(), path.empty() ? kStandardPath : path);
-    if (program.path.empty()) return fail(program.exit_code, program.message);
+    if (program.path.empty()) {
+      const bool is_doctor = options.command.front() == kDoctor;
+      return fail(program.exit_code,
+                  program.message + (is_doctor ? "; the doctor goes before all flags: dabkerun doctor" : ""));
+    }
   }
   if (options.dry_run) return print_text(dry_run_text(options, *hosts, placements, *shell));
   if (const Status enough = check_descriptors(options, static_cast<rlim_t>(placements.size()), inherited);

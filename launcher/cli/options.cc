@@ -366,6 +366,15 @@ Result<Options> parse_command_line(std::span<const std::string> arguments, const
   options.remote_shell = raw.remote_shell;
   options.command = std::move(line.command);
   DABKE_RETURN_IF_ERROR(take_values(raw, options));
+  if (!is_for_doctor && !options.command.empty() && options.command.front() == kDoctor &&
+      raw.num_proc.empty()) {
+    const auto before = arguments.first(arguments.size() - options.command.size());
+    return Status(
+        Code::invalid_argument,
+        fmt::format("doctor: it goes before its flags: dabkerun doctor {}; a program of that name needs "
+                    "-np, or its path",
+                    fmt::join(before, " ")));
+  }
   if (is_for_doctor && !options.command.empty())
     return Status(Code::invalid_argument,
                   fmt::format("doctor {}: it starts no command; leave that out", options.command.front()));

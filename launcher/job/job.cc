@@ -456,6 +456,8 @@ bool Job::is_blamed_awaited() const {
 std::vector<RankEnd> Job::judged_ends() const {
   std::vector<RankEnd> ends = ends_;
   for (RankEnd& end : ends) {
+    if (const auto lines = last_lines_.find(end.rank); is_failure(end) && lines != last_lines_.end())
+      end.last_lines = lines->second.all();
     if (const auto blame = blamed_.find(end.rank); blame != blamed_.end()) {
       end.is_blamed = true;
       const bool is_good = !is_failure(end);

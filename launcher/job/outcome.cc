@@ -79,6 +79,48 @@ std::string meaning_of_signal(const RankEnd& end) {
   }
 }
 
+/// The shared library without which a program has ended, by its last line; empty where that says nothing of one.
+std::string missing_library(const std::vector<std::string>& last_lines) {
+  if (last_lines.empty()) return "";
+  const std::string& line = last_lines.back();
+  constexpr std::string_view kMusl = "Error loading shared library ";
+  if (line.starts_with(kMusl)) return line.substr(kMusl.size(), line.find(':') - kMusl.size());
+  // Of glibc's loader, and of dlopen(), whose text Python and others print.
+  const auto end = line.find(": cannot open shared object file");
+  if (end == std::string::npos) return "";
+  const auto before = line.substr(0, end).find_last_of(" '\"");
+  return line.substr(before == std::string::npos ? 0 : before + 1,
+                     end - (before == std::string::npos ? 0 : before + 1));
+}
+
+std::string meaning_of_exit(const RankEnd& end) {
+  if (const std::string library = missing_library(end.last_lines); !library.empty()) {
+    return fmt::format(
+        "the shared library {} is not found there: install it, or name its directory with -x "
+        "LD_LIBRARY_PATH=DIRECTORY",
+        library);
+  }
+  if (end.value == 126) return "a shell's code for a program that cannot be run";
+  if (end.value == 127) return "a shell's code for a program that is not found";
+  if (end.value > 128 && end.value <= 128 + SIGRTMAX)
+    return fmt::format("a shell's code for {}", signal_name(end.value - 128));
+  if (end.last_lines.empty()) return "the program reported an error by that code alone, and wrote nothing";
+  return fmt::format("the program reported an error; look for its last lines, marked [{}]", end.rank);
+}
+
+std::string meaning_of_no_start(int error) {
+  switch (error) {
+    case ENOENT:
+      return "the file is there, so the loader that it was linked for is missing: it was built for another "
+             "system";
+    case ENOEXEC:
+      return "it is neither a program for this system nor a script whose first line names its interpreter, "
+             "as "
+             "in #!/bin/sh";
+    default: return "";
+  }
+}
+
 /// "ranks 0-2 exited with status code 1; rank 3 was ended by dabkerun"
 std::string consequences(const std::vector<RankEnd>& ends, const RankEnd& first) {
   std::map<std::string, std::vector<int>> groups;
@@ -144,18 +186,12 @@ std::string describe(const RankEnd& end) {
 std::string meaning_of(const RankEnd& end) {
   switch (end.kind) {
     case RankEnd::Kind::signalled: return meaning_of_signal(end);
-    case RankEnd::Kind::not_started:
-      return end.value == ENOENT ? "the file is there, so the interpreter in its first line is missing" : "";
+    case RankEnd::Kind::not_started: return meaning_of_no_start(end.value);
     case RankEnd::Kind::supervisor_lost: return "kill a rank by its own pid instead";
     case RankEnd::Kind::agent_lost: return "what is left of it there ends by itself";
     case RankEnd::Kind::exited: break;
   }
-  if (end.value == 126) return "a shell's code for a program that cannot be run";
-  if (end.value == 127) return "a shell's code for a program that is not found";
-  if (end.value > 128 && end.value <= 128 + SIGRTMAX) {
-    return fmt::format("a shell's code for {}", signal_name(end.value - 128));
-  }
-  return fmt::format("the program reported an error; look for its last lines, marked [{}]", end.rank);
+  return meaning_of_exit(end);
 }
 
 const RankEnd* first_failure(const std::vector<RankEnd>& ends) {

@@ -33,6 +33,7 @@ struct RankEnd {
       early_leave;  // "left the job in good order ...", where others had still something to do with it
   std::string
       signal_sender;  // signalled: dabkerun has forwarded the signal, which this has sent, "pid 71 (slurmstepd)"
+  std::vector<std::string> last_lines;  // that it wrote, oldest first
   bool is_of_srun = false;  // agent_lost: because srun was killed, and Slurm kills then what that has started
 };
 

@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "runtime/bootstrap/place.h"
-
 namespace dabke {
 namespace {
 
@@ -48,7 +46,7 @@ std::optional<std::int64_t> number(const Environment& environment, std::string_v
 
 std::optional<OtherLauncher> traces_of(const Row& row, const Environment& environment) {
   const auto rank = number(environment, row.rank);
-  if (!rank || *rank >= kMostRanks) return std::nullopt;
+  if (!rank || *rank >= kMostProcesses) return std::nullopt;
   if (!row.also.empty()) {
     const auto also = number(environment, row.also);
     if (!also || *also >= kMostSteps) return std::nullopt;
@@ -62,7 +60,7 @@ std::optional<OtherLauncher> traces_of(const Row& row, const Environment& enviro
   if (row.sizes[0].empty()) return found;
   for (const std::string_view name : row.sizes) {
     const auto size = name.empty() ? std::nullopt : number(environment, name);
-    if (!size || *size <= *rank || *size > kMostRanks) continue;
+    if (!size || *size <= *rank || *size > kMostProcesses) continue;
     found.evidence = fmt::format("{} is {} and {}", name, *size, found.evidence);
     found.size = static_cast<int>(*size);
     found.size_is_known = true;

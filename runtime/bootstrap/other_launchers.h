@@ -9,6 +9,9 @@
 
 namespace dabke {
 
+/// The most ranks, or processes of which some are a job.
+inline constexpr int kMostProcesses = 1 << 20;
+
 /// What a launcher that is not ours says of this process.
 struct OtherLauncher {
   std::string name;      // "torchrun"

@@ -26,11 +26,11 @@ Result<std::optional<Number>> number(const Environment& environment, std::string
   int value = 0;
   const char* last = found->value.data() + found->value.size();
   const auto [end, error] = std::from_chars(found->value.data(), last, value);
-  if (error == std::errc() && end == last && value >= least && value <= kMostRanks) {
+  if (error == std::errc() && end == last && value >= least && value <= kMostProcesses) {
     return std::optional(Number{found->name, value});
   }
   return Status(Code::invalid_argument, fmt::format("{} is '{}', but must be a whole number from {} to {}",
-                                                    found->name, found->value, least, kMostRanks));
+                                                    found->name, found->value, least, kMostProcesses));
 }
 
 Status check_below(const Number& rank, const Number& size) {

@@ -6,13 +6,11 @@
 
 #include "runtime/base/config.h"
 #include "runtime/base/status.h"
+#include "runtime/bootstrap/other_launchers.h"
 #include "runtime/bootstrap/roster.h"
 #include "runtime/transport/mpi_session.h"
 
 namespace dabke {
-
-/// The most ranks, or processes of which some are a job.
-inline constexpr int kMostRanks = 1 << 20;
 
 /// A variable's value and the name under which it was found.
 struct Variable {

@@ -59,8 +59,8 @@ TEST_CASE("the exit code of the first rank that fails is that of dabkerun, and t
   CHECK_THAT(
       lines[1],
       StartsWith("dabkerun: first failure: rank 2 on host ") && Contains("(pid ") &&
-          EndsWith("exited with status code 7: the program reported an error; look for its last lines, "
-                   "marked [2]"));
+          EndsWith("exited with status code 7: the program reported an error by that code alone, and wrote "
+                   "nothing"));
   CHECK(lines[2] == "dabkerun: after that: ranks 0-1 ended by dabkerun");
   CHECK(job.took < kPatience);
 }

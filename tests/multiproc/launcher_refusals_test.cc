@@ -52,20 +52,50 @@ TEST_CASE("a command that cannot be run fails before anything is started, with t
   CHECK(lines_of(job.error).size() == 1);
 }
 
-TEST_CASE("a script whose interpreter is missing is reported as not started") {
+TEST_CASE("a script whose interpreter is missing is refused before anything is started") {
   const TemporaryDirectory directory;
   const std::string script = directory.path() + "/script";
-  std::FILE* file = std::fopen(script.c_str(), "w");
-  REQUIRE(file != nullptr);
-  std::fputs("#!/no/such/interpreter\n", file);
-  std::fclose(file);
+  std::ofstream(script) << "#!/no/such/interpreter\n";
   std::filesystem::permissions(script, std::filesystem::perms::owner_all);
   const Finished job = run({"-np", "2", script});
   CHECK(job.exit_code == 127);
-  CHECK_THAT(
-      job.error,
-      Contains("could not be started: No such file or directory: the file is there, so the interpreter in "
-               "its first line is missing"));
+  CHECK(job.error ==
+        "dabkerun: cannot run '" + script +
+            "': its first line names the interpreter '/no/such/interpreter', which does not exist; "
+            "install it or correct that line\n");
+}
+
+TEST_CASE("a file that the kernel does not take for a program is reported as not started") {
+  const TemporaryDirectory directory;
+  const std::string script = directory.path() + "/script";
+  std::ofstream(script) << "echo started\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  const Finished job = run({"-np", "2", script});
+  CHECK(job.exit_code == 126);
+  CHECK_THAT(job.error,
+             Contains("could not be started: Exec format error: it is neither a program for this system"));
+}
+
+TEST_CASE("a shared library that is missing is named at the end of the job") {
+  const Finished job =
+      run({"-np", "2", "sh", "-c",
+           "echo 'x: error while loading shared libraries: liby.so.1: cannot open shared object "
+           "file: No such file or directory' >&2; exit 127"});
+  CHECK(job.exit_code == 127);
+  CHECK_THAT(job.error,
+             Contains("exited with status code 127: the shared library liby.so.1 is not found there: ") &&
+                 Contains("-x LD_LIBRARY_PATH=DIRECTORY"));
+}
+
+TEST_CASE("a dabkerun that mpirun has started as one of several starts nothing") {
+  const TemporaryDirectory directory;
+  const Finished job = LauncherRun({"-np", "2", "touch", directory.path() + "/started"},
+                                   {.environment = {"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=0"}})
+                           .finish();
+  CHECK(job.exit_code == 2);
+  CHECK_THAT(job.error, StartsWith("dabkerun: Open MPI has started dabkerun 2 times"));
+  CHECK(lines_of(job.error).size() == 1);
+  CHECK_FALSE(std::filesystem::exists(directory.path() + "/started"));
 }
 
 TEST_CASE("a wrong command line gives one line and exit code 2") {

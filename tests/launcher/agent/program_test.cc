@@ -1,6 +1,11 @@
 #include "launcher/agent/program.h"
 
+#include <filesystem>
+#include <fstream>
+
 #include <catch2/catch.hpp>
+
+#include "tests/multiproc/launcher_run.h"
 
 namespace dabke {
 
@@ -29,6 +34,36 @@ TEST_CASE("what cannot be run has the exit code of a shell and a reason") {
   CHECK_THAT(data.message, Catch::StartsWith("cannot run '/etc/passwd': it is not executable"));
 
   CHECK(find_program("", "/bin").exit_code == 127);
+}
+
+TEST_CASE("a script that is not executable is refused with the command that runs it") {
+  const TemporaryDirectory directory;
+  const std::string script = directory.path() + "/train.py";
+  std::ofstream(script) << "print(1)\n";
+  const ProgramSearch by_path = find_program(script, "/bin");
+  CHECK(by_path.exit_code == 126);
+  CHECK(by_path.message ==
+        "cannot run '" + script + "': it is not executable; did you mean python " + script + "?");
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(directory.path());
+  const ProgramSearch by_name = find_program("train.py", "/bin");
+  std::filesystem::current_path(before);
+  CHECK(by_name.exit_code == 127);
+  CHECK(by_name.message == "cannot run 'train.py': no such program in PATH; did you mean python train.py?");
+}
+
+TEST_CASE("a script whose interpreter is missing counts as not found") {
+  const TemporaryDirectory directory;
+  const std::string script = directory.path() + "/train";
+  std::ofstream(script) << "#!/no/such/python -u\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  const ProgramSearch found = find_program("train", directory.path());
+  CHECK(found.path.empty());
+  CHECK(found.exit_code == 127);
+  CHECK(found.message ==
+        "cannot run 'train': " + script +
+            ": its first line names the interpreter '/no/such/python', which does not exist; "
+            "install it or correct that line");
 }
 
 }  // namespace dabke

@@ -245,6 +245,9 @@ TEST_CASE("the doctor takes hosts and flags, and no command") {
   CHECK(options->json);
   CHECK(parse({"-np", "2", "doctor"})->action == Action::run);  // a program of that name
   CHECK(parse({"doctor", "--help"})->command == Words{"doctor"});
+  CHECK(error_of({"-p", "2222", "doctor"}) ==
+        "doctor: it goes before its flags: dabkerun doctor -p 2222; a program of that name needs -np, or its "
+        "path");
   CHECK(error_of({"doctor", "./train"}) == "doctor ./train: it starts no command; leave that out");
   CHECK(error_of({"--json", "./train"}) == "--json: goes with dabkerun doctor alone");
 }

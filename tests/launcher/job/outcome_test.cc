@@ -114,6 +114,37 @@ TEST_CASE("exit codes are those of a shell") {
   CHECK(describe(end) == "could not be started: Permission denied");
 }
 
+TEST_CASE("a shared library that is not found is named by the last line, with LD_LIBRARY_PATH") {
+  RankEnd end = exited(0, 127, 0);
+  const std::string meaning =
+      "the shared library libx.so.3 is not found there: install it, or name its directory with -x "
+      "LD_LIBRARY_PATH=DIRECTORY";
+  end.last_lines = {
+      "./train: error while loading shared libraries: libx.so.3: cannot open shared object file: No "
+      "such file or directory"};
+  CHECK(meaning_of(end) == meaning);
+  end.value = 1;
+  end.last_lines = {"Traceback (most recent call last):",
+                    "ImportError: libx.so.3: cannot open shared object file: No such file or directory"};
+  CHECK(meaning_of(end) == meaning);
+  end.last_lines = {"Error loading shared library libx.so.3: No such file or directory (needed by ./train)"};
+  CHECK(meaning_of(end) == meaning);
+  end.last_lines.emplace_back("ValueError: out of range");  // it went on without the library
+  CHECK(meaning_of(end) == "the program reported an error; look for its last lines, marked [0]");
+}
+
+TEST_CASE("a program that wrote nothing has no last lines to look for") {
+  CHECK(meaning_of(exited(3, 1, 0)) == "the program reported an error by that code alone, and wrote nothing");
+}
+
+TEST_CASE("a program that the kernel does not start is told with what it lacks") {
+  RankEnd end = exited(0, ENOEXEC, 0);
+  end.kind = RankEnd::Kind::not_started;
+  CHECK_THAT(meaning_of(end), Catch::Contains("#!/bin/sh"));
+  end.value = ENOENT;
+  CHECK_THAT(meaning_of(end), Catch::Contains("the loader that it was linked for is missing"));
+}
+
 TEST_CASE("signals have names") {
   CHECK(signal_name(SIGKILL) == "SIGKILL");
   CHECK(signal_name(SIGSEGV) == "SIGSEGV");

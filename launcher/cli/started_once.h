@@ -1,0 +1,12 @@
+// Whether this is the only dabkerun of its job: another launcher that starts it as one of several gets as many jobs.
+#pragma once
+
+#include "runtime/base/config.h"
+#include "runtime/base/status.h"
+
+namespace dabke {
+
+/// An error where mpirun, srun, torchrun or another dabkerun has started this one as one of several. Pure.
+Status check_started_once(const Environment& environment);
+
+}  // namespace dabke
