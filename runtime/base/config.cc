@@ -76,7 +76,7 @@ constexpr Knob kKnobs[] = {
     {"COMPRESSION", "", "compression", 1, &Config::compression, one_of("none,float16,bfloat16"), "",
      "What the float32 elements of an allreduce travel as between hosts, where the call does not say: half the bytes for fewer digits. They are added in float32 and rounded to it once more at the end, on CUDA devices by NCCL in its own way. Within a host, and for all other collectives and dtypes, nothing changes."},
     {"NETWORK_INTERFACE", "GLOO_IFACE", "network-interfaces", 1, &Config::network_interface, any(), "",
-     "What links between ranks may use: interfaces, addresses and networks with commas between, as in eth0,10.1.0.0/16. Empty: loopback on one host, else of each host an address on which the others have reached it."},
+     "What links between ranks may use: interfaces, addresses and networks with commas between, as in eth0,10.1.0.0/16. eth: all that begin so, where none is called so; =eth0: that one alone; ^lo,docker: all but those. Empty: loopback on one host, else of each host an address on which the others have reached it."},
     {"MODULE_PATH", "", "module-path", 1, &Config::module_path, any(), "",
      "Folder with the vendor modules (mpi-mpich.so, mpi-openmpi.so, nccl.so). Empty: the folder dabke beside libdabke.so."},
     {"NCCL_LIBRARY", "", "nccl-library", 1, &Config::nccl_library, any(), "",

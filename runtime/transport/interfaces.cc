@@ -11,6 +11,7 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -67,11 +68,12 @@ std::span<const unsigned char> bytes_of(const SocketAddress& address) {
 /// One word of a selection.
 struct Wanted {
   std::string_view name;                 // of an interface, where it is no address
+  bool is_prefix = false;                // all interfaces whose names begin with it
   std::optional<SocketAddress> network;  // the first `bits` of it count
   std::size_t bits = 0;
 
   bool takes(const HostAddress& each) const {
-    if (!network) return each.interface == name;
+    if (!network) return is_prefix ? each.interface.starts_with(name) : each.interface == name;
     const auto own = bytes_of(each.address), wanted = bytes_of(*network);
     if (own.size() != wanted.size()) return false;
     for (std::size_t bit = 0; bit < bits; ++bit) {
@@ -82,10 +84,20 @@ struct Wanted {
   }
 };
 
-Result<Wanted> wanted_by(std::string_view word) {
+/// `excludes`: the word is of a list of what is not to be taken.
+Result<Wanted> wanted_by(std::string_view word, const std::vector<Interface>& interfaces, bool excludes) {
+  if (word.starts_with('^'))
+    return Status(
+        Code::invalid_argument,
+        fmt::format("DABKE_NETWORK_INTERFACE: '{}': ^ goes before the whole list, once, as in ^lo,docker",
+                    word));
+  if (word.starts_with('=')) return Wanted{.name = word.substr(1), .network = {}};
   const auto slash = word.find('/');
   const auto network = SocketAddress::of_host(word.substr(0, slash));
-  if (!network.is_ok() && slash == std::string_view::npos) return Wanted{.name = word, .network = {}};
+  if (!network.is_ok() && slash == std::string_view::npos) {
+    const bool is_known = std::ranges::find(interfaces, word, &Interface::name) != interfaces.end();
+    return Wanted{.name = word, .is_prefix = excludes || !is_known, .network = {}};
+  }
   const std::size_t most = network.is_ok() ? 8 * bytes_of(*network).size() : 0;
   std::size_t bits = most;
   if (slash != std::string_view::npos) {
@@ -97,6 +109,23 @@ Result<Wanted> wanted_by(std::string_view word) {
           fmt::format("DABKE_NETWORK_INTERFACE: '{}' is no network such as 10.1.0.0/16 or fd00::/64", word));
   }
   return Wanted{.name = word, .network = *network, .bits = bits};
+}
+
+/// The words of a selection, without blanks; empty ones are left out.
+Result<std::vector<Wanted>> words_of(std::string_view selection, const std::vector<Interface>& interfaces,
+                                     bool excludes) {
+  std::vector<Wanted> words;
+  for (std::string_view rest = selection; !rest.empty();) {
+    const auto comma = rest.find(',');
+    std::string_view word = rest.substr(0, comma);
+    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
+    while (word.starts_with(' ')) word.remove_prefix(1);
+    while (word.ends_with(' ')) word.remove_suffix(1);
+    if (word.empty()) continue;
+    DABKE_ASSIGN_OR_RETURN(const Wanted wanted, wanted_by(word, interfaces, excludes));
+    words.push_back(wanted);
+  }
+  return words;
 }
 
 /// The local address from which a packet to `target` would leave; nothing is sent.
@@ -174,15 +203,20 @@ Result<std::vector<HostAddress>> selected_addresses(const std::vector<Interface>
                                                     std::string_view selection) {
   const std::vector<HostAddress> all = all_addresses(interfaces);
   std::vector<HostAddress> selected;
-  for (std::string_view rest = selection; !rest.empty();) {
-    const auto comma = rest.find(',');
-    DABKE_ASSIGN_OR_RETURN(const Wanted wanted, wanted_by(rest.substr(0, comma)));
+  const bool excludes = selection.starts_with('^');
+  DABKE_ASSIGN_OR_RETURN(const std::vector<Wanted> words,
+                         words_of(selection.substr(excludes ? 1 : 0), interfaces, excludes));
+  if (excludes) {
+    std::ranges::copy_if(all, std::back_inserter(selected), [&](const HostAddress& each) {
+      return std::ranges::none_of(words, [&](const Wanted& word) { return word.takes(each); });
+    });
+  }
+  for (std::size_t i = 0; i < words.size() && !excludes; ++i) {
     for (const HostAddress& each : all) {
       const bool is_new = std::ranges::none_of(
           selected, [&](const HostAddress& known) { return known.address.host() == each.address.host(); });
-      if (is_new && wanted.takes(each)) selected.push_back(each);
+      if (is_new && words[i].takes(each)) selected.push_back(each);
     }
-    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
   }
   if (!selected.empty()) return selected;
   return Status(
@@ -195,11 +229,14 @@ Result<std::vector<HostAddress>> selected_addresses(const std::vector<Interface>
 Result<std::vector<HostAddress>> candidate_addresses(const Config& config, const std::string& rendezvous) {
   DABKE_ASSIGN_OR_RETURN(const std::vector<Interface> interfaces, list_interfaces());
   std::vector<HostAddress> all = all_addresses(interfaces);
-  if (config.network_interface.empty()) {
+  const std::string& selection = config.network_interface;
+  if (!selection.empty()) {
+    DABKE_ASSIGN_OR_RETURN(all, selected_addresses(interfaces, selection));
+  }
+  // What is only not excluded is in no order that the user has chosen.
+  if (selection.empty() || selection.starts_with('^')) {
     const std::vector<SocketAddress> routed = routed_addresses(rendezvous);
     std::ranges::stable_sort(all, {}, [&](const HostAddress& each) { return unlikeliness(each, routed); });
-  } else {
-    DABKE_ASSIGN_OR_RETURN(all, selected_addresses(interfaces, config.network_interface));
   }
   all.resize(std::min(all.size(), kMostHostAddresses));
   if (!all.empty()) return all;

@@ -26,7 +26,8 @@ struct Interface {
 Result<std::vector<Interface>> list_interfaces();
 
 /// What `selection` names, in its order: interfaces, addresses, and networks such as 10.1.0.0/16, with commas
-/// between. Names and networks that this host does not have are passed over. Code invalid_argument where nothing is
+/// between. A name that no interface has stands for all that begin with it; "=eth0" does not. After a "^" before the list: what it
+/// does not name, and there a name stands for all that begin with it in any case. So NCCL's selections mean the same. Names and networks that this host does not have are passed over. Code invalid_argument where nothing is
 /// left, or where an address or network makes no sense; it lists what there is.
 Result<std::vector<HostAddress>> selected_addresses(const std::vector<Interface>& interfaces,
                                                     std::string_view selection);

@@ -39,6 +39,35 @@ TEST_CASE("interfaces, addresses and networks select addresses, in the order in 
   CHECK(selected("0.0.0.0/0") == "127.0.0.1@lo 10.0.3.2@eth0 10.1.255.7@eth1 172.17.0.1@docker0 ");
 }
 
+TEST_CASE("interfaces are selected as for NCCL: by what their names begin with, exactly, or all but some") {
+  CHECK(selected("eth") == "10.0.3.2@eth0 fd00::2@eth0 10.1.255.7@eth1 ");
+  CHECK(selected("docker, lo") == "172.17.0.1@docker0 127.0.0.1@lo ::1@lo ");
+  CHECK(selected("=eth0") == "10.0.3.2@eth0 fd00::2@eth0 ");
+  CHECK(selected("^lo,docker") == "10.0.3.2@eth0 fd00::2@eth0 10.1.255.7@eth1 ");
+  CHECK(selected("^eth") == "127.0.0.1@lo ::1@lo 172.17.0.1@docker0 ");
+  CHECK(selected("^=eth,=eth1,lo,docker0") == "10.0.3.2@eth0 fd00::2@eth0 ");
+  CHECK(selected("^172.16.0.0/12,lo,fd00::2") == "10.0.3.2@eth0 10.1.255.7@eth1 ");
+  CHECK_THAT(selected("=eth"), Contains("this host has no '=eth' that is up"));
+  CHECK_THAT(selected("^lo,eth,docker"), Contains("this host has no '^lo,eth,docker' that is up"));
+  CHECK_THAT(selected("eth0,^lo"), Contains("'^lo': ^ goes before the whole list, once, as in ^lo,docker"));
+}
+
+TEST_CASE("what the host's own name resolves to, such as 127.0.1.1, is advertised to nobody") {
+  const auto interfaces = list_interfaces();
+  const auto candidates = candidate_addresses({}, "http://localhost:4711");
+  REQUIRE((interfaces.is_ok() && candidates.is_ok()));
+  for (const HostAddress& each : *candidates) {
+    const auto has_it = [&](const Interface& one) {
+      return one.name == each.interface &&
+             std::ranges::any_of(one.addresses, [&](const SocketAddress& address) {
+               return address.host() == each.address.host();
+             });
+    };
+    CHECK(std::ranges::any_of(*interfaces, has_it));
+  }
+  CHECK(SocketAddress::of_host("127.0.1.1")->is_loopback());  // and goes last where an interface has it
+}
+
 TEST_CASE("a selection that this host lacks, or that makes no sense, is an error that says what there is") {
   for (const std::string selection : {"nosuch0", "10.9.0.0/16", "10.0.3.3", "down0"}) {
     CHECK_THAT(selected(selection), Contains("DABKE_NETWORK_INTERFACE") && Contains("'" + selection + "'") &&
