@@ -2,11 +2,20 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <system_error>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -30,6 +39,15 @@ Status write_all(int file, const std::string& path, std::string_view text) {
   return {};
 }
 
+constexpr std::string_view kDumpPrefix = "dabke-dump.", kRankPart = ".rank";
+
+/// The job in the name of a dump; empty for other files.
+std::string job_of_dump(std::string_view name) {
+  const auto rank = name.rfind(kRankPart);
+  if (!name.starts_with(kDumpPrefix) || !name.ends_with(".json") || rank == std::string_view::npos) return "";
+  return std::string(name.substr(kDumpPrefix.size(), rank - std::min(rank, kDumpPrefix.size())));
+}
+
 }  // namespace
 
 Status write_dump_to(const std::string& path, std::string_view text) {
@@ -50,6 +68,38 @@ Status write_dump_in_shared_folder(const std::string& path, std::string_view tex
   if (written.is_ok() && ::rename(fresh.c_str(), path.c_str()) != 0) written = failure("replace", path);
   if (!written.is_ok()) ::unlink(fresh.c_str());
   return written;
+}
+
+std::string dump_file_name(std::string_view job, int rank) {
+  return fmt::format("{}{}{}{}.json", kDumpPrefix, job, kRankPart, rank);
+}
+
+void remove_old_dumps(const std::string& directory, std::string_view job) {
+  struct JobDumps {
+    std::int64_t newest_ns = 0;
+    std::vector<std::string> paths;
+  };
+  std::map<std::string, JobDumps, std::less<>> jobs;
+  std::error_code failed;
+  std::filesystem::directory_iterator file(directory, failed);
+  for (; !failed && file != std::filesystem::directory_iterator(); file.increment(failed)) {
+    const std::string path = file->path().string();
+    const std::string of_job = job_of_dump(file->path().filename().string());
+    struct stat info {};
+    if (of_job.empty() || of_job == job || ::lstat(path.c_str(), &info) != 0) continue;
+    if (!S_ISREG(info.st_mode) || info.st_uid != ::geteuid()) continue;
+    JobDumps& dumps = jobs[of_job];
+    dumps.newest_ns =
+        std::max(dumps.newest_ns, info.st_mtim.tv_sec * std::int64_t{1'000'000'000} + info.st_mtim.tv_nsec);
+    dumps.paths.push_back(path);
+  }
+  std::vector<const JobDumps*> by_age;
+  for (const auto& [name, dumps] : jobs) by_age.push_back(&dumps);
+  std::ranges::sort(by_age, std::ranges::greater(), &JobDumps::newest_ns);
+  constexpr std::size_t kOthers = kKeptDumps - 1;  // beside this job's
+  for (std::size_t i = kOthers; i < by_age.size(); ++i) {
+    for (const std::string& path : by_age[i]->paths) ::unlink(path.c_str());
+  }
 }
 
 }  // namespace dabke

@@ -16,4 +16,14 @@ Status write_dump_to(const std::string& path, std::string_view text);
 /// there. An earlier dump is replaced; what belongs to another user there is an error.
 Status write_dump_in_shared_folder(const std::string& path, std::string_view text);
 
+/// dabke-dump.<job>.rank<n>.json; of the job's id, the beginning.
+std::string dump_file_name(std::string_view job, int rank);
+
+/// Removes this user's dumps of all jobs in `directory` but the newest few, where nobody else would. Those of `job` stay. Other
+/// ranks may do so at the same time.
+void remove_old_dumps(const std::string& directory, std::string_view job);
+
+/// How many jobs' dumps stay.
+inline constexpr int kKeptDumps = 5;
+
 }  // namespace dabke

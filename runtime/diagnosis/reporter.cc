@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -152,6 +153,9 @@ void Reporter::write_now(Dump dump, Where where, Stacks stacks) {
     const std::string text = to_json(dump, FlightRecorder::kEvents);
     if (const Status written = write_dump_in_shared_folder(*path, text); written.is_ok()) {
       parts_.log.warning("what this rank was doing is in {}", *path);
+      // A directory that the user has named is the user's to tidy up.
+      if (parts_.config.dump_dir.empty())
+        remove_old_dumps(std::filesystem::path(*path).parent_path().string(), job_of_dumps());
     } else {
       parts_.log.warning("{}", written.message());
     }
@@ -171,8 +175,9 @@ std::optional<std::string> Reporter::usual_path(Where where) const {
     const char* const temporary = std::getenv("TMPDIR");
     directory = temporary != nullptr && *temporary != '\0' ? temporary : "/tmp";
   }
-  return fmt::format("{}/dabke-dump.{}.rank{}.json", directory, to_hex(parts_.world.job_id).substr(0, 8),
-                     parts_.world.rank);
+  return directory + "/" + dump_file_name(job_of_dumps(), parts_.world.rank);
 }
+
+std::string Reporter::job_of_dumps() const { return to_hex(parts_.world.job_id).substr(0, 8); }
 
 }  // namespace dabke

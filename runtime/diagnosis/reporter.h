@@ -77,6 +77,8 @@ class Reporter {
   void add_stacks(Dump& dump, Stacks stacks);
   void write_now(Dump dump, Where where, Stacks stacks);
   std::optional<std::string> usual_path(Where where) const;
+  /// As in their names.
+  std::string job_of_dumps() const;
 
   const Parts parts_;
   NativeStacks native_;

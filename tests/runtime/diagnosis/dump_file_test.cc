@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -53,6 +54,31 @@ TEST_CASE("a dump in a shared folder goes into no file, link or pipe that somebo
   CHECK(text_of(target) == "theirs");
   CHECK_FALSE(std::filesystem::exists(directory.path() + "/new"));
   CHECK(directory.files() == 2);
+}
+
+TEST_CASE("of the dumps in a shared folder those of this job and of the newest others stay") {
+  TemporaryDirectory directory;
+  const auto path = [&](const std::string& name) { return directory.path() + "/" + name; };
+  const auto now = std::filesystem::file_time_type::clock::now();
+  for (int job = 0; job < 9; ++job) {
+    for (int rank = 0; rank < 2; ++rank) {
+      const std::string file = path(dump_file_name(std::to_string(job), rank));
+      std::ofstream(file) << "x";
+      std::filesystem::last_write_time(file, now - std::chrono::hours(job == 0 ? 100 : job));
+    }
+  }
+  for (const char* const other :
+       {"dabke-dump.txt", "dabke-dump.json", "dabke-dump.rank0.json", "x.rank0.json"})
+    std::ofstream(path(other)) << "x";
+  std::filesystem::create_symlink(path("x.rank0.json"), path(dump_file_name("old", 0)));
+  remove_old_dumps(directory.path(), "0");
+  for (int job = 0; job < 9; ++job) {
+    INFO(job);
+    for (int rank = 0; rank < 2; ++rank)
+      CHECK(std::filesystem::exists(path(dump_file_name(std::to_string(job), rank))) == (job < kKeptDumps));
+  }
+  CHECK(directory.files() == 2 * kKeptDumps + 5);
+  remove_old_dumps("/nowhere/at/all", "0");  // is no error
 }
 
 TEST_CASE("what cannot be replaced in a shared folder is an error that names it, and nothing is left") {
