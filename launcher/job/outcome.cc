@@ -108,19 +108,6 @@ std::string meaning_of_exit(const RankEnd& end) {
   return fmt::format("the program reported an error; look for its last lines, marked [{}]", end.rank);
 }
 
-std::string meaning_of_no_start(int error) {
-  switch (error) {
-    case ENOENT:
-      return "the file is there, so the loader that it was linked for is missing: it was built for another "
-             "system";
-    case ENOEXEC:
-      return "it is neither a program for this system nor a script whose first line names its interpreter, "
-             "as "
-             "in #!/bin/sh";
-    default: return "";
-  }
-}
-
 /// "ranks 0-2 exited with status code 1; rank 3 was ended by dabkerun"
 std::string consequences(const std::vector<RankEnd>& ends, const RankEnd& first) {
   std::map<std::string, std::vector<int>> groups;
@@ -186,7 +173,11 @@ std::string describe(const RankEnd& end) {
 std::string meaning_of(const RankEnd& end) {
   switch (end.kind) {
     case RankEnd::Kind::signalled: return meaning_of_signal(end);
-    case RankEnd::Kind::not_started: return meaning_of_no_start(end.value);
+    case RankEnd::Kind::not_started:
+      return end.value == ENOENT
+                 ? "the file is there, so the loader that it was linked for is missing: it was built "
+                   "for another system"
+                 : "";
     case RankEnd::Kind::supervisor_lost: return "kill a rank by its own pid instead";
     case RankEnd::Kind::agent_lost: return "what is left of it there ends by itself";
     case RankEnd::Kind::exited: break;

@@ -65,17 +65,6 @@ TEST_CASE("a script whose interpreter is missing is refused before anything is s
             "install it or correct that line\n");
 }
 
-TEST_CASE("a file that the kernel does not take for a program is reported as not started") {
-  const TemporaryDirectory directory;
-  const std::string script = directory.path() + "/script";
-  std::ofstream(script) << "echo started\n";
-  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
-  const Finished job = run({"-np", "2", script});
-  CHECK(job.exit_code == 126);
-  CHECK_THAT(job.error,
-             Contains("could not be started: Exec format error: it is neither a program for this system"));
-}
-
 TEST_CASE("a shared library that is missing is named at the end of the job") {
   const Finished job =
       run({"-np", "2", "sh", "-c",
