@@ -2,9 +2,31 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
+#include "runtime/base/spelling.h"
+
 namespace dabke::timeline {
+namespace {
+
+/// The library would say only that it had not expected the word.
+Status check_command(const CLI::App& app, const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments.front().starts_with('-')) return {};
+  const std::string& given = arguments.front();
+  std::vector<std::string> commands;
+  for (const CLI::App* const each : app.get_subcommands([](const CLI::App*) { return true; }))
+    commands.push_back(each->get_name());
+  if (std::ranges::find(commands, given) != commands.end()) return {};
+  const std::string closest = closest_name(given, commands, 2);
+  return {Code::invalid_argument,
+          fmt::format("{}: no such command; {}; see dabke-timeline --help", given,
+                      closest.empty() ? fmt::format("commands are {}", fmt::join(commands, ", "))
+                                      : fmt::format("did you mean {}", closest))};
+}
+
+}  // namespace
 
 Result<CommandLine> parse_command_line(std::vector<std::string> arguments) {
   CommandLine wanted;
@@ -58,6 +80,7 @@ Result<CommandLine> parse_command_line(std::vector<std::string> arguments) {
       "  dabkerun -np 4 --timeline-filename trace.json ./train\n"
       "  dabke-timeline report trace.json\n"
       "  dabke-timeline view trace.json");
+  DABKE_RETURN_IF_ERROR(check_command(app, arguments));
   std::ranges::reverse(arguments);  // as the library wants them
   try {
     app.parse(std::move(arguments));

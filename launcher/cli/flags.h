@@ -13,6 +13,7 @@ struct Alias {
 };
 inline constexpr std::array kAliases{
     Alias{"-np", "--num-proc"},
+    Alias{"-n", "--num-proc"},
     Alias{"-cb", "--check-build"},
     Alias{"-hostfile", "--hostfile"},
     Alias{"-prefix-timestamp", "--prefix-output-with-timestamp"},
@@ -60,6 +61,81 @@ inline constexpr std::array kRefusals{
     Refusal{"--hierarchical-allreduce", kNoHierarchy},
     Refusal{"--hierarchical-allgather", kNoHierarchy},
     Refusal{"--torus-allreduce", kNoHierarchy},
+};
+
+/// Flags of other launchers that ask for what is so anyway.
+inline constexpr std::string_view kMeetsByItself = "the ranks find one another through dabkerun";
+inline constexpr std::string_view kHostsAreNamed = "-H or --hostfile names the hosts";
+inline constexpr std::string_view kStartsAllHosts =
+    "dabkerun starts the ranks of all hosts and is started once";
+inline constexpr std::string_view kSlotsMayExceedCores = "a host may have more slots than cores";
+inline constexpr std::string_view kInOrder =
+    "ranks fill the slots of the hosts in their order; --bind-to binds them";
+inline constexpr std::string_view kOwnDirectory = "ranks start in the directory in which dabkerun is started";
+inline constexpr std::array kNotNeeded{
+    Refusal{"--oversubscribe", kSlotsMayExceedCores},
+    Refusal{"-oversubscribe", kSlotsMayExceedCores},
+    Refusal{"--use-hwthread-cpus", kSlotsMayExceedCores},
+    Refusal{"--map-by", kInOrder},
+    Refusal{"-map-by", kInOrder},
+    Refusal{"--rank-by", kInOrder},
+    Refusal{"--allow-run-as-root", "dabkerun starts ranks for root as for any user"},
+    Refusal{"--tag-output", "each line has its rank before it"},
+    Refusal{"--nnodes", kHostsAreNamed},
+    Refusal{"--node-rank", kStartsAllHosts},
+    Refusal{"--node_rank", kStartsAllHosts},
+    Refusal{"--master-addr", kMeetsByItself},
+    Refusal{"--master_addr", kMeetsByItself},
+    Refusal{"--master-port", kMeetsByItself},
+    Refusal{"--master_port", kMeetsByItself},
+    Refusal{"--rdzv-endpoint", kMeetsByItself},
+    Refusal{"--rdzv-backend", kMeetsByItself},
+    Refusal{"--rdzv-id", kMeetsByItself},
+    Refusal{"--standalone", kMeetsByItself},
+    Refusal{"-wdir", kOwnDirectory},
+    Refusal{"--wdir", kOwnDirectory},
+    Refusal{"--chdir", kOwnDirectory},
+};
+
+/// Flags that are meant to be one of ours, which their spelling does not tell.
+struct Meant {
+  std::string_view spelling, flag;
+};
+inline constexpr std::string_view kSlotsOfHosts =
+    "-H, which says how many ranks each host takes, as in -H a:4,b:4";
+inline constexpr std::array kMeant{
+    Meant{"--host", "-H"},
+    Meant{"-host", "-H"},
+    Meant{"-hosts", "-H"},
+    Meant{"--nodelist", "-H"},
+    Meant{"-w", "-H"},
+    Meant{"-f", "--hostfile"},
+    Meant{"-machinefile", "--hostfile"},
+    Meant{"--machinefile", "--hostfile"},
+    Meant{"--machine-file", "--hostfile"},
+    Meant{"-c", "-np, or --config-file"},
+    Meant{"--np", "-np"},
+    Meant{"--nproc", "-np"},
+    Meant{"--ntasks", "-np"},
+    Meant{"--nproc-per-node", kSlotsOfHosts},
+    Meant{"--nproc_per_node", kSlotsOfHosts},
+    Meant{"--ntasks-per-node", kSlotsOfHosts},
+    Meant{"--npernode", kSlotsOfHosts},
+    Meant{"-npernode", kSlotsOfHosts},
+    Meant{"--ppn", kSlotsOfHosts},
+    Meant{"-ppn", kSlotsOfHosts},
+    Meant{"-N", kSlotsOfHosts},
+    Meant{"-genv", "-x"},
+    Meant{"-env", "-x"},
+    Meant{"--export", "-x"},
+    Meant{"--timeline", "--timeline-filename"},
+    Meant{"--log", "--log-level"},
+    Meant{"--output", "--output-filename"},
+    Meant{"--timestamp-output", "--prefix-output-with-timestamp"},
+    Meant{"--report-bindings", "--verbose"},
+    Meant{"--display-map", "--dry-run"},
+    Meant{"--mca", "--mpi-args, with --launcher mpi"},
+    Meant{"-mca", "--mpi-args, with --launcher mpi"},
 };
 
 }  // namespace dabke

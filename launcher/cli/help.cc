@@ -130,6 +130,8 @@ std::string value_name(const Knob& knob) {
   return name;
 }
 
+std::vector<std::string> help_topics() { return topics(FlagParser()); }
+
 std::string help_text(std::string_view topic) {
   const FlagParser parser;
   const auto known = topics(parser);

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/base/config.h"
 
@@ -11,6 +12,8 @@ namespace dabke {
 /// What --help prints: of a topic, which is a group of flags by its first word ("other", "knobs"), or "all"; without a
 /// topic, or with one that there is not, all flags but those of knobs, and which topics there are.
 std::string help_text(std::string_view topic);
+/// What may stand after --help.
+std::vector<std::string> help_topics();
 /// A script for bash, which completes dabkerun's flags, their choices and files.
 std::string completion_script();
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -44,12 +45,17 @@ Result<JobHosts> hosts_of_job(const Options& options, const Environment& environ
   auto allocation = find_allocation(environment);
   if (!allocation.is_ok() && (!is_named || options.launcher == "slurm")) return allocation.status();
   const std::optional<Allocation> given = allocation.is_ok() ? allocation.take() : std::nullopt;
+  const auto source = [&](std::string_view flag, std::string_view key) {
+    return options.hosts_from.empty() ? std::string(flag)
+                                      : fmt::format("--config-file {}: {}", options.hosts_from, key);
+  };
   if (!options.hosts.empty()) {
-    found.source = "-H";
-    DABKE_ASSIGN_OR_RETURN(found.hosts, parse_host_list(options.hosts, "-H"));
+    found.source = source("-H", "hosts");
+    DABKE_ASSIGN_OR_RETURN(found.hosts, parse_host_list(options.hosts, found.source));
   } else if (!options.hostfile.empty()) {
-    found.source = fmt::format("--hostfile {}", options.hostfile);
-    DABKE_ASSIGN_OR_RETURN(found.hosts, read_hostfile(options.hostfile, "--hostfile"));
+    const std::string flag = source("--hostfile", "hostfile");
+    found.source = fmt::format("{} {}", flag, options.hostfile);
+    DABKE_ASSIGN_OR_RETURN(found.hosts, read_hostfile(options.hostfile, flag));
   } else {
     if (given) {
       found.hosts = given->hosts;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <numeric>
+#include <map>
 #include <optional>
 
 #include <fmt/format.h>
@@ -12,29 +12,15 @@
 #include "launcher/cli/config_file.h"
 #include "launcher/cli/flag_parser.h"
 #include "launcher/cli/flags.h"
+#include "launcher/cli/help.h"
 #include "launcher/hosts/placement.h"
 #include "runtime/base/config.h"
+#include "runtime/base/spelling.h"
 
 namespace dabke {
 namespace {
 
 using Words = std::vector<std::string>;
-
-/// How many changes of one character turn `a` into `b`.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replace = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replace, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
 
 /// --no-autotune and the like ask for what is so anyway.
 bool is_refused_feature_switched_off(const std::string& flag) {
@@ -47,11 +33,13 @@ bool is_refused_feature_switched_off(const std::string& flag) {
 std::string closest_flag(const FlagParser& parser, const std::string& flag) {
   std::string closest;
   std::size_t least = std::max<std::size_t>(1, flag.size() / 4) + 1;
+  bool is_beginning = false;  // of `closest`
   const auto consider = [&](const std::string& name) {
+    if (name.size() <= 2) return;  // every letter is close to every other
     if (flag.size() > 4 && name.starts_with(flag)) {
-      least = 0;
-      closest = name;
-    } else if (const std::size_t changes = distance(flag, name); changes < least) {
+      if (!is_beginning || name.size() < closest.size()) closest = name;
+      is_beginning = true;
+    } else if (const std::size_t changes = edit_distance(flag, name); !is_beginning && changes < least) {
       least = changes;
       closest = name;
     }
@@ -63,15 +51,29 @@ std::string closest_flag(const FlagParser& parser, const std::string& flag) {
   return closest;
 }
 
+/// Why a flag of another launcher is refused; empty where it is not one.
+std::string reason_to_refuse(std::string_view flag) {
+  if (const auto refusal = std::ranges::find(kRefusals, flag, &Refusal::flag); refusal != kRefusals.end())
+    return std::string(refusal->reason);
+  const auto needless = std::ranges::find(kNotNeeded, flag, &Refusal::flag);
+  return needless == kNotNeeded.end() ? ""
+                                      : fmt::format("not needed, because {}; leave it out", needless->reason);
+}
+
+/// The flag that was meant, or its nearest; empty where nobody knows.
+std::string meant_flag(const FlagParser& parser, const std::string& flag) {
+  const auto meant = std::ranges::find(kMeant, flag, &Meant::spelling);
+  return meant == kMeant.end() ? closest_flag(parser, flag) : std::string(meant->flag);
+}
+
 Status unknown_flag(const FlagParser& parser, const std::string& flag) {
-  for (const Refusal& refusal : kRefusals) {
-    if (flag == refusal.flag) return {Code::invalid_argument, fmt::format("{}: {}", flag, refusal.reason)};
-  }
-  const std::string closest = closest_flag(parser, flag);
+  if (const std::string reason = reason_to_refuse(flag); !reason.empty())
+    return {Code::invalid_argument, fmt::format("{}: {}", flag, reason)};
+  const std::string meant = meant_flag(parser, flag);
   return {Code::invalid_argument,
-          closest.empty()
+          meant.empty()
               ? fmt::format("{}: no such flag; dabkerun --help lists them, and -- ends the flags", flag)
-              : fmt::format("{}: no such flag; did you mean {}?", flag, closest)};
+              : fmt::format("{}: no such flag; did you mean {}?", flag, meant)};
 }
 
 /// The words before the command, each flag and its value joined as --flag=value, and the command.
@@ -201,6 +203,16 @@ Status take_choices(const RawOptions& raw, Options& options) {
   return {};
 }
 
+Status check_help_topic(const std::string& topic) {
+  std::vector<std::string> topics = help_topics();
+  if (std::ranges::find(topics, topic) != topics.end()) return {};
+  const std::string closest = closest_name(topic, topics, std::max<std::size_t>(1, topic.size() / 4));
+  return {Code::invalid_argument,
+          fmt::format("--help {}: no such topic; {}", topic,
+                      closest.empty() ? fmt::format("topics are {}", fmt::join(topics, ", "))
+                                      : fmt::format("did you mean {}?", closest))};
+}
+
 /// The variable's value for a flag whose unit is another: megabytes to bytes, say.
 Result<std::string> scaled(const Knob& knob, const std::string& text) {
   double number = 0;
@@ -265,22 +277,32 @@ std::string spelled_as_flag(const FlagParser& parser, const std::string& key) {
   return key.size() == 1 && parser.find(shortened) != nullptr ? shortened : "--" + key;
 }
 
+/// The key that was meant; empty where nobody knows, or where it may not be one.
+std::string meant_key(const FlagParser& parser, const std::string& spelled) {
+  std::string flag = meant_flag(parser, spelled);
+  if (const auto alias = std::ranges::find(kAliases, flag, &Alias::spelling); alias != kAliases.end())
+    flag = alias->flag;
+  if (flag.empty()) return "";
+  const Flag* const meant = parser.find(flag);
+  if (meant == nullptr || meant->names.empty() || "--" + meant->names.front() == spelled) return "";
+  return meant->names.front();
+}
+
 /// As on a command line; no word for what the file need not say.
 Result<Words> flag_in_file(const FlagParser& parser, const ConfigEntry& entry, const std::string& where) {
   const std::string spelled = spelled_as_flag(parser, entry.key);
   const Flag* flag = parser.find(spelled);
-  const auto refusal = std::ranges::find(kRefusals, spelled, &Refusal::flag);
-  if (flag == nullptr && refusal != kRefusals.end()) {
+  const std::string reason = reason_to_refuse(spelled);
+  if (flag == nullptr && !reason.empty()) {
     if (entry.is_false) return Words();
-    return Status(Code::invalid_argument, fmt::format("{}: '{}': {}", where, entry.key, refusal->reason));
+    return Status(Code::invalid_argument, fmt::format("{}: '{}': {}", where, entry.key, reason));
   }
   if (flag == nullptr || flag->group == "Information" || flag->names.front() == "config-file") {
-    const std::string closest = closest_flag(parser, spelled);
+    const std::string closest = meant_key(parser, spelled);
     return Status(Code::invalid_argument,
                   fmt::format("{}: '{}' is no key{}", where, entry.key,
-                              closest.empty() || closest == spelled || !closest.starts_with("--")
-                                  ? ": keys are the flags that dabkerun --help lists"
-                                  : fmt::format("; did you mean {}?", closest.substr(2))));
+                              closest.empty() ? ": keys are the flags that dabkerun --help lists"
+                                              : fmt::format("; did you mean {}?", closest)));
   }
   if (flag->takes_value) {
     const std::string name = "--" + flag->names.front();
@@ -299,14 +321,28 @@ Result<Words> flag_in_file(const FlagParser& parser, const ConfigEntry& entry, c
   return flag->is_knob ? Words{"--" + opposite_of(spelled.substr(2))} : Words();
 }
 
+/// Of two values for one flag, in whatever spelling, one would be dropped in silence.
+Status check_given_once(const FlagParser& parser, const ConfigEntry& entry, const std::string& where,
+                        std::map<std::string, int>& lines) {
+  const Flag* const flag = parser.find(spelled_as_flag(parser, entry.key));
+  if (flag == nullptr) return {};
+  const auto [known, is_new] =
+      lines.try_emplace(flag->may_be_repeated ? entry.key : flag->names.front(), entry.line);
+  if (is_new) return {};
+  return {Code::invalid_argument, fmt::format("{}: '{}' is given again, after line {}: keep one of the two",
+                                              where, entry.key, known->second)};
+}
+
 /// What the file says and nobody else does, as on a command line.
 Result<Words> flags_in_file(const FlagParser& line, const Environment& environment) {
   const std::string& path = line.raw.config_file;
   DABKE_ASSIGN_OR_RETURN(const std::vector<ConfigEntry> entries, read_config_file(path));
   Words flags;
+  std::map<std::string, int> lines;  // by flag
   for (const ConfigEntry& entry : entries) {
     const std::string where = fmt::format("--config-file {} line {}", path, entry.line);
     DABKE_ASSIGN_OR_RETURN(const Words words, flag_in_file(line, entry, where));
+    DABKE_RETURN_IF_ERROR(check_given_once(line, entry, where, lines));
     if (words.empty()) continue;
     // A bad value is the file's fault, whatever else is said.
     FlagParser alone;
@@ -344,6 +380,9 @@ Result<Options> parse_command_line(std::span<const std::string> arguments, const
   if (raw.check_build) options.action = Action::check_build;
   if (raw.print_knobs) options.action = Action::print_knobs;
   if (raw.print_completion) options.action = Action::print_completion;
+  if (raw.help && !line.command.empty()) {
+    DABKE_RETURN_IF_ERROR(check_help_topic(line.command.front()));
+  }
   if (options.action != Action::run && options.action != Action::doctor) {
     options.command = std::move(line.command);
     return options;
@@ -351,6 +390,7 @@ Result<Options> parse_command_line(std::span<const std::string> arguments, const
 
   options.hosts = raw.hosts;
   options.hostfile = raw.hostfile;
+  if (line_parser.raw.hosts.empty() && line_parser.raw.hostfile.empty()) options.hosts_from = raw.config_file;
   options.output_directory = raw.output_directory;
   options.prefix = !raw.no_prefix;
   options.timestamps = raw.timestamps;

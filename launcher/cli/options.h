@@ -23,6 +23,7 @@ struct Options {
   int num_proc = 0;               // 0: one rank for each slot of the hosts
   std::string hosts;              // -H; empty: not given
   std::string hostfile;           // empty: not given
+  std::string hosts_from;         // the config file that gives one of these; empty: the command line does
   std::string launcher = "auto";  // who brings agents to other hosts: auto, ssh, slurm, mpi
   std::string mpi_arguments;      // further words for mpirun
   std::string output_directory;

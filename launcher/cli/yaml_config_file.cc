@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -64,6 +66,10 @@ Status take_map(const YAML::Node& map, const std::string& path, const std::strin
 }  // namespace
 
 Result<std::vector<ConfigEntry>> read_config_file(const std::string& path) {
+  std::error_code not_known;
+  if (std::filesystem::is_directory(path, not_known))
+    return Status(Code::invalid_argument,
+                  fmt::format("--config-file {}: it is a directory: name a file of YAML in it", path));
   std::ifstream file(path);
   std::ostringstream text;
   if (file) text << file.rdbuf();

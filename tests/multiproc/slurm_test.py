@@ -218,7 +218,7 @@ class SlurmJobs(unittest.TestCase):
         code, out, error = self.run_job([DABKERUN, "--dry-run", "echo", "x y"])
         self.assertEqual(code, 0, error)
         self.assertRegex(out, r"^Nothing is started\. The hosts are from Slurm job \d+\.\n"
-                              r"host host1: 1 slots, rank 0\nhost host2: 1 slots, rank 1\n"
+                              r"host host1: 1 slot, rank 0\nhost host2: 1 slot, rank 1\n"
                               r"agents of other hosts: srun --mpi=none --overlap .* --nodelist=host1,host2 \S+ --agent --dial\n"
                               r"each rank runs: echo 'x y'\n")
 

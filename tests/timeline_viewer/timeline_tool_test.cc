@@ -384,6 +384,10 @@ TEST_CASE("a command line that makes no sense says so in one line, and help and 
     CHECK_THAT(finished.error, Contains("dabke-timeline: ") && Contains("see dabke-timeline --help"));
     CHECK(std::ranges::count(finished.error, '\n') == 1);
   }
+  CHECK(tool({"reprot", "x"}).error ==
+        "dabke-timeline: reprot: no such command; did you mean report; see dabke-timeline --help\n");
+  CHECK_THAT(tool({"mend"}).error,
+             Contains("mend: no such command; commands are merge, check, report, diff,"));
   CHECK_THAT(tool({"--help"}).out, Contains("merge") && Contains("check"));
   CHECK_THAT(tool({"--help"}).out, Contains("dabke-timeline view trace.json"));
   CHECK_THAT(tool({"merge", "--help"}).out,

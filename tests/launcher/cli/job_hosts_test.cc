@@ -25,6 +25,17 @@ TEST_CASE("without a batch system, -H or a host file, -np is needed and all rank
   CHECK(hosts_of_job({.num_proc = 3}, environment_of({}))->hosts == std::vector<Host>{{this_host_name(), 3}});
 }
 
+TEST_CASE("hosts of a config file are said to be from there, in errors too") {
+  const auto found = hosts_of_job({.hosts = "other.invalid:3", .hosts_from = "c.yaml"}, environment_of({}));
+  REQUIRE(found.is_ok());
+  CHECK(found->source == "--config-file c.yaml: hosts");
+  CHECK_THAT(hosts_of_job({.hosts = "a:0", .hosts_from = "c.yaml"}, environment_of({})).status().message(),
+             Catch::StartsWith("--config-file c.yaml: hosts a:0: 'a:0' is not a host"));
+  CHECK_THAT(
+      hosts_of_job({.hostfile = "/nowhere/f", .hosts_from = "c.yaml"}, environment_of({})).status().message(),
+      Catch::StartsWith("--config-file c.yaml: hostfile /nowhere/f: cannot read it"));
+}
+
 TEST_CASE("a batch system's hosts are those of the job, unless the command line names others") {
   const auto found = hosts_of_job({}, environment_of(kSlurm));
   REQUIRE(found.is_ok());

@@ -60,7 +60,7 @@ TEST_CASE("Horovod's spellings mean the same") {
   }
   CHECK(parse({"-cb"})->action == Action::check_build);
   CHECK(parse({"-v"})->action == Action::version);
-  CHECK(parse({"-np", "2", "--help", "x"})->action == Action::help);
+  CHECK(parse({"-np", "2", "--help", "knobs"})->action == Action::help);
   CHECK(parse({"-prefix-timestamp", "-np", "1", "x"})->timestamps);
   CHECK(parse({"-np", "1", "-hostfile", "f", "x"})->hostfile == "f");
   CHECK(parse({"-Hlocalhost:4", "x"})->hosts == "localhost:4");
@@ -147,6 +147,41 @@ TEST_CASE("a wrong command line is refused in one line that names flag, value an
   CHECK_THAT(error_of({"-p", "x", "-np", "2", "x"}), Catch::StartsWith("--ssh-port x: expected a port"));
 }
 
+TEST_CASE("a flag of another launcher is told with ours, or with why it is not needed") {
+  CHECK(parse({"-n", "3", "x"})->num_proc == 3);
+  for (const auto& [given, meant] : std::map<std::string, std::string>{
+           {"--host", "-H"},
+           {"-machinefile", "--hostfile"},
+           {"-c", "-np, or --config-file"},
+           {"--timeline", "--timeline-filename"},
+           {"--log", "--log-level"},
+           {"--nproc-per-node", "-H, which says how many ranks each host takes, as in -H a:4,b:4"},
+           {"--hsots", "--hosts"},
+           {"--verbsoe", "--verbose"},
+           {"--num_proc", "--num-proc"},
+           {"--stall-check-w", "--stall-check-warning-time-seconds"},
+       }) {
+    INFO(given);
+    CHECK(error_of({given, "2", "x"}) == given + ": no such flag; did you mean " + meant + "?");
+  }
+  CHECK(error_of({"--oversubscribe", "x"}) ==
+        "--oversubscribe: not needed, because a host may have more slots than cores; leave it out");
+  CHECK(error_of({"--map-by", "slot", "x"}) ==
+        "--map-by: not needed, because ranks fill the slots of the hosts in their order; --bind-to binds "
+        "them; leave it "
+        "out");
+  CHECK_THAT(error_of({"--allow-run-as-root", "x"}),
+             Catch::StartsWith("--allow-run-as-root: not needed, because "));
+}
+
+TEST_CASE("help of a topic that is not there is refused, with the topics") {
+  CHECK(error_of({"--help", "bogus"}) ==
+        "--help bogus: no such topic; topics are processes, other, output, information, doctor, accepted, "
+        "knobs, all");
+  CHECK(error_of({"--help", "knosb"}) == "--help knosb: no such topic; did you mean knobs?");
+  CHECK(parse({"--help", "doctor"})->action == Action::help);
+}
+
 TEST_CASE("a bad value of a knob is refused with the row's text") {
   CHECK(error_of({"-np", "1", "--cycle-time-ms", "soon", "x"}) ==
         "--cycle-time-ms=soon is not valid: expected number of ms, at least 0. Longest deliberate wait for "
@@ -208,6 +243,8 @@ TEST_CASE("hosts of a config file give way to those of the command line, however
   if (!reads_config_files()) DABKE_SKIP("this build has no yaml-cpp");
   const ConfigFile file("hosts: [a:2, b:1]\n");
   CHECK(parse({"--config-file", ConfigFile::path(), "x"})->hosts == "a:2,b:1");
+  CHECK(parse({"--config-file", ConfigFile::path(), "x"})->hosts_from == ConfigFile::path());
+  CHECK(parse({"-H", "c", "--config-file", ConfigFile::path(), "x"})->hosts_from.empty());
   const auto options = parse({"--hostfile", "f", "--config-file", ConfigFile::path(), "x"});
   REQUIRE(options.is_ok());
   CHECK(options->hosts.empty());
@@ -270,6 +307,19 @@ TEST_CASE("what is wrong in a config file is said with its line and what to do")
   CHECK_THAT(error_in_file("hosts:\n"), Catch::StartsWith(" line 1: 'hosts' has no value"));
   CHECK_THAT(error_in_file("- a\n"), Catch::StartsWith(" line 1: expected lines such as 'cycle-time-ms: 2'"));
   CHECK_THAT(error_in_file("a: [\n"), Catch::Contains("it is no YAML: "));
+  CHECK_THAT(error_in_file("oversubscribe: true\n"),
+             Catch::StartsWith(" line 1: 'oversubscribe': not needed, because "));
+  CHECK(error_in_file("ntasks: 2\n") == " line 1: 'ntasks' is no key; did you mean num-proc?");
+  CHECK(error_in_file("num-proc: 2\nverbose: true\nnum-proc: 3\n") ==
+        " line 3: 'num-proc' is given again, after line 1: keep one of the two");
+  CHECK(error_in_file("np: 2\nnum_proc: 3\n") ==
+        " line 2: 'num-proc' is given again, after line 1: keep one of the two");
+  CHECK(error_in_file("timeline-filename: a\ntimeline: {filename: b}\n") ==
+        " line 2: 'timeline-filename' is given again, after line 1: keep one of the two");
+  CHECK(error_in_file("env: A=1\nenv: B=2\n") ==
+        " line 2: 'env' is given again, after line 1: keep one of the two");
+  CHECK(error_of({"--config-file", "/tmp", "x"}) ==
+        "--config-file /tmp: it is a directory: name a file of YAML in it");
   CHECK_THAT(error_of({"--config-file", "/nowhere/x.yaml", "x"}),
              Catch::StartsWith("--config-file /nowhere/x.yaml: cannot read it: No such file"));
 }
