@@ -215,6 +215,7 @@ int launch_by_mpi(const Options& options, const std::vector<RankPlacement>& plac
 }  // namespace
 
 int print_text(const std::string& text) {
+  ::signal(SIGXFSZ, SIG_IGN);  // a limit of file size (ulimit -f) is an error of fwrite() then
   const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (is_written && std::fflush(stdout) == 0) return 0;
   return fail(1, system_error("cannot write to stdout", errno).message());

@@ -102,16 +102,30 @@ int Job::run() {
   take_dumps();
   if (judge_at_) judge_hang();
   Outcome outcome = conclude(judged_ends(), interrupted_by_);
-  const bool is_copy_lost = std::ranges::any_of(members_, [](const Member& member) {
-    return member.output.is_copy_lost() || member.error_output.is_copy_lost();
-  });
   if (reader_gone_) return 128 + SIGPIPE;
   if (outcome.first_failed_rank) tell_last_lines(*outcome.first_failed_rank);
   for (const std::string& line : outcome.lines) say(line);
+  const bool is_copy_lost = tell_lost_copies();
   while (is_waiting_for_output()) turn();
   if (outcome.exit_code != 0) return outcome.exit_code;
   if (is_output_dropped_ && last_signal_) return 128 + *last_signal_;
   return output_lost_ || is_output_dropped_ || is_copy_lost ? 1 : 0;
+}
+
+/// Again, after all that was printed since: whether files of --output-filename lack something.
+bool Job::tell_lost_copies() {
+  std::map<std::string, std::vector<int>> ranks_by_trouble;
+  for (const Member& member : members_) {
+    for (const WorkerOutput* const output : {&member.output, &member.error_output}) {
+      if (output->copy_trouble().empty()) continue;
+      auto& ranks = ranks_by_trouble[output->copy_trouble()];
+      if (ranks.empty() || ranks.back() != member.placement.rank) ranks.push_back(member.placement.rank);
+    }
+  }
+  for (const auto& [trouble, ranks] : ranks_by_trouble)
+    say(fmt::format("--output-filename: the files of {} {} lack a part of what was printed: {}",
+                    ranks.size() == 1 ? "rank" : "ranks", rank_list(ranks), trouble));
+  return !ranks_by_trouble.empty();
 }
 
 /// Those of a job of one rank stand right above.

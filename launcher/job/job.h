@@ -135,6 +135,7 @@ class Job {
   bool is_blamed_awaited() const;
   std::vector<RankEnd> judged_ends() const;
   void tell_last_lines(Rank rank);
+  bool tell_lost_copies();
   void settle_failure();
   void announce_failure();
   void command_all(std::int32_t command);

@@ -71,12 +71,12 @@ std::size_t WorkerOutput::read(Console& console) {
 
 void WorkerOutput::take(Console& console, std::string_view bytes) {
   if (file_ && !write_all(file_.get(), bytes)) {
+    copy_trouble_ = std::generic_category().message(errno);
     console.write(
         Console::Stream::error,
         fmt::format("dabkerun: cannot write the output file of {}: {}; the rest is on the console alone\n",
-                    name_, std::generic_category().message(errno)));
+                    name_, copy_trouble_));
     file_ = Fd();
-    copy_lost_ = true;
   }
   splitter_.push(bytes, [&](std::string_view line) { print(console, line); });
   release_at_ = splitter_.holds_carriage_return() ? Clock::now() + kCarriageReturnWait : kNever;

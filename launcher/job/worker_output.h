@@ -29,8 +29,8 @@ class WorkerOutput {
   /// Keeps every byte in `file` too, as it came, without prefixes.
   void copy_to(Fd file) { file_ = std::move(file); }
 
-  /// Whether the file lacks some of it.
-  bool is_copy_lost() const { return copy_lost_; }
+  /// Why the file lacks some of it; empty where it has all.
+  const std::string& copy_trouble() const { return copy_trouble_; }
 
   Console::Stream stream() const { return stream_; }
   /// -1: there is none.
@@ -62,7 +62,7 @@ class WorkerOutput {
   OutputStyle style_;
   std::string name_;    // "rank 0's stdout"
   std::string prefix_;  // "[0]<stdout>:", or empty
-  bool copy_lost_ = false;
+  std::string copy_trouble_;
   LineSplitter splitter_;
   TimePoint release_at_ = kNever;
   std::size_t drained_ = 0;  // bytes

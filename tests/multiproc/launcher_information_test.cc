@@ -38,6 +38,18 @@ TEST_CASE("information that cannot be written is an error") {
   }
 }
 
+TEST_CASE("a limit of file size is an error in printing information, not the end of dabkerun") {
+  const TemporaryDirectory directory;
+  for (const char* flag : {"--version", "--help", "-cb"}) {
+    const Finished job =
+        LauncherRun({"-c", "ulimit -f 0; exec \"$0\" \"$1\" >\"$2/out\"", DABKERUN, flag, directory.path()},
+                    {.program = "bash"})
+            .finish();
+    CHECK(job.exit_code == 1);
+    CHECK(job.error == "dabkerun: cannot write to stdout: File too large\n");
+  }
+}
+
 TEST_CASE("a dry run says what would run where, and starts nothing") {
   const Finished dry = run({"--dry-run", "-H", "localhost:2,server.invalid:3", "-np", "4", "--cycle-time-ms",
                             "2", "--ssh-user", "me", "--remote-dabkerun", "/opt/dabkerun", "true", "a b"});

@@ -152,7 +152,23 @@ TEST_CASE("a copy of the output that could not be written is told by name, and f
   CHECK(job.out == "something\n");
   CHECK(job.error ==
         "dabkerun: cannot write the output file of rank 0's stdout: No space left on device; the "
-        "rest is on the console alone\n");
+        "rest is on the console alone\n"
+        "dabkerun: --output-filename: the files of rank 0 lack a part of what was printed: No space left on "
+        "device\n");
+}
+
+TEST_CASE("a full disk under the copies of the output is told again in the last lines, with the ranks") {
+  const TemporaryDirectory directory;
+  for (const char* const rank : {"/rank.0", "/rank.2"}) {
+    std::filesystem::create_directories(directory.path() + rank);
+    std::filesystem::create_symlink("/dev/full", directory.path() + rank + "/stdout");
+  }
+  const Finished job = run({"-np", "3", "--output-filename", directory.path(), "sh", "-c",
+                            "echo something; echo more >&2; exit $DABKE_RANK"});
+  CHECK(job.exit_code == 1);
+  CHECK(lines_of(job.error).back() ==
+        "dabkerun: --output-filename: the files of ranks 0,2 lack a part of what was printed: No space left "
+        "on device");
 }
 
 TEST_CASE("a limit of file size is an error in writing, not the end of dabkerun") {
