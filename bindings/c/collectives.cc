@@ -89,7 +89,11 @@ Status set_tensors(Operation& operation, const Call& call) {
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     const char* name = call.names[i];
     if (name == nullptr || *name == '\0') {
-      return {Code::invalid_argument, fmt::format("{}: name number {} is empty", name_of(call.kind), i)};
+      return {Code::invalid_argument,
+              fmt::format("{}: {} is empty: give it one, the same on every rank", name_of(call.kind),
+                          call.inputs.size() == 1
+                              ? "the tensor's name"
+                              : fmt::format("the name of tensor {} of {}", i + 1, call.inputs.size()))};
     }
     DABKE_ASSIGN_OR_RETURN(TensorView input, from_dlpack(call.inputs[i], {call.kind, name}));
     TensorView output;

@@ -171,7 +171,7 @@ void Agent::prepare(std::string_view content) {
     return refuse(kBadDirectory,
                   fmt::format("cannot enter the directory {}: {}; make it there, or start dabkerun in "
                               "a directory that every host has",
-                              job_.directory, system_error("", errno).message()));
+                              job_.directory, std::generic_category().message(errno)));
   }
   const std::string path = variable_in(job_.environment, "PATH");
   const ProgramSearch found = find_program(job_.command.front(), path.empty() ? kStandardPath : path);

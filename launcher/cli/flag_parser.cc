@@ -130,7 +130,7 @@ void FlagParser::App::add_general(RawOptions& raw) {
              "these are, else ssh. mpi: mpirun starts the ranks, and all is left to it. Default: auto.")
       ->type_name("auto|ssh|slurm|mpi")
       ->group(remote);
-  add_option("--mpi-args", raw.mpi_arguments, "Further arguments for mpirun, with spaces between.")
+  add_option("--mpi-args", raw.mpi_arguments, "Further arguments for mpirun, quoted as in a shell.")
       ->type_name("TEXT")
       ->group(remote);
   add_option("-p,--ssh-port", raw.ssh_port, "The port on which other hosts listen for ssh.")
@@ -141,7 +141,7 @@ void FlagParser::App::add_general(RawOptions& raw) {
       ->group(remote);
   add_option("--ssh-user", raw.ssh_user, "The user as whom ssh logs in.")->type_name("NAME")->group(remote);
   add_option("--ssh-args", raw.ssh_arguments,
-             "Further arguments for ssh, with spaces between, as in '-o ConnectTimeout=5'.")
+             "Further arguments for ssh, quoted as in a shell, as in '-o ConnectTimeout=5'.")
       ->type_name("TEXT")
       ->group(remote);
   add_option("--remote-dabkerun", raw.remote_dabkerun,

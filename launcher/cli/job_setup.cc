@@ -8,6 +8,7 @@
 
 #include "launcher/hosts/hosts.h"
 #include "launcher/job/dialled_agents.h"
+#include "runtime/base/counted.h"
 #include "runtime/transport/interfaces.h"
 
 extern char** environ;
@@ -64,8 +65,8 @@ void tell_hosts(const JobHosts& hosts) {
   if (!hosts.is_allocated) return;
   int slots = 0;
   for (const Host& host : hosts.hosts) slots = add_slots(slots, host.slots);
-  fmt::print(stderr, "dabkerun: {}: {} hosts, {} slots; {} brings dabkerun to other hosts (--launcher)\n",
-             hosts.source, hosts.hosts.size(), slots, hosts.by_slurm ? "srun" : "ssh");
+  fmt::print(stderr, "dabkerun: {}: {}, {}; {} brings dabkerun to other hosts (--launcher)\n", hosts.source,
+             counted(hosts.hosts.size(), "host"), counted(slots, "slot"), hosts.by_slurm ? "srun" : "ssh");
 }
 
 Result<AgentStarter> agent_starter(const RemoteShell& shell, const std::vector<std::string>& elsewhere,

@@ -5,11 +5,15 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
 
+#include "launcher/agent/program.h"
 #include "launcher/agent/supervisor.h"
 #include "runtime/base/config.h"
+#include "runtime/base/counted.h"
 #include "runtime/timeline/merge.h"
 
 namespace dabke {
@@ -30,17 +34,32 @@ std::optional<int> take_end(int signals) {
   return std::nullopt;
 }
 
+std::string own_timeline_tool() {
+  std::error_code error;
+  const auto own = std::filesystem::read_symlink("/proc/self/exe", error);
+  return timeline_tool(own, process_environment()("PATH").value_or(kStandardPath));
+}
+
 Status merge_job(const std::string& timeline, const JobId& job, const OnProgress& go_on) {
   DABKE_ASSIGN_OR_RETURN(const JobFiles files, JobFiles::find(timeline, job, go_on));
   for (const std::string& note : files.notes()) say_of_timeline(note);
   DABKE_RETURN_IF_ERROR(merge_records(files, timeline, go_on));
-  say_of_timeline(
-      fmt::format("'{0}' has {1} of {2} ranks; 'dabke-timeline view {0}' shows it, and what stands out",
-                  timeline, files.ranks().size(), files.size()));
+  say_of_timeline(fmt::format("'{0}' has {1} of {2}; '{3} view {0}' shows it, and what stands out", timeline,
+                              files.ranks().size(), counted(files.size(), "rank"), own_timeline_tool()));
   return {};
 }
 
 }  // namespace
+
+std::string timeline_tool(const std::filesystem::path& own, const std::string& path_variable) {
+  const std::string name = "dabke-timeline";
+  if (!find_program(name, path_variable).path.empty()) return name;
+  const std::filesystem::path folder = own.parent_path();
+  for (const auto& place : {folder / name, folder.parent_path() / "timeline_viewer" / name}) {
+    if (!find_program(place.string(), "").path.empty()) return place.string();
+  }
+  return name;
+}
 
 std::string recorded_timeline(const Options& options) {
   const Environment inherited = process_environment();
@@ -53,13 +72,18 @@ std::string recorded_timeline(const Options& options) {
   return config->timeline;
 }
 
-std::optional<int> merge_timeline(const std::string& timeline, const JobId& job, int signals) {
+std::optional<int> merge_timeline(const std::string& timeline, const JobId& job, bool has_met, int signals) {
   std::optional<int> ended_by;
   const Status merged = merge_job(timeline, job, [&](std::uint64_t) {
     if (!ended_by) ended_by = take_end(signals);
     return !ended_by;
   });
-  if (!merged.is_ok()) say_of_timeline(fmt::format("{}; {}", merged.message(), how_to_merge(timeline)));
+  if (merged.is_ok()) return ended_by;
+  say_of_timeline(has_met || ended_by
+                      ? fmt::format("{}; {}", merged.message(), how_to_merge(timeline, own_timeline_tool()))
+                      : fmt::format("there is no '{}', because no rank initialised Dabke (dabke_init, in "
+                                    "Python dabke.init())",
+                                    timeline));
   return ended_by;
 }
 

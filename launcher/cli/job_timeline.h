@@ -1,6 +1,7 @@
 // What the ranks of a job have recorded, made one trace as the job ends.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -13,8 +14,13 @@ namespace dabke {
 /// name their timelines themselves.
 std::string recorded_timeline(const Options& options);
 
+/// How dabke-timeline is called: by its name where PATH has it, else by its path where it stands beside the dabkerun at `own`, installed
+/// or in the build.
+std::string timeline_tool(const std::filesystem::path& own, const std::string& path_variable);
+
 /// Merges the records of the job and says on stderr where the trace is and what is missing, or else by what command it can
 /// be made. The signal from `signals`, a signalfd, that has told it to end early, if one has.
-std::optional<int> merge_timeline(const std::string& timeline, const JobId& job, int signals);
+/// `has_met`: some rank has initialised Dabke; where none has, that is why there are no records.
+std::optional<int> merge_timeline(const std::string& timeline, const JobId& job, bool has_met, int signals);
 
 }  // namespace dabke

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -28,6 +29,7 @@
 #include "launcher/job/job.h"
 #include "launcher/job/local_agent.h"
 #include "runtime/base/config.h"
+#include "runtime/base/counted.h"
 #include "runtime/bootstrap/placement_note.h"
 #include "runtime/bootstrap/rendezvous_server.h"
 
@@ -95,13 +97,12 @@ Status check_descriptors(const Options& options, rlim_t ranks, const InheritedSt
   const rlim_t of_rank = options.output_directory.empty() ? 4 : 6;
   const rlim_t needed = kOwn + ranks * of_rank, open = inherited_descriptors();
   if (needed + open <= inherited.open_files.rlim_max) return {};
-  return {
-      Code::invalid_argument,
-      fmt::format("{} ranks take {} file descriptors in dabkerun{}, and its hard limit is {} (ulimit -Hn): "
-                  "raise that limit or start fewer ranks",
-                  ranks, needed,
-                  open == 0 ? "" : fmt::format(" beside {} that were open when it was started", open),
-                  inherited.open_files.rlim_max)};
+  return {Code::invalid_argument,
+          fmt::format("{} {} {} file descriptors in dabkerun{}, and its hard limit is {} (ulimit -Hn): "
+                      "raise that limit or start fewer ranks",
+                      counted(ranks, "rank"), ranks == 1 ? "takes" : "take", needed,
+                      open == 0 ? "" : fmt::format(" beside {} that were open when it was started", open),
+                      inherited.open_files.rlim_max)};
 }
 
 struct OutputFiles {
@@ -124,8 +125,9 @@ Result<std::vector<OutputFiles>> open_output_files(const Options& options,
 
 void tell_plan(const JobFacts& facts, const std::vector<HostPart>& parts) {
   for (const HostPart& part : parts) {
-    fmt::print(stderr, "dabkerun: job {}, {} ranks on host {}, rendezvous store {}\n", facts.job_id,
-               part.placements.size(), part.host, part.is_here ? facts.rendezvous : "carried by its agent");
+    fmt::print(stderr, "dabkerun: job {}, {} on host {}, rendezvous store {}\n", facts.job_id,
+               counted(part.placements.size(), "rank"), part.host,
+               part.is_here ? facts.rendezvous : "carried by its agent");
   }
 }
 
@@ -318,13 +320,16 @@ int launch(const Options& options) {
   std::vector<std::string> hosts_by_rank;
   for (const RankPlacement& placement : placements) hosts_by_rank.push_back(placement.host);
   (*server)->preset(fmt::format("{}/{}", facts.job_id, kPlacementKey), placement_note(hosts_by_rank));
-  (*server)->on_set(
-      [&](const std::string& key, const std::string& value) { (*gatherer)->offer(key, value); });
+  std::atomic<bool> has_met = false;  // only ranks that initialise Dabke write there
+  (*server)->on_set([&](const std::string& key, const std::string& value) {
+    has_met = true;
+    (*gatherer)->offer(key, value);
+  });
   const Status served = (*server)->start();  // threads, so no fork from here on
   if (!served.is_ok()) return fail(1, served.message());
   const int exit_code = job.run();
   if (timeline.empty()) return exit_code;
-  const auto ended_by = merge_timeline(timeline, secrets->id, signals.get());
+  const auto ended_by = merge_timeline(timeline, secrets->id, has_met, signals.get());
   return exit_code == 0 && ended_by ? 128 + *ended_by : exit_code;
 }
 

@@ -8,18 +8,26 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "launcher/agent/program.h"
 #include "launcher/job/forwarded_environment.h"
+#include "launcher/job/shell_words.h"
 
 extern char** environ;
 
 namespace dabke {
 namespace {
+
+/// None where the line does not split, which parse_command_line() has refused.
+std::vector<std::string> words_in(const std::string& text) {
+  auto words = split_shell_words(text);
+  return words.is_ok() ? words.take() : std::vector<std::string>();
+}
+
+bool has_blank(const std::string& word) { return word.find_first_of(" \t\n") != std::string::npos; }
 
 struct Refused {
   bool is_given;
@@ -38,6 +46,8 @@ Status check_flags(MpiKind kind, const Options& options) {
       Refused{options.bind_to == BindTo::automatic, "--bind-to auto", "choose core or none"},
       Refused{std::ranges::any_of(options.variables, [](const auto& each) { return !each.ranks.empty(); }),
               "-x NAME@RANKS=VALUE", "give all ranks one value"},
+      Refused{std::ranges::any_of(words_in(options.ssh_arguments), has_blank),
+              "--ssh-args with a blank in an argument", "give it in ~/.ssh/config"},
       Refused{options.timestamps && kind == MpiKind::hydra, "--prefix-output-with-timestamp", "leave it out"},
   };
   for (const Refused& each : refused) {
@@ -48,13 +58,6 @@ Status check_flags(MpiKind kind, const Options& options) {
     }
   }
   return {};
-}
-
-std::vector<std::string> words_in(const std::string& text) {
-  std::istringstream in(text);
-  std::vector<std::string> words;
-  for (std::string word; in >> word;) words.push_back(word);
-  return words;
 }
 
 /// As both write hosts: a:4,b:2.
@@ -75,7 +78,7 @@ std::string shell_flags(const Options& options) {
   add("-p ", options.ssh_port);
   add("-i ", options.ssh_identity_file);
   add("-l ", options.ssh_user);
-  add("", options.ssh_arguments);
+  add("", fmt::format("{}", fmt::join(words_in(options.ssh_arguments), " ")));
   return text;
 }
 

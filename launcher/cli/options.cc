@@ -14,6 +14,7 @@
 #include "launcher/cli/flags.h"
 #include "launcher/cli/help.h"
 #include "launcher/hosts/placement.h"
+#include "launcher/job/shell_words.h"
 #include "runtime/base/config.h"
 #include "runtime/base/spelling.h"
 
@@ -198,6 +199,12 @@ Status take_choices(const RawOptions& raw, Options& options) {
   if (!raw.mpi_arguments.empty() && options.launcher != "mpi")
     return {Code::invalid_argument,
             fmt::format("--mpi-args {}: goes with --launcher mpi alone", raw.mpi_arguments)};
+  for (const auto& [flag, text] :
+       {std::pair("--ssh-args", &raw.ssh_arguments), std::pair("--remote-shell", &raw.remote_shell),
+        std::pair("--mpi-args", &raw.mpi_arguments)}) {
+    if (const auto words = split_shell_words(*text); !words.is_ok())
+      return {Code::invalid_argument, fmt::format("{} {}: {}", flag, *text, words.status().message())};
+  }
   options.mpi_arguments = raw.mpi_arguments;
   options.stdin_to_rank_0 = raw.stdin_to == "0";
   return {};

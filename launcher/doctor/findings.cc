@@ -1,4 +1,5 @@
 #include "launcher/doctor/findings.h"
+#include "runtime/base/counted.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -68,24 +69,25 @@ class Judge {
     const std::int64_t files = kFilesOfAgent + slots * kFilesOfRank;
     if (facts.open_files >= 0 && facts.open_files < files)
       wrong(fmt::format(
-          "host {}: {} ranks may need {} open files, and the hard limit is {} (ulimit -Hn): raise it in "
+          "host {}: {} may need {} open files, and the hard limit is {} (ulimit -Hn): raise it in "
           "/etc/security/limits.conf, or in sshd's or slurmd's unit (LimitNOFILE)",
-          name, slots, files, facts.open_files));
+          name, counted(slots, "rank"), files, facts.open_files));
     if (facts.processes >= 0 && facts.processes < slots * kThreadsOfRank)
       wrong(
-          fmt::format("host {}: {} ranks may need {} processes and threads, and the hard limit is {} (ulimit "
+          fmt::format("host {}: {} may need {} processes and threads, and the hard limit is {} (ulimit "
                       "-Hu): raise it "
                       "in /etc/security/limits.conf",
-                      name, slots, slots * kThreadsOfRank, facts.processes));
+                      name, counted(slots, "rank"), slots * kThreadsOfRank, facts.processes));
     const std::int64_t granted =
         facts.quota_thousandths > 0 ? (facts.quota_thousandths + 999) / 1000 : INT64_MAX;
     const std::int64_t cores =
         std::min<std::int64_t>(granted, facts.usable_units > 0 ? facts.usable_units : INT64_MAX);
     if (slots > cores)
       note(
-          fmt::format("host {}: {} ranks share {} processors{}: give it fewer slots, or expect ranks to wait "
+          fmt::format("host {}: {} share {}{}: give it fewer slots, or expect ranks to wait "
                       "for each other",
-                      name, slots, cores, granted == cores ? " that its control group grants" : ""));
+                      name, counted(slots, "rank"), counted(cores, "processor"),
+                      granted == cores ? " that its control group grants" : ""));
     judge_shared_memory(name, slots, facts);
   }
 
@@ -100,8 +102,8 @@ class Judge {
     } else if (facts.free_shm < slots * kSharedOfRank) {
       note(
           fmt::format("host {}: /dev/shm has {} free, which is little for NCCL and the data loaders of "
-                      "PyTorch in {} ranks: {}",
-                      name, size_text(facts.free_shm), slots, kRemedy));
+                      "PyTorch in {}: {}",
+                      name, size_text(facts.free_shm), counted(slots, "rank"), kRemedy));
     }
   }
 

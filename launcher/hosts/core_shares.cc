@@ -1,4 +1,5 @@
 #include "launcher/hosts/core_shares.h"
+#include "runtime/base/counted.h"
 
 #include <algorithm>
 #include <cmath>
@@ -64,16 +65,17 @@ CoreShares share_cores(const HostCores& host, int local_size, BindTo bind_to) {
       is_short ? std::max<std::size_t>(1, static_cast<std::size_t>(std::floor(host.quota))) : cores;
   if (ranks > 1 || is_short) out.threads = static_cast<int>(std::max<std::size_t>(1, usable / ranks));
   if (ranks > usable) {
-    out.words = fmt::format("{} ranks share {} cores{}, so none is bound", ranks, usable,
-                            is_short ? fmt::format(" (the control group's quota is {:g})", host.quota) : "");
+    out.words =
+        fmt::format("{} share {}{}, so none is bound", counted(ranks, "rank"), counted(usable, "core"),
+                    is_short ? fmt::format(" (the control group's quota is {:g})", host.quota) : "");
   } else if (bind_to == BindTo::automatic && is_short) {
     out.words = fmt::format("none is bound, because the control group's quota of {:g} says not which cores",
                             host.quota);
   } else if (bind_to == BindTo::automatic && host.is_whole_host && ranks < cores) {
     out.words = fmt::format(
-        "none is bound, because {} ranks do not fill this host's {} cores, and another job "
+        "none is bound, because {} {} not fill this host's {} cores, and another job "
         "may run here (--bind-to core)",
-        ranks, cores);
+        counted(ranks, "rank"), ranks == 1 ? "does" : "do", cores);
   } else if (bind_to == BindTo::automatic && host.is_guessed) {
     out.words = "none is bound, because it is not known which processors are one core (built without hwloc)";
   } else {

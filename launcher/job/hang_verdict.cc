@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "launcher/job/outcome.h"
+#include "runtime/base/counted.h"
 #include "runtime/base/whereabouts.h"
 
 namespace dabke {
@@ -259,8 +260,10 @@ std::vector<std::string> hang_verdict(const std::map<Rank, Dump>& dumps, int siz
     }
     if (wait.missing.size() > kShownRanks)
       lines.push_back(
-          fmt::format("and {} ranks more that are waited for", wait.missing.size() - kShownRanks));
-    if (waits.size() > 1) lines.push_back(fmt::format("{} operations more wait for ranks", waits.size() - 1));
+          fmt::format("and {} more that are waited for", counted(wait.missing.size() - kShownRanks, "rank")));
+    if (waits.size() > 1)
+      lines.push_back(fmt::format("{} more {} waiting for ranks", waits.size() - 1,
+                                  waits.size() == 2 ? "operation is" : "operations are"));
   }
   // Who is not asked, because the one who would ask stands still, has nothing to answer.
   const auto is_stopped = [](const std::string& state) { return state.starts_with("is stopped"); };

@@ -15,6 +15,7 @@
 #include "launcher/agent/process_setup.h"
 #include "launcher/job/blamed_rank.h"
 #include "launcher/job/hang_verdict.h"
+#include "runtime/base/counted.h"
 #include "runtime/base/terminal.h"
 
 namespace dabke {
@@ -281,7 +282,7 @@ void Job::drop_output() {
   drop_at_ = Clock::now() + kLastWordsTime;
   if (lost == 0 || is_output_dropped_) return;
   is_output_dropped_ = true;
-  say(fmt::format("{} bytes of output are lost, because nobody has read them", lost));
+  say(fmt::format("{} of output lost, because nobody has read it", counted(lost, "byte")));
 }
 
 void Job::take_signal() {

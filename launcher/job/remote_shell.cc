@@ -9,13 +9,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <sstream>
 #include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "launcher/agent/supervisor.h"
+#include "launcher/job/shell_words.h"
 
 extern char** environ;
 
@@ -42,11 +42,10 @@ std::string quoted_for_shell(const std::string& word) {
   return out + "'";
 }
 
+/// None where the line does not split, which parse_command_line() has refused.
 std::vector<std::string> words_of(const std::string& text) {
-  std::istringstream in(text);
-  std::vector<std::string> words;
-  for (std::string word; in >> word;) words.push_back(word);
-  return words;
+  auto words = split_shell_words(text);
+  return words.is_ok() ? words.take() : std::vector<std::string>();
 }
 
 /// What ssh says, what it means, and what to do.

@@ -10,11 +10,11 @@
 namespace dabke {
 
 struct RemoteShell {
-  std::string program;  // words, instead of ssh; empty: ssh
+  std::string program;  // words as of a shell, instead of ssh; empty: ssh
   std::string port;     // empty: ssh's own choice, as for the next two
   std::string identity_file;
   std::string user;
-  std::string arguments;  // further words for ssh
+  std::string arguments;  // further words for ssh, as of a shell
   std::string dabkerun;   // there
 };
 

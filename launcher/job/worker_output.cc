@@ -104,7 +104,7 @@ void WorkerOutput::release(Console& console) {
 }
 
 void WorkerOutput::print(Console& console, std::string_view line) {
-  if (style_.timestamps) console.write(stream_, time_text());
+  if (style_.timestamps) console.write(stream_, time_text() + (prefix_.empty() ? " " : ""));
   if (!prefix_.empty()) console.write(stream_, prefix_);
   console.write(stream_, line);
   if (watcher_) watcher_(line);

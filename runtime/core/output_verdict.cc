@@ -1,4 +1,5 @@
 #include "runtime/core/output_verdict.h"
+#include "runtime/base/counted.h"
 
 #include <fmt/format.h>
 
@@ -90,7 +91,9 @@ Status OutputVerdict::of(std::size_t entry, CollectiveKind kind, const TensorSpe
           ? Ending{"an output that does not do",
                    "let the input begin at its output, or lie at that rank's part of it"}
           : Ending{"none", "free memory there, gather less at a time, or let the allocator give it"};
-  if (more != 0) what += fmt::format(", and {} ranks more have {}", more, ending.of_more);
+  if (more != 0)
+    what +=
+        fmt::format(", and {} more {} {}", counted(more, "rank"), more == 1 ? "has" : "have", ending.of_more);
   return {
       first == Lacks::fit || first == Lacks::place ? Code::invalid_argument : Code::out_of_memory,
       fmt::format("{} '{}' cannot run: {}. No data has moved and the job goes on; {}, and submit the tensor "

@@ -1,4 +1,5 @@
 #include "runtime/core/profile.h"
+#include "runtime/base/counted.h"
 
 #include <algorithm>
 
@@ -109,11 +110,12 @@ std::string Profile::to_text(int size, double wall_seconds) const {
   constexpr std::size_t kShown = 8;
   for (std::size_t i = 0; i < std::min(latest.size(), kShown); ++i) {
     const auto& [rank, late] = latest[i];
-    text += fmt::format("{} rank {:>5}: came last {} times, after {:.3f} s in all\n",
-                        i == 0 ? "kept waiting:" : "             ", rank, late.times, late.seconds);
+    text += fmt::format("{} rank {:>5}: came last {}, after {:.3f} s in all\n",
+                        i == 0 ? "kept waiting:" : "             ", rank, counted(late.times, "time"),
+                        late.seconds);
   }
   if (latest.size() > kShown)
-    text += fmt::format("              and {} ranks more\n", latest.size() - kShown);
+    text += fmt::format("              and {} more\n", counted(latest.size() - kShown, "rank"));
   return text;
 }
 

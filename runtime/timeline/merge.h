@@ -18,7 +18,7 @@ Status merge_records(const JobFiles& files, const std::string& path, const OnPro
 Status merge_closed_records(const std::string& path, const JobId& job, int size,
                             std::vector<std::string>& notes);
 
-/// What to do where the records could not be merged.
-std::string how_to_merge(const std::string& path);
+/// What to do where the records could not be merged. `tool`: how dabke-timeline is called.
+std::string how_to_merge(const std::string& path, std::string_view tool = "dabke-timeline");
 
 }  // namespace dabke

@@ -53,9 +53,8 @@ Status merge_closed_records(const std::string& path, const JobId& job, int size,
   return merge_records(files, path);
 }
 
-std::string how_to_merge(const std::string& path) {
-  return fmt::format("where all ranks' records are, this makes one trace of them: dabke-timeline merge {}",
-                     path);
+std::string how_to_merge(const std::string& path, std::string_view tool) {
+  return fmt::format("where all ranks' records are, this makes one trace of them: {} merge {}", tool, path);
 }
 
 }  // namespace dabke

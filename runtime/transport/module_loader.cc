@@ -113,7 +113,7 @@ Result<const ModuleTable*> load_module(const Config& config, std::string_view na
     return Status(
         Code::not_built,
         fmt::format("there is no module {}: this build has no {}; install the Debian package {} and build "
-                    "again, or set DABKE_MODULE_PATH to the folder of the modules",
+                    "Dabke again with -Dmpi=enabled, or set DABKE_MODULE_PATH to the folder of the modules",
                     path, flavour->name, flavour->build_package));
   }
   // Never closed: threads and exit handlers of the vendor's library may stay in it.

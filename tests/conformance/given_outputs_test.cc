@@ -161,7 +161,7 @@ TEST_CASE("a given output holds what the ranks bring that have not joined") {
     const Seen& one = seen[static_cast<std::size_t>(rank)];
     CHECK(one.bad.code() == Code::invalid_argument);
     CHECK_THAT(one.bad.message(),
-               Contains("on rank 0 the output") && Contains("and 1 ranks more have no room for it"));
+               Contains("on rank 0 the output") && Contains("and 1 rank more has no room for it"));
     CHECK(one.good);
     if (kind == CollectiveKind::alltoall) CHECK(one.splits == std::vector<std::int64_t>{1, 0, 1});
   }

@@ -130,7 +130,7 @@ class Doctor(unittest.TestCase):
         self.assertEqual(code, 1, error)
         self.assertEqual(len(self.wrong(report)), 1)
         self.assertRegex(self.wrong(report)[0],
-                         rf"^host {address(1)}: 1 ranks may need 128 open files, and the hard limit is 70 \(ulimit -Hn\): raise ")
+                         rf"^host {address(1)}: 1 rank may need 128 open files, and the hard limit is 70 \(ulimit -Hn\): raise ")
         self.assertTrue(any(re.match(rf"host {address(2)}: /dev/shm has 1\.0 MiB free, .*mount it larger", note)
                             for note in self.notes(report)), self.notes(report))
 

@@ -20,6 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using Catch::Contains;
+using Catch::Matches;
 using test::kPatience;
 using Words = std::vector<std::string>;
 
@@ -157,6 +158,22 @@ TEST_CASE("a copy of the output that could not be written is told by name, and f
         "device\n");
 }
 
+TEST_CASE("a time without a prefix is set off from the line") {
+  const Finished job = run({"-np", "1", "-prefix-timestamp", "--no-prefix", "echo", "hi"});
+  CHECK(job.exit_code == 0);
+  CHECK_THAT(job.out, Matches("[A-Z][a-z][a-z] [A-Z][a-z][a-z] [ 0-9][0-9] [0-9:]{8} [0-9]{4} hi\n"));
+}
+
+TEST_CASE("a timeline of a job in which no rank initialised Dabke is said not to be there, and why") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/t.json";
+  const Finished job = run({"-np", "2", "--no-prefix", "--timeline-filename", path, "echo", "hi"});
+  CHECK(job.exit_code == 0);
+  CHECK(job.out == "hi\nhi\n");
+  CHECK(job.error == "dabkerun: timeline: there is no '" + path +
+                         "', because no rank initialised Dabke (dabke_init, in Python dabke.init())\n");
+}
+
 TEST_CASE("a full disk under the copies of the output is told again in the last lines, with the ranks") {
   const TemporaryDirectory directory;
   for (const char* const rank : {"/rank.0", "/rank.2"}) {
@@ -211,7 +228,7 @@ TEST_CASE(
   const Finished job = launcher.finish();
   CHECK(job.exit_code == 128 + SIGTERM);
   CHECK(job.took < 4s + kPatience);
-  CHECK_THAT(job.error, Contains(" bytes of output are lost, because nobody has read them"));
+  CHECK_THAT(job.error, Contains(" bytes of output lost, because nobody has read it"));
   if (is_over) CHECK(directory.text_of("rank.0/stdout").size() == 1 << 20);
 }
 

@@ -92,7 +92,7 @@ TEST_CASE("in a job of a batch system its hosts and slots are those of the job")
   CHECK(job.exit_code == 0);
   CHECK(sorted_lines(job.out) == Words{"[0]<stdout>:0 of 3", "[1]<stdout>:1 of 3", "[2]<stdout>:2 of 3"});
   CHECK(job.error ==
-        "dabkerun: LSF job 12: 1 hosts, 3 slots; ssh brings dabkerun to other hosts (--launcher)\n");
+        "dabkerun: LSF job 12: 1 host, 3 slots; ssh brings dabkerun to other hosts (--launcher)\n");
   const Finished none = run({"true"});
   CHECK(none.exit_code == 2);
   CHECK(none.error ==

@@ -17,6 +17,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/counted.h"
 #include "tests/facts.h"
 #include "tests/multiproc/negotiation_jobs.h"
 #include "tests/trace_form.h"
@@ -44,11 +45,15 @@ std::string bytes_of(const std::string& path) {
 
 /// Whether all ranks have done it, and nothing is said but where the timeline is.
 bool is_recorded(const Finished& finished, const std::string& path, int ranks) {
-  const std::string said = fmt::format(
-      "dabkerun: timeline: '{0}' has {1} of {1} ranks; 'dabke-timeline view {0}' shows it, and what stands "
-      "out\n",
-      path, ranks);
-  return all_done({finished.exit_code, finished.out, finished.error == said ? "" : finished.error}, ranks);
+  // PATH may have one.
+  const auto said_with = [&](const std::string& tool) {
+    return fmt::format(
+        "dabkerun: timeline: '{0}' has {1} of {2}; '{3} view {0}' shows it, and what stands out\n", path,
+        ranks, counted(ranks, "rank"), tool);
+  };
+  const bool is_said =
+      finished.error == said_with(DABKE_TIMELINE_TOOL) || finished.error == said_with("dabke-timeline");
+  return all_done({finished.exit_code, finished.out, is_said ? "" : finished.error}, ranks);
 }
 
 /// How many events of the name each process has.

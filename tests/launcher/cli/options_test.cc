@@ -139,6 +139,10 @@ TEST_CASE("a wrong command line is refused in one line that names flag, value an
              Catch::StartsWith("--tcp: no MPI that dabkerun hands over to"));
   CHECK(error_of({"--launcher", "rsh", "x"}) == "--launcher rsh: expected one of auto, ssh, slurm, mpi");
   CHECK(error_of({"--mpi-args", "-v", "x"}) == "--mpi-args -v: goes with --launcher mpi alone");
+  CHECK(error_of({"--ssh-args", "-o 'A=b", "x"}) == "--ssh-args -o 'A=b: a ' is not closed");
+  CHECK(error_of({"--remote-shell", "a\"", "x"}) == "--remote-shell a\": a \" is not closed");
+  CHECK(error_of({"--mpi", "--mpi-args", "a\\", "x"}) ==
+        "--mpi-args a\\: nothing follows the last backslash");
   CHECK_THAT(error_of({"--min-np", "1", "x"}), Catch::StartsWith("--min-np: elastic jobs are not supported"));
   for (const std::string value : {"-1", "soon", "nan", "1e9"})
     CHECK(error_of({"-np", "1", "--grace-period", value, "x"}) ==

@@ -90,9 +90,9 @@ TEST_CASE("each thing that is wrong with a host is said with what to do, and wha
              StartsWith("wrong: host a: it can be listened at no address (no such interface)") &&
                  Contains("--network-interfaces"));
   CHECK_THAT(said_of([](HostReport&, ExaminedMessage& facts) { facts.usable_units = 1; }),
-             StartsWith("note: host a: 2 ranks share 1 processors:"));
+             StartsWith("note: host a: 2 ranks share 1 processor:"));
   CHECK_THAT(said_of([](HostReport&, ExaminedMessage& facts) { facts.quota_thousandths = 500; }),
-             StartsWith("note: host a: 2 ranks share 1 processors that its control group grants:"));
+             StartsWith("note: host a: 2 ranks share 1 processor that its control group grants:"));
   CHECK_THAT(said_of([](HostReport&, ExaminedMessage& facts) { facts.free_shm = 64 << 20; }),
              StartsWith("note: host a: /dev/shm has 64.0 MiB free") && Contains("mount it larger"));
   CHECK_THAT(said_of([](HostReport&, ExaminedMessage& facts) { facts.is_shm_writable = false; }),

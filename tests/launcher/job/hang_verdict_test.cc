@@ -72,7 +72,7 @@ TEST_CASE("the verdict on ranks that call different operations shows both") {
   CHECK(lines[0] == "allreduce 'x' waits for rank 1: ranks 0,2 have been waiting for 60.0 s");
   CHECK_THAT(lines[1], Contains("waits for allreduce 'y' instead, for 58.0 s"));
   CHECK_THAT(lines[2], Contains("operation 2 since the start: rank 0 allreduce 'x', rank 1 allreduce 'y'"));
-  CHECK(lines[3] == "1 operations more wait for ranks");
+  CHECK(lines[3] == "1 more operation is waiting for ranks");
 }
 
 TEST_CASE("the verdict waits for the ranks of the process set alone, and not for those that have joined") {

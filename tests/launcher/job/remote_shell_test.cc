@@ -33,6 +33,13 @@ TEST_CASE("port, key, user and further arguments go to ssh before the host") {
                                                       "ConnectTimeout=5", "--", "-node", "exec d --agent"});
 }
 
+TEST_CASE("further arguments and what stands in for ssh are quoted as in a shell") {
+  const Words words = remote_command({.arguments = "-o 'ProxyCommand=nc -x p %h'", .dabkerun = "d"}, "n");
+  CHECK(Words(words.end() - 5, words.end()) ==
+        Words{"-o", "ProxyCommand=nc -x p %h", "--", "n", "exec d --agent"});
+  CHECK(remote_command({.program = "'/my shell' -x", .dabkerun = "d"}, "n").front() == "/my shell");
+}
+
 TEST_CASE("what stands in for ssh is called with its own words, the host and the command") {
   CHECK(remote_command({.program = "kubectl  exec -i", .port = "1", .dabkerun = "d"}, "pod") ==
         Words{"kubectl", "exec", "-i", "pod", "exec d --agent"});
