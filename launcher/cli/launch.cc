@@ -97,12 +97,13 @@ Status check_descriptors(const Options& options, rlim_t ranks, const InheritedSt
   const rlim_t of_rank = options.output_directory.empty() ? 4 : 6;
   const rlim_t needed = kOwn + ranks * of_rank, open = inherited_descriptors();
   if (needed + open <= inherited.open_files.rlim_max) return {};
-  return {Code::invalid_argument,
-          fmt::format("{} {} {} file descriptors in dabkerun{}, and its hard limit is {} (ulimit -Hn): "
-                      "raise that limit or start fewer ranks",
-                      counted(ranks, "rank"), ranks == 1 ? "takes" : "take", needed,
-                      open == 0 ? "" : fmt::format(" beside {} that were open when it was started", open),
-                      inherited.open_files.rlim_max)};
+  return {
+      Code::invalid_argument,
+      fmt::format("{} ranks take {} file descriptors in dabkerun{}, and its hard limit is {} (ulimit -Hn): "
+                  "raise that limit or start fewer ranks",
+                  ranks, needed,
+                  open == 0 ? "" : fmt::format(" beside {} that were open when it was started", open),
+                  inherited.open_files.rlim_max)};
 }
 
 struct OutputFiles {

@@ -6,6 +6,12 @@
 #include <fmt/format.h>
 
 namespace dabke {
+namespace {
+
+constexpr std::string_view kQuotes = "'\"";
+constexpr char kSingle = kQuotes[0], kDouble = kQuotes[1];
+
+}  // namespace
 
 Result<std::vector<std::string>> split_shell_words(std::string_view line) {
   std::vector<std::string> words;
@@ -20,15 +26,15 @@ Result<std::vector<std::string>> split_shell_words(std::string_view line) {
       continue;
     }
     if (!word) word.emplace();
-    if (quote == 0 && (c == '\'' || c == '"')) {
+    if (quote == 0 && kQuotes.find(c) != std::string_view::npos) {
       quote = c;
     } else if (quote != 0 && c == quote) {
       quote = 0;
-    } else if (c == '\\' && quote != '\'') {
+    } else if (c == '\\' && quote != kSingle) {
       if (i + 1 == line.size()) return Status(Code::invalid_argument, "nothing follows the last backslash");
       const char next = line[++i];
       // Within double quotes a backslash is itself before most characters.
-      if (quote == '"' && next != '"' && next != '\\' && next != '$' && next != '`') *word += c;
+      if (quote == kDouble && next != kDouble && next != '\\' && next != '$' && next != '`') *word += c;
       *word += next;
     } else {
       *word += c;
