@@ -299,6 +299,7 @@ TEST_CASE("where there are no records dabkerun says so, with the command that me
   const Finished job = LauncherRun({"-np", "2", "--timeline-filename", path, "--timeline-format", "records",
                                     "sh", "-c", "unset DABKE_TIMELINE; exec \"$0\" recorded", CPP_WORKER})
                            .finish();
+  CHECK(job.exit_code == 0);
   CHECK_THAT(job.error,
              Contains("there are no records of this job") && Contains("dabke-timeline merge " + path));
   CHECK_FALSE(std::filesystem::exists(path));
