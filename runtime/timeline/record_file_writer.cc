@@ -33,16 +33,16 @@ std::pair<std::int64_t, std::int64_t> clock_pair() {
 
 }  // namespace
 
-RecordFileWriter::RecordFileWriter(OutputFile file, const NameTable& names, std::uint64_t limit)
-    : file_(std::move(file)), names_(names), limit_(limit) {
+RecordFileWriter::RecordFileWriter(OutputFile file, const NameTable& names)
+    : file_(std::move(file)), names_(names) {
   records_.reserve(kMostRecords);
 }
 
 Result<std::unique_ptr<RecordWriter>> RecordFileWriter::open(const std::string& path,
                                                              const TimelineOrigin& origin,
-                                                             const NameTable& names, std::uint64_t limit) {
+                                                             const NameTable& names) {
   DABKE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::open(path));
-  std::unique_ptr<RecordFileWriter> writer(new RecordFileWriter(std::move(file), names, limit));
+  std::unique_ptr<RecordFileWriter> writer(new RecordFileWriter(std::move(file), names));
   writer->add_origin(origin);
   return std::unique_ptr<RecordWriter>(std::move(writer));
 }
@@ -78,20 +78,15 @@ void RecordFileWriter::mark_lost(std::int64_t time_ns, std::uint64_t count) {
 
 void RecordFileWriter::finish(std::int64_t, const EndCounts& counts) {
   flush();
-  EndCounts written = counts;
-  written.records -= std::min(written.records, dropped_);
-  written.lost += dropped_;
   begin_block();
-  append(&written, sizeof written);
+  append(&counts, sizeof counts);
   end_block(BlockKind::end, 1);
 }
 
 /// Whoever records a number has got it before, so all names of the records are there.
 void RecordFileWriter::flush() {
   if (error_.is_ok()) {
-    const std::size_t before_names = blocks_.size();
-    if (!is_cut_) add_names();
-    if (limit_ != 0) cut_to_limit(before_names);
+    add_names();
     add_records();
     OutputFile::Written written;
     error_ = file_.write_at(end_, blocks_, written);
@@ -103,20 +98,6 @@ void RecordFileWriter::flush() {
   }
   blocks_.clear();
   records_.clear();
-}
-
-/// From the first record without room on all are dropped, with the names that they need. `before_names`: where those begin in `blocks_`.
-void RecordFileWriter::cut_to_limit(std::size_t before_names) {
-  const std::uint64_t size = end_ + blocks_.size() + 2 * sizeof(BlockHead) + sizeof(EndCounts);
-  if (size > limit_) {
-    blocks_.resize(before_names);
-    is_cut_ = true;
-  }
-  const std::size_t fit = is_cut_ ? 0 : static_cast<std::size_t>((limit_ - size) / sizeof(Record));
-  if (fit >= records_.size()) return;
-  is_cut_ = true;
-  dropped_ += records_.size() - fit;
-  records_.resize(fit);
 }
 
 Status RecordFileWriter::close() {

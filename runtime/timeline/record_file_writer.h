@@ -14,9 +14,9 @@ namespace dabke {
 
 class RecordFileWriter final : public RecordWriter {
  public:
-  /// The names outlive it. The file never exceeds `limit` bytes, but for its head; 0: no limit. What has no room is counted as lost.
+  /// The names outlive it.
   static Result<std::unique_ptr<RecordWriter>> open(const std::string& path, const TimelineOrigin& origin,
-                                                    const NameTable& names, std::uint64_t limit = 0);
+                                                    const NameTable& names);
 
   void write(const Record& record) override;
   void mark_lost(std::int64_t time_ns, std::uint64_t count) override;
@@ -30,8 +30,7 @@ class RecordFileWriter final : public RecordWriter {
   /// Records of a block: what gathers while the writer sleeps, as a rule.
   static constexpr std::size_t kMostRecords = 4096;
 
-  RecordFileWriter(OutputFile file, const NameTable& names, std::uint64_t limit);
-  void cut_to_limit(std::size_t before_names);
+  RecordFileWriter(OutputFile file, const NameTable& names);
   void add_origin(const TimelineOrigin& origin);
   void add_names();
   void add_records();
@@ -45,9 +44,6 @@ class RecordFileWriter final : public RecordWriter {
 
   OutputFile file_;
   const NameTable& names_;
-  const std::uint64_t limit_;
-  std::uint64_t dropped_ = 0;  // records that had no room
-  bool is_cut_ = false;        // nothing but the end goes to the file any more
   LastNames written_names_{};
   std::vector<Record> records_;  // of the block that is gathering
   std::string blocks_;           // whole ones, and the one that is made

@@ -142,7 +142,7 @@ Status QueuedTimeline::start(const Options& options) {
   if (options.format == TimelineFormat::horovod) {
     DABKE_ASSIGN_OR_RETURN(file_, open_trace(path, names_, opened_ns_));
   } else {
-    DABKE_ASSIGN_OR_RETURN(file_, RecordFileWriter::open(path, options.origin, names_, options.max_bytes));
+    DABKE_ASSIGN_OR_RETURN(file_, RecordFileWriter::open(path, options.origin, names_));
   }
   DABKE_ASSIGN_OR_RETURN(writer_, start_thread("dabke-timeline", [this] { write_until_closed(); }));
   return {};
