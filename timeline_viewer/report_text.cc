@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/counted.h"
 #include "runtime/timeline/findings.h"
 
 namespace dabke::timeline {
@@ -92,12 +93,11 @@ std::string steps_text(const TraceReport& report) {
     return "Steps: none are marked (dabke_mark_step, dabke.mark_step); the figures are of the whole trace\n";
   }
   const auto length = [](const TraceReport::Step& step) { return step.end_us - step.start_us; };
-  const std::span counted = std::span(report.steps).subspan(report.first_counted());
-  const auto [shortest, longest] = std::ranges::minmax(counted, {}, length);
-  std::string text =
-      fmt::format("Steps ({})\n  {} step{}: median {}, shortest {}, longest {} (step {})",
-                  printable(report.steps_are), counted.size(), counted.size() == 1 ? "" : "s",
-                  time_text(whole), time_text(length(shortest)), time_text(length(longest)), longest.step);
+  const std::span steps = std::span(report.steps).subspan(report.first_counted());
+  const auto [shortest, longest] = std::ranges::minmax(steps, {}, length);
+  std::string text = fmt::format("Steps ({})\n  {}: median {}, shortest {}, longest {} (step {})",
+                                 printable(report.steps_are), counted(steps.size(), "step"), time_text(whole),
+                                 time_text(length(shortest)), time_text(length(longest)), longest.step);
   text += report.first_counted() == 0
               ? "\n"
               : fmt::format("; the first, which took {}, is left out of all figures\n",
@@ -209,8 +209,8 @@ double step_us(const TraceReport& report) {
 }
 
 std::string text_of(const TraceReport& report) {
-  std::string text = fmt::format("{}: {} rank{}, {}\n", printable(report.source), report.ranks.size(),
-                                 report.ranks.size() == 1 ? "" : "s", time_text(report.duration_us));
+  std::string text = fmt::format("{}: {}, {}\n", printable(report.source),
+                                 counted(report.ranks.size(), "rank"), time_text(report.duration_us));
   if (report.clock_error_us > 0)
     text += fmt::format("The hosts' clocks were compared: times of different hosts may be wrong by {}\n",
                         time_text(report.clock_error_us));
@@ -224,8 +224,8 @@ std::string text_of(const TraceReport& report) {
 
 std::string difference_text(const TraceReport& before, const TraceReport& after) {
   const auto head = [](std::string_view when, const TraceReport& of) {
-    return fmt::format("{:<6}  {}: {} rank{}, {} steps\n", when, printable(of.source), of.ranks.size(),
-                       of.ranks.size() == 1 ? "" : "s", of.steps.size());
+    return fmt::format("{:<6}  {}: {}, {} steps\n", when, printable(of.source),
+                       counted(of.ranks.size(), "rank"), of.steps.size());
   };
   std::string text = head("before", before) + head("after", after);
   if (before.ranks.size() != after.ranks.size()) text += "They are of unequal numbers of ranks.\n";

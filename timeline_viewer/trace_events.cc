@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/counted.h"
 #include "timeline_viewer/gz_file.h"
 
 namespace dabke::timeline {
@@ -348,8 +349,8 @@ std::optional<double> TraceEvent::number(std::string_view wanted) const {
 std::vector<std::string> TraceDamage::notes(const std::string& path) const {
   std::vector<std::string> notes;
   if (broken > 0) {
-    notes.push_back(fmt::format("'{}' is broken in {} place{}, the first at byte {}; what is whole was read",
-                                path, broken, broken == 1 ? "" : "s", first_broken_at));
+    notes.push_back(fmt::format("'{}' is broken in {}, the first at byte {}; what is whole was read", path,
+                                counted(broken, "place"), first_broken_at));
   }
   if (is_cut)
     notes.push_back(fmt::format("'{}' has no end: whoever wrote it was killed, or it was cut", path));

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "ops/nccl/cuda_clock.h"
+#include "runtime/base/counted.h"
 #include "runtime/base/exceptions.h"
 #include "runtime/base/fusion_settings.h"
 
@@ -46,8 +47,8 @@ Result<std::shared_ptr<CudaDevice>> CudaDevice::open(const cuda::Driver& driver,
   DABKE_RETURN_IF_ERROR(cuda::check(driver, "cuDeviceGetCount", driver.device_count(&count)));
   if (index < 0 || index >= count) {
     return Status(Code::unsupported,
-                  fmt::format("there is no cuda:{}: this process sees {} device{} (CUDA_VISIBLE_DEVICES)",
-                              index, count, count == 1 ? "" : "s"));
+                  fmt::format("there is no cuda:{}: this process sees {} (CUDA_VISIBLE_DEVICES)", index,
+                              counted(count, "device")));
   }
   cuda::DeviceHandle handle = 0;
   DABKE_RETURN_IF_ERROR(cuda::check(driver, "cuDeviceGet", driver.device(&handle, index)));

@@ -1,5 +1,7 @@
 #include "runtime/backend/batch.h"
 
+#include "runtime/base/counted.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -49,8 +51,7 @@ constexpr std::uint64_t kMostBytes = (std::uint64_t{1} << kBytesBits) - 1;
 
 std::string BatchMark::to_string() const {
   const std::uint64_t tensors = contents >> kBytesBits;
-  return fmt::format("{} tensor{} of {} bytes to order {}", tensors, tensors == 1 ? "" : "s",
-                     contents & kMostBytes, order);
+  return fmt::format("{} of {} bytes to order {}", counted(tensors, "tensor"), contents & kMostBytes, order);
 }
 
 BatchMark mark_of(const Batch& batch) {
@@ -87,8 +88,8 @@ std::string describe(const Batch& batch) {
   const ProcessSetInfo& set = *batch.process_set;
   const std::size_t tensors = batch.entries.size();
   return fmt::format("{}{} (order {}), rank {} of {} in {}", name_of(batch.kind),
-                     tensors == 0 ? "" : fmt::format(" of {} tensor{}", tensors, tensors == 1 ? "" : "s"),
-                     batch.order, set.rank, set.size(), describe_set(set.id));
+                     tensors == 0 ? "" : " of " + counted(tensors, "tensor"), batch.order, set.rank,
+                     set.size(), describe_set(set.id));
 }
 
 }  // namespace dabke

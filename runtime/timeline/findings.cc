@@ -1,4 +1,5 @@
 #include "runtime/timeline/findings.h"
+#include "runtime/base/counted.h"
 
 #include <algorithm>
 #include <functional>
@@ -93,10 +94,9 @@ class Findings {
   }
 
   void add_too_short() {
-    const std::string seen =
-        report_.steps.empty()
-            ? fmt::format("It has {} and no steps", time_text(report_.duration_us))
-            : fmt::format("It has {} step{} beside the first", steps_, steps_ == 1 ? "" : "s");
+    const std::string seen = report_.steps.empty()
+                                 ? fmt::format("It has {} and no steps", time_text(report_.duration_us))
+                                 : fmt::format("It has {} beside the first", counted(steps_, "step"));
     add({"too-short",
          Severity::low,
          "The trace is too short to tell what is slow",
