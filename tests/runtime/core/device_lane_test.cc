@@ -251,7 +251,8 @@ TEST_CASE("a device that goes on after the job has failed is waited for, also be
   constexpr int kOperations = 12;  // of several batches
   Config config = quiet_config();
   config.fusion_threshold = 0;  // a batch each
-  config.cycle_time = 1;  // else what comes once four batches are under way is held back until one of them ends
+  config.cycle_time =
+      1;  // else what comes once four batches are under way is held back until one of them ends
   Job job(kDevice, 2, config);
   std::barrier both(2);
   const auto seen = job.run([&](Rank& self) {
