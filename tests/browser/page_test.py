@@ -31,10 +31,12 @@ def message(page):
 
 
 def load(page, path):
+    """Returns once the trace is drawn, or the page says why it is not."""
+    page.execute_script('window.before = dabke.lanes.trace')
     page.find_element(By.ID, 'file').send_keys(str(path))
     WebDriverWait(page, LIMIT_SECONDS).until(lambda each: each.execute_script(
-        'const text = document.getElementById("message").textContent;'
-        'return !text.startsWith("Reading") && (text || dabke.lanes.drawMs.length)'))
+        'const text = document.getElementById("message").textContent, {lanes} = dabke;'
+        'return !text.startsWith("Reading") && (text || lanes.trace !== before && !lanes.pending)'))
 
 
 def view(page):

@@ -75,8 +75,13 @@ def run(
         given = caller.give(_pickled_call(func, tuple(args), dict(kwargs or {})))
         command = [find_dabkerun(), "-np", str(np), *([] if hosts is None else ["-H", hosts]), *launcher_args]
         command += [sys.executable, "-m", "dabke._run_worker", *caller.arguments]
-        code, last_lines = _run_command(command, {**os.environ, **(env or {})}, given, caller)
+        code, last_lines = _run_command(command, {**_own_environment(), **(env or {})}, given, caller)
         return _results(caller.outcomes(np), np, code, last_lines)
+
+
+def _own_environment() -> dict[str, str]:
+    """This process's variables, without those by which dabkerun would take a rank's own job for a mistake."""
+    return {name: value for name, value in os.environ.items() if name not in ("DABKE_SIZE", "DABKE_JOB_ID")}
 
 
 def pickler() -> Any:
