@@ -8,7 +8,8 @@ namespace dabke {
 
 struct Blame {
   int rank = 0;
-  std::string_view text;  // what is said of it, from its number on: "rank 1 on vm: it closed its connection"
+  std::string_view
+      text;  // of the line: what is said of it, from its number on: "rank 1 on vm: it closed its connection"
 };
 
 /// Whom a line of stderr blames, in which the library of rank `speaker` says why the job has failed

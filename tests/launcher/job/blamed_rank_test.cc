@@ -39,7 +39,8 @@ TEST_CASE(
     "knows") {
   const std::string advice = "; do all ranks run the same number of steps? See join()";
   const auto verdict = [](const std::string& text, bool has_ended) {
-    const auto blame = blame_in("[12:00 dabke rank 0 error] " + text + "\r\n", 0);
+    const std::string line = "[12:00 dabke rank 0 error] " + text + "\r\n";
+    const auto blame = blame_in(line, 0);
     REQUIRE(blame);
     return early_leave(blame->text, has_ended);
   };
