@@ -30,6 +30,8 @@ class Console {
   void write(Stream stream, std::string_view line);
   /// Lines that stay below what is written to a terminal, the second stream, until others replace them; none: they go.
   void pin(std::vector<std::string> lines);
+  /// Whether standard output and standard error go to one place.
+  bool is_one() const { return shared_; }
   /// So much is waiting that whoever fills this stream should stop for now.
   bool is_full(Stream stream) const;
   bool is_drained() const;

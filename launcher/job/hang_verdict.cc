@@ -11,12 +11,12 @@
 #include "launcher/job/outcome.h"
 #include "runtime/base/counted.h"
 #include "runtime/base/whereabouts.h"
+#include "runtime/diagnosis/short_stack.h"
 
 namespace dabke {
 namespace {
 
-constexpr std::size_t kShownRanks = 4;
-constexpr std::size_t kShownFrames = 12;
+constexpr std::size_t kShownGroups = 3;  // of ranks, so that all of it fits into eight lines
 constexpr std::size_t kShownInstead = 3;
 
 struct Wait {  // a wait for one name, or for a join, which has none
@@ -142,7 +142,7 @@ const Dump::Event* running(const Dump& dump) {
 }
 
 /// What the rank does instead of `wait`.
-std::string instead(const Dump& dump, const Wait& wait) {
+Whereabouts instead_of(const Dump& dump, const Wait& wait) {
   Whereabouts at;
   for (const Dump::Pending& pending : dump.pending) {
     const bool is_this = !is_incomplete(pending) && pending.name == wait.name &&
@@ -158,23 +158,76 @@ std::string instead(const Dump& dump, const Wait& wait) {
     }
   }
   if (const Dump::Event* batch = running(dump)) {
-    at.inside = fmt::format("{} (order {})", event_name(*batch), batch->number);
+    at.inside = event_name(*batch);
     at.inside_s = batch->age;
   }
-  std::string text = describe(at);
-  if (at.waits_for.empty() && at.inside.empty())
-    text += fmt::format("; {}; the last order it has is number {}", last_submit(dump), dump.last_order);
-  return text;
+  return at;
 }
 
-void add_stacks(std::vector<std::string>& lines, const Dump& dump) {
-  std::istringstream application(dump.application_stack);
-  for (std::string line; std::getline(application, line);) lines.push_back("    " + line);
-  for (const Dump::Stack& stack : dump.stacks) {
-    lines.push_back(fmt::format("    thread {} ({}):", stack.thread, stack.name));
-    for (std::size_t i = 0; i < std::min(stack.frames.size(), kShownFrames); ++i)
-      lines.push_back("      " + stack.frames[i]);
+/// Ranks that are in the same place, and do the same there.
+struct Place {
+  std::vector<const Dump*> ranks;
+  Whereabouts at;  // of the first
+  std::vector<std::string> stack;
+  std::string key;
+};
+
+std::vector<Place> places_of(const std::map<Rank, Dump>& dumps, const Wait& wait) {
+  std::vector<Place> places;
+  for (const Rank rank : wait.missing) {
+    const auto dump = dumps.find(rank);
+    if (dump == dumps.end()) continue;
+    Place place{{&dump->second},
+                instead_of(dump->second, wait),
+                short_stack(dump->second.application_stack, dump->second.stacks),
+                ""};
+    Whereabouts without_times = place.at;
+    without_times.waits_s = without_times.inside_s = -1;
+    place.key = fmt::format("{}\n{}", describe(without_times), fmt::join(place.stack, "\n"));
+    const auto same = std::ranges::find(places, place.key, &Place::key);
+    if (same == places.end()) {
+      places.push_back(std::move(place));
+    } else {
+      same->ranks.push_back(&dump->second);
+    }
   }
+  return places;
+}
+
+std::size_t ranks_after(const std::vector<Place>& places, std::size_t shown) {
+  std::size_t count = 0;
+  for (std::size_t i = shown; i < places.size(); ++i) count += places[i].ranks.size();
+  return count;
+}
+
+bool is_idle(const Whereabouts& at) { return at.waits_for.empty() && at.inside.empty(); }
+
+void add_place(std::vector<std::string>& lines, const Place& place, bool is_alone) {
+  const Dump& first = *place.ranks.front();
+  std::string who = fmt::format("rank {} on host {} (pid {})", first.rank, first.host, first.pid);
+  if (place.ranks.size() > 1) {
+    std::vector<Rank> ranks;
+    for (const Dump* each : place.ranks) ranks.push_back(each->rank);
+    who = fmt::format("each of {}", ranks_text(ranks));
+  }
+  std::string text = fmt::format("{}: {}", who, describe(place.at));
+  if (is_idle(place.at)) text += "; " + last_submit(first);
+  if (!place.stack.empty()) text += is_alone ? "; it is at" : "; at " + place.stack.front();
+  lines.push_back(std::move(text));
+  if (is_alone)
+    for (const std::string& line : place.stack) lines.push_back("  " + line);
+}
+
+/// What the program's author does about it.
+std::string advice_on(const Place& place) {
+  if (is_idle(place.at))
+    return "what to do: find out what keeps it there (a slow loader, a branch that only some ranks take); "
+           "where some "
+           "ranks have more steps than others, end them with join";
+  if (place.at.inside.empty())
+    return "what to do: let all ranks call the same operations, in an order that lets each come to its end";
+  return fmt::format("what to do: look at {} first: what it is inside does not end",
+                     ranks_text({place.ranks.front()->rank}));
 }
 
 /// Submissions by their number.
@@ -186,35 +239,33 @@ std::map<std::uint64_t, const Dump::Event*> submissions(const Dump& dump) {
   return out;
 }
 
-/// The first difference between two ranks' sequences of submissions, as far as the dumps go back.
+/// The first difference between two ranks' sequences of submissions, as far as the dumps go back; nothing where the late
+/// one has only come less far.
 std::optional<std::string> first_divergence(const Dump& reference, const Dump& late) {
   const auto one = submissions(reference);
   const auto other = submissions(late);
-  const auto text = [](const Dump& dump, const auto& all, std::uint64_t number) {
-    const auto found = all.find(number);
-    if (found == all.end()) return fmt::format("rank {} nothing more", dump.rank);
-    return fmt::format("rank {} {} '{}'", dump.rank, found->second->collective, found->second->name);
-  };
   for (const auto& [number, event] : one) {
     const auto theirs = other.find(number);
-    if (theirs == other.end() && number <= late.submitted) continue;  // older than what the dump remembers
-    if (theirs != other.end() && theirs->second->name == event->name &&
-        theirs->second->collective == event->collective)
-      continue;
-    return fmt::format("first divergence: operation {} since the start: {}, {}", number,
-                       text(reference, one, number), text(late, other, number));
+    if (theirs == other.end())
+      continue;  // it is older than what the dump remembers, or has not been submitted
+    if (theirs->second->name == event->name && theirs->second->collective == event->collective) continue;
+    return fmt::format("first divergence: rank {} called {}, rank {} {}", reference.rank, event_name(*event),
+                       late.rank, event_name(*theirs->second));
   }
   return std::nullopt;
 }
 
 /// Everything is negotiated: who is in which batch.
 void add_batches(std::vector<std::string>& lines, const std::map<Rank, Dump>& dumps, int size) {
-  std::map<std::string, std::vector<Rank>> ranks_in;
+  std::map<std::pair<std::string, std::uint64_t>, std::vector<Rank>> ranks_in;  // by name and order
+  std::map<std::string, int> batches_named;
   const Dump* longest = nullptr;
   for (const auto& [rank, dump] : dumps) {
     const Dump::Event* const batch = running(dump);
-    ranks_in[batch == nullptr ? "" : fmt::format("{} (order {})", event_name(*batch), batch->number)]
-        .push_back(rank);
+    std::vector<Rank>& ranks = ranks_in[batch == nullptr ? std::pair(std::string(), std::uint64_t{0})
+                                                         : std::pair(event_name(*batch), batch->number)];
+    if (ranks.empty() && batch != nullptr) ++batches_named[event_name(*batch)];
+    ranks.push_back(rank);
     if (batch != nullptr && (longest == nullptr || batch->age > running(*longest)->age)) longest = &dump;
   }
   if (longest == nullptr) {
@@ -227,11 +278,30 @@ void add_batches(std::vector<std::string>& lines, const std::map<Rank, Dump>& du
   lines.push_back(fmt::format("{} has been running on rank {} for {:.1f} s", event_name(*running(*longest)),
                               longest->rank, running(*longest)->age));
   for (const auto& [batch, ranks] : ranks_in) {
-    lines.push_back(fmt::format("{} {} {}{}", ranks_text(ranks), ranks.size() == 1 ? "is" : "are",
-                                batch.empty() ? "in no operation" : "inside ", batch));
+    const auto& [name, number] = batch;
+    const char* const are = ranks.size() == 1 ? "is" : "are";
+    if (name.empty()) {
+      lines.push_back(fmt::format("{} {} in no operation", ranks_text(ranks), are));
+    } else {  // two of one name are told apart by their number
+      lines.push_back(fmt::format("{} {} inside {}{}", ranks_text(ranks), are, name,
+                                  batches_named[name] > 1 ? fmt::format(" (order {})", number) : ""));
+    }
   }
-  if (std::ranges::count_if(ranks_in, [](const auto& each) { return !each.first.empty(); }) > 1)
-    lines.push_back(kDifferentOperations);
+  if (ranks_in.size() - ranks_in.count({"", 0}) > 1) lines.push_back(kDifferentOperations);
+}
+
+/// Those that are stopped first: who is not asked, because the one who would ask stands still, has nothing to answer.
+void add_silent(std::vector<std::string>& lines, const std::map<Rank, std::string>& silent) {
+  std::map<std::pair<bool, std::string>, std::vector<Rank>> ranks_in;
+  for (const auto& [rank, state] : silent)
+    ranks_in[{!state.starts_with("is stopped"), state}].push_back(rank);
+  for (const auto& [key, ranks] : ranks_in) {
+    const bool is_one = ranks.size() == 1;
+    const char* const what = !key.first ? (is_one ? "does not answer" : "do not answer")
+                                        : (is_one ? "has told nothing" : "have told nothing");
+    lines.push_back(fmt::format("{} {}: {} process {}", ranks_text(ranks), what,
+                                is_one ? "its" : "each one's", key.second));
+  }
 }
 
 }  // namespace
@@ -249,30 +319,23 @@ std::vector<std::string> hang_verdict(const std::map<Rank, Dump>& dumps, int siz
         wait.name.empty() ? wait.collective : fmt::format("{} '{}'", wait.collective, wait.name),
         wait.process_set == kWorldSet ? "" : fmt::format(" of process set {}", wait.process_set),
         ranks_text(wait.missing), ranks_text(wait.have), wait.have.size() == 1 ? "has" : "have", wait.age));
-    for (std::size_t i = 0; i < std::min(wait.missing.size(), kShownRanks); ++i) {
-      const auto dump = dumps.find(wait.missing[i]);
-      if (dump == dumps.end()) continue;
-      lines.push_back(fmt::format("rank {} on host {} (pid {}): {}", dump->first, dump->second.host,
-                                  dump->second.pid, instead(dump->second, wait)));
-      if (const auto divergence = first_divergence(dumps.at(wait.have.front()), dump->second))
-        lines.push_back("  " + *divergence);
-      add_stacks(lines, dump->second);
+    const std::vector<Place> places = places_of(dumps, wait);
+    for (std::size_t i = 0; i < std::min(places.size(), kShownGroups); ++i)
+      add_place(lines, places[i], places.size() == 1);
+    if (places.size() > kShownGroups)
+      lines.push_back(fmt::format("and {} more that are waited for, elsewhere",
+                                  counted(ranks_after(places, kShownGroups), "rank")));
+    if (!places.empty()) {
+      if (const auto divergence =
+              first_divergence(dumps.at(wait.have.front()), *places.front().ranks.front()))
+        lines.push_back(*divergence);
+      lines.push_back(advice_on(places.front()));
     }
-    if (wait.missing.size() > kShownRanks)
-      lines.push_back(
-          fmt::format("and {} more that are waited for", counted(wait.missing.size() - kShownRanks, "rank")));
     if (waits.size() > 1)
       lines.push_back(fmt::format("{} more {} waiting for ranks", waits.size() - 1,
                                   waits.size() == 2 ? "operation is" : "operations are"));
   }
-  // Who is not asked, because the one who would ask stands still, has nothing to answer.
-  const auto is_stopped = [](const std::string& state) { return state.starts_with("is stopped"); };
-  for (const auto& [rank, state] : silent)
-    if (is_stopped(state))
-      lines.push_back(fmt::format("rank {} does not answer: its process {}", rank, state));
-  for (const auto& [rank, state] : silent)
-    if (!is_stopped(state))
-      lines.push_back(fmt::format("rank {} has told nothing: its process {}", rank, state));
+  add_silent(lines, silent);
   return lines;
 }
 

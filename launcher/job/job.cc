@@ -42,6 +42,8 @@ constexpr auto kLookTime = 1s;
 /// the time for what is said after that.
 constexpr auto kReaderTime = 3s;
 constexpr auto kLastWordsTime = 1s;
+/// Lines that are above the end of a job's output and yet in view.
+constexpr std::size_t kLinesInView = 30;
 
 /// What agents are to do about a signal for all ranks.
 std::int32_t command_of(int signal, const SignalSender& sender) {
@@ -80,9 +82,9 @@ void Job::add_rank(const RankPlacement& placement, AgentLink& agent, RankOutputs
   member.output.copy_to(std::move(outputs.output_file));
   member.error_output.copy_to(std::move(outputs.error_file));
   LastLines& last_lines = last_lines_[placement.rank];
-  member.output.watch([&last_lines](std::string_view line) { last_lines.push(line); });
+  member.output.watch([this, &last_lines](std::string_view line) { last_lines.push(line, lines_shown_++); });
   member.error_output.watch([this, &last_lines, speaker = placement.rank](std::string_view line) {
-    last_lines.push(line);
+    last_lines.push(line, lines_shown_++);
     const auto blame = blame_in(line, speaker);
     if (!blame || blame->rank == speaker) return;
     blamed_.try_emplace(blame->rank, blame->text);
@@ -93,6 +95,7 @@ void Job::add_rank(const RankPlacement& placement, AgentLink& agent, RankOutputs
 
 void Job::say(std::string_view text) {
   console_.write(Console::Stream::error, fmt::format("dabkerun: {}\n", text));
+  ++lines_shown_;
 }
 
 int Job::run() {
@@ -106,6 +109,7 @@ int Job::run() {
   if (reader_gone_) return 128 + SIGPIPE;
   if (outcome.first_failed_rank) tell_last_lines(*outcome.first_failed_rank);
   for (const std::string& line : outcome.lines) say(line);
+  if (outcome.exit_code != 0) tell_dump_files("");
   const bool is_copy_lost = tell_lost_copies();
   while (is_waiting_for_output()) turn();
   if (outcome.exit_code != 0) return outcome.exit_code;
@@ -129,10 +133,13 @@ bool Job::tell_lost_copies() {
   return !ranks_by_trouble.empty();
 }
 
-/// Those of a job of one rank stand right above.
+/// Unless they stand just above.
 void Job::tell_last_lines(Rank rank) {
-  const std::vector<std::string> lines = last_lines_[rank].all();
-  if (lines.empty() || members_.size() == 1) return;
+  const LastLines& last_lines = last_lines_[rank];
+  const std::vector<std::string> lines = last_lines.all();
+  const bool are_in_view =
+      members_.size() == 1 || (console_.is_one() && lines_shown_ - last_lines.begin_at() <= kLinesInView);
+  if (lines.empty() || are_in_view) return;
   say(fmt::format("the last {} that rank {} wrote:", lines.size() == 1 ? "line" : "lines", rank));
   for (const std::string& line : lines) say("| " + line);
 }
@@ -266,6 +273,16 @@ void Job::judge_hang() {
   const auto verdict = hang_verdict(dumps_, static_cast<int>(members_.size()), silent);
   if (std::exchange(verdict_, verdict) == verdict) return;
   for (std::size_t i = 0; i < verdict.size(); ++i) say(i == 0 ? "hang: " + verdict[i] : "  " + verdict[i]);
+  tell_dump_files("  ");
+}
+
+/// Once: a later dump of a rank is in the same file.
+void Job::tell_dump_files(std::string_view indent) {
+  if (gatherer_ == nullptr || are_dumps_told_) return;
+  const std::vector<std::string> paths = gatherer_->dump_files();
+  if (paths.empty()) return;
+  are_dumps_told_ = true;
+  say(fmt::format("{}{}", indent, dumps_text(paths, static_cast<int>(members_.size()), agents_.size() == 1)));
 }
 
 /// Nobody reads it. The copies get all of it.

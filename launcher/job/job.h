@@ -102,6 +102,7 @@ class Job {
   void take_dumps();
   void take_figures();
   void judge_hang();
+  void tell_dump_files(std::string_view indent);
   void stop_and_continue();
 
   void take_frames(AgentLink& agent);
@@ -156,6 +157,7 @@ class Job {
   std::map<Rank, std::string> blamed_;  // those that other ranks blame, and what the first says of each
   std::map<Rank, Rank> blamed_first_;   // by those that blame
   std::map<Rank, LastLines> last_lines_;
+  std::size_t lines_shown_ = 0;
   TerminalInput* input_ = nullptr;
   ReportGatherer* gatherer_ = nullptr;
   FiguresTable figures_;
@@ -163,6 +165,7 @@ class Job {
   std::uint64_t incident_ = 0;
   std::optional<TimePoint> judge_at_;  // dumps that have not come by then do not come
   std::vector<std::string> verdict_;   // the last that was told
+  bool are_dumps_told_ = false;
   std::optional<Survey> survey_;
   std::map<Rank, RankState> states_;  // as the agents last said
   StepSignals step_signals_;

@@ -4,8 +4,9 @@
 
 namespace dabke {
 
-void LastLines::push(std::string_view line) {
+void LastLines::push(std::string_view line, std::size_t at) {
   while (line.ends_with('\n') || line.ends_with('\r')) line.remove_suffix(1);
+  at_[pushed_ % kCount] = at;
   std::string& place = lines_[pushed_++ % kCount];
   place.assign(line.substr(0, kLongest));
   if (line.size() > kLongest) place += " ...";

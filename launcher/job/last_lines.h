@@ -11,15 +11,19 @@ namespace dabke {
 
 class LastLines {
  public:
-  /// Keeps `line`, without its terminator and cut to kLongest bytes, and forgets the oldest of more than kCount.
-  void push(std::string_view line);
+  /// Keeps `line`, without its terminator and cut to kLongest bytes, and forgets the oldest of more than kCount. `at`: how
+  /// many lines of all ranks stand before it.
+  void push(std::string_view line, std::size_t at);
   /// Oldest first.
   std::vector<std::string> all() const;
+  /// How many lines stand before the oldest.
+  std::size_t begin_at() const { return at_[pushed_ < kCount ? 0 : pushed_ % kCount]; }
 
   static constexpr std::size_t kCount = 10;
   static constexpr std::size_t kLongest = 500;  // bytes
 
  private:
+  std::array<std::size_t, kCount> at_{};
   std::array<std::string, kCount> lines_;  // a ring: what comes next goes to pushed_ % kCount
   std::size_t pushed_ = 0;
 };

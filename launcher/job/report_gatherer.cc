@@ -24,6 +24,10 @@ void ReportGatherer::offer(const std::string& key, const std::string& value) {
     if (!dump.is_ok()) return;
     const std::lock_guard lock(mutex_);
     dumps_.push_back(dump.take());
+  } else if (is_dump_file_key(key)) {
+    const std::lock_guard lock(mutex_);
+    dump_files_.insert(value);
+    return;
   } else if (is_figures_key(key)) {
     auto figures = parse_figures(value);
     if (!figures.is_ok()) return;
@@ -40,6 +44,11 @@ std::vector<Dump> ReportGatherer::take_dumps() {
   const std::lock_guard lock(mutex_);
   clear_event();
   return std::exchange(dumps_, {});
+}
+
+std::vector<std::string> ReportGatherer::dump_files() {
+  const std::lock_guard lock(mutex_);
+  return {dump_files_.begin(), dump_files_.end()};
 }
 
 std::optional<JobFigures> ReportGatherer::take_figures() {

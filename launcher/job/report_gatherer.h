@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ class ReportGatherer {
   /// Readable while there is something to take.
   int event() const { return event_.get(); }
   std::vector<Dump> take_dumps();
+  /// Where the dumps of ranks are that have written any, each path once.
+  std::vector<std::string> dump_files();
   /// The newest, once.
   std::optional<JobFigures> take_figures();
 
@@ -34,6 +37,7 @@ class ReportGatherer {
   const Fd event_;
   std::mutex mutex_;
   std::vector<Dump> dumps_;
+  std::set<std::string> dump_files_;
   std::optional<JobFigures> figures_;
 };
 

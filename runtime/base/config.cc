@@ -108,7 +108,7 @@ constexpr Knob kKnobs[] = {
     {"STALL_CHECK_DISABLE", "STALL_CHECK_DISABLE", "no-stall-check", 1, &Config::stall_check_disable, any(), "",
      "Report no stalls."},
     {"DUMP_DIR", "", "dump-dir", 1, &Config::dump_dir, any(), "",
-     "Where each rank writes what it was doing (dabke-dump.<job>.rank<n>.json) when a tensor stalls, at DABKE_DUMP_SIGNAL, and when the job fails. Empty: TMPDIR or /tmp, where those of the newest 5 jobs stay, and not when the job fails; none: nowhere."},
+     "Where each rank writes what it was doing (dabke-dump.<job>.rank<n>.json) when a tensor stalls, at DABKE_DUMP_SIGNAL, and when the job fails. Empty: TMPDIR or /tmp, where those of the newest 5 jobs stay; none: nowhere."},
     {"DUMP_SIGNAL", "", "dump-signal", 1, &Config::dump_signal, dump_signal_or_none(), "",
      "A signal (such as USR1) at which all ranks write a dump when one of them gets it. Empty: none, because signals belong to the application."},
     {"DISABLE_NATIVE_STACKS", "", "no-native-stacks", 1, &Config::disable_native_stacks, any(), "",

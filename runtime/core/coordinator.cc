@@ -390,7 +390,7 @@ void Coordinator::perform(std::vector<Action> actions, TimePoint now) {
     } else if (auto* set = std::get_if<ProcessSetAction>(&action)) {
       change_process_set(*set);
     } else if (auto* warn = std::get_if<WarnAction>(&action)) {
-      reports_.warned(warn->text);
+      reports_.warned(*warn);
     } else if (const auto* failed = std::get_if<FailGroupAction>(&action)) {
       note_departure(failed->status);
       for (OperationRef& member : groups_.take(failed->process_set, failed->group)) {
@@ -423,7 +423,7 @@ void Coordinator::over(const Status& cause) {
   over_ = cause;
   reports_.job_is_over(cause);
   if (cause.is_ok()) return;
-  if (!leaving_) log_.error("{}", cause.message());
+  if (!leaving_) reports_.failed(cause);
   lanes_.abort(cause);
 }
 

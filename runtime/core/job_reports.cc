@@ -79,9 +79,15 @@ void JobReports::completed(std::size_t tensors, bool is_well) {
   if (!is_well) parts_.statistics.tensors_failed += tensors;
 }
 
-void JobReports::warned(const std::string& text) {
-  parts_.log.warning("{}", text);
-  parts_.recorder.note(text);
+void JobReports::warned(const WarnAction& warning) {
+  const bool is_told_elsewhere = parts_.reporter.is_gathered() && !warning.brief.empty();
+  parts_.log.warning("{}", is_told_elsewhere ? warning.brief : warning.text);
+  parts_.recorder.note(warning.text);
+}
+
+void JobReports::failed(const Status& cause) {
+  const std::string& text = cause.message();
+  parts_.log.error("{}", parts_.reporter.is_gathered() ? text.substr(0, text.find('\n')) : text);
 }
 
 void JobReports::change_timeline(const TimelineChange& change) {
@@ -154,15 +160,13 @@ Dump JobReports::describe(std::string reason, std::uint64_t incident, const Snap
 
 void JobReports::dump(const DumpAction& action, TimePoint now) {
   const bool stalled = action.job_fails && machine_.cause().code() == Code::stalled;
-  const auto where = !action.job_fails ? Reporter::Where::usual
-                     : stalled         ? Reporter::Where::launcher
-                                       : Reporter::Where::if_wanted;
+  const auto why = action.job_fails && !stalled ? Reporter::Why::failure : Reporter::Why::hang;
   // Signals end the sleeps of an application, so a warning sends none.
   using Stacks = Reporter::Stacks;
   const auto stacks = action.asked || stalled ? Stacks::signals
                       : action.job_fails      ? Stacks::none
                                               : Stacks::places;
-  parts_.reporter.write(describe(action.reason, action.incident, action.snapshot, now), where, stacks);
+  parts_.reporter.write(describe(action.reason, action.incident, action.snapshot, now), why, stacks);
   // Once the operations have failed the process may end at any moment.
   if (action.job_fails) parts_.reporter.flush(kDumpTime);
 }
@@ -234,10 +238,8 @@ std::optional<Machine::Running> JobReports::running_batch() const {
   });
   if (batch == events.rend()) return std::nullopt;
   const std::string more = batch->tensors > 1 ? fmt::format(" and {} more", batch->tensors - 1) : "";
-  return Machine::Running{
-      batch->number, batch->process_set,
-      fmt::format("{} '{}'{} (order {})", name_of(batch->kind), batch->name, more, batch->number),
-      running->since};
+  return Machine::Running{batch->number, batch->process_set,
+                          fmt::format("{} '{}'{}", name_of(batch->kind), batch->name, more), running->since};
 }
 
 void JobReports::look_for_long_runs(TimePoint now) {

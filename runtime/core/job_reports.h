@@ -51,7 +51,9 @@ class JobReports {
   void completed(std::size_t tensors, bool is_well);
   void message_sent() { ++parts_.statistics.messages_sent; }
   void message_received() { ++parts_.statistics.messages_received; }
-  void warned(const std::string& text);
+  void warned(const WarnAction& warning);
+  /// Logs what ended the job. Of what the launcher tells, where its ranks are, the first line is enough.
+  void failed(const Status& cause);
   /// Null: none is written.
   const std::shared_ptr<Timeline>& timeline() const { return parts_.timeline.current(); }
   void change_timeline(const TimelineChange& change);

@@ -1,6 +1,7 @@
 #include "runtime/diagnosis/dump.h"
 
 #include <algorithm>
+#include <set>
 #include <type_traits>
 #include <utility>
 
@@ -183,18 +184,24 @@ Result<Dump> parse_dump(const std::string& text) {
   }
 }
 
-std::string stacks_to_text(const Dump& dump) {
-  std::string text = dump.application_stack;
-  if (!text.empty() && !text.ends_with('\n')) text += '\n';
-  for (const Dump::Stack& stack : dump.stacks) {
-    text += fmt::format("thread {} ({}):\n", stack.thread, stack.name);
-    for (const std::string& frame : stack.frames) text += fmt::format("  {}\n", frame);
-  }
-  return text;
-}
-
 std::string dump_key(std::uint64_t incident, Rank rank) { return fmt::format("dumps/{}/{}", incident, rank); }
 
 bool is_dump_key(const std::string& key) { return key.find("/dumps/") != std::string::npos; }
+
+std::string dumps_text(const std::vector<std::string>& paths, int size, bool is_one_host) {
+  if (size == 1 && !paths.empty()) return fmt::format("what it was doing is in {}", paths.front());
+  std::set<std::string> of_all;
+  for (const std::string& path : paths) {
+    const auto rank = path.rfind(".rank"), end = path.rfind('.');
+    of_all.insert(
+        rank == std::string::npos || end <= rank ? path : path.substr(0, rank) + ".rank*" + path.substr(end));
+  }
+  return fmt::format("what the ranks were doing is in {}{}", fmt::join(of_all, ", "),
+                     is_one_host ? "" : ", each on its host");
+}
+
+std::string dump_file_key(Rank rank) { return fmt::format("dump-files/{}", rank); }
+
+bool is_dump_file_key(const std::string& key) { return key.find("/dump-files/") != std::string::npos; }
 
 }  // namespace dabke

@@ -72,12 +72,16 @@ std::string to_json(const Dump& dump, std::size_t most_events);
 /// An error says what is wrong with the text.
 Result<Dump> parse_dump(const std::string& text);
 
-/// Stacks as indented lines, for messages.
-std::string stacks_to_text(const Dump& dump);
-
 /// The key at which a rank leaves its dump for the launcher, under the epoch's keys.
 std::string dump_key(std::uint64_t incident, Rank rank);
 /// Whether this is such a key, whatever its prefix.
 bool is_dump_key(const std::string& key);
+
+/// "what the ranks were doing is in /tmp/dabke-dump.75a4a0eb.rank*.json, each on its host", of the files of some ranks. Pure.
+std::string dumps_text(const std::vector<std::string>& paths, int size, bool is_one_host);
+
+/// The key at which a rank leaves the path of the file that its dump is in.
+std::string dump_file_key(Rank rank);
+bool is_dump_file_key(const std::string& key);
 
 }  // namespace dabke

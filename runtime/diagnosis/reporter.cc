@@ -12,12 +12,14 @@
 #include "runtime/base/hmac.h"
 #include "runtime/base/thread.h"
 #include "runtime/diagnosis/dump_file.h"
+#include "runtime/diagnosis/short_stack.h"
 #include "runtime/diagnosis/thread_places.h"
 
 namespace dabke {
 namespace {
 
 constexpr std::size_t kEventsForLauncher = 256;
+constexpr std::size_t kEventsOfFailure = 512;  // the program waits for them, and many ranks may write at once
 constexpr std::size_t kStackTextBytes = 8192;
 constexpr Duration kProviderTime = std::chrono::milliseconds(300);
 /// Several tensors stall together; what was seen a moment ago will do for all of them.
@@ -72,10 +74,10 @@ Dump Reporter::begin(std::string reason, std::uint64_t incident) const {
   return dump;
 }
 
-void Reporter::write(Dump dump, Where where, Stacks stacks) {
-  if (!usual_path(where) && (where == Where::if_wanted || !parts_.launcher)) return;
-  post([this, dump = std::make_shared<Dump>(std::move(dump)), where, stacks] {
-    write_now(std::move(*dump), where, stacks);
+void Reporter::write(Dump dump, Why why, Stacks stacks) {
+  if (!path_of(dump.rank) && (why == Why::failure || !is_gathered())) return;
+  post([this, dump = std::make_shared<Dump>(std::move(dump)), why, stacks] {
+    write_now(std::move(*dump), why, stacks);
   });
 }
 
@@ -100,7 +102,9 @@ void Reporter::take_places(std::function<void(std::string text)> done) {
     if (recent_places_at_ == TimePoint{} || Clock::now() - recent_places_at_ > kPlacesStayFresh) {
       Dump dump;
       add_stacks(dump, Stacks::places);
-      recent_places_ = stacks_to_text(dump);
+      recent_places_.clear();
+      for (const std::string& line : short_stack(dump.application_stack, dump.stacks))
+        recent_places_ += fmt::format("  {}\n", line);
       if (recent_places_.size() > kStackTextBytes) {
         recent_places_.resize(kStackTextBytes);
         recent_places_ += "...\n";
@@ -147,35 +151,49 @@ void Reporter::add_stacks(Dump& dump, Stacks stacks) {
   dump.application_stack = parts_.stacks->ask(kProviderTime);
 }
 
-void Reporter::write_now(Dump dump, Where where, Stacks stacks) {
+void Reporter::write_now(Dump dump, Why why, Stacks stacks) {
   add_stacks(dump, stacks);
-  if (const auto path = usual_path(where)) {
-    const std::string text = to_json(dump, FlightRecorder::kEvents);
-    if (const Status written = write_dump_in_shared_folder(*path, text); written.is_ok()) {
-      parts_.log.warning("what this rank was doing is in {}", *path);
-      // A directory that the user has named is the user's to tidy up.
-      if (parts_.config.dump_dir.empty())
-        remove_old_dumps(std::filesystem::path(*path).parent_path().string(), job_of_dumps());
-    } else {
-      parts_.log.warning("{}", written.message());
-    }
-  }
+  const auto path = path_of(dump.rank);
+  const std::size_t most_events = why == Why::hang ? FlightRecorder::kEvents : kEventsOfFailure;
+  const bool is_written = path && write_file(dump, *path, most_events);
+  if (!is_gathered()) return;
   // The job goes on, or ends, whether the launcher has it or not.
-  if (where != Where::if_wanted && parts_.launcher) {
+  if (is_written) (void)parts_.launcher->set(dump_file_key(dump.rank), *path);
+  if (why == Why::hang)
     (void)parts_.launcher->set(dump_key(dump.incident, dump.rank), to_json(dump, kEventsForLauncher));
-  }
 }
 
-/// Nothing: no file.
-std::optional<std::string> Reporter::usual_path(Where where) const {
+bool Reporter::write_file(const Dump& dump, const std::string& path, std::size_t most_events) {
+  if (const Status written = write_dump_in_shared_folder(path, to_json(dump, most_events));
+      !written.is_ok()) {
+    parts_.log.warning("{}", written.message());
+    return false;
+  }
+  // Told once for the job: by the launcher, else by the first rank.
+  if (dump.rank == 0 && !is_gathered()) {
+    parts_.log.warning("{}", dumps_text({path}, dump.size, is_one_host()));
+  } else {
+    parts_.log.info("what this rank was doing is in {}", path);
+  }
+  // A directory that the user has named is the user's to tidy up.
+  if (parts_.config.dump_dir.empty())
+    remove_old_dumps(std::filesystem::path(path).parent_path().string(), job_of_dumps());
+  return true;
+}
+
+bool Reporter::is_one_host() const {
+  const auto& hosts = parts_.world.hosts;
+  return std::ranges::all_of(hosts, [&](const std::string& host) { return host == hosts.front(); });
+}
+
+std::optional<std::string> Reporter::path_of(Rank rank) const {
   std::string directory = parts_.config.dump_dir;
   if (directory == "none") return std::nullopt;
   if (directory.empty()) {
-    if (where != Where::usual) return std::nullopt;
     const char* const temporary = std::getenv("TMPDIR");
     directory = temporary != nullptr && *temporary != '\0' ? temporary : "/tmp";
   }
-  return directory + "/" + dump_file_name(job_of_dumps(), parts_.world.rank);
+  return directory + "/" + dump_file_name(job_of_dumps(), rank);
 }
 
 std::string Reporter::job_of_dumps() const { return to_hex(parts_.world.job_id).substr(0, 8); }

@@ -46,18 +46,17 @@ class Reporter {
   /// What this rank is and what its recorder holds; the caller adds what it is waiting for.
   Dump begin(std::string reason, std::uint64_t incident) const;
 
-  enum class Where {
-    usual,      // a file in DABKE_DUMP_DIR or the temporary directory, and the launcher
-    if_wanted,  // a file where DABKE_DUMP_DIR names a directory
-    launcher,   // the same, and the launcher
+  enum class Why {
+    hang,     // the launcher gets it too, and judges who is waited for
+    failure,  // of any other kind: the launcher gets to know the file
   };
   enum class Stacks {
     none,
     places,   // where the threads are, which disturbs none of them
     signals,  // from the threads themselves, which ends their sleeps: the job fails, or somebody has asked
   };
-  /// May be called from any thread; does not wait.
-  void write(Dump dump, Where where, Stacks stacks);
+  /// Into a file in DABKE_DUMP_DIR or the temporary directory. May be called from any thread; does not wait.
+  void write(Dump dump, Why why, Stacks stacks);
   /// Waits until what write() was given has been written, for this long at most.
   void flush(Duration limit);
 
@@ -68,15 +67,22 @@ class Reporter {
   /// that is not known by the deadline. False: nobody would say, and it is not called.
   bool take_exit_status(Rank rank, TimePoint deadline, std::function<void(std::optional<int>)> done);
 
-  /// Calls `done` on the reporter's thread with the places of the application's threads; sends no signal.
+  /// Calls `done` on the reporter's thread with where the application is, as lines (short_stack.h); sends no signal.
   void take_places(std::function<void(std::string text)> done);
+
+  /// Whether a launcher tells what the ranks do, once for the job.
+  bool is_gathered() const { return parts_.launcher != nullptr; }
 
  private:
   void post(std::function<void()> work);
   void loop();
   void add_stacks(Dump& dump, Stacks stacks);
-  void write_now(Dump dump, Where where, Stacks stacks);
-  std::optional<std::string> usual_path(Where where) const;
+  void write_now(Dump dump, Why why, Stacks stacks);
+  /// Whether it was written.
+  bool write_file(const Dump& dump, const std::string& path, std::size_t most_events);
+  bool is_one_host() const;
+  /// Nothing: no file is wanted.
+  std::optional<std::string> path_of(Rank rank) const;
   /// As in their names.
   std::string job_of_dumps() const;
 

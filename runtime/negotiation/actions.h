@@ -53,6 +53,7 @@ struct ProcessSetAction {
 };
 struct WarnAction {
   std::string text;
+  std::string brief = {};  // for a log beside which a launcher tells the rest; empty: the text
 };
 /// This rank is to write down what it has been doing; comes before the tokens of `snapshot` complete.
 struct DumpAction {

@@ -66,7 +66,7 @@ Instead instead_of(const Inquiry& inquiry, Rank rank, const AnswerMessage& answe
   const std::string last = answer.idle_ms == 0 ? "It has submitted nothing yet"
                                                : fmt::format("It last submitted something {:.1f} s ago",
                                                              static_cast<double>(answer.idle_ms) / 1000);
-  instead.text = fmt::format("{} {}; the last order it has is number {}.", text(), last, answer.last_order);
+  instead.text = fmt::format("{} {}.", text(), last);
   return instead;
 }
 
@@ -115,9 +115,9 @@ std::optional<Stall> stall_of(const Inquiry& inquiry, const Topology& topology, 
   const std::string age = seconds_to_text(now - inquiry.since);
   Stall stall;
   stall.story = ranks_to_string(missing);
-  stall.head = fmt::format("Still stalled, for {} s: {} of process set {}", age, subject_of(inquiry, ""),
-                           inquiry.process_set);
-  if (!is_batch) stall.head += " waits for " + topology.names(missing);
+  stall.head =
+      fmt::format("for {} s: {} of process set {}", age, subject_of(inquiry, ""), inquiry.process_set);
+  stall.head += is_batch ? " has not ended" : " waits for " + topology.names(missing);
   stall.text = fmt::format("Stalled for {} s: {} of process set {} was {} by {} and ", age,
                            subject_of(inquiry, signature), inquiry.process_set,
                            inquiry.subject == StallSubject::tensor ? "submitted"

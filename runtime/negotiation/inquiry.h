@@ -48,7 +48,7 @@ std::string seconds_to_text(Duration duration);
 
 /// A wait for others, in words.
 struct Stall {
-  std::string head;    // "Still stalled, for 61 s: ...", without an end: for who has read the rest
+  std::string head;    // "for 61 s: 'x' waits for rank 1 on ada", for who reads the rest elsewhere
   std::string text;    // who waits for whom, and what these do instead
   std::string stacks;  // where their threads are; empty when none has told
   std::string story;   // equal as long as `text` says nothing new but times

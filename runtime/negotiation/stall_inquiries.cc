@@ -144,11 +144,12 @@ void StallInquiries::tell(const Inquiry& inquiry, const Stall& stall, TimePoint 
                                               stall.text, seconds_to_text(now - told->full_at))
                                 : stall.text + stall.stacks});
   }
-  const std::string text =
-      is_told ? fmt::format("{}, as reported {} s ago.", stall.head, seconds_to_text(now - told->full_at))
-              : stall.text + stall.stacks;
+  const std::string text = is_told ? fmt::format("Still stalled, {}, as reported {} s ago.", stall.head,
+                                                 seconds_to_text(now - told->full_at))
+                                   : stall.text + stall.stacks;
   log_.note(inquiry.key(), stall.story, !is_told, now);
-  outbox_.add(WarnAction{text});
+  outbox_.add(
+      WarnAction{text, is_told ? "" : fmt::format("Stalled {}; dabkerun tells the rest.", stall.head)});
   dumps_.ask_after_warning(text, now);
 }
 

@@ -81,6 +81,23 @@ TEST_CASE(
   CHECK(lines.back() == "dabkerun: after that: rank 0 ended by dabkerun");
 }
 
+TEST_CASE("last lines that stand just above are not told again, and those that others have pushed away are") {
+  for (const int others : {5, 100}) {
+    // The second of two ranks fails, and then the first one writes so many lines.
+    const std::string program = "if test $DABKE_RANK = 1; then echo it is broken; exit 3; fi; trap 'seq " +
+                                std::to_string(others) + "; exit 4' TERM; sleep 60 & wait";
+    const Finished job =
+        LauncherRun({"-c", "exec \"$0\" -np 2 --grace-period 100 sh -c \"$1\" 2>&1", DABKERUN, program},
+                    {.program = "bash"})
+            .finish();
+    CAPTURE(others, job.out);
+    CHECK(job.exit_code == 3);
+    const auto lines = lines_of(job.out);
+    CHECK(std::ranges::count(lines, "dabkerun: | it is broken") == (others == 100 ? 1 : 0));
+    CHECK(std::ranges::count(lines, "[1]<stdout>:it is broken") == 1);
+  }
+}
+
 TEST_CASE("a rank that others name as the cause is the first failure, though it takes its time to end") {
   std::string error;
   for (int i = 0; i < 5; ++i) {  // on a busy machine it may take longer than that

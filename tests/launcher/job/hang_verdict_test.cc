@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
 #include "runtime/base/whereabouts.h"
@@ -41,15 +42,48 @@ std::map<Rank, Dump> by_rank(std::vector<Dump> dumps) {
 TEST_CASE("the verdict names who is waited for, what it does instead, its stack and where the ways parted") {
   std::vector<Dump> dumps = {rank(0, {waiting("x", 60)}, {"a", "b", "x"}), rank(1, {}, {"a", "b"}),
                              rank(2, {waiting("x", 59)}, {"a", "b", "x"})};
-  dumps[1].stacks = {{101, "train", {"load() at data.cc:7 (train)"}}};
+  dumps[1].stacks = {
+      {101, "train", {"(running)", "load() at data.cc:7 (train)", "main at train.cc:3 (train)"}}};
   const auto lines = hang_verdict(by_rank(dumps), 3, {});
   CHECK(lines ==
         std::vector<std::string>{
             "allreduce 'x' waits for rank 1: ranks 0,2 have been waiting for 60.0 s",
             "rank 1 on host ada (pid 101): it has nothing pending and has not come to this call; the last it "
-            "submitted was allreduce 'b' 30.0 s ago; the last order it has is number 41",
-            "  first divergence: operation 3 since the start: rank 0 allreduce 'x', rank 1 nothing more",
-            "    thread 101 (train):", "      load() at data.cc:7 (train)"});
+            "submitted was allreduce 'b' 30.0 s ago; it is at",
+            "  data.cc:7 in load()", "  train.cc:3 in main", "  (running)",
+            "what to do: find out what keeps it there (a slow loader, a branch that only some ranks take); "
+            "where "
+            "some ranks have more steps than others, end them with join"});
+}
+
+TEST_CASE("ranks in one place are told in one line, and the verdict is short however many there are") {
+  std::vector<Dump> dumps = {rank(0, {waiting("x", 60)}, {"a", "x"})};
+  dumps[0].process_sets = {};
+  for (Rank number = 1; number < 40; ++number) {
+    dumps.push_back(rank(number, {}, {"a"}));
+    dumps.back().process_sets = {};
+    const int line = number < 20 ? 7 : number;  // half of them are in one place, each other one in its own
+    dumps.back().stacks = {{1, "train", {fmt::format("load() at data.cc:{} (train)", line)}}};
+  }
+  const auto lines = hang_verdict(by_rank(dumps), 40, {});
+  REQUIRE(lines.size() == 6);
+  CHECK_THAT(lines[1],
+             Contains("each of ranks 1-19: it has nothing pending") && Contains("; at data.cc:7 in load()"));
+  CHECK_THAT(lines[2], Contains("rank 20 on host ada") && Contains("; at data.cc:20 in load()"));
+  CHECK(lines[4] == "and 18 ranks more that are waited for, elsewhere");
+  CHECK_THAT(hang_verdict(by_rank({rank(0, {waiting("x", 60)}, {"x"})}), 4,
+                          {{1, "is gone"}, {2, "is gone"}, {3, "is running"}})
+                 .at(1),
+             Contains("ranks 1-2 have told nothing: each one's process is gone"));
+}
+
+TEST_CASE("two operations of one name are told apart by their number") {
+  Dump one = rank(0, {}, {"x"}), other = rank(1, {}, {"x"});
+  one.events.push_back({"started", 61, "x", "allreduce", 0, 42, 1, 0});
+  other.events.push_back({"started", 60, "x", "allreduce", 0, 43, 1, 0});
+  const auto lines = hang_verdict(by_rank({one, other}), 2, {});
+  CHECK(lines.at(1) == "rank 0 is inside allreduce 'x' (order 42)");
+  CHECK(lines.back() == kDifferentOperations);
 }
 
 TEST_CASE("of a process set that is added among its members only these are waited for") {
@@ -68,11 +102,12 @@ TEST_CASE("the verdict on ranks that call different operations shows both") {
       hang_verdict(by_rank({rank(0, {waiting("x", 60)}, {"a", "x"}), rank(1, {waiting("y", 58)}, {"a", "y"}),
                             rank(2, {waiting("x", 60)}, {"a", "x"})}),
                    3, {});
-  REQUIRE(lines.size() == 4);
+  REQUIRE(lines.size() == 5);
   CHECK(lines[0] == "allreduce 'x' waits for rank 1: ranks 0,2 have been waiting for 60.0 s");
   CHECK_THAT(lines[1], Contains("waits for allreduce 'y' instead, for 58.0 s"));
-  CHECK_THAT(lines[2], Contains("operation 2 since the start: rank 0 allreduce 'x', rank 1 allreduce 'y'"));
-  CHECK(lines[3] == "1 more operation is waiting for ranks");
+  CHECK_THAT(lines[2], Contains("first divergence: rank 0 called allreduce 'x', rank 1 allreduce 'y'"));
+  CHECK_THAT(lines[3], Contains("let all ranks call the same operations"));
+  CHECK(lines[4] == "1 more operation is waiting for ranks");
 }
 
 TEST_CASE("the verdict waits for the ranks of the process set alone, and not for those that have joined") {
@@ -125,8 +160,7 @@ TEST_CASE("where everything is agreed on, the verdict tells who is inside which 
   done.events.push_back({"finished", 60, "x", "allreduce", 0, 42, 1, 4});
   const auto lines = hang_verdict(by_rank({inside, done}), 2, {});
   CHECK(lines == std::vector<std::string>{"allreduce 'x' has been running on rank 0 for 61.0 s",
-                                          "rank 1 is in no operation",
-                                          "rank 0 is inside allreduce 'x' (order 42)"});
+                                          "rank 1 is in no operation", "rank 0 is inside allreduce 'x'"});
   CHECK(hang_verdict(by_rank({done}), 1, {}) ==
         std::vector<std::string>{"no operation waits for a rank now"});
   CHECK(hang_verdict(by_rank({done}), 3, {{0, "waits in the kernel (futex_do_wait)"}}) ==
@@ -152,7 +186,7 @@ TEST_CASE("the verdict on a join names who has not come to it, and what it is in
   const auto lines = hang_verdict(by_rank({joined, inside}), 2, {});
   REQUIRE(lines.size() >= 2);
   CHECK(lines[0] == "join waits for rank 1: rank 0 has been waiting for 50.0 s");
-  CHECK_THAT(lines[1], Contains("it is inside allreduce 'x' (order 42), begun 61.0 s ago and not finished"));
+  CHECK_THAT(lines[1], Contains("it is inside allreduce 'x', begun 61.0 s ago and not finished"));
 }
 
 TEST_CASE("a process is stopped, runs, waits in the kernel, or is gone") {

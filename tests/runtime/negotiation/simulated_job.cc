@@ -103,6 +103,7 @@ void SimulatedJob::take_actions(Rank rank) {
       outcome.value = done->value;
     } else if (auto* warn = std::get_if<WarnAction>(&action)) {
       warnings_.push_back(warn->text);
+      briefs_.push_back(warn->brief);
       self.warnings.push_back(warn->text);
     } else if (auto* dump = std::get_if<DumpAction>(&action)) {
       self.dumps.push_back(std::move(*dump));

@@ -55,6 +55,8 @@ class SimulatedJob {
     return ranks_[static_cast<std::size_t>(rank)].batches;
   }
   const std::vector<std::string>& warnings() const { return warnings_; }
+  /// Of each warning what is logged where a launcher tells the rest.
+  const std::vector<std::string>& briefs() const { return briefs_; }
   /// What this rank was to dump, in order.
   const std::vector<DumpAction>& dumps(Rank rank) const {
     return ranks_[static_cast<std::size_t>(rank)].dumps;
@@ -102,6 +104,7 @@ class SimulatedJob {
   std::map<std::pair<Rank, Rank>, std::deque<std::shared_ptr<const std::vector<std::byte>>>> links_;
   std::map<Token, Outcome> outcomes_;
   std::vector<std::string> warnings_;
+  std::vector<std::string> briefs_;
   std::vector<Rank> losses_;
   bool numbers_increase_ = true;
   std::size_t messages_ = 0;

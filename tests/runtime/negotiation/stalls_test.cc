@@ -199,9 +199,12 @@ TEST_CASE("a stall is told in full once and when its story changes, else by a li
   wait();
   REQUIRE(job.warnings().size() == 1);
   CHECK_THAT(job.warnings()[0], Contains("Rank 1: it has nothing pending and has not come to this call. It "
-                                         "has submitted nothing yet; the last order"));
+                                         "has submitted nothing yet."));
+  CHECK(job.briefs().back() ==
+        "Stalled for 60 s: 'x' of process set 0 waits for rank 1; dabkerun tells the rest.");
   wait();
   REQUIRE(job.warnings().size() == 2);
+  CHECK(job.briefs().back().empty());  // it is short
   CHECK(job.warnings()[1] ==
         "Still stalled, for 120 s: 'x' of process set 0 waits for rank 1, as reported 60 s ago.");
   job.submit(1, allreduce("other"));
