@@ -3,6 +3,9 @@
 At the interpreter's exit the job is left as by ``shutdown``, so nobody waits for a rank that has gone. After an
 exception that nobody caught the job is aborted with its last line, file and line number, which becomes the first cause
 on every rank and in dabkerun's last lines. The hooks that were there before are called as before.
+
+Of an error that comes because of another rank, or to all of them alike, one rank's traceback is enough: the others
+write the error and the line that they were at. No traceback goes into this package.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from . import _core
-from .errors import DabkeError
+from .errors import AbortedError, DabkeError, HorovodInternalError, MismatchError
 
 # Where lines lie that are nobody's own: this package, the standard library, what is installed.
 _OTHERS = tuple(
@@ -62,7 +65,7 @@ def _chain_excepthook() -> None:
     ) -> None:
         _abort(error, trace)
         if before is sys.__excepthook__:
-            _call_writing_at_once(before, kind, error, trace)
+            _write_at_once(lambda: _tell(error, trace, lambda: before(kind, error, error.__traceback__)))
         else:
             before(kind, error, trace)
 
@@ -78,22 +81,64 @@ def _chain_threading_excepthook() -> None:
             if _core.thread_has_submitted():
                 _abort(arguments.exc_value, arguments.exc_traceback)
         if before is threading.__excepthook__:
-            _call_writing_at_once(before, arguments)
+            error = arguments.exc_value
+            if error is None:
+                _write_at_once(lambda: before(arguments))
+            else:
+                _write_at_once(lambda: _tell(error, arguments.exc_traceback, lambda: before(arguments)))
         else:
             before(arguments)
 
     threading.excepthook = abort_first
 
 
-def _call_writing_at_once(hook: Callable[..., object], *arguments: object) -> None:
+def _write_at_once(write: Callable[[], object]) -> None:
     """What the interpreter's own hooks write, they write in pieces, between which this process's log would come: the
     abort is logged just then."""
     text = io.StringIO()
     with contextlib.redirect_stderr(text):
-        hook(*arguments)
+        write()
     with contextlib.suppress(AttributeError, OSError, ValueError):  # there is none, nobody reads it, it is closed
         sys.stderr.write(text.getvalue())
         sys.stderr.flush()
+
+
+def _tell(error: BaseException, trace: TracebackType | None, write_traceback: Callable[[], object]) -> None:
+    """In two lines what another rank tells in full; else by the interpreter's own hook, without frames of this package."""
+    if _is_told_by_another(error):
+        line = _own_line(trace)
+        name = f"{type(error).__module__}.{type(error).__qualname__}"
+        at = f"  at {line[0]}:{line[1]} in {line[2]}\n" if line else ""
+        sys.stderr.write(f"{name}: {error}\n{at}")
+        return
+    whole = error.__traceback__
+    if isinstance(error, DabkeError):
+        error.with_traceback(_without_own_frames(whole))
+    write_traceback()
+    error.with_traceback(whole)
+
+
+def _is_told_by_another(error: BaseException) -> bool:
+    if isinstance(error, AbortedError):
+        return True
+    try:
+        return isinstance(error, (HorovodInternalError, MismatchError)) and _core.rank() != 0
+    except DabkeError:  # there is no job any more
+        return False
+
+
+def _without_own_frames(trace: TracebackType | None) -> TracebackType | None:
+    """It ends with the line that called this package."""
+    frames = []
+    while trace is not None:
+        frames.append(trace)
+        trace = trace.tb_next
+    while len(frames) > 1 and os.path.abspath(frames[-1].tb_frame.f_code.co_filename).startswith(_OTHERS[0]):
+        frames.pop()
+    shown = None
+    for each in reversed(frames):
+        shown = TracebackType(shown, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return shown
 
 
 def _abort(error: BaseException, trace: TracebackType | None) -> None:
@@ -106,9 +151,12 @@ def _abort(error: BaseException, trace: TracebackType | None) -> None:
 def last_line(error: BaseException, trace: TracebackType | None) -> str:
     """"TypeError: unsupported operand (train.py:12)": the innermost line that is the program's own."""
     text = "".join(traceback.format_exception_only(type(error), error)).strip().replace("\n", "; ")
-    lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(trace)]
-    own = [(path, line) for path, line in lines if path[:1] != "<" and not os.path.abspath(path).startswith(_OTHERS)]
-    if not lines:
-        return text
-    path, line = (own or lines)[-1]
-    return f"{text} ({os.path.basename(path)}:{line})"
+    at = _own_line(trace)
+    return f"{text} ({os.path.basename(at[0])}:{at[1]})" if at else text
+
+
+def _own_line(trace: TracebackType | None) -> tuple[str, int, str] | None:
+    """The path, line and function of the innermost frame that is the program's own, or of the innermost one."""
+    lines = [(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in traceback.walk_tb(trace)]
+    own = [each for each in lines if each[0][:1] != "<" and not os.path.abspath(each[0]).startswith(_OTHERS)]
+    return (own or lines or [None])[-1]

@@ -1,5 +1,6 @@
 """How a program ends, and what the others then see."""
 import ast
+import re
 
 import pytest
 
@@ -45,10 +46,46 @@ def test_an_uncaught_exception_is_the_first_cause_on_every_rank(run):
     for rank in (0, 2):
         assert any("TypeError: unsupported operand type(s) for +: 'NoneType' and 'int' (train.py:5)" in line
                    for line in done.lines_of(rank)), done.output
-    told = done.output[done.output.index('the last lines that rank 1 wrote:'):]
-    assert "| TypeError: unsupported operand type(s) for +: 'NoneType' and 'int'" in told, done.output
-    assert 'train.py", line 5' in told, done.output
-    assert 'first failure: rank 1' in told
+    assert "[1]<stderr>:TypeError: unsupported operand type(s) for +: 'NoneType' and 'int'" in done.output
+    assert 'train.py", line 5' in done.output
+    assert 'first failure: rank 1' in done.output
+    # Of those that it took along a line says where they were; their tracebacks would bury the one that counts.
+    assert done.output.count('Traceback') == 1, done.output
+    for rank in (0, 2):
+        assert re.search(rf'^\[{rank}\]<stderr>:dabke.errors.AbortedError: rank 1 on ', done.output, re.MULTILINE), done.output
+        assert re.search(rf'^\[{rank}\]<stderr>:  at .*train.py:7 in <module>$', done.output, re.MULTILINE), done.output
+
+
+def test_a_mismatch_is_told_in_full_once_and_each_rank_tells_its_line(run):
+    done = run('''
+        import dabke, numpy
+        def on_two(rank):
+            dabke.allreduce(numpy.ones(3), "layer1.grad")
+        dabke.init()
+        if dabke.rank() == 2:
+            on_two(2)
+        else:
+            dabke.allreduce(numpy.ones(4), "layer1.grad")
+    ''', ranks=4, to_the_last=True)
+    assert done.code != 0
+    lines = done.output.splitlines()
+    assert sum('Every rank of the process set must pass the same shape.' in line for line in lines) == 1, done.output
+    assert done.output.count('Traceback') == 1, done.output
+    assert 'reductions.py' not in done.output, done.output  # the traceback ends with the program's own line
+    assert 'has told)' in done.output and 'in on_two' in done.output and 'train.py:8 in <module>' in done.output, done.output
+
+
+def test_an_error_of_this_rank_alone_has_its_traceback(run):
+    done = run('''
+        import dabke, numpy
+        dabke.init()
+        if dabke.rank() == 1:
+            dabke.broadcast(numpy.ones(3), root_rank=7)
+        dabke.barrier()
+    ''', to_the_last=True)
+    assert done.code != 0
+    assert 'train.py", line 5, in <module>' in done.output, done.output
+    assert 'InvalidArgumentError' in done.output, done.output
 
 
 def test_an_exception_whose_text_has_no_utf8_or_a_nul_ends_the_others_too(run):
