@@ -150,13 +150,16 @@ PrepareMessage order_for(const Options& options, const JobFacts& facts,
   return order;
 }
 
+bool takes_control_sequences() {
+  const auto terminal = process_environment()("TERM");
+  return terminal && *terminal != "dumb";
+}
+
 /// Colours where the terminal has some and the user does not object (https://no-color.org).
 OutputStyle style_of(const Options& options) {
-  const Environment environment = process_environment();
-  const auto terminal = environment("TERM");
   return {.prefix = options.prefix,
           .timestamps = options.timestamps,
-          .is_coloured = terminal && *terminal != "dumb" && environment("NO_COLOR").value_or("").empty()};
+          .is_coloured = takes_control_sequences() && process_environment()("NO_COLOR").value_or("").empty()};
 }
 
 /// The ranks of this host print into pipes that are read here, with no detour by frames.
@@ -286,7 +289,7 @@ int launch(const Options& options) {
   taken.push_back(SIGTSTP);
   const Fd signals = route_signals(taken);
   if (!signals) return fail(1, "cannot receive signals: no file descriptor is left");
-  Console console(STDOUT_FILENO, STDERR_FILENO);
+  Console console(STDOUT_FILENO, STDERR_FILENO, takes_control_sequences());
   const EndAllPolicy policy;
   auto starter = agent_starter(*shell, names_elsewhere(parts), hosts->by_slurm, *secrets, *config);
   if (!starter.is_ok()) return fail(1, starter.status().message());

@@ -19,6 +19,7 @@ namespace dabke {
 namespace {
 
 constexpr std::size_t kFull = std::size_t{1} << 20;
+constexpr Console::Writer kPinned = -1;
 
 struct stat stat_of(int fd) {
   struct stat info {};
@@ -32,9 +33,10 @@ Console::Queue::Queue(int borrowed, mode_t mode)
     : own(open_again(borrowed, O_WRONLY)),
       fd(own ? own.get() : borrowed),
       is_file(S_ISREG(mode)),
-      is_socket(S_ISSOCK(mode)) {}
+      is_socket(S_ISSOCK(mode)),
+      is_terminal(::isatty(fd) == 1) {}
 
-Console::Console(int out_fd, int error_fd) {
+Console::Console(int out_fd, int error_fd, bool may_erase) : may_erase_(may_erase) {
   const struct stat out = stat_of(out_fd);
   const struct stat error = stat_of(error_fd);
   shared_ = out.st_dev == error.st_dev && out.st_ino == error.st_ino;
@@ -42,13 +44,43 @@ Console::Console(int out_fd, int error_fd) {
   queues_[1] = Queue(error_fd, error.st_mode);
 }
 
-void Console::write(Stream stream, std::string_view line) {
+void Console::write(Stream stream, std::string_view text, Writer writer, End end) {
   Queue& queue = queue_of(stream);
-  if (queue.closed || queue.failed) return;
+  if (queue.closed || queue.failed || text.empty()) return;
   if (std::exchange(queue.is_torn, false)) queue.waiting += '\n';
   if (&queue == &queue_of(Stream::error)) erase_pinned(queue);
-  queue.waiting.append(line);
+  if (queue.line_of != writer) leave_line(queue, writer);
+  queue.waiting.append(text);
   queue.used = true;
+  queue.line_of = writer;
+  queue.line = text.ends_with('\n')   ? Line::ended
+               : text.ends_with('\r') ? Line::returned
+               : end == End::redrawn  ? Line::redrawn
+                                      : Line::unfinished;
+}
+
+bool Console::is_in_line_of(Stream stream, Writer writer) const {
+  const Queue& queue = queue_of(stream);
+  return queue.line_of == writer && (queue.line == Line::unfinished || queue.line == Line::redrawn);
+}
+
+/// `writer` begins a line. What the launcher says is rare, and takes no other line away.
+void Console::leave_line(Queue& queue, Writer writer) const {
+  const Line line = std::exchange(queue.line, Line::ended);
+  if (line == Line::ended || (line == Line::returned && !queue.is_terminal)) return;
+  const bool is_launcher = writer == kLauncher;
+  if (queue.is_terminal && may_erase_ && !is_launcher && line != Line::unfinished) {
+    queue.waiting += "\r\x1b[K";
+  } else if (is_launcher || (queue.is_terminal && line != Line::returned)) {
+    queue.waiting += '\n';
+  }
+}
+
+void Console::take_typed_line() {
+  for (Queue& queue : queues_) {
+    // What waits comes to the terminal after the echo.
+    if (queue.is_terminal && queue.waiting.empty()) queue.line = Line::ended;
+  }
 }
 
 void Console::pin(std::vector<std::string> lines) {
@@ -62,6 +94,7 @@ void Console::pin(std::vector<std::string> lines) {
 
 void Console::draw_pinned() {
   Queue& queue = queue_of(Stream::error);
+  if (!pinned_.empty()) leave_line(queue, kPinned);
   for (const std::string& line : pinned_) queue.waiting += line + "\n";
   drawn_ = pinned_.size();
   if (drawn_ > 0) queue.used = true;
@@ -142,6 +175,7 @@ std::size_t Console::abandon() {
     if (queue.waiting.empty()) continue;
     bytes += queue.waiting.size() - queue.written;
     queue.is_torn = queue.in_line;
+    queue.line = Line::ended;
     drop(queue);
   }
   return bytes;

@@ -22,12 +22,24 @@ namespace dabke {
 class Console {
  public:
   enum class Stream { out, error };
+  /// A number for each whose lines are to be told apart.
+  using Writer = int;
+  static constexpr Writer kLauncher = 0;
+  /// What becomes of an unfinished line when another writer begins one: it is kept, or, as its own writer would draw another in
+  /// its place, taken from the terminal.
+  enum class End { kept, redrawn };
 
-  /// Borrows the descriptors.
-  Console(int out_fd, int error_fd);
+  /// Borrows the descriptors. `may_erase`: a terminal takes control sequences.
+  Console(int out_fd, int error_fd, bool may_erase);
 
-  /// `line` ends with its terminator. Dropped when the stream is broken.
-  void write(Stream stream, std::string_view line);
+  /// Dropped when the stream is broken. `text` is a line with its terminator, or a part of one. On a terminal no line is of two
+  /// writers, and of the launcher's own lines none begins within another; otherwise nothing is added.
+  void write(Stream stream, std::string_view text, Writer writer = kLauncher, End end = End::kept);
+  bool is_terminal(Stream stream) const { return queue_of(stream).is_terminal; }
+  /// The last that was written is a part of a line of `writer`.
+  bool is_in_line_of(Stream stream, Writer writer) const;
+  /// Whoever sits at the terminal has typed a line, and its echo has ended one that was unfinished.
+  void take_typed_line();
   /// Lines that stay below what is written to a terminal, the second stream, until others replace them; none: they go.
   void pin(std::vector<std::string> lines);
   /// Whether standard output and standard error go to one place.
@@ -49,6 +61,8 @@ class Console {
   std::string take_error();
 
  private:
+  /// `returned`: it ended with \r alone, and a terminal still shows it.
+  enum class Line { ended, unfinished, redrawn, returned };
   struct Queue {
     Queue() = default;
     Queue(int borrowed, mode_t mode);
@@ -57,17 +71,21 @@ class Console {
     int fd = -1;
     bool is_file = false;  // a write never blocks for long, whatever its size
     bool is_socket = false;
+    bool is_terminal = false;
     bool closed = false;  // nobody reads
     bool failed = false;  // cannot be written for another reason
     std::string waiting;
     std::size_t written = 0;  // how much of `waiting`
     bool in_line = false;     // what has been written ends within a line
     bool is_torn = false;     // and the rest of that was dropped
-    bool used = false;        // something has been for it: whether anybody reads it matters from then on
+    Line line = Line::ended;  // the last that has been written, or waits to be
+    Writer line_of = kLauncher;
+    bool used = false;  // something has been for it: whether anybody reads it matters from then on
   };
 
   void draw_pinned();
   void erase_pinned(Queue& queue);
+  void leave_line(Queue& queue, Writer writer) const;
 
   const Queue& queue_of(Stream stream) const { return queues_[stream == Stream::error && !shared_ ? 1 : 0]; }
   Queue& queue_of(Stream stream) { return queues_[stream == Stream::error && !shared_ ? 1 : 0]; }
@@ -76,6 +94,7 @@ class Console {
 
   Queue queues_[2];
   bool shared_ = false;
+  const bool may_erase_;
   std::vector<std::string> pinned_;
   std::size_t drawn_ = 0;  // lines of it, which are the last of the terminal
   std::string error_;

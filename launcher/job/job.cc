@@ -218,6 +218,7 @@ void Job::handle_entries(const std::vector<pollfd>& entries) {
   for (const pollfd& entry : entries) {
     if (input_carrier_) input_carrier_->handle(entry);
     if (input_ != nullptr) input_->handle(entry);
+    if (input_ != nullptr && input_->take_echoed_line()) console_.take_typed_line();
     console_.handle(entry);
   }
   if (const std::string error = console_.take_error(); !error.empty()) {

@@ -1,5 +1,7 @@
 #include "launcher/job/line_splitter.h"
 
+#include <utility>
+
 namespace dabke {
 
 void LineSplitter::push(std::string_view bytes, const Sink& sink) {
@@ -23,7 +25,7 @@ void LineSplitter::push(std::string_view bytes, const Sink& sink) {
       emit_long(sink);
       release(sink);
     } else if (held_.empty()) {
-      sink(line);
+      emit(line, sink);
     } else {
       held_.append(line);
       release(sink);
@@ -33,14 +35,19 @@ void LineSplitter::push(std::string_view bytes, const Sink& sink) {
   if (held_.size() > longest_) emit_long(sink);
 }
 
-/// Cuts full pieces off the front until at most `longest_` bytes and the terminator are left.
+void LineSplitter::emit(std::string_view line, const Sink& sink) {
+  sink(line, std::exchange(shown_, 0));
+  is_redrawing_ = line.ends_with('\r');
+}
+
+/// Takes full pieces off the front until at most `longest_` bytes and the terminator are left.
 void LineSplitter::emit_long(const Sink& sink) {
   const std::size_t terminator = held_.ends_with("\r\n")                          ? 2
                                  : held_.ends_with('\n') || held_.ends_with('\r') ? 1
                                                                                   : 0;
   std::size_t at = 0;
   while (held_.size() - terminator - at > longest_) {
-    sink(held_.substr(at, longest_) + '\n');
+    emit(held_.substr(at, longest_) + (ends_ == Ends::completed ? "\n" : ""), sink);
     at += longest_;
   }
   held_.erase(0, at);
@@ -50,11 +57,16 @@ void LineSplitter::release(const Sink& sink) {
   if (held_.empty()) return;
   const std::string line = std::move(held_);
   held_.clear();
-  sink(line);
+  emit(line, sink);
+}
+
+void LineSplitter::show(const Sink& sink) {
+  sink(held_, shown_);
+  shown_ = held_.size();
 }
 
 void LineSplitter::finish(const Sink& sink) {
-  if (!held_.empty() && !held_.ends_with('\r') && !held_.ends_with('\n')) held_ += '\n';
+  if (ends_ == Ends::completed && !held_.empty() && !holds_carriage_return()) held_ += '\n';
   release(sink);
 }
 

@@ -34,6 +34,11 @@ ssize_t read_in_foreground(int terminal, char* bytes, std::size_t size) {
 /// Whether no shell is there to bring dabkerun to the foreground, as far as one process can tell.
 bool is_left_alone() { return ::getsid(::getppid()) != ::getsid(0); }
 
+bool echoes_newlines(int terminal) {
+  termios modes{};
+  return ::tcgetattr(terminal, &modes) == 0 && (modes.c_lflag & (ECHO | ECHONL)) != 0;
+}
+
 }  // namespace
 
 bool TerminalInput::can_read(int terminal) {
@@ -74,6 +79,7 @@ void TerminalInput::read_line() {
   const ssize_t got = read_in_foreground(terminal_.get(), line.data(), line.size());
   if (got > 0) {
     is_taken_ = false;
+    has_echoed_line_ = line[static_cast<std::size_t>(got) - 1] == '\n' && echoes_newlines(terminal_.get());
     (void)!::write(pipe_.get(), line.data(), static_cast<std::size_t>(got));
   } else if (got < 0 && errno == EIO && !is_left_alone()) {
     looks_again_at_ = Clock::now() + kBackgroundPause;

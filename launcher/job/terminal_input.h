@@ -8,6 +8,7 @@
 #include <poll.h>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/clock.h"
@@ -32,6 +33,8 @@ class TerminalInput {
   /// Adds what the caller's poll is to watch.
   void add_poll_entries(std::vector<pollfd>& entries);
   void handle(const pollfd& entry);
+  /// Once for each line: one has been read, and the terminal has shown it with its newline.
+  bool take_echoed_line() { return std::exchange(has_echoed_line_, false); }
   /// When the caller's poll is to begin anew, at the latest.
   TimePoint looks_again_at() const { return looks_again_at_; }
 
@@ -46,6 +49,7 @@ class TerminalInput {
   Fd rank_end_;
   Fd pipe_;
   bool is_taken_ = true;  // what was written to the pipe
+  bool has_echoed_line_ = false;
   TimePoint looks_again_at_ = kNever;
 };
 

@@ -15,6 +15,7 @@ namespace dabke {
 namespace {
 
 constexpr auto kCarriageReturnWait = std::chrono::milliseconds(20);
+constexpr auto kUnfinishedLineWait = std::chrono::milliseconds(200);
 /// More than a dead rank can have left in its pipe; /proc/sys/fs/pipe-max-size unless root raised it.
 constexpr std::size_t kLargestPipe = std::size_t{1} << 20;
 
@@ -53,9 +54,13 @@ bool write_all(int fd, std::string_view bytes) {
 WorkerOutput::WorkerOutput(Fd pipe, int rank, Console::Stream stream, OutputStyle style)
     : pipe_(std::move(pipe)),
       stream_(stream),
+      writer_(2 * rank + (stream == Console::Stream::out ? 1 : 2)),
       style_(style),
       name_(fmt::format("rank {}'s {}", rank, name_of(stream))),
-      prefix_(style.prefix ? prefix_of(rank, stream, style.is_coloured) : "") {}
+      prefix_(style.prefix ? prefix_of(rank, stream, style.is_coloured) : ""),
+      splitter_(style.prefix || style.timestamps ? LineSplitter::Ends::completed
+                                                 : LineSplitter::Ends::as_they_are),
+      patience_(kUnfinishedLineWait) {}
 
 std::size_t WorkerOutput::read(Console& console) {
   std::array<char, 64 << 10> chunk;
@@ -78,8 +83,16 @@ void WorkerOutput::take(Console& console, std::string_view bytes) {
                     name_, copy_trouble_));
     file_ = Fd();
   }
-  splitter_.push(bytes, [&](std::string_view line) { print(console, line); });
-  release_at_ = splitter_.holds_carriage_return() ? Clock::now() + kCarriageReturnWait : kNever;
+  splitter_.push(bytes, [&](std::string_view line, std::size_t shown) { print(console, line, shown); });
+  if (splitter_.holds_carriage_return()) {
+    release_at_ = Clock::now() + kCarriageReturnWait;
+  } else if (!splitter_.holds_unshown() || !console.is_terminal(stream_)) {
+    release_at_ = kNever;
+  } else if (console.is_in_line_of(stream_, writer_)) {
+    show(console);
+  } else if (release_at_ == kNever) {
+    release_at_ = Clock::now() + patience_;
+  }
 }
 
 void WorkerOutput::drain(Console& console) {
@@ -91,7 +104,7 @@ void WorkerOutput::drain(Console& console) {
 }
 
 void WorkerOutput::close(Console& console) {
-  splitter_.finish([&](std::string_view line) { print(console, line); });
+  splitter_.finish([&](std::string_view line, std::size_t shown) { print(console, line, shown); });
   release_at_ = kNever;
   pipe_ = Fd();
   is_closed_ = true;
@@ -99,15 +112,37 @@ void WorkerOutput::close(Console& console) {
 }
 
 void WorkerOutput::release(Console& console) {
-  splitter_.release([&](std::string_view line) { print(console, line); });
-  release_at_ = kNever;
+  if (!splitter_.holds_carriage_return()) return show(console);
+  splitter_.release([&](std::string_view line, std::size_t shown) { print(console, line, shown); });
 }
 
-void WorkerOutput::print(Console& console, std::string_view line) {
-  if (style_.timestamps) console.write(stream_, time_text() + (prefix_.empty() ? " " : ""));
-  if (!prefix_.empty()) console.write(stream_, prefix_);
-  console.write(stream_, line);
+/// What comes in place of a line that ended with \r is written again where another writer has taken that place.
+void WorkerOutput::write(Console& console, std::string_view line, std::size_t shown) {
+  const auto end = splitter_.is_redrawing() ? Console::End::redrawn : Console::End::kept;
+  if (!console.is_in_line_of(stream_, writer_)) {
+    if (end == Console::End::redrawn) shown = 0;
+    const bool is_ended = shown > 0 && line.find_first_not_of("\r\n", shown) == std::string_view::npos;
+    if (is_ended) return;  // by what came in between
+    if (style_.timestamps) console.write(stream_, time_text() + (prefix_.empty() ? " " : ""), writer_, end);
+    console.write(stream_, prefix_, writer_, end);
+  }
+  console.write(stream_, line.substr(shown), writer_, end);
+}
+
+void WorkerOutput::print(Console& console, std::string_view line, std::size_t shown) {
+  release_at_ = kNever;
+  patience_ = kUnfinishedLineWait;
+  write(console, line, shown);
   if (watcher_) watcher_(line);
+}
+
+/// Two ranks that write into unfinished lines would end each other's every time, hence the patience.
+void WorkerOutput::show(Console& console) {
+  release_at_ = kNever;
+  splitter_.show([&](std::string_view line, std::size_t shown) {
+    if (shown > 0 && !console.is_in_line_of(stream_, writer_)) patience_ *= 2;
+    write(console, line, shown);
+  });
 }
 
 Result<Fd> open_output_file(const std::string& directory, int rank, int size, std::string_view name) {

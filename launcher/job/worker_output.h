@@ -17,7 +17,7 @@ namespace dabke {
 
 struct OutputStyle {
   bool prefix = true;
-  bool timestamps = false;
+  bool timestamps = false;   // with neither, bytes come out exactly as the rank has written them
   bool is_coloured = false;  // the prefix, by rank
 };
 
@@ -39,7 +39,7 @@ class WorkerOutput {
   /// Shows every line to `watcher`, too.
   void watch(std::function<void(std::string_view line)> watcher) { watcher_ = std::move(watcher); }
 
-  /// Reads once; at end of file the last line is completed and the pipe closed. How many bytes came.
+  /// Reads once; at end of file the last line goes out and the pipe is closed. How many bytes came.
   std::size_t read(Console& console);
   void take(Console& console, std::string_view bytes);
   /// Reads what is left and closes, as far as the console has room: to be called when all processes of the
@@ -48,23 +48,28 @@ class WorkerOutput {
   void drain(Console& console);
   void close(Console& console);
 
-  /// A line that ends with \r waits a little for a \n. When this wait is over; kNever: there is none.
+  /// A line that ends with \r waits a little for a \n, and on a terminal an unfinished line for its end. When this wait is
+  /// over; kNever: there is none.
   TimePoint release_at() const { return release_at_; }
   void release(Console& console);
 
  private:
-  void print(Console& console, std::string_view line);
+  void write(Console& console, std::string_view line, std::size_t shown);
+  void print(Console& console, std::string_view line, std::size_t shown);
+  void show(Console& console);
 
   Fd pipe_;
   bool is_closed_ = false;
   Fd file_;
   Console::Stream stream_;
+  Console::Writer writer_;
   OutputStyle style_;
   std::string name_;    // "rank 0's stdout"
   std::string prefix_;  // "[0]<stdout>:", or empty
   std::string copy_trouble_;
   LineSplitter splitter_;
   TimePoint release_at_ = kNever;
+  Duration patience_;        // with an unfinished line
   std::size_t drained_ = 0;  // bytes
   std::function<void(std::string_view)> watcher_;
 };

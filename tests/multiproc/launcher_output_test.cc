@@ -21,6 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 using Catch::Contains;
 using Catch::Matches;
+using Catch::StartsWith;
 using test::kPatience;
 using Words = std::vector<std::string>;
 
@@ -85,6 +86,18 @@ TEST_CASE("a very long line is split at 1 MiB and loses nothing") {
   const std::string prefix = "[0]<stdout>:";
   CHECK((lines[0] == prefix + std::string(kMiB, 'x') && lines[1] == lines[0]));
   CHECK(lines[2] == prefix + std::string(kMiB / 2, 'x'));
+}
+
+TEST_CASE(
+    "without prefixes bytes come out as the rank has written them: long lines whole, last lines without a "
+    "newline") {
+  CHECK(run({"-np", "1", "--no-prefix", "printf", "a\\r\\nb\\rlast"}).out == "a\r\nb\rlast");
+  constexpr std::size_t kSize = (5 << 20) / 2;
+  const Finished job = run({"-np", "1", "--no-prefix", kWorker, "long", std::to_string(kSize)});
+  CHECK((job.out == std::string(kSize, 'x') + "\n"));
+  const Finished failed =
+      run({"-np", "1", "--no-prefix", "sh", "-c", "printf last; exit 3"}, {.one_output = true});
+  CHECK_THAT(failed.out, StartsWith("last\ndabkerun: "));
 }
 
 TEST_CASE("--output-filename also keeps what each rank printed, without prefixes") {

@@ -27,6 +27,9 @@ const std::string kDabkerun = "'" DABKERUN "'";
 /// Its rank prints what it reads.
 const std::string kEcho = kDabkerun + " -np 1 --no-prefix sed -u s/^/rank:/";
 
+/// For a terminal that shows what it gets and no more.
+const Words kNoControls{"TERM=dumb"};
+
 /// A user's shell, with job control.
 LauncherRun start_shell(const Terminal& terminal) {
   return LauncherRun({"--norc", "--noprofile", "--noediting", "-i"},
@@ -118,6 +121,51 @@ TEST_CASE("prefixes have the colour of their rank on a terminal that has colours
     if (!is_coloured) CHECK_THAT(terminal.shown(), !Contains("\x1b["));
     CHECK(launcher.finish().exit_code == 0);
   }
+}
+
+TEST_CASE(
+    "a prompt is shown while its rank waits for the answer, and what comes after the answer has its prefix") {
+  const std::string prefix = GENERATE("", "[0]<stdout>:");
+  Terminal terminal;
+  Words words{"-np", "1", "sh", "-c", "printf 'name? '; read name; echo \"hello $name\""};
+  if (prefix.empty()) words.insert(words.begin(), "--no-prefix");
+  LauncherRun launcher(words, {.environment = kNoControls, .terminal = terminal.path()});
+  REQUIRE(terminal.wait_for("name? "));
+  terminal.type("Bob\n");
+  CHECK(terminal.wait_for("hello Bob\r\n"));
+  CHECK(terminal.shown() == prefix + "name? Bob\r\n" + prefix + "hello Bob\r\n");
+  CHECK(launcher.finish().exit_code == 0);
+}
+
+TEST_CASE("an unfinished line on stderr is shown, and goes on in place") {
+  const TemporaryDirectory directory;
+  Terminal terminal;
+  LauncherRun launcher(
+      {"-np", "1", "sh", "-c", "printf '1 ' >&2; while ! test -e \"$0/go\"; do sleep 0.01; done; echo 2 >&2",
+       directory.path()},
+      {.environment = kNoControls, .terminal = terminal.path()});
+  REQUIRE(terminal.wait_for("[0]<stderr>:1 "));
+  std::ofstream(directory.path() + "/go") << "now";
+  CHECK(terminal.wait_for("[0]<stderr>:1 2\r\n"));
+  CHECK(launcher.finish().exit_code == 0);
+}
+
+TEST_CASE("what another rank prints while an unfinished line is shown begins a line of its own") {
+  const TemporaryDirectory directory;
+  Terminal terminal;
+  LauncherRun launcher({"-np", "2", "sh", "-c",
+                        "wait_for() { while ! test -e \"$1\"; do sleep 0.01; done; }\n"
+                        "if test $DABKE_RANK = 0; then printf 'name? '; wait_for \"$0/0\"; echo Bob\n"
+                        "else wait_for \"$0/1\"; echo hello; wait_for \"$0/0\"; fi",
+                        directory.path()},
+                       {.environment = kNoControls, .terminal = terminal.path()});
+  REQUIRE(terminal.wait_for("[0]<stdout>:name? "));
+  std::ofstream(directory.path() + "/1") << "now";
+  REQUIRE(terminal.wait_for("hello\r\n"));
+  std::ofstream(directory.path() + "/0") << "now";
+  CHECK(terminal.wait_for("Bob\r\n"));
+  CHECK(terminal.shown() == "[0]<stdout>:name? \r\n[1]<stdout>:hello\r\n[0]<stdout>:Bob\r\n");
+  CHECK(launcher.finish().exit_code == 0);
 }
 
 TEST_CASE("Ctrl-C at the terminal reaches the ranks once") {

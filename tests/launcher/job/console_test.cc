@@ -58,7 +58,7 @@ TEST_CASE("what is full after all does not hold up the console, and whoever shar
   const auto make = GENERATE(&make_pipe, &make_sockets, &make_terminal);
   const Ends out = make();
   const Fd null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-  Console console(out.writer.get(), null.get());
+  Console console(out.writer.get(), null.get(), true);
   CHECK(blocks(out.writer.get()));
   ::alarm(60);  // it has no end where the console waits
   do {          // a terminal that was full may have room again when it has passed on what it was given

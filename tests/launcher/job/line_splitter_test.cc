@@ -1,6 +1,7 @@
 #include "launcher/job/line_splitter.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -11,10 +12,11 @@ namespace {
 using Lines = std::vector<std::string>;
 
 /// The lines of a stream that arrives in these pieces and then ends.
-Lines split(const std::vector<std::string>& pieces, std::size_t longest = 1 << 20) {
+Lines split(const std::vector<std::string>& pieces, std::size_t longest = 1 << 20,
+            LineSplitter::Ends ends = LineSplitter::Ends::completed) {
   Lines lines;
-  const auto sink = [&](std::string_view line) { lines.emplace_back(line); };
-  LineSplitter splitter(longest);
+  const auto sink = [&](std::string_view line, std::size_t) { lines.emplace_back(line); };
+  LineSplitter splitter(ends, longest);
   for (const std::string& piece : pieces) splitter.push(piece, sink);
   splitter.finish(sink);
   return lines;
@@ -42,8 +44,8 @@ TEST_CASE(
 
 TEST_CASE("a carriage return at the end of what arrived is held until it is released") {
   Lines lines;
-  const auto sink = [&](std::string_view line) { lines.emplace_back(line); };
-  LineSplitter splitter;
+  const auto sink = [&](std::string_view line, std::size_t) { lines.emplace_back(line); };
+  LineSplitter splitter(LineSplitter::Ends::completed);
   splitter.push("50%\r", sink);
   CHECK(splitter.holds_carriage_return());
   CHECK(lines.empty());
@@ -64,6 +66,51 @@ TEST_CASE("a line longer than the limit is cut, and one of exactly the limit is 
   CHECK(split({"abcde\n"}, 4) == Lines{"abcd\n", "e\n"});
   CHECK(split({"abcdefghij"}, 4) == Lines{"abcd\n", "efgh\n", "ij\n"});
   CHECK(split({"abc", "defgh", "i\nj\n"}, 4) == Lines{"abcd\n", "efgh\n", "i\n", "j\n"});
+}
+
+TEST_CASE("where ends stay as they are, no byte is added to a long line or to a last one") {
+  const auto ends = LineSplitter::Ends::as_they_are;
+  CHECK(split({"abcdefghij", "kl\nlast"}, 4, ends) == Lines{"abcd", "efgh", "ijkl\n", "last"});
+  CHECK(split({"abcde\r", "\nf\r"}, 4, ends) == Lines{"abcd", "e\r\n", "f\r"});
+}
+
+TEST_CASE(
+    "an unfinished line may be shown, and comes again as a whole when it ends, with how much was shown") {
+  std::vector<std::pair<std::string, std::size_t>> lines;
+  const LineSplitter::Sink sink = [&](std::string_view line, std::size_t shown) {
+    lines.emplace_back(line, shown);
+  };
+  LineSplitter splitter(LineSplitter::Ends::completed, 8);
+  splitter.push("one\nna", sink);
+  CHECK(splitter.holds_unshown());
+  splitter.show(sink);
+  CHECK_FALSE(splitter.holds_unshown());
+  splitter.push("me", sink);
+  CHECK(splitter.holds_unshown());
+  splitter.show(sink);
+  splitter.push("? x\n", sink);
+  splitter.push("long", sink);
+  splitter.show(sink);
+  splitter.push("er than 8", sink);
+  splitter.finish(sink);
+  CHECK(lines == std::vector<std::pair<std::string, std::size_t>>{{"one\n", 0},
+                                                                  {"na", 0},
+                                                                  {"name", 2},
+                                                                  {"name? x\n", 4},
+                                                                  {"long", 0},
+                                                                  {"longer t\n", 4},
+                                                                  {"han 8\n", 0}});
+}
+
+TEST_CASE("what follows a carriage return alone takes the place of the line before it") {
+  const LineSplitter::Sink nowhere = [](std::string_view, std::size_t) {};
+  LineSplitter splitter(LineSplitter::Ends::completed);
+  splitter.push("10%", nowhere);
+  CHECK_FALSE(splitter.is_redrawing());
+  splitter.push("\r20%", nowhere);
+  CHECK(splitter.is_redrawing());
+  splitter.push("\r\n", nowhere);
+  CHECK_FALSE(splitter.is_redrawing());
 }
 
 }  // namespace dabke
