@@ -128,6 +128,7 @@ void Agent::take_frames() {
 void Agent::take_frame(FrameKind kind, std::string_view content) {
   CommandMessage order;
   HoldMessage hold;
+  WindowMessage window;
   ClockMessage clock;
   StoreMessage store;
   TextMessage text;
@@ -144,6 +145,9 @@ void Agent::take_frame(FrameKind kind, std::string_view content) {
       return;
     case FrameKind::hold:
       if (from_wire(content, hold)) is_held_[hold.is_error_output ? 1 : 0] = hold.is_held;
+      return;
+    case FrameKind::window:
+      if (from_wire(content, window)) take_window(window);
       return;
     case FrameKind::input:
       if (from_wire(content, text)) carried_input_.take(text.text);

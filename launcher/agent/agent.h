@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/agent/spawn.h"
+#include "launcher/agent/output_ends.h"
 #include "launcher/agent/supervisor.h"
 #include "runtime/base/owned.h"
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -97,6 +98,7 @@ class Agent {
   Status start_rank(std::size_t index, const CoreShares& shares);
   Result<SpawnedWorker> spawn(const RankOrder& order, const CoreShares& shares, const OutputEnds& ends);
   CoreShares core_shares();
+  void take_window(const WindowMessage& window);
   void command(std::int32_t command);
   void tell_supervisors(std::int32_t command);
   void end_all(std::int32_t command);
@@ -125,8 +127,9 @@ class Agent {
   std::unique_ptr<Examination> examination_;  // of a host that runs nothing
   Orphans orphans_;
   std::vector<Worker> workers_;
-  bool is_held_[2] = {false, false};  // stdout, stderr
-  bool is_told_to_end_ = false;       // a signal of ours may have ended what ends now
+  std::map<int, TerminalSize> windows_;  // by rank
+  bool is_held_[2] = {false, false};     // stdout, stderr
+  bool is_told_to_end_ = false;          // a signal of ours may have ended what ends now
   bool is_launcher_gone_ = false;
   bool is_paused_ = false;
   TimePoint heard_at_ = Clock::now();

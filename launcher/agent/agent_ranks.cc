@@ -51,7 +51,8 @@ Status Agent::start_rank(std::size_t index, const CoreShares& shares) {
   OutputPipe output, error_output;
   OutputEnds ends;
   if (carries_output_) {
-    DABKE_ASSIGN_OR_RETURN(output, make_output_pipe());
+    DABKE_ASSIGN_OR_RETURN(output, make_stdout(job_.stdout_kind));
+    resize(output.read_end.get(), windows_[order.placement.rank]);
     DABKE_ASSIGN_OR_RETURN(error_output, make_output_pipe());
     ends = {std::move(output.write_end), std::move(error_output.write_end)};
   } else {
@@ -94,6 +95,14 @@ Result<SpawnedWorker> Agent::spawn(const RankOrder& order, const CoreShares& sha
                                                     fmt::join(request.cores, ","))});
   }
   return spawn_worker(request, inherited_);
+}
+
+void Agent::take_window(const WindowMessage& window) {
+  const TerminalSize size{static_cast<std::size_t>(window.columns), static_cast<std::size_t>(window.rows)};
+  windows_[window.rank] = size;
+  for (const Worker& worker : workers_) {
+    if (worker.rank == window.rank) resize(worker.output.pipe(), size);
+  }
 }
 
 void Agent::command(std::int32_t command) {

@@ -6,7 +6,8 @@
 // 3. When every host is ready, `go`: the agent starts its ranks, each below a supervisor
 //    (launcher/agent/supervisor.h), and tells `started`, `ended` and `over` of each.
 // 4. Output comes in frames where the launcher has not kept the pipes itself, as it does on its own host; `hold`
-//    stops a stream while nobody has room for it. `input` is what rank 0 reads, where it is on another host;
+//    stops a stream while nobody has room for it. Where a rank's stdout is a pseudo-terminal, `window` has its size: before
+//    `go`, and again whenever the launcher's terminal has another. `input` is what rank 0 reads, where it is on another host;
 //    each is answered by `input_taken`, so that one is under way at a time.
 // 5. `look` asks for the state of the ranks' processes, as /proc has it, and is answered by `states`.
 // 6. Connections to the store are made to the agent, which carries them in `store_*` frames. So the launcher
@@ -30,6 +31,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/agent/output_ends.h"
 #include "launcher/agent/process_setup.h"
 #include "launcher/agent/wire.h"
 #include "launcher/agent/worker_environment.h"
@@ -47,6 +49,7 @@ enum class FrameKind : std::uint8_t {
   command,
   look,
   hold,
+  window,
   input,
   pause,
   beat,
@@ -95,15 +98,16 @@ struct PrepareMessage {
   std::vector<RankOrder> ranks;
   BindTo bind_to = BindTo::none;
   bool verbose = false;
-  bool carries_input = false;        // for rank 0
-  bool keeps_own_variables = false;  // those that `environment` lacks, as the agent has them
-  std::int64_t peer_timeout_ms = 0;  // 0: silence means nothing
-  std::int64_t grace_ms = 0;         // from SIGTERM to SIGKILL
+  StdoutKind stdout_kind = StdoutKind::pipe;  // where output comes in frames
+  bool carries_input = false;                 // for rank 0
+  bool keeps_own_variables = false;           // those that `environment` lacks, as the agent has them
+  std::int64_t peer_timeout_ms = 0;           // 0: silence means nothing
+  std::int64_t grace_ms = 0;                  // from SIGTERM to SIGKILL
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
     io(self.command, self.directory, self.environment, self.rendezvous, self.job_id, self.job_key,
-       self.variables, self.ranks, self.bind_to, self.verbose, self.carries_input, self.keeps_own_variables,
-       self.peer_timeout_ms, self.grace_ms);
+       self.variables, self.ranks, self.bind_to, self.verbose, self.stdout_kind, self.carries_input,
+       self.keeps_own_variables, self.peer_timeout_ms, self.grace_ms);
   }
 };
 
@@ -130,6 +134,14 @@ struct HoldMessage {
   template <class Io, class Self>
   static void fields(Io& io, Self& self) {
     io(self.is_error_output, self.is_held);
+  }
+};
+
+struct WindowMessage {
+  std::int32_t rank = 0, rows = 0, columns = 0;
+  template <class Io, class Self>
+  static void fields(Io& io, Self& self) {
+    io(self.rank, self.rows, self.columns);
   }
 };
 

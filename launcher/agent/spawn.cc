@@ -7,14 +7,6 @@
 #include <cerrno>
 
 namespace dabke {
-Result<OutputPipe> make_output_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return system_error("cannot make a pipe for a rank's output", errno);
-  OutputPipe pipe{Fd(ends[0]), Fd(ends[1])};
-  // This end alone: the flag belongs to this end's open file and the rank's end has another.
-  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  return pipe;
-}
 
 Result<SpawnedWorker> spawn_worker(const SpawnRequest& request, const InheritedState& inherited) {
   int ends[2];

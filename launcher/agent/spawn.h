@@ -1,4 +1,4 @@
-// Starts one rank on this host: its pipes, its channel and its supervisor.
+// Starts one rank on this host: its channel and its supervisor.
 #pragma once
 
 #include <sys/types.h>
@@ -12,17 +12,6 @@
 #include "runtime/base/status.h"
 
 namespace dabke {
-
-/// The read end never blocks; the write end, which is a rank's, does.
-struct OutputPipe {
-  Fd read_end, write_end;
-};
-Result<OutputPipe> make_output_pipe();
-
-/// What a rank writes to.
-struct OutputEnds {
-  Fd output, error_output;
-};
 
 /// The agent's ends of a rank.
 struct SpawnedWorker {

@@ -161,6 +161,11 @@ void FlagParser::App::add_general(RawOptions& raw) {
   add_flag("--prefix-output-with-timestamp", raw.timestamps, "Begin each line with the time.")->group(output);
   add_flag("--no-prefix", raw.no_prefix, "Print the lines of ranks without [rank]<stdout>: before them.")
       ->group(output);
+  add_flag(
+      "--pty{1},--no-pty{0}", raw.pty,
+      "Make each rank's stdout a pseudo-terminal, on which programs print each line at once and in colours; "
+      "or a pipe. Default: a pseudo-terminal if dabkerun's own stdout is a terminal.")
+      ->group(output);
   add_flag("--top", raw.top,
            "Show below the output, once a second, what each rank does: step, who waits for it, MB/s, queue.")
       ->group(output);

@@ -20,7 +20,7 @@ struct RawOptions {
   bool help = false, version = false, check_build = false, print_knobs = false, print_completion = false;
   std::string num_proc, hosts, hostfile, config_file, output_directory, stdin_to = "0", bind_to,
                                                                         launcher = "auto";
-  std::string grace_period;
+  std::string grace_period, pty;
   std::vector<std::string> variables;
   std::string ssh_port, ssh_identity_file, ssh_user, ssh_arguments, remote_dabkerun, remote_shell,
       mpi_arguments;

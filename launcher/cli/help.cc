@@ -52,7 +52,7 @@ std::string general_help(const FlagParser& parser, std::string_view topic) {
       if (alias.flag.substr(2) == flag.names.front()) names += fmt::format("{}, ", alias.spelling);
     }
     for (const std::string& name : flag.short_names) names += fmt::format("-{}, ", name);
-    names += "--" + flag.names.front();
+    names += fmt::format("--{}", fmt::join(flag.names, ", --"));
     if (flag.takes_value) names += " " + flag.value_name;
     out += fmt::format("  {}\n{}", names, wrapped(flag.description, 8));
   }

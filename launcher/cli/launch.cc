@@ -132,6 +132,11 @@ void tell_plan(const JobFacts& facts, const std::vector<HostPart>& parts) {
   }
 }
 
+StdoutKind stdout_kind(const Options& options) {
+  if (options.pty) return *options.pty ? StdoutKind::terminal : StdoutKind::pipe;
+  return ::isatty(STDOUT_FILENO) == 1 ? StdoutKind::terminal_if_any : StdoutKind::pipe;
+}
+
 PrepareMessage order_for(const Options& options, const JobFacts& facts,
                          const std::vector<RankPlacement>& placements, bool is_elsewhere) {
   const std::vector<std::string> own = own_environment();
@@ -144,6 +149,7 @@ PrepareMessage order_for(const Options& options, const JobFacts& facts,
                        .variables = facts.variables,
                        .bind_to = options.bind_to.value_or(BindTo::automatic),
                        .verbose = options.verbose,
+                       .stdout_kind = stdout_kind(options),
                        .grace_ms = options.grace.value_or(kPatience).count()};
   for (const RankPlacement& placement : placements)
     order.ranks.push_back({placement, variables_of_rank(options.variables, placement.rank)});
@@ -162,13 +168,13 @@ OutputStyle style_of(const Options& options) {
           .is_coloured = takes_control_sequences() && process_environment()("NO_COLOR").value_or("").empty()};
 }
 
-/// The ranks of this host print into pipes that are read here, with no detour by frames.
+/// The ranks of this host print into what is read here, with no detour by frames.
 Status add_local_host(Job& job, const Options& options, const JobFacts& facts, const HostPart& part,
                       std::span<OutputFiles> files, Fd input, const InheritedState& inherited) {
   AgentLink& agent = job.add_agent(part.host, order_for(options, facts, part.placements, false));
   std::vector<OutputEnds> ends;
   for (std::size_t i = 0; i < part.placements.size(); ++i) {
-    DABKE_ASSIGN_OR_RETURN(OutputPipe output, make_output_pipe());
+    DABKE_ASSIGN_OR_RETURN(OutputPipe output, make_stdout(stdout_kind(options)));
     DABKE_ASSIGN_OR_RETURN(OutputPipe error_output, make_output_pipe());
     ends.push_back({std::move(output.write_end), std::move(error_output.write_end)});
     job.add_rank(part.placements[i], agent,
@@ -295,6 +301,7 @@ int launch(const Options& options) {
   if (!starter.is_ok()) return fail(1, starter.status().message());
   Job job(console, signals.get(), policy, starter.take(),
           {.verbose = options.verbose,
+           .gives_terminals = stdout_kind(options) != StdoutKind::pipe,
            .store = facts.rendezvous,
            .on_end =
                [&server, &facts, is_first = true](const EndedRank& ended) mutable {

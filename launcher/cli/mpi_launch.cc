@@ -39,6 +39,7 @@ Status check_flags(MpiKind kind, const Options& options) {
   const std::array refused{
       Refused{!options.output_directory.empty(), "--output-filename",
               "redirect the output of each rank in a script"},
+      Refused{options.pty.has_value(), options.pty.value_or(false) ? "--pty" : "--no-pty", "leave it out"},
       Refused{options.top, "--top", "give --top-port 0, and look with dabke-timeline top"},
       Refused{!options.remote_shell.empty(), "--remote-shell", "give what it takes with --mpi-args"},
       Refused{!options.remote_dabkerun.empty(), "--remote-dabkerun", "leave it out: no dabkerun runs there"},

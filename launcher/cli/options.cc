@@ -325,7 +325,8 @@ Result<Words> flag_in_file(const FlagParser& parser, const ConfigEntry& entry, c
                   fmt::format("{}: '{}' is '{}': expected true or false", where, entry.key, entry.value));
   }
   if (entry.is_true) return Words{spelled};
-  return flag->is_knob ? Words{"--" + opposite_of(spelled.substr(2))} : Words();
+  const std::string opposite = "--" + opposite_of(spelled.substr(2));
+  return parser.find(opposite) == flag ? Words{opposite} : Words();
 }
 
 /// Of two values for one flag, in whatever spelling, one would be dropped in silence.
@@ -401,6 +402,7 @@ Result<Options> parse_command_line(std::span<const std::string> arguments, const
   options.output_directory = raw.output_directory;
   options.prefix = !raw.no_prefix;
   options.timestamps = raw.timestamps;
+  if (!raw.pty.empty()) options.pty = raw.pty == "1";
   options.dry_run = raw.dry_run;
   options.json = raw.json;
   options.verbose = raw.verbose;

@@ -29,6 +29,7 @@ struct Options {
   std::string output_directory;
   bool prefix = true;
   bool timestamps = false;
+  std::optional<bool> pty;  // nothing: where dabkerun's own stdout is a terminal
   bool stdin_to_rank_0 = true;
   bool dry_run = false;
   bool json = false;              // what the doctor prints

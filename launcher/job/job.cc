@@ -321,6 +321,7 @@ void Job::forward(int signal, const SignalSender& sender) {
   }
   if (settings_.verbose) say(fmt::format("{} from {}: passing it on to all ranks", name, sender.name));
   forwarded_[signal] = sender.name;
+  if (signal == SIGWINCH) resize_terminals();
   command_all(command_of(signal, sender));
 }
 
@@ -372,6 +373,7 @@ void Job::stop_and_continue() {
   const timespec at_once{};
   (void)::sigtimedwait(&go_on, nullptr, &at_once);
   for (const auto& agent : agents_) agent->forgive_silence();
+  resize_terminals();  // SIGWINCH comes to the foreground alone
   command_all(SIGCONT);
 }
 

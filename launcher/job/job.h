@@ -46,7 +46,8 @@ class Job {
  public:
   struct Settings {
     bool verbose = false;
-    std::string store;  // its address, for agents that carry connections to it
+    bool gives_terminals = false;  // to ranks, as their stdout
+    std::string store;             // its address, for agents that carry connections to it
     std::function<void(const EndedRank& ended)> on_end;  // empty: nobody is told
     double start_timeout_s = 0;
     std::chrono::milliseconds grace = kPatience, grace_after_term = kPatienceAfterTerm;
@@ -104,6 +105,7 @@ class Job {
   void judge_hang();
   void tell_dump_files(std::string_view indent);
   void stop_and_continue();
+  void resize_terminals();
 
   void take_frames(AgentLink& agent);
   void take_frame(AgentLink& agent, const FrameChannel::Frame& frame);

@@ -244,9 +244,24 @@ void Job::start_when_ready() {
     return;
   if (refused_with_) return refuse(*refused_with_);
   is_started_ = true;
-  for (const auto& agent : agents_) {
-    agent->phase = AgentLink::Phase::running;
-    agent->tell(FrameKind::go);
+  for (const auto& agent : agents_) agent->phase = AgentLink::Phase::running;
+  resize_terminals();
+  for (const auto& agent : agents_) agent->tell(FrameKind::go);
+}
+
+/// Those of ranks become as large as that of this process, less what goes before their lines.
+void Job::resize_terminals() {
+  if (!settings_.gives_terminals) return;
+  const TerminalSize whole = terminal_size(STDOUT_FILENO);
+  for (const Member& member : members_) {
+    const TerminalSize size = member.output.room_in(whole);
+    if (member.agent->is_local()) {
+      resize(member.output.pipe(), size);
+    } else if (member.agent->phase == AgentLink::Phase::running) {
+      member.agent->tell(FrameKind::window,
+                         WindowMessage{member.placement.rank, static_cast<std::int32_t>(size.rows),
+                                       static_cast<std::int32_t>(size.columns)});
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <ctime>
@@ -39,6 +40,13 @@ std::string prefix_of(int rank, Console::Stream stream, bool is_coloured) {
   return fmt::format("\x1b[{}m{}\x1b[0m", kColours[static_cast<std::size_t>(rank) % kColours.size()], prefix);
 }
 
+/// The columns that write() puts before each line.
+std::size_t indent_of(int rank, Console::Stream stream, const OutputStyle& style) {
+  const std::size_t prefix = style.prefix ? prefix_of(rank, stream, false).size() : 0;
+  if (!style.timestamps) return prefix;
+  return time_text().size() + std::max<std::size_t>(prefix, 1);
+}
+
 bool write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t wrote = ::write(fd, bytes.data(), bytes.size());
@@ -58,6 +66,7 @@ WorkerOutput::WorkerOutput(Fd pipe, int rank, Console::Stream stream, OutputStyl
       style_(style),
       name_(fmt::format("rank {}'s {}", rank, name_of(stream))),
       prefix_(style.prefix ? prefix_of(rank, stream, style.is_coloured) : ""),
+      indent_(indent_of(rank, stream, style)),
       splitter_(style.prefix || style.timestamps ? LineSplitter::Ends::completed
                                                  : LineSplitter::Ends::as_they_are),
       patience_(kUnfinishedLineWait) {}
@@ -93,6 +102,11 @@ void WorkerOutput::take(Console& console, std::string_view bytes) {
   } else if (release_at_ == kNever) {
     release_at_ = Clock::now() + patience_;
   }
+}
+
+TerminalSize WorkerOutput::room_in(TerminalSize size) const {
+  size.columns = size.columns > indent_ ? size.columns - indent_ : 1;
+  return size;
 }
 
 void WorkerOutput::drain(Console& console) {

@@ -12,6 +12,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/owned.h"
 #include "runtime/base/status.h"
+#include "runtime/base/terminal.h"
 
 namespace dabke {
 
@@ -36,6 +37,8 @@ class WorkerOutput {
   /// -1: there is none.
   int pipe() const { return pipe_.get(); }
   bool is_open() const { return !is_closed_; }
+  /// The part of a terminal of this size that the rank's own text has.
+  TerminalSize room_in(TerminalSize size) const;
   /// Shows every line to `watcher`, too.
   void watch(std::function<void(std::string_view line)> watcher) { watcher_ = std::move(watcher); }
 
@@ -66,6 +69,7 @@ class WorkerOutput {
   OutputStyle style_;
   std::string name_;    // "rank 0's stdout"
   std::string prefix_;  // "[0]<stdout>:", or empty
+  std::size_t indent_;  // columns before each line
   std::string copy_trouble_;
   LineSplitter splitter_;
   TimePoint release_at_ = kNever;

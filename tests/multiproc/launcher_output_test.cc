@@ -49,9 +49,10 @@ TEST_CASE("a time goes before the prefix when asked for") {
 
 TEST_CASE("lines of chatty ranks are complete, in order and not torn, also when both streams are one pipe") {
   const bool one_output = GENERATE(false, true);
+  const std::string pty = GENERATE("--pty", "--no-pty");
   constexpr int kLines = 3000;
   const Finished job =
-      run({"-np", "2", kWorker, "chatter", std::to_string(kLines)}, {.one_output = one_output});
+      run({pty, "-np", "2", kWorker, "chatter", std::to_string(kLines)}, {.one_output = one_output});
   CHECK(job.exit_code == 0);
   std::array<int, 2> next{0, 0};
   bool good = true;
@@ -123,10 +124,49 @@ TEST_CASE("--output-filename has the descriptors up to the hard limit") {
   CHECK(directory.text_of("rank.15/stdout") == "x\n");
 }
 
+TEST_CASE("a rank's terminal passes all bytes unchanged, and says them to the files, too") {
+  const TemporaryDirectory directory;
+  std::string bytes;
+  for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
+  std::ofstream(directory.path() + "/bytes", std::ios::binary) << bytes;
+  const Finished job = run({"-np", "1", "--pty", "--no-prefix", "--output-filename", directory.path(), "cat",
+                            directory.path() + "/bytes"});
+  CHECK(job.out == bytes);
+  CHECK(directory.text_of("rank.0/stdout") == bytes);
+}
+
+TEST_CASE("what is in a rank's terminal when the rank has ended is not lost, whoever reads it") {
+  const bool is_elsewhere = GENERATE(false, true);
+  const TemporaryDirectory directory;
+  Words words{
+      "--pty",
+      "--no-prefix",
+      "-H",
+      is_elsewhere ? "one.invalid:1" : "localhost:1",
+      "sh",
+      "-c",
+      "echo $$ >\"$0/new\"; mv \"$0/new\" \"$0/pid\"; while ! test -e \"$0/go\"; do sleep 0.01; done; "
+      "printf %03000d 7",
+      directory.path()};
+  words.insert(words.begin(), {"--remote-shell", make_remote_shell(directory)});
+  LauncherRun launcher(words);
+  const pid_t rank = directory.pid_in("pid");
+  const pid_t agent = parent_of(parent_of(rank));
+  const pid_t reader = is_elsewhere ? agent : launcher.pid();
+  ::kill(reader, SIGSTOP);
+  std::ofstream(directory.path() + "/go") << "now";
+  CHECK(is_gone_within(rank, kLongest));
+  ::kill(reader, SIGCONT);
+  const Finished job = launcher.finish();
+  CHECK((job.out == std::string(2999, '0') + "7"));
+  CHECK(job.exit_code == 0);
+}
+
 TEST_CASE("what a rank's own pipeline still prints after its end is not lost") {
+  const std::string pty = GENERATE("--pty", "--no-pty");
   // It speaks once its shell has ended and been seen to. The signal that ends what a rank leaves behind it outlives.
   const Finished job =
-      run({"-np", "1", "--no-prefix", "--grace-period", "60", "sh", "-c",
+      run({pty, "-np", "1", "--no-prefix", "--grace-period", "60", "sh", "-c",
            "trap '' TERM; (while kill -0 $$; do sleep 0.01; done 2>/dev/null; echo late) & echo early"});
   CHECK(job.out == "early\nlate\n");
   CHECK(job.exit_code == 0);

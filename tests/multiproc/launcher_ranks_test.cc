@@ -50,13 +50,11 @@ TEST_CASE("ranks get dabkerun's variables, those of -x, and what is theirs alone
 
 TEST_CASE("names that lead to one machine are one host, with the ranks of all, and dabkerun says so") {
   const TemporaryDirectory directory;
-  const std::string shell = directory.path() + "/shell";
-  std::ofstream(shell) << "#!/bin/sh\nshift\nexec sh -c \"$*\"\n";
-  std::filesystem::permissions(shell, std::filesystem::perms::owner_all);
-  const Finished job = run(
-      {"-H", "localhost:1,one.invalid:2,other.invalid:1", "--remote-shell", shell, "--no-prefix", "sh", "-c",
-       "echo $DABKE_RANK: $DABKE_LOCAL_RANK/$DABKE_LOCAL_SIZE $DABKE_CROSS_RANK/$DABKE_CROSS_SIZE "
-       "$DABKE_HOSTNAME"});
+  const Finished job =
+      run({"-H", "localhost:1,one.invalid:2,other.invalid:1", "--remote-shell", make_remote_shell(directory),
+           "--no-prefix", "sh", "-c",
+           "echo $DABKE_RANK: $DABKE_LOCAL_RANK/$DABKE_LOCAL_SIZE $DABKE_CROSS_RANK/$DABKE_CROSS_SIZE "
+           "$DABKE_HOSTNAME"});
   CHECK(job.exit_code == 0);
   CHECK(job.error ==
         "dabkerun: localhost, one.invalid, other.invalid are one machine, so their ranks are those of one "

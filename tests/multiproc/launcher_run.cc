@@ -160,6 +160,13 @@ std::string TemporaryDirectory::text_of(const std::string& name) const {
   return text.str();
 }
 
+std::string make_remote_shell(const TemporaryDirectory& directory) {
+  const std::string path = directory.path() + "/shell";
+  std::ofstream(path) << "#!/bin/sh\nshift\nexec sh -c \"$*\"\n";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  return path;
+}
+
 pid_t parent_of(pid_t pid) {
   const std::string state = state_of(pid);
   return state.size() > 2 ? std::atoi(state.c_str() + 2) : -1;

@@ -76,6 +76,9 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
+/// A program that stands in for ssh, and runs on this host what a host's agent is started with.
+std::string make_remote_shell(const TemporaryDirectory& directory);
+
 pid_t parent_of(pid_t pid);
 /// That have `variable` ("NAME=value") in the environment that their program began with.
 std::vector<pid_t> processes_with(const std::string& variable);

@@ -168,6 +168,58 @@ TEST_CASE("what another rank prints while an unfinished line is shown begins a l
   CHECK(launcher.finish().exit_code == 0);
 }
 
+TEST_CASE(
+    "ranks on every host have a terminal as stdout where dabkerun has one, and no other, nor one that "
+    "controls them") {
+  const std::string flag = GENERATE("", "--pty", "--no-pty");
+  const TemporaryDirectory directory;
+  Terminal terminal;
+  Words words{"-H",
+              "localhost:1,one.invalid:1",
+              "--remote-shell",
+              make_remote_shell(directory),
+              "sh",
+              "-c",
+              "for fd in 0 1 2; do test -t $fd && echo $fd; done; (: >/dev/tty) 2>&- && echo controlled; "
+              "echo end"};
+  if (!flag.empty()) words.insert(words.begin(), flag);
+  LauncherRun launcher(words, {.environment = kNoControls, .terminal = terminal.path()});
+  for (const std::string prefix : {"[0]<stdout>:", "[1]<stdout>:"}) {
+    CHECK(terminal.wait_for(prefix + "end"));
+    CHECK((terminal.shown().find(prefix + "1\r") != std::string::npos) == (flag != "--no-pty"));
+    for (const char* const other : {"0", "2", "controlled"})
+      CHECK_THAT(terminal.shown(), !Contains(prefix + other));
+  }
+  CHECK(launcher.finish().exit_code == 0);
+}
+
+TEST_CASE(
+    "the terminals of ranks on every host have the size of dabkerun's, less the room that the prefix takes") {
+  const TemporaryDirectory directory;
+  Terminal terminal;
+  terminal.resize(40, 100);
+  LauncherRun launcher({"-H", "localhost:1,one.invalid:1", "--remote-shell", make_remote_shell(directory),
+                        kWorker, "window", directory.path()},
+                       {.environment = kNoControls, .terminal = terminal.path()});
+  for (const std::string prefix : {"[0]<stdout>:", "[1]<stdout>:"})
+    CHECK(terminal.wait_for(prefix + "40x88\r\n"));
+  terminal.resize(50, 120);
+  for (const std::string prefix : {"[0]<stdout>:", "[1]<stdout>:"})
+    CHECK(terminal.wait_for(prefix + "50x108\r\n"));
+  std::ofstream(directory.path() + "/go") << "now";
+  CHECK(launcher.finish().exit_code == 0);
+}
+
+TEST_CASE("a program that writes each line at once on a terminal alone is seen while it runs") {
+  Terminal terminal;
+  LauncherRun launcher({"-np", "1", "sed", "s/one/rank:&/"},
+                       {.environment = kNoControls, .terminal = terminal.path()});
+  terminal.type("one\n");
+  CHECK(terminal.wait_for("[0]<stdout>:rank:one"));
+  terminal.type(kControlD);
+  CHECK(launcher.finish().exit_code == 0);
+}
+
 TEST_CASE("Ctrl-C at the terminal reaches the ranks once") {
   Terminal terminal;
   LauncherRun launcher({"-np", "1", "--grace-period", "60", kWorker, "catch"}, {.terminal = terminal.path()});

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -99,6 +100,12 @@ void on_signal(int) {
   std::_Exit(0);
 }
 
+void print_window(int) {
+  winsize size{};
+  if (::ioctl(1, TIOCGWINSZ, &size) != 0) std::_Exit(99);
+  write_fully(1, std::to_string(size.ws_row) + "x" + std::to_string(size.ws_col) + "\n");
+}
+
 void count_signal(int signal) { write_fully(1, "got " + std::to_string(signal) + "\n"); }
 
 volatile sig_atomic_t is_told_to_end = 0;
@@ -180,6 +187,15 @@ int main(int argc, char** argv) {
     const std::string line = std::string(1023, 'x') + "\n";
     for (int i = 0; i < 1024; ++i) write_fully(1, line);
     leave_pid(argument + "/" + std::to_string(rank()));
+    return 0;
+  }
+  if (what ==
+      "window") {  // <directory>: prints the size of the terminal at its stdout, and at SIGWINCH, until there is a file "go"
+    struct sigaction action {};
+    action.sa_handler = print_window;
+    ::sigaction(SIGWINCH, &action, nullptr);
+    ::raise(SIGWINCH);
+    while (!std::filesystem::exists(argument + "/go")) ::usleep(1000);
     return 0;
   }
   if (what == "quiet") {  // <directory>: until there is a file "go"

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <array>
@@ -23,6 +24,13 @@ Terminal::Terminal() : end_(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)) {
 
 void Terminal::type(const std::string& text) const {
   if (::write(end_.get(), text.data(), text.size()) < 0) throw std::runtime_error("write");
+}
+
+void Terminal::resize(int rows, int columns) const {
+  winsize size{};
+  size.ws_row = static_cast<unsigned short>(rows);
+  size.ws_col = static_cast<unsigned short>(columns);
+  if (::ioctl(end_.get(), TIOCSWINSZ, &size) != 0) throw std::runtime_error("TIOCSWINSZ");
 }
 
 bool Terminal::wait_for(const std::string& text) {

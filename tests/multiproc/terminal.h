@@ -14,6 +14,8 @@ class Terminal {
   /// The path for the program to open.
   const std::string& path() const { return path_; }
   void type(const std::string& text) const;
+  /// What is in the foreground there gets SIGWINCH.
+  void resize(int rows, int columns) const;
   /// Reads what the program writes until `text` is in it; false when 60 s are over or nobody has it open any
   /// more.
   bool wait_for(const std::string& text);

@@ -13,6 +13,7 @@
 #include <catch2/catch.hpp>
 
 #include "launcher/agent/orphans.h"
+#include "launcher/agent/output_ends.h"
 #include "launcher/agent/spawn.h"
 #include "tests/patience.h"
 

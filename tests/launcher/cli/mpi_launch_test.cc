@@ -74,6 +74,7 @@ TEST_CASE("what mpirun cannot do is refused by name") {
              Catch::StartsWith("--output-filename: mpirun of MPICH does nothing like it"));
   CHECK_THAT(refusal(MpiKind::open_mpi, {.remote_shell = "rsh"}),
              Catch::StartsWith("--remote-shell: mpirun of Open MPI does nothing like it"));
+  CHECK_THAT(refusal(MpiKind::open_mpi, {.pty = false}), Catch::StartsWith("--no-pty: "));
   CHECK_THAT(refusal(MpiKind::hydra, {.timestamps = true}),
              Catch::StartsWith("--prefix-output-with-timestamp: "));
   CHECK(std::ranges::count(words_for(MpiKind::open_mpi, {.timestamps = true}), "--timestamp-output") == 1);

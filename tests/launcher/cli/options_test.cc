@@ -243,6 +243,17 @@ TEST_CASE("a config file says what flags say, after the variables and the comman
   CHECK(parse({"-np", "2", "--config-file", ConfigFile::path(), "x"})->num_proc == 2);
 }
 
+TEST_CASE("a switch with an opposite is on, off, or as is best, and the last of two wins") {
+  CHECK(parse({"x"})->pty == std::nullopt);
+  CHECK(parse({"--pty", "x"})->pty == true);
+  CHECK(parse({"--pty", "--no-pty", "x"})->pty == false);
+  if (!reads_config_files()) DABKE_SKIP("this build has no yaml-cpp");
+  const ConfigFile file("pty: false\nno-prefix: false\n");
+  CHECK(parse({"--config-file", ConfigFile::path(), "x"})->pty == false);
+  CHECK(parse({"--config-file", ConfigFile::path(), "x"})->prefix);
+  CHECK(parse({"--pty", "--config-file", ConfigFile::path(), "x"})->pty == true);
+}
+
 TEST_CASE("hosts of a config file give way to those of the command line, however they are said") {
   if (!reads_config_files()) DABKE_SKIP("this build has no yaml-cpp");
   const ConfigFile file("hosts: [a:2, b:1]\n");
