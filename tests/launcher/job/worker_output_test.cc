@@ -87,8 +87,9 @@ TEST_CASE(
   CHECK(screen.shown() == "[0]<stdout>:name? (Bob) ");
   CHECK(output.release_at() == kNever);
   output.take(screen.console(), "Al");
+  CHECK(screen.shown() == "Al");
   output.take(screen.console(), "ice\ntwo");
-  CHECK(screen.shown() == "Alice\n");
+  CHECK(screen.shown() == "ice\n");
   CHECK(output.release_at() != kNever);
   output.close(screen.console());
   CHECK(screen.shown() == "[0]<stdout>:two\n");
@@ -148,6 +149,18 @@ TEST_CASE("what is typed behind an unfinished line ends it, and what comes then 
   screen.console().take_typed_line();
   output.take(screen.console(), "hello Bob\n");
   CHECK(screen.shown() == "[0]<stdout>:hello Bob\n");
+}
+
+TEST_CASE("a pinned table is below an unfinished line, and what comes then has its prefix above the table") {
+  Screen screen;
+  WorkerOutput output = output_of(0);
+  output.take(screen.console(), "name? ");
+  output.release(screen.console());
+  CHECK(screen.shown() == "[0]<stdout>:name? ");
+  screen.console().pin({"table"});
+  CHECK(screen.shown() == "\ntable\n");
+  output.take(screen.console(), "Bob\n");
+  CHECK(screen.shown() == "\x1b[1A\r\x1b[J[0]<stdout>:Bob\ntable\n");
 }
 
 TEST_CASE("a progress bar is drawn in place, and gives way to other ranks until it is drawn again or ends") {
