@@ -98,7 +98,7 @@ constexpr Knob kKnobs[] = {
     {"TIMELINE_STEPS", "", "timeline-steps", 1, &Config::timeline_steps, steps_or_none(), "",
      "Write DABKE_TIMELINE for these steps alone, as dabke_mark_step counts them on rank 0, and about one before and after. Empty: the whole job."},
     {"TIMELINE_MAX_BYTES", "", "timeline-max-mb", 1 << 20, &Config::timeline_max_bytes, at_least(0), "bytes",
-     "Stop the timeline on all ranks before one rank's file is larger. 0: no limit."},
+     "Largest size of each rank's file of records, or of the one trace in Horovod's format: before a file has it the timeline stops on all ranks, at the same order. The merged trace is larger. 0: no limit."},
     {"TOP", "", "top-port", 1, &Config::top, top_or_none(), "",
      "Port on which rank 0 shows the job to dabke-timeline top; 0: any that is free. The key is in a file in ~/.dabke. launcher: dabkerun shows it (--top). Empty: nobody can look."},
     {"STALL_CHECK_TIME_SECONDS", "STALL_CHECK_TIME_SECONDS", "stall-check-warning-time-seconds", 1, &Config::stall_check_time, at_least(0.1), "seconds",

@@ -233,6 +233,7 @@ void Coordinator::drive() {
 void Coordinator::round() {
   std::vector<Command>& commands = inbox_.take();
   const TimePoint now = Clock::now();  // after all that was submitted
+  reports_.stop_timeline_at_limit(now);
   obey_commands(commands, now);
   end_overdue_peers(now);
   reports_.look_for_long_runs(now);

@@ -97,6 +97,10 @@ void JobReports::change_timeline(const TimelineChange& change) {
   if (timeline().get() != before) note_timeline();
 }
 
+void JobReports::stop_timeline_at_limit(TimePoint now) {
+  if (const auto from = parts_.timeline.stops_at_limit()) machine_.change_timeline({}, *from, now);
+}
+
 /// It has started, or stopped.
 void JobReports::note_timeline() {
   machine_.record_readiness(timeline() ? ++timelines_ : 0);

@@ -57,6 +57,8 @@ class JobReports {
   /// Null: none is written.
   const std::shared_ptr<Timeline>& timeline() const { return parts_.timeline.current(); }
   void change_timeline(const TimelineChange& change);
+  /// Asks that all ranks stop, once this rank's file is nearly full. Before anything more is submitted to the negotiation.
+  void stop_timeline_at_limit(TimePoint now);
   void job_is_over(const Status& cause) noexcept { parts_.timeline.job_is_over(cause); }
   /// When the timeline is to have the parent's clock, while the parent is on another host; kNever: not.
   TimePoint next_clock() const { return next_clock_; }

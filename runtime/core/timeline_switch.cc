@@ -84,12 +84,18 @@ void TimelineSwitch::step_ended(std::uint64_t step) {
   }
 }
 
-void TimelineSwitch::file_is_full() {
+std::optional<std::uint64_t> TimelineSwitch::stops_at_limit() {
+  if (!current_ || !current_->nears_limit()) return std::nullopt;
+  (void)attempt([&] { warn_of_limit(); });
+  const std::lock_guard lock(mutex_);
+  return followed_.size();
+}
+
+void TimelineSwitch::warn_of_limit() const {
   log_.warning(
       "the timeline's file of rank {} will soon have DABKE_TIMELINE_MAX_BYTES={}: the timeline stops on all "
       "ranks",
       world_.rank, config_.timeline_max_bytes);
-  want({});
 }
 
 Status TimelineSwitch::start(const std::string& path, bool marks_cycles) {
@@ -176,7 +182,11 @@ Status TimelineSwitch::open(const TimelineChange& change) {
                                                     rank < world_.hosts.size() ? world_.hosts[rank] : ""},
                                          .on_error = warn,
                                          .max_bytes = static_cast<std::uint64_t>(config_.timeline_max_bytes),
-                                         .on_full = [this] { (void)attempt([&] { file_is_full(); }); },
+                                         .on_full =
+                                             [this] {
+                                               (void)attempt([&] { warn_of_limit(); });
+                                               (void)attempt([&] { want({}); });
+                                             },
                                          .on_closed = merge_of(change.path)}));
   set_current(std::move(opened));
   current_path_ = change.path;

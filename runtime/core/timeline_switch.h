@@ -5,7 +5,9 @@
 // rank 0 makes the one trace of all, unless dabkerun does as the job ends.
 //
 // Nobody calls where the configuration says which steps to write, or how large a file may become: then rank 0, or the rank
-// whose file it is, asks for the change, and does not wait for it.
+// whose file it is, asks for the change, and does not wait for it. A file that fills up has room for what its rank has in
+// flight. The driver sees it before it announces more, so the stop is ordered before what the rank submits after that; the
+// file's writer sees it where nobody drives.
 #pragma once
 
 #include <atomic>
@@ -58,6 +60,9 @@ class TimelineSwitch {
 
   // ---- by whoever drives the coordinator
   const std::shared_ptr<Timeline>& current() const { return current_; }
+  /// Whether all ranks are to stop because this rank's file is nearly full: said once, with a warning. Behind which change
+  /// this rank is then, for the change that stops.
+  std::optional<std::uint64_t> stops_at_limit();
   /// What this rank has marked, whether a timeline is written or not.
   ActiveTimeline::Steps steps() const { return active_.steps(); }
   /// Returns the path of which this rank makes a trace from now on, out of what all ranks have left there. Nobody may start on
@@ -81,7 +86,7 @@ class TimelineSwitch {
   /// Asks without waiting for what becomes of it.
   void want(TimelineChange change);
   void step_ended(std::uint64_t step);
-  void file_is_full();
+  void warn_of_limit() const;
   bool merges_here(const std::string& path) const;
   std::function<void(const Status&)> merge_of(const std::string& path);
   void merge(const std::string& path) const;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <mutex>
@@ -36,6 +37,8 @@ class InternedNames {
     const std::shared_lock lock(mutex_);
     return names_.size();
   }
+  /// Of the characters of all names.
+  std::uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   /// Lives as long as this object. `number` is one that number_of() gave.
   std::string_view name(std::uint32_t number) const {
     const std::shared_lock lock(mutex_);
@@ -53,16 +56,22 @@ class InternedNames {
 
   std::uint32_t add(std::string_view name) {
     if (const auto found = numbers_.find(name); found != numbers_.end()) return found->second;
-    if (names_.size() == most_) names_.emplace_back(further_);
+    if (names_.size() == most_) keep(further_);
     if (names_.size() > most_) return static_cast<std::uint32_t>(names_.size());
-    names_.emplace_back(name);
+    keep(name);
     const auto number = static_cast<std::uint32_t>(names_.size());
     numbers_.emplace(names_.back(), number);
     return number;
   }
 
+  void keep(std::string_view name) {
+    names_.emplace_back(name);
+    bytes_.store(bytes() + name.size(), std::memory_order_relaxed);
+  }
+
   const std::size_t most_;
   const std::string further_;
+  std::atomic<std::uint64_t> bytes_{0};
   mutable std::shared_mutex mutex_;
   std::deque<std::string> names_;  // a deque, because the views below point into it
   std::unordered_map<std::string_view, std::uint32_t> numbers_;

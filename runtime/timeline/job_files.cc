@@ -156,8 +156,9 @@ Status JobFiles::look_through(const std::string& path, const OnProgress& on_prog
   }
   rank.missing = file.missing();
   if (file.end()) {
-    rank.lost = file.end()->lost;
     rank.limit = file.end()->limit;
+    rank.left_out = rank.limit == 0 ? 0 : file.end()->lost - std::min(file.end()->lost, rank.lost);
+    rank.lost = file.end()->lost - rank.left_out;
   }
   ranks_.push_back(std::move(rank));
   return {};
@@ -176,10 +177,15 @@ void JobFiles::finish() {
                       rank.origin.rank, rank.lost));
     if (rank.limit != 0)
       notes_.push_back(
-          fmt::format("rank {}: its file had almost {} bytes, the limit (DABKE_TIMELINE_MAX_BYTES), so the "
+          fmt::format("rank {}: its file came near {} bytes, the limit (DABKE_TIMELINE_MAX_BYTES), so the "
                       "timeline of all "
                       "ranks ends before the job",
                       rank.origin.rank, rank.limit));
+    if (rank.left_out != 0)
+      notes_.push_back(
+          fmt::format("rank {}: {} records had no room in its file until all ranks had stopped, so it ends "
+                      "earlier than others; a larger limit has more room for that",
+                      rank.origin.rank, rank.left_out));
   }
   if (const std::string absent = absent_ranks(ranks_, size()); !absent.empty())
     notes_.push_back(fmt::format("of {} ranks there are no records of: {}", size(), absent));

@@ -25,9 +25,10 @@ struct RankFile {
   std::set<ProcessSetId> sets;             // of which it has run something
   std::int64_t first_ns = 0, last_ns = 0;  // by the rank's own clock; of no record: as the file was opened
   std::uint64_t records = 0;
-  std::uint64_t lost = 0;
-  std::uint64_t limit = 0;  // see EndCounts
-  std::string missing;      // what RecordFile::missing() says
+  std::uint64_t lost = 0;      // that found the queue full
+  std::uint64_t limit = 0;     // see EndCounts
+  std::uint64_t left_out = 0;  // records that had no room within it
+  std::string missing;         // what RecordFile::missing() says
 };
 
 /// Called now and then with how many bytes have been read since the last call; false ends the reading with

@@ -51,6 +51,9 @@ class MpscQueue {
     }
   }
 
+  /// How many positions were claimed since the beginning. From any thread.
+  std::uint64_t claimed() const { return tail_.load(std::memory_order_relaxed); }
+
   /// False when there is nothing, or the next position is claimed but not published yet. The consumer only.
   bool pop(T& value) {
     Cell& cell = cell_at(head_);

@@ -79,6 +79,12 @@ class NameTable {
     return number;
   }
   std::size_t count(NameKind kind) const { return tables_[index_of(kind)].count(); }
+  /// Of the characters of all names of all kinds.
+  std::uint64_t bytes() const {
+    std::uint64_t all = 0;
+    for (const InternedNames& table : tables_) all += table.bytes();
+    return all;
+  }
   std::string_view name(NameKind kind, std::uint32_t number) const {
     return tables_[index_of(kind)].name(number);
   }

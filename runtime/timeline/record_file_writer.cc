@@ -33,16 +33,16 @@ std::pair<std::int64_t, std::int64_t> clock_pair() {
 
 }  // namespace
 
-RecordFileWriter::RecordFileWriter(OutputFile file, const NameTable& names)
-    : file_(std::move(file)), names_(names) {
+RecordFileWriter::RecordFileWriter(OutputFile file, const NameTable& names, std::uint64_t limit)
+    : file_(std::move(file)), names_(names), limit_(limit) {
   records_.reserve(kMostRecords);
 }
 
 Result<std::unique_ptr<RecordWriter>> RecordFileWriter::open(const std::string& path,
                                                              const TimelineOrigin& origin,
-                                                             const NameTable& names) {
+                                                             const NameTable& names, std::uint64_t limit) {
   DABKE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::open(path));
-  std::unique_ptr<RecordFileWriter> writer(new RecordFileWriter(std::move(file), names));
+  std::unique_ptr<RecordFileWriter> writer(new RecordFileWriter(std::move(file), names, limit));
   writer->add_origin(origin);
   return std::unique_ptr<RecordWriter>(std::move(writer));
 }
@@ -78,15 +78,21 @@ void RecordFileWriter::mark_lost(std::int64_t time_ns, std::uint64_t count) {
 
 void RecordFileWriter::finish(std::int64_t, const EndCounts& counts) {
   flush();
+  EndCounts written = counts;
+  written.records -= left_out_;
+  written.lost += left_out_;
+  if (left_out_ != 0) written.limit = limit_;
   begin_block();
-  append(&counts, sizeof counts);
+  append(&written, sizeof written);
   end_block(BlockKind::end, 1);
 }
 
 /// Whoever records a number has got it before, so all names of the records are there.
 void RecordFileWriter::flush() {
   if (error_.is_ok()) {
-    add_names();
+    const std::size_t begin = blocks_.size();
+    if (!is_full_) add_names();
+    if (limit_ != 0) leave_out_what_has_no_room(begin);
     add_records();
     OutputFile::Written written;
     error_ = file_.write_at(end_, blocks_, written);
@@ -98,6 +104,22 @@ void RecordFileWriter::flush() {
   }
   blocks_.clear();
   records_.clear();
+}
+
+void RecordFileWriter::leave_out_what_has_no_room(std::size_t begin) {
+  constexpr std::uint64_t kRest = 2 * sizeof(BlockHead) + sizeof(EndCounts);  // of the records, and the end
+  if (is_full_ || end_ + blocks_.size() + kRest > limit_) {
+    is_full_ = true;
+    blocks_.resize(begin);
+  }
+  const std::size_t fit =
+      is_full_ ? 0 : static_cast<std::size_t>((limit_ - end_ - blocks_.size() - kRest) / sizeof(Record));
+  if (fit >= records_.size()) return;
+  is_full_ = true;
+  const auto is_counted = [](const Record& record) { return record.what != Record::What::lost; };
+  left_out_ += static_cast<std::uint64_t>(
+      std::ranges::count_if(records_.begin() + static_cast<std::ptrdiff_t>(fit), records_.end(), is_counted));
+  records_.resize(fit);
 }
 
 Status RecordFileWriter::close() {

@@ -21,6 +21,8 @@ class RecordWriter {
   virtual void flush() = 0;
   /// How large the file is.
   virtual std::uint64_t bytes() const = 0;
+  /// How many bytes a record takes, about.
+  virtual std::uint64_t bytes_of_record() const = 0;
   /// The first error since the file was opened.
   virtual const Status& error() const = 0;
   /// Flushes and closes; the first error since the file was opened.

@@ -32,9 +32,10 @@ constexpr std::chrono::milliseconds kNap{20};
 constexpr int kNice = 10;
 /// How long the end waits for a thread that was interrupted in the middle of a record.
 constexpr std::chrono::seconds kPatience{1};
-/// Room for what is still recorded until all ranks have stopped, so that the file does not exceed its limit.
+/// Room for what is still recorded until all ranks have stopped at one order: all that their programs have in flight, which
+/// is no less where the limit is low.
 constexpr std::uint64_t reserve(std::uint64_t max_bytes) {
-  return std::min<std::uint64_t>(max_bytes / 8, 4 << 20);
+  return std::min(max_bytes / 4, std::clamp<std::uint64_t>(max_bytes / 8, 1 << 20, 16 << 20));
 }
 /// How long end() lets batches go on that were ordered before it.
 constexpr std::chrono::seconds kBatchPatience{1};
@@ -73,6 +74,7 @@ class QueuedTimeline final : public Timeline {
   void mark_cycle() override {
     if (mark_cycles_) put({.what = Record::What::cycle});
   }
+  bool nears_limit() override;
   void batch_ordered() override { batches_.fetch_add(1, std::memory_order_relaxed); }
   void batch_ended() override {
     if (batches_.fetch_sub(1) == 1 && ending_) sleep_.wake();
@@ -109,6 +111,8 @@ class QueuedTimeline final : public Timeline {
   bool drain();
   void drain_stragglers();
   void flush();
+  /// About how large the records are that were put and the names that were given until now, at their places in the file.
+  std::uint64_t put_bytes() const { return queue_.claimed() * file_->bytes_of_record() + names_.bytes(); }
   void tell(const Status& error);
 
   const bool mark_cycles_;
@@ -127,9 +131,10 @@ class QueuedTimeline final : public Timeline {
   std::atomic<bool> has_ended_{false};
   std::atomic<std::int64_t> batches_{0};  // ordered and not ended
   std::atomic<std::uint64_t> lost_{0};
+  std::atomic<std::uint64_t> stops_at_{0};  // of put_bytes(), with a limit
+  std::atomic<bool> has_neared_limit_{false};
   std::uint64_t written_ = 0;      // the writer thread's
   std::uint64_t marked_lost_ = 0;  // the writer thread's
-  bool is_full_ = false;           // the writer thread's: on_full_ was called
   Status ended_with_;              // the writer thread's, and close()'s after it
 
   std::mutex close_mutex_;
@@ -140,10 +145,11 @@ Status QueuedTimeline::start(const Options& options) {
   const std::string path = file_of(options);
   if (options.begins_new_file) (void)::unlink(path.c_str());  // where this fails, opening it says why
   if (options.format == TimelineFormat::horovod) {
-    DABKE_ASSIGN_OR_RETURN(file_, open_trace(path, names_, opened_ns_));
+    DABKE_ASSIGN_OR_RETURN(file_, open_trace(path, names_, opened_ns_, options.max_bytes));
   } else {
-    DABKE_ASSIGN_OR_RETURN(file_, RecordFileWriter::open(path, options.origin, names_));
+    DABKE_ASSIGN_OR_RETURN(file_, RecordFileWriter::open(path, options.origin, names_, options.max_bytes));
   }
+  stops_at_ = max_bytes_ - reserve(max_bytes_);
   DABKE_ASSIGN_OR_RETURN(writer_, start_thread("dabke-timeline", [this] { write_until_closed(); }));
   return {};
 }
@@ -172,7 +178,7 @@ void QueuedTimeline::write_until_closed() {
     wait_for_batches();
     closing_ = true;
     drain_stragglers();
-    file_->finish(nanoseconds(Clock::now()), {written_, lost_, is_full_ ? max_bytes_ : 0});
+    file_->finish(nanoseconds(Clock::now()), {written_, lost_, has_neared_limit_ ? max_bytes_ : 0});
     flush();
   } catch (const std::exception& error) {
     // Out of memory. The job goes on; records fill the queue and are dropped.
@@ -198,12 +204,18 @@ void QueuedTimeline::wait_for_batches() {
 }
 
 void QueuedTimeline::flush() {
+  const std::uint64_t names = names_.bytes();  // of which the file has as many now, at the least
   file_->flush();
   if (!file_->error().is_ok()) tell(file_->error());
-  if (max_bytes_ == 0 || is_full_ || file_->bytes() < max_bytes_ - reserve(max_bytes_) || closing_ || ending_)
-    return;
-  is_full_ = true;
-  if (on_full_) on_full_();
+  if (max_bytes_ == 0) return;
+  const std::uint64_t limit = max_bytes_ - reserve(max_bytes_) + written_ * file_->bytes_of_record() + names;
+  stops_at_ = limit - std::min(limit, file_->bytes());
+  if (on_full_ && nears_limit()) on_full_();
+}
+
+bool QueuedTimeline::nears_limit() {
+  return max_bytes_ != 0 && !closing_ && !ending_ && put_bytes() >= stops_at_ &&
+         !has_neared_limit_.exchange(true);
 }
 
 void QueuedTimeline::tell(const Status& error) {

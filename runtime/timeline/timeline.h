@@ -56,8 +56,10 @@ class Timeline {
     std::size_t queue_records = std::size_t{1} << 18;
     /// Called once, on the writer's thread, when writing fails, or only closing: from then on records are thrown away.
     std::function<void(const Status&)> on_error = {};
-    std::uint64_t max_bytes = 0;  // 0: no limit
-    /// Called once, on the writer's thread, when the file will soon have `max_bytes`. Nothing else happens then.
+    /// The file never has more; what has no room is left out and counted as lost. 0: no limit.
+    std::uint64_t max_bytes = 0;
+    /// Called on the writer's thread when the file will soon have `max_bytes`, unless nears_limit() has said so. Nothing else
+    /// happens then.
     std::function<void()> on_full = {};
     /// Called once, on the writer's thread, when the file is closed, with what close() returns, which waits for it.
     std::function<void(const Status&)> on_closed = {};
@@ -114,6 +116,9 @@ class Timeline {
   /// Batches that have been ordered and have not ended: end() lets them.
   virtual void batch_ordered() = 0;
   virtual void batch_ended() = 0;
+
+  /// Whether what was recorded until now, written or not, comes so near to `max_bytes` that it is time to end: said once.
+  virtual bool nears_limit() = 0;
 
   /// Ends it without waiting: the writer's thread gives the batches that have been ordered a moment to end, writes
   /// everything recorded by then, and closes the file.

@@ -12,12 +12,14 @@ namespace {
 
 constexpr std::size_t kLarge = 256 << 10;
 constexpr std::string_view kClosing = "\n]\n";
+/// Of the end of an event that is open, with all that may be in it.
+constexpr std::uint64_t kLongestEnd = 96;
 
 }  // namespace
 
-Result<TraceFile> TraceFile::open(std::string path) {
+Result<TraceFile> TraceFile::open(std::string path, std::uint64_t limit) {
   DABKE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::open(std::move(path)));
-  return TraceFile(std::move(file));
+  return TraceFile(std::move(file), limit);
 }
 
 fmt::memory_buffer& TraceFile::next_event() {
@@ -26,8 +28,23 @@ fmt::memory_buffer& TraceFile::next_event() {
   return events_;
 }
 
+bool TraceFile::keep(std::uint64_t open) {
+  const std::uint64_t rest = open * kLongestEnd + kLongestLastEvent + kClosing.size();
+  if (is_full_ || limit_ == 0 || events_.size() == kept_ || end_ + events_.size() + rest <= limit_) {
+    kept_ = events_.size();
+    return true;
+  }
+  is_full_ = true;
+  events_.resize(kept_);
+  any_event_ = end_ != 0 || kept_ != 0;
+  flush();
+  if (error_.is_ok()) events_.append(ends_of(end_));
+  flush();
+  return false;
+}
+
 void TraceFile::flush_if_large() {
-  if (events_.size() >= kLarge) flush();
+  if (events_.size() >= kLarge && (limit_ == 0 || events_.size() == kept_)) flush();
 }
 
 void TraceFile::flush() {
@@ -43,6 +60,7 @@ void TraceFile::flush() {
     }
   }
   events_.clear();
+  kept_ = 0;
 }
 
 Status TraceFile::close() {
@@ -60,18 +78,23 @@ void TraceFile::keep_whole_events(std::size_t written) {
     seen.add(event);
     if (end + seen.ends_size() + kClosing.size() <= room) keep = end;
   });
-  OpenEvents open;
-  (void)read_events(room, [&](std::string_view event, std::uint64_t end) {
-    if (end <= keep) open.add(event);
-  });
   if (is_read) end_ = keep;
   std::string last(end_ == 0 ? "[" : "");
-  if (is_read) last += open.ends();
+  if (is_read) last += ends_of(keep);
   last += kClosing;
   // Where this fails too, there is nothing left to do, and the first error is the one to report.
   OutputFile::Written ignored;
   (void)file_.write_at(end_, last, ignored);
   (void)file_.cut_at(end_ + ignored.bytes);
+}
+
+std::string TraceFile::ends_of(std::uint64_t bytes) const {
+  OpenEvents open;
+  // The last of them is told by what comes behind it.
+  (void)read_events(bytes + 2, [&](std::string_view event, std::uint64_t end) {
+    if (end <= bytes) open.add(event);
+  });
+  return open.ends();
 }
 
 /// A newline stands only between events, since JSON escapes those in texts.

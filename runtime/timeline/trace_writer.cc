@@ -66,11 +66,24 @@ void TraceWriter::mark(Event event, std::int64_t time_ns, const EventArguments& 
 }
 
 void TraceWriter::flush() {
-  add_new_rows();
+  if (!file_.is_full()) {
+    add_new_rows();
+    (void)file_.keep(open_);
+  }
   file_.flush();
 }
 
 void TraceWriter::write(const Record& record) {
+  if (file_.is_full()) {
+    ++left_out_;
+    return;
+  }
+  take(record);
+  if (!file_.keep(open_)) ++left_out_;
+  file_.flush_if_large();
+}
+
+void TraceWriter::take(const Record& record) {
   switch (record.what) {
     case Record::What::ready:
     case Record::What::order:
@@ -92,7 +105,6 @@ void TraceWriter::write(const Record& record) {
     case Record::What::lost:
     case Record::What::wait: break;
   }
-  file_.flush_if_large();
 }
 
 void TraceWriter::write_tensor(const Record& record) {
@@ -149,30 +161,38 @@ void TraceWriter::write_span(const Record& record) {
     return end(spans, spans.last_ns);
   }
   ++spans.activities;
+  ++open_;
   fmt::format_to(fmt::appender(file_.next_event()), R"({{"ph":"B","name":{},"ts":{}{}}})",
                  json_string(names_.name(NameKind::span, record.name)), micros(spans.last_ns).text(),
                  spans.pid_text.text());
 }
 
 void TraceWriter::mark_lost(std::int64_t time_ns, std::uint64_t count) {
+  if (file_.is_full()) return;
   mark(Event::records_lost, time_ns, EventArguments().add(Argument::count, count));
+  (void)file_.keep(open_);
 }
 
 void TraceWriter::finish(std::int64_t time_ns, const EndCounts& counts) {
-  add_new_rows();
+  flush();
   EventArguments unfinished;
   unfinished.add(Argument::unfinished, true);
   const auto end_row = [&](Row& row) {
+    if (file_.is_full()) return;  // then all has ended
     row.last_ns = std::max(row.last_ns, time_ns);
     end_all(row, row.last_ns, unfinished.text());
     begin_waiting(row, row.last_ns);
     end_all(row, row.last_ns, unfinished.text());
+    (void)file_.keep(open_);
     file_.flush_if_large();
   };
   std::ranges::for_each(rows_, end_row);
   for (auto& [thread, row] : spans_) end_row(row);
   metadata(0, Event::timeline_end,
-           EventArguments().add(Argument::records, counts.records).add(Argument::lost, counts.lost));
+           EventArguments()
+               .add(Argument::records, counts.records - left_out_)
+               .add(Argument::lost, counts.lost + left_out_));
+  file_.flush();
 }
 
 TraceWriter::Row::Row(std::uint32_t pid) {
@@ -267,6 +287,7 @@ void TraceWriter::done(Row& row, const Record& record) {
 void TraceWriter::error(Row& row, const Record& record) {
   leave_batch(row);
   end_all(row, row.last_ns);
+  ++open_;
   fmt::format_to(fmt::appender(file_.next_event()), R"({{"ph":"B","name":"{}","ts":{}{},"args":{{{}}}}})",
                  name_of(Event::error), micros(row.last_ns).text(), row.pid_text.text(),
                  EventArguments()
@@ -278,6 +299,7 @@ void TraceWriter::error(Row& row, const Record& record) {
 }
 
 void TraceWriter::begin_negotiation(const Row& row, CollectiveKind kind, std::int64_t time_ns) {
+  ++open_;
   append(file_.next_event(), R"({"ph":"B","name":")", kNegotiatePrefix, timeline_name_of(kind), R"(","ts":)",
          micros(time_ns), row.pid_text, "}");
 }
@@ -291,10 +313,12 @@ void TraceWriter::begin_waiting(Row& row, std::int64_t time_ns) {
 }
 
 void TraceWriter::begin(const Row& row, std::string_view name, std::int64_t time_ns) {
+  ++open_;
   append(file_.next_event(), R"({"ph":"B","name":")", name, R"(","ts":)", micros(time_ns), row.pid_text, "}");
 }
 
 void TraceWriter::end(const Row& row, std::int64_t time_ns, std::string_view args) {
+  --open_;
   EventText text(file_.next_event());
   text.add(R"({"ph":"E","ts":)");
   text.add(micros(time_ns));
@@ -318,8 +342,8 @@ void TraceWriter::end_all(Row& row, std::int64_t time_ns, std::string_view args)
 }
 
 Result<std::unique_ptr<RecordWriter>> open_trace(const std::string& path, const NameTable& names,
-                                                 std::int64_t start_ns) {
-  DABKE_ASSIGN_OR_RETURN(TraceFile file, TraceFile::open(path));
+                                                 std::int64_t start_ns, std::uint64_t limit) {
+  DABKE_ASSIGN_OR_RETURN(TraceFile file, TraceFile::open(path, limit));
   const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
   return std::unique_ptr<RecordWriter>(std::make_unique<TraceWriter>(
       std::move(file), names, start_ns,

@@ -45,6 +45,7 @@ class TraceWriter final : public RecordWriter {
   void finish(std::int64_t time_ns, const EndCounts& counts) override;
   void flush() override;
   std::uint64_t bytes() const override { return file_.bytes(); }
+  std::uint64_t bytes_of_record() const override { return 64; }
   const Status& error() const override { return file_.error(); }
   Status close() override { return file_.close(); }
 
@@ -78,6 +79,7 @@ class TraceWriter final : public RecordWriter {
     BatchKey batch;                      // that it is in
   };
 
+  void take(const Record& record);
   void add_new_rows();
   void add_row(std::string_view name);
   void name_row(std::uint32_t pid, std::string_view name, std::uint32_t sort_index);
@@ -112,10 +114,13 @@ class TraceWriter final : public RecordWriter {
   std::unordered_map<BatchKey, Members, KeyHash> batches_;
   ShortText micros_;
   std::int64_t micros_of_ns_ = -1;
+  std::uint64_t open_ = 0;      // events that have begun and not ended
+  std::uint64_t left_out_ = 0;  // records that had no room
 };
 
-/// Opens the file, and makes it a trace that begins now.
+/// Opens the file, and makes it a trace that begins now. `limit`: the most bytes of the file, 0 for no limit. From the first
+/// record on whose events have no room all are left out, and counted as lost.
 Result<std::unique_ptr<RecordWriter>> open_trace(const std::string& path, const NameTable& names,
-                                                 std::int64_t start_ns);
+                                                 std::int64_t start_ns, std::uint64_t limit = 0);
 
 }  // namespace dabke

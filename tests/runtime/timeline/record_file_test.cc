@@ -107,6 +107,56 @@ void record_all(Timeline& timeline) {
       {.batch = 100, .bytes = static_cast<std::uint64_t>(-5), .number = 4, .what = Record::What::clock});
 }
 
+TEST_CASE(
+    "a file of records never exceeds its limit, though nobody stops recording, and has the first records") {
+  constexpr std::uint64_t kRecords = 20'000;
+  const std::uint64_t limit = GENERATE(1000, 4096, 100'000, 700'000);
+  test::TempFolder folder;
+  Timeline::Options options = options_for(folder, 1 << 15);
+  options.max_bytes = limit;
+  int called = 0;  // by the writer's thread, which close() waits for
+  options.on_full = [&] { ++called; };
+  const auto timeline = test::must_open(options);
+  int nears = 0;
+  for (std::uint64_t i = 0; i < kRecords; ++i) {
+    const auto name = timeline->tensor("layer." + std::to_string(i % 500));
+    timeline->put({.bytes = i, .name = name, .what = Record::What::order});
+    if (i % 10 == 0 && timeline->nears_limit()) ++nears;
+  }
+  const std::string path = must_close(*timeline, folder);
+  CHECK(std::filesystem::file_size(path) <= limit);
+  CHECK(nears + called == 1);
+  const Seen seen = read(path);
+  REQUIRE(seen.status.is_ok());
+  REQUIRE(seen.file->end());
+  CHECK(seen.file->end()->limit == limit);
+  CHECK(seen.file->end()->lost > 0);
+  CHECK(seen.file->end()->records + seen.file->end()->lost == kRecords);
+  CHECK(seen.file->end()->records == seen.records.size());
+  for (std::size_t i = 0; i < seen.records.size(); ++i) REQUIRE(seen.records[i].bytes == i);
+}
+
+TEST_CASE("what is put tells that a file nears its limit, before any of it is written") {
+  test::TempFolder folder;
+  Timeline::Options options = options_for(folder, 1 << 15);
+  options.max_bytes = 1'000'000;
+  const auto timeline = test::must_open(options);
+  const auto put_bytes = [&](std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes / sizeof(Record); ++i) timeline->put({.what = Record::What::cycle});
+  };
+  put_bytes(150'000);
+  CHECK_FALSE(timeline->nears_limit());
+  SECTION("records") { put_bytes(650'000); }
+  SECTION("a name") { (void)timeline->tensor(std::string(650'000, 'x')); }
+  CHECK(timeline->nears_limit());
+  CHECK_FALSE(timeline->nears_limit());
+  const std::string path = must_close(*timeline, folder);
+  const Seen seen = read(path);
+  REQUIRE(seen.file->end());
+  CHECK(seen.file->end()->lost == 0);
+  CHECK(std::filesystem::file_size(path) <= options.max_bytes);
+}
+
 TEST_CASE("records are read back as they were made, with their names and whose they are") {
   test::TempFolder folder;
   const auto before = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();

@@ -107,6 +107,35 @@ TEST_CASE("times are microseconds since the start, with fractions, taken when th
   CHECK(with_fraction > 0);
 }
 
+TEST_CASE(
+    "a trace of Horovod's format never exceeds its limit, is whole, and says how many records it lacks") {
+  const std::uint64_t limit = GENERATE(1000, 5000, 100'000, 600'000);
+  const std::uint64_t names = GENERATE(3, 400);
+  constexpr std::uint64_t kRounds = 4000;
+  test::TempFolder folder;
+  const std::string path = folder.file("trace.json");
+  const auto timeline = test::must_open({.path = path, .queue_records = 1 << 16, .max_bytes = limit});
+  timeline->begin_span("outer");
+  for (std::uint64_t i = 0; i < kRounds; ++i) {
+    const auto id = timeline->tensor("layer." + std::to_string(i % names));
+    test::negotiate_start(*timeline, id, CollectiveKind::allreduce);
+    test::rank_ready(*timeline, id, 0);
+    test::negotiate_end(*timeline, id);
+    test::op_start(*timeline, std::array{id}, CollectiveKind::allreduce);
+    test::negotiate_start(*timeline, id, CollectiveKind::allreduce);  // of the next round
+  }
+  REQUIRE(timeline->close().is_ok());
+  CAPTURE(limit, names);
+  CHECK(std::filesystem::file_size(path) <= limit);
+  const Json trace = test::read_trace(path);
+  CHECK(test::form_faults(Json{{"traceEvents", trace}}) == std::vector<std::string>());
+  REQUIRE(trace.back()["name"] == "timeline_end");
+  CHECK(trace.back()["args"]["lost"] > 0);
+  CHECK(trace.back()["args"]["records"].get<std::uint64_t>() +
+            trace.back()["args"]["lost"].get<std::uint64_t>() ==
+        1 + 5 * kRounds);
+}
+
 TEST_CASE("a file that cannot be opened is refused with its path and the reason") {
   test::TempFolder folder;
   const std::string pipe = folder.file("pipe");
