@@ -55,16 +55,17 @@ Result<CommandLine> parse_command_line(std::vector<std::string> arguments) {
   report->add_flag("--json", wanted.json, "Print it as JSON");
   auto* const diff = app.add_subcommand("diff", "Compare two traces: what became slower or faster");
   diff->add_option("traces", wanted.files, "The one before, and the one after")->required()->expected(2);
-  const std::string one_trace = "a trace, plain or .gz; or records, as for merge";
+  const std::string shown =
+      "traces, plain or .gz, of one job (one of each rank) or of several; or records, as for merge";
   bool no_open = false;
   auto* const view =
-      app.add_subcommand("view", "Show a trace in the browser, from this machine to this machine alone");
-  view->add_option("trace", wanted.files, one_trace)->required()->expected(1);
+      app.add_subcommand("view", "Show traces in the browser, from this machine to this machine alone");
+  view->add_option("traces", wanted.files, shown)->required();
   view->add_flag("--no-open", no_open, "Print the address, and open no browser");
   auto* const page =
-      app.add_subcommand("export", "Make one HTML file of a trace, to be opened anywhere without this tool");
-  page->add_option("trace", wanted.files, one_trace)->required()->expected(1);
-  page->add_option("-o,--output", wanted.output, "Where to. [the trace's name with .html]");
+      app.add_subcommand("export", "Make one HTML file of traces, to be opened anywhere without this tool");
+  page->add_option("traces", wanted.files, shown)->required();
+  page->add_option("-o,--output", wanted.output, "Where to. [the first trace's name with .html]");
   auto* const top = app.add_subcommand(
       "top", "Look at a job that runs: what each rank does, once a second (start the job with DABKE_TOP=0)");
   top->add_option(

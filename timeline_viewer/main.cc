@@ -6,6 +6,7 @@
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -179,28 +180,50 @@ int diff(const CommandLine& wanted) {
 }
 
 /// A trace that can be shown: of one rank's records, or what stands for all, one of all ranks is made beside them.
-Result<std::string> trace_of(const std::vector<std::string>& files) {
-  if (!are_records(files)) return files.front();
-  const std::string base = base_of(files.front());
-  const std::string trace = base.empty() ? files.front() : base;
+Result<std::string> trace_of(const std::string& file) {
+  if (!are_records({file})) return file;
+  const std::string base = base_of(file);
+  const std::string trace = base.empty() ? file : base;
   DABKE_ASSIGN_OR_RETURN(const JobFiles merged, merge_files({trace}, trace));
   tell_notes(merged);
   return trace;
 }
 
+/// Each once, whatever of it was named how often.
+Result<std::vector<std::string>> traces_of(const std::vector<std::string>& files) {
+  std::vector<std::string> traces;
+  std::set<std::string> bases;
+  for (const std::string& file : files) {
+    if (const std::string base = base_of(file); !base.empty() && !bases.insert(base).second) continue;
+    DABKE_ASSIGN_OR_RETURN(std::string trace, trace_of(file));
+    if (std::ranges::find(traces, trace) == traces.end()) traces.push_back(std::move(trace));
+  }
+  return traces;
+}
+
+/// A JSON array, as the page has it.
+Result<std::string> reports_as_json(const std::vector<std::string>& traces) {
+  ProgressBar bar(traces);
+  DABKE_ASSIGN_OR_RETURN(const auto made,
+                         reports_of_traces(traces, [&bar](std::uint64_t bytes) { bar.at(bytes); }));
+  std::string json;
+  for (const TraceReport& report : made) json += (json.empty() ? "[" : ",") + json_of(report);
+  return json + "]";
+}
+
 int show(const CommandLine& wanted) {
-  const auto trace = trace_of(wanted.files);
-  if (!trace) return fail(trace.status().message());
-  const auto made = report_of_files({*trace});
-  if (!made) return fail(made.status().message());
+  const auto traces = traces_of(wanted.files);
+  if (!traces) return fail(traces.status().message());
+  const auto reports = reports_as_json(*traces);
+  if (!reports) return fail(reports.status().message());
   if (wanted.command == Command::view) {
-    const Status viewed = view_page(*trace, json_of(*made), wanted.opens_browser);
+    const Status viewed = view_page(*traces, *reports, wanted.opens_browser);
     return viewed.is_ok() ? 0 : fail(viewed.message());
   }
   const std::string output = wanted.output.empty()
-                                 ? std::filesystem::path(*trace).replace_extension(".html").string()
+                                 ? std::filesystem::path(traces->front()).replace_extension(".html").string()
                                  : wanted.output;
-  if (const Status exported = export_page(*trace, json_of(*made), output); !exported.is_ok())
+  if (const Status exported = export_page(*traces, *reports, output); !exported.is_ok())
     return fail(exported.message());
   return print(fmt::format("{}: open it in a browser, on any machine\n", output));
 }

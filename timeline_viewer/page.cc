@@ -53,25 +53,35 @@ void replace(std::string& page, std::string_view mark, std::string_view text) {
   page.replace(page.find(mark), mark.size(), text);
 }
 
-std::string page(std::string_view connect, std::string_view name, std::string_view data) {
+std::string name_mark(std::string_view name) {
+  return fmt::format("<meta name=\"dabke-name\" content=\"{}\">\n", attribute(name));
+}
+
+std::string page(std::string_view connect, std::string_view data) {
   std::string page(bundled_page());
   replace(page, "@CONNECT@", connect);
-  replace(page, "@DATA@",
-          fmt::format("<meta name=\"dabke-name\" content=\"{}\">\n{}", attribute(name), data));
+  replace(page, "@DATA@", data);
   return page;
 }
 
 }  // namespace
 
-std::string page_of_server(std::string_view name) {
-  return page("'self'", name, R"(<meta name="dabke-source" content="server">)");
+std::string page_of_server(std::span<const std::string> names) {
+  std::string data = R"(<meta name="dabke-source" content="server">)";
+  for (const std::string& name : names) data += "\n" + name_mark(name);
+  return page("'self'", data);
 }
 
-std::string page_with(std::string_view name, std::string_view trace, std::string_view report) {
-  return page("'none'", name,
-              fmt::format("<script type=\"text/plain\" id=\"dabke-trace\">{}</script>\n"
-                          "<script type=\"application/json\" id=\"dabke-report\">{}</script>",
-                          base64(trace), in_script(report)));
+std::string page_with(std::span<const PageTrace> traces, std::string_view reports) {
+  std::string data;
+  for (const PageTrace& trace : traces) {
+    data += name_mark(trace.name);
+    data +=
+        fmt::format("<script type=\"text/plain\" class=\"dabke-trace\">{}</script>\n", base64(trace.bytes));
+  }
+  data +=
+      fmt::format("<script type=\"application/json\" id=\"dabke-reports\">{}</script>", in_script(reports));
+  return page("'none'", data);
 }
 
 }  // namespace dabke::timeline

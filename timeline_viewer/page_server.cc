@@ -66,11 +66,11 @@ std::string_view header(std::string_view request, std::string_view name) {
 
 }  // namespace
 
-Result<PageServer> PageServer::open(std::string page, std::string trace, std::string report) {
+Result<PageServer> PageServer::open(std::string page, std::vector<std::string> traces, std::string reports) {
   PageServer server;
   server.page_ = std::move(page);
-  server.trace_ = std::move(trace);
-  server.report_ = std::move(report);
+  server.traces_ = std::move(traces);
+  server.reports_ = std::move(reports);
   std::array<std::byte, 16> random{};
   DABKE_RETURN_IF_ERROR(random_bytes(random));
   server.path_ = "/";
@@ -145,18 +145,25 @@ void PageServer::answer(Connection& connection) {
     const std::string_view target = line.substr(4, line.find(' ', 4) - 4);
     if (target == path_) {
       connection.answer = head("200 OK", "text/html; charset=utf-8", page_.size()) + page_;
-    } else if (target == path_ + "report") {
-      connection.answer = head("200 OK", "application/json", report_.size()) + report_;
-    } else if (target == path_ + "trace") {
-      answer_file(connection);
+    } else if (target == path_ + "reports") {
+      connection.answer = head("200 OK", "application/json", reports_.size()) + reports_;
+    } else if (const std::string* const trace = trace_of(target)) {
+      answer_file(connection, *trace);
     } else {
       connection.answer = refusal("404 Not Found");
     }
   }
 }
 
-void PageServer::answer_file(Connection& connection) {
-  connection.file = Fd(::open(trace_.c_str(), O_RDONLY | O_CLOEXEC));
+const std::string* PageServer::trace_of(std::string_view target) const {
+  for (std::size_t i = 0; i < traces_.size(); ++i) {
+    if (target == fmt::format("{}trace/{}", path_, i)) return &traces_[i];
+  }
+  return nullptr;
+}
+
+void PageServer::answer_file(Connection& connection, const std::string& path) {
+  connection.file = Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat facts {};
   if (!connection.file || ::fstat(connection.file.get(), &facts) != 0) {
     connection.answer = refusal("410 Gone");

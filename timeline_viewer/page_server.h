@@ -1,4 +1,4 @@
-// Serves the page with one trace to a browser of this machine.
+// Serves the page with its traces to a browser of this machine.
 //
 // It listens on 127.0.0.1 alone, and answers what comes under a path that nobody can guess, for this host by name: neither a
 // page of another site, by whatever name its owner lets the browser find us, nor another user of the machine reads the trace.
@@ -11,6 +11,7 @@
 #include <list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/owned.h"
@@ -20,8 +21,8 @@ namespace dabke::timeline {
 
 class PageServer {
  public:
-  /// `trace`: the file; it is sent as it is.
-  static Result<PageServer> open(std::string page, std::string trace, std::string report);
+  /// `traces`: the files; they are sent as they are.
+  static Result<PageServer> open(std::string page, std::vector<std::string> traces, std::string reports);
 
   const std::string& address() const { return address_; }
 
@@ -43,11 +44,14 @@ class PageServer {
   bool read(Connection& connection);
   bool write(Connection& connection);
   void answer(Connection& connection);
-  void answer_file(Connection& connection);
+  void answer_file(Connection& connection, const std::string& path);
+  /// The trace that "trace/3" asks for; null: none.
+  const std::string* trace_of(std::string_view target) const;
 
   Fd listener_;
   std::string host_, path_, address_;
-  std::string page_, trace_, report_;
+  std::string page_, reports_;
+  std::vector<std::string> traces_;
   std::list<Connection> connections_;
 };
 

@@ -1,7 +1,12 @@
 #include "timeline_viewer/trace_analysis.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <optional>
+#include <span>
+#include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
@@ -31,6 +36,45 @@ class AllDialects final : public EventSink {
   std::vector<std::unique_ptr<TraceDialect>> dialects_;
 };
 
+/// Of a trace, when others have been read before it.
+struct CommonRank {
+  std::size_t trace = 0;
+  int rank = 0;
+};
+
+/// Whether one of the ranks from the `first`-th on is among those before it.
+std::optional<int> common_rank(const std::vector<int>& ranks, std::size_t first) {
+  const auto before_end = ranks.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto found = std::find_first_of(before_end, ranks.end(), ranks.begin(), before_end);
+  return found == ranks.end() ? std::nullopt : std::optional(*found);
+}
+
+using Read = std::variant<TraceReport, CommonRank>;
+
+/// The report; or the first trace that is of another job than those before it.
+Result<Read> read_traces(std::span<const std::string> paths,
+                         const std::function<void(std::uint64_t)>& on_progress) {
+  TraceNames names;
+  Analysis analysis([&names](std::size_t, NameKind, std::uint32_t number) { return names.name(number); });
+  std::string source;
+  for (std::size_t file = 0; file < paths.size(); ++file) {
+    const std::size_t ranks_before = analysis.ranks().size();
+    AllDialects dialects(analysis, names, file);
+    DABKE_ASSIGN_OR_RETURN(const TraceDamage damage, read_events(paths[file], dialects, on_progress));
+    if (damage.events == 0) {
+      return Status(Code::invalid_argument,
+                    fmt::format("'{}' has no event that could be read; record a trace with dabkerun "
+                                "--timeline-filename trace.json",
+                                paths[file]));
+    }
+    dialects.finish();
+    if (const auto rank = common_rank(analysis.ranks(), ranks_before)) return Read(CommonRank{file, *rank});
+    for (std::string& note : damage.notes(paths[file])) analysis.note(std::move(note));
+    source += (source.empty() ? "" : ", ") + std::filesystem::path(paths[file]).filename().string();
+  }
+  return Read(analysis.report(std::move(source)));
+}
+
 }  // namespace
 
 std::uint32_t TraceNames::number_of(std::string_view name) {
@@ -53,23 +97,32 @@ std::int64_t ns_of(double us) { return std::llround(us * 1e3); }
 
 Result<TraceReport> report_of_traces(const std::vector<std::string>& paths,
                                      const std::function<void(std::uint64_t)>& on_progress) {
-  TraceNames names;
-  Analysis analysis([&names](std::size_t, NameKind, std::uint32_t number) { return names.name(number); });
-  std::string source;
-  for (std::size_t file = 0; file < paths.size(); ++file) {
-    AllDialects dialects(analysis, names, file);
-    DABKE_ASSIGN_OR_RETURN(const TraceDamage damage, read_events(paths[file], dialects, on_progress));
-    if (damage.events == 0) {
-      return Status(Code::invalid_argument,
-                    fmt::format("'{}' has no event that could be read; record a trace with dabkerun "
-                                "--timeline-filename trace.json",
-                                paths[file]));
-    }
-    dialects.finish();
-    for (std::string& note : damage.notes(paths[file])) analysis.note(std::move(note));
-    source += (source.empty() ? "" : ", ") + std::filesystem::path(paths[file]).filename().string();
+  DABKE_ASSIGN_OR_RETURN(auto read, read_traces(paths, on_progress));
+  if (const auto* const common = std::get_if<CommonRank>(&read)) {
+    return Status(
+        Code::invalid_argument,
+        fmt::format(
+            "'{}' has rank {}, which a trace before it has: they are of different jobs. Several traces "
+            "make one report where each is of another rank of one job; dabke-timeline diff compares "
+            "jobs, and dabke-timeline view shows them side by side",
+            paths[common->trace], common->rank));
   }
-  return analysis.report(std::move(source));
+  return std::get<TraceReport>(std::move(read));
+}
+
+Result<std::vector<TraceReport>> reports_of_traces(const std::vector<std::string>& paths,
+                                                   const std::function<void(std::uint64_t)>& on_progress) {
+  DABKE_ASSIGN_OR_RETURN(auto all, read_traces(paths, on_progress));
+  std::vector<TraceReport> reports;
+  if (auto* const report = std::get_if<TraceReport>(&all)) {
+    reports.push_back(std::move(*report));
+    return reports;
+  }
+  for (const std::string& path : paths) {
+    DABKE_ASSIGN_OR_RETURN(auto one, read_traces(std::span(&path, 1), {}));
+    reports.push_back(std::get<TraceReport>(std::move(one)));
+  }
+  return reports;
 }
 
 }  // namespace dabke::timeline

@@ -52,8 +52,13 @@ std::optional<CollectiveKind> kind_of(std::string_view timeline_name);
 std::int64_t ns_of(double us);
 
 /// A report of one trace, or of several of one job, one for each rank.
-///   errors  what cannot be read, or is no trace
+///   errors  what cannot be read, or is no trace; a trace that has a rank which one before it has: they are of different jobs
 Result<TraceReport> report_of_traces(const std::vector<std::string>& paths,
                                      const std::function<void(std::uint64_t bytes)>& on_progress = {});
+
+/// The same, but of traces of different jobs one report for each of them.
+///   errors  what cannot be read, or is no trace
+Result<std::vector<TraceReport>> reports_of_traces(
+    const std::vector<std::string>& paths, const std::function<void(std::uint64_t bytes)>& on_progress = {});
 
 }  // namespace dabke::timeline

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -25,7 +26,12 @@ namespace {
 
 constexpr int kGzip = 15 + 16;  // zlib: the largest window, in gzip's form
 
-std::string name_of(const std::string& trace) { return std::filesystem::path(trace).filename(); }
+/// What people call each trace: its file; where two files are called the same, the paths as they were given.
+std::vector<std::string> names_of(const std::vector<std::string>& traces) {
+  std::vector<std::string> names;
+  for (const std::string& trace : traces) names.push_back(std::filesystem::path(trace).filename());
+  return std::set<std::string>(names.begin(), names.end()).size() == names.size() ? names : traces;
+}
 
 /// The file's content, compressed; what is compressed already is so once.
 Result<std::string> compressed(const std::string& path) {
@@ -70,14 +76,20 @@ void open_browser(const std::string& address) {
 
 }  // namespace
 
-Status export_page(const std::string& trace, const std::string& report, const std::string& output) {
-  DABKE_ASSIGN_OR_RETURN(const std::string bytes, compressed(trace));
+Status export_page(const std::vector<std::string>& traces, const std::string& reports,
+                   const std::string& output) {
+  std::vector<PageTrace> made;
+  const std::vector<std::string> names = names_of(traces);
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    DABKE_ASSIGN_OR_RETURN(std::string bytes, compressed(traces[i]));
+    made.push_back({names[i], std::move(bytes)});
+  }
   DABKE_ASSIGN_OR_RETURN(const auto file, MergedFile::open(output));
-  file->write(page_with(name_of(trace), bytes, report));
+  file->write(page_with(made, reports));
   return file->finish();
 }
 
-Status view_page(const std::string& trace, const std::string& report, bool opens) {
+Status view_page(const std::vector<std::string>& traces, const std::string& reports, bool opens) {
   sigset_t ends;
   ::sigemptyset(&ends);
   ::sigaddset(&ends, SIGINT);
@@ -86,7 +98,8 @@ Status view_page(const std::string& trace, const std::string& report, bool opens
   ::signal(SIGPIPE, SIG_IGN);  // a browser may leave in the middle of the trace
   const Fd stop(::signalfd(-1, &ends, SFD_CLOEXEC));
   if (!stop) return system_error("cannot wait for signals", errno);
-  DABKE_ASSIGN_OR_RETURN(PageServer server, PageServer::open(page_of_server(name_of(trace)), trace, report));
+  DABKE_ASSIGN_OR_RETURN(PageServer server,
+                         PageServer::open(page_of_server(names_of(traces)), traces, reports));
   fmt::print("{}\nOpen it in a browser of this machine; Ctrl-C ends.\n", server.address());
   std::fflush(stdout);
   if (opens) open_browser(server.address());

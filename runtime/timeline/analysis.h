@@ -34,6 +34,8 @@ class Analysis {
 
   /// The index by which the rest names it. Each once.
   std::size_t add_rank(int rank);
+  /// By index.
+  const std::vector<int>& ranks() const { return ranks_; }
 
   void batch(const JoinedBatch& batch);
   void lonely_tensor(std::size_t rank, const JoinedTensor& tensor);

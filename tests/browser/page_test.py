@@ -50,7 +50,7 @@ def whole(name, begin, duration, **args):
 def test_an_empty_page_says_how_a_trace_is_recorded(page):
     assert '--timeline-filename' in page.find_element(By.ID, 'empty').text
     assert not page.find_element(By.ID, 'search').is_displayed()  # there is nothing to search
-    assert page.find_element(By.ID, 'file').get_attribute('aria-label') == 'Open a trace'
+    assert page.find_element(By.ID, 'file').get_attribute('aria-label') == 'Open a trace, or several side by side'
 
 
 def test_a_recorded_trace_shows_every_rank(page, trace):
@@ -232,6 +232,30 @@ def test_a_dropped_file_is_opened(page):
                         'data.items.add(new File([JSON.stringify([{ph: "X", name: "dropped", pid: 0, tid: 0, ts: 0, dur: 1}])], "a.json"));'
                         'dispatchEvent(new DragEvent("drop", {dataTransfer: data, cancelable: true}))')
     WebDriverWait(page, LIMIT_SECONDS).until(lambda each: each.execute_script('return dabke.lanes.trace?.names.includes("dropped")'))
+
+
+DROP = '''const data = new DataTransfer();
+for (const [name, text] of arguments) data.items.add(new File([text], name));
+dispatchEvent(new DragEvent("drop", {dataTransfer: data, cancelable: true}))'''
+
+
+def test_files_that_are_dropped_at_once_are_shown_together_and_each_fault_with_its_file(page):
+    names = ['a.json', 'a.json.gz', 'empty.json', 'a.json']
+    texts = ['[{"ph": "X", "name": "one", "pid": 0, "tid": 0, "ts": 0, "dur": 9}]', '[{"ph": "X", "name": "two", "pid": 0, "tid": 0, "ts": 5, "dur": 1}',
+             '{"traceEvents": []}', '[{"ph": "B", "name": "open", "pid": 0, "tid": 0, "ts": 2}, {"ph": "C", "name": "queue", "pid": 0, "ts": 3, "args": {"value": 4}}]']
+    page.execute_script(DROP, *zip(names, texts))
+    WebDriverWait(page, LIMIT_SECONDS).until(lambda each: each.execute_script('return dabke.lanes.trace?.count === 3'))
+    assert message(page) == ('a.json.gz: The file ends in the middle: what follows is missing. '
+                             'empty.json has no events: it is empty, or no Chrome trace (.json or .json.gz).')
+    assert page.execute_script('return dabke.lanes.layout.groups.map(each => [each.key, each.members.length])') == [
+        ['a.json (1) · process 0', 1], ['a.json.gz (2) · process 0', 1], ['a.json (4) · process 0', 2]]
+    # What does not end ends with its own file.
+    assert page.execute_script('const {trace} = dabke.lanes; return [trace.names[trace.name[2]], trace.end[2]]') == ['open', 2]
+    assert page.find_element(By.ID, 'findings').text.count('has no report') == 1
+    one = '[{"ph": "X", "name": "alone", "pid": 0, "tid": 0, "ts": 0, "dur": 9}]'
+    page.execute_script(DROP, ['a.json', one])
+    WebDriverWait(page, LIMIT_SECONDS).until(lambda each: each.execute_script('return dabke.lanes.trace.count === 1'))
+    assert page.execute_script('return dabke.lanes.layout.groups.map(each => each.key)') == ['process 0']
 
 
 def test_begins_and_ends_of_tensors_are_read_as_horovod_writes_them(page, tmp_path):

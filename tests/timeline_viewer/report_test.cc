@@ -452,6 +452,38 @@ TEST_CASE(
   CHECK_THAT(tool({"report", second}).out, Contains(" ms for 5.0 ms: rank 1, 'grad."));
 }
 
+TEST_CASE("traces with a rank in common are of different jobs: no report mixes them, and a page shows them") {
+  const TemporaryDirectory folder;
+  const std::string first = written(folder, horovod_timeline(), "first.json");
+  const std::string second = written(folder, horovod_timeline(), "second.json");
+  const Finished mixed = tool({"report", first, second});
+  CHECK(mixed.exit_code == 1);
+  CHECK(mixed.out == "");
+  CHECK_THAT(mixed.error, Contains("'" + second + "' has rank 0, which a trace before it has") &&
+                              Contains("dabke-timeline diff"));
+  const Finished exported = tool({"export", first, second});
+  CAPTURE(exported.error);
+  CHECK(exported.out == folder.path() + "/first.html: open it in a browser, on any machine\n");
+  const std::string page = bytes_of(folder.path() + "/first.html");
+  for (const char* const name : {"first.json", "second.json"})
+    CHECK_THAT(page, Contains(fmt::format("<meta name=\"dabke-name\" content=\"{}\">", name)));
+  const std::string begin = "<script type=\"application/json\" id=\"dabke-reports\">";
+  const std::size_t at = page.find(begin) + begin.size();
+  const Json reports = Json::parse(page.substr(at, page.find("</script>", at) - at));
+  REQUIRE(reports.size() == 2);
+  CHECK(reports[0]["source"] == "first.json");
+  CHECK(reports[1]["source"] == "second.json");
+}
+
+TEST_CASE("profiles of all ranks are one job, and two profiles of one rank are two") {
+  const TemporaryDirectory folder;
+  const std::string zero = written(folder, profile(0, 12, 62'000, 0), "p0.json");
+  const std::string one = written(folder, profile(1, 12, 62'000, 0), "p1.json");
+  CHECK(report({one, zero})["ranks"] == Json({1, 0}));
+  const std::string again = written(folder, profile(1, 12, 62'000, 0), "again.json");
+  CHECK_THAT(tool({"report", zero, one, again}).error, Contains("'" + again + "' has rank 1"));
+}
+
 TEST_CASE("diff tells what became slower") {
   const TemporaryDirectory folder;
   const std::string before = written(folder, horovod_timeline(), "before.json");

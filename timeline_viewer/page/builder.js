@@ -2,7 +2,7 @@
 // do not overlap.
 
 import {summariesOf} from './summary.js';
-import {kindOfTrack, trackWords} from './tracks.js';
+import {kindOfTrack, processIn, trackWords} from './tracks.js';
 
 const OWN_COLUMN = new Set(['order', 'bytes', 'last_rank', 'last_by_us', 'batch']);
 
@@ -46,7 +46,13 @@ export class Builder {
     this.lastRank = [];
     this.lastBy = [];
     this.bad = 0;  // events that cannot be read
+    this.file = 0;  // that the events are of
   }
+
+  nextFile() { this.file++; }
+
+  /// How many events there are.
+  get count() { return this.begin.length; }
 
   add(events) {
     for (const event of events) {
@@ -83,29 +89,29 @@ export class Builder {
 
   /// A row of its own: the time and the value of each change.
   addCount(event) {
-    const ts = number(event.ts), pid = text(event.pid);
+    const ts = number(event.ts), pid = text(event.pid), {file} = this;
     for (const [series, value] of Object.entries(event.args && typeof event.args === 'object' ? event.args : {})) {
       if (!isTime(ts) || !Number.isFinite(value)) {
         this.bad++;
         continue;
       }
-      const name = series === 'value' ? text(event.name) : `${text(event.name)} ${series}`, key = JSON.stringify([pid, name]);
-      if (!this.counters.has(key)) this.counters.set(key, {pid, name, changes: []});
+      const name = series === 'value' ? text(event.name) : `${text(event.name)} ${series}`, key = JSON.stringify([file, pid, name]);
+      if (!this.counters.has(key)) this.counters.set(key, {file, pid, name, changes: []});
       this.counters.get(key).changes.push([ts, value]);
     }
   }
 
   addName(event) {
     const name = event.args?.name;
-    if (event.name === 'process_name' && name !== undefined) this.processes.set(text(event.pid), text(name));
+    if (event.name === 'process_name' && name !== undefined) this.processes.set(`${this.file}/${text(event.pid)}`, text(name));
     if (event.name === 'thread_name' && name !== undefined) this.rowOf(event).name = text(name);
   }
 
   rowOf(event) {
-    const pid = text(event.pid), tid = event.tid === undefined ? undefined : text(event.tid), key = `${pid}/${tid}`;
+    const pid = text(event.pid), tid = event.tid === undefined ? undefined : text(event.tid), key = `${this.file}/${pid}/${tid}`;
     let row = this.rows.get(key);
     if (!row) {
-      row = {index: this.rowList.length, pid, tid, name: '', open: []};
+      row = {index: this.rowList.length, file: this.file, pid, tid, name: '', open: []};
       this.rows.set(key, row);
       this.rowList.push(row);
     }
@@ -129,31 +135,64 @@ export class Builder {
     return this.begin.length - 1;
   }
 
-  finish() {
-    const count = this.begin.length;
-    let last = -Infinity, first = Infinity;
-    for (let i = 0; i < count; i++) {
-      first = Math.min(first, this.begin[i]);
-      last = Math.max(last, this.begin[i], this.end[i] || -Infinity);
+  /// When each file begins and ends; what has no end in it ends with it.
+  endFiles() {
+    const files = Array.from({length: this.file + 1}, () => ({first: Infinity, last: -Infinity, shift: 0}));
+    const fileOf = i => files[this.rowList[this.row[i]].file];
+    for (let i = 0; i < this.begin.length; i++) {
+      const file = fileOf(i);
+      file.first = Math.min(file.first, this.begin[i]);
+      file.last = Math.max(file.last, this.begin[i], this.end[i] || -Infinity);
     }
-    for (let i = 0; i < count; i++) if (Number.isNaN(this.end[i])) this.end[i] = last;
+    for (let i = 0; i < this.begin.length; i++) if (Number.isNaN(this.end[i])) this.end[i] = fileOf(i).last;
+    return files;
+  }
+
+  /// Files that have no moment in common with those before them are of other jobs, or clocks: they begin where the first does.
+  alignFiles(files) {
+    const [one, ...others] = files.filter(file => file.first <= file.last);
+    let {first, last} = one ?? {};
+    for (const file of others) {
+      if (file.first > last || file.last < first) file.shift = one.first - file.first;
+      first = Math.min(first, file.first + file.shift);
+      last = Math.max(last, file.last + file.shift);
+    }
+    if (!files.some(file => file.shift)) return;
+    for (let i = 0; i < this.begin.length; i++) {
+      const {shift} = files[this.rowList[this.row[i]].file];
+      this.begin[i] += shift;
+      this.end[i] += shift;
+    }
+    for (const {file, changes} of this.counters.values()) for (const change of changes) change[0] += files[file].shift;
+  }
+
+  /// `names`: what the files are called, in their order.
+  finish(names = ['']) {
+    this.fileNames = names.length > 1 ? names : [''];
+    const count = this.begin.length, files = this.endFiles();
+    this.alignFiles(files);
+    let last = -Infinity, first = Infinity;
+    for (const file of files) {
+      first = Math.min(first, file.first + file.shift);
+      last = Math.max(last, file.last + file.shift);
+    }
     const depth = this.depths();
     const index = Uint32Array.from({length: count}, (_, i) => i)
       .sort((a, b) => this.row[a] - this.row[b] || depth[a] - depth[b] || this.begin[a] - this.begin[b]);
     const take = (Type, from) => Type.from(index, i => from[i]);
     const trace = {
-      count, first: count ? first : 0, last: count ? last : 1,
+      count, files: files.map(({first, shift}, i) => ({name: this.fileNames[i] ?? '', first, shift})), first: count ? first : 0, last: count ? last : 1,
       begin: take(Float64Array, this.begin), end: take(Float64Array, this.end), row: take(Uint32Array, this.row),
       name: take(Uint32Array, this.name), detail: take(Uint32Array, this.detail), order: take(Float64Array, this.order),
       bytes: take(Float64Array, this.bytes), lastRank: take(Int32Array, this.lastRank), lastBy: take(Float64Array, this.lastBy),
       depth: take(Uint8Array, depth), names: this.names.texts, details: this.details.texts,
-      rows: this.rowList.map(({pid, tid, name, negotiates}) => this.named({
-        pid, tid, name: name || (tid === undefined ? '' : `thread ${tid}`), lanes: [], negotiates,
+      rows: this.rowList.map(({file, pid, tid, name, negotiates}) => this.named({
+        file, pid, tid, name: name || (tid === undefined ? '' : `thread ${tid}`), lanes: [], negotiates,
       })),
     };
-    for (const {pid, name, changes} of this.counters.values()) {
+    for (const {file, pid, name, changes} of this.counters.values()) {
       changes.sort((a, b) => a[0] - b[0]);
-      trace.rows.push(this.named({pid, name, lanes: [], counter: {
+      trace.rows.push(this.named({file, pid, name, lanes: [], counter: {
         times: Float64Array.from(changes, change => change[0]), values: Float64Array.from(changes, change => change[1]),
         most: changes.reduce((most, change) => Math.max(most, change[1]), 0),
       }}));
@@ -170,7 +209,7 @@ export class Builder {
 
   /// The row with its process, its kind and its words.
   named(row) {
-    row.process = this.processes.get(row.pid) ?? `process ${row.pid}`;
+    row.process = processIn(this.fileNames[row.file], this.processes.get(`${row.file}/${row.pid}`) ?? `process ${row.pid}`);
     row.kind = kindOfTrack(row);
     row.words = trackWords(row);
     return row;

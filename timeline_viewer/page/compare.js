@@ -34,9 +34,9 @@ function cells(kind, texts) {
   return line;
 }
 
-/// `name`: of the other trace, which is the one before.
-export function showComparison(place, name, before, after) {
-  const head = Object.assign(document.createElement('h2'), {textContent: `Compared with ${name}`});
+/// `name`: of the other trace, which is the one before. `now`: of the one that it is compared with, where that has a name of its own.
+export function showComparison(place, name, before, after, now = '') {
+  const head = Object.assign(document.createElement('h2'), {textContent: now ? `${now} compared with ${name}` : `Compared with ${name}`});
   const table = document.createElement('table');
   table.append(cells('th', ['', 'before', 'now', 'change']));
   const was = new Map(figuresOf(before));

@@ -28,7 +28,7 @@ export function moveCursor(lanes, by) {
   if (place.y - lanes.scroll < AXIS) lanes.scroll = place.y - AXIS;
   if (place.y + place.tall > lanes.scroll + clientHeight) lanes.scroll = place.y + place.tall - clientHeight;
   lanes.scrollBy(0);
-  lanes.on.fold(`${place.head}${lanes.late?.process === place.group ? `, ${lanes.late.words}` : ''}, ${place.isOpen ? 'open' : 'folded'}`);
+  lanes.on.fold(`${place.head}${lanes.late.has(place.group) ? `, ${lanes.late.get(place.group)}` : ''}, ${place.isOpen ? 'open' : 'folded'}`);
 }
 
 /// The event after the selected one, or, where `by` is -1, before it, in its lane. Where none is selected, the first in view of the

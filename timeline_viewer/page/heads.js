@@ -33,7 +33,8 @@ export class Heads {
     const text = lanes.fitted(head, room - 14, true);
     context.fillText(text, inset + 14, middle);
     const right = inset + 14 + context.measureText(text).width;
-    if (lanes.late?.process === group) this.drawLate(right + 8, middle);
+    const late = lanes.late.get(group);
+    if (late) this.drawLate(late, right + 8, middle);
     if (lanes.cursor === group) {
       context.strokeStyle = colors.accent;
       context.lineWidth = 2;
@@ -41,10 +42,10 @@ export class Heads {
     }
   }
 
-  drawLate(left, middle) {
+  drawLate(words, left, middle) {
     const {context, lanes} = this, room = lanes.gutter - left - 4;
     context.fillStyle = this.colors.worse;
-    const text = [lanes.late.words, 'late'].find(each => context.measureText(each).width <= room);
+    const text = [words, 'late'].find(each => context.measureText(each).width <= room);
     if (text) context.fillText(text, left, middle);
   }
 

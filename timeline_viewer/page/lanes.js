@@ -22,7 +22,7 @@ export class Lanes {
     this.selected = -1;
     this.matched = null;
     this.filter = null;  // which names the rows that are shown have
-    this.late = null;  // the process that holds the others up, and what to say of it: {process, words}
+    this.late = new Map();  // from the process that holds the others of its job up to what to say of it
     this.cursor = null;  // the group that the keyboard is at
     this.arrows = [];  // pairs of events: the last rank's, and another's that waited for it
     this.widths = new Map();  // of whole texts, in pixels
@@ -40,7 +40,7 @@ export class Lanes {
     this.choose(-1);
     this.measured = null;
     this.matched = null;
-    this.late = null;
+    this.late = new Map();
     this.unfolded = new Map();
     this.showAll();
     this.group(grouping);

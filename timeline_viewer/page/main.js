@@ -11,6 +11,7 @@ import {showPlots} from './plots.js';
 import {find, goToNext, matcher} from './search.js';
 import {steerTime} from './steer.js';
 import {Steps} from './steps.js';
+import {processIn} from './tracks.js';
 
 const at = id => document.getElementById(id);
 const lanes = new Lanes(at('lanes'), {
@@ -27,7 +28,7 @@ const lanes = new Lanes(at('lanes'), {
     linking = setTimeout(link, 200);
   },
 });
-let told = null;  // the report of the trace that is shown
+let told = [];  // the reports of what is shown: one of all files, or one of each
 let linking = 0, linked = readLink();  // of the first trace alone
 const steps = new Steps(at('strip'), ({begin, end}) => lanes.look(begin, end));
 
@@ -42,7 +43,8 @@ function startWorker() {
   return new Worker(URL.createObjectURL(new Blob([code], {type: 'text/javascript'})));
 }
 
-function parse(blob, onProgress = () => {}) {
+/// `files`: [{blob, name}]
+function parse(files, onProgress = () => {}) {
   const worker = startWorker();
   return new Promise((resolve, reject) => {
     worker.onmessage = ({data}) => {
@@ -51,7 +53,7 @@ function parse(blob, onProgress = () => {}) {
       else resolve(data);
     };
     worker.onerror = event => reject(new Error(event.message || 'the parser could not be started'));
-    worker.postMessage({blob});
+    worker.postMessage({files});
   }).finally(() => worker.terminate());
 }
 
@@ -64,16 +66,29 @@ function faultsOf({truncated, bad, cut, metadata}) {
   ].filter(Boolean).join(' ');
 }
 
-async function open(blob, name, report) {
+/// What each file is called among the others: its name without what all traces end with, where that tells them apart.
+function labelsOf(names) {
+  const plain = names.map(name => name.replace(/\.json(\.gz)?$/, '')), isUnique = texts => new Set(texts).size === texts.length;
+  return [plain, names].find(isUnique) ?? names.map((name, i) => `${name} (${i + 1})`);
+}
+
+/// `files`: [{blob, name}]. `reports`: one of all files, or one of each; those of a file from elsewhere are in it.
+async function open(files, reports) {
+  const names = files.map(file => file.name), name = names.join(', ');
   tell(`Reading ${name} …`);
   let result;
   try {
-    result = await parse(blob, part => tell(`Reading ${name}: ${Math.round(100 * part)} %`));
+    const labels = labelsOf(names);
+    result = await parse(files.map(({blob}, i) => ({blob, name: labels[i]})), part => tell(`Reading ${name}: ${Math.round(100 * part)} %`));
   } catch (error) {
     return tell(`${name} cannot be read: ${error.message}`);
   }
-  if (!result.trace.count) return tell(`${name} has no events: it is empty, or no Chrome trace (.json or .json.gz).`);
-  tell(faultsOf(result));
+  const isAlone = files.length === 1, hasNone = text => `${text} has no events: it is empty, or no Chrome trace (.json or .json.gz).`;
+  if (!result.trace.count) return tell(names.map(hasNone).join(' '));
+  tell(result.files.map((file, i) => {
+    const faults = file.count ? faultsOf(file) : hasNone(names[i]);
+    return isAlone || !faults || !file.count ? faults : `${names[i]}: ${faults}`;
+  }).filter(Boolean).join(' '));
   at('empty').hidden = true;
   at('work').hidden = at('tools').hidden = false;
   at('name').textContent = `${name} · ${result.trace.count.toLocaleString('en')} event${result.trace.count === 1 ? '' : 's'}`;
@@ -87,24 +102,46 @@ async function open(blob, name, report) {
   linked = null;
   showLegend(legendOf(result.trace.names, [...result.trace.summaries.values()].some(summary => summary.late.begin.length)));
   showSelection(at('selection'), result.trace, -1);
-  told = report ?? result.metadata?.otherData?.report;
-  steps.show(result.trace, told);
+  const own = result.files.map(file => file.metadata?.otherData?.report);
+  told = reports ?? (own.some(Boolean) ? own : [undefined]);
+  steps.show(result.trace, told[0], jobOf(0).shift);
   at('comparison').replaceChildren();
-  if (told?.clock_error_us > 0) at('name').textContent += ` · hosts' clocks ±${time(told.clock_error_us)}`;
-  lanes.late = lateOf(told);
-  showFindings(at('findings'), told, showEvidence);
-  showPlots(at('plots'), told, look);
+  const clockError = Math.max(...told.map(report => report?.clock_error_us || 0));
+  if (clockError > 0) at('name').textContent += ` · hosts' clocks ±${time(clockError)}`;
+  lanes.late = new Map(told.map((report, i) => lateOf(report, jobOf(i).name)).filter(Boolean));
+  showReports();
   search();
   filter();
 }
 
-/// The rank that the report has found to hold the others up, and by how much in the usual step, for its head in the lanes.
-function lateOf(report) {
+/// The name of the file that the report is of, and by how much its times are shifted; that of all files has no name.
+function jobOf(i) {
+  const {name, first, shift} = lanes.trace.files[i], report = told[i], end = report?.steps?.at?.(-1)?.end_us ?? report?.duration_us;
+  // A profile's events have the time of day, and its report counts from the first of them on.
+  return {name: told.length === 1 ? '' : name, shift: shift + (end < first ? first : 0)};
+}
+
+function showReports() {
+  const places = {findings: [], plots: []};
+  told.forEach((report, i) => {
+    const {name, shift} = jobOf(i), findings = document.createElement('div'), plots = document.createElement('div');
+    showFindings(findings, report, evidence => showEvidence(evidence, i), name);
+    showPlots(plots, report, (begin, end) => look(begin + shift, end + shift), name);
+    places.findings.push(findings);
+    places.plots.push(plots);
+  });
+  for (const [id, made] of Object.entries(places)) at(id).replaceChildren(...made);
+  if (told.length === 2 && told[0] && told[1]) showComparison(at('comparison'), jobOf(0).name, told[0], told[1], jobOf(1).name);
+}
+
+/// The rank that the report has found to hold the others up, and by how much in the usual step, for its head in the lanes:
+/// [process, words].
+function lateOf(report, file) {
   const found = Array.isArray(report?.findings) && report.findings.find(each => each?.id === 'late-rank'), rank = found?.evidence?.[0]?.rank;
   if (!Number.isInteger(rank)) return null;
   const cost = Array.isArray(report.cost) ? report.cost.find(each => each?.rank === rank) : null;
   const us = cost?.caused_median_us || cost?.caused_per_step_us;
-  return {process: `rank ${rank}`, words: Number.isFinite(us) && us > 0 ? `late ${time(us)}` : 'late'};
+  return [processIn(file, `rank ${rank}`), Number.isFinite(us) && us > 0 ? `late ${time(us)}` : 'late'];
 }
 
 function showLegend(kinds) {
@@ -116,12 +153,12 @@ function showLegend(kinds) {
   }));
 }
 
-async function compare(blob, name) {
+async function compare({blob, name}) {
   try {
-    const other = (await parse(blob)).metadata?.otherData?.report;
-    if (!told || !other) throw new Error(`${told ? name : 'the trace that is shown'} has no report; dabke-timeline merge makes traces that have one`);
+    const [file] = (await parse([{blob, name}])).files, other = file.metadata?.otherData?.report, [now] = told;
+    if (!now || !other) throw new Error(`${now ? name : 'the trace that is shown'} has no report; dabke-timeline merge makes traces that have one`);
     tell('');
-    showComparison(at('comparison'), name, other, told);
+    showComparison(at('comparison'), name, other, now);
     at('comparison').scrollIntoView();
   } catch (error) {
     tell(`${name} cannot be compared: ${error.message}`);
@@ -140,13 +177,14 @@ function look(begin, end) {
   lanes.look(begin - margin, end + margin);
 }
 
-function showEvidence({rank, start_us: begin, end_us: end, tensor, order}) {
-  const {trace} = lanes;
+/// `i`: the report that has it.
+function showEvidence({rank, start_us, end_us, tensor, order}, i) {
+  const {trace} = lanes, {name, shift} = jobOf(i), begin = start_us + shift, end = end_us + shift;
   if (!Number.isFinite(begin) || !Number.isFinite(end)) return;
   look(begin, end);
   const fits = i => trace.begin[i] <= end && trace.end[i] >= begin && (order == null || trace.order[i] === order);
   for (const row of trace.rows) {
-    if (row.process !== `rank ${rank}` || (tensor != null && row.name !== tensor)) continue;
+    if (row.process !== processIn(name, `rank ${rank}`) || (tensor != null && row.name !== tensor)) continue;
     for (const lane of row.lanes)
       for (let i = lane.from; i < lane.to; i++) if (fits(i)) return lanes.select(i);
   }
@@ -201,30 +239,40 @@ showKeys(at('keys'), at('keylist'), at('help'));
 steerTime(lanes, at('strip'));
 followPointer(at('lanes'), at('hover'), (x, y) => lanes.hint(x, y));
 at('grouping').onchange = () => lanes.trace && lanes.group(at('grouping').value);
+const filesOf = list => [...list].map(file => ({blob: file, name: file.name}));
 function onFile(input, act) {
   input.onchange = () => {
-    const [file] = input.files;
-    if (file) act(file, file.name);
+    if (input.files.length) act(filesOf(input.files));
     input.value = '';  // else the same file, recorded again, could not be chosen
   };
 }
-onFile(at('file'), (file, name) => open(file, name));
-onFile(at('other'), compare);
+onFile(at('file'), files => open(files));
+onFile(at('other'), ([file]) => compare(file));
 addEventListener('dragover', event => event.preventDefault());
 addEventListener('drop', event => {
   event.preventDefault();
-  const [file] = event.dataTransfer.files;
-  if (file) open(file, file.name);
+  if (event.dataTransfer.files.length) open(filesOf(event.dataTransfer.files));
 });
 
-const name = document.querySelector('meta[name="dabke-name"]')?.content;
-if (document.querySelector('meta[name="dabke-source"][content="server"]')) {
-  const [trace, report] = await Promise.all([fetch('./trace'), fetch('./report')]);
-  if (trace.ok) open(await trace.blob(), name, report.ok ? await report.json() : null);
-  else tell(`The trace cannot be fetched: ${trace.status}`);
-} else if (at('dabke-trace')) {
-  const bytes = Uint8Array.from(atob(at('dabke-trace').textContent), letter => letter.charCodeAt(0));
-  open(new Blob([bytes]), name, JSON.parse(at('dabke-report').textContent));
+async function fetched(names) {
+  const blobs = await Promise.all(names.map(async (name, i) => {
+    const answer = await fetch(`./trace/${i}`);
+    if (!answer.ok) throw new Error(`${name} cannot be fetched: ${answer.status}`);
+    return answer.blob();
+  }));
+  const answer = await fetch('./reports');
+  return [blobs, answer.ok ? await answer.json() : undefined];
+}
+
+const inPage = text => new Blob([Uint8Array.from(atob(text), letter => letter.charCodeAt(0))]);
+const given = [...document.querySelectorAll('meta[name="dabke-name"]')].map(each => each.content);
+try {
+  const isServed = document.querySelector('meta[name="dabke-source"][content="server"]');
+  const [blobs, reports] = isServed ? await fetched(given)
+    : given.length ? [[...document.querySelectorAll('.dabke-trace')].map(each => inPage(each.textContent)), JSON.parse(at('dabke-reports').textContent)] : [];
+  if (blobs) open(blobs.map((blob, i) => ({blob, name: given[i]})), reports);
+} catch (error) {
+  tell(error.message);
 }
 
 window.dabke = {lanes, steps};  // for tests and the console

@@ -19,8 +19,9 @@ function patchOf(name) {
 
 const named = name => element('td', '', patchOf(name), name);
 
-export function showFindings(place, report, onEvidence) {
-  place.replaceChildren(element('h2', 'Findings'));
+/// `file`: whose report it is, where there are several.
+export function showFindings(place, report, onEvidence, file = '') {
+  place.replaceChildren(element('h2', file ? `Findings in ${file}` : 'Findings'));
   if (!report) {
     place.append(element('p', 'This file has no report: dabke-timeline view FILE makes one. What a click selects is told above, on all ranks side by side.'));
     return;

@@ -111,8 +111,8 @@ function table(title, heads, rows) {
   return made;
 }
 
-/// `goTo(from, to)`, in microseconds.
-export function showPlots(place, report, goTo) {
+/// `goTo(from, to)`, in microseconds. `file`: whose report it is, where there are several.
+export function showPlots(place, report, goTo, file = '') {
   place.replaceChildren();
   if (!report || typeof report !== 'object') return;
   const steps = list(report.steps);
@@ -125,6 +125,6 @@ export function showPlots(place, report, goTo) {
     bandwidth(list(report.sizes)), fusion(report.fusion), table('The worst tensors', ['name', 'negotiate', 'collective'], tensors)].filter(Boolean);
   if (!figures.length) return;
   const head = document.createElement('h2');
-  head.textContent = 'Figures';
+  head.textContent = file ? `Figures of ${file}` : 'Figures';
   place.append(head, ...figures);
 }

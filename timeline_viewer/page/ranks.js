@@ -1,17 +1,17 @@
 // The same order on all ranks, and who kept the others waiting.
+import {rankIn} from './tracks.js';
 
 /// 3 of "rank 3"; undefined of another process.
-export function rankOf(trace, event) {
-  const found = /^rank (\d+)$/.exec(trace.rows[trace.row[event]].process);
-  return found ? Number(found[1]) : undefined;
-}
+export const rankOf = (trace, event) => rankIn(trace.rows[trace.row[event]].process);
 
-/// The event and those of other processes that tell of the same order in a row of the same name.
+const fileOf = (trace, event) => trace.rows[trace.row[event]].file;
+
+/// The event and those of other processes of its file that tell of the same order in a row of the same name.
 export function sameOnAllRanks(trace, event) {
   if (Number.isNaN(trace.order[event])) return [event];
-  const {name} = trace.rows[trace.row[event]], found = [];
+  const {name, file} = trace.rows[trace.row[event]], found = [];
   for (const row of trace.rows) {
-    if (row.name !== name) continue;
+    if (row.name !== name || row.file !== file) continue;
     for (const lane of row.lanes)
       for (let i = lane.from; i < lane.to; i++)
         if (trace.order[i] === trace.order[event] && trace.name[i] === trace.name[event]) found.push(i);
@@ -23,6 +23,6 @@ export function sameOnAllRanks(trace, event) {
 export function lastRankOf(trace, event) {
   const tell = i => trace.lastRank[i] >= 0 ? {rank: trace.lastRank[i], us: trace.lastBy[i]} : null;
   if (tell(event)) return tell(event);
-  for (let i = 0; i < trace.count; i++) if (trace.order[i] === trace.order[event] && tell(i)) return tell(i);
+  for (let i = 0; i < trace.count; i++) if (trace.order[i] === trace.order[event] && tell(i) && fileOf(trace, i) === fileOf(trace, event)) return tell(i);
   return null;
 }

@@ -27,7 +27,8 @@ export class Rows {
       groups.get(row[outer]).push(row);
     }
     const place = row => row.counter ? FIRST_LANE_OF_THREADS : Number(row.tid ?? 0);
-    this.groups = [...groups.keys()].sort(compareNames).map(key => {
+    const fileOf = key => isByTensor ? 0 : groups.get(key)[0].file;
+    this.groups = [...groups.keys()].sort((a, b) => fileOf(a) - fileOf(b) || compareNames(a, b)).map(key => {
       const members = groups.get(key).sort((a, b) => place(a) - place(b) || compareNames(a.pid, b.pid) || compareNames(a.name, b.name));
       return {key, members, head: isByTensor ? members[0].words || key : headOf(key, members), inner, summary: isByTensor ? undefined : trace.summaries.get(key)};
     });

@@ -20,8 +20,8 @@ export class Steps {
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.draw());
   }
 
-  /// Those that are marked; else what the report takes for steps.
-  show(trace, report) {
+  /// Those that are marked; else what the report takes for steps, whose times are shifted by so much.
+  show(trace, report, shift = 0) {
     const lane = trace.rows.find(row => row.name === 'steps')?.lanes[0];
     this.steps = [];
     this.current = -1;
@@ -29,7 +29,7 @@ export class Steps {
       if (trace.end[i] > trace.begin[i]) this.steps.push({begin: trace.begin[i], end: trace.end[i], name: trace.names[trace.name[i]]});
     if (!this.steps.length && Array.isArray(report?.steps))
       for (const step of report.steps)
-        if (step?.end_us > step?.start_us) this.steps.push({begin: Number(step.start_us), end: Number(step.end_us), name: `step ${step.step}`});
+        if (step?.end_us > step?.start_us) this.steps.push({begin: Number(step.start_us) + shift, end: Number(step.end_us) + shift, name: `step ${step.step}`});
     this.steps.sort((a, b) => a.begin - b.begin);
     this.ends = Float64Array.from(this.steps, step => step.end);
     this.longest = this.steps.reduce((most, {begin, end}) => Math.max(most, end - begin), 0);

@@ -1,5 +1,6 @@
 // The spans of a folded rank: what it does at each time. The worker makes them once, as it reads the trace.
 import {STRATA, stratumOf} from './colors.js';
+import {rankIn} from './tracks.js';
 
 const noSpans = () => ({begin: [], end: [], name: []});
 
@@ -89,8 +90,8 @@ function summaryOf(trace, rows, strata) {
     }
   }
   for (const stratum of STRATA) found[stratum] = union(found[stratum]);
-  const rank = /^rank (\d+)$/.exec(rows[0].process);
-  if (rank) found.late = lateSpans(trace, rows, Number(rank[1]));
+  const rank = rankIn(rows[0].process);
+  if (rank !== undefined) found.late = lateSpans(trace, rows, rank);
   // A rank that computes during a negotiation is not held up. Where threads record their waits, only those count.
   if (found.result.begin.length) found.ranks = clip(found.ranks, found.result, true);
   let mask = noSpans();

@@ -3,7 +3,16 @@
 // Tensors of a rank have the rows from this number on.
 const FIRST_TENSOR = 100_000;
 
-export const isRank = process => /^rank \d+$/.test(process);
+/// What a process of a trace is called among those of several: `file` is the trace's name; empty: there is one alone.
+export const processIn = (file, process) => file ? `${file} · ${process}` : process;
+
+/// 3 of "rank 3", or of "a.json · rank 3"; undefined of another process.
+export function rankIn(process) {
+  const found = /(?:^| · )rank (\d+)$/.exec(process);
+  return found ? Number(found[1]) : undefined;
+}
+
+export const isRank = process => rankIn(process) !== undefined;
 
 /// 'counter', 'steps', 'batches', 'tensor' or 'thread'. `negotiates`: one of its events is a negotiation.
 export function kindOfTrack({process, name, tid, counter, negotiates}) {

@@ -1,4 +1,5 @@
-// Reads a trace away from the page's own thread. Comes in: {blob}; goes out: {progress}, then {trace, ...} or {error}.
+// Reads a trace away from the page's own thread. Comes in: {files: [{blob, name}]}; goes out: {progress}, then
+// {trace, files: [{name, metadata, ...}]} or {error}.
 import {Scanner} from './scanner.js';
 import {Builder} from './builder.js';
 
@@ -7,36 +8,43 @@ async function isGzip(blob) {
   return head[0] === 0x1f && head[1] === 0x8b;
 }
 
-async function read(blob) {
-  const builder = new Builder();
-  const scanner = new Scanner(events => builder.add(events));
-  const seen = {bytes: 0};
-  let cut = '';
-  try {
-    const bytes = blob.stream().pipeThrough(new TransformStream({transform: (piece, to) => {
-      seen.bytes += piece.length;
-      to.enqueue(piece);
-    }}));
-    const stream = await isGzip(blob) ? bytes.pipeThrough(new DecompressionStream('gzip')) : bytes;
-    // Counted before it is decompressed, since only that size is known.
-    const reader = stream.getReader();
-    let told = Date.now();
-    for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
-      scanner.push(piece.value);
-      if (Date.now() < told + 200) continue;
-      told = Date.now();
-      self.postMessage({progress: Math.min(1, seen.bytes / blob.size)});
+/// `onPiece` hears how many bytes of the file have come: that is counted before it is decompressed, since only its size is known.
+async function scan(blob, scanner, onPiece) {
+  const bytes = blob.stream().pipeThrough(new TransformStream({transform: (piece, to) => {
+    onPiece(piece.length);
+    to.enqueue(piece);
+  }}));
+  const stream = await isGzip(blob) ? bytes.pipeThrough(new DecompressionStream('gzip')) : bytes;
+  const reader = stream.getReader();
+  for (let piece = await reader.read(); !piece.done; piece = await reader.read()) scanner.push(piece.value);
+}
+
+async function read(files) {
+  const builder = new Builder(), whole = files.reduce((sum, {blob}) => sum + blob.size, 0), read = [];
+  let seen = 0, told = Date.now();
+  for (const {blob, name} of files) {
+    if (read.length) builder.nextFile();
+    const scanner = new Scanner(events => builder.add(events)), {bad, count} = builder;
+    let cut = '';
+    try {
+      await scan(blob, scanner, bytes => {
+        seen += bytes;
+        if (Date.now() < told + 200) return;
+        told = Date.now();
+        self.postMessage({progress: Math.min(1, seen / whole)});
+      });
+    } catch (error) {
+      cut = String(error.message);
     }
-  } catch (error) {
-    cut = String(error.message);
+    const scanned = scanner.finish();
+    read.push({...scanned, name, bad: scanned.bad + builder.bad - bad, cut, count: builder.count - count});
   }
-  const scanned = scanner.finish();
-  return {...scanned, bad: scanned.bad + builder.bad, cut, trace: builder.finish()};
+  return {files: read, trace: builder.finish(files.map(file => file.name))};
 }
 
 self.onmessage = async ({data}) => {
   try {
-    const result = await read(data.blob);
+    const result = await read(data.files);
     const {trace} = result;
     self.postMessage(result, Object.values(trace).filter(ArrayBuffer.isView).map(column => column.buffer));
   } catch (error) {
