@@ -90,6 +90,9 @@ void Job::add_rank(const RankPlacement& placement, AgentLink& agent, RankOutputs
     blamed_.try_emplace(blame->rank, blame->text);
     blamed_first_.try_emplace(speaker, blame->rank);
   });
+  member.error_output.shorten_by([this, speaker = placement.rank](std::string_view line) {
+    return texts_.shown(line, speaker, Clock::now());
+  });
   members_.push_back(std::move(member));
 }
 

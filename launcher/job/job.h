@@ -25,6 +25,7 @@
 #include "launcher/job/input_carrier.h"
 #include "launcher/job/last_lines.h"
 #include "launcher/job/outcome.h"
+#include "launcher/job/repeated_texts.h"
 #include "launcher/job/report_gatherer.h"
 #include "launcher/job/step_signals.h"
 #include "launcher/job/terminal_input.h"
@@ -160,6 +161,7 @@ class Job {
   std::map<Rank, Rank> blamed_first_;   // by those that blame
   std::map<Rank, LastLines> last_lines_;
   std::size_t lines_shown_ = 0;
+  RepeatedTexts texts_;
   TerminalInput* input_ = nullptr;
   ReportGatherer* gatherer_ = nullptr;
   FiguresTable figures_;

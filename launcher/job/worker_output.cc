@@ -146,7 +146,11 @@ void WorkerOutput::write(Console& console, std::string_view line, std::size_t sh
 void WorkerOutput::print(Console& console, std::string_view line, std::size_t shown) {
   release_at_ = kNever;
   patience_ = kUnfinishedLineWait;
-  write(console, line, shown);
+  if (shorten_ && shown == 0 && !prefix_.empty()) {
+    write(console, shorten_(line), 0);
+  } else {
+    write(console, line, shown);
+  }
   if (watcher_) watcher_(line);
 }
 

@@ -42,6 +42,11 @@ class WorkerOutput {
   /// Shows every line to `watcher`, too.
   void watch(std::function<void(std::string_view line)> watcher) { watcher_ = std::move(watcher); }
 
+  /// With a prefix shows of each line what `shorten` makes of it; watchers and copies have it whole.
+  void shorten_by(std::function<std::string(std::string_view line)> shorten) {
+    shorten_ = std::move(shorten);
+  }
+
   /// Reads once; at end of file the last line goes out and the pipe is closed. How many bytes came.
   std::size_t read(Console& console);
   void take(Console& console, std::string_view bytes);
@@ -76,6 +81,7 @@ class WorkerOutput {
   Duration patience_;        // with an unfinished line
   std::size_t drained_ = 0;  // bytes
   std::function<void(std::string_view)> watcher_;
+  std::function<std::string(std::string_view)> shorten_;
 };
 
 /// DIR/rank.<rank>/<name>, the rank padded with zeros to the width of the last; makes the directories.

@@ -221,4 +221,17 @@ TEST_CASE("without a prefix, on a terminal, no line is of two ranks all the same
   CHECK(screen.shown() == "name? \nhello\nBob\n");
 }
 
+TEST_CASE("a line may be shown shorter than it is, though not to watchers, and not without a prefix") {
+  for (const bool has_prefix : {true, false}) {
+    Screen screen(Screen::Kind::pipe);
+    WorkerOutput output = output_of(0, {.prefix = has_prefix});
+    std::vector<std::string> watched;
+    output.watch([&](std::string_view line) { watched.emplace_back(line); });
+    output.shorten_by([](std::string_view line) { return std::string(line.substr(0, 3)) + "\n"; });
+    output.take(screen.console(), "something\n");
+    CHECK(screen.shown() == (has_prefix ? "[0]<stdout>:som\n" : "something\n"));
+    CHECK(watched == std::vector<std::string>{"something\n"});
+  }
+}
+
 }  // namespace dabke

@@ -44,8 +44,9 @@ TEST_CASE("of a program without an interpreter its own functions are told, with 
   const std::vector<Dump::Stack> with_lines = {
       {10,
        "train",
-       {"(asleep in the kernel: do_sys_pause)", "pause (libc.so.6)", "(anonymous namespace)::load(int) at train.c:4 (train)",
-        "main at train.c:12 (train)", "__libc_start_main (libc.so.6)", "_start (train)"}}};
+       {"(asleep in the kernel: do_sys_pause)", "pause (libc.so.6)",
+        "(anonymous namespace)::load(int) at train.c:4 (train)", "main at train.c:12 (train)",
+        "__libc_start_main (libc.so.6)", "_start (train)"}}};
   CHECK(short_stack("", with_lines) ==
         Lines{"train.c:4 in (anonymous namespace)::load(int)", "train.c:12 in main",
               "below it: pause (libc.so.6), asleep in the kernel: do_sys_pause"});

@@ -1,0 +1,27 @@
+// What several ranks say in nearly the same words is shown in full once: all of them tell why a job has failed.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/clock.h"
+
+namespace dabke {
+
+class RepeatedTexts {
+ public:
+  /// A line of a rank's standard error as it is to be shown. Of a line of Dabke's log, or of one of its exceptions, most of
+  /// which another line has told within the last ten seconds, that part ends in "... (as rank 0 has told)".
+  std::string shown(std::string_view line, int rank, TimePoint now);
+
+ private:
+  struct Told {
+    std::string text;
+    int rank = 0;
+    TimePoint at{};
+  };
+  std::deque<Told> told_;  // the newest last
+};
+
+}  // namespace dabke
