@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,9 +38,20 @@ class Screen {
       REQUIRE(::poll(entries.data(), entries.size(), -1) > 0);
       for (const pollfd& entry : entries) console_->handle(entry);
     }
-    std::array<char, 4096> chunk;
-    const ssize_t got = ::read(reader_.get(), chunk.data(), chunk.size());
-    return got > 0 ? std::string(chunk.data(), static_cast<std::size_t>(got)) : "";
+    // A terminal hands over what was written to it a little later, and in parts.
+    constexpr char kEnd = '\a';
+    REQUIRE(::write(writer_.get(), &kEnd, 1) == 1);
+    std::string text;
+    while (!text.ends_with(kEnd)) {
+      pollfd entry{reader_.get(), POLLIN, 0};
+      REQUIRE(::poll(&entry, 1, -1) > 0);
+      std::array<char, 4096> chunk;
+      const ssize_t got = ::read(reader_.get(), chunk.data(), chunk.size());
+      REQUIRE((got > 0 || errno == EAGAIN));
+      if (got > 0) text.append(chunk.data(), static_cast<std::size_t>(got));
+    }
+    text.pop_back();
+    return text;
   }
 
  private:
