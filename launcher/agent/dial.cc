@@ -19,6 +19,7 @@
 
 #include "launcher/agent/agent.h"
 #include "launcher/agent/descriptors.h"
+#include "launcher/agent/dialling.h"
 #include "launcher/agent/frame_channel.h"
 #include "launcher/agent/process_setup.h"
 #include "launcher/agent/wire.h"
@@ -159,13 +160,6 @@ Result<Connected> connect_to_launcher(const std::string& host) {
 }
 
 }  // namespace
-
-Result<Handshake::Self> dialling_self(const std::string& job_id, const std::string& job_key, Rank number) {
-  Handshake::Self self{.rank = number, .process = identity_of_this_process()};
-  DABKE_RETURN_IF_ERROR(from_hex(job_id, self.job_id));
-  DABKE_RETURN_IF_ERROR(from_hex(job_key, self.job_key));
-  return self;
-}
 
 int run_agent_by_dialling() {
   const InheritedState inherited = prepare_process();

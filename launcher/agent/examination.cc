@@ -16,7 +16,7 @@
 
 #include <fmt/format.h>
 
-#include "launcher/agent/dial.h"
+#include "launcher/agent/dialling.h"
 #include "launcher/agent/host_cores.h"
 #include "launcher/hosts/hosts.h"
 #include "runtime/base/config.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/agent/dial.h"
+#include "launcher/agent/dialling.h"
 #include "launcher/agent/frame_channel.h"
 #include "launcher/job/agent_link.h"
 #include "launcher/job/watched_process.h"

@@ -16,8 +16,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/world.h"
 #include "runtime/timeline/record.h"
-#include "runtime/timeline/timeline.h"
 
 namespace dabke {
 

@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "launcher/agent/dial.h"
+#include "launcher/agent/dialling.h"
 #include "runtime/transport/address_trials.h"
 #include "runtime/transport/tcp_link.h"
 
