@@ -23,7 +23,7 @@
 #include "ops/registry.h"
 #include "runtime/backend/backend_runner.h"
 #include "runtime/bootstrap/bootstrap.h"
-#include "runtime/transport/network.h"
+#include "runtime/links/network.h"
 
 using namespace dabke;
 

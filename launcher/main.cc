@@ -15,10 +15,10 @@
 #include "launcher/agent/dial.h"
 #include "launcher/cli/build_report.h"
 #include "launcher/cli/doctor.h"
-#include "launcher/cli/help.h"
+#include "launcher/cli/flags/help.h"
+#include "launcher/cli/flags/options.h"
 #include "launcher/cli/launch.h"
-#include "launcher/cli/options.h"
-#include "runtime/base/config.h"
+#include "runtime/base/settings/config.h"
 
 namespace {
 

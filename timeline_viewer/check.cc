@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/timeline/record_joiner.h"
+#include "runtime/timeline/joining/record_joiner.h"
 
 namespace dabke::timeline {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/timeline/job_files.h"
+#include "runtime/timeline/joining/job_files.h"
 
 namespace dabke::timeline {
 

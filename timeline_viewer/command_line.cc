@@ -6,7 +6,7 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
-#include "runtime/base/spelling.h"
+#include "runtime/base/text/spelling.h"
 
 namespace dabke::timeline {
 namespace {

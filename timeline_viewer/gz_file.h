@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "runtime/base/owned.h"
 #include "runtime/base/status.h"
+#include "runtime/base/threads/owned.h"
 
 namespace dabke::timeline {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "runtime/base/clock.h"
-#include "runtime/base/owned.h"
 #include "runtime/base/status.h"
-#include "runtime/transport/network.h"
+#include "runtime/base/threads/owned.h"
+#include "runtime/links/network.h"
 
 namespace dabke::timeline {
 

@@ -14,8 +14,8 @@
 
 #include <fmt/format.h>
 
-#include "runtime/timeline/merge.h"
-#include "runtime/timeline/record_analysis.h"
+#include "runtime/timeline/merge/merge.h"
+#include "runtime/timeline/report/record_analysis.h"
 #include "timeline_viewer/check.h"
 #include "timeline_viewer/command_line.h"
 #include "timeline_viewer/report_text.h"

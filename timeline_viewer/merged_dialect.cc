@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/timeline/event_names.h"
-#include "runtime/timeline/merged_rows.h"
+#include "runtime/timeline/joining/merged_rows.h"
 #include "timeline_viewer/trace_analysis.h"
 
 namespace dabke::timeline {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "runtime/base/clock.h"
-#include "runtime/base/owned.h"
 #include "runtime/base/status.h"
+#include "runtime/base/threads/owned.h"
 
 namespace dabke::timeline {
 

@@ -11,8 +11,8 @@
 
 #include <fmt/format.h>
 
-#include "runtime/base/counted.h"
-#include "runtime/timeline/findings.h"
+#include "runtime/base/text/counted.h"
+#include "runtime/timeline/report/findings.h"
 
 namespace dabke::timeline {
 namespace {

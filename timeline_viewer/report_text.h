@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/timeline/report.h"
+#include "runtime/timeline/report/report.h"
 
 namespace dabke::timeline {
 

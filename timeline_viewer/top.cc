@@ -16,13 +16,13 @@
 #include <fmt/format.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/base/owned.h"
 #include "runtime/base/terminal.h"
-#include "runtime/diagnosis/job_figures.h"
-#include "runtime/diagnosis/look_ticket.h"
-#include "runtime/transport/frame.h"
-#include "runtime/transport/handshake_io.h"
-#include "runtime/transport/network.h"
+#include "runtime/base/threads/owned.h"
+#include "runtime/diagnosis/live/job_figures.h"
+#include "runtime/diagnosis/live/look_ticket.h"
+#include "runtime/links/frame.h"
+#include "runtime/links/handshake_io.h"
+#include "runtime/links/network.h"
 #include "timeline_viewer/job_address.h"
 
 namespace dabke::timeline {

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/timeline/analysis.h"
+#include "runtime/timeline/report/analysis.h"
 #include "timeline_viewer/trace_events.h"
 
 namespace dabke::timeline {

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "runtime/base/counted.h"
+#include "runtime/base/text/counted.h"
 #include "timeline_viewer/gz_file.h"
 
 namespace dabke::timeline {

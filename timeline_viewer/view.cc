@@ -15,8 +15,8 @@
 
 #include <fmt/format.h>
 
-#include "runtime/base/owned.h"
-#include "runtime/timeline/merged_file.h"
+#include "runtime/base/threads/owned.h"
+#include "runtime/timeline/joining/merged_file.h"
 #include "timeline_viewer/gz_file.h"
 #include "timeline_viewer/page.h"
 #include "timeline_viewer/page_server.h"

@@ -12,7 +12,7 @@
 #include "benchmarks/perf/measure/sizes.h"
 #include "ops/registry.h"
 #include "runtime/backend/backend.h"
-#include "runtime/base/config.h"
+#include "runtime/base/settings/config.h"
 
 namespace dabke::perf {
 namespace {

@@ -9,7 +9,7 @@
 #include "bindings/c/structs.h"
 #include "build_parts.h"
 #include "ops/registry.h"
-#include "runtime/base/utf8.h"
+#include "runtime/base/text/utf8.h"
 
 using namespace dabke;
 

@@ -3,7 +3,7 @@
 #include <pthread.h>
 
 #include "bindings/c/taken_job_key.h"
-#include "runtime/base/utf8.h"
+#include "runtime/base/text/utf8.h"
 
 namespace dabke {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "dabke/dabke.h"
-#include "runtime/base/exceptions.h"
+#include "runtime/base/threads/exceptions.h"
 #include "runtime/core/runtime.h"
 
 /// A handle is an operation, and the DLPack form of its outputs.

@@ -5,8 +5,8 @@
 
 #include <cstdlib>
 
-#include "runtime/base/owned.h"
-#include "runtime/transport/job_secret.h"
+#include "runtime/base/threads/owned.h"
+#include "runtime/store/job_secret.h"
 
 namespace dabke {
 namespace {

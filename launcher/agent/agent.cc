@@ -16,13 +16,13 @@
 #include <fmt/format.h>
 
 #include "launcher/agent/agent_process.h"
-#include "launcher/agent/descriptors.h"
-#include "launcher/agent/greeting.h"
-#include "launcher/agent/machine.h"
-#include "launcher/agent/process_setup.h"
-#include "launcher/agent/program.h"
-#include "launcher/agent/supervisor.h"
-#include "launcher/agent/worker_environment.h"
+#include "launcher/agent_protocol/greeting.h"
+#include "launcher/machine/machine.h"
+#include "launcher/process/descriptors.h"
+#include "launcher/process/process_setup.h"
+#include "launcher/process/program.h"
+#include "launcher/process/supervisor.h"
+#include "launcher/process/worker_environment.h"
 
 extern char** environ;
 

@@ -1,13 +1,13 @@
 // The agent of one host: runs the ranks there, each below its supervisor, and speaks with the launcher
-// (launcher/agent/protocol.h). When the launcher is gone it ends them.
+// (launcher/agent_protocol/protocol.h). When the launcher is gone it ends them.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "launcher/agent/output_ends.h"
-#include "launcher/agent/supervisor.h"
-#include "runtime/base/owned.h"
+#include "launcher/process/output_ends.h"
+#include "launcher/process/supervisor.h"
+#include "runtime/base/threads/owned.h"
 
 namespace dabke {
 

@@ -18,12 +18,12 @@
 #include "launcher/agent/agent.h"
 #include "launcher/agent/carried_input.h"
 #include "launcher/agent/carried_output.h"
-#include "launcher/agent/examination.h"
-#include "launcher/agent/frame_channel.h"
-#include "launcher/agent/orphans.h"
-#include "launcher/agent/protocol.h"
-#include "launcher/agent/spawn.h"
 #include "launcher/agent/store_door.h"
+#include "launcher/agent_protocol/frame_channel.h"
+#include "launcher/agent_protocol/protocol.h"
+#include "launcher/examination/examination.h"
+#include "launcher/process/orphans.h"
+#include "launcher/process/spawn.h"
 #include "runtime/base/clock.h"
 
 namespace dabke {

@@ -11,11 +11,11 @@
 #include <fmt/ranges.h>
 
 #include "launcher/agent/agent_process.h"
-#include "launcher/agent/host_cores.h"
-#include "launcher/agent/process_tree.h"
-#include "launcher/agent/worker_environment.h"
-#include "launcher/hosts/core_shares.h"
-#include "runtime/base/whereabouts.h"
+#include "launcher/machine/core_shares.h"
+#include "launcher/machine/host_cores.h"
+#include "launcher/process/process_tree.h"
+#include "launcher/process/worker_environment.h"
+#include "runtime/base/text/whereabouts.h"
 
 namespace dabke {
 namespace {

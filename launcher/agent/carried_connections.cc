@@ -7,7 +7,7 @@
 #include <array>
 #include <cerrno>
 
-#include "launcher/agent/protocol.h"
+#include "launcher/agent_protocol/protocol.h"
 
 namespace dabke {
 namespace {

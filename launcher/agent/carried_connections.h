@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/agent/frame_channel.h"
-#include "runtime/base/owned.h"
+#include "launcher/agent_protocol/frame_channel.h"
+#include "runtime/base/threads/owned.h"
 
 namespace dabke {
 

@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-#include "launcher/agent/protocol.h"
+#include "launcher/agent_protocol/protocol.h"
 
 namespace dabke {
 namespace {

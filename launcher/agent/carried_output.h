@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
-#include "launcher/agent/frame_channel.h"
-#include "runtime/base/owned.h"
+#include "launcher/agent_protocol/frame_channel.h"
+#include "runtime/base/threads/owned.h"
 
 namespace dabke {
 

@@ -18,16 +18,16 @@
 #include <fmt/ranges.h>
 
 #include "launcher/agent/agent.h"
-#include "launcher/agent/descriptors.h"
-#include "launcher/agent/dialling.h"
-#include "launcher/agent/frame_channel.h"
-#include "launcher/agent/process_setup.h"
-#include "launcher/agent/wire.h"
+#include "launcher/agent_protocol/dialling.h"
+#include "launcher/agent_protocol/frame_channel.h"
+#include "launcher/agent_protocol/wire.h"
+#include "launcher/process/descriptors.h"
+#include "launcher/process/process_setup.h"
 #include "runtime/base/clock.h"
-#include "runtime/base/config.h"
 #include "runtime/base/hmac.h"
-#include "runtime/transport/handshake_io.h"
-#include "runtime/transport/network.h"
+#include "runtime/base/settings/config.h"
+#include "runtime/links/handshake_io.h"
+#include "runtime/links/network.h"
 
 extern char** environ;
 

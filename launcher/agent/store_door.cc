@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "launcher/agent/protocol.h"
+#include "launcher/agent_protocol/protocol.h"
 
 namespace dabke {
 

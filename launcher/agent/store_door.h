@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "launcher/agent/carried_connections.h"
-#include "launcher/agent/frame_channel.h"
-#include "runtime/base/owned.h"
+#include "launcher/agent_protocol/frame_channel.h"
 #include "runtime/base/status.h"
+#include "runtime/base/threads/owned.h"
 
 namespace dabke {
 

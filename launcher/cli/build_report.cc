@@ -11,13 +11,13 @@
 #include <fmt/ranges.h>
 
 #include "build_parts.h"
-#include "launcher/agent/host_cores.h"
-#include "launcher/agent/program.h"
-#include "launcher/agent/version.h"
+#include "launcher/agent_protocol/version.h"
 #include "launcher/cli/build_facts.h"
-#include "launcher/cli/config_file.h"
+#include "launcher/cli/flags/config_file.h"
 #include "launcher/cli/python_packages.h"
-#include "runtime/base/config.h"
+#include "launcher/machine/host_cores.h"
+#include "launcher/process/program.h"
+#include "runtime/base/settings/config.h"
 
 namespace dabke {
 

@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "launcher/agent/process_setup.h"
 #include "launcher/cli/job_hosts.h"
 #include "launcher/cli/job_setup.h"
 #include "launcher/cli/launch.h"
@@ -17,7 +16,8 @@
 #include "launcher/doctor/findings.h"
 #include "launcher/hosts/allocation.h"
 #include "launcher/hosts/hosts.h"
-#include "launcher/job/local_agent.h"
+#include "launcher/process/process_setup.h"
+#include "launcher/reach/local_agent.h"
 
 namespace dabke {
 namespace {

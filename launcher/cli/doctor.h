@@ -1,7 +1,7 @@
 // `dabkerun doctor`: examines the hosts of a job before there is one.
 #pragma once
 
-#include "launcher/cli/options.h"
+#include "launcher/cli/flags/options.h"
 
 namespace dabke {
 

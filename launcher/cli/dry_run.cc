@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "launcher/job/dialled_agents.h"
-#include "runtime/base/counted.h"
+#include "launcher/reach/dialled_agents.h"
+#include "runtime/base/text/counted.h"
 
 namespace dabke {
 namespace {

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "launcher/cli/flags/options.h"
 #include "launcher/cli/job_hosts.h"
-#include "launcher/cli/options.h"
 #include "launcher/hosts/placement.h"
-#include "launcher/job/remote_shell.h"
+#include "launcher/reach/remote_shell.h"
 
 namespace dabke {
 

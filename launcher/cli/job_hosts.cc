@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "launcher/agent/program.h"
 #include "launcher/hosts/allocation.h"
+#include "launcher/process/program.h"
 
 namespace dabke {
 namespace {

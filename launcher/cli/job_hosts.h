@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/cli/options.h"
+#include "launcher/cli/flags/options.h"
 #include "launcher/hosts/hosts.h"
-#include "runtime/base/config.h"
+#include "runtime/base/settings/config.h"
 #include "runtime/base/status.h"
 
 namespace dabke {

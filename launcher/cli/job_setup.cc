@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "launcher/hosts/hosts.h"
-#include "launcher/job/dialled_agents.h"
-#include "runtime/base/counted.h"
-#include "runtime/transport/interfaces.h"
+#include "launcher/reach/dialled_agents.h"
+#include "runtime/base/text/counted.h"
+#include "runtime/links/interfaces.h"
 
 extern char** environ;
 

@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "launcher/cli/flags/options.h"
 #include "launcher/cli/job_hosts.h"
-#include "launcher/cli/options.h"
-#include "launcher/job/agent_starter.h"
-#include "launcher/job/remote_shell.h"
-#include "runtime/base/config.h"
+#include "launcher/reach/agent_starter.h"
+#include "launcher/reach/remote_shell.h"
 #include "runtime/base/hmac.h"
+#include "runtime/base/settings/config.h"
 #include "runtime/base/status.h"
 
 namespace dabke {

@@ -10,11 +10,11 @@
 
 #include <fmt/format.h>
 
-#include "launcher/agent/program.h"
-#include "launcher/agent/supervisor.h"
-#include "runtime/base/config.h"
-#include "runtime/base/counted.h"
-#include "runtime/timeline/merge.h"
+#include "launcher/process/program.h"
+#include "launcher/process/supervisor.h"
+#include "runtime/base/settings/config.h"
+#include "runtime/base/text/counted.h"
+#include "runtime/timeline/merge/merge.h"
 
 namespace dabke {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/cli/options.h"
+#include "launcher/cli/flags/options.h"
 #include "runtime/base/world.h"
 
 namespace dabke {

@@ -14,11 +14,8 @@
 
 #include <fmt/format.h>
 
-#include "launcher/agent/process_setup.h"
-#include "launcher/agent/program.h"
-#include "launcher/agent/worker_environment.h"
 #include "launcher/cli/dry_run.h"
-#include "launcher/cli/flags.h"
+#include "launcher/cli/flags/flags.h"
 #include "launcher/cli/job_hosts.h"
 #include "launcher/cli/job_setup.h"
 #include "launcher/cli/job_timeline.h"
@@ -27,11 +24,14 @@
 #include "launcher/hosts/placement.h"
 #include "launcher/job/forwarded_environment.h"
 #include "launcher/job/job.h"
-#include "launcher/job/local_agent.h"
-#include "runtime/base/config.h"
-#include "runtime/base/counted.h"
+#include "launcher/process/process_setup.h"
+#include "launcher/process/program.h"
+#include "launcher/process/worker_environment.h"
+#include "launcher/reach/local_agent.h"
+#include "runtime/base/settings/config.h"
+#include "runtime/base/text/counted.h"
 #include "runtime/bootstrap/placement_note.h"
-#include "runtime/bootstrap/rendezvous_server.h"
+#include "runtime/store/rendezvous_server.h"
 
 namespace dabke {
 namespace {

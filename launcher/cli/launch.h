@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "launcher/cli/options.h"
+#include "launcher/cli/flags/options.h"
 
 namespace dabke {
 

@@ -12,9 +12,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "launcher/agent/program.h"
 #include "launcher/job/forwarded_environment.h"
-#include "launcher/job/shell_words.h"
+#include "launcher/process/program.h"
+#include "launcher/reach/shell_words.h"
 
 extern char** environ;
 

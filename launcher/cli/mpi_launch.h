@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/cli/flags/options.h"
 #include "launcher/cli/job_hosts.h"
-#include "launcher/cli/options.h"
 #include "launcher/hosts/placement.h"
 #include "runtime/base/status.h"
 

@@ -10,9 +10,9 @@
 
 #include <fmt/format.h>
 
-#include "launcher/agent/program.h"
-#include "launcher/job/remote_shell.h"
-#include "launcher/job/watched_process.h"
+#include "launcher/process/program.h"
+#include "launcher/reach/remote_shell.h"
+#include "launcher/reach/watched_process.h"
 #include "runtime/base/clock.h"
 
 namespace dabke {

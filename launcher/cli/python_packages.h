@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/base/config.h"
+#include "runtime/base/settings/config.h"
 
 namespace dabke {
 

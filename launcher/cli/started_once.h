@@ -1,7 +1,7 @@
 // Whether this is the only dabkerun of its job: another launcher that starts it as one of several gets as many jobs.
 #pragma once
 
-#include "runtime/base/config.h"
+#include "runtime/base/settings/config.h"
 #include "runtime/base/status.h"
 
 namespace dabke {

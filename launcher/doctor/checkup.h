@@ -18,10 +18,10 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/agent/protocol.h"
+#include "launcher/agent_protocol/protocol.h"
 #include "launcher/hosts/hosts.h"
-#include "launcher/job/agent_link.h"
-#include "launcher/job/agent_starter.h"
+#include "launcher/reach/agent_link.h"
+#include "launcher/reach/agent_starter.h"
 #include "runtime/base/clock.h"
 
 namespace dabke {

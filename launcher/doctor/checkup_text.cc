@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "launcher/agent/greeting.h"
+#include "launcher/agent_protocol/greeting.h"
 #include "launcher/doctor/findings.h"
 #include "runtime/timeline/json_text.h"
 

@@ -1,5 +1,5 @@
 #include "launcher/doctor/findings.h"
-#include "runtime/base/counted.h"
+#include "runtime/base/text/counted.h"
 
 #include <algorithm>
 #include <cstdlib>

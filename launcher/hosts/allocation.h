@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "launcher/hosts/hosts.h"
-#include "runtime/base/config.h"
+#include "runtime/base/settings/config.h"
 #include "runtime/base/status.h"
 
 namespace dabke {

@@ -30,7 +30,7 @@
 #include <fmt/ranges.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/base/owned.h"
+#include "runtime/base/threads/owned.h"
 
 namespace dabke {
 namespace {

@@ -1,7 +1,7 @@
 // What a job does about a rank that has failed.
 #pragma once
 
-#include "launcher/job/outcome.h"
+#include "launcher/verdict/outcome.h"
 
 namespace dabke {
 

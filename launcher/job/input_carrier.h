@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "launcher/job/agent_link.h"
-#include "runtime/base/owned.h"
+#include "launcher/reach/agent_link.h"
+#include "runtime/base/threads/owned.h"
 
 namespace dabke {
 

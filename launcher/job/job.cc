@@ -12,11 +12,11 @@
 
 #include <fmt/format.h>
 
-#include "launcher/agent/process_setup.h"
-#include "launcher/job/blamed_rank.h"
-#include "launcher/job/hang_verdict.h"
-#include "runtime/base/counted.h"
+#include "launcher/process/process_setup.h"
+#include "launcher/verdict/blamed_rank.h"
+#include "launcher/verdict/hang_verdict.h"
 #include "runtime/base/terminal.h"
+#include "runtime/base/text/counted.h"
 
 namespace dabke {
 namespace {

@@ -16,23 +16,23 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/agent/supervisor.h"
 #include "launcher/hosts/placement.h"
-#include "launcher/job/agent_link.h"
-#include "launcher/job/agent_starter.h"
-#include "launcher/job/console.h"
 #include "launcher/job/failure_policy.h"
 #include "launcher/job/input_carrier.h"
-#include "launcher/job/last_lines.h"
-#include "launcher/job/outcome.h"
-#include "launcher/job/repeated_texts.h"
 #include "launcher/job/report_gatherer.h"
 #include "launcher/job/step_signals.h"
 #include "launcher/job/terminal_input.h"
-#include "launcher/job/worker_output.h"
+#include "launcher/output/console.h"
+#include "launcher/output/last_lines.h"
+#include "launcher/output/repeated_texts.h"
+#include "launcher/output/worker_output.h"
+#include "launcher/process/supervisor.h"
+#include "launcher/reach/agent_link.h"
+#include "launcher/reach/agent_starter.h"
+#include "launcher/verdict/outcome.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/ended_rank.h"
-#include "runtime/base/owned.h"
+#include "runtime/base/threads/owned.h"
 
 namespace dabke {
 

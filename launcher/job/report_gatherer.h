@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/owned.h"
-#include "runtime/diagnosis/dump.h"
-#include "runtime/diagnosis/job_figures.h"
+#include "runtime/base/threads/owned.h"
+#include "runtime/diagnosis/dumps/dump.h"
+#include "runtime/diagnosis/live/job_figures.h"
 
 namespace dabke {
 

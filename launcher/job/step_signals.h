@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "launcher/agent/process_setup.h"
+#include "launcher/process/process_setup.h"
 #include "runtime/base/clock.h"
 
 namespace dabke {

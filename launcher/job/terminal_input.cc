@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "launcher/job/open_again.h"
+#include "launcher/output/open_again.h"
 
 namespace dabke {
 namespace {

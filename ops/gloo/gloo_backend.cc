@@ -13,7 +13,7 @@
 
 #include "ops/gloo/gloo_threads.h"
 #include "runtime/backend/activity.h"
-#include "runtime/base/exceptions.h"
+#include "runtime/base/threads/exceptions.h"
 
 namespace dabke {
 namespace {

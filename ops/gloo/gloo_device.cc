@@ -17,7 +17,7 @@
 #include <system_error>
 
 #include "ops/gloo/gloo_threads.h"
-#include "runtime/base/floating_point.h"
+#include "runtime/base/threads/floating_point.h"
 
 namespace dabke {
 namespace {

@@ -15,10 +15,10 @@
 #include <gloo/transport/tcp/device.h>
 
 #include "ops/gloo/device_thread.h"
-#include "runtime/base/fork_guard.h"
-#include "runtime/base/guarded_fd.h"
 #include "runtime/base/status.h"
-#include "runtime/transport/network.h"
+#include "runtime/base/threads/fork_guard.h"
+#include "runtime/base/threads/guarded_fd.h"
+#include "runtime/links/network.h"
 
 namespace dabke {
 

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include "runtime/base/thread.h"
+#include "runtime/base/threads/thread.h"
 
 namespace dabke {
 

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <utility>
 
-#include "runtime/base/owned.h"
+#include "runtime/base/threads/owned.h"
 
 namespace dabke {
 namespace {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/fork_guard.h"
-#include "runtime/transport/network.h"
-#include "runtime/transport/tcp_liveness.h"
+#include "runtime/base/threads/fork_guard.h"
+#include "runtime/links/network.h"
+#include "runtime/links/tcp_liveness.h"
 
 namespace dabke {
 

@@ -4,8 +4,8 @@
 #include <new>
 #include <utility>
 
-#include "runtime/base/exceptions.h"
-#include "runtime/base/thread.h"
+#include "runtime/base/threads/exceptions.h"
+#include "runtime/base/threads/thread.h"
 
 namespace dabke {
 

@@ -15,9 +15,9 @@
 #include <thread>
 
 #include "ops/gloo/gloo_context.h"
-#include "runtime/base/abort_latch.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
+#include "runtime/base/threads/abort_latch.h"
 
 namespace dabke {
 

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "runtime/transport/init_failure.h"
+#include "runtime/store/init_failure.h"
 
 namespace dabke {
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "runtime/backend/activity.h"
-#include "runtime/base/exceptions.h"
+#include "runtime/base/threads/exceptions.h"
 
 namespace dabke {
 namespace {

@@ -9,7 +9,7 @@
 #include "ops/mpi/mpi_collectives.h"
 #include "runtime/backend/backend.h"
 #include "runtime/backend/packer.h"
-#include "runtime/base/abort_latch.h"
+#include "runtime/base/threads/abort_latch.h"
 
 namespace dabke {
 

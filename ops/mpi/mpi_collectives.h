@@ -22,7 +22,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/kinds.h"
 #include "runtime/kernels/kernels.h"
-#include "runtime/transport/mpi_session.h"
+#include "runtime/modules/mpi_session.h"
 
 namespace dabke {
 

@@ -1,10 +1,10 @@
-// What the module exports (runtime/transport/module.h).
+// What the module exports (runtime/modules/module.h).
 #include <cstdlib>
 #include <string_view>
 
 #include "ops/mpi/mpi_process.h"
-#include "runtime/transport/build_id.h"
-#include "runtime/transport/module.h"
+#include "runtime/modules/build_id.h"
+#include "runtime/modules/module.h"
 
 namespace {
 

@@ -14,8 +14,8 @@
 #include <mutex>
 
 #include "ops/mpi/mpi_gate.h"
-#include "runtime/base/owned.h"
-#include "runtime/transport/mpi_session.h"
+#include "runtime/base/threads/owned.h"
+#include "runtime/modules/mpi_session.h"
 
 namespace dabke {
 

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "ops/nccl/cuda_clock.h"
-#include "runtime/base/counted.h"
-#include "runtime/base/exceptions.h"
-#include "runtime/base/fusion_settings.h"
+#include "runtime/base/settings/fusion_settings.h"
+#include "runtime/base/text/counted.h"
+#include "runtime/base/threads/exceptions.h"
 
 namespace dabke {
 namespace {

@@ -1,9 +1,9 @@
-// What the module exports (runtime/transport/module.h).
+// What the module exports (runtime/modules/module.h).
 #include <string_view>
 
 #include "ops/nccl/nccl_process.h"
-#include "runtime/transport/build_id.h"
-#include "runtime/transport/module.h"
+#include "runtime/modules/build_id.h"
+#include "runtime/modules/module.h"
 
 namespace {
 

@@ -8,10 +8,10 @@
 #include "ops/nccl/nccl_dtype.h"
 #include "runtime/backend/host_layout.h"
 #include "runtime/base/bytes.h"
-#include "runtime/base/exceptions.h"
-#include "runtime/base/fusion_settings.h"
+#include "runtime/base/settings/fusion_settings.h"
+#include "runtime/base/threads/exceptions.h"
 #include "runtime/call/process_set_list.h"
-#include "runtime/transport/module_loader.h"
+#include "runtime/modules/module_loader.h"
 
 namespace dabke {
 namespace {

@@ -25,7 +25,7 @@
 #include "runtime/backend/activity.h"
 #include "runtime/backend/backend.h"
 #include "runtime/backend/packer.h"
-#include "runtime/base/abort_latch.h"
+#include "runtime/base/threads/abort_latch.h"
 
 namespace dabke {
 

@@ -11,8 +11,8 @@
 
 #include "ops/nccl/nccl_dtype.h"
 #include "runtime/base/bytes.h"
-#include "runtime/base/exceptions.h"
-#include "runtime/base/thread.h"
+#include "runtime/base/threads/exceptions.h"
+#include "runtime/base/threads/thread.h"
 
 namespace dabke {
 

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/base/signal_keeper.h"
+#include "runtime/base/threads/signal_keeper.h"
 
 namespace dabke::nccl {
 namespace {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "ops/nccl/cuda_driver.h"
-#include "runtime/base/config.h"
+#include "runtime/base/settings/config.h"
 #include "runtime/base/status.h"
 
 namespace dabke::nccl {

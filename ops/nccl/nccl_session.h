@@ -20,8 +20,8 @@
 
 #include "runtime/backend/device.h"
 #include "runtime/base/clock.h"
-#include "runtime/base/config.h"
 #include "runtime/base/kinds.h"
+#include "runtime/base/settings/config.h"
 #include "runtime/base/status.h"
 
 namespace dabke {

@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "runtime/base/hmac.h"
-#include "runtime/transport/shm/aligned_mapping.h"
-#include "runtime/transport/shm/local_socket.h"
+#include "runtime/links/shm/aligned_mapping.h"
+#include "runtime/links/shm/local_socket.h"
 
 namespace dabke {
 namespace {

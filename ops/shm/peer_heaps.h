@@ -17,7 +17,7 @@
 
 #include "ops/shm/shm_steps.h"
 #include "runtime/base/log.h"
-#include "runtime/transport/shm/shared_heap.h"
+#include "runtime/links/shm/shared_heap.h"
 
 namespace dabke {
 

@@ -8,7 +8,7 @@
 #include "ops/shm/shm_collectives.h"
 #include "runtime/backend/activity.h"
 #include "runtime/base/bytes.h"
-#include "runtime/base/exceptions.h"
+#include "runtime/base/threads/exceptions.h"
 
 namespace dabke {
 namespace {

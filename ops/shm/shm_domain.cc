@@ -10,10 +10,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "runtime/transport/init_failure.h"
-#include "runtime/transport/link_setup.h"
-#include "runtime/transport/network.h"
-#include "runtime/transport/shm/shm_link.h"
+#include "runtime/links/network.h"
+#include "runtime/links/setup/link_setup.h"
+#include "runtime/links/shm/shm_link.h"
+#include "runtime/store/init_failure.h"
 
 namespace dabke {
 namespace {

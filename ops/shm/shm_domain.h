@@ -21,7 +21,7 @@
 #include "ops/shm/batch_marks.h"
 #include "ops/shm/store_choice.h"
 #include "runtime/backend/backend.h"
-#include "runtime/transport/shm/segment.h"
+#include "runtime/links/shm/segment.h"
 
 namespace dabke {
 

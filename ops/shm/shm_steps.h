@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "ops/shm/shm_domain.h"
-#include "runtime/base/abort_latch.h"
-#include "runtime/transport/shm/waiting.h"
+#include "runtime/base/threads/abort_latch.h"
+#include "runtime/links/shm/waiting.h"
 
 namespace dabke {
 

@@ -4,7 +4,7 @@
 
 #include "ops/tcp/tcp_collectives.h"
 #include "runtime/backend/activity.h"
-#include "runtime/base/exceptions.h"
+#include "runtime/base/threads/exceptions.h"
 
 namespace dabke {
 

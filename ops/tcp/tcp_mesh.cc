@@ -11,9 +11,9 @@
 
 #include <fmt/format.h>
 
-#include "runtime/transport/link_setup.h"
-#include "runtime/transport/little_endian.h"
-#include "runtime/transport/network.h"
+#include "runtime/links/little_endian.h"
+#include "runtime/links/network.h"
+#include "runtime/links/setup/link_setup.h"
 
 namespace dabke {
 namespace {

@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "runtime/backend/backend.h"
-#include "runtime/base/abort_latch.h"
-#include "runtime/base/guarded_fd.h"
-#include "runtime/transport/link.h"
-#include "runtime/transport/shm/waiting.h"
-#include "runtime/transport/tcp_liveness.h"
+#include "runtime/base/threads/abort_latch.h"
+#include "runtime/base/threads/guarded_fd.h"
+#include "runtime/links/link.h"
+#include "runtime/links/shm/waiting.h"
+#include "runtime/links/tcp_liveness.h"
 
 namespace dabke {
 

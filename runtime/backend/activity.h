@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "runtime/backend/batch.h"
-#include "runtime/timeline/timeline.h"
+#include "runtime/timeline/recording/timeline.h"
 
 namespace dabke {
 

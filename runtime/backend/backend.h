@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "runtime/backend/batch.h"
-#include "runtime/base/config.h"
-#include "runtime/base/fork_guard.h"
 #include "runtime/base/log.h"
+#include "runtime/base/settings/config.h"
 #include "runtime/base/status.h"
+#include "runtime/base/threads/fork_guard.h"
 #include "runtime/base/world.h"
-#include "runtime/transport/mpi_session.h"
-#include "runtime/transport/shm/shared_heap.h"
-#include "runtime/transport/store.h"
+#include "runtime/links/shm/shared_heap.h"
+#include "runtime/modules/mpi_session.h"
+#include "runtime/store/store.h"
 
 namespace dabke {
 

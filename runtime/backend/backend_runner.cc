@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "runtime/backend/packer.h"
-#include "runtime/base/exceptions.h"
+#include "runtime/base/threads/exceptions.h"
 
 namespace dabke {
 namespace {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "runtime/backend/backend.h"
-#include "runtime/base/abort_latch.h"
+#include "runtime/base/threads/abort_latch.h"
 
 namespace dabke {
 

@@ -1,6 +1,6 @@
 #include "runtime/backend/batch.h"
 
-#include "runtime/base/counted.h"
+#include "runtime/base/text/counted.h"
 
 #include <algorithm>
 #include <numeric>

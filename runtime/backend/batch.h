@@ -12,10 +12,10 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/kinds.h"
 #include "runtime/base/status.h"
-#include "runtime/base/wait_check.h"
+#include "runtime/base/threads/wait_check.h"
 #include "runtime/call/call_spec.h"
 #include "runtime/kernels/kernels.h"
-#include "runtime/timeline/timeline.h"
+#include "runtime/timeline/recording/timeline.h"
 
 namespace dabke {
 

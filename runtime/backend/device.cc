@@ -7,7 +7,7 @@
 #include <new>
 
 #include "runtime/base/bytes.h"
-#include "runtime/base/fusion_settings.h"
+#include "runtime/base/settings/fusion_settings.h"
 
 namespace dabke {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "runtime/backend/device.h"
-#include "runtime/base/fusion_settings.h"
+#include "runtime/base/settings/fusion_settings.h"
 
 namespace dabke {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "runtime/base/status.h"
-#include "runtime/transport/address_trials.h"
-#include "runtime/transport/interfaces.h"
+#include "runtime/links/address_trials.h"
+#include "runtime/links/interfaces.h"
 
 namespace dabke {
 

@@ -11,19 +11,19 @@
 
 #include "runtime/base/ended_rank.h"
 #include "runtime/base/hmac.h"
-#include "runtime/base/variable_names.h"
+#include "runtime/base/settings/variable_names.h"
 #include "runtime/bootstrap/host_addresses.h"
 #include "runtime/bootstrap/mpi_place.h"
 #include "runtime/bootstrap/other_launchers.h"
 #include "runtime/bootstrap/place.h"
 #include "runtime/bootstrap/pmi2_start.h"
 #include "runtime/bootstrap/roster.h"
-#include "runtime/transport/checked_store.h"
-#include "runtime/transport/http_store.h"
-#include "runtime/transport/init_failure.h"
-#include "runtime/transport/init_watch.h"
-#include "runtime/transport/job_secret.h"
-#include "runtime/transport/module_loader.h"
+#include "runtime/modules/module_loader.h"
+#include "runtime/store/checked_store.h"
+#include "runtime/store/http_store.h"
+#include "runtime/store/init_failure.h"
+#include "runtime/store/init_watch.h"
+#include "runtime/store/job_secret.h"
 
 namespace dabke {
 namespace {

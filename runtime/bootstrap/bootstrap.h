@@ -34,14 +34,14 @@
 #include <optional>
 #include <string>
 
-#include "runtime/base/config.h"
 #include "runtime/base/log.h"
+#include "runtime/base/settings/config.h"
 #include "runtime/base/status.h"
-#include "runtime/base/wait_check.h"
+#include "runtime/base/threads/wait_check.h"
 #include "runtime/base/world.h"
 #include "runtime/bootstrap/exchange_start.h"
-#include "runtime/transport/mpi_session.h"
-#include "runtime/transport/store.h"
+#include "runtime/modules/mpi_session.h"
+#include "runtime/store/store.h"
 
 namespace dabke {
 

@@ -10,9 +10,9 @@
 
 #include "runtime/base/hmac.h"
 #include "runtime/bootstrap/roster.h"
-#include "runtime/transport/http_store.h"
-#include "runtime/transport/init_failure.h"
-#include "runtime/transport/job_secret.h"
+#include "runtime/store/http_store.h"
+#include "runtime/store/init_failure.h"
+#include "runtime/store/job_secret.h"
 
 namespace dabke {
 namespace {

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/config.h"
+#include "runtime/base/settings/config.h"
 #include "runtime/base/status.h"
 #include "runtime/base/world.h"
 #include "runtime/bootstrap/served_store.h"

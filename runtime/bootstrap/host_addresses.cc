@@ -10,9 +10,9 @@
 
 #include "runtime/bootstrap/address_choice.h"
 #include "runtime/bootstrap/roster.h"
-#include "runtime/transport/address_trials.h"
-#include "runtime/transport/init_failure.h"
-#include "runtime/transport/interfaces.h"
+#include "runtime/links/address_trials.h"
+#include "runtime/links/interfaces.h"
+#include "runtime/store/init_failure.h"
 
 namespace dabke {
 namespace {

@@ -14,10 +14,10 @@
 #include <string>
 
 #include "runtime/base/clock.h"
-#include "runtime/base/config.h"
+#include "runtime/base/settings/config.h"
 #include "runtime/base/status.h"
 #include "runtime/base/world.h"
-#include "runtime/transport/store.h"
+#include "runtime/store/store.h"
 
 namespace dabke {
 

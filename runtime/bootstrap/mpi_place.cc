@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "runtime/bootstrap/exchange_start.h"
-#include "runtime/transport/module_loader.h"
+#include "runtime/modules/module_loader.h"
 
 namespace dabke {
 namespace {

@@ -8,10 +8,10 @@
 
 #include <optional>
 
-#include "runtime/base/config.h"
+#include "runtime/base/settings/config.h"
 #include "runtime/bootstrap/roster.h"
 #include "runtime/bootstrap/served_store.h"
-#include "runtime/transport/mpi_session.h"
+#include "runtime/modules/mpi_session.h"
 
 namespace dabke {
 

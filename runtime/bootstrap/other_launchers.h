@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "runtime/base/config.h"
+#include "runtime/base/settings/config.h"
 
 namespace dabke {
 

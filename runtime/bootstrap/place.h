@@ -4,11 +4,11 @@
 #include <optional>
 #include <string>
 
-#include "runtime/base/config.h"
+#include "runtime/base/settings/config.h"
 #include "runtime/base/status.h"
 #include "runtime/bootstrap/other_launchers.h"
 #include "runtime/bootstrap/roster.h"
-#include "runtime/transport/mpi_session.h"
+#include "runtime/modules/mpi_session.h"
 
 namespace dabke {
 

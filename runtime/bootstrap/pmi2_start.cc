@@ -15,7 +15,7 @@
 #include <fmt/format.h>
 
 #include "runtime/base/hmac.h"
-#include "runtime/base/thread.h"
+#include "runtime/base/threads/thread.h"
 #include "runtime/bootstrap/exchange_start.h"
 
 namespace dabke {

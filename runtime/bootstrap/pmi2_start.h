@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "runtime/base/clock.h"
-#include "runtime/base/config.h"
+#include "runtime/base/settings/config.h"
 #include "runtime/bootstrap/roster.h"
 #include "runtime/bootstrap/served_store.h"
 

@@ -14,8 +14,8 @@
 #include "runtime/base/hmac.h"
 #include "runtime/bootstrap/placement_note.h"
 #include "runtime/call/process_set_list.h"
-#include "runtime/transport/init_failure.h"
-#include "runtime/transport/init_watch.h"
+#include "runtime/store/init_failure.h"
+#include "runtime/store/init_watch.h"
 
 namespace dabke {
 namespace {

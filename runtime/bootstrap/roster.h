@@ -25,11 +25,11 @@
 #include <vector>
 
 #include "runtime/base/clock.h"
-#include "runtime/base/config.h"
+#include "runtime/base/settings/config.h"
 #include "runtime/base/status.h"
 #include "runtime/base/world.h"
-#include "runtime/transport/process_identity.h"
-#include "runtime/transport/store.h"
+#include "runtime/links/process_identity.h"
+#include "runtime/store/store.h"
 
 namespace dabke {
 

@@ -7,9 +7,9 @@
 #include <mutex>
 
 #include "runtime/base/hmac.h"
-#include "runtime/bootstrap/rendezvous_server.h"
-#include "runtime/transport/interfaces.h"
-#include "runtime/transport/job_secret.h"
+#include "runtime/links/interfaces.h"
+#include "runtime/store/job_secret.h"
+#include "runtime/store/rendezvous_server.h"
 
 namespace dabke {
 namespace {

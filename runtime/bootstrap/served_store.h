@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/config.h"
+#include "runtime/base/settings/config.h"
 #include "runtime/base/status.h"
 
 namespace dabke {

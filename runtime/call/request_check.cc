@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/base/utf8.h"
+#include "runtime/base/text/utf8.h"
 #include "runtime/call/process_set_list.h"
 
 namespace dabke {

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "runtime/base/clock.h"
-#include "runtime/transport/little_endian.h"
+#include "runtime/links/little_endian.h"
 
 namespace dabke {
 

@@ -12,10 +12,10 @@
 
 #include <fmt/format.h>
 
-#include "runtime/negotiation/wire.h"
-#include "runtime/transport/init_failure.h"
-#include "runtime/transport/link_setup.h"
-#include "runtime/transport/shm/waiting.h"
+#include "runtime/links/setup/link_setup.h"
+#include "runtime/links/shm/waiting.h"
+#include "runtime/negotiation/wire/wire.h"
+#include "runtime/store/init_failure.h"
 
 namespace dabke {
 namespace {

@@ -24,13 +24,13 @@
 
 #include <fmt/format.h>
 
-#include "runtime/base/config.h"
-#include "runtime/base/fork_guard.h"
-#include "runtime/base/guarded_fd.h"
 #include "runtime/base/log.h"
+#include "runtime/base/settings/config.h"
+#include "runtime/base/threads/fork_guard.h"
+#include "runtime/base/threads/guarded_fd.h"
 #include "runtime/control/control_channel.h"
-#include "runtime/transport/link.h"
-#include "runtime/transport/store.h"
+#include "runtime/links/link.h"
+#include "runtime/store/store.h"
 
 namespace dabke {
 

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "runtime/control/link_channel.h"
-#include "runtime/transport/link.h"
-#include "runtime/transport/shm/waiting.h"
+#include "runtime/links/link.h"
+#include "runtime/links/shm/waiting.h"
 
 namespace dabke {
 namespace {

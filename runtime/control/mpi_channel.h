@@ -22,12 +22,12 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/config.h"
-#include "runtime/base/fork_guard.h"
 #include "runtime/base/log.h"
+#include "runtime/base/settings/config.h"
+#include "runtime/base/threads/fork_guard.h"
 #include "runtime/control/control_channel.h"
-#include "runtime/transport/mpi_session.h"
-#include "runtime/transport/store.h"
+#include "runtime/modules/mpi_session.h"
+#include "runtime/store/store.h"
 
 namespace dabke {
 

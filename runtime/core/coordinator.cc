@@ -4,12 +4,12 @@
 
 #include <fmt/format.h>
 
-#include "runtime/base/core_list.h"
-#include "runtime/base/exceptions.h"
-#include "runtime/base/thread.h"
-#include "runtime/base/whereabouts.h"
-#include "runtime/core/run_maker.h"
-#include "runtime/negotiation/wire.h"
+#include "runtime/base/text/core_list.h"
+#include "runtime/base/text/whereabouts.h"
+#include "runtime/base/threads/exceptions.h"
+#include "runtime/base/threads/thread.h"
+#include "runtime/lanes/run_maker.h"
+#include "runtime/negotiation/wire/wire.h"
 
 namespace dabke {
 namespace {

@@ -18,18 +18,18 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/base/config.h"
+#include "runtime/base/settings/config.h"
 #include "runtime/control/control_channel.h"
-#include "runtime/core/callback_thread.h"
 #include "runtime/core/failure_arbiter.h"
 #include "runtime/core/group_collector.h"
 #include "runtime/core/inbox.h"
 #include "runtime/core/job_reports.h"
-#include "runtime/core/lanes.h"
-#include "runtime/core/names_in_use.h"
-#include "runtime/core/process_set_table.h"
+#include "runtime/lanes/lanes.h"
+#include "runtime/links/shm/waiting.h"
 #include "runtime/negotiation/machine.h"
-#include "runtime/transport/shm/waiting.h"
+#include "runtime/operation/callback_thread.h"
+#include "runtime/operation/names_in_use.h"
+#include "runtime/operation/process_set_table.h"
 
 namespace dabke {
 

@@ -2,7 +2,7 @@
 // negotiation may be half changed and is not asked any more; what it has lost sight of is in the table of calls.
 #include <thread>
 
-#include "runtime/base/exceptions.h"
+#include "runtime/base/threads/exceptions.h"
 #include "runtime/core/coordinator.h"
 
 namespace dabke {

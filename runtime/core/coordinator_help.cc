@@ -1,10 +1,10 @@
 // How a thread that waits for a result drives the coordinator meanwhile.
 #include <algorithm>
 
-#include "runtime/base/exceptions.h"
-#include "runtime/base/floating_point.h"
+#include "runtime/base/threads/exceptions.h"
+#include "runtime/base/threads/floating_point.h"
 #include "runtime/core/coordinator.h"
-#include "runtime/negotiation/name_key.h"
+#include "runtime/negotiation/tables/name_key.h"
 
 namespace dabke {
 namespace {

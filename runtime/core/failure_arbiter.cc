@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/base/exceptions.h"
+#include "runtime/base/threads/exceptions.h"
 
 namespace dabke {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "runtime/base/clock.h"
-#include "runtime/core/negotiated_call.h"
+#include "runtime/operation/negotiated_call.h"
 
 namespace dabke {
 

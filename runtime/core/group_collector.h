@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/core/run.h"
+#include "runtime/lanes/run.h"
 
 namespace dabke {
 

@@ -1,6 +1,6 @@
 #include "runtime/core/inbox.h"
 
-#include "runtime/base/exceptions.h"
+#include "runtime/base/threads/exceptions.h"
 
 namespace dabke {
 

@@ -9,10 +9,10 @@
 #include <variant>
 #include <vector>
 
-#include "runtime/core/operation.h"
-#include "runtime/diagnosis/dump.h"
-#include "runtime/diagnosis/job_figures.h"
-#include "runtime/negotiation/wire.h"
+#include "runtime/diagnosis/dumps/dump.h"
+#include "runtime/diagnosis/live/job_figures.h"
+#include "runtime/negotiation/wire/wire.h"
+#include "runtime/operation/operation.h"
 
 namespace dabke {
 

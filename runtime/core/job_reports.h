@@ -7,15 +7,15 @@
 #include <optional>
 #include <string>
 
-#include "runtime/base/config.h"
+#include "runtime/base/settings/config.h"
 #include "runtime/control/clock_offset.h"
-#include "runtime/core/lanes.h"
-#include "runtime/core/outstanding_calls.h"
-#include "runtime/core/statistics.h"
-#include "runtime/core/timeline_switch.h"
-#include "runtime/diagnosis/job_figures.h"
+#include "runtime/diagnosis/live/job_figures.h"
 #include "runtime/diagnosis/reporter.h"
+#include "runtime/lanes/lanes.h"
 #include "runtime/negotiation/machine.h"
+#include "runtime/operation/outstanding_calls.h"
+#include "runtime/reports/statistics.h"
+#include "runtime/reports/timeline_switch.h"
 
 namespace dabke {
 

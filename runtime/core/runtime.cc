@@ -5,15 +5,15 @@
 
 #include <fmt/format.h>
 
-#include "runtime/base/core_list.h"
-#include "runtime/base/exceptions.h"
-#include "runtime/base/floating_point.h"
+#include "runtime/base/text/core_list.h"
+#include "runtime/base/threads/exceptions.h"
+#include "runtime/base/threads/floating_point.h"
 #include "runtime/call/process_set_list.h"
 #include "runtime/call/request_check.h"
 #include "runtime/control/link_channel.h"
 #include "runtime/control/mpi_channel.h"
 #include "runtime/core/submit_check.h"
-#include "runtime/transport/init_failure.h"
+#include "runtime/store/init_failure.h"
 
 namespace dabke {
 namespace {

@@ -11,7 +11,7 @@
 #include "runtime/base/bytes.h"
 #include "runtime/call/process_set_list.h"
 #include "runtime/call/request_check.h"
-#include "runtime/core/batch_builder.h"
+#include "runtime/lanes/batch_builder.h"
 
 namespace dabke {
 namespace {

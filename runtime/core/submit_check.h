@@ -4,9 +4,9 @@
 
 #include <span>
 
-#include "runtime/core/lanes.h"
-#include "runtime/core/operation.h"
-#include "runtime/core/process_set_table.h"
+#include "runtime/lanes/lanes.h"
+#include "runtime/operation/operation.h"
+#include "runtime/operation/process_set_table.h"
 
 namespace dabke {
 

@@ -11,8 +11,8 @@
 
 #include <fmt/format.h>
 
-#include "runtime/base/dump_signals.h"
-#include "runtime/base/thread.h"
+#include "runtime/base/threads/dump_signals.h"
+#include "runtime/base/threads/thread.h"
 
 namespace dabke {
 namespace {

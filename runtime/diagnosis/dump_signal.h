@@ -6,15 +6,15 @@
 #include <string>
 #include <thread>
 
-#include "runtime/base/owned.h"
 #include "runtime/base/status.h"
+#include "runtime/base/threads/owned.h"
 
 namespace dabke {
 
 class DumpSignal {
  public:
   /// Handles `signal` ("USR1", "SIGUSR1" or a number) from now on, and calls `on_signal` with its name on a
-  /// thread of its own at each. An error when it may not be used (runtime/base/dump_signals.h), or when the
+  /// thread of its own at each. An error when it may not be used (runtime/base/threads/dump_signals.h), or when the
   /// application or another runtime of this process handles it.
   static Result<std::unique_ptr<DumpSignal>> open(const std::string& signal,
                                                   std::function<void(const std::string& name)> on_signal);

@@ -8,12 +8,12 @@
 
 #include <fmt/format.h>
 
-#include "runtime/base/exceptions.h"
 #include "runtime/base/hmac.h"
-#include "runtime/base/thread.h"
-#include "runtime/diagnosis/dump_file.h"
-#include "runtime/diagnosis/short_stack.h"
-#include "runtime/diagnosis/thread_places.h"
+#include "runtime/base/threads/exceptions.h"
+#include "runtime/base/threads/thread.h"
+#include "runtime/diagnosis/dumps/dump_file.h"
+#include "runtime/diagnosis/dumps/short_stack.h"
+#include "runtime/diagnosis/stacks/thread_places.h"
 
 namespace dabke {
 namespace {

@@ -12,14 +12,14 @@
 #include <string>
 #include <thread>
 
-#include "runtime/base/config.h"
 #include "runtime/base/log.h"
+#include "runtime/base/settings/config.h"
 #include "runtime/base/world.h"
-#include "runtime/diagnosis/dump.h"
+#include "runtime/diagnosis/dumps/dump.h"
 #include "runtime/diagnosis/flight_recorder.h"
-#include "runtime/diagnosis/native_stacks.h"
-#include "runtime/diagnosis/stack_source.h"
-#include "runtime/transport/store.h"
+#include "runtime/diagnosis/stacks/native_stacks.h"
+#include "runtime/diagnosis/stacks/stack_source.h"
+#include "runtime/store/store.h"
 
 namespace dabke {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "runtime/base/rank_figures.h"
-#include "runtime/negotiation/negotiation_state.h"
-#include "runtime/negotiation/outbox.h"
+#include "runtime/negotiation/state/negotiation_state.h"
+#include "runtime/negotiation/state/outbox.h"
 
 namespace dabke {
 

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "runtime/negotiation/departure.h"
-#include "runtime/negotiation/message_check.h"
-#include "runtime/negotiation/name_key.h"
+#include "runtime/negotiation/state/departure.h"
+#include "runtime/negotiation/tables/message_check.h"
+#include "runtime/negotiation/tables/name_key.h"
 
 namespace dabke {
 

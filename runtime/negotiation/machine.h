@@ -17,15 +17,15 @@
 #include <string>
 #include <vector>
 
-#include "runtime/negotiation/actions.h"
-#include "runtime/negotiation/dump_requests.h"
-#include "runtime/negotiation/endings.h"
-#include "runtime/negotiation/group_inspector.h"
 #include "runtime/negotiation/looks.h"
-#include "runtime/negotiation/negotiation_state.h"
 #include "runtime/negotiation/order_follower.h"
-#include "runtime/negotiation/outbox.h"
-#include "runtime/negotiation/stall_inspector.h"
+#include "runtime/negotiation/stalls/group_inspector.h"
+#include "runtime/negotiation/stalls/stall_inspector.h"
+#include "runtime/negotiation/state/actions.h"
+#include "runtime/negotiation/state/dump_requests.h"
+#include "runtime/negotiation/state/endings.h"
+#include "runtime/negotiation/state/negotiation_state.h"
+#include "runtime/negotiation/state/outbox.h"
 #include "runtime/negotiation/timeline_requests.h"
 #include "runtime/negotiation/upward_reporter.h"
 

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "runtime/negotiation/departure.h"
-#include "runtime/negotiation/name_key.h"
+#include "runtime/negotiation/state/departure.h"
+#include "runtime/negotiation/tables/name_key.h"
 
 namespace dabke {
 namespace {

@@ -9,10 +9,10 @@
 #include <cstddef>
 #include <span>
 
-#include "runtime/negotiation/endings.h"
-#include "runtime/negotiation/group_inspector.h"
-#include "runtime/negotiation/negotiation_state.h"
-#include "runtime/negotiation/stall_inspector.h"
+#include "runtime/negotiation/stalls/group_inspector.h"
+#include "runtime/negotiation/stalls/stall_inspector.h"
+#include "runtime/negotiation/state/endings.h"
+#include "runtime/negotiation/state/negotiation_state.h"
 #include "runtime/negotiation/upward_reporter.h"
 
 namespace dabke {

@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/negotiation/negotiation_state.h"
-#include "runtime/negotiation/outbox.h"
+#include "runtime/negotiation/state/negotiation_state.h"
+#include "runtime/negotiation/state/outbox.h"
 
 namespace dabke {
 

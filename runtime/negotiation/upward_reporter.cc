@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/negotiation/name_key.h"
+#include "runtime/negotiation/tables/name_key.h"
 
 namespace dabke {
 namespace {

@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/negotiation/child_progress.h"
-#include "runtime/negotiation/endings.h"
-#include "runtime/negotiation/negotiation_state.h"
-#include "runtime/negotiation/stall_inspector.h"
+#include "runtime/negotiation/stalls/stall_inspector.h"
+#include "runtime/negotiation/state/endings.h"
+#include "runtime/negotiation/state/negotiation_state.h"
+#include "runtime/negotiation/tables/child_progress.h"
 
 namespace dabke {
 

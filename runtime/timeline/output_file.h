@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/base/owned.h"
 #include "runtime/base/status.h"
+#include "runtime/base/threads/owned.h"
 
 namespace dabke {
 

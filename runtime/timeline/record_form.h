@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "runtime/base/world.h"
+#include "runtime/timeline/name_table.h"
 #include "runtime/timeline/record.h"
 
 namespace dabke {
@@ -39,6 +40,15 @@ struct BlockHead {
   std::uint32_t count = 0;  // of what is in it
   std::uint64_t bytes = 0;  // behind the head
   std::uint64_t check = 0;  // check_of() the content, beginning with kind, count and bytes
+};
+
+/// Whose records they are.
+struct TimelineOrigin {
+  JobId job_id{};
+  std::uint64_t epoch = 1;
+  Rank rank = 0;
+  int size = 1;
+  std::string host;
 };
 
 struct OriginHead {

@@ -14,7 +14,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "runtime/timeline/record_file.h"
+#include "runtime/timeline/joining/record_file.h"
 #include "tests/in_process/job.h"
 #include "tests/patience.h"
 

@@ -2,7 +2,7 @@
 // same.
 #include <vector>
 
-#include "runtime/negotiation/wire.h"
+#include "runtime/negotiation/wire/wire.h"
 #include "tests/fuzz/check.h"
 
 namespace {

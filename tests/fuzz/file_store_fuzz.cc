@@ -7,7 +7,7 @@
 #include <fstream>
 #include <map>
 
-#include "runtime/transport/store.h"
+#include "runtime/store/store.h"
 #include "tests/fuzz/check.h"
 
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/agent/frame_channel.h"
-#include "launcher/agent/protocol.h"
+#include "launcher/agent_protocol/frame_channel.h"
+#include "launcher/agent_protocol/protocol.h"
 #include "tests/fuzz/check.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // What comes from where an agent should be. Where the bytes are cut in two makes no difference, and none is lost.
-#include "launcher/agent/greeting.h"
+#include "launcher/agent_protocol/greeting.h"
 #include "tests/fuzz/check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,6 +1,6 @@
 // The handshake of two links: once with a stranger who sends anything, once with a peer whose bytes are
 // changed on the way. Nobody lets a stranger in, nor a peer one bit of whose part has changed.
-#include "runtime/transport/handshake.h"
+#include "runtime/links/handshake.h"
 #include "tests/fuzz/check.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // What answers where the rendezvous store should be. Where the bytes are cut in two makes no difference.
-#include "runtime/transport/http_answer.h"
+#include "runtime/store/http_answer.h"
 #include "tests/fuzz/check.h"
 
 using dabke::HttpAnswer;

@@ -1,5 +1,5 @@
 // A request to the rendezvous store. Where the bytes are cut in two makes no difference.
-#include "runtime/bootstrap/http_request.h"
+#include "runtime/store/http_request.h"
 #include "tests/fuzz/check.h"
 
 using dabke::HttpRequest;

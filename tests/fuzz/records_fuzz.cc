@@ -12,7 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/timeline/merge.h"
+#include "runtime/timeline/merge/merge.h"
 #include "runtime/timeline/record_form.h"
 #include "tests/fuzz/check.h"
 

@@ -9,9 +9,9 @@
 
 #include <vector>
 
-#include "runtime/transport/shm/local_socket.h"
-#include "runtime/transport/shm/shm_agreement.h"
-#include "runtime/transport/shm/shm_link.h"
+#include "runtime/links/shm/local_socket.h"
+#include "runtime/links/shm/shm_agreement.h"
+#include "runtime/links/shm/shm_link.h"
 #include "tests/fuzz/check.h"
 
 namespace {

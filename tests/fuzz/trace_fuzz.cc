@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/timeline/report.h"
+#include "runtime/timeline/report/report.h"
 #include "tests/fuzz/check.h"
 #include "tests/place.h"
 #include "timeline_viewer/report_text.h"

@@ -2,7 +2,8 @@
 """Holds every include against the table of rooms in docs/architecture.md.
 
 The table's first column names a room by its folder, its last the rooms that may be included there besides the room
-itself. A row for `ops/*` stands for each folder in ops/. What lies under tests/ may include anything.
+itself; with a room those inside it are allowed. A row for `ops/*` stands for each folder in ops/. What lies under tests/ may
+include anything. No way along the includes leads from a room back to it.
 
 usage: arrows.py [ROOT]
 """
@@ -46,9 +47,32 @@ def same_room(path, included, room):
     return path.split("/")[:depth] == included.split("/")[:depth]
 
 
+def is_allowed(to, allowed):
+    return any(to == each or to.startswith(each + "/") for each in allowed)
+
+
+def circle_in(arrows):
+    """Rooms of which each includes the next, the last the first; empty where there are none."""
+    done, way = set(), []
+
+    def follow(room):
+        if room in way:
+            return way[way.index(room):] + [room]
+        if room in done:
+            return []
+        way.append(room)
+        for to in sorted(arrows.get(room, ())):
+            if circle := follow(to):
+                return circle
+        done.add(way.pop())
+        return []
+
+    return next((circle for room in sorted(arrows) if (circle := follow(room))), [])
+
+
 def find_faults(root, rules):
     listed = subprocess.run(["git", "-C", root, "ls-files", "-z", *SOURCES], check=True, capture_output=True, text=True)
-    faults, checked = [], 0
+    faults, checked, arrows = [], 0, {}
     for path in filter(None, listed.stdout.split("\0")):
         room = room_of(path, rules)
         if path.startswith("tests/"):
@@ -65,8 +89,12 @@ def find_faults(root, rules):
             checked += 1
             if to == room and same_room(path, included, room):
                 continue
-            if to not in rules[room]:
+            if not room.endswith("*"):  # that is several
+                arrows.setdefault(room, set()).add(to)
+            if not is_allowed(to, rules[room]):
                 faults.append(f"{path}:{number}: {room} may not include {to} ({included})")
+    if circle := circle_in(arrows):
+        faults.append("a circle: " + " -> ".join(circle))
     return faults, checked
 
 

@@ -1,7 +1,7 @@
 // A CUDA device of the double (tests/fake_cuda), as a rank of a test has it.
 #pragma once
 
-#include "runtime/base/config.h"
+#include "runtime/base/settings/config.h"
 #include "tests/fake_device/fake_device.h"
 
 namespace dabke::testing {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/owned.h"
+#include "runtime/base/threads/owned.h"
 
 namespace dabke {
 

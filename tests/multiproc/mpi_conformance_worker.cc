@@ -16,7 +16,7 @@
 #include "ops/mpi/mpi_backend.h"
 #include "ops/registry.h"
 #include "runtime/backend/backend_runner.h"
-#include "runtime/transport/module_loader.h"
+#include "runtime/modules/module_loader.h"
 #include "tests/conformance/averages.h"
 #include "tests/conformance/cases.h"
 #include "tests/conformance/factors.h"

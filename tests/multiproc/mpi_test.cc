@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "runtime/transport/module_loader.h"
+#include "runtime/modules/module_loader.h"
 #include "tests/conformance/matrix.h"
 #include "tests/facts.h"
 #include "tests/multiproc/launcher_run.h"

@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "runtime/timeline/record_file.h"
+#include "runtime/timeline/joining/record_file.h"
 #include "tests/facts.h"
 #include "tests/multiproc/negotiation_jobs.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/base/owned.h"
+#include "runtime/base/threads/owned.h"
 
 namespace dabke {
 

@@ -1,5 +1,5 @@
 // A module that was built with something else.
-#include "runtime/transport/module.h"
+#include "runtime/modules/module.h"
 
 extern "C" __attribute__((visibility("default"))) const dabke::ModuleTable* dabke_module(
     std::uint32_t, const char*, const dabke::HostServices*) {

@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "runtime/bootstrap/rendezvous_server.h"
-#include "runtime/transport/http_store.h"
+#include "runtime/store/http_store.h"
+#include "runtime/store/rendezvous_server.h"
 #include "tests/shortage/failing_memory.h"
 
 namespace dabke::test {

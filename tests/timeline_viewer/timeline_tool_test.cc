@@ -17,7 +17,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "runtime/base/counted.h"
+#include "runtime/base/text/counted.h"
 #include "tests/facts.h"
 #include "tests/multiproc/negotiation_jobs.h"
 #include "tests/trace_form.h"

@@ -15,7 +15,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "runtime/base/owned.h"
+#include "runtime/base/threads/owned.h"
 #include "tests/facts.h"
 #include "tests/multiproc/launcher_run.h"
 #include "tests/multiproc/terminal.h"

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "benchmarks/perf/competitors/mpi_peer.h"
-#include "runtime/transport/build_id.h"
+#include "runtime/modules/build_id.h"
 
 namespace dabke::perf {
 namespace {

@@ -6,7 +6,7 @@
 #include "benchmarks/perf/competitors/competitor.h"
 #include "benchmarks/perf/measure/team.h"
 #include "runtime/base/world.h"
-#include "runtime/transport/store.h"
+#include "runtime/store/store.h"
 
 namespace dabke::perf {
 

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "benchmarks/perf/jobs/places.h"
-#include "runtime/transport/build_id.h"
+#include "runtime/modules/build_id.h"
 
 namespace dabke::perf {
 namespace {

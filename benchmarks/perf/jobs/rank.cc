@@ -12,7 +12,7 @@
 #include "benchmarks/perf/jobs/places.h"
 #include "benchmarks/perf/measure/measure.h"
 #include "runtime/bootstrap/bootstrap.h"
-#include "runtime/transport/module_loader.h"
+#include "runtime/modules/module_loader.h"
 
 namespace dabke::perf {
 namespace {

@@ -12,7 +12,7 @@
 #include "benchmarks/perf/measure/team.h"
 #include "benchmarks/perf/options.h"
 #include "benchmarks/perf/report/results.h"
-#include "runtime/transport/shm/shared_heap.h"
+#include "runtime/links/shm/shared_heap.h"
 
 namespace dabke::perf {
 

@@ -17,7 +17,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/transport/shm/waiting.h"
+#include "runtime/links/shm/waiting.h"
 
 namespace dabke::perf {
 namespace {

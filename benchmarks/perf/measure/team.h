@@ -7,11 +7,11 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/base/fork_guard.h"
 #include "runtime/base/status.h"
+#include "runtime/base/threads/fork_guard.h"
 #include "runtime/base/world.h"
-#include "runtime/transport/shm/segment.h"
-#include "runtime/transport/store.h"
+#include "runtime/links/shm/segment.h"
+#include "runtime/store/store.h"
 
 namespace dabke::perf {
 

@@ -1,6 +1,6 @@
 """A job of some of dabkerun's processes: they meet in the store that dabkerun serves to all of them.
 
-The store's protocol is told in runtime/base/store_protocol.h: one HTTP request a connection, each with a proof of
+The store's protocol is told in runtime/store/store_protocol.h: one HTTP request a connection, each with a proof of
 knowing the job's key, and each answer too. Only what an exchange needs of it is here.
 """
 

@@ -12,7 +12,7 @@
 #include "build_parts.h"
 #include "ops/registry.h"
 #include "runtime/backend/backend.h"
-#include "runtime/base/config.h"
+#include "runtime/base/settings/config.h"
 #include "tests/facts.h"
 #include "tests/place.h"
 

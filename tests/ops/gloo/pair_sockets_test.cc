@@ -7,8 +7,8 @@
 #include <arpa/inet.h>
 
 #include <catch2/catch.hpp>
-#include "runtime/base/owned.h"
-#include "runtime/transport/tcp_link.h"
+#include "runtime/base/threads/owned.h"
+#include "runtime/links/tcp_link.h"
 
 namespace dabke {
 namespace {

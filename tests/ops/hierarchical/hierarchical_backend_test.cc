@@ -11,11 +11,11 @@
 #include <catch2/catch.hpp>
 
 #include "ops/hierarchical/host_leaders.h"
-#include "runtime/transport/init_failure.h"
+#include "runtime/store/init_failure.h"
 #include "tests/ops/different_batches.h"
 #include "tests/ops/rank_threads.h"
 #include "tests/patience.h"
-#include "tests/runtime/transport/ranks.h"
+#include "tests/runtime/links/ranks.h"
 
 namespace dabke::test {
 namespace {

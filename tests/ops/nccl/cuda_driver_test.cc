@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "ops/registry.h"
-#include "runtime/transport/module_loader.h"
+#include "runtime/modules/module_loader.h"
 #include "tests/facts.h"
 #include "tests/ops/nccl/in_child.h"
 #include "tests/skip.h"

@@ -11,7 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "ops/nccl/gpu_kernels.h"
-#include "runtime/base/fork_guard.h"
+#include "runtime/base/threads/fork_guard.h"
 #include "tests/fake_cuda/doubles.h"
 #include "tests/ops/nccl/session.h"
 

@@ -11,7 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/timeline/event_names.h"
-#include "runtime/timeline/record_file.h"
+#include "runtime/timeline/joining/record_file.h"
 #include "tests/ops/nccl/program_tensors.h"
 #include "tests/ops/nccl/session.h"
 

@@ -7,9 +7,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "runtime/transport/init_failure.h"
-#include "runtime/transport/link_setup.h"
-#include "runtime/transport/network.h"
+#include "runtime/links/network.h"
+#include "runtime/links/setup/link_setup.h"
+#include "runtime/store/init_failure.h"
 #include "tests/ops/different_batches.h"
 #include "tests/ops/shm/rank_threads.h"
 #include "tests/patience.h"

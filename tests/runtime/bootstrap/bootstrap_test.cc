@@ -11,10 +11,10 @@
 #include <thread>
 
 #include "runtime/control/link_channel.h"
-#include "runtime/transport/http_store.h"
-#include "runtime/transport/tcp_link.h"
+#include "runtime/links/tcp_link.h"
+#include "runtime/store/http_store.h"
 #include "tests/patience.h"
-#include "tests/runtime/transport/ranks.h"
+#include "tests/runtime/links/ranks.h"
 #include "tests/skip.h"
 #include "tests/thread_count.h"
 #include "tests/variables.h"

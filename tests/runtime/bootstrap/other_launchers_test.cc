@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/bootstrap/bootstrap.h"
-#include "tests/runtime/transport/ranks.h"
+#include "tests/runtime/links/ranks.h"
 #include "tests/variables.h"
 
 using namespace dabke;

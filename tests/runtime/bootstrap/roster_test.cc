@@ -13,10 +13,10 @@
 
 #include "runtime/base/ended_rank.h"
 #include "runtime/bootstrap/placement_note.h"
-#include "runtime/bootstrap/rendezvous_server.h"
-#include "runtime/transport/http_store.h"
+#include "runtime/store/http_store.h"
+#include "runtime/store/rendezvous_server.h"
 #include "tests/patience.h"
-#include "tests/runtime/transport/ranks.h"
+#include "tests/runtime/links/ranks.h"
 
 using namespace dabke;
 using namespace dabke::test;

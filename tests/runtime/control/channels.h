@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/control/link_channel.h"
-#include "tests/runtime/transport/ranks.h"
+#include "tests/runtime/links/ranks.h"
 
 namespace dabke::test {
 

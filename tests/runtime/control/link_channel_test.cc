@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "runtime/negotiation/wire.h"
+#include "runtime/negotiation/wire/wire.h"
 #include "tests/patience.h"
 #include "tests/runtime/control/channels.h"
 

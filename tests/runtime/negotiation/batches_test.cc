@@ -2,7 +2,7 @@
 // whatever else is ordered between them that others do not see.
 #include <catch2/catch.hpp>
 
-#include "runtime/negotiation/batch_marks.h"
+#include "runtime/negotiation/batching/batch_marks.h"
 #include "tests/runtime/negotiation/simulated_job.h"
 
 namespace dabke::testing {

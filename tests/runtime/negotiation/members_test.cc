@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
-#include "runtime/negotiation/name_key.h"
+#include "runtime/negotiation/tables/name_key.h"
 #include "tests/runtime/negotiation/simulated_job.h"
 
 namespace dabke::testing {

@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "runtime/negotiation/wire.h"
+#include "runtime/negotiation/wire/wire.h"
 
 namespace dabke {
 namespace {

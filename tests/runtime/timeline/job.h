@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/timeline/merge.h"
+#include "runtime/timeline/merge/merge.h"
 #include "tests/place.h"
 #include "tests/runtime/timeline/trace.h"
 

@@ -18,8 +18,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "runtime/base/owned.h"
-#include "runtime/timeline/record_file.h"
+#include "runtime/base/threads/owned.h"
+#include "runtime/timeline/joining/record_file.h"
 #include "tests/patience.h"
 #include "tests/runtime/timeline/trace.h"
 #include "tests/trace_form.h"

@@ -14,7 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/timeline/timeline.h"
+#include "runtime/timeline/recording/timeline.h"
 
 namespace dabke::test {
 

@@ -1,0 +1,33 @@
+// What is said where an agent comes to the launcher by itself (launcher/agent/dial.h), and who is who in the handshake.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/base/world.h"
+#include "runtime/links/handshake.h"
+
+namespace dabke {
+
+struct DialMessage {
+  std::vector<std::string> addresses;  // of the launcher, with ports
+  std::string job_id, job_key;         // in hexadecimal digits
+  std::vector<std::string> hosts;      // Slurm's names of those that dial
+  std::int64_t timeout_ms = 0;
+  template <class Io, class Self>
+  static void fields(Io& io, Self& self) {
+    io(self.addresses, self.job_id, self.job_key, self.hosts, self.timeout_ms);
+  }
+};
+inline constexpr std::uint8_t kDialFrame = 1;
+
+/// In these handshakes the launcher is number 0, and the host at place i of the list is i + 1.
+inline constexpr Rank kLauncherNumber = 0;
+inline Rank number_of_host(std::size_t place) { return static_cast<Rank>(place + 1); }
+/// Errors: the id or the key is no such thing.
+Result<Handshake::Self> dialling_self(const std::string& job_id, const std::string& job_key, Rank number);
+
+}  // namespace dabke

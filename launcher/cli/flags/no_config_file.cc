@@ -1,0 +1,18 @@
+#include <fmt/format.h>
+
+#include "launcher/cli/flags/config_file.h"
+
+namespace dabke {
+
+Result<std::vector<ConfigEntry>> read_config_file(const std::string& path) {
+  return Status(
+      Code::invalid_argument,
+      fmt::format("--config-file {}: this build reads no such files, for want of yaml-cpp: give flags or "
+                  "DABKE_ variables, or build it with -Dconfig_files=enabled (Debian package "
+                  "libyaml-cpp-dev)",
+                  path));
+}
+
+bool reads_config_files() { return false; }
+
+}  // namespace dabke

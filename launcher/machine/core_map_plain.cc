@@ -1,0 +1,11 @@
+#include "launcher/machine/host_cores.h"
+
+namespace dabke {
+
+bool knows_caches() { return false; }
+
+std::optional<std::vector<CacheCores>> cores_by_cache(const std::vector<int>&, const std::string&) {
+  return std::nullopt;
+}
+
+}  // namespace dabke

@@ -1,0 +1,72 @@
+#include "launcher/output/repeated_texts.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace dabke {
+namespace {
+
+constexpr std::size_t kMostTold = 16;
+constexpr std::size_t kMostBytes = 4096;  // of a text: what is longer is shown as it is
+constexpr std::size_t kLeastCommon = 80;  // bytes that are worth a reference
+constexpr std::size_t kKept = 60;         // of them, so that a reader sees what is meant
+constexpr Duration kStaysOnScreen = std::chrono::seconds(10);
+
+/// Where the message of Dabke begins in a line; its size where it has none.
+std::size_t message_at(std::string_view line) {
+  if (line.starts_with("dabke.errors.")) return 0;
+  if (!line.starts_with('[')) return line.size();
+  const auto end = line.find("] ");
+  const std::string_view head = line.substr(0, end == std::string_view::npos ? 0 : end);
+  const bool is_ours = head.find("dabke rank ") != std::string_view::npos &&
+                       (head.ends_with(" error") || head.ends_with(" warning"));
+  return is_ours ? end + 2 : line.size();
+}
+
+struct Common {
+  std::size_t begin = 0;  // in the first text
+  std::size_t size = 0;
+};
+
+/// The longest part of `text` that `other` has too.
+Common longest_common(std::string_view text, std::string_view other) {
+  Common best;
+  std::vector<std::size_t> ending(other.size() + 1),
+      before(other.size() + 1);  // at each place: how long a part ends there
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    std::swap(ending, before);
+    for (std::size_t j = 0; j < other.size(); ++j) {
+      ending[j + 1] = text[i] == other[j] ? before[j] + 1 : 0;
+      if (ending[j + 1] > best.size) best = {i + 1 - ending[j + 1], ending[j + 1]};
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+std::string RepeatedTexts::shown(std::string_view line, int rank, TimePoint now) {
+  std::size_t end = line.size();
+  while (end > 0 && (line[end - 1] == '\n' || line[end - 1] == '\r')) --end;
+  const std::size_t begin = message_at(line.substr(0, end));
+  const std::string_view text = line.substr(std::min(begin, end), end - std::min(begin, end));
+  if (text.size() < kLeastCommon || text.size() > kMostBytes) return std::string(line);
+  std::erase_if(told_, [&](const Told& each) { return now - each.at > kStaysOnScreen; });
+  for (const Told& told : told_) {
+    const Common common = longest_common(text, told.text);
+    if (common.size < kLeastCommon || common.size * 2 < text.size()) continue;
+    const auto common_end = common.begin + common.size;
+    const auto cut = std::min(text.find(' ', common.begin + kKept), common_end);
+    std::string_view rest = text.substr(common_end);  // from the word on in which they part
+    if (!rest.empty()) rest = text.substr(text.rfind(' ', common_end));
+    return fmt::format("{}{}... (as rank {} has told){}{}", line.substr(0, begin), text.substr(0, cut),
+                       told.rank, rest, line.substr(end));
+  }
+  told_.push_back({std::string(text), rank, now});
+  if (told_.size() > kMostTold) told_.pop_front();
+  return std::string(line);
+}
+
+}  // namespace dabke

@@ -1,0 +1,90 @@
+// One output stream of one rank: a pipe or frames of its agent in, prefixed lines and a file out.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "launcher/output/console.h"
+#include "launcher/output/line_splitter.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status.h"
+#include "runtime/base/terminal.h"
+#include "runtime/base/threads/owned.h"
+
+namespace dabke {
+
+struct OutputStyle {
+  bool prefix = true;
+  bool timestamps = false;   // with neither, bytes come out exactly as the rank has written them
+  bool is_coloured = false;  // the prefix, by rank
+};
+
+class WorkerOutput {
+ public:
+  /// Without a pipe its agent carries it: take() and close().
+  WorkerOutput(Fd pipe, int rank, Console::Stream stream, OutputStyle style);
+
+  /// Keeps every byte in `file` too, as it came, without prefixes.
+  void copy_to(Fd file) { file_ = std::move(file); }
+
+  /// Why the file lacks some of it; empty where it has all.
+  const std::string& copy_trouble() const { return copy_trouble_; }
+
+  Console::Stream stream() const { return stream_; }
+  /// -1: there is none.
+  int pipe() const { return pipe_.get(); }
+  bool is_open() const { return !is_closed_; }
+  /// The part of a terminal of this size that the rank's own text has.
+  TerminalSize room_in(TerminalSize size) const;
+  /// Shows every line to `watcher`, too.
+  void watch(std::function<void(std::string_view line)> watcher) { watcher_ = std::move(watcher); }
+
+  /// With a prefix shows of each line what `shorten` makes of it; watchers and copies have it whole.
+  void shorten_by(std::function<std::string(std::string_view line)> shorten) {
+    shorten_ = std::move(shorten);
+  }
+
+  /// Reads once; at end of file the last line goes out and the pipe is closed. How many bytes came.
+  std::size_t read(Console& console);
+  void take(Console& console, std::string_view bytes);
+  /// Reads what is left and closes, as far as the console has room: to be called when all processes of the
+  /// rank have ended. A process that escaped may hold the pipe open or go on writing; it is not waited for. Without
+  /// a pipe, nothing.
+  void drain(Console& console);
+  void close(Console& console);
+
+  /// A line that ends with \r waits a little for a \n, and on a terminal an unfinished line for its end. When this wait is
+  /// over; kNever: there is none.
+  TimePoint release_at() const { return release_at_; }
+  void release(Console& console);
+
+ private:
+  void write(Console& console, std::string_view line, std::size_t shown);
+  void print(Console& console, std::string_view line, std::size_t shown);
+  void show(Console& console);
+
+  Fd pipe_;
+  bool is_closed_ = false;
+  Fd file_;
+  Console::Stream stream_;
+  Console::Writer writer_;
+  OutputStyle style_;
+  std::string name_;    // "rank 0's stdout"
+  std::string prefix_;  // "[0]<stdout>:", or empty
+  std::size_t indent_;  // columns before each line
+  std::string copy_trouble_;
+  LineSplitter splitter_;
+  TimePoint release_at_ = kNever;
+  Duration patience_;        // with an unfinished line
+  std::size_t drained_ = 0;  // bytes
+  std::function<void(std::string_view)> watcher_;
+  std::function<std::string(std::string_view)> shorten_;
+};
+
+/// DIR/rank.<rank>/<name>, the rank padded with zeros to the width of the last; makes the directories.
+Result<Fd> open_output_file(const std::string& directory, int rank, int size, std::string_view name);
+
+}  // namespace dabke

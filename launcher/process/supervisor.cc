@@ -1,0 +1,315 @@
+#include "launcher/process/supervisor.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <optional>
+
+#include "launcher/process/descriptors.h"
+#include "launcher/process/process_setup.h"
+#include "launcher/process/process_tree.h"
+#include "runtime/base/clock.h"
+
+namespace dabke {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// What a rank that ended by itself leaves behind may finish for this long before it is told to end: a `tee`
+/// at the other end of the script's own pipe, say, which has the last lines still to write.
+constexpr auto kAfterglow = 1s;
+
+/// So much later than a host that was signalled first this one may be: a batch system reaches hosts one after the other.
+constexpr auto kStepTime = 1s;
+/// So late the command may come of a signal that the rank has had already: it may have travelled over two hosts.
+constexpr auto kCommandTime = 3s;
+
+std::vector<char*> pointers_to(const std::vector<std::string>& strings) {
+  std::vector<char*> out;
+  for (const std::string& text : strings) out.push_back(const_cast<char*>(text.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+/// The rank's own process: becomes the program, or writes errno to `failure`.
+[[noreturn]] void become_program(const WorkerProcess& worker, pid_t supervisor, int failure) {
+  ::setpgid(0, 0);
+  // Should somebody kill -9 the supervisor itself, the rank must not go on without one.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != supervisor) ::_exit(127);
+  if (!worker.cores.empty()) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (const int core : worker.cores) CPU_SET(core, &set);
+    ::sched_setaffinity(0, sizeof set, &set);
+  }
+  const int sources[] = {worker.input, worker.output, worker.error_output};
+  for (int fd = 0; fd < 3; ++fd) {
+    if (sources[fd] != fd) ::dup2(sources[fd], fd);  // the copy is not CLOEXEC; sources are 0 or above 2
+  }
+  ::dup2(failure, 3);
+  ::fcntl(3, F_SETFD, FD_CLOEXEC);
+  close_descriptors(4, ~0U);
+  restore_process(worker.inherited);
+
+  const auto environment = pointers_to(worker.environment);
+  auto arguments = pointers_to(worker.arguments);
+  ::execve(worker.program.c_str(), arguments.data(), environment.data());
+  if (errno == ENOEXEC) {  // a script without #! belongs to the shell, as everywhere
+    arguments[0] = const_cast<char*>(worker.program.c_str());
+    arguments.insert(arguments.begin(), const_cast<char*>("sh"));
+    ::execve("/bin/sh", arguments.data(), environment.data());
+  }
+  const int error = errno;
+  (void)!::write(3, &error, sizeof error);
+  ::_exit(127);
+}
+
+struct TimedSignal {
+  int signal = 0;
+  TimePoint time{};
+};
+
+/// Takes the oldest `signal` out. Whether there is one.
+bool take_first(std::vector<TimedSignal>& signals, int signal) {
+  const auto found = std::ranges::find(signals, signal, &TimedSignal::signal);
+  if (found == signals.end()) return false;
+  signals.erase(found);
+  return true;
+}
+
+class Supervisor {
+ public:
+  Supervisor(const WorkerProcess& worker, int signals, int exec_failure, pid_t program)
+      : channel_(worker.channel),
+        patience_(worker.patience),
+        signals_(signals),
+        exec_failure_(exec_failure),
+        program_(program) {}
+
+  void run() {
+    report(Report::Kind::started, program_);
+    while (reap()) {
+      advance();
+      wait_for_event();
+    }
+  }
+
+ private:
+  void report(Report::Kind kind, std::int32_t value) {
+    const Report message{kind, value, std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(),
+                         our_signal_};
+    // An agent that is gone needs no report.
+    (void)!::send(channel_, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+
+  /// False once no child is left.
+  bool reap() {
+    for (;;) {
+      int status = 0;
+      const pid_t pid = ::waitpid(-1, &status, WNOHANG);
+      if (pid == 0) return !given_up_;
+      if (pid < 0 && errno == EINTR) continue;
+      if (pid < 0) return false;
+      if (pid == program_) program_ended(status);
+    }
+  }
+
+  void program_ended(int status) {
+    program_ = -1;
+    int error = 0;
+    if (::read(exec_failure_, &error, sizeof error) == static_cast<ssize_t>(sizeof error)) {
+      report(Report::Kind::not_started, error);
+    } else {
+      report(Report::Kind::exited, status);
+    }
+    waiting_.clear();
+    // What it has started has the time that the launcher gives to all.
+    if (!end_at_ && !is_told_to_end_) end_at_ = Clock::now() + kAfterglow;
+  }
+
+  /// Does what is due: signals that wait, SIGTERM at end_at_, SIGKILL from kill_at_ on.
+  void advance() {
+    const TimePoint now = Clock::now();
+    while (!waiting_.empty() && now >= waiting_.front().time) {
+      send_to_program(waiting_.front().signal);
+      waiting_.erase(waiting_.begin());
+    }
+    if (end_at_ && !kill_at_ && now >= *end_at_) {
+      kill_at_ = now + patience_;
+      note_signal(SIGTERM);
+      for (const pid_t pid : descendants_of(::getpid())) {
+        ::kill(pid, SIGTERM);
+        ::kill(pid, SIGCONT);  // a stopped process ends only once it runs again
+      }
+    }
+    if (!kill_at_ || now < *kill_at_ || now < next_kill_) return;
+    const auto left = descendants_of(::getpid());
+    if (give_up_at_ && now >= *give_up_at_) {
+      report(Report::Kind::left_behind, static_cast<std::int32_t>(left.size()));
+      given_up_ = true;
+      return;
+    }
+    note_signal(SIGKILL);
+    for (const pid_t pid : left) ::kill(pid, SIGKILL);
+    if (!give_up_at_)
+      give_up_at_ = now + kKillLimit;  // not from kill_at_ on: this process may itself come late
+    next_kill_ = now + kill_pause_;
+    kill_pause_ =
+        std::min<Duration>(2 * kill_pause_, 500ms);  // what forks faster than this meets the next round
+  }
+
+  /// Called before the program is sent `signal`. What it was dying of already, it does not die of.
+  void note_signal(int signal) {
+    if (program_ > 0 && !is_ending(program_)) our_signal_ = signal;
+  }
+
+  void wait_for_event() {
+    if (given_up_) return;
+    TimePoint deadline = kNever;
+    if (kill_at_) {
+      deadline = std::max(*kill_at_, next_kill_);
+    } else if (end_at_) {
+      deadline = *end_at_;
+    }
+    if (!waiting_.empty()) deadline = std::min(deadline, waiting_.front().time);
+    pollfd entries[] = {{signals_, POLLIN, 0}, {agent_gone_ ? -1 : channel_, POLLIN, 0}};
+    if (::poll(entries, 2, poll_timeout_ms(deadline)) <= 0) return;
+    if (entries[0].revents != 0) take_signal();
+    if (entries[1].revents != 0) take_command();
+  }
+
+  void take_signal() {
+    signalfd_siginfo info{};
+    if (::read(signals_, &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return;
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (signal == SIGCHLD || !sender_of(info).is_batch_system) return;
+    if (!take_first(waiting_, signal)) had_.push_back({signal, Clock::now() + kCommandTime});
+  }
+
+  /// Whether the rank has had this signal already, from whoever has sent it to this process.
+  bool has_had(int signal) {
+    const TimePoint now = Clock::now();
+    std::erase_if(had_, [&](const TimedSignal& one) { return now >= one.time; });
+    return take_first(had_, signal);
+  }
+
+  void take_command() {
+    std::int32_t command = 0;
+    const ssize_t got = ::recv(channel_, &command, sizeof command, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got != static_cast<ssize_t>(sizeof command)) {
+      agent_gone_ = true;
+      command = Command::kEnd;
+    }
+    const TimePoint now = Clock::now();
+    if (command == Command::kEnd) {
+      end_at_ = end_at_ ? std::min(*end_at_, now) : now;
+    } else if (command == Command::kKill) {
+      end_at_ = end_at_.value_or(now);
+      kill_at_ = now;
+    } else if (program_ > 0) {
+      pass_on(command);
+    }
+  }
+
+  void pass_on(std::int32_t command) {
+    const int signal = Command::signal_of(command);
+    if (signal == SIGSTOP || (signal == SIGCONT && is_stopped_)) {
+      is_stopped_ = signal == SIGSTOP;
+      ::kill(-program_, signal);
+      return;
+    }
+    if (!is_forwarded(signal)) {
+      note_signal(signal);
+      is_told_to_end_ = true;
+    }
+    if ((command & Command::kOfStep) == 0) return send_to_program(signal);
+    if (has_had(signal)) return go_on_to_end(signal);
+    waiting_.push_back({signal, Clock::now() + kStepTime});
+  }
+
+  void send_to_program(int signal) const {
+    const bool is_for_it_alone = is_forwarded(signal) && signal != SIGCONT;
+    ::kill(is_for_it_alone ? program_ : -program_, signal);
+    go_on_to_end(signal);
+  }
+
+  /// A stopped process takes what ends it only once it runs again.
+  void go_on_to_end(int signal) const {
+    if (!is_forwarded(signal)) ::kill(-program_, SIGCONT);
+  }
+
+  const int channel_;
+  const std::chrono::milliseconds patience_;
+  const int signals_;
+  const int exec_failure_;
+  pid_t program_;       // -1 once it has ended
+  int our_signal_ = 0;  // as Report tells it
+  bool agent_gone_ = false;
+  bool given_up_ = false;
+  std::optional<TimePoint> end_at_;
+  std::optional<TimePoint> kill_at_;
+  std::optional<TimePoint> give_up_at_;
+  TimePoint next_kill_{};
+  Duration kill_pause_ = 20ms;
+  bool is_told_to_end_ = false;       // by a signal; the launcher sees to it that no process is left
+  bool is_stopped_ = false;           // by the launcher, which then lets it go on
+  std::vector<TimedSignal> waiting_;  // to be passed on then; the next first
+  std::vector<TimedSignal> had_;      // that the rank has had, with commands that may come until then
+};
+
+}  // namespace
+
+void supervise(const WorkerProcess& worker) {
+  ::setsid();
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  // Not "dabkerun", so that killing by that name ends the launcher and leaves its supervisors to clean up.
+  char name[16];
+  std::snprintf(name, sizeof name, "dabke-rank%d", worker.rank);
+  ::prctl(PR_SET_NAME, name);
+  close_all_but({worker.input, worker.output, worker.error_output, worker.channel});
+
+  sigset_t all;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  sigset_t taken;
+  ::sigemptyset(&taken);
+  ::sigaddset(&taken, SIGCHLD);
+  for (const int signal : job_signals()) ::sigaddset(&taken, signal);
+  const int signals = ::signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
+  int failure[2];
+  if (signals < 0 || ::pipe2(failure, O_CLOEXEC) != 0) ::_exit(1);
+
+  const pid_t self = ::getpid();
+  const pid_t program = ::fork();
+  if (program == 0) become_program(worker, self, failure[1]);
+  if (program < 0) {
+    const Report message{Report::Kind::not_started, errno, Clock::now().time_since_epoch().count(), 0};
+    (void)!::send(worker.channel, &message, sizeof message, MSG_NOSIGNAL);
+    ::_exit(1);
+  }
+  ::setpgid(program, program);  // both do, so that it is done before either goes on
+  ::close(failure[1]);
+  ::fcntl(failure[0], F_SETFL, O_NONBLOCK);
+
+  // The program's output ends when the program's tree has ended, not when its supervisor has.
+  stand_in_null({0, 1, 2});
+  for (const int fd : {worker.input, worker.output, worker.error_output}) {
+    if (fd > 2) ::close(fd);
+  }
+
+  Supervisor(worker, signals, failure[0], program).run();
+  ::_exit(0);
+}
+
+}  // namespace dabke

@@ -1,0 +1,130 @@
+// The launcher's end of the conversation with the agent of one host (launcher/agent_protocol/protocol.h).
+#pragma once
+
+#include <poll.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/agent/carried_connections.h"
+#include "launcher/agent_protocol/frame_channel.h"
+#include "launcher/agent_protocol/protocol.h"
+#include "launcher/reach/watched_process.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/threads/owned.h"
+
+namespace dabke {
+
+/// The process that brings the agent, or is it, and our ends of it.
+struct AgentProcess {
+  pid_t pid = -1;
+  Fd in, out;
+  Fd words;             // what it says on stderr; empty: nothing
+  std::string command;  // as a user would type it; empty: the agent is a child of ours
+};
+
+class AgentLink {
+ public:
+  enum class Phase {
+    queued,     // not started yet, because many others are under way
+    arriving,   // nothing has been heard of it
+    greeted,    // it is there, and waits for the others to be
+    preparing,  // what it is to run is on its way
+    ready,
+    running,
+    lost,  // or refused
+    closed,
+  };
+
+  /// `arrival_limit`: from its start until it greets, and from the order until it is ready.
+  AgentLink(std::string host, PrepareMessage order, Duration arrival_limit);
+  /// Closes the conversation and waits for the process.
+  ~AgentLink();
+
+  const std::string& host() const { return host_; }
+  bool is_local() const { return command_.empty(); }
+  void start(AgentProcess process);
+  /// It comes by itself, started by `command`.
+  void await(std::string command);
+  void arrive(Fd socket);
+  Phase phase = Phase::queued;
+  /// Whether more is to come before the job can begin.
+  bool is_under_way() const { return phase == Phase::arriving || phase == Phase::preparing; }
+  /// As this_machine() has it; empty: not known.
+  const std::string& machine() const { return machine_; }
+  /// What an agent that has come is of, where that is not our version.
+  const std::optional<std::string>& other_version() const { return other_version_; }
+  /// What the host is to run, until send_order().
+  PrepareMessage& order() { return order_; }
+  void send_order();
+  /// Whether it may still say something.
+  bool is_open() const { return phase > Phase::queued && phase < Phase::lost; }
+
+  template <class T>
+  void tell(FrameKind kind, const T& message) {
+    channel_.send(static_cast<std::uint8_t>(kind), to_wire(message));
+  }
+  void tell(FrameKind kind) { channel_.send(static_cast<std::uint8_t>(kind), {}); }
+
+  void add_poll_entries(std::vector<pollfd>& entries) const;
+  /// False once the other end is gone.
+  bool handle(const pollfd& entry);
+  std::optional<FrameChannel::Frame> next() { return channel_.next(); }
+
+  /// The next beat, or the moment at which silence or its arrival is too long.
+  TimePoint deadline() const;
+  bool is_late() const { return is_under_way() && Clock::now() >= arrives_until_; }
+  /// Sends the beat that is due. False when nothing has been heard for too long.
+  bool keep_beating();
+  /// This process has been stopped for a while.
+  void forgive_silence() { heard_at_ = Clock::now(); }
+  double silence_limit_s() const { return static_cast<double>(peer_timeout_ms_) / 1000; }
+  void take_clock(const ClockMessage& clock);
+  /// A moment by the agent's clock, in ours.
+  std::int64_t in_our_time(std::int64_t agent_ns) const { return agent_ns - clock_ahead_ns_; }
+
+  CarriedConnections& connections() { return connections_; }
+  /// Stops a stream that nobody has room for, or lets it go on.
+  void hold(bool is_error_output, bool is_held);
+
+  /// Whoever closes several says so to all before it waits for the first.
+  void hang_up();
+  void close(TimePoint limit = kNever);
+  /// For one that does not answer.
+  void kill_process() const;
+  /// How the process ended, in words, and what it said; after close(), which waits for it.
+  std::string how_it_ended() const { return process_.how_it_ended(); }
+  std::vector<std::string> words() const;
+  const std::string& command() const { return command_; }
+  std::string program() const { return command_.substr(0, command_.find(' ')); }
+  int exit_code() const { return process_.exit_code(); }
+
+ private:
+  bool take_greeting();
+  TimePoint silent_until() const;
+
+  const std::string host_;
+  std::string command_;  // as AgentProcess has it
+  WatchedProcess process_;
+  const std::int64_t peer_timeout_ms_;
+  const Duration arrival_limit_;
+  TimePoint arrives_until_ = kNever;
+  PrepareMessage order_;
+  std::string machine_;
+  std::optional<std::string> other_version_;
+  FrameChannel channel_;
+  CarriedConnections connections_;
+  bool is_held_[2] = {false, false};
+  TimePoint heard_at_ = Clock::now();
+  TimePoint beat_at_ = kNever;
+  std::int64_t clock_ahead_ns_ = 0;
+  std::int64_t shortest_trip_ns_ = INT64_MAX;
+  std::string before_;  // what came before the agent, its end
+};
+
+}  // namespace dabke

@@ -1,0 +1,96 @@
+// The agents of hosts in a Slurm job: one srun starts them all, and they dial back (launcher/agent/dial.h).
+#pragma once
+
+#include <poll.h>
+
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/agent_protocol/dialling.h"
+#include "launcher/agent_protocol/frame_channel.h"
+#include "launcher/reach/agent_link.h"
+#include "launcher/reach/watched_process.h"
+#include "runtime/base/status.h"
+#include "runtime/base/threads/owned.h"
+#include "runtime/links/handshake.h"
+#include "runtime/links/network.h"
+
+namespace dabke {
+
+/// The words of that srun. `environment` has NAME=value of this process: what it would take from there against what is
+/// wanted here, it is kept from. Pure.
+std::vector<std::string> srun_command(const std::string& dabkerun, const std::vector<std::string>& hosts,
+                                      const std::vector<std::string>& environment);
+
+class DialledAgents {
+ public:
+  struct Settings {
+    std::vector<std::string> command;  // srun_command()
+    std::vector<std::string> hosts;
+    std::string job_id, job_key;
+    std::vector<SocketAddress> listen_at;  // port 0
+    double timeout_s = 0;
+  };
+  struct Arrival {
+    std::string host;
+    Fd socket;  // the agent's magic waits in it
+  };
+
+  /// Listens. Errors: none of the addresses can be listened on.
+  static Result<std::unique_ptr<DialledAgents>> open(Settings settings);
+  /// Waits a moment for srun, and ends it.
+  ~DialledAgents();
+  DialledAgents(const DialledAgents&) = delete;
+  DialledAgents& operator=(const DialledAgents&) = delete;
+
+  /// Starts srun.
+  Status start();
+  bool is_started() const { return is_started_; }
+  std::string command() const;
+  void add_poll_entries(std::vector<pollfd>& entries) const;
+  void handle(const std::vector<pollfd>& entries);
+  std::optional<Arrival> take_arrival();
+
+  /// srun has closed its stderr, which it does as it ends.
+  bool has_ended() const { return is_started_ && process_.words_fd() < 0; }
+  /// How a signal has ended srun, in words; empty where none has, as when all agents are done. To be asked when an agent is
+  /// lost: the first time it waits half a second for srun's end, which may come after that of what Slurm ends with it.
+  std::string how_it_was_killed();
+  /// Waits for srun, and ends it where it does not end by itself: an exit code as a shell gives it.
+  int close();
+  /// Tells srun to end, and leaves it little time for that.
+  void give_up();
+  /// What it has said on stderr.
+  std::vector<std::string> words() const { return non_empty_lines(process_.words()); }
+
+ private:
+  struct Client {
+    Fd socket;
+    Handshake handshake;
+    TimePoint deadline;
+  };
+
+  explicit DialledAgents(Settings settings) : settings_(std::move(settings)) {}
+  void accept(int listener);
+  void advance(Client& client);
+  bool is_expected(Rank number) const;
+
+  const Settings settings_;
+  Handshake::Self self_;
+  std::vector<Fd> listeners_;
+  std::vector<std::string> addresses_;
+  WatchedProcess process_;
+  FrameChannel input_;  // srun's stdin and stdout
+  bool is_started_ = false;
+  Duration farewell_ = std::chrono::seconds(2);  // Slurm takes a moment to put a step away
+  bool has_awaited_end_ = false;
+  std::list<Client> clients_;
+  std::vector<bool> has_arrived_;  // by host
+  std::vector<Arrival> arrivals_;
+};
+
+}  // namespace dabke

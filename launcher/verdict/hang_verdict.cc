@@ -1,0 +1,342 @@
+#include "launcher/verdict/hang_verdict.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <sstream>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "launcher/verdict/outcome.h"
+#include "runtime/base/text/counted.h"
+#include "runtime/base/text/whereabouts.h"
+#include "runtime/diagnosis/dumps/short_stack.h"
+
+namespace dabke {
+namespace {
+
+constexpr std::size_t kShownGroups = 3;  // of ranks, so that all of it fits into eight lines
+constexpr std::size_t kShownInstead = 3;
+
+struct Wait {  // a wait for one name, or for a join, which has none
+  ProcessSetId process_set = kWorldSet;
+  std::string name;
+  std::string collective;
+  double age = 0;  // the longest
+  std::vector<Rank> have;
+  std::vector<Rank> missing;
+  std::vector<Rank> members;  // those that are waited for; none: all of the set
+};
+
+std::string ranks_text(const std::vector<Rank>& ranks) {
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", rank_list(ranks));
+}
+
+bool has_joined(const std::map<Rank, Dump>& dumps, Rank rank, ProcessSetId process_set) {
+  const auto dump = dumps.find(rank);
+  return dump != dumps.end() && std::ranges::any_of(dump->second.pending, [&](const Dump::Pending& pending) {
+           return pending.collective == "join" && pending.process_set == process_set;
+         });
+}
+
+/// A group whose other members this rank has not submitted.
+bool is_incomplete(const Dump::Pending& pending) { return pending.state == "incomplete"; }
+
+/// Groups may wait for members, on all ranks alike, where no operation waits for ranks.
+bool add_incomplete_groups(std::vector<std::string>& lines, const std::map<Rank, Dump>& dumps) {
+  std::map<std::pair<ProcessSetId, std::string>, std::vector<Rank>> ranks_with;
+  for (const auto& [rank, dump] : dumps) {
+    for (const Dump::Pending& pending : dump.pending) {
+      if (is_incomplete(pending)) ranks_with[{pending.process_set, pending.signature}].push_back(rank);
+    }
+  }
+  for (const auto& [part, ranks] : ranks_with) {
+    lines.push_back(fmt::format("{} {} submitted {}; the group runs when all of it has come on every rank",
+                                ranks_text(ranks), ranks.size() == 1 ? "has" : "have", part.second));
+  }
+  return !ranks_with.empty();
+}
+
+/// A barrier and a tensor named "barrier" are not the same thing.
+bool has_tensors(const std::string& collective) {
+  return collective != "barrier" && !collective.starts_with("add_process_set") &&
+         !collective.starts_with("remove_process_set");
+}
+
+/// Whether the ranks that its signature lists are all that it waits for.
+bool is_among_members(const Dump::Pending& pending) { return pending.collective.ends_with("_among_members"); }
+
+/// "... of ranks 0, 3"
+std::vector<Rank> ranks_listed(const std::string& signature) {
+  std::vector<Rank> ranks;
+  const auto list = signature.find(" of ranks ");
+  std::istringstream in(list == std::string::npos ? "" : signature.substr(list + 10));
+  for (Rank rank = 0; in >> rank; in.ignore(1)) ranks.push_back(rank);
+  return ranks;
+}
+
+/// The names that some ranks wait for and others of the set have not submitted, the oldest first.
+std::vector<Wait> waits_of(const std::map<Rank, Dump>& dumps, int size) {
+  std::map<std::tuple<ProcessSetId, std::string, bool>, Wait> by_name;
+  std::map<ProcessSetId, std::vector<Rank>> sets;
+  for (const auto& [rank, dump] : dumps) {
+    sets.insert(dump.process_sets.begin(), dump.process_sets.end());
+    for (const Dump::Pending& pending : dump.pending) {
+      if (pending.state == "queued" || is_incomplete(pending)) continue;
+      const std::string name = pending.collective == "join" ? ""
+                               : is_among_members(pending)  ? pending.signature
+                                                            : pending.name;
+      Wait& wait = by_name[{pending.process_set, name, has_tensors(pending.collective)}];
+      wait.process_set = pending.process_set;
+      wait.name = name;
+      wait.collective = pending.collective;
+      wait.age = std::max(wait.age, pending.age);
+      wait.have.push_back(rank);
+      if (is_among_members(pending)) wait.members = ranks_listed(pending.signature);
+    }
+  }
+  std::vector<Wait> waits;
+  for (auto& entry : by_name) {
+    Wait& wait = entry.second;
+    std::vector<Rank> ranks = wait.members.empty() ? sets[wait.process_set] : wait.members;
+    if (ranks.empty()) {
+      ranks.resize(static_cast<std::size_t>(size));
+      std::iota(ranks.begin(), ranks.end(), 0);
+    }
+    std::ranges::set_difference(ranks, wait.have, std::back_inserter(wait.missing));
+    if (wait.members.empty())
+      std::erase_if(wait.missing, [&](Rank rank) { return has_joined(dumps, rank, wait.process_set); });
+    if (!wait.missing.empty()) waits.push_back(std::move(wait));
+  }
+  std::ranges::stable_sort(waits, std::ranges::greater(), &Wait::age);
+  // A join waits for as long as others have something to do; what these wait for says more.
+  const auto is_join = [](const Wait& wait) { return wait.name.empty(); };
+  if (!std::ranges::all_of(waits, is_join)) std::erase_if(waits, is_join);
+  return waits;
+}
+
+std::string event_name(const Dump::Event& event) {
+  return fmt::format("{} '{}'", event.collective, event.name);
+}
+
+std::string event_text(const Dump::Event& event) {
+  return fmt::format("{} {:.1f} s ago", event_name(event), event.age);
+}
+
+std::string last_submit(const Dump& dump) {
+  const auto last =
+      std::ranges::find(dump.events.rbegin(), dump.events.rend(), "submitted", &Dump::Event::what);
+  return last == dump.events.rend() ? "it has submitted nothing lately"
+                                    : "the last it submitted was " + event_text(*last);
+}
+
+/// The batch that the rank is in; null: none.
+const Dump::Event* running(const Dump& dump) {
+  const Dump::Event* batch = nullptr;
+  for (const Dump::Event& event : dump.events) {
+    if (event.what == "started") batch = &event;
+    if (event.what == "finished" || event.what == "failed") batch = nullptr;
+  }
+  return batch;
+}
+
+/// What the rank does instead of `wait`.
+Whereabouts instead_of(const Dump& dump, const Wait& wait) {
+  Whereabouts at;
+  for (const Dump::Pending& pending : dump.pending) {
+    const bool is_this = !is_incomplete(pending) && pending.name == wait.name &&
+                         pending.process_set == wait.process_set &&
+                         has_tensors(pending.collective) == has_tensors(wait.collective);
+    if (pending.state == "queued" || pending.collective == "join" || is_this) continue;
+    if (at.waits_for.empty()) at.waits_s = pending.age;
+    ++at.waits_for_count;
+    if (at.waits_for.size() < kShownInstead) {
+      at.waits_for.push_back(is_incomplete(pending)
+                                 ? fmt::format("the rest of a group ({})", pending.signature)
+                                 : fmt::format("{} '{}'", pending.collective, pending.name));
+    }
+  }
+  if (const Dump::Event* batch = running(dump)) {
+    at.inside = event_name(*batch);
+    at.inside_s = batch->age;
+  }
+  return at;
+}
+
+/// Ranks that are in the same place, and do the same there.
+struct Place {
+  std::vector<const Dump*> ranks;
+  Whereabouts at;  // of the first
+  std::vector<std::string> stack;
+  std::string key;
+};
+
+std::vector<Place> places_of(const std::map<Rank, Dump>& dumps, const Wait& wait) {
+  std::vector<Place> places;
+  for (const Rank rank : wait.missing) {
+    const auto dump = dumps.find(rank);
+    if (dump == dumps.end()) continue;
+    Place place{{&dump->second},
+                instead_of(dump->second, wait),
+                short_stack(dump->second.application_stack, dump->second.stacks),
+                ""};
+    Whereabouts without_times = place.at;
+    without_times.waits_s = without_times.inside_s = -1;
+    place.key = fmt::format("{}\n{}", describe(without_times), fmt::join(place.stack, "\n"));
+    const auto same = std::ranges::find(places, place.key, &Place::key);
+    if (same == places.end()) {
+      places.push_back(std::move(place));
+    } else {
+      same->ranks.push_back(&dump->second);
+    }
+  }
+  return places;
+}
+
+std::size_t ranks_after(const std::vector<Place>& places, std::size_t shown) {
+  std::size_t count = 0;
+  for (std::size_t i = shown; i < places.size(); ++i) count += places[i].ranks.size();
+  return count;
+}
+
+bool is_idle(const Whereabouts& at) { return at.waits_for.empty() && at.inside.empty(); }
+
+void add_place(std::vector<std::string>& lines, const Place& place, bool is_alone) {
+  const Dump& first = *place.ranks.front();
+  std::string who = fmt::format("rank {} on host {} (pid {})", first.rank, first.host, first.pid);
+  if (place.ranks.size() > 1) {
+    std::vector<Rank> ranks;
+    for (const Dump* each : place.ranks) ranks.push_back(each->rank);
+    who = fmt::format("each of {}", ranks_text(ranks));
+  }
+  std::string text = fmt::format("{}: {}", who, describe(place.at));
+  if (is_idle(place.at)) text += "; " + last_submit(first);
+  if (!place.stack.empty()) text += is_alone ? "; it is at" : "; at " + place.stack.front();
+  lines.push_back(std::move(text));
+  if (is_alone)
+    for (const std::string& line : place.stack) lines.push_back("  " + line);
+}
+
+/// What the program's author does about it.
+std::string advice_on(const Place& place) {
+  if (is_idle(place.at))
+    return "what to do: find out what keeps it there (a slow loader, a branch that only some ranks take); "
+           "where some "
+           "ranks have more steps than others, end them with join";
+  if (place.at.inside.empty())
+    return "what to do: let all ranks call the same operations, in an order that lets each come to its end";
+  return fmt::format("what to do: look at {} first: what it is inside does not end",
+                     ranks_text({place.ranks.front()->rank}));
+}
+
+/// Submissions by their number.
+std::map<std::uint64_t, const Dump::Event*> submissions(const Dump& dump) {
+  std::map<std::uint64_t, const Dump::Event*> out;
+  for (const Dump::Event& event : dump.events) {
+    if (event.what == "submitted") out[event.number] = &event;
+  }
+  return out;
+}
+
+/// The first difference between two ranks' sequences of submissions, as far as the dumps go back; nothing where the late
+/// one has only come less far.
+std::optional<std::string> first_divergence(const Dump& reference, const Dump& late) {
+  const auto one = submissions(reference);
+  const auto other = submissions(late);
+  for (const auto& [number, event] : one) {
+    const auto theirs = other.find(number);
+    if (theirs == other.end())
+      continue;  // it is older than what the dump remembers, or has not been submitted
+    if (theirs->second->name == event->name && theirs->second->collective == event->collective) continue;
+    return fmt::format("first divergence: rank {} called {}, rank {} {}", reference.rank, event_name(*event),
+                       late.rank, event_name(*theirs->second));
+  }
+  return std::nullopt;
+}
+
+/// Everything is negotiated: who is in which batch.
+void add_batches(std::vector<std::string>& lines, const std::map<Rank, Dump>& dumps, int size) {
+  std::map<std::pair<std::string, std::uint64_t>, std::vector<Rank>> ranks_in;  // by name and order
+  std::map<std::string, int> batches_named;
+  const Dump* longest = nullptr;
+  for (const auto& [rank, dump] : dumps) {
+    const Dump::Event* const batch = running(dump);
+    std::vector<Rank>& ranks = ranks_in[batch == nullptr ? std::pair(std::string(), std::uint64_t{0})
+                                                         : std::pair(event_name(*batch), batch->number)];
+    if (ranks.empty() && batch != nullptr) ++batches_named[event_name(*batch)];
+    ranks.push_back(rank);
+    if (batch != nullptr && (longest == nullptr || batch->age > running(*longest)->age)) longest = &dump;
+  }
+  if (longest == nullptr) {
+    lines.push_back(dumps.size() == static_cast<std::size_t>(size)
+                        ? "no operation waits for a rank now"
+                        : fmt::format("no operation waits for a rank, as far as {} of {} ranks have told",
+                                      dumps.size(), size));
+    return;
+  }
+  lines.push_back(fmt::format("{} has been running on rank {} for {:.1f} s", event_name(*running(*longest)),
+                              longest->rank, running(*longest)->age));
+  for (const auto& [batch, ranks] : ranks_in) {
+    const auto& [name, number] = batch;
+    const char* const are = ranks.size() == 1 ? "is" : "are";
+    if (name.empty()) {
+      lines.push_back(fmt::format("{} {} in no operation", ranks_text(ranks), are));
+    } else {  // two of one name are told apart by their number
+      lines.push_back(fmt::format("{} {} inside {}{}", ranks_text(ranks), are, name,
+                                  batches_named[name] > 1 ? fmt::format(" (order {})", number) : ""));
+    }
+  }
+  if (ranks_in.size() - ranks_in.count({"", 0}) > 1) lines.push_back(kDifferentOperations);
+}
+
+/// Those that are stopped first: who is not asked, because the one who would ask stands still, has nothing to answer.
+void add_silent(std::vector<std::string>& lines, const std::map<Rank, std::string>& silent) {
+  std::map<std::pair<bool, std::string>, std::vector<Rank>> ranks_in;
+  for (const auto& [rank, state] : silent)
+    ranks_in[{!state.starts_with("is stopped"), state}].push_back(rank);
+  for (const auto& [key, ranks] : ranks_in) {
+    const bool is_one = ranks.size() == 1;
+    const char* const what = !key.first ? (is_one ? "does not answer" : "do not answer")
+                                        : (is_one ? "has told nothing" : "have told nothing");
+    lines.push_back(fmt::format("{} {}: {} process {}", ranks_text(ranks), what,
+                                is_one ? "its" : "each one's", key.second));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> hang_verdict(const std::map<Rank, Dump>& dumps, int size,
+                                      const std::map<Rank, std::string>& silent) {
+  std::vector<std::string> lines;
+  const std::vector<Wait> waits = waits_of(dumps, size);
+  if (waits.empty()) {
+    if (!add_incomplete_groups(lines, dumps)) add_batches(lines, dumps, size);
+  } else {
+    const Wait& wait = waits.front();
+    lines.push_back(fmt::format(
+        "{}{} waits for {}: {} {} been waiting for {:.1f} s",
+        wait.name.empty() ? wait.collective : fmt::format("{} '{}'", wait.collective, wait.name),
+        wait.process_set == kWorldSet ? "" : fmt::format(" of process set {}", wait.process_set),
+        ranks_text(wait.missing), ranks_text(wait.have), wait.have.size() == 1 ? "has" : "have", wait.age));
+    const std::vector<Place> places = places_of(dumps, wait);
+    for (std::size_t i = 0; i < std::min(places.size(), kShownGroups); ++i)
+      add_place(lines, places[i], places.size() == 1);
+    if (places.size() > kShownGroups)
+      lines.push_back(fmt::format("and {} more that are waited for, elsewhere",
+                                  counted(ranks_after(places, kShownGroups), "rank")));
+    if (!places.empty()) {
+      if (const auto divergence =
+              first_divergence(dumps.at(wait.have.front()), *places.front().ranks.front()))
+        lines.push_back(*divergence);
+      lines.push_back(advice_on(places.front()));
+    }
+    if (waits.size() > 1)
+      lines.push_back(fmt::format("{} more {} waiting for ranks", waits.size() - 1,
+                                  waits.size() == 2 ? "operation is" : "operations are"));
+  }
+  add_silent(lines, silent);
+  return lines;
+}
+
+}  // namespace dabke

@@ -1,0 +1,44 @@
+#include "runtime/base/text/whereabouts.h"
+
+#include <fstream>
+
+#include <fmt/format.h>
+
+namespace dabke {
+
+std::string describe(const Whereabouts& rank) {
+  std::string waits = fmt::format("{}", fmt::join(rank.waits_for, ", "));
+  if (rank.waits_for_count > rank.waits_for.size())
+    waits += fmt::format(" and {} more", rank.waits_for_count - rank.waits_for.size());
+  std::string inside = "it is inside " + rank.inside;
+  if (rank.inside_s >= 0) inside += fmt::format(", begun {:.1f} s ago and not finished", rank.inside_s);
+  if (!rank.inside.empty())
+    return waits.empty() ? inside : fmt::format("{}; after it come {}", inside, waits);
+  if (waits.empty()) return "it has nothing pending and has not come to this call";
+  return fmt::format(
+      "it waits for {} instead{}: the ranks do not call the same operations, or not in an order that can "
+      "work",
+      waits, rank.waits_s >= 0 ? fmt::format(", for {:.1f} s", rank.waits_s) : "");
+}
+
+std::string process_state(int pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string stat;
+  std::getline(file, stat);
+  const auto name_end = stat.rfind(") ");
+  if (name_end == std::string::npos) return "is gone";
+  switch (stat[name_end + 2]) {
+    case 'T':
+    case 't': return "is stopped (SIGSTOP, Ctrl-Z, or a debugger)";
+    case 'Z':
+    case 'X': return "is gone";
+    case 'R': return "is running";
+    default: break;
+  }
+  std::ifstream channel(fmt::format("/proc/{}/wchan", pid));
+  std::string where;
+  std::getline(channel, where);
+  return where.empty() || where == "0" ? "is asleep" : fmt::format("waits in the kernel ({})", where);
+}
+
+}  // namespace dabke

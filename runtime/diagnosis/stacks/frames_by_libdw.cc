@@ -1,0 +1,135 @@
+// Finds and names frames by libdw: callers by call frame information, functions by symbol tables, lines by
+// debugging information where the file has it.
+#include <elfutils/libdwfl.h>
+#include <unistd.h>
+
+#include "runtime/diagnosis/stacks/frame_names.h"
+#include "runtime/diagnosis/stacks/frames.h"
+
+namespace dabke {
+
+struct EndDwfl {
+  void operator()(Dwfl* dwfl) const { ::dwfl_end(dwfl); }
+};
+
+/// The one stack that is unwound.
+struct UnwoundStack {
+  const UserRegisters* registers = nullptr;
+  const ReadWord* read = nullptr;
+  std::vector<void*> found;
+};
+
+namespace {
+
+constexpr std::size_t kMostUnwound = 64;
+#if defined(__aarch64__)
+constexpr int kStackPointerRegister = 31;
+#else
+constexpr int kStackPointerRegister = 7;  // x86-64's; libdw refuses what does not fit the machine
+#endif
+
+/// What the files themselves hold is enough: looking elsewhere may ask a server.
+int no_other_file(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word,
+                  char**) {
+  return -1;
+}
+
+std::string source_of(Dwfl_Module* module, Dwarf_Addr address) {
+  Dwfl_Line* const line = ::dwfl_module_getsrc(module, address);
+  int number = 0;
+  const char* const path =
+      line != nullptr ? ::dwfl_lineinfo(line, nullptr, &number, nullptr, nullptr, nullptr) : nullptr;
+  if (path == nullptr) return "";
+  const std::string_view file(path);
+  const auto slash = file.rfind('/');
+  return fmt::format("{}:{}", slash == std::string_view::npos ? file : file.substr(slash + 1), number);
+}
+
+// libdw unwinds threads of a process that it is told about by these; ours is one thread, with our own number.
+constexpr Dwfl_Thread_Callbacks kOneThread = {
+    .next_thread = [](Dwfl*, void* stack, void** thread) -> pid_t {
+      if (*thread != nullptr) return 0;
+      *thread = stack;
+      return ::getpid();
+    },
+    .get_thread =
+        [](Dwfl*, pid_t, void* stack, void** thread) {
+          *thread = stack;
+          return true;
+        },
+    .memory_read =
+        [](Dwfl*, Dwarf_Addr address, Dwarf_Word* word, void* stack) {
+          std::uint64_t value = 0;
+          if (!(*static_cast<UnwoundStack*>(stack)->read)(address, value)) return false;
+          *word = value;
+          return true;
+        },
+    .set_initial_registers =
+        [](Dwfl_Thread* thread, void* stack) {
+          const UserRegisters& known = *static_cast<UnwoundStack*>(stack)->registers;
+          const Dwarf_Word sp = known.sp;
+          if (!::dwfl_thread_state_registers(thread, kStackPointerRegister, 1, &sp)) return false;
+          for (const auto& [number, value] : known.others) {
+            const Dwarf_Word word = value;
+            if (!::dwfl_thread_state_registers(thread, static_cast<int>(number), 1, &word)) return false;
+          }
+          ::dwfl_thread_state_register_pc(thread, known.pc);
+          return true;
+        },
+    .detach = nullptr,
+    .thread_detach = nullptr,
+};
+
+int take_frame(Dwfl_Frame* frame, void* stack) {
+  std::vector<void*>& found = static_cast<UnwoundStack*>(stack)->found;
+  Dwarf_Addr pc = 0;
+  if (!::dwfl_frame_pc(frame, &pc, nullptr) || pc == 0) return DWARF_CB_ABORT;
+  found.push_back(reinterpret_cast<void*>(pc));
+  return found.size() < kMostUnwound ? DWARF_CB_OK : DWARF_CB_ABORT;
+}
+
+}  // namespace
+
+struct Frames::Program {
+  Dwfl_Callbacks callbacks{::dwfl_linux_proc_find_elf, no_other_file, nullptr, nullptr};
+  UnwoundStack stack;
+  std::unique_ptr<Dwfl, EndDwfl> dwfl{::dwfl_begin(&callbacks)};
+  bool is_mapped = dwfl && ::dwfl_linux_proc_report(dwfl.get(), ::getpid()) == 0 &&
+                   ::dwfl_report_end(dwfl.get(), nullptr, nullptr) == 0;
+  bool can_unwind = is_mapped && ::dwfl_attach_state(dwfl.get(), nullptr, ::getpid(), &kOneThread, &stack);
+};
+
+Frames::Frames() : program_(std::make_unique<Program>()) {}
+Frames::~Frames() = default;
+
+std::vector<void*> Frames::unwind(const UserRegisters& registers, const ReadWord& read) const {
+  program_->stack = {&registers, &read, {}};
+  if (program_->can_unwind)
+    (void)::dwfl_getthread_frames(program_->dwfl.get(), ::getpid(), take_frame, &program_->stack);
+  // It ends with an error where the tables or the registers do not lead on; what it found is right.
+  std::vector<void*> found = std::move(program_->stack.found);
+  if (found.empty()) found.push_back(reinterpret_cast<void*>(registers.pc));
+  return found;
+}
+
+std::vector<std::string> Frames::describe(const std::vector<void*>& addresses) const {
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    // The callers' addresses are those behind the call, which may belong to the next line, or function.
+    const Dwarf_Addr address = reinterpret_cast<Dwarf_Addr>(addresses[i]) - (i == 0 ? 0 : 1);
+    Dwfl_Module* const module =
+        program_->is_mapped ? ::dwfl_addrmodule(program_->dwfl.get(), address) : nullptr;
+    if (module == nullptr) {
+      out.push_back(frame_text(nullptr, "", "", address));
+      continue;
+    }
+    Dwarf_Addr start = 0;
+    const char* const file =
+        ::dwfl_module_info(module, nullptr, &start, nullptr, nullptr, nullptr, nullptr, nullptr);
+    out.push_back(frame_text(::dwfl_module_addrname(module, address), source_of(module, address),
+                             file != nullptr ? file : "", address - start));
+  }
+  return out;
+}
+
+}  // namespace dabke

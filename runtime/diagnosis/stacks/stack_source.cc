@@ -1,0 +1,59 @@
+#include "runtime/diagnosis/stacks/stack_source.h"
+
+#include <condition_variable>
+
+#include "runtime/base/threads/thread.h"
+
+namespace dabke {
+
+struct StackSource::Call {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  std::string text;
+};
+
+void StackSource::set(Provider provider) {
+  const std::lock_guard lock(mutex_);
+  provider_ = provider ? std::make_shared<const Provider>(std::move(provider)) : nullptr;
+}
+
+std::string StackSource::ask(Duration limit) {
+  constexpr const char* kNoAnswer =
+      "(the stack provider has not returned: a thread holds what it waits for, an interpreter's lock, say)";
+  std::shared_ptr<const Provider> provider;
+  std::shared_ptr<Call> call;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!provider_) return "";
+    provider = provider_;
+    if (call_) {
+      const std::lock_guard of_call(call_->mutex);
+      if (!call_->done) return kNoAnswer;
+    }
+    call = call_ = std::make_shared<Call>();
+  }
+  // Detached, because it may never return; it touches nothing but what it holds itself.
+  auto started = start_thread("dabke-stack", [provider, call] {
+    std::string text;
+    try {
+      text = (*provider)();
+    } catch (...) {
+      text = "(it failed)";  // short enough to need no memory
+    }
+    const std::lock_guard lock(call->mutex);
+    call->text = std::move(text);
+    call->done = true;
+    call->changed.notify_all();
+  });
+  if (!started) {
+    const std::lock_guard of_call(call->mutex);
+    call->done = true;
+    return "(the stack provider was not asked: " + started.status().message() + ")";
+  }
+  started->detach();
+  std::unique_lock lock(call->mutex);
+  return call->changed.wait_for(lock, limit, [&] { return call->done; }) ? call->text : kNoAnswer;
+}
+
+}  // namespace dabke

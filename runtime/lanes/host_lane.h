@@ -1,0 +1,76 @@
+// The lane of host tensors: batches run strictly in order, on a thread of the lane or, while that has nothing to
+// do, on a thread that waits for the result.
+//
+// The parts of a device's batches that the host does (row counts, ids of communicators, staging) take their
+// turn here too, so that every communicator sees the same order on every rank. A part runs on the lane's own
+// thread, and may wait there for its device.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "runtime/backend/backend_runner.h"
+#include "runtime/lanes/lane.h"
+#include "runtime/lanes/run_ending.h"
+
+namespace dabke {
+
+class HostLane final : public Lane {
+ public:
+  /// What the host does for another lane. Must not throw.
+  using Part = std::function<void(BackendRunner& runner)>;
+
+  /// `backends`, in order of preference, are those of host tensors, and outlive it.
+  HostLane(std::vector<Backend*> backends, LaneObserver& observer);
+  ~HostLane() override;
+
+  /// Called once, before the first run.
+  Status start();
+  void push(std::unique_ptr<Run> run) override;
+  void push_part(Part part);
+  /// Whether the caller is to run the run, by run_here(): its backend allows it, and nothing is before it.
+  /// Until it has run, the lane is the caller's.
+  bool reserve_for(const Run& run);
+  void run_here(Run& run);
+  std::size_t outstanding() const override { return outstanding_.load(); }
+  bool is_busy() const override { return outstanding() >= kBusyRuns; }
+  std::optional<LaneClock::Look> running() const override { return running_.look(); }
+  /// The backend that would run such a call, whatever its size; null when there is none.
+  const Backend* find(const CallSpec& call, const ProcessSetInfo& set) const {
+    return runner_.find(call, {}, set);
+  }
+  void abort(const Status& cause) override;
+  void stop() override;
+
+ private:
+  // One batch runs and one waits.
+  static constexpr std::size_t kBusyRuns = 2;
+  struct Queued {
+    std::unique_ptr<Run> run;  // null: a part
+    Part part;
+  };
+
+  void loop();
+  std::optional<Queued> next();
+  void say_idle();
+  void give_back();
+  void perform(Run& run) noexcept;
+  std::vector<EndedCall> execute(Run& run);
+  Status run_batch(Run& run, BatchReport& report, Refusals& refused);
+
+  BackendRunner runner_;  // whoever has taken the lane
+  LaneObserver& observer_;
+  LaneClock running_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Queued> queue_;
+  bool taken_ = false;  // whoever runs a run, or touches the backends, has taken it
+  bool stopping_ = false;
+  std::atomic<std::size_t> outstanding_{0};
+  std::jthread thread_;
+};
+
+}  // namespace dabke

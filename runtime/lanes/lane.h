@@ -1,0 +1,73 @@
+// A lane: batches of one device run in order, apart from the negotiation.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "runtime/lanes/run.h"
+#include "runtime/reports/profile.h"
+
+namespace dabke {
+
+/// A lane that has had nothing to do for so long tells its backends.
+inline constexpr Duration kLaneIdleAfter = std::chrono::seconds(5);
+
+/// The batch that a lane has been running the longest. Written by whoever runs it, read by any thread.
+class LaneClock {
+ public:
+  struct Look {
+    std::uint64_t order;
+    TimePoint since;
+  };
+  void starts(std::uint64_t order, TimePoint now) {
+    order_.store(order, std::memory_order_relaxed);
+    since_ns_.store(std::chrono::nanoseconds(now.time_since_epoch()).count());
+  }
+  void ends() { since_ns_.store(0); }
+  /// Nothing when none runs.
+  std::optional<Look> look() const {
+    const std::int64_t since = since_ns_.load();
+    if (since == 0) return std::nullopt;
+    return Look{order_.load(std::memory_order_relaxed), TimePoint(std::chrono::nanoseconds(since))};
+  }
+
+ private:
+  std::atomic<std::uint64_t> order_{0};
+  std::atomic<std::int64_t> since_ns_{0};
+};
+
+/// Told by a lane, on the thread that runs the batch.
+class LaneObserver {
+ public:
+  virtual ~LaneObserver() = default;
+  /// Every tensor of the call has run. The observer owns it from here.
+  virtual void call_finished(std::unique_ptr<NegotiatedCall> call, const Status& status) = 0;
+  virtual void batch_starts(const Run& run) = 0;
+  /// One batch has run; its calls are told next.
+  virtual void batch_ran(const Run& run, const BatchReport& batch, const Status& status) = 0;
+  /// One run less is outstanding. `has_room`: the lane is not busy now.
+  virtual void run_ended(bool has_room) = 0;
+  /// The lane could not do its part, for want of memory: some calls will never be told as finished.
+  virtual void lane_broke(Status cause) noexcept = 0;
+};
+
+class Lane {
+ public:
+  virtual ~Lane() = default;
+  /// Takes its turn behind all that was pushed before. Comes back at once; the observer is told of the end.
+  virtual void push(std::unique_ptr<Run> run) = 0;
+  /// Runs that have not ended yet.
+  virtual std::size_t outstanding() const = 0;
+  /// Whether so many have not ended that more would only take tensors out of the next fused batch.
+  virtual bool is_busy() const = 0;
+  virtual std::optional<LaneClock::Look> running() const = 0;
+  /// May be called from any thread: what runs and what is queued ends with `cause`. Throws when there is no
+  /// memory for a copy of the cause, and may be called again then, with a shorter one.
+  virtual void abort(const Status& cause) = 0;
+  /// Runs what is queued, then ends the thread.
+  virtual void stop() = 0;
+};
+
+}  // namespace dabke

@@ -1,0 +1,67 @@
+#include "runtime/lanes/run_maker.h"
+
+namespace dabke {
+namespace {
+
+/// The tensors of a call are its operations' one behind the other.
+RunTensor tensor_of(NegotiatedCall& call, std::size_t index) {
+  auto operation = call.operations().begin();
+  while (index >= (*operation)->inputs.size()) index -= (*operation++)->inputs.size();
+  return {operation->get(), index, &call, &(*operation)->request->tensors[index]};
+}
+
+/// What the timeline says of the batch from here on, and that its tensors are in it.
+void record_order(const ExecuteAction& action, std::span<const BatchedTensor> batch, Run& run) {
+  Timeline& timeline = *run.timeline;
+  timeline.batch_ordered();
+  Record& about = run.batch.trace.about;
+  about.order = about.batch = run.batch.order;
+  about.number = batch.front().tensor;
+  about.kind = run.batch.kind;
+  about.dtype = run.batch.dtype;
+  about.process_set = run.process_set->id;
+  run.batch.trace.timeline = &timeline;
+  run.records.reserve(batch.size());
+  const std::int64_t now = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const TensorSpec& tensor = *run.tensors[i].tensor;
+    Record& record = run.records.emplace_back(about);
+    record.what = Record::What::order;
+    record.time_ns = now;
+    record.order = action.requests[batch[i].request].number;
+    record.name = timeline.tensor(tensor.name);
+    record.bytes = tensor.size_bytes();
+    about.bytes += record.bytes;
+    timeline.put(record);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Run> make_run(const ExecuteAction& action, std::span<const BatchedTensor> batch,
+                              const OutstandingCalls& calls, const ProcessSetTable& process_sets,
+                              std::shared_ptr<Timeline> timeline) {
+  const OrderedRequest& first = action.requests[batch.front().request];
+  auto run = std::make_unique<Run>();
+  run->process_set = process_sets.find(first.agreed->process_set);
+  static_cast<ExecutedCall&>(run->batch) =
+      executed(first.agreed->call_of(first.agreed->tensors[batch.front().tensor]), first.contributors,
+               *run->process_set);
+  run->batch.order = first.number;
+  run->batch.process_set = run->process_set.get();
+  run->timeline = std::move(timeline);
+  run->tensors.reserve(batch.size());
+  for (const auto [number, request, tensor] : batch) {
+    const OrderedRequest& ordered = action.requests[request];
+    if (NegotiatedCall* const call = calls.find(ordered.token)) {
+      run->tensors.push_back(tensor_of(*call, tensor));
+    } else {
+      run->requests.push_back(ordered.request);
+      run->tensors.push_back({nullptr, 0, nullptr, &ordered.request->tensors[tensor]});
+    }
+  }
+  if (run->timeline) record_order(action, batch, *run);
+  return run;
+}
+
+}  // namespace dabke

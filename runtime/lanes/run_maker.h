@@ -1,0 +1,18 @@
+// From what the ranks have agreed on to what this rank's lanes run.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "runtime/lanes/run.h"
+#include "runtime/negotiation/machine.h"
+#include "runtime/operation/process_set_table.h"
+
+namespace dabke {
+
+/// The run of one batch of an ExecuteAction. `timeline`: null when it is off.
+std::unique_ptr<Run> make_run(const ExecuteAction& action, std::span<const BatchedTensor> batch,
+                              const OutstandingCalls& calls, const ProcessSetTable& process_sets,
+                              std::shared_ptr<Timeline> timeline);
+
+}  // namespace dabke

@@ -1,0 +1,121 @@
+// Memory of one process that other processes of the host can reach: what dabke_alloc gives out.
+//
+// All of it lies in one file without a name (memfd), which grows and has holes where nothing lies. So however
+// much is allocated there is one descriptor, a peer maps one file, and a place in it means the same memory
+// for ever: nothing has to be told to peers when memory is freed and given out again. The file never shrinks,
+// and its pages are reserved before memory is given out: shortage is an error of allocate(), and no SIGBUS
+// later on.
+//
+// A large allocation is a region of the file of its own; small ones share regions.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "runtime/base/status.h"
+#include "runtime/base/threads/fork_guard.h"
+#include "runtime/base/threads/guarded_fd.h"
+#include "runtime/links/shm/free_ranges.h"
+
+namespace dabke {
+
+/// Thread-safe.
+class SharedHeap {
+ public:
+  /// Keeps an allocation from being freed while an operation works on it. The heap must outlive it.
+  class Use {
+   public:
+    Use() = default;
+    Use(Use&& other) noexcept : heap_(std::exchange(other.heap_, nullptr)), begin_(other.begin_) {}
+    Use& operator=(Use other) noexcept {
+      std::swap(heap_, other.heap_);
+      std::swap(begin_, other.begin_);
+      return *this;
+    }
+    ~Use() {
+      if (heap_ != nullptr) heap_->release(begin_);
+    }
+    explicit operator bool() const { return heap_ != nullptr; }
+
+   private:
+    friend class SharedHeap;
+    Use(SharedHeap* heap, std::uintptr_t begin) : heap_(heap), begin_(begin) {}
+    SharedHeap* heap_ = nullptr;
+    std::uintptr_t begin_ = 0;
+  };
+
+  SharedHeap() = default;
+  SharedHeap(const SharedHeap&) = delete;
+  SharedHeap& operator=(const SharedHeap&) = delete;
+  ~SharedHeap();
+
+  /// Memory of at least `size_bytes` at a multiple of 64, from 64 KiB on of the page size. Zeroed only where
+  /// nobody has had it before. Code out_of_memory when there is not enough.
+  Result<void*> allocate(std::size_t size_bytes);
+  /// Waits until nobody uses it. Code invalid_argument for what allocate() has not given, or was freed
+  /// before.
+  Status free(void* memory);
+
+  /// A use of the allocation in which `data` lies; empty when it lies in none.
+  Use use(const void* data);
+  /// The place of these bytes in the file; none when they are not all in one allocation.
+  std::optional<std::size_t> place_of(const void* data, std::size_t size_bytes) const;
+
+  /// So many bytes of the file exist; only grows. 0: nothing was ever allocated, and there is no file.
+  std::size_t extent() const { return extent_.load(std::memory_order_acquire); }
+  /// The descriptor to pass to other processes, once extent() is not 0.
+  int descriptor() const { return fd_.get(); }
+
+  /// Called in the atfork handler of a child only: drops the file. The memory stays, shared with the parent;
+  /// nothing else may be called after.
+  void close_in_child() { fork_guard_.close_all_in_child(); }
+
+ private:
+  /// A part of the file that is mapped in one piece.
+  struct Region {
+    std::byte* base = nullptr;
+    std::size_t bytes = 0;
+    bool is_shared = false;  // small allocations share it
+    std::size_t used = 0;
+    FreeRanges free;  // shared ones only; counted from the region's begin
+  };
+  struct Allocation {
+    std::size_t bytes = 0;
+    std::size_t offset = 0;  // in the file
+    std::size_t region = 0;  // its place in the file
+    std::size_t uses = 0;
+    bool is_freed = false;
+  };
+  using Allocations = std::map<std::uintptr_t, Allocation>;
+
+  Result<Allocation> take_own(std::size_t bytes);
+  Result<Allocation> take_shared(std::size_t bytes);
+  void give_back(const Allocation& allocation);
+  Result<std::size_t> open_region(std::size_t bytes);
+  void close_region(std::size_t offset);
+  Status open_file();
+  Result<std::size_t> find_room(std::size_t bytes, std::size_t alignment);
+  Allocations::const_iterator find(std::uintptr_t address) const;
+  void release(std::uintptr_t begin);
+
+  // What lies where in the file. Held during system calls, so nothing that an operation needs is behind it.
+  std::mutex room_mutex_;
+  ForkGuard fork_guard_;
+  GuardedFd fd_;
+  std::atomic<std::size_t> extent_{0};
+  FreeRanges room_;
+  std::map<std::size_t, Region> regions_;  // by place in the file
+  std::size_t small_bytes_ = 0;            // all shared regions together
+
+  mutable std::mutex mutex_;
+  std::condition_variable released_;
+  Allocations allocations_;  // by address
+};
+
+}  // namespace dabke

@@ -1,0 +1,83 @@
+#include "runtime/links/tcp_liveness.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "runtime/links/network.h"
+
+namespace dabke {
+namespace {
+
+using std::chrono::seconds;
+
+/// It only tunes: without it a vanished host is noticed later.
+void set(int fd, int level, int option, int value) {
+  (void)::setsockopt(fd, level, option, &value, sizeof value);
+}
+
+}  // namespace
+
+void keep_alive(int fd, Duration timeout) {
+  const auto remote = SocketAddress::remote_of(fd), local = SocketAddress::local_of(fd);
+  if (timeout <= Duration::zero() || !remote.is_ok() || !local.is_ok() || remote->has_host_of(*local)) return;
+  // A third of the time nothing is asked, then four times as often as fits into the rest.
+  constexpr int kLongestIdle = 32767;  // the kernel's limit
+  const auto whole = std::max<std::int64_t>(3, std::chrono::ceil<seconds>(timeout).count());
+  const int limit = static_cast<int>(std::min<std::int64_t>(whole, kLongestIdle));
+  const int idle = limit / 3;
+  const int interval = std::max(1, (limit - idle) / 4);
+  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle);
+  set(fd, IPPROTO_TCP, TCP_KEEPINTVL, interval);
+  set(fd, IPPROTO_TCP, TCP_KEEPCNT, (limit - idle) / interval);
+  set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+}
+
+Duration look_interval(Duration timeout) {
+  return std::clamp<Duration>(timeout / 4, std::chrono::milliseconds(10), seconds(1));
+}
+
+Duration TcpSilence::silent_for(int fd, TimePoint now) {
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  const bool known = ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0;
+  // Bytes on their way, or a question whether there is room for more, or whether anybody is there at all.
+  if (!known || (info.tcpi_unacked == 0 && info.tcpi_probes == 0)) {
+    owed_since_ = kNever;
+    return last_ = {};
+  }
+  if (owed_since_ == kNever) owed_since_ = now;
+  // Its last acknowledgement may be hours old when a connection was idle.
+  return last_ = std::min<Duration>(now - owed_since_, std::chrono::milliseconds(info.tcpi_last_ack_recv));
+}
+
+bool is_over(int fd) {
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  return ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_state == TCP_CLOSE;
+}
+
+bool is_silence(int errno_value) {
+  return errno_value == ETIMEDOUT || errno_value == EHOSTUNREACH || errno_value == ENETUNREACH;
+}
+
+Status lost_in_silence(const std::string& peer, double timeout_seconds) {
+  const std::string how_long =
+      timeout_seconds > 0
+          ? fmt::format("nothing heard for {} s (DABKE_PEER_TIMEOUT_SECONDS)", timeout_seconds)
+          : "nothing heard for longer than the system waits";
+  return {Code::peer_lost, fmt::format("lost {}: {} on the connection for data; its host, or the network "
+                                       "between the two, is down",
+                                       peer, how_long)};
+}
+
+Status connection_broke(const std::string& peer, const std::string& why) {
+  return {Code::transport, fmt::format("lost the connection to {}: {}", peer, why)};
+}
+
+}  // namespace dabke

@@ -1,0 +1,65 @@
+// One rank's watch over groups whose members come one by one (incomplete_groups.h).
+//
+//   1. A rank on which a group stays incomplete tells the root: after a second, then whenever the time has
+//      doubled, and when it is time for a warning or for the end.
+//   2. The root asks the ranks of the set what they have of it.
+//   3. Ranks that can never make the same group of it get a mismatch, all others a warning, or the end of the
+//      job.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/negotiation/state/dump_requests.h"
+#include "runtime/negotiation/state/endings.h"
+#include "runtime/negotiation/tables/incomplete_groups.h"
+
+namespace dabke {
+
+class GroupInspector {
+ public:
+  GroupInspector(NegotiationState& state, Outbox& outbox, Endings& endings, DumpRequests& dumps)
+      : state_(state), outbox_(outbox), endings_(endings), dumps_(dumps) {}
+
+  /// Not ok: the group has failed, and so does the member.
+  Status add(const RequestRef& member, const std::string& group, std::uint32_t group_size, TimePoint now);
+  /// The root only: some rank waits for members.
+  void inquire(const GroupNoticeMessage& notice, TimePoint now);
+  /// Passes the question on, and answers it for this rank.
+  void answer(const GroupInquiryMessage& message, TimePoint now);
+  /// The root only.
+  void take_answer(GroupAnswerMessage answer);
+  /// An order of this name: answers may have been given before it, and some after it.
+  void note_order(const TensorEntry& entry) {
+    if (!inquiries_.empty()) forget_inquiry(entry);
+  }
+
+  /// Tells the root of those that are due.
+  void look(TimePoint now);
+  /// Decides what has been answered by everybody, or for long enough.
+  void judge(TimePoint now);
+  TimePoint next_tick() const;
+
+ private:
+  TimePoint next_check(const IncompleteGroup& group, TimePoint now) const;
+  void forget_inquiry(const TensorEntry& entry);
+  int stage_of(Duration age) const;
+  void judge(const GroupInquiry& inquiry, TimePoint now);
+
+  NegotiationState& state_;
+  Outbox& outbox_;
+  Endings& endings_;
+  DumpRequests& dumps_;
+  TimePoint next_check_ = kNever;
+  std::vector<GroupInquiry> inquiries_;  // the root's
+  std::uint32_t next_id_ = 1;
+  struct History {
+    TimePoint inquired{};
+    TimePoint warned{};
+    Duration age{};
+  };
+  std::map<IncompleteGroups::Key, History> history_;  // the root's
+};
+
+}  // namespace dabke

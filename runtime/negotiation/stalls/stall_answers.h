@@ -1,0 +1,46 @@
+// What this rank answers when the root asks after a stall: whether it has what is waited for, what it waits for
+// itself, and, where others wait for it, where its threads are.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/negotiation/state/negotiation_state.h"
+#include "runtime/negotiation/state/outbox.h"
+
+namespace dabke {
+
+/// A batch that this rank runs.
+struct RunningBatch {
+  std::uint64_t number = 0;  // its order's
+  ProcessSetId process_set = kWorldSet;
+  std::string what;  // "allreduce 'x' and 3 more (order 4)"
+  TimePoint since{};
+};
+
+class StallAnswers {
+ public:
+  StallAnswers(const NegotiationState& state, Outbox& outbox) : state_(state), outbox_(outbox) {}
+
+  void note_submit(TimePoint now) { last_submit_ = now; }
+  /// Nothing where it is not asked, or where the answer waits for a stack that has been asked for.
+  std::optional<AnswerMessage> answer(const InquiryMessage& message, TimePoint now);
+  /// What the answers that wait for give_stack() are to say.
+  void note_running(const RunningBatch& running, TimePoint now);
+  /// The answers that have waited for it.
+  std::vector<AnswerMessage> give_stack(const std::string& text);
+  /// When they wait no longer.
+  TimePoint deadline() const { return deadline_; }
+
+ private:
+  void list_what_waits(const InquiryMessage& message, AnswerMessage& mine) const;
+
+  const NegotiationState& state_;
+  Outbox& outbox_;
+  TimePoint last_submit_{};
+  std::vector<AnswerMessage> without_stack_;
+  TimePoint deadline_ = kNever;
+};
+
+}  // namespace dabke

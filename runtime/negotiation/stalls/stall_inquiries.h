@@ -1,0 +1,51 @@
+// The root's inquiries after stalls: whom it asks, and what it makes of the answers (inquiry.h).
+#pragma once
+
+#include <vector>
+
+#include "runtime/negotiation/stalls/stall_answers.h"
+#include "runtime/negotiation/state/dump_requests.h"
+#include "runtime/negotiation/state/endings.h"
+#include "runtime/negotiation/tables/inquiry.h"
+#include "runtime/negotiation/tables/stall_log.h"
+
+namespace dabke {
+
+/// What is known of the process of a rank that does not answer.
+std::string process_of(const NegotiationState& state, Rank rank);
+
+class StallInquiries {
+ public:
+  StallInquiries(const NegotiationState& state, Outbox& outbox, Endings& endings, DumpRequests& dumps,
+                 StallAnswers& answers)
+      : state_(state), outbox_(outbox), endings_(endings), dumps_(dumps), answers_(answers) {}
+
+  /// Asks, unless it has been asked or told.
+  void open(Inquiry inquiry, TimePoint now);
+  void take(AnswerMessage answer);
+  /// Decides what has been answered by everybody, or for long enough.
+  void judge(TimePoint now);
+  bool empty() const { return inquiries_.empty(); }
+  TimePoint next_deadline() const;
+  /// Something of this set has been ordered: whoever has joined it does not wait in vain.
+  void forget_join(ProcessSetId set);
+
+ private:
+  bool is_known(const Inquiry& inquiry, TimePoint now);
+  bool is_told_of(const Inquiry& inquiry, TimePoint now) const;
+  void ask(Inquiry inquiry, TimePoint now);
+  void judge(const Inquiry& inquiry, TimePoint now);
+  void judge_mismatch(const Inquiry& inquiry, TimePoint now);
+  void tell(const Inquiry& inquiry, const Stall& stall, TimePoint now);
+
+  const NegotiationState& state_;
+  Outbox& outbox_;
+  Endings& endings_;
+  DumpRequests& dumps_;
+  StallAnswers& answers_;  // this rank's own
+  std::vector<Inquiry> inquiries_;
+  std::uint32_t next_id_ = 1;
+  StallLog log_;
+};
+
+}  // namespace dabke

@@ -1,0 +1,62 @@
+#include "runtime/negotiation/state/negotiation_state.h"
+
+#include <fmt/format.h>
+
+#include "runtime/negotiation/tables/name_key.h"
+
+namespace dabke {
+namespace {
+
+/// As all ranks know them from the start.
+void add_static_sets(NegotiationState& state) {
+  for (const std::vector<Rank>& ranks : state.options.static_sets) {
+    const ProcessSetId id = state.sets.next_id();
+    state.sets.add(id, ranks);
+    state.collector.add_set(id, ranks);
+    if (state.sequencer) state.sequencer->add_static_set(id, ranks);
+  }
+}
+
+}  // namespace
+
+NegotiationState::NegotiationState(MachineOptions from)
+    : options(std::move(from)),
+      sets(options.topology->everybody()),
+      collector(options.topology, options.rank),
+      left(static_cast<std::size_t>(options.topology->size())),
+      left_at(left.size()) {
+  if (options.rank == kRootRank) {
+    sequencer = std::make_unique<Sequencer>(options.sequencer, options.topology, tensors, cache);
+  }
+  add_static_sets(*this);
+}
+
+std::string difference_in_tables(const NegotiationState& mine, const NegotiationState& of_root) {
+  std::string what;
+  const auto note = [&what](std::string text) {
+    if (what.empty()) what = std::move(text);
+  };
+  mine.tensors.for_each([&](const TensorEntry& entry) {
+    if (!entry.collection.empty()) note(fmt::format("{} is incomplete here", shown(entry.name)));
+    if (!entry.waiting.empty()) {
+      note(fmt::format("{} waits here{}, slot {:#x}, batch {}", shown(entry.name),
+                       entry.held ? ", kept back" : "", entry.slot, entry.batch));
+    }
+    if (entry.slot == kNoSlot) return;
+    const TensorEntry* theirs = of_root.cache.find(entry.slot);
+    if (theirs == nullptr || theirs->name != entry.name || theirs->process_set != entry.process_set ||
+        !difference(*theirs->agreed, *entry.agreed).empty()) {
+      note(fmt::format("slot {} is {} here and {} there", entry.slot, shown(entry.name),
+                       theirs == nullptr ? "nothing" : shown(theirs->name)));
+    }
+  });
+  of_root.tensors.for_each([&](const TensorEntry& entry) {
+    if (entry.slot == kNoSlot || !mine.takes_part_in(entry.process_set)) return;
+    if (mine.cache.find(entry.slot) == nullptr)
+      note(fmt::format("slot {} ({}) is not known here", entry.slot, shown(entry.name)));
+  });
+  if (mine.sets.ids() != of_root.sets.ids()) note("the process sets");
+  return what;
+}
+
+}  // namespace dabke

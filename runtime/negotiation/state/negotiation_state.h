@@ -1,0 +1,94 @@
+// What the roles of one rank's negotiation share: its tables, as of the last order that it has applied.
+//
+// The roles, each a class that takes events and leaves actions in the Outbox:
+//   UpwardReporter  reports what is ready in this rank's subtree;
+//   Sequencer       the root's: makes orders of what is ready everywhere;
+//   OrderFollower   passes orders on, and does what they say;
+//   StallInspector  finds out what is late, and who it waits for;
+//   GroupInspector  the same for groups whose members come one by one;
+//   Endings         ends requests, process sets and the job.
+// The Machine owns them, and tells each what concerns it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/negotiation/batching/learned_batches.h"
+#include "runtime/negotiation/state/sequencer.h"
+#include "runtime/negotiation/tables/collector.h"
+#include "runtime/negotiation/tables/incomplete_groups.h"
+#include "runtime/negotiation/tables/inquiry.h"
+#include "runtime/negotiation/tables/process_sets.h"
+#include "runtime/negotiation/tables/response_cache.h"
+#include "runtime/negotiation/tables/tensor_table.h"
+
+namespace dabke {
+
+inline constexpr Rank kRootRank = 0;
+
+struct MachineOptions {
+  Rank rank = 0;
+  std::shared_ptr<const Topology> topology;  // shared: it is the same on every rank
+  bool duplicates_are_errors = false;
+  Duration stall_check{};                      // zero: off
+  Duration stall_shutdown{};                   // zero: never
+  bool gives_stacks = false;                   // StackAction is answered
+  ProcessOf process_of;                        // asked for neighbours in the tree; empty: nothing is known
+  std::vector<std::vector<Rank>> static_sets;  // ids from 1 on
+  DeviceTypes serves;  // what it can take part with once it has joined; the host always
+  Sequencer::Options sequencer;
+};
+
+/// Ranks that have shut down.
+struct Departure {
+  std::string who;  // "rank 2 on host-b, and then rank 0 on host-a"
+  TimePoint at{};   // when this rank learned of the first
+};
+
+struct NegotiationState {
+  explicit NegotiationState(MachineOptions from);
+  NegotiationState(const NegotiationState&) = delete;
+  NegotiationState& operator=(const NegotiationState&) = delete;
+
+  bool is_root() const { return sequencer != nullptr; }
+  Rank parent() const { return options.topology->parent(options.rank); }
+  const std::vector<Rank>& children() const { return options.topology->children(options.rank); }
+  /// "rank 3 on host-b".
+  std::string who(Rank rank) const { return options.topology->name(rank); }
+  /// Whether this rank is in the set.
+  bool takes_part_in(ProcessSetId set) const { return sets.contains(set, options.rank); }
+  /// Whether it has shut down, by an order.
+  bool has_left(Rank rank) const { return left[static_cast<std::size_t>(rank)]; }
+
+  struct Join {
+    Token token;
+    TimePoint moved_at;  // when it was called, or something of the set was last ordered
+  };
+
+  const MachineOptions options;
+  DeviceTypes serves = options.serves;  // as long as it has not joined
+  ProcessSets sets;
+  ResponseCache cache;
+  TensorTable tensors{cache};
+  Collector collector;
+  LearnedBatches learned;
+  IncompleteGroups groups;
+  std::unique_ptr<Sequencer> sequencer;  // the root's; null elsewhere
+  std::map<ProcessSetId, Join> joins;    // pending here
+  std::uint64_t last_order = 0;          // its number
+  std::vector<bool> left;
+  std::vector<TimePoint> left_at;  // when this rank learned of it
+  Rank first_left = -1;            // without which the others could not go on, so that they left as well
+  Departure ended_by;   // the job, for this rank; empty: it goes on, has failed, or this rank has left itself
+  bool over = false;    // nothing more is negotiated
+  bool failed = false;  // and the job has failed
+  Status cause;         // why everything submitted after the end fails
+};
+
+/// What this rank and the root disagree in, when no message is under way; empty when nothing. For tests.
+std::string difference_in_tables(const NegotiationState& mine, const NegotiationState& of_root);
+
+}  // namespace dabke

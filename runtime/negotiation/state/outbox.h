@@ -1,0 +1,34 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "runtime/negotiation/state/actions.h"
+#include "runtime/negotiation/wire/wire.h"
+
+namespace dabke {
+
+/// What one rank's negotiation wants done, in order.
+class Outbox {
+ public:
+  explicit Outbox(int size) : gone_(static_cast<std::size_t>(size)) {}
+
+  template <class Given>  // not as an Action: made from a temporary it makes g++ 12 warn falsely at -O3
+  void add(Given&& action) {
+    actions_.emplace_back(std::forward<Given>(action));
+  }
+  void send(Rank peer, const Message& message);
+  void send_bytes(Rank peer, std::shared_ptr<const std::vector<std::byte>> bytes);
+  /// Nothing is sent to it any more.
+  void note_gone(Rank peer) { gone_[static_cast<std::size_t>(peer)] = true; }
+
+  std::size_t size() const { return actions_.size(); }
+  std::vector<Action> take() { return std::exchange(actions_, {}); }
+
+ private:
+  std::vector<Action> actions_;
+  std::vector<bool> gone_;  // by rank
+};
+
+}  // namespace dabke

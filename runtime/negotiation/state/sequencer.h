@@ -1,0 +1,106 @@
+// The root's half of the negotiation: turns what has become ready everywhere into the job's one sequence of
+// orders.
+//
+// Pure: no threads, sockets or clocks. Time comes in as an argument.
+//   1. complete() decides what a name that all its ranks have reported becomes: a run, or an error that names
+//      the difference and the ranks.
+//   2. take_orders() numbers what is ready and need not wait for the data plane (ready_list.h).
+//   3. There a signature gets its slot (response_cache.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/settings/fusion_settings.h"
+#include "runtime/negotiation/batching/ready_list.h"
+#include "runtime/negotiation/batching/step_learner.h"
+#include "runtime/negotiation/tables/collector.h"
+#include "runtime/negotiation/tables/process_sets.h"
+#include "runtime/negotiation/tables/response_cache.h"
+#include "runtime/negotiation/tables/set_holds.h"
+#include "runtime/negotiation/tables/tensor_table.h"
+
+namespace dabke {
+
+class Sequencer {
+ public:
+  struct Options {
+    Duration linger_limit{};               // longest deliberate wait; zero: as long as the data plane is busy
+    std::size_t cache_capacity = 131'072;  // slots; 0: none
+    std::size_t learned_batch_bytes = 0;   // 0: learns no batches
+    FusionSettings fusion;
+    bool joins_as_horovod = false;  // DABKE_JOIN
+  };
+
+  Sequencer(Options options, std::shared_ptr<const Topology> topology, const TensorTable& tensors,
+            const ResponseCache& cache);
+
+  void add_static_set(ProcessSetId id, std::vector<Rank> ranks) {
+    sets_.add(id, std::move(ranks));
+    holds_.hold_by_job(id);
+  }
+  void complete(TensorEntry& entry, Collector::Taken taken, TimePoint now);
+  /// All ranks of the set have joined.
+  void all_joined(ProcessSetId id, Rank last, TimePoint now);
+  /// The rank, and all that report through it, submit nothing more.
+  void goodbye(Rank rank, TimePoint now);
+  /// Fails a name that not everybody has reported.
+  void force_error(ProcessSetId set, const std::string& name, Code code, std::string text, TimePoint now);
+  /// Whether such an error waits to be ordered.
+  bool is_being_failed(ProcessSetId set, const std::string& name) const {
+    return ready_.is_being_failed(set, name);
+  }
+  void wanted(Slot slot, TimePoint now);
+  /// A thread waits for a name that its rank has reported.
+  void awaited(const TensorEntry& entry, TimePoint now);
+  void change_timeline(TimelineChange change, TimePoint now);
+  /// The slot is being taken back: what is ready under it is ordered with the whole signature.
+  void spell_out(Slot slot) { ready_.spell_out(slot); }
+
+  /// Whether the root's own data plane of this type has enough to do, so that waiting for more tensors costs
+  /// nothing.
+  void set_data_plane_busy(DeviceType type, bool busy) { ready_.set_busy(type, busy); }
+  const ReadyList& ready() const { return ready_; }
+  std::vector<Order> take_orders(TimePoint now);
+
+ private:
+  Status check_joined(const TensorEntry& entry, const Report& report) const;
+  Status add_set(const Request& request, Order& order);
+  Status remove_set(const Request& request, Order& order);
+  void push(Order order, TimePoint now, TensorEntry* entry = nullptr, RequestRef request = nullptr);
+  void push_error(ProcessSetId set, const std::string& name, Code code, std::string text, bool forced,
+                  TimePoint now);
+  Status refusal_in(const Report& report) const;
+  void push_mismatch(const TensorEntry& entry, const Report& report, TimePoint now);
+  void push_not_served(const TensorEntry& entry, const Collector::Taken& taken, TimePoint now);
+  std::optional<Slot> take_slot(ProcessSetId set, std::vector<Order>& orders);
+  bool evict_one(std::vector<Order>& orders);
+  void number(Order order, std::vector<Order>& orders);
+  void sequence(ReadyOrder ready, std::vector<Order>& orders);
+  void mark_batches();
+  std::uint64_t learned_batch_of(Slot slot) const;
+  void announce_learned(std::vector<Order>& orders);
+
+  Options options_;
+  std::shared_ptr<const Topology> topology_;
+  const TensorTable& tensors_;
+  const ResponseCache& cache_;
+  ProcessSets sets_;  // as they are after all that is in the ready list
+  SetHolds holds_;    // of these
+  SlotAllocator slots_;
+  StepLearner learner_;
+  struct Learned {
+    Slot slot = kNoSlot;
+    std::uint32_t batch = 0;  // from 1 on
+  };
+  std::vector<Learned> learned_;  // announced; by slot index
+  ReadyList ready_;
+  std::vector<ReadyOrder> going_;  // take_orders() alone uses it
+  std::uint64_t next_number_ = 1;
+};
+
+}  // namespace dabke

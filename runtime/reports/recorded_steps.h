@@ -1,0 +1,39 @@
+// When a timeline of some steps alone starts and stops (DABKE_TIMELINE_STEPS).
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/base/text/step_range.h"
+
+namespace dabke {
+
+/// Ranks do not mark a step at the same moment. So the timeline starts a step early and stops a step late, and on every
+/// rank the first and the last step have both of their ends.
+class RecordedSteps {
+ public:
+  enum class Then : std::uint8_t { nothing, start, stop };
+
+  explicit RecordedSteps(StepRange steps) : steps_(steps) {}
+
+  /// Before any step has ended.
+  bool starts_with_job() const { return steps_.first < 2; }
+  /// What follows from the end of a step on rank 0. Steps need not be marked one by one.
+  Then ended(std::uint64_t step) {
+    if (is_over_) return Then::nothing;
+    if (step > steps_.last) {
+      is_over_ = true;
+      return has_started() ? Then::stop : Then::nothing;
+    }
+    if (has_started() || step + 2 < steps_.first) return Then::nothing;
+    has_started_ = true;
+    return Then::start;
+  }
+  bool has_started() const { return has_started_ || starts_with_job(); }
+
+ private:
+  const StepRange steps_;
+  bool has_started_ = false;
+  bool is_over_ = false;
+};
+
+}  // namespace dabke

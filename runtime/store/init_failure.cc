@@ -1,0 +1,91 @@
+#include "runtime/store/init_failure.h"
+
+#include <charconv>
+#include <thread>
+
+#include <fmt/format.h>
+
+namespace dabke {
+namespace {
+
+/// Reports of reports grow.
+constexpr std::size_t kMostText = 2000;
+constexpr std::size_t kMostNamed = 8;
+constexpr Duration kTroublePause = std::chrono::milliseconds(20);
+constexpr const char* kFirstKey = "init-failed/first";
+constexpr std::string_view kFailedInInit = " failed in dabke_init: ";
+
+std::string key_of(Rank rank) { return fmt::format("init-failed/{}", rank); }
+
+}  // namespace
+
+void tell_vain_wait(Store& store, Rank rank, const Status& why) {
+  // Nobody reads it where the store is gone.
+  (void)store.set(key_of(rank), why.message().substr(0, kMostText));
+}
+
+void tell_init_failure(Store& store, Rank rank, const Status& why) {
+  tell_vain_wait(store, rank, why);
+  store.init_is_over();
+  // Two that fail in the same moment are both first, and either will do.
+  if (store.get(kFirstKey, Clock::now()).is_ok()) return;
+  const Status told = init_failure_of(fmt::format("rank {}", rank), why);
+  (void)store.set(kFirstKey,
+                  fmt::format("{}\n{}", static_cast<int>(told.code()), told.message().substr(0, kMostText)));
+}
+
+Status init_failure_of(const std::string& name, const Status& why) {
+  const Code code = why.code() == Code::interrupted ? Code::aborted : why.code();  // nobody else's wait was
+  if (why.code() == Code::peer_lost || why.message().find(kFailedInInit) != std::string::npos) return why;
+  return {code, fmt::format("{}{}{}", name, kFailedInInit, why.message())};
+}
+
+Status first_init_failure(Store& store) {
+  const auto left = store.get(kFirstKey, Clock::now());
+  if (!left.is_ok()) return {};
+  int code = 0;
+  const auto [end, error] = std::from_chars(left->data(), left->data() + left->size(), code);
+  if (error != std::errc() || code == 0) return {};
+  const auto told = static_cast<Code>(code);
+  // Who waits takes a timeout for its own.
+  return {told == Code::timeout ? Code::peer_lost : told,
+          left->substr(std::min(left->size(), static_cast<std::size_t>(end - left->data()) + 1))};
+}
+
+Status await_trouble(Store& store, Duration patience) {
+  for (const TimePoint until = Clock::now() + patience;;) {
+    Status found = store.trouble();
+    if (!found.is_ok() || Clock::now() >= until) return found;
+    std::this_thread::sleep_for(kTroublePause);
+  }
+}
+
+Status link_ended_in_init(Rank rank, const std::vector<std::string>& hosts) {
+  return {Code::peer_lost,
+          fmt::format("{}: it closed its connection in dabke_init (killed, or ended without dabke_shutdown)",
+                      name_of_rank(rank, hosts))};
+}
+
+Status process_ended_in_init(Rank rank, const std::vector<std::string>& hosts, std::uint32_t pid) {
+  return {Code::peer_lost,
+          fmt::format("process {} of {} ended in dabke_init (killed, or ended without dabke_shutdown)", pid,
+                      name_of_rank(rank, hosts))};
+}
+
+AbsentRanks describe_absent(Store& store, const World& world, std::span<const Rank> absent,
+                            Duration patience) {
+  AbsentRanks told;
+  TimePoint until = Clock::now() + patience;
+  for (std::size_t i = 0; i < absent.size() && i < kMostNamed; ++i) {
+    const Rank rank = absent[i];
+    told.who += fmt::format("{}{}", i == 0 ? "" : ", ", world.name_of(rank));
+    if (!told.reported.empty()) continue;
+    const auto report = store.get(key_of(rank), until);
+    until = TimePoint{};  // the rest without waiting
+    if (report.is_ok()) told.reported = fmt::format(" (rank {} gave up: {})", rank, *report);
+  }
+  if (absent.size() > kMostNamed) told.who += fmt::format(" and {} more", absent.size() - kMostNamed);
+  return told;
+}
+
+}  // namespace dabke

@@ -1,0 +1,29 @@
+// How many bytes of a collective a link must carry at the least, whatever the algorithm: what makes the speeds of different
+// collectives and numbers of ranks comparable with the speed of a link. source: the factors of nccl-tests' PERFORMANCE.md
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/timeline/joining/record_joiner.h"
+
+namespace dabke {
+
+/// Of what `part` has of the batch, and of what all have where ranks give rows of their own.
+inline double bus_bytes(const JoinedBatch& batch, const RankPart& part) {
+  const auto ranks = static_cast<double>(batch.parts.size());
+  const double share = (ranks - 1) / ranks;
+  const auto own = static_cast<double>(part.bytes());
+  switch (batch.kind) {
+    case CollectiveKind::allreduce: return 2 * share * own;
+    case CollectiveKind::reducescatter:
+    case CollectiveKind::alltoall: return share * own;
+    case CollectiveKind::allgather: {
+      double all = 0;
+      for (const RankPart& one : batch.parts) all += static_cast<double>(one.bytes());
+      return share * all;
+    }
+    default: return own;
+  }
+}
+
+}  // namespace dabke

@@ -1,0 +1,60 @@
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/timeline/merge/merge.h"
+
+namespace dabke {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// All ranks open and close their files at the same orders, or as the job begins and ends; each when it gets there.
+constexpr std::chrono::seconds kPatience{1};
+/// One that is on another host will not appear.
+constexpr std::chrono::milliseconds kUntilSeen{200};
+/// What is merged in some five seconds.
+constexpr std::uintmax_t kMostBytes = std::uintmax_t{128} << 20;
+
+}  // namespace
+
+Status merge_closed_records(const std::string& path, const JobId& job, int size,
+                            std::vector<std::string>& notes) {
+  const TimePoint begin = Clock::now();
+  const auto wait_until = [begin](const auto& happened, Duration patience) {
+    while (!happened()) {
+      if (Clock::now() >= begin + patience) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return true;
+  };
+  std::uintmax_t bytes = 0;
+  for (int rank = 0; rank < size; ++rank) {
+    const std::string file = fmt::format("{}.rank{}", path, rank);
+    std::error_code failed;
+    if (!wait_until([&] { return fs::exists(file, failed); }, kUntilSeen))
+      return {Code::invalid_argument, fmt::format("rank 0 does not see '{}'", file)};
+    (void)wait_until([&] { return RecordFile::is_closed(file); },
+                     kPatience);  // else it is cut, which is noted
+    bytes += fs::file_size(file, failed);
+  }
+  if (bytes > kMostBytes) {
+    return {Code::invalid_argument,
+            fmt::format("the records '{}.rank0' and its like have {} MB, so they are not merged before the "
+                        "program goes on",
+                        path, bytes >> 20)};
+  }
+  DABKE_ASSIGN_OR_RETURN(const JobFiles files, JobFiles::find(path, job));
+  notes = files.notes();
+  return merge_records(files, path);
+}
+
+std::string how_to_merge(const std::string& path, std::string_view tool) {
+  return fmt::format("where all ranks' records are, this makes one trace of them: {} merge {}", tool, path);
+}
+
+}  // namespace dabke

@@ -1,0 +1,261 @@
+#include "runtime/timeline/recording/timeline.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "runtime/base/threads/exceptions.h"
+#include "runtime/base/threads/thread.h"
+#include "runtime/timeline/output_file.h"
+#include "runtime/timeline/recording/mpsc_queue.h"
+#include "runtime/timeline/recording/record_file_writer.h"
+#include "runtime/timeline/recording/thread_memo.h"
+#include "runtime/timeline/recording/writer_sleep.h"
+#include "runtime/timeline/trace_writer.h"
+
+namespace dabke {
+namespace {
+
+/// The time between two looks into the queue while records are coming. What was seen is in the file right
+/// after.
+constexpr std::chrono::milliseconds kNap{20};
+/// How much the writer gives way to the job. It still gets a tenth of a core that is never free.
+constexpr int kNice = 10;
+/// How long the end waits for a thread that was interrupted in the middle of a record.
+constexpr std::chrono::seconds kPatience{1};
+/// Room for what is still recorded until all ranks have stopped at one order: all that their programs have in flight, which
+/// is no less where the limit is low.
+constexpr std::uint64_t reserve(std::uint64_t max_bytes) {
+  return std::min(max_bytes / 4, std::clamp<std::uint64_t>(max_bytes / 8, 1 << 20, 16 << 20));
+}
+/// How long end() lets batches go on that were ordered before it.
+constexpr std::chrono::seconds kBatchPatience{1};
+
+std::int64_t nanoseconds(TimePoint time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+std::string file_of(const Timeline::Options& options) {
+  if (options.format == TimelineFormat::horovod) return options.path;
+  return fmt::format("{}.rank{}", options.path, options.origin.rank);
+}
+
+class QueuedTimeline final : public Timeline {
+ public:
+  explicit QueuedTimeline(Options options)
+      : mark_cycles_(options.mark_cycles),
+        max_bytes_(options.max_bytes),
+        on_error_(std::move(options.on_error)),
+        on_full_(std::move(options.on_full)),
+        on_closed_(std::move(options.on_closed)),
+        queue_(options.queue_records) {}
+  ~QueuedTimeline() override { static_cast<void>(close().is_ok()); }
+
+  Status start(const Options& options);
+
+  void put(Record record) noexcept override {
+    if (closing_.load(std::memory_order_relaxed)) return;
+    if (record.time_ns == 0) record.time_ns = nanoseconds(Clock::now());
+    if (record.thread == 0) record.thread = thread();
+    const auto position = queue_.push(std::move(record));
+    if (!position) lost_.fetch_add(1, std::memory_order_relaxed);
+    // Records that come faster than the nap expects: the writer is called at every quarter of the queue.
+    sleep_.notify(!position || (*position & (queue_.capacity() / 4 - 1)) == 0);
+  }
+  void mark_cycle() override {
+    if (mark_cycles_) put({.what = Record::What::cycle});
+  }
+  bool nears_limit() override;
+  void batch_ordered() override { batches_.fetch_add(1, std::memory_order_relaxed); }
+  void batch_ended() override {
+    if (batches_.fetch_sub(1) == 1 && ending_) sleep_.wake();
+  }
+  void end() override {
+    ending_ = true;
+    sleep_.wake();
+  }
+  Status close() override;
+  bool has_ended() const override { return has_ended_; }
+
+ protected:
+  std::uint32_t number_of(NameKind kind, std::string_view name) override {
+    ThreadMemo& mine = memo();
+    return kind == NameKind::text ? mine.text(name, names_) : names_.number_of(kind, name, mine.last());
+  }
+  std::uint32_t shape_number(const Shape& shape, TensorId tensor) override {
+    return names_.number_of(shape, tensor);
+  }
+
+ private:
+  /// 0 where there is no memory for its name.
+  std::uint32_t thread() {
+    std::uint32_t number = 0;
+    (void)attempt([&] { number = memo().thread(); });
+    return number;
+  }
+  ThreadMemo& memo() { return ThreadMemo::of(this, opened_ns_, names_); }
+
+  // The writer thread's part.
+  void write_until_closed();
+  void wait_for_batches();
+  /// Whether there was anything.
+  bool drain();
+  void drain_stragglers();
+  void flush();
+  /// About how large the records are that were put and the names that were given until now, at their places in the file.
+  std::uint64_t put_bytes() const { return queue_.claimed() * file_->bytes_of_record() + names_.bytes(); }
+  void tell(const Status& error);
+
+  const bool mark_cycles_;
+  const std::uint64_t max_bytes_;
+  // The writer thread's, empty once they were called.
+  std::function<void(const Status&)> on_error_;
+  std::function<void()> on_full_;
+  std::function<void(const Status&)> on_closed_;
+  const std::int64_t opened_ns_ = nanoseconds(Clock::now());
+  NameTable names_;
+  MpscQueue<Record> queue_;
+  std::unique_ptr<RecordWriter> file_;  // the writer thread's
+  WriterSleep sleep_;
+  std::atomic<bool> ending_{false};
+  std::atomic<bool> closing_{false};
+  std::atomic<bool> has_ended_{false};
+  std::atomic<std::int64_t> batches_{0};  // ordered and not ended
+  std::atomic<std::uint64_t> lost_{0};
+  std::atomic<std::uint64_t> stops_at_{0};  // of put_bytes(), with a limit
+  std::atomic<bool> has_neared_limit_{false};
+  std::uint64_t written_ = 0;      // the writer thread's
+  std::uint64_t marked_lost_ = 0;  // the writer thread's
+  Status ended_with_;              // the writer thread's, and close()'s after it
+
+  std::mutex close_mutex_;
+  std::jthread writer_;
+};
+
+Status QueuedTimeline::start(const Options& options) {
+  const std::string path = file_of(options);
+  if (options.begins_new_file) (void)::unlink(path.c_str());  // where this fails, opening it says why
+  if (options.format == TimelineFormat::horovod) {
+    DABKE_ASSIGN_OR_RETURN(file_, open_trace(path, names_, opened_ns_, options.max_bytes));
+  } else {
+    DABKE_ASSIGN_OR_RETURN(file_, RecordFileWriter::open(path, options.origin, names_, options.max_bytes));
+  }
+  stops_at_ = max_bytes_ - reserve(max_bytes_);
+  DABKE_ASSIGN_OR_RETURN(writer_, start_thread("dabke-timeline", [this] { write_until_closed(); }));
+  return {};
+}
+
+Status QueuedTimeline::close() {
+  const std::lock_guard lock(close_mutex_);
+  if (!ending_) closing_ = true;
+  sleep_.wake();
+  if (writer_.joinable()) writer_.join();
+  return ended_with_;
+}
+
+void QueuedTimeline::write_until_closed() {
+  // This thread's priority alone, on Linux: ranks that keep all cores busy wait for one another, so one that
+  // is held up holds up all, and what is recorded can wait.
+  (void)setpriority(PRIO_PROCESS, 0, kNice);
+  Status stopped;
+  try {
+    while (!closing_ && !ending_) {
+      if (drain()) {
+        sleep_.wait(kNap, [this] { return closing_ || ending_; });
+      } else {
+        sleep_.sleep([this] { return closing_ || ending_ || !queue_.empty(); });
+      }
+    }
+    wait_for_batches();
+    closing_ = true;
+    drain_stragglers();
+    file_->finish(nanoseconds(Clock::now()), {written_, lost_, has_neared_limit_ ? max_bytes_ : 0});
+    flush();
+  } catch (const std::exception& error) {
+    // Out of memory. The job goes on; records fill the queue and are dropped.
+    stopped = without_exceptions([&]() -> Status {
+      return {Code::out_of_memory, fmt::format("the timeline stopped early: {}", error.what())};
+    });
+    tell(stopped);
+  }
+  ended_with_ = without_exceptions([&] { return file_->close(); });
+  if (!ended_with_.is_ok()) tell(ended_with_);
+  if (ended_with_.is_ok()) ended_with_ = std::move(stopped);
+  if (on_closed_) (void)attempt([&] { on_closed_(ended_with_); });
+  has_ended_ = true;
+}
+
+/// Those that end() lets go on.
+void QueuedTimeline::wait_for_batches() {
+  const TimePoint deadline = Clock::now() + kBatchPatience;
+  while (!closing_ && batches_ > 0 && Clock::now() < deadline) {
+    drain();
+    sleep_.wait(kNap, [this] { return closing_ || batches_ <= 0; });
+  }
+}
+
+void QueuedTimeline::flush() {
+  const std::uint64_t names = names_.bytes();  // of which the file has as many now, at the least
+  file_->flush();
+  if (!file_->error().is_ok()) tell(file_->error());
+  if (max_bytes_ == 0) return;
+  const std::uint64_t limit = max_bytes_ - reserve(max_bytes_) + written_ * file_->bytes_of_record() + names;
+  stops_at_ = limit - std::min(limit, file_->bytes());
+  if (on_full_ && nears_limit()) on_full_();
+}
+
+bool QueuedTimeline::nears_limit() {
+  return max_bytes_ != 0 && !closing_ && !ending_ && put_bytes() >= stops_at_ &&
+         !has_neared_limit_.exchange(true);
+}
+
+void QueuedTimeline::tell(const Status& error) {
+  if (const auto on_error = std::exchange(on_error_, nullptr)) on_error(error);
+}
+
+bool QueuedTimeline::drain() {
+  // The mark comes before the records, so that it stands where the queue was still full.
+  if (const std::uint64_t lost = lost_; lost != marked_lost_) {
+    file_->mark_lost(nanoseconds(Clock::now()), lost - std::exchange(marked_lost_, lost));
+  }
+  const std::uint64_t written_before = written_;
+  Record record;
+  while (queue_.pop(record)) {
+    file_->write(record);
+    ++written_;
+  }
+  flush();
+  return written_ != written_before;
+}
+
+void QueuedTimeline::drain_stragglers() {
+  // A thread may have claimed its place and be interrupted before it could fill it; what others recorded
+  // after it waits behind that place.
+  const TimePoint deadline = Clock::now() + kPatience;
+  drain();
+  while (!queue_.empty() && Clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    drain();
+  }
+}
+
+}  // namespace
+
+Status Timeline::check(const Options& options) { return OutputFile::check(file_of(options)); }
+
+Result<std::unique_ptr<Timeline>> Timeline::open(Options options) {
+  auto timeline = std::make_unique<QueuedTimeline>(options);
+  DABKE_RETURN_IF_ERROR(timeline->start(options));
+  return std::unique_ptr<Timeline>(std::move(timeline));
+}
+
+}  // namespace dabke

@@ -1,0 +1,93 @@
+// What a supervisor does to its rank, and an agent to orphans, on a machine that lets them run late.
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "launcher/process/orphans.h"
+#include "launcher/process/output_ends.h"
+#include "launcher/process/spawn.h"
+#include "tests/patience.h"
+
+namespace dabke {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Waits until the rank has said it.
+void wait_for_word(const Fd& output, const std::string& word) {
+  std::string said;
+  while (said.find(word) == std::string::npos) {
+    pollfd entry{output.get(), POLLIN, 0};
+    REQUIRE(::poll(&entry, 1, static_cast<int>(std::chrono::milliseconds(test::kPatience).count())) == 1);
+    char buffer[100];
+    const ssize_t got = ::read(output.get(), buffer, sizeof buffer);
+    REQUIRE(got > 0);
+    said.append(buffer, static_cast<std::size_t>(got));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a supervisor that comes late to kill its rank does so, and does not take it for one that hangs") {
+  auto pipe = make_output_pipe();
+  REQUIRE(pipe);
+  InheritedState inherited;
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &inherited.open_files) == 0);
+  constexpr auto kGrace = 1s;
+  const auto worker = spawn_worker(
+      {.program = "/bin/sh",
+       .arguments = {"sh", "-c", "trap 'echo deaf' TERM; echo ready; while :; do sleep 0.1; done"},
+       .environment = {},
+       .cores = {},
+       .output = pipe->write_end.get(),
+       .error_output = pipe->write_end.get(),
+       .patience = kGrace},
+      inherited);
+  REQUIRE(worker);
+  wait_for_word(pipe->read_end, "ready");
+  const std::int32_t command = Command::kEnd;
+  REQUIRE(::send(worker->channel.get(), &command, sizeof command, MSG_NOSIGNAL) == sizeof command);
+  wait_for_word(pipe->read_end, "deaf");
+  ::kill(worker->supervisor, SIGSTOP);
+  std::this_thread::sleep_for(kGrace + kKillLimit + 200ms);
+  ::kill(worker->supervisor, SIGCONT);
+
+  std::vector<Report::Kind> kinds;
+  Report report, last;
+  while (::recv(worker->channel.get(), &report, sizeof report, 0) == sizeof report) {
+    kinds.push_back(report.kind);
+    last = report;
+  }
+  CHECK(kinds == std::vector{Report::Kind::started, Report::Kind::exited});
+  CHECK(WIFSIGNALED(last.value));
+  CHECK(WTERMSIG(last.value) == SIGKILL);
+  CHECK(last.our_signal == SIGKILL);
+  CHECK(::waitpid(worker->supervisor, nullptr, 0) == worker->supervisor);
+}
+
+TEST_CASE("an agent that comes late to kill orphans does so, and does not take them for ones that hang") {
+  Orphans orphans;
+  const pid_t orphan = ::fork();
+  if (orphan == 0) {
+    for (;;) ::pause();
+  }
+  orphans.seek();
+  std::this_thread::sleep_for(kKillLimit + 200ms);
+  CHECK(orphans.kill({}) == 0);
+  CHECK(orphans.due() != kNever);  // and looks again
+  int status = 0;
+  CHECK(::waitpid(orphan, &status, 0) == orphan);
+  CHECK(WTERMSIG(status) == SIGKILL);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+}  // namespace dabke

@@ -1,0 +1,45 @@
+#include <catch2/catch.hpp>
+
+#include "runtime/base/text/utf8.h"
+
+namespace dabke {
+
+using namespace std::string_literals;
+
+TEST_CASE("every character of one to four bytes is UTF-8, at the ends of its range") {
+  for (const std::string& text :
+       {""s, "\0"s, "a"s, "\x7f"s, "\xc2\x80"s, "\xdf\xbf"s, "\xe0\xa0\x80"s, "\xed\x9f\xbf"s,
+        "\xee\x80\x80"s, "\xef\xbf\xbf"s, "\xf0\x90\x80\x80"s, "\xf4\x8f\xbf\xbf"s}) {
+    const std::string within = "layer" + text + "." + text;
+    CHECK(is_utf8(within));
+    CHECK(escaped_utf8(within) == within);
+  }
+}
+
+TEST_CASE("what only looks like UTF-8 is found, and its bytes are escaped") {
+  const std::pair<std::string, std::string> wrong[] = {
+      {"\x80", "\\x80"},                             // the middle of a character
+      {"\xff", "\\xff"},                             // of none
+      {"\xc0\xaf", "\\xc0\\xaf"},                    // '/' in two bytes
+      {"\xc1\xbf", "\\xc1\\xbf"},                    // DEL in two
+      {"\xe0\x9f\xbf", "\\xe0\\x9f\\xbf"},           // two bytes' worth in three
+      {"\xf0\x8f\xbf\xbf", "\\xf0\\x8f\\xbf\\xbf"},  // three bytes' worth in four
+      {"\xc0\x80", "\\xc0\\x80"},                    // NUL in two
+      {"\xed\xa0\x80", "\\xed\\xa0\\x80"},           // the first surrogate
+      {"\xed\xbf\xbf", "\\xed\\xbf\\xbf"},           // and the last
+      {"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"},  // U+110000
+      {"\xf5\x80\x80\x80", "\\xf5\\x80\\x80\\x80"},  // beyond
+      {"\xe2\x82", "\\xe2\\x82"},                    // an end too early
+      {"\xe2\x82z", "\\xe2\\x82z"},                  // something else in the middle
+      {"\xc3\xa4\xc3", "\xc3\xa4\\xc3"},             // behind what is right
+  };
+  for (const auto& [text, escaped] : wrong) {
+    CAPTURE(escaped);
+    CHECK_FALSE(is_utf8(text));
+    CHECK_FALSE(is_utf8("grad" + text));
+    CHECK(escaped_utf8("grad" + text + "'") == "grad" + escaped + "'");
+    CHECK(is_utf8(escaped_utf8(text)));
+  }
+}
+
+}  // namespace dabke

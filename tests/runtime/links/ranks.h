@@ -1,0 +1,104 @@
+// Ranks as threads of the test: worlds, and what each of them saw.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/hmac.h"
+#include "runtime/base/threads/fork_guard.h"
+#include "runtime/base/world.h"
+#include "runtime/links/handshake.h"
+#include "runtime/links/network.h"
+
+namespace dabke::test {
+
+/// A world of `size` ranks on one host, with a fixed job and key.
+inline World world_of(Rank rank, int size) {
+  World world;
+  world.job_id.fill(std::byte{7});
+  world.job_key.fill(std::byte{42});
+  world.rank = rank;
+  world.size = size;
+  world.local_rank = rank;
+  world.local_size = size;
+  world.hosts.assign(static_cast<std::size_t>(size), "host-a");
+  return world;
+}
+
+inline Handshake::Self self_of(const World& world, ProcessIdentity process = identity_of_this_process()) {
+  return {world.job_id, world.job_key, world.epoch, world.rank, process};
+}
+
+/// Calls `rank_main(rank)` on a thread for each rank and returns what they returned, by rank.
+template <class RankMain>
+auto run_ranks(int size, RankMain rank_main) {
+  using Seen = decltype(rank_main(0));
+  std::vector<Seen> seen(static_cast<std::size_t>(size));
+  {
+    std::vector<std::jthread> threads;
+    for (Rank rank = 0; rank < size; ++rank) {
+      threads.emplace_back([&, rank] { seen[static_cast<std::size_t>(rank)] = rank_main(rank); });
+    }
+  }
+  return seen;
+}
+
+inline std::vector<Rank> all_but(Rank self, int size) {
+  std::vector<Rank> others;
+  for (Rank rank = 0; rank < size; ++rank) {
+    if (rank != self) others.push_back(rank);
+  }
+  return others;
+}
+
+inline std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+inline std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// An address of this host of which nobody else takes a port, also once it is closed.
+inline SocketAddress address_of_our_own() {
+  const int process = ::getpid();
+  return SocketAddress::of_host("127.83." + std::to_string(process >> 8 & 255) + "." +
+                                std::to_string(process & 255))
+      .take();
+}
+
+/// Open descriptors of this process.
+inline std::size_t open_descriptors() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  return count;
+}
+
+/// A directory that goes away with the test.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "dabke-test-XXXXXX").native();
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  const std::string& path() const { return path_; }
+  std::size_t files() const {
+    std::size_t count = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path_))
+      count += entry.is_regular_file();
+    return count;
+  }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace dabke::test

@@ -1,0 +1,90 @@
+#include "runtime/links/tcp_liveness.h"
+
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "runtime/links/network.h"
+#include "runtime/links/tcp_link.h"
+
+namespace dabke {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Connection {
+  Fd client;
+  Fd server;
+};
+
+Connection connected() {
+  Fd listener = tcp_listen(*SocketAddress::parse("127.0.0.1:0")).take();
+  Connection both;
+  both.client = tcp_connect(*SocketAddress::local_of(listener.get())).take();
+  pollfd wait{listener.get(), POLLIN, 0};
+  REQUIRE(::poll(&wait, 1, 60'000) == 1);
+  both.server = tcp_accept(listener.get()).take();
+  REQUIRE(both.server);
+  return both;
+}
+
+/// Writes until nothing more fits.
+void fill(int fd) {
+  const std::vector<char> bytes(1 << 16);
+  ssize_t sent = 0;
+  do sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (sent > 0);
+  REQUIRE(errno == EAGAIN);
+}
+
+}  // namespace
+
+TEST_CASE("a peer that reads nothing is not silent: its host answers") {
+  // The more seldom its host asks, the longer it is since it was answered: that counts where this thread had its turns.
+  Duration longest = Duration::max();
+  for (int attempt = 0; attempt < 10 && longest >= 1s; ++attempt) {
+    const Connection both = connected();
+    TcpSilence silence;
+    CHECK(silence.silent_for(both.client.get(), Clock::now()) == Duration::zero());
+    longest = {};
+    const TimePoint end = Clock::now() + 2s;
+    while (Clock::now() < end) {
+      fill(both.client.get());
+      pollfd never{both.server.get(), 0, 0};  // time passes
+      (void)::poll(&never, 1, 50);
+      longest = std::max(longest, silence.silent_for(both.client.get(), Clock::now()));
+    }
+  }
+  CHECK(longest < 1s);
+}
+
+TEST_CASE("what is no connection is never silent") {
+  TcpSilence silence;
+  CHECK(silence.silent_for(-1, Clock::now()) == Duration::zero());
+}
+
+TEST_CASE("within a host nobody asks whether the other end is there") {
+  const Connection both = connected();
+  keep_alive(both.client.get(), 10s);
+  int on = -1;
+  socklen_t length = sizeof on;
+  REQUIRE(::getsockopt(both.client.get(), SOL_SOCKET, SO_KEEPALIVE, &on, &length) == 0);
+  CHECK(on == 0);
+}
+
+TEST_CASE("a loss that was found here is told apart from a connection that the peer has ended") {
+  CHECK(lost_in_silence("rank 3 on b", 30).code() == Code::peer_lost);
+  CHECK_THAT(lost_in_silence("rank 3 on b", 30).message(),
+             Catch::StartsWith("lost rank 3 on b: nothing heard for 30 s (DABKE_PEER_TIMEOUT_SECONDS)"));
+  CHECK(connection_broke("rank 3 on b", "it closed the connection").code() == Code::transport);
+  CHECK(is_silence(ETIMEDOUT));
+  CHECK_FALSE(is_silence(ECONNRESET));
+}
+
+}  // namespace dabke
