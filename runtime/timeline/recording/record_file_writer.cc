@@ -97,12 +97,14 @@ void RecordFileWriter::flush() {
     OutputFile::Written written;
     error_ = file_.write_at(end_, blocks_, written);
     if (error_.is_ok()) {
+      if (last_block_) last_block_in_file_ = end_ + *last_block_;
       end_ += blocks_.size();
     } else {
       end_early(written);
     }
   }
   blocks_.clear();
+  last_block_.reset();
   records_.clear();
 }
 
@@ -163,6 +165,7 @@ void RecordFileWriter::end_block(BlockKind kind, std::size_t count) {
   BlockHead head{kind, static_cast<std::uint32_t>(count), blocks_.size() - block_ - sizeof(BlockHead)};
   head.check = check_of(head, std::string_view(blocks_).substr(block_ + sizeof head));
   std::memcpy(blocks_.data() + block_, &head, sizeof head);
+  if (kind != BlockKind::origin) last_block_ = block_;
 }
 
 void RecordFileWriter::end_early(const OutputFile::Written& written) {
@@ -180,9 +183,14 @@ void RecordFileWriter::end_early(const OutputFile::Written& written) {
   const WriteFailure failure{written.error};
   append(&failure, sizeof failure);
   end_block(BlockKind::failure, 1);
-  // As a rule over half a block, which takes no more room. Where nothing succeeds the reader finds that half.
-  OutputFile::Written told;
-  if (end_ != 0 && file_.write_at(end_, blocks_, told).is_ok()) end_ += blocks_.size();
+  // As a rule over half a block, which takes no more room; where there is no room at all over the last whole one. Where
+  // nothing succeeds the reader finds no end.
+  for (const std::uint64_t at : {end_, last_block_in_file_}) {
+    OutputFile::Written told;
+    if (at == 0 || !file_.write_at(at, blocks_, told).is_ok()) continue;
+    end_ = at + blocks_.size();
+    break;
+  }
   (void)file_.cut_at(end_);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,10 +53,12 @@ class RecordFileWriter final : public RecordWriter {
   std::uint64_t left_out_ = 0;  // records that had no room
   bool is_full_ = false;        // nothing but the end goes to the file any more
   LastNames written_names_{};
-  std::vector<Record> records_;  // of the block that is gathering
-  std::string blocks_;           // whole ones, and the one that is made
-  std::size_t block_ = 0;        // where in `blocks_` that begins
-  std::uint64_t end_ = 0;        // of the file
+  std::vector<Record> records_;            // of the block that is gathering
+  std::string blocks_;                     // whole ones, and the one that is made
+  std::size_t block_ = 0;                  // where in `blocks_` that begins
+  std::optional<std::size_t> last_block_;  // of them, but for the origin
+  std::uint64_t end_ = 0;                  // of the file
+  std::uint64_t last_block_in_file_ = 0;   // where it begins; 0: there is none but the origin
   Status error_;
 };
 

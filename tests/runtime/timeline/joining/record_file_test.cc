@@ -466,6 +466,38 @@ TEST_CASE("records that a full disk has cut anywhere are whole up to there, and 
   }
 }
 
+TEST_CASE("a disk on which there is no room behind the last block ends the records in its place") {
+  test::TempFolder folder;
+  const Timeline::Options options = options_for(folder);
+  const std::string path = folder.file("trace.rank3");
+  for (const rlim_t room : {0, 8, 40}) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const auto timeline = test::must_open(options);
+      for (std::uint64_t i = 0; i < 10; ++i) timeline->mark_step(i);
+      std::size_t there = 0;
+      while (there < 10) {
+        std::this_thread::sleep_for(1ms);
+        const Seen seen = read(path);
+        there = seen.status.is_ok() ? seen.records.size() : 0;
+      }
+      const rlim_t limit = std::filesystem::file_size(path) + room;
+      const struct rlimit limits = {limit, limit};
+      ::setrlimit(RLIMIT_FSIZE, &limits);
+      for (std::uint64_t i = 10; i < 20; ++i) timeline->mark_step(i);
+      ::_exit(timeline->close().is_ok() ? 1 : 0);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    const Seen seen = read(path);
+    CAPTURE(room, seen.status.message());
+    CHECK(status == 0);
+    REQUIRE(seen.status.is_ok());
+    CHECK(seen.file->missing() == "'" + path + "' could not be written to its end: File too large");
+    for (std::size_t i = 0; i < seen.records.size(); ++i) REQUIRE(seen.records[i].bytes == i);
+  }
+}
+
 TEST_CASE("records after kill -9 are there up to the last flush") {
   test::TempFolder folder;
   const std::string path = folder.file("trace.rank3");
