@@ -10,7 +10,7 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "multiproc"))
+sys.path.insert(0, str(ROOT / "tests" / "multiproc" / "hosts"))
 import namespaces  # noqa: E402
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import plan as plans
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'multiproc'))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'multiproc/hosts'))
 import namespaces  # noqa: E402 (pylint: disable=wrong-import-position)
 
 LIMIT_SECONDS = 90

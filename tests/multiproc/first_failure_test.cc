@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "launcher_run.h"
 #include "tests/facts.h"
+#include "tests/multiproc/launcher_run.h"
 #include "tests/patience.h"
 
 namespace dabke {

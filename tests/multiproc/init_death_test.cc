@@ -4,8 +4,8 @@
 #include <csignal>
 #include <random>
 
-#include "launcher_run.h"
 #include "tests/facts.h"
+#include "tests/multiproc/launcher_run.h"
 #include "tests/patience.h"
 
 namespace dabke {

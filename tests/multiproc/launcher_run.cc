@@ -1,4 +1,4 @@
-#include "launcher_run.h"
+#include "tests/multiproc/launcher_run.h"
 
 #include <fcntl.h>
 #include <poll.h>

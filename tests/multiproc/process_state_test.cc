@@ -1,8 +1,8 @@
 // What Dabke leaves in the process that calls it: signals, the environment, forked children.
 #include <catch2/catch.hpp>
 
-#include "launcher_run.h"
 #include "tests/facts.h"
+#include "tests/multiproc/launcher_run.h"
 
 namespace dabke {
 namespace {

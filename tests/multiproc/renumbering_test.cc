@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "launcher_run.h"
 #include "tests/facts.h"
+#include "tests/multiproc/launcher_run.h"
 
 namespace dabke {
 

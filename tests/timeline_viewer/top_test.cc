@@ -17,8 +17,8 @@
 
 #include "runtime/base/threads/owned.h"
 #include "tests/facts.h"
+#include "tests/multiproc/launcher/terminal.h"
 #include "tests/multiproc/launcher_run.h"
-#include "tests/multiproc/terminal.h"
 #include "tests/skip.h"
 
 namespace dabke {

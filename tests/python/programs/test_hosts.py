@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip('torch')
 ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / 'tests/multiproc'))
+sys.path.insert(0, str(ROOT / 'tests/multiproc/hosts'))
 
 import mpirun
 import namespaces

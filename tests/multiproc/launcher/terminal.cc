@@ -1,4 +1,4 @@
-#include "terminal.h"
+#include "tests/multiproc/launcher/terminal.h"
 
 #include <fcntl.h>
 #include <poll.h>

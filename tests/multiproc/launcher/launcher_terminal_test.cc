@@ -5,9 +5,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "launcher_run.h"
-#include "terminal.h"
 #include "tests/facts.h"
+#include "tests/multiproc/launcher/terminal.h"
+#include "tests/multiproc/launcher_run.h"
 #include "tests/patience.h"
 
 namespace dabke {

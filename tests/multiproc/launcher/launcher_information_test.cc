@@ -1,8 +1,8 @@
 // What the real dabkerun tells without starting anything.
 #include <catch2/catch.hpp>
 
-#include "launcher_run.h"
 #include "tests/facts.h"
+#include "tests/multiproc/launcher_run.h"
 #include "tests/patience.h"
 #include "tests/skip.h"
 

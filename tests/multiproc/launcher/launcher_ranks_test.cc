@@ -9,8 +9,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "launcher_run.h"
 #include "tests/facts.h"
+#include "tests/multiproc/launcher_run.h"
 #include "tests/patience.h"
 
 namespace dabke {

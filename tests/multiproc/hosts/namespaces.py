@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-WIRE = str(pathlib.Path(__file__).resolve().parents[1] / "fault" / "wire.py")
+WIRE = str(pathlib.Path(__file__).resolve().parents[2] / "fault" / "wire.py")
 
 
 class NotPermitted(Exception):

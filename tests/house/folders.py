@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""Holds every folder to a number of files that one can look through: 30, under tests/ 40.
+
+What builds a folder (meson.build) and what explains it (README.md) does not count, nor do inputs of the fuzzers.
+
+usage: folders.py [ROOT]
+"""
+import subprocess
+import sys
+from collections import Counter
+from pathlib import PurePosixPath
+
+MOST, MOST_OF_TESTS = 30, 40
+NOT_COUNTED = ("meson.build", "README.md")
+
+
+def files_by_folder(paths):
+    counted = (PurePosixPath(path) for path in paths)
+    return Counter(str(path.parent) for path in counted if path.name not in NOT_COUNTED and "corpus" not in path.parts)
+
+
+def most_in(folder):
+    return MOST_OF_TESTS if folder.split("/")[0] == "tests" else MOST
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else "."
+    listed = subprocess.run(["git", "-C", root, "ls-files", "-z"], check=True, capture_output=True, text=True).stdout
+    folders = files_by_folder(filter(None, listed.split("\0")))
+    if len(folders) < 50:
+        sys.exit(f"only {len(folders)} folders were seen: the search is broken")
+    full = [f"{folder} has {count} files, {most_in(folder)} are the most: fold it"
+            for folder, count in folders.items() if count > most_in(folder)]
+    largest, count = folders.most_common(1)[0]
+    print("\n".join(full) or f"{len(folders)} folders, the largest {largest} with {count} files")
+    sys.exit(bool(full))
+
+
+if __name__ == "__main__":
+    main()
