@@ -11,8 +11,8 @@ namespace dabke {
 
 class RepeatedTexts {
  public:
-  /// A line of a rank's standard error as it is to be shown. Of a line of Dabke's log, or of one of its exceptions, most of
-  /// which another line has told within the last ten seconds, that part ends in "... (as rank 0 has told)".
+  /// A line of a rank's standard error as it is to be shown. Where another line has told most of it within the last ten
+  /// seconds, that part of a line of Dabke's log, or of one of its exceptions, ends in "... (as rank 0 has told)".
   std::string shown(std::string_view line, int rank, TimePoint now);
 
  private:

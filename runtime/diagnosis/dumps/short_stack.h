@@ -8,9 +8,9 @@
 
 namespace dabke {
 
-/// Of the main thread, or of the first one in which there is any: the innermost lines of the program's own code, as
-/// "/home/ada/train.py:12 in load_batch", three at most, and a last line that says what the thread does below them. Frames
-/// of interpreters, of the C library, of installed packages and of Dabke are left out. Pure.
+/// The innermost lines of the program's own code, "/home/ada/train.py:12 in load_batch", three at most, and a last one that
+/// says what the thread does below them. They are the main thread's, or those of the first thread that has any. Frames of
+/// interpreters, of the C library, of installed packages and of Dabke are left out. Pure.
 std::vector<std::string> short_stack(const std::string& application_stack,
                                      const std::vector<Dump::Stack>& stacks);
 
