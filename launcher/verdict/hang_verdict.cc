@@ -239,18 +239,20 @@ std::map<std::uint64_t, const Dump::Event*> submissions(const Dump& dump) {
   return out;
 }
 
-/// The first difference between two ranks' sequences of submissions, as far as the dumps go back; nothing where the late
-/// one has only come less far.
-std::optional<std::string> first_divergence(const Dump& reference, const Dump& late) {
-  const auto one = submissions(reference);
-  const auto other = submissions(late);
+/// The first difference between two ranks' sequences of submissions, as far as the dumps go back, the lower rank first;
+/// nothing where one has only come less far.
+std::optional<std::string> first_divergence(const Dump& a, const Dump& b) {
+  const auto& [lower, higher] =
+      std::minmax(a, b, [](const Dump& x, const Dump& y) { return x.rank < y.rank; });
+  const auto one = submissions(lower);
+  const auto other = submissions(higher);
   for (const auto& [number, event] : one) {
     const auto theirs = other.find(number);
     if (theirs == other.end())
       continue;  // it is older than what the dump remembers, or has not been submitted
     if (theirs->second->name == event->name && theirs->second->collective == event->collective) continue;
-    return fmt::format("first divergence: rank {} called {}, rank {} {}", reference.rank, event_name(*event),
-                       late.rank, event_name(*theirs->second));
+    return fmt::format("first divergence: rank {} called {}, rank {} {}", lower.rank, event_name(*event),
+                       higher.rank, event_name(*theirs->second));
   }
   return std::nullopt;
 }

@@ -159,4 +159,4 @@ def _own_line(trace: TracebackType | None) -> tuple[str, int, str] | None:
     """The path, line and function of the innermost frame that is the program's own, or of the innermost one."""
     lines = [(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in traceback.walk_tb(trace)]
     own = [each for each in lines if each[0][:1] != "<" and not os.path.abspath(each[0]).startswith(_OTHERS)]
-    return (own or lines or [None])[-1]
+    return own[-1] if own else lines[-1] if lines else None

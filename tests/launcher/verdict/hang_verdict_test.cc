@@ -110,6 +110,13 @@ TEST_CASE("the verdict on ranks that call different operations shows both") {
   CHECK(lines[4] == "1 more operation is waiting for ranks");
 }
 
+TEST_CASE("the first divergence names the lower rank first, whichever of the two calls has waited longer") {
+  const auto lines = hang_verdict(
+      by_rank({rank(0, {waiting("x", 58)}, {"a", "x"}), rank(1, {waiting("y", 60)}, {"a", "y"})}), 2, {});
+  CHECK_THAT(lines.at(0), Contains("allreduce 'y' waits for rank 0"));
+  CHECK_THAT(lines.at(2), Contains("first divergence: rank 0 called allreduce 'x', rank 1 allreduce 'y'"));
+}
+
 TEST_CASE("the verdict waits for the ranks of the process set alone, and not for those that have joined") {
   auto lines =
       hang_verdict(by_rank({rank(0, {waiting("x", 60, 1)}, {"x"}), rank(1, {}, {}), rank(2, {}, {})}), 3, {});
