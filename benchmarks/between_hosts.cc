@@ -54,7 +54,7 @@ class Bench {
   }
 
   Status open() {
-    DABKE_ASSIGN_OR_RETURN(backends_, make_backends(context_));
+    DABKE_ASSIGN_OR_RETURN(backends_, make_host_backends(context_));
     runner_.emplace(backends_);
     gloo_ = std::make_unique<GlooBackend>(context_);
     gloo_runner_.emplace(std::vector<Backend*>{gloo_.get()});

@@ -54,7 +54,7 @@ Result<Channels> open(const std::vector<std::string>& names, Place& place, ForkG
   Channels channels;
   for (const std::string& name : names) {
     Config config;
-    config.controller = name;
+    config.controller = name == "mpi" ? Controller::mpi : name == "shm" ? Controller::shm : Controller::tcp;
     ++place.world.epoch;  // or the links would find those of the channel before
     const auto store = with_prefix(place.store, name);
     auto opened = name == "mpi"

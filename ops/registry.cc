@@ -1,97 +1,94 @@
 #include "ops/registry.h"
 
 #include <algorithm>
-#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "build_parts.h"
-#include "ops/backend_factories.h"
+#include "ops/compressed/compressed_backend.h"
+#include "ops/gloo/gloo_backend.h"
+#include "ops/hierarchical/hierarchical_backend.h"
+#include "ops/mpi/mpi_backend.h"
+#include "ops/nccl/nccl_backend.h"
+#include "ops/shm/shm_backend.h"
+#include "ops/tcp/tcp_backend.h"
 
 namespace dabke {
 namespace {
 
-/// The names of a list with commas.
-std::vector<std::string_view> names_in(std::string_view list) {
+bool is_on_one_host(const World& world) {
+  return std::ranges::all_of(world.hosts, [&](const auto& host) { return host == world.hosts.front(); });
+}
+
+/// The names that DABKE_CPU_OPERATIONS may have in this build.
+std::vector<std::string_view> host_backends_built() {
   std::vector<std::string_view> names;
-  while (!list.empty()) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    names.push_back(list.substr(0, comma));
-    list.remove_prefix(std::min(comma + 1, list.size()));
+  for (const BuildPart& part : kBackends) {
+    if (part.is_built &&
+        fmt::format(",{},", kCpuOperations).find(fmt::format(",{},", part.name)) != std::string::npos)
+      names.push_back(part.name);
   }
   return names;
 }
 
-/// Opens the backends that DABKE_CPU_OPERATIONS asks for, each after those that it is put together from.
-class Opening {
- public:
-  explicit Opening(const BackendContext& context)
-      : context_(context), wanted_(context.config.cpu_operations) {}
-
-  Status open(const BackendRow& row) {
-    const auto [place, is_first] = opened_.try_emplace(row.name);
-    const auto factory = std::ranges::find(kFactories, row.name, &BackendFactory::name);
-    if (!is_first || !is_wanted(row) || factory == std::ranges::end(kFactories)) return {};
-    std::vector<Backend*> over;
-    for (const std::string_view name : names_in(row.over)) {
-      DABKE_RETURN_IF_ERROR(open(*std::ranges::find(kBackendRows, name, &BackendRow::name)));
-      over.push_back(opened_[name].get());
-    }
-    DABKE_ASSIGN_OR_RETURN(place->second, factory->open(context_, std::move(over)));
-    if (place->second || row.name != wanted_ || is_alone()) return {};
-    return {Code::unsupported,
-            fmt::format("DABKE_CPU_OPERATIONS={}: {}; leave the variable unset", wanted_, factory->why_not)};
-  }
-
-  std::vector<std::unique_ptr<Backend>> take() {
-    std::vector<std::unique_ptr<Backend>> backends;
-    for (const BackendRow& row : kBackendRows) {
-      if (auto& backend = opened_[row.name]) backends.push_back(std::move(backend));
-    }
-    return backends;
-  }
-
-  bool is_alone() const { return context_.world.size == 1; }
-
- private:
-  bool is_wanted(const BackendRow& row) const {
-    const std::vector<std::string>& hosts = context_.world.hosts;
-    const bool one_host = std::ranges::all_of(hosts, [&](const auto& host) { return host == hosts.front(); });
-    // MPI by name means between the hosts; inside one it is by far the slower.
-    if (wanted_ == "mpi" && one_host) return row.name == wanted_;
-    return std::ranges::count(names_in(row.opened_for), wanted_) != 0;
-  }
-
-  const BackendContext& context_;
-  const std::string& wanted_;
-  std::map<std::string_view, std::unique_ptr<Backend>> opened_;
-};
-
-/// The backends of this build that DABKE_CPU_OPERATIONS may name.
-std::vector<std::string_view> host_backends() {
-  std::vector<std::string_view> names;
-  for (const BackendRow& row : kBackendRows) {
-    if (is_backend_built(row.name) && std::ranges::count(names_in(row.opened_for), row.name) != 0)
-      names.push_back(row.name);
-  }
-  return names;
+/// The error where the job has no use of the one backend that was asked for.
+Status no_use_of(std::string_view name, std::string_view why) {
+  return {Code::unsupported, fmt::format("DABKE_CPU_OPERATIONS={}: {}; leave the variable unset", name, why)};
 }
 
 }  // namespace
 
 bool is_backend_built(std::string_view name) { return is_built(kBackends, name); }
 
-Result<std::vector<std::unique_ptr<Backend>>> make_backends(const BackendContext& context) {
-  const std::string& wanted = context.config.cpu_operations;
-  Opening opening(context);
-  for (const BackendRow& row : kBackendRows) DABKE_RETURN_IF_ERROR(opening.open(row));
-  auto backends = opening.take();
-  const auto built = host_backends();
-  if (backends.empty() && opening.is_alone() && std::ranges::count(built, wanted) != 0) {
+Result<std::vector<std::unique_ptr<Backend>>> make_host_backends(const BackendContext& context) {
+  const std::string& asked = context.config.cpu_operations;
+  const bool is_alone = context.world.size == 1;
+  const bool any = asked == "auto";
+  const bool by_hosts = any || asked == "hierarchical";
+  const bool by_tcp = by_hosts || asked == "tcp";
+  const bool by_gloo = by_tcp || asked == "gloo";
+  const bool by_mpi = asked == "mpi";
+  // MPI by name means between the hosts; inside one it is by far the slower.
+  const bool by_mpi_between = by_mpi && !is_on_one_host(context.world);
+
+  // What others are put together from comes first. Each may be null: this rank has no use of it.
+  std::unique_ptr<Backend> shm, mpi, tcp, gloo, compressed, hierarchical;
+  if (by_hosts || asked == "shm" || by_mpi_between) {
+    DABKE_ASSIGN_OR_RETURN(shm, open_shm_backend(context));
+  }
+  if (by_mpi) {
+    DABKE_ASSIGN_OR_RETURN(mpi, open_mpi_backend(context));
+  }
+  if (by_tcp) {
+    DABKE_ASSIGN_OR_RETURN(tcp, open_tcp_backend(context));
+  }
+  if (by_gloo) {
+    DABKE_ASSIGN_OR_RETURN(gloo, open_gloo_backend(context));
+  }
+  if (by_gloo || by_mpi_between) {
+    DABKE_ASSIGN_OR_RETURN(compressed, open_compressed_backend(context, {mpi.get(), tcp.get(), gloo.get()}));
+  }
+  if (by_hosts || by_mpi_between) {
+    DABKE_ASSIGN_OR_RETURN(
+        hierarchical,
+        open_hierarchical_backend(context, {shm.get(), compressed.get(), mpi.get(), tcp.get(), gloo.get()}));
+  }
+  if (asked == "shm" && shm == nullptr && !is_alone)
+    return no_use_of(asked, "this rank shares memory with no other");
+  if (asked == "hierarchical" && hierarchical == nullptr && !is_alone)
+    return no_use_of(asked, "the job is on one host, or no host has more than one of its ranks");
+
+  // The order of preference.
+  std::vector<std::unique_ptr<Backend>> backends;
+  for (auto* const backend : {&shm, &hierarchical, &compressed, &tcp, &gloo, &mpi}) {
+    if (*backend != nullptr) backends.push_back(std::move(*backend));
+  }
+  const auto built = host_backends_built();
+  if (backends.empty() && is_alone && std::ranges::count(built, asked) != 0) {
     // A single rank has nothing to share, and whatever is there serves it.
-    DABKE_ASSIGN_OR_RETURN(auto any, open_gloo_backend(context));
-    backends.push_back(std::move(any));
+    DABKE_ASSIGN_OR_RETURN(gloo, open_gloo_backend(context));
+    backends.push_back(std::move(gloo));
   }
   if (!backends.empty()) return backends;
   return Status(
@@ -99,16 +96,23 @@ Result<std::vector<std::unique_ptr<Backend>>> make_backends(const BackendContext
       fmt::format(
           "DABKE_CPU_OPERATIONS={}: this build has no such backend; it has {}. Choose one of them, or "
           "leave the variable unset.",
-          wanted, fmt::join(built, ", ")));
+          asked, fmt::join(built, ", ")));
 }
 
-Result<std::vector<std::unique_ptr<Backend>>> make_all_backends(const BackendContext& context) {
-  DABKE_ASSIGN_OR_RETURN(auto backends, make_backends(context));
+Result<Backends> make_backends(const BackendContext& context) {
+  Backends backends;
+  DABKE_ASSIGN_OR_RETURN(backends.host, make_host_backends(context));
   if (is_backend_built("nccl")) {
     DABKE_ASSIGN_OR_RETURN(auto nccl, open_nccl_backend(context));
-    backends.push_back(std::move(nccl));
+    backends.device.push_back(std::move(nccl));
   }
   return backends;
+}
+
+DeviceRoute device_route(const BackendContext& context) {
+  const DeviceRoute route = route_of(context.config.gpu_operations);
+  if (route != DeviceRoute::direct) return route;
+  return mpi_takes_device_memory(context) ? DeviceRoute::direct : DeviceRoute::host;
 }
 
 OpenDevice device_opener(const Config& config, const Environment& environment) {

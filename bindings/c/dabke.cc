@@ -92,8 +92,9 @@ Result<std::unique_ptr<Runtime>> open_runtime(const dabke_init_options& given,
   }
   if (!read.is_ok()) return group ? fail_by_exchange(*group, read.status()) : read.status();
   const auto& [environment, config] = *read;
-  Runtime::Factories factories{make_all_backends};
+  Runtime::Factories factories{make_backends};
   factories.open_device = device_opener(config, environment);
+  factories.device_route = device_route;
   const auto check = check_of(given);
   ProcessParts process{stack_source(), shared_heap(), fork_guard, active_timeline(), check};
   if (!group) return Runtime::open(config, environment, factories, given.mpi_comm, std::move(process));

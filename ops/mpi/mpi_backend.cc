@@ -37,7 +37,7 @@ MpiBackend::~MpiBackend() {
 bool MpiBackend::can_run(const CallSpec& call, const Extent&) const {
   if (call.device_type != DeviceType::host) {
     // As the device's lane has it where MPI takes a device's memory: one piece, scaled.
-    return call.gpu_operations == GpuOperations::mpi && is_whole(call.kind);
+    return call.device_route == DeviceRoute::direct && is_whole(call.kind);
   }
   return runs_on_host(call,
                       {CollectiveKind::allreduce, CollectiveKind::allgather, CollectiveKind::broadcast,
@@ -144,6 +144,19 @@ Status MpiBackend::run_packed(const Batch& batch, const PackedBatch& packed, con
 Result<std::unique_ptr<Backend>> open_mpi_backend(const BackendContext& context) {
   DABKE_RETURN_IF_ERROR(mpi_can_serve(context.mpi, "DABKE_CPU_OPERATIONS=mpi"));
   return std::unique_ptr<Backend>(std::make_unique<MpiBackend>(context, *context.mpi));
+}
+
+bool mpi_takes_device_memory(const BackendContext& context) {
+  if (context.mpi == nullptr) return false;  // a job of one
+  const Answer given = context.config.mpi_cuda_aware;
+  const bool is_asked = given == Answer::automatic;
+  const bool takes = is_asked ? context.mpi->takes_cuda_memory() : given == Answer::yes;
+  context.log.info("{} {} given pointers to the memory of CUDA devices, as {}", context.mpi->library(),
+                   takes ? "is" : "is not",
+                   is_asked ? "it says itself"
+                   : takes  ? "DABKE_MPI_CUDA_AWARE=yes"
+                            : "DABKE_MPI_CUDA_AWARE=no");
+  return takes;
 }
 
 }  // namespace dabke

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "build_parts.h"
 #include "ops/nccl/nccl_dtype.h"
 #include "runtime/backend/host_layout.h"
 #include "runtime/base/bytes.h"
@@ -81,12 +82,12 @@ Status NcclBackend::check_versions(const ProcessSetInfo& set, std::span<const st
               fmt::join(all, ", "))};
 }
 
-Status NcclBackend::make_unique_id(const ProcessSetInfo&, std::span<std::byte> id) {
+Status NcclBackend::make_id(const ProcessSetInfo&, std::span<std::byte> id) {
   DABKE_ASSIGN_OR_RETURN(NcclSession* const nccl, find_());
   return nccl->make_id(id);
 }
 
-void NcclBackend::take_unique_id(const ProcessSetInfo& set, std::span<const std::byte> id) {
+void NcclBackend::take_id(const ProcessSetInfo& set, std::span<const std::byte> id) {
   const std::lock_guard lock(mutex_);
   std::ranges::copy(id, ids_[set.id].begin());
 }
@@ -118,7 +119,7 @@ Status NcclBackend::prepare(const ProcessSetInfo& set, Device device) {
   return copy_of(aborted_.aborted());
 }
 
-std::size_t NcclBackend::bytes_alike(const Batch& batch, std::span<const std::int64_t> elements) const {
+std::size_t NcclBackend::bytes_for(const Batch& batch, std::span<const std::int64_t> elements) const {
   if (!is_whole(batch.kind)) return 0;
   const DType dtype = dtype_of_sums(batch);
   const bool converts = dtype != batch.dtype;
@@ -132,7 +133,7 @@ std::size_t NcclBackend::bytes_alike(const Batch& batch, std::span<const std::in
   return packed == 1 && !converts ? 0 : bytes;  // a lone tensor stays where it is
 }
 
-bool NcclBackend::take_memory_alike(const ProcessSetInfo& set, DeviceStream& stream, std::size_t bytes) {
+bool NcclBackend::take(const ProcessSetInfo& set, DeviceStream& stream, std::size_t bytes) {
   OfSet& of = of_this_lane().sets.at(set.id);
   give_back(of);
   of.slots.clear();
@@ -157,11 +158,11 @@ void NcclBackend::give_back(OfSet& of) {
   }
 }
 
-void NcclBackend::use_memory(const ProcessSetInfo& set, bool is_alike) {
+void NcclBackend::use(const ProcessSetInfo& set, bool is_symmetric) {
   OfSet& of = of_this_lane().sets.at(set.id);
-  if (!is_alike) give_back(of);
+  if (!is_symmetric) give_back(of);
   for (Slot& slot : of.slots) {
-    if (is_alike) {
+    if (is_symmetric) {
       slot.packer->borrow(slot.memory, of.bytes);
     } else {
       slot.packer->make_room(of.bytes);
@@ -175,7 +176,7 @@ bool NcclBackend::has_room_for(const Batch& batch) {
   if (!is_whole(batch.kind)) return packer.has_room_for(batch, dtype_of_sums(batch));
   lane.elements.clear();
   for (const BatchEntry& entry : batch.entries) lane.elements.push_back(entry.elements);
-  return bytes_alike(batch, lane.elements) <= packer.held_bytes();
+  return bytes_for(batch, lane.elements) <= packer.held_bytes();
 }
 
 NcclBackend::Slot& NcclBackend::slot_of(OfLane& lane, const Batch& batch) const {
@@ -356,20 +357,20 @@ void NcclBackend::abort(const Status& cause) {
   }
 }
 
-Result<std::unique_ptr<Backend>> open_nccl_backend(const BackendContext& context) {
+Result<std::unique_ptr<DeviceBackend>> open_nccl_backend(const BackendContext& context) {
   auto find = [&config = context.config]() -> Result<NcclSession*> {
     DABKE_ASSIGN_OR_RETURN(const ModuleTable* const table, load_module(config, "nccl"));
     return table->nccl;
   };
-  return std::unique_ptr<Backend>(std::make_unique<NcclBackend>(context, std::move(find)));
+  return std::unique_ptr<DeviceBackend>(std::make_unique<NcclBackend>(context, std::move(find)));
 }
 
 OpenDevice cuda_devices(const Config& config, const Environment& environment) {
   return [config, environment](Device device) -> Result<std::shared_ptr<DeviceStream>> {
     DABKE_ASSIGN_OR_RETURN(const ModuleTable* const table, load_module(config, "nccl"));
     DABKE_RETURN_IF_ERROR(table->nccl->load_driver());
-    const GpuOperations operations = gpu_operations_named(config.gpu_operations);
-    if (operations == GpuOperations::nccl || operations == GpuOperations::hierarchical)
+    const DeviceRoute route = route_of(config.gpu_operations);
+    if (route == DeviceRoute::device || route == DeviceRoute::hierarchical)
       DABKE_RETURN_IF_ERROR(table->nccl->load_nccl(config.nccl_library, environment));
     const std::int64_t streams = config.num_nccl_streams;
     return table->nccl->open(device, streams > 1 ? to_size(streams) : 0);

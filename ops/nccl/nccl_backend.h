@@ -23,7 +23,7 @@
 
 #include "ops/nccl/nccl_session.h"
 #include "runtime/backend/activity.h"
-#include "runtime/backend/backend.h"
+#include "runtime/backend/device_backend.h"
 #include "runtime/backend/packer.h"
 #include "runtime/base/threads/abort_latch.h"
 
@@ -32,7 +32,7 @@ namespace dabke {
 /// Where the session comes from, once a device was opened.
 using FindNccl = std::function<Result<NcclSession*>()>;
 
-class NcclBackend final : public Backend {
+class NcclBackend final : public DeviceBackend, private IdExchange, private SymmetricMemory {
  public:
   NcclBackend(const BackendContext& context, FindNccl find) : context_(context), find_(std::move(find)) {}
   ~NcclBackend() override;
@@ -40,20 +40,14 @@ class NcclBackend final : public Backend {
   std::string_view name() const override { return "nccl"; }
   DeviceType device_type() const override { return DeviceType::cuda; }
   bool can_run(const CallSpec& call, const Extent& extent) const override;
-  std::size_t unique_id_bytes() const override { return sizeof(Id); }
-  Result<std::uint32_t> library_version() override;
-  Status check_versions(const ProcessSetInfo& set, std::span<const std::uint32_t> versions) const override;
-  Status make_unique_id(const ProcessSetInfo& set, std::span<std::byte> id) override;
-  void take_unique_id(const ProcessSetInfo& set, std::span<const std::byte> id) override;
   Status prepare(const ProcessSetInfo& set, Device device) override;
-  std::size_t bytes_alike(const Batch& batch, std::span<const std::int64_t> elements) const override;
-  bool take_memory_alike(const ProcessSetInfo& set, DeviceStream& stream, std::size_t bytes) override;
-  void use_memory(const ProcessSetInfo& set, bool is_alike) override;
   bool has_room_for(const Batch& batch) override;
   void run(const Batch& batch, Completion done) override;
   void release(ProcessSetId set, Device device) override;
   Status poll() override;
   void abort(const Status& cause) override;
+  IdExchange* id_exchange() override { return this; }
+  SymmetricMemory* symmetric_memory() override { return this; }
 
  private:
   using Id = std::array<std::byte, NcclSession::kIdBytes>;
@@ -87,6 +81,16 @@ class NcclBackend final : public Backend {
     Status failed;  // what its communicators were aborted for: they tell no more than that they were
   };
 
+  std::size_t id_bytes() const override { return sizeof(Id); }
+  Result<std::uint32_t> library_version() override;
+  Status check_versions(const ProcessSetInfo& set, std::span<const std::uint32_t> versions) const override;
+  Status make_id(const ProcessSetInfo& set, std::span<std::byte> id) override;
+  void take_id(const ProcessSetInfo& set, std::span<const std::byte> id) override;
+
+  std::size_t bytes_for(const Batch& batch, std::span<const std::int64_t> elements) const override;
+  bool take(const ProcessSetInfo& set, DeviceStream& stream, std::size_t bytes) override;
+  void use(const ProcessSetInfo& set, bool is_symmetric) override;
+
   OfLane& of_this_lane();
   Slot& slot_of(OfLane& lane, const Batch& batch) const;
   static void give_back(OfSet& of);
@@ -110,7 +114,7 @@ class NcclBackend final : public Backend {
 };
 
 /// Null where this build has no module for it.
-Result<std::unique_ptr<Backend>> open_nccl_backend(const BackendContext& context);
+Result<std::unique_ptr<DeviceBackend>> open_nccl_backend(const BackendContext& context);
 
 /// Opens devices of this process through the module.
 OpenDevice cuda_devices(const Config& config, const Environment& environment);

@@ -2,8 +2,8 @@
 //
 // All names are the runtime's own, so nothing above the module needs a header of CUDA or NCCL. A communicator is
 // made at a point that its ranks have agreed on, never blocks, and is watched:
-//   1. all ranks have one version() (Backend::check_versions); the set's first rank makes an id, and all ranks get it
-//      (Backend::make_unique_id, take_unique_id)
+//   1. all ranks have one version() (IdExchange::check_versions); the set's first rank makes an id, and all ranks get it
+//      (IdExchange::make_id, take_id)
 //   2. each rank makes its communicator of it, and waits until it is there, until its deadline, or until the job is
 //      aborted
 //   3. start() hands a collective to NCCL; nothing more goes onto that stream until poll() says that NCCL has

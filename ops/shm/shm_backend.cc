@@ -108,8 +108,8 @@ Status ShmBackend::run_steps(const Batch& batch, const std::vector<std::size_t>&
 Result<std::unique_ptr<Backend>> open_shm_backend(const BackendContext& context) {
   DABKE_ASSIGN_OR_RETURN(auto domain, ShmDomain::open(context));
   if (!domain) return std::unique_ptr<Backend>();
-  return std::unique_ptr<Backend>(std::make_unique<ShmBackend>(std::move(domain), context.heap, context.log,
-                                                               store_policy(context.config.shm_stores)));
+  return std::unique_ptr<Backend>(
+      std::make_unique<ShmBackend>(std::move(domain), context.heap, context.log, context.config.shm_stores));
 }
 
 }  // namespace dabke

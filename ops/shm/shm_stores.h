@@ -8,6 +8,7 @@
 #include "ops/shm/shm_domain.h"
 #include "ops/shm/store_choice.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/settings/config.h"
 #include "runtime/kernels/kernels.h"
 
 namespace dabke {

@@ -34,11 +34,6 @@ void StoreChoice::end_trial(float times) {
   at_trial_ = cost_;
 }
 
-StorePolicy store_policy(std::string_view shm_stores) {
-  if (shm_stores == "plain") return StorePolicy::plain;
-  return shm_stores == "streaming" ? StorePolicy::streaming : StorePolicy::automatic;
-}
-
 std::optional<std::size_t> store_kind(std::size_t bytes, bool is_registered) {
   constexpr std::size_t kLeast = std::size_t{64} << 10;
   if (bytes < kLeast) return std::nullopt;

@@ -57,10 +57,6 @@ class StoreChoice {
   float at_trial_ = 0;  // what it was at the last trial; 0: there was none
 };
 
-/// DABKE_SHM_STORES; `automatic`: as StoreChoice says.
-enum class StorePolicy { automatic, plain, streaming };
-StorePolicy store_policy(std::string_view shm_stores);
-
 /// Kinds of batches, by what they cost: through stages or in registered memory, in or out of the caches.
 inline constexpr std::size_t kStoreKinds = 6;
 /// Nothing where a batch is so small that its lines may as well be fetched.

@@ -44,11 +44,11 @@ namespace dabke {
   X(bfloat16,  2, "bfloat16")
 
 //   id            value  name
-#define DABKE_GPU_OPERATIONS(X)       \
-  X(nccl,          0, "nccl")         \
+#define DABKE_DEVICE_ROUTES(X)        \
+  X(device,        0, "device")       \
   X(hierarchical,  1, "hierarchical") \
   X(host,          2, "host")         \
-  X(mpi,           3, "mpi")
+  X(direct,        3, "direct")
 // clang-format on
 
 /// What the float32 elements of an allreduce travel as between hosts.
@@ -58,11 +58,12 @@ enum class Compression : std::uint8_t {
 #undef X
 };
 
-/// What moves tensors on devices: their backend; that inside each host, and the host's lane between hosts; that alone; or
-/// that, which gives MPI the device's memory where it can.
-enum class GpuOperations : std::uint8_t {
+/// How tensors on devices travel: by the device's backend; by that inside each host, and by the host's lane between hosts; by
+/// the host's lane, on copies in host memory; or by the host's lane whose backend takes pointers to the device's memory.
+/// The registry of backends chooses it, the same on all ranks.
+enum class DeviceRoute : std::uint8_t {
 #define X(id, value, name) id = value,
-  DABKE_GPU_OPERATIONS(X)
+  DABKE_DEVICE_ROUTES(X)
 #undef X
 };
 
@@ -153,32 +154,14 @@ constexpr std::string_view name_of(Compression compression) {
   return "unknown";
 }
 
-/// none for a name that there is not.
-constexpr Compression compression_named(std::string_view wanted) {
+constexpr std::string_view name_of(DeviceRoute route) {
+  switch (route) {
 #define X(id, value, name) \
-  if (wanted == name) return Compression::id;
-  DABKE_COMPRESSIONS(X)
-#undef X
-  return Compression::none;
-}
-
-constexpr std::string_view name_of(GpuOperations operations) {
-  switch (operations) {
-#define X(id, value, name) \
-  case GpuOperations::id: return name;
-    DABKE_GPU_OPERATIONS(X)
+  case DeviceRoute::id: return name;
+    DABKE_DEVICE_ROUTES(X)
 #undef X
   }
   return "unknown";
-}
-
-/// host for a name that is none of these: that of a backend of the host.
-constexpr GpuOperations gpu_operations_named(std::string_view wanted) {
-#define X(id, value, name) \
-  if (wanted == name) return GpuOperations::id;
-  DABKE_GPU_OPERATIONS(X)
-#undef X
-  return GpuOperations::host;
 }
 
 /// What a collective does; a column of the table.
@@ -242,6 +225,6 @@ inline constexpr ReduceOp kLast<ReduceOp> = ReduceOp::bitwise_xor;
 template <>
 inline constexpr Compression kLast<Compression> = Compression::bfloat16;
 template <>
-inline constexpr GpuOperations kLast<GpuOperations> = GpuOperations::mpi;
+inline constexpr DeviceRoute kLast<DeviceRoute> = DeviceRoute::direct;
 
 }  // namespace dabke

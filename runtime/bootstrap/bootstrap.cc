@@ -218,9 +218,7 @@ Result<Bootstrapped> join(Place place, const Config& config, TimePoint deadline,
 }  // namespace
 
 Log log_of_rank(const Config& config, Rank rank) {
-  constexpr std::string_view kNames[] = {"trace", "debug", "info", "warning", "error", "fatal"};
-  const auto level = std::ranges::find(kNames, config.log_level) - std::begin(kNames);
-  return Log({static_cast<LogLevel>(level), config.log_hide_time, rank});
+  return Log({config.log_level, config.log_hide_time, rank});
 }
 
 Result<Bootstrapped> bootstrap(const Config& config, const Environment& environment, const void* mpi_comm,

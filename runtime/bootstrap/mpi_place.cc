@@ -80,4 +80,20 @@ Result<std::optional<MpiStart>> start_from_mpi(const Config& config, const Envir
   return std::optional(std::move(start));
 }
 
+void begin_mpi_job(MpiSession& session, const World& world, const Log& log) {
+  const bool is_first = session.job_begins();
+  if (!is_first || session.any_thread() || world.rank != 0) return;
+  log.warning(
+      "the application initialised MPI with {}: MPI has told the ranks where to meet and is not used beyond "
+      "that, neither to negotiate nor to move data; for it to do so, call MPI_Init_thread with "
+      "MPI_THREAD_MULTIPLE",
+      session.thread_level());
+}
+
+std::optional<std::string_view> setting_that_uses_mpi(const Config& config) {
+  if (config.controller == Controller::mpi) return "DABKE_CONTROLLER=mpi";
+  if (config.cpu_operations == "mpi") return "DABKE_CPU_OPERATIONS=mpi";
+  return std::nullopt;
+}
+
 }  // namespace dabke

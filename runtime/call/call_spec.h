@@ -28,7 +28,7 @@ struct CallSpec {
   double postscale = 1;  // and every output element by this after
   Rank root = 0;         // as asked, a rank of the world; as it runs, one of the set
   Compression compression = Compression::none;
-  GpuOperations gpu_operations = GpuOperations::nccl;  // counts on devices; every rank says what it was told
+  DeviceRoute device_route = DeviceRoute::device;  // counts on devices; every rank says what it was told
 
   /// In every field that counts for the collective.
   friend bool operator==(const CallSpec& a, const CallSpec& b);
@@ -59,7 +59,7 @@ inline constexpr auto kCallFields = std::tuple{
     CallField{&CallSpec::kind,        "operation",        [](CollectiveKind) { return true; }},
     CallField{&CallSpec::dtype,       "dtype",            moves_data, {}, true},
     CallField{&CallSpec::device_type, "device",           moves_data, {FieldText::Where::after_tensors, " on {}"}},
-    CallField{&CallSpec::gpu_operations, "DABKE_GPU_OPERATIONS", moves_data, {FieldText::Where::after_tensors, ", GPU operations {}"}},
+    CallField{&CallSpec::device_route, "DABKE_GPU_OPERATIONS", moves_data, {FieldText::Where::after_tensors, ", device route {}"}},
     CallField{&CallSpec::op,          "reduce operation", reduces, {FieldText::Where::before_tensors, " ({})"}},
     CallField{&CallSpec::prescale,    "scale factor",     reduces, {FieldText::Where::after_tensors, ", prescale {}"}},
     CallField{&CallSpec::postscale,   "scale factor",     reduces, {FieldText::Where::after_tensors, ", postscale {}"}},

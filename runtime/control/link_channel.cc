@@ -31,9 +31,15 @@ constexpr Duration kLastWordsInAll = 1s;
 constexpr int kMostPollsWithoutKernel = 32;
 
 SharedMemory shared_memory_of(const Config& config) {
-  // The links of a job under MPI carry notices, and as many as the negotiation has messages (mpi_channel.h).
-  if (config.controller == "auto" || config.controller == "mpi") return SharedMemory::where_possible;
-  return config.controller == "shm" ? SharedMemory::required : SharedMemory::never;
+  switch (config.controller) {
+    case Controller::automatic: return SharedMemory::where_possible;
+    case Controller::shm: return SharedMemory::required;
+    case Controller::tcp:
+    case Controller::gloo: return SharedMemory::never;
+    // The links of a job under MPI carry notices, and as many as the negotiation has messages (mpi_channel.h).
+    case Controller::mpi: return SharedMemory::where_possible;
+  }
+  return SharedMemory::where_possible;
 }
 
 // What an epoll event is about: a peer's index, and which of its descriptors.

@@ -86,7 +86,7 @@ class LinkChannel final : public ControlChannel {
       : patience_(seconds_to_duration(config.peer_timeout)),
         beat_(beat_interval(patience_)),
         init_patience_(seconds_to_duration(config.start_timeout)),
-        tells_failures_(config.controller != "mpi"),
+        tells_failures_(config.controller != Controller::mpi),
         ended_gloss_(fmt::format("(killed, or ended without {})", shutdown_name(config))),
         guard_(guard),
         log_(std::move(log)) {}

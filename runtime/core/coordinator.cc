@@ -25,12 +25,11 @@ constexpr Duration kExitStatusTime = std::chrono::milliseconds(900);
 constexpr std::size_t kReserveBytes = 1 << 20;
 
 /// The batch sizes of the backend that runs most: the first that serves the world.
-BatchSizes batch_sizes(const std::vector<std::unique_ptr<Backend>>& backends,
-                       const ProcessSetTable& process_sets) {
+BatchSizes batch_sizes(const Backends& backends, const ProcessSetTable& process_sets) {
   const auto world = process_sets.find(kWorldSet);
   const auto serves = [&](const auto& backend) { return backend->can_serve(*world); };
-  const auto first = std::ranges::find_if(backends, serves);
-  return first == backends.end() ? BatchSizes{} : (*first)->batch_sizes();
+  const auto first = std::ranges::find_if(backends.host, serves);
+  return first == backends.host.end() ? BatchSizes{} : (*first)->batch_sizes();
 }
 
 /// "its process 4711 is stopped", of a neighbour on this host.
@@ -44,10 +43,10 @@ Machine::Options machine_options(const World& world, const Config& config, const
   Machine::Options options;
   options.rank = world.rank;
   options.static_sets = std::move(static_sets);
-  options.duplicates_are_errors = config.duplicate_names == "error";
+  options.duplicates_are_errors = config.duplicate_names == DuplicateNames::error;
   options.sequencer.fusion = {config.deterministic ? 0 : config.fusion_threshold, sizes.alone,
                               !config.disable_group_fusion};
-  options.sequencer.joins_as_horovod = config.join == "horovod";
+  options.sequencer.joins_as_horovod = config.join == JoinRule::horovod;
   options.topology = Coordinator::topology_of(world, config);
   options.sequencer.linger_limit = seconds_to_duration(config.cycle_time / 1000);
   options.sequencer.cache_capacity = static_cast<std::size_t>(config.cache_capacity);
@@ -79,7 +78,8 @@ Coordinator::Coordinator(Parts parts)
       log_(parts.reports.log),
       machine_(machine_options(parts.world, parts.config, batch_sizes(parts.backends, parts.process_sets),
                                *channel_, std::move(parts.static_sets))),
-      names_(parts.config.duplicate_names == "error" ? std::make_unique<NamesInUse>() : nullptr),
+      names_(parts.config.duplicate_names == DuplicateNames::error ? std::make_unique<NamesInUse>()
+                                                                   : nullptr),
       lanes_(parts.backends, std::move(parts.open_device), parts.world.hosts, *this, parts.reports.log),
       reports_(std::move(parts.reports), machine_, calls_, lanes_) {}
 

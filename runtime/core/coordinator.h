@@ -39,7 +39,7 @@ class Coordinator final : private ControlSink, private LaneObserver {
     const World& world;
     const Config& config;
     std::unique_ptr<ControlChannel> channel;
-    const std::vector<std::unique_ptr<Backend>>& backends;
+    const Backends& backends;
     OpenDevice open_device;  // empty where there are no devices
     ProcessSetTable& process_sets;
     std::vector<std::vector<Rank>> static_sets;  // by id, from 1 on; in `process_sets` already

@@ -8,6 +8,7 @@
 #include "runtime/base/text/core_list.h"
 #include "runtime/base/threads/exceptions.h"
 #include "runtime/base/threads/floating_point.h"
+#include "runtime/bootstrap/mpi_place.h"
 #include "runtime/call/process_set_list.h"
 #include "runtime/call/request_check.h"
 #include "runtime/control/link_channel.h"
@@ -26,7 +27,7 @@ constexpr Duration kLastStoreWords = std::chrono::seconds(2);
 Result<std::unique_ptr<ControlChannel>> Runtime::make_channel(const BackendContext& context) {
   const std::vector<Rank> neighbours =
       Coordinator::topology_of(context.world, context.config)->neighbours(context.world.rank);
-  if (context.config.controller == "mpi") {
+  if (context.config.controller == Controller::mpi) {
     return MpiChannel::open(context.mpi, context.world, neighbours, context.config, context.store,
                             context.fork_guard, context.log);
   }
@@ -81,8 +82,8 @@ Status Runtime::start(const Factories& factories) {
   DABKE_ASSIGN_OR_RETURN(backends_, factories.backends(context));
   DABKE_ASSIGN_OR_RETURN(auto channel, factories.channel(context));
   const Status traced = timeline_.start_with_job();
-  begin_mpi_job();
-  choose_gpu_operations();
+  if (bootstrapped_.mpi != nullptr) begin_mpi_job(*bootstrapped_.mpi, world(), log_);
+  if (factories.device_route) device_route_ = factories.device_route(context);
   DABKE_ASSIGN_OR_RETURN(coordinator_, Coordinator::open({world(),
                                                           config_,
                                                           std::move(channel),
@@ -98,8 +99,8 @@ Status Runtime::start(const Factories& factories) {
       },
       [this](std::string path) { coordinator_->timeline_merged(std::move(path)); });
   DABKE_RETURN_IF_ERROR(traced);  // not before there is somebody who tells the others
-  if (bootstrapped_.mpi != nullptr && (config_.controller == "mpi" || config_.cpu_operations == "mpi"))
-    bootstrapped_.mpi->on_finalize([this] { end_with_mpi(); });
+  if (const auto setting = setting_that_uses_mpi(config_); bootstrapped_.mpi != nullptr && setting)
+    bootstrapped_.mpi->on_finalize([this, setting = *setting] { end_with_mpi(setting); });
   if (!config_.dump_signal.empty()) {
     DABKE_ASSIGN_OR_RETURN(dump_signal_,
                            DumpSignal::open(config_.dump_signal, [this](const std::string& name) {
@@ -125,40 +126,14 @@ void Runtime::fail_init(const Status& why) {
   coordinator_->abort(init_failure_of(world().name_of(world().rank), why));
 }
 
-void Runtime::begin_mpi_job() {
-  if (bootstrapped_.mpi == nullptr) return;
-  const bool is_first = bootstrapped_.mpi->job_begins();
-  if (!is_first || bootstrapped_.mpi->any_thread() || world().rank != Machine::kRoot) return;
-  log_.warning(
-      "the application initialised MPI with {}: MPI has told the ranks where to meet and is not used beyond "
-      "that, neither to negotiate nor to move data; for it to do so, call MPI_Init_thread with "
-      "MPI_THREAD_MULTIPLE",
-      bootstrapped_.mpi->thread_level());
-}
-
-void Runtime::choose_gpu_operations() {
-  gpu_operations_ = gpu_operations_named(config_.gpu_operations);
-  if (gpu_operations_ != GpuOperations::mpi) return;
-  gpu_operations_ = GpuOperations::host;
-  if (bootstrapped_.mpi == nullptr) return;  // a job of one
-  const MpiSession& mpi = *bootstrapped_.mpi;
-  const bool is_asked = config_.mpi_cuda_aware == "auto";
-  const bool takes = is_asked ? mpi.takes_cuda_memory() : config_.mpi_cuda_aware == "yes";
-  if (takes) gpu_operations_ = GpuOperations::mpi;
-  log_.info("{} {} given pointers to the memory of CUDA devices, as {}", mpi.library(),
-            takes ? "is" : "is not",
-            is_asked ? "it says itself" : "DABKE_MPI_CUDA_AWARE=" + config_.mpi_cuda_aware);
-}
-
 /// The application ends MPI while it negotiates or moves data for the job. The others must hear of it while
 /// it still carries messages.
-void Runtime::end_with_mpi() {
+void Runtime::end_with_mpi(std::string_view setting) {
   Status cause(
       Code::aborted,
       fmt::format("rank {} called MPI_Finalize before dabke_shutdown, in a job that uses MPI ({}); call "
                   "dabke_shutdown first",
-                  world().rank,
-                  config_.controller == "mpi" ? "DABKE_CONTROLLER=mpi" : "DABKE_CPU_OPERATIONS=mpi"));
+                  world().rank, setting));
   coordinator_->abort(std::move(cause));  // which prints it
   // The first answer says that the coordinator has taken the abort, the second that it has sent what follows
   // from it.
@@ -167,7 +142,8 @@ void Runtime::end_with_mpi() {
 
 std::vector<std::string_view> Runtime::backend_names() const {
   std::vector<std::string_view> names;
-  for (const auto& backend : backends_) names.push_back(backend->name());
+  for (const auto& backend : backends_.host) names.push_back(backend->name());
+  for (const auto& backend : backends_.device) names.push_back(backend->name());
   return names;
 }
 
@@ -199,11 +175,9 @@ Status Runtime::refuse(const Operation& operation, Status why) {
 
 Status Runtime::submit(OperationRef operation, Coordinator::Wake wake) {
   if (!operation->inputs.empty()) operation->request->device_type = operation->inputs[0].device.type;
-  if (operation->request->device_type != DeviceType::host)
-    operation->request->gpu_operations = gpu_operations_;
+  if (operation->request->device_type != DeviceType::host) operation->request->device_route = device_route_;
   if (operation->request->kind == CollectiveKind::allreduce) {
-    const auto configured = compression_named(config_.compression);
-    operation->request->compression = operation->compression.value_or(configured);
+    operation->request->compression = operation->compression.value_or(config_.compression);
   }
   if (Status checked = check_operation(*operation, process_sets_, coordinator_->lanes()); !checked.is_ok())
     return refuse(*operation, std::move(checked));

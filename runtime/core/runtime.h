@@ -29,9 +29,11 @@ class Runtime {
  public:
   /// How to make the backends, which the runtime does not know, and the channel, which a test may want to be another.
   struct Factories {
-    std::function<Result<std::vector<std::unique_ptr<Backend>>>(const BackendContext&)> backends;
+    std::function<Result<Backends>(const BackendContext&)> backends;
     std::function<Result<std::unique_ptr<ControlChannel>>(const BackendContext&)> channel = make_channel;
     OpenDevice open_device = {};  // empty where there are no devices
+    /// How tensors on devices travel; empty: by the device's backend.
+    std::function<DeviceRoute(const BackendContext&)> device_route = {};
   };
   /// The channel that the configuration asks for.
   static Result<std::unique_ptr<ControlChannel>> make_channel(const BackendContext& context);
@@ -96,13 +98,11 @@ class Runtime {
   Status submit(OperationRef operation, Coordinator::Wake wake);
   void hold_memory(Operation& operation);
   void fail_init(const Status& why);
-  void begin_mpi_job();
-  void choose_gpu_operations();
-  void end_with_mpi();
+  void end_with_mpi(std::string_view setting);
   void print_profile() const;
 
   Config config_;
-  GpuOperations gpu_operations_ = GpuOperations::nccl;  // what this rank says, as its MPI is
+  DeviceRoute device_route_ = DeviceRoute::device;  // what this rank says
   Bootstrapped bootstrapped_;
   const std::shared_ptr<SharedHeap> heap_;
   Log log_;
@@ -113,7 +113,7 @@ class Runtime {
   Reporter reporter_;
   TimePoint opened_at_ = Clock::now();
   ProcessSetTable process_sets_;
-  std::vector<std::unique_ptr<Backend>> backends_;
+  Backends backends_;
   const std::shared_ptr<ActiveTimeline> active_timeline_;
   TimelineSwitch timeline_;
   std::unique_ptr<Coordinator> coordinator_;

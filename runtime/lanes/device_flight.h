@@ -62,7 +62,7 @@ struct DeviceLane::Flight {
   std::unique_ptr<Run> run;
   BatchBuilder builder;
   DeviceStream* stream;                     // on which it begins and ends: the lane's, or another
-  Backend* backend = nullptr;               // null: it runs on the host
+  DeviceBackend* backend = nullptr;         // null: it runs on the host
   std::shared_ptr<const HostedSet> hosted;  // null: the device's backend runs all of it, or nothing
   bool is_direct = false;                   // the host's backend is given memory of the device
   bool needs_id = false;

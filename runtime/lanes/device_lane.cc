@@ -14,10 +14,10 @@ constexpr Duration kLongestEventPause = std::chrono::milliseconds(1);
 
 }  // namespace
 
-DeviceLane::DeviceLane(std::shared_ptr<DeviceStream> stream, std::vector<Backend*> backends,
+DeviceLane::DeviceLane(std::shared_ptr<DeviceStream> stream, const std::vector<DeviceBackend*>& backends,
                        const std::vector<Rank>& leaders, HostLane& host, LaneObserver& observer, Log log)
     : stream_(std::move(stream)),
-      runner_(std::move(backends)),
+      runner_(std::vector<Backend*>(backends.begin(), backends.end())),
       leaders_(leaders),
       host_(host),
       observer_(observer),
@@ -46,9 +46,9 @@ void DeviceLane::push(std::unique_ptr<Run> run) {
   } else {
     choose(*flight);
     choose_stream(*flight);
-    const Backend* const backend = flight->backend;
+    DeviceBackend* const backend = flight->backend;
     const ProcessSetInfo& ranks = flight->ranks_of_device();
-    flight->needs_id = backend != nullptr && backend->unique_id_bytes() != 0 && ranks.size() > 1 &&
+    flight->needs_id = backend != nullptr && backend->id_exchange() != nullptr && ranks.size() > 1 &&
                        with_id_.emplace(backend, ranks.id).second;
     flight->grows_to = growth(*flight);
     if (flight->needs_id || flight->grows_to != 0 || flight->builder.needs_exchange() ||

@@ -6,7 +6,7 @@
 //   2. device  the set's first rank makes the id
 //   3. host    all ranks get it; they tell each other their row counts (allgather, alltoall)
 //   4. device  waits for the inputs' events, makes the outputs; where the set needs larger buffers to pack in, which its
-//              ranks have alike, waits until all that came before has ended, and takes some (Backend::bytes_alike)
+//              ranks have alike, waits until all that came before has ended, and takes some (SymmetricMemory)
 //   5. host    the ranks agree which outputs have memory everywhere (output_verdict.h), or whether all have such buffers
 //   6. device  copies the inputs to the host, where the host is to run the batch; where it is to run the middle of it
 //              alone (sliced_batch.h), enqueues what comes before, and copies this rank's slice
@@ -17,13 +17,13 @@
 // next run; it waits there for the device. So every communicator of the host sees the same order on every rank.
 //
 // Who runs a batch follows from what the ranks have agreed on (choose() in device_lane_hosts.cc):
-//   nccl          a backend of the device; the host what no such backend can run
+//   device        a backend of the device; the host what no such backend can run
 //   hierarchical  the same within a host. Of several hosts with several ranks each the device's backend runs allreduce and
 //                 broadcast inside the hosts, and the host between them; all else the host runs alone, so no
 //                 communicator of the device spans hosts
 //   host          the host
-//   mpi           the same; MPI is given copies in the device's own memory of an allreduce and a broadcast, so that 6 and 8
-//                 copy within the device
+//   direct        the same; of an allreduce and a broadcast the host's backend is given copies in the device's own memory, so
+//                 that 6 and 8 copy within the device
 //
 // A run that a backend of the device runs alone begins and ends on one of the device's further streams, where there are some
 // (DeviceStream::sides), in turn; its collective is on the lane's, in the lane's order (Batch::ordered).
@@ -40,6 +40,7 @@
 #include <thread>
 
 #include "runtime/backend/backend_runner.h"
+#include "runtime/backend/device_backend.h"
 #include "runtime/backend/fusion_buffer.h"
 #include "runtime/backend/host_layout.h"
 #include "runtime/lanes/host_lane.h"
@@ -52,7 +53,7 @@ class DeviceLane final : public Lane {
 
   /// `backends` are those of the device's type, in order of preference; `leaders` as host_layout.h has them. All outlives
   /// the lane; the host's lane is stopped after it.
-  DeviceLane(std::shared_ptr<DeviceStream> stream, std::vector<Backend*> backends,
+  DeviceLane(std::shared_ptr<DeviceStream> stream, const std::vector<DeviceBackend*>& backends,
              const std::vector<Rank>& leaders, HostLane& host, LaneObserver& observer, Log log);
   ~DeviceLane() override;
 

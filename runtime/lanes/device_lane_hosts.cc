@@ -16,12 +16,12 @@ void DeviceLane::choose(Flight& flight) {
   const Batch& batch = flight.run->batch;
   const ProcessSetInfo& set = *flight.run->process_set;
   CallSpec call = batch;
-  if (set.size() > 1 && batch.gpu_operations == GpuOperations::host) return;
-  if (set.size() > 1 && batch.gpu_operations == GpuOperations::mpi) {
+  if (set.size() > 1 && batch.device_route == DeviceRoute::host) return;
+  if (set.size() > 1 && batch.device_route == DeviceRoute::direct) {
     flight.is_direct = is_whole(batch.kind) && batch.compression == Compression::none;
     return;
   }
-  if (batch.gpu_operations == GpuOperations::hierarchical) {
+  if (batch.device_route == DeviceRoute::hierarchical) {
     auto hosts = hosts_of(set);
     if (hosts->layout.hosts.size() > 1) {
       if (hosts->layout.most_size == 1 || !is_whole(batch.kind)) return;
@@ -29,7 +29,7 @@ void DeviceLane::choose(Flight& flight) {
       call.compression = Compression::none;  // the host's, between hosts
     }
   }
-  flight.backend = runner_.find(call, {}, flight.ranks_of_device());
+  flight.backend = static_cast<DeviceBackend*>(runner_.find(call, {}, flight.ranks_of_device()));
   if (flight.backend == nullptr) flight.hosted = nullptr;
 }
 
@@ -62,7 +62,8 @@ std::size_t DeviceLane::growth(const Flight& flight) {
   if (flight.host_runs() || flight.run->process_set->size() == 1) return 0;
   elements_.clear();
   for (const RunTensor& one : flight.run->tensors) elements_.push_back(one.tensor->shape.elements());
-  const std::size_t needed = flight.backend->bytes_alike(flight.run->batch, elements_);
+  SymmetricMemory* const memory = flight.backend->symmetric_memory();
+  const std::size_t needed = memory == nullptr ? 0 : memory->bytes_for(flight.run->batch, elements_);
   std::size_t& there = alike_[flight.run->process_set->id];
   if (needed <= there) return 0;
   return there = FusionBuffer::grown(there, needed);
@@ -128,7 +129,7 @@ Status DeviceLane::stage_on_device(Flight& flight) {
     return stage(flight);
   }
   flight.on_host = part_of(batch, batch.kind, *batch.process_set);
-  flight.on_host.gpu_operations = GpuOperations::mpi;
+  flight.on_host.device_route = DeviceRoute::direct;
   flight.on_host.root = batch.root;
   flight.on_host.postscale = batch.postscale;
   flight.on_host.divisor = batch.divisor;

@@ -86,7 +86,7 @@ Status DeviceLane::take_host_steps(Flight& flight, BackendRunner& host) {
 
 Status DeviceLane::compare_versions(const Flight& flight, BackendRunner& host) {
   const ProcessSetInfo& set = flight.ranks_of_device();
-  DABKE_ASSIGN_OR_RETURN(const std::uint32_t own, flight.backend->library_version());
+  DABKE_ASSIGN_OR_RETURN(const std::uint32_t own, flight.backend->id_exchange()->library_version());
   std::vector<std::uint32_t> all(to_size(set.size()));
   const std::vector<std::int64_t> counts(all.size(), 1);
   Batch versions;
@@ -96,7 +96,7 @@ Status DeviceLane::compare_versions(const Flight& flight, BackendRunner& host) {
   versions.process_set = &set;
   versions.entries.push_back({.input = &own, .output = all.data(), .elements = 1, .receive_counts = counts});
   DABKE_RETURN_IF_ERROR(host.run(versions));
-  return flight.backend->check_versions(set, all);
+  return flight.backend->id_exchange()->check_versions(set, all);
 }
 
 /// The least of what the ranks say.
@@ -150,9 +150,9 @@ Status DeviceLane::step(Flight& flight) {
 
 Status DeviceLane::make_id(Flight& flight) {
   if (flight.needs_id) {
-    flight.id.resize(flight.backend->unique_id_bytes());
+    flight.id.resize(flight.backend->id_exchange()->id_bytes());
     const ProcessSetInfo& set = flight.ranks_of_device();
-    if (set.rank == 0) DABKE_RETURN_IF_ERROR(flight.backend->make_unique_id(set, flight.id));
+    if (set.rank == 0) DABKE_RETURN_IF_ERROR(flight.backend->id_exchange()->make_id(set, flight.id));
     {
       const std::lock_guard lock(mutex_);
       flight.device_has = Flight::Device::made_id;
@@ -277,7 +277,7 @@ Status DeviceLane::launch(Flight& flight) {
   }
   // Also where nothing of the batch is left to run: it is made once, with the set's first batch.
   take_id(flight);
-  if (flight.grows_to != 0) flight.backend->use_memory(*run.process_set, flight.is_alike != 0);
+  if (flight.grows_to != 0) flight.backend->symmetric_memory()->use(*run.process_set, flight.is_alike != 0);
   if (flight.backend == nullptr || run.batch.entries.empty() || run.process_set->size() == 1) {
     flight.report.backend = flight.backend != nullptr ? flight.backend->name() : "staged";
     if (flight.backend != nullptr && !run.batch.entries.empty())
@@ -292,7 +292,7 @@ Status DeviceLane::launch(Flight& flight) {
 
 void DeviceLane::take_id(Flight& flight) {
   if (std::exchange(flight.needs_id, false))
-    flight.backend->take_unique_id(flight.ranks_of_device(), flight.id);
+    flight.backend->id_exchange()->take_id(flight.ranks_of_device(), flight.id);
 }
 
 /// All that came before has ended on this device, so no collective of ours runs beside it.
@@ -300,7 +300,7 @@ Status DeviceLane::grow(Flight& flight) {
   take_id(flight);
   const ProcessSetInfo& set = *flight.run->process_set;
   DABKE_RETURN_IF_ERROR(runner_.prepare(*flight.backend, flight.run->batch));
-  flight.is_alike = flight.backend->take_memory_alike(set, *stream_, flight.grows_to) ? 1 : 0;
+  flight.is_alike = flight.backend->symmetric_memory()->take(set, *stream_, flight.grows_to) ? 1 : 0;
   {
     const std::lock_guard lock(mutex_);
     flight.device_has = Flight::Device::grown;
@@ -313,7 +313,8 @@ Status DeviceLane::grow(Flight& flight) {
 /// Hands the next part of it to the device's backend, once that has the memory to pack it in.
 Status DeviceLane::start(Flight& flight) {
   Batch& batch = *flight.next;
-  DABKE_ASSIGN_OR_RETURN(flight.backend, runner_.choose(batch));
+  DABKE_ASSIGN_OR_RETURN(Backend* const chosen, runner_.choose(batch));
+  flight.backend = static_cast<DeviceBackend*>(chosen);
   flight.step = Flight::Step::start;
   if (!is_oldest(flight) && !flight.backend->has_room_for(batch)) return {};
   flight.part = &batch;

@@ -7,8 +7,8 @@
 #include "runtime/lanes/batch_builder.h"
 
 namespace dabke {
-HostLane::HostLane(std::vector<Backend*> backends, LaneObserver& observer)
-    : runner_(std::move(backends)), observer_(observer) {}
+HostLane::HostLane(const std::vector<std::unique_ptr<Backend>>& backends, LaneObserver& observer)
+    : runner_(backends), observer_(observer) {}
 
 Status HostLane::start() {
   DABKE_ASSIGN_OR_RETURN(thread_, start_thread("dabke-host-lane", [this] { loop(); }));

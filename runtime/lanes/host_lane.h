@@ -23,8 +23,8 @@ class HostLane final : public Lane {
   /// What the host does for another lane. Must not throw.
   using Part = std::function<void(BackendRunner& runner)>;
 
-  /// `backends`, in order of preference, are those of host tensors, and outlive it.
-  HostLane(std::vector<Backend*> backends, LaneObserver& observer);
+  /// `backends`, in order of preference, outlive it.
+  HostLane(const std::vector<std::unique_ptr<Backend>>& backends, LaneObserver& observer);
   ~HostLane() override;
 
   /// Called once, before the first run.

@@ -6,18 +6,18 @@
 
 namespace dabke {
 
-Lanes::Lanes(const std::vector<std::unique_ptr<Backend>>& backends, OpenDevice open_device,
-             std::span<const std::string> hosts, LaneObserver& observer, Log log)
+Lanes::Lanes(const Backends& backends, OpenDevice open_device, std::span<const std::string> hosts,
+             LaneObserver& observer, Log log)
     : backends_(backends),
       open_device_(std::move(open_device)),
       leaders_(leaders_by_name(hosts)),
       observer_(observer),
       log_(std::move(log)),
-      host_(backends_of(DeviceType::host), observer) {}
+      host_(backends.host, observer) {}
 
-std::vector<Backend*> Lanes::backends_of(DeviceType type) const {
-  std::vector<Backend*> those;
-  for (const auto& backend : backends_) {
+std::vector<DeviceBackend*> Lanes::backends_of(DeviceType type) const {
+  std::vector<DeviceBackend*> those;
+  for (const auto& backend : backends_.device) {
     if (backend->device_type() == type) those.push_back(backend.get());
   }
   return those;
@@ -74,9 +74,8 @@ DeviceStream& Lanes::stream_of(Device device) {
 bool Lanes::can_run(const CallSpec& call) const {
   CallSpec staged = call;
   staged.device_type = DeviceType::host;
-  return std::ranges::any_of(backends_, [&](const auto& backend) {
-    return backend->can_run(backend->device_type() == DeviceType::host ? staged : call, {});
-  });
+  return std::ranges::any_of(backends_.device, [&](const auto& one) { return one->can_run(call, {}); }) ||
+         std::ranges::any_of(backends_.host, [&](const auto& one) { return one->can_run(staged, {}); });
 }
 
 DeviceTypes Lanes::served() {

@@ -14,10 +14,10 @@ namespace dabke {
 
 class Lanes {
  public:
-  /// `backends`, in order of preference, outlive it. `open_device`: empty where there are no devices. `hosts`: the name of
+  /// `backends` outlive it. `open_device`: empty where there are no devices. `hosts`: the name of
   /// each rank's.
-  Lanes(const std::vector<std::unique_ptr<Backend>>& backends, OpenDevice open_device,
-        std::span<const std::string> hosts, LaneObserver& observer, Log log);
+  Lanes(const Backends& backends, OpenDevice open_device, std::span<const std::string> hosts,
+        LaneObserver& observer, Log log);
 
   /// Called once, before the first run.
   Status start() { return host_.start(); }
@@ -50,7 +50,7 @@ class Lanes {
 
  private:
   Status open(Device device);
-  std::vector<Backend*> backends_of(DeviceType type) const;
+  std::vector<DeviceBackend*> backends_of(DeviceType type) const;
   DeviceLane& lane_of(const Run& run);
   template <class Use>
   void for_each_device(Use use) {
@@ -59,7 +59,7 @@ class Lanes {
     for (const auto& [key, lane] : devices_) use(*lane);
   }
 
-  const std::vector<std::unique_ptr<Backend>>& backends_;
+  const Backends& backends_;
   const OpenDevice open_device_;
   const std::vector<Rank> leaders_;
   LaneObserver& observer_;

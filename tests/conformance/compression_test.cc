@@ -22,7 +22,7 @@ float as_float16() {
 
 TEST_CASE("DABKE_COMPRESSION holds for float32 allreduces between hosts, unless the call says otherwise") {
   Config config = quiet_config();
-  config.compression = "float16";
+  config.compression = Compression::float16;
   struct Seen {
     std::vector<float> by_config{kThird}, by_call{kThird}, left_alone{kThird}, root{kThird};
     std::vector<double> wide{kThird};

@@ -57,7 +57,7 @@ std::vector<std::string> without_ranks(std::vector<std::string> lines) {
 /// Rank 0 alone writes.
 Config horovods_config() {
   Config config = quiet_config();
-  config.timeline_format = "horovod";
+  config.timeline_format = TimelineFormat::horovod;
   return config;
 }
 
@@ -169,7 +169,7 @@ TEST_CASE("the timeline of fused tensors shows packing and unpacking") {
     DABKE_SKIP("there is no Gloo in this build");
   const TempFile file;
   config.timeline = file.path();
-  config.timeline_format = "horovod";
+  config.timeline_format = TimelineFormat::horovod;
   run_on_ranks(setup_named("gloo"), 2, config, [&](Rank& self) {
     std::vector<float> a(100);
     std::vector<float> b(200);

@@ -167,7 +167,7 @@ TEST_CASE("broadcast works from a rank that still takes part, and is an error fr
 TEST_CASE("with JOIN=horovod an average divides by the size of the set, and other reductions are the same") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   Config config = quiet_config();
-  config.join = "horovod";
+  config.join = JoinRule::horovod;
   const auto seen = run_on_ranks(backend, kRanks, config, [&](Rank& self) {
     std::vector<std::vector<double>> out;
     if (self.rank() != 1) {
@@ -192,7 +192,7 @@ TEST_CASE("with JOIN=horovod an average divides by the size of the set, and othe
 TEST_CASE("with JOIN=horovod what is no allreduce fails beside joined ranks, which the text names on all") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   Config config = quiet_config();
-  config.join = "horovod";
+  config.join = JoinRule::horovod;
   using Kind = CollectiveKind;
   const auto seen = run_on_ranks(backend, kRanks, config, [&](Rank& self) {
     std::vector<Status> out;

@@ -31,7 +31,7 @@ TEST_CASE(
     "with DUPLICATE_NAMES=error a name that is still pending is refused, and the first one is not harmed") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   Config config = quiet_config();
-  config.duplicate_names = "error";
+  config.duplicate_names = DuplicateNames::error;
   const auto seen = run_on_ranks(backend, 2, config, [&](Rank& self) {
     std::vector<int> first = {1};
     std::vector<int> second = {1};
@@ -56,7 +56,7 @@ TEST_CASE(
     "with DUPLICATE_NAMES=error the call itself fails, and a grouped call takes all its names or none") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   Config config = quiet_config();
-  config.duplicate_names = "error";
+  config.duplicate_names = DuplicateNames::error;
   const auto seen = run_on_ranks(backend, 2, config, [&](Rank& self) {
     std::vector<int> a = {1}, b = {1}, c = {1}, d = {1}, e = {1};
     const auto pair = [&](const std::string& name, std::vector<int>& x, const std::string& other,
@@ -93,7 +93,7 @@ TEST_CASE(
 TEST_CASE("with DUPLICATE_NAMES=error who waits, and a callback, submit the same name again at once") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   Config config = quiet_config();
-  config.duplicate_names = "error";
+  config.duplicate_names = DuplicateNames::error;
   constexpr int kTimes = 200;
   const auto seen = run_on_ranks(backend, 2, config, [&](Rank& self) {
     struct Chain {
@@ -132,7 +132,7 @@ TEST_CASE(
     "barriers in flight and a tensor named barrier do not meet, also where duplicate names are errors") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   Config config = quiet_config();
-  config.duplicate_names = GENERATE("queue", "error");
+  config.duplicate_names = GENERATE(DuplicateNames::queue, DuplicateNames::error);
   const auto seen = run_on_ranks(backend, 2, config, [&](Rank& self) {
     std::vector<int> tensor = {self.rank() + 1}, group_named = {10 * (self.rank() + 1)};
     std::vector<std::vector<int>> members = {{1}, {2}};

@@ -78,7 +78,7 @@ std::vector<RankRecords> read_ranks(const std::string& path, int ranks) {
 Config records_config(const std::string& timeline = "DYNAMIC") {
   Config config = quiet_config();
   config.timeline = timeline;
-  config.timeline_format = "records";
+  config.timeline_format = TimelineFormat::records;
   return config;
 }
 
@@ -388,7 +388,7 @@ TEST_CASE("steps that never come leave no file") {
 TEST_CASE(
     "a file that has become too large stops the timeline of all ranks at one order, and another may follow") {
   const Folder folder;
-  const std::string format = GENERATE("records", "horovod");
+  const TimelineFormat format = GENERATE(TimelineFormat::records, TimelineFormat::horovod);
   CAPTURE(format);
   Config config = records_config(folder / "trace");
   config.timeline_format = format;
@@ -396,7 +396,7 @@ TEST_CASE(
   run_on_ranks(every_backend().back(), 2, config, [&](Rank& self) {
     std::vector<float> x(4);
     // The writer looks every 20 ms, where it gets its turn. As long as the first is written, no other is.
-    const bool starts = self.rank() == (format == "horovod" ? 0 : 1);
+    const bool starts = self.rank() == (format == TimelineFormat::horovod ? 0 : 1);
     const TimePoint deadline = deadline_after(60);
     for (std::vector<int> has_stopped = {0}; has_stopped[0] == 0;) {
       for (int i = 0; i < 100; ++i) must(self.allreduce(x, {.name = "x"}));
@@ -406,7 +406,7 @@ TEST_CASE(
       must(self.allreduce(has_stopped, {.name = "has stopped"}));
     }
   });
-  if (format == "horovod") {
+  if (format == TimelineFormat::horovod) {
     CHECK(std::filesystem::file_size(folder / "trace") <= 100'000);
     CHECK(std::filesystem::file_size(folder / "other") > 0);
     return;

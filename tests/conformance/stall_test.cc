@@ -55,7 +55,7 @@ int reports_of(const std::string& name, const std::string& text) {
 TEST_CASE("a stall is reported once a period, with the missing ranks and what they submitted instead") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   Config config = quiet_config();
-  config.log_level = "warning";
+  config.log_level = LogLevel::warning;
   config.stall_check_time = 0.2;
   const std::string where = backend.where();
   const std::vector<std::string> expected = {"'late' (allreduce (sum) of float32 [4]" + where +
@@ -101,7 +101,7 @@ TEST_CASE("a stall is reported once a period, with the missing ranks and what th
 TEST_CASE("STALL_CHECK_DISABLE reports nothing at all") {
   const auto backend = GENERATE(from_range(backends_for_threads()));
   Config config = quiet_config();
-  config.log_level = "warning";
+  config.log_level = LogLevel::warning;
   config.stall_check_time = 0.1;
   config.stall_check_disable = true;
   const CapturedErrors errors;

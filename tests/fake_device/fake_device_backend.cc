@@ -61,7 +61,7 @@ struct PackedCall {
 
 }  // namespace
 
-Status FakeDeviceBackend::make_unique_id(const ProcessSetInfo& set, std::span<std::byte> id) {
+Status FakeDeviceBackend::make_id(const ProcessSetInfo& set, std::span<std::byte> id) {
   if (set.rank != 0) return {Code::internal, "only the first rank of a set makes its id"};
   std::random_device random;
   const Id made = (Id{random()} << 32 | random()) | 1;
@@ -69,7 +69,7 @@ Status FakeDeviceBackend::make_unique_id(const ProcessSetInfo& set, std::span<st
   return {};
 }
 
-void FakeDeviceBackend::take_unique_id(const ProcessSetInfo& set, std::span<const std::byte> id) {
+void FakeDeviceBackend::take_id(const ProcessSetInfo& set, std::span<const std::byte> id) {
   std::memcpy(&communicators_[set.id].id, id.data(), sizeof(Id));
 }
 

@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "runtime/backend/activity.h"
+#include "runtime/backend/device_backend.h"
 #include "runtime/backend/packer.h"
 #include "tests/fake_device/fake_device.h"
 #include "tests/in_process/threads_backend.h"
 
 namespace dabke::testing {
 
-class FakeDeviceBackend final : public Backend {
+class FakeDeviceBackend final : public DeviceBackend, private IdExchange {
  public:
   explicit FakeDeviceBackend(std::shared_ptr<ThreadsHub> hub) : hub_(std::move(hub)) {}
 
@@ -24,14 +25,12 @@ class FakeDeviceBackend final : public Backend {
   bool can_run(const CallSpec& call, const Extent&) const override {
     return call.device_type == DeviceType::cuda && call.dtype != DType::i16 && call.dtype != DType::u16;
   }
-  std::size_t unique_id_bytes() const override { return sizeof(Id); }
-  Status make_unique_id(const ProcessSetInfo& set, std::span<std::byte> id) override;
-  void take_unique_id(const ProcessSetInfo& set, std::span<const std::byte> id) override;
   Status prepare(const ProcessSetInfo& set, Device device) override;
   void run(const Batch& batch, Completion done) override;
   void release(ProcessSetId set, Device device) override;
   Status poll() override;
   void abort(const Status& cause) override;
+  IdExchange* id_exchange() override { return this; }
 
  private:
   using Id = std::uint64_t;
@@ -40,6 +39,11 @@ class FakeDeviceBackend final : public Backend {
     bool is_prepared = false;
     std::uint64_t rounds = 0;
   };
+  std::size_t id_bytes() const override { return sizeof(Id); }
+  Result<std::uint32_t> library_version() override { return std::uint32_t{0}; }
+  Status check_versions(const ProcessSetInfo&, std::span<const std::uint32_t>) const override { return {}; }
+  Status make_id(const ProcessSetInfo& set, std::span<std::byte> id) override;
+  void take_id(const ProcessSetInfo& set, std::span<const std::byte> id) override;
   Status enqueue(const Batch& batch);
 
   std::shared_ptr<ThreadsHub> hub_;

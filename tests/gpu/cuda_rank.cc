@@ -66,8 +66,9 @@ Rank open_rank(bool brings_tensors, const Environment& environment) {
   if (brings_tensors) {
     device = std::make_shared<CudaTestDevice>(must(cuda_process().open(device_of(place.world))));
   }
-  Runtime::Factories factories{make_all_backends};
+  Runtime::Factories factories{make_backends};
   factories.open_device = device_opener(config, environment);
+  factories.device_route = device_route;
   return {rank, must(Runtime::open(config, std::move(place), factories)), std::move(device)};
 }
 

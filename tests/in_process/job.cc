@@ -112,7 +112,7 @@ JobId fresh_job_id() {
 
 Config quiet_config() {
   Config config;
-  config.log_level = "fatal";  // what goes wrong here goes wrong on purpose, or the test says so
+  config.log_level = LogLevel::fatal;  // what goes wrong here goes wrong on purpose, or the test says so
   config.dump_dir = "none";
   config.disable_native_stacks = true;
   return config;
@@ -152,6 +152,7 @@ void Job::open(const Setup& setup, int size, const std::function<Config(int rank
       tensors = must(open_double(config, setup.first_device + rank));
       factories.open_device =
           device_opener(config, [](const std::string&) { return std::optional<std::string>(); });
+      factories.device_route = device_route;
     } else if (setup.is_on_device()) {
       const auto device = std::make_shared<FakeDevice>(rank % 2, static_cast<unsigned>(rank));
       tensors = device;
@@ -160,15 +161,15 @@ void Job::open(const Setup& setup, int size, const std::function<Config(int rank
         return Status(Code::unsupported, "there is no such device");
       };
     }
-    if (setup.data == Setup::Data::nccl && !setup.cpu_operations.empty()) {
-      factories.backends = make_all_backends;
-    } else if (setup.data != Setup::Data::library) {
+    const bool takes_library = setup.data == Setup::Data::library ||
+                               (setup.data == Setup::Data::nccl && !setup.cpu_operations.empty());
+    if (!takes_library) {
       factories.backends = [&](const BackendContext& context) {
-        std::vector<std::unique_ptr<Backend>> backends;
-        if (setup.data == Setup::Data::nccl) backends.push_back(must(open_nccl_backend(context)));
+        Backends backends;
+        backends.host.push_back(std::make_unique<ThreadsBackend>(hub));
+        if (setup.data == Setup::Data::nccl) backends.device.push_back(must(open_nccl_backend(context)));
         if (setup.data == Setup::Data::device)
-          backends.push_back(std::make_unique<FakeDeviceBackend>(device_hub));
-        backends.push_back(std::make_unique<ThreadsBackend>(hub));
+          backends.device.push_back(std::make_unique<FakeDeviceBackend>(device_hub));
         return Result(std::move(backends));
       };
     }

@@ -71,7 +71,7 @@ struct RegistryRank : RankThread {
   RegistryRank(int rank, std::vector<std::string> hosts, std::shared_ptr<Store> store,
                const std::string& name)
       : RankThread(rank, std::move(hosts), {}) {
-    auto made = make_backends(context(std::move(store)));
+    auto made = make_host_backends(context(std::move(store)));
     if (!made.is_ok()) throw std::runtime_error(made.status().message());
     backends = made.take();
     use(std::ranges::find(backends, name, [](const auto& one) { return one->name(); })->get());

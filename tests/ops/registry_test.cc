@@ -19,7 +19,7 @@ struct OpeningRank : RankThread {
 /// Of each rank, the backends that it opens, in order of preference, or why it opens none.
 std::vector<std::string> opened(const std::vector<std::string>& hosts, const std::string& wanted) {
   const auto open = [](OpeningRank& self) {
-    const auto made = make_backends(self.context(self.store));
+    const auto made = make_host_backends(self.context(self.store));
     if (!made) return made.status().message();
     std::string names;
     for (const auto& backend : *made) names += (names.empty() ? "" : " ") + std::string(backend->name());

@@ -16,7 +16,8 @@ class RawBackend final : public Competitor {
       : name_("dabke " + name), config_(config) {
     const auto dash = name.find('-');  // "shm-streaming": by the name of its stores
     config_.cpu_operations = name.substr(0, dash);
-    if (dash != std::string::npos) config_.shm_stores = name.substr(dash + 1);
+    if (dash != std::string::npos)
+      config_.shm_stores = name.substr(dash + 1) == "plain" ? StorePolicy::plain : StorePolicy::streaming;
     world_.rank = world.rank;
     for (Rank rank = 0; rank < world.size; ++rank) world_.ranks.push_back(rank);
   }
@@ -25,7 +26,7 @@ class RawBackend final : public Competitor {
     // A prefix of its own in the store: several of these may make connections of the same kind.
     const auto store = with_prefix(place.store, "perf/" + name_);
     const BackendContext context{place.world, config_, store, fork_guard, Log(), place.mpi, &heap};
-    DABKE_ASSIGN_OR_RETURN(backends_, make_backends(context));
+    DABKE_ASSIGN_OR_RETURN(backends_, make_host_backends(context));
     runner_.emplace(backends_);
     return {};
   }

@@ -118,7 +118,7 @@ std::vector<std::string> topics(const FlagParser& parser) {
 }  // namespace
 
 std::string value_name(const Knob& knob) {
-  std::string name(knob.range.choices);
+  std::string name(knob.choices());
   if (!name.empty()) {
     std::ranges::replace(name, ',', '|');
     return name;

@@ -18,6 +18,13 @@ constexpr Range any() { return {}; }
 constexpr Range at_least(double least) { return {.least = least}; }
 constexpr Range between(double least, double most) { return {.least = least, .most = most}; }
 constexpr Range one_of(std::string_view choices) { return {.choices = choices}; }
+/// The member, whose values have these names.
+template <auto member>
+constexpr ChoiceField choice(std::string_view names) {
+  using Value = std::remove_cvref_t<decltype(std::declval<Config&>().*member)>;
+  return {names, [](const Config& config) { return static_cast<std::uint8_t>(config.*member); },
+          [](Config& config, std::uint8_t value) { config.*member = static_cast<Value>(value); }};
+}
 constexpr Range dump_signal_or_none() {
   return {.takes = [](std::string_view text) { return text.empty() || dump_signal_number(text) != 0; },
           .taken = kDumpSignals};
@@ -55,11 +62,11 @@ constexpr Knob kKnobs[] = {
      "Changes nothing: where hosts have equally many ranks, gathering between and inside hosts is done apart in any case."},
     {"DETERMINISTIC", "", "deterministic", 1, &Config::deterministic, any(), "",
      "Make batches a function of names and sizes alone, so that runs repeat bit for bit on every backend."},
-    {"DUPLICATE_NAMES", "", "duplicate-names", 1, &Config::duplicate_names, one_of("queue,error"), "",
+    {"DUPLICATE_NAMES", "", "duplicate-names", 1, choice<&Config::duplicate_names>("queue,error"), any(), "",
      "A name submitted while it is still pending: queue it behind the first, or fail it as Horovod does."},
-    {"JOIN", "", "join", 1, &Config::join, one_of("dabke,horovod"), "",
+    {"JOIN", "", "join", 1, choice<&Config::join>("dabke,horovod"), any(), "",
      "What ranks that have joined are to the others. dabke: an average is that of the ranks that take part, and a joined one gives no rows. horovod: an average is divided by the full size of the process set, and allgather, broadcast, alltoall and reducescatter fail. What rank 0 says counts."},
-    {"CONTROLLER", "CONTROLLER", "controller", 1, &Config::controller, one_of("auto,shm,tcp,mpi,gloo"), "",
+    {"CONTROLLER", "CONTROLLER", "controller", 1, choice<&Config::controller>("auto,shm,tcp,mpi,gloo"), any(), "",
      "What carries the negotiation. auto: shared memory within a host, TCP between hosts; shm: an error where memory cannot be shared; mpi: MPI, where it has started the job and its thread level is MPI_THREAD_MULTIPLE, else an error. gloo is Horovod's word for tcp."},
     {"TREE_RADIX", "", "tree-radix", 1, &Config::tree_radix, between(0, 1024), "children",
      "How many other hosts report to a host on the negotiation's way to rank 0. 0: every rank reports to rank 0 itself."},
@@ -67,13 +74,13 @@ constexpr Knob kKnobs[] = {
      "Process sets that exist from the start, with the ids 1, 2, ...: ranks with commas, sets with semicolons (0,1;2,3)."},
     {"CPU_OPERATIONS", "CPU_OPERATIONS", "cpu-operations", 1, &Config::cpu_operations, one_of(kCpuOperations), "",
      "Which backend moves host tensors. auto: shared memory where all ranks of a process set share it, hierarchical where several of its hosts have several ranks, else our TCP links for what is small and gloo for the rest, which is also what tcp means. mpi: MPI, and shared memory inside where there are several hosts."},
-    {"SHM_STORES", "", "shm-stores", 1, &Config::shm_stores, one_of("auto,plain,streaming"), "",
+    {"SHM_STORES", "", "shm-stores", 1, choice<&Config::shm_stores>("auto,plain,streaming"), any(), "",
      "How ranks of one host write what the others read, from 64 KB on: plainly, which is best where their cores are near, or past their caches, where they are far apart. auto: whichever takes less time, measured while they work. The results are the same."},
-    {"GPU_OPERATIONS", "", "gpu-operations", 1, &Config::gpu_operations, one_of("nccl,hierarchical,host,mpi,gloo"), "",
+    {"GPU_OPERATIONS", "", "gpu-operations", 1, &Config::gpu_operations, one_of(kGpuOperationNames), "",
      "What moves tensors on CUDA devices, the same on all ranks. nccl: NCCL. hierarchical: NCCL inside each host, and between hosts whatever moves host tensors there. host: all of it is copied to the host, moved as host tensors are, and copied back. mpi, gloo: the same, with CPU_OPERATIONS of that name; an MPI that is CUDA-aware gets pointers to device memory for allreduce and broadcast."},
-    {"MPI_CUDA_AWARE", "", "mpi-cuda-aware", 1, &Config::mpi_cuda_aware, one_of("auto,yes,no"), "",
+    {"MPI_CUDA_AWARE", "", "mpi-cuda-aware", 1, choice<&Config::mpi_cuda_aware>("auto,yes,no"), any(), "",
      "Whether MPI may be given pointers to the memory of CUDA devices, with GPU_OPERATIONS=mpi; the same on all ranks. auto: what it says itself (MPIX_Query_cuda_support), and no where it cannot be asked. A yes that is not true ends in a crash inside MPI."},
-    {"COMPRESSION", "", "compression", 1, &Config::compression, one_of("none,float16,bfloat16"), "",
+    {"COMPRESSION", "", "compression", 1, choice<&Config::compression>("none,float16,bfloat16"), any(), "",
      "What the float32 elements of an allreduce travel as between hosts, where the call does not say: half the bytes for fewer digits. They are added in float32 and rounded to it once more at the end, on CUDA devices by NCCL in its own way. Within a host, and for all other collectives and dtypes, nothing changes."},
     {"NETWORK_INTERFACE", "GLOO_IFACE", "network-interfaces", 1, &Config::network_interface, any(), "",
      "What links between ranks may use: interfaces, addresses and networks with commas between, as in eth0,10.1.0.0/16. eth: all that begin so, where none is called so; =eth0: that one alone; ^lo,docker: all but those. Empty: loopback on one host, else of each host an address on which the others have reached it."},
@@ -93,7 +100,7 @@ constexpr Knob kKnobs[] = {
      "Write a Chrome trace of every tensor to this file. DYNAMIC: only between dabke_start_timeline and dabke_stop_timeline."},
     {"TIMELINE_MARK_CYCLES", "TIMELINE_MARK_CYCLES", "timeline-mark-cycles", 1, &Config::timeline_mark_cycles, any(), "",
      "Mark every round of orders in the timeline."},
-    {"TIMELINE_FORMAT", "", "timeline-format", 1, &Config::timeline_format, one_of("auto,records,horovod"), "",
+    {"TIMELINE_FORMAT", "", "timeline-format", 1, choice<&Config::timeline_format>("auto,records,horovod"), any(), "",
      "records: every rank writes what it saw to <the timeline's name>.rank<n>, and at the end one Chrome trace is made of them all. horovod: rank 0 alone writes a Chrome trace, as Horovod does. auto: records, or horovod where HOROVOD_TIMELINE names the file."},
     {"TIMELINE_STEPS", "", "timeline-steps", 1, &Config::timeline_steps, steps_or_none(), "",
      "Write DABKE_TIMELINE for these steps alone, as dabke_mark_step counts them on rank 0, and about one before and after. Empty: the whole job."},
@@ -117,7 +124,7 @@ constexpr Knob kKnobs[] = {
      "Print at shutdown, on rank 0, where the communication time went and which rank the others waited for."},
     {"THREAD_AFFINITY", "THREAD_AFFINITY", "thread-affinity", 1, &Config::thread_affinity, any(), "",
      "Core for the coordinator thread of each local rank: a comma-separated list, indexed by local rank."},
-    {"LOG_LEVEL", "LOG_LEVEL", "log-level", 1, &Config::log_level, one_of("trace,debug,info,warning,error,fatal"), "",
+    {"LOG_LEVEL", "LOG_LEVEL", "log-level", 1, choice<&Config::log_level>("trace,debug,info,warning,error,fatal"), any(), "",
      "Least severe messages to print on stderr."},
     {"LOG_HIDE_TIME", "LOG_HIDE_TIME", "log-hide-timestamp", 1, &Config::log_hide_time, any(), "",
      "Print log lines without the time."},
@@ -138,6 +145,17 @@ void each_choice(std::string_view choices, Visit visit) {
     visit(choices.substr(0, comma));
     choices.remove_prefix(comma == std::string_view::npos ? choices.size() : comma + 1);
   }
+}
+
+/// The place of the word in a list with commas.
+std::optional<std::uint8_t> index_among(std::string_view choices, std::string_view word) {
+  std::optional<std::uint8_t> found;
+  std::uint8_t index = 0;
+  each_choice(choices, [&](std::string_view choice) {
+    if (choice == word) found = index;
+    ++index;
+  });
+  return found;
 }
 
 template <class Number>
@@ -182,39 +200,49 @@ struct Setter {
       config.*field = std::string(text);
       return true;
     }
-    bool found = false;
     const std::string word = lower(text);
-    each_choice(range.choices, [&](std::string_view choice) { found = found || choice == word; });
+    const bool found = index_among(range.choices, word).has_value();
     if (found) config.*field = word;
     return found;
   }
+  bool operator()(const ChoiceField& field) const {
+    const auto value = index_among(field.names, lower(text));
+    if (value) field.set(config, *value);
+    return value.has_value();
+  }
 };
 
-/// Where GPU_OPERATIONS names a backend of host tensors, CPU_OPERATIONS is that one.
+/// Where GPU_OPERATIONS moves tensors through the host, with one backend there, CPU_OPERATIONS is that one.
 Status settle_operations(Config& config) {
-  if (config.gpu_operations != "mpi" && config.gpu_operations != "gloo") return {};
-  if (config.cpu_operations == "auto") config.cpu_operations = config.gpu_operations;
-  if (config.cpu_operations == config.gpu_operations) return {};
+  const auto row = std::ranges::find(kGpuOperations, config.gpu_operations, &GpuOperationsRow::name);
+  if (row == std::ranges::end(kGpuOperations) || row->cpu_operations.empty()) return {};
+  if (config.cpu_operations == "auto") config.cpu_operations = row->cpu_operations;
+  if (config.cpu_operations == row->cpu_operations) return {};
   return {Code::invalid_argument,
-          fmt::format("DABKE_GPU_OPERATIONS={0} moves tensors on GPUs through the host, with {0} there, but "
-                      "DABKE_CPU_OPERATIONS={1}; give both the same value, or choose "
+          fmt::format("DABKE_GPU_OPERATIONS={} moves tensors on GPUs through the host, with {} there, but "
+                      "DABKE_CPU_OPERATIONS={}; give both the same value, or choose "
                       "DABKE_GPU_OPERATIONS=host, which takes what moves host tensors",
-                      config.gpu_operations, config.cpu_operations)};
+                      config.gpu_operations, row->cpu_operations, config.cpu_operations)};
 }
 
 }  // namespace
 
 std::span<const Knob> knobs() { return kKnobs; }
 
+std::string_view Knob::choices() const {
+  const auto* const choice = std::get_if<ChoiceField>(&field);
+  return choice != nullptr ? choice->names : range.choices;
+}
+
 std::string Knob::accepts() const {
   if (is_switch()) return "0 or 1";
-  if (std::holds_alternative<std::string Config::*>(field)) {
-    if (range.takes != nullptr) return std::string(range.taken);
-    if (range.choices.empty()) return "text";
+  if (!choices().empty()) {
     std::string out = "one of";
-    each_choice(range.choices, [&](std::string_view choice) { out += fmt::format(" {}", choice); });
+    each_choice(choices(), [&](std::string_view choice) { out += fmt::format(" {}", choice); });
     return out;
   }
+  if (std::holds_alternative<std::string Config::*>(field))
+    return range.takes != nullptr ? std::string(range.taken) : "text";
   const bool whole = std::holds_alternative<std::int64_t Config::*>(field);
   std::string out = whole ? "whole number" : "number";
   if (!unit.empty()) out += fmt::format(" of {}", unit);
@@ -231,12 +259,18 @@ Status set_knob(Config& config, const Knob& knob, std::string_view text, std::st
 
 std::string knob_value(const Config& config, const Knob& knob) {
   return std::visit(
-      [&](auto field) -> std::string {
-        const auto& value = config.*field;
-        if constexpr (std::is_same_v<decltype(field), bool Config::*>) {
-          return value ? "1" : "0";
+      [&]<class Field>(const Field& field) -> std::string {
+        if constexpr (std::is_same_v<Field, ChoiceField>) {
+          std::string name;
+          std::uint8_t index = 0;
+          each_choice(field.names, [&](std::string_view choice) {
+            if (index++ == field.get(config)) name = choice;
+          });
+          return name;
+        } else if constexpr (std::is_same_v<Field, bool Config::*>) {
+          return config.*field ? "1" : "0";
         } else {
-          return fmt::format("{}", value);
+          return fmt::format("{}", config.*field);
         }
       },
       knob.field);
@@ -261,7 +295,8 @@ Result<Config> config_from_environment(const Environment& environment) {
     if (text) DABKE_RETURN_IF_ERROR(set_knob(config, knob, *text, name));
   }
   const bool is_horovods = !environment("DABKE_TIMELINE") && environment("HOROVOD_TIMELINE");
-  if (config.timeline_format == "auto" && is_horovods) config.timeline_format = "horovod";
+  if (config.timeline_format == TimelineFormat::automatic && is_horovods)
+    config.timeline_format = TimelineFormat::horovod;
   DABKE_RETURN_IF_ERROR(settle_operations(config));
   return config;
 }

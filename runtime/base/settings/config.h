@@ -12,12 +12,28 @@
 #include <string_view>
 #include <variant>
 
+#include "runtime/base/kinds.h"
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 
 namespace dabke {
 
 /// The most signatures that a user can ask for.
 inline constexpr std::int64_t kLargestCache = std::int64_t{1} << 20;
+
+/// What happens to a name that is submitted while it is pending.
+enum class DuplicateNames : std::uint8_t { queue, error };
+/// How ranks that called `join()` count in the others' collectives: as Dabke does it, or as Horovod does.
+enum class JoinRule : std::uint8_t { dabke, horovod };
+/// What carries the negotiation. `gloo` is Horovod's word for `tcp`.
+enum class Controller : std::uint8_t { automatic, shm, tcp, mpi, gloo };
+/// How ranks of one host write what the others read; `automatic`: whichever takes less time.
+enum class StorePolicy : std::uint8_t { automatic, plain, streaming };
+/// `automatic`: the library is asked.
+enum class Answer : std::uint8_t { automatic, yes, no };
+/// What the timeline's files are: one of each rank, its records; or one of rank 0, a Chrome trace as Horovod writes it.
+/// `automatic` means records; where HOROVOD_TIMELINE names the file it is `horovod`.
+enum class TimelineFormat : std::uint8_t { automatic, records, horovod };
 
 struct Config {
   std::int64_t fusion_threshold = 128 << 20;
@@ -28,17 +44,17 @@ struct Config {
   bool hierarchical_allreduce = false;
   bool hierarchical_allgather = false;
   bool deterministic = false;
-  std::string duplicate_names = "queue";
-  std::string join = "dabke";
+  DuplicateNames duplicate_names = DuplicateNames::queue;
+  JoinRule join = JoinRule::dabke;
 
-  std::string controller = "auto";
+  Controller controller = Controller::automatic;
   std::int64_t tree_radix = 8;
   std::string process_sets;
-  std::string cpu_operations = "auto";
-  std::string shm_stores = "auto";
+  std::string cpu_operations = "auto";  // the registry of backends (ops/) reads this one and the next
+  StorePolicy shm_stores = StorePolicy::automatic;
   std::string gpu_operations = "nccl";
-  std::string mpi_cuda_aware = "auto";
-  std::string compression = "none";
+  Answer mpi_cuda_aware = Answer::automatic;
+  Compression compression = Compression::none;
   std::string network_interface;
   std::string module_path;
   std::string nccl_library;
@@ -49,13 +65,12 @@ struct Config {
 
   std::string timeline;
   bool timeline_mark_cycles = false;
-  std::string timeline_format =
-      "auto";                  // means records; where HOROVOD_TIMELINE names the file it is "horovod"
-  std::string timeline_steps;  // empty: all, else a StepRange
+  TimelineFormat timeline_format = TimelineFormat::automatic;
+  std::string timeline_steps;           // empty: all, else a StepRange
   std::int64_t timeline_max_bytes = 0;  // of one file; 0: no limit
   std::string top;                      // where rank 0 shows figures: a port, or "launcher"; empty: nowhere
   /// Whether every rank writes records, or rank 0 alone a trace.
-  bool records_timeline() const { return timeline_format != "horovod"; }
+  bool records_timeline() const { return timeline_format != TimelineFormat::horovod; }
 
   double stall_check_time = 60;
   double stall_shutdown_time = 0;
@@ -70,7 +85,7 @@ struct Config {
   bool is_python = false;  // no knob: the program says so, and messages name its calls
 
   std::string thread_affinity;
-  std::string log_level = "warning";
+  LogLevel log_level = LogLevel::warning;
   bool log_hide_time = false;
 };
 
@@ -92,8 +107,16 @@ struct Range {
   std::string_view taken;
 };
 
-using KnobField =
-    std::variant<bool Config::*, std::int64_t Config::*, double Config::*, std::string Config::*>;
+/// A member that is an enumeration.
+struct ChoiceField {
+  std::string_view names;  // of its values, in the order of their numbers, with commas
+  std::uint8_t (*get)(const Config& config);
+  void (*set)(Config& config, std::uint8_t value);
+  bool operator==(const ChoiceField& other) const { return get == other.get; }
+};
+
+using KnobField = std::variant<bool Config::*, std::int64_t Config::*, double Config::*,
+                               std::string Config::*, ChoiceField>;
 
 struct Knob {
   std::string_view env;      // DABKE_<env>
@@ -107,6 +130,8 @@ struct Knob {
 
   std::string env_name() const { return "DABKE_" + std::string(env); }
   bool is_switch() const { return std::holds_alternative<bool Config::*>(field); }
+  /// The values that it takes, with commas; empty where they cannot be listed.
+  std::string_view choices() const;
   /// "number of bytes, at least 0" and the like.
   std::string accepts() const;
 };

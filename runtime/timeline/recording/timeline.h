@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/settings/config.h"
 #include "runtime/base/shape.h"
 #include "runtime/base/status.h"
 #include "runtime/timeline/name_table.h"
@@ -26,12 +27,6 @@
 #include "runtime/timeline/record_form.h"
 
 namespace dabke {
-
-/// What the timeline's files are.
-enum class TimelineFormat : std::uint8_t {
-  horovod,  // one of rank 0, a Chrome trace
-  records,  // one of each rank, its records
-};
 
 class Timeline {
  public:
@@ -42,8 +37,8 @@ class Timeline {
     bool mark_cycles = false;
     /// What is at the path keeps its content, for those who have it open, and loses its name.
     bool begins_new_file = false;
-    TimelineFormat format = TimelineFormat::horovod;
-    TimelineOrigin origin = {};  // of records
+    TimelineFormat format = TimelineFormat::horovod;  // not automatic
+    TimelineOrigin origin = {};                       // of records
     /// 64 bytes each; emptied every 20 ms while records come.
     std::size_t queue_records = std::size_t{1} << 18;
     /// Called once, on the writer's thread, when writing fails, or only closing: from then on records are thrown away.

@@ -21,7 +21,7 @@ namespace {
 
 std::string choices_of(std::string_view env) {
   const auto knob = std::ranges::find(knobs(), env, &Knob::env);
-  return "," + std::string(knob->range.choices) + ",";
+  return "," + std::string(knob->choices()) + ",";
 }
 
 }  // namespace

@@ -26,12 +26,11 @@ namespace {
 
 Runtime::Factories with_rounds_of(std::size_t bytes) {
   Runtime::Factories factories{make_backends};
-  factories.backends =
-      [bytes](const BackendContext& context) -> Result<std::vector<std::unique_ptr<Backend>>> {
+  factories.backends = [bytes](const BackendContext& context) -> Result<Backends> {
     DABKE_ASSIGN_OR_RETURN(MpiSession* const session,
                            load_mpi(context.config, find_mpi(process_environment())));
-    std::vector<std::unique_ptr<Backend>> backends;
-    backends.push_back(std::make_unique<MpiBackend>(context, *session, bytes));
+    Backends backends;
+    backends.host.push_back(std::make_unique<MpiBackend>(context, *session, bytes));
     return backends;
   };
   return factories;

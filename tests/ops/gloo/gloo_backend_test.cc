@@ -481,7 +481,7 @@ TEST_CASE("a backend that this build lacks is refused with the names of those th
   GlooRank self(0, test::on_one_host(1), make_memory_store());
   const auto with = [&](const std::string& name) {
     self.config.cpu_operations = name;
-    return make_backends({self.world, self.config, make_memory_store(), self.fork_guard, Log()});
+    return make_host_backends({self.world, self.config, make_memory_store(), self.fork_guard, Log()});
   };
   CHECK(with("auto").is_ok());
   CHECK(with("gloo").is_ok());

@@ -173,7 +173,7 @@ TEST_CASE("whatever goes wrong once, in the driver or in NCCL, every handle ends
     {
       Config config = quiet_config();
       config.num_nccl_streams = 1 + seed % 3;
-      config.timeline_format = "horovod";
+      config.timeline_format = TimelineFormat::horovod;
       if (seed % 2 == 0) config.timeline = "/dev/null";  // recorded, and read by nobody
       Job job(setup_named(setup), ranks, config);
       plan_faults(fault.plan, static_cast<unsigned>(seed));

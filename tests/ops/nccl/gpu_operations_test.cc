@@ -237,7 +237,7 @@ TEST_CASE("ranks that were told different GPU operations are told so, and the jo
   for (const auto& [status, y] : seen) {
     CHECK(status.code() == Code::mismatch);
     CHECK_THAT(status.message(), Contains("Mismatched DABKE_GPU_OPERATIONS for 'x'") &&
-                                     Contains("of float32 [3] on cuda, GPU operations host"));
+                                     Contains("of float32 [3] on cuda, device route host"));
     CHECK(y == Numbers(3, 2));
   }
 }

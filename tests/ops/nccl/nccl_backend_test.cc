@@ -30,8 +30,8 @@ struct Side {
   void prepare(ProcessSetId id, std::span<const std::byte> made) {
     ProcessSetInfo other = set;
     other.id = id;
-    must(backend.library_version());
-    backend.take_unique_id(other, made);
+    must(backend.id_exchange()->library_version());
+    backend.id_exchange()->take_id(other, made);
     must(backend.prepare(other, device));
   }
   /// Of tensors of so many elements, whose inputs are apart from their outputs; throws where an output has another
@@ -88,8 +88,9 @@ struct Side {
 /// Runs on a thread for each of two ranks, with communicators of the sets 0 and 1; what each rank has logged.
 std::vector<std::string> logs_of(const std::function<void(Side&)>& what) {
   std::unique_ptr<Side> sides[] = {std::make_unique<Side>(0), std::make_unique<Side>(1)};
-  std::vector<std::vector<std::byte>> ids(2, std::vector<std::byte>(sides[0]->backend.unique_id_bytes()));
-  for (auto& id : ids) must(sides[0]->backend.make_unique_id(sides[0]->set, id));
+  std::vector<std::vector<std::byte>> ids(
+      2, std::vector<std::byte>(sides[0]->backend.id_exchange()->id_bytes()));
+  for (auto& id : ids) must(sides[0]->backend.id_exchange()->make_id(sides[0]->set, id));
   std::exception_ptr thrown[2];
   {
     std::vector<std::jthread> ranks;

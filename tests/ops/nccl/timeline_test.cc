@@ -46,7 +46,7 @@ std::map<std::string, Told> record(Function&& function) {
   if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
   Config config = quiet_config();
   config.timeline = folder + "/trace.json";
-  config.timeline_format = "records";
+  config.timeline_format = TimelineFormat::records;
   config.fusion_threshold = 0;  // a batch for each tensor
   run_on_ranks(setup_named("nccl"), 2, config, function);
   RecordFile file = must(RecordFile::open(config.timeline + ".rank0"));

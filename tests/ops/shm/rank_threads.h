@@ -25,7 +25,8 @@ struct ShmRank : RankThread {
  private:
   static Config settings() {
     Config config;
-    if (const char* stores = std::getenv("DABKE_TEST_SHM_STORES")) config.shm_stores = stores;
+    if (const char* stores = std::getenv("DABKE_TEST_SHM_STORES"))
+      config.shm_stores = std::string_view(stores) == "plain" ? StorePolicy::plain : StorePolicy::streaming;
     return config;
   }
 };

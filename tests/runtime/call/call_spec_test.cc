@@ -13,7 +13,7 @@ namespace {
 TEST_CASE("the list has a row for each field of a call") {
   // One more field does not compile here: then give it a row, and a change in the next test.
   [[maybe_unused]] const auto& [kind, device_type, dtype, op, prescale, postscale, root, compression,
-                                gpu_operations] = CallSpec();
+                                device_route] = CallSpec();
   constexpr std::size_t kFields = 9;
   STATIC_REQUIRE(std::tuple_size_v<decltype(kCallFields)> == kFields);
 }
@@ -30,7 +30,7 @@ TEST_CASE("two calls differ in what counts for their collective, by name, and in
   const auto change = GENERATE_REF(values<Change>({
       {kAllreduce, [](CallSpec& call) { call.kind = kAllgather; }, "operation"},
       {kAllreduce, [](CallSpec& call) { call.device_type = DeviceType::cuda; }, "device"},
-      {kAllreduce, [](CallSpec& call) { call.gpu_operations = GpuOperations::host; }, "DABKE_GPU_OPERATIONS"},
+      {kAllreduce, [](CallSpec& call) { call.device_route = DeviceRoute::host; }, "DABKE_GPU_OPERATIONS"},
       {kAllreduce, [](CallSpec& call) { call.op = ReduceOp::max; }, "reduce operation"},
       {kAllreduce, [](CallSpec& call) { call.prescale = 2; }, "scale factor"},
       {kAllreduce, [](CallSpec& call) { call.postscale = 2; }, "scale factor"},
@@ -90,8 +90,8 @@ TEST_CASE("a description shows what counts, and of the rest what is not the defa
         "allreduce (sum) of float32 [2, 3] on cuda, prescale 0.5, compression bfloat16");
   request.kind = CollectiveKind::broadcast;
   request.compression = Compression::none;
-  request.gpu_operations = GpuOperations::hierarchical;
-  CHECK(request.describe() == "broadcast from rank 1 of float32 [2, 3] on cuda, GPU operations hierarchical");
+  request.device_route = DeviceRoute::hierarchical;
+  CHECK(request.describe() == "broadcast from rank 1 of float32 [2, 3] on cuda, device route hierarchical");
 }
 
 }  // namespace

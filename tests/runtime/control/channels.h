@@ -37,12 +37,12 @@ class Recorder final : public ControlSink {
 /// DABKE_CONTROLLER of the channels that a test opens, for as long as this lives.
 class Over {
  public:
-  explicit Over(std::string controller) { current() = std::move(controller); }
-  ~Over() { current() = "auto"; }
+  explicit Over(Controller controller) { current() = controller; }
+  ~Over() { current() = Controller::automatic; }
   Over(const Over&) = delete;
   Over& operator=(const Over&) = delete;
-  static std::string& current() {
-    static std::string controller = "auto";
+  static Controller& current() {
+    static Controller controller = Controller::automatic;
     return controller;
   }
 };

@@ -57,7 +57,7 @@ class Driven {
 }  // namespace
 
 TEST_CASE("what comes while helpers come and go reaches one of them or the thread in poll, once") {
-  const Over controller("shm");
+  const Over controller(Controller::shm);
   constexpr int kHelpers = 3;
   constexpr int kRounds = 300;
   const auto store = make_memory_store();
@@ -94,7 +94,7 @@ TEST_CASE("what comes while helpers come and go reaches one of them or the threa
 }
 
 TEST_CASE("a channel over sockets is not helped") {
-  const Over controller("tcp");
+  const Over controller(Controller::tcp);
   const auto store = make_memory_store();
   const auto seen = run_ranks(2, [&](Rank self) {
     ForkGuard guard;

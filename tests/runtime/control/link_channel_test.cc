@@ -74,7 +74,7 @@ std::vector<std::string> seen_by_two(const Config& config, const std::vector<std
 }  // namespace
 
 TEST_CASE("in a star every message reaches the root and every answer its rank, in order") {
-  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
+  const Over controller(GENERATE(Controller::tcp, Controller::shm));
   constexpr int kSize = 4;
   constexpr int kMessages = 500;
   const auto store = make_memory_store();
@@ -105,7 +105,7 @@ TEST_CASE("in a star every message reaches the root and every answer its rank, i
 }
 
 TEST_CASE("in a full mesh 10 MB messages cross in both directions at once") {
-  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
+  const Over controller(GENERATE(Controller::tcp, Controller::shm));
   constexpr int kSize = 4;
   const auto store = make_memory_store();
   const auto seen = run_ranks(kSize, [&](Rank self) -> std::string {
@@ -134,7 +134,7 @@ TEST_CASE("in a full mesh 10 MB messages cross in both directions at once") {
 }
 
 TEST_CASE("close sends what is queued, and the peer gets all of it before the loss") {
-  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
+  const Over controller(GENERATE(Controller::tcp, Controller::shm));
   const auto store = make_memory_store();
   constexpr std::size_t kBytes = 20 << 20;  // more than the sockets hold
   const auto seen = run_ranks(2, [&](Rank self) -> std::string {
@@ -165,7 +165,7 @@ TEST_CASE("close sends what is queued, and the peer gets all of it before the lo
 }
 
 TEST_CASE("close does not wait longer than its deadline for a peer that does not read") {
-  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
+  const Over controller(GENERATE(Controller::tcp, Controller::shm));
   const auto store = make_memory_store();
   std::atomic<bool> closed = false;
   const auto seen = run_ranks(2, [&](Rank self) -> double {
@@ -189,7 +189,7 @@ TEST_CASE("close does not wait longer than its deadline for a peer that does not
 }
 
 TEST_CASE("wake makes the current or the next poll return, from any thread") {
-  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
+  const Over controller(GENERATE(Controller::tcp, Controller::shm));
   const auto store = make_memory_store();
   ForkGuard guard;
   const auto channel = open_channel(world_of(0, 1), {}, store, guard).take();
@@ -221,7 +221,7 @@ TEST_CASE("wake makes the current or the next poll return, from any thread") {
 }
 
 TEST_CASE("an idle channel on one host never wakes") {
-  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
+  const Over controller(GENERATE(Controller::tcp, Controller::shm));
   const auto store = make_memory_store();
   std::barrier both(2);
   const auto seen = run_ranks(2, [&](Rank self) -> std::pair<std::uint64_t, long> {
@@ -253,7 +253,7 @@ TEST_CASE("an idle channel on one host never wakes") {
 }
 
 TEST_CASE("between hosts a beat a second keeps an idle link alive, and nobody sees it") {
-  const Over controller(GENERATE(as<std::string>(), "tcp", "auto"));
+  const Over controller(GENERATE(Controller::tcp, Controller::automatic));
   Config config;
   config.peer_timeout = 5;
   const std::vector<std::string> right(2, "ok");
@@ -276,7 +276,7 @@ TEST_CASE("between hosts a beat a second keeps an idle link alive, and nobody se
 }
 
 TEST_CASE("between hosts a peer timeout that is shorter than a second loses nobody who lives") {
-  const Over controller("tcp");
+  const Over controller(Controller::tcp);
   Config config;
   config.peer_timeout = 0.6;
   const std::vector<std::string> right(2, "");
@@ -292,7 +292,7 @@ TEST_CASE("between hosts a peer timeout that is shorter than a second loses nobo
 
 // Of two ranks that lose a third, one would else learn it from the end of the other's connections, and blame that.
 TEST_CASE("between hosts a silent peer is lost when its time is up, not at the next beat") {
-  const Over controller("tcp");
+  const Over controller(Controller::tcp);
   Config config;
   config.peer_timeout = 2;  // so a beat comes each half second
   std::atomic<bool> over = false;
@@ -319,7 +319,7 @@ TEST_CASE("between hosts a silent peer is lost when its time is up, not at the n
 }
 
 TEST_CASE("between hosts a silent peer is lost after the peer timeout, and never when that is 0") {
-  const Over controller(GENERATE(as<std::string>(), "tcp", "auto"));
+  const Over controller(GENERATE(Controller::tcp, Controller::automatic));
   const auto store = make_memory_store();
   std::atomic<bool> over = false;
   const double timeout = GENERATE(1.0, 0.0);
@@ -351,7 +351,7 @@ TEST_CASE("between hosts a silent peer is lost after the peer timeout, and never
 }
 
 TEST_CASE("a peer that has said nothing yet may be in its init for longer than the peer timeout") {
-  const Over controller("tcp");
+  const Over controller(Controller::tcp);
   const auto store = make_memory_store();
   std::atomic<bool> over = false;
   const auto seen = run_ranks(2, [&](Rank self) -> std::string {
@@ -376,7 +376,7 @@ TEST_CASE("a peer that has said nothing yet may be in its init for longer than t
 }
 
 TEST_CASE("who gives up in init tells those that it is linked to for whom it has waited") {
-  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
+  const Over controller(GENERATE(Controller::tcp, Controller::shm));
   const std::string text = "rank 1 has no link to rank 2 on host-a";
   const auto seen = with_enough_time(
       1,
@@ -401,7 +401,7 @@ TEST_CASE("who gives up in init tells those that it is linked to for whom it has
 }
 
 TEST_CASE("a message too long to send ends the link with that cause") {
-  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
+  const Over controller(GENERATE(Controller::tcp, Controller::shm));
   const auto store = make_memory_store();
   const auto seen = run_ranks(2, [&](Rank self) -> std::string {
     ForkGuard guard;
@@ -418,7 +418,7 @@ TEST_CASE("a message too long to send ends the link with that cause") {
 }
 
 TEST_CASE("open names the ranks that do not come, and leaves nothing behind") {
-  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
+  const Over controller(GENERATE(Controller::tcp, Controller::shm));
   const auto store = make_memory_store();
   ForkGuard guard;
   Config config;
@@ -433,7 +433,7 @@ TEST_CASE("open names the ranks that do not come, and leaves nothing behind") {
 }
 
 TEST_CASE("a hundred rounds of open and close leave no descriptor") {
-  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
+  const Over controller(GENERATE(Controller::tcp, Controller::shm));
   const auto before = open_descriptors();
   for (int round = 0; round < 100; ++round) {
     const auto store = make_memory_store();
@@ -468,7 +468,7 @@ TEST_CASE("neighbours of one host share memory, those of another talk over TCP, 
 }
 
 TEST_CASE("shm as the controller is an error that names the neighbour where memory cannot be shared") {
-  const Over controller("shm");
+  const Over controller(Controller::shm);
   const auto store = make_memory_store();
   const auto seen = run_ranks(2, [&](Rank self) -> std::string {
     ForkGuard guard;

@@ -83,13 +83,13 @@ Loss lose_rank_one(RankOne then) {
 }  // namespace
 
 TEST_CASE("kill -9 of a rank is noticed at once") {
-  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
+  const Over controller(GENERATE(Controller::tcp, Controller::shm));
   const auto loss = lose_rank_one([](LinkChannel&, ForkGuard&) {});
   CHECK_THAT(loss.cause, Contains("rank 1 on host-a") || Contains("of rank 1 on host-a ended"));
 }
 
 TEST_CASE("kill -9 of a rank whose forked child lives on is noticed, because the child dropped the links") {
-  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
+  const Over controller(GENERATE(Controller::tcp, Controller::shm));
   const auto loss = lose_rank_one([](LinkChannel&, ForkGuard& guard) {
     if (::fork() == 0) {
       guard.close_all_in_child();  // what the runtime's atfork handler does
@@ -100,7 +100,7 @@ TEST_CASE("kill -9 of a rank whose forked child lives on is noticed, because the
 }
 
 TEST_CASE("kill -9 of a rank is noticed even while a child that never ran the handler holds its links") {
-  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
+  const Over controller(GENERATE(Controller::tcp, Controller::shm));
   const auto loss = lose_rank_one([](LinkChannel&, ForkGuard&) {
     if (::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr) == 0) hold_still();
   });
@@ -108,7 +108,7 @@ TEST_CASE("kill -9 of a rank is noticed even while a child that never ran the ha
 }
 
 TEST_CASE("what a rank sent before it died is delivered before its loss, whoever holds the link") {
-  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
+  const Over controller(GENERATE(Controller::tcp, Controller::shm));
   const auto loss = lose_rank_one([](LinkChannel& channel, ForkGuard&) {
     if (::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr) == 0) hold_still();
     for (int i = 0; i < 50; ++i)
@@ -121,7 +121,7 @@ TEST_CASE("what a rank sent before it died is delivered before its loss, whoever
 }
 
 TEST_CASE("a rank that was dead before its process could be watched is lost, not an error of open") {
-  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
+  const Over controller(GENERATE(Controller::tcp, Controller::shm));
   TemporaryDirectory directory;
   const pid_t pid = start_rank_one(directory.path(), [](LinkChannel& channel, ForkGuard&) {
     channel.send(0, bytes_of("only this"));
@@ -140,7 +140,7 @@ TEST_CASE("a rank that was dead before its process could be watched is lost, not
 }
 
 TEST_CASE("a rank that was stopped takes none for silent whose words it has only not read yet") {
-  const Over controller("tcp");
+  const Over controller(Controller::tcp);
   const auto status_of_stopped = [] {
     TemporaryDirectory directory;
     ProcessIdentity elsewhere = identity_of_this_process();
@@ -184,7 +184,7 @@ TEST_CASE("a rank that was stopped takes none for silent whose words it has only
 }
 
 TEST_CASE("a stopped rank is slow, not lost") {
-  const Over controller(GENERATE(as<std::string>(), "tcp", "shm"));
+  const Over controller(GENERATE(Controller::tcp, Controller::shm));
   TemporaryDirectory directory;
   const pid_t pid = start_rank_one(directory.path(), [](LinkChannel& channel, ForkGuard&) {
     Recorder recorder;

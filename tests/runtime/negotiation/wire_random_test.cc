@@ -292,9 +292,9 @@ Message any_message(Random& random, std::size_t kind) {
 // name every field, and do not compile with one more.
 
 bool same(const CallSpec& a, const CallSpec& b) {
-  const auto& [kind, device_type, dtype, op, prescale, postscale, root, compression, gpu_operations] = a;
+  const auto& [kind, device_type, dtype, op, prescale, postscale, root, compression, device_route] = a;
   return kind == b.kind && device_type == b.device_type && dtype == b.dtype && op == b.op && root == b.root &&
-         compression == b.compression && gpu_operations == b.gpu_operations && prescale == b.prescale &&
+         compression == b.compression && device_route == b.device_route && prescale == b.prescale &&
          std::signbit(prescale) == std::signbit(b.prescale) && postscale == b.postscale;
 }
 

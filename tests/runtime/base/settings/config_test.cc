@@ -89,12 +89,13 @@ TEST_CASE(
   const auto format = [](std::map<std::string, std::string> variables) {
     return config_from_environment(environment_of(std::move(variables)))->timeline_format;
   };
-  CHECK(format({}) == "auto");
-  CHECK(format({{"DABKE_TIMELINE", "a"}}) == "auto");
-  CHECK(format({{"HOROVOD_TIMELINE", "a"}}) == "horovod");
-  CHECK(format({{"HOROVOD_TIMELINE", "a"}, {"DABKE_TIMELINE", "b"}}) == "auto");
-  CHECK(format({{"HOROVOD_TIMELINE", "a"}, {"DABKE_TIMELINE_FORMAT", "records"}}) == "records");
-  CHECK(format({{"DABKE_TIMELINE", "a"}, {"DABKE_TIMELINE_FORMAT", "horovod"}}) == "horovod");
+  using enum TimelineFormat;
+  CHECK(format({}) == automatic);
+  CHECK(format({{"DABKE_TIMELINE", "a"}}) == automatic);
+  CHECK(format({{"HOROVOD_TIMELINE", "a"}}) == horovod);
+  CHECK(format({{"HOROVOD_TIMELINE", "a"}, {"DABKE_TIMELINE", "b"}}) == automatic);
+  CHECK(format({{"HOROVOD_TIMELINE", "a"}, {"DABKE_TIMELINE_FORMAT", "records"}}) == records);
+  CHECK(format({{"DABKE_TIMELINE", "a"}, {"DABKE_TIMELINE_FORMAT", "horovod"}}) == horovod);
 }
 
 TEST_CASE("steps of a timeline are two numbers, the first one not above the last") {
@@ -141,7 +142,7 @@ TEST_CASE("numbers out of range, with trailing text, empty, or not a number are 
 TEST_CASE("a choice is taken in any case and kept in lower case") {
   const auto config = config_from_environment(environment_of({{"DABKE_LOG_LEVEL", "INFO"}}));
   REQUIRE(config);
-  CHECK(config->log_level == "info");
+  CHECK(config->log_level == LogLevel::info);
   CHECK_THAT(refusal("DABKE_LOG_LEVEL", "loud"),
              Catch::Contains("one of trace debug info warning error fatal"));
   CHECK_FALSE(refusal("DABKE_LOG_LEVEL", "info,debug").empty());
@@ -168,10 +169,10 @@ TEST_CASE("what knob_value prints, set_knob reads back") {
     Config changed;
     if (knob.is_switch()) {
       REQUIRE(set_knob(changed, knob, "1", "test").is_ok());
-    } else if (const auto* text = std::get_if<std::string Config::*>(&knob.field)) {
-      const std::string_view choices = knob.range.choices;
+    } else if (const std::string_view choices = knob.choices(); !choices.empty()) {
       REQUIRE(set_knob(changed, knob, choices.substr(choices.rfind(',') + 1), "test").is_ok());
-      if (choices.empty()) changed.** text = some_text(knob.range);
+    } else if (const auto* text = std::get_if<std::string Config::*>(&knob.field)) {
+      changed.** text = some_text(knob.range);
     } else {
       REQUIRE(set_knob(changed, knob, "7", "test").is_ok());
     }
