@@ -1,0 +1,40 @@
+// What the device's backend runs of a batch that the host moves between hosts: before and after the host's part.
+#pragma once
+
+#include <optional>
+
+#include "runtime/backend/fusion_buffer.h"
+#include "runtime/backend/sliced_batch.h"
+
+namespace dabke {
+
+class SlicedRun {
+ public:
+  /// Both outlive it. `memory`: the lane's, for copies of the tensors.
+  SlicedRun(const Batch& batch, const HostedSet& hosts, FusionBuffer& memory)
+      : batch_(batch), hosts_(hosts), memory_(memory) {}
+
+  /// Cuts the batch into its slices. Where no sum of some ranks' elements may be kept in the batch's dtype (needs_wide_sums),
+  /// enqueues copies of the tensors in one that can, scaled.
+  Status begin(DeviceStream& stream);
+  Batch& before() { return before_; }
+  /// The host's, on the tensors of the device.
+  Batch between() const { return sums_->between(); }
+  Batch& after() { return after_; }
+  /// Enqueues this rank's slice of the result, where its sums were made in another dtype.
+  Status round_once(DeviceStream& stream) const;
+
+ private:
+  Status gather_wide(DeviceStream& stream);
+
+  const Batch& batch_;
+  const HostedSet& hosts_;
+  FusionBuffer& memory_;
+  Batch wide_;                         // copies that sums are kept in; no entries: the tensors are these
+  std::optional<SlicedBatch> sums_;    // the slices of what is summed
+  std::optional<SlicedBatch> slices_;  // the slices of the tensors
+  Batch before_;
+  Batch after_;
+};
+
+}  // namespace dabke
