@@ -7,61 +7,37 @@
 #include <cerrno>
 #include <map>
 #include <optional>
-#include <thread>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "runtime/links/handshake.h"
 #include "runtime/links/handshake_io.h"
+#include "runtime/links/setup/link_listener.h"
+#include "runtime/links/setup/neighbours.h"
 #include "runtime/links/shm/local_socket.h"
 #include "runtime/links/shm/shm_agreement.h"
 #include "runtime/links/tcp_link.h"
-#include "runtime/store/init_failure.h"
 
 namespace dabke {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kFirstRetry = 20ms;
 constexpr Duration kLastRetry = 1s;
-constexpr Duration kLongestLookup = 500ms;
 constexpr Duration kAbortCheck = 100ms;
 constexpr Duration kTroubleCheck = 250ms;
-// The time for the last words to arrive.
-constexpr Duration kLastWordsTime = 500ms;
 // The listeners' numbers in epoll; every connection has a number of its own from 2 on.
 constexpr std::uint64_t kListener = 0;
 constexpr std::uint64_t kLocalListener = 1;
 // With its rank: a link that is there.
 constexpr std::uint64_t kLinked = std::uint64_t{1} << 63;
 
-class IgnoredFrames final : public FrameSink {
- public:
-  void on_frame(std::span<const std::byte>) override {}
-};
-
 class Setup {
  public:
-  explicit Setup(const LinkSetup& given) : given_(given) {}
+  explicit Setup(const LinkSetup& given) : given_(given), neighbours_(given), listener_(given) {}
   Result<std::vector<std::unique_ptr<Link>>> run();
 
  private:
-  /// What is known of one neighbour.
-  struct Neighbour {
-    Rank rank;
-    std::unique_ptr<Link> link;
-    bool has_ended = false;                // the link
-    std::optional<SocketAddress> address;  // known once a lower rank published it
-    std::uint64_t attempt = 0;             // the connection being tried
-    TimePoint retry_at{};
-    Duration retry_after = kFirstRetry;
-    std::string trouble;  // why the last attempt came to nothing
-    bool tries_local = false;
-    std::string no_local =
-        "it listens on no local socket that this rank sees";  // why there is no shared memory
-  };
   /// A connection whose handshake is under way.
   struct Connection {
     GuardedFd fd;
@@ -76,12 +52,8 @@ class Setup {
 
   Status link_all();
   Status prepare();
-  Status listen();
-  Status look_up_addresses();
   Status start_connections(TimePoint now);
   Status start_connection(Neighbour& n, Fd fd, bool local);
-  Status listen_locally(const std::string& address);
-  Result<std::string> local_name(Rank listener, const std::string& address) const;
   Status wait_for_events();
   Status accept_clients(int listener, bool local);
   Status serve(std::uint64_t number);
@@ -89,51 +61,40 @@ class Setup {
   Status watch(Connection& connection, std::uint64_t number);
   Status agree(Connection& connection, std::uint64_t number);
   Status finish(std::uint64_t number);
-  Status check_without_shared_memory(const Neighbour& n, const LinkPeer& peer) const;
   Status give_up(std::uint64_t number, const Status& why);
   Status drop_overdue(TimePoint now);
   TimePoint next_event(TimePoint now) const;
   Status watch_link(const Neighbour& n);
   Status link_ended(Neighbour& n);
-  Status check_trouble() const;
-  void say_last_words(const Status& why);
-  Status missing_ranks() const;
-  Neighbour* neighbour(Rank rank);
-  bool may_connect(Rank rank);
-  std::size_t open_links() const {
-    return static_cast<std::size_t>(
-        std::ranges::count_if(neighbours_, [](const auto& n) { return n.link != nullptr; }));
-  }
+  Status watch_listener(int listener, std::uint64_t number);
 
   const LinkSetup& given_;
   Handshake::Self self_;
-  std::vector<Neighbour> neighbours_;  // by rank
+  Neighbours neighbours_;
+  LinkListener listener_;
   GuardedFd epoll_;
-  GuardedFd listener_;
-  GuardedFd local_listener_;
   std::map<std::uint64_t, Connection> connections_;
   std::uint64_t last_number_ = kLocalListener;
-  Duration lookup_slice_ = 20ms;
   std::vector<std::string> refused_;  // the first few clients that were turned away
 };
 
 Result<std::vector<std::unique_ptr<Link>>> Setup::run() {
   if (const Status linked = link_all(); !linked.is_ok()) {
-    if (given_.last_words) say_last_words(linked);
+    if (given_.last_words) neighbours_.send_last_words(linked);
     return linked;
   }
   std::vector<std::unique_ptr<Link>> links;
-  for (const Rank rank : given_.neighbours) links.push_back(std::move(neighbour(rank)->link));
+  for (const Rank rank : given_.neighbours) links.push_back(std::move(neighbours_.find(rank)->link));
   return links;
 }
 
 Status Setup::link_all() {
   DABKE_RETURN_IF_ERROR(prepare());
-  while (open_links() < neighbours_.size()) {
+  while (!neighbours_.are_linked()) {
     const auto now = Clock::now();
-    if (now >= given_.deadline) return missing_ranks();
-    DABKE_RETURN_IF_ERROR(check_trouble());
-    DABKE_RETURN_IF_ERROR(look_up_addresses());
+    if (now >= given_.deadline) return neighbours_.missing_ranks(refused_);
+    DABKE_RETURN_IF_ERROR(neighbours_.check_trouble());
+    DABKE_RETURN_IF_ERROR(neighbours_.look_up_addresses(connections_.empty() && !listener_.is_open()));
     DABKE_RETURN_IF_ERROR(start_connections(Clock::now()));
     DABKE_RETURN_IF_ERROR(wait_for_events());
     DABKE_RETURN_IF_ERROR(drop_overdue(Clock::now()));
@@ -142,75 +103,21 @@ Status Setup::link_all() {
 }
 
 Status Setup::prepare() {
-  const bool local =
-      given_.shared_memory != SharedMemory::never && given_.self.boot_id != ProcessIdentity().boot_id;
-  for (const Rank rank : given_.neighbours) neighbours_.push_back({.rank = rank, .tries_local = local});
-  std::ranges::sort(neighbours_, {}, &Neighbour::rank);
-  if (neighbours_.empty()) return {};
+  if (neighbours_.size() == 0) return {};
   const World& world = given_.world;
   self_ = {world.job_id, world.job_key, world.epoch, world.rank, given_.self};
   epoll_ = GuardedFd(Fd(::epoll_create1(EPOLL_CLOEXEC)), given_.guard);
   if (!epoll_) return system_error("epoll_create1", errno);
-  return neighbours_.back().rank > world.rank ? listen() : Status();
+  if (!neighbours_.any_connects()) return {};
+  DABKE_RETURN_IF_ERROR(listener_.listen(neighbours_.begin()->tries_local));
+  DABKE_RETURN_IF_ERROR(watch_listener(listener_.tcp(), kListener));
+  return listener_.local() < 0 ? Status() : watch_listener(listener_.local(), kLocalListener);
 }
 
-Status Setup::listen() {
-  DABKE_ASSIGN_OR_RETURN(Fd fd, tcp_listen(given_.listen_at));
-  listener_ = GuardedFd(std::move(fd), given_.guard);
-  epoll_event event{.events = EPOLLIN, .data = {.u64 = kListener}};
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &event) != 0)
-    return system_error("epoll_ctl", errno);
-  DABKE_ASSIGN_OR_RETURN(const SocketAddress bound, SocketAddress::local_of(listener_.get()));
-  if (neighbours_.front().tries_local) {
-    if (auto status = listen_locally(bound.to_string()); !status.is_ok())
-      given_.log.warning("rank {} offers no shared memory: {}", given_.world.rank, status.message());
-  }
-  return given_.store->set(fmt::format("{}/{}", given_.prefix, given_.world.rank), bound.to_string());
-}
-
-Status Setup::listen_locally(const std::string& address) {
-  DABKE_ASSIGN_OR_RETURN(const std::string name, local_name(given_.world.rank, address));
-  DABKE_ASSIGN_OR_RETURN(Fd fd, local_listen(name));
-  local_listener_ = GuardedFd(std::move(fd), given_.guard);
-  epoll_event event{.events = EPOLLIN, .data = {.u64 = kLocalListener}};
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, local_listener_.get(), &event) != 0)
-    return system_error("epoll_ctl", errno);
-  return {};
-}
-
-/// Known to whoever knows the job's key, so that nobody else can take it first. The address tells apart what
-/// one rank sets up at the same time, the boot id hosts that share a network namespace only by name.
-Result<std::string> Setup::local_name(Rank listener, const std::string& address) const {
-  const World& world = given_.world;
-  const std::string job = to_hex(world.job_id);
-  const std::string text =
-      fmt::format("{} {} {} {} {}", job, world.epoch, listener, address, to_hex(given_.self.boot_id));
-  DABKE_ASSIGN_OR_RETURN(const Digest digest, hmac_sha256(world.job_key, std::as_bytes(std::span(text))));
-  return fmt::format("dabke/{}/{}/{}/{}", job, world.epoch, listener, to_hex(std::span(digest).first(12)));
-}
-
-/// Asks the store for the next address that is not known yet, for a short while each time, so that ranks
-/// which come in another order are served meanwhile. The while grows: a rank that is not there must not make
-/// all others poll.
-Status Setup::look_up_addresses() {
-  const auto unknown = [&](const Neighbour& n) { return n.rank < given_.world.rank && !n.address; };
-  const auto now = Clock::now();
-  const bool only_lookups = connections_.empty() && !listener_;
-  TimePoint until = std::min(given_.deadline, now + lookup_slice_);
-  if (only_lookups && !given_.aborted && std::ranges::count_if(neighbours_, unknown) == 1)
-    until = given_.deadline;
-  for (Neighbour& n : neighbours_) {
-    if (!unknown(n)) continue;
-    auto found = given_.store->get(fmt::format("{}/{}", given_.prefix, n.rank), until);
-    if (!found.is_ok() && found.status().code() != Code::timeout) return found.status();
-    until = now;  // the rest without waiting
-    if (!found.is_ok()) continue;
-    DABKE_ASSIGN_OR_RETURN(n.address, SocketAddress::parse(*found));
-    lookup_slice_ = 20ms;
-  }
-  if (std::ranges::any_of(neighbours_, unknown))
-    lookup_slice_ = std::min(2 * lookup_slice_, given_.aborted ? kAbortCheck : kLongestLookup);
-  return {};
+Status Setup::watch_listener(int listener, std::uint64_t number) {
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = number}};
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener, &event) == 0) return {};
+  return system_error("epoll_ctl", errno);
 }
 
 Status Setup::start_connections(TimePoint now) {
@@ -219,7 +126,7 @@ Status Setup::start_connections(TimePoint now) {
     n.retry_at = now + n.retry_after;
     n.retry_after = std::min(2 * n.retry_after, kLastRetry);
     if (std::exchange(n.tries_local, false)) {
-      DABKE_ASSIGN_OR_RETURN(const std::string name, local_name(n.rank, n.address->to_string()));
+      DABKE_ASSIGN_OR_RETURN(const std::string name, local_name(given_, n.rank, n.address->to_string()));
       if (auto fd = local_connect(name); fd.is_ok()) {
         DABKE_RETURN_IF_ERROR(start_connection(n, fd.take(), true));
         continue;
@@ -269,11 +176,11 @@ Status Setup::wait_for_events() {
   for (int i = 0; i < count; ++i) {
     const std::uint64_t number = events[static_cast<std::size_t>(i)].data.u64;
     if (number == kListener) {
-      DABKE_RETURN_IF_ERROR(accept_clients(listener_.get(), false));
+      DABKE_RETURN_IF_ERROR(accept_clients(listener_.tcp(), false));
     } else if (number == kLocalListener) {
-      DABKE_RETURN_IF_ERROR(accept_clients(local_listener_.get(), true));
+      DABKE_RETURN_IF_ERROR(accept_clients(listener_.local(), true));
     } else if ((number & kLinked) != 0) {
-      DABKE_RETURN_IF_ERROR(link_ended(*neighbour(static_cast<Rank>(number & ~kLinked))));
+      DABKE_RETURN_IF_ERROR(link_ended(*neighbours_.find(static_cast<Rank>(number & ~kLinked))));
     } else {
       DABKE_RETURN_IF_ERROR(serve(number));
     }
@@ -282,9 +189,9 @@ Status Setup::wait_for_events() {
 }
 
 TimePoint Setup::next_event(TimePoint now) const {
+  if (neighbours_.awaits_address()) return now;  // the waiting is done in the store
   TimePoint next = std::min(given_.deadline, now + (given_.aborted ? kAbortCheck : kTroubleCheck));
   for (const Neighbour& n : neighbours_) {
-    if (n.rank < given_.world.rank && !n.address) return now;  // the waiting is done in the store
     if (n.address && !n.link && n.attempt == 0) next = std::min(next, n.retry_at);
   }
   for (const auto& [number, connection] : connections_) next = std::min(next, connection.deadline);
@@ -314,8 +221,9 @@ Status Setup::accept_clients(int listener, bool local) {
       if (!address.is_ok()) continue;  // gone already
       remote = address->to_string();
     }
-    DABKE_ASSIGN_OR_RETURN(Handshake handshake,
-                           Handshake::accept(self_, [this](Rank rank) { return may_connect(rank); }));
+    DABKE_ASSIGN_OR_RETURN(Handshake handshake, Handshake::accept(self_, [this](Rank rank) {
+                             return neighbours_.may_connect(rank);
+                           }));
     const auto deadline = std::min(given_.deadline, Clock::now() + given_.client_patience);
     Connection connection{GuardedFd(std::move(fd), given_.guard),
                           std::move(handshake),
@@ -377,30 +285,10 @@ Status Setup::agree(Connection& connection, std::uint64_t number) {
   return *agreed ? finish(number) : watch(connection, number);
 }
 
-/// A neighbour that could be in shared memory is not.
-Status Setup::check_without_shared_memory(const Neighbour& n, const LinkPeer& peer) const {
-  if (given_.shared_memory == SharedMemory::never) return {};
-  const std::string who = given_.world.name_of(n.rank);
-  const bool same_host = peer.process.boot_id == given_.self.boot_id;
-  const std::string why = !same_host                   ? "it is on another host"
-                          : n.rank > given_.world.rank ? "it came over TCP, and its own log says why"
-                                                       : n.no_local;
-  if (given_.shared_memory == SharedMemory::required) {
-    return {
-        Code::transport,
-        fmt::format("DABKE_CONTROLLER=shm: rank {} shares no memory with {}: {}; auto uses TCP between them",
-                    given_.world.rank, who, why)};
-  }
-  if (same_host && n.rank < given_.world.rank)
-    given_.log.info("rank {} talks over TCP with {}, though on the same machine: {}", given_.world.rank, who,
-                    why);
-  return {};
-}
-
 /// The connection becomes the neighbour's link.
 Status Setup::finish(std::uint64_t number) {
   Connection connection = std::move(connections_.extract(number).mapped());
-  Neighbour& n = *neighbour(connection.handshake.peer_rank());
+  Neighbour& n = *neighbours_.find(connection.handshake.peer_rank());
   if (n.link) return {};  // two clients proved to be the same rank at the same moment; the first stays
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.fd.get(), nullptr) != 0)
     return system_error("epoll_ctl", errno);
@@ -412,7 +300,7 @@ Status Setup::finish(std::uint64_t number) {
                            connection.agreement->take_link(std::move(connection.fd), std::move(peer)));
     return watch_link(n);
   }
-  DABKE_RETURN_IF_ERROR(check_without_shared_memory(n, peer));
+  DABKE_RETURN_IF_ERROR(neighbours_.check_without_shared_memory(n, peer));
   n.link = std::make_unique<TcpLink>(std::move(connection.fd), std::move(peer), given_.peer_timeout);
   return watch_link(n);
 }
@@ -431,36 +319,6 @@ Status Setup::link_ended(Neighbour& n) {
   n.has_ended = true;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, n.link->descriptor(), nullptr) == 0) return {};
   return system_error("epoll_ctl", errno);
-}
-
-Status Setup::check_trouble() const {
-  if (given_.aborted) return given_.aborted();
-  for (const Neighbour& n : neighbours_) {
-    if (n.has_ended) DABKE_RETURN_IF_ERROR(given_.store->trouble(n.rank));
-  }
-  return given_.store->trouble();
-}
-
-/// To those that are linked, and may be past this. Waits a moment until their hosts have it.
-void Setup::say_last_words(const Status& why) {
-  const std::vector<std::byte> words = given_.last_words(why);
-  IgnoredFrames nothing;
-  std::vector<Link*> open;
-  for (Neighbour& n : neighbours_) {
-    if (n.link && n.link->send(words).is_ok()) open.push_back(n.link.get());
-  }
-  const TimePoint until = Clock::now() + kLastWordsTime;
-  while (!open.empty() && Clock::now() < until) {
-    std::erase_if(open, [&](Link* link) {
-      link->flush();
-      // Closing with unread bytes would cut the words off.
-      const bool is_open = link->receive(nothing).is_ok();
-      if (!is_open || link->wants_write()) return !is_open;
-      link->finish_sending();
-      return link->all_arrived();
-    });
-    if (!open.empty()) std::this_thread::sleep_for(1ms);
-  }
 }
 
 /// The connection came to nothing. An error when trying again cannot help.
@@ -514,42 +372,6 @@ Status Setup::drop_overdue(TimePoint now) {
     entry = connections_.erase(entry);
   }
   return {};
-}
-
-Status Setup::missing_ranks() const {
-  constexpr std::size_t kMostNamed = 8;
-  std::vector<std::string> named;
-  std::vector<Rank> absent;
-  std::size_t missing = 0;
-  for (const Neighbour& n : neighbours_) {
-    if (!n.link) absent.push_back(n.rank);
-    if (n.link || ++missing > kMostNamed) continue;
-    std::string what = "it has not connected";
-    if (n.rank < given_.world.rank) what = n.address ? n.trouble : "it has left no address in the store";
-    if (what.empty()) what = fmt::format("{} does not answer", n.address->to_string());
-    named.push_back(fmt::format("{} ({})", given_.world.name_of(n.rank), what));
-  }
-  std::string text = fmt::format("rank {} has no link to {}", given_.world.rank, fmt::join(named, ", "));
-  if (missing > named.size()) text += fmt::format(" and {} more", missing - named.size());
-  // They may have waited in vain in init themselves, and know for whom.
-  if (!given_.aborted) tell_vain_wait(*given_.store, given_.world.rank, {Code::timeout, text});
-  if (!given_.aborted) text += describe_absent(*given_.store, given_.world, absent).reported;
-  if (!refused_.empty()) text += fmt::format("; refused were {}", fmt::join(refused_, ", "));
-  return {Code::timeout,
-          text +
-              "; see whether these ranks run, whether a firewall lies between the hosts, and whether "
-              "DABKE_NETWORK_INTERFACE names the network that links them; DABKE_START_TIMEOUT_SECONDS gives "
-              "them longer"};
-}
-
-Setup::Neighbour* Setup::neighbour(Rank rank) {
-  const auto found = std::ranges::lower_bound(neighbours_, rank, {}, &Neighbour::rank);
-  return found != neighbours_.end() && found->rank == rank ? &*found : nullptr;
-}
-
-bool Setup::may_connect(Rank rank) {
-  const Neighbour* n = neighbour(rank);
-  return n != nullptr && !n->link && rank > given_.world.rank;
 }
 
 }  // namespace
