@@ -2,14 +2,9 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "runtime/base/text/core_list.h"
-#include "runtime/base/text/whereabouts.h"
 #include "runtime/base/threads/exceptions.h"
 #include "runtime/base/threads/thread.h"
-#include "runtime/lanes/run_maker.h"
-#include "runtime/negotiation/wire/wire.h"
 
 namespace dabke {
 namespace {
@@ -17,76 +12,34 @@ namespace {
 // Whoever has left so many commands gives the core away for a moment: on one core the coordinator else comes
 // to them a time slice later, when they are in no cache any more.
 constexpr std::size_t kBacklog = 64;
-// For the word of how the process of a lost rank has ended, which comes in milliseconds unless dabkerun is busy or gone. An
-// operation that has failed by itself waits for its cause a little longer (FailureArbiter).
-constexpr Duration kExitStatusTime = std::chrono::milliseconds(900);
-// What the end of a job takes when there is no memory left. Never touched, so it costs none until then; large
-// enough to be a mapping of its own, so that giving it back helps every thread.
-constexpr std::size_t kReserveBytes = 1 << 20;
 
-/// The batch sizes of the backend that runs most: the first that serves the world.
-BatchSizes batch_sizes(const Backends& backends, const ProcessSetTable& process_sets) {
-  const auto world = process_sets.find(kWorldSet);
-  const auto serves = [&](const auto& backend) { return backend->can_serve(*world); };
-  const auto first = std::ranges::find_if(backends.host, serves);
-  return first == backends.host.end() ? BatchSizes{} : (*first)->batch_sizes();
-}
-
-/// "its process 4711 is stopped", of a neighbour on this host.
-std::string process_of(const ControlChannel& channel, Rank rank) {
-  const int pid = channel.process_of(rank);
-  return pid > 0 ? fmt::format("its process {} {}", pid, process_state(pid)) : "";
-}
-
-Machine::Options machine_options(const World& world, const Config& config, const BatchSizes& sizes,
-                                 const ControlChannel& channel, std::vector<std::vector<Rank>> static_sets) {
-  Machine::Options options;
-  options.rank = world.rank;
-  options.static_sets = std::move(static_sets);
-  options.duplicates_are_errors = config.duplicate_names == DuplicateNames::error;
-  options.sequencer.fusion = {config.deterministic ? 0 : config.fusion_threshold, sizes.alone,
-                              !config.disable_group_fusion};
-  options.sequencer.joins_as_horovod = config.join == JoinRule::horovod;
-  options.topology = Coordinator::topology_of(world, config);
-  options.sequencer.linger_limit = seconds_to_duration(config.cycle_time / 1000);
-  options.sequencer.cache_capacity = static_cast<std::size_t>(config.cache_capacity);
-  if (options.sequencer.fusion.threshold > 0 && !config.disable_learned_batches) {
-    options.sequencer.learned_batch_bytes =
-        static_cast<std::size_t>(std::min<std::int64_t>(options.sequencer.fusion.threshold, sizes.learned));
+/// The answer, when it comes within `limit`; nothing where nobody gives one any more.
+template <class Answer>
+std::optional<Answer> answer_within(std::future<Answer>& future, Duration limit) {
+  if (future.wait_for(limit) != std::future_status::ready) return std::nullopt;
+  try {
+    return future.get();
+  } catch (const std::future_error&) {
+    return std::nullopt;  // the job has just ended
   }
-  if (!config.stall_check_disable) {
-    options.stall_check = seconds_to_duration(config.stall_check_time);
-    options.stall_shutdown = seconds_to_duration(config.stall_shutdown_time);
-    options.gives_stacks = true;
-    options.process_of = [&channel](Rank rank) { return process_of(channel, rank); };
-  }
-  return options;
 }
 
 }  // namespace
 
-std::shared_ptr<const Topology> Coordinator::topology_of(const World& world, const Config& config) {
-  return std::make_shared<const Topology>(world.size, world.hosts, static_cast<int>(config.tree_radix));
-}
-
 Coordinator::Coordinator(Parts parts)
     : world_(parts.world),
       config_(parts.config),
-      channel_(std::move(parts.channel)),
-      process_sets_(parts.process_sets),
       reporter_(parts.reports.reporter),
       log_(parts.reports.log),
-      machine_(machine_options(parts.world, parts.config, batch_sizes(parts.backends, parts.process_sets),
-                               *channel_, std::move(parts.static_sets))),
-      names_(parts.config.duplicate_names == DuplicateNames::error ? std::make_unique<NamesInUse>()
-                                                                   : nullptr),
-      lanes_(parts.backends, std::move(parts.open_device), parts.world.hosts, *this, parts.reports.log),
-      reports_(std::move(parts.reports), machine_, calls_, lanes_) {}
+      channel_(std::move(parts.channel)),
+      last_words_(world_, *channel_, topology_of(world_, config_)->neighbours(world_.rank)),
+      sleep_(*channel_),
+      driver_(parts, *channel_, inbox_, *this) {}
 
 Result<std::unique_ptr<Coordinator>> Coordinator::open(Parts parts) {
   std::unique_ptr<Coordinator> coordinator(new Coordinator(std::move(parts)));
   if (const Status started = without_exceptions([&] { return coordinator->start(); }); !started.is_ok()) {
-    (void)attempt([&] { coordinator->tell_all(started); });
+    (void)attempt([&] { coordinator->last_words_.send(started); });
     (void)attempt([&] { coordinator->channel_->close(Clock::now() + kCloseTime); });
     return started;
   }
@@ -94,64 +47,32 @@ Result<std::unique_ptr<Coordinator>> Coordinator::open(Parts parts) {
 }
 
 Status Coordinator::start() {
-  neighbours_ = topology_of(world_, config_)->neighbours(world_.rank);
-  encode(FailMessage{Code::out_of_memory, of_this_rank(out_of_memory()).message()}, last_words_);
-  DABKE_RETURN_IF_ERROR(reporter_.start());
-  DABKE_RETURN_IF_ERROR(lanes_.start());
-  DABKE_RETURN_IF_ERROR(callbacks_.start([this](Status cause) { break_off(std::move(cause)); }));
-  reserve_ = std::make_unique_for_overwrite<std::byte[]>(kReserveBytes);
+  DABKE_RETURN_IF_ERROR(driver_.start());
   DABKE_ASSIGN_OR_RETURN(thread_, start_thread("dabke-coord", [this] { loop(); }));
   return {};
-}
-
-Status Coordinator::of_this_rank(const Status& cause) const {
-  return {cause.code(), fmt::format("{}: {}", world_.name_of(world_.rank), cause.message())};
-}
-
-/// Ends the job on every other rank with this cause of ours, past the negotiation.
-void Coordinator::tell_all(const Status& cause) {
-  std::vector<std::byte> message;
-  encode(FailMessage{cause.code(), of_this_rank(cause).message()}, message);
-  send_to_all(message);
-}
-
-void Coordinator::send_to_all(std::span<const std::byte> message) {
-  for (const Rank peer : neighbours_) channel_->send(peer, message);
 }
 
 Coordinator::~Coordinator() { shut_down(); }
 
 Status Coordinator::submit(OperationRef operation, Wake wake) {
   const std::size_t tensors = std::max<std::size_t>(1, operation->request->tensors.size());
-  const RequestRef named = takes_name(*operation) ? operation->request : nullptr;
-  if (named) DABKE_RETURN_IF_ERROR(names_->take(*named));
+  const RequestRef named = driver_.names_are_unique() ? operation->request : nullptr;
+  if (named) DABKE_RETURN_IF_ERROR(driver_.take_name(*named));
   // Not completed with an error instead: nobody is left to run its callback.
   if (!post(std::move(operation), wake)) {
-    if (named) names_->give_back(*named);
+    if (named) driver_.give_name_back(*named);
     Status why = inbox_.closed_by();
     return why.is_ok() ? Status(Code::shut_down, "dabke_shutdown was called on this rank") : why;
   }
-  reports_.note_call(tensors);
+  driver_.note_call(tensors);
   return {};
 }
-
-void Coordinator::abort(Status cause) { post(std::move(cause)); }
-
-bool Coordinator::change_timeline(TimelineChange change, std::uint64_t from) {
-  return post(ChangeTimeline{std::move(change), from});
-}
-
-void Coordinator::ask_for_dumps(std::string reason) { post(AskForDumps{std::move(reason)}); }
 
 Dump Coordinator::describe(std::string reason, Duration limit) {
   const auto answer = std::make_shared<std::promise<Dump>>();
   auto described = answer->get_future();
-  if (post(Describe{reason, answer}) && described.wait_for(limit) == std::future_status::ready) {
-    try {
-      return described.get();
-    } catch (const std::future_error&) {
-      // The job has just ended for want of memory.
-    }
+  if (post(Describe{reason, answer})) {
+    if (auto dump = answer_within(described, limit)) return std::move(*dump);
   }
   return reporter_.begin(
       std::move(reason) + " (the coordinator thread does not answer: what it waits for is not known)", 0);
@@ -159,13 +80,9 @@ Dump Coordinator::describe(std::string reason, Duration limit) {
 
 std::optional<JobFigures> Coordinator::figures(Duration limit) {
   const auto answer = std::make_shared<std::promise<JobFigures>>();
-  auto told = answer->get_future();
-  if (!post(TakeFigures{answer}) || told.wait_for(limit) != std::future_status::ready) return std::nullopt;
-  try {
-    return told.get();
-  } catch (const std::future_error&) {
-    return std::nullopt;  // the job has just ended
-  }
+  auto taken = answer->get_future();
+  if (!post(TakeFigures{answer})) return std::nullopt;
+  return answer_within(taken, limit);
 }
 
 void Coordinator::shut_down() noexcept {
@@ -183,8 +100,9 @@ bool Coordinator::post(Command command, Wake how) {
   return true;
 }
 
-void Coordinator::wake() {
-  if (sleeping_.exchange(false)) channel_->wake();
+bool Coordinator::ended_well() const {
+  const std::optional<Status>& over = driver_.over();
+  return !over || over->is_ok() || over->code() == Code::shut_down;
 }
 
 void Coordinator::pin_thread() const {
@@ -202,301 +120,35 @@ void Coordinator::loop() noexcept {
   try {
     drive();
   } catch (...) {
-    break_off(caught());
+    driver_.break_off(caught());
   }
-  if (failures_.is_broken()) end_broken();
-  reports_.job_is_over({});
-  callbacks_.stop();
+  if (driver_.is_broken()) end_broken();
+  driver_.stop_reports_and_callbacks();
   ended_ = true;
 }
 
 void Coordinator::drive() {
   pin_thread();
   while (true) {
-    if (failures_.is_broken())
+    if (driver_.is_broken())
       return;  // perhaps by a helper, in the middle of a round, before the first one here
-    round();
-    if (is_finished()) break;
-    sleeping_ = true;
-    channel_->poll(sleep_until(), *this, baton_);
-    sleeping_ = false;
+    driver_.round();
+    if (driver_.is_finished()) break;
+    sleep_.begin();
+    sleep_.sleep(!driver_.nothing_to_do(), driver_.next_deadline(), driver_, baton_);
   }
-  lanes_.stop();
-  channel_->close(Clock::now() + kCloseTime);
-  inbox_.close();
-  const TimePoint now = Clock::now();
-  obey_commands(inbox_.take(), now);  // what came after the goodbye
-  perform(machine_.take_actions(now), now);
+  driver_.finish();
 }
 
-/// Everything that there is to do.
-void Coordinator::round() {
-  std::vector<Command>& commands = inbox_.take();
-  const TimePoint now = Clock::now();  // after all that was submitted
-  reports_.stop_timeline_at_limit(now);
-  obey_commands(commands, now);
-  end_overdue_peers(now);
-  reports_.look_for_long_runs(now);
-  if (now >= reports_.next_clock())
-    reports_.compare_clocks(channel_->clock_of(machine_.state().parent(), now), now);
-  wants_room_ = true;  // before the lanes are looked at, so that no end of a batch is missed
-  for (const DeviceType type : kDeviceTypes) machine_.set_data_plane_busy(type, lanes_.is_busy(type));
-  machine_.tick(now);
-  std::vector<Action> actions = machine_.take_actions(now);
-  reports_.take_readiness();  // before the orders that it led to
-  perform(std::move(actions), now);
-  reports_.take_profile();
-  if (!machine_.holds_back()) wants_room_ = false;
-  keeps_back_ = machine_.keeps_back();
-  judge_failures(now);
-}
-
-/// A later time than before is not worth waking up for: the thread finds out when it wakes.
-TimePoint Coordinator::sleep_until() {
-  const TimePoint now = Clock::now();
-  if (!nothing_to_do()) return now;
-  const TimePoint next = next_deadline();
-  if (next < sleeps_until_ || sleeps_until_ <= now) sleeps_until_ = next;
-  return sleeps_until_;
-}
-
-bool Coordinator::is_finished() {
-  return leaving_ && machine_.is_over() && lanes_.outstanding() == 0 && !failures_.has_failures();
-}
-
-/// Whether every order that is held back is so until a lane tells of an end, which it will.
-bool Coordinator::is_room_awaited() {
-  return std::ranges::all_of(kDeviceTypes, [this](DeviceType type) {
-    return !machine_.holds_back(type) || (lanes_.is_busy(type) && wants_room_);
-  });
-}
-
-bool Coordinator::nothing_to_do() {
-  // A lane may have taken wants_room_ down when nobody slept yet who could be woken, even for a batch that had
-  // ended before the last look at it: it has to be up again before anybody sleeps, or the next end wakes nobody.
-  return is_room_awaited() && !is_finished() && !failures_.is_broken() && !failures_.has_news() &&
-         !inbox_.has_news();
-}
-
-TimePoint Coordinator::next_deadline() {
-  const TimePoint next = std::min({machine_.next_tick(), failures_.deadline(), reports_.next_check()});
-  return lost_peers_.empty() ? next : std::min(next, lost_peers_.front().until);
-}
-
-void Coordinator::obey_commands(std::vector<Command>& commands, TimePoint now) {
-  for (Command& command : commands) {
-    if (auto* operation = std::get_if<OperationRef>(&command)) {
-      accept(*operation, now);
-    } else if (const auto* wanted = std::get_if<Want>(&command)) {
-      machine_.want(wanted->process_set, wanted->name, now);
-    } else if (auto* cause = std::get_if<Status>(&command)) {
-      machine_.abort(*cause);
-    } else if (auto* timeline = std::get_if<ChangeTimeline>(&command)) {
-      machine_.change_timeline(std::move(timeline->change), timeline->from, now);
-    } else if (const auto* released = std::get_if<ReleaseTimeline>(&command)) {
-      machine_.release_timeline(released->path, now);
-    } else if (const auto* asked = std::get_if<AskForDumps>(&command)) {
-      machine_.ask_for_dumps(asked->reason, Machine::Dumped::as_asked, now);
-    } else if (auto* question = std::get_if<Describe>(&command)) {
-      question->answer->set_value(reports_.describe(std::move(question->reason), now));
-    } else if (std::holds_alternative<Look>(command)) {
-      machine_.look();
-    } else if (auto* taker = std::get_if<TakeFigures>(&command)) {
-      taker->answer->set_value(reports_.job_figures(now));
-    } else if (const auto* ended = std::get_if<ExitStatus>(&command)) {
-      peer_ended(ended->rank, ended->status);
-    } else if (const auto* places = std::get_if<Places>(&command)) {
-      machine_.give_stack(places->text, now);
-    }
-  }
-  if (inbox_.done_with()) {
-    leaving_ = true;
-    machine_.leave(now);
-  }
-}
-
-/// The operation is still the caller's, or in the table of calls, or both, where it throws.
-void Coordinator::accept(OperationRef& operation, TimePoint now) {
-  std::unique_ptr<NegotiatedCall> call;
-  calls_.make_room();
-  if (operation->extras().group.empty()) {
-    call = std::make_unique<NegotiatedCall>(std::move(operation));
-  } else {
-    const Operation::Extras& extras = operation->extras();
-    Status taken = groups_.check(*operation);
-    if (taken.is_ok())
-      taken = machine_.submit_member(operation->request, extras.group, extras.group_size, now);
-    if (!taken.is_ok()) return complete(std::move(operation), taken);
-    call = groups_.add(operation);
-    if (!call) return;
-  }
-  call->entry = calls_.add(*call);
-  NegotiatedCall& accepted = *call.release();  // its token comes back in exactly one action
-  RequestRef request = request_of(accepted);
-  accepted.tensors_left = request->tensors.size();
-  reports_.submitted(*request, accepted.first().submitted_at);
-  if (request->kind == CollectiveKind::join) machine_.serve(lanes_.served());
-  machine_.submit(accepted.entry->token, std::move(request), now);
-}
-
-void Coordinator::on_message(Rank peer, std::span<const std::byte> message) {
-  reports_.message_received();
-  if (failures_.is_broken()) return;  // since the baton was given away: it may be in the middle of a step
-  machine_.message_from(peer, message, Clock::now());
-}
-
-/// Whoever has started its process may know more than that its link has ended.
-void Coordinator::on_peer_lost(Rank peer, const Status& cause) {
-  if (failures_.is_broken()) return;
-  const TimePoint until = Clock::now() + kExitStatusTime;
-  const bool is_asked = machine_.misses(peer) &&
-                        reporter_.take_exit_status(peer, until, [this, peer](std::optional<int> status) {
-                          post(ExitStatus{peer, status});
-                        });
-  if (!is_asked) return machine_.peer_lost(peer, cause);
-  lost_peers_.push_back({peer, cause, until});
-}
-
-void Coordinator::peer_ended(Rank peer, std::optional<int> status) {
-  const auto lost = std::ranges::find(lost_peers_, peer, &LostPeer::rank);
-  if (lost == lost_peers_.end()) return;
-  Status cause = std::move(lost->cause);
-  lost_peers_.erase(lost);
-  if (status == 0)
-    cause = {cause.code(),
-             fmt::format("{} ended with status 0 without {}; do all ranks run the same number of "
-                         "steps? See join()",
-                         world_.name_of(peer), shutdown_name(config_))};
-  machine_.peer_lost(peer, cause);
-}
-
-void Coordinator::end_overdue_peers(TimePoint now) {
-  while (!lost_peers_.empty() && now >= lost_peers_.front().until)
-    peer_ended(lost_peers_.front().rank, std::nullopt);
-}
-
-void Coordinator::perform(std::vector<Action> actions, TimePoint now) {
-  for (Action& action : actions) {
-    if (auto* send = std::get_if<SendAction>(&action)) {
-      reports_.message_sent();
-      channel_->send(send->peer, *send->message);
-    } else if (auto* run = std::get_if<ExecuteAction>(&action)) {
-      execute(*run, now);
-    } else if (auto* done = std::get_if<CompleteAction>(&action)) {
-      std::unique_ptr<NegotiatedCall> call(calls_.find(done->token));
-      call->first().value = done->value;
-      note_departure(done->status);
-      for (const OperationRef& one : call->operations()) reports_.refused(*one->request, done->status);
-      complete(std::move(call), done->status);
-    } else if (auto* set = std::get_if<ProcessSetAction>(&action)) {
-      change_process_set(*set);
-    } else if (auto* warn = std::get_if<WarnAction>(&action)) {
-      reports_.warned(*warn);
-    } else if (const auto* failed = std::get_if<FailGroupAction>(&action)) {
-      note_departure(failed->status);
-      for (OperationRef& member : groups_.take(failed->process_set, failed->group)) {
-        reports_.refused(*member->request, failed->status);
-        complete(std::move(member), failed->status);
-      }
-    } else if (const auto* asked = std::get_if<DumpAction>(&action)) {
-      reports_.dump(*asked, now);
-    } else if (const auto* timeline = std::get_if<TimelineAction>(&action)) {
-      reports_.change_timeline(timeline->change);
-    } else if (std::holds_alternative<FiguresAction>(action)) {
-      machine_.give_figures(reports_.figures(now), now);
-    } else if (std::holds_alternative<StackAction>(action)) {
-      reports_.give_places([this](std::string text) { post(Places{std::move(text)}); }, now);
-    } else if (auto* end = std::get_if<OverAction>(&action)) {
-      over(end->cause);
-    }
-  }
-}
-
-void Coordinator::change_process_set(const ProcessSetAction& action) {
-  if (!action.ranks.empty()) return process_sets_.add(action.id, action.ranks);
-  auto release = std::make_unique<Run>();
-  release->process_set = process_sets_.find(action.id);
-  process_sets_.remove(action.id);
-  if (release->process_set && release->process_set->rank >= 0) hand_over(std::move(release));
-}
-
-void Coordinator::over(const Status& cause) {
-  over_ = cause;
-  reports_.job_is_over(cause);
-  if (cause.is_ok()) return;
-  if (!leaving_) reports_.failed(cause);
-  lanes_.abort(cause);
-}
-
-/// Logged once, before anybody can end of it: dabkerun finds there which rank was the first cause.
-void Coordinator::note_departure(const Status& status) {
-  if (status.code() != Code::shut_down || leaving_ || std::exchange(has_told_departure_, true)) return;
-  log_.error("{}", status.message());
-}
-
-void Coordinator::execute(const ExecuteAction& action, TimePoint now) {
-  reports_.ordered(action, now);
-  for (auto first = action.tensors.cbegin(); first != action.tensors.cend();) {
-    const auto last = std::find_if(first, action.tensors.cend(),
-                                   [&](const BatchedTensor& one) { return one.batch != first->batch; });
-    hand_over(make_run(action, {first, last}, calls_, process_sets_, reports_.timeline()));
-    first = last;
-  }
-}
-
-void Coordinator::call_finished(std::unique_ptr<NegotiatedCall> call, const Status& status) {
-  if (status.is_ok()) {
-    const Status verdict = std::move(call->refused);
-    return complete(std::move(call), verdict);
-  }
-  if (!failures_.note(std::move(call), status)) break_off(out_of_memory());
-  wake();
-}
-
-void Coordinator::run_ended(bool has_room) {
-  if (has_room && (wants_room_.exchange(false) || leaving_)) wake();
-}
-
-void Coordinator::judge_failures(TimePoint now) {
-  auto verdict = failures_.judge(now, over_ ? &*over_ : nullptr);
-  if (!verdict) return;
-  // What has not been completed where an exception ends this is in the table of calls.
-  struct CallsKept {
-    ~CallsKept() {
-      for (FailedCall& one : calls) (void)one.call.release();
-    }
-    std::vector<FailedCall>& calls;
-  };
-  const CallsKept kept{verdict->calls};
-  const auto named = [](const FailedCall& one, std::string_view where, const Status& cause) {
-    const Request& request = *one.call->first().request;
-    return Status(cause.code(),
-                  fmt::format("{} '{}'{}: {}", name_of(request.kind), request.name, where, cause.message()));
-  };
-  if (verdict->is_new) {
-    const Status of_job =
-        named(verdict->calls[verdict->first], fmt::format(" failed on rank {}", world_.rank), verdict->cause);
-    machine_.abort(of_job);
-    perform(machine_.take_actions(now), now);
-    lanes_.abort(of_job);  // also when the negotiation had said goodbye before
-  }
-  for (FailedCall& one : verdict->calls) {
-    const Status status = named(one, "", verdict->cause);
-    complete(std::move(one.call), status);
-  }
-}
-
-void Coordinator::complete(std::unique_ptr<NegotiatedCall> call, const Status& status) noexcept {
-  for (OperationRef& operation : call->operations()) complete(std::move(operation), status);
-}
-
-void Coordinator::complete(OperationRef operation, const Status& status) noexcept {
-  if (operation->is_done()) return;  // possible only after a break: it was in two places
-  if (takes_name(*operation))
-    names_->give_back(*operation->request);  // before anybody knows of the end, who may use it again
-  reports_.completed(std::max<std::size_t>(1, operation->request->tensors.size()), status.is_ok());
-  operation->complete(status);
-  if (operation->extras().callback) callbacks_.push(std::move(operation));
+/// The coordinator or a lane could not do a step, for want of memory as a rule. The negotiation may be half changed, and is not
+/// asked any more: the other ranks get the cause past it.
+void Coordinator::end_broken() noexcept {
+  last_words_.give_back_reserve();
+  Status cause = driver_.take_break_cause();
+  if (cause.code() == Code::out_of_memory || !attempt([&] { last_words_.send(cause); }))
+    (void)attempt([&] { last_words_.send_out_of_memory(); });
+  (void)attempt([&] { cause = last_words_.of_this_rank(cause); });
+  driver_.end_broken(std::move(cause));
 }
 
 }  // namespace dabke

@@ -21,7 +21,7 @@ bool is_early(TimePoint limit) { return limit == kNever || Clock::now() < limit;
 void Coordinator::help(const Operation& operation, TimePoint deadline, WaitCheck* check,
                        Wake submitted) noexcept {
   bool is_told = submitted == Wake::at_once;
-  if (keeps_back_ && !operation.is_done()) {
+  if (driver_.has_learned_batches() && !operation.is_done()) {
     // Only a hint: without memory for it the batch is held for its usual time.
     (void)attempt([&] {
       // The lane may be giving the operation its extras just now; those of a group's member are there from
@@ -50,7 +50,7 @@ bool Coordinator::take_baton() {
     for (Waiting wait(kYieldsBeforeSleep); !is_ours && wait.again();) is_ours = baton_.try_lock();
     baton_.want_no_more();
   }
-  if (!is_ours || (!ended_ && !failures_.is_broken())) return is_ours;
+  if (!is_ours || (!ended_ && !driver_.is_broken())) return is_ours;
   baton_.unlock();
   return false;
 }
@@ -63,47 +63,42 @@ bool Coordinator::drive_for(const Operation& operation, TimePoint deadline, Wait
   const TimePoint until = check == nullptr ? deadline : std::min(deadline, check->due());
   bool is_time = false;
   try {
-    channel_->look(*this);  // what came before may be what is waited for
+    channel_->look(driver_);  // what came before may be what is waited for
     int looks = kMostLooksWithoutEvent;
     // Whatever comes is followed by a round: the coordinator's thread does not hear of it any more.
-    do round();
+    do driver_.round();
     while (!own_run_ && operation.ordered_at == TimePoint{} && !operation.is_done() &&
            !(is_time = !is_early(until)) && something_comes(looks));
   } catch (...) {
-    break_off(caught());
+    driver_.break_off(caught());
   }
   const std::unique_ptr<Run> run = std::move(own_run_);
   helped_ = false;
-  hand_back();
+  // The coordinator's thread sleeps, or is about to, and does not know what has happened since.
+  sleep_.begin();
+  sleep_.hand_back(!driver_.nothing_to_do(), driver_.next_deadline());
   baton_.unlock();
   if (!run) return is_time;
   run->batch.check = check;
-  lanes_.host().run_here(*run);
+  lanes().host().run_here(*run);
   return true;
 }
 
 bool Coordinator::something_comes(int& looks) {
   for (Waiting wait(habit_, kYieldsBeforeSleep); wait.again();) {
-    if (channel_->look(*this) || inbox_.has_news()) return true;
+    if (channel_->look(driver_) || inbox_.has_news()) return true;
     if (baton_.is_waited_for() && --looks < 0) return false;
   }
   return false;
 }
 
-/// The coordinator's thread sleeps, or is about to, and was not told of what has happened since.
-void Coordinator::hand_back() {
-  sleeping_ = true;
-  const bool is_needed = !nothing_to_do() || next_deadline() < sleeps_until_;
-  channel_->hand_back(is_needed);
-}
-
 /// Hands runs over in order. What a helper runs itself is the first batch of its round.
 void Coordinator::hand_over(std::unique_ptr<Run> run) {
   const bool is_for_host = run->batch.device_type == DeviceType::host;
-  if (helped_ && !own_run_ && is_for_host && lanes_.host().reserve_for(*run)) {
+  if (helped_ && !own_run_ && is_for_host && lanes().host().reserve_for(*run)) {
     own_run_ = std::move(run);
   } else {
-    lanes_.push(std::move(run));
+    lanes().push(std::move(run));
   }
 }
 

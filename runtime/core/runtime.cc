@@ -26,7 +26,7 @@ constexpr Duration kLastStoreWords = std::chrono::seconds(2);
 
 Result<std::unique_ptr<ControlChannel>> Runtime::make_channel(const BackendContext& context) {
   const std::vector<Rank> neighbours =
-      Coordinator::topology_of(context.world, context.config)->neighbours(context.world.rank);
+      topology_of(context.world, context.config)->neighbours(context.world.rank);
   if (context.config.controller == Controller::mpi) {
     return MpiChannel::open(context.mpi, context.world, neighbours, context.config, context.store,
                             context.fork_guard, context.log);

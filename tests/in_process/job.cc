@@ -140,7 +140,7 @@ void Job::open(const Setup& setup, int size, const std::function<Config(int rank
       auto made = setup.control == Setup::Control::sim ? Channel(network->open(rank)) : make(context);
       if (!made) return made;
       return Channel(std::make_unique<DroppableChannel>(
-          made.take(), Coordinator::topology_of(context.world, context.config)->neighbours(rank),
+          made.take(), topology_of(context.world, context.config)->neighbours(rank),
           knives_[static_cast<std::size_t>(rank)]));
     };
     Config config = config_of(rank);

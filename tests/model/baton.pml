@@ -2,7 +2,7 @@
  * submits and may wait for it without limit, one whose wait has a limit, and a neighbour whose messages come through
  * shared memory.
  *
- * It mirrors Coordinator::drive, help, drive_for and hand_back in runtime/core, LinkChannel's poll, look and hand_back in
+ * It mirrors Coordinator::drive, help and drive_for and CoordinatorSleep in runtime/core, LinkChannel's poll, look and hand_back in
  * runtime/control/link_channel.cc, and what ShmLink does of them. What is there an exchange is here one atomic step; what
  * is there a load or a store is one of its own. There are no timers: who sleeps does so until somebody wakes it.
  *

@@ -1,7 +1,7 @@
 /* Who wakes the coordinator of the root while orders are held back until the lane has room: every interleaving of its
  * driver, the lane that ends batches, and a thread that submits.
  *
- * It mirrors Coordinator::round, nothing_to_do, run_ended and wake in runtime/core/coordinator.cc, and HostLane::perform. What
+ * It mirrors Driver::round, nothing_to_do and run_ended (runtime/core/driver.cc), CoordinatorSleep::wake, and HostLane::perform. What
  * is there an exchange is here one atomic step; what is there a load or a store is one of its own. The driver stands for
  * whoever has the baton.
  *

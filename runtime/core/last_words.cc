@@ -1,0 +1,41 @@
+#include "runtime/core/last_words.h"
+
+#include <fmt/format.h>
+
+#include "runtime/base/threads/exceptions.h"
+#include "runtime/negotiation/wire/wire.h"
+
+namespace dabke {
+namespace {
+
+// What the end of a job takes when there is no memory left. Never touched, so it costs none until then; large
+// enough to be a mapping of its own, so that giving it back helps every thread.
+constexpr std::size_t kReserveBytes = 1 << 20;
+
+}  // namespace
+
+LastWords::LastWords(const World& world, ControlChannel& channel, std::vector<Rank> neighbours)
+    : world_(world),
+      channel_(channel),
+      neighbours_(std::move(neighbours)),
+      reserve_(std::make_unique_for_overwrite<std::byte[]>(kReserveBytes)) {
+  encode(FailMessage{Code::out_of_memory, of_this_rank(out_of_memory()).message()}, out_of_memory_);
+}
+
+Status LastWords::of_this_rank(const Status& cause) const {
+  return {cause.code(), fmt::format("{}: {}", world_.name_of(world_.rank), cause.message())};
+}
+
+void LastWords::send(const Status& cause) {
+  std::vector<std::byte> message;
+  encode(FailMessage{cause.code(), of_this_rank(cause).message()}, message);
+  send_to_all(message);
+}
+
+void LastWords::send_out_of_memory() { send_to_all(out_of_memory_); }
+
+void LastWords::send_to_all(std::span<const std::byte> message) {
+  for (const Rank peer : neighbours_) channel_.send(peer, message);
+}
+
+}  // namespace dabke

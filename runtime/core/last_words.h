@@ -1,0 +1,37 @@
+// What a rank sends to its neighbours past the negotiation when it cannot go on: the job ends on all ranks with its cause.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "runtime/base/world.h"
+#include "runtime/control/control_channel.h"
+
+namespace dabke {
+
+/// Made while there is memory, because the end may come when there is none left.
+class LastWords {
+ public:
+  /// Both outlive it.
+  LastWords(const World& world, ControlChannel& channel, std::vector<Rank> neighbours);
+
+  /// "rank 1 on host-b: <cause>"
+  Status of_this_rank(const Status& cause) const;
+  void send(const Status& cause);
+  /// The same for a rank that has run out of memory. Needs none.
+  void send_out_of_memory();
+  /// Gives back memory that was kept for the end.
+  void give_back_reserve() { reserve_.reset(); }
+
+ private:
+  void send_to_all(std::span<const std::byte> message);
+
+  const World& world_;
+  ControlChannel& channel_;
+  const std::vector<Rank> neighbours_;
+  std::vector<std::byte> out_of_memory_;  // "rank 1 on host-b: out of memory", as a message
+  std::unique_ptr<std::byte[]> reserve_;
+};
+
+}  // namespace dabke
