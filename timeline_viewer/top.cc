@@ -19,7 +19,7 @@
 #include "runtime/base/terminal.h"
 #include "runtime/base/threads/owned.h"
 #include "runtime/diagnosis/live/job_figures.h"
-#include "runtime/diagnosis/live/look_ticket.h"
+#include "runtime/diagnosis/live/live_statistics_ticket.h"
 #include "runtime/links/frame.h"
 #include "runtime/links/handshake_io.h"
 #include "runtime/links/network.h"

@@ -15,7 +15,7 @@
 #include "launcher/machine/host_cores.h"
 #include "launcher/process/process_tree.h"
 #include "launcher/process/worker_environment.h"
-#include "runtime/base/text/whereabouts.h"
+#include "runtime/base/text/wait_description.h"
 
 namespace dabke {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "launcher/verdict/outcome.h"
 #include "runtime/base/text/counted.h"
-#include "runtime/base/text/whereabouts.h"
+#include "runtime/base/text/wait_description.h"
 #include "runtime/diagnosis/dumps/short_stack.h"
 
 namespace dabke {

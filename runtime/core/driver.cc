@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/base/text/whereabouts.h"
+#include "runtime/base/text/wait_description.h"
 #include "runtime/base/threads/exceptions.h"
 #include "runtime/lanes/run_maker.h"
 

@@ -17,7 +17,7 @@
 #include "runtime/core/job_reports.h"
 #include "runtime/core/lost_peers.h"
 #include "runtime/lanes/lanes.h"
-#include "runtime/negotiation/machine.h"
+#include "runtime/negotiation/negotiator.h"
 #include "runtime/operation/callback_thread.h"
 #include "runtime/operation/names_in_use.h"
 #include "runtime/operation/process_set_table.h"

@@ -12,7 +12,7 @@
 #include "runtime/diagnosis/live/job_figures.h"
 #include "runtime/diagnosis/reporter.h"
 #include "runtime/lanes/lanes.h"
-#include "runtime/negotiation/machine.h"
+#include "runtime/negotiation/negotiator.h"
 #include "runtime/operation/outstanding_calls.h"
 #include "runtime/reports/statistics.h"
 #include "runtime/reports/timeline_switch.h"

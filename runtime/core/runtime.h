@@ -9,7 +9,7 @@
 #include "runtime/bootstrap/bootstrap.h"
 #include "runtime/core/coordinator.h"
 #include "runtime/diagnosis/dump_signal.h"
-#include "runtime/diagnosis/live/look_server.h"
+#include "runtime/diagnosis/live/live_statistics_server.h"
 
 namespace dabke {
 

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "runtime/lanes/run.h"
-#include "runtime/negotiation/machine.h"
+#include "runtime/negotiation/negotiator.h"
 #include "runtime/operation/process_set_table.h"
 
 namespace dabke {

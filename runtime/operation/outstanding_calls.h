@@ -9,7 +9,7 @@
 #include <atomic>
 #include <deque>
 
-#include "runtime/negotiation/machine.h"
+#include "runtime/negotiation/negotiator.h"
 
 namespace dabke {
 

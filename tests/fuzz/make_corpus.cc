@@ -1,4 +1,4 @@
-// Writes the seeds of `decode` and `machine`: a job of five Machines runs in this process, and what each gets
+// Writes the seeds of `decode` and `negotiator`: a job of five Machines runs in this process, and what each gets
 // is noted as the input that makes the fuzzed one do the same. Writes those of `shm_agreement` too, which
 // name the size of a segment, and those of `records`. The seeds of the other targets were written by hand.
 //
@@ -14,7 +14,7 @@
 #include "runtime/timeline/record_file_writer.h"
 #include "runtime/transport/shm/shm_link.h"
 #include "tests/fuzz/check.h"
-#include "tests/fuzz/machine_job.h"
+#include "tests/fuzz/negotiator_job.h"
 
 namespace dabke::fuzz {
 namespace {
@@ -95,7 +95,7 @@ class Recording {
   ~Recording() {
     settle();
     for (std::size_t i = 0; i < std::size(kRanks); ++i) {
-      write(corpus_ / "machine" / (name_ + "-" + std::to_string(kRanks[i])),
+      write(corpus_ / "negotiator" / (name_ + "-" + std::to_string(kRanks[i])),
             static_cast<char>(i) + inputs_[static_cast<std::size_t>(kRanks[i])]);
     }
   }

@@ -10,7 +10,7 @@ usage() {
   cat <<'USAGE'
 usage: tests/fuzz/run.sh HOURS [TARGET...]    for so long each (0.5 is half an hour), two at a time; all, if none is given
        tests/fuzz/run.sh --replay TARGET FILE  once, with what crashed it
-       tests/fuzz/run.sh --corpus              writes the seeds of decode, machine, records and shm_agreement again
+       tests/fuzz/run.sh --corpus              writes the seeds of decode, negotiator, records and shm_agreement again
        tests/fuzz/run.sh --slice PROGRAM       for 20 seconds, as CI does
 
 The first three configure and build what they need, in build-clang or in DABKE_FUZZ_BUILD (Debian packages clang-14 and

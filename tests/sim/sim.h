@@ -16,7 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/negotiation/machine.h"
+#include "runtime/negotiation/negotiator.h"
 
 namespace dabke::sim {
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/base/text/whereabouts.h"
+#include "runtime/base/text/wait_description.h"
 #include "runtime/call/process_set_list.h"
 #include "runtime/negotiation/tables/name_key.h"
 

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
-#include "runtime/base/text/whereabouts.h"
+#include "runtime/base/text/wait_description.h"
 
 namespace dabke {
 namespace {

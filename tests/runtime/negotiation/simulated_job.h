@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/negotiation/machine.h"
+#include "runtime/negotiation/negotiator.h"
 
 namespace dabke::testing {
 

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
-#include "runtime/negotiation/machine.h"
+#include "runtime/negotiation/negotiator.h"
 
 namespace dabke {
 namespace {

@@ -16,7 +16,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/threads/guarded_fd.h"
 #include "runtime/diagnosis/live/job_figures.h"
-#include "runtime/diagnosis/live/look_ticket.h"
+#include "runtime/diagnosis/live/live_statistics_ticket.h"
 #include "runtime/links/handshake.h"
 #include "runtime/links/network.h"
 #include "runtime/store/store.h"

@@ -1,4 +1,4 @@
-#include "runtime/diagnosis/live/look_server.h"
+#include "runtime/diagnosis/live/live_statistics_server.h"
 
 #include <poll.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "runtime/diagnosis/live/look_ticket.h"
+#include "runtime/diagnosis/live/live_statistics_ticket.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "tests/fuzz/check.h"
-#include "tests/fuzz/machine_job.h"
+#include "tests/fuzz/negotiator_job.h"
 
 namespace dabke::fuzz {
 namespace {

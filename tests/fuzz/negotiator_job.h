@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/negotiation/machine.h"
+#include "runtime/negotiation/negotiator.h"
 
 namespace dabke::fuzz {
 

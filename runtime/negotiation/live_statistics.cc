@@ -1,4 +1,4 @@
-#include "runtime/negotiation/looks.h"
+#include "runtime/negotiation/live_statistics.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "runtime/base/text/whereabouts.h"
+#include "runtime/base/text/wait_description.h"
 
 #include <fstream>
 

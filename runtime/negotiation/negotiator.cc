@@ -1,4 +1,4 @@
-#include "runtime/negotiation/machine.h"
+#include "runtime/negotiation/negotiator.h"
 
 #include <algorithm>
 

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/negotiation/looks.h"
+#include "runtime/negotiation/live_statistics.h"
 #include "runtime/negotiation/order_follower.h"
 #include "runtime/negotiation/stalls/group_inspector.h"
 #include "runtime/negotiation/stalls/stall_inspector.h"
